@@ -1,0 +1,45 @@
+# `make run` and `make test` each set everything up by themselves; a second call reuses .venv.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: setup run lab test lint format lock clean
+
+setup: $(STAMP)
+
+# The lock pins torch too, so pip never replaces it by a newer build than the one everything was tested with.
+$(STAMP): pyproject.toml constraints/lock.txt
+	@$(PYTHON) -c 'import sys; sys.exit("snnkit needs Python 3.10 or newer; set PYTHON=/path/to/python3") if sys.version_info < (3, 10) else 0'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing snnkit and its tools into $(VENV) (first time only, a few minutes) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints/lock.txt -e '.[all]'
+	@touch $@
+
+run: setup  ## execute every notebook headless in QUICK mode; writes build/report.html and build/report.json
+	$(BIN)/snnkit run --out build
+
+lab: setup  ## open the notebooks in JupyterLab
+	$(BIN)/jupyter lab notebooks
+
+test: setup  ## every test
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: setup  ## ruff, pyright, and the pairing of the notebooks
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/snnkit build --check
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/snnkit build
+
+lock: setup  ## resolve constraints/lock.txt anew from the ranges in pyproject.toml (needs uv)
+	uv pip compile --universal --python-version 3.10 --no-annotate --no-header --extra all \
+	  --constraint constraints/torch.txt --output-file constraints/lock.txt --quiet pyproject.toml
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .hypothesis .ruff_cache .cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

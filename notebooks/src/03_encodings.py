@@ -1,0 +1,626 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown] tags=["badge"]
+# [![Open In Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/03_encodings.ipynb)
+
+# %% [markdown]
+# # 03 · Turning the world into spikes
+#
+# A camera delivers numbers, a microphone delivers numbers, a spreadsheet delivers numbers. A spiking neuron
+# understands one word: *now*. Before any network can learn, somebody has to decide how a number becomes a handful of
+# *nows*, and that decision settles how many time steps you will wait and how many spikes you will pay for.
+#
+# After this notebook you can
+#
+# - turn images into spikes in four ways (latency, Poisson, constant-current neurons, direct) and read them back;
+# - predict how the error of each code shrinks with the number of time steps $T$, and what that costs in spikes;
+# - code a signal by its changes, as an event camera does;
+# - recognise three mistakes that ruin a spiking network before its first layer.
+#
+# | in class | GPU minutes | you need | exercises |
+# |---|---|---|---|
+# | 30 min | 0 | notebook 01 | 03.1 latency code (8 min), 03.2 Poisson code (5 min) |
+
+# %% tags=["bootstrap"] cellView="form"
+# @title Setup: run this cell first
+import importlib.util
+import os
+import sys
+
+_snnkit = "snnkit @ git+https://github.com/snnkit/snnkit@main"
+
+if importlib.util.find_spec("snnkit") is None:
+    if "COLAB_RELEASE_TAG" in os.environ or "google.colab" in sys.modules:
+        # Colab ships all that snnkit needs; --no-deps leaves every package there as it is.
+        get_ipython().run_line_magic("pip", f"install -q --no-deps '{_snnkit}'")  # noqa: F821
+        importlib.invalidate_caches()
+    else:
+        raise ModuleNotFoundError(
+            "The kernel of this notebook has no snnkit. Start Jupyter by `make lab` in a clone of the repository, "
+            f"or install it here: %pip install '{_snnkit}'"
+        )
+
+import snnkit
+
+print("snnkit", snnkit.__version__)
+
+# %% tags=["parameters"]
+QUICK: bool = True  # small sizes: seconds on a laptop
+SOLVE: bool = False  # use the reference solutions of the exercises
+SEED: int = 0  # every random draw follows from it
+DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
+DATASET: str = "digits"  # "digits" is always there; "mnist" and "fashion" where you have them
+
+# %%
+import torch
+
+from snnkit import course, data, encode, neuron, nn, train, viz
+from snnkit.course import attempt, hint, quiz, scorecard, solution  # noqa: F401
+from snnkit.viz import coding
+
+train.seed_everything(SEED)
+course.start("03", solve=SOLVE)
+device = data.resolve_device(DEVICE)
+
+# %% [markdown]
+# ## The picture we want to send
+#
+# Images arrive as whole numbers from 0 to 255. Every encoder here wants **brightness in [0, 1]**, so we divide once, at
+# the door: `data.to_unit`. We keep ten pictures, the most typical of each class, and flatten them to one row of pixels per
+# image, `[B, N]`. Spikes will be `[T, B, N]`: **time first**, as everywhere in snnkit.
+
+# %%
+images, labels = data.load(DATASET)
+side = images.shape[-1]
+flat = data.to_unit(images).flatten(1)
+means = torch.stack([flat[labels == digit].mean(0) for digit in range(10)])
+distance = torch.cdist(means, flat).masked_fill(labels != torch.arange(10).unsqueeze(1), torch.inf)
+chosen = distance.argmin(1)  # of each class, the image that is nearest to the class's mean
+x = flat[chosen]
+
+print(f"x: {tuple(x.shape)}, from {x.min():g} to {x.max():g}, mean brightness {x.mean():.2f}")
+viz.show(viz.figures.image_grid(x.view(10, side, side), labels=data.CLASSES[DATASET], columns=10, title="Ten images"))
+
+# %% [markdown]
+# ## 1 · When? The latency code
+#
+# A runner's position in the race tells how fast they are. Let the pixels race: **the brighter, the earlier**, one spike
+# each. Of $T$ steps, pixel $x$ takes step
+#
+# $$ t(x) = \mathrm{round}\big((1 - x)\,(T - 1)\big), \qquad x \ge \theta, $$
+#
+# with $t$ counted in steps from 0, and pixels darker than a threshold $\theta = 0.01$ stay silent. Ganglion cells of the
+# retina do something of this kind: how long they wait for their first spike tells a large part of what there is to know
+# about the image (Gollisch & Meister 2008).
+#
+# **Predict first.** An 8 × 8 digit has 64 pixels, half of them black. How many spikes does the whole image cost with
+# $T = 16$? And with $T = 64$?
+#
+# ### Exercise 03.1 · Latency: the brighter, the earlier (8 min, ●●○)
+#
+# Write the code. Ask yourself on the way: which step does white get, which does the darkest pixel get, what has the
+# answer's shape, and does it still work if `x` is float64, has five axes, or lives on a GPU? The card under the cell
+# tells you the first property that does not hold. `hint("03.1")` opens one hint after another, `solution("03.1")` shows
+# ours; until yours passes, the notebook goes on with ours.
+
+
+# %% tags=["exercise"]
+def latency_encode(x, steps, threshold=0.01):
+    """At most one spike per pixel, the brighter the earlier.
+
+    x: [B, ...] in [0, 1]. Returns spikes [steps, B, ...] of 0 and 1, in the dtype and on the device of x.
+    """
+    return ...
+
+
+latency_encode = attempt("03.1", latency_encode)
+
+# %% [markdown]
+# A code is worth what somebody can read back from it. The reader of a latency code looks at the clock: a spike at step
+# $t$ means $\hat x = 1 - t/(T-1)$, and no spike means black.
+
+
+# %%
+def read_latency(spikes):
+    """Spikes [T, ...] with at most one per pixel -> brightness [...]."""
+    steps = spikes.shape[0]
+    when = spikes.argmax(0).float()
+    return torch.where(spikes.any(0), 1 - when / max(steps - 1, 1), 0.0)
+
+
+def look(code, read, digit, title):
+    """One digit, its spikes, and what is read back."""
+    spikes = code(x)[:, digit]
+    viz.show(coding.coded_image(x[digit].view(side, side), spikes, read(spikes).view(side, side), title))
+
+
+look(lambda x: latency_encode(x, 16), read_latency, 3, "Latency code, T = 16")
+
+# %% [markdown]
+# **What to notice.** The raster in the middle has one row per pixel, from the top left corner of the image downwards, so
+# you see the image's rows as groups of spikes. The strokes speak first and the grey edges last. The number of spikes is
+# the number of pixels that are not black, and **it does not depend on $T$**: a longer race costs time, not spikes. And the
+# image comes back nearly perfect: the only error is the rounding to the nearest step, at most $\tfrac{1}{2(T-1)}$.
+#
+# ### A trap on the way: the logarithm
+#
+# The straight line above is the tidy version. A real membrane, charged by a constant current $x$ through its leak, crosses
+# its threshold at
+#
+# $$ t(x) = \tau \ln \frac{x}{x - \theta} \qquad (\tau \text{ in steps}), $$
+#
+# and that is what `encode.latency` does unless you say `linear=True`.
+#
+# **Predict first.** With the defaults, $\theta = 0.01$ and $T = 16$: at which steps do the digit's pixels spike?
+
+# %%
+look(lambda x: encode.latency(x, 16), read_latency, 3, "encode.latency with its default logarithm, T = 16")
+
+# %% [markdown]
+# All at step 0. The logarithm spends its steps on brightness just above the threshold: everything beyond $x \approx 0.03$
+# falls into the very first step, and a grey digit has become a black-and-white one. Nothing crashed, and a network would
+# even learn something from it. **Look at the raster before you train**, and use `encode.latency(x, T, linear=True)` for
+# images. It is your `latency_encode`.
+
+# %% [markdown]
+# ## 2 · How often? The rate code
+#
+# The oldest answer, found by Adrian in 1926 on a frog's stretch receptor: the stronger the stimulus, the more spikes per
+# second. Its simplest form throws a die at each step for each pixel:
+#
+# $$ s_t \sim \mathrm{Bernoulli}(x), \qquad \hat x = \frac{1}{T}\sum_{t=1}^{T} s_t, \qquad
+# \sqrt{\mathbb{E}\,(\hat x - x)^2} = \sqrt{\frac{x\,(1-x)}{T}}. $$
+#
+# It is called the Poisson code, because draws that know nothing of each other become a Poisson process when the steps
+# become short. The reader counts.
+#
+# ### Exercise 03.2 · Poisson: brightness as probability (5 min, ●○○)
+#
+# One line, if you like. The catch is in the words *that know nothing of each other*: each step, each image and each pixel
+# needs a draw of its own. The `generator` makes the draw repeatable: hand it on.
+
+
+# %% tags=["exercise"]
+def poisson_encode(x, steps, generator=None):
+    """A spike at each step with probability x.
+
+    x: [B, ...] in [0, 1]. Returns spikes [steps, B, ...] of 0 and 1, in the dtype and on the device of x.
+    """
+    return ...
+
+
+poisson_encode = attempt("03.2", poisson_encode)
+
+# %% [markdown]
+# Here is the same 3 in Poisson spikes.
+
+# %%
+generator = torch.Generator().manual_seed(SEED)
+
+
+def read_rate(spikes):
+    """Spikes [T, ...] -> spikes per step [...]."""
+    return spikes.float().mean(0)
+
+
+look(lambda x: poisson_encode(x, 16, generator), read_rate, 3, "Poisson code, T = 16")
+
+# %% [markdown]
+# **Predict first.** How many steps until *you* can read the digits from Poisson spikes: 2, 8, 32 or 128? Decide, then move
+# the slider under the next picture. (It needs no kernel: all positions are inside the figure.)
+
+
+# %%
+many = poisson_encode(x[[0, 3, 4, 8]], 128, generator)
+
+
+def after(steps):
+    rows = [x[[0, 3, 4, 8]], read_rate(many[:steps]), read_latency(latency_encode(x[[0, 3, 4, 8]], steps))]
+    names = ["image"] * 4 + ["Poisson"] * 4 + ["latency"] * 4
+    order = torch.arange(12).view(3, 4).T.flatten()  # image, Poisson and latency of one digit side by side
+    panels = torch.cat(rows).mul(1000).round().div(1000).view(12, side, side)[order]
+    spikes = many[:steps].sum((0, 2)).mean()
+    title = f"After {steps} steps: {spikes:.0f} Poisson spikes per image"
+    return viz.figures.image_grid(panels, labels=[names[i] for i in order], columns=6, title=title)
+
+
+viz.show(viz.frames(after, "T", [1, 2, 4, 8, 16, 32, 64, 128], start=3))
+
+# %% [markdown]
+# **What to notice.** The Poisson images emerge from snow like a photograph in its bath, and the last bit of snow goes
+# slowly: the error falls with $1/\sqrt T$, so each halving costs **four times** the steps. The middle greys are the noisiest
+# ($x(1-x)$ is largest at ½), black and white are exact from the first step. The latency code is rough below $T = 4$, where
+# there are too few steps to tell greys apart, and clean soon after.
+#
+# ## 3 · Two more codes: a neuron per pixel, and no code at all
+#
+# **Constant current.** Give each pixel a leaky integrate-and-fire neuron of its own and inject $I = g\,x$:
+#
+# $$ v \leftarrow v + \frac{\Delta t}{\tau}\,(I - v), \qquad \text{spike and } v \leftarrow 0 \text{ where } v > 1, $$
+#
+# with $\tau = 10$ ms and $\Delta t = 1$ ms. It is a rate code without dice: spikes come regularly, with a period of
+# $\tau \ln \frac{I}{I-1}$, which the reader inverts. The price is a dead zone: where $g\,x \le 1$, the leak wins and the
+# pixel never speaks.
+#
+# **Direct coding** hands the brightness itself to the first layer, at every step (`encode.repeat`), and lets that layer's
+# neurons find their own code; with training, a *learned* one. That is how most deep spiking networks are fed today.
+
+# %%
+GAIN = 4.0  # current per brightness: pixels darker than 1 / GAIN are in the dead zone
+KEEP = 0.9  # 1 - dt / tau = 1 - 1 ms / 10 ms: what a membrane keeps of its voltage in a step
+
+
+def lif_encode(x, steps):
+    return encode.constant_current_lif(GAIN * x, steps)
+
+
+def read_lif(spikes):
+    """Invert the rate of a neuron that integrates a constant current for `period` steps before it fires."""
+    rate = read_rate(spikes)
+    period = 1 / rate.clamp(min=1e-9) - 0.5  # it crossed the threshold somewhere within the last step
+    current = 1 / (1 - KEEP ** period.clamp(min=0.3))
+    return torch.where(rate > 0, (current / GAIN).clamp(max=1), 0.0)
+
+
+look(lambda x: lif_encode(x, 32), read_lif, 3, "One LIF neuron per pixel, T = 32")
+look(lambda x: encode.repeat(x, 32), read_rate, 3, "Direct coding, T = 32: the same grey levels again and again")
+
+# %% [markdown]
+# **What to notice.** The LIF raster is a comb where the Poisson raster was rain, and the faint edges of the digit are
+# missing: they sit in the dead zone. Direct coding is exact at any $T$, but what it sends are numbers, not spikes: the
+# first layer must multiply. It need do so only once, though: the repeated image is one image seen through a view that does
+# not move in memory, and snnkit's layers notice.
+
+# %%
+repeated = encode.repeat(x, 32)
+print(f"repeat: shape {tuple(repeated.shape)}, strides {repeated.stride()}: 0 in time, nothing was copied")
+
+first_layer = nn.Sequential(torch.nn.Linear(x.shape[1], 40), neuron.Leaky(0.9))
+with torch.no_grad():
+    out, _ = first_layer(2 * repeated)
+viz.show(viz.figures.raster(out[:, 3], title="40 untrained neurons, fed directly"))
+
+# %% [markdown]
+# Nobody wrote a code for these forty neurons: random weights, and yet every image has a raster of its own. The first
+# *layer* is the encoder now, and training will shape it.
+#
+# ## 4 · Information against time
+#
+# Looking is good, measuring is better. For growing $T$ we read test images back, and ask two questions:
+#
+# 1. How far are the pixels from the truth? (root mean square error)
+# 2. Can the digit still be *recognised*? Our reader here is the simplest there is: it compares the decoded image with the
+#    ten mean images of the training set and says the nearest.
+#
+# **Predict first.** The nearest-mean reader gets about nine digits in ten right on clean images. How many from **one** step
+# of Poisson spikes? And the digits have 17 grey levels: what will the latency code make of $T = 17$?
+
+# %%
+test_images, test_labels = data.load(DATASET, "test")
+count, repeats = (355, 4) if QUICK else (1000, 12)
+truth = data.to_unit(test_images[:count]).flatten(1).to(device)
+target = test_labels[:count].to(device)
+means = means.to(device)
+
+
+def recognised(decoded, target):
+    """Share of images [B, N] whose nearest class mean is their own class."""
+    return (torch.cdist(decoded, means).argmin(1) == target).float().mean().item()
+
+
+draw = torch.Generator(device).manual_seed(SEED)
+codes = {
+    "Poisson": (lambda x, steps: poisson_encode(x, steps, draw), read_rate),
+    "latency": (latency_encode, read_latency),
+    "LIF neuron": (lif_encode, read_lif),
+    "direct": (encode.repeat, read_rate),
+}
+lengths = [1, 2, 4, 8, 16, 17, 32, 64, 128] + ([] if QUICK else [256])
+
+
+def measured(name, steps):
+    """Error, share recognised and spikes per image of a code at one T, over all test images."""
+    code, read = codes[name]
+    decoded, spikes = [], 0.0
+    for part in truth.split(100):
+        sent = code(part, steps)
+        spikes += sent.count_nonzero().item()
+        decoded.append(read(sent))
+    decoded = torch.cat(decoded)
+    return (decoded - truth).square().mean().sqrt().item(), recognised(decoded, target), spikes / len(truth)
+
+
+results = {}
+for name in codes:
+    draws = repeats if name == "Poisson" else 1  # only dice need averaging
+    rows = [[measured(name, steps) for _ in range(draws)] for steps in lengths]
+    results[name] = torch.tensor(rows).mean(1)  # [lengths, (error, recognised, spikes)]
+
+theory = (truth * (1 - truth)).mean().sqrt() / torch.tensor(lengths).sqrt()
+errors = {name: (lengths, results[name][:, 0]) for name in ("Poisson", "latency", "LIF neuron")}
+errors["√(x(1−x)/T)"] = (lengths, theory.cpu())
+title = "How wrong is the image that is read back?"
+viz.show(coding.curves(errors, title, "time steps T", "error (RMS)", log="xy", faint=["√(x(1−x)/T)"]))
+
+# %%
+right = {name: (lengths, 100 * results[name][:, 1]) for name in codes}
+best = 100 * results["direct"][0, 1].item()
+figure = coding.curves(right, "How many images are recognised?", "time steps T", "recognised (%)", log="x")
+viz.show(figure.update_yaxes(range=[best - 20, best + 3]))
+print(
+    f"one step of Poisson spikes: {results['Poisson'][0, 1]:.0%} recognised; clean images: {results['direct'][0, 1]:.0%}"
+)
+
+# %% [markdown]
+# **What to notice.**
+#
+# - Poisson follows its law: a straight line of slope $-\tfrac12$ in the doubly logarithmic plot. There is nothing to
+#   discuss with it, only patience to buy.
+# - Latency falls with slope $-1$: twice the steps, half the rounding. The digits have 17 grey levels, so at $T = 17$ every
+#   level has a step to itself, and the error drops to almost nothing. A code that fits its data is worth more than a long one.
+# - The LIF code flattens out. Some pixels are in the dead zone, and no patience brings them back; bright ones fire every
+#   three, four or five steps, with nothing in between, so their greys come in a few coarse levels.
+# - **Recognising needs far less than reconstructing.** One step of Poisson spikes, pure black-and-white snow, is enough
+#   for about five digits in six, because the errors of 64 pixels cancel in the distance to the mean. Ask what your
+#   network needs to *know* before you pay for what it could *see*. Networks on MNIST are happy with $T$ = 10 to 25 for
+#   this reason.
+# - At $T = 1$ a latency code knows only "lit or not". The LIF neurons have not had the time to fire at all, and a blank
+#   image is recognised at chance, one time in ten: far below the edge of the plot.
+#
+# ## 5 · Information against spikes
+#
+# Time is one currency, energy the other. On neuromorphic hardware a silent neuron costs (nearly) nothing, so what counts is
+# the number of spikes.
+#
+# **Predict first.** Which code gives the most accurate image for 100 spikes?
+
+# %%
+spent = {name: (results[name][:, 2], results[name][:, 0]) for name in ("Poisson", "latency", "LIF neuron")}
+spent = {name: (effort[effort > 0], error[effort > 0]) for name, (effort, error) in spent.items()}
+viz.show(coding.curves(spent, "What a spike buys", "spikes per image", "error (RMS)", log="xy"))
+
+# %% [markdown]
+# The latency curve is a vertical drop: more steps, the same spikes. Poisson slides along its slope of $-\tfrac12$, here
+# paid in spikes.
+#
+# Now in joules. A dense layer *multiplies and adds* for each pixel and each neuron. A spike needs no multiplication: a
+# weight is fetched and *added*. In 45 nm silicon a 32-bit floating-point addition takes about 0.9 pJ and a multiplication
+# 3.7 pJ (Horowitz 2014). For a first layer with $M$ neurons:
+#
+# $$ E_\text{dense} = N \cdot M \cdot 4.6\,\mathrm{pJ}, \qquad E_\text{spikes} = S \cdot M \cdot 0.9\,\mathrm{pJ}, $$
+#
+# with $N$ pixels and $S$ spikes per image. Spikes win where $S/N < 4.6/0.9 \approx 5$ **spikes per pixel**, all steps
+# together.
+
+# %%
+ADD, MULTIPLY, NEURONS = 0.9e-12, 3.7e-12, 128  # joules per operation; neurons in the first layer
+dense = truth.shape[1] * NEURONS * (ADD + MULTIPLY)
+
+print(f"{'code':12} {'T':>4} {'spikes/pixel':>13} {'error':>7} {'recognised':>11} {'energy':>10} {'of dense':>9}")
+for name, steps in [("latency", 16), ("Poisson", 4), ("Poisson", 16), ("Poisson", 64), ("LIF neuron", 64)]:
+    error, share, spikes = results[name][lengths.index(steps)].tolist()
+    energy = spikes * NEURONS * ADD
+    row = f"{name:12} {steps:4} {spikes / truth.shape[1]:13.2f} {error:7.3f} {share:11.1%} {energy * 1e9:7.1f} nJ"
+    print(f"{row} {energy / dense:9.0%}")
+print(f"{'dense':12} {1:4} {'':13} {0:7.3f} {results['direct'][0, 1]:11.1%} {dense * 1e9:7.1f} nJ {1:9.0%}")
+
+# %% [markdown]
+# **What to notice** (on the digits). "Spiking" is not a synonym of "frugal": sixteen Poisson steps save next to nothing,
+# sixty-four cost almost four times the dense layer they were meant to beat, and the latency code saves nine tenths. Be as honest in your
+# own papers, and mind what this estimate leaves out: fetching a weight from memory costs more than adding it, and a GPU
+# multiplies by zero at full price.
+
+# %% [markdown]
+# ## 6 · Signals: send only what changes
+#
+# A picture stands still; the world does not. For a signal $x_t$ the natural code is the change: a spike *up* where it rises
+# by a threshold $\theta$, a spike *down* where it falls. The pixels of an event camera do it (Lichtsteiner et al. 2008), and
+# the ON and OFF cells of the retina come close. The reader adds up: $\hat x_t = \theta \sum_{t' \le t} s_{t'}$.
+#
+# Below is a made-up heartbeat, sampled at 1 kHz, on a slow wave such as breathing makes.
+#
+# **Predict first.** `encode.delta` compares each sample with the one before. Which parts of the heartbeat will it send, and
+# which will it miss?
+
+# %%
+DT = 1e-3  # seconds
+time = torch.arange(0, 1.6, DT)
+
+
+def bump(height, centre, width):
+    """A bell of the given height at `centre` after each beat (seconds)."""
+    return sum(height * torch.exp(-(((time - beat - centre) / width) ** 2) / 2) for beat in (0.4, 1.2))
+
+
+# The waves that cardiologists call P, Q, R, S and T, and the breath.
+heart = bump(0.12, -0.18, 0.025) + bump(-0.12, -0.03, 0.010) + bump(1.0, 0.0, 0.012)
+heart = heart + bump(-0.22, 0.032, 0.012) + bump(0.28, 0.24, 0.045) + 0.15 * torch.sin(2 * torch.pi * 0.6 * time)
+
+
+def send_on_delta(signal, threshold):
+    """Compare with the last value *sent*, not with the last sample. signal [T, ...] -> spikes −1, 0, 1 [T, ...]."""
+    sent = torch.zeros_like(signal[0])
+    spikes = torch.zeros_like(signal)
+    for t, value in enumerate(signal):
+        spikes[t] = ((value - sent) / threshold).trunc().clamp(-1, 1)
+        sent = sent + threshold * spikes[t]
+    return spikes
+
+
+THETA = 0.05
+steps_apart = encode.delta(heart.unsqueeze(1), threshold=THETA, off_spikes=True).squeeze(1)
+since_sent = send_on_delta(heart, THETA)
+spikes = {"delta": steps_apart, "with memory": since_sent}
+read_back = {name: THETA * s.cumsum(0) for name, s in spikes.items()}
+viz.show(coding.coded_signal(heart, spikes, read_back, DT, f"A heartbeat in changes of {THETA}"))
+for name, back in read_back.items():
+    error = (back - heart).square().mean().sqrt()
+    print(f"{name:12} {int(spikes[name].abs().sum()):4} spikes for {len(heart)} samples, error {error:.3f}")
+
+# %% [markdown]
+# **What to notice.** The sample-to-sample code sees the steep R wave and is blind to everything gentle: the T wave rises
+# by 0.28, but in steps far below 0.05, so nothing is ever sent, and what little was sent does not add up. It even gets
+# *worse* when you sample faster! The remedy is one line: compare with **the last value that was sent**. This is what the
+# pixels of an event camera do. The signal comes back to within $\theta$ wherever it changes by no more than $\theta$ per step,
+# and between the beats, where little happens, little is sent. (Try `THETA = 0.01`: finer, and yet worse. Why?)
+#
+# For a *still* image, delta coding speaks once, at the first step, and is silent ever after. Take it for things that move.
+#
+# ## Explore: which code for which light?
+#
+# Now you. Turn the light down with `contrast` and see who suffers. Three experiments worth your time:
+#
+# 1. Poisson at $T = 16$: from contrast 1 down to 0.1. The spikes become fewer *and* the image drowns. Why both?
+# 2. LIF at contrast 0.25: where did the digit go?
+# 3. Latency at $T = 4$ and at $T = 64$, contrast 0.3: what does a long race buy a faint image?
+
+
+# %%
+def make_explorer(x, side, codes):
+    def encoded(encoding="Poisson", digit=3, contrast=1.0, T=16):
+        code, read = codes[encoding]
+        dimmed = x[digit : digit + 1] * contrast
+        spikes = code(dimmed, T)
+        decoded = read(spikes)
+        error = (decoded - dimmed).square().mean().sqrt()
+        title = f"{encoding}, T = {T}: error {error:.3f}, relative to the brightest pixel {error / dimmed.max():.0%}"
+        shown = [dimmed.view(side, side), spikes[:, 0], decoded.view(side, side)]
+        return coding.coded_image(*shown, title=title)
+
+    return encoded
+
+
+explorer_codes = {
+    "Poisson": (lambda x, steps: poisson_encode(x, steps, torch.Generator().manual_seed(SEED)), read_rate),
+    "latency": (latency_encode, read_latency),
+    "latency (logarithm)": (encode.latency, read_latency),
+    "LIF neuron": (lif_encode, read_lif),
+    "direct": (encode.repeat, read_rate),
+}
+viz.explore(
+    make_explorer(x, side, explorer_codes),
+    encoding=list(explorer_codes),
+    digit=(0, 9),
+    contrast=(0.1, 1.0, 0.05),
+    T=(1, 64),
+)
+
+# %% [markdown]
+# ## What broke?
+#
+# Three real mistakes. None of them raises an error in home-made code; all of them cost somebody a week.
+#
+# ### 1. The brightness that was not in [0, 1]
+#
+# `torch.rand(...) < image` happily compares a number from 0 to 1 with a grey level from 0 to 255 (or 0 to 16, as
+# scikit-learn delivers the digits). Every pixel that is not black then fires at every step. snnkit's encoders refuse:
+
+# %%
+raw = images[chosen].flatten(1)
+for name, wrong in {"bytes": raw, "floats up to 255": raw.float()}.items():
+    try:
+        encode.poisson(wrong, 16)
+    except (TypeError, ValueError) as error:
+        print(f"{name:17} {type(error).__name__}: {error}")
+
+as_it_happens = (torch.rand(16, *raw.shape, generator=generator) < raw).float()
+panels = torch.cat([read_rate(as_it_happens)[2:6], read_rate(poisson_encode(x, 16, generator))[2:6]])
+viz.show(
+    viz.figures.image_grid(
+        panels.view(8, side, side),
+        ["0..255"] * 4 + ["0..1"] * 4,
+        columns=8,
+        title="Decoded at T = 16: unscaled, scaled",
+    )
+)
+
+# %% [markdown]
+# **The mend:** `data.to_unit(images)`, once, where the data come in.
+#
+# ### 2. Every image stretched to its own maximum
+#
+# "Normalise the input" is good advice for whole data sets and bad advice for single images. Divide each by its own
+# maximum, and a faint image looks like a bright one; worse, a frame that holds *nothing* but a little sensor noise becomes
+# a storm.
+
+# %%
+noise = 0.02 * torch.rand(1, x.shape[1], generator=generator)
+frames = torch.cat([x[3:4], 0.4 * x[3:4], 0.1 * x[3:4], noise])
+stretched = frames / frames.amax(1, keepdim=True)
+counts = [poisson_encode(each, 16, generator).sum((0, 2)) for each in (frames, stretched)]
+names = [f"{int(n)} spikes" for n in torch.cat(counts)]
+title = "Bright, dim, faint, empty: as they are, then each stretched to its maximum"
+viz.show(viz.figures.image_grid(torch.cat([frames, stretched]).view(8, side, side), names, columns=8, title=title))
+
+# %% [markdown]
+# **The mend:** one scale for the whole data set (here: 255), fixed before training and used again at test time.
+#
+# ### 3. The same dice for everyone
+#
+# To save memory, somebody draws the noise once and lets it broadcast over the batch. The spikes still have the right
+# rates, image by image, and every plot of a single image looks fine. But all images now share their accidents, so nothing
+# averages out over the batch: not the image below, and not the noise in your gradient.
+
+# %%
+copies = x[3:4].expand(100, -1)
+shared = (torch.rand(8, 1, x.shape[1], generator=generator) < copies).float()
+own = poisson_encode(copies, 8, generator)
+panels, names = [x[3]], ["image"]
+for kind, spikes in {"shared": shared, "own": own}.items():
+    for copy_count in (1, 10, 100):
+        decoded = spikes[:, :copy_count].mean((0, 1))
+        panels.append(decoded)
+        names.append(f"{kind}, {copy_count}")
+        print(f"{kind:6} dice, mean of {copy_count:3} copies: error {(decoded - x[3]).square().mean().sqrt():.4f}")
+title = "Means of 1, 10 and 100 copies, T = 8: shared dice, then own dice"
+viz.show(viz.figures.image_grid(torch.stack(panels).view(7, side, side), names, columns=7, title=title))
+
+# %% [markdown]
+# With dice of their own, a hundred copies are ten times as good as one; with shared dice, they are one. **The mend:** noise
+# of the full shape `(steps, *x.shape)`. Your check in 03.2 tests exactly this.
+#
+# ## Which code, then?
+#
+# | code | `snnkit.encode` | information is in | error against $T$ | spikes | take it for |
+# |---|---|---|---|---|---|
+# | latency | `latency(x, T, linear=True)` | the moment | $1/T$ | at most 1 per pixel | fast, frugal answers; sharp but fragile to jitter |
+# | Poisson | `poisson(x, T)` | the rate | $1/\sqrt T$ | $x\,T$ | robustness, biology, baselines |
+# | LIF neuron | `constant_current_lif(g * x, T)` | the rate, regular | falls, then stays | up to $T/3$ at gain 4 | no dice wanted; analogue sensors |
+# | direct | `repeat(x, T)` | the value itself | none | none: real numbers | best accuracy in few steps |
+# | delta | `delta(x_seq)` | the change | at most $\theta$, with memory | follows the motion | sound, video, sensors |
+#
+# ## Check yourself
+
+# %%
+quiz("03")
+
+# %%
+scorecard("03")
+
+# %% [markdown]
+# ## Next
+#
+# **04 · Train your first spiking network**: the spikes of this notebook meet the surrogate gradients of 02. To go further
+# here: change `DATASET` to `"fashion"` or set `QUICK = False` in the parameters cell and run again. Which figure changes
+# most, and why is it not the slope of the Poisson line?
+#
+# ## Sources
+#
+# - E. D. Adrian, Y. Zotterman: The impulses produced by sensory nerve-endings, part 2. *J. Physiol.* 61 (1926),
+#   [10.1113/jphysiol.1926.sp002281](https://doi.org/10.1113/jphysiol.1926.sp002281)
+# - S. Thorpe, A. Delorme, R. Van Rullen: Spike-based strategies for rapid processing. *Neural Networks* 14 (2001),
+#   [10.1016/S0893-6080(01)00083-1](https://doi.org/10.1016/S0893-6080%2801%2900083-1)
+# - T. Gollisch, M. Meister: Rapid neural coding in the retina with relative spike latencies. *Science* 319 (2008),
+#   [10.1126/science.1149639](https://doi.org/10.1126/science.1149639)
+# - M. Horowitz: Computing's energy problem (and what we can do about it). *ISSCC* (2014),
+#   [10.1109/ISSCC.2014.6757323](https://doi.org/10.1109/ISSCC.2014.6757323)
+# - P. Lichtsteiner, C. Posch, T. Delbruck: A 128 × 128 120 dB 15 µs latency asynchronous temporal contrast vision sensor.
+#   *IEEE J. Solid-State Circuits* 43 (2008), [10.1109/JSSC.2007.914337](https://doi.org/10.1109/JSSC.2007.914337)
+# - J. K. Eshraghian et al.: Training spiking neural networks using lessons from deep learning. *Proc. IEEE* 111 (2023),
+#   [10.1109/JPROC.2023.3308088](https://doi.org/10.1109/JPROC.2023.3308088)

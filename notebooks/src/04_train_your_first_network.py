@@ -1,0 +1,595 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 04 · Train your first spiking network
+#
+# So far one neuron, one surrogate, one code. Now they go to work together: a network of 138 spiking neurons learns to
+# read handwritten digits, in a few seconds on a laptop, and you write the two lines of code that make it learn.
+#
+# **Afterwards you can**
+#
+# - follow an image through a spiking network: encode, network, decode, with the shape of every tensor in your head;
+# - say what the loss must be *before* you train, and read what it tells you when it is not;
+# - write a training step yourself and use `train.fit` for the long run;
+# - open the trained network: who fires, when does it know, what does it confuse, what does it cost;
+# - recognise a dead network within a minute, and revive it.
+#
+# | | |
+# |---|---|
+# | Time | 40 minutes |
+# | GPU minutes | 0 (any CPU will do) |
+# | Before this | 01 neuron, 02 surrogate gradients, 03 encodings; you have seen a PyTorch training loop once |
+
+# %% tags=["parameters"]
+QUICK: bool = True  # True: 8 x 8 digits, seconds. False: MNIST if it is on this machine, some minutes on a CPU
+SOLVE: bool = False  # True: the exercises are filled in with their solutions
+SEED: int = 0  # of the weights and of the order of the images
+DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
+DATASET: str = "auto"  # "auto", "digits", "mnist" or "fashion" (the last two are downloaded once if need be)
+EPOCHS: int = 0  # walks through the training set; 0: as many as the data set needs
+
+# %%
+import math
+import time
+from functools import partial
+
+import plotly.graph_objects as go
+import torch
+
+from snnkit import course, data, encode, loss, neuron, nn, train, viz
+from snnkit.course import attempt, hint, quiz, scorecard, solution  # noqa: F401 (hint and solution are for you)
+from snnkit.viz.curves import lines
+from snnkit.viz.inference import inference
+
+train.seed_everything(SEED)
+course.start("04", solve=SOLVE)
+device = data.resolve_device(DEVICE)
+
+# %% [markdown]
+# ## 1 · The task
+#
+# An image goes in, the name of a class comes out. The digits come with scikit-learn: 1797 images of 8 × 8 pixels, written
+# by 43 people, of which we keep every fifth for the test. With `QUICK = False` the same notebook trains on MNIST: 60 000
+# images of 28 × 28 pixels and a hidden layer of 1000 neurons instead of 128.
+
+# %%
+if DATASET == "auto":
+    DATASET = "mnist" if not QUICK and data.available("mnist") else "digits"
+    if not QUICK and DATASET == "digits":
+        print('MNIST is not on this machine, so here come the digits. DATASET = "mnist" downloads it (12 MB).')
+
+if DATASET == "digits":
+    hidden, steps, batch_size, lr, epochs = 128, 20, 64, 1e-2, 10
+else:
+    hidden, steps, batch_size, lr, epochs = 1000, 25, 128, 1e-3, 1 if QUICK else 4
+epochs = EPOCHS or epochs
+
+train_images, train_labels = data.to_device(*data.load(DATASET, "train"), device)
+test_images, test_labels = data.to_device(*data.load(DATASET, "test"), device)
+classes = data.CLASSES[DATASET]
+pixels = train_images[0].numel()
+print(f"{DATASET}: {len(train_images)} images to learn from, {len(test_images)} for the test, on {device}")
+
+some = [int((train_labels == k).nonzero()[i]) for i in range(2) for k in range(10)]
+viz.show(viz.figures.image_grid(train_images[some], [classes[k] for k in range(10)] * 2, columns=10, title=DATASET))
+
+# %% [markdown]
+# ## 2 · From picture to prediction
+#
+# Three stations lie between the pixels and the answer:
+#
+# $$\underbrace{\text{image}}_{[B,\,1,\,H,\,W]} \;\xrightarrow{\text{encode}}\;
+# \underbrace{\text{sequence}}_{[T,\,B,\,1,\,H,\,W]} \;\xrightarrow{\text{network}}\;
+# \underbrace{\text{spikes}}_{[T,\,B,\,10]} \;\xrightarrow{\text{decode}}\;
+# \underbrace{\text{class}}_{[B]}$$
+#
+# **Encode.** Notebook 03 compared ways to turn a number into spikes. Here we take the simplest and strongest, *direct
+# coding*: show the same image at each of $T$ time steps and let the first layer of neurons make the spikes. Grey values
+# flow in as currents, so nothing is lost to chance.
+#
+# > **Predict first.** A batch of 64 digits takes 16 kB (64 × 64 pixels × 4 bytes). We show it for 20 steps.
+# > How much memory does the sequence take?
+
+# %%
+encoder = partial(encode.repeat, steps=steps)
+
+images, labels = train_images[:64], train_labels[:64]
+x = encoder(data.to_unit(images))
+print("shape ", tuple(x.shape), "= [T, B, channels, height, width]")
+print("stride", x.stride())
+print(f"memory {x.untyped_storage().nbytes() / 1e3:.0f} kB, where copies would take {x.numel() * 4 / 1e3:.0f} kB")
+
+# %% [markdown]
+# **Notice** the stride of 0 in the first dimension: to go from one time step to the next, move 0 numbers forward. The
+# sequence is a *view*; all its steps are the same piece of memory. snnkit uses that, too: whatever does not depend on
+# time is computed once instead of $T$ times.
+#
+# **Network.** Two layers of weights, each followed by leaky neurons, as in notebook 01:
+#
+# $$U_i[t] = \beta\, U_i[t-1] + \sum_j w_{ij}\, x_j[t] + b_i - \theta\, S_i[t-1], \qquad
+# S_i[t] = \begin{cases}1 & U_i[t] > \theta\\ 0 & \text{otherwise}\end{cases}$$
+#
+# $U$ is the membrane potential (in units of the threshold, $\theta = 1$), $S$ the spike. $\beta = 0.9$ per step means
+# that the membrane forgets with a time constant of $-1/\ln 0.9 \approx 9.5$ steps. The gradient of $S$ is the arctan
+# surrogate of notebook 02. `torch.nn.Linear` is PyTorch's own; `nn.Sequential` is snnkit's, which carries the neurons'
+# state through time.
+
+
+# %%
+def make_net(seed=SEED):
+    """A fresh network: the same seed gives the same weights."""
+    train.seed_everything(seed)
+    return nn.Sequential(
+        torch.nn.Flatten(),
+        torch.nn.Linear(pixels, hidden),
+        neuron.Leaky(beta=0.9),
+        torch.nn.Linear(hidden, 10),
+        neuron.Leaky(beta=0.9),
+    ).to(device)
+
+
+HIDDEN, OUTPUT = 2, 4  # where in the network the two spiking layers are
+
+net = make_net()
+with torch.no_grad():
+    recording = net.record(x)  # runs the network and keeps what every module gave
+
+for module, layer in zip(net, recording.layers, strict=True):
+    weights = sum(p.numel() for p in module.parameters())
+    told = f"{layer.mean():.3f} spikes per neuron and step" if isinstance(module, neuron.Leaky) else ""
+    told = "the same at all steps: computed once" if nn.is_static(layer) else told
+    print(f"{type(module).__name__:8} {tuple(layer.shape)!s:16} {weights:7,} weights   {told}")
+
+# %% [markdown]
+# **Notice** that the first `Linear` is computed once although it stands before a neuron that runs for 20 steps. On MNIST
+# this saves 24 of 25 large matrix products: 98 % of all the arithmetic in the network. From the first `Leaky` on, every
+# step is different, because the neurons have state.
+#
+# **Decode.** Each of the ten output neurons stands for a class. Count its spikes, and let the most active one win:
+#
+# $$c_k = \sum_{t=1}^{T} S_k[t], \qquad \text{answer} = \arg\max_k c_k$$
+
+# %%
+counts = recording.out.sum(0)  # [T, B, 10] -> [B, 10]
+guess = counts.argmax(1)
+print("spikes of the ten output neurons for the first image:", counts[0].int().tolist())
+print(f"the untrained network says {classes[int(guess[0])]}, the label says {classes[int(labels[0])]}")
+print(f"right on {(guess == labels).float().mean():.0%} of the batch; chance would be 10 %")
+
+# %% [markdown]
+# ## 3 · The loss: how wrong was the vote?
+#
+# The counts are votes. To learn we need one number that says how wrong they were, and that is smooth in the counts. Take
+# the counts as logits, let a softmax turn them into probabilities, and ask for the surprise at the right class:
+#
+# $$p_k = \frac{e^{c_k}}{\sum_j e^{c_j}}, \qquad L = -\frac{1}{B} \sum_{b=1}^{B} \ln p_{y_b}$$
+#
+# $L$ is in nats; 0 means certain and right. Five votes ahead of all others make $p$ about 94 %.
+#
+# > **Predict first.** Suppose that no output neuron fires at all. What is the loss, with ten classes? Work it out
+# > before you scroll; you will meet that number again in section 7, where it is bad news.
+#
+# ### Exercise 04.1 · The loss of a vote (5 minutes, ●○○)
+#
+# `spikes` is `[T, B, C]`, `labels` holds the right classes, int64 `[B]`. Return the loss above, as one number with a
+# gradient. PyTorch's `torch.nn.functional.cross_entropy(logits, labels)` does softmax, logarithm and mean. Stuck?
+# `hint("04.1")`.
+
+# %% tags=["exercise"]
+import torch.nn.functional as F  # noqa: F401 (for your answer)
+
+
+def count_cross_entropy(spikes, labels):
+    """Cross-entropy of the spike counts: spikes [T, B, C], labels [B] -> scalar."""
+    return ...
+
+
+count_cross_entropy = attempt("04.1", count_cross_entropy)
+
+# %%
+silent = torch.zeros_like(recording.out)
+print(f"a silent network:       {count_cross_entropy(silent, labels):.4f}   (ln 10 = {math.log(10):.4f})")
+print(f"our untrained network:  {count_cross_entropy(recording.out, labels):.4f}")
+
+# %% [markdown]
+# **Notice.** Silence is a uniform guess: all counts are 0, every class gets probability 1/10, the surprise is
+# $\ln 10 = 2.3026$. The untrained network lies a little *above*: it fires a few random spikes, each of them is a bet, and
+# bets without knowledge lose on average. Always make this check before a long training run. A first loss of 23 instead
+# of 2.3 means that the inputs or the weights are far too large.
+#
+# ## 4 · One step of learning
+#
+# One sentence of calculus turns the loss into better weights, $w \leftarrow w - \eta\, \partial L / \partial w$, and
+# PyTorch does the calculus. It walks backwards through all $T$ steps (*backpropagation through time*), and wherever it
+# meets a spike it uses the surrogate. What remains for you is to call things in the right order.
+#
+# ### Exercise 04.2 · The training step (8 minutes, ●●○)
+#
+# `x` is the encoded batch `[T, B, …]`, `y` its labels. Run `net` (it gives `out, state`; called without a state, every
+# neuron starts at rest, so no batch knows of the one before), compute `loss_fn(out, y)`, and let the optimizer take one
+# step. Return the loss before the step as a plain number.
+
+
+# %% tags=["exercise"]
+def train_step(net, optimizer, loss_fn, x, y):
+    """One update of the weights from one batch: x [T, B, ...], y [B] -> the loss before the update, a float."""
+    return ...
+
+
+train_step = attempt("04.2", train_step)
+
+# %% [markdown]
+# Here is a whole training program around it. There is nothing else to it: a network, an optimizer, batches.
+#
+# > **Predict first.** Sixty batches of 64 digits are two and a half walks through the training set. Will the loss fall
+# > smoothly? Where will it be at the end?
+
+
+# %%
+def some_batches(count):
+    """`count` encoded batches with their labels, walking through the training set as often as needed."""
+    while True:
+        for images, labels in data.batches(train_images, train_labels, batch_size):
+            if count == 0:
+                return
+            count -= 1
+            yield encoder(data.to_unit(images)), labels
+
+
+net = make_net()
+optimizer = torch.optim.Adam(net.parameters(), lr=lr)
+losses = [train_step(net, optimizer, count_cross_entropy, x, y) for x, y in some_batches(60)]
+
+guessing = {"ln 10: silence": math.log(10)}
+viz.show(
+    lines({"loss": losses}, x_title="batch", y_title="loss (nats)", levels=guessing, title="Sixty steps of learning")
+)
+
+# %% [markdown]
+# **Notice** how it jitters: every batch holds other images, and spike counts are whole numbers, so the loss moves in
+# small jumps. The trend counts. Within sixty batches the network has left guessing far behind.
+#
+# ## 5 · The long run
+#
+# `train.fit` is the same loop with what one wants around it: the test set after every epoch, a progress bar, checkpoints,
+# mixed precision. It takes 140 lines, and you are invited to read them: `snnkit/train/loop.py`. The panel draws itself
+# while the network learns. Besides loss and accuracy it shows what only spiking networks have: **firing rates**. If
+# one of them goes to zero, learning ends.
+#
+# The learning rate follows a cosine from its first value down to zero: large steps first, fine work at the end.
+
+# %%
+net = make_net()
+optimizer = torch.optim.Adam(net.parameters(), lr=lr)
+cosine = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
+probe = encoder(data.to_unit(test_images[:256]))
+
+started = time.perf_counter()
+history = train.fit(
+    net,
+    (train_images, train_labels),
+    (test_images, test_labels),
+    encode=encoder,
+    loss=loss.count_cross_entropy,
+    optimizer=optimizer,
+    scheduler=cosine,
+    epochs=epochs,
+    batch_size=batch_size,
+    device=device,
+    on_epoch=viz.LivePanel(epochs, layers={"hidden": HIDDEN, "output": OUTPUT}, probe=probe),
+)
+seconds = time.perf_counter() - started
+print(f"{history.epochs} epochs in {seconds:.1f} s; right on {history.test_accuracy[-1]:.1%} of the test images")
+
+# %% [markdown]
+# **What to notice**
+#
+# - Training accuracy ends above test accuracy: the network also learns by heart. The gap is what it fails to generalise.
+# - The hidden layer settles at around 0.1 spikes per neuron and step, though nobody asked for it: 90 % of all spikes that
+#   could be are not there. Section 6 turns that into energy.
+# - The output layer fires more as it grows confident: certainty *is* a high count.
+#
+# ## 6 · Look inside
+#
+# A trained network is an animal that holds still. First, one image in full:
+
+# %%
+with torch.no_grad():
+    recording = net.record(encoder(data.to_unit(test_images[:1])))
+viz.show(
+    viz.figures.raster(
+        recording.layers[HIDDEN][:, 0], title=f"Hidden layer while it sees a {classes[int(test_labels[0])]}"
+    )
+)
+
+# %% [markdown]
+# Each row is a neuron, each mark a spike. Many rows are empty: those neurons have nothing to say about *this* image.
+# Others fire like clockwork, because their input is constant: they are the f–I curve of notebook 01 at work.
+#
+# > **Predict first.** Are the empty rows the same for every image (dead neurons), or do other images wake them?
+#
+# Now all test images. We run them once and keep what we need: every output spike, and the firing rate of each hidden
+# neuron.
+
+
+# %%
+@torch.no_grad()
+def examine(net, images):
+    """Output spikes [T, N, 10], firing rate of each hidden neuron [hidden], hidden spikes per image up to each step [T]."""
+    outputs, rates, spent = [], 0.0, 0.0
+    for part in images.split(500):
+        recording = net.record(encoder(data.to_unit(part)))
+        spikes = recording.layers[HIDDEN]
+        outputs.append(recording.out)
+        rates = rates + spikes.mean(0).sum(0) / len(images)
+        spent = spent + spikes.sum((1, 2)).cumsum(0) / len(images)
+    return torch.cat(outputs, dim=1), rates, spent
+
+
+output, hidden_rates, hidden_spikes = examine(net, test_images)
+votes = output.sum(0)  # [N, 10]
+answers = votes.argmax(1)
+accuracy = float((answers == test_labels).float().mean())
+
+bars, edges = torch.histogram(hidden_rates.cpu(), bins=25)
+figure = go.Figure(go.Bar(x=((edges[1:] + edges[:-1]) / 2).tolist(), y=bars.tolist(), marker_color=viz.theme.BLUE))
+figure.update_layout(title={"text": "How often the hidden neurons fire, over all test images"})
+figure.update_xaxes(title={"text": "firing rate (spikes per step)"})
+figure.update_yaxes(title={"text": "neurons"})
+viz.show(figure)
+print(
+    f"{int((hidden_rates == 0).sum())} of {hidden} hidden neurons never fire; the busiest fires at {hidden_rates.max():.2f}"
+)
+
+# %% [markdown]
+# **Notice** the long tail: a few neurons work hard, most fire rarely, and some never do, for no image at all. The empty
+# rows were of both kinds. Neurons that never fire are dead weight: they get a gradient only while their membrane comes near
+# the threshold. `loss.spike_rate_regulariser` wakes them; the challenge at the end needs it.
+#
+# ### What does it confuse?
+
+# %%
+confused = torch.zeros(10, 10, dtype=torch.int64)
+confused.index_put_((test_labels.cpu(), answers.cpu()), torch.tensor(1), accumulate=True)
+viz.show(viz.figures.confusion(confused, classes, title="Test images"))
+
+wrong = (answers != test_labels).nonzero().flatten()
+shown = wrong[:16].tolist()
+captions = [f"{classes[int(test_labels[i])]} as {classes[int(answers[i])]}" for i in shown]
+if shown:
+    title = f"{len(shown)} of {len(wrong)} misread images (right class, answer)"
+    viz.show(viz.figures.image_grid(test_images[shown], captions, columns=8, title=title))
+
+# %% [markdown]
+# Look at them before you blame the network. Some you would misread yourself.
+#
+# ### Explorer: watch it think
+#
+# Choose a test image and see the three stations side by side: the picture, the hidden spikes (neurons sorted by activity),
+# and the votes as they come in. Green is the right class; a red dashed line is a wrong answer.
+#
+# 1. Find an image where the lead changes hands. At which step is the decision safe?
+# 2. Tick *mistakes only*. Do wrong answers look different from right ones, before you know that they are wrong?
+# 3. Add *noise* to a clear digit until it breaks. What happens to the number of hidden spikes?
+
+
+# %%
+def explorer(net, images, labels, wrong):
+    """The function behind the sliders; it depends on what it was made with, not on the notebook's globals."""
+    images, labels = data.to_unit(images), labels.tolist()
+
+    def look(image=3, noise=0.0, mistakes_only=False):
+        index = wrong[image % len(wrong)] if mistakes_only and wrong else image
+        grain = torch.randn(images[index].shape, generator=torch.Generator().manual_seed(index))
+        picture = (images[index] + noise * grain.to(images.device)).clamp(0, 1)
+        with torch.no_grad():
+            recording = net.record(encoder(picture[None]))
+        return inference(picture[0], recording.layers[HIDDEN][:, 0], recording.out[:, 0], labels[index], classes)
+
+    return look
+
+
+viz.explore(
+    explorer(net, test_images, test_labels, wrong.tolist()), image=(0, 199), noise=(0.0, 1.0, 0.05), mistakes_only=False
+)
+
+# %% [markdown]
+# ### When does it know?
+#
+# A conventional network answers when its last layer is done. A spiking network has an opinion at every moment; you may
+# stop whenever you like (*anytime inference*). The network is causal: what it has said by step 5 does not depend on what
+# comes later. So one run gives the accuracy for every stopping time:
+#
+# $$\text{answer}(t) = \arg\max_k \sum_{s \le t} S_k[s]$$
+#
+# > **Predict first.** It was trained to be right after all the steps. How many does it need to be *nearly* as good?
+
+# %%
+by_step = (output.cumsum(0).argmax(2) == test_labels).float().mean(1).cpu()  # [T]
+enough = int((by_step >= accuracy - 0.01).nonzero()[0]) + 1
+stop = {f"step {enough}: within 1 % of the end": enough}
+title = "Accuracy if you stop after so many steps"
+viz.show(
+    lines({"test accuracy": 100 * by_step}, x_title="time steps used", y_title="right (%)", marks=stop, title=title)
+)
+
+# %% [markdown]
+# **Notice** the silence at the start: before the first output spike every count is 0, and the answer is class 0 by default,
+# right for one image in ten. It takes a step or two until the membranes are charged. Then accuracy shoots up, and the
+# last steps add next to nothing. Had we trained with fewer steps it would be faster still.
+#
+# ### What does it cost?
+#
+# A conventional layer multiplies and accumulates (MAC) at every synapse. A spike is 0 or 1: a synapse that receives one
+# *adds* its weight, and a synapse that receives none does nothing. In 45 nm silicon, at 32 bits, an addition takes 0.9 pJ
+# and a multiply-accumulate 4.6 pJ (Horowitz 2014).
+#
+# ### Exercise 04.3 · Count the additions (5 minutes, ●○○)
+#
+# `spikes` `[T, B, N]` are those of one layer; each spike reaches `fan_out` neurons of the next. How many additions does
+# that make **per image**, on average?
+
+
+# %% tags=["exercise"]
+def additions_per_image(spikes, fan_out):
+    """Synaptic additions that one image costs on average: spikes [T, B, N], each handed on to fan_out neurons."""
+    return ...
+
+
+additions_per_image = attempt("04.3", additions_per_image)
+
+# %%
+with torch.no_grad():
+    sample = net.record(encoder(data.to_unit(test_images[:500]))).layers[HIDDEN]
+additions = float(additions_per_image(sample, fan_out=10))
+print(f"hidden → output: {additions:,.0f} additions per image; a conventional network makes {hidden * 10:,} MACs there")
+print(
+    f"spikes per hidden neuron and image: {additions / 10 / hidden:.1f}; break-even is at 4.6 / 0.9 = {4.6 / 0.9:.1f}"
+)
+
+# %% [markdown]
+# > **Predict first.** So the spikes save energy in that layer. Is the whole spiking network cheaper than a conventional
+# > one of the same shape? Count what else there is: the first layer sees grey values, not spikes; and every neuron
+# > updates its membrane at every step ($\beta U + I$: one MAC).
+
+# %%
+ADD, MAC = 0.9e-3, 4.6e-3  # nJ per operation, 45 nm CMOS, 32-bit floating point
+first = pixels * hidden * MAC  # once per image, because the image does not change
+conventional = first + hidden * 10 * MAC
+
+time_steps = torch.arange(1, steps + 1)
+update = time_steps * (hidden + 10) * MAC
+synapses = hidden_spikes.cpu() * 10 * ADD
+spiking = first + update + synapses
+
+columns = ["conventional", f"spiking, {enough} steps", f"spiking, {steps} steps"]
+parts = {
+    "first layer (MACs)": [first] * 3,
+    "second layer": [hidden * 10 * MAC, float(synapses[enough - 1]), float(synapses[-1])],
+    "membrane updates": [0.0, float(update[enough - 1]), float(update[-1])],
+}
+figure = go.Figure([go.Bar(name=name, x=columns, y=values) for name, values in parts.items()])
+figure.update_layout(barmode="stack", title={"text": "Energy of the arithmetic for one image"}, showlegend=True)
+figure.update_yaxes(title={"text": "energy (nJ)"})
+viz.show(figure)
+
+change = float(spiking[-1]) / conventional - 1
+print(
+    f"conventional {conventional:,.1f} nJ; spiking {float(spiking[-1]):,.1f} nJ ({change:+.0%}) with all {steps} steps,"
+)
+print(
+    f"{float(spiking[enough - 1]):,.1f} nJ ({float(spiking[enough - 1]) / conventional - 1:+.0%}) if it stops after {enough}"
+)
+
+# %% [markdown]
+# **Notice**, honestly: the second layer became cheap, and the network as a whole did not. With direct coding the first layer
+# still multiplies, and it is by far the largest; then $T$ steps of membrane updates come on top. "Spiking networks save
+# energy" is true under three conditions, and each of them is something you can work on:
+#
+# 1. **sparse spikes**: fewer than about 5 per neuron and image, at these prices;
+# 2. **few steps**: stop early, or train with a small $T$;
+# 3. **spikes at the input** as well: an event camera instead of a grey image (notebook 12).
+#
+# And this counts arithmetic only. Fetching a weight from memory costs more than multiplying it, and a GPU multiplies by
+# zero as eagerly as by anything else: it saves nothing. The saving needs hardware that sleeps until a spike arrives.
+#
+# ## 7 · What broke?
+#
+# Two real mistakes, which look the same from outside: *the loss stands still at 2.3026 and nothing is learned.* You know
+# the number: it is silence.
+#
+# - **Patient A**: "I scale the images to [0, 1] by dividing by 255." But `data.to_unit` had already done so.
+# - **Patient B**: "A larger learning rate learns faster, so I took 1.0."
+
+
+# %%
+def attempt_training(scale=1.0, lr=lr, count=60):
+    """Train a fresh network for a few batches; give the losses and the firing rate of each spiking layer."""
+    net = make_net()
+    optimizer = torch.optim.Adam(net.parameters(), lr=lr)
+    losses = [train_step(net, optimizer, count_cross_entropy, x * scale, y) for x, y in some_batches(count)]
+    with torch.no_grad():
+        layers = net.record(probe * scale).layers
+    return losses, [float(layers[i].mean()) for i in (HIDDEN, OUTPUT)]
+
+
+patients = {
+    "A: images / 255, twice": attempt_training(scale=1 / 255),
+    "B: learning rate 1.0": attempt_training(lr=1.0),
+    "mended": attempt_training(),
+}
+title = "Two patients and a healthy network"
+figure = lines(
+    {name: losses for name, (losses, _) in patients.items()},
+    x_title="batch",
+    y_title="loss (nats)",
+    levels=guessing,
+    title=title,
+)
+figure.update_yaxes(range=[0, 5])
+viz.show(figure)
+
+print(f"{'':26} last loss   hidden rate   output rate   (spikes per neuron and step)")
+for name, (losses, rates) in patients.items():
+    print(f"{name:26} {losses[-1]:9.4f}   {rates[0]:11.3f}   {rates[1]:11.3f}")
+
+# %% [markdown]
+# **Do not stare at the loss; ask the layers.** Go from the input to the output and find the first one whose rate is wrong:
+#
+# | | hidden | output | diagnosis | cure |
+# |---|---|---|---|---|
+# | A | nearly silent | silent | the current never reaches the threshold | scale the input (look at `x.max()`); larger weights, lower threshold |
+# | B | fires wildly | silent or stuck | one huge step threw the weights where no surrogate reaches | smaller learning rate; then train from fresh weights: these are lost |
+# | healthy | around 0.1 | around 0.1 | | |
+#
+# In A a weak gradient survives, because the arctan surrogate has long tails: given many epochs it may crawl out of its
+# hole. A surrogate with short tails, such as `Triangle`, would leave it there for good (notebook 02). In B even the lucky
+# moments, when the curve leaves 2.3026, lead out of the picture: a loss of 10 and more is a network that is *certain* and
+# wrong.
+#
+# And a third, which does not even show up in the loss: the state. In libraries where neurons remember their membrane
+# between calls, forgetting the reset lets one batch leak into the next. Here state is handed in and out, so `net(x)` always
+# starts at rest. Try it yourself: run the same batch twice, the second time as `net(x, state)`, and compare.
+#
+# ## 8 · Check yourself
+
+# %%
+quiz("04")
+
+# %%
+scorecard("04")
+
+# %%
+print(f"data set: {DATASET}, {history.epochs} epochs, {seconds:.1f} s of training on {device}")
+print(f"test accuracy: {accuracy:.4f}")
+
+# %% [markdown]
+# ## Challenge: the frugal network
+#
+# Reach 95 % on the digits with as few hidden spikes per image as you can. Things to turn: `steps`, `hidden`, $\beta$, the
+# threshold, and a second loss term: `loss.spike_rate_regulariser([recording.layers[HIDDEN]], target=0.02, weight=50)`, with
+# `net.record(x)` instead of `net(x)` in your training step. What is the fewest you can get away with?
+#
+# ## Next
+#
+# **05 · Moving house** takes this network to a GPU and shows what travels with `.to(device)` and what does not. At full size
+# (`QUICK = False`) this very notebook reaches about 98 % on MNIST in four epochs, on a CPU.
+#
+# ## References
+#
+# - J. K. Eshraghian et al., "Training spiking neural networks using lessons from deep learning", Proc. IEEE 111, 1016–1054
+#   (2023), [doi:10.1109/JPROC.2023.3308088](https://doi.org/10.1109/JPROC.2023.3308088). The 784-1000-10 network, the count loss.
+# - E. O. Neftci, H. Mostafa, F. Zenke, "Surrogate gradient learning in spiking neural networks", IEEE Signal Process. Mag. 36,
+#   51–63 (2019), [doi:10.1109/MSP.2019.2931595](https://doi.org/10.1109/MSP.2019.2931595).
+# - M. Horowitz, "Computing's energy problem (and what we can do about it)", ISSCC 2014, 10–14,
+#   [doi:10.1109/ISSCC.2014.6757323](https://doi.org/10.1109/ISSCC.2014.6757323). The 0.9 and 4.6 pJ.
+# - E. Alpaydin, C. Kaynak, "Optical recognition of handwritten digits", UCI Machine Learning Repository (1998),
+#   [doi:10.24432/C50P49](https://doi.org/10.24432/C50P49).
+# - Y. LeCun et al., "Gradient-based learning applied to document recognition", Proc. IEEE 86, 2278–2324 (1998),
+#   [doi:10.1109/5.726791](https://doi.org/10.1109/5.726791). MNIST.

@@ -1,0 +1,1 @@
+"""Measuring: timing side by side, engines against each other and against other libraries."""

@@ -1,0 +1,299 @@
+"""Exercises and quiz of notebook 01, "Your first spiking neuron"."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from snnkit.engine import block
+from snnkit.engine.trace import NotElementwise
+from snnkit.neuron import Neuron
+from snnkit.surrogate import ATan
+
+from . import expect
+from .exercise import Check, Exercise, Question, Violation
+
+
+def lif_step(x, v, tau):
+    """Charge the membrane for one time step."""
+    return v + (x - v) / tau
+
+
+def fire(v, threshold, v_reset):
+    """Fire where the membrane has reached the threshold, then reset: (spike, v)."""
+    spike = (v >= threshold).to(v.dtype)
+    v = v - spike * threshold if v_reset is None else torch.where(spike > 0, v_reset, v)
+    return spike, v
+
+
+class AdaptiveState(NamedTuple):
+    """Membrane potential, and how far the threshold is raised; both [B, ...]."""
+
+    v: Tensor
+    a: Tensor
+
+
+class Adaptive(Neuron):
+    """A LIF neuron whose threshold jumps at each of its spikes and then relaxes."""
+
+    State = AdaptiveState
+
+    def __init__(self, tau=20.0, tau_a=200.0, jump=0.2, *, engine="auto"):
+        super().__init__(surrogate=ATan(), engine=engine)
+        self.tau, self.tau_a, self.jump = tau, tau_a, jump
+
+    def step(self, x, state):
+        v = state.v + (x - state.v) / self.tau
+        spike = self.spike(v - (1.0 + state.a))
+        v = v * (1 - spike)
+        a = state.a - state.a / self.tau_a + self.jump * spike
+        return spike, AdaptiveState(v, a)
+
+
+def _step_follows_input(candidate: Any, reference: Any) -> None:
+    for v in (torch.full((3, 2), 0.5, dtype=torch.float64), torch.tensor(0.5)):
+        expect.tensor(candidate(torch.zeros_like(v), v, 10.0), v, inputs={"v": v, "x": torch.zeros_like(v)}, hint=4)
+
+
+def _step_leaks(candidate: Any, reference: Any) -> None:
+    v, x = torch.tensor([1.0, -0.5, 0.0]), torch.zeros(3)
+    new = candidate(x, v, 10.0)
+    shown = {"inputs": {"x": x, "v": v, "tau": 10.0}, "yours": new, "expected": reference(x, v, 10.0)}
+    told = "Without input the membrane comes nearer to 0 and does not cross it."
+    expect.true(new * v >= 0, told, hint=3, **shown)
+    expect.true(new[:2].abs() < v[:2].abs(), told, hint=0, **shown)
+
+
+def _step_rests_at_x(candidate: Any, reference: Any) -> None:
+    x = torch.tensor([0.7, -0.3])
+    told = "A membrane that has reached x stays there: leak and drive are in balance."
+    expect.close(candidate(x, x.clone(), 10.0), x, told, inputs={"x": x, "v": x, "tau": 10.0}, hint=1)
+    v = torch.zeros(2)
+    new = candidate(x, v, 10.0)
+    between = (new * x > 0) & (new.abs() < x.abs())
+    shown = {"yours": new, "expected": reference(x, v, 10.0)}
+    expect.true(between, "From 0 the input pulls the membrane towards x.", inputs={"x": x, "v": v}, hint=1, **shown)
+
+
+def _step_takes_tau(candidate: Any, reference: Any) -> None:
+    for tau in (50.0, 200.0):
+        v, x = torch.ones(1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64)
+        for _ in range(int(tau)):
+            v = candidate(x, v, tau)
+        # Euler's method is off by 1/(2 tau), the exact solution by nothing: both are right answers.
+        told = f"After tau = {tau:g} steps without input, 1/e = 0.368 of the potential is left."
+        expect.close(v, torch.full_like(v, math.exp(-1)), told, rtol=0.03, hint=2)
+
+
+def intervals(step: Any, current: float, tau: float, spikes: int = 3, patience: int = 4000) -> list[int]:
+    """Steps between the first spikes of a LIF (threshold 1, hard reset to 0) charged by ``step``."""
+    x, v = torch.tensor([current], dtype=torch.float64), torch.zeros(1, dtype=torch.float64)
+    found, since = [], 0
+    for _ in range(patience):
+        v, since = step(x, v, tau), since + 1
+        if bool(v >= 1):
+            found.append(since)
+            v, since = torch.zeros_like(v), 0
+        if len(found) == spikes:
+            break
+    return found
+
+
+def _step_fires_as_predicted(candidate: Any, reference: Any) -> None:
+    tau = 50.0
+    early = len(intervals(candidate, 0.99, tau))
+    expect.true(early == 0, "With x = 0.99, below the threshold of 1, it never fires.", yours=f"{early} spikes", hint=1)
+    for current in (1.2, 1.5, 3.0):
+        predicted = -tau * math.log(1 - 1 / current)
+        found = intervals(candidate, current, tau)
+        told = f"With x = {current:g} it fires every -tau ln(1 - 1/x) = {predicted:.1f} steps."
+        near = len(found) == 3 and all(abs(n - predicted) <= 1 + 0.02 * predicted for n in found)
+        expect.true(near, told, yours=found or "no spike", expected=f"{predicted:.1f} steps, rounded up", hint=2)
+
+
+def _step_plot(candidate: Any, reference: Any) -> Any:
+    from snnkit.viz import figures
+
+    current = torch.zeros(120)
+    current[10:80] = 0.9
+    runs = {}
+    for name, step in {"reference": reference, "yours": candidate}.items():
+        v, trace = torch.zeros(1), []
+        for x in current:
+            v = step(x.reshape(1), v, 15.0)
+            trace.append(v)
+        runs[name] = torch.cat(trace)
+    return figures.traces(runs, current=current, title="Your membrane and the reference, tau = 15 steps")
+
+
+def _fire_gives_two(candidate: Any, reference: Any) -> None:
+    for v in (torch.tensor([[0.2, 1.5]], dtype=torch.float64), torch.tensor([1.5])):
+        both = candidate(v, 1.0, 0.0)
+        pair = isinstance(expect.written(both), (tuple, list)) and len(both) == 2
+        expect.true(pair, "The function returns two tensors: spike and v.", yours=both, expected=reference(v, 1.0, 0.0))
+        for part, name in zip(both, ("spike", "v"), strict=True):
+            expect.tensor(part, v, f"{name} has the shape and dtype of v.", inputs={"v": v}, hint=0)
+
+
+def _fire_at_threshold(candidate: Any, reference: Any) -> None:
+    v = torch.tensor([0.5, 0.999, 1.0, 1.3, -2.0])
+    told = "A membrane at or above the threshold fires (1), one below does not (0)."
+    for threshold, hint in ((1.0, 1), (0.5, "Is the threshold a fixed number in your code?")):
+        spike = candidate(v, threshold, 0.0)[0]
+        expect.close(spike, reference(v, threshold, 0.0)[0], told, inputs={"v": v, "threshold": threshold}, hint=hint)
+
+
+def _fire_hard(candidate: Any, reference: Any) -> None:
+    v = torch.tensor([0.5, 1.0, 1.3, -0.7])
+    told = "Hard reset: who fired goes to v_reset, and nobody else changes."
+    for v_reset, hint in ((-0.2, 2), (0.0, 4)):
+        inputs = {"v": v, "threshold": 1.0, "v_reset": v_reset}
+        expect.close(candidate(v, 1.0, v_reset)[1], reference(v, 1.0, v_reset)[1], told, inputs=inputs, hint=hint)
+
+
+def _fire_soft(candidate: Any, reference: Any) -> None:
+    v = torch.tensor([0.5, 1.0, 1.3, -0.7])
+    told = "Soft reset (v_reset is None): who fired loses one threshold and keeps the rest."
+    for threshold in (1.0, 0.4):
+        inputs = {"v": v, "threshold": threshold, "v_reset": None}
+        expect.close(candidate(v, threshold, None)[1], reference(v, threshold, None)[1], told, inputs=inputs, hint=3)
+
+
+def _adaptive_form(candidate: Any, reference: Any) -> None:
+    cell, x = candidate(), torch.tensor([[0.5, 40.0]])
+    result = expect.written(cell.step(x, cell.initial_state(x)))
+    told = "step returns (spike, AdaptiveState(v, a)), each of the shape of x."
+    expect.true(isinstance(result, tuple) and len(result) == 2, told, yours=result)
+    spike, state = result
+    expect.true(isinstance(expect.written(state), tuple) and hasattr(state, "a"), told, yours=state)
+    expect.written(tuple(state))
+    for part in (spike, *state):
+        expect.tensor(part, x, told)
+    told = "At rest the threshold is 1, as for a plain LIF."
+    expect.close(spike, torch.tensor([[0.0, 1.0]]), told, inputs={"x": x}, hint=0)
+
+
+def _adaptive_state(candidate: Any, reference: Any) -> None:
+    mine, right = candidate(tau_a=50.0, jump=0.3), reference(tau_a=50.0, jump=0.3)
+    x, v, a = torch.tensor([0.1, 24.0, 24.0]), torch.zeros(3), torch.tensor([0.5, 0.0, 0.5])
+    told = {
+        "a": ("a shrinks by a / tau_a in each step and grows by jump where the neuron fired.", 2),
+        "v": ("Who fired starts again at 0; nobody else's v changes.", 1),
+    }
+    spike, state = mine.step(x, mine.State(v, a))
+    want_spike, want = right.step(x, right.State(v, a))
+    inputs = {"x": x, "v": v, "a": a}
+    expect.close(spike, want_spike, "It fires where v has reached 1 + a.", inputs=inputs, hint=0)
+    for name, (text, hint) in told.items():
+        # The exact decay exp(-1/tau_a) is as good an answer as Euler's 1 - 1/tau_a.
+        expect.close(getattr(state, name), getattr(want, name), text, inputs=inputs, hint=hint, atol=1e-3)
+
+
+def _adaptive_slows(candidate: Any, reference: Any) -> None:
+    spikes, _ = candidate(engine="eager")(torch.full((400, 1), 2.5))
+    when = spikes[:, 0].nonzero().squeeze(1)
+    gaps = when.diff()
+    told = "Under a constant input the intervals between spikes grow."
+    slows = len(gaps) >= 4 and bool((gaps[1:4] >= gaps[:3]).all()) and bool(gaps[-1] > gaps[0])
+    expect.true(slows, told, yours=gaps.tolist()[:8], hint=2)
+
+
+def _adaptive_compiles(candidate: Any, reference: Any) -> None:
+    cell, x = candidate(), torch.zeros(2, 3)
+    try:
+        block.equation_of(cell, cell.initial_state(x), torch.float32, x.device)
+    except NotElementwise as reason:
+        told = "The step is plain elementwise tensor arithmetic, so that an engine can compile it."
+        raise Violation(told, yours=str(reason), hint=3) from None
+
+
+EXERCISES = [
+    Exercise(
+        "01.1",
+        "Charge the membrane",
+        lif_step,
+        [
+            Check("the result looks like v", _step_follows_input),
+            Check("without input it leaks", _step_leaks),
+            Check("it settles at x", _step_rests_at_x),
+            Check("tau is its memory", _step_takes_tau),
+            Check("it fires as the formula says", _step_fires_as_predicted),
+        ],
+        minutes=6,
+        hints=(
+            "Look at the sign: with x = 0 the change of v must point towards 0, so it is minus something times v.",
+            "The change is proportional to the distance that is left, x - v; input and leak share one bracket.",
+            "How fast? In one step the distance shrinks by its tau-th part: divide by tau, once.",
+            "The change in one step is small. Did you multiply by tau where you should divide?",
+            "Plain arithmetic on whole tensors is enough: no `.item()`, no mean, no new tensor made from numbers.",
+        ),
+        plot=_step_plot,
+    ),
+    Exercise(
+        "01.2",
+        "Fire and reset",
+        fire,
+        [
+            Check("two tensors like v", _fire_gives_two),
+            Check("it fires at the threshold", _fire_at_threshold),
+            Check("hard reset", _fire_hard),
+            Check("soft reset", _fire_soft),
+        ],
+        minutes=8,
+        difficulty=2,
+        hints=(
+            "A comparison gives booleans: `(…).to(v.dtype)` makes numbers of them.",
+            "Exactly at the threshold it fires as well: `>=`.",
+            "With s = 0 or 1 per neuron, `(1 - s) * v + s * v_reset` changes only who fired; so does `torch.where`.",
+            "Subtract `spike * threshold`: that takes one threshold from those who fired and nothing from the others.",
+            "`if v_reset:` takes 0.0 for None, because 0.0 counts as false. Ask `if v_reset is None:`.",
+        ),
+    ),
+    Exercise(
+        "01.3",
+        "A neuron of your own",
+        Adaptive,
+        [
+            Check("a step of the right form", _adaptive_form),
+            Check("threshold, reset, adaptation", _adaptive_state),
+            Check("it tires", _adaptive_slows),
+            Check("an engine can compile it", _adaptive_compiles),
+        ],
+        minutes=10,
+        difficulty=3,
+        hints=(
+            "The threshold of this moment is `1 + state.a`; hand its distance to `self.spike(v - (1 + state.a))`.",
+            "Hard reset without an `if`: `v * (1 - spike)`.",
+            "Two things happen to a: it loses `state.a / self.tau_a`, and it gains `self.jump * spike`.",
+            "A Python `if` on a tensor's values can't be compiled; use `spike` as a factor, or `torch.where`.",
+        ),
+    ),
+]
+
+QUIZ = [
+    Question(
+        "A LIF neuron with threshold 1 (no noise) gets x = 0.98 for a whole hour. How often does it fire?",
+        ("never", "once, after a very long time", "at a low but steady rate"),
+        answer=0,
+        why="The membrane settles at x = 0.98 and stays there: below the rheobase, waiting does not help.",
+    ),
+    Question(
+        "What does a soft reset keep that a hard reset throws away?",
+        ("the spike", "what the membrane had above the threshold", "the leak"),
+        answer=1,
+        why="v - threshold carries the surplus into the next interval, so at strong input the rate stays true to it.",
+    ),
+    Question(
+        "You run a recording of 10 000 steps in pieces of 100. When do you get the same spikes as in one go?",
+        (
+            "always: the neuron remembers by itself",
+            "when each call gets the state that the call before returned",
+            "never: the pieces must be at least tau steps long",
+        ),
+        answer=1,
+        why="`out, state = neuron(x, state)`: the state is all that the future needs to know of the past.",
+    ),
+]

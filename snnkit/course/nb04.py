@@ -1,0 +1,320 @@
+"""Exercises and quiz of notebook 04, "Train your first spiking network"."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from snnkit import loss
+from snnkit.neuron import Leaky
+from snnkit.nn import Sequential
+
+from . import expect
+from .exercise import Check, Exercise, Question, Violation
+
+
+def count_cross_entropy(spikes, labels):
+    """Cross-entropy of the spike counts: spikes [T, B, C], labels [B] -> scalar."""
+    return F.cross_entropy(spikes.sum(0), labels)
+
+
+def train_step(net, optimizer, loss_fn, x, y):
+    """One update of the weights from one batch: x [T, B, ...], y [B] -> the loss before the update, a float."""
+    out, _ = net(x)
+    value = loss_fn(out, y)
+    optimizer.zero_grad()
+    value.backward()
+    optimizer.step()
+    return value.item()
+
+
+def additions_per_image(spikes, fan_out):
+    """Synaptic additions that one image costs on average: spikes [T, B, N], each handed on to fan_out neurons."""
+    return spikes.sum() / spikes.shape[1] * fan_out
+
+
+# 04.1
+
+
+def _votes(steps: int, counts: list[int], *, staggered: bool = False) -> Tensor:
+    """Spikes [T, 1, C] with these counts per class; all at the start, or each class's at another time."""
+    spikes = torch.zeros(steps, 1, len(counts))
+    for k, count in enumerate(counts):
+        for i in range(count):
+            spikes[(i + k * (steps // len(counts)) * staggered) % steps, 0, k] = 1.0
+    return spikes
+
+
+def _loss_is_scalar(candidate: Any, reference: Any) -> None:
+    for dtype in (torch.float32, torch.float64):
+        spikes, labels = torch.zeros(4, 3, 10, dtype=dtype), torch.tensor([1, 2, 3])
+        value = candidate(spikes, labels)
+        told = "The loss is one number (a tensor without dimensions), the mean over the batch."
+        shown: dict[str, Any] = {"inputs": {"spikes": spikes, "labels": labels}, "hint": 3}
+        expect.true(isinstance(value, Tensor) and value.ndim == 0, told, yours=value, **shown)
+
+
+def _silence_is_a_guess(candidate: Any, reference: Any) -> None:
+    for classes, batch in ((10, 1), (10, 6), (3, 2)):
+        spikes, labels = torch.zeros(5, batch, classes), torch.arange(batch) % classes
+        told = f"A silent network gives all {classes} classes the same chance: its loss is ln {classes}."
+        shown: dict[str, Any] = {"inputs": f"zeros [5, {batch}, {classes}]", "hint": 2}
+        expect.close(candidate(spikes, labels), math.log(classes), told, **shown)
+
+
+def _only_counts_matter(candidate: Any, reference: Any) -> None:
+    together, apart = _votes(9, [3, 1, 2]), _votes(9, [3, 1, 2], staggered=True)
+    label = torch.tensor([0])
+    told = "Only how often each neuron fired matters, not when: both trains have the counts 3, 1, 2."
+    expect.close(
+        candidate(apart, label), candidate(together, label), told, inputs={"spikes[:, 0]": apart[:, 0]}, hint=0
+    )
+
+
+def _right_votes_help(candidate: Any, reference: Any) -> None:
+    label = torch.tensor([1])
+    for votes in (1, 4):
+        spikes = _votes(8, [0, votes, 0, 0])
+        want = math.log(1 + 3 * math.exp(-votes))
+        found = candidate(spikes, label)
+        shown: dict[str, Any] = {"inputs": f"T = 8, counts 0, {votes}, 0, 0, label 1", "yours": found, "expected": want}
+        sign = "A spike of the right neuron must lower the loss, which is never below 0."
+        expect.true(0 <= float(found) < math.log(4), sign, hint=2, **shown)
+        told = f"With {votes} for the right one of four neurons, the loss is ln(1 + 3 exp(−{votes}))."
+        expect.close(found, want, told, inputs=shown["inputs"], hint=1)
+
+
+def _every_spike_learns(candidate: Any, reference: Any) -> None:
+    spikes = _votes(6, [1, 3, 0]).repeat(1, 2, 1).requires_grad_()
+    labels = torch.tensor([0, 2])
+    value = candidate(spikes, labels)
+    told = "The loss must be differentiable, so that it can tell every spike which way to go."
+    expect.true(value.requires_grad, told, yours="a number without gradient", hint=4)
+    (grad,) = torch.autograd.grad(value, spikes)
+    want = (spikes.detach().sum(0).softmax(1) - F.one_hot(labels, 3)) / 2
+    expect.close(grad, want.expand(6, 2, 3), "The gradient is (p − 1 of the right class) / B, at every step.", hint=4)
+
+
+# 04.2
+
+
+class _Watched:
+    """A small network with its optimizer, and a record of what a training step does with them, in order."""
+
+    def __init__(self) -> None:
+        generator = torch.Generator().manual_seed(4)
+        self.net = Sequential(nn.Linear(6, 5), Leaky(0.9), nn.Linear(5, 3), Leaky(0.9))
+        with torch.no_grad():
+            for p in self.net.parameters():
+                p.copy_(torch.rand(p.shape, generator=generator) - 0.3)
+        self.x = torch.rand(5, 8, 6, generator=generator)
+        self.y = torch.arange(8) % 3
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.2)
+        self.events: list[str] = []
+        self.net.register_forward_hook(lambda *_: self.events.append("forward"))
+        for owner, name in ((self.optimizer, "step"), (self.optimizer, "zero_grad"), (self.net, "zero_grad")):
+            self._note(owner, name)
+
+    def _note(self, owner: Any, name: str) -> None:
+        original = getattr(owner, name)
+
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            self.events.append(name)
+            return original(*args, **kwargs)
+
+        setattr(owner, name, noted)
+
+    def loss_fn(self, spikes: Tensor, labels: Tensor) -> Tensor:
+        value = loss.count_cross_entropy(spikes, labels)
+        if value.requires_grad:
+            value.register_hook(lambda _: self.events.append("backward"))
+        return value
+
+    def run(self, step: Any) -> Any:
+        return step(self.net, self.optimizer, self.loss_fn, self.x, self.y)
+
+    def weights(self) -> list[Tensor]:
+        return [p.detach().clone() for p in self.net.parameters()]
+
+    @property
+    def order(self) -> str:
+        return " → ".join(self.events) or "nothing"
+
+
+_RIGHT_ORDER = "forward → zero_grad → backward → step"
+
+
+def _weights_move(candidate: Any, reference: Any) -> None:
+    mine = _Watched()
+    before = mine.weights()
+    mine.run(candidate)
+    if all(torch.equal(a, b) for a, b in zip(before, mine.weights(), strict=True)):
+        missing = {"backward": 1, "step": 2}
+        hint = next((h for name, h in missing.items() if name not in mine.events), 3)
+        raise Violation("One step must change the weights.", yours=mine.order, expected=_RIGHT_ORDER, hint=hint)
+
+
+def _weights_go_downhill(candidate: Any, reference: Any) -> None:
+    mine, theirs = _Watched(), _Watched()
+    before = mine.weights()
+    mine.run(candidate)
+    theirs.run(reference)
+    moved = torch.cat([(b - a).flatten() for a, b in zip(before, mine.weights(), strict=True)])
+    wanted = torch.cat([(b - a).flatten() for a, b in zip(before, theirs.weights(), strict=True)])
+    uphill = "The weights must move against the gradient, so that the loss falls."
+    expect.true((moved * wanted).sum() > 0, uphill, yours=moved[:4], expected=wanted[:4], hint=4)
+    told = "One step is one forward pass and one update by the whole gradient of `loss_fn(out, y)`."
+    expect.close(moved, wanted, told, inputs={"what happened": mine.order}, hint=4, rtol=1e-3)
+
+
+def _gradients_are_fresh(candidate: Any, reference: Any) -> None:
+    mine, theirs = _Watched(), _Watched()
+    for _ in range(3):
+        mine.run(candidate)
+        theirs.run(reference)
+    told = "After three steps the weights are wrong: gradients of earlier batches were still there and were added."
+    if not all(
+        torch.allclose(a, b, rtol=1e-3, atol=1e-5) for a, b in zip(mine.weights(), theirs.weights(), strict=True)
+    ):
+        raise Violation(told, yours=mine.order, expected=" → ".join([_RIGHT_ORDER] * 3), hint=3)
+
+
+def _loss_is_handed_back(candidate: Any, reference: Any) -> None:
+    mine, theirs = _Watched(), _Watched()
+    value, want = mine.run(candidate), theirs.run(reference)
+    alive = isinstance(value, Tensor) and value.requires_grad
+    told = "The loss still holds the graph of all time steps, and so their memory, for as long as you keep it."
+    expect.true(not alive, told, yours=value, expected=want, hint=5)
+    expect.close(value, want, "The function gives back the loss of this batch, as it was before the update.", hint=5)
+
+
+# 04.3
+
+
+def _operations(candidate: Any, spikes: Tensor, fan_out: int, want: float, told: str, hint: int) -> None:
+    shown = {"spikes": f"{int(spikes.sum())} spikes in {list(spikes.shape)}", "fan_out": fan_out}
+    expect.close(candidate(spikes, fan_out), want, told, inputs=shown, hint=hint)
+
+
+def _one_spike(candidate: Any, reference: Any) -> None:
+    spikes = torch.zeros(20, 1, 8)
+    _operations(candidate, spikes, 10, 0.0, "Neurons that are silent cost no additions.", 0)
+    spikes[3, 0, 2] = 1
+    _operations(candidate, spikes, 10, 10.0, "One spike is one addition in each of the fan_out neurons it reaches.", 0)
+
+
+def _every_spike_counts(candidate: Any, reference: Any) -> None:
+    spikes = torch.zeros(12, 1, 4)
+    spikes[::2, 0, 1] = 1
+    _operations(candidate, spikes, 7, 42.0, "A neuron that fires six times costs six times as much as one spike.", 1)
+
+
+def _per_image(candidate: Any, reference: Any) -> None:
+    spikes = (torch.rand(9, 1, 5, generator=torch.Generator().manual_seed(1)) < 0.4).float()
+    want = float(spikes.sum()) * 3
+    told = "The answer is per image: a batch of four equal images costs, per image, what one does."
+    _operations(candidate, spikes.repeat(1, 4, 1), 3, want, told, 2)
+
+
+def _vote_plot(candidate: Any, reference: Any) -> Any:
+    from snnkit.viz.curves import lines
+
+    votes, label = list(range(9)), torch.tensor([0])
+    both = {"expected": reference, "yours": candidate}
+    series = {name: [float(fn(_votes(8, [n, 2, 0]), label)) for n in votes] for name, fn in both.items()}
+    title = "Loss when the wrong neuron has fired twice"
+    return lines(series, x=votes, x_title="spikes of the right neuron", y_title="loss", title=title)
+
+
+EXERCISES = [
+    Exercise(
+        "04.1",
+        "The loss of a vote",
+        count_cross_entropy,
+        [
+            Check("one number", _loss_is_scalar),
+            Check("silence is a guess", _silence_is_a_guess),
+            Check("only counts matter", _only_counts_matter),
+            Check("right votes help", _right_votes_help),
+            Check("every spike learns", _every_spike_learns),
+        ],
+        minutes=5,
+        hints=(
+            "First add up the spikes of each neuron over time: that leaves counts [B, C].",
+            "The counts themselves are the logits: no mean over time, and no softmax before `F.cross_entropy`, which "
+            "contains one.",
+            "Cross-entropy is −ln p of the right class, with p the softmax of the counts.",
+            "`F.cross_entropy(counts, labels)` takes the mean over the batch by itself.",
+            "Stay with operations that have a gradient: `sum` has one; `argmax`, `.item()` and `.detach()` do not.",
+        ),
+        plot=_vote_plot,
+    ),
+    Exercise(
+        "04.2",
+        "The training step",
+        train_step,
+        [
+            Check("the weights move", _weights_move),
+            Check("downhill", _weights_go_downhill),
+            Check("fresh gradients", _gradients_are_fresh),
+            Check("the loss is handed back", _loss_is_handed_back),
+        ],
+        minutes=8,
+        difficulty=2,
+        hints=(
+            "Five lines: forward, loss, zero_grad, backward, step. `net(x)` gives two things: spikes and state.",
+            "Nothing has computed a gradient: call `.backward()` on the loss.",
+            "The gradients are there, but nobody has used them: call `optimizer.step()`.",
+            "PyTorch adds new gradients to old ones. Call `optimizer.zero_grad()` once per step, before `backward` and "
+            "never between `backward` and `step`.",
+            "`backward` belongs to the loss itself, `value = loss_fn(out, y)`, called once and with its own sign: the "
+            "optimizer goes downhill by itself.",
+            "Return `value.item()`: a plain number, of the loss you computed before the update.",
+        ),
+    ),
+    Exercise(
+        "04.3",
+        "Count the additions",
+        additions_per_image,
+        [
+            Check("one spike", _one_spike),
+            Check("every spike counts", _every_spike_counts),
+            Check("per image", _per_image),
+        ],
+        minutes=5,
+        hints=(
+            "Each spike is added once in every neuron it reaches: additions = spikes × fan_out.",
+            "Count spikes, not neurons that fired, and not a rate: the number of steps is no divisor.",
+            "Dimension 1 is the batch: divide by its size.",
+        ),
+    ),
+]
+
+QUIZ = [
+    Question(
+        "The loss has stood at 2.3026 for an epoch. Ten classes, count cross-entropy. What do you look at first?",
+        ("The learning rate schedule", "The firing rate of every layer", "The confusion matrix", "The batch size"),
+        answer=1,
+        why="2.3026 is ln 10: all counts are equal, most often because no output neuron spikes. The rates show the "
+        "first layer that is silent, and that is where the fault is.",
+    ),
+    Question(
+        "A static image is shown for 20 steps with `encode.repeat`. How often is the first `Linear` computed?",
+        ("20 times", "Once", "Never, it is folded into the neuron"),
+        answer=1,
+        why="Its input is the same at every step (a view with stride 0 in time), so its output is, too. The neuron "
+        "after it does run 20 steps, because its state changes.",
+    ),
+    Question(
+        "Hidden neurons fire 8 spikes per image; an addition takes 0.9 pJ, a multiply-accumulate 4.6 pJ. Does their "
+        "output layer need less arithmetic energy than that of a conventional network?",
+        ("Yes: additions are five times cheaper", "No: 8 × 0.9 pJ is more than 4.6 pJ", "Both need the same"),
+        answer=1,
+        why="Each synapse pays 0.9 pJ per spike, 7.2 pJ here, against 4.6 pJ once. Break-even is at 5.1 spikes per "
+        "neuron and image: sparse spikes save energy, spikes as such do not.",
+    ),
+]

@@ -1,0 +1,115 @@
+"""The three questions at a notebook's end: widgets in a live notebook, plain text elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from snnkit.viz.environment import live
+
+from . import registry, session
+from .card import Card, Line, rich
+from .exercise import Question
+
+
+@dataclass(frozen=True)
+class QuizResult:
+    """Which questions were answered rightly (None: left out)."""
+
+    notebook: str
+    right: tuple[bool | None, ...]
+
+    @property
+    def score(self) -> int:
+        return sum(mark is True for mark in self.right)
+
+    def __repr__(self) -> str:
+        return f"QuizResult({self.notebook!r}, {self.score} of {len(self.right)} right)"
+
+
+def quiz(notebook: str, answers: Sequence[int | None] | None = None) -> QuizResult | None:
+    """Ask the questions of a notebook ("01").
+
+    In a live notebook: radio buttons that explain themselves once answered. Elsewhere: the questions as text, to be
+    answered with ``answers``, one choice's number (from 1) per question, None to leave one out. Returns the result
+    when ``answers`` are given, else None.
+
+    Raises:
+        ValueError: no such notebook, wrong number of answers, or a choice that does not exist.
+        TypeError: an answer is not a whole number.
+    """
+    questions = registry.questions(notebook)
+    if answers is not None:
+        return _answer(notebook, questions, answers)
+    if live():
+        from IPython.display import display
+
+        display(_widgets(notebook, questions))
+    else:
+        for number, question in enumerate(questions, start=1):
+            _asked(number, question).show()
+        if questions:
+            blanks = ", ".join(["…"] * len(questions))
+            Card("info", "Answer with the numbers of your choices", f'quiz("{notebook}", answers=[{blanks}])').show()
+    return None
+
+
+def _answer(notebook: str, questions: list[Question], answers: Sequence[int | None]) -> QuizResult:
+    if isinstance(answers, (str, int)) or len(answers) != len(questions):
+        raise ValueError(f"answers must hold {len(questions)} choices, one per question, not {answers!r}")
+    for question, choice in zip(questions, answers, strict=True):
+        if choice is None:
+            continue
+        if not isinstance(choice, int) or isinstance(choice, bool):
+            raise TypeError(f"each answer must be the number of a choice (or None), not {choice!r}")
+        if not 1 <= choice <= len(question.choices):
+            raise ValueError(f"each answer must be a number from 1 to {len(question.choices)}, not {choice}")
+    marks: list[bool | None] = []
+    for number, (question, choice) in enumerate(zip(questions, answers, strict=True), start=1):
+        if choice is None:
+            marks.append(None)
+            continue
+        marks.append(_mark(notebook, questions, number - 1, choice - 1))
+        _explained(number, question, choice - 1).show()
+    return QuizResult(notebook, tuple(marks))
+
+
+def _mark(notebook: str, questions: list[Question], index: int, choice: int) -> bool:
+    right = choice == questions[index].answer
+    session.current().progress.answered(notebook, index, right, len(questions))
+    return right
+
+
+def _asked(number: int, question: Question) -> Card:
+    choices = [Line(choice, label=str(i)) for i, choice in enumerate(question.choices, start=1)]
+    return Card("open", f"Question {number}", "", [Line(question.text), *choices])
+
+
+def _explained(number: int, question: Question, choice: int) -> Card:
+    if choice == question.answer:
+        return Card("good", f"Question {number}", "right", [Line(question.choices[choice]), Line(question.why)])
+    lines = [Line(question.choices[choice], label="You chose"), Line(question.choices[question.answer], label="Right")]
+    return Card("bad", f"Question {number}", "not quite", [*lines, Line(question.why)])
+
+
+def _widgets(notebook: str, questions: list[Question]) -> Any:
+    import ipywidgets as widgets
+
+    def ask(number: int, question: Question) -> Any:
+        options = [(choice.replace("`", ""), i) for i, choice in enumerate(question.choices)]
+        radio = widgets.RadioButtons(options=options, value=None, layout=widgets.Layout(width="auto"))
+        button = widgets.Button(description="Check", tooltip=f"Check the answer to question {number}")
+        verdict = widgets.HTML()
+
+        def check(_: Any) -> None:
+            if radio.value is None:
+                verdict.value = "Choose an answer first."
+                return
+            _mark(notebook, questions, number - 1, radio.value)
+            verdict.value = _explained(number, question, radio.value).html()
+
+        button.on_click(check)
+        return widgets.VBox([widgets.HTML(f"<b>{number}.</b> {rich(question.text)}"), radio, button, verdict])
+
+    return widgets.VBox([ask(number, question) for number, question in enumerate(questions, start=1)])

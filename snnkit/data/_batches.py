@@ -1,0 +1,108 @@
+"""From whole data sets on a device to batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+
+def resolve_device(device: str | torch.device = "auto") -> torch.device:
+    """`"auto"` is CUDA where there is a CUDA device, else the CPU; anything else is what PyTorch makes of it."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        chosen = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(
+            f"device must be 'auto' or a PyTorch device such as 'cpu' or 'cuda:0'; got {device!r}"
+        ) from error
+    if chosen.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device is {device!r}, but PyTorch sees no CUDA device here; use 'cpu' or 'auto'")
+    return chosen
+
+
+def to_device(images: Tensor, labels: Tensor, device: str | torch.device = "auto") -> tuple[Tensor, Tensor]:
+    """Put a whole data set on a device, each half as one contiguous tensor in its own dtype.
+
+    MNIST's 60000 images take 47 MB as uint8; there they need neither workers nor a copy per batch.
+    Raises ValueError where images `[N, ...]` and labels `[N]` don't match.
+    """
+    check_data(images, labels)
+    target = resolve_device(device)
+    return images.to(target).contiguous(), labels.to(target).contiguous()
+
+
+def to_unit(images: Tensor) -> Tensor:
+    """Images uint8 in 0..255 to float32 in [0, 1], any shape."""
+    if images.dtype != torch.uint8:
+        raise TypeError(f"images must be uint8, as data.load gives them; got {images.dtype}")
+    return images.float() / 255
+
+
+def batches(
+    images: Tensor,
+    labels: Tensor,
+    batch_size: int,
+    *,
+    shuffle: bool = True,
+    generator: torch.Generator | None = None,
+    drop_last: bool = False,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Walk once through a data set: pairs of images `[B, ...]` and labels `[B]`, on the device where the data are.
+
+    The last batch may be smaller, unless `drop_last`. With `shuffle` the order is a permutation drawn from
+    `generator` (the default one if None); a CPU generator gives the same order on every device. Without it, the
+    batches are views of the data.
+
+    Raises ValueError for a batch size below 1, or where images and labels differ in length or device.
+    """
+    check_data(images, labels)
+    check_positive_int("batch_size", batch_size)
+    if images.device != labels.device:
+        raise ValueError(f"images are on {images.device} and labels on {labels.device}; move both with data.to_device")
+    return _walk(images, labels, batch_size, shuffle, generator, drop_last)
+
+
+def _walk(
+    images: Tensor,
+    labels: Tensor,
+    batch_size: int,
+    shuffle: bool,
+    generator: torch.Generator | None,
+    drop_last: bool,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    n = len(labels)
+    order = None
+    if shuffle:
+        where = generator.device if generator is not None else torch.device("cpu")
+        order = torch.randperm(n, generator=generator, device=where).to(images.device)
+    for start in range(0, n - batch_size + 1 if drop_last else n, batch_size):
+        # A slice, not an index, where nothing is shuffled: a view costs nothing.
+        rows = slice(start, start + batch_size) if order is None else order[start : start + batch_size]
+        yield images[rows], labels[rows]
+
+
+def check_data(images: Tensor, labels: Tensor, name: str = "images, labels") -> None:
+    """Raise unless `images [N, ...]` and integer `labels [N]` are a data set with at least one sample."""
+    for part, value in (("images", images), ("labels", labels)):
+        if not isinstance(value, Tensor):
+            raise TypeError(f"{name}: the {part} must be a tensor; got {type(value).__name__}")
+    if labels.ndim != 1 or labels.dtype != torch.int64:
+        raise ValueError(f"{name}: the labels must be int64 [N]; got {labels.dtype} {list(labels.shape)}")
+    if images.ndim < 2 or len(images) != len(labels):
+        raise ValueError(
+            f"{name}: the images must be [N, ...] with one label each; "
+            f"got images {list(images.shape)} and labels {list(labels.shape)}"
+        )
+    if not len(labels):
+        raise ValueError(f"{name}: the data set is empty")
+
+
+def check_positive_int(name: str, value: int) -> None:
+    """Raise unless `value` is an int of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be an int of at least 1; got {value!r} ({type(value).__name__})")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1; got {value}")

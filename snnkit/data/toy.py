@@ -1,0 +1,172 @@
+"""Toy problems whose answer lies in time: made from formulas, no download, the same for the same seed everywhere.
+
+To train on spikes `[T, N, C]` with `train.fit`, put samples first and let `encode` put time first again:
+`fit(net, (spikes.transpose(0, 1), labels), encode=lambda x: x.transpose(0, 1), ...)`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from snnkit.data._batches import check_positive_int
+
+
+def xor_in_time(
+    n: int,
+    steps: int = 30,
+    *,
+    delay: int = 10,
+    units: int = 5,
+    cue_steps: int = 3,
+    rate: float = 0.6,
+    noise: float = 0.0,
+    seed: int = 0,
+    generator: torch.Generator | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Two cues, one after the other; the label is the XOR of what they said. Only a memory can solve it.
+
+    Each cue is one bit, told by which of two groups of `units` channels fires: group 0 is channels `0 .. units-1`,
+    group 1 the rest. The first cue fills the steps `0 .. cue_steps-1`, then come `delay` silent steps, then the second
+    cue, then silence until `steps`. A unit of a firing group spikes with probability `rate` in each step; any unit at
+    any other time with probability `noise`. The four pairs of cues are equally frequent (to within one).
+
+    Returns spikes float32 `[steps, n, 2 * units]`, 0 or 1, and labels int64 `[n]`, 0 or 1. Randomness comes from
+    `generator` if given, else from `seed`. Raises ValueError where the cues don't fit into `steps`.
+    """
+    for name, value in (("n", n), ("steps", steps), ("units", units), ("cue_steps", cue_steps)):
+        check_positive_int(name, value)
+    if isinstance(delay, bool) or not isinstance(delay, int) or delay < 0:
+        raise ValueError(f"delay must be an int of at least 0 (steps between the cues); got {delay!r}")
+    if 2 * cue_steps + delay > steps:
+        raise ValueError(
+            f"two cues of {cue_steps} steps and a delay of {delay} need {2 * cue_steps + delay} steps; steps is {steps}"
+        )
+    _check_probability("rate", rate)
+    _check_probability("noise", noise)
+    generator = _generator(seed, generator)
+
+    pair = torch.randperm(n, generator=generator) % 4
+    first, second = pair // 2, pair % 2
+    probability = torch.full((steps, n, 2, units), float(noise))
+    samples = torch.arange(n)
+    for start, bit in ((0, first), (cue_steps + delay, second)):
+        probability[start : start + cue_steps, samples, bit] = float(rate)
+    spikes = torch.rand(probability.shape, generator=generator) < probability
+    return spikes.flatten(2).float(), first ^ second
+
+
+def yin_yang(
+    n: int, *, r_small: float = 0.1, seed: int = 0, generator: torch.Generator | None = None
+) -> tuple[Tensor, Tensor]:
+    """Points in the yin-yang sign; which part is each in? Small, yet no linear readout of the inputs solves it.
+
+    The sign is a disc of radius 0.5 in the unit square: yin (class 0), yang (1), and the two dots (2) of radius
+    `r_small`. Each part is filled evenly and the classes are equally frequent (to within one).
+    Source: Kriener, Göltz, Petrovici, NICE 2022, doi:10.1145/3517343.3517380.
+
+    Returns features float32 `[n, 4]`, (x, y, 1 - x, 1 - y) in [0, 1], made for encoding as spike times, and labels
+    int64 `[n]`. Randomness comes from `generator` if given, else from `seed`.
+    """
+    check_positive_int("n", n)
+    if not 0 < r_small < 0.25:
+        raise ValueError(f"r_small must lie between 0 and 0.25 (a dot has to fit into its lobe); got {r_small!r}")
+    generator = _generator(seed, generator)
+    labels = torch.randperm(n, generator=generator) % 3
+
+    # Coordinates from the centre of the sign. The centres of the dots and lobes are at (-1/4, 0) and (1/4, 0).
+    lobe = torch.tensor([0.25, 0.0])
+    side = torch.randint(2, (n, 1), generator=generator) * 2 - 1
+    points = torch.where((labels == 2)[:, None], side * lobe + _in_disc(n, r_small, generator), torch.nan)
+    open_ = torch.isnan(points[:, 0]).nonzero().squeeze(1)
+    while len(open_):
+        drawn = _in_disc(len(open_), 0.5, generator)
+        in_left, in_right = (drawn + lobe).norm(dim=1), (drawn - lobe).norm(dim=1)
+        is_yin = (in_left <= 0.25) | ((drawn[:, 1] > 0) & (in_right > 0.25))
+        # Turned by half a circle, yin is yang: so one draw serves either class, unless it falls into a dot.
+        drawn = torch.where((is_yin == (labels[open_] == 0))[:, None], drawn, -drawn)
+        outside_dots = torch.minimum(in_left, in_right) > r_small
+        points[open_[outside_dots]] = drawn[outside_dots]
+        open_ = open_[~outside_dots]
+
+    xy = (points + 0.5).clamp(0, 1)
+    return torch.cat([xy, 1 - xy], dim=1), labels
+
+
+def randman(
+    n_classes: int = 10,
+    n_units: int = 20,
+    *,
+    samples_per_class: int = 100,
+    steps: int = 50,
+    dim: int = 1,
+    alpha: float = 3.0,
+    seed: int = 0,
+    generator: torch.Generator | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Spike times on smooth random manifolds, one per class: what matters is when each unit fires, never how often.
+
+    A class is a random smooth function from the cube [0, 1]^dim to [0, 1]^n_units; a sample is a random point of the
+    cube, and unit i fires exactly once, at the fraction of the time that the function gives:
+
+        f_i(x) = prod_j sum_k  A_ijk k^-alpha sin(2 pi (k x_j B_ijk + C_ijk)),   A, B, C uniform in [0, 1]
+
+    scaled to [0, 1] over the class's samples. A larger `alpha` makes smoother manifolds, a larger `dim` harder ones.
+    The sum ends where k^-alpha falls below 1/1000.
+    Source: Zenke & Vogels, Neural Computation 33 (2021), doi:10.1162/neco_a_01367.
+
+    Returns spikes float32 `[steps, n_classes * samples_per_class, n_units]` and labels int64, in random order. For a
+    test set, split the result: another seed means other manifolds. Randomness comes from `generator` if given, else
+    from `seed`.
+    """
+    for name, value in (("n_classes", n_classes), ("n_units", n_units), ("steps", steps), ("dim", dim)):
+        check_positive_int(name, value)
+    check_positive_int("samples_per_class", samples_per_class)
+    if samples_per_class < 2:
+        raise ValueError("samples_per_class must be at least 2: one point has no extent to scale")
+    if not (math.isfinite(alpha) and alpha >= 1):
+        raise ValueError(f"alpha must be a finite number of at least 1; got {alpha!r}")
+    generator = _generator(seed, generator)
+
+    amplitude, frequency, phase = (
+        torch.rand(math.ceil(1000 ** (1 / alpha)), n_classes, 1, n_units, dim, generator=generator) for _ in range(3)
+    )
+    x = torch.rand(n_classes, samples_per_class, 1, dim, generator=generator)
+    series = torch.zeros(n_classes, samples_per_class, n_units, dim)
+    for k, (a, b, c) in enumerate(zip(amplitude, frequency, phase, strict=True), start=1):
+        series += a * k**-alpha * torch.sin(2 * math.pi * (k * x * b + c))
+    f = series.prod(dim=-1)
+    low, high = f.amin(dim=1, keepdim=True), f.amax(dim=1, keepdim=True)
+    f = (f - low) / (high - low).clamp(min=torch.finfo(f.dtype).tiny)
+
+    times = (f * (steps - 1)).round().long().flatten(0, 1)  # [N, units]
+    spikes = torch.zeros(steps, *times.shape).scatter_(0, times[None], 1.0)
+    labels = torch.arange(n_classes).repeat_interleave(samples_per_class)
+    order = torch.randperm(len(labels), generator=generator)
+    return spikes[:, order], labels[order]
+
+
+def _in_disc(n: int, radius: float, generator: torch.Generator) -> Tensor:
+    """`[n, 2]` points spread evenly over a disc around the origin (hence the square root)."""
+    r, angle = torch.rand(2, n, generator=generator)
+    r, angle = radius * r.sqrt(), 2 * math.pi * angle
+    return torch.stack([r * angle.cos(), r * angle.sin()], dim=1)
+
+
+def _generator(seed: int, generator: torch.Generator | None) -> torch.Generator:
+    if generator is not None:
+        if generator.device.type != "cpu":
+            raise ValueError(f"generator must be a CPU generator; got one on {generator.device}")
+        return generator
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise TypeError(f"seed must be an int; got {seed!r} ({type(seed).__name__})")
+    if not 0 <= seed < 2**63:
+        raise ValueError(f"seed must lie in 0 .. 2**63 - 1; got {seed}")
+    return torch.Generator().manual_seed(seed)
+
+
+def _check_probability(name: str, value: float) -> None:
+    if not 0 <= value <= 1:
+        raise ValueError(f"{name} must be a probability in [0, 1]; got {value!r}")

@@ -1,0 +1,260 @@
+"""From numbers to spikes: pixel intensities or features [B, ...] become sequences [T, B, ...].
+
+| encoder | where the information is | values of x |
+|---|---|---|
+| ``repeat`` | in the size of a constant input, the same at every step | any finite |
+| ``poisson`` | in the rate of random spikes | [0, 1] |
+| ``latency`` | in the time of one spike | [0, 1] |
+| ``delta`` | in the changes of a sequence | any finite, [T, B, ...] |
+| ``constant_current_lif`` | in the rate of regular spikes | any finite current |
+
+Every encoder returns the dtype and device of its input. All but ``repeat`` cut the gradient. Where a function of one
+argument is wanted (``train.fit(..., encode=...)``), fix the others with ``functools.partial(poisson, steps=25)``.
+
+All raise TypeError for a tensor that is not floating point or an argument of another kind than stated, and ValueError
+for a wrong rank, NaN, infinity or a value out of its range. Values of tensors are checked on a CPU only: on an
+accelerator the check would make the CPU wait for it in every batch.
+"""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+
+import torch
+from torch import Tensor
+
+from .engine import state_dtype
+
+__all__ = ["constant_current_lif", "delta", "latency", "poisson", "repeat"]
+
+# The smallest x − threshold that the logarithm of ``latency`` sees (snnTorch's value): it decides when "latest" is.
+_LATENCY_EPSILON = 1e-7
+
+
+def repeat(x: Tensor, steps: int) -> Tensor:
+    """Present the same x at each of ``steps`` time steps ("direct" or "constant current" encoding).
+
+    Args:
+        x: [B, ...], any finite values.
+        steps: T, at least 1.
+
+    Returns:
+        [T, B, ...], a view of x with stride 0 in time: it takes no memory, layers that see it work once instead of T
+        times, and gradients reach x.
+    """
+    _check_x(x, "x")
+    _check_steps(steps)
+    return x.expand(steps, *x.shape)
+
+
+def poisson(x: Tensor, steps: int, *, generator: torch.Generator | None = None, max_rate: float = 1.0) -> Tensor:
+    """Draw a spike at each step independently with probability ``max_rate * x`` (rate coding).
+
+    Independent draws per step are the discrete form of a Poisson process (Dayan and Abbott 2001, Theoretical
+    Neuroscience, section 1.4).
+
+    Args:
+        x: [B, ...] in [0, 1].
+        steps: T, at least 1.
+        generator: makes the draw repeatable, on the device of x; None: PyTorch's global one.
+        max_rate: spikes per step at x = 1, above 0 and at most 1. For f hertz and steps of dt seconds it is f dt.
+
+    Returns:
+        Spikes [T, B, ...].
+    """
+    _check_x(x, "x", within=(0.0, 1.0))
+    _check_steps(steps)
+    _check_number(max_rate, "max_rate", above=0.0, at_most=1.0)
+    if generator is not None:
+        if not isinstance(generator, torch.Generator):
+            raise TypeError(f"generator must be a torch.Generator or None, got {type(generator).__name__}")
+        if generator.device.type != x.device.type:
+            raise ValueError(f"generator must be on the device of x ({x.device}), got one on {generator.device}")
+    probability = max_rate * x.detach().to(state_dtype(x))
+    # Drawn in float32 at least: bfloat16 random numbers have 8 bits and would distort small probabilities.
+    noise = torch.rand((steps, *x.shape), generator=generator, dtype=probability.dtype, device=x.device)
+    return noise.lt_(probability).to(x.dtype)
+
+
+def latency(
+    x: Tensor,
+    steps: int,
+    *,
+    tau: float = 5.0,
+    threshold: float = 0.01,
+    normalize: bool = True,
+    linear: bool = False,
+) -> Tensor:
+    """Give each input at most one spike: the larger x, the earlier (time-to-first-spike coding).
+
+    A leaky integrator with time constant τ, charged by the constant x, reaches the threshold θ at the first of these
+    times. It crowds bright pixels into the first steps; ``linear=True`` takes the second, which spreads grey levels:
+
+        t = τ ln(x / (x - θ))          t = τ (1 - x)
+
+    The spike falls on the nearest step. ``normalize=True`` chooses τ so that every spike fits, whatever else is in the
+    image and batch: the last step is x = θ for the logarithm (where x - θ is at least 1e-7) and x = 0 for the line.
+    Source: snnTorch's ``spikegen.latency`` (Eshraghian et al. 2023, doi:10.1109/JPROC.2023.3308088), which normalises
+    the logarithm by the latest spike in the batch; that is the same if any pixel of it is below the threshold.
+
+    Args:
+        x: [B, ...] in [0, 1].
+        steps: T, at least 1.
+        tau: τ in steps, above 0; used with ``normalize=False`` only, where spikes after the last step are lost.
+        threshold: θ, above 0 and below 1. An x below it stays silent.
+        normalize: fit the code into the steps.
+        linear: the line instead of the logarithm.
+
+    Returns:
+        Spikes [T, B, ...].
+    """
+    _check_x(x, "x", within=(0.0, 1.0))
+    _check_steps(steps)
+    _check_number(tau, "tau", above=0.0)
+    _check_number(threshold, "threshold", above=0.0, below=1.0)
+    _check_flag(normalize, "normalize")
+    _check_flag(linear, "linear")
+    value = x.detach().to(state_dtype(x))
+    if linear:
+        time, longest = 1.0 - value, 1.0
+    else:
+        # ln(x / (x − θ)) written as ln(1 + θ / (x − θ)), which keeps its precision for x far above θ.
+        time = torch.log1p(threshold / (value - threshold).clamp(min=_LATENCY_EPSILON))
+        longest = math.log1p(threshold / _LATENCY_EPSILON)
+    step = (time * ((steps - 1) / longest if normalize else tau)).round()
+    fires = value >= threshold
+    if not normalize:
+        fires &= step < steps
+    # Rounding errors of float32 must not push the latest spike out; a NaN, not refused on an accelerator, stays silent.
+    index = torch.where(fires, step, 0).clamp(0, steps - 1).long()
+    spikes = torch.zeros((steps, *x.shape), dtype=x.dtype, device=x.device)
+    return spikes.scatter_(0, index.unsqueeze(0), fires.unsqueeze(0).to(x.dtype))
+
+
+def delta(x_seq: Tensor, *, threshold: float = 0.1, off_spikes: bool = False) -> Tensor:
+    """Emit a spike where a sequence rises by at least ``threshold`` from one step to the next.
+
+    The first step is compared with 0. Source: snnTorch's ``spikegen.delta``.
+
+    Args:
+        x_seq: [T, B, ...], any finite values.
+        threshold: smallest change that makes a spike, above 0.
+        off_spikes: give -1 where the sequence falls by at least ``threshold``, an event camera's second polarity.
+
+    Returns:
+        [T, B, ...] of 0, 1 and, with ``off_spikes``, -1.
+    """
+    _check_x(x_seq, "x_seq", sequence=True)
+    _check_number(threshold, "threshold", above=0.0)
+    _check_flag(off_spikes, "off_spikes")
+    value = x_seq.detach().to(state_dtype(x_seq))
+    change = value.clone()
+    change[1:] -= value[:-1]
+    spikes = (change >= threshold).to(x_seq.dtype)
+    if off_spikes:
+        spikes -= (change <= -threshold).to(x_seq.dtype)
+    return spikes
+
+
+def constant_current_lif(
+    x: Tensor,
+    steps: int,
+    *,
+    tau_mem_inv: float = 100.0,
+    v_th: float = 1.0,
+    v_leak: float = 0.0,
+    v_reset: float = 0.0,
+    dt: float = 1e-3,
+) -> Tensor:
+    """Drive one leaky integrate-and-fire neuron per input with the constant current x: larger x, faster regular spikes.
+
+    From v = v_leak on, v ← v + dt tau_mem_inv ((v_leak - v) + x); spike where v > v_th, and there v ← v_reset.
+    Source: Norse's ``lif_current_encoder`` and ``constant_current_lif_encode`` (Pehle and Pedersen 2021,
+    doi:10.5281/zenodo.4422025).
+
+    Args:
+        x: current [B, ...], any finite values. With the defaults only x > 1 fires: give images in [0, 1] a gain, as
+            in ``constant_current_lif(2 * images, 32)``.
+        steps: T, at least 1.
+        tau_mem_inv: inverse membrane time constant in 1/s, above 0.
+        v_th: threshold.
+        v_leak: potential at rest.
+        v_reset: potential after a spike, below ``v_th``.
+        dt: time step in s, above 0; at most 1 / tau_mem_inv.
+
+    Returns:
+        Spikes [T, B, ...].
+    """
+    _check_x(x, "x")
+    _check_steps(steps)
+    _check_number(tau_mem_inv, "tau_mem_inv", above=0.0)
+    _check_number(dt, "dt", above=0.0)
+    _check_number(v_leak, "v_leak")
+    _check_number(v_reset, "v_reset")
+    _check_number(v_th, "v_th")
+    if not v_reset < v_th:
+        raise ValueError(f"v_reset must be below v_th, got v_reset={v_reset} and v_th={v_th}")
+    rate = dt * tau_mem_inv
+    if rate > 1.0:
+        raise ValueError(
+            f"dt * tau_mem_inv must be at most 1, or the Euler step overshoots; got {dt} * {tau_mem_inv} = {rate:g}: "
+            "choose a smaller dt or tau_mem_inv"
+        )
+    current = x.detach().to(state_dtype(x))
+    v = torch.full_like(current, v_leak)
+    spikes = torch.empty((steps, *x.shape), dtype=x.dtype, device=x.device)
+    for t in range(steps):
+        v = v + rate * ((v_leak - v) + current)
+        fired = v > v_th
+        spikes[t] = fired
+        v = v.masked_fill(fired, v_reset)
+    return spikes
+
+
+def _check_x(x: Tensor, name: str, *, within: tuple[float, float] | None = None, sequence: bool = False) -> None:
+    shape = "[T, B, ...]" if sequence else "[B, ...]"
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{name} must be a floating-point tensor {shape}, got {type(x).__name__}")
+    if not x.is_floating_point():
+        hint = f"; scale images to [0, 1] first: {name}.float() / 255" if x.dtype == torch.uint8 else ""
+        raise TypeError(f"{name} must be a floating-point tensor {shape}, got dtype {x.dtype}{hint}")
+    if x.ndim < (2 if sequence else 1):
+        raise ValueError(f"{name} must be {shape}, got shape {tuple(x.shape)}")
+    if sequence and x.shape[0] == 0:
+        raise ValueError(f"{name} must have at least one time step, got shape {tuple(x.shape)}")
+    if x.device.type != "cpu" or torch.compiler.is_compiling() or x.numel() == 0:
+        return
+    low, high = (bound.item() for bound in torch.aminmax(x.detach()))
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise ValueError(f"{name} must be finite, but it contains NaN or infinity")
+    if within is not None and (low < within[0] or high > within[1]):
+        raise ValueError(f"{name} must lie in [{within[0]:g}, {within[1]:g}], got values from {low:g} to {high:g}")
+
+
+def _check_steps(steps: int) -> None:
+    if isinstance(steps, bool) or not isinstance(steps, Integral):
+        raise TypeError(f"steps must be an int of at least 1, got {steps!r}")
+    if steps < 1:
+        raise ValueError(f"steps must be at least 1, got {steps}")
+
+
+def _check_number(
+    value: float,
+    name: str,
+    *,
+    above: float = -math.inf,
+    below: float = math.inf,
+    at_most: float = math.inf,
+) -> None:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    if not above < value < below or value > at_most:  # NaN fails the first comparison
+        limits = [f"above {above:g}"] * (above > -math.inf) + [f"below {below:g}"] * (below < math.inf)
+        limits += [f"at most {at_most:g}"] * (at_most < math.inf)
+        raise ValueError(f"{name} must be {' and '.join(limits or ['finite'])}, got {value}")
+
+
+def _check_flag(value: bool, name: str) -> None:
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, got {value!r}")

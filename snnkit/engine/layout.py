@@ -1,0 +1,60 @@
+"""Dense layouts: read [T, B, ...] as [T, N] without a copy wherever memory allows it.
+
+An elementwise equation does not care in which order neurons lie in memory, only that input, state and output agree. A
+sequence whose steps are dense in some order of dimensions (contiguous, channels-last, a transposed batch) is viewed as
+[T, N] in that order. Only time may have any stride, 0 included: a static input stays one step in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the steps [B, ...] of a sequence lie in memory: their shape and the order of dimensions from outer to inner."""
+
+    shape: torch.Size
+    order: tuple[int, ...]
+
+    @staticmethod
+    def of(x: Tensor) -> Layout:
+        """The layout of the steps of ``x`` [T, B, ...]."""
+        strides = x.stride()[1:]
+        # Stable, so dimensions of size one and equal strides keep the usual order.
+        order = tuple(sorted(range(len(strides)), key=lambda d: -strides[d]))
+        return Layout(x.shape[1:], order)
+
+    def flatten_sequence(self, x: Tensor) -> Tensor:
+        """[T, B, ...] -> [T, N] with neurons side by side; a view if the layout is dense, else a copy."""
+        flat = x.permute(0, *(d + 1 for d in self.order)).reshape(x.shape[0], -1)
+        return flat if flat.shape[1] <= 1 or flat.stride(1) == 1 else flat.contiguous()
+
+    def flatten_step(self, v: Tensor) -> Tensor:
+        """[B, ...] -> [N], in the same order of neurons; a view if it lies so in memory, else a copy."""
+        return v.permute(self.order).reshape(-1).contiguous()
+
+    def restore_sequence(self, x: Tensor) -> Tensor:
+        """[T, N] -> [T, B, ...], a view."""
+        sizes = [self.shape[d] for d in self.order]
+        return x.reshape(x.shape[0], *sizes).permute(0, *(d + 1 for d in self._inverse()))
+
+    def restore_step(self, v: Tensor) -> Tensor:
+        """[N] -> [B, ...], a view."""
+        return v.reshape([self.shape[d] for d in self.order]).permute(self._inverse())
+
+    def flatten_parameter(self, p: Tensor) -> Tensor:
+        """A parameter that broadcasts against [B, ...] -> [N], or 0-dimensional if it is one number for all."""
+        if p.numel() == 1:
+            return p.reshape(())
+        return self.flatten_step(p.expand(self.shape))
+
+    def _inverse(self) -> Sequence[int]:
+        inverse = [0] * len(self.order)
+        for position, d in enumerate(self.order):
+            inverse[d] = position
+        return inverse

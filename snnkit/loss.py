@@ -1,0 +1,186 @@
+"""Losses on sequences [T, B, C] for classification, and two measures: accuracy and firing rate.
+
+Each loss takes ``(output, targets)``: what the network gave, [T, B, C] (spikes, or membrane potentials where said so),
+and the class of each sample, int64 [B]. It returns a scalar, computed in float32 for half-precision output and in
+float64 for float64. The equations of the cross-entropies and of ``count_mse`` are those of snnTorch's
+``functional.loss`` (Eshraghian et al. 2023, doi:10.1109/JPROC.2023.3308088).
+
+All raise TypeError for a wrong dtype or kind of argument, and ValueError for a wrong or empty shape, tensors on two
+devices, or targets outside 0 … C - 1. Values of tensors are checked on a CPU only: on an accelerator the check would
+make the CPU wait for it in every batch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Real
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .engine import state_dtype
+
+__all__ = [
+    "accuracy",
+    "count_cross_entropy",
+    "count_mse",
+    "membrane_max_cross_entropy",
+    "rate_cross_entropy",
+    "spike_rate_regulariser",
+]
+
+
+def rate_cross_entropy(spikes: Tensor, targets: Tensor) -> Tensor:
+    """Mean over time of the cross-entropy of each step: asks the right neuron to lead at every step.
+
+    Args:
+        spikes: [T, B, C], or membrane potentials; each step is taken as logits.
+        targets: int64 [B].
+    """
+    spikes = _check(spikes, "spikes", targets)
+    return F.cross_entropy(spikes.flatten(0, 1), targets.repeat(spikes.shape[0]))
+
+
+def count_cross_entropy(spikes: Tensor, targets: Tensor) -> Tensor:
+    """Cross-entropy of the spike counts taken as logits: asks the right neuron to fire most in total.
+
+    Args:
+        spikes: [T, B, C].
+        targets: int64 [B].
+    """
+    spikes = _check(spikes, "spikes", targets)
+    return F.cross_entropy(spikes.sum(0), targets)
+
+
+def membrane_max_cross_entropy(membrane: Tensor, targets: Tensor) -> Tensor:
+    """Cross-entropy of each output neuron's highest membrane potential over time, taken as logits.
+
+    The gradient reaches the step of the maximum only.
+
+    Args:
+        membrane: [T, B, C], for example of the readout ``neuron.LI``.
+        targets: int64 [B].
+    """
+    membrane = _check(membrane, "membrane", targets)
+    return F.cross_entropy(membrane.max(0).values, targets)
+
+
+def count_mse(spikes: Tensor, targets: Tensor, *, correct_rate: float = 1.0, incorrect_rate: float = 0.0) -> Tensor:
+    """Mean squared error of the spike counts, divided by T.
+
+    With n the counts and n* = rate T the wanted ones: mean over B and C of (n - n*)², divided by T. snnTorch truncates
+    n* to an integer; here it stays as it is.
+
+    Args:
+        spikes: [T, B, C].
+        targets: int64 [B].
+        correct_rate: wanted rate of the right neuron, in [0, 1] spikes per step.
+        incorrect_rate: wanted rate of the others, likewise.
+    """
+    spikes = _check(spikes, "spikes", targets)
+    _check_rate(correct_rate, "correct_rate")
+    _check_rate(incorrect_rate, "incorrect_rate")
+    steps = spikes.shape[0]
+    right = F.one_hot(targets, spikes.shape[2]).to(spikes.dtype)
+    wanted = steps * (incorrect_rate + (correct_rate - incorrect_rate) * right)
+    return F.mse_loss(spikes.sum(0), wanted) / steps
+
+
+def spike_rate_regulariser(layers: Tensor | Sequence[Tensor], target: float = 0.1, *, weight: float = 1.0) -> Tensor:
+    """Pull each neuron's firing rate towards ``target``: wakes silent neurons, calms those that always fire.
+
+    A neuron's rate is its mean over time and batch, in spikes per step. A layer's loss is the mean over its neurons of
+    (rate - target)², the result ``weight`` times the mean over the layers. Add it to the loss of the task.
+
+    Args:
+        layers: spikes [T, B, ...] of one layer or a list of them. Only of spiking layers: pick those from the list that
+            ``Sequential.record`` gives.
+        target: wanted rate, in [0, 1].
+        weight: at least 0.
+    """
+    if isinstance(layers, Tensor):
+        layers = [layers]
+    if not isinstance(layers, (list, tuple)):
+        raise TypeError(f"layers must be a tensor [T, B, ...] or a list of them, got {type(layers).__name__}")
+    if not layers:
+        raise ValueError("layers must contain at least one tensor [T, B, ...], got an empty list")
+    _check_rate(target, "target")
+    if isinstance(weight, bool) or not isinstance(weight, Real):
+        raise TypeError(f"weight must be a number, got {weight!r}")
+    if not 0.0 <= weight < math.inf:
+        raise ValueError(f"weight must be finite and at least 0, got {weight}")
+    per_layer = []
+    for i, spikes in enumerate(layers):
+        _check_spikes(spikes, f"layers[{i}]")
+        rate = spikes.to(state_dtype(spikes)).mean((0, 1))
+        per_layer.append((rate - target).square().mean())
+    return weight * torch.stack(per_layer).mean()
+
+
+@torch.no_grad()
+def accuracy(spikes: Tensor, targets: Tensor) -> Tensor:
+    """Share of samples whose largest summed output is that of the target: a scalar tensor in [0, 1], without gradient.
+
+    Of equal sums the lowest class counts as the answer, so a silent network scores the share of class 0.
+
+    Args:
+        spikes: [T, B, C], or membrane potentials.
+        targets: int64 [B].
+    """
+    spikes = _check(spikes, "spikes", targets)
+    return (spikes.sum(0).argmax(1) == targets).float().mean()
+
+
+def _check(output: Tensor, name: str, targets: Tensor) -> Tensor:
+    """Refuse what no loss can use; return the output in the precision of the arithmetic."""
+    if not isinstance(output, Tensor):
+        hint = "; a stateful network returns (out, state): pass out" if isinstance(output, tuple) else ""
+        raise TypeError(f"{name} must be a floating-point tensor [T, B, C], got {type(output).__name__}{hint}")
+    if not output.is_floating_point():
+        raise TypeError(f"{name} must be a floating-point tensor [T, B, C], got dtype {output.dtype}")
+    if output.ndim != 3 or output.numel() == 0:
+        raise ValueError(f"{name} must be [T, B, C] and not empty, got shape {tuple(output.shape)}")
+    if not isinstance(targets, Tensor):
+        raise TypeError(f"targets must be an int64 tensor [B], got {type(targets).__name__}")
+    if targets.dtype != torch.int64:
+        raise TypeError(f"targets must be an int64 tensor [B], got dtype {targets.dtype}: use targets.long()")
+    batch, classes = output.shape[1:]
+    if targets.shape != (batch,):
+        raise ValueError(
+            f"targets must have shape [B] = ({batch},), as {name} is [T, B, C] = {tuple(output.shape)}, "
+            f"got shape {tuple(targets.shape)}"
+        )
+    if targets.device != output.device:
+        raise ValueError(f"targets must be on the device of {name} ({output.device}), got {targets.device}")
+    if targets.device.type == "cpu" and not torch.compiler.is_compiling():
+        low, high = (int(bound) for bound in torch.aminmax(targets))
+        if low < 0 or high >= classes:
+            raise ValueError(
+                f"targets must lie in 0 … {classes - 1}, as {name} has {classes} classes, got {low} … {high}"
+            )
+    return output.to(state_dtype(output))
+
+
+def _check_spikes(spikes: Tensor, name: str) -> None:
+    if not isinstance(spikes, Tensor):
+        raise TypeError(f"{name} must be a floating-point tensor [T, B, ...], got {type(spikes).__name__}")
+    if not spikes.is_floating_point():
+        raise TypeError(f"{name} must be a floating-point tensor [T, B, ...], got dtype {spikes.dtype}")
+    if spikes.ndim < 2 or spikes.numel() == 0:
+        raise ValueError(f"{name} must be [T, B, ...] and not empty, got shape {tuple(spikes.shape)}")
+    if spikes.device.type == "cpu" and not torch.compiler.is_compiling():
+        low, high = (bound.item() for bound in torch.aminmax(spikes.detach()))
+        if not (low >= 0.0 and high <= 1.0):
+            raise ValueError(
+                f"{name} must hold spikes, within [0, 1], got values from {low:g} to {high:g}: "
+                "pass the outputs of spiking layers only"
+            )
+
+
+def _check_rate(value: float, name: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    if not 0.0 <= value <= 1.0:
+        raise ValueError(f"{name} must lie in [0, 1] spikes per step, got {value}")

@@ -1,0 +1,29 @@
+"""The catalogue of neurons. Each is one equation, written as one step; engines run it over time."""
+
+from .adaptive import ALIF, ALIFState, Izhikevich, IzhikevichState
+from .base import MembraneState, Neuron, reset_membrane
+from .cuba import LI, CubaLIF, SynapticState
+from .integrate import IF, LIF, PLIF
+from .leaky import Leaky, LeakyState, beta_of
+from .recurrent import Recurrent, RecurrentState
+
+__all__ = [
+    "ALIF",
+    "IF",
+    "LI",
+    "LIF",
+    "PLIF",
+    "ALIFState",
+    "CubaLIF",
+    "Izhikevich",
+    "IzhikevichState",
+    "Leaky",
+    "LeakyState",
+    "MembraneState",
+    "Neuron",
+    "Recurrent",
+    "RecurrentState",
+    "SynapticState",
+    "beta_of",
+    "reset_membrane",
+]

@@ -1,0 +1,144 @@
+"""Neurons that change with their own activity: ALIF and Izhikevich's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..surrogate import ATan
+from .base import Neuron, Value, reset_membrane
+
+
+class ALIFState(NamedTuple):
+    """State of an ``ALIF`` neuron.
+
+    Attributes:
+        v: membrane potential [B, ...].
+        a: adaptation, a decaying count of its own spikes [B, ...].
+    """
+
+    v: Tensor
+    a: Tensor
+
+
+class ALIF(Neuron):
+    """LIF with an adaptive threshold (Bellec et al. 2020, doi:10.1038/s41467-020-17236-y).
+
+    v ← exp(-1/tau) v + x;  spike = H(v - (v_threshold + beta a));  v ← v_reset where it spiked (soft reset:
+    v ← v - spike v_threshold, as published);  a ← exp(-1/tau_adapt) a + spike.
+
+    Args:
+        tau: membrane time constant in time steps, positive.
+        tau_adapt: time constant of the adaptation in time steps, positive.
+        beta: how much one spike raises the threshold, not negative; 0 gives a LIF.
+        v_threshold: threshold at rest.
+        v_reset: where the membrane starts again; None (as published) subtracts the threshold at rest.
+        surrogate: the spike function.
+        engine: "auto", "eager" or "block".
+    """
+
+    State: ClassVar[type] = ALIFState
+
+    def __init__(
+        self,
+        tau: float = 20.0,
+        tau_adapt: float = 200.0,
+        beta: Value = 0.07,
+        *,
+        v_threshold: Value = 1.0,
+        v_reset: Value | None = None,
+        surrogate: Callable[..., Tensor] = ATan(),
+        engine: str = "auto",
+    ) -> None:
+        super().__init__(surrogate=surrogate, engine=engine)
+        self.number("tau", tau, above=0)
+        self.number("tau_adapt", tau_adapt, above=0)
+        self.number("beta", beta, at_least=0)
+        if v_reset is None:
+            self.number("v_threshold", v_threshold, above=0)
+            self.v_reset = None
+        else:
+            self.number("v_threshold", v_threshold)
+            self.number("v_reset", v_reset)
+            self.threshold_above_reset("v_threshold", "v_reset")
+
+    def step(self, x: Tensor, state: ALIFState) -> tuple[Tensor, ALIFState]:
+        v = _decay(self.tau) * state.v + x
+        spike = self.spike(v - (self.v_threshold + self.beta * state.a))
+        a = _decay(self.tau_adapt) * state.a + spike
+        return spike, ALIFState(reset_membrane(v, spike, self.v_threshold, self.v_reset), a)
+
+
+def _decay(tau: Value) -> Value:
+    return torch.exp(-1 / tau) if isinstance(tau, Tensor) else math.exp(-1 / tau)
+
+
+class IzhikevichState(NamedTuple):
+    """State of an ``Izhikevich`` neuron.
+
+    Attributes:
+        v: membrane potential in mV [B, ...].
+        u: recovery variable in mV/ms [B, ...].
+    """
+
+    v: Tensor
+    u: Tensor
+
+
+class Izhikevich(Neuron):
+    """Izhikevich's simple model (Izhikevich 2003, doi:10.1109/TNN.2003.820440): two equations, twenty firing patterns.
+
+    dv/dt = 0.04 v² + 5 v + 140 - u + x;  du/dt = a (b v - u);  at v >= 30 mV: spike, v ← c, u ← u + d.
+    Euler's method, with two half steps for v as in the published program. The defaults make a regular-spiking cell;
+    x = 10 lets it fire.
+
+    Args:
+        a: rate of recovery in 1/ms.
+        b: sensitivity of recovery to the membrane, 1/ms.
+        c: membrane potential after a spike in mV, below 30.
+        d: what a spike adds to recovery, mV/ms.
+        dt: time step in ms, at most 1: above, Euler's method diverges.
+        surrogate: the spike function; it sees (v - 30) / 30.
+        engine: "auto", "eager" or "block".
+    """
+
+    State: ClassVar[type] = IzhikevichState
+    v_peak = 30.0
+
+    def __init__(
+        self,
+        a: Value = 0.02,
+        b: Value = 0.2,
+        c: Value = -65.0,
+        d: Value = 8.0,
+        *,
+        dt: float = 1.0,
+        surrogate: Callable[..., Tensor] = ATan(),
+        engine: str = "auto",
+    ) -> None:
+        super().__init__(surrogate=surrogate, engine=engine)
+        self.number("a", a)
+        self.number("b", b)
+        self.number("c", c)
+        self.number("d", d)
+        self.number("dt", dt, above=0, at_most=1)
+        self.threshold_above_reset("v_peak", "c")
+
+    def initial_state(self, x: Tensor) -> IzhikevichState:
+        """As published: v = -65 mV and u = b v."""
+        v = torch.full_like(x, -65.0)
+        return IzhikevichState(v, self.b * v)
+
+    def step(self, x: Tensor, state: IzhikevichState) -> tuple[Tensor, IzhikevichState]:
+        v, u = state
+        for _ in range(2):
+            v = v + self.dt / 2 * (0.04 * v * v + 5 * v + 140 - u + x)
+        u = u + self.dt * self.a * (self.b * v - u)
+        # Dividing by the peak gives surrogates made for thresholds of one a membrane of that size.
+        spike = self.spike((v - self.v_peak) / self.v_peak)
+        # torch.where would do, but it would keep the reset out of the gradient.
+        return spike, IzhikevichState(reset_membrane(v, spike, self.v_peak, self.c), u + spike * self.d)

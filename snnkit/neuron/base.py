@@ -1,0 +1,156 @@
+"""A neuron is an equation: one step in plain elementwise PyTorch. The engines do the rest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from ..engine import check_engine, unroll
+from ..surrogate import Surrogate
+
+Value = float | Tensor
+
+
+class MembraneState(NamedTuple):
+    """State of neurons that have a membrane and nothing else.
+
+    Attributes:
+        v: membrane potential [B, ...].
+    """
+
+    v: Tensor
+
+
+class Neuron(nn.Module):
+    """Base of all neurons. A subclass gives its state's type and its step::
+
+        class Adder(Neuron):
+            State = MembraneState
+
+            def step(self, x, state):
+                v = state.v + x
+                return self.spike(v - 1.0), MembraneState(v)
+
+    Called on a sequence, ``out, state = neuron(x, state=None)`` runs the step over x [T, B, ...]. State is handed in and
+    out, nothing is kept in the module: there is nothing to reset between batches.
+
+    ``step`` must be pure and elementwise (use ``torch.where`` for decisions), so that an engine can compile it; then it
+    runs at the speed of the neurons in this package, on any device. Numbers may be Python floats (constants), buffers or
+    ``nn.Parameter``s that broadcast against a step [B, ...]: () for one number, [N] for one per neuron of [B, N],
+    [C, 1, 1] for one per channel of [B, C, H, W].
+    """
+
+    State: ClassVar[type] = MembraneState
+
+    def __init__(self, *, surrogate: Callable[..., Tensor] | None = None, engine: str = "auto") -> None:
+        super().__init__()
+        if surrogate is not None and not callable(surrogate):
+            raise TypeError(f"surrogate must be a Surrogate such as ATan(), but it is a {type(surrogate).__name__}")
+        if isinstance(surrogate, type):
+            raise TypeError(f"surrogate must be an instance: {surrogate.__name__}(), not {surrogate.__name__}")
+        self.surrogate = surrogate
+        self.engine = check_engine(engine)
+
+    def step(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """One time step: input [B, ...] and state to output [B, ...] and new state."""
+        raise TypeError(f"{type(self).__name__} must define step(self, x, state) -> (out, state)")
+
+    def initial_state(self, x: Tensor) -> Any:
+        """The state at rest for steps of the shape, dtype and device of ``x`` [B, ...]: zeros, unless overridden."""
+        return self.State(*(torch.zeros_like(x) for _ in self.State._fields))
+
+    def forward(self, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+        """Run over a sequence.
+
+        Args:
+            x: input [T, B, ...], floating point.
+            state: as an earlier call returned it; None starts at rest.
+
+        Returns:
+            out [T, B, ...] in the dtype of ``x``, and the state after the last step.
+        """
+        return unroll(self, x, state, engine=self.engine)
+
+    def spike(self, u: Tensor, strict: bool = False) -> Tensor:
+        """1 where ``u`` has reached 0 (``strict``: has passed it), with the surrogate's gradient."""
+        if isinstance(self.surrogate, Surrogate):
+            return self.surrogate(u, strict=strict)
+        if self.surrogate is None:
+            raise TypeError(f"{type(self).__name__} has no surrogate to spike with; give one to super().__init__")
+        return self.surrogate(u)
+
+    def number(
+        self,
+        name: str,
+        value: Value,
+        *,
+        above: float | None = None,
+        at_least: float | None = None,
+        at_most: float | None = None,
+    ) -> None:
+        """Register a number of the equation as ``self.<name>`` and check it.
+
+        Args:
+            name: the attribute.
+            value: a Python number stays a constant, a Tensor becomes a buffer, an ``nn.Parameter`` a parameter.
+            above, at_least, at_most: bounds on every value of it.
+
+        Raises:
+            TypeError: neither a number nor a floating-point tensor.
+            ValueError: NaN, infinite or out of bounds.
+        """
+        owner = type(self).__name__
+        if isinstance(value, Tensor):
+            if not value.is_floating_point():
+                raise TypeError(f"{name} of {owner} must be a floating-point tensor, but its dtype is {value.dtype}")
+            if value.numel() == 0:
+                raise ValueError(f"{name} of {owner} must hold at least one value, but its shape is {list(value.shape)}")
+            low, high = float(value.detach().min()), float(value.detach().max())
+        elif isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise TypeError(f"{name} of {owner} must be a number or a tensor, but it is a {type(value).__name__}")
+        else:
+            value = low = high = float(value)
+        if not (math.isfinite(low) and math.isfinite(high)):
+            raise ValueError(f"{name} of {owner} must be finite, but it holds {low if not math.isfinite(low) else high}")
+        for holds, bound in (
+            (above is None or low > above, f"greater than {above}"),
+            (at_least is None or low >= at_least, f"at least {at_least}"),
+            (at_most is None or high <= at_most, f"at most {at_most}"),
+        ):
+            if not holds:
+                found = high if "most" in bound else low
+                raise ValueError(f"{name} of {owner} must be {bound}, but it is {found}")
+        if isinstance(value, nn.Parameter):
+            setattr(self, name, value)
+        elif isinstance(value, Tensor):
+            self.register_buffer(name, value.detach().clone())
+        else:
+            setattr(self, name, value)
+
+    def threshold_above_reset(self, threshold: str, reset: str) -> None:
+        """A neuron whose reset is not below its threshold would fire for ever: refuse it."""
+        high, low = getattr(self, threshold), getattr(self, reset)
+        if not bool((torch.as_tensor(high) > torch.as_tensor(low)).all()):
+            raise ValueError(
+                f"{threshold} of {type(self).__name__} must be greater than {reset}, but they are {high} and {low}"
+            )
+
+    def extra_repr(self) -> str:
+        skipped = ("training", "surrogate", "engine")
+        constants = {k: v for k, v in vars(self).items() if not k.startswith("_") and k not in skipped}
+        tensors = {k: f"{type(v).__name__}{list(v.shape)}" for k, v in (*self._parameters.items(), *self._buffers.items()) if v is not None}
+        parts = [f"{k}={v}" for k, v in {**constants, **tensors}.items()]
+        if self.surrogate is not None:
+            parts.append(f"surrogate={self.surrogate}")
+        return ", ".join([*parts, f"engine={self.engine!r}"])
+
+
+def reset_membrane(v: Tensor, spike: Tensor, v_threshold: Value, v_reset: Value | None) -> Tensor:
+    """After a spike: to ``v_reset`` (hard), or, where that is None, down by the threshold (soft)."""
+    if v_reset is None:
+        return v - spike * v_threshold
+    return (1 - spike) * v + spike * v_reset

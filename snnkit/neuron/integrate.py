@@ -1,0 +1,165 @@
+"""IF, LIF and PLIF: integrate-and-fire neurons in SpikingJelly's conventions.
+
+Charge, fire, reset, in this order and within one step. A membrane at the threshold fires (``v >= v_threshold``).
+Time constants are in time steps, potentials are dimensionless.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from ..surrogate import ATan
+from .base import MembraneState, Neuron, Value, reset_membrane
+
+
+class _Integrator(Neuron):
+    """What IF, LIF and PLIF share: fire at the threshold, then reset hard or softly."""
+
+    def __init__(
+        self,
+        v_threshold: Value,
+        v_reset: Value | None,
+        surrogate: Callable[..., Tensor],
+        detach_reset: bool,
+        engine: str,
+    ) -> None:
+        super().__init__(surrogate=surrogate, engine=engine)
+        self.detach_reset = bool(detach_reset)
+        if v_reset is None:
+            # Subtracting a threshold of zero or less would never bring the membrane back.
+            self.number("v_threshold", v_threshold, above=0)
+            self.v_reset = None
+        else:
+            self.number("v_threshold", v_threshold)
+            self.number("v_reset", v_reset)
+            self.threshold_above_reset("v_threshold", "v_reset")
+
+    def fire_and_reset(self, v: Tensor) -> tuple[Tensor, MembraneState]:
+        spike = self.spike(v - self.v_threshold)
+        counted = spike.detach() if self.detach_reset else spike
+        return spike, MembraneState(reset_membrane(v, counted, self.v_threshold, self.v_reset))
+
+    def initial_state(self, x: Tensor) -> MembraneState:
+        """At rest the membrane is at ``v_reset`` (0 for a soft reset)."""
+        rest = torch.zeros_like(x)
+        return MembraneState(rest if self.v_reset is None else rest + self.v_reset)
+
+
+class IF(_Integrator):
+    """Integrate-and-fire: a membrane that forgets nothing.
+
+    v ← v + x;  spike = H(v - v_threshold);  v ← v_reset where it spiked (soft reset: v ← v - v_threshold).
+    Equation and defaults: SpikingJelly's ``IFNode`` (Fang et al. 2023, doi:10.1126/sciadv.adi1480).
+
+    Args:
+        v_threshold: membrane potential at which it fires.
+        v_reset: where it starts again; None subtracts the threshold instead (soft reset).
+        surrogate: the spike function.
+        detach_reset: keep the reset out of the gradient.
+        engine: "auto", "eager" or "block".
+    """
+
+    def __init__(
+        self,
+        v_threshold: Value = 1.0,
+        v_reset: Value | None = 0.0,
+        *,
+        surrogate: Callable[..., Tensor] = ATan(),
+        detach_reset: bool = False,
+        engine: str = "auto",
+    ) -> None:
+        super().__init__(v_threshold, v_reset, surrogate, detach_reset, engine)
+
+    def step(self, x: Tensor, state: MembraneState) -> tuple[Tensor, MembraneState]:
+        return self.fire_and_reset(state.v + x)
+
+
+class LIF(_Integrator):
+    """Leaky integrate-and-fire: the membrane leaks back to rest (``v_reset``, or 0 for a soft reset).
+
+    With rest r:  v ← v + (x - (v - r)) / tau  (``decay_input=True``), or  v ← v - (v - r) / tau + x  (False);
+    then fire and reset as ``IF``. Equation and defaults: SpikingJelly's ``LIFNode`` (doi:10.1126/sciadv.adi1480).
+
+    Args:
+        tau: membrane time constant in time steps, at least 1.
+        v_threshold: membrane potential at which it fires.
+        v_reset: where it starts again and rests; None subtracts the threshold instead (soft reset) and rests at 0.
+        decay_input: divide the input by ``tau``, too.
+        surrogate: the spike function.
+        detach_reset: keep the reset out of the gradient.
+        engine: "auto", "eager" or "block".
+    """
+
+    def __init__(
+        self,
+        tau: Value = 2.0,
+        v_threshold: Value = 1.0,
+        v_reset: Value | None = 0.0,
+        *,
+        decay_input: bool = True,
+        surrogate: Callable[..., Tensor] = ATan(),
+        detach_reset: bool = False,
+        engine: str = "auto",
+    ) -> None:
+        super().__init__(v_threshold, v_reset, surrogate, detach_reset, engine)
+        self.number("tau", tau, at_least=1)
+        self.decay_input = bool(decay_input)
+
+    def step(self, x: Tensor, state: MembraneState) -> tuple[Tensor, MembraneState]:
+        leak = state.v if self.v_reset is None else state.v - self.v_reset
+        if self.decay_input:
+            v = state.v + (x - leak) / self.tau
+        else:
+            v = state.v - leak / self.tau + x
+        return self.fire_and_reset(v)
+
+
+class PLIF(_Integrator):
+    """Parametric LIF: a LIF that learns its time constant (Fang et al. 2021, doi:10.1109/ICCV48922.2021.00266).
+
+    1/tau = sigmoid(w) with w learnable, so tau stays above 1 whatever training does; else as ``LIF``.
+
+    Args:
+        init_tau: time constant to start from, in time steps, greater than 1.
+        v_threshold, v_reset, decay_input, surrogate, detach_reset, engine: as in ``LIF``.
+        shape: of w; () is one for all neurons as published, (N,) one per neuron of [B, N], (C, 1, 1) one per channel of
+            [B, C, H, W].
+    """
+
+    def __init__(
+        self,
+        init_tau: float = 2.0,
+        v_threshold: Value = 1.0,
+        v_reset: Value | None = 0.0,
+        *,
+        decay_input: bool = True,
+        shape: Sequence[int] = (),
+        surrogate: Callable[..., Tensor] = ATan(),
+        detach_reset: bool = False,
+        engine: str = "auto",
+    ) -> None:
+        super().__init__(v_threshold, v_reset, surrogate, detach_reset, engine)
+        if isinstance(init_tau, bool) or not isinstance(init_tau, (int, float)):
+            raise TypeError(f"init_tau of PLIF must be a number, but it is a {type(init_tau).__name__}")
+        if not (init_tau > 1 and math.isfinite(init_tau)):
+            raise ValueError(f"init_tau of PLIF must be greater than 1 and finite, but it is {init_tau}")
+        self.w = nn.Parameter(torch.full(tuple(shape), -math.log(init_tau - 1)))
+        self.decay_input = bool(decay_input)
+
+    @property
+    def tau(self) -> Tensor:
+        """The time constant that was learned, in time steps; the shape of ``w``."""
+        return 1 / torch.sigmoid(self.w)
+
+    def step(self, x: Tensor, state: MembraneState) -> tuple[Tensor, MembraneState]:
+        leak = state.v if self.v_reset is None else state.v - self.v_reset
+        rate = torch.sigmoid(self.w)
+        if self.decay_input:
+            v = state.v + (x - leak) * rate
+        else:
+            v = state.v - leak * rate + x
+        return self.fire_and_reset(v)

@@ -1,0 +1,94 @@
+"""Leaky: the LIF neuron as snnTorch writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from ..surrogate import ATan
+from .base import Neuron, Value
+
+RESETS = ("subtract", "zero", "none")
+
+
+class LeakyState(NamedTuple):
+    """State of a ``Leaky`` neuron.
+
+    Attributes:
+        mem: membrane potential [B, ...].
+    """
+
+    mem: Tensor
+
+
+class Leaky(Neuron):
+    """Leaky integrate-and-fire, decaying by a factor ``beta`` per step.
+
+    With R = H(mem - threshold) of the membrane *before* this step (no gradient flows through R):
+
+    - subtract: mem ← beta mem + x - R threshold
+    - zero:     mem ← beta (1 - R) mem + x
+    - none:     mem ← beta mem + x
+
+    spike = H(mem - threshold), strictly above. So the reset comes one step after the spike. With ``reset_delay=False``
+    it comes at once: with d = spike - R, mem ← mem - d threshold (subtract) or mem ← mem - d mem (zero).
+    Equation and defaults: snnTorch 1.0 ``Leaky`` (Eshraghian et al. 2023, doi:10.1109/JPROC.2023.3308088).
+
+    Args:
+        beta: decay per step, between 0 and 1; a learnable one is clamped to that range in each step.
+        threshold: membrane potential above which it fires, positive.
+        reset_mechanism: "subtract", "zero" or "none".
+        reset_delay: whether the reset waits for the next step.
+        surrogate: the spike function.
+        engine: "auto", "eager" or "block".
+    """
+
+    State: ClassVar[type] = LeakyState
+
+    def __init__(
+        self,
+        beta: Value,
+        threshold: Value = 1.0,
+        *,
+        reset_mechanism: str = "subtract",
+        reset_delay: bool = True,
+        surrogate: Callable[..., Tensor] = ATan(),
+        engine: str = "auto",
+    ) -> None:
+        super().__init__(surrogate=surrogate, engine=engine)
+        self.number("beta", beta, at_least=0, at_most=1)
+        self.number("threshold", threshold, above=0)
+        if reset_mechanism not in RESETS:
+            choices = ", ".join(map(repr, RESETS))
+            raise ValueError(f"reset_mechanism of Leaky must be one of {choices}, but it is {reset_mechanism!r}")
+        self.reset_mechanism = reset_mechanism
+        self.reset_delay = bool(reset_delay)
+
+    def step(self, x: Tensor, state: LeakyState) -> tuple[Tensor, LeakyState]:
+        mem = state.mem
+        beta = self.beta.clamp(0, 1) if isinstance(self.beta, nn.Parameter | Tensor) else self.beta
+        fired = (mem > self.threshold).to(mem.dtype)
+        if self.reset_mechanism == "subtract":
+            mem = beta * mem + x - fired * self.threshold
+        elif self.reset_mechanism == "zero":
+            mem = beta * ((1 - fired) * mem) + x
+        else:
+            mem = beta * mem + x
+        spike = self.spike(mem - self.threshold, strict=True)
+        if not self.reset_delay:
+            due = spike - fired
+            if self.reset_mechanism == "subtract":
+                mem = mem - due * self.threshold
+            elif self.reset_mechanism == "zero":
+                mem = mem - due * mem
+        return spike, LeakyState(mem)
+
+
+def beta_of(tau: float, dt: float) -> float:
+    """The decay per step of a membrane with time constant ``tau`` at step ``dt`` (same unit): exp(-dt / tau)."""
+    if not (tau > 0 and dt > 0):
+        raise ValueError(f"tau and dt must be positive, but they are {tau} and {dt}")
+    return float(torch.exp(torch.tensor(-dt / tau, dtype=torch.float64)))

@@ -1,0 +1,178 @@
+"""Spikes with surrogate gradients.
+
+A neuron fires when its membrane crosses a threshold: ``spike = H(u)`` with ``u = v - threshold`` and H the Heaviside
+step. The derivative of H is zero almost everywhere, so nothing could be learned through it. A surrogate leaves the
+forward pass as it is (exactly 0 or 1) and replaces dH/du in the backward pass by the derivative of a smooth function
+(Neftci, Mostafa and Zenke 2019, doi:10.1109/MSP.2019.2931595).
+
+Two conventions exist for a membrane that sits exactly at the threshold. SpikingJelly fires there (``u >= 0``, the
+default here), snnTorch and Norse do not (``u > 0``, ``strict=True``).
+
+A surrogate of your own needs one method::
+
+    @dataclass(frozen=True)
+    class Gaussian(Surrogate):
+        width: float = 0.5
+
+        def derivative(self, u):
+            return torch.exp(-((u / self.width) ** 2) / 2) / (self.width * math.sqrt(2 * math.pi))
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+__all__ = ["ATan", "FastSigmoid", "Sigmoid", "StraightThrough", "SuperSpike", "Surrogate", "Triangle"]
+
+
+class _Spike(torch.autograd.Function):
+    """Heaviside step forward, a surrogate's derivative backward."""
+
+    # Lets torch.func (vmap, vjp) and make_fx see through the function.
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(u: Tensor, surrogate: Surrogate, strict: bool) -> Tensor:
+        return (u > 0 if strict else u >= 0).to(u.dtype)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:
+        u, ctx.surrogate, _ = inputs
+        ctx.save_for_backward(u)
+
+    @staticmethod
+    def backward(ctx, *grads: Tensor):
+        (u,) = ctx.saved_tensors
+        return grads[0] * ctx.surrogate.derivative(u), None, None
+
+
+@dataclass(frozen=True)
+class Surrogate:
+    """Base of all surrogates; a subclass defines ``derivative`` (and ``primitive``, where it has a closed form).
+
+    Calling one, ``surrogate(u, strict=False)``, gives 1 where ``u >= 0`` (``strict``: where ``u > 0``) and 0 elsewhere
+    (also for NaN), in the dtype of ``u``; its gradient is ``derivative(u)``. Fields are positive, finite Python floats.
+    """
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise TypeError(
+                    f"{field.name} of {type(self).__name__} must be a number, but it is a {type(value).__name__}"
+                )
+            if not (value > 0 and math.isfinite(value)):
+                raise ValueError(f"{field.name} of {type(self).__name__} must be positive and finite, but it is {value}")
+
+    def __call__(self, u: Tensor, strict: bool = False) -> Tensor:
+        if not u.is_floating_point():
+            raise TypeError(f"u must be a floating-point tensor, but its dtype is {u.dtype}")
+        return _Spike.apply(u, self, strict)  # type: ignore[return-value]
+
+    def derivative(self, u: Tensor) -> Tensor:
+        """What stands for dH/du in the backward pass; same shape and dtype as ``u``."""
+        raise TypeError(f"{type(self).__name__} must define derivative(self, u)")
+
+    def primitive(self, u: Tensor) -> Tensor:
+        """The smooth function whose true derivative ``derivative`` is (up to a constant)."""
+        raise TypeError(f"{type(self).__name__} defines no primitive(self, u)")
+
+
+@dataclass(frozen=True)
+class ATan(Surrogate):
+    """Arctangent (Fang et al. 2021, doi:10.1109/ICCV48922.2021.00266); the default of SpikingJelly and snnTorch.
+
+    σ(u) = arctan(π α u / 2) / π + 1/2, so dσ/du = (α/2) / (1 + (π α u / 2)²). Its peak is α/2 at u = 0.
+    """
+
+    alpha: float = 2.0
+
+    def derivative(self, u: Tensor) -> Tensor:
+        scaled = (math.pi / 2 * self.alpha) * u
+        return (self.alpha / 2) / (1 + scaled * scaled)
+
+    def primitive(self, u: Tensor) -> Tensor:
+        return torch.atan((math.pi / 2 * self.alpha) * u) / math.pi + 0.5
+
+
+@dataclass(frozen=True)
+class FastSigmoid(Surrogate):
+    """Fast sigmoid (Zenke and Ganguli 2018, doi:10.1162/neco_a_01086) with snnTorch's default slope.
+
+    σ(u) = u / (1 + k|u|), so dσ/du = 1 / (1 + k|u|)², with k the slope. Its peak is 1 at u = 0.
+    """
+
+    slope: float = 25.0
+
+    def derivative(self, u: Tensor) -> Tensor:
+        denominator = 1 + self.slope * u.abs()
+        return 1 / (denominator * denominator)
+
+    def primitive(self, u: Tensor) -> Tensor:
+        return u / (1 + self.slope * u.abs())
+
+
+@dataclass(frozen=True)
+class SuperSpike(Surrogate):
+    """SuperSpike (Zenke and Ganguli 2018, doi:10.1162/neco_a_01086) as Norse has it: a fast sigmoid of slope α = 100.
+
+    σ(u) = u / (1 + α|u|), so dσ/du = 1 / (1 + α|u|)². Its peak is 1 at u = 0.
+    """
+
+    alpha: float = 100.0
+
+    def derivative(self, u: Tensor) -> Tensor:
+        return FastSigmoid(self.alpha).derivative(u)
+
+    def primitive(self, u: Tensor) -> Tensor:
+        return FastSigmoid(self.alpha).primitive(u)
+
+
+@dataclass(frozen=True)
+class Sigmoid(Surrogate):
+    """Logistic function with SpikingJelly's default slope (snnTorch's is α = 25).
+
+    σ(u) = 1 / (1 + exp(-α u)), so dσ/du = α σ(u) (1 - σ(u)). Its peak is α/4 at u = 0. Written with the logistic
+    function and not with exp(-α u), which overflows for u far below the threshold and turns gradients into NaN.
+    """
+
+    alpha: float = 4.0
+
+    def derivative(self, u: Tensor) -> Tensor:
+        sigma = torch.sigmoid(self.alpha * u)
+        return self.alpha * sigma * (1 - sigma)
+
+    def primitive(self, u: Tensor) -> Tensor:
+        return torch.sigmoid(self.alpha * u)
+
+
+@dataclass(frozen=True)
+class Triangle(Surrogate):
+    """Triangle of unit area (Bellec et al. 2018, arXiv:1803.09574): dσ/du = α max(0, 1 - α|u|).
+
+    Its peak is α at u = 0 and it is zero for |u| >= 1/α, so a membrane far from the threshold learns nothing.
+    """
+
+    alpha: float = 1.0
+
+    def derivative(self, u: Tensor) -> Tensor:
+        return self.alpha * torch.relu(1 - self.alpha * u.abs())
+
+    def primitive(self, u: Tensor) -> Tensor:
+        inside = (self.alpha * u).clamp(-1, 1)
+        return 0.5 + inside - inside * inside.abs() / 2
+
+
+@dataclass(frozen=True)
+class StraightThrough(Surrogate):
+    """Straight-through estimator (Bengio, Léonard and Courville 2013, arXiv:1308.3432): dσ/du = 1 everywhere."""
+
+    def derivative(self, u: Tensor) -> Tensor:
+        return torch.ones_like(u)
+
+    def primitive(self, u: Tensor) -> Tensor:
+        return u

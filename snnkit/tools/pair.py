@@ -1,0 +1,174 @@
+"""Builds `notebooks/NN_name.ipynb` from `notebooks/src/NN_name.py`, and says where the two differ.
+
+A notebook is a function of its source's text and of `[tool.snnkit]`; no clock, file time or former notebook has a say.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from snnkit.tools import atomic
+from snnkit.tools.generated import normalise
+from snnkit.tools.project import Project, ProjectError
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
+KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3"}
+CELL_METADATA = ("cellView", "slideshow", "tags")
+# These cells hold text that comes from settings: their ids are their names, so that a new setting keeps the ids.
+NAMED_CELLS = ("badge", "bootstrap", "parameters")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One way in which a file is not what `build` would write."""
+
+    file: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.what}"
+
+
+def source_text(project: Project, name: str) -> str:
+    """The source of notebook `name` with its generated cells up to date."""
+    path = project.source(name)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProjectError(f"{path} can't be read: {error}") from None
+    return normalise(project, name, text)
+
+
+def notebook(project: Project, name: str) -> NotebookNode:
+    """The notebook that belongs to the source of `name`: no outputs, the same cell ids every time."""
+    import jupytext
+    import nbformat
+
+    text = source_text(project, name)
+    try:
+        read = jupytext.reads(text, fmt="py:percent")
+    except Exception as error:  # jupytext and its YAML reader raise many kinds
+        raise ProjectError(f"{project.source(name)} is not a py:percent notebook: {error}") from None
+    if "badge" not in read.cells[0].metadata.get("tags", []):
+        raise ProjectError(
+            f"{project.source(name)} is not a py:percent notebook: before the first `# %%` may stand a header in YAML "
+            "between two lines `# ---`, and nothing else"
+        )
+
+    ids = _Ids(name)
+    cells = []
+    for cell in read.cells:
+        metadata = {key: cell.metadata[key] for key in CELL_METADATA if key in cell.metadata}
+        made: dict[str, Any] = {
+            "id": ids.next(cell.cell_type, cell.source, metadata.get("tags", [])),
+            "cell_type": cell.cell_type,
+            "metadata": metadata,
+            "source": cell.source,
+        }
+        if cell.cell_type == "code":
+            made |= {"execution_count": None, "outputs": []}
+        cells.append(made)
+    metadata = {"kernelspec": KERNELSPEC, **_gpu_metadata(project, name, read.metadata)}
+    content = {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    return nbformat.reads(json.dumps(content), as_version=4)
+
+
+def build(project: Project, name: str) -> list[str]:
+    """Bring both files of notebook `name` up to date; returns those written: none where nothing differed."""
+    source = source_text(project, name)
+    content = to_json(notebook(project, name))
+    written = []
+    if project.source(name).read_text(encoding="utf-8") != source:
+        atomic.write_text(project.source(name), source)
+        written.append(str(project.source(name).relative_to(project.root)))
+    pair = project.pair(name)
+    if not pair.exists() or pair.read_text(encoding="utf-8", errors="replace") != content:
+        atomic.write_text(pair, content)
+        written.append(str(pair.relative_to(project.root)))
+    return written
+
+
+def check(project: Project, name: str) -> list[Difference]:
+    """How the two files of notebook `name` differ from what `build` would write; empty where they are in sync."""
+    found = []
+    source = project.source(name)
+    if source.read_text(encoding="utf-8") != source_text(project, name):
+        found.append(Difference(_relative(project, source), "the badge or the bootstrap cell is not up to date"))
+
+    pair = project.pair(name)
+    file = _relative(project, pair)
+    if not pair.exists():
+        return [*found, Difference(file, "is missing")]
+    try:
+        actual = json.loads(pair.read_text(encoding="utf-8"))
+    except ValueError as error:
+        return [*found, Difference(file, f"is not JSON: {error}")]
+    expected = json.loads(to_json(notebook(project, name)))
+    return found + [Difference(file, what) for what in _compare(actual, expected)]
+
+
+def to_json(node: NotebookNode) -> str:
+    """The text of an .ipynb file."""
+    import nbformat
+
+    nbformat.validate(node)
+    return nbformat.writes(node) + "\n"
+
+
+def _compare(actual: Any, expected: dict[str, Any]) -> list[str]:
+    cells = actual.get("cells") if isinstance(actual, dict) else None
+    if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
+        return ["is not a notebook"]
+    found = []
+    if len(cells) != len(expected["cells"]):
+        found.append(f"has {len(cells)} cells, its source {len(expected['cells'])}")
+    for index, (cell, should) in enumerate(zip(cells, expected["cells"], strict=False)):
+        for key in sorted(cell.keys() | should.keys()):
+            if _joined(cell.get(key)) != _joined(should.get(key)):
+                found.append(f"cell {index} ({should['id']}): {key} differs")
+    for key in sorted((actual.keys() | expected.keys()) - {"cells"}):
+        if actual.get(key) != expected.get(key):
+            found.append(f"{key} differs")
+    return found
+
+
+def _joined(value: Any) -> Any:
+    """nbformat allows a source to be one string or a list of lines."""
+    lines = isinstance(value, list) and value and all(isinstance(line, str) for line in value)
+    return "".join(value) if lines else value
+
+
+def _relative(project: Project, path: Any) -> str:
+    return str(path.relative_to(project.root))
+
+
+def _gpu_metadata(project: Project, name: str, header: Any) -> dict[str, Any]:
+    """What makes Colab start with a GPU, where the source's header asks for one by `accelerator: GPU`."""
+    accelerator = header.get("accelerator")
+    if accelerator is None:
+        return {}
+    if accelerator != "GPU":
+        raise ProjectError(f"{project.source(name)}: accelerator must be GPU or absent, was {accelerator!r}")
+    return {"accelerator": "GPU", "colab": {"gpuType": "T4", "provenance": [], **header.get("colab", {})}}
+
+
+class _Ids:
+    """Ids from content: editing a cell changes its own id and, except between equal cells, no other."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.given: dict[str, int] = {}
+
+    def next(self, cell_type: str, source: str, tags: list[str]) -> str:
+        for tag in NAMED_CELLS:
+            if tag in tags and tag not in self.given:
+                self.given[tag] = 1
+                return tag
+        text = f"{self.name}\0{cell_type}\0{source}"
+        repeat = self.given[text] = self.given.get(text, 0) + 1
+        return hashlib.sha256(f"{text}\0{repeat}".encode()).hexdigest()[:12]

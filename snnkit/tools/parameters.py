@@ -1,0 +1,119 @@
+"""The typed parameters of a notebook: what its `parameters` cell declares, and values given on a command line."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
+TYPES: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str}
+TRUE, FALSE = {"true", "yes", "on", "1"}, {"false", "no", "off", "0"}
+
+
+class ParameterError(ValueError):
+    """A parameter that doesn't exist, has no usable declaration, or was given a value of another type."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """`NAME: kind = default`, or `NAME: kind | None = default`."""
+
+    name: str
+    kind: type
+    default: Any
+    optional: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.expects} = {self.default!r}"
+
+    @property
+    def expects(self) -> str:
+        return self.kind.__name__ + (" | None" if self.optional else "")
+
+    def parse(self, text: str) -> Any:
+        """The value that `text`, from a command line, stands for. Raises ParameterError."""
+        if self.optional and text.strip().lower() == "none":
+            return None
+        value: Any = text
+        try:
+            if self.kind is bool:
+                lowered = text.strip().lower()
+                value = {**dict.fromkeys(TRUE, True), **dict.fromkeys(FALSE, False)}[lowered]
+            elif self.kind in (int, float):
+                value = self.kind(text)
+        except (KeyError, ValueError):
+            raise ParameterError(f"parameter {self.name} must be {self.expects}, was {text!r}") from None
+        return self.check(value)
+
+    def check(self, value: Any) -> Any:
+        """`value` if it is of this parameter's type (an int may stand for a float). Raises ParameterError."""
+        if value is None and self.optional:
+            return None
+        if self.kind is float and type(value) is int:
+            value = float(value)
+        fits = type(value) is self.kind and not (isinstance(value, float) and math.isnan(value))
+        if not fits:
+            raise ParameterError(f"parameter {self.name} must be {self.expects}, was {value!r}")
+        return value
+
+
+def declared(notebook: NotebookNode, name: str) -> dict[str, Parameter]:
+    """The parameters of notebook `name`, by their names; raises ParameterError where the cell holds anything but
+    `NAME: type = literal` with a type of bool, int, float, str, or one of them `| None`."""
+    cells = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
+    if len(cells) != 1:
+        raise ParameterError(f"notebook {name} must have exactly one cell tagged 'parameters', has {len(cells)}")
+    try:
+        statements = ast.parse(cells[0].source).body
+    except SyntaxError as error:
+        raise ParameterError(f"notebook {name}: the parameters cell is not Python: {error}") from None
+    found = {}
+    for statement in statements:
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+            continue  # a docstring
+        try:
+            parameter = _declaration(statement)
+        except ParameterError as error:
+            line = ast.unparse(statement).splitlines()[0]
+            raise ParameterError(f"notebook {name}: in the parameters cell, `{line}`: {error}") from None
+        if parameter.name in found:
+            raise ParameterError(f"notebook {name}: parameter {parameter.name} is declared twice")
+        found[parameter.name] = parameter
+    return found
+
+
+def resolve(wanted: Mapping[str, Any], known: Mapping[str, Parameter], name: str) -> dict[str, Any]:
+    """Values for notebook `name`: strings are parsed, everything else is checked. Raises ParameterError."""
+    values = {}
+    for key, value in wanted.items():
+        if key not in known:
+            listing = "; ".join(str(parameter) for parameter in known.values()) or "none"
+            raise ParameterError(f"notebook {name} has no parameter {key!r}; it has: {listing}")
+        values[key] = known[key].parse(value) if isinstance(value, str) else known[key].check(value)
+    return values
+
+
+def _declaration(statement: ast.stmt) -> Parameter:
+    if not (isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and statement.value):
+        raise ParameterError("write NAME: type = literal")
+    kind, optional = _annotation(statement.annotation)
+    name = statement.target.id
+    try:
+        default = ast.literal_eval(statement.value)
+    except ValueError:
+        raise ParameterError("the value must be a literal, such as True, 8, 0.5 or 'auto'") from None
+    return Parameter(name, kind, Parameter(name, kind, None, optional).check(default), optional)
+
+
+def _annotation(node: ast.expr) -> tuple[type, bool]:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        if isinstance(node.right, ast.Constant) and node.right.value is None:
+            return _annotation(node.left)[0], True
+    elif isinstance(node, ast.Name) and node.id in TYPES:
+        return TYPES[node.id], False
+    raise ParameterError(f"the type may be {', '.join(TYPES)}, or one of these | None")

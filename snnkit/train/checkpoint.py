@@ -1,0 +1,145 @@
+"""Checkpoints: written whole or not at all, and holding nothing that could run code when opened."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, OrderedDict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from snnkit.data._files import replacing
+from snnkit.train.history import History
+
+FORMAT = "snnkit checkpoint 1"
+
+_PRIMITIVES = (type(None), bool, int, float, str, bytes)
+
+
+def save_checkpoint(
+    path: str | os.PathLike[str],
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer | None = None,
+    *,
+    epoch: int = 0,
+    history: History | dict[str, Any] | None = None,
+    extra: dict[str, Any] | None = None,
+) -> Path:
+    """Save a model's weights, and what is needed to go on training it; return the path.
+
+    `epoch` is the number of finished epochs. `extra` may hold anything made of tensors, numbers, strings, None,
+    lists, tuples and dicts. The file takes the place of an older one in one step, so that a crash leaves either.
+
+    Raises TypeError, naming the entry, for anything else (`load_checkpoint` could not read it back).
+    """
+    path = Path(path).expanduser()
+    content = {
+        "format": FORMAT,
+        "epoch": int(epoch),
+        "model": model.state_dict(),
+        "optimizer": None if optimizer is None else optimizer.state_dict(),
+        "history": history.to_dict() if isinstance(history, History) else history,
+        "extra": {} if extra is None else extra,
+    }
+    for name, value in content.items():
+        _check_plain(name, value)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as file:
+        torch.save(content, file)
+    return path
+
+
+def load_checkpoint(
+    path: str | os.PathLike[str],
+    model: nn.Module | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
+    map_location: str | torch.device = "cpu",
+) -> dict[str, Any]:
+    """Read a checkpoint and put its weights into `model` and its state into `optimizer`, where given.
+
+    Returns the dict with the keys "epoch", "model", "optimizer", "history" and "extra". Tensors arrive on
+    `map_location`; those copied into `model` and `optimizer` stay on the devices of these.
+
+    Only tensors and plain values are read (`weights_only=True`): a file from a stranger can't run code here.
+    Raises FileNotFoundError where there is no file, ValueError, naming it, where it is damaged, is not a checkpoint of
+    ours or doesn't fit the model or optimizer; both are then as they were.
+    """
+    path = Path(path).expanduser()
+    content = _read(path, map_location)
+    # Everything is checked before anything is changed: load_state_dict copies what fits before it complains.
+    if model is not None:
+        _check_fits_model(path, content["model"], model)
+    if optimizer is not None:
+        _check_fits_optimizer(path, content["optimizer"], optimizer)
+    if model is not None:
+        model.load_state_dict(content["model"])
+    if optimizer is not None:
+        optimizer.load_state_dict(content["optimizer"])
+    return content
+
+
+def _read(path: Path, map_location: str | torch.device) -> dict[str, Any]:
+    if not path.is_file():
+        raise FileNotFoundError(f"no checkpoint at {path}")
+    try:
+        content = torch.load(path, map_location=map_location, weights_only=True)
+    except OSError:
+        raise
+    except Exception as error:
+        # PyTorch's own text advises weights_only=False, the one thing not to do with a file that looks wrong.
+        kind = type(error).__name__
+        first = "refused by weights_only=True" if kind == "UnpicklingError" else (str(error).splitlines() or [""])[0]
+        raise ValueError(
+            f"{path} can't be read as a checkpoint: it is damaged, cut short, or holds more than tensors and plain "
+            f"values ({kind}: {first})"
+        ) from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise ValueError(f"{path} is not a checkpoint written by save_checkpoint ({FORMAT!r})")
+    if missing := {"epoch", "model", "optimizer", "history", "extra"} - set(content):
+        raise ValueError(f"{path} is an incomplete checkpoint: no {', '.join(sorted(missing))}")
+    return content
+
+
+def _check_fits_model(path: Path, saved: dict[str, Any], model: nn.Module) -> None:
+    own = model.state_dict()
+    problems = [f"missing in the file: {name}" for name in own if name not in saved]
+    problems += [f"not in the model: {name}" for name in saved if name not in own]
+    for name in own:
+        if (
+            isinstance(own[name], Tensor)
+            and isinstance(saved.get(name), Tensor)
+            and own[name].shape != saved[name].shape
+        ):
+            problems.append(f"{name}: {list(saved[name].shape)} in the file, {list(own[name].shape)} in the model")
+    if problems:
+        raise ValueError(f"{path} does not fit the model:\n  " + "\n  ".join(problems))
+
+
+def _check_fits_optimizer(path: Path, saved: dict[str, Any] | None, optimizer: torch.optim.Optimizer) -> None:
+    if saved is None:
+        raise ValueError(f"{path} holds no optimizer state; load it without optimizer=")
+    own = [len(group["params"]) for group in optimizer.param_groups]
+    theirs = [len(group["params"]) for group in saved["param_groups"]]
+    if own != theirs:
+        raise ValueError(f"{path} does not fit the optimizer: parameters per group are {theirs} there and {own} here")
+
+
+def _check_plain(name: str, value: Any) -> None:
+    # By exact type: NumPy's float64 is a float to isinstance, but not to torch.load.
+    kind = type(value)
+    if kind in _PRIMITIVES or kind in (Tensor, nn.Parameter):
+        return
+    if kind in (dict, OrderedDict, Counter):
+        for key, item in value.items():
+            _check_plain(f"{name} key", key)
+            _check_plain(f"{name}[{key!r}]", item)
+    elif kind in (list, tuple):
+        for i, item in enumerate(value):
+            _check_plain(f"{name}[{i}]", item)
+    else:
+        raise TypeError(
+            f"{name} is a {kind.__module__}.{kind.__qualname__}; a checkpoint holds only tensors, numbers, strings, "
+            "None, lists, tuples and dicts"
+        )

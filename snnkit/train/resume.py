@@ -1,0 +1,57 @@
+"""Stop at the end of an epoch, and go on from there as if nothing had happened."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+from torch import nn
+
+from snnkit.train.checkpoint import load_checkpoint, save_checkpoint
+from snnkit.train.history import History
+
+
+def save_run(
+    path: str | os.PathLike[str],
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    scheduler: torch.optim.lr_scheduler.LRScheduler | None,
+    scaler: torch.amp.GradScaler,
+    order: torch.Generator,
+    history: History,
+) -> None:
+    """Everything that the next epoch depends on."""
+    extra = {
+        "scheduler": None if scheduler is None else scheduler.state_dict(),
+        "scaler": scaler.state_dict(),
+        "order": order.get_state(),
+        "rng": torch.get_rng_state(),
+        "cuda_rng": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+    }
+    save_checkpoint(path, model, optimizer, epoch=history.epochs, history=history, extra=extra)
+
+
+def resume_run(
+    path: str | os.PathLike[str],
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    scheduler: torch.optim.lr_scheduler.LRScheduler | None,
+    scaler: torch.amp.GradScaler,
+    order: torch.Generator,
+) -> History:
+    """Undo the time since `save_run`; the history so far."""
+    extra = load_checkpoint(path)["extra"]
+    if missing := {"scheduler", "scaler", "order", "rng", "cuda_rng"} - set(extra):
+        raise ValueError(f"{path} was not written by fit (no {', '.join(sorted(missing))}); it can't be resumed from")
+    if (scheduler is None) != (extra["scheduler"] is None):
+        was, now = ("without", "with") if extra["scheduler"] is None else ("with", "without")
+        raise ValueError(f"{path} was written {was} a scheduler; this call is {now} one")
+    content = load_checkpoint(path, model, optimizer)
+    if scheduler is not None:
+        scheduler.load_state_dict(extra["scheduler"])
+    scaler.load_state_dict(extra["scaler"])
+    order.set_state(extra["order"])
+    torch.set_rng_state(extra["rng"])
+    if torch.cuda.is_available() and len(extra["cuda_rng"]) == torch.cuda.device_count():
+        torch.cuda.set_rng_state_all(extra["cuda_rng"])
+    return History.from_dict(content["history"])

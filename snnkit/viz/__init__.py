@@ -1,0 +1,25 @@
+"""Pictures: plotly figures with a PNG beside them, explorers with sliders, a live training panel.
+
+    from snnkit import viz
+
+    viz.show(viz.figures.raster(spikes))
+    viz.explore(lambda beta: viz.figures.traces(membrane(beta)), beta=(0.5, 0.99))
+    viz.show(viz.frames(figure_at, "beta", [0.5, 0.7, 0.9]))       # its slider works without a kernel
+    train.fit(…, on_epoch=viz.LivePanel(total_epochs=10))
+
+Importing this package makes the kit's theme plotly's default template for the running kernel.
+"""
+
+import plotly.io as pio
+
+from . import environment as environment
+from . import figures as figures
+from . import theme as theme
+from .display import mime_bundle as mime_bundle
+from .display import show as show
+from .explore import explore as explore
+from .live import LivePanel as LivePanel
+from .png import png_bytes as png_bytes
+from .sweep import frames as frames
+
+pio.templates.default = theme.NAME

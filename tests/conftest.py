@@ -1,0 +1,20 @@
+"""Shared set-up: one on-disk Inductor cache for all workers, so that each kernel is compiled once a machine."""
+
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(ROOT / ".cache" / "inductor"))
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+import pytest  # noqa: E402
+import torch  # noqa: E402
+
+# Two workers on two cores: one thread each, or they fight for the cores and for no gain.
+torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    """Each test starts from the same random state, whatever ran before it."""
+    torch.manual_seed(0)

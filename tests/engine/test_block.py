@@ -1,0 +1,264 @@
+"""The block engine equals the eager one: outputs exactly, gradients of input, state and parameters closely."""
+
+import copy
+import warnings
+
+import pytest
+import torch
+from torch import nn
+
+from snnkit import engine
+from snnkit.engine import block
+from snnkit.neuron import LIF, Leaky, MembraneState, Neuron
+
+from .zoo import FEATURES, ZOO, drive
+
+# T = 13 is 8 + 4 + 1: every block size, forward and backward.
+EVERY_BLOCK = 13
+
+
+def results(neuron: nn.Module, x: torch.Tensor, name: str, with_state: bool = True):
+    """Output, final state, and the gradients of input, initial state and parameters, of one run in engine ``name``."""
+    neuron = copy.deepcopy(neuron)
+    neuron.engine = name
+    x = x.detach().clone(memory_format=torch.preserve_format).requires_grad_()
+    state = None
+    if with_state:
+        state = neuron.initial_state(torch.zeros(x.shape[1:], dtype=engine.state_dtype(x)))
+        state = type(state)(*((part + 0.1).requires_grad_() for part in state))
+    out, last = neuron(x, state)
+    generator = torch.Generator().manual_seed(1)
+    weight = torch.randn(out.shape, generator=generator, dtype=torch.float64).to(out.dtype)
+    loss = (out * weight).sum() + sum((part * 0.3).sum() for part in last)
+    inputs = [x, *(state or ()), *neuron.parameters()]
+    gradients = torch.autograd.grad(loss, inputs)
+    return out.detach(), [part.detach() for part in last], gradients
+
+
+def assert_same(neuron: nn.Module, x: torch.Tensor, with_state: bool = True, gradient_rtol: float = 1e-9) -> None:
+    out_e, state_e, grads_e = results(neuron, x, "eager", with_state)
+    out_b, state_b, grads_b = results(neuron, x, "block", with_state)
+    assert out_b.dtype == x.dtype
+    torch.testing.assert_close(out_b, out_e, rtol=0, atol=0)
+    for a, b in zip(state_b, state_e, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-12 if x.dtype == torch.float64 else 1e-5, atol=1e-6)
+    for a, b in zip(grads_b, grads_e, strict=True):
+        scale = b.abs().max().clamp_min(1e-6).item()
+        torch.testing.assert_close(a, b, rtol=gradient_rtol, atol=gradient_rtol * scale)
+
+
+@pytest.mark.filterwarnings("error:.*eager engine.*:UserWarning")
+@pytest.mark.parametrize("name", ZOO)
+def test_every_neuron_in_float64(name):
+    neuron = ZOO[name]().double()
+    assert_same(neuron, drive(neuron, EVERY_BLOCK, 3, FEATURES))
+
+
+@pytest.mark.parametrize("name", ["IF", "LIF-soft", "LIF-learnable-tau", "Leaky", "CubaLIF", "PLIF"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_lower_precision(name, dtype):
+    # Arithmetic is float32 in both engines; only its order of operations may differ, so spikes agree here, too.
+    neuron = ZOO[name]()
+    assert_same(neuron, drive(neuron, EVERY_BLOCK, 3, FEATURES, dtype=dtype), gradient_rtol=1e-2 if dtype == torch.bfloat16 else 1e-4)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 31, 64, 130])
+def test_every_length(steps):
+    neuron = LIF().double()
+    assert_same(neuron, drive(neuron, steps, 3, FEATURES))
+
+
+@pytest.mark.parametrize("neurons", [1, 2, 63, 500, 1000])
+def test_every_size(neurons):
+    neuron = LIF().double()
+    assert_same(neuron, drive(neuron, 9, 1, neurons))
+
+
+def strided_inputs():
+    base = torch.rand(9, 4, 6, 5, 5, dtype=torch.float64) * 1.4
+    yield "channels-last", base.flatten(0, 1).contiguous(memory_format=torch.channels_last).unflatten(0, (9, 4))
+    yield "batch-first", base.transpose(0, 1).contiguous().transpose(0, 1)
+    yield "every-second", torch.rand(9, 4, 12, dtype=torch.float64)[..., ::2] * 1.4
+    yield "slice-of-wider", torch.rand(9, 4, 12, dtype=torch.float64)[..., 3:9] * 1.4
+    yield "static", (torch.rand(4, 6, dtype=torch.float64) * 1.4).expand(9, 4, 6)
+    yield "transposed-step", torch.rand(9, 6, 4, dtype=torch.float64).mT * 1.4
+    yield "one-column", torch.rand(9, 4, 1, dtype=torch.float64) * 1.4
+
+
+@pytest.mark.parametrize("name, x", list(strided_inputs()), ids=lambda value: value if isinstance(value, str) else "")
+def test_every_layout(name, x):
+    neuron = LIF().double()
+    out_e, _, _ = results(neuron, x, "eager", False)
+    out_b, _, _ = results(neuron, x, "block", False)
+    torch.testing.assert_close(out_b, out_e, rtol=0, atol=0)
+    # As the tensor itself, not a clone of it: the engine must read it in place.
+    neuron.engine = "block"
+    torch.testing.assert_close(neuron(x)[0], out_e, rtol=0, atol=0)
+
+
+def test_channels_last_is_read_and_written_in_place():
+    from snnkit.engine.layout import Layout
+
+    x = torch.rand(3, 2, 4, 5, 5).flatten(0, 1).contiguous(memory_format=torch.channels_last).unflatten(0, (3, 2))
+    layout = Layout.of(x)
+    flat = layout.flatten_sequence(x)
+    assert flat.data_ptr() == x.data_ptr()
+    assert layout.restore_sequence(flat).stride() == x.stride()
+    out, state = LIF(engine="block")(x)
+    assert out.stride() == x.stride() and state.v.stride() == x[0].stride()
+
+
+def test_channel_parameters_on_images():
+    neuron = LIF(nn.Parameter(torch.linspace(1.5, 3.0, 6).reshape(6, 1, 1))).double()
+    x = torch.rand(9, 2, 6, 3, 3, dtype=torch.float64) * 1.5
+    assert_same(neuron, x)
+    assert_same(neuron, x.flatten(0, 1).contiguous(memory_format=torch.channels_last).unflatten(0, (9, 2)))
+
+
+def test_static_input_is_not_copied():
+    from snnkit.engine.layout import Layout
+
+    x = torch.rand(4, 6).expand(9, 4, 6)
+    flat = Layout.of(x).flatten_sequence(x)
+    assert flat.stride(0) == 0 and flat.data_ptr() == x.data_ptr()
+
+
+def test_expanded_initial_state():
+    x = torch.rand(9, 4, 6, dtype=torch.float64) * 1.5
+    state = MembraneState(torch.full((), 0.4, dtype=torch.float64).expand(4, 6))
+    eager = LIF(engine="eager")(x, state)
+    blocked = LIF(engine="block")(x, state)
+    torch.testing.assert_close(blocked, eager, rtol=0, atol=0)
+
+
+def test_chunks_of_time_equal_the_whole():
+    neuron = LIF(engine="block").double()
+    x = drive(neuron, 20, 3, FEATURES)
+    whole, last = neuron(x)
+    first, state = neuron(x[:7])
+    second, end = neuron(x[7:], state)
+    torch.testing.assert_close(torch.cat([first, second]), whole, rtol=0, atol=0)
+    torch.testing.assert_close(end.v, last.v, rtol=0, atol=0)
+
+
+def test_gradients_flow_between_chunks():
+    x = (torch.rand(12, 3, FEATURES, dtype=torch.float64) * 1.4).requires_grad_()
+    gradients = []
+    for name in ("eager", "block"):
+        neuron = LIF(engine=name)
+        _, state = neuron(x[:5])
+        out, _ = neuron(x[5:], state)
+        gradients.append(torch.autograd.grad(out.sum(), x)[0])
+    assert gradients[0][:5].abs().sum() > 0
+    torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-9, atol=1e-12)
+
+
+def test_same_neuron_twice_in_one_graph():
+    x = (torch.rand(9, 3, FEATURES, dtype=torch.float64) * 1.4).requires_grad_()
+    gradients = []
+    for name in ("eager", "block"):
+        neuron = LIF(nn.Parameter(torch.tensor(2.0, dtype=torch.float64)), engine=name)
+        first, _ = neuron(x)
+        second, _ = neuron(first * 1.5)
+        gradients.append(torch.autograd.grad((first + second).sum(), [x, neuron.tau]))
+    torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-9, atol=1e-12)
+
+
+class Smooth(nn.Module):
+    """A spike function that is its own surrogate, so that the whole unrolled neuron is differentiable."""
+
+    def forward(self, u):
+        return torch.sigmoid(3 * u)
+
+
+@pytest.mark.parametrize("make", [LIF, lambda **kw: LIF(nn.Parameter(torch.tensor(2.0)), v_reset=None, **kw)])
+@pytest.mark.parametrize("name", ["eager", "block"])
+def test_gradcheck_with_a_smooth_spike(make, name):
+    neuron = make(surrogate=Smooth(), engine=name).double()
+    x = torch.rand(9, 2, 3, dtype=torch.float64, requires_grad=True)
+    v = torch.rand(2, 3, dtype=torch.float64, requires_grad=True)
+
+    def run(x, v, *parameters):
+        out, last = neuron(x, MembraneState(v))
+        return out, last.v
+
+    assert torch.autograd.gradcheck(run, (x, v, *neuron.parameters()))
+
+
+def test_inference_mode_and_no_grad():
+    x = torch.rand(9, 3, FEATURES) * 1.5
+    expected = LIF(engine="eager")(x)[0]
+    with torch.no_grad():
+        torch.testing.assert_close(LIF(engine="block")(x)[0], expected, rtol=0, atol=0)
+    with torch.inference_mode():
+        torch.testing.assert_close(LIF(engine="block")(x)[0], expected, rtol=0, atol=0)
+
+
+def test_under_autocast_state_stays_float32():
+    linear = nn.Linear(4, FEATURES)
+    x = torch.rand(9, 3, 4) * 3
+    with torch.autocast("cpu", torch.bfloat16):
+        current = linear(x)
+        out_e, state_e = LIF(engine="eager")(current)
+        out_b, state_b = LIF(engine="block")(current)
+    assert out_b.dtype == current.dtype == torch.bfloat16 and state_b.v.dtype == torch.float32
+    torch.testing.assert_close(out_b, out_e, rtol=0, atol=0)
+    torch.testing.assert_close(state_b.v, state_e.v)
+
+
+def test_a_changed_constant_is_noticed():
+    x = torch.full((9, 1, 4), 1.2, dtype=torch.float64)
+    neuron = LIF(2.0, engine="block")
+    before, _ = neuron(x)
+    neuron.tau = 30.0
+    after, _ = neuron(x)
+    assert before.sum() > 0 and after.sum() == 0
+
+
+THRESHOLD = 1.0
+
+
+class Global(Neuron):
+    """Reads a number that a notebook cell might define and change."""
+
+    def step(self, x, state):
+        v = state.v + x
+        spike = (v > THRESHOLD).to(v.dtype)
+        return spike, MembraneState(v * (1 - spike))
+
+
+def test_a_changed_global_is_noticed(monkeypatch):
+    x = torch.full((9, 1, 4), 0.3, dtype=torch.float64)
+    neuron = Global(engine="block")
+    before, _ = neuron(x)
+    monkeypatch.setitem(globals(), "THRESHOLD", 100.0)
+    after, _ = neuron(x)
+    assert before.sum() > 0 and after.sum() == 0
+
+
+def test_a_plain_function_is_compiled():
+    def step(x, state):
+        v = 0.9 * state[0] + x
+        spike = (v >= 1).to(v.dtype)
+        return spike, (v - spike,)
+
+    x = torch.rand(9, 3, FEATURES, dtype=torch.float64)
+    rest = (torch.zeros(3, FEATURES, dtype=torch.float64),)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        compiled = engine.unroll(step, x, rest, engine="block")
+    torch.testing.assert_close(compiled, engine.unroll(step, x, rest, engine="eager"), rtol=0, atol=0)
+
+
+def test_equal_layers_share_kernels_and_sizes_do_not_matter():
+    """Five layers of different sizes, three batch sizes and many T compile only one kernel per block size and direction."""
+    before = set(block._kernels)
+    # A beta that no other test uses, so that nothing is compiled yet.
+    layers = [Leaky(0.8125, engine="block") for _ in range(5)]
+    for batch in (1, 3, 8):
+        for layer, features in zip(layers, (4, 7, 16, 33, 1), strict=True):
+            for steps in (4, 8, 25, 40, 128):
+                x = torch.rand(steps, batch, features, requires_grad=True)
+                layer(x)[0].sum().backward()
+    new = set(block._kernels) - before
+    assert len(new) == 2 * len(block.BLOCKS)

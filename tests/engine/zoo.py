@@ -1,0 +1,48 @@
+"""The neurons that engine tests run through: every one of the catalogue, with its resets and kinds of parameters."""
+
+import torch
+from torch import nn
+
+from snnkit.neuron import ALIF, IF, LI, LIF, PLIF, CubaLIF, Izhikevich, Leaky
+from snnkit.surrogate import FastSigmoid, Sigmoid, SuperSpike, Triangle
+
+# Layers are [B, N] = [3, 5]: a learnable [N] parameter is one per neuron, a buffer () one for all.
+FEATURES = 5
+
+
+def per_neuron(low: float, high: float) -> nn.Parameter:
+    return nn.Parameter(torch.linspace(low, high, FEATURES))
+
+
+ZOO = {
+    "IF": lambda: IF(),
+    "IF-soft": lambda: IF(v_reset=None),
+    "IF-reset-negative": lambda: IF(v_threshold=0.8, v_reset=-0.2, detach_reset=True),
+    "LIF": lambda: LIF(),
+    "LIF-soft": lambda: LIF(v_reset=None),
+    "LIF-rest": lambda: LIF(3.0, v_reset=-0.3, decay_input=False),
+    "LIF-learnable-tau": lambda: LIF(per_neuron(1.5, 4.0), surrogate=Sigmoid()),
+    "LIF-buffers": lambda: LIF(torch.tensor(2.5), v_threshold=torch.linspace(0.8, 1.2, FEATURES), detach_reset=True),
+    "Leaky": lambda: Leaky(0.9),
+    "Leaky-zero": lambda: Leaky(0.9, reset_mechanism="zero"),
+    "Leaky-none": lambda: Leaky(0.5, reset_mechanism="none"),
+    "Leaky-now": lambda: Leaky(0.9, reset_delay=False),
+    "Leaky-zero-now": lambda: Leaky(0.8, 0.7, reset_mechanism="zero", reset_delay=False),
+    "Leaky-learnable": lambda: Leaky(per_neuron(0.5, 0.95), nn.Parameter(torch.tensor(0.9)), surrogate=FastSigmoid()),
+    "CubaLIF": lambda: CubaLIF(surrogate=SuperSpike(10.0)),
+    "CubaLIF-learnable": lambda: CubaLIF(per_neuron(80.0, 200.0), nn.Parameter(torch.tensor(150.0)), v_leak=0.1),
+    "PLIF": lambda: PLIF(),
+    "PLIF-soft-per-neuron": lambda: PLIF(3.0, v_reset=None, shape=(FEATURES,), decay_input=False),
+    "ALIF": lambda: ALIF(tau=5.0, tau_adapt=20.0, beta=0.5),
+    "ALIF-hard-learnable": lambda: ALIF(beta=nn.Parameter(torch.tensor(0.3)), v_reset=0.0, surrogate=Triangle()),
+    "Izhikevich": lambda: Izhikevich(),
+    "Izhikevich-learnable": lambda: Izhikevich(d=nn.Parameter(torch.tensor(6.0)), dt=0.5),
+    "LI": lambda: LI(),
+    "LI-learnable": lambda: LI(per_neuron(50.0, 300.0)),
+}
+
+
+def drive(neuron: nn.Module, *shape: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    """Random input of a strength at which the neuron fires now and then."""
+    strength = {"Izhikevich": 20.0, "CubaLIF": 1.5}.get(type(neuron).__name__, 1.0)
+    return (torch.rand(*shape, dtype=torch.float64) * strength * 1.4).to(dtype)

@@ -1,0 +1,95 @@
+"""Each notebook and its source are in sync and have the skeleton that every notebook has."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import jupytext
+import pytest
+
+from snnkit.tools import pair, parameters
+from snnkit.tools.generated import bootstrap, colab_url
+from snnkit.tools.project import find
+
+PROJECT = find()
+NAMES = PROJECT.names()
+each_notebook = pytest.mark.parametrize("name", NAMES)
+
+
+@pytest.fixture
+def notebook(name):
+    return json.loads(PROJECT.pair(name).read_text(encoding="utf-8"))
+
+
+def test_the_first_five_notebooks_exist_and_none_is_without_a_source():
+    assert [name[:2] for name in NAMES[:5]] == ["00", "01", "02", "03", "04"]
+    assert PROJECT.orphans() == []
+
+
+@each_notebook
+def test_build_would_change_nothing(name):
+    assert [str(found) for found in pair.check(PROJECT, name)] == []
+
+
+@each_notebook
+def test_both_sides_read_the_same(name):
+    source, built = jupytext.read(PROJECT.source(name)), jupytext.read(PROJECT.pair(name))
+    assert [(cell.cell_type, cell.source) for cell in source.cells] == [(c.cell_type, c.source) for c in built.cells]
+    assert [c.metadata.get("tags", []) for c in source.cells] == [c.metadata.get("tags", []) for c in built.cells]
+
+
+@each_notebook
+def test_the_badge_comes_first_and_opens_this_notebook(name, notebook):
+    first = notebook["cells"][0]
+    assert first["cell_type"] == "markdown" and first["metadata"]["tags"] == ["badge"]
+    addresses = re.findall(r"\]\((https://colab[^)]*\.ipynb)\)", json.dumps(notebook["cells"]))
+    assert addresses == [colab_url(PROJECT, name)]
+    assert colab_url(PROJECT, name).endswith(f"/notebooks/{PROJECT.pair(name).name}")
+
+
+@each_notebook
+def test_the_bootstrap_cell_is_the_first_code_and_the_parameters_come_next(name, notebook):
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert "".join(code[0]["source"]) == bootstrap(PROJECT)
+    assert code[0]["metadata"] == {"cellView": "form", "tags": ["bootstrap"]}
+    assert code[1]["metadata"]["tags"] == ["parameters"]
+
+
+@each_notebook
+def test_parameters_are_typed_literals_with_the_two_switches(name):
+    known = parameters.declared(pair.notebook(PROJECT, name), name)
+    assert (known["QUICK"].kind, known["QUICK"].default) == (bool, True)
+    assert (known["SOLVE"].kind, known["SOLVE"].default) == (bool, False)
+
+
+@each_notebook
+def test_nothing_of_a_run_is_in_the_file(name, notebook):
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            assert cell["outputs"] == [] and cell["execution_count"] is None
+        assert set(cell["metadata"]) <= set(pair.CELL_METADATA)
+    assert PROJECT.pair(name).stat().st_size < 200_000
+
+
+@each_notebook
+def test_ids_are_unique(name, notebook):
+    ids = [cell["id"] for cell in notebook["cells"]]
+    assert len(set(ids)) == len(ids)
+
+
+@each_notebook
+def test_metadata_has_a_kernel_and_a_gpu_only_where_the_source_asks(name, notebook):
+    metadata = notebook["metadata"]
+    assert metadata["kernelspec"]["name"] == "python3"
+    asked = "accelerator: GPU" in PROJECT.source(name).read_text(encoding="utf-8").split("# %%")[0]
+    assert set(metadata) == ({"kernelspec", "accelerator", "colab"} if asked else {"kernelspec"})
+    if name[:2] in ("00", "01", "02", "03"):
+        assert not asked, "these need no GPU, and Colab's are scarce"
+
+
+@each_notebook
+def test_nothing_is_upgraded_in_a_notebook(name, notebook):
+    others = [cell for cell in notebook["cells"] if cell["metadata"].get("tags") != ["bootstrap"]]
+    text = "\n".join("".join(cell["source"]) for cell in others if cell["cell_type"] == "code")
+    assert not re.search(r"(?m)^\s*[!%]\s*(pip|conda|apt)", text)

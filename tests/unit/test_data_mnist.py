@@ -1,0 +1,394 @@
+"""MNIST and Fashion-MNIST: finding, verifying, downloading. On tiny files of the same format, and on the real MNIST
+where SNNKIT_DATA (or ../shared/data) has it."""
+
+import gzip
+import hashlib
+import os
+import threading
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+import torch
+
+from snnkit import data
+from snnkit.data import mnist
+from snnkit.data._idx import IdxFile, read_idx
+
+SIZES = {"train": 12, "test": 6}
+
+
+def idx_bytes(values: torch.Tensor) -> bytes:
+    header = bytes([0, 0, 8, values.ndim]) + b"".join(size.to_bytes(4, "big") for size in values.shape)
+    return header + values.to(torch.uint8).numpy().tobytes()
+
+
+def tiny_dataset(original: mnist.IdxDataset, seed: int) -> tuple[mnist.IdxDataset, dict[str, bytes]]:
+    """The data set with a few 28 x 28 images in place of thousands, and the contents of its files."""
+    generator = torch.Generator().manual_seed(seed)
+    contents, files = {}, {}
+    for split, (images, labels) in original.files.items():
+        values = (
+            torch.randint(256, (SIZES[split], 28, 28), generator=generator),
+            torch.randint(10, (SIZES[split],), generator=generator),
+        )
+        specs = []
+        for spec, value in zip((images, labels), values, strict=True):
+            content = contents[spec.name] = idx_bytes(value)
+            specs.append(IdxFile(spec.name, tuple(value.shape), md5=hashlib.md5(content).hexdigest()))
+        files[split] = tuple(specs)
+    return replace(original, files=files, mirrors=()), contents
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch):
+    monkeypatch.delenv("SNNKIT_DATA", raising=False)
+    monkeypatch.setenv("SNNKIT_HEADLESS", "1")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    dataset, contents = tiny_dataset(mnist.MNIST, 1)
+    monkeypatch.setitem(mnist.DATASETS, "mnist", dataset)
+    return dataset, contents
+
+
+@pytest.fixture
+def tiny_fashion(monkeypatch):
+    dataset, contents = tiny_dataset(mnist.FASHION, 2)
+    monkeypatch.setitem(mnist.DATASETS, "fashion", dataset)
+    return dataset, contents
+
+
+def put(folder: Path, contents: dict[str, bytes], pack: bool = True) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in contents.items():
+        (folder / (f"{name}.gz" if pack else name)).write_bytes(gzip.compress(content) if pack else content)
+
+
+def listing(root: Path) -> dict[str, tuple[int, int]]:
+    return {str(p): (p.stat().st_mtime_ns, p.stat().st_size) for p in sorted(root.rglob("*"))}
+
+
+# -- reading ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pack", [True, False], ids=["gz", "plain"])
+@pytest.mark.parametrize("folder", ["mnist", "MNIST/raw", "."])
+def test_loads_from_every_layout_and_writes_nothing(tiny, tmp_path, folder, pack):
+    put(tmp_path / folder, tiny[1], pack)
+    before = listing(tmp_path)
+    for split, n in SIZES.items():
+        images, labels = data.load("mnist", split, root=tmp_path, download=False)
+        assert images.shape == (n, 1, 28, 28) and images.dtype == torch.uint8
+        assert labels.shape == (n,) and labels.dtype == torch.int64
+        content = tiny[1][tiny[0].files[split][0].name]
+        assert bytes(images.flatten().tolist()) == content[16:]
+        images.zero_()  # writable, and not the file's bytes
+    assert data.available("mnist", tmp_path)
+    assert listing(tmp_path) == before
+
+
+def test_snnkit_data_names_the_root_and_the_argument_wins(tiny, tmp_path, monkeypatch):
+    put(tmp_path / "here" / "mnist", tiny[1])
+    monkeypatch.setenv("SNNKIT_DATA", str(tmp_path / "here"))
+    assert data.available("mnist") and data.load("mnist", download=False)[0].shape[0] == 12
+    assert not data.available("mnist", tmp_path / "elsewhere")
+
+
+def test_without_snnkit_data_the_users_cache_is_the_root(monkeypatch):
+    pooch = pytest.importorskip("pooch")
+    monkeypatch.setattr(pooch, "os_cache", lambda project: Path("/cache") / project)
+    assert mnist.data_root() == Path("/cache/snnkit")
+
+
+def test_root_that_is_a_file(tiny, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError, match="root must be a folder"):
+        data.load("mnist", root=tmp_path / "file")
+
+
+def test_missing_files_without_download_name_the_folder(tiny, tmp_path):
+    with pytest.raises(FileNotFoundError, match=rf"train-images.* not found in {tmp_path}/mnist.*SNNKIT_DATA"):
+        data.load("mnist", root=tmp_path, download=False)
+    assert not data.available("mnist", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_split_alone_is_not_available_but_loads(tiny, tmp_path):
+    put(tmp_path / "mnist", {name: content for name, content in tiny[1].items() if name.startswith("train")})
+    assert not data.available("mnist", tmp_path)
+    assert data.load("mnist", root=tmp_path, download=False)[1].shape == (12,)
+
+
+def test_same_names_in_the_root_are_told_apart(tiny, tiny_fashion, tmp_path):
+    put(tmp_path, tiny_fashion[1])
+    assert data.available("fashion", tmp_path)
+    assert not data.available("mnist", tmp_path)
+    put(tmp_path / "mnist", tiny[1])
+    mnist_labels = data.load("mnist", root=tmp_path, download=False)[1]
+    fashion_labels = data.load("fashion", root=tmp_path, download=False)[1]
+    assert not torch.equal(mnist_labels, fashion_labels)
+
+
+# -- damage ----------------------------------------------------------------------------------------------------------
+
+VALUES = torch.arange(2 * 3 * 4).reshape(2, 3, 4)
+CONTENT = idx_bytes(VALUES)
+SPEC = IdxFile("images", (2, 3, 4), hashlib.md5(CONTENT).hexdigest(), hashlib.sha256(CONTENT).hexdigest())
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        CONTENT,
+        gzip.compress(CONTENT, 1),
+        gzip.compress(CONTENT, 9),
+        gzip.compress(CONTENT[:9]) + gzip.compress(CONTENT[9:]),
+    ],
+    ids=["plain", "fast", "best", "two members"],
+)
+def test_any_packing_of_the_right_contents_is_accepted(tmp_path, raw):
+    (tmp_path / "images").write_bytes(raw)
+    assert torch.equal(torch.tensor(read_idx(tmp_path / "images", SPEC)), VALUES.to(torch.uint8))
+
+
+flipped = bytearray(gzip.compress(CONTENT))
+flipped[20] ^= 0x10
+DAMAGED = {
+    "empty": (b"", "bytes instead of"),
+    "one byte short": (CONTENT[:-1], "bytes instead of"),
+    "one byte more": (CONTENT + b"\0", "bytes instead of"),
+    "one bit off": (CONTENT[:-1] + bytes([CONTENT[-1] ^ 1]), "other contents"),
+    "wrong magic": (b"\1" + CONTENT[1:], "not an IDX file"),
+    "other shape": (CONTENT[:4] + CONTENT[8:12] + CONTENT[4:8] + CONTENT[12:], "not an IDX file"),
+    "web page": (b"<html>please log in</html>", "bytes instead of"),
+    "archive cut": (gzip.compress(CONTENT)[:-20], "ends early"),
+    "archive without its trailer": (gzip.compress(CONTENT)[:-8], "ends early"),
+    "archive with a flipped bit": (bytes(flipped), "corrupt"),
+    "archive with rubbish behind": (gzip.compress(CONTENT) + b"rubbish", "corrupt"),
+    "archive of other contents": (gzip.compress(CONTENT[:-1] + b"\0"), "other contents"),
+    "archive of too much": (gzip.compress(CONTENT + bytes(10**6)), "more than"),
+    "only the magic of gzip": (b"\x1f\x8b", "ends early"),
+}
+
+
+@pytest.mark.parametrize("raw, reason", DAMAGED.values(), ids=DAMAGED)
+def test_damage_is_refused_with_the_name_and_both_checksums(tmp_path, raw, reason):
+    path = tmp_path / "images.gz"
+    path.write_bytes(raw)
+    with pytest.raises(data.DamagedFileError, match=reason) as caught:
+        read_idx(path, SPEC)
+    message = str(caught.value)
+    assert str(path) in message
+    assert SPEC.md5 in message and SPEC.sha256 in message
+    found = message.split("found contents:")[1].split()[1].strip(",")
+    assert len(found) == 32
+    if not raw.startswith(b"\x1f\x8b"):
+        assert found == hashlib.md5(raw).hexdigest()
+    assert isinstance(caught.value, ValueError)
+
+
+def test_the_published_archive_passes_by_its_own_checksum(tmp_path):
+    archive = gzip.compress(CONTENT)
+    (tmp_path / "images.gz").write_bytes(archive)
+    other = replace(SPEC, md5="0" * 32, sha256=None)
+    with pytest.raises(data.DamagedFileError):
+        read_idx(tmp_path / "images.gz", other)
+    published = replace(other, archive_md5=hashlib.md5(archive).hexdigest())
+    assert read_idx(tmp_path / "images.gz", published).shape == (2, 3, 4)
+
+
+def test_a_damaged_file_is_neither_replaced_nor_downloaded_over(tiny, tmp_path):
+    put(tmp_path / "mnist", tiny[1])
+    (tmp_path / "mnist" / "train-images-idx3-ubyte.gz").write_bytes(b"damaged")
+    before = listing(tmp_path)
+    with pytest.raises(data.DamagedFileError, match=r"train-images-idx3-ubyte\.gz"):
+        data.load("mnist", root=tmp_path)
+    assert listing(tmp_path) == before
+
+
+# -- download --------------------------------------------------------------------------------------------------------
+
+
+class Mirror:
+    """A web server on this machine; `answers` maps a path to (status, body, announced length)."""
+
+    def __init__(self):
+        self.answers: dict[str, tuple[int, bytes, int | None]] = {}
+        self.asked: list[str] = []
+        mirror = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                mirror.asked.append(self.path)
+                status, body, length = mirror.answers.get(self.path, (404, b"", None))
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body) if length is None else length))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *args):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
+        self.thread.start()
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_port}"
+
+    def offer(self, prefix: str, contents: dict[str, bytes], cut: int = 0, announce_all: bool = False) -> str:
+        for name, content in contents.items():
+            body = gzip.compress(content, 1)
+            self.answers[f"/{prefix}/{name}.gz"] = (200, body[: len(body) - cut], len(body) if announce_all else None)
+        return f"{self.address}/{prefix}/"
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@pytest.fixture
+def web():
+    pytest.importorskip("pooch")
+    mirror = Mirror()
+    yield mirror
+    mirror.close()
+
+
+def use_mirrors(monkeypatch, dataset, *mirrors):
+    monkeypatch.setitem(mnist.DATASETS, "mnist", replace(dataset, mirrors=mirrors))
+
+
+def test_downloads_once_and_only_what_is_asked_for(tiny, web, tmp_path, monkeypatch):
+    use_mirrors(monkeypatch, tiny[0], web.offer("good", tiny[1]))
+    root = tmp_path / "new" / "data"
+    images, _ = data.load("mnist", "test", root=root)
+    assert images.shape == (6, 1, 28, 28)
+    assert sorted(p.name for p in (root / "mnist").iterdir()) == [
+        "t10k-images-idx3-ubyte.gz",
+        "t10k-labels-idx1-ubyte.gz",
+    ]
+    assert len(web.asked) == 2
+    again, _ = data.load("mnist", "test", root=root)
+    assert torch.equal(again, images) and len(web.asked) == 2
+
+
+def test_only_missing_files_are_downloaded(tiny, web, tmp_path, monkeypatch):
+    use_mirrors(monkeypatch, tiny[0], web.offer("good", tiny[1]))
+    put(tmp_path / "mnist", {"train-images-idx3-ubyte": tiny[1]["train-images-idx3-ubyte"]}, pack=False)
+    data.load("mnist", root=tmp_path)
+    assert web.asked == ["/good/train-labels-idx1-ubyte.gz"]
+
+
+def test_dead_damaged_and_lying_mirrors_are_passed_over(tiny, web, tmp_path, monkeypatch):
+    dead = Mirror()
+    dead.close()
+    use_mirrors(
+        monkeypatch,
+        tiny[0],
+        f"{dead.address}/",
+        f"{web.address}/has-nothing/",
+        web.offer("cut", tiny[1], cut=30),
+        web.offer("hangs-up", tiny[1], cut=30, announce_all=True),
+        web.offer("other", {name: content[:-1] + b"\7" for name, content in tiny[1].items()}),
+        web.offer("good", tiny[1]),
+    )
+    images, labels = data.load("mnist", root=tmp_path)
+    assert images.shape[0] == labels.shape[0] == 12
+    assert sorted(p.name for p in (tmp_path / "mnist").iterdir()) == [
+        "train-images-idx3-ubyte.gz",
+        "train-labels-idx1-ubyte.gz",
+    ]
+    assert [path.split("/")[1] for path in web.asked[:5]] == ["has-nothing", "cut", "hangs-up", "other", "good"]
+
+
+def test_when_all_mirrors_fail_nothing_is_left_and_the_error_helps(tiny, web, tmp_path, monkeypatch):
+    cut, hangs_up = web.offer("cut", tiny[1], cut=30), web.offer("hangs-up", tiny[1], cut=30, announce_all=True)
+    use_mirrors(monkeypatch, tiny[0], cut, hangs_up)
+    with pytest.raises(ConnectionError) as caught:
+        data.load("mnist", root=tmp_path)
+    message = str(caught.value)
+    assert cut in message and hangs_up in message and "SNNKIT_DATA" in message
+    assert "train-images-idx3-ubyte.gz" in message and "ends early" in message
+    assert ".part" not in message
+    assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
+
+
+def test_an_interrupted_download_leaves_nothing(tiny, web, tmp_path, monkeypatch):
+    use_mirrors(monkeypatch, tiny[0], web.offer("good", tiny[1]))
+
+    def stop(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("snnkit.data._download.read_idx", stop)
+    with pytest.raises(KeyboardInterrupt):
+        data.load("mnist", root=tmp_path)
+    assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
+
+
+def test_progress_bar_is_shown_on_request(tiny, web, tmp_path, monkeypatch, capsys):
+    use_mirrors(monkeypatch, tiny[0], web.offer("good", tiny[1]))
+    data.load("mnist", "test", root=tmp_path)
+    assert capsys.readouterr().err == ""
+    data.load("mnist", "train", root=tmp_path, progress=True)
+    assert "train-images-idx3-ubyte.gz" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written_is_named(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # whoever runs the tests may be allowed everything
+    with pytest.raises(PermissionError, match="SNNKIT_DATA") as caught:
+        data.load("mnist", root=tmp_path)
+    assert str(tmp_path / "mnist") in str(caught.value)
+
+
+def test_a_folder_that_cannot_be_made_is_named(tiny, tmp_path):
+    (tmp_path / "mnist").write_text("in the way")
+    with pytest.raises(FileExistsError, match=r"can't make the folder.*SNNKIT_DATA"):
+        data.load("mnist", root=tmp_path)
+
+
+# -- the real thing --------------------------------------------------------------------------------------------------
+
+
+def real_mnist() -> Path | None:
+    beside = Path(__file__).parents[2].parent / "shared" / "data"
+    for root in (os.environ.get("SNNKIT_DATA"), beside):
+        if root and data.available("mnist", root):
+            return Path(root)
+    return None
+
+
+REAL = real_mnist()
+
+
+@pytest.mark.skipif(REAL is None, reason="needs MNIST in SNNKIT_DATA or ../shared/data")
+def test_real_mnist():
+    images, labels = data.load("mnist", root=REAL, download=False)
+    assert images.shape == (60000, 1, 28, 28)
+    assert labels[:10].tolist() == [5, 0, 4, 1, 9, 2, 1, 3, 1, 4]
+    # The mean and deviation that everybody normalises with.
+    unit = images.double() / 255
+    assert unit.mean().item() == pytest.approx(0.1307, abs=1e-4)
+    assert unit.std().item() == pytest.approx(0.3081, abs=1e-4)
+    images, labels = data.load("mnist", "test", root=REAL, download=False)
+    assert images.shape == (10000, 1, 28, 28) and labels[:5].tolist() == [7, 2, 1, 0, 4]
+
+
+@pytest.mark.skipif(REAL is None, reason="needs MNIST in SNNKIT_DATA or ../shared/data")
+def test_real_mnist_repacked_is_accepted_and_is_not_fashion(tmp_path):
+    for file in mnist.MNIST.files["test"]:
+        content = read_idx(mnist._find(REAL / "mnist", file), file)
+        (tmp_path / f"{file.name}.gz").write_bytes(gzip.compress(file.header + content.tobytes(), 1))
+    assert data.load("mnist", "test", root=tmp_path, download=False)[0].shape[0] == 10000
+    with pytest.raises(FileNotFoundError):
+        data.load("fashion", "test", root=tmp_path, download=False)
+    (tmp_path / "fashion").mkdir()
+    for file in list(tmp_path.glob("*.gz")):
+        file.rename(tmp_path / "fashion" / file.name)
+    with pytest.raises(data.DamagedFileError, match="other contents"):
+        data.load("fashion", "test", root=tmp_path, download=False)

@@ -1,0 +1,401 @@
+"""Encoders: shapes, dtypes and bad input for all; each against its equation written as a plain loop."""
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from snnkit import encode
+
+DTYPES = [torch.bfloat16, torch.float16, torch.float32, torch.float64]
+STATIC = [
+    encode.repeat,
+    encode.poisson,
+    encode.latency,
+    partial(encode.latency, linear=True),
+    encode.constant_current_lif,
+]
+
+shapes = st.lists(st.integers(1, 4), min_size=1, max_size=4).map(tuple)
+dtypes = st.sampled_from(DTYPES)
+
+
+def pixels(*shape, dtype=torch.float32, seed=0):
+    return torch.rand(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def spike_times(spikes):
+    """Step of the only spike of each neuron of [T, N], or None."""
+    times = []
+    for train in spikes.T.tolist():
+        assert sum(train) in (0, 1)
+        times.append(train.index(1) if 1 in train else None)
+    return times
+
+
+# --- all of them -----------------------------------------------------------------------------------------------------
+
+
+@given(shapes, dtypes, st.integers(1, 7), st.sampled_from(STATIC))
+@settings(max_examples=80, deadline=None)
+def test_encoders_add_time_in_front_and_keep_dtype(shape, dtype, steps, encoder):
+    x = pixels(*shape, dtype=dtype)
+    before = x.clone()
+    out = encoder(x, steps)
+    assert out.shape == (steps, *shape)
+    assert out.dtype == dtype and out.device == x.device
+    assert torch.equal(x, before)
+    if encoder is not encode.repeat:
+        assert set(out.unique().tolist()) <= {0.0, 1.0}
+
+
+@given(shapes, dtypes, st.booleans())
+@settings(max_examples=30, deadline=None)
+def test_delta_keeps_shape_and_dtype(shape, dtype, off_spikes):
+    x = pixels(3, *shape, dtype=dtype)
+    before = x.clone()
+    out = encode.delta(x, off_spikes=off_spikes)
+    assert out.shape == x.shape and out.dtype == dtype
+    assert torch.equal(x, before)
+    assert set(out.unique().tolist()) <= {-1.0, 0.0, 1.0}
+
+
+@pytest.mark.parametrize("encoder", STATIC)
+def test_encoders_work_as_encode_argument_and_inside_a_full_graph(encoder):
+    x = pixels(2, 3)
+    fixed = partial(encoder, steps=5)
+    assert fixed(x).shape == (5, 2, 3)
+    compiled = torch.compile(fixed, backend="eager", fullgraph=True)
+    torch.manual_seed(1)
+    expected = fixed(x)
+    torch.manual_seed(1)
+    assert torch.equal(compiled(x), expected)
+
+
+@pytest.mark.parametrize("encoder", STATIC)
+def test_encoders_take_permuted_empty_and_numpy_sized_input(encoder):
+    x = pixels(4, 3, 5)
+    torch.manual_seed(0)
+    assert encoder(x.transpose(0, 2), 3).shape == (3, 5, 3, 4)
+    assert encoder(torch.zeros(0, 4), 3).shape == (3, 0, 4)
+    assert encoder(x, np.int64(3)).shape == (3, 4, 3, 5)
+
+
+@pytest.mark.parametrize("encoder", STATIC)
+@pytest.mark.parametrize(
+    ("x", "error", "words"),
+    [
+        ([0.5], TypeError, "x must be a floating-point tensor"),
+        (torch.ones(2, dtype=torch.int64), TypeError, "int64"),
+        (torch.ones(2, dtype=torch.uint8), TypeError, r"x\.float\(\) / 255"),
+        (torch.ones(2, dtype=torch.complex64), TypeError, "complex64"),
+        (torch.tensor(0.5), ValueError, r"x must be \[B, \.\.\.\]"),
+        (torch.tensor([0.5, math.nan]), ValueError, "x must be finite"),
+        (torch.tensor([0.5, math.inf]), ValueError, "x must be finite"),
+        (torch.tensor([0.5, -math.inf]), ValueError, "x must be finite"),
+    ],
+)
+def test_bad_x(encoder, x, error, words):
+    with pytest.raises(error, match=words):
+        encoder(x, 4)
+
+
+@pytest.mark.parametrize("encoder", STATIC)
+@pytest.mark.parametrize(
+    ("steps", "error"),
+    [(0, ValueError), (-3, ValueError), (2.0, TypeError), (True, TypeError), ("5", TypeError), (None, TypeError)],
+)
+def test_bad_steps(encoder, steps, error):
+    with pytest.raises(error, match="steps must be"):
+        encoder(pixels(2), steps)
+
+
+@pytest.mark.parametrize("encoder", [encode.poisson, encode.latency])
+@given(st.one_of(st.floats(-1e6, -1e-6), st.floats(1.0001, 1e6)))
+@settings(max_examples=20, deadline=None)
+def test_values_outside_zero_to_one_are_refused(encoder, bad):
+    with pytest.raises(ValueError, match=r"x must lie in \[0, 1\]"):
+        encoder(torch.tensor([0.3, bad]), 4)
+
+
+# --- repeat ----------------------------------------------------------------------------------------------------------
+
+
+def test_repeat_is_a_view_with_stride_zero_in_time():
+    x = pixels(4, 3)
+    out = encode.repeat(x, 1000)
+    assert out.stride(0) == 0 and out.data_ptr() == x.data_ptr()
+    assert torch.equal(out[0], x) and torch.equal(out[999], x)
+
+
+def test_repeat_lets_gradients_through_and_takes_values_of_any_size():
+    x = torch.tensor([-3.0, 7.0], requires_grad=True)
+    encode.repeat(x, 6).sum().backward()
+    assert torch.equal(x.grad, torch.full((2,), 6.0))
+
+
+# --- poisson ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("max_rate", [1.0, 0.2])
+def test_poisson_rate_is_max_rate_times_x(dtype, max_rate):
+    x = torch.tensor([0.01, 0.1, 0.5, 0.9]).to(dtype).repeat(500, 1)
+    spikes = encode.poisson(x, 100, generator=torch.Generator().manual_seed(3), max_rate=max_rate)
+    p = max_rate * x[0].double()
+    rate = spikes.double().mean((0, 1))
+    sigma = (p * (1 - p) / (100 * 500)).sqrt()
+    assert ((rate - p).abs() < 4 * sigma).all()
+
+
+def test_poisson_draws_steps_and_neurons_independently():
+    spikes = encode.poisson(torch.full((2000,), 0.5), 3, generator=torch.Generator().manual_seed(0))
+    correlation = torch.corrcoef(spikes)
+    assert correlation.fill_diagonal_(0).abs().max() < 4 / math.sqrt(2000)
+    neighbours = torch.corrcoef(torch.stack((spikes[:, :-1].flatten(), spikes[:, 1:].flatten())))
+    assert neighbours[0, 1].abs() < 4 / math.sqrt(6000)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_poisson_is_certain_at_zero_and_one(dtype):
+    x = torch.tensor([0.0, 1.0], dtype=dtype).repeat(1000, 1)
+    spikes = encode.poisson(x, 50)
+    assert spikes[..., 0].sum() == 0
+    assert (spikes[..., 1] == 1).all()
+
+
+def test_poisson_repeats_with_the_generator_and_with_the_global_seed():
+    x = pixels(5, 7)
+    draws = [encode.poisson(x, 9, generator=torch.Generator().manual_seed(s)) for s in (1, 1, 2)]
+    assert torch.equal(draws[0], draws[1]) and not torch.equal(draws[0], draws[2])
+    torch.manual_seed(5)
+    first = encode.poisson(x, 9)
+    second = encode.poisson(x, 9)
+    torch.manual_seed(5)
+    assert torch.equal(first, encode.poisson(x, 9)) and not torch.equal(first, second)
+
+
+@pytest.mark.parametrize("max_rate", [0.0, -0.1, 1.1, math.nan, math.inf])
+def test_poisson_refuses_impossible_rates(max_rate):
+    with pytest.raises(ValueError, match="max_rate must be above 0 and at most 1"):
+        encode.poisson(pixels(2), 3, max_rate=max_rate)
+
+
+def test_poisson_refuses_other_generators():
+    with pytest.raises(TypeError, match=r"generator must be a torch\.Generator"):
+        encode.poisson(pixels(2), 3, generator=np.random.default_rng(0))
+    with pytest.raises(ValueError, match="generator must be on the device of x"):
+        encode.poisson(torch.empty(2, device="meta"), 3, generator=torch.Generator())
+
+
+def test_values_off_the_cpu_are_not_read():
+    # A meta tensor has no values at all, so reading one would raise: as on CUDA it would wait for the device.
+    assert encode.poisson(torch.empty(2, 3, device="meta"), 4).shape == (4, 2, 3)
+    assert encode.latency(torch.empty(2, 3, device="meta"), 4).shape == (4, 2, 3)
+
+
+# --- latency ---------------------------------------------------------------------------------------------------------
+
+
+def latency_time(x, steps, tau, threshold, normalize, linear):
+    """The step of the spike of one input, or None; the published formula in Python floats."""
+    if x < threshold:
+        return None
+    if linear:
+        t = (steps - 1 if normalize else tau) * (1 - x)
+    else:
+        t = tau * math.log(x / (x - threshold)) if x - threshold > 1e-7 else tau * math.log((threshold + 1e-7) / 1e-7)
+        if normalize:
+            t *= (steps - 1) / (tau * math.log((threshold + 1e-7) / 1e-7))
+    return round(t) if round(t) < steps else None
+
+
+@given(
+    st.lists(st.floats(0, 1), min_size=1, max_size=20),
+    st.integers(1, 40),
+    st.floats(0.1, 50),
+    st.floats(0.001, 0.9),
+    st.booleans(),
+    st.booleans(),
+)
+@settings(max_examples=150, deadline=None)
+def test_latency_is_the_published_formula(values, steps, tau, threshold, normalize, linear):
+    x = torch.tensor(values, dtype=torch.float64)
+    spikes = encode.latency(x, steps, tau=tau, threshold=threshold, normalize=normalize, linear=linear)
+    for value, step in zip(values, spike_times(spikes), strict=True):
+        candidates = {
+            latency_time(v, steps, tau, threshold, normalize, linear) for v in (value, value + 1e-12, value - 1e-12)
+        }
+        assert step in candidates
+
+
+def test_latency_golden_values():
+    x = torch.tensor([1.0, 0.5, 0.02, 0.01, 0.0099, 0.0])
+    # τ ln(x / (x − 0.01)) with τ = 5: 0.050, 0.101, 3.466, then far away (57.6)
+    assert spike_times(encode.latency(x, 60, normalize=False)) == [0, 0, 3, 58, None, None]
+    assert spike_times(encode.latency(x, 10, normalize=False)) == [0, 0, 3, None, None, None]
+    # scaled by 9 / 57.6
+    assert spike_times(encode.latency(x, 10)) == [0, 0, 1, 9, None, None]
+    # 4 (1 − x): as in snnTorch's documented example for 5 steps
+    linear = encode.latency(torch.tensor([0.02, 0.5, 1.0]), 5, linear=True)
+    assert spike_times(linear) == [4, 2, 0]
+
+
+@pytest.mark.parametrize("steps", [2, 100, 1001, 5000])
+@pytest.mark.parametrize("threshold", [0.01, 0.1, 0.7])
+def test_latency_latest_spike_falls_on_the_last_step(steps, threshold):
+    x = torch.tensor([threshold])
+    assert spike_times(encode.latency(x, steps, threshold=threshold)) == [steps - 1]
+
+
+@given(st.booleans(), st.integers(1, 30))
+@settings(max_examples=30, deadline=None)
+def test_latency_is_monotonic_and_independent_of_the_batch(linear, steps):
+    x = torch.linspace(0.02, 1, 50)
+    times = spike_times(encode.latency(x, steps, linear=linear))
+    assert None not in times
+    assert times == sorted(times, reverse=True)
+    assert times[7] == spike_times(encode.latency(x[7:8], steps, linear=linear))[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"tau": 0.0}, ValueError, "tau must be above 0"),
+        ({"tau": math.nan}, ValueError, "tau must be above 0"),
+        ({"tau": "5"}, TypeError, "tau must be a number"),
+        ({"threshold": 0.0}, ValueError, "threshold must be above 0 and below 1"),
+        ({"threshold": 1.0}, ValueError, "threshold must be above 0 and below 1"),
+        ({"normalize": 1}, TypeError, "normalize must be True or False"),
+        ({"linear": "yes"}, TypeError, "linear must be True or False"),
+    ],
+)
+def test_latency_bad_arguments(arguments, error, words):
+    with pytest.raises(error, match=words):
+        encode.latency(pixels(2), 5, **arguments)
+
+
+# --- delta -----------------------------------------------------------------------------------------------------------
+
+
+def test_delta_golden_values():
+    rising = torch.tensor([1, 2, 2.9, 3, 3.9], dtype=torch.float64).unsqueeze(1)
+    assert encode.delta(rising, threshold=0.95).flatten().tolist() == [1, 1, 0, 0, 0]
+    both = torch.tensor([1, 2, 0, 2, 2.9]).unsqueeze(1)
+    assert encode.delta(both, threshold=1.0).flatten().tolist() == [1, 1, 0, 1, 0]
+    assert encode.delta(both, threshold=1.0, off_spikes=True).flatten().tolist() == [1, 1, -1, 1, 0]
+
+
+@given(st.integers(1, 6), st.floats(0.01, 0.6), st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_delta_is_the_plain_loop(steps, threshold, off_spikes):
+    x = pixels(steps, 2, 5, dtype=torch.float64, seed=steps)
+    previous = torch.zeros(2, 5, dtype=torch.float64)
+    for x_t, spikes in zip(x, encode.delta(x, threshold=threshold, off_spikes=off_spikes), strict=True):
+        for index in np.ndindex(2, 5):
+            change = float(x_t[index] - previous[index])
+            expected = 1 if change >= threshold else -1 if off_spikes and change <= -threshold else 0
+            assert spikes[index] == expected
+        previous = x_t
+
+
+def test_delta_of_a_static_input_spikes_once():
+    out = encode.delta(encode.repeat(torch.tensor([0.5, 0.05]), 4))
+    assert out.tolist() == [[1, 0], [0, 0], [0, 0], [0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("x", "arguments", "error", "words"),
+    [
+        (torch.rand(3), {}, ValueError, r"x_seq must be \[T, B, \.\.\.\]"),
+        (torch.rand(0, 3), {}, ValueError, "at least one time step"),
+        (torch.ones(2, 2, dtype=torch.int32), {}, TypeError, "int32"),
+        (torch.full((2, 2), math.nan), {}, ValueError, "x_seq must be finite"),
+        (torch.rand(3, 2), {"threshold": 0.0}, ValueError, "threshold must be above 0"),
+        (torch.rand(3, 2), {"threshold": True}, TypeError, "threshold must be a number"),
+        (torch.rand(3, 2), {"off_spikes": None}, TypeError, "off_spikes must be True or False"),
+    ],
+)
+def test_delta_bad_arguments(x, arguments, error, words):
+    with pytest.raises(error, match=words):
+        encode.delta(x, **arguments)
+
+
+# --- constant_current_lif --------------------------------------------------------------------------------------------
+
+
+def lif_train(x, steps, tau_mem_inv=100.0, v_th=1.0, v_leak=0.0, v_reset=0.0, dt=1e-3):
+    v, train = v_leak, []
+    for _ in range(steps):
+        v = v + dt * tau_mem_inv * ((v_leak - v) + x)
+        train.append(float(v > v_th))
+        if v > v_th:
+            v = v_reset
+    return train
+
+
+def test_constant_current_lif_golden_values():
+    out = encode.constant_current_lif(torch.tensor([1.0, 2.0, 4.0, 8.0, 16.0, -3.0]), 8)
+    # v for x = 2: 0.2, 0.38, 0.542, 0.6878, 0.81902, 0.937118, 1.0434…; x = 1 only approaches the threshold
+    assert out.T.tolist() == [
+        [0, 0, 0, 0, 0, 0, 0, 0],
+        [0, 0, 0, 0, 0, 0, 1, 0],
+        [0, 0, 1, 0, 0, 1, 0, 0],
+        [0, 1, 0, 1, 0, 1, 0, 1],
+        [1, 1, 1, 1, 1, 1, 1, 1],
+        [0, 0, 0, 0, 0, 0, 0, 0],
+    ]
+
+
+@given(
+    st.lists(st.floats(-5, 20), min_size=1, max_size=8),
+    st.integers(1, 40),
+    st.floats(10, 900),
+    st.floats(-0.5, 0.9),
+    st.floats(-0.5, 0.9),
+)
+@settings(max_examples=80, deadline=None)
+def test_constant_current_lif_is_the_plain_loop(currents, steps, tau_mem_inv, v_leak, v_reset):
+    parameters = {"tau_mem_inv": tau_mem_inv, "v_leak": v_leak, "v_reset": v_reset, "v_th": 1.0, "dt": 1e-3}
+    out = encode.constant_current_lif(torch.tensor(currents, dtype=torch.float64), steps, **parameters)
+    assert out.T.tolist() == [lif_train(x, steps, **parameters) for x in currents]
+
+
+def test_constant_current_lif_fires_faster_for_more_current_and_at_the_analytic_rate():
+    counts = encode.constant_current_lif(torch.linspace(0, 10, 101), 400).sum(0)
+    assert (counts.diff() >= 0).all() and counts[10] == 0 and counts[-1] > 0
+    # from rest 1 − 0.9ⁿ > 1/x: the interval is the smallest such n
+    interval = math.floor(math.log(1 - 1 / 5) / math.log(0.9)) + 1
+    assert counts[50] == 400 // interval
+
+
+def test_constant_current_lif_keeps_float32_state_for_bfloat16():
+    x = torch.tensor([1.5, 2.0, 3.5])
+    half = encode.constant_current_lif(x.bfloat16(), 200)
+    assert torch.equal(half.float(), encode.constant_current_lif(x, 200))
+
+
+def test_constant_current_lif_cuts_the_gradient():
+    x = torch.tensor([2.0], requires_grad=True)
+    assert not encode.constant_current_lif(x, 5).requires_grad
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"tau_mem_inv": 0.0}, ValueError, "tau_mem_inv must be above 0"),
+        ({"dt": -1e-3}, ValueError, "dt must be above 0"),
+        ({"dt": 0.1}, ValueError, r"dt \* tau_mem_inv must be at most 1"),
+        ({"v_th": math.nan}, ValueError, "v_th must be finite"),
+        ({"v_leak": math.inf}, ValueError, "v_leak must be finite"),
+        ({"v_reset": 1.0}, ValueError, "v_reset must be below v_th"),
+        ({"v_th": None}, TypeError, "v_th must be a number"),
+    ],
+)
+def test_constant_current_lif_bad_arguments(arguments, error, words):
+    with pytest.raises(error, match=words):
+        encode.constant_current_lif(pixels(2), 5, **arguments)

@@ -1,0 +1,279 @@
+"""Losses: each against plain Python loops in float64; gradients; precision; bad input."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from snnkit import loss
+
+CLASSIFICATION = [loss.rate_cross_entropy, loss.count_cross_entropy, loss.membrane_max_cross_entropy, loss.count_mse]
+sizes = st.tuples(st.integers(1, 6), st.integers(1, 4), st.integers(1, 5), st.integers(0, 1000))
+
+
+def sample(steps, batch, classes, seed=0, *, spikes=False, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(seed)
+    out = torch.randn(steps, batch, classes, generator=generator, dtype=torch.float64)
+    targets = torch.randint(0, classes, (batch,), generator=generator)
+    return (out > 0).to(dtype) if spikes else out.to(dtype), targets
+
+
+def cross_entropy(logits, target):
+    return math.log(sum(math.exp(v) for v in logits)) - logits[target]
+
+
+def mean(values):
+    values = list(values)
+    return sum(values) / len(values)
+
+
+# --- values ----------------------------------------------------------------------------------------------------------
+
+
+@given(sizes)
+@settings(max_examples=40, deadline=None)
+def test_rate_cross_entropy_is_the_plain_loop(size):
+    out, targets = sample(*size)
+    expected = mean(
+        cross_entropy(step[b], target) for step in out.tolist() for b, target in enumerate(targets.tolist())
+    )
+    assert float(loss.rate_cross_entropy(out, targets)) == pytest.approx(expected, abs=1e-12)
+
+
+@given(sizes)
+@settings(max_examples=40, deadline=None)
+def test_count_cross_entropy_is_the_plain_loop(size):
+    out, targets = sample(*size)
+    steps = out.tolist()
+    expected = mean(
+        cross_entropy([sum(step[b][c] for step in steps) for c in range(size[2])], target)
+        for b, target in enumerate(targets.tolist())
+    )
+    assert float(loss.count_cross_entropy(out, targets)) == pytest.approx(expected, abs=1e-12)
+
+
+@given(sizes)
+@settings(max_examples=40, deadline=None)
+def test_membrane_max_cross_entropy_is_the_plain_loop(size):
+    out, targets = sample(*size)
+    steps = out.tolist()
+    expected = mean(
+        cross_entropy([max(step[b][c] for step in steps) for c in range(size[2])], target)
+        for b, target in enumerate(targets.tolist())
+    )
+    assert float(loss.membrane_max_cross_entropy(out, targets)) == pytest.approx(expected, abs=1e-12)
+
+
+@given(sizes, st.floats(0, 1), st.floats(0, 1))
+@settings(max_examples=40, deadline=None)
+def test_count_mse_is_the_plain_loop(size, correct_rate, incorrect_rate):
+    out, targets = sample(*size, spikes=True)
+    steps, batch, classes, _ = size
+    errors = []
+    for b in range(batch):
+        for c in range(classes):
+            wanted = steps * (correct_rate if c == targets[b] else incorrect_rate)
+            errors.append((sum(float(out[t, b, c]) for t in range(steps)) - wanted) ** 2)
+    actual = loss.count_mse(out, targets, correct_rate=correct_rate, incorrect_rate=incorrect_rate)
+    assert float(actual) == pytest.approx(mean(errors) / steps, abs=1e-12)
+
+
+def test_count_mse_does_not_truncate_wanted_counts():
+    # 0.5 · 3 = 1.5 wanted spikes, 1 given; truncated to 1 the loss would be 0
+    out = torch.tensor([1.0, 0.0, 0.0]).reshape(3, 1, 1)
+    assert float(loss.count_mse(out, torch.tensor([0]), correct_rate=0.5)) == pytest.approx(0.5**2 / 3)
+
+
+def test_losses_golden_values():
+    # class 0 fires at both steps, class 1 at the second; the target is class 0
+    spikes = torch.tensor([[[1.0, 0.0]], [[1.0, 1.0]]])
+    target = torch.tensor([0])
+    assert float(loss.rate_cross_entropy(spikes, target)) == pytest.approx(
+        (math.log(1 + math.exp(-1)) + math.log(2)) / 2
+    )
+    assert float(loss.count_cross_entropy(spikes, target)) == pytest.approx(math.log(1 + math.exp(-1)))
+    assert float(loss.membrane_max_cross_entropy(spikes, target)) == pytest.approx(math.log(2))
+    assert float(loss.count_mse(spikes, target)) == pytest.approx((0 + 1) / 2 / 2)
+
+
+@given(sizes, st.floats(0, 1), st.floats(0, 3))
+@settings(max_examples=40, deadline=None)
+def test_spike_rate_regulariser_is_the_plain_loop(size, target, weight):
+    first, _ = sample(*size, spikes=True)
+    second, _ = sample(size[0] + 1, size[1], size[2] + 2, size[3] + 1, spikes=True)
+    layers = [first, second.unsqueeze(-1).expand(-1, -1, -1, 2)]
+    per_layer = []
+    for layer in layers:
+        flat = layer.flatten(2)
+        rates = [mean(flat[:, :, n].flatten().tolist()) for n in range(flat.shape[2])]
+        per_layer.append(mean((rate - target) ** 2 for rate in rates))
+    actual = loss.spike_rate_regulariser(layers, target, weight=weight)
+    assert float(actual) == pytest.approx(weight * mean(per_layer), abs=1e-12)
+    assert torch.equal(loss.spike_rate_regulariser(first, target), loss.spike_rate_regulariser([first], target))
+
+
+def test_spike_rate_regulariser_looks_at_each_neuron():
+    # One neuron always fires, nine never: right on average, wrong for each of them.
+    spikes = torch.zeros(5, 2, 10)
+    spikes[..., 0] = 1
+    assert float(loss.spike_rate_regulariser(spikes, 0.1)) == pytest.approx((0.9**2 + 9 * 0.1**2) / 10)
+    balanced = torch.zeros(10, 1, 3)
+    balanced[4] = 1
+    assert float(loss.spike_rate_regulariser(balanced, 0.1)) == pytest.approx(0, abs=1e-12)
+
+
+def test_accuracy_counts_the_largest_sum():
+    spikes = torch.zeros(4, 3, 2)
+    spikes[0, 0, 1] = 1  # one late winner, a tie, and a loser
+    spikes[:, 1] = 1
+    spikes[1:3, 2, 1] = 1
+    spikes[0, 2, 0] = 1
+    result = loss.accuracy(spikes.requires_grad_(), torch.tensor([1, 1, 1]))
+    assert result.shape == () and not result.requires_grad
+    assert float(result) == pytest.approx(2 / 3)
+    assert float(loss.accuracy(spikes, torch.tensor([1, 0, 1]))) == 1.0
+
+
+# --- gradients and precision -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("function", CLASSIFICATION)
+def test_gradients_are_those_of_the_value(function):
+    out, targets = sample(3, 2, 4)
+    assert torch.autograd.gradcheck(lambda o: function(o, targets), out.requires_grad_())
+
+
+def test_regulariser_gradient_wakes_silent_and_calms_busy_neurons():
+    spikes = torch.zeros(4, 2, 2, dtype=torch.float64)
+    spikes[..., 1] = 1
+    spikes.requires_grad_()
+    loss.spike_rate_regulariser(spikes, 0.5).backward()
+    assert (spikes.grad[..., 0] < 0).all() and (spikes.grad[..., 1] > 0).all()
+    inside = (0.2 + 0.6 * torch.rand(3, 2, 4, dtype=torch.float64)).requires_grad_()
+    assert torch.autograd.gradcheck(lambda s: loss.spike_rate_regulariser([s, s.square()], 0.1), inside)
+
+
+@pytest.mark.parametrize("function", [*CLASSIFICATION, loss.accuracy])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_computed_in_float32(function, dtype):
+    # 700 spikes: bfloat16 sums stop at 256
+    out = torch.zeros(700, 2, 3, dtype=dtype)
+    out[:, 0, 1] = 1
+    out[:, 1, 2] = 1
+    out[:690, :, 0] = 1
+    targets = torch.tensor([1, 2])
+    result = function(out.requires_grad_(), targets)
+    assert result.dtype == torch.float32 and result.shape == ()
+    assert torch.equal(result, function(out.detach().float(), targets))
+    if function is loss.accuracy:
+        assert float(result) == 1.0
+    else:
+        result.backward()
+        assert out.grad.dtype == dtype and out.grad.isfinite().all()
+
+
+def test_regulariser_in_half_precision():
+    spikes = torch.zeros(1000, 1, 2, dtype=torch.bfloat16)
+    spikes[:300] = 1
+    result = loss.spike_rate_regulariser(spikes, 0.1)
+    assert result.dtype == torch.float32
+    assert float(result) == pytest.approx(0.04, rel=1e-5)
+
+
+@pytest.mark.parametrize("function", CLASSIFICATION)
+def test_float64_stays_and_full_graph_compiles(function):
+    out, targets = sample(3, 2, 4)
+    assert function(out, targets).dtype == torch.float64
+    compiled = torch.compile(function, backend="eager", fullgraph=True)
+    assert torch.equal(compiled(out, targets), function(out, targets))
+
+
+# --- bad input -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("function", [*CLASSIFICATION, loss.accuracy])
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [
+        ((2, 4), "T, B, C"),
+        ((3, 2, 4, 1), "T, B, C"),
+        ((0, 2, 4), "not empty"),
+        ((3, 0, 4), "empty"),
+        ((3, 2, 0), "empty"),
+    ],
+)
+def test_bad_shapes(function, shape, words):
+    with pytest.raises(ValueError, match=f"(spikes|membrane) must be .*{words}.*got shape"):
+        function(torch.zeros(shape), torch.zeros(2, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("function", [*CLASSIFICATION, loss.accuracy])
+def test_bad_outputs(function):
+    targets = torch.tensor([0, 1])
+    with pytest.raises(TypeError, match="int64"):
+        function(torch.zeros(3, 2, 4, dtype=torch.int64), targets)
+    with pytest.raises(TypeError, match=r"returns \(out, state\): pass out"):
+        function((torch.zeros(3, 2, 4), None), targets)
+
+
+@pytest.mark.parametrize("function", [*CLASSIFICATION, loss.accuracy])
+@pytest.mark.parametrize(
+    ("targets", "error", "words"),
+    [
+        ([0, 1], TypeError, "targets must be an int64 tensor"),
+        (torch.tensor([0.0, 1.0]), TypeError, r"torch\.float32: use targets\.long\(\)"),
+        (torch.tensor([0, 1], dtype=torch.int32), TypeError, r"torch\.int32: use targets\.long\(\)"),
+        (torch.tensor([0, 1, 2]), ValueError, r"targets must have shape \[B\] = \(2,\)"),
+        (torch.zeros(2, 4, dtype=torch.int64), ValueError, r"targets must have shape \[B\] = \(2,\)"),
+        (torch.tensor(0), ValueError, r"targets must have shape \[B\] = \(2,\)"),
+        (torch.tensor([0, 4]), ValueError, "targets must lie in 0 … 3"),
+        (torch.tensor([-100, 0]), ValueError, "targets must lie in 0 … 3"),  # PyTorch's ignore_index by default
+        (torch.zeros(2, dtype=torch.int64, device="meta"), ValueError, "targets must be on the device of"),
+    ],
+)
+def test_bad_targets(function, targets, error, words):
+    with pytest.raises(error, match=words):
+        function(torch.zeros(3, 2, 4), targets)
+
+
+@pytest.mark.parametrize("name", ["correct_rate", "incorrect_rate"])
+@pytest.mark.parametrize(
+    ("value", "error"), [(-0.1, ValueError), (1.5, ValueError), (math.nan, ValueError), ("1", TypeError)]
+)
+def test_count_mse_bad_rates(name, value, error):
+    with pytest.raises(error, match=f"{name} must"):
+        loss.count_mse(*sample(2, 2, 2), **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("layers", "arguments", "error", "words"),
+    [
+        (None, {}, TypeError, "layers must be a tensor"),
+        ([], {}, ValueError, "at least one tensor"),
+        ([torch.zeros(2, 2), None], {}, TypeError, r"layers\[1\] must be a floating-point tensor"),
+        ([torch.zeros(2, 2, dtype=torch.bool)], {}, TypeError, "bool"),
+        (torch.zeros(3), {}, ValueError, r"layers\[0\] must be \[T, B, \.\.\.\]"),
+        (torch.zeros(0, 3, 2), {}, ValueError, "not empty"),
+        (torch.full((2, 2, 2), -0.4), {}, ValueError, "outputs of spiking layers only"),
+        (torch.full((2, 2, 2), 1.2), {}, ValueError, "outputs of spiking layers only"),
+        (torch.full((2, 2, 2), math.nan), {}, ValueError, "outputs of spiking layers only"),
+        (torch.zeros(2, 2, 2), {"target": 1.1}, ValueError, r"target must lie in \[0, 1\]"),
+        (torch.zeros(2, 2, 2), {"target": True}, TypeError, "target must be a number"),
+        (torch.zeros(2, 2, 2), {"weight": -1}, ValueError, "weight must be finite and at least 0"),
+        (torch.zeros(2, 2, 2), {"weight": math.inf}, ValueError, "weight must be finite and at least 0"),
+        (torch.zeros(2, 2, 2), {"weight": None}, TypeError, "weight must be a number"),
+    ],
+)
+def test_regulariser_bad_arguments(layers, arguments, error, words):
+    with pytest.raises(error, match=words):
+        loss.spike_rate_regulariser(layers, **arguments)
+
+
+def test_values_off_the_cpu_are_not_read():
+    # A meta tensor has no values at all, so reading one would raise: as on CUDA it would wait for the device.
+    targets = torch.zeros(2, dtype=torch.int64, device="meta")
+    for function in [*CLASSIFICATION, loss.accuracy]:
+        assert function(torch.zeros(3, 2, 4, device="meta"), targets).shape == ()
+    assert loss.spike_rate_regulariser(torch.zeros(3, 2, 4, device="meta")).shape == ()

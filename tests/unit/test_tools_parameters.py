@@ -1,0 +1,108 @@
+"""Typed parameters: what may be declared, what may be given."""
+
+from __future__ import annotations
+
+import nbformat.v4 as v4
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from snnkit.tools.parameters import Parameter, ParameterError, declared, resolve
+
+
+def notebook(*sources):
+    return v4.new_notebook(cells=[v4.new_code_cell(source, metadata={"tags": ["parameters"]}) for source in sources])
+
+
+def test_declarations_are_read():
+    source = 'QUICK: bool = True  # small\nSTEPS: int = -8\nRATE: float = 1\nNAME: str = "a"\nSEED: int | None = None'
+    known = declared(notebook(source), "00_start")
+    assert known == {
+        "QUICK": Parameter("QUICK", bool, True),
+        "STEPS": Parameter("STEPS", int, -8),
+        "RATE": Parameter("RATE", float, 1.0),
+        "NAME": Parameter("NAME", str, "a"),
+        "SEED": Parameter("SEED", int, None, optional=True),
+    }
+    assert type(known["RATE"].default) is float
+
+
+@pytest.mark.parametrize(
+    ("sources", "says"),
+    [
+        ((), "exactly one cell"),
+        (("A: int = 1", "B: int = 1"), "exactly one cell"),
+        (("A = 1",), "NAME: type = literal"),
+        (("A: int",), "NAME: type = literal"),
+        (("A: int = 2 * 4",), "must be a literal"),
+        (("A: int = True",), "must be int, was True"),
+        (("A: bool = 1",), "must be bool, was 1"),
+        (("A: int = None",), "must be int, was None"),
+        (("A: list = []",), "the type may be"),
+        (("import os",), "NAME: type = literal"),
+        (("A: int = 1\nA: int = 2",), "twice"),
+        (("A: int = ",), "not Python"),
+    ],
+)
+def test_other_declarations_are_refused(sources, says):
+    with pytest.raises(ParameterError, match=f"notebook 00_start.*{says}"):
+        declared(notebook(*sources), "00_start")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        (bool, "false", False),
+        (bool, "True", True),
+        (bool, "0", False),
+        (bool, "on", True),
+        (int, "12", 12),
+        (int, "-3", -3),
+        (float, "3", 3.0),
+        (float, "1e-3", 1e-3),
+        (str, "cuda:0", "cuda:0"),
+        (str, "a=b", "a=b"),
+    ],
+)
+def test_text_becomes_a_value_of_the_type(kind, text, value):
+    parsed = Parameter("P", kind, None).parse(text)
+    assert parsed == value
+    assert type(parsed) is kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [(bool, "maybe"), (bool, ""), (int, "3.0"), (int, "many"), (float, "fast"), (float, "nan"), (int, "none")],
+)
+def test_text_of_another_type_is_refused(kind, text):
+    with pytest.raises(ParameterError, match=f"parameter P must be {kind.__name__}, was"):
+        Parameter("P", kind, None).parse(text)
+
+
+def test_none_is_taken_where_it_is_allowed():
+    assert Parameter("P", int, 3, optional=True).parse("None") is None
+    assert Parameter("P", int, 3, optional=True).check(None) is None
+
+
+@given(
+    st.one_of(st.integers(), st.floats(allow_nan=False), st.booleans(), st.text(), st.none(), st.lists(st.integers()))
+)
+def test_a_value_is_taken_exactly_if_it_has_the_type(value):
+    for kind in (bool, int, float, str):
+        fits = type(value) is kind or (kind is float and type(value) is int)
+        try:
+            taken = Parameter("P", kind, None).check(value)
+        except (ParameterError, OverflowError):
+            assert not fits or abs(value) > 1e300
+        else:
+            assert fits
+            assert type(taken) is kind
+
+
+def test_an_unknown_name_is_refused_with_all_that_are_known():
+    known = {"QUICK": Parameter("QUICK", bool, True), "STEPS": Parameter("STEPS", int, 8)}
+    with pytest.raises(
+        ParameterError, match="notebook 04_x has no parameter 'STEP'; it has: QUICK: bool = True; STEPS: int = 8"
+    ):
+        resolve({"STEP": "3"}, known, "04_x")
+    assert resolve({"STEPS": "3", "QUICK": False}, known, "04_x") == {"STEPS": 3, "QUICK": False}

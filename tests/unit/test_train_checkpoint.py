@@ -1,0 +1,281 @@
+"""Checkpoints: complete, atomic, exact to resume from, and harmless to open."""
+
+import collections
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from snnkit import train
+from snnkit.train import checkpoint as module
+
+SAMPLES = torch.randn(60, 5, generator=torch.Generator().manual_seed(0))
+LABELS = torch.arange(60) % 3
+
+
+class Net(nn.Module):
+    def __init__(self, hidden=7):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(5, hidden), nn.BatchNorm1d(hidden), nn.Dropout(0.3), nn.Linear(hidden, 3))
+
+    def forward(self, x, state=None):
+        return self.net(x.flatten(0, 1)).unflatten(0, x.shape[:2]), state
+
+
+def noisy(x):
+    return x + torch.randn(2, *x.shape)  # draws from the global generator: resuming has to restore it
+
+
+def loss(out, y):
+    return nn.functional.cross_entropy(out.mean(0), y)
+
+
+def new(seed=0, hidden=7, optimizer=torch.optim.Adam, **kwargs):
+    torch.manual_seed(seed)
+    model = Net(hidden)
+    return model, optimizer(model.parameters(), lr=0.01, **kwargs)
+
+
+def fit(model, optimizer, **kwargs):
+    return train.fit(
+        model, (SAMPLES, LABELS), encode=noisy, loss=loss, optimizer=optimizer, batch_size=16, device="cpu",
+        progress=False, **kwargs,
+    )  # fmt: skip
+
+
+def same(a, b):
+    return all(torch.equal(x, y) for x, y in zip(a.state_dict().values(), b.state_dict().values(), strict=True))
+
+
+def test_round_trip(tmp_path):
+    model, optimizer = new()
+    history = fit(model, optimizer, epochs=2)
+    path = train.save_checkpoint(
+        tmp_path / "new" / "folder" / "run.pt",
+        model,
+        optimizer,
+        epoch=2,
+        history=history,
+        extra={"note": ("a", 1, None)},
+    )
+    other, its_optimizer = new(1)
+    content = train.load_checkpoint(path, other, its_optimizer)
+    assert same(model, other)
+    assert torch.equal(optimizer.state_dict()["state"][0]["exp_avg"], its_optimizer.state_dict()["state"][0]["exp_avg"])
+    assert content["epoch"] == 2 and content["extra"] == {"note": ("a", 1, None)}
+    assert train.History.from_dict(content["history"]) == history
+
+
+def test_without_model_it_only_reads(tmp_path):
+    model, _ = new()
+    content = train.load_checkpoint(train.save_checkpoint(tmp_path / "run.pt", model))
+    assert set(content["model"]) == set(model.state_dict())
+    assert content["optimizer"] is None and content["history"] is None and content["extra"] == {}
+
+
+# -- resuming --------------------------------------------------------------------------------------------------------
+
+SETUPS = {
+    "adam": {},
+    "sgd with momentum": {"optimizer": torch.optim.SGD, "momentum": 0.9},
+}
+
+
+@pytest.mark.parametrize("setup", SETUPS.values(), ids=SETUPS)
+@pytest.mark.parametrize("with_scheduler", [False, True], ids=["", "scheduler"])
+def test_two_and_two_epochs_equal_four(tmp_path, setup, with_scheduler):
+    def run(epochs, seed=0, **kwargs):
+        model, optimizer = new(seed, **setup)
+        scheduler = torch.optim.lr_scheduler.MultiStepLR(optimizer, [1, 3], 0.1) if with_scheduler else None
+        history = fit(model, optimizer, epochs=epochs, seed=11, scheduler=scheduler, **kwargs)
+        return model, history
+
+    straight, history = run(4)
+    run(2, checkpoint=tmp_path / "run.pt")
+    torch.manual_seed(99)
+    resumed, resumed_history = run(4, seed=5, checkpoint=tmp_path / "run.pt", resume=True)
+    assert same(straight, resumed)
+    assert resumed_history.train_loss == history.train_loss and resumed_history.epochs == 4
+
+
+def test_resuming_after_ctrl_c_equals_not_stopping(tmp_path):
+    def stop(info):
+        if (info.epoch, info.batch) == (2, 1):
+            raise KeyboardInterrupt
+
+    straight, optimizer = new()
+    fit(straight, optimizer, epochs=4, seed=3)
+    model, optimizer = new()
+    assert fit(model, optimizer, epochs=4, seed=3, checkpoint=tmp_path / "run.pt", on_batch=stop).interrupted
+    history = fit(model, optimizer, epochs=4, seed=3, checkpoint=tmp_path / "run.pt", resume=True)
+    assert same(straight, model) and not history.interrupted and history.epochs == 4
+
+
+def test_resume_without_a_file_starts_and_a_finished_run_returns(tmp_path):
+    model, optimizer = new()
+    history = fit(model, optimizer, epochs=2, seed=3, checkpoint=tmp_path / "run.pt", resume=True)
+    assert history.epochs == 2
+    other, its_optimizer = new(1)
+    again = fit(other, its_optimizer, epochs=2, checkpoint=tmp_path / "run.pt", resume=True)
+    assert again == history and same(model, other)
+
+
+def test_without_resume_an_old_checkpoint_is_replaced(tmp_path):
+    for epochs in (2, 1):
+        fit(*new(), epochs=epochs, checkpoint=tmp_path / "run.pt")
+    assert train.load_checkpoint(tmp_path / "run.pt")["epoch"] == 1
+
+
+def test_resume_refuses_what_fit_did_not_write(tmp_path):
+    model, optimizer = new()
+    train.save_checkpoint(tmp_path / "weights.pt", model, optimizer)
+    with pytest.raises(ValueError, match=r"weights\.pt was not written by fit"):
+        fit(model, optimizer, checkpoint=tmp_path / "weights.pt", resume=True)
+    fit(model, optimizer, checkpoint=tmp_path / "run.pt")
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    with pytest.raises(ValueError, match="written without a scheduler; this call is with one"):
+        fit(model, optimizer, scheduler=scheduler, checkpoint=tmp_path / "run.pt", resume=True)
+
+
+# -- atomic ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_failing_save_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+    path = tmp_path / "run.pt"
+    model, _ = new()
+    train.save_checkpoint(path, model, epoch=1)
+    before = path.read_bytes()
+
+    def half(content, file):
+        file.write(b"half of it")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(module.torch, "save", half)
+    with pytest.raises(OSError, match="disk full"):
+        train.save_checkpoint(path, model, epoch=2)
+    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_killed_save_leaves_the_old_file(tmp_path):
+    path = tmp_path / "run.pt"
+    model, _ = new()
+    train.save_checkpoint(path, model, epoch=1)
+    code = f"""
+import os, torch
+from torch import nn
+from snnkit import train
+torch.save = lambda content, file: (file.write(b"half"), file.flush(), os._exit(9))
+train.save_checkpoint({str(path)!r}, nn.Linear(1, 1), epoch=2)
+"""
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 9
+    assert train.load_checkpoint(path, model)["epoch"] == 1
+
+
+@pytest.mark.parametrize(
+    "extra, words",
+    [
+        ({"f": print}, r"extra\['f'\] is a builtins.builtin_function_or_method"),
+        ({"a": [1, np.float64(2)]}, r"extra\['a'\]\[1\] is a numpy.float64"),
+        ({"a": {"b": np.zeros(3)}}, r"extra\['a'\]\['b'\] is a numpy.ndarray"),
+        ({"s": {1, 2}}, "builtins.set"),
+        ({object: 1}, "extra key"),
+    ],
+)
+def test_only_plain_values_are_saved(tmp_path, extra, words):
+    with pytest.raises(TypeError, match=words):
+        train.save_checkpoint(tmp_path / "run.pt", new()[0], extra=extra)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_whatever_save_accepts_load_returns(tmp_path):
+    extra = {
+        "none": None, "flags": [True, 1, 1.5, "s", b"b"], 3: collections.OrderedDict(a=(1, (2,))),
+        "count": collections.Counter([1, 3, 3]), "tensor": torch.arange(3, dtype=torch.bfloat16),
+        "parameter": nn.Parameter(torch.ones(2)), "inf": float("inf"),
+    }  # fmt: skip
+    path = train.save_checkpoint(tmp_path / "run.pt", new()[0], extra=extra)
+    found = train.load_checkpoint(path)["extra"]
+    assert list(found) == list(extra)
+    assert all(torch.equal(found[key], extra[key]) for key in ("tensor", "parameter"))
+    assert all(found[key] == value for key, value in extra.items() if key not in ("tensor", "parameter"))
+
+
+# -- files that are not what they should be --------------------------------------------------------------------------
+
+
+class Bomb:
+    def __init__(self, marker):
+        self.marker = marker
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.marker),)
+
+
+@pytest.mark.filterwarnings("ignore:Detected pickle protocol")
+@pytest.mark.parametrize("write", [torch.save, lambda thing, path: path.write_bytes(pickle.dumps(thing))])
+def test_a_pickle_bomb_does_not_go_off(tmp_path, write):
+    path, marker = tmp_path / "bomb.pt", tmp_path / "it-ran"
+    write({"format": module.FORMAT, "model": Bomb(marker)}, path)
+    with pytest.raises(ValueError, match=r"bomb\.pt can't be read as a checkpoint"):
+        train.load_checkpoint(path)
+    assert not marker.exists()
+    # The test itself can fail: read the careless way, this file does run code.
+    if write is torch.save:
+        torch.load(path, weights_only=False)
+        assert marker.exists()
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "noise"])
+def test_damaged_files_are_named(tmp_path, damage):
+    path = train.save_checkpoint(tmp_path / "run.pt", *new())
+    raw = path.read_bytes()
+    path.write_bytes(
+        {"cut": raw[: len(raw) // 2], "flipped": b"\0\0" + raw[2:], "empty": b"", "noise": bytes(range(256)) * 9}[
+            damage
+        ]
+    )
+    model, _ = new()
+    with pytest.raises(ValueError, match=r"run\.pt can't be read as a checkpoint"):
+        train.load_checkpoint(path, model)
+
+
+def test_foreign_files_are_named(tmp_path):
+    path = tmp_path / "weights.pt"
+    for content in (new()[0].state_dict(), torch.zeros(3), {"format": "other"}):
+        torch.save(content, path)
+        with pytest.raises(ValueError, match=r"weights\.pt is not a checkpoint written by save_checkpoint"):
+            train.load_checkpoint(path)
+    torch.save({"format": module.FORMAT, "epoch": 1}, path)
+    with pytest.raises(ValueError, match="incomplete checkpoint: no extra, history, model, optimizer"):
+        train.load_checkpoint(path)
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.pt"):
+        train.load_checkpoint(tmp_path / "nowhere.pt")
+
+
+def test_a_checkpoint_that_does_not_fit_changes_nothing(tmp_path):
+    path = train.save_checkpoint(tmp_path / "run.pt", *new())
+    for other in (Net(hidden=8), nn.Linear(5, 3)):
+        before = [p.clone() for p in other.parameters()]
+        with pytest.raises(ValueError, match=r"run\.pt does not fit the model") as caught:
+            train.load_checkpoint(path, other)
+        assert all(torch.equal(a, b) for a, b in zip(before, other.parameters(), strict=True))
+    assert "missing in the file: weight" in str(caught.value) and "not in the model: net.0.weight" in str(caught.value)
+    with pytest.raises(ValueError, match=r"net\.0\.weight: \[7, 5\] in the file, \[8, 5\] in the model"):
+        train.load_checkpoint(path, Net(hidden=8))
+
+    model, _ = new(1)
+    before = [p.clone() for p in model.parameters()]
+    with pytest.raises(ValueError, match="does not fit the optimizer"):
+        train.load_checkpoint(path, model, torch.optim.Adam([model.net[0].weight]))
+    bare = train.save_checkpoint(tmp_path / "bare.pt", new()[0])
+    with pytest.raises(ValueError, match="holds no optimizer state"):
+        train.load_checkpoint(bare, model, torch.optim.Adam(model.parameters()))
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))

@@ -1,0 +1,371 @@
+"""The training loop, on a torch model of two lines."""
+
+import json
+import math
+import random
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from snnkit import data, train
+from snnkit.train.precision import Precision
+
+STEPS = 3
+
+
+class Rates(nn.Module):
+    """A linear readout of every step: stateless, differentiable, fast."""
+
+    def __init__(self, features=64, classes=10, dropout=0.0):
+        super().__init__()
+        self.linear = nn.Linear(features, classes)
+        self.norm = nn.BatchNorm1d(features)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x, state=None):
+        x = x.flatten(2)
+        x = self.norm(x.flatten(0, 1)).view_as(x)
+        return self.linear(self.dropout(x)), state
+
+
+def repeat(x):
+    return x.expand(STEPS, *x.shape)
+
+
+def noisy(x):
+    return (torch.rand(STEPS, *x.shape) < x).to(x.dtype)
+
+
+def loss(out, y):
+    return nn.functional.cross_entropy(out.mean(0), y)
+
+
+def small(n=200):
+    images, labels = data.load("digits")
+    return images[:n], labels[:n]
+
+
+def make(seed=0, **kwargs):
+    torch.manual_seed(seed)
+    return Rates(**kwargs)
+
+
+def fit(model, train_data=None, *args, **kwargs):
+    kwargs = {"encode": repeat, "loss": loss, "device": "cpu", "progress": False, "batch_size": 32} | kwargs
+    return train.fit(model, small() if train_data is None else train_data, *args, **kwargs)
+
+
+def weights(model):
+    return torch.cat([p.detach().flatten() for p in model.state_dict().values()]).clone()
+
+
+def test_it_learns_the_digits_and_reports_it():
+    model = make()
+    test = data.load("digits", "test")
+    history = fit(model, data.load("digits"), test, epochs=4, lr=1e-2, seed=1)
+    assert history.train_loss[-1] < history.train_loss[0] / 3
+    assert history.test_accuracy[-1] > 0.9
+    result = train.evaluate(model, test, encode=repeat, loss=loss, device="cpu")
+    assert result["accuracy"] == pytest.approx(history.test_accuracy[-1])
+    assert result["loss"] == pytest.approx(history.test_loss[-1], rel=1e-5)
+    out, _ = model.eval()(repeat(data.to_unit(test[0])))
+    assert result["spikes"] == pytest.approx(out.mean().item(), rel=1e-4)
+    assert result["accuracy"] == pytest.approx((out.sum(0).argmax(1) == test[1]).float().mean().item())
+
+
+def test_history_is_plain_complete_and_readable():
+    history = fit(make(), None, small(50), epochs=2, seed=0)
+    values = json.loads(json.dumps(history.to_dict()))
+    assert all(len(values[name]) == 2 for name in values if name != "interrupted")
+    assert history.epochs == 2 and not history.interrupted
+    assert train.History.from_dict(values) == history
+    assert all(s > 0 for s in history.seconds)
+    assert history.samples_per_second[0] == pytest.approx(200 / history.seconds[0])
+    text = repr(history)
+    assert "2 epochs" in text and f"{history.test_accuracy[1]:.2%}" in text and len(text.splitlines()) == 4
+    with pytest.raises(ValueError, match="unknown keys in a history: colour"):
+        train.History.from_dict({"colour": []})
+
+
+def test_without_test_data_those_lists_stay_empty():
+    history = fit(make(), epochs=1, seed=0)
+    assert history.test_accuracy == [] and history.test_loss == [] and " - " in repr(history)
+
+
+def test_means_weigh_samples_not_batches():
+    # Two batches, of 9 and 1; a loss that tells them apart.
+    samples, labels = torch.zeros(10, 64), torch.zeros(10).long()
+    history = fit(
+        make(), (samples, labels), batch_size=9, loss=lambda out, y: loss(out, y) * 0 + len(y), lr=1e-9, seed=0
+    )
+    assert history.train_loss == [pytest.approx((9 * 9 + 1 * 1) / 10)]
+
+
+# -- reproducible ----------------------------------------------------------------------------------------------------
+
+
+def test_same_seed_same_weights_to_the_bit():
+    def run(seed):
+        model = make(3, dropout=0.2)
+        fit(model, epochs=2, seed=seed, encode=noisy)
+        return weights(model)
+
+    assert torch.equal(run(5), run(5))
+    assert not torch.equal(run(5), run(6))
+
+
+def test_without_a_seed_the_global_generator_decides():
+    def run(seed):
+        model = make(3)
+        torch.manual_seed(seed)
+        fit(model)
+        return weights(model)
+
+    assert torch.equal(run(5), run(5))
+    assert not torch.equal(run(5), run(6))
+
+
+def test_seed_everything_seeds_everything():
+    def draw():
+        return random.random(), float(np.random.rand()), float(torch.rand(()))
+
+    assert train.seed_everything(7) == 7
+    first = draw()
+    assert train.seed_everything(np.int64(7)) == 7
+    assert draw() == first
+    train.seed_everything(8)
+    assert all(a != b for a, b in zip(draw(), first, strict=True))
+
+
+@pytest.mark.parametrize(
+    "seed, error", [(-1, ValueError), (2**32, ValueError), (1.0, TypeError), (True, TypeError), ("1", TypeError)]
+)
+def test_bad_seeds(seed, error):
+    with pytest.raises(error, match="seed must"):
+        train.seed_everything(seed)
+
+
+# -- what the loop hands around --------------------------------------------------------------------------------------
+
+
+def test_uint8_is_scaled_per_batch_and_floats_are_left_alone():
+    seen = []
+
+    def watch(x):
+        seen.append((x.dtype, float(x.max())))
+        return repeat(x)
+
+    fit(make(), encode=watch)
+    assert all(dtype == torch.float32 and top <= 1 for dtype, top in seen)
+    seen.clear()
+    images, labels = small()
+    fit(make(), (images.float(), labels), encode=watch)
+    assert max(top for _, top in seen) == 255
+
+
+def test_float64_stays_float64():
+    images, labels = small(64)
+    dtypes = []
+
+    def watch(out, y):
+        dtypes.append(out.dtype)
+        return loss(out, y)
+
+    fit(make().double(), (images.double() / 255, labels), loss=watch)
+    assert set(dtypes) == {torch.float64}
+
+
+def test_callbacks():
+    batches, epochs = [], []
+    model = make()
+    fit(
+        model,
+        epochs=2,
+        batch_size=64,
+        on_batch=batches.append,
+        on_epoch=lambda history, m: epochs.append((history.epochs, m is model)),
+    )
+    assert epochs == [(1, True), (2, True)]
+    assert [(b.epoch, b.batch, b.batches) for b in batches] == [(e, b, 4) for e in range(2) for b in range(4)]
+    assert batches[3].output.shape == (STEPS, 200 - 3 * 64, 10) and not batches[3].output.requires_grad
+    assert all(math.isfinite(b.loss) and 0 <= b.accuracy <= 1 for b in batches)
+
+
+def test_scheduler_steps_once_per_epoch():
+    model = make()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.1)
+    fit(model, epochs=3, optimizer=optimizer, scheduler=scheduler)
+    assert optimizer.param_groups[0]["lr"] == pytest.approx(1e-3)
+
+
+def test_plateau_scheduler_gets_the_loss():
+    model = make()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+    history = fit(model, optimizer=optimizer, scheduler=scheduler)
+    assert scheduler.best == pytest.approx(history.train_loss[0])
+
+
+def test_frozen_parameters_stay():
+    model = make()
+    model.linear.bias.requires_grad_(False)
+    before = model.linear.bias.clone(), model.linear.weight.clone()
+    fit(model)
+    assert torch.equal(model.linear.bias, before[0]) and not torch.equal(model.linear.weight, before[1])
+
+
+def test_evaluate_restores_each_modules_mode_and_changes_nothing():
+    model = make(dropout=0.5)
+    model.train()
+    model.norm.eval()
+    before = weights(model)
+    result = train.evaluate(model, small(), encode=repeat, device="cpu")
+    assert result["loss"] is None and 0 <= result["accuracy"] <= 1
+    assert model.training and model.dropout.training and not model.norm.training
+    assert torch.equal(weights(model), before)
+    with pytest.raises(ZeroDivisionError):
+        train.evaluate(model, small(), encode=lambda x: 1 / 0, device="cpu")
+    assert model.dropout.training and not model.norm.training
+
+
+def test_evaluate_does_not_depend_on_the_batch_size():
+    model = make()
+    one, two = (train.evaluate(model, small(), encode=repeat, loss=loss, batch_size=b, device="cpu") for b in (7, 200))
+    assert one == pytest.approx(two, rel=1e-5)
+
+
+# -- progress, interruption, bad numbers -----------------------------------------------------------------------------
+
+
+def test_progress_bar_shows_unless_hidden(monkeypatch, capsys):
+    monkeypatch.delenv("SNNKIT_HEADLESS", raising=False)
+    fit(make(), progress=True)
+    assert "training" in capsys.readouterr().err
+    fit(make(), progress=False)
+    monkeypatch.setenv("SNNKIT_HEADLESS", "1")
+    fit(make(), progress=True)
+    assert capsys.readouterr().err == ""
+
+
+def test_ctrl_c_returns_the_history_so_far():
+    def stop(info):
+        if (info.epoch, info.batch) == (1, 2):
+            raise KeyboardInterrupt
+
+    history = fit(make(), None, small(50), epochs=5, on_batch=stop)
+    assert history.interrupted and history.epochs == 1 and len(history.test_accuracy) == 1
+    assert "interrupted" in repr(history)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_bad_loss_stops_before_the_weights_are_touched(bad):
+    model = make()
+    last_good = []
+
+    def poisoned(out, y):
+        last_good.append(model.linear.weight.detach().clone())
+        return loss(out, y) * (bad if len(last_good) == 3 else 1.0)
+
+    with pytest.raises(
+        FloatingPointError, match=rf"the loss is {bad} in epoch 1, batch 3 of 7.*lower lr \(it is 0\.5\)"
+    ):
+        fit(model, loss=poisoned, lr=0.5)
+    assert len(last_good) == 3 and not torch.equal(last_good[0], last_good[1])
+    assert torch.equal(model.linear.weight, last_good[-1])
+
+
+# -- mixed precision -------------------------------------------------------------------------------------------------
+
+
+def test_amp_computes_in_bfloat16_and_the_loss_in_float32():
+    model = make()
+    seen = []
+    model.linear.register_forward_hook(lambda module, inputs, out: seen.append(out.dtype))
+
+    def watch(out, y):
+        assert out.dtype == torch.float32
+        return loss(out, y)
+
+    history = fit(model, data.load("digits"), amp=True, epochs=4, lr=1e-2, seed=0, loss=watch)
+    assert set(seen) == {torch.bfloat16}
+    assert model.linear.weight.dtype == torch.float32
+    assert history.train_accuracy[-1] > 0.9
+
+
+def test_precision_follows_the_device(monkeypatch):
+    cuda = torch.device("cuda")
+    assert Precision.choose(cuda, amp=False).dtype is None
+    for native, dtype in ((True, torch.bfloat16), (False, torch.float16)):
+        monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation, native=native: native)
+        assert Precision.choose(cuda, amp=True).dtype == dtype
+    assert Precision.choose(torch.device("cpu"), amp=True).dtype == torch.bfloat16
+    assert not Precision.choose(torch.device("cpu"), amp=True).scaler().is_enabled()
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("amp", [False, True])
+def test_on_a_gpu(amp, tmp_path):
+    model = make()
+    history = fit(
+        model, data.load("digits"), data.load("digits", "test"), epochs=4, lr=1e-2, device="auto", amp=amp, seed=0,
+        checkpoint=tmp_path / "run.pt",
+    )  # fmt: skip
+    assert next(model.parameters()).is_cuda and history.test_accuracy[-1] > 0.9
+    resumed = fit(make(), data.load("digits"), epochs=5, device="auto", checkpoint=tmp_path / "run.pt", resume=True)
+    assert resumed.epochs == 5 and resumed.train_loss[:4] == history.train_loss
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_float16_with_a_scaled_loss_on_a_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: False)
+    model = make()
+    seen = []
+    model.linear.register_forward_hook(lambda module, inputs, out: seen.append(out.dtype))
+    history = fit(model, data.load("digits"), epochs=4, lr=1e-2, device="cuda", amp=True, seed=0)
+    assert set(seen) == {torch.float16} and history.train_accuracy[-1] > 0.9
+
+
+# -- bad input -------------------------------------------------------------------------------------------------------
+
+
+class Bare(Rates):
+    def forward(self, x, state=None):
+        return super().forward(x)[0]
+
+
+other = torch.optim.SGD(Rates().parameters(), lr=0.1)
+BAD = {
+    "epochs": ({"epochs": 0}, ValueError, "epochs"),
+    "epochs type": ({"epochs": 1.5}, TypeError, "epochs"),
+    "batch size": ({"batch_size": 0}, ValueError, "batch_size"),
+    "lr": ({"lr": 0.0}, ValueError, "lr"),
+    "lr nan": ({"lr": float("nan")}, ValueError, "lr"),
+    "optimizer type": ({"optimizer": torch.optim.Adam}, TypeError, "optimizer"),
+    "optimizer of another model": ({"optimizer": other}, ValueError, "none of the model's parameters"),
+    "scheduler alone": ({"scheduler": torch.optim.lr_scheduler.StepLR(other, 1)}, ValueError, "scheduler"),
+    "resume alone": ({"resume": True}, ValueError, "checkpoint="),
+    "device": ({"device": "gpu"}, ValueError, "device"),
+    "seed": ({"seed": -1}, ValueError, "seed"),
+    "data not a pair": ({"train_data": torch.zeros(3)}, TypeError, "train_data must be a pair"),
+    "data lengths": ({"train_data": (torch.zeros(3, 4), torch.zeros(2).long())}, ValueError, "train_data"),
+    "data dtype": ({"train_data": (torch.zeros(3, 4).long(), torch.zeros(3).long())}, TypeError, "train_data"),
+    "test data": ({"test_data": (torch.zeros(3, 4), torch.zeros(3))}, ValueError, "test_data.*int64"),
+    "encode shape": ({"encode": lambda x: x}, ValueError, r"encode must return a sequence \[T, B"),
+    "encode type": ({"encode": lambda x: None}, ValueError, "encode must return a sequence"),
+    "model output": ({"model": Bare()}, TypeError, r"must return \(out, state\)"),
+    "model type": ({"model": repeat}, TypeError, "model must be"),
+    "nothing to train": ({"model": Rates().requires_grad_(False)}, ValueError, "no parameters to train"),
+    "loss shape": ({"loss": lambda out, y: out.sum((0, 2))}, TypeError, "loss must return a scalar"),
+    "loss type": ({"loss": lambda out, y: 1.0}, TypeError, "loss must return a scalar"),
+}
+
+
+@pytest.mark.parametrize("arguments, error, words", BAD.values(), ids=BAD)
+def test_bad_input_is_named(arguments, error, words):
+    with pytest.raises(error, match=words):
+        fit(**({"model": make()} | arguments))
