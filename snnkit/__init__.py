@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 # Rooms that are loaded when they are first named.
 _LAZY = ("course", "data", "encode", "loss", "models", "tools", "train", "viz")
 
-__all__ = ["engine", "neuron", "nn", "surrogate", *_LAZY]  # noqa: PLE0604
+__all__ = ["engine", "neuron", "nn", "surrogate", *_LAZY]
 
 
 def __getattr__(name: str):

@@ -1,8 +1,8 @@
 """Networks over time: threading state through layers, and doing stateless work once for all steps.
 
-Sequences are [T, B, ...]. A convolution or a linear map does not care about time, so ``TimeBatched`` folds time into the
-batch and does one large operation instead of T small ones. Where the input does not change over time (an image shown
-for T steps, an expanded view with stride 0), it is done once.
+Sequences are [T, B, ...]. A convolution or a linear map does not care about time, so ``TimeBatched`` folds time into
+the batch and does one large operation instead of T small ones. Where the input does not change over time (an image
+shown for T steps, an expanded view with stride 0), it is done once.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ import inspect
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor, nn
 
 from .neuron import Recurrent
 
-__all__ = ["Recording", "Recurrent", "Sequential", "TimeBatched", "detach", "is_static", "is_stateful"]
+__all__ = ["Recording", "Recurrent", "Sequential", "TimeBatched", "detach", "is_stateful", "is_static"]
 
 # Modules whose result for one sample depends on the others or on chance: a static input must not be computed only once,
 # or each time step would see the same dropped units.
@@ -75,7 +74,8 @@ def time_batched(module: nn.Module, x: Tensor) -> Tensor:
     out = module(x.flatten(0, 1))
     if out.shape[:1] != (steps * batch,):
         raise ValueError(
-            f"{type(module).__name__} must keep the batch dimension: it made {list(out.shape)} of a batch of {steps * batch}"
+            f"{type(module).__name__} must keep the batch dimension: "
+            f"it made {list(out.shape)} of a batch of {steps * batch}"
         )
     return out.unflatten(0, (steps, batch))
 
@@ -108,7 +108,7 @@ class Sequential(nn.Module):
         return iter(self.children())
 
     def forward(self, x: Tensor, state: tuple | None = None) -> tuple[Tensor, tuple]:
-        """x [T, B, ...] to out [T, B, ...] and the state: a tuple with one entry per module, None for stateless ones."""
+        """x [T, B, ...] to out [T, B, ...] and the state: a tuple, one entry per module, None for stateless ones."""
         out, new, _ = self._run(x, state)
         return out, new
 
@@ -148,7 +148,7 @@ def detach(state: Any) -> Any:
         return state.detach()
     if isinstance(state, tuple):
         parts = [detach(part) for part in state]
-        return type(state)._make(parts) if hasattr(state, "_make") else tuple(parts)
+        return getattr(type(state), "_make", tuple)(parts)
     raise TypeError(f"state must be a tensor, a tuple or None, but it is a {type(state).__name__}")
 
 

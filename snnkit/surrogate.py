@@ -66,7 +66,9 @@ class Surrogate:
                     f"{field.name} of {type(self).__name__} must be a number, but it is a {type(value).__name__}"
                 )
             if not (value > 0 and math.isfinite(value)):
-                raise ValueError(f"{field.name} of {type(self).__name__} must be positive and finite, but it is {value}")
+                raise ValueError(
+                    f"{field.name} of {type(self).__name__} must be positive and finite, but it is {value}"
+                )
 
     def __call__(self, u: Tensor, strict: bool = False) -> Tensor:
         if not u.is_floating_point():

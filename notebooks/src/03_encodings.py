@@ -61,7 +61,7 @@ DATASET: str = "digits"  # "digits" is always there; "mnist" and "fashion" where
 import torch
 
 from snnkit import course, data, encode, neuron, nn, train, viz
-from snnkit.course import attempt, hint, quiz, scorecard, solution  # noqa: F401
+from snnkit.course import attempt, hint, quiz, scorecard, solution
 from snnkit.viz import coding
 
 train.seed_everything(SEED)
@@ -171,8 +171,8 @@ look(lambda x: encode.latency(x, 16), read_latency, 3, "encode.latency with its 
 # %% [markdown]
 # ## 2 · How often? The rate code
 #
-# The oldest answer, found by Adrian in 1926 on a frog's stretch receptor: the stronger the stimulus, the more spikes per
-# second. Its simplest form throws a die at each step for each pixel:
+# The oldest answer, found by Adrian and Zotterman in 1926 on a frog's stretch receptor: the stronger the stimulus, the more
+# spikes per second. Its simplest form throws a die at each step for each pixel:
 #
 # $$ s_t \sim \mathrm{Bernoulli}(x), \qquad \hat x = \frac{1}{T}\sum_{t=1}^{T} s_t, \qquad
 # \sqrt{\mathbb{E}\,(\hat x - x)^2} = \sqrt{\frac{x\,(1-x)}{T}}. $$
@@ -342,9 +342,9 @@ for name in codes:
     rows = [[measured(name, steps) for _ in range(draws)] for steps in lengths]
     results[name] = torch.tensor(rows).mean(1)  # [lengths, (error, recognised, spikes)]
 
-theory = (truth * (1 - truth)).mean().sqrt() / torch.tensor(lengths).sqrt()
+theory = (truth * (1 - truth)).mean().sqrt().item() / torch.tensor(lengths).sqrt()
 errors = {name: (lengths, results[name][:, 0]) for name in ("Poisson", "latency", "LIF neuron")}
-errors["√(x(1−x)/T)"] = (lengths, theory.cpu())
+errors["√(x(1−x)/T)"] = (lengths, theory)
 title = "How wrong is the image that is read back?"
 viz.show(coding.curves(errors, title, "time steps T", "error (RMS)", log="xy", faint=["√(x(1−x)/T)"]))
 
@@ -412,9 +412,9 @@ print(f"{'dense':12} {1:4} {'':13} {0:7.3f} {results['direct'][0, 1]:11.1%} {den
 
 # %% [markdown]
 # **What to notice** (on the digits). "Spiking" is not a synonym of "frugal": sixteen Poisson steps save next to nothing,
-# sixty-four cost almost four times the dense layer they were meant to beat, and the latency code saves nine tenths. Be as honest in your
-# own papers, and mind what this estimate leaves out: fetching a weight from memory costs more than adding it, and a GPU
-# multiplies by zero at full price.
+# sixty-four cost almost four times the dense layer they were meant to beat, and the latency code saves nine tenths. Be as
+# honest in your own papers, and mind what this estimate leaves out: fetching a weight from memory costs more than adding it,
+# and a GPU multiplies by zero at full price.
 
 # %% [markdown]
 # ## 6 · Signals: send only what changes

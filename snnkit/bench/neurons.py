@@ -31,14 +31,20 @@ ALLOCATOR = {
 @click.option("--neurons", default=2**18, show_default=True, type=click.IntRange(1), help="N, neurons in the layer.")
 @click.option("--steps", default=32, show_default=True, type=click.IntRange(1), help="T, time steps.")
 @click.option("--threads", default=1, show_default=True, type=click.IntRange(1), help="CPU threads.")
-@click.option("--repeats", default=11, show_default=True, type=click.IntRange(3), help="Rounds of which the median is taken.")
-@click.option("--keep-memory/--no-keep-memory", default=True, help="Let the allocator keep large tensors (see ALLOCATOR).")
+@click.option(
+    "--repeats", default=11, show_default=True, type=click.IntRange(3), help="Rounds of which the median is taken."
+)
+@click.option(
+    "--keep-memory/--no-keep-memory", default=True, help="Let the allocator keep large tensors (see ALLOCATOR)."
+)
 def main(neurons: int, steps: int, threads: int, repeats: int, keep_memory: bool) -> None:
     """Time forward and forward+backward of a LIF layer beside the peers; prints ratios."""
     wanted = {**ALLOCATOR, "OMP_NUM_THREADS": str(threads)}
     if keep_memory and any(os.environ.get(name) != value for name, value in wanted.items()):
         # The C library reads these when the process starts.
-        os.execve(sys.executable, [sys.executable, "-m", "snnkit.bench.neurons", *sys.argv[1:]], {**os.environ, **wanted})
+        os.execve(
+            sys.executable, [sys.executable, "-m", "snnkit.bench.neurons", *sys.argv[1:]], {**os.environ, **wanted}
+        )
     torch.set_num_threads(threads)
     found = peers()
     if not found:

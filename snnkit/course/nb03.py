@@ -132,11 +132,11 @@ def _latency_device(candidate: Any, _: Any) -> None:
 
 
 def _latency_plot(candidate: Any, reference: Any) -> Any:
-    """Seventeen grey levels as spikes: the learner's as dots in the rings of the reference."""
+    """Grey levels as spikes, too many for the steps, so that some must be rounded."""
     from snnkit.viz import coding
 
     x = torch.linspace(0, 1, 17).unsqueeze(0)
-    return coding.compared_spikes(x[0], candidate(x, 17)[:, 0], reference(x, 17)[:, 0])
+    return coding.compared_spikes(x[0], candidate(x, 12)[:, 0], reference(x, 12)[:, 0])
 
 
 # --- 03.2 -------------------------------------------------------------------------------------------------------------

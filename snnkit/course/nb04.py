@@ -7,14 +7,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
-
-from snnkit import loss
-from snnkit.neuron import Leaky
-from snnkit.nn import Sequential
+from torch import Tensor
 
 from . import expect
 from .exercise import Check, Exercise, Question, Violation
+from .watched import Watched
 
 
 def count_cross_entropy(spikes, labels):
@@ -41,11 +38,11 @@ def additions_per_image(spikes, fan_out):
 
 
 def _votes(steps: int, counts: list[int], *, staggered: bool = False) -> Tensor:
-    """Spikes [T, 1, C] with these counts per class; all at the start, or each class's at another time."""
+    """Spikes [T, 1, C] with these counts per class: all from the first step on, or one class by one."""
     spikes = torch.zeros(steps, 1, len(counts))
     for k, count in enumerate(counts):
-        for i in range(count):
-            spikes[(i + k * (steps // len(counts)) * staggered) % steps, 0, k] = 1.0
+        first = steps - sum(counts[: k + 1]) if staggered else 0
+        spikes[first : first + count, 0, k] = 1.0
     return spikes
 
 
@@ -102,54 +99,11 @@ def _every_spike_learns(candidate: Any, reference: Any) -> None:
 # 04.2
 
 
-class _Watched:
-    """A small network with its optimizer, and a record of what a training step does with them, in order."""
-
-    def __init__(self) -> None:
-        generator = torch.Generator().manual_seed(4)
-        self.net = Sequential(nn.Linear(6, 5), Leaky(0.9), nn.Linear(5, 3), Leaky(0.9))
-        with torch.no_grad():
-            for p in self.net.parameters():
-                p.copy_(torch.rand(p.shape, generator=generator) - 0.3)
-        self.x = torch.rand(5, 8, 6, generator=generator)
-        self.y = torch.arange(8) % 3
-        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.2)
-        self.events: list[str] = []
-        self.net.register_forward_hook(lambda *_: self.events.append("forward"))
-        for owner, name in ((self.optimizer, "step"), (self.optimizer, "zero_grad"), (self.net, "zero_grad")):
-            self._note(owner, name)
-
-    def _note(self, owner: Any, name: str) -> None:
-        original = getattr(owner, name)
-
-        def noted(*args: Any, **kwargs: Any) -> Any:
-            self.events.append(name)
-            return original(*args, **kwargs)
-
-        setattr(owner, name, noted)
-
-    def loss_fn(self, spikes: Tensor, labels: Tensor) -> Tensor:
-        value = loss.count_cross_entropy(spikes, labels)
-        if value.requires_grad:
-            value.register_hook(lambda _: self.events.append("backward"))
-        return value
-
-    def run(self, step: Any) -> Any:
-        return step(self.net, self.optimizer, self.loss_fn, self.x, self.y)
-
-    def weights(self) -> list[Tensor]:
-        return [p.detach().clone() for p in self.net.parameters()]
-
-    @property
-    def order(self) -> str:
-        return " → ".join(self.events) or "nothing"
-
-
 _RIGHT_ORDER = "forward → zero_grad → backward → step"
 
 
 def _weights_move(candidate: Any, reference: Any) -> None:
-    mine = _Watched()
+    mine = Watched()
     before = mine.weights()
     mine.run(candidate)
     if all(torch.equal(a, b) for a, b in zip(before, mine.weights(), strict=True)):
@@ -159,7 +113,7 @@ def _weights_move(candidate: Any, reference: Any) -> None:
 
 
 def _weights_go_downhill(candidate: Any, reference: Any) -> None:
-    mine, theirs = _Watched(), _Watched()
+    mine, theirs = Watched(), Watched()
     before = mine.weights()
     mine.run(candidate)
     theirs.run(reference)
@@ -172,7 +126,7 @@ def _weights_go_downhill(candidate: Any, reference: Any) -> None:
 
 
 def _gradients_are_fresh(candidate: Any, reference: Any) -> None:
-    mine, theirs = _Watched(), _Watched()
+    mine, theirs = Watched(), Watched()
     for _ in range(3):
         mine.run(candidate)
         theirs.run(reference)
@@ -184,7 +138,7 @@ def _gradients_are_fresh(candidate: Any, reference: Any) -> None:
 
 
 def _loss_is_handed_back(candidate: Any, reference: Any) -> None:
-    mine, theirs = _Watched(), _Watched()
+    mine, theirs = Watched(), Watched()
     value, want = mine.run(candidate), theirs.run(reference)
     alive = isinstance(value, Tensor) and value.requires_grad
     told = "The loss still holds the graph of all time steps, and so their memory, for as long as you keep it."

@@ -32,7 +32,7 @@ from .check import (
     state_dtype,
 )
 from .explain import explain
-from .select import ENGINES, check_engine, choose, warn_of_fallback
+from .select import ENGINES, check_engine, choose, inside_functional_transform, warn_of_fallback
 
 __all__ = ["ENGINES", "check_engine", "explain", "state_dtype", "unroll"]
 
@@ -72,7 +72,7 @@ def unroll(step: Callable | nn.Module, x: Tensor, state: Any = None, engine: str
         out, last = block.run(step, x, state, dtype)
     else:
         out, last = eager.run(_checked(_callable(step), who), x, state, dtype)
-    if x.device.type == "cpu" and not torch.compiler.is_compiling() and not _transformed():
+    if x.device.type == "cpu" and not torch.compiler.is_compiling() and not inside_functional_transform():
         check_no_nan(x, last, who)
     return out, last
 
@@ -97,7 +97,3 @@ def _initial_state(step: Callable | nn.Module, x: Tensor, dtype: torch.dtype, wh
         raise TypeError(f"state must be given, as {who} has no initial_state(x) to make one")
     like = torch.empty(x.shape[1:], dtype=dtype, device=x.device)
     return step.initial_state(like)  # type: ignore[union-attr, operator]
-
-
-def _transformed() -> bool:
-    return torch._C._functorch.peek_interpreter_stack() is not None

@@ -1,14 +1,14 @@
 """The block engine: ``torch.compile`` of K time steps at once, looped over T.
 
-A step of a neuron is a dozen small operations; done one by one, each reads and writes all of memory. Here Inductor fuses
-the operations of K steps into one loop over neurons (C++ on a CPU, Triton on CUDA), in which the state stays in
+A step of a neuron is a dozen small operations; done one by one, each reads and writes all of memory. Here Inductor
+fuses the operations of K steps into one loop over neurons (C++ on a CPU, Triton on CUDA), in which the state stays in
 registers. What makes it fast, as measured (CPU, 2^18 neurons, 32 steps):
 
 - The compiled graph takes each time slice as an argument of its own and writes into slices of an output that was
   allocated once. Indexing inside the graph costs five times as much.
 - Forward keeps x and the state at the block boundaries, nothing else. Backward runs the K steps again and then the
   vector-Jacobian products, in one compiled graph: the intermediate values never see memory.
-- Neurons are one dynamic dimension, so layers and batches of all sizes share one kernel. T is any sum of 8, 4 and 1.
+- Neurons are one dynamic dimension, so layers and batches of all sizes share one kernel; T is a sum of block sizes.
 """
 
 from __future__ import annotations
@@ -27,14 +27,19 @@ from .fingerprint import fingerprint
 from .layout import Layout
 from .trace import Equation, NotElementwise, trace
 
-# Steps in a block: the largest that fits is taken, so T = 25 is 8 + 8 + 8 + 1.
-BLOCKS = (8, 4, 1)
+# Steps in a block: the largest that fits is taken, so T = 25 is 4 + 4 + 4 + 4 + 4 + 4 + 1 on a CPU. There, forward plus
+# backward of 32 steps of 2^18 neurons took 12.1, 10.6, 14.3 and 19.2 ms in blocks of 2, 4, 8 and 16: each step is a
+# stream of its own in memory, and cores follow a dozen of them well, but not two dozen.
+BLOCKS = {"cpu": (4, 1), "cuda": (8, 4, 1)}
 
 # Neurons that Inductor assumes when it decides on tiles and threads; the kernel takes any number.
 _TYPICAL_NEURONS = 2**18
 
-# The default of 64 operations a fused loop would cut a block into pieces.
-_INDUCTOR = {"max_fusion_size": 1024}
+# - The default of 64 operations a fused loop would cut a block into pieces.
+# - Inductor writes an expression out anew at each of its uses until it has 50 operations. In a recurrence that grows
+#   exponentially: 8 steps took 13 s forward and 22 s backward to compile; with 8 operations, 2.3 s each. A value that
+#   has a name costs nothing at run time: within a fused loop it is a register, not memory.
+_INDUCTOR = {"max_fusion_size": 1024, "realize_opcount_threshold": 8}
 
 _equations: weakref.WeakKeyDictionary[Any, dict[Any, Equation | NotElementwise]] = weakref.WeakKeyDictionary()
 _kernels: dict[Any, Callable] = {}
@@ -74,7 +79,7 @@ def run(step: Callable | nn.Module, x: Tensor, state: Any, dtype: torch.dtype) -
         out, *last = _Unroll.apply(equation, *tensors)  # type: ignore[misc]
     else:
         out, last, _ = _forward(equation, tensors, keep=False)
-    rebuild = type(state)._make if hasattr(state, "_make") else tuple
+    rebuild = getattr(type(state), "_make", tuple)
     return layout.restore_sequence(out), rebuild([layout.restore_step(part) for part in last])
 
 
@@ -108,7 +113,7 @@ def _forward(equation: Equation, tensors: Sequence[Tensor], keep: bool) -> tuple
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     boundaries = []
     xs, outs = x.unbind(0), out.unbind(0)
-    for start, steps in _blocks(len(xs)):
+    for start, steps in _blocks(len(xs), x.device):
         if keep:
             boundaries.append(tuple(state))
         kernel = _kernel(equation, steps, x, tuple(p.dim() for p in parameters), None)
@@ -125,7 +130,7 @@ def _backward(equation: Equation, x: Tensor, boundaries, parameters, gradients, 
     d_needed = [x.new_zeros(x.shape[1], dtype=equation.dtype) for need in needs if need]
     d_x = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     xs, d_outs, d_xs = x.unbind(0), d_out.unbind(0), d_x.unbind(0)
-    for (start, steps), state in zip(reversed(list(_blocks(len(xs)))), reversed(boundaries), strict=True):
+    for (start, steps), state in zip(reversed(list(_blocks(len(xs), x.device))), reversed(boundaries), strict=True):
         kernel = _kernel(equation, steps, x, tuple(p.dim() for p in parameters), needs)
         window = slice(start, start + steps)
         result = kernel(*xs[window], *d_outs[window], *d_xs[window], *state, *parameters, *d_state, *d_needed)
@@ -138,10 +143,10 @@ def _backward(equation: Equation, x: Tensor, boundaries, parameters, gradients, 
     return d_x, d_state, d_parameters
 
 
-def _blocks(total: int) -> Iterator[tuple[int, int]]:
-    """(start, steps) of each block, in order: 8, 8, …, then 4, then single steps."""
+def _blocks(total: int, device: torch.device) -> Iterator[tuple[int, int]]:
+    """(start, steps) of each block, in order: as many large ones as fit, then smaller, then single steps."""
     start = 0
-    for size in BLOCKS:
+    for size in BLOCKS[device.type]:
         while total - start >= size:
             yield start, size
             start += size
@@ -174,7 +179,7 @@ def _compile(equation: Equation, steps: int, x: Tensor, dims: tuple[int, ...], n
     device_type = x.device.type
     with torch.no_grad(), torch.autocast(device_type, enabled=False), config.patch(_INDUCTOR):
         graph = make_fx(block, tracing_mode="symbolic")(*example)
-        return standalone_compile(graph, example, dynamic_shapes="from_graph")
+        return standalone_compile(graph, list(example), dynamic_shapes="from_graph")
 
 
 def _forward_block(equation: Equation, steps: int) -> Callable:

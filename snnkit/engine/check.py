@@ -105,7 +105,7 @@ def check_no_nan(x: Tensor, state: Any, who: str) -> None:
                 f"x of {who} must be finite, but x{at} is {x.detach()[tuple(at)].item()} ({len(bad)} such values)"
             )
         raise ValueError(
-            f"state.{name} of {who} became NaN though x is finite: a parameter or the initial state is NaN or infinite, "
+            f"state.{name} of {who} became NaN though x is finite: a parameter or the initial state is not finite, "
             "or the equation diverges at this step size"
         )
 

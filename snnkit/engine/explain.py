@@ -39,7 +39,7 @@ class Explanation(list[Row]):
 
 
 def explain(model: nn.Module, x: Tensor, state: Any = None) -> Explanation:
-    """Run ``model`` once on ``x`` [T, B, ...] without gradients and tell, layer by layer, which engine was taken and why.
+    """Run ``model`` once on ``x`` [T, B, ...] without gradients and tell which engine each layer took, and why.
 
     A neuron is any module with ``step``, ``initial_state`` and ``engine``. The order is that of execution.
     """

@@ -7,7 +7,6 @@ sequence whose steps are dense in some order of dimensions (contiguous, channels
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,7 +15,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Layout:
-    """How the steps [B, ...] of a sequence lie in memory: their shape and the order of dimensions from outer to inner."""
+    """How the steps [B, ...] of a sequence lie in memory: shape, and order of dimensions from outer to inner."""
 
     shape: torch.Size
     order: tuple[int, ...]
@@ -53,7 +52,7 @@ class Layout:
             return p.reshape(())
         return self.flatten_step(p.expand(self.shape))
 
-    def _inverse(self) -> Sequence[int]:
+    def _inverse(self) -> list[int]:
         inverse = [0] * len(self.order)
         for position, d in enumerate(self.order):
             inverse[d] = position

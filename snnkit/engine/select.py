@@ -46,7 +46,7 @@ def choose(engine: str, step: Callable | nn.Module, x: Tensor, state: Any, dtype
     asked = engine == "block"
     if torch.compiler.is_compiling():
         return Choice("eager", "inside torch.compile the loop is inlined, so that it fuses with its neighbours")
-    if torch._C._functorch.peek_interpreter_stack() is not None:
+    if inside_functional_transform():
         return Choice("eager", "inside torch.func transforms the loop runs step by step", fallback=asked)
     if x.numel() == 0:
         return Choice("eager", "there are no neurons to compute")
@@ -66,19 +66,24 @@ def choose(engine: str, step: Callable | nn.Module, x: Tensor, state: Any, dtype
     return Choice("block", why)
 
 
+def inside_functional_transform() -> bool:
+    """Whether a ``torch.func`` transform (vmap, grad, …) is at work."""
+    return torch._C._functorch.peek_interpreter_stack() is not None  # pyright: ignore[reportAttributeAccessIssue]
+
+
 def warn_of_fallback(step: Callable | nn.Module, choice: Choice) -> None:
     """Say once per kind of step and reason that it runs slower than it could, and why."""
     if choice.fallback:
         _warn_once(name_of(step), choice.reason)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _warn_once(name: str, reason: str) -> None:
     message = f"{name} runs in the eager engine: {reason}. Use engine='eager' to ask for that."
     warnings.warn(message, UserWarning, stacklevel=5)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _missing_compiler(device_type: str) -> str:
     """What torch.compile lacks on this machine, or an empty string."""
     if os.environ.get("TORCH_COMPILE_DISABLE") == "1":

@@ -1,14 +1,14 @@
 """From a step function to two elementwise graphs: the step, and its vector-Jacobian product.
 
-The step is run once on a few symbolic numbers while every PyTorch operation is written down (``make_fx``), then once more
-together with its backward pass. Both graphs are functions of plain tensors, one value per neuron::
+The step is run once on a few symbolic numbers while every PyTorch operation is written down (``make_fx``), then once
+more together with its backward pass. Both graphs are functions of plain tensors, one value per neuron::
 
     forward(x, *state, *parameters)                    -> out, *state
     backward(x, *state, *parameters, d_out, *d_state)  -> d_x, *d_state, *d_parameters
 
-Nothing in them knows of modules, shapes or time: an engine writes the loop over time around them. An equation that mixes
-neurons, depends on the data in an ``if``, or reads tensors that it does not own can't be treated this way; ``trace``
-raises ``NotElementwise`` with the reason, and the equation runs in the eager engine.
+Nothing in them knows of modules, shapes or time: an engine writes the loop over time around them. An equation that
+mixes neurons, depends on the data in an ``if``, or reads tensors that it does not own can't be treated this way;
+``trace`` raises ``NotElementwise`` with the reason, and the equation runs in the eager engine.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 from torch.fx.experimental.proxy_tensor import make_fx
+
+from .check import check_step_result, name_of
 
 # Neurons in the symbolic step. Any number would do; a prime one is easily told from a number in an equation.
 _EXAMPLE = 13
@@ -90,6 +92,7 @@ def trace(
         NotElementwise: the step can't be expressed so; the message says why.
     """
     states = len(like)
+    _require_registered(step)
     functional = _functional(step, like, names)
 
     def forward(x: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
@@ -118,17 +121,18 @@ def trace(
 
 
 def _functional(step: Callable | nn.Module, like: Any, names: Sequence[str]) -> Callable:
-    rebuild = like._make if hasattr(like, "_make") else tuple
+    rebuild = getattr(type(like), "_make", tuple)
     wrapper = _Step(step) if isinstance(step, nn.Module) else None
 
     def functional(x: Tensor, state: Sequence[Tensor], parameters: Sequence[Tensor]) -> tuple[Tensor, ...]:
         state = rebuild(state)
         if wrapper is None:
-            out, new = step(x, state)
+            result = step(x, state)
         else:
             tensors = {f"owner.{name}": value for name, value in zip(names, parameters, strict=True)}
-            out, new = torch.func.functional_call(wrapper, tensors, (x, state))
-        return (out, *new)
+            result = torch.func.functional_call(wrapper, tensors, (x, state))
+        check_step_result(result, state, name_of(step))
+        return (result[0], *result[1])
 
     return functional
 
@@ -149,11 +153,22 @@ def _short(error: Exception) -> str:
     return "it can't be traced: " + text.splitlines()[0][:200]
 
 
+def _require_registered(step: Callable | nn.Module) -> None:
+    for module in step.modules() if isinstance(step, nn.Module) else ():
+        for name, value in vars(module).items():
+            if isinstance(value, Tensor):
+                raise NotElementwise(
+                    f"its attribute {name!r} is a tensor but neither parameter nor buffer; "
+                    f"use self.register_buffer({name!r}, …)"
+                )
+
+
 def _require_elementwise(graph: fx.GraphModule) -> None:
     for node in graph.graph.nodes:
         if node.op == "get_attr":
             raise NotElementwise(
-                "it reads a tensor that is neither its parameter nor its buffer; register it, or use a Python number"
+                "it reads or makes a tensor that is neither its parameter nor its buffer; "
+                "use a Python number, or register it"
             )
         if node.op != "call_function":
             continue

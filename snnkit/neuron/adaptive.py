@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -41,7 +41,12 @@ class ALIF(Neuron):
         engine: "auto", "eager" or "block".
     """
 
-    State: ClassVar[type] = ALIFState
+    State: ClassVar[Any] = ALIFState
+    tau: Value
+    tau_adapt: Value
+    beta: Value
+    v_threshold: Value
+    v_reset: Value | None
 
     def __init__(
         self,
@@ -106,7 +111,12 @@ class Izhikevich(Neuron):
         engine: "auto", "eager" or "block".
     """
 
-    State: ClassVar[type] = IzhikevichState
+    State: ClassVar[Any] = IzhikevichState
+    a: Value
+    b: Value
+    c: Value
+    d: Value
+    dt: float
     v_peak = 30.0
 
     def __init__(

@@ -35,16 +35,16 @@ class Neuron(nn.Module):
                 v = state.v + x
                 return self.spike(v - 1.0), MembraneState(v)
 
-    Called on a sequence, ``out, state = neuron(x, state=None)`` runs the step over x [T, B, ...]. State is handed in and
-    out, nothing is kept in the module: there is nothing to reset between batches.
+    Called on a sequence, ``out, state = neuron(x, state=None)`` runs the step over x [T, B, ...]. State is handed in
+    and out, nothing is kept in the module: there is nothing to reset between batches.
 
-    ``step`` must be pure and elementwise (use ``torch.where`` for decisions), so that an engine can compile it; then it
-    runs at the speed of the neurons in this package, on any device. Numbers may be Python floats (constants), buffers or
-    ``nn.Parameter``s that broadcast against a step [B, ...]: () for one number, [N] for one per neuron of [B, N],
-    [C, 1, 1] for one per channel of [B, C, H, W].
+    ``step`` must be pure and elementwise (use ``torch.where`` for decisions), so that an engine can compile it; then
+    it runs at the speed of the neurons in this package, on any device. Numbers may be Python floats (constants),
+    buffers or ``nn.Parameter``s that broadcast against a step [B, ...]: () for one number, [N] for one per neuron of
+    [B, N], [C, 1, 1] for one per channel of [B, C, H, W].
     """
 
-    State: ClassVar[type] = MembraneState
+    State: ClassVar[Any] = MembraneState
 
     def __init__(self, *, surrogate: Callable[..., Tensor] | None = None, engine: str = "auto") -> None:
         super().__init__()
@@ -108,14 +108,18 @@ class Neuron(nn.Module):
             if not value.is_floating_point():
                 raise TypeError(f"{name} of {owner} must be a floating-point tensor, but its dtype is {value.dtype}")
             if value.numel() == 0:
-                raise ValueError(f"{name} of {owner} must hold at least one value, but its shape is {list(value.shape)}")
+                raise ValueError(
+                    f"{name} of {owner} must hold at least one value, but its shape is {list(value.shape)}"
+                )
             low, high = float(value.detach().min()), float(value.detach().max())
         elif isinstance(value, bool) or not isinstance(value, (int, float)):
             raise TypeError(f"{name} of {owner} must be a number or a tensor, but it is a {type(value).__name__}")
         else:
             value = low = high = float(value)
         if not (math.isfinite(low) and math.isfinite(high)):
-            raise ValueError(f"{name} of {owner} must be finite, but it holds {low if not math.isfinite(low) else high}")
+            raise ValueError(
+                f"{name} of {owner} must be finite, but it holds {low if not math.isfinite(low) else high}"
+            )
         for holds, bound in (
             (above is None or low > above, f"greater than {above}"),
             (at_least is None or low >= at_least, f"at least {at_least}"),
@@ -142,7 +146,11 @@ class Neuron(nn.Module):
     def extra_repr(self) -> str:
         skipped = ("training", "surrogate", "engine")
         constants = {k: v for k, v in vars(self).items() if not k.startswith("_") and k not in skipped}
-        tensors = {k: f"{type(v).__name__}{list(v.shape)}" for k, v in (*self._parameters.items(), *self._buffers.items()) if v is not None}
+        tensors = {
+            k: f"{type(v).__name__}{list(v.shape)}"
+            for k, v in (*self._parameters.items(), *self._buffers.items())
+            if v is not None
+        }
         parts = [f"{k}={v}" for k, v in {**constants, **tensors}.items()]
         if self.surrogate is not None:
             parts.append(f"surrogate={self.surrogate}")

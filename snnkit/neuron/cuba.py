@@ -7,7 +7,7 @@ current drives the membrane, then the current decays. The input is not scaled by
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -31,7 +31,11 @@ class SynapticState(NamedTuple):
 class _Synaptic(Neuron):
     """What CubaLIF and LI share: a synaptic current that charges a leaky membrane."""
 
-    State: ClassVar[type] = SynapticState
+    State: ClassVar[Any] = SynapticState
+    tau_mem_inv: Value
+    tau_syn_inv: Value
+    v_leak: Value
+    dt: float
 
     def __init__(
         self,
@@ -76,6 +80,9 @@ class CubaLIF(_Synaptic):
         surrogate: the spike function.
         engine: "auto", "eager" or "block".
     """
+
+    v_th: Value
+    v_reset: Value
 
     def __init__(
         self,

@@ -19,6 +19,9 @@ from .base import MembraneState, Neuron, Value, reset_membrane
 class _Integrator(Neuron):
     """What IF, LIF and PLIF share: fire at the threshold, then reset hard or softly."""
 
+    v_threshold: Value
+    v_reset: Value | None
+
     def __init__(
         self,
         v_threshold: Value,
@@ -93,6 +96,8 @@ class LIF(_Integrator):
         detach_reset: keep the reset out of the gradient.
         engine: "auto", "eager" or "block".
     """
+
+    tau: Value
 
     def __init__(
         self,

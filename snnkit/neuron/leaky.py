@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..surrogate import ATan
 from .base import Neuron, Value
@@ -46,7 +46,9 @@ class Leaky(Neuron):
         engine: "auto", "eager" or "block".
     """
 
-    State: ClassVar[type] = LeakyState
+    State: ClassVar[Any] = LeakyState
+    beta: Value
+    threshold: Value
 
     def __init__(
         self,
@@ -69,7 +71,7 @@ class Leaky(Neuron):
 
     def step(self, x: Tensor, state: LeakyState) -> tuple[Tensor, LeakyState]:
         mem = state.mem
-        beta = self.beta.clamp(0, 1) if isinstance(self.beta, nn.Parameter | Tensor) else self.beta
+        beta = self.beta.clamp(0, 1) if isinstance(self.beta, Tensor) else self.beta
         fired = (mem > self.threshold).to(mem.dtype)
         if self.reset_mechanism == "subtract":
             mem = beta * mem + x - fired * self.threshold

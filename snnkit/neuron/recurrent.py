@@ -27,7 +27,7 @@ class RecurrentState(NamedTuple):
 class Recurrent(nn.Module):
     """``out[t], state = neuron(x[t] + W out[t-1], state)``: all-to-all recurrent weights around any neuron.
 
-    The weights mix neurons, so time goes step by step here whatever the engine; the neuron's own engine serves each step.
+    The weights mix neurons, so time goes step by step whatever the engine; the neuron's own engine serves each step.
 
     Args:
         neuron: the neurons; called on [1, B, N].

@@ -35,12 +35,13 @@ def lines(
     """
     if not series:
         raise ValueError("series must hold at least one name and its values [N]")
-    figure = go.Figure()
+    figure, places = go.Figure(), []
     for i, (name, values) in enumerate(series.items()):
         y = as_array(values, f"series[{name!r}]", "[N]")
         at = np.arange(1, len(y) + 1) if x is None else as_array(x, "x", "[N]")
         if len(at) != len(y):
             raise ValueError(f"series[{name!r}] has {len(y)} values, but x has {len(at)}")
+        places.append(at)
         figure.add_scatter(
             x=compact(at),
             y=compact(y),
@@ -57,10 +58,19 @@ def lines(
         figure.add_annotation(x=1, xref="paper", xanchor="right", y=height, yanchor="bottom", text=name, **note)
     for name, place in (marks or {}).items():
         figure.add_vline(x=place, line=ruler)
-        figure.add_annotation(
-            x=place, xanchor="right", xshift=-4, y=0.04, yref="paper", yanchor="bottom", text=name, **note
-        )
+        beside = {"xanchor": "left", "xshift": 4, "y": 0.04, "yref": "paper", "yanchor": "bottom"}
+        figure.add_annotation(x=place, text=name, **beside, **note)
     figure.update_layout(title={"text": title}, showlegend=len(series) > 1)
-    figure.update_xaxes(title={"text": x_title})
+    figure.update_xaxes(title={"text": x_title}, tickvals=whole_ticks(np.concatenate(places)))
     figure.update_yaxes(title={"text": y_title}, rangemode="tozero")
     return figure
+
+
+def whole_ticks(values: Any, most: int = 12) -> list[int] | None:
+    """Places for at most ``most`` ticks on an axis of whole numbers (steps, counts); None where they are not whole."""
+    array = np.asarray(values, dtype=float)
+    low, high = float(array.min()), float(array.max())
+    if (array % 1).any() or high - low > 1000:
+        return None
+    step = next(s for s in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if (high - low) / s <= most - 1)
+    return list(range(int(-(-low // step)) * step, int(high) + 1, step))

@@ -13,8 +13,8 @@ from snnkit.neuron import LIF, Leaky, MembraneState, Neuron
 
 from .zoo import FEATURES, ZOO, drive
 
-# T = 13 is 8 + 4 + 1: every block size, forward and backward.
-EVERY_BLOCK = 13
+# 4 + 4 + 1: every block size and the seams between blocks, forward and backward.
+EVERY_BLOCK = 2 * block.BLOCKS["cpu"][0] + 1
 
 
 def results(neuron: nn.Module, x: torch.Tensor, name: str, with_state: bool = True):
@@ -54,12 +54,16 @@ def test_every_neuron_in_float64(name):
     assert_same(neuron, drive(neuron, EVERY_BLOCK, 3, FEATURES))
 
 
-@pytest.mark.parametrize("name", ["IF", "LIF-soft", "LIF-learnable-tau", "Leaky", "CubaLIF", "PLIF"])
+@pytest.mark.parametrize("name", ["LIF-learnable-tau", "Leaky", "CubaLIF", "PLIF"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_lower_precision(name, dtype):
     # Arithmetic is float32 in both engines; only its order of operations may differ, so spikes agree here, too.
     neuron = ZOO[name]()
-    assert_same(neuron, drive(neuron, EVERY_BLOCK, 3, FEATURES, dtype=dtype), gradient_rtol=1e-2 if dtype == torch.bfloat16 else 1e-4)
+    assert_same(
+        neuron,
+        drive(neuron, EVERY_BLOCK, 3, FEATURES, dtype=dtype),
+        gradient_rtol=1e-2 if dtype == torch.bfloat16 else 1e-4,
+    )
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 31, 64, 130])
@@ -251,7 +255,7 @@ def test_a_plain_function_is_compiled():
 
 
 def test_equal_layers_share_kernels_and_sizes_do_not_matter():
-    """Five layers of different sizes, three batch sizes and many T compile only one kernel per block size and direction."""
+    """Five layers, three batch sizes and many T compile one kernel per block size and direction, no more."""
     before = set(block._kernels)
     # A beta that no other test uses, so that nothing is compiled yet.
     layers = [Leaky(0.8125, engine="block") for _ in range(5)]
@@ -261,4 +265,4 @@ def test_equal_layers_share_kernels_and_sizes_do_not_matter():
                 x = torch.rand(steps, batch, features, requires_grad=True)
                 layer(x)[0].sum().backward()
     new = set(block._kernels) - before
-    assert len(new) == 2 * len(block.BLOCKS)
+    assert len(new) == 2 * len(block.BLOCKS["cpu"])

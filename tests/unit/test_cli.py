@@ -6,7 +6,7 @@ import json
 
 import pytest
 from click.testing import CliRunner
-from tiny_project import make
+from .tiny_project import make
 
 import snnkit
 from snnkit.cli import main

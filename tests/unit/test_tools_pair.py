@@ -7,7 +7,7 @@ import os
 
 import nbformat
 import pytest
-from tiny_project import HEADER, make, settings
+from .tiny_project import HEADER, make, settings
 
 from snnkit.tools import generated, pair
 from snnkit.tools.project import ProjectError, find

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tiny_project import make, settings
+from .tiny_project import make, settings
 
 from snnkit.tools.project import ProjectError, find
 

@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 
 import nbformat
 import pytest
-from tiny_project import make
+from .tiny_project import make
 
 from snnkit.tools import pair, report, run
 from snnkit.tools.parameters import ParameterError

@@ -1,0 +1,275 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown] tags=["badge"]
+# [![Open In Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/00_preflight.ipynb)
+
+# %% [markdown]
+# # 00 · Pre-flight
+#
+# Ten minutes before take-off: see your first spikes, make sure that this machine can carry you through the course, and
+# get to know the kit's few controls. Afterwards you will not have to think about them again.
+#
+# After this notebook you
+#
+# - know that your environment works, or which line to mend;
+# - have met sliders, exercises, hints and the scorecard, and know what they do with a wrong answer;
+# - can read a tensor of spikes: `[T, B, N]`, **time first**;
+# - know where the data are, when a GPU is worth switching on, and what to do when you are stuck.
+#
+# | in class | GPU minutes | you need | exercises |
+# |---|---|---|---|
+# | 10 min | 0 | a little Python | 00.1 count the spikes (2 min), 00.2 time first (1 min) |
+#
+# **How to run a cell:** click into it and press <kbd>Shift</kbd> + <kbd>Enter</kbd>. It runs, and the next one is selected.
+# Start with the cells below, in order. (On Colab, the first takes half a minute, because it fetches the kit.)
+
+# %% [markdown]
+# The next cell holds this notebook's **settings**. Every notebook has exactly one of its kind. `QUICK` keeps everything
+# small; `SOLVE = True` fills in all exercises, which is meant for instructors. Change a value, then run the cells below it
+# again.
+
+# %% tags=["bootstrap"] cellView="form"
+# @title Setup: run this cell first
+import importlib.util
+import os
+import sys
+
+_snnkit = "snnkit @ git+https://github.com/snnkit/snnkit@main"
+
+if importlib.util.find_spec("snnkit") is None:
+    if "COLAB_RELEASE_TAG" in os.environ or "google.colab" in sys.modules:
+        # Colab ships all that snnkit needs; --no-deps leaves every package there as it is.
+        get_ipython().run_line_magic("pip", f"install -q --no-deps '{_snnkit}'")  # noqa: F821
+        importlib.invalidate_caches()
+    else:
+        raise ModuleNotFoundError(
+            "The kernel of this notebook has no snnkit. Start Jupyter by `make lab` in a clone of the repository, "
+            f"or install it here: %pip install '{_snnkit}'"
+        )
+
+import snnkit
+
+print("snnkit", snnkit.__version__)
+
+# %% tags=["parameters"]
+QUICK: bool = True  # small sizes: seconds on a laptop
+SOLVE: bool = False  # use the reference solutions of the exercises
+SEED: int = 0  # every random draw follows from it
+DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
+
+# %%
+import torch
+
+from snnkit import course, data, encode, neuron, train, viz
+from snnkit.course import attempt, hint, quiz, scorecard, solution
+from snnkit.tools import doctor
+
+train.seed_everything(SEED)
+course.start("00", solve=SOLVE)
+
+# %% [markdown]
+# ## First spikes
+#
+# A neuron's membrane is a leaky bucket. Input fills it, the leak empties it, and when it is full the neuron emits a
+# **spike** and starts again. Here is one, driven by a constant input for 100 time steps.
+#
+# **Predict first.** The bucket overflows at 1. What happens with an input of 0.9? And does twice the input give twice the
+# spikes? Decide, then move the slider.
+
+
+# %%
+def make_neuron(steps):
+    cell = neuron.LIF(tau=20.0)  # a leaky integrate-and-fire neuron that forgets within about 20 steps
+
+    def driven(strength=1.5):
+        v, spikes = [], []
+        state = cell.initial_state(torch.zeros(1))
+        for _ in range(steps):
+            spike, state = cell.step(torch.tensor([strength]), state)
+            v.append(state.v.item())
+            spikes.append(spike.item())
+        title = f"Input {strength:.2f}: {sum(spikes):.0f} spikes in {steps} steps"
+        return viz.figures.traces(v, spikes=spikes, threshold=1.0, title=title)
+
+    return driven
+
+
+viz.explore(make_neuron(100), strength=(0.0, 4.0, 0.05))
+
+# %% [markdown]
+# **What to notice.** Up to an input of 1 the leak wins and the neuron stays silent for ever. Above, it fires at once like a
+# clock, and more than proportionally faster. Triangles mark the spikes; after each the membrane starts again from 0.
+# Notebook 01 explains every bend of this curve.
+#
+# That was the rhythm of the whole course: **predict, run, explain**. Make a prediction *before* you run a cell, even a
+# wild one. People who commit to a guess remember what happened; people who only watch do not.
+#
+# ## Is everything there?
+#
+# One row per finding. **Green**: fine. **Amber**: works, with a limit; the arrow says what to do if you care. **Red**: mend
+# it now, or raise your hand. No GPU is amber, and for this notebook and the next four that is perfectly all right.
+
+# %%
+doctor.card()
+
+# %% [markdown]
+# ## Spikes are tensors, and time comes first
+#
+# All over snnkit a train of spikes is a tensor of zeros and ones of shape `[T, B, N]`:
+#
+# | axis | what | here |
+# |---|---|---|
+# | `T` | time steps | 50 |
+# | `B` | batch: samples that know nothing of each other | 4 |
+# | `N` | neurons (or channels, height, width) | 30 |
+#
+# A neuron takes such a tensor and returns **two** things: its own spikes, and its **state** at the end. Nothing is kept
+# inside. Who wants to go on hands the state back; who wants to start afresh does not.
+
+# %%
+rain = encode.poisson(torch.full((4, 30), 0.3), steps=50, generator=torch.Generator().manual_seed(SEED))
+layer = neuron.LIF(tau=5.0, v_threshold=0.4)
+out, state = layer(rain)
+more, state = layer(rain, state)  # goes on where the first call stopped
+
+print(
+    f"in {tuple(rain.shape)}, out {tuple(out.shape)}, state.v {tuple(state.v.shape)}: one membrane per sample and neuron"
+)
+viz.show(viz.figures.raster(out[:, 0], title="Sample 0, 30 neurons"))
+
+# %% [markdown]
+# ## How exercises work
+#
+# An exercise is a cell with a `...` in it. Replace the dots and run it; a card tells you what came of it:
+#
+# - **○ to do**: the dots are still there.
+# - **✗ failed**: with the first property that does not hold, yours against what was expected, and a hint.
+# - **✓ passed**.
+#
+# The last line, `attempt`, hands back your answer if it passes and **ours if it does not**. So a wrong or missing answer
+# never stops you: the notebook goes on, and you can come back.
+#
+# ### Exercise 00.1 · Count the spikes (2 min, ●○○)
+#
+# Play through all three states once. Run the cell as it is (*to do*). Then write `spikes.numel()`, which counts zeros as
+# well (*failed*). Then get it right (*passed*).
+
+
+# %% tags=["exercise"]
+def count_spikes(spikes):
+    """How many spikes there are in all. spikes: [T, B, N] of 0 and 1."""
+    return ...
+
+
+count_spikes = attempt("00.1", count_spikes)
+
+# %%
+print(f"{int(count_spikes(rain))} spikes in, {int(count_spikes(out))} out")
+
+# %% [markdown]
+# Stuck? Run `hint("00.1")` in a cell of its own: each call opens one hint more. After that there is no shame in
+# `solution("00.1")`. (The scorecard counts the hints; nobody minds.) Try it:
+
+# %%
+hint("00.1")
+
+# %% [markdown]
+# ### Exercise 00.2 · Time first (1 min, ●○○)
+#
+# Some exercises ask for a value. You show a batch of 32 images of 8 × 8 pixels, one neuron per pixel, for 20 time steps.
+# What is the shape of the spikes? Replace the dots by three numbers.
+
+# %% tags=["exercise"]
+shape = (..., ..., ...)
+shape = attempt("00.2", shape)
+
+# %%
+spikes = torch.zeros(shape)
+print(f"T = {spikes.shape[0]} steps, B = {spikes.shape[1]} images, N = {spikes.shape[2]} neurons")
+
+# %% [markdown]
+# ## What broke?
+#
+# The most frequent accident with spiking networks raises no error. Many data loaders deliver the batch first, `[B, T, N]`,
+# and every number in this tensor is a fine spike. Hand it over as it is, and the neuron takes your samples for moments.
+
+# %%
+batch_first = rain.transpose(0, 1)  # [4, 50, 30]: as a data loader may deliver it
+wrong, _ = layer(batch_first)
+right, _ = layer(batch_first.transpose(0, 1))
+
+print(f"as delivered:      {tuple(wrong.shape)}: 4 steps of 50 samples, {int(wrong.sum())} spikes")
+print(f"time put in front: {tuple(right.shape)}: 50 steps of 4 samples, {int(right.sum())} spikes")
+
+# %% [markdown]
+# No error, plausible spikes, and sample 3 has inherited the membrane of sample 0. **The mend:** `x.transpose(0, 1)` at the
+# door, and a look at `x.shape` before the first long run. When a number surprises you in this course, print shapes first.
+#
+# ## Where the data are
+#
+# `data.load(name)` gives images as bytes `[N, 1, H, W]` and labels `[N]`. The **digits** are always there, offline. MNIST and
+# Fashion-MNIST are fetched once and checked, or read from the folder that the environment variable `SNNKIT_DATA` names:
+# in a room with bad Wi-Fi the instructor hands that folder round on a stick.
+
+# %%
+for name in ("digits", "mnist", "fashion"):
+    print(f"{name:8} {'here' if data.available(name) else 'not here yet'}")
+
+images, labels = data.load("digits")
+title = f"Digits: {len(images)} training images, {tuple(images.shape[1:])}"
+viz.show(viz.figures.image_grid(images[:20], labels[:20], columns=10, title=title))
+
+# %% [markdown]
+# ## GPU: when, and when not
+#
+# **Not now.** Notebooks 00 to 04 need none; Colab gives everyone a limited allowance, and a GPU that idles while you read
+# uses it up. The top of each notebook says how many GPU minutes it needs.
+#
+# When one does: on **Colab**, menu *Runtime → Change runtime type → T4 GPU*, then run again from the top, because a new
+# runtime remembers nothing. Afterwards *Runtime → Disconnect and delete runtime* gives it back. On your **own machine** the
+# card above says whether PyTorch sees a GPU. In both cases `DEVICE = "auto"` finds it:
+
+# %%
+print(f"DEVICE = {DEVICE!r} means here: {data.resolve_device(DEVICE)}")
+
+# %% [markdown]
+# ## When you are stuck
+#
+# | what you see | what to do |
+# |---|---|
+# | `NameError: name … is not defined` | a cell above was not run: *Run → Run All Above Selected Cell* (Colab: *Runtime → Run before*) |
+# | results that make no sense after much editing | *Kernel → Restart Kernel and Run All Cells* (Colab: *Runtime → Restart session and run all*) |
+# | a cell marked `[*]` for minutes | *Kernel → Interrupt Kernel* (Colab: *Runtime → Interrupt execution*), then look at `QUICK` and your loop |
+# | a picture without a slider, or none at all | reload the page and run the cell again |
+# | an exercise that will not pass | read the card's *first* line, then `hint("NN.n")`, then `solution("NN.n")` |
+# | anything red in the card above | do what its arrow says, or ask: that is what instructors are for |
+#
+# Your progress is kept in one small file on the machine where the kernel runs (on Colab it goes with the runtime); nothing is
+# sent anywhere.
+#
+# ## Check yourself
+
+# %%
+quiz("00")
+
+# %%
+scorecard("00")
+
+# %% [markdown]
+# ## Next
+#
+# **01 · Your first spiking neuron**: where the leaky bucket comes from, how to write it in one line, and what its bends
+# mean.
+#
+# ## Sources
+#
+# - W. Gerstner, W. M. Kistler, R. Naud, L. Paninski: *Neuronal Dynamics*. Cambridge University Press (2014),
+#   [10.1017/CBO9781107447615](https://doi.org/10.1017/CBO9781107447615), chapter 1: the neuron of this notebook.
+# - E. Alpaydin, C. Kaynak: Optical Recognition of Handwritten Digits. UCI Machine Learning Repository (1998),
+#   [10.24432/C50P49](https://doi.org/10.24432/C50P49): the digits.

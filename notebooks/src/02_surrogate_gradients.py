@@ -1,0 +1,560 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown] tags=["badge"]
+# [![Open In Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/02_surrogate_gradients.ipynb)
+
+# %% [markdown]
+# # 02 · Learning through a step: surrogate gradients
+#
+# **After this notebook you can**
+#
+# - explain why backpropagation finds nothing to do in a spiking network, and show it in three lines;
+# - write the trick that mends it, an `autograd.Function` with a step forward and a smooth slope backward;
+# - choose a surrogate and its width, because you have seen what a bad choice does over eight layers;
+# - recognise three failures when you meet them: exploding gradients, NaN from a formula that looks right, dead neurons.
+#
+# **Time:** 45 minutes in class · **GPU minutes:** 0 · **You need:** notebook 01, the chain rule, and to have seen
+# `loss.backward()` once.
+
+# %% tags=["bootstrap"] cellView="form"
+# @title Setup: run this cell first
+import importlib.util
+import os
+import sys
+
+_snnkit = "snnkit @ git+https://github.com/snnkit/snnkit@main"
+
+if importlib.util.find_spec("snnkit") is None:
+    if "COLAB_RELEASE_TAG" in os.environ or "google.colab" in sys.modules:
+        # Colab ships all that snnkit needs; --no-deps leaves every package there as it is.
+        get_ipython().run_line_magic("pip", f"install -q --no-deps '{_snnkit}'")  # noqa: F821
+        importlib.invalidate_caches()
+    else:
+        raise ModuleNotFoundError(
+            "The kernel of this notebook has no snnkit. Start Jupyter by `make lab` in a clone of the repository, "
+            f"or install it here: %pip install '{_snnkit}'"
+        )
+
+import snnkit
+
+print("snnkit", snnkit.__version__)
+
+# %% tags=["parameters"]
+QUICK: bool = True  # False: finer sweeps and longer training (about a minute)
+SOLVE: bool = False  # True: use the reference solutions instead of your answers
+SEED: int = 0  # seed of every random number
+DEVICE: str = "auto"  # "cpu", "cuda" or "auto": the CPU here, as these tensors are too small for a GPU
+
+# %%
+import math
+
+import torch
+from plotly import graph_objects as go
+from plotly.subplots import make_subplots
+
+from snnkit import course, neuron, nn, surrogate, train, viz
+from snnkit.course import attempt, hint, quiz, scorecard, solution
+
+train.seed_everything(SEED)
+course.start("02", solve=SOLVE)
+device = torch.device("cpu" if DEVICE == "auto" else DEVICE)
+torch.set_num_threads(1)  # on tensors this small, several threads mostly wait for each other
+
+# %% [markdown]
+# ## 1. A landscape of stairs
+#
+# One neuron, one weight. It hears a fixed train of input spikes, and it should reproduce the output spikes of a "teacher", the
+# same neuron with weight $w^* = 0.6$. To compare two spike trains we blur both with a decaying exponential and take the
+# squared difference (the van Rossum distance [1]):
+#
+# $$L(w) = \frac{1}{T}\sum_t \Big(\sum_{t' \le t} e^{-(t-t')/\tau_L}\,\big(s_w[t'] - s^*[t']\big)\Big)^2 \tag{1}$$
+#
+# It is zero when the trains agree, small when spikes are a bit early or late, large when some are missing. With one weight we can
+# afford to look at *every* weight: 601 neurons side by side, one for each value of $w$.
+#
+# **Predict first.** Sketch $L(w)$ for $w$ from 0 to 1.5 before you run the cell. What does its slope look like?
+
+
+# %%
+def blur(steps, tau=5.0):
+    """Lower-triangular kernel [steps, steps] that convolves a spike train with exp(-t / tau)."""
+    t = torch.arange(steps, dtype=torch.float32)
+    return torch.tril(torch.exp(-(t[:, None] - t) / tau))
+
+
+def distance(spikes, target):
+    """Equation (1) for each neuron: spikes and target [T, B, N] -> [B, N]."""
+    blurred = torch.einsum("ts,sbn->tbn", blur(len(spikes)).to(spikes), spikes - target)
+    return blurred.square().mean(0)
+
+
+generator = torch.Generator().manual_seed(3)
+heard = (torch.rand(60, 1, 1, generator=generator) < 0.3).float()  # spikes in [T, B, 1]
+weights = torch.linspace(0, 1.5, 601)
+teacher, _ = neuron.LIF(tau=10.0, decay_input=False)(0.6 * heard)
+answers, _ = neuron.LIF(tau=10.0, decay_input=False)(heard * weights)  # [T, 1, 601]
+height = distance(answers, teacher)[0]
+
+figure = go.Figure()
+line = {"color": viz.theme.BLUE, "shape": "hv"}
+figure.add_scatter(x=weights, y=height, mode="lines", line=line, name="loss")
+figure.add_vline(x=0.6, line={"color": viz.theme.VERMILION, "dash": "dash"})
+figure.update_layout(title={"text": "Loss against the only weight (dashed: the teacher's)"}, height=320)
+figure.update_xaxes(title={"text": "weight w"})
+figure.update_yaxes(title={"text": "loss L(w)"})
+viz.show(figure)
+moved = (height.diff() != 0).float().mean().item()
+print(f"neighbouring weights with exactly the same loss: {1 - moved:.0%}")
+
+# %% [markdown]
+# **What to notice.** Stairs. A small change of the weight moves the membrane a little, but no spike: the loss does not change at
+# all. Then a spike jumps to the next time step, or appears, and the loss jumps with it. On every tread the slope is exactly
+# zero; at the edges it doesn't exist. And yet *you* see at once where the valley is. Hold on to that thought.
+#
+# The culprit is one function. With $u = v - \theta$ the distance to threshold, a spike is the Heaviside step,
+#
+# $$s = H(u) = \begin{cases}1 & u \ge 0\\ 0 & u < 0\end{cases}, \qquad \frac{dH}{du} = 0 \ \text{ for all } u \ne 0. \tag{2}$$
+#
+# Backpropagation multiplies by that zero. PyTorch computes it correctly, and that's the problem:
+
+# %%
+u = torch.tensor([-0.5, -0.01, 0.01, 0.5], requires_grad=True)
+compared = (u >= 0).float()
+print("spikes from a comparison:", compared.tolist(), "  part of a graph:", compared.requires_grad)
+spikes = (torch.sign(u) + 1) / 2
+spikes.sum().backward()
+print("spikes from torch.sign:  ", spikes.tolist(), "  gradient:", u.grad.tolist())
+
+# %% [markdown]
+# The comparison cuts the graph (a call of `backward()` would raise an error: good, you notice). `torch.sign` keeps the graph and
+# sends zeros through it (no error, no learning: you don't notice).
+#
+# ## 2. A useful lie
+#
+# The **surrogate gradient** [2]: leave the forward pass alone, so that spikes stay 0 or 1, and in the backward pass *only* pretend
+# that the step was a smooth ramp $\sigma$:
+#
+# $$\text{forward:}\quad s = H(u) \qquad\qquad \text{backward:}\quad \frac{\partial s}{\partial u} := \sigma'(u) \tag{3}$$
+#
+# Why should a lie work? Put some noise on the threshold. Then a membrane close to it fires *sometimes*, with a probability that
+# rises smoothly from 0 to 1: that is $\sigma(u)$, and $\sigma'(u)$ is what an honest average over the noise would give for a single
+# neuron. A membrane just below threshold *nearly* fired: a little more weight and it would have. The surrogate tells the weight so.
+# In deep networks the argument is no longer exact [3], but the signs are good enough, and robustly so [4].
+#
+# The kit has six. They differ in height and in reach, and little else:
+#
+# | surrogate | $\sigma'(u)$ | peak | half of the peak at $\lvert u\rvert$ = | default of |
+# |---|---|---|---|---|
+# | `ATan(alpha=2)` | $\frac{\alpha/2}{1 + (\pi\alpha u/2)^2}$ | $\alpha/2$ | $0.64/\alpha$ | SpikingJelly, snnTorch |
+# | `Sigmoid(alpha=4)` | $\alpha\,\varsigma(\alpha u)\,(1 - \varsigma(\alpha u))$ | $\alpha/4$ | $1.76/\alpha$ | |
+# | `FastSigmoid(slope=25)` | $1/(1 + k\lvert u\rvert)^2$ | 1 | $0.41/k$ | |
+# | `SuperSpike(alpha=100)` | the same with $k = 100$ | 1 | 0.004 | Norse |
+# | `Triangle(alpha=1)` | $\alpha\max(0, 1 - \alpha\lvert u\rvert)$ | $\alpha$ | $0.5/\alpha$ | |
+# | `StraightThrough()` | 1 | 1 | nowhere | |
+#
+# ($\varsigma$ is the logistic function.) `StraightThrough` passes everything, near the threshold or not; `Triangle` passes nothing
+# beyond $1/\alpha$. The others have tails.
+
+# %%
+curves = {
+    "ATan(2)": surrogate.ATan(2.0),
+    "Sigmoid(4)": surrogate.Sigmoid(4.0),
+    "Triangle(1)": surrogate.Triangle(1.0),
+    "FastSigmoid(25)": surrogate.FastSigmoid(25.0),
+}
+viz.show(viz.figures.surrogate_curves(curves))
+
+# %% [markdown]
+# ### Exercise 02.1: a backward of your own
+#
+# `torch.autograd.Function` lets you say what happens in each direction. `forward` is done. In `backward`, `grad_output` is
+# $\partial L/\partial s$, what arrives from above, and you return $\partial L/\partial u$. One line is missing: the slope
+# $\sigma'(u)$ of
+#
+# $$\sigma(u) = \frac{1}{\pi}\arctan\!\Big(\frac{\pi}{2}\,\alpha\,u\Big) + \frac{1}{2}$$
+#
+# Derive it on paper (chain rule) rather than reading it off the table. The second value returned, `None`, is the gradient for
+# `alpha`, which we don't train.
+
+
+# %% tags=["exercise"]
+class MySpike(torch.autograd.Function):
+    """H(u) forward, the slope of the arctangent above backward."""
+
+    @staticmethod
+    def forward(ctx, u, alpha):
+        ctx.save_for_backward(u)
+        ctx.alpha = alpha
+        return (u >= 0).to(u.dtype)
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        (u,) = ctx.saved_tensors  # noqa: RUF059
+        slope = ...  # sigma'(u), from u and ctx.alpha
+        return grad_output * slope, None
+
+
+MySpike = attempt("02.1", MySpike)
+
+# %% [markdown]
+# Back to the stairs. A neuron of the kit takes any function of `u` as its surrogate, so yours goes straight in. Below the
+# landscape you see the gradient that backpropagation now reports at every weight. The true slope is zero throughout. Positive means
+# "go left", negative "go right".
+#
+# **Predict first.** Will the surrogate's gradient be zero on the treads, too? Will it have the right sign everywhere? Then play:
+# very wide ($\alpha$ small) against very narrow ($\alpha$ large). The slider moves $\log_2 \alpha$, from $\alpha = 1/4$ to 64.
+
+
+# %%
+def stairs(log2_alpha=1.0, detach_reset=True):
+    """Loss over the weight, and the surrogate gradient at each weight."""
+    alpha = 2.0**log2_alpha
+
+    def spike_function(u):
+        return MySpike.apply(u, alpha)
+
+    w = torch.linspace(0, 1.5, 301, requires_grad=True)
+    options = {"decay_input": False, "detach_reset": detach_reset}
+    cell = neuron.LIF(tau=10.0, surrogate=spike_function, **options)
+    loss = distance(cell(heard * w)[0], teacher)[0]
+    # The neurons don't touch each other, so the gradient of the sum holds each weight's own.
+    (gradient,) = torch.autograd.grad(loss.sum(), w)
+    w, loss = w.detach(), loss.detach()
+    wrong = loss > 0
+    right = (torch.sign(gradient) == torch.sign(w - 0.6))[wrong].float().mean().item()
+    figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.08)
+    line = {"color": viz.theme.BLUE, "shape": "hv"}
+    figure.add_scatter(x=w, y=loss, mode="lines", line=line, name="loss", row=1, col=1)
+    line = {"color": viz.theme.TEXT, "dash": "dash"}
+    figure.add_scatter(x=[0, 1.5], y=[0, 0], mode="lines", line=line, name="true", row=2, col=1)
+    line = {"color": viz.theme.VERMILION}
+    figure.add_scatter(x=w, y=gradient, mode="lines", line=line, name="surrogate", row=2, col=1)
+    title = f"alpha = {alpha:.3g}: points towards the teacher at {right:.0%} of the weights"
+    figure.update_layout(title={"text": title}, height=430)
+    figure.update_yaxes(title={"text": "loss"}, row=1, col=1)
+    figure.update_yaxes(title={"text": "gradient"}, row=2, col=1)
+    figure.update_xaxes(title={"text": "weight w (teacher: 0.6)"}, row=2, col=1)
+    return figure
+
+
+viz.explore(stairs, log2_alpha=(-2.0, 6.0, 0.5), detach_reset=True)
+
+# %% [markdown]
+# **What to notice.** On the treads the gradient is *not* zero: it sees the valley across the stairs, as you did. It is
+# not the slope of this landscape nor of any other; don't compare its size with finite differences. Its sign is what counts, and
+# that is right nearly everywhere. A wide surrogate gives a calm gradient that keeps pushing at the left end, where the neuron is
+# silent. A narrow one listens to few membranes and shouts when one is near.
+#
+# Now untick `detach_reset` and go to $\alpha = 16$. The reset, $v \leftarrow (1 - s)\,v$, contains the spike, so the gradient can take
+# that way, too, and each time it does it is multiplied by about $-\theta\,\sigma'(u)$, up to $-\alpha/2$. Just above $w = 1$, where every
+# single input spike lifts the membrane exactly to its threshold, that happens some twenty times in a row: $10^{18}$, and the sign
+# is anybody's guess. `detach_reset=True` treats the reset as a given fact and leaves it out of the gradient: safe, and common.
+# It isn't free, as section 4 will show.
+#
+# ## 3. How wide? Eight layers and a few time steps later
+#
+# On its way down, a gradient is multiplied at every layer by weights *and* by $\sigma'(u)$, and on its way back in time by the decay
+# of the membrane. Factors of 2 or 1/2 don't matter once. Eight times in a row they do.
+#
+# The picture below is a net of eight layers of LIF neurons that all fire at a healthy rate (about 30 %). The spikes are the same in
+# every setting, since forward never asks the surrogate. We compare four surrogates **of the same width**: `w` is the distance from
+# threshold at which the slope has fallen to half its peak.
+#
+# **Predict first.** If you make them narrower, what happens to the gradient at layer 1? Careful: the curves of `ATan`, `Sigmoid` and
+# `Triangle` keep their *area* of 1 and grow taller. `FastSigmoid` keeps its *peak* of 1.
+
+
+# %%
+def of_width(w):
+    """Four surrogates whose slope is half its peak at |u| = w."""
+    return {
+        "ATan": surrogate.ATan(2 / (math.pi * w)),
+        "Sigmoid": surrogate.Sigmoid(2 * math.acosh(math.sqrt(2)) / w),
+        "Triangle": surrogate.Triangle(0.5 / w),
+        "FastSigmoid": surrogate.FastSigmoid((math.sqrt(2) - 1) / w),
+    }
+
+
+LAYERS, WIDTH, STEPS = 8, 64, 10
+
+
+def gradient_flow(spike_function):
+    """Gradient norms: of each layer's weights [LAYERS], and of the input at each time step [STEPS]."""
+    g = torch.Generator().manual_seed(SEED)
+    modules = []
+    for _ in range(LAYERS):
+        layer = torch.nn.Linear(WIDTH, WIDTH, bias=False)
+        # Gain and mean are chosen so that activity neither dies out nor grows from layer to layer.
+        layer.weight.data = torch.randn(WIDTH, WIDTH, generator=g) * 2.5 / WIDTH**0.5 + 0.5 / WIDTH
+        options = {"v_reset": None, "decay_input": False, "detach_reset": True}
+        modules += [layer, neuron.LIF(tau=2.0, surrogate=spike_function, **options)]
+    x = (torch.rand(STEPS, 4, WIDTH, generator=g) < 0.3).float().requires_grad_()
+    out, _ = nn.Sequential(*modules)(x)
+    some_loss = (out[-1] * torch.randn(out[-1].shape, generator=g)).sum()  # of the last step's spikes
+    some_loss.backward()
+    by_layer = [layer.weight.grad.norm().item() for layer in modules[::2]]
+    return by_layer, x.grad.flatten(1).norm(dim=1).tolist()
+
+
+def flow_figure(w):
+    panels = ("back through depth", "back through time")
+    figure = make_subplots(rows=1, cols=2, subplot_titles=panels)
+    for i, (name, spike_function) in enumerate(of_width(w).items()):
+        by_layer, by_step = gradient_flow(spike_function)
+        line = {"color": viz.theme.colour(i), "dash": viz.theme.dash(i)}
+        style = {"name": name, "legendgroup": name, "mode": "lines+markers", "line": line}
+        layers, lags = list(range(1, LAYERS + 1)), list(range(1 - STEPS, 1))
+        figure.add_scatter(x=layers, y=by_layer, row=1, col=1, **style)
+        figure.add_scatter(x=lags, y=by_step, row=1, col=2, showlegend=False, **style)
+    figure.update_layout(title={"text": f"Gradient norm, half-width w = {w:g}"}, height=380)
+    figure.update_xaxes(title={"text": "layer (the loss is at 8)"}, row=1, col=1)
+    figure.update_xaxes(title={"text": "time step (the loss is at 0)"}, row=1, col=2)
+    figure.update_yaxes(type="log", exponentformat="power")
+    return figure
+
+
+widths = [2.0, 1.0, 0.5, 0.3, 0.1, 0.03]
+if not QUICK:
+    widths = [3.0, 2.0, 1.5, 1.0, 0.7, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.03]
+viz.show(viz.frames(flow_figure, "half-width w", widths, start=widths.index(0.3)))
+
+# %% [markdown]
+# **What to notice.**
+#
+# - Follow the right end of the left panel (layer 8): all much alike. Now the left end, as you move `w`: the curves fan out over
+#   eight powers of ten.
+# - Narrow at constant *area* means a tall peak: the gradient **explodes** (`ATan`, `Sigmoid`, `Triangle`). Narrow at constant
+#   *peak* means that hardly any membrane is near enough to count: it **vanishes** (`FastSigmoid`). Same width, opposite disasters.
+# - Wide is not safe either, and the roles are swapped: the low `ATan` fades from layer to layer, while `FastSigmoid`, now
+#   close to 1 everywhere, lets all through and explodes.
+# - In between there is a place where depth costs little: for `ATan` about 0.5, for `Sigmoid` and `Triangle` about 1, for
+#   `FastSigmoid` 0.3. Where exactly depends on the weights; slope and weights only count as a product. The defaults `ATan(2)`
+#   (w = 0.32), `Sigmoid(4)` (0.44) and `Triangle(1)` (0.5) are near. `FastSigmoid(25)` (0.017) and `SuperSpike(100)` (0.004) are not:
+#   they come from work on few layers, trained with optimisers that rescale each weight's gradient, as Adam does.
+# - Back in time (right panel, at the input) it is calmer. The last input counts least, since it has had one step to charge
+#   eight membranes; those of some steps ago were remembered by each layer in turn. Still further back the membranes' decay
+#   $1 - 1/\tau$ per step would win. (The reset is detached here. You have seen why.)
+#
+# ## What broke?
+#
+# A colleague writes the logistic surrogate straight from the textbook, $\sigma'(u) = k\,e^{-ku}/(1 + e^{-ku})^2$, with a slope of
+# 25. It passes his tests. He trains; for two hundred batches all is well; then the loss is NaN. **Find it before you read on.**
+# (A membrane may sit *far* below threshold: one strong inhibitory input is enough.)
+
+
+# %%
+class TextbookSigmoid(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, u, k):
+        ctx.save_for_backward(u)
+        ctx.k = k
+        return (u >= 0).to(u.dtype)
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        (u,) = ctx.saved_tensors
+        e = torch.exp(-ctx.k * u)
+        return grad_output * ctx.k * e / (1 + e) ** 2, None
+
+
+u = torch.tensor([0.0, -0.5, -1.5, -3.0, -4.0])
+for name, spike_function in {
+    "textbook": lambda u: TextbookSigmoid.apply(u, 25.0),
+    "kit     ": surrogate.Sigmoid(25.0),
+}.items():
+    leaf = u.clone().requires_grad_()
+    spike_function(leaf).sum().backward()
+    print(name, " u =", u.tolist(), "  gradient:", [f"{value:.1e}" for value in leaf.grad.tolist()])
+
+# %% [markdown]
+# In float32 the largest number is about $3.4\cdot10^{38} \approx e^{88.7}$. At $u = -4$ and $k = 25$ the textbook asks for $e^{100}$,
+# gets `inf`, and `inf / inf` is NaN. One NaN in one neuron at one time step spreads to every weight of the layer with the next
+# optimiser step. On paper both formulas are the same; on a computer $k\,\varsigma(ku)\,(1 - \varsigma(ku))$ with
+# `torch.sigmoid` is right everywhere, because `torch.sigmoid` never forms the large exponential.
+#
+# The lesson is wider than this formula: **test your surrogate at $u = \pm 10^{20}$.** Exercise 02.1 did that to yours.
+#
+# ## 4. It learns
+#
+# Time to train. Sixteen tasks: in each, a neuron hears the same 40 input spike trains and must fire at three given moments, no
+# more, no less. The loss is equation (1). We compare six slopes at once: 6 × 16 neurons side by side,
+# each with the `alpha` of its group, since your `MySpike` takes a tensor as well as a number.
+#
+# **Predict first.** Which end loses: wide (0.25) or narrow (50)?
+
+# %%
+STEPS, INPUTS, TASKS = 50, 40, 16
+EPOCHS = 80 if QUICK else 400
+generator = torch.Generator().manual_seed(SEED)
+inputs = (torch.rand(STEPS, 1, INPUTS, generator=generator) < 0.08).float()  # [T, B, INPUTS]
+moments = torch.tensor([10, 24, 38]) + torch.randint(-4, 5, (TASKS, 3), generator=generator)
+targets = torch.zeros(STEPS, 1, TASKS).scatter_(0, moments.T.unsqueeze(1), 1.0)  # [T, B, TASKS]
+start = torch.randn(TASKS, INPUTS, generator=generator)
+inputs, targets, start = inputs.to(device), targets.to(device), start.to(device)
+
+
+def learn(spike_function, groups=1, mean=0.05, spread=0.2, epochs=EPOCHS):
+    """Train groups x TASKS neurons. Losses [epochs, groups, TASKS], spikes [epochs, T, groups, TASKS]."""
+    weight = (spread * start + mean).repeat(groups, 1).requires_grad_()
+    wanted = targets.repeat(1, 1, groups)
+    cell = neuron.LIF(tau=10.0, v_reset=None, decay_input=False, surrogate=spike_function)
+    optimizer = torch.optim.Adam([weight], lr=0.02)
+    losses, spikes = [], []
+    for _ in range(epochs):
+        out, _ = cell(inputs @ weight.T)
+        loss = distance(out, wanted)[0]
+        optimizer.zero_grad()
+        loss.sum().backward()
+        optimizer.step()
+        losses.append(loss.detach())
+        spikes.append(out.detach()[:, 0])
+    losses, spikes = torch.stack(losses).cpu(), torch.stack(spikes).cpu()
+    return losses.unflatten(1, (groups, TASKS)), spikes.unflatten(2, (groups, TASKS))
+
+
+slopes = [0.25, 1.0, 2.0, 5.0, 15.0, 50.0]
+alpha = torch.tensor(slopes).repeat_interleave(TASKS).to(device)  # one slope per neuron
+losses, spikes = learn(lambda u: MySpike.apply(u, alpha), groups=len(slopes))
+
+best = slopes.index(2.0)
+task = int(losses[-1, best].argmin())  # a task that it has learned well
+epoch, moment = spikes[:, :, best, task].nonzero(as_tuple=True)
+figure = go.Figure()
+mark = {"symbol": "line-ns-open", "size": 5, "color": viz.theme.BLUE}
+figure.add_scatter(x=moment, y=epoch, mode="markers", marker=mark, name="spikes")
+wanted = {"color": viz.theme.VERMILION, "dash": "dash", "width": 1.5}
+for i, when in enumerate(moments[task].tolist()):
+    ends = {"x": [when, when], "y": [0, EPOCHS]}
+    figure.add_scatter(**ends, mode="lines", line=wanted, name="targets", showlegend=i == 0)
+title = f"One neuron learns when to fire (task {task}, alpha = 2)"
+figure.update_layout(title={"text": title}, height=400)
+figure.update_xaxes(title={"text": "time step"}, range=[-0.5, STEPS - 0.5])
+figure.update_yaxes(title={"text": "epoch"}, range=[EPOCHS, 0])
+viz.show(figure)
+
+# %% [markdown]
+# Read it from top to bottom: each row is one epoch. At first spikes are all over the place, and the quickest way down is to
+# silence most of them. With a true gradient that would be the end, for a spike that isn't there can't be moved. The surrogate sees
+# a membrane that is too low at a wanted moment and raises it until a spike is born there. Wrong ones come and go, and in the
+# end all lock to the dashed lines. Now all six slopes, mean over the tasks:
+
+# %%
+figure = go.Figure()
+for i, slope in enumerate(slopes):
+    line = {"color": viz.theme.colour(i), "dash": viz.theme.dash(i)}
+    figure.add_scatter(y=losses[:, i].mean(1), mode="lines", name=f"alpha = {slope:g}", line=line)
+figure.update_layout(title={"text": "Mean loss of 16 tasks, six slopes"}, height=360)
+figure.update_xaxes(title={"text": "epoch"})
+figure.update_yaxes(title={"text": "loss"}, type="log", tickvals=[0.01, 0.02, 0.05, 0.1, 0.2, 0.5])
+viz.show(figure)
+solved = (spikes[-1] == targets.cpu()).all(0).float().mean(1)
+print("tasks solved to the step:", dict(zip(slopes, [f"{one:.0%}" for one in solved], strict=True)))
+
+# %% [markdown]
+# **What to notice.** From 0.25 to 5, a factor of 20, everything learns: the *shape* of the surrogate hardly matters and its width
+# has a broad optimum [4]. Beyond that it breaks down: the gradient is large where a membrane happens to be near the threshold
+# and next to nothing everywhere else, so each step is an accident.
+#
+# Now put `detach_reset=True` into `learn` and run it again: with $\alpha = 2$, 1 of the 16 tasks is solved instead of 9. For precise
+# *timing* the way through the reset carries news (a spike now means a lower membrane later), and at a low peak it doesn't explode.
+# Where only counts matter, as in notebook 04, you lose little by detaching. There's no setting for all seasons; there is looking.
+#
+# ## 5. Dead neurons
+#
+# A neuron that never fires adds nothing. Usually its membrane is near enough to the threshold to get some gradient, and it comes
+# back to life. If not, it's dead: no spike, no slope, no change, ever.
+#
+# ### Exercise 02.2: find the dead neurons
+#
+# `u` is the distance to threshold at every step, `[T, B, N]`. A neuron is **dead** if it never fires (`u < 0` throughout) *and* its
+# slope stays below `floor` throughout. Return one `True` or `False` per neuron, `[N]`. Every surrogate of the kit has
+# `surrogate.derivative(u)`.
+
+
+# %% tags=["exercise"]
+def dead_neurons(u, surrogate, floor):
+    """Which neurons neither fire nor can learn to? u [T, B, N] -> bool [N]."""
+    return ...
+
+
+dead_neurons = attempt("02.2", dead_neurons)
+
+# %% [markdown]
+# Now the same sixteen tasks, but the initial weights are somewhat too negative: at the start nobody fires. That's no exotic
+# case: it is what a careless initialisation or one large step of the optimiser does to a layer.
+#
+# **Predict first.** Three surrogates: `Triangle(1)`, which ends 1 below the threshold; `ATan(2)`, with its heavy tails; and
+# `FastSigmoid(25)`, whose slope at $u = -1.2$ is a mere 1/1000. Who recovers? Your function makes a prediction
+# before training; the curves tell.
+
+
+# %%
+def distances(mean, spread):
+    """Distance to threshold u [T, B, TASKS] with fresh weights; nobody fires, so there is no reset."""
+    drive, v, u = inputs @ (spread * start + mean).T, 0.0, []
+    for x_t in drive:
+        v = v - v / 10.0 + x_t
+        u.append(v - 1.0)
+    return torch.stack(u)
+
+
+TOO_LOW = {"mean": -0.05, "spread": 0.1}
+u = distances(**TOO_LOW)
+print(f"at the start the highest u is {u.max():.2f}: nobody fires")
+figure = go.Figure()
+candidates = (surrogate.Triangle(1.0), surrogate.ATan(2.0), surrogate.FastSigmoid(25.0))
+for i, spike_function in enumerate(candidates):
+    foretold = int(dead_neurons(u, spike_function, floor=1e-6).sum())
+    _, spikes = learn(spike_function, epochs=60, **TOO_LOW)
+    alive = spikes[:, :, 0].amax(1)  # [epochs, TASKS]: did it fire at all?
+    silent = int((alive[-20:].amax(0) == 0).sum())
+    print(f"{spike_function!s:24s} dead by your function: {foretold:2d}   silent at the end: {silent:2d}")
+    line = {"color": viz.theme.colour(i), "dash": viz.theme.dash(i)}
+    figure.add_scatter(y=alive.mean(1) * 100, mode="lines", name=str(spike_function), line=line)
+figure.update_layout(title={"text": "Neurons that fire at all, from a silent start"}, height=330)
+figure.update_xaxes(title={"text": "epoch"})
+figure.update_yaxes(title={"text": "neurons (%)"}, range=[-3, 103])
+viz.show(figure)
+
+# %% [markdown]
+# **What to notice.** Whoever is beyond the reach of `Triangle` stays silent for good. The tails of the other two save everyone. Even
+# slopes of 1/1000 do, because Adam divides each gradient by its own typical size: for Adam, small is fine, **zero is zero**.
+# (With plain SGD at a rate that suits `ATan`, 0.1, the `FastSigmoid` neurons are all still silent after 60 epochs. Try it.)
+#
+# What helps in practice, in this order: look at the firing rates of *every* layer in the first epoch (the kit's live panel
+# shows them); scale the initial weights until 5 to 30 % of the neurons fire per step; a positive bias; a surrogate with tails. A
+# penalty on low rates (`loss.spike_rate_regulariser`) helps the nearly dead, but not the dead: its gradient, too, has to pass
+# the surrogate.
+#
+# ## Quiz
+
+# %%
+quiz("02")
+
+# %%
+scorecard("02")
+
+# %% [markdown]
+# ## Where next
+#
+# You can train through spikes. But where do the spikes at the input come from? **[03 · Turning the world into
+# spikes](03_encodings.ipynb)** encodes images; 04 trains a network on them.
+#
+# **Worth reading**
+#
+# 1. M. C. W. van Rossum, *A novel spike distance*, Neural Computation 13 (2001).
+#    [doi:10.1162/089976601300014321](https://doi.org/10.1162/089976601300014321)
+# 2. E. O. Neftci, H. Mostafa, F. Zenke, *Surrogate gradient learning in spiking neural networks*, IEEE Signal Processing
+#    Magazine 36 (2019). [doi:10.1109/MSP.2019.2931595](https://doi.org/10.1109/MSP.2019.2931595). Start here.
+# 3. J. Gygax, F. Zenke, *Elucidating the theoretical underpinnings of surrogate gradient learning in spiking neural networks*,
+#    Neural Computation 37 (2025). [doi:10.1162/neco_a_01752](https://doi.org/10.1162/neco_a_01752)
+# 4. F. Zenke, T. P. Vogels, *The remarkable robustness of surrogate gradient learning for instilling complex function in spiking
+#    neural networks*, Neural Computation 33 (2021). [doi:10.1162/neco_a_01367](https://doi.org/10.1162/neco_a_01367)
+# 5. W. Fang et al., *Incorporating learnable membrane time constant to enhance learning of spiking neural networks*, ICCV (2021).
+#    [doi:10.1109/ICCV48922.2021.00266](https://doi.org/10.1109/ICCV48922.2021.00266). Where the arctangent comes from.

@@ -1,0 +1,127 @@
+"""Exercises and quiz of notebook 00: pre-flight."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from . import expect
+from .exercise import Check, Exercise, Question
+
+# --- 00.1 -------------------------------------------------------------------------------------------------------------
+
+
+def count_spikes(spikes):
+    """How many spikes there are in all. spikes [T, B, N] of 0 and 1 -> a tensor with one number."""
+    return spikes.sum()
+
+
+COUNT_HINTS = (
+    "One number for the whole tensor, over time, batch and neurons together.",
+    "A spike is a 1 and no spike is a 0. What do you get when you add them all up?",
+    "`spikes.sum()`",
+)
+
+
+def _spikes(seed: int) -> torch.Tensor:
+    return (torch.rand(6, 2, 3, generator=torch.Generator().manual_seed(seed)) < 0.3).float()
+
+
+def _one_number(candidate: Any, _: Any) -> None:
+    count = torch.as_tensor(expect.written(candidate(_spikes(0))))
+    message = "The answer is one number."
+    expect.true(count.numel() == 1, message, yours=f"shape {tuple(count.shape)}", expected="one number", hint=0)
+
+
+def _silence(candidate: Any, _: Any) -> None:
+    silent = torch.zeros(6, 2, 3)
+    message = "Where nobody spikes, the count is 0."
+    expect.close(torch.as_tensor(candidate(silent)).squeeze(), 0.0, message, inputs="36 zeros", hint=1)
+
+
+def _counts(candidate: Any, reference: Any) -> None:
+    for seed in (1, 2):
+        spikes = _spikes(seed)
+        count = torch.as_tensor(candidate(spikes)).squeeze()
+        message = "Each spike counts as one."
+        expect.close(count, reference(spikes), message, inputs={"spikes": spikes}, hint=1)
+
+
+# --- 00.2 -------------------------------------------------------------------------------------------------------------
+
+SHAPE_HINTS = (
+    "Three numbers in round brackets, for example `(1, 2, 3)`.",
+    "snnkit is time-first: `[T, B, N]`. The number of steps stands in front.",
+    "Then the batch, then the neurons. One neuron per pixel: how many pixels has an image of 8 × 8?",
+    "Each axis keeps its own length: nothing is multiplied across time, batch and neurons.",
+)
+
+
+def _three_numbers(candidate: Any, _: Any) -> None:
+    expect.written(candidate)
+    message = "The shape has three numbers: T, B and N."
+    expect.true(not isinstance(candidate, (int, float)), message, yours=candidate, hint=3)
+    listed = isinstance(candidate, (tuple, list))
+    expect.true(
+        listed and len(candidate) == 3, message, yours=candidate, hint=2 if listed and len(candidate) > 3 else 0
+    )
+
+
+def _time_first(candidate: Any, reference: Any) -> None:
+    message = "Time comes first."
+    expect.true(candidate[0] == reference[0], message, yours=tuple(candidate), hint=1)
+
+
+def _batch_then_neurons(candidate: Any, reference: Any) -> None:
+    message = "After time come the batch and then the neurons, one per pixel."
+    expect.true(tuple(candidate) == reference, message, yours=tuple(candidate), hint=2)
+
+
+EXERCISES = [
+    Exercise(
+        "00.1",
+        "Count the spikes",
+        count_spikes,
+        [Check("one number", _one_number), Check("silence", _silence), Check("count", _counts)],
+        minutes=2,
+        hints=COUNT_HINTS,
+    ),
+    Exercise(
+        "00.2",
+        "Time first",
+        (20, 32, 64),
+        [
+            Check("three numbers", _three_numbers),
+            Check("time first", _time_first),
+            Check("batch, then neurons", _batch_then_neurons),
+        ],
+        minutes=1,
+        hints=SHAPE_HINTS,
+    ),
+]
+
+QUIZ = [
+    Question(
+        "You call `out, state = neuron(x)` with `x` of shape `(100, 8, 5)`. How many time steps does it run?",
+        ("5", "8", "100"),
+        answer=2,
+        why="Time comes first, always: 100 steps of a batch of 8 with 5 neurons each.",
+    ),
+    Question(
+        "You have run 100 steps and want to go on exactly where the neurons stopped. What do you do?",
+        (
+            "call the module again: it remembers",
+            "hand the returned state back: `neuron(more, state)`",
+            "call a reset function first",
+        ),
+        answer=1,
+        why="State is explicit. Nothing is kept inside, so nothing has to be reset: no state means a start at rest.",
+    ),
+    Question(
+        "Your answer to an exercise is wrong and you choose Run All. What do the cells after it work with?",
+        ("your answer", "the reference solution", "nothing: the notebook stops there"),
+        answer=1,
+        why="`attempt` hands back your answer if it passes and the reference if not, so you are never locked out.",
+    ),
+]

@@ -1,0 +1,210 @@
+"""Exercises and quiz of notebook 02, "Learning through a step: surrogate gradients"."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from snnkit.surrogate import ATan, Triangle
+
+from . import expect
+from .exercise import Check, Exercise, Question, Violation
+
+
+class MySpike(torch.autograd.Function):
+    """A step forward, the derivative of (1/pi) arctan(pi alpha u / 2) + 1/2 backward."""
+
+    @staticmethod
+    def forward(ctx, u, alpha):
+        ctx.save_for_backward(u)
+        ctx.alpha = alpha
+        return (u >= 0).to(u.dtype)
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        (u,) = ctx.saved_tensors
+        slope = (ctx.alpha / 2) / (1 + (math.pi / 2 * ctx.alpha * u) ** 2)
+        return grad_output * slope, None
+
+
+def dead_neurons(u, surrogate, floor):
+    """Which neurons never fire and get no gradient worth the name: u [T, B, N] -> bool [N]."""
+    silent = (u < 0).all(dim=(0, 1))
+    deaf = (surrogate.derivative(u) < floor).all(dim=(0, 1))
+    return silent & deaf
+
+
+def gradient(candidate: Any, u: Tensor, alpha: float, upstream: Tensor | None = None) -> Tensor:
+    """What arrives at ``u`` when ``upstream`` (ones) arrives at the spikes."""
+    u = u.clone().requires_grad_()
+    spikes = expect.written(candidate.apply(u, alpha))
+    if not (isinstance(spikes, Tensor) and spikes.requires_grad):
+        raise Violation("The spikes are connected to u.", yours="no graph", expected="a graph back to u", hint=0)
+    spikes.backward(torch.ones_like(spikes) if upstream is None else upstream)
+    if u.grad is None:
+        raise Violation("backward returns a gradient for u.", yours=None, expected="a tensor like u", hint=1)
+    return u.grad
+
+
+def _forward_is_a_step(candidate: Any, reference: Any) -> None:
+    for dtype in (torch.float64, torch.float32):
+        u = torch.tensor([-2.0, -1e-4, 0.0, 1e-4, 3.0], dtype=dtype)
+        spikes = expect.written(candidate.apply(u, 2.0))
+        told = "Forward stays a step: 1 where u >= 0, else 0, in the dtype of u."
+        expect.tensor(spikes, u, told, hint=0)
+        expect.close(spikes, (u >= 0).to(dtype), told, inputs={"u": u}, hint=0)
+
+
+def _peak(candidate: Any, reference: Any) -> None:
+    u = torch.zeros(1, dtype=torch.float64)
+    for alpha in (2.0, 5.0):
+        found = gradient(candidate, u, alpha)
+        told = f"At the threshold the slope of sigma is alpha / 2 = {alpha / 2:g}."
+        expect.close(found, u + alpha / 2, told, inputs={"u": u, "alpha": alpha}, hint=1)
+
+
+def _numeric(candidate: Any, reference: Any) -> None:
+    u = torch.linspace(-2, 2, 9, dtype=torch.float64)
+    for alpha in (2.0, 0.7):
+        sigma = ATan(alpha).primitive
+        measured = (sigma(u + 1e-5) - sigma(u - 1e-5)) / 2e-5
+        told = "The gradient is the slope of sigma, here measured as (sigma(u + h) - sigma(u - h)) / 2h."
+        expect.close(gradient(candidate, u, alpha), measured, told, inputs={"u": u, "alpha": alpha}, hint=2)
+
+
+def _chain_rule(candidate: Any, reference: Any) -> None:
+    u, upstream = torch.tensor([-0.5, 0.0, 0.5]), torch.tensor([2.0, -3.0, 0.0])
+    told = "What arrives from above is passed on, times the slope (the chain rule)."
+    inputs = {"u": u, "grad_output": upstream}
+    want = gradient(reference, u, 2.0, upstream)
+    expect.close(gradient(candidate, u, 2.0, upstream), want, told, inputs=inputs, hint=3)
+
+
+def _finite(candidate: Any, reference: Any) -> None:
+    u = torch.tensor([-3e38, -1e20, 1e20, 3e38])
+    found = gradient(candidate, u, 2.0)
+    told = "Far from the threshold the gradient fades to 0; it never becomes NaN or infinite."
+    expect.true(torch.isfinite(found), told, inputs={"u": u}, yours=found, expected=torch.zeros(4), hint=4)
+    expect.tensor(found, u)
+
+
+def _plot_slope(candidate: Any, reference: Any) -> Any:
+    from snnkit.viz import figures
+
+    u = torch.linspace(-2, 2, 201, dtype=torch.float64)
+    curves = {"reference": gradient(reference, u, 2.0), "yours": gradient(candidate, u, 2.0)}
+    figure = figures.traces(curves, title="Your gradient and the reference, alpha = 2")
+    figure.update_traces(x=u.numpy())
+    figure.update_xaxes(title={"text": "u = potential − threshold"})
+    figure.update_yaxes(title={"text": "gradient"})
+    return figure
+
+
+def _dead_form(candidate: Any, reference: Any) -> None:
+    u = torch.full((3, 2, 4), -0.5)
+    found = expect.written(candidate(u, ATan(), 0.01))
+    expect.tensor(found, torch.zeros(4, dtype=torch.bool), "One True or False per neuron: bool [N].", hint=0)
+
+
+# Four neurons, 3 steps, 2 samples: lost, fires once (far above threshold), comes near once, always near.
+_U = torch.full((3, 2, 4), -5.0)
+_U[1, 0, 1] = 3.0
+_U[0, 1, 2] = -0.2
+_U[:, :, 3] = -0.9
+
+
+def _dead_is_both(candidate: Any, reference: Any) -> None:
+    stories = (
+        (0, True, "A neuron always far below the threshold, where Triangle(1) is 0, is dead.", 1),
+        (1, False, "A neuron that fires is not dead, not even if its gradient is 0.", 1),
+        (2, False, "A neuron that comes near the threshold once, in one sample, can learn: it is not dead.", 2),
+        (3, False, "A silent neuron with a gradient can still learn: it is not dead.", 1),
+    )
+    found = candidate(_U, Triangle(1.0), 1e-3)
+    for index, dead, told, hint in stories:
+        inputs = f"surrogate Triangle(1), floor 0.001, u of this neuron {_U[:, :, index].tolist()}"
+        expect.true(bool(found[index]) == dead, told, inputs=inputs, yours=bool(found[index]), expected=dead, hint=hint)
+
+
+def _dead_asks_the_surrogate(candidate: Any, reference: Any) -> None:
+    for surrogate, floor in ((ATan(2.0), 1e-3), (ATan(2.0), 1e-2), (Triangle(0.1), 1e-3)):
+        told = "Whether a gradient gets through depends on the surrogate and on the floor."
+        inputs = f"surrogate {surrogate}, floor {floor}, u = -5 throughout for neuron 0"
+        want = reference(_U, surrogate, floor)
+        expect.close(candidate(_U, surrogate, floor), want, told, inputs=inputs, hint=3)
+
+
+EXERCISES = [
+    Exercise(
+        "02.1",
+        "A backward of your own",
+        MySpike,
+        [
+            Check("forward is a step", _forward_is_a_step),
+            Check("the peak", _peak),
+            Check("the slope everywhere", _numeric),
+            Check("the chain rule", _chain_rule),
+            Check("finite far out", _finite),
+        ],
+        minutes=8,
+        difficulty=2,
+        hints=(
+            "Leave `forward` as it was: the spikes are 0 or 1. Only `backward` is to be filled in.",
+            "d/dz arctan(z) = 1 / (1 + z²). Here z = pi/2 * alpha * u, so the inner derivative is pi/2 * alpha.",
+            "The 1/pi in front and the pi/2 * alpha from inside give alpha/2: (alpha/2) / (1 + (pi/2 * alpha * u)**2).",
+            "`grad_output` is dLoss/dspike; you return dLoss/du = dLoss/dspike * dspike/du: multiply.",
+            "Keep the form 1 / (1 + z²): a difference or quotient of two huge numbers turns into NaN.",
+        ),
+        plot=_plot_slope,
+    ),
+    Exercise(
+        "02.2",
+        "Find the dead neurons",
+        dead_neurons,
+        [
+            Check("one answer per neuron", _dead_form),
+            Check("silent and deaf", _dead_is_both),
+            Check("ask the surrogate", _dead_asks_the_surrogate),
+        ],
+        minutes=8,
+        difficulty=2,
+        hints=(
+            "Reduce over time and batch, `.all(dim=(0, 1))`; comparisons give the bools.",
+            "Two conditions, both needed: it never fires, `u < 0`; its slope, `surrogate.derivative(u)`, stays small.",
+            "Dead means at *every* step of *every* sample: `all`, not `any`, and not the mean.",
+            "Call `surrogate.derivative(u)` and compare with `floor`: no numbers of your own.",
+        ),
+    ),
+]
+
+QUIZ = [
+    Question(
+        "You exchange ATan(2) for FastSigmoid(25) in a trained network and run it without training. What changes?",
+        ("the spikes get sharper", "nothing at all", "it fires less"),
+        answer=1,
+        why="A surrogate lives in the backward pass only. Forward is the same step for all of them.",
+    ),
+    Question(
+        "In a net of ten layers the gradient at the first is 10 000 times that at the last. What do you try first?",
+        (
+            "a steeper ATan, for more precise gradients",
+            "a lower threshold, for more spikes",
+            "a lower ATan alpha: its peak is alpha/2, and each layer multiplies by about that",
+        ),
+        answer=2,
+        why="Each layer multiplies by weights times surrogate slope. A peak above what the weights take back explodes.",
+    ),
+    Question(
+        "A layer with surrogate Triangle(1) has been silent since the first batch. Why will more epochs not help?",
+        (
+            "its membranes are more than 1 below the threshold, where that derivative is exactly 0",
+            "silent neurons have no weights",
+            "the learning rate decays too fast",
+        ),
+        answer=0,
+        why="No spike and no slope: nothing pulls on its weights. Larger weights, a bias or a wider surrogate wake it.",
+    ),
+]

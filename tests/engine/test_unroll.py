@@ -1,0 +1,170 @@
+"""Which engine is taken and why, what a step may be, and what is said when it can't be compiled."""
+
+import warnings
+
+import pytest
+import torch
+from torch import nn
+
+from snnkit import engine
+from snnkit.engine import select
+from snnkit.neuron import LIF, Leaky, MembraneState, Neuron
+from snnkit.nn import Sequential
+
+REST = (torch.zeros(2, 3),)
+x = torch.rand(5, 2, 3)
+
+
+@pytest.fixture(autouse=True)
+def forget_warnings():
+    select._warn_once.cache_clear()
+
+
+class Mixing(Neuron):
+    """Not elementwise: subtracts the mean over neurons."""
+
+    def step(self, x, state):
+        v = state.v + x - x.mean()
+        return (v > 1).to(v.dtype), MembraneState(v)
+
+
+class Branching(Neuron):
+    """Decides in Python from the data."""
+
+    def step(self, x, state):
+        v = state.v + x
+        if v.max() > 1:
+            v = v * 0
+        return v, MembraneState(v)
+
+
+class Hoarding(Neuron):
+    """Keeps a tensor that is neither parameter nor buffer."""
+
+    def __init__(self):
+        super().__init__(engine="block")
+        self.bias = torch.tensor([0.1, 0.2, 0.3])
+
+    def step(self, x, state):
+        v = state.v + x + self.bias
+        return v, MembraneState(v)
+
+
+class Making(Neuron):
+    """Makes a tensor of a number in each step."""
+
+    def step(self, x, state):
+        v = state.v + x * torch.tensor(0.5)
+        return v, MembraneState(v)
+
+
+@pytest.mark.parametrize(
+    "make, reason",
+    [
+        (lambda: Mixing(engine="block"), "not elementwise"),
+        (lambda: Branching(engine="block"), "torch.where"),
+        (Hoarding, "'bias' is a tensor but neither parameter nor buffer"),
+        (lambda: Making(engine="block"), "it reads or makes a tensor"),
+    ],
+)
+def test_what_cannot_be_compiled_runs_in_eager_and_says_so_once(make, reason):
+    neuron = make()
+    with pytest.warns(UserWarning, match=reason):
+        out, _ = neuron(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        neuron(x)
+    neuron.engine = "eager"
+    assert torch.equal(out, neuron(x)[0])
+
+
+def test_no_compiler_is_said_once_and_runs_in_eager(monkeypatch):
+    monkeypatch.setattr(
+        select, "_missing_compiler", lambda device: "torch.compile needs a C++ compiler, and none was found"
+    )
+    with pytest.warns(UserWarning, match=r"LIF runs in the eager engine: torch.compile needs a C\+\+ compiler"):
+        out, _ = LIF(engine="block")(x)
+    assert torch.equal(out, LIF(engine="eager")(x)[0])
+
+
+def test_compilers_are_looked_for(monkeypatch):
+    select._missing_compiler.cache_clear()
+    monkeypatch.setattr(select.shutil, "which", lambda name: None)
+    assert "needs a C++ compiler" in select._missing_compiler("cpu")
+    select._missing_compiler.cache_clear()
+    monkeypatch.setenv("TORCH_COMPILE_DISABLE", "1")
+    assert "forbids" in select._missing_compiler("cpu")
+    select._missing_compiler.cache_clear()
+
+
+def test_auto_compiles_what_is_large_enough(monkeypatch):
+    dtype, neuron = torch.float32, LIF()
+    state = neuron.initial_state(x[0])
+    assert select.choose("auto", neuron, x, state, dtype).engine == "eager"
+    large = torch.empty(1, dtype=dtype).expand(8, 2**17)
+    assert select.choose("auto", neuron, large, neuron.initial_state(large[0]), dtype).engine == "block"
+    assert select.choose("eager", neuron, large, None, dtype).engine == "eager"
+
+
+def test_empty_batches_and_functional_transforms_run_in_eager():
+    out, _ = LIF(engine="block")(torch.rand(5, 0, 3))
+    assert out.shape == (5, 0, 3)
+    with pytest.warns(UserWarning, match="torch.func"):
+        batched = torch.func.vmap(lambda one: LIF(engine="block")(one)[0], in_dims=1, out_dims=1)(x)
+    assert torch.equal(batched, LIF()(x)[0])
+
+
+@pytest.mark.filterwarnings("ignore:Mixing runs in the eager engine")
+def test_explain_names_layers_shapes_engines_and_reasons():
+    net = Sequential(nn.Linear(3, 4), LIF(), nn.Linear(4, 2), Leaky(0.9, engine="block"), Mixing(engine="block"))
+    rows = engine.explain(net, x)
+    assert [(r.layer, r.neuron, r.shape, r.engine) for r in rows] == [
+        ("1", "LIF", (5, 2, 4), "eager"),
+        ("3", "Leaky", (5, 2, 2), "block"),
+        ("4", "Mixing", (5, 2, 2), "eager"),
+    ]
+    text = str(rows)
+    assert "compiling would not pay" in text and "asked for" in text and "not elementwise" in text
+    assert not any(module._forward_pre_hooks for module in net.modules())
+    assert str(engine.explain(nn.Sequential(nn.Linear(3, 4)), x)) == "no neurons in this model"
+
+
+def test_explain_takes_a_neuron_itself():
+    (row,) = engine.explain(LIF(engine="eager"), x)
+    assert row.layer == "(model)" and row.reason == "asked for"
+
+
+def test_bound_method_is_its_neuron():
+    neuron = LIF()
+    assert torch.equal(engine.unroll(neuron.step, x)[0], neuron(x)[0])
+
+
+def bad_steps():
+    yield lambda x, s: x, TypeError, r"must return \(out, state\)"
+    yield lambda x, s: (x, x), TypeError, "must return a state like the one it was given"
+    yield lambda x, s: (x, (s[0], s[0])), TypeError, "must return a state like the one it was given"
+    yield lambda x, s: (x, (1.0,)), TypeError, "returned state.0 as a float"
+    yield lambda x, s: (x, (s[0].sum(),)), ValueError, r"changed the shape of state.0 from \[2, 3\] to \[\]"
+    yield lambda x, s: (x, (s[0].double(),)), TypeError, "changed the dtype of state.0"
+
+
+@pytest.mark.parametrize("step, error, message", list(bad_steps()))
+@pytest.mark.parametrize("name", ["eager", "block"])
+@pytest.mark.filterwarnings("ignore:.*eager engine")
+def test_a_wrong_step_is_named_in_every_engine(step, error, message, name):
+    with pytest.raises(error, match=message):
+        engine.unroll(step, x, REST, engine=name)
+
+
+@pytest.mark.parametrize(
+    "call, error, message",
+    [
+        (lambda: engine.unroll(lambda x, s: (x, s), x), TypeError, "state must be given"),
+        (lambda: engine.unroll(lambda x, s: (x, s), x, torch.zeros(2, 3)), TypeError, "must be a NamedTuple"),
+        (lambda: engine.unroll(LIF(), x, engine="cuda"), ValueError, "engine must be one of 'auto', 'eager', 'block'"),
+        (lambda: engine.unroll(LIF(), x[0, 0]), ValueError, "must be a sequence"),
+    ],
+)
+def test_bad_input_is_named(call, error, message):
+    with pytest.raises(error, match=message):
+        call()

@@ -1,0 +1,45 @@
+"""What importing costs: torch, numpy and nothing heavy besides; checked in a fresh process."""
+
+import subprocess
+import sys
+
+HEAVY = (
+    "plotly",
+    "matplotlib",
+    "ipywidgets",
+    "IPython",
+    "sklearn",
+    "pooch",
+    "papermill",
+    "jupytext",
+    "lightning",
+    "pandas",
+)
+
+
+def modules_after(statement: str) -> set[str]:
+    code = f"{statement}\nimport sys\nprint('\\n'.join(sys.modules))"
+    return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
+
+
+def test_importing_the_library_adds_only_its_own_modules_to_torch():
+    new = modules_after("import snnkit, snnkit.neuron, snnkit.nn, snnkit.engine") - modules_after("import torch, numpy")
+    # make_fx brings torch's own tracing modules along; nothing of any other package may come.
+    packages = {name.partition(".")[0] for name in new}
+    assert packages <= {"snnkit", "torch", *sys.stdlib_module_names} | {"sympy", "mpmath"}
+
+
+def test_rooms_are_loaded_when_named():
+    loaded = modules_after("import snnkit; snnkit.encode, snnkit.loss, snnkit.models, snnkit.data, snnkit.train")
+    assert "snnkit.train.loop" in loaded and not loaded & set(HEAVY)
+    assert "snnkit.viz" not in modules_after("import snnkit")
+
+
+def test_unknown_room():
+    import pytest
+
+    import snnkit
+
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        snnkit.nothing  # noqa: B018
+    assert "viz" in dir(snnkit)

@@ -1,0 +1,263 @@
+"""What all neurons share: state, dtype, parameters, copying, and errors that name the argument."""
+
+import copy
+import io
+import math
+import pickle
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from snnkit.neuron import ALIF, IF, LI, LIF, PLIF, CubaLIF, Izhikevich, Leaky, MembraneState, Neuron, Recurrent
+from snnkit.surrogate import ATan
+
+MAKERS = {
+    "IF": IF,
+    "LIF": LIF,
+    "Leaky": lambda: Leaky(0.9),
+    "CubaLIF": CubaLIF,
+    "PLIF": PLIF,
+    "ALIF": ALIF,
+    "Izhikevich": Izhikevich,
+    "LI": LI,
+}
+every_neuron = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+
+
+@every_neuron
+@settings(deadline=None, max_examples=20)
+@given(
+    steps=st.integers(1, 7),
+    shape=st.lists(st.integers(1, 4), min_size=1, max_size=4),
+    dtype=st.sampled_from([torch.float32, torch.float64, torch.bfloat16, torch.float16]),
+)
+def test_shapes_and_dtypes(make, steps, shape, dtype):
+    out, state = make()(torch.rand(steps, *shape).to(dtype))
+    assert out.shape == (steps, *shape) and out.dtype == dtype
+    for part in state:
+        assert part.shape == tuple(shape)
+        assert part.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
+
+
+@every_neuron
+@settings(deadline=None, max_examples=15)
+@given(cut=st.integers(1, 11))
+def test_any_chunking_of_time_gives_the_same(make, cut):
+    neuron, x = make(), torch.rand(12, 2, 3, dtype=torch.float64) * 3
+    whole, last = neuron(x)
+    first, state = neuron(x[:cut])
+    second, end = neuron(x[cut:], state)
+    torch.testing.assert_close(torch.cat([first, second]), whole, rtol=0, atol=0)
+    torch.testing.assert_close(tuple(end), tuple(last), rtol=0, atol=0)
+
+
+@every_neuron
+def test_nothing_is_kept_between_calls(make):
+    neuron, x = make(), torch.rand(9, 2, 3) * 3
+    first, _ = neuron(x)
+    neuron(torch.rand(3, 7, 5))
+    again, _ = neuron(x)
+    assert torch.equal(first, again)
+
+
+@every_neuron
+def test_gradients_reach_every_parameter(make):
+    neuron = make()
+    strength = 15.0 if isinstance(neuron, Izhikevich) else 2.0
+    x = (torch.rand(12, 2, 3) * strength).requires_grad_()
+    neuron(x)[0].sum().backward()
+    assert x.grad is not None and torch.isfinite(x.grad).all() and x.grad.abs().sum() > 0
+    for parameter in neuron.parameters():
+        assert parameter.grad is not None and parameter.grad.abs().sum() > 0
+
+
+@every_neuron
+def test_pickle_deepcopy_and_state_dict(make):
+    neuron, x = make(), torch.rand(9, 2, 3) * 3
+    expected = neuron(x)[0]
+    for clone in (copy.deepcopy(neuron), pickle.loads(pickle.dumps(neuron))):
+        assert torch.equal(clone(x)[0], expected)
+    buffer = io.BytesIO()
+    torch.save(neuron.state_dict(), buffer)
+    buffer.seek(0)
+    make().load_state_dict(torch.load(buffer, weights_only=True))
+
+
+def test_numbers_buffers_and_parameters():
+    neuron = LIF(nn.Parameter(torch.tensor([2.0, 3.0])), v_threshold=torch.tensor(0.9), v_reset=0.0)
+    assert dict(neuron.named_parameters()).keys() == {"tau"}
+    assert dict(neuron.named_buffers()).keys() == {"v_threshold"}
+    assert neuron.state_dict().keys() == {"tau", "v_threshold"}
+    meta = neuron.to("meta")
+    assert meta.tau.device.type == "meta" and meta.v_threshold.device.type == "meta"
+    assert "tau=Parameter[2]" in repr(neuron) and "v_reset=0.0" in repr(neuron)
+
+
+def test_a_given_tensor_is_copied():
+    given_tau = torch.tensor(2.0)
+    neuron = LIF(given_tau)
+    given_tau.fill_(50.0)
+    assert neuron.tau.item() == 2.0
+
+
+def test_learnable_tau_learns():
+    neuron = PLIF(2.0)
+    before = neuron.tau.item()
+    optimizer = torch.optim.SGD(neuron.parameters(), lr=1.0)
+    for _ in range(5):
+        optimizer.zero_grad()
+        out, _ = neuron(torch.full((20, 1, 1), 1.05))
+        (-out.sum()).backward()
+        optimizer.step()
+    assert neuron.tau.item() != before and neuron.tau.item() > 1
+
+
+def test_per_channel_parameters_broadcast_over_images():
+    neuron = PLIF(2.0, shape=(4, 1, 1))
+    out, state = neuron(torch.rand(5, 2, 4, 3, 3))
+    out.sum().backward()
+    assert state.v.shape == (2, 4, 3, 3) and neuron.w.grad.shape == (4, 1, 1)
+
+
+def test_a_neuron_of_ones_own():
+    class Adder(Neuron):
+        def step(self, x, state):
+            v = state.v + x
+            spike = self.spike(v - 1.0)
+            return spike, MembraneState(v - spike)
+
+    x = torch.full((4, 1, 1), 0.5)
+    out, state = Adder(surrogate=ATan())(x)
+    assert out.flatten().tolist() == [0, 1, 0, 1] and state.v.item() == 0
+
+
+def test_detach_reset_changes_gradients_but_not_spikes():
+    x = torch.rand(20, 1, 4, dtype=torch.float64) * 2
+    gradients, spikes = [], []
+    for detach in (False, True):
+        leaf = x.clone().requires_grad_()
+        out, _ = LIF(detach_reset=detach)(leaf)
+        out.sum().backward()
+        gradients.append(leaf.grad)
+        spikes.append(out)
+    assert torch.equal(*spikes) and not torch.allclose(*gradients)
+
+
+def test_recurrent_feeds_back_the_last_spikes():
+    layer = Recurrent(IF(v_threshold=0.5), 2)
+    with torch.no_grad():
+        layer.weight.weight.copy_(torch.tensor([[0.0, 0.0], [1.0, 0.0]]))
+    x = torch.tensor([[[1.0, 0.0]], [[0.0, 0.0]], [[0.0, 0.0]]])
+    out, state = layer(x)
+    # Neuron 0 fires at once, and through the weight neuron 1 one step later.
+    assert out[:, 0].tolist() == [[1, 0], [0, 1], [0, 0]]
+    first, middle = layer(x[:1])
+    second, end = layer(x[1:], middle)
+    assert torch.equal(torch.cat([first, second]), out) and torch.equal(end.out, state.out)
+
+
+def test_recurrent_learns_and_keeps_low_precision():
+    layer = Recurrent(LIF(), 4)
+    layer(torch.rand(6, 2, 4) * 2)[0].sum().backward()
+    assert layer.weight.weight.grad.abs().sum() > 0
+    out, _ = Recurrent(LIF(), 4, dtype=torch.bfloat16)(torch.rand(6, 2, 4, dtype=torch.bfloat16))
+    assert out.dtype == torch.bfloat16
+
+
+BAD_NUMBERS = [
+    (lambda: LIF(0.0), ValueError, "tau of LIF must be at least 1"),
+    (lambda: LIF(-2.0), ValueError, "tau of LIF must be at least 1"),
+    (lambda: LIF(math.nan), ValueError, "tau of LIF must be finite"),
+    (lambda: LIF("2"), TypeError, "tau of LIF must be a number or a tensor"),
+    (lambda: LIF(torch.tensor([2.0, 0.0])), ValueError, "tau of LIF must be at least 1"),
+    (lambda: LIF(torch.tensor([2])), TypeError, "tau of LIF must be a floating-point tensor"),
+    (lambda: LIF(v_threshold=-1.0), ValueError, "v_threshold of LIF must be greater than v_reset"),
+    (lambda: IF(v_threshold=0.0, v_reset=None), ValueError, "v_threshold of IF must be greater than 0"),
+    (lambda: IF(v_threshold=True), TypeError, "v_threshold of IF must be a number"),
+    (lambda: IF(engine="fast"), ValueError, "engine must be one of"),
+    (lambda: IF(surrogate="atan"), TypeError, "surrogate must be a Surrogate"),
+    (lambda: IF(surrogate=ATan), TypeError, r"surrogate must be an instance: ATan\(\)"),
+    (lambda: Leaky(1.5), ValueError, "beta of Leaky must be at most 1"),
+    (lambda: Leaky(-0.1), ValueError, "beta of Leaky must be at least 0"),
+    (lambda: Leaky(0.9, -1.0), ValueError, "threshold of Leaky must be greater than 0"),
+    (lambda: Leaky(0.9, reset_mechanism="soft"), ValueError, "reset_mechanism of Leaky must be one of 'subtract'"),
+    (lambda: CubaLIF(0.0), ValueError, "tau_mem_inv of CubaLIF must be greater than 0"),
+    (lambda: CubaLIF(dt=-1e-3), ValueError, "dt of CubaLIF must be greater than 0"),
+    (lambda: CubaLIF(v_reset=2.0), ValueError, "v_th of CubaLIF must be greater than v_reset"),
+    (lambda: PLIF(1.0), ValueError, "init_tau of PLIF must be greater than 1"),
+    (lambda: PLIF("2"), TypeError, "init_tau of PLIF must be a number"),
+    (lambda: ALIF(tau=0.0), ValueError, "tau of ALIF must be greater than 0"),
+    (lambda: ALIF(beta=-1.0), ValueError, "beta of ALIF must be at least 0"),
+    (lambda: Izhikevich(dt=2.0), ValueError, "dt of Izhikevich must be at most 1"),
+    (lambda: Izhikevich(c=40.0), ValueError, "v_peak of Izhikevich must be greater than c"),
+    (lambda: LI(dt=0.0), ValueError, "dt of LI must be greater than 0"),
+    (lambda: Recurrent(nn.Linear(2, 2), 2), TypeError, "neuron of Recurrent must be a Neuron"),
+    (lambda: Recurrent(IF(), 0), ValueError, "features of Recurrent must be at least 1"),
+    (lambda: Recurrent(IF(), 2.0), TypeError, "features of Recurrent must be a whole number"),
+]
+
+
+@pytest.mark.parametrize("make, error, message", BAD_NUMBERS, ids=[m for _, _, m in BAD_NUMBERS])
+def test_bad_arguments_are_named(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+x = torch.rand(4, 2, 3)
+BAD_INPUTS = [
+    (lambda: LIF()([1.0, 2.0]), TypeError, "x of LIF must be a torch.Tensor"),
+    (lambda: LIF()(torch.ones(3)), ValueError, r"x of LIF must be a sequence \[T, B, ...\]"),
+    (lambda: LIF()(torch.ones(0, 2)), ValueError, "x of LIF has no time steps"),
+    (lambda: LIF()(torch.ones(4, 2, dtype=torch.uint8)), TypeError, r"must be floating point .* torch.uint8"),
+    (lambda: LIF()(x, torch.zeros(2, 3)), TypeError, "state of LIF must be a NamedTuple"),
+    (lambda: LIF()(x, MembraneState(torch.zeros(3, 3))), ValueError, r"state.v of LIF has shape \[3, 3\]"),
+    (lambda: LIF()(x, MembraneState(torch.zeros(2, 3).double())), TypeError, "state.v of LIF is torch.float64"),
+    (lambda: LIF()(x, MembraneState(torch.zeros(2, 3, device="meta"))), ValueError, "state.v of LIF is on meta"),
+    (lambda: LIF(torch.tensor([2.0])).to("meta")(x), ValueError, "tau of LIF is on meta, but x is on cpu"),
+    (lambda: LIF(torch.tensor([2.0])).double()(x), TypeError, "tau of LIF is float64, but x is torch.float32"),
+    (lambda: LIF()(torch.full((4, 2, 3), math.nan)), ValueError, r"x of LIF must be finite, but x\[0, 0, 0\] is nan"),
+    (
+        lambda: IF()(x.index_fill(0, torch.tensor([2]), math.inf)),
+        ValueError,
+        r"x of IF must be finite, but x\[2, 0, 0\] is inf",
+    ),
+    (lambda: Recurrent(IF(), 4)(x), ValueError, r"x of Recurrent must be \[T, B, 4\]"),
+    (lambda: Recurrent(IF(), 3)(x, (None,)), TypeError, "state of Recurrent must be a RecurrentState"),
+]
+
+
+@pytest.mark.parametrize("call, error, message", BAD_INPUTS, ids=[m for _, _, m in BAD_INPUTS])
+def test_bad_inputs_are_named(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_nan_in_the_block_engine_is_found_too():
+    with pytest.raises(ValueError, match="x of LIF must be finite"):
+        LIF(engine="block")(torch.full((4, 2, 3), math.nan))
+
+
+def test_a_nan_parameter_is_told_from_a_nan_input():
+    neuron = PLIF()
+    with torch.no_grad():
+        neuron.w.fill_(math.nan)
+    with pytest.raises(ValueError, match="became NaN though x is finite"):
+        neuron(x)
+
+
+def test_an_unfinished_neuron_says_what_is_missing():
+    class Empty(Neuron):
+        pass
+
+    with pytest.raises(TypeError, match="Empty must define step"):
+        Empty()(x)
+
+    class Mute(Neuron):
+        def step(self, x, state):
+            return self.spike(x), state
+
+    with pytest.raises(TypeError, match="Mute has no surrogate to spike with"):
+        Mute()(x)

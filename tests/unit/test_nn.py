@@ -1,0 +1,162 @@
+"""Sequential threads state and batches time; a static input is computed once."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from torch import nn
+
+from snnkit import models
+from snnkit.neuron import LIF, MembraneState, Recurrent
+from snnkit.nn import Sequential, TimeBatched, detach, is_stateful, is_static
+
+
+class Counting(nn.Linear):
+    """A linear layer that counts the rows it multiplies."""
+
+    rows = 0
+
+    def forward(self, x):
+        self.rows += x.shape[0]
+        return super().forward(x)
+
+
+def network():
+    low = {"v_threshold": 0.1}
+    return Sequential(
+        nn.Linear(4, 6), LIF(**low), nn.Linear(6, 6), Recurrent(LIF(**low), 6), nn.Linear(6, 3), LIF(**low)
+    )
+
+
+def test_equals_a_loop_over_time():
+    net, x = network().double(), torch.rand(7, 2, 4, dtype=torch.float64) * 9
+    out, _ = net(x)
+    state, outs = None, []
+    for x_t in x:
+        step, state = net(x_t.unsqueeze(0), state)
+        outs.append(step)
+    assert out.sum() > 0
+    torch.testing.assert_close(torch.cat(outs), out, rtol=0, atol=0)
+
+
+def test_state_has_one_entry_per_module():
+    net = network()
+    _, state = net(torch.rand(3, 2, 4))
+    assert len(state) == len(net) == 6
+    assert state[0] is state[2] is state[4] is None
+    assert isinstance(state[1], MembraneState) and state[1].v.shape == (2, 6)
+
+
+def test_time_batched_images():
+    conv, x = nn.Conv2d(1, 3, 3), torch.rand(5, 2, 1, 8, 8)
+    out = TimeBatched(conv)(x)
+    torch.testing.assert_close(out, torch.stack([conv(x_t) for x_t in x]))
+
+
+def test_static_input_is_computed_once():
+    layer = Counting(4, 6)
+    net = Sequential(layer, LIF())
+    static = (torch.rand(2, 4) * 3).expand(25, 2, 4)
+    out, _ = net(static)
+    assert layer.rows == 2
+    moving, _ = net(static.clone())
+    assert layer.rows == 2 + 50
+    torch.testing.assert_close(out, moving, rtol=0, atol=0)
+
+
+def test_static_stays_static_through_plain_layers():
+    x = torch.rand(2, 1, 4, 4).expand(5, 2, 1, 4, 4)
+    record = Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(8, 3)).record(x)
+    assert all(is_static(layer) for layer in record.layers)
+    assert record.out.shape == (5, 2, 3)
+
+
+def test_gradients_of_a_static_input_are_those_of_a_copy():
+    weights = []
+    for make in (lambda x: x.expand(6, 2, 4), lambda x: x.repeat(6, 1, 1)):
+        torch.manual_seed(0)
+        net, x = Sequential(nn.Linear(4, 3), LIF()).double(), torch.rand(2, 4, dtype=torch.float64) * 3
+        net(make(x))[0].sum().backward()
+        weights.append(net[0].weight.grad)
+    torch.testing.assert_close(*weights)
+
+
+def test_dropout_on_a_static_input_differs_from_step_to_step():
+    drop, x = TimeBatched(nn.Dropout(0.5)), torch.ones(1, 100).expand(2, 1, 100)
+    assert not torch.equal(*drop(x))
+    drop.eval()
+    assert torch.equal(*drop(x))
+
+
+def test_record_gives_every_layer():
+    net, x = network(), torch.rand(3, 2, 4)
+    out, _, layers = net.record(x)
+    assert [list(layer.shape) for layer in layers] == [[3, 2, n] for n in (6, 6, 6, 6, 3, 3)]
+    assert torch.equal(out, layers[-1]) and torch.equal(out, net(x)[0])
+
+
+def test_nested_networks_thread_state():
+    inner = Sequential(nn.Linear(6, 6), LIF())
+    net = Sequential(nn.Linear(4, 6), inner, nn.Linear(6, 2))
+    x = torch.rand(6, 2, 4) * 4
+    whole, _ = net(x)
+    first, state = net(x[:2])
+    second, _ = net(x[2:], state)
+    assert isinstance(state[1], tuple) and len(state[1]) == 2
+    torch.testing.assert_close(torch.cat([first, second]), whole)
+
+
+def test_detach_cuts_the_graph_and_keeps_the_structure():
+    net, x = network(), torch.rand(3, 2, 4, requires_grad=True)
+    _, state = net(x)
+    cut = detach(state)
+    assert state[1].v.requires_grad and not cut[1].v.requires_grad
+    assert type(cut[3]) is type(state[3]) and not cut[3].neuron.v.requires_grad
+    out, _ = net(torch.rand(3, 2, 4), cut)
+    out.sum().backward()
+    assert x.grad is None
+    assert detach(None) is None
+    with pytest.raises(TypeError, match="state must be a tensor, a tuple or None"):
+        detach([1])
+
+
+def test_stateful_is_told_by_the_signature():
+    assert is_stateful(LIF()) and is_stateful(Recurrent(LIF(), 2)) and is_stateful(network())
+    assert not is_stateful(nn.Linear(1, 1)) and not is_stateful(TimeBatched(nn.ReLU()))
+
+
+def test_copies_and_devices():
+    net, x = network(), torch.rand(3, 2, 4)
+    expected = net(x)[0]
+    assert torch.equal(copy.deepcopy(net)(x)[0], expected)
+    assert torch.equal(pickle.loads(pickle.dumps(net))(x)[0], expected)
+    assert all(p.device.type == "meta" for p in net.to("meta").parameters())
+
+
+def test_whole_model_torch_compile_takes_the_net_in_one_graph():
+    net, x = models.mlp((4, 6, 3)), torch.rand(4, 2, 4) * 3
+    compiled = torch.compile(net, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(x)[0], net(x)[0])
+
+
+@pytest.mark.parametrize(
+    "call, error, message",
+    [
+        (lambda: Sequential(nn.Linear(1, 1), "LIF"), TypeError, "module 1 of Sequential must be a torch.nn.Module"),
+        (lambda: TimeBatched(LIF()), TypeError, "module of TimeBatched must be stateless"),
+        (lambda: network()(torch.rand(4)), ValueError, r"x must be a sequence \[T, B, ...\]"),
+        (lambda: network()(torch.rand(0, 2, 4)), ValueError, "x has no time steps"),
+        (lambda: network()([1]), TypeError, "x must be a torch.Tensor"),
+        (
+            lambda: network()(torch.rand(3, 2, 4), (None,)),
+            ValueError,
+            "state of Sequential must be a tuple of 6 entries",
+        ),
+        (lambda: network()(torch.rand(3, 2, 4), [None] * 6), ValueError, "but it is a list"),
+        (lambda: TimeBatched(nn.Flatten(0))(torch.rand(3, 2, 4)), ValueError, "Flatten must keep the batch dimension"),
+    ],
+)
+def test_bad_input_is_named(call, error, message):
+    with pytest.raises(error, match=message):
+        call()

@@ -1,0 +1,136 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from snnkit.surrogate import ATan, FastSigmoid, Sigmoid, StraightThrough, SuperSpike, Surrogate, Triangle
+
+SURROGATES = [
+    ATan(),
+    ATan(5.0),
+    FastSigmoid(),
+    FastSigmoid(2.0),
+    Sigmoid(),
+    Sigmoid(25.0),
+    SuperSpike(),
+    Triangle(),
+    Triangle(2.0),
+    StraightThrough(),
+]
+ids = [str(s) for s in SURROGATES]
+
+# The derivatives once more, as scalar formulas from the papers, independent of the tensors' code.
+CLOSED = {
+    ATan: lambda s, u: s.alpha / 2 / (1 + (math.pi / 2 * s.alpha * u) ** 2),
+    FastSigmoid: lambda s, u: (1 + s.slope * abs(u)) ** -2,
+    SuperSpike: lambda s, u: (1 + s.alpha * abs(u)) ** -2,
+    Sigmoid: lambda s, u: s.alpha / (2 * math.cosh(s.alpha * u / 2)) ** 2,
+    Triangle: lambda s, u: s.alpha * max(0.0, 1 - s.alpha * abs(u)),
+    StraightThrough: lambda s, u: 1.0,
+}
+POINTS = [-3.0, -1.01, -0.6, -0.3, -1e-3, 0.0, 1e-3, 0.2, 0.45, 0.99, 2.5]
+
+
+@pytest.mark.parametrize("surrogate", SURROGATES, ids=ids)
+@given(u=st.lists(st.floats(width=32, allow_nan=False), min_size=1, max_size=20))
+def test_forward_is_zero_or_one(surrogate, u):
+    values = torch.tensor(u, dtype=torch.float32)
+    at, above = surrogate(values), surrogate(values, strict=True)
+    assert torch.equal(at, torch.tensor([1.0 if v >= 0 else 0.0 for v in u]))
+    assert torch.equal(above, torch.tensor([1.0 if v > 0 else 0.0 for v in u]))
+
+
+@pytest.mark.parametrize("surrogate", SURROGATES, ids=ids)
+def test_backward_is_the_closed_form(surrogate):
+    u = torch.tensor(POINTS, dtype=torch.float64, requires_grad=True)
+    upstream = torch.linspace(-2, 3, len(POINTS), dtype=torch.float64)
+    surrogate(u).backward(upstream)
+    expected = torch.tensor([CLOSED[type(surrogate)](surrogate, v) for v in POINTS], dtype=torch.float64) * upstream
+    torch.testing.assert_close(u.grad, expected, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("surrogate", SURROGATES, ids=ids)
+def test_derivative_is_that_of_the_primitive(surrogate):
+    # No point lies within h of a kink (0 or the feet of a triangle).
+    u = torch.tensor([-2.1, -0.7, -0.21, -0.03, 0.04, 0.33, 0.8, 1.7], dtype=torch.float64)
+    h = 1e-6
+    numerical = (surrogate.primitive(u + h) - surrogate.primitive(u - h)) / (2 * h)
+    torch.testing.assert_close(surrogate.derivative(u), numerical, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("surrogate", SURROGATES, ids=ids)
+@given(bits=st.integers(0, 2**32 - 1))
+def test_finite_at_every_float32(surrogate, bits):
+    u = torch.tensor([bits - 2**32 if bits >= 2**31 else bits], dtype=torch.int32).view(torch.float32)
+    if torch.isnan(u):
+        return
+    derivative = surrogate.derivative(u)
+    assert torch.isfinite(derivative).all() and (derivative >= 0).all()
+
+
+@pytest.mark.parametrize("surrogate", SURROGATES, ids=ids)
+def test_finite_at_the_extremes(surrogate):
+    largest = torch.finfo(torch.float32).max
+    u = torch.tensor([-math.inf, -largest, -100.0, -1e-45, 0.0, 1e-45, 100.0, largest, math.inf], requires_grad=True)
+    surrogate(u).sum().backward()
+    assert torch.isfinite(u.grad).all()
+
+
+def test_spikes_keep_the_dtype():
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        assert ATan()(torch.tensor([-1.0, 1.0], dtype=dtype)).dtype == dtype
+
+
+def test_peaks():
+    zero = torch.zeros(1, dtype=torch.float64)
+    for surrogate, peak in (
+        (ATan(3.0), 1.5),
+        (FastSigmoid(), 1),
+        (SuperSpike(), 1),
+        (Sigmoid(25.0), 6.25),
+        (Triangle(2.0), 2),
+    ):
+        assert surrogate.derivative(zero).item() == pytest.approx(peak)
+
+
+def test_equal_surrogates_are_equal_and_hash_alike():
+    assert ATan(2.0) == ATan() != ATan(3.0)
+    assert len({ATan(), ATan(2.0), Sigmoid()}) == 2
+
+
+def test_a_surrogate_of_ones_own_is_five_lines():
+    class Box(Surrogate):
+        def derivative(self, u):
+            return (u.abs() < 0.5).to(u.dtype)
+
+    u = torch.tensor([-0.7, -0.1, 0.1, 0.7], requires_grad=True)
+    Box()(u).sum().backward()
+    assert u.grad.tolist() == [0, 1, 1, 0]
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
+def test_bad_slope_is_refused(value):
+    with pytest.raises(ValueError, match="alpha of ATan must be positive and finite"):
+        ATan(value)
+
+
+@pytest.mark.parametrize("value", ["2", None, True])
+def test_slope_of_wrong_type_is_refused(value):
+    with pytest.raises(TypeError, match="slope of FastSigmoid must be a number"):
+        FastSigmoid(value)
+
+
+def test_whole_numbers_are_refused():
+    with pytest.raises(TypeError, match="u must be a floating-point tensor"):
+        ATan()(torch.tensor([1, 2]))
+
+
+def test_base_class_says_what_is_missing():
+    class Empty(Surrogate):
+        pass
+
+    u = torch.zeros(1, requires_grad=True)
+    with pytest.raises(TypeError, match="Empty must define derivative"):
+        Empty()(u).backward()
