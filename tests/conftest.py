@@ -6,11 +6,12 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(ROOT / ".cache" / "inductor"))
 os.environ.setdefault("MPLBACKEND", "Agg")
+# Two workers on two cores: one thread each, in kernels of notebooks, too, or they fight for the cores.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest  # noqa: E402
 import torch  # noqa: E402
 
-# Two workers on two cores: one thread each, or they fight for the cores and for no gain.
 torch.set_num_threads(1)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import nbformat
 import pytest
 
@@ -26,6 +28,15 @@ def test_runs_in_quick_mode(name, solve, tmp_path):
     assert all(cell.execution_count for cell in code if cell.source.strip()), "not every cell was executed"
     assert any(cell.outputs for cell in code)
     assert copy.stat().st_size < 3_000_000
+    if name.startswith("04"):
+        assert accuracy_printed(code) >= 0.95
+
+
+def accuracy_printed(cells) -> float:
+    """The test accuracy that a training notebook prints on a line of its own."""
+    text = "\n".join(output.get("text", "") for cell in cells for output in cell.outputs if output.get("name") == "stdout")
+    (value,) = re.findall(r"^test accuracy: (\d\.\d+)$", text, re.MULTILINE)
+    return float(value)
 
 
 def test_there_are_notebooks_to_run():

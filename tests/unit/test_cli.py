@@ -6,11 +6,12 @@ import json
 
 import pytest
 from click.testing import CliRunner
-from .tiny_project import make
 
 import snnkit
 from snnkit.cli import main
 from snnkit.tools import doctor
+
+from .tiny_project import make
 
 
 @pytest.fixture

@@ -7,10 +7,11 @@ import os
 
 import nbformat
 import pytest
-from .tiny_project import HEADER, make, settings
 
 from snnkit.tools import generated, pair
 from snnkit.tools.project import ProjectError, find
+
+from .tiny_project import HEADER, make, settings
 
 CELLS = "a = 1---def f(x):\n    return x\n---print(f(a))---a = 1"
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from .tiny_project import make, settings
 
 from snnkit.tools.project import ProjectError, find
+
+from .tiny_project import make, settings
 
 
 @pytest.fixture

@@ -12,18 +12,19 @@ from html.parser import HTMLParser
 
 import nbformat
 import pytest
-from .tiny_project import make
 
 from snnkit.tools import pair, report, run
 from snnkit.tools.parameters import ParameterError
 from snnkit.tools.project import ProjectError
 from snnkit.tools.report import FIELDS
 
+from .tiny_project import make
+
 SWALLOWED = "import ipywidgets as w\n\nw.interact(lambda a: {}[a], a=(0, 3))---print('after')"
 OUTPUT = "import ipywidgets as w\n\nwith w.Output():\n    print('in')\n    1 / 0\n---print('after')"
 CASES = {
     "00_ok": "import os, sys\n\nprint(QUICK, SOLVE, STEPS, RATE, SEED)---print(sys.executable)"
-    "---print(os.environ['SNNKIT_HEADLESS'])---print(os.getcwd())---block = b'x' * (400 * 2**20)\ndel block",
+    "---print(os.environ['SNNKIT_HEADLESS'])---print(os.getcwd())---block = b'x' * (900 * 2**20)\ndel block",
     "01_raises": "a = 1---raise KeyError('no <b>such</b> thing')---print('never')",
     "02_interact": SWALLOWED,
     "03_output": OUTPUT,
@@ -72,8 +73,8 @@ def test_the_kernel_is_this_interpreter_headless_in_the_folder_of_the_notebooks(
 
 def test_peak_memory_counts_what_the_notebook_takes(executed):
     _, results = executed
-    assert results["00_ok"].peak_mb > results["05_figure"].peak_mb + 200
-    assert 50 < results["05_figure"].peak_mb < 2000
+    assert 900 < results["00_ok"].peak_mb < 2000
+    assert 30 < results["05_figure"].peak_mb < 900
 
 
 def test_a_failing_cell_is_named_with_its_source_and_exception(executed, project):
