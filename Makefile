@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup run lab test lint format lock clean
+.PHONY: setup run lab test lint format lock peers clean
 
 setup: $(STAMP)
 
@@ -39,6 +39,10 @@ format: setup
 lock: setup  ## resolve constraints/lock.txt anew from the ranges in pyproject.toml (needs uv)
 	uv pip compile --universal --python-version 3.10 --no-annotate --no-header --extra all \
 	  --constraint constraints/torch.txt --output-file constraints/lock.txt --quiet pyproject.toml
+
+peers: setup  ## other libraries to measure against; without their dependencies, so that they leave torch alone
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
+	  spikingjelly==2.0.0 snntorch==1.0.0 norse==1.1.0 nir==1.0.8 nirtorch==2.6 h5py loguru
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .hypothesis .ruff_cache .cache

@@ -48,7 +48,7 @@ def main(neurons: int, steps: int, threads: int, repeats: int, keep_memory: bool
     torch.set_num_threads(threads)
     found = peers()
     if not found:
-        click.echo("no peers are installed: pip install --no-deps spikingjelly snntorch norse", err=True)
+        click.echo("no peers are installed; `make peers` brings them", err=True)
     x = torch.rand(steps, 1, neurons) * 1.5
     forwards: dict[str, Forward] = {}
     pairs = {}
