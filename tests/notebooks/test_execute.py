@@ -34,7 +34,8 @@ def test_runs_in_quick_mode(name, solve, tmp_path):
 
 def accuracy_printed(cells) -> float:
     """The test accuracy that a training notebook prints on a line of its own."""
-    text = "\n".join(output.get("text", "") for cell in cells for output in cell.outputs if output.get("name") == "stdout")
+    printed = [output for cell in cells for output in cell.outputs if output.get("name") == "stdout"]
+    text = "\n".join(output.text for output in printed)
     (value,) = re.findall(r"^test accuracy: (\d\.\d+)$", text, re.MULTILINE)
     return float(value)
 

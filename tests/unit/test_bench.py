@@ -9,6 +9,8 @@ from snnkit.bench import neurons, timing
 from snnkit.bench.peers import Peer
 from snnkit.neuron import LIF
 
+ARGUMENTS = ["--neurons", "200", "--steps", "9", "--repeats", "3", "--no-keep-memory"]
+
 
 def test_contestants_take_turns():
     calls = []
@@ -33,8 +35,7 @@ def slow_twin(reset):
 def run(monkeypatch):
     def run(reset):
         monkeypatch.setattr(neurons, "peers", lambda: [slow_twin(reset)])
-        arguments = ["--neurons", "200", "--steps", "9", "--repeats", "3", "--no-keep-memory"]
-        return CliRunner().invoke(neurons.main, arguments)
+        return CliRunner().invoke(neurons.main, ARGUMENTS)
 
     return run
 
