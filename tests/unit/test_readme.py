@@ -1,0 +1,180 @@
+"""The README and its neighbours keep their word: addresses, links, code, commands."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from urllib.parse import unquote
+
+import click
+import jupytext
+import pytest
+
+from snnkit.cli import main
+from snnkit.tools import run
+from snnkit.tools.generated import colab_url
+from snnkit.tools.project import find
+
+PROJECT = find(Path(__file__).parent)
+PAGES = {name: (PROJECT.root / name).read_text(encoding="utf-8") for name in ("README.md", "CONTRIBUTING.md")}
+PAGES["CHANGELOG.md"] = (PROJECT.root / "CHANGELOG.md").read_text(encoding="utf-8")
+README = PAGES["README.md"]
+OWNER_AND_NAME = PROJECT.repository.removeprefix("https://github.com/")
+ADDRESSES = re.findall(r"https?://[^\s)\"'`>\]]+", README)
+each_page = pytest.mark.parametrize("page", PAGES)
+
+
+def blocks(text, *languages):
+    """The fenced blocks of a page in these languages."""
+    return [code for language, code in re.findall(r"(?ms)^```(\w*)\n(.*?)^```", text) if language in languages]
+
+
+def shell_lines(text):
+    """Command lines without comments: of the shell blocks, and those in `single backticks`."""
+    lines = [line for block in blocks(text, "bash") for line in block.splitlines()]
+    prose = re.sub(r"(?ms)^```.*?^```", "", text)
+    lines += re.findall(r"`([^`\n]+)`", prose)
+    # Where a line joins several commands, each counts.
+    return [part for line in lines for part in re.split(r"&&|\|\||;", re.sub(r"(^|\s)#.*", "", line)) if part.strip()]
+
+
+def calls(program, text):
+    """Argument lists of every call of `program` on a page; settings such as OMP_NUM_THREADS=1 may stand in front."""
+    found = []
+    for line in shell_lines(text):
+        try:
+            words = shlex.split(line)
+        except ValueError:  # prose in backticks with a lone quote
+            continue
+        while words and re.fullmatch(r"[A-Z_]+=\S*", words[0]):
+            words.pop(0)
+        if words and words[0] == program:
+            found.append(words[1:])
+    return found
+
+
+def headings(text):
+    """The anchors that GitHub gives to the headings of a page."""
+    titles = re.findall(r"(?m)^#+ (.+)$", re.sub(r"(?ms)^```.*?^```", "", text))
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+# --- addresses and links ----------------------------------------------------------------------------------------------
+
+
+def test_every_address_of_the_project_is_the_one_of_the_setting():
+    own = [a for a in ADDRESSES if re.search(r"snnkit", a)]
+    assert len(own) > 8
+    places = (
+        PROJECT.repository,
+        f"https://colab.research.google.com/github/{OWNER_AND_NAME}/blob/{PROJECT.branch}/",
+        f"https://mybinder.org/v2/gh/{OWNER_AND_NAME}/{PROJECT.branch}?",
+    )
+    assert [a for a in own if not a.startswith(places)] == []
+    assert f"git clone {PROJECT.repository} && cd {OWNER_AND_NAME.split('/')[1]}\n" in README
+
+
+def test_binder_opens_a_notebook_that_exists():
+    (path,) = [unquote(a.split("labpath=")[1]) for a in ADDRESSES if "labpath=" in a]
+    assert (PROJECT.root / path).is_file()
+
+
+@pytest.mark.parametrize("name", PROJECT.names())
+def test_the_table_has_each_notebook_with_its_badge_and_its_minutes(name):
+    (row,) = [line for line in README.splitlines() if line.startswith("|") and f"(notebooks/{name}.ipynb)" in line]
+    assert f"({colab_url(PROJECT, name)})" in row
+    top = next(c.source for c in jupytext.read(PROJECT.source(name)).cells if c.source.startswith("# "))
+    minutes = re.search(r"(\d+) min", top)
+    assert minutes and row.split("|")[2].strip() == minutes[1]
+
+
+@each_page
+def test_every_relative_link_leads_somewhere(page):
+    text = PAGES[page]
+    links = [link for link in re.findall(r"\]\(([^)\s]+)\)", text) if not re.match(r"\w+:", link)]
+    for link in links:
+        file, _, anchor = link.partition("#")
+        assert not file or (PROJECT.root / file).exists(), f"{page} links to {file}, which does not exist"
+        if anchor and (not file or file in PAGES):
+            assert anchor in headings(PAGES[file] if file else text), f"{page} links to a heading {anchor!r}"
+
+
+def test_pictures_are_small_and_told_in_words():
+    pictures = re.findall(r"!\[([^\]]*)\]\((?!https?:)([^)]+)\)", README)
+    assert pictures
+    for words, file in pictures:
+        assert len(words) > 20
+        assert (PROJECT.root / file).stat().st_size < 200_000
+
+
+@each_page
+def test_nothing_is_left_to_be_filled_in(page):
+    assert not re.findall(r"\{\{.*?\}\}|\bTODO\b|\bTBD\b|\bFIXME\b", PAGES[page])
+
+
+# --- code and commands ------------------------------------------------------------------------------------------------
+
+
+def test_the_code_of_the_readme_runs(monkeypatch, capsys):
+    monkeypatch.setenv("SNNKIT_HEADLESS", "1")  # no progress bars
+    namespace = {"__name__": "readme"}
+    code = blocks(README, "python")
+    assert len(code) >= 2
+    for number, block in enumerate(code):
+        exec(compile(block, f"README.md, python block {number}", "exec"), namespace)
+    printed = capsys.readouterr().out
+    assert float(re.search(r"([\d.]+)% of the test digits", printed)[1]) > 85
+    assert "Resting" in printed and "neuron-steps" in printed
+
+
+@each_page
+def test_python_on_every_page_is_python(page):
+    for number, block in enumerate(blocks(PAGES[page], "python")):
+        compile(block, f"{page}, python block {number}", "exec")
+
+
+@each_page
+def test_every_snnkit_command_is_one(page):
+    """Names, options and values are parsed by the command itself, down to notebooks and their parameters."""
+    for words in calls("snnkit", PAGES[page]):
+        if not words:
+            continue  # `snnkit` alone: the name of the kit
+        name, arguments = words[0], words[1:]
+        assert name in main.commands, f"{page} names a command {name!r}"
+        try:
+            context = main.commands[name].make_context(name, list(arguments))
+        except click.ClickException as error:
+            pytest.fail(f"{page}: snnkit {shlex.join(words)}: {error.format_message()}")
+        if name == "run":
+            given = context.params
+            parameters = dict(pair.split("=", 1) for pair in given["assignments"])
+            chosen = PROJECT.select(given["notebooks"])
+            assert run.prepare(PROJECT, chosen, parameters, full=given["full"], solve=given["solve"])
+
+
+def test_commands_are_found_at_all():
+    assert ["run", "--solve"] in calls("snnkit", README) and ["doctor"] in calls("snnkit", README)
+    assert ["run", "04", "--full", "--solve"] in calls("snnkit", README), "the one with settings in front of it"
+
+
+def test_the_papermill_call_names_a_notebook_and_parameters_that_exist():
+    ((notebook, _, *rest),) = [words for words in calls("papermill", README) if words]
+    assert (PROJECT.root / notebook).is_file()
+    assert rest[::3] == ["-p"] * (len(rest) // 3)
+    assert run.prepare(PROJECT, [Path(notebook).stem], dict(zip(rest[1::3], rest[2::3], strict=True)))
+
+
+@each_page
+def test_every_make_target_exists(page):
+    targets = set(re.findall(r"(?m)^([a-z]+):", (PROJECT.root / "Makefile").read_text(encoding="utf-8")))
+    for words in calls("make", PAGES[page]):
+        asked = [word for word in words if "=" not in word]
+        assert set(asked) <= targets, f"{page}: make {' '.join(words)}"
+
+
+def test_modules_that_are_run_have_the_options_named():
+    from snnkit.bench.neurons import main as bench
+
+    (words,) = [w for w in calls("python", README) if w[:2] == ["-m", "snnkit.bench.neurons"]]
+    assert bench.make_context("bench", words[2:]).params["threads"] == 1
