@@ -12,7 +12,20 @@ __version__ = "0.1.0"
 # Rooms that are loaded when they are first named.
 _LAZY = ("course", "data", "encode", "loss", "models", "tools", "train", "viz")
 
-__all__ = ["engine", "neuron", "nn", "surrogate", *_LAZY]
+__all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
+    "course",
+    "data",
+    "encode",
+    "engine",
+    "loss",
+    "models",
+    "neuron",
+    "nn",
+    "surrogate",
+    "tools",
+    "train",
+    "viz",
+]
 
 
 def __getattr__(name: str):

@@ -174,7 +174,8 @@ print(f"{int(count_spikes(rain))} spikes in, {int(count_spikes(out))} out")
 
 # %% [markdown]
 # Stuck? Run `hint("00.1")` in a cell of its own: each call opens one hint more. After that there is no shame in
-# `solution("00.1")`. (The scorecard counts the hints; nobody minds.) Try it:
+# `solution("00.1")`. Try it. (The scorecard counts hints, and nobody minds. The one hint it will show for 00.1 is this
+# cell's.)
 
 # %%
 hint("00.1")

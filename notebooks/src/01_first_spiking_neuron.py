@@ -60,11 +60,10 @@ import time
 from typing import NamedTuple
 
 import torch
-from plotly import graph_objects as go
 
 from snnkit import course, engine, neuron, surrogate, train, viz
 from snnkit.course import attempt, hint, quiz, scorecard, solution
-from snnkit.viz.gallery import gallery, membrane_and_raster
+from snnkit.viz import figures
 
 train.seed_everything(SEED)
 course.start("01", solve=SOLVE)
@@ -132,16 +131,11 @@ def euler_against_exact(ratio):
     fine = torch.linspace(0, 6, 121)
     exact = 1 - torch.exp(-fine)
     off = max(abs(value - (1 - math.exp(-t))) for t, value in zip(at, euler, strict=True))
-    figure = go.Figure()
-    line = {"color": viz.theme.TEXT}
-    figure.add_scatter(x=fine, y=exact, mode="lines", name="exact, eq. (3)", line=line)
-    line = {"color": viz.theme.BLUE, "dash": "dot"}
-    figure.add_scatter(x=at, y=euler, mode="lines+markers", name="Euler", line=line, marker={"size": 8})
     title = f"A constant input x = 1, dt = {ratio:g} tau: largest error {off:.2g}"
-    figure.update_layout(title={"text": title}, height=340)
-    figure.update_xaxes(title={"text": "time in units of tau"}, range=[-0.1, 6.1])
-    figure.update_yaxes(title={"text": "potential v"}, range=[-0.6, 2.6])
-    return figure
+    axes = {"x_title": "time in units of tau", "y_title": "potential v"}
+    both = {"exact, eq. (3)": (fine, exact), "Euler": (at, euler)}
+    figure = figures.lines(both, title=title, faint=["exact, eq. (3)"], **axes)
+    return figure.update_xaxes(range=[-0.1, 6.1]).update_yaxes(range=[-0.6, 2.6])
 
 
 ratios = [0.05, 0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 2.2]
@@ -229,7 +223,7 @@ x[10:60] = 0.9  # not enough
 x[80:150] = 1.5  # enough
 spikes, membrane = simulate(x)
 title = f"A LIF neuron, tau = {TAU:g} steps"
-viz.show(viz.figures.traces(membrane, spikes, threshold=1.0, current=x, title=title))
+viz.show(figures.traces(membrane, spikes, threshold=1.0, current=x, title=title))
 
 # %% [markdown]
 # **What to notice.** The first push comes close to the threshold and nothing happens; the second makes it fire at even
@@ -255,7 +249,7 @@ def population(current=1.2, tau=20.0, threshold=1.0, noise=0.0, reset="hard"):
     spikes, membrane = simulate(current + noise * own, tau, threshold, v_reset)
     rate = spikes.mean().item()
     title = f"{rate:.3f} spikes per step, one in {1 / rate:.1f} steps" if rate else "Silence"
-    return membrane_and_raster(membrane[:, 0], spikes, threshold, title=title)
+    return figures.membrane_and_raster(membrane[:, 0], spikes, threshold, title=title)
 
 
 viz.explore(
@@ -295,13 +289,9 @@ with torch.no_grad():
 above = currents > 1
 formula = torch.zeros_like(currents)
 formula[above] = 1 / (-TAU * torch.log(1 - 1 / currents[above]))
-figure = viz.figures.f_i_curve(
-    currents, {"equation (4)": formula, "hard reset": hard.mean(0), "soft reset": soft.mean(0)}
-)
-figure.data[0].mode = "lines"
-figure.update_traces(marker={"size": 4})
-figure.update_layout(title={"text": f"f-I curve of a LIF neuron, tau = {TAU:g} steps"})
-viz.show(figure)
+rates = {"equation (4)": formula, "hard reset": hard.mean(0), "soft reset": soft.mean(0)}
+title = f"f-I curve of a LIF neuron, tau = {TAU:g} steps"
+viz.show(figures.f_i_curve(currents, rates, faint=["equation (4)"], title=title))
 
 # %% [markdown]
 # **What to notice.**
@@ -381,7 +371,7 @@ for packet in stream.split(25):
 print("spikes found:", int(torch.cat(spikes).sum()))
 show = slice(0, 150)
 viz.show(
-    viz.figures.traces(
+    figures.traces(
         {"state carried": torch.cat(carried)[show], "state forgotten": torch.cat(forgotten)[show]},
         {"state carried": torch.cat(spikes)[show]},
         threshold=1.0,
@@ -423,7 +413,7 @@ drive[100:300] += 1.5  # the pulse
 x = drive.expand(steps, 1, count).to(device)  # one input for all: a view, nothing is copied
 
 spikes, state = neuron.LIF(tau=taus).to(device)(x)
-figure = viz.figures.raster(spikes[:, 0], title="tau from 2 (bottom) to 100 (top)")
+figure = figures.raster(spikes[:, 0], title="tau from 2 (bottom) to 100 (top)")
 figure.add_vrect(x0=100, x1=300, fillcolor=viz.theme.faint(viz.theme.ORANGE, 0.15), line_width=0)
 viz.show(figure)
 
@@ -471,7 +461,7 @@ cells = {
     "Izhikevich, chattering (mV)": (neuron.Izhikevich(c=-50.0, d=2.0), 10.0),
 }
 runs = {name: watch(cell, current * on) for name, (cell, current) in cells.items()}
-viz.show(gallery(runs, title="One step of current, six neurons"))
+viz.show(figures.gallery(runs, title="One step of current, six neurons"))
 
 # %% [markdown]
 # **What to notice.** The synapse of `CubaLIF` rounds the onset: its first spike comes late. `ALIF` and the regular-spiking
@@ -521,7 +511,7 @@ v, spikes = watch(mine, x)
 gaps = spikes.nonzero().squeeze(1).diff().tolist()
 print("intervals between its spikes:", gaps)
 runs = {"your neuron": (v, spikes), "LIF": watch(neuron.LIF(tau=TAU), x)}
-viz.show(gallery(runs, columns=1, title="Used to it"))
+viz.show(figures.gallery(runs, columns=1, title="Used to it"))
 
 # %% [markdown]
 # You wrote one step of one neuron. You did *not* write the loop over time, the batch, the GPU version, or the gradient.

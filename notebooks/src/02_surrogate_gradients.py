@@ -55,11 +55,10 @@ DEVICE: str = "auto"  # "cpu", "cuda" or "auto": the CPU here, as these tensors 
 import math
 
 import torch
-from plotly import graph_objects as go
-from plotly.subplots import make_subplots
 
 from snnkit import course, neuron, nn, surrogate, train, viz
 from snnkit.course import attempt, hint, quiz, scorecard, solution
+from snnkit.viz import figures
 
 train.seed_everything(SEED)
 course.start("02", solve=SOLVE)
@@ -101,14 +100,8 @@ teacher, _ = neuron.LIF(tau=10.0, decay_input=False)(0.6 * heard)
 answers, _ = neuron.LIF(tau=10.0, decay_input=False)(heard * weights)  # [T, 1, 601]
 height = distance(answers, teacher)[0]
 
-figure = go.Figure()
-line = {"color": viz.theme.BLUE, "shape": "hv"}
-figure.add_scatter(x=weights, y=height, mode="lines", line=line, name="loss")
-figure.add_vline(x=0.6, line={"color": viz.theme.VERMILION, "dash": "dash"})
-figure.update_layout(title={"text": "Loss against the only weight (dashed: the teacher's)"}, height=320)
-figure.update_xaxes(title={"text": "weight w"})
-figure.update_yaxes(title={"text": "loss L(w)"})
-viz.show(figure)
+axes = {"x": weights, "x_title": "weight w", "y_title": "loss L(w)", "marks": {"teacher": 0.6}}
+viz.show(figures.lines({"loss": height}, shape="hv", title="Loss against the only weight", **axes))
 moved = (height.diff() != 0).float().mean().item()
 print(f"neighbouring weights with exactly the same loss: {1 - moved:.0%}")
 
@@ -168,7 +161,7 @@ curves = {
     "Triangle(1)": surrogate.Triangle(1.0),
     "FastSigmoid(25)": surrogate.FastSigmoid(25.0),
 }
-viz.show(viz.figures.surrogate_curves(curves))
+viz.show(figures.surrogate_curves(curves))
 
 # %% [markdown]
 # ### Exercise 02.1: a backward of your own
@@ -228,7 +221,7 @@ def stairs(log2_alpha=1.0, detach_reset=True):
     w, loss = w.detach(), loss.detach()
     wrong = loss > 0
     right = (torch.sign(gradient) == torch.sign(w - 0.6))[wrong].float().mean().item()
-    figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.08)
+    figure = figures.panels(2, 1, shared_xaxes=True, vertical_spacing=0.08)
     line = {"color": viz.theme.BLUE, "shape": "hv"}
     figure.add_scatter(x=w, y=loss, mode="lines", line=line, name="loss", row=1, col=1)
     line = {"color": viz.theme.TEXT, "dash": "dash"}
@@ -303,8 +296,7 @@ def gradient_flow(spike_function):
 
 
 def flow_figure(w):
-    panels = ("back through depth", "back through time")
-    figure = make_subplots(rows=1, cols=2, subplot_titles=panels)
+    figure = figures.panels(1, 2, ["back through depth", "back through time"])
     for i, (name, spike_function) in enumerate(of_width(w).items()):
         by_layer, by_step = gradient_flow(spike_function)
         line = {"color": viz.theme.colour(i), "dash": viz.theme.dash(i)}
@@ -425,7 +417,7 @@ losses, spikes = learn(lambda u: MySpike.apply(u, alpha), groups=len(slopes))
 best = slopes.index(2.0)
 task = int(losses[-1, best].argmin())  # a task that it has learned well
 epoch, moment = spikes[:, :, best, task].nonzero(as_tuple=True)
-figure = go.Figure()
+figure = figures.panels(1, 1)
 mark = {"symbol": "line-ns-open", "size": 5, "color": viz.theme.BLUE}
 figure.add_scatter(x=moment, y=epoch, mode="markers", marker=mark, name="spikes")
 wanted = {"color": viz.theme.VERMILION, "dash": "dash", "width": 1.5}
@@ -445,14 +437,9 @@ viz.show(figure)
 # end all lock to the dashed lines. Now all six slopes, mean over the tasks:
 
 # %%
-figure = go.Figure()
-for i, slope in enumerate(slopes):
-    line = {"color": viz.theme.colour(i), "dash": viz.theme.dash(i)}
-    figure.add_scatter(y=losses[:, i].mean(1), mode="lines", name=f"alpha = {slope:g}", line=line)
-figure.update_layout(title={"text": "Mean loss of 16 tasks, six slopes"}, height=360)
-figure.update_xaxes(title={"text": "epoch"})
-figure.update_yaxes(title={"text": "loss"}, type="log", tickvals=[0.01, 0.02, 0.05, 0.1, 0.2, 0.5])
-viz.show(figure)
+means = {f"alpha = {slope:g}": losses[:, i].mean(1) for i, slope in enumerate(slopes)}
+axes = {"x_title": "epoch", "y_title": "loss", "log": "y"}
+viz.show(figures.lines(means, title="Mean loss of 16 tasks, six slopes", **axes))
 solved = (spikes[-1] == targets.cpu()).all(0).float().mean(1)
 print("tasks solved to the step:", dict(zip(slopes, [f"{one:.0%}" for one in solved], strict=True)))
 
@@ -507,20 +494,17 @@ def distances(mean, spread):
 TOO_LOW = {"mean": -0.05, "spread": 0.1}
 u = distances(**TOO_LOW)
 print(f"at the start the highest u is {u.max():.2f}: nobody fires")
-figure = go.Figure()
+recovered = {}
 candidates = (surrogate.Triangle(1.0), surrogate.ATan(2.0), surrogate.FastSigmoid(25.0))
-for i, spike_function in enumerate(candidates):
+for spike_function in candidates:
     foretold = int(dead_neurons(u, spike_function, floor=1e-6).sum())
     _, spikes = learn(spike_function, epochs=60, **TOO_LOW)
     alive = spikes[:, :, 0].amax(1)  # [epochs, TASKS]: did it fire at all?
     silent = int((alive[-20:].amax(0) == 0).sum())
     print(f"{spike_function!s:24s} dead by your function: {foretold:2d}   silent at the end: {silent:2d}")
-    line = {"color": viz.theme.colour(i), "dash": viz.theme.dash(i)}
-    figure.add_scatter(y=alive.mean(1) * 100, mode="lines", name=str(spike_function), line=line)
-figure.update_layout(title={"text": "Neurons that fire at all, from a silent start"}, height=330)
-figure.update_xaxes(title={"text": "epoch"})
-figure.update_yaxes(title={"text": "neurons (%)"}, range=[-3, 103])
-viz.show(figure)
+    recovered[str(spike_function)] = alive.mean(1) * 100
+axes = {"x_title": "epoch", "y_title": "neurons (%)"}
+viz.show(figures.lines(recovered, title="Neurons that fire at all, from a silent start", **axes))
 
 # %% [markdown]
 # **What to notice.** Whoever is beyond the reach of `Triangle` stays silent for good. The tails of the other two save everyone. Even

@@ -62,7 +62,7 @@ import torch
 
 from snnkit import course, data, encode, neuron, nn, train, viz
 from snnkit.course import attempt, hint, quiz, scorecard, solution
-from snnkit.viz import coding
+from snnkit.viz import figures
 
 train.seed_everything(SEED)
 course.start("03", solve=SOLVE)
@@ -85,7 +85,7 @@ chosen = distance.argmin(1)  # of each class, the image that is nearest to the c
 x = flat[chosen]
 
 print(f"x: {tuple(x.shape)}, from {x.min():g} to {x.max():g}, mean brightness {x.mean():.2f}")
-viz.show(viz.figures.image_grid(x.view(10, side, side), labels=data.CLASSES[DATASET], columns=10, title="Ten images"))
+viz.show(figures.image_grid(x.view(10, side, side), labels=data.CLASSES[DATASET], columns=10, title="Ten images"))
 
 # %% [markdown]
 # ## 1 · When? The latency code
@@ -137,7 +137,7 @@ def read_latency(spikes):
 def look(code, read, digit, title):
     """One digit, its spikes, and what is read back."""
     spikes = code(x)[:, digit]
-    viz.show(coding.coded_image(x[digit].view(side, side), spikes, read(spikes).view(side, side), title))
+    viz.show(figures.coded_image(x[digit].view(side, side), spikes, read(spikes).view(side, side), title))
 
 
 look(lambda x: latency_encode(x, 16), read_latency, 3, "Latency code, T = 16")
@@ -227,7 +227,7 @@ def after(steps):
     panels = torch.cat(rows).mul(1000).round().div(1000).view(12, side, side)[order]
     spikes = many[:steps].sum((0, 2)).mean()
     title = f"After {steps} steps: {spikes:.0f} Poisson spikes per image"
-    return viz.figures.image_grid(panels, labels=[names[i] for i in order], columns=6, title=title)
+    return figures.image_grid(panels, labels=[names[i] for i in order], columns=6, title=title)
 
 
 viz.show(viz.frames(after, "T", [1, 2, 4, 8, 16, 32, 64, 128], start=3))
@@ -284,7 +284,7 @@ print(f"repeat: shape {tuple(repeated.shape)}, strides {repeated.stride()}: 0 in
 first_layer = nn.Sequential(torch.nn.Linear(x.shape[1], 40), neuron.Leaky(0.9))
 with torch.no_grad():
     out, _ = first_layer(2 * repeated)
-viz.show(viz.figures.raster(out[:, 3], title="40 untrained neurons, fed directly"))
+viz.show(figures.raster(out[:, 3], title="40 untrained neurons, fed directly"))
 
 # %% [markdown]
 # Nobody wrote a code for these forty neurons: random weights, and yet every image has a raster of its own. The first
@@ -346,12 +346,14 @@ theory = (truth * (1 - truth)).mean().sqrt().item() / torch.tensor(lengths).sqrt
 errors = {name: (lengths, results[name][:, 0]) for name in ("Poisson", "latency", "LIF neuron")}
 errors["√(x(1−x)/T)"] = (lengths, theory)
 title = "How wrong is the image that is read back?"
-viz.show(coding.curves(errors, title, "time steps T", "error (RMS)", log="xy", faint=["√(x(1−x)/T)"]))
+axes = {"x_title": "time steps T", "y_title": "error (RMS)", "log": "xy"}
+viz.show(figures.lines(errors, title=title, faint=["√(x(1−x)/T)"], **axes))
 
 # %%
 right = {name: (lengths, 100 * results[name][:, 1]) for name in codes}
 best = 100 * results["direct"][0, 1].item()
-figure = coding.curves(right, "How many images are recognised?", "time steps T", "recognised (%)", log="x")
+axes = {"x_title": "time steps T", "y_title": "recognised (%)", "log": "x"}
+figure = figures.lines(right, title="How many images are recognised?", **axes)
 viz.show(figure.update_yaxes(range=[best - 20, best + 3]))
 print(
     f"one step of Poisson spikes: {results['Poisson'][0, 1]:.0%} recognised; clean images: {results['direct'][0, 1]:.0%}"
@@ -383,7 +385,8 @@ print(
 # %%
 spent = {name: (results[name][:, 2], results[name][:, 0]) for name in ("Poisson", "latency", "LIF neuron")}
 spent = {name: (effort[effort > 0], error[effort > 0]) for name, (effort, error) in spent.items()}
-viz.show(coding.curves(spent, "What a spike buys", "spikes per image", "error (RMS)", log="xy"))
+axes = {"x_title": "spikes per image", "y_title": "error (RMS)", "log": "xy"}
+viz.show(figures.lines(spent, title="What a spike buys", **axes))
 
 # %% [markdown]
 # The latency curve is a vertical drop: more steps, the same spikes. Poisson slides along its slope of $-\tfrac12$, here
@@ -458,7 +461,7 @@ steps_apart = encode.delta(heart.unsqueeze(1), threshold=THETA, off_spikes=True)
 since_sent = send_on_delta(heart, THETA)
 spikes = {"delta": steps_apart, "with memory": since_sent}
 read_back = {name: THETA * s.cumsum(0) for name, s in spikes.items()}
-viz.show(coding.coded_signal(heart, spikes, read_back, DT, f"A heartbeat in changes of {THETA}"))
+viz.show(figures.coded_signal(heart, spikes, read_back, DT, f"A heartbeat in changes of {THETA}"))
 for name, back in read_back.items():
     error = (back - heart).square().mean().sqrt()
     print(f"{name:12} {int(spikes[name].abs().sum()):4} spikes for {len(heart)} samples, error {error:.3f}")
@@ -491,7 +494,7 @@ def make_explorer(x, side, codes):
         error = (decoded - dimmed).square().mean().sqrt()
         title = f"{encoding}, T = {T}: error {error:.3f}, relative to the brightest pixel {error / dimmed.max():.0%}"
         shown = [dimmed.view(side, side), spikes[:, 0], decoded.view(side, side)]
-        return coding.coded_image(*shown, title=title)
+        return figures.coded_image(*shown, title=title)
 
     return encoded
 
@@ -532,7 +535,7 @@ for name, wrong in {"bytes": raw, "floats up to 255": raw.float()}.items():
 as_it_happens = (torch.rand(16, *raw.shape, generator=generator) < raw).float()
 panels = torch.cat([read_rate(as_it_happens)[2:6], read_rate(poisson_encode(x, 16, generator))[2:6]])
 viz.show(
-    viz.figures.image_grid(
+    figures.image_grid(
         panels.view(8, side, side),
         ["0..255"] * 4 + ["0..1"] * 4,
         columns=8,
@@ -556,7 +559,7 @@ stretched = frames / frames.amax(1, keepdim=True)
 counts = [poisson_encode(each, 16, generator).sum((0, 2)) for each in (frames, stretched)]
 names = [f"{int(n)} spikes" for n in torch.cat(counts)]
 title = "Bright, dim, faint, empty: as they are, then each stretched to its maximum"
-viz.show(viz.figures.image_grid(torch.cat([frames, stretched]).view(8, side, side), names, columns=8, title=title))
+viz.show(figures.image_grid(torch.cat([frames, stretched]).view(8, side, side), names, columns=8, title=title))
 
 # %% [markdown]
 # **The mend:** one scale for the whole data set (here: 255), fixed before training and used again at test time.
@@ -579,7 +582,7 @@ for kind, spikes in {"shared": shared, "own": own}.items():
         names.append(f"{kind}, {copy_count}")
         print(f"{kind:6} dice, mean of {copy_count:3} copies: error {(decoded - x[3]).square().mean().sqrt():.4f}")
 title = "Means of 1, 10 and 100 copies, T = 8: shared dice, then own dice"
-viz.show(viz.figures.image_grid(torch.stack(panels).view(7, side, side), names, columns=7, title=title))
+viz.show(figures.image_grid(torch.stack(panels).view(7, side, side), names, columns=7, title=title))
 
 # %% [markdown]
 # With dice of their own, a hundred copies are ten times as good as one; with shared dice, they are one. **The mend:** noise

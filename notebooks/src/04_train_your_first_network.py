@@ -70,8 +70,7 @@ import torch
 
 from snnkit import course, data, encode, loss, neuron, nn, train, viz
 from snnkit.course import attempt, hint, quiz, scorecard, solution
-from snnkit.viz.curves import lines
-from snnkit.viz.inference import inference
+from snnkit.viz import figures
 
 train.seed_everything(SEED)
 course.start("04", solve=SOLVE)
@@ -104,7 +103,7 @@ pixels = train_images[0].numel()
 print(f"{DATASET}: {len(train_images)} images to learn from, {len(test_images)} for the test, on {device}")
 
 some = [int((train_labels == k).nonzero()[i]) for i in range(2) for k in range(10)]
-viz.show(viz.figures.image_grid(train_images[some], [classes[k] for k in range(10)] * 2, columns=10, title=DATASET))
+viz.show(figures.image_grid(train_images[some], [classes[k] for k in range(10)] * 2, columns=10, title=DATASET))
 
 # %% [markdown]
 # ## 2 · From picture to prediction
@@ -275,7 +274,9 @@ losses = [train_step(net, optimizer, count_cross_entropy, x, y) for x, y in some
 
 guessing = {"ln 10: silence": math.log(10)}
 viz.show(
-    lines({"loss": losses}, x_title="batch", y_title="loss (nats)", levels=guessing, title="Sixty steps of learning")
+    figures.lines(
+        {"loss": losses}, x_title="batch", y_title="loss (nats)", levels=guessing, title="Sixty steps of learning"
+    )
 )
 
 # %% [markdown]
@@ -330,9 +331,7 @@ print(f"{history.epochs} epochs in {seconds:.1f} s; right on {history.test_accur
 with torch.no_grad():
     recording = net.record(encoder(data.to_unit(test_images[:1])))
 viz.show(
-    viz.figures.raster(
-        recording.layers[HIDDEN][:, 0], title=f"Hidden layer while it sees a {classes[int(test_labels[0])]}"
-    )
+    figures.raster(recording.layers[HIDDEN][:, 0], title=f"Hidden layer while it sees a {classes[int(test_labels[0])]}")
 )
 
 # %% [markdown]
@@ -364,12 +363,7 @@ votes = output.sum(0)  # [N, 10]
 answers = votes.argmax(1)
 accuracy = float((answers == test_labels).float().mean())
 
-bars, edges = torch.histogram(hidden_rates.cpu(), bins=25)
-figure = go.Figure(go.Bar(x=((edges[1:] + edges[:-1]) / 2).tolist(), y=bars.tolist(), marker_color=viz.theme.BLUE))
-figure.update_layout(title={"text": "How often the hidden neurons fire, over all test images"})
-figure.update_xaxes(title={"text": "firing rate (spikes per step)"})
-figure.update_yaxes(title={"text": "neurons"})
-viz.show(figure)
+viz.show(figures.firing_rate(hidden_rates, bins=25, title="Hidden neurons, all test images"))
 print(
     f"{int((hidden_rates == 0).sum())} of {hidden} hidden neurons never fire; the busiest fires at {hidden_rates.max():.2f}"
 )
@@ -384,14 +378,14 @@ print(
 # %%
 confused = torch.zeros(10, 10, dtype=torch.int64)
 confused.index_put_((test_labels.cpu(), answers.cpu()), torch.tensor(1), accumulate=True)
-viz.show(viz.figures.confusion(confused, classes, title="Test images"))
+viz.show(figures.confusion(confused, classes, title="Test images"))
 
 wrong = (answers != test_labels).nonzero().flatten()
 shown = wrong[:16].tolist()
 captions = [f"{classes[int(test_labels[i])]} as {classes[int(answers[i])]}" for i in shown]
 if shown:
     title = f"{len(shown)} of {len(wrong)} misread images (right class, answer)"
-    viz.show(viz.figures.image_grid(test_images[shown], captions, columns=8, title=title))
+    viz.show(figures.image_grid(test_images[shown], captions, columns=8, title=title))
 
 # %% [markdown]
 # Look at them before you blame the network. Some you would misread yourself.
@@ -417,7 +411,9 @@ def explorer(net, images, labels, wrong):
         picture = (images[index] + noise * grain.to(images.device)).clamp(0, 1)
         with torch.no_grad():
             recording = net.record(encoder(picture[None]))
-        return inference(picture[0], recording.layers[HIDDEN][:, 0], recording.out[:, 0], labels[index], classes)
+        return figures.inference(
+            picture[0], recording.layers[HIDDEN][:, 0], recording.out[:, 0], labels[index], classes
+        )
 
     return look
 
@@ -443,7 +439,9 @@ enough = int((by_step >= accuracy - 0.01).nonzero()[0]) + 1
 stop = {f"step {enough}: within 1 % of the end": enough}
 title = "Accuracy if you stop after so many steps"
 viz.show(
-    lines({"test accuracy": 100 * by_step}, x_title="time steps used", y_title="right (%)", marks=stop, title=title)
+    figures.lines(
+        {"test accuracy": 100 * by_step}, x_title="time steps used", y_title="right (%)", marks=stop, title=title
+    )
 )
 
 # %% [markdown]
@@ -501,11 +499,8 @@ parts = {
     "second layer": torch.tensor([hidden * 10 * MAC, synapses[enough - 1], synapses[-1]]),
     "membrane updates": torch.tensor([0.0, update[enough - 1], update[-1]]),
 }
-figure, floor = go.Figure(), torch.zeros(3)
-for name, height in parts.items():
-    figure.add_bar(name=name, x=columns, y=height.tolist(), base=floor.tolist())
-    floor = floor + height
-figure.update_layout(barmode="overlay", title={"text": "Energy of the arithmetic for one image"}, showlegend=True)
+figure = go.Figure([go.Bar(name=name, x=columns, y=height.tolist()) for name, height in parts.items()])
+figure.update_layout(barmode="stack", title={"text": "Energy of the arithmetic for one image"}, height=360)
 figure.update_yaxes(title={"text": "energy (nJ)"})
 viz.show(figure)
 
@@ -557,7 +552,7 @@ patients = {
     "mended": attempt_training(),
 }
 title = "Two patients and a healthy network"
-figure = lines(
+figure = figures.lines(
     {name: losses for name, (losses, _) in patients.items()},
     x_title="batch",
     y_title="loss (nats)",

@@ -28,21 +28,21 @@ Checks get tests with ``grade("01.1", candidate)``, which returns an ``Outcome``
 """
 
 from . import expect as expect
-from .attempt import attempt as attempt
-from .attempt import hint as hint
-from .attempt import solution as solution
+from .answers import attempt as attempt
+from .answers import hint as hint
+from .answers import solution as solution
 from .exercise import Check as Check
 from .exercise import Exercise as Exercise
 from .exercise import Question as Question
 from .exercise import Violation as Violation
-from .grade import Outcome as Outcome
-from .grade import grade as grade
-from .quiz import QuizResult as QuizResult
-from .quiz import quiz as quiz
+from .grading import Outcome as Outcome
+from .grading import grade as grade
+from .quizzes import QuizResult as QuizResult
+from .quizzes import quiz as quiz
 from .registry import exercises as exercises
 from .registry import notebooks as notebooks
 from .registry import questions as questions
-from .scorecard import Scorecard as Scorecard
-from .scorecard import scorecard as scorecard
+from .scores import Scorecard as Scorecard
+from .scores import scorecard as scorecard
 from .session import solve as solve
 from .session import start as start

@@ -1,4 +1,4 @@
-"""What an exercise is: a reference, checks of properties, hints. Data only; ``grade`` runs it."""
+"""What an exercise is: a reference, checks of properties, hints. Data only; ``grading`` runs it."""
 
 from __future__ import annotations
 

@@ -96,11 +96,8 @@ def _plot_slope(candidate: Any, reference: Any) -> Any:
 
     u = torch.linspace(-2, 2, 201, dtype=torch.float64)
     curves = {"reference": gradient(reference, u, 2.0), "yours": gradient(candidate, u, 2.0)}
-    figure = figures.traces(curves, title="Your gradient and the reference, alpha = 2")
-    figure.update_traces(x=u.numpy())
-    figure.update_xaxes(title={"text": "u = potential − threshold"})
-    figure.update_yaxes(title={"text": "gradient"})
-    return figure
+    title = "Your gradient and the reference, alpha = 2"
+    return figures.lines(curves, x=u, x_title="u = potential − threshold", y_title="gradient", title=title)
 
 
 def _dead_form(candidate: Any, reference: Any) -> None:

@@ -133,10 +133,10 @@ def _latency_device(candidate: Any, _: Any) -> None:
 
 def _latency_plot(candidate: Any, reference: Any) -> Any:
     """Grey levels as spikes, too many for the steps, so that some must be rounded."""
-    from snnkit.viz import coding
+    from snnkit.viz import figures
 
     x = torch.linspace(0, 1, 17).unsqueeze(0)
-    return coding.compared_spikes(x[0], candidate(x, 12)[:, 0], reference(x, 12)[:, 0])
+    return figures.compared_spikes(x[0], candidate(x, 12)[:, 0], reference(x, 12)[:, 0])
 
 
 # --- 03.2 -------------------------------------------------------------------------------------------------------------
@@ -223,10 +223,10 @@ def _poisson_device(candidate: Any, _: Any) -> None:
 
 def _poisson_plot(candidate: Any, _: Any) -> Any:
     """Measured rate against brightness, inside the band where 95 % of fair encoders lie."""
-    from snnkit.viz import coding
+    from snnkit.viz import figures
 
     x = torch.linspace(0, 1, 21).unsqueeze(0)
-    return coding.rate_against_brightness(x[0], candidate(x, 200, _seeded(6)).mean(0)[0], 200)
+    return figures.rate_against_brightness(x[0], candidate(x, 200, _seeded(6)).mean(0)[0], 200)
 
 
 EXERCISES = [

@@ -175,13 +175,13 @@ def _per_image(candidate: Any, reference: Any) -> None:
 
 
 def _vote_plot(candidate: Any, reference: Any) -> Any:
-    from snnkit.viz.curves import lines
+    from snnkit.viz import figures
 
     votes, label = list(range(9)), torch.tensor([0])
     both = {"expected": reference, "yours": candidate}
     series = {name: [float(fn(_votes(8, [n, 2, 0]), label)) for n in votes] for name, fn in both.items()}
     title = "Loss when the wrong neuron has fired twice"
-    return lines(series, x=votes, x_title="spikes of the right neuron", y_title="loss", title=title)
+    return figures.lines(series, x=votes, x_title="spikes of the right neuron", y_title="loss", title=title)
 
 
 EXERCISES = [

@@ -17,9 +17,9 @@ from . import figures as figures
 from . import theme as theme
 from .display import mime_bundle as mime_bundle
 from .display import show as show
-from .explore import explore as explore
+from .explorer import explore as explore
 from .live import LivePanel as LivePanel
 from .png import png_bytes as png_bytes
-from .sweep import frames as frames
+from .slider import frames as frames
 
 pio.templates.default = theme.NAME

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,23 @@ def as_array(value: Any, name: str, shape: str) -> np.ndarray:
     return array
 
 
+def as_arrays(value: Any, name: str, alone: str, shape: str) -> dict[str, np.ndarray]:
+    """A dict of arrays by name, each of ``shape``; a single array is called ``alone``. Raises as ``as_array``."""
+    if isinstance(value, Mapping):
+        if not value:
+            raise ValueError(f"{name} must hold at least one {shape} array")
+        return {str(key): as_array(one, f"{name}[{key!r}]", shape) for key, one in value.items()}
+    return {alone: as_array(value, name, shape)}
+
+
+def class_names(names: Any, count: int, argument: str) -> list[str]:
+    """``count`` names as texts: those given, or the numbers from 0. ValueError if there are more or fewer."""
+    called = [str(i) for i in range(count)] if names is None else [str(name) for name in names]
+    if len(called) != count:
+        raise ValueError(f"{argument} must hold {count} names, not {len(called)}")
+    return called
+
+
 def compact(array: np.ndarray) -> np.ndarray:
     """``array`` in the smallest type that shows the same picture, so that notebooks stay small."""
     if array.dtype.kind == "f":
@@ -41,12 +59,3 @@ def compact(array: np.ndarray) -> np.ndarray:
         if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
             return array.astype(kind)
     return array.astype(np.float64)
-
-
-def times(steps: int, dt: float | None) -> tuple[np.ndarray, str]:
-    """The time axis of ``steps`` steps and its title: step numbers, or milliseconds when ``dt`` (seconds) is given."""
-    if dt is None:
-        return compact(np.arange(steps)), "time step"
-    if not dt > 0:
-        raise ValueError(f"dt must be a positive number of seconds, not {dt!r}")
-    return compact(np.arange(steps) * dt * 1e3), "time (ms)"

@@ -1,11 +1,20 @@
 """Every figure of the kit in one namespace: ``viz.figures.raster(spikes)``. Each returns a plotly Figure."""
 
+from .coding import coded_image as coded_image
+from .coding import coded_signal as coded_signal
+from .coding import compared_spikes as compared_spikes
+from .coding import rate_against_brightness as rate_against_brightness
+from .curves import f_i_curve as f_i_curve
+from .curves import lines as lines
+from .images import image_grid as image_grid
+from .inference import inference as inference
 from .learning import confusion as confusion
-from .learning import image_grid as image_grid
-from .learning import spike_counts as spike_counts
 from .learning import training_curves as training_curves
-from .neurons import f_i_curve as f_i_curve
-from .neurons import firing_rate as firing_rate
-from .neurons import raster as raster
-from .neurons import surrogate_curves as surrogate_curves
-from .neurons import traces as traces
+from .membranes import gallery as gallery
+from .membranes import membrane_and_raster as membrane_and_raster
+from .membranes import traces as traces
+from .panels import panels as panels
+from .spikes import firing_rate as firing_rate
+from .spikes import raster as raster
+from .spikes import spike_counts as spike_counts
+from .surrogates import surrogate_curves as surrogate_curves

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from . import theme
-from .arrays import as_array, compact
-from .curves import whole_ticks
+from .arrays import as_array, class_names, compact
+from .axes import whole_ticks
+from .images import add_image
+from .panels import panels
+from .strokes import add_line, add_marks
 
 
 def inference(
@@ -28,6 +30,9 @@ def inference(
         output: [T, C], the same of the output neurons.
         label: the right class, if known.
         names: of the classes; without them their numbers.
+
+    Raises:
+        ValueError: hidden and output differ in length, label is none of the classes, or names are not C.
     """
     picture, spikes = as_array(image, "image", "[H, W]"), as_array(hidden, "hidden", "[T, N]")
     votes = (as_array(output, "output", "[T, C]") != 0).cumsum(axis=0)
@@ -36,65 +41,41 @@ def inference(
         raise ValueError(f"hidden and output must have the same number of steps, not {len(spikes)} and {steps}")
     if label is not None and not 0 <= label < classes:
         raise ValueError(f"label must lie in 0 … {classes - 1}, not {label!r}")
-    called = [str(i) for i in range(classes)] if names is None else [str(name) for name in names]
-    if len(called) != classes:
-        raise ValueError(f"names must hold {classes} names, not {len(called)}")
-    panels = ("image", f"hidden layer: {np.count_nonzero(spikes)} spikes", "output: spikes so far")
-    figure = make_subplots(rows=1, cols=3, column_widths=[0.8, 1.5, 1.5], subplot_titles=panels, horizontal_spacing=0.1)
-    figure.add_heatmap(z=compact(picture), colorscale=theme.INK, showscale=False, hoverinfo="skip", row=1, col=1)
+    called = class_names(names, classes, "names")
+    titles = ("image", f"hidden layer: {np.count_nonzero(spikes)} spikes", "output: spikes so far")
+    figure = panels(1, 3, titles, column_widths=[0.9, 1.5, 1.5], horizontal_spacing=0.1)
+    add_image(figure, picture, 1, 1, hoverinfo="skip")
     rank = np.argsort(np.argsort(-(spikes != 0).sum(axis=0), kind="stable"), kind="stable")
     when, who = np.nonzero(spikes)
-    figure.add_scatter(
-        x=compact(when + 1),
-        y=compact(rank[who]),
-        mode="markers",
-        marker={"size": 3, "color": theme.BLUE},
-        hovertemplate="step %{x}<extra></extra>",
-        showlegend=False,
-        row=1,
-        col=2,
-    )
+    dots = {"symbol": "circle", "size": 3, "colour": theme.BLUE, "hovertemplate": "step %{x}<extra></extra>"}
+    add_marks(figure, compact(when + 1), rank[who], row=1, col=2, **dots)
     answer = int(votes[-1].argmax()) if votes[-1].any() else None
-    axis = compact(np.arange(1, steps + 1))
     inks = [theme.GREEN if k == label else theme.VERMILION if k == answer else theme.AXIS for k in range(classes)]
     for k in range(classes):
-        chosen, dash = k in (label, answer), "dash" if k == answer and k != label else "solid"
-        figure.add_scatter(
-            x=axis,
-            y=compact(votes[:, k]),
-            mode="lines",
-            line={"color": inks[k], "width": 3 if chosen else 1.2, "dash": dash},
-            hovertemplate=f"{called[k]}<br>step %{{x}}<br>%{{y}} spikes<extra></extra>",
-            showlegend=False,
-            row=1,
-            col=3,
-        )
+        dash = "dash" if k == answer and k != label else "solid"
+        look = {"colour": inks[k], "width": 3 if k in (label, answer) else 1.2, "dash": dash, "showlegend": False}
+        hover = f"{called[k]}<br>step %{{x}}<br>%{{y}} spikes<extra></extra>"
+        add_line(figure, np.arange(1, steps + 1), votes[:, k], called[k], hovertemplate=hover, row=1, col=3, **look)
     for count in np.unique(votes[-1][votes[-1] > 0]):  # classes that end level share a label
         level = [k for k in range(classes) if votes[-1, k] == count]
         chief = label if label in level else answer if answer in level else level[0]
-        figure.add_annotation(
-            text=", ".join(called[k] for k in level),
-            font={"color": inks[chief], "size": 12},
-            x=steps,
-            y=int(count),
-            xref="x3",
-            yref="y3",
-            xanchor="left",
-            xshift=4,
-            showarrow=False,
-        )
-    told = "no answer: the output is silent" if answer is None else f"the answer is {called[answer]}"
-    if label is not None and answer is not None:
-        told += " (right)" if answer == label else f" (wrong: it is {called[label]})"
-    height, width = picture.shape
-    figure.update_layout(title={"text": told[0].upper() + told[1:]}, height=360)
-    figure.update_xaxes(range=[-0.5, width - 0.5], visible=False, row=1, col=1)
-    figure.update_yaxes(range=[height - 0.5, -0.5], visible=False, scaleanchor="x", constrain="domain", row=1, col=1)
+        place = {"x": steps, "y": int(count), "xref": "x3", "yref": "y3", "xanchor": "left", "xshift": 4}
+        text, ink = ", ".join(called[k] for k in level), theme.TEXT if inks[chief] == theme.AXIS else inks[chief]
+        figure.add_annotation(text=text, font={"color": ink, "size": 12}, showarrow=False, **place)
+    figure.update_layout(title={"text": _told(answer, label, called)}, height=360, margin={"t": 64})
     for col, room in ((2, 0.5), (3, 0.5 + 0.08 * steps)):
-        look = {"range": [0.5, steps + room], "tickvals": whole_ticks([0, steps], 6), "title": {"text": "time step"}}
+        look = {"range": [0.5, steps + room], "tickvals": whole_ticks([1, steps], 6), "title": {"text": "time step"}}
         figure.update_xaxes(row=1, col=col, **look)
     figure.update_yaxes(range=[-1, spikes.shape[1]], title={"text": "neuron (sorted)"}, row=1, col=2)
-    figure.update_yaxes(
-        range=[0, steps + 0.5], tickvals=whole_ticks([0, steps]), title={"text": "spikes"}, row=1, col=3
-    )
+    counts = {"range": [0, steps + 0.5], "tickvals": whole_ticks([0, steps])}
+    figure.update_yaxes(title={"text": "spikes"}, row=1, col=3, **counts)
     return figure
+
+
+def _told(answer: int | None, label: int | None, called: Sequence[str]) -> str:
+    """The title: what the network says, and whether it is right."""
+    if answer is None:
+        return "No answer: the output is silent"
+    if label is None:
+        return f"The answer is {called[answer]}"
+    return f"The answer is {called[answer]} ({'right' if answer == label else f'wrong: it is {called[label]}'})"

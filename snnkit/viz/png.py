@@ -1,22 +1,20 @@
 """A PNG of a plotly figure, drawn with matplotlib: no browser needed.
 
 It covers what the kit's figures are made of: scatter, bar and heat-map traces on one or more pairs of axes (linear,
-logarithmic or of categories), titles, legends, annotations, lines and rectangles. Viewers that run no JavaScript
-(GitHub, nbconvert) show it in place of the interactive figure.
+logarithmic or of categories), titles, legends, annotations, lines, rectangles and sliders. Viewers that run no
+JavaScript (GitHub, nbconvert) show it in place of the interactive figure; JupyterLab shows it until one points at it.
 """
 
 from __future__ import annotations
 
-import html
 import io
-import re
 from typing import Any
 
 from . import theme
-from .png_traces import PAINTERS, positions, px, rgba
+from .png_extras import add_legend, add_note, add_shape, add_slider, legend_names, legend_width, plain, text_width
+from .png_traces import PAINTERS, px
 
 DPI = 100
-_ANCHORS = {"left": "left", "right": "right", "center": "center", "top": "top", "bottom": "bottom", "middle": "center"}
 
 
 def png_bytes(figure: Any, width: int | None = None, height: int | None = None) -> bytes:
@@ -33,63 +31,81 @@ def png_bytes(figure: Any, width: int | None = None, height: int | None = None) 
     from matplotlib.figure import Figure
 
     wide = width or figure.layout.width or 700
-    high = height or figure.layout.height or 380
+    high = height or figure.layout.height or theme.HEIGHT
     page = Figure(figsize=(wide / DPI, high / DPI), dpi=DPI)
     FigureCanvasAgg(page)
     page.patch.set_alpha(0)
-    _Page(figure, page, wide, high).paint()
+    Page(figure, page, wide, high).paint()
     buffer = io.BytesIO()
     page.savefig(buffer, format="png", transparent=True)
     return buffer.getvalue()
 
 
-class _Page:
-    """One figure on its way to paper: its axes by plotly's names, and the categories each axis has met."""
+class Page:
+    """One figure on its way to paper: its axes by plotly's names, and the categories each axis has met.
+
+    ``left``, ``right``, ``bottom`` and ``top`` bound the drawing area, in fractions of the page from the bottom left.
+    """
 
     def __init__(self, figure: Any, page: Any, wide: float, high: float) -> None:
-        self.figure, self.page = figure, page
+        self.figure, self.page, self.wide, self.high = figure, page, wide, high
         self.layout = figure.layout
         margin = {side: _first(getattr(self.layout.margin, side), theme.MARGIN[side]) for side in "lrtb"}
-        shown = [t for t in figure.data if t.visible in (None, True)]
-        self.traces = shown
-        names = {str(t.name) for t in shown if t.name and t.showlegend is not False}
-        default = len(names) > 1 or any(t.showlegend for t in shown if t.name)
-        self.legend = bool(names) and self.layout.showlegend is not False and default
-        bar = any(t.type == "heatmap" and t.showscale is not False for t in shown)
-        right = margin["r"]
+        self.traces = [t for t in figure.data if t.visible in (None, True)]
+        self.names = legend_names(self)
         self.legend_below = self.layout.legend.orientation == "h"
-        if self.legend and not self.legend_below:
-            right += 50 + 7.2 * max(len(_plain(name)) for name in names)
-        if bar:
+        right = margin["r"]
+        if self.names and not self.legend_below:
+            right = max(right, legend_width(self))
+        if any(t.type == "heatmap" and t.showscale is not False for t in self.traces):
             right += 75
-        # The drawing area in fractions of the page, from the bottom left.
         self.left, self.bottom = margin["l"] / wide, margin["b"] / high
-        self.right, self.top = 1 - min(right, wide * 0.45) / wide, 1 - margin["t"] / high
+        self.right, self.top = 1 - min(right, wide * 0.5) / wide, 1 - margin["t"] / high
         self.axes: dict[tuple[str, str], Any] = {}
         self.categories: dict[str, list[Any]] = {}
 
     def paint(self) -> None:
-        bars = [t for t in self.traces if t.type == "bar" and self.layout.barmode in (None, "group")]
+        bars = [t for t in self.traces if t.type == "bar"]
+        stacked = self.layout.barmode in ("stack", "relative")
+        floors: dict[tuple[str, str], dict[Any, float]] = {}
+        meshes = []
         for index, trace in enumerate(self.traces):
             axes, names = self._axes_of(trace)
-            meet = {"x": self.categories.setdefault(names[0], []), "y": self.categories.setdefault(names[1], [])}
-            if trace in bars:
-                meet["slot"] = [bars.index(trace), len(bars)]
+            meet: dict[str, Any] = {name[0]: self.categories.setdefault(name, []) for name in names if name}
+            if trace.type == "bar" and stacked:
+                meet["floor"] = floors.setdefault(names, {})
+            elif trace.type == "bar" and self.layout.barmode in (None, "group"):
+                meet["slot"] = next(i for i, bar in enumerate(bars) if bar is trace), len(bars)
             mesh = PAINTERS[trace.type](axes, trace, index, meet)
             if mesh is not None:
-                self._colour_bar(mesh, trace, axes)
+                meshes.append((mesh, trace, axes))
         for (x_name, y_name), axes in self.axes.items():
-            if not x_name.startswith("scene"):
+            if y_name:
                 self._dress(axes, x_name, y_name)
+        self._make_room()
+        for mesh, trace, axes in meshes:
+            self._colour_bar(mesh, trace, axes)
         for shape in self.layout.shapes:
-            self._shape(shape)
+            add_shape(self, shape)
         for note in self.layout.annotations:
-            self._note(note)
+            add_note(self, note)
         if self.layout.title.text:
-            font = {"fontsize": px(theme.TITLE_SIZE), "color": theme.TEXT}
-            self.page.text(0.012, 1 - 0.26 * (1 - self.top), _plain(self.layout.title.text), va="center", **font)
-        if self.legend:
-            self._legend()
+            text = plain(self.layout.title.text)
+            fits = min(1.0, 0.96 * self.wide / text_width(self, text, theme.TITLE_SIZE))
+            font = {"fontsize": px(theme.TITLE_SIZE) * fits, "color": theme.TEXT}
+            self.page.text(0.012, 1 - 11 / self.high, text, va="top", **font)
+        if self.names:
+            add_legend(self)
+        for slider in self.layout.sliders:
+            add_slider(self, slider)
+
+    def axis(self, name: str) -> Any:
+        """Plotly's axis that a trace, shape or annotation calls ``name`` ("x", "y2")."""
+        return self.layout[f"{name[0]}axis{name[1:]}"]
+
+    def paper(self, x: float, y: float) -> tuple[float, float]:
+        """A point of plotly's "paper" (0 to 1 over the drawing area) in fractions of the page."""
+        return self.left + x * (self.right - self.left), self.bottom + y * (self.top - self.bottom)
 
     def _axes_of(self, trace: Any) -> tuple[Any, tuple[str, str]]:
         if trace.type == "scatter3d":
@@ -101,39 +117,46 @@ class _Page:
             return self.axes[names], names
         names = (trace.xaxis or "x", trace.yaxis or "y")
         if names not in self.axes:
-            x_axis, y_axis = self._axis(names[0]), self._axis(names[1])
-            over = self._axis(y_axis.overlaying) if y_axis.overlaying else y_axis
-            box = self._box(x_axis.domain or (0, 1), over.domain or (0, 1))
-            axes = self.page.add_axes(box, facecolor="none")
-            if y_axis.overlaying:
+            axes = self.page.add_axes(self._place(*names), facecolor="none")
+            if self.axis(names[1]).overlaying:
                 axes.patch.set_visible(False)
                 axes.yaxis.tick_right()
                 axes.yaxis.set_label_position("right")
             self.axes[names] = axes
         return self.axes[names], names
 
-    def _axis(self, name: str) -> Any:
-        return self.layout[f"{name[0]}axis{name[1:]}"]
+    def _place(self, x_name: str, y_name: str) -> tuple[float, float, float, float]:
+        x_axis, y_axis = self.axis(x_name), self.axis(y_name)
+        over = self.axis(y_axis.overlaying) if y_axis.overlaying else y_axis
+        return self._box(x_axis.domain or (0, 1), over.domain or (0, 1))
+
+    def _make_room(self) -> None:
+        """Move the left edge to the right where labels of an axis would leave the page, as plotly's automargin does."""
+        renderer = self.page.canvas.get_renderer()
+        flat = {names: axes for names, axes in self.axes.items() if names[1]}
+        boxes = [axes.yaxis.get_tightbbox(renderer) for axes in flat.values()]
+        beyond = max((4 - box.x0 for box in boxes if box is not None), default=0)
+        if beyond > 0:
+            self.left += beyond / self.wide
+            for names, axes in flat.items():
+                axes.set_position(self._place(*names))
 
     def _box(self, x: Any, y: Any) -> tuple[float, float, float, float]:
-        (x0, y0), (x1, y1) = self._paper(x[0], y[0]), self._paper(x[1], y[1])
+        (x0, y0), (x1, y1) = self.paper(x[0], y[0]), self.paper(x[1], y[1])
         return x0, y0, x1 - x0, y1 - y0
-
-    def _paper(self, x: float, y: float) -> tuple[float, float]:
-        return self.left + x * (self.right - self.left), self.bottom + y * (self.top - self.bottom)
 
     def _dress(self, axes: Any, x_name: str, y_name: str) -> None:
         for name, side in ((x_name, axes.xaxis), (y_name, axes.yaxis)):
-            spec = self._axis(name)
+            spec = self.axis(name)
             letter = name[0]
             if spec.type == "log":
                 (axes.set_xscale if letter == "x" else axes.set_yscale)("log")
             self._limits(axes, spec, letter)
             if spec.title.text:
-                side.set_label_text(_plain(spec.title.text), fontsize=px(theme.FONT_SIZE), color=theme.TEXT)
+                side.set_label_text(plain(spec.title.text), fontsize=px(theme.FONT_SIZE), color=theme.TEXT)
             self._ticks(side, spec, self.categories.get(name, []))
             side.set_tick_params(which="both", colors=theme.TEXT, labelcolor=theme.TEXT, labelsize=px(12), length=3)
-            if spec.showgrid is not False and not (letter == "y" and self._axis(y_name).overlaying):
+            if spec.showgrid is not False and not (letter == "y" and self.axis(y_name).overlaying):
                 side.grid(True, color=theme.GRID_HEX, linewidth=0.6)
             if spec.visible is False:
                 side.set_visible(False)
@@ -160,18 +183,22 @@ class _Page:
         put((high, low) if spec.autorange == "reversed" else (low, high))
 
     def _ticks(self, side: Any, spec: Any, categories: list[Any]) -> None:
+        from matplotlib.ticker import MaxNLocator, NullLocator
+
+        side.set_minor_locator(NullLocator())
         if spec.tickvals is not None:
             texts = spec.ticktext if spec.ticktext is not None else [f"{v:g}" for v in spec.tickvals]
-            side.set_ticks(list(spec.tickvals), [_plain(str(t)) for t in texts])
-            side.set_ticks([], minor=True)
+            low, high = sorted(side.get_view_interval())
+            pairs = zip(spec.tickvals, texts, strict=False)
+            shown = {at: plain(str(text)) for at, text in pairs if low <= at <= high}
+            side.set_ticks(list(shown), list(shown.values()))
+            side.set_minor_locator(NullLocator())
         elif categories:
             side.set_ticks(range(len(categories)), [str(c) for c in categories])
-        if spec.showticklabels is False or (
-            spec.matches and spec.showticklabels is None and spec.matches != spec.anchor
-        ):
-            side.set_tick_params(
-                labelbottom=spec.showticklabels is not False, labelleft=spec.showticklabels is not False
-            )
+        elif spec.type != "log":
+            side.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10]))  # as plotly steps: never by 2.5
+        if spec.showticklabels is False:
+            side.set_tick_params(labelbottom=False, labelleft=False)
 
     def _colour_bar(self, mesh: Any, trace: Any, axes: Any) -> None:
         box = axes.get_position()
@@ -180,88 +207,15 @@ class _Page:
         bar.outline.set_visible(False)
         place.tick_params(colors=theme.TEXT, labelsize=px(11), length=2)
         if trace.colorbar.title.text:
-            place.set_title(_plain(trace.colorbar.title.text), fontsize=px(12), color=theme.TEXT, loc="left")
+            place.set_title(plain(trace.colorbar.title.text), fontsize=px(12), color=theme.TEXT, loc="left")
 
     def _dress_scene(self, axes: Any, scene: Any) -> None:
         for letter in "xyz":
             title = getattr(scene, f"{letter}axis").title.text
-            getattr(axes, f"set_{letter}label")(_plain(title or letter), fontsize=px(12), color=theme.TEXT)
+            getattr(axes, f"set_{letter}label")(plain(title or letter), fontsize=px(12), color=theme.TEXT)
             axes.tick_params(axis=letter, colors=theme.TEXT, labelsize=px(10))
             getattr(axes, f"{letter}axis").set_pane_color((0.5, 0.5, 0.5, 0.06))
-
-    def _point(self, item: Any, x: Any, y: Any) -> tuple[float, float, Any]:
-        """A point of a shape or annotation in page fractions or data units, and the transform that fits."""
-        x_ref, y_ref = item.xref or "x", item.yref or "y"
-        data = [name.split()[0] for name in (x_ref, y_ref) if name != "paper"]
-        axes = next((a for names, a in self.axes.items() if set(data) <= set(names)), None)
-        if axes is None or not data:
-            return *self._paper(float(x), float(y)), self.page.transFigure
-        from matplotlib.transforms import blended_transform_factory
-
-        def along(ref: str, value: Any, letter: str) -> tuple[float, Any]:
-            if ref == "paper":
-                return self._paper(float(value), float(value))[letter == "y"], self.page.transFigure
-            if ref.endswith(" domain"):
-                return float(value), axes.transAxes
-            at = float(positions([value], self.categories.setdefault(ref, []))[0])
-            return (10.0**at if self._axis(ref).type == "log" and hasattr(item, "showarrow") else at), axes.transData
-
-        (at_x, x_transform), (at_y, y_transform) = along(x_ref, x, "x"), along(y_ref, y, "y")
-        return at_x, at_y, blended_transform_factory(x_transform, y_transform)
-
-    def _shape(self, shape: Any) -> None:
-        from matplotlib.lines import Line2D
-        from matplotlib.patches import Rectangle
-
-        if shape.type not in ("line", "rect"):
-            return
-        x0, y0, transform = self._point(shape, shape.x0, shape.y0)
-        x1, y1, _ = self._point(shape, shape.x1, shape.y1)
-        ink = rgba(shape.line.color or theme.TEXT, _first(shape.opacity, 1.0))
-        width = px(_first(shape.line.width, 2))
-        dashes = {"dash": "--", "dot": ":", "dashdot": "-."}.get(shape.line.dash or "", "-")
-        style = {"transform": transform, "linestyle": dashes, "linewidth": width}
-        if shape.type == "line":
-            self.page.add_artist(Line2D([x0, x1], [y0, y1], color=ink, **style))
-        else:
-            fill = rgba(shape.fillcolor or theme.CLEAR, _first(shape.opacity, 1.0))
-            self.page.add_artist(Rectangle((x0, y0), x1 - x0, y1 - y0, edgecolor=ink, facecolor=fill, **style))
-
-    def _note(self, note: Any) -> None:
-        x, y, transform = self._point(note, note.x, note.y)
-        colour, size = note.font.color or theme.TEXT, note.font.size or theme.FONT_SIZE
-        style: dict[str, Any] = {"color": rgba(colour), "fontsize": px(size)}
-        text = _plain(note.text or "")
-        if note.showarrow is False:
-            across = _ANCHORS.get(note.xanchor or "center", "center")
-            up = _ANCHORS.get(note.yanchor or "middle", "center")
-            self.page.text(x, y, text, ha=across, va=up, transform=transform, **style)
-            return
-        shift = (px(_first(note.ax, 0)), -px(_first(note.ay, -30)))
-        arrow = {"arrowstyle": "-|>", "color": rgba(note.arrowcolor or colour), "linewidth": 0.8}
-        axes = next(iter(self.axes.values()))
-        where = {"xycoords": transform, "textcoords": "offset points", "ha": "center", "va": "center"}
-        axes.annotate(text, (x, y), shift, arrowprops=arrow, annotation_clip=False, **where, **style)
-
-    def _legend(self) -> None:
-        handles: dict[str, Any] = {}
-        for axes in self.axes.values():
-            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-                if not label.startswith("_"):
-                    handles.setdefault(_plain(label), handle)
-        if handles:
-            place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (self.right + 0.012, self.top + 0.01)}
-            if self.legend_below:
-                place = {"loc": "lower left", "bbox_to_anchor": (self.left, 0.012), "ncols": min(len(handles), 4)}
-            look = {"frameon": False, "labelcolor": theme.TEXT, "fontsize": px(12), "handlelength": 2.4}
-            self.page.legend(list(handles.values()), list(handles), borderaxespad=0, **place, **look)
 
 
 def _first(value: Any, otherwise: float) -> float:
     return otherwise if value is None else float(value)
-
-
-def _plain(text: str) -> str:
-    """Plotly's little HTML as text; a "$" is kept as it is, not read as mathematics."""
-    text = re.sub(r"<br\s*/?>", "\n", str(text))
-    return html.unescape(re.sub(r"<[^>]+>", "", text)).replace("$", r"\$")

@@ -70,13 +70,13 @@ def positions(values: Any, categories: list[Any]) -> np.ndarray:
     return np.array([categories.index(v) for v in array.tolist()], dtype=float)
 
 
-def _coordinates(trace: Any, categories: dict[str, list[Any]]) -> tuple[np.ndarray, np.ndarray]:
+def _coordinates(trace: Any, categories: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     y = positions(trace.y if trace.y is not None else [], categories["y"])
     x = positions(trace.x, categories["x"]) if trace.x is not None else np.arange(len(y), dtype=float)
     return x, y
 
 
-def _scatter(axes: Any, trace: Any, index: int, categories: dict[str, list[Any]]) -> None:
+def _scatter(axes: Any, trace: Any, index: int, categories: dict[str, Any]) -> None:
     x, y = _coordinates(trace, categories)
     fallback = theme.colour(index)
     opacity = 1.0 if trace.opacity is None else trace.opacity
@@ -96,9 +96,10 @@ def _scatter(axes: Any, trace: Any, index: int, categories: dict[str, list[Any]]
         ink = rgba(
             trace.marker.color or colour, opacity * (1.0 if trace.marker.opacity is None else trace.marker.opacity)
         )
-        style |= {"marker": _marker(trace), "markersize": px(_size(trace)), "markerfacecolor": ink}
-        style["markeredgecolor"] = ink
-        style["markeredgewidth"] = 1.1 if _marker(trace) in "|_" else 0.0
+        tick = _marker(trace) in "|_"
+        size = px(_size(trace)) * (1.4 if tick else 1.0)  # plotly draws ticks longer than other markers are wide
+        style |= {"marker": _marker(trace), "markersize": size, "markerfacecolor": ink}
+        style |= {"markeredgecolor": ink, "markeredgewidth": 1.1 if tick else 0.0}
         style.setdefault("color", ink)
     if style["linestyle"] != "none" or style["marker"]:
         axes.plot(x, y, **style)
@@ -110,7 +111,7 @@ def _scatter(axes: Any, trace: Any, index: int, categories: dict[str, list[Any]]
             axes.text(at_x, at_y, str(text), color=theme.TEXT, fontsize=px(11), ha="center", va="bottom")
 
 
-def _scatter3d(axes: Any, trace: Any, index: int, categories: dict[str, list[Any]]) -> None:
+def _scatter3d(axes: Any, trace: Any, index: int, categories: dict[str, Any]) -> None:
     places = [positions(values, []) for values in (trace.x, trace.y, trace.z)]
     fallback = theme.colour(index)
     if trace.marker.color is not None and not isinstance(trace.marker.color, str):
@@ -123,17 +124,19 @@ def _scatter3d(axes: Any, trace: Any, index: int, categories: dict[str, list[Any
         axes.plot(*places, color=rgba(trace.line.color or fallback), linewidth=px(2))
 
 
-def _bar(axes: Any, trace: Any, index: int, categories: dict[str, list[Any]]) -> None:
+def _bar(axes: Any, trace: Any, index: int, categories: dict[str, Any]) -> None:
     x, y = _coordinates(trace, categories)
     colours = trace.marker.color if trace.marker.color is not None else theme.colour(index)
     ink = rgba(colours) if isinstance(colours, str) else [rgba(c) for c in colours]
     across = trace.orientation == "h"
     at, length = (y, x) if across else (x, y)
     gap = float(np.diff(np.sort(np.unique(at))).min()) if np.unique(at).size > 1 else 1.0
-    slot, slots = categories.get("slot", [0, 1])
+    slot, slots = categories.get("slot", (0, 1))
     width = np.asarray(trace.width, dtype=float) if trace.width is not None else 0.8 * gap / slots
     at = at + (slot - (slots - 1) / 2) * np.asarray(width).mean() if trace.width is None else at
-    base = trace.base if trace.base is not None else 0
+    base: Any = trace.base if trace.base is not None else 0
+    if "floor" in categories:
+        base = _stacked(categories["floor"], at, length)
     paint = axes.barh if across else axes.bar
     paint(at, length, width, base, color=ink, label=_label(trace), linewidth=0)
     if trace.text is not None:
@@ -144,7 +147,15 @@ def _bar(axes: Any, trace: Any, index: int, categories: dict[str, list[Any]]) ->
             axes.text(*where, f" {text}" if across else str(text), color=theme.TEXT, fontsize=px(11), **align)
 
 
-def _heatmap(axes: Any, trace: Any, index: int, categories: dict[str, list[Any]]) -> Any:
+def _stacked(floors: dict[Any, float], at: np.ndarray, length: np.ndarray) -> np.ndarray:
+    """Where each bar of a stack begins: on those before it, upwards and downwards apart. Notes where it ends."""
+    keys = [(place, size < 0) for place, size in zip(at.tolist(), length.tolist(), strict=True)]
+    base = np.array([floors.get(key, 0.0) for key in keys])
+    floors.update(zip(keys, (base + np.nan_to_num(length)).tolist(), strict=True))
+    return base
+
+
+def _heatmap(axes: Any, trace: Any, index: int, categories: dict[str, Any]) -> Any:
     z = np.array([[math.nan if v is None else float(v) for v in row] for row in np.asarray(trace.z, dtype=object)])
     rows, columns = z.shape
     y = positions(trace.y, categories["y"]) if trace.y is not None else np.arange(rows, dtype=float)

@@ -17,6 +17,7 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 TEXT = "#777777"  # contrast 4.5 : 1 on white and 4.2 : 1 on JupyterLab's dark page
 GRID = "rgba(127,127,127,0.22)"
+PALE = "rgba(127,127,127,0.38)"  # broad lines that stand behind others
 AXIS = "rgba(127,127,127,0.6)"
 GRID_HEX, AXIS_HEX = "#7f7f7f38", "#7f7f7f99"  # the same two as matplotlib writes them
 CLEAR = "rgba(0,0,0,0)"
@@ -24,8 +25,12 @@ CLEAR = "rgba(0,0,0,0)"
 INK = ((0.0, "rgba(0,114,178,0)"), (1.0, "rgba(0,114,178,1)"))
 FONT_SIZE = 13
 TITLE_SIZE = 16
+HEIGHT = 380  # of a page that says nothing else
 # Under the plot, for figures whose panels need the whole width.
 LEGEND_BELOW = {"orientation": "h", "x": 0, "y": -0.28, "yanchor": "top"}
+# At the top left of the page, whatever the margin is.
+TITLE = {"x": 0.01, "xanchor": "left", "y": 1, "yref": "container", "yanchor": "top", "pad": {"t": 12}}
+TITLE["font"] = {"size": TITLE_SIZE}
 MARGIN = {"l": 62, "r": 20, "t": 52, "b": 50}
 
 NAME = "snnkit"
@@ -57,7 +62,7 @@ def _template() -> go.layout.Template:
         "ticks": "outside",
         "ticklen": 4,
         "automargin": True,
-        "title": {"standoff": 8},
+        "title": {"standoff": 8, "font": {"size": FONT_SIZE}},
     }
     return go.layout.Template(
         layout={
@@ -65,7 +70,7 @@ def _template() -> go.layout.Template:
             "paper_bgcolor": CLEAR,
             "plot_bgcolor": CLEAR,
             "font": {"color": TEXT, "size": FONT_SIZE},
-            "title": {"x": 0.01, "xanchor": "left", "font": {"size": TITLE_SIZE}},
+            "title": TITLE,
             "margin": MARGIN,
             "xaxis": axis,
             "yaxis": axis,

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from snnkit.course import nb00, questions
-from snnkit.course.grade import grade
+from snnkit.course import grade, nb00, questions
 from snnkit.course.nb00 import COUNT_HINTS, SHAPE_HINTS
 
 

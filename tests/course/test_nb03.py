@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from snnkit.course import nb03, questions
-from snnkit.course.grade import grade
+from snnkit.course import grade, nb03, questions
 from snnkit.course.nb03 import LATENCY_HINTS, POISSON_HINTS, latency_encode, poisson_encode
 
 

@@ -7,11 +7,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from snnkit import loss, viz
+from snnkit import loss
 from snnkit.course import exercises, grade, questions
 from snnkit.course.nb04 import count_cross_entropy
-from snnkit.viz.curves import lines, whole_ticks
-from snnkit.viz.inference import inference
 
 HINTS = {exercise.key: exercise.hints for exercise in exercises("04")}
 
@@ -204,74 +202,8 @@ def test_a_plain_number_is_an_answer():
     assert grade("04.3", lambda s, fan_out: float(s.sum() * fan_out) / s.shape[1]).status == "passed"
 
 
-# The figures of this notebook
-
-
 def test_the_plot_of_the_vote_shows_both():
     (exercise,) = (e for e in exercises("04") if e.plot is not None)
     figure = exercise.plot(exercise.reference, exercise.reference)
     assert [trace.name for trace in figure.data] == ["expected", "yours"]
     assert (np.diff(figure.data[0].y) < 0).all()
-
-
-def test_lines_draws_series_levels_and_marks():
-    figure = lines({"a": [1.0, 2.0], "b": [2.0, 1.0]}, levels={"guess": 2.3}, marks={"here": 1.5}, title="two")
-    assert [list(trace.y) for trace in figure.data] == [[1.0, 2.0], [2.0, 1.0]]
-    assert {note.text for note in figure.layout.annotations} == {"guess", "here"}
-    assert viz.png_bytes(figure).startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize(("series", "x"), [({}, None), ({"a": [1.0]}, [1, 2]), ({"a": [[1.0]]}, None)])
-def test_lines_refuses_what_is_no_line(series, x):
-    with pytest.raises(ValueError, match="series"):
-        lines(series, x=x)
-
-
-def test_ticks_are_whole_where_the_values_are():
-    assert whole_ticks([1, 20]) == [2, 4, 6, 8, 10, 12, 14, 16, 18, 20]
-    assert whole_ticks([0, 4]) == [0, 1, 2, 3, 4]
-    assert whole_ticks([0, 25], 6) == [0, 5, 10, 15, 20, 25]
-    assert whole_ticks([0, 1000], 2) == [0, 1000]
-    assert whole_ticks([0.5, 2]) is None
-
-
-def picture_of(votes, label):
-    output = torch.zeros(4, 3)
-    for k, count in enumerate(votes):
-        output[:count, k] = 1
-    return inference(torch.rand(8, 8), torch.ones(4, 6), output, label, ["a", "b", "c"])
-
-
-@pytest.mark.parametrize(
-    ("votes", "label", "told"),
-    [
-        ((0, 3, 1), 1, "The answer is b (right)"),
-        ((0, 3, 1), 2, "The answer is b (wrong: it is c)"),
-        ((0, 3, 1), None, "The answer is b"),
-        ((0, 0, 0), 2, "No answer: the output is silent"),
-    ],
-)
-def test_inference_says_what_the_network_answers(votes, label, told):
-    figure = picture_of(votes, label)
-    assert figure.layout.title.text == told
-    assert [int(trace.y[-1]) for trace in figure.data[2:]] == list(votes)
-    assert viz.png_bytes(figure).startswith(b"\x89PNG")
-
-
-def test_inference_draws_a_silent_layer():
-    figure = inference(torch.zeros(8, 8), torch.zeros(4, 6), torch.zeros(4, 3))
-    assert "0 spikes" in figure.layout.annotations[1].text
-
-
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        ((torch.zeros(8, 8), torch.zeros(5, 6), torch.zeros(4, 3)), "hidden"),
-        ((torch.zeros(8, 8), torch.zeros(4, 6), torch.zeros(4, 3), 3), "label"),
-        ((torch.zeros(8, 8), torch.zeros(4, 6), torch.zeros(4, 3), 0, ["a"]), "names"),
-        ((torch.zeros(1, 8, 8), torch.zeros(4, 6), torch.zeros(4, 3)), "image"),
-    ],
-)
-def test_inference_refuses_what_does_not_fit(arguments, named):
-    with pytest.raises(ValueError, match=named):
-        inference(*arguments)

@@ -4,7 +4,7 @@ from types import ModuleType
 
 import pytest
 
-from snnkit.course import quiz, scorecard
+from snnkit.course import quiz, quizzes, scorecard
 from snnkit.course.exercise import Question
 
 QUIZ = [
@@ -61,7 +61,7 @@ def test_unknown_notebooks():
 
 def test_widgets_explain_after_the_answer():
     pytest.importorskip("ipywidgets")
-    box = sys.modules["snnkit.course.quiz"]._widgets("99", QUIZ)
+    box = quizzes._widgets("99", QUIZ)
     text, radio, button, verdict = box.children[0].children
     assert "<code" in text.value and radio.value is None
     button.click()

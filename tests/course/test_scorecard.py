@@ -1,5 +1,6 @@
 import json
 import os
+import pkgutil
 import sys
 from types import ModuleType
 
@@ -49,6 +50,26 @@ def test_attempts_hints_and_solutions_are_counted(capsys):
     assert "✓ 99.1 Double <1>: passed, 3 attempts" in repr(card)
     assert "99.2 Double <2>: to do, 1 hint, solution seen" in repr(card)
     assert "Double &lt;1&gt;" in card._repr_html_()
+
+
+def unwritten(x):
+    return ...
+
+
+@pytest.mark.parametrize("stub", [unwritten, ..., None])
+def test_a_stub_left_to_do_is_no_attempt(stub, capsys):
+    attempt("99.1", stub)
+    row = scorecard("99").exercises[0]
+    assert (row.status, row.attempts) == ("to do", 0)
+    assert "99.1 Double <1>: to do\n" in repr(scorecard("99")) + "\n"
+    attempt("99.1", lambda x: x + x)
+    attempt("99.1", stub)
+    assert scorecard("99").exercises[0].status == "passed"
+
+
+def test_no_public_function_hides_its_module():
+    modules = {module.name for module in pkgutil.iter_modules(course.__path__)}
+    assert not {name for name in modules if callable(getattr(course, name, None))}
 
 
 def test_progress_outlives_the_kernel(capsys):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from snnkit.viz import coding, png_bytes
+from snnkit.viz import figures, png_bytes
 
 
 def _heatmaps(figure):
@@ -14,7 +14,7 @@ def _heatmaps(figure):
 def test_coded_image_shows_image_raster_and_what_is_read_back():
     image = torch.tensor([[0.0, 0.5], [1.0, 0.25]])
     spikes = torch.tensor([[0, 1, 1, 0], [0, 0, 1, 1], [0, 0, 1, 0]]).float()
-    figure = coding.coded_image(image, spikes, spikes.mean(0).view(2, 2), title="a title")
+    figure = figures.coded_image(image, spikes, spikes.mean(0).view(2, 2), title="a title")
     before, raster, after = _heatmaps(figure)
     np.testing.assert_allclose(before, image, atol=1e-4)
     np.testing.assert_array_equal(raster, spikes.T)
@@ -25,27 +25,15 @@ def test_coded_image_shows_image_raster_and_what_is_read_back():
 
 def test_direct_coding_is_said_to_be_numbers():
     image = torch.tensor([[0.0, 0.5]])
-    figure = coding.coded_image(image, image.flatten().expand(3, 2), image)
+    figure = figures.coded_image(image, image.flatten().expand(3, 2), image)
     assert figure.layout.annotations[1].text == "numbers: 3"
     np.testing.assert_allclose(_heatmaps(figure)[1], [[0, 0, 0], [0.5, 0.5, 0.5]])
-
-
-def test_curves_leave_out_what_a_logarithm_cannot_show():
-    figure = coding.curves({"a": ([1, 2, 4], [0.1, 0.0, 0.01]), "law": ([1, 4], [0.1, 0.02])}, "t", "x", "y", log="xy")
-    assert np.isnan(np.asarray(figure.data[0].y)[1])
-    assert figure.layout.xaxis.type == figure.layout.yaxis.type == "log"
-    assert png_bytes(figure).startswith(b"\x89PNG")
-
-
-def test_faint_curves_have_no_markers():
-    figure = coding.curves({"a": ([1, 2], [1, 2]), "law": ([1, 2], [1, 2])}, "t", "x", "y", faint=["law"])
-    assert [trace.mode for trace in figure.data] == ["lines+markers", "lines"]
 
 
 def test_coded_signal_draws_ups_and_downs_apart():
     signal = torch.tensor([0.0, 0.2, 0.2, 0.0])
     spikes = torch.tensor([0, 1, 0, -1])
-    figure = coding.coded_signal(signal, {"delta": spikes}, {"delta": 0.2 * spikes.cumsum(0)}, dt=1e-3)
+    figure = figures.coded_signal(signal, {"delta": spikes}, {"delta": 0.2 * spikes.cumsum(0)}, dt=1e-3)
     curves, marks = figure.data[:2], figure.data[2:]
     assert [trace.name for trace in curves] == ["signal", "delta"]
     assert [list(np.asarray(trace.x)) for trace in marks] == [[1.0], [3.0]]
@@ -55,28 +43,25 @@ def test_coded_signal_draws_ups_and_downs_apart():
 def test_compared_spikes_and_rates_have_a_png():
     x = torch.linspace(0, 1, 5)
     spikes = torch.eye(5)
-    assert png_bytes(coding.compared_spikes(x, spikes, spikes)).startswith(b"\x89PNG")
-    assert png_bytes(coding.rate_against_brightness(x, x, 100)).startswith(b"\x89PNG")
+    assert png_bytes(figures.compared_spikes(x, spikes, spikes)).startswith(b"\x89PNG")
+    assert png_bytes(figures.rate_against_brightness(x, x, 100)).startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (
-            lambda: coding.coded_image(torch.zeros(2, 2), torch.zeros(3, 5), torch.zeros(2, 2)),
+            lambda: figures.coded_image(torch.zeros(2, 2), torch.zeros(3, 5), torch.zeros(2, 2)),
             r"spikes must be \[T, 4\]",
         ),
-        (lambda: coding.coded_image(torch.zeros(2, 2), torch.zeros(3, 4), torch.zeros(2, 3)), "decoded must have"),
-        (lambda: coding.curves({}, "t", "x", "y"), "at least one curve"),
-        (lambda: coding.curves({"a": ([1], [1])}, "t", "x", "y", log="z"), "log must be"),
-        (lambda: coding.curves({"a": ([1, 2], [1])}, "t", "x", "y"), "one length"),
-        (lambda: coding.coded_signal(torch.zeros(4), torch.zeros(3), {}), "3 steps"),
+        (lambda: figures.coded_image(torch.zeros(2, 2), torch.zeros(3, 4), torch.zeros(2, 3)), "decoded must have"),
+        (lambda: figures.coded_signal(torch.zeros(4), torch.zeros(3), {}), "3 steps"),
         (
-            lambda: coding.compared_spikes(torch.zeros(3), torch.zeros(2, 4), torch.zeros(2, 3)),
+            lambda: figures.compared_spikes(torch.zeros(3), torch.zeros(2, 4), torch.zeros(2, 3)),
             r"yours must be \[T, 3\]",
         ),
-        (lambda: coding.rate_against_brightness(torch.zeros(3), torch.zeros(2), 10), "rate must be"),
-        (lambda: coding.rate_against_brightness(torch.zeros(3), torch.zeros(3), 0), "steps must be"),
+        (lambda: figures.rate_against_brightness(torch.zeros(3), torch.zeros(2), 10), "rate must be"),
+        (lambda: figures.rate_against_brightness(torch.zeros(3), torch.zeros(3), 0), "steps must be"),
     ],
 )
 def test_what_does_not_fit_is_refused(call, message):

@@ -119,7 +119,10 @@ def test_firing_rate_counts_neurons_in_hertz():
     spikes[:5, 0] = 1
     figure = figures.firing_rate(spikes, dt=1e-3, bins=5)
     assert sum(figure.data[0].y) == 4
-    assert "mean 125 Hz, 3 of 4 silent" in figure.layout.title.text
+    assert "3 of 4 silent" in figure.layout.title.text
+    assert figure.layout.annotations[0].text == "mean 125" and figure.layout.xaxis.title.text == "firing rate (Hz)"
+    known = figures.firing_rate((spikes != 0).float().mean(0), dt=1e-3, bins=5)
+    np.testing.assert_allclose(known.data[0].y, figure.data[0].y)
     assert figures.firing_rate(torch.zeros(10, 4)).data[0].y[0] == 4
 
 
@@ -214,6 +217,47 @@ def test_frames_need_no_kernel_and_fix_the_axes():
     low, high = figure.layout.yaxis.range
     assert low < 0 and high > 4
     assert figure.data[0].y[-1] == 2
+
+
+def test_each_frame_carries_the_height():
+    """In a page that follows its container, JupyterLab lets a plot collapse when a frame says nothing of its height."""
+    figure = viz.frames(lambda k: figures.traces(V * k), "gain", [1.0, 2.0])
+    assert figure.layout.height > figures.traces(V).layout.height
+    assert [frame.layout.height for frame in figure.frames] == [figure.layout.height] * 2
+
+
+def test_frames_of_different_lengths_share_an_axis_that_holds_all():
+    figure = viz.frames(lambda steps: figures.raster(torch.ones(steps, 2)), "T", [4, 10, 6])
+    assert figure.layout.xaxis.range == (-0.5, 9.5)
+    grid = viz.frames(lambda k: figures.image_grid(torch.ones(2, 4, 4) * k), "k", [1, 2])
+    assert grid.layout.yaxis.range[0] > grid.layout.yaxis.range[1]  # images keep their top at the top
+
+
+def test_slider_room_is_added_below_whatever_the_margin():
+    for make in (lambda k: figures.traces(V * k), lambda k: figures.image_grid(torch.ones(2, 4, 4) * k)):
+        alone, slid = make(1), viz.frames(make, "k", [1, 2])
+        bottom = alone.layout.margin.b if alone.layout.margin.b is not None else viz.theme.MARGIN["b"]
+        assert slid.layout.margin.b - bottom == slid.layout.height - alone.layout.height > 60
+
+
+def test_time_steps_have_whole_ticks():
+    for steps in (1, 2, 5, 12):
+        for figure in (figures.raster(torch.ones(steps, 3)), figures.traces(torch.ones(steps))):
+            assert all(tick % 1 == 0 for tick in figure.layout.xaxis.tickvals)
+
+
+def test_every_public_figure_is_in_the_namespace():
+    names = {name for name in vars(figures) if not name.startswith("_")}
+    assert {"lines", "gallery", "inference", "coded_image", "membrane_and_raster", "image_grid", "raster"} <= names
+    for name in names:
+        assert callable(getattr(figures, name)) and getattr(figures, name).__doc__
+
+
+def test_no_public_function_hides_its_module():
+    import pkgutil
+
+    modules = {module.name for module in pkgutil.iter_modules(viz.__path__)}
+    assert not {name for name in modules if callable(getattr(viz, name, None))}
 
 
 def test_the_theme_is_plotlys_default_and_small():

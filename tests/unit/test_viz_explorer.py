@@ -4,7 +4,7 @@ import pytest
 from snnkit import viz
 from snnkit.viz import views
 from snnkit.viz.controls import parse
-from snnkit.viz.explore import Explorer
+from snnkit.viz.explorer import Explorer
 
 widgets = pytest.importorskip("ipywidgets")
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from snnkit.viz import png_bytes
-from snnkit.viz.gallery import gallery, membrane_and_raster
+from snnkit.viz.figures import gallery, membrane_and_raster
 
 
 def test_membrane_and_raster_draws_every_spike_once():

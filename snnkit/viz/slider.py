@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,7 +9,10 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.basedatatypes import BaseFigure
 
+from . import theme
+
 _MOST = 60  # more positions than this make a notebook heavy
+_TALL = 86  # pixels that the slider takes
 
 
 def frames(fn: Callable[[Any], go.Figure], name: str, values: Sequence[Any], start: int = 0) -> go.Figure:
@@ -40,15 +42,18 @@ def frames(fn: Callable[[Any], go.Figure], name: str, values: Sequence[Any], sta
             drew = f"{count} traces at {name} = {value} and {counts[0]} at {values[0]}"
             raise ValueError(f"fn must draw the same number of traces at every value; it drew {drew}")
     whole = go.Figure(figures[start])
-    whole.frames = [go.Frame(name=str(i), data=figure.data, layout=_moving(figure)) for i, figure in enumerate(figures)]
+    height = (figures[start].layout.height or theme.HEIGHT) + _TALL
+    # In a page that follows its container, animating to a frame that has no height makes the plot collapse.
+    layouts = [_moving(figure) | {"height": height} for figure in figures]
+    whole.frames = [go.Frame(name=str(i), data=figures[i].data, layout=layouts[i]) for i in range(len(figures))]
     now = {"mode": "immediate", "frame": {"duration": 0, "redraw": True}, "transition": {"duration": 0}}
     steps = [{"method": "animate", "label": _label(v), "args": [[str(i)], now]} for i, v in enumerate(values)]
     # The slider sits under the axis title, so the page grows by as much as it takes.
-    whole.update_layout(
-        sliders=[{"active": start, "currentvalue": {"prefix": f"{name} = "}, "steps": steps, "pad": {"t": 44, "b": 8}}],
-        height=(figures[start].layout.height or 380) + 90,
-        margin={"b": 130},
-    )
+    below = figures[start].layout.margin.b
+    below = theme.MARGIN["b"] if below is None else below
+    pad = {"t": max(below - 4, 4), "b": 4}
+    slider = {"active": start, "currentvalue": {"prefix": f"{name} = "}, "steps": steps, "pad": pad}
+    whole.update_layout(sliders=[slider], height=height, margin={"b": below + _TALL})
     for letter in "xy":
         for axis, (low, high) in _ranges(figures, letter).items():
             whole.update_layout({axis: {"range": [low, high], "autorange": False}})
@@ -68,25 +73,34 @@ def _moving(figure: go.Figure) -> dict[str, Any]:
 
 
 def _ranges(figures: list[Any], letter: str) -> dict[str, tuple[float, float]]:
-    """For each axis that no figure has fixed: a range that holds the scatter and bar data of all of them."""
+    """For each axis: a range that holds those that the figures have fixed, or else the data of all of them."""
     found: dict[str, list[float]] = {}
     for figure in figures:
         for trace in figure.data:
             axis = f"{letter}axis{(trace[f'{letter}axis'] or letter)[1:]}" if f"{letter}axis" in trace else ""
-            if trace.type not in ("scatter", "scattergl", "bar") or trace[letter] is None:
-                continue
-            values = np.asarray(trace[letter])
-            if values.dtype.kind not in "biuf" or figure.layout[axis].range is not None:
-                continue
-            low = 0.0 if trace.type == "bar" and letter == ("x" if trace.orientation == "h" else "y") else math.inf
-            values = values[np.isfinite(values.astype(float))].astype(float)
-            if figure.layout[axis].type == "log":
-                values, low = np.log10(values[values > 0]), math.inf
-            if values.size:
-                floor = 0.0 if figure.layout[axis].rangemode == "tozero" else low
-                found.setdefault(axis, []).extend((min(float(values.min()), floor), float(values.max())))
-    pads = {axis: 0.05 * (max(ends) - min(ends)) or 0.5 for axis, ends in found.items()}
-    return {axis: (min(ends) - pads[axis], max(ends) + pads[axis]) for axis, ends in found.items()}
+            if axis and figure.layout[axis].range is None and trace.type in ("scatter", "scattergl", "bar"):
+                found.setdefault(axis, []).extend(_extent(trace, letter, figure.layout[axis]))
+    pads = {axis: 0.05 * (max(ends) - min(ends)) or 0.5 for axis, ends in found.items() if ends}
+    ranges = {axis: (min(found[axis]) - pad, max(found[axis]) + pad) for axis, pad in pads.items()}
+    for axis in (a for a in figures[0].layout if a.startswith(f"{letter}axis")):
+        fixed = [figure.layout[axis].range for figure in figures if figure.layout[axis].range is not None]
+        if len(set(fixed)) > 1:
+            low, high = min(map(min, fixed)), max(map(max, fixed))
+            ranges[axis] = (high, low) if fixed[0][0] > fixed[0][1] else (low, high)
+    return ranges
+
+
+def _extent(trace: Any, letter: str, axis: Any) -> list[float]:
+    """The ends of a trace's numbers along an axis (as exponents of ten on a logarithmic one); none for texts."""
+    values = np.asarray(trace[letter] if trace[letter] is not None else [])
+    if values.dtype.kind not in "biuf":
+        return []
+    values = values[np.isfinite(values.astype(float))].astype(float)
+    if axis.type == "log":
+        values = np.log10(values[values > 0])
+    elif axis.rangemode == "tozero" or (trace.type == "bar" and letter == ("x" if trace.orientation == "h" else "y")):
+        values = np.append(values, 0.0)
+    return [float(values.min()), float(values.max())] if values.size else []
 
 
 def _label(value: Any) -> str:
