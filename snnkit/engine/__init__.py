@@ -23,16 +23,17 @@ from torch import Tensor, nn
 
 from . import block, eager
 from .check import (
-    check_no_nan,
+    check_finite,
     check_parameters,
     check_sequence,
     check_state,
     check_step_result,
+    explain_failure,
     name_of,
     state_dtype,
 )
 from .explain import explain
-from .select import ENGINES, check_engine, choose, inside_functional_transform, warn_of_fallback
+from .select import ENGINES, Choice, check_engine, choose, inside_functional_transform, warn_of_fallback
 
 __all__ = ["ENGINES", "check_engine", "explain", "state_dtype", "unroll"]
 
@@ -66,27 +67,36 @@ def unroll(step: Callable | nn.Module, x: Tensor, state: Any = None, engine: str
     if state is None:
         state = _initial_state(step, x, dtype, who)
     check_state(state, x, who)
-    choice = choose(engine, step, x, state, dtype)
-    warn_of_fallback(step, choice)
-    if choice.engine == "block":
-        out, last = block.run(step, x, state, dtype)
-    else:
-        out, last = eager.run(_checked(_callable(step), who), x, state, dtype)
+    try:
+        out, last = _run(engine, step, x, state, dtype)
+    except (AttributeError, RuntimeError) as error:
+        clearer = None if torch.compiler.is_compiling() else explain_failure(error, step, x, state)
+        if clearer is None:
+            raise
+        raise clearer from error
     if x.device.type == "cpu" and not torch.compiler.is_compiling() and not inside_functional_transform():
-        check_no_nan(x, last, who)
+        check_finite(x, last, who)
     return out, last
 
 
-def _callable(step: Callable | nn.Module) -> Callable:
-    return step.step if isinstance(step, nn.Module) else step  # type: ignore[return-value]
+def _run(engine: str, step: Callable | nn.Module, x: Tensor, state: Any, dtype: torch.dtype) -> tuple[Tensor, Any]:
+    choice = choose(engine, step, x, state, dtype)
+    if choice.engine == "block":
+        try:
+            return block.run(step, x, state, dtype)
+        except block.CompilationFailed as error:
+            choice = Choice("eager", f"compiling failed ({error})", fallback=True)
+    warn_of_fallback(step, choice)
+    return eager.run(_checked(step, dtype), x, state, dtype)
 
 
-def _checked(step: Callable, who: str) -> Callable:
-    """``step`` that looks at what it returns: a state of another shape or dtype would go unnoticed by broadcasting."""
+def _checked(step: Callable | nn.Module, dtype: torch.dtype) -> Callable:
+    """The step as a function that looks at what it returns: broadcasting would let a wrong shape or dtype pass."""
+    function, who = eager.in_dtype(step, dtype), name_of(step)
 
     def checked(x: Tensor, state: Any) -> tuple[Tensor, Any]:
-        result = step(x, state)
-        check_step_result(result, state, who)
+        result = function(x, state)
+        check_step_result(result, x, state, who)
         return result
 
     return checked

@@ -15,15 +15,15 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from .fingerprint import fingerprint
+from .fingerprint import Opaque, fingerprint, owner
 from .layout import Layout
 from .trace import Equation, NotElementwise, trace
 
@@ -41,9 +41,17 @@ _TYPICAL_NEURONS = 2**18
 #   has a name costs nothing at run time: within a fused loop it is a register, not memory.
 _INDUCTOR = {"max_fusion_size": 1024, "realize_opcount_threshold": 8}
 
-_equations: weakref.WeakKeyDictionary[Any, dict[Any, Equation | NotElementwise]] = weakref.WeakKeyDictionary()
-_kernels: dict[Any, Callable] = {}
+# Versions of one equation (its constants change) and kernels to keep; the least recently used one goes first.
+_VERSIONS, _MOST_KERNELS = 8, 256
+
+# Equations by what their steps are remembered by; a text is the reason why there is none.
+_equations: weakref.WeakKeyDictionary[Any, OrderedDict[Any, Equation | str]] = weakref.WeakKeyDictionary()
+_kernels: OrderedDict[Any, Callable | str] = OrderedDict()
 _lock = threading.RLock()
+
+
+class CompilationFailed(Exception):
+    """Inductor or the C++ compiler could not make a kernel; the message is theirs."""
 
 
 def equation_of(step: Callable | nn.Module, state: Any, dtype: torch.dtype, device: torch.device) -> Equation:
@@ -52,18 +60,30 @@ def equation_of(step: Callable | nn.Module, state: Any, dtype: torch.dtype, devi
     Raises:
         NotElementwise: the step can't be compiled neuron by neuron.
     """
-    key = (fingerprint(step), type(state), len(state), dtype, device.type)
+    try:
+        key = (fingerprint(step), type(state), len(state), dtype, device.type)
+        known = _equations.setdefault(owner(step), OrderedDict())
+    except (Opaque, TypeError):  # TypeError: neither hashable nor open to weak references
+        return trace(step, state, list(_tensors(step)), dtype, device)
     with _lock:
-        known = _equations.setdefault(step, {})
         if key not in known:
             try:
                 known[key] = trace(step, state, list(_tensors(step)), dtype, device)
             except NotElementwise as reason:
-                known[key] = reason
-        found = known[key]
-    if isinstance(found, NotElementwise):
-        raise found
+                # Its text only: an exception holds the frames that it came through, and they hold the data.
+                known[key] = str(reason)
+        found = _recent(known, key, _VERSIONS)
+    if isinstance(found, str):
+        raise NotElementwise(found)
     return found
+
+
+def _recent(entries: OrderedDict[Any, Any], key: Any, most: int) -> Any:
+    """``entries[key]``, now the most recently used; of more than ``most`` entries the oldest are dropped."""
+    entries.move_to_end(key)
+    while len(entries) > most:
+        entries.popitem(last=False)
+    return entries[key]
 
 
 def run(step: Callable | nn.Module, x: Tensor, state: Any, dtype: torch.dtype) -> tuple[Tensor, Any]:
@@ -89,21 +109,28 @@ class _Unroll(torch.autograd.Function):
     @staticmethod
     def forward(ctx, equation: Equation, *tensors: Tensor) -> tuple[Tensor, ...]:
         out, last, boundaries = _forward(equation, tensors, keep=True)
-        ctx.equation = equation
+        ctx.equation, ctx.blocks = equation, len(boundaries)
         ctx.needs = tuple(t.requires_grad for t in tensors[1 + equation.states :])
         parameters = tensors[1 + equation.states :]
         ctx.save_for_backward(tensors[0], *parameters, *(part for state in boundaries for part in state))
         return (out, *last)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, *gradients: Tensor):
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "the block engine gives first derivatives only; use engine='eager' to differentiate twice "
+                "(create_graph=True)"
+            )
         x, *rest = ctx.saved_tensors
         equation: Equation = ctx.equation
         parameters = rest[: equation.parameters]
-        flat = rest[equation.parameters :]
-        boundaries = [flat[i : i + equation.states] for i in range(0, len(flat), equation.states)]
-        d_x, d_state, d_parameters = _backward(equation, x, boundaries, parameters, gradients, ctx.needs)
+        states, flat = equation.states, rest[equation.parameters :]
+        boundaries = [flat[i * states : (i + 1) * states] for i in range(ctx.blocks)]
+        try:
+            d_x, d_state, d_parameters = _backward(equation, x, boundaries, parameters, gradients, ctx.needs)
+        except CompilationFailed as error:
+            raise RuntimeError(f"the backward pass can't be compiled ({error}); use engine='eager'") from None
         return (None, d_x, *d_state, *d_parameters)
 
 
@@ -157,12 +184,19 @@ def _kernel(equation: Equation, steps: int, x: Tensor, dims: tuple[int, ...], ne
     key = (equation.key, steps, x.dtype, x.device, dims, needs, torch.get_num_threads())
     with _lock:
         if key not in _kernels:
-            _kernels[key] = _compile(equation, steps, x, dims, needs)
-        return _kernels[key]
+            try:
+                _kernels[key] = _compile(equation, steps, x, dims, needs)
+            except Exception as error:
+                _kernels[key] = f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200]}"
+        kernel = _recent(_kernels, key, _MOST_KERNELS)
+    if isinstance(kernel, str):
+        raise CompilationFailed(kernel)
+    return kernel
 
 
 def _compile(equation: Equation, steps: int, x: Tensor, dims: tuple[int, ...], needs: tuple[bool, ...] | None):
     from torch._inductor import config, standalone_compile
+    from torch._inductor.decomposition import select_decomp_table
 
     def neurons(count: int, dtype: torch.dtype) -> list[Tensor]:
         return [torch.empty(_TYPICAL_NEURONS, dtype=dtype, device=x.device) for _ in range(count)]
@@ -178,7 +212,8 @@ def _compile(equation: Equation, steps: int, x: Tensor, dims: tuple[int, ...], n
         example = [*neurons(3 * steps, x.dtype), *states, *parameters, *gradients]
     device_type = x.device.type
     with torch.no_grad(), torch.autocast(device_type, enabled=False), config.patch(_INDUCTOR):
-        graph = make_fx(block, tracing_mode="symbolic")(*example)
+        # Some operations know no symbolic sizes until they are taken apart, as Inductor would do anyway.
+        graph = make_fx(block, select_decomp_table(), tracing_mode="symbolic")(*example)
         return standalone_compile(graph, list(example), dynamic_shapes="from_graph")
 
 

@@ -69,12 +69,17 @@ def check_parameters(module: nn.Module, x: Tensor) -> None:
             )
 
 
-def check_step_result(result: Any, state: Any, who: str) -> None:
-    """A step must return ``(out, state)`` with the state's own structure, shapes and dtypes."""
+def check_step_result(result: Any, x: Tensor, state: Any, who: str) -> None:
+    """A step must return ``(out, state)``: out of the shape of ``x``, state of its own structure, shapes and dtypes."""
     if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], Tensor)):
         raise TypeError(f"the step of {who} must return (out, state), but it returned a {type(result).__name__}")
+    if result[0].shape != x.shape:
+        raise ValueError(
+            f"the step of {who} must return out of the shape of its input, {list(x.shape)}, "
+            f"but it returned {list(result[0].shape)}"
+        )
     new = result[1]
-    if not isinstance(new, tuple) or len(new) != len(state):
+    if not isinstance(new, type(state)) or len(new) != len(state):
         raise TypeError(
             f"the step of {who} must return a state like the one it was given, {type(state).__name__} of {len(state)} "
             f"tensors, but it returned a {type(new).__name__}"
@@ -90,13 +95,13 @@ def check_step_result(result: Any, state: Any, who: str) -> None:
             raise TypeError(f"the step of {who} changed the dtype of state.{name} from {before.dtype} to {after.dtype}")
 
 
-def check_no_nan(x: Tensor, state: Any, who: str) -> None:
-    """A NaN, once in the state, stays there: the last state tells of the whole sequence for 1/T of its price.
+def check_finite(x: Tensor, state: Any, who: str) -> None:
+    """NaN, once in the state, stays there: the last state tells of the whole sequence for 1/T of its price.
 
     Only on a CPU: on CUDA the question would make the host wait for the device.
     """
     for name, part in zip(_field_names(state), state, strict=True):
-        if not torch.isnan(part.detach()).any():
+        if torch.isfinite(part.detach()).all():
             continue
         bad = torch.nonzero(~torch.isfinite(x.detach()))
         if len(bad):
@@ -105,9 +110,28 @@ def check_no_nan(x: Tensor, state: Any, who: str) -> None:
                 f"x of {who} must be finite, but x{at} is {x.detach()[tuple(at)].item()} ({len(bad)} such values)"
             )
         raise ValueError(
-            f"state.{name} of {who} became NaN though x is finite: a parameter or the initial state is not finite, "
+            f"state.{name} of {who} is not finite though x is: a parameter or the initial state is not, "
             "or the equation diverges at this step size"
         )
+
+
+def explain_failure(error: Exception, step: Callable | nn.Module, x: Tensor, state: Any) -> Exception | None:
+    """What an error inside a step comes from, if a parameter's shape or the kind of state is to blame."""
+    who = name_of(step)
+    if isinstance(error, AttributeError) and hasattr(step, "initial_state"):
+        wanted = type(step.initial_state(torch.empty(x.shape[1:], dtype=state_dtype(x), device=x.device)))  # type: ignore
+        if not isinstance(state, wanted):
+            return TypeError(f"state of {who} must be a {wanted.__name__}, but it is a {type(state).__name__}")
+    if isinstance(error, RuntimeError) and isinstance(step, nn.Module):
+        for name, tensor in (*step.named_parameters(), *step.named_buffers()):
+            try:
+                torch.broadcast_shapes(tensor.shape, x.shape[1:])
+            except RuntimeError:
+                return ValueError(
+                    f"{name} of {who} has shape {list(tensor.shape)}, "
+                    f"which does not broadcast against a step of x, {list(x.shape[1:])}"
+                )
+    return None
 
 
 def _field_names(state: Any) -> Sequence[str]:

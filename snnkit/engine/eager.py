@@ -6,7 +6,31 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+
+def in_dtype(step: Callable | nn.Module, dtype: torch.dtype) -> Callable[[Tensor, Any], tuple[Tensor, Any]]:
+    """The step as a function whose parameters and buffers are of the dtype of the state, as its arithmetic is."""
+    if not isinstance(step, nn.Module):
+        return step
+    tensors = {**dict(step.named_parameters()), **dict(step.named_buffers())}
+    cast = {name: t.to(dtype) for name, t in tensors.items() if t.is_floating_point() and t.dtype != dtype}
+    if not cast:
+        return step.step  # type: ignore[return-value]
+    wrapper = Stepping(step)
+    exchanged = {f"owner.{name}": tensor for name, tensor in cast.items()}
+    return lambda x, state: torch.func.functional_call(wrapper, exchanged, (x, state))
+
+
+class Stepping(nn.Module):
+    """Gives a neuron's ``step`` the name ``forward``, which ``functional_call`` needs."""
+
+    def __init__(self, owner: nn.Module) -> None:
+        super().__init__()
+        self.owner = owner
+
+    def forward(self, x: Tensor, state: Any) -> Any:
+        return self.owner.step(x, state)  # type: ignore[operator]
 
 
 def run(step: Callable[[Tensor, Any], tuple[Tensor, Any]], x: Tensor, state: Any, dtype: torch.dtype):

@@ -48,6 +48,8 @@ def explain(model: nn.Module, x: Tensor, state: Any = None) -> Explanation:
 
     def hook(name: str):
         def note(module: nn.Module, args: tuple, kwargs: dict) -> None:
+            if any(row.layer == name for row in rows):
+                return  # a neuron inside Recurrent is called once per time step
             sequence = args[0] if args else kwargs["x"]
             dtype = state_dtype(sequence)
             rest = module.initial_state(torch.empty(sequence.shape[1:], dtype=dtype, device=sequence.device))  # type: ignore[operator]

@@ -13,6 +13,7 @@ mixes neurons, depends on the data in an ``if``, or reads tensors that it does n
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,27 +23,19 @@ from torch import Tensor, fx, nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from .check import check_step_result, name_of
+from .eager import Stepping
 
-# Neurons in the symbolic step. Any number would do; a prime one is easily told from a number in an equation.
-_EXAMPLE = 13
+# Steps of these shapes are traced. The graphs must be the same: then no shape is written into them.
+_EXAMPLES = ((13,), (3, 5))
 
-# Operations that give one value per neuron though PyTorch does not tag them as pointwise.
+# Operations that give one value per neuron though PyTorch does not tag them as pointwise (name without overload).
 _ELEMENTWISE = {
-    "aten.detach.default",
-    "aten.alias.default",
-    "aten.clone.default",
-    "aten._to_copy.default",
-    "aten.zeros_like.default",
-    "aten.ones_like.default",
-    "aten.full_like.default",
-    "aten.empty_like.default",
-    "aten.lift_fresh_copy.default",
-    "aten.scalar_tensor.default",
-    "aten.where.self",
-    "aten.where.ScalarSelf",
-    "aten.where.ScalarOther",
-    "aten.where.Scalar",
-    "aten.fill.Scalar",
+    *("_to_copy", "alias", "clone", "detach", "lift_fresh_copy"),
+    *("empty_like", "fill", "fill_", "full_like", "new_zeros", "ones_like", "scalar_tensor", "zeros_like"),
+    *("addcdiv", "addcmul", "copysign", "masked_fill", "masked_fill_", "sgn", "where"),
+    *("elu", "elu_backward", "hardsigmoid", "hardsigmoid_backward"),
+    *("hardswish", "hardswish_backward", "hardtanh", "hardtanh_backward", "leaky_relu", "leaky_relu_backward"),
+    *("log_sigmoid_backward", "log_sigmoid_forward", "mish", "mish_backward", "softplus", "softplus_backward"),
 }
 
 
@@ -65,17 +58,6 @@ class Equation:
     key: str
 
 
-class _Step(nn.Module):
-    """Gives a neuron's ``step`` the name ``forward``, which ``functional_call`` needs."""
-
-    def __init__(self, owner: nn.Module) -> None:
-        super().__init__()
-        self.owner = owner
-
-    def forward(self, x: Tensor, state: Any) -> Any:
-        return self.owner.step(x, state)  # type: ignore[operator]
-
-
 def trace(
     step: Callable | nn.Module, like: Any, names: Sequence[str], dtype: torch.dtype, device: torch.device
 ) -> Equation:
@@ -94,6 +76,7 @@ def trace(
     states = len(like)
     _require_registered(step)
     functional = _functional(step, like, names)
+    arguments = 1 + states + len(names)
 
     def forward(x: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
         return functional(x, rest[:states], rest[states:])
@@ -109,20 +92,23 @@ def trace(
         result = torch.autograd.grad([o for o, _ in pairs], inputs, [g for _, g in pairs], allow_unused=True)
         return tuple(torch.zeros_like(t) if g is None else g for t, g in zip(inputs, result, strict=True))
 
-    def example(count: int) -> list[Tensor]:
-        return [torch.empty(_EXAMPLE, dtype=dtype, device=device) for _ in range(count)]
-
-    arguments = 1 + states + len(names)
-    graphs = [_graph(forward, example(arguments)), _graph(backward, example(arguments + 1 + states))]
-    for graph in graphs:
-        _require_elementwise(graph)
-    key = "\n".join([str(dtype), device.type, *(g.code for g in graphs)])
-    return Equation(graphs[0], graphs[1], states, len(names), dtype, key)
+    pairs = []
+    for shape in _EXAMPLES:
+        example = [torch.empty(shape, dtype=dtype, device=device) for _ in range(arguments + 1 + states)]
+        pairs.append((_graph(forward, example[:arguments]), _graph(backward, example)))
+    (graph, gradient), again = pairs
+    for graphs in (graph, gradient):
+        _require_elementwise(graphs)
+    if [graph.code, gradient.code] != [g.code for g in again]:
+        raise NotElementwise("it depends on the shape of its input, or on the number of neurons")
+    key = "\n".join([str(dtype), device.type, graph.code, gradient.code])
+    return Equation(graph, gradient, states, len(names), dtype, key)
 
 
 def _functional(step: Callable | nn.Module, like: Any, names: Sequence[str]) -> Callable:
     rebuild = getattr(type(like), "_make", tuple)
-    wrapper = _Step(step) if isinstance(step, nn.Module) else None
+    # Of a copy, as the tensors of a module are exchanged while it is traced, and another thread may be running it.
+    wrapper = Stepping(_shallow_copy(step)) if isinstance(step, nn.Module) else None
 
     def functional(x: Tensor, state: Sequence[Tensor], parameters: Sequence[Tensor]) -> tuple[Tensor, ...]:
         state = rebuild(state)
@@ -131,7 +117,7 @@ def _functional(step: Callable | nn.Module, like: Any, names: Sequence[str]) -> 
         else:
             tensors = {f"owner.{name}": value for name, value in zip(names, parameters, strict=True)}
             result = torch.func.functional_call(wrapper, tensors, (x, state))
-        check_step_result(result, state, name_of(step))
+        check_step_result(result, x, state, name_of(step))
         return (result[0], *result[1])
 
     return functional
@@ -140,7 +126,8 @@ def _functional(step: Callable | nn.Module, like: Any, names: Sequence[str]) -> 
 def _graph(function: Callable, example: list[Tensor]) -> fx.GraphModule:
     # Autocast would write casts of the moment into the graph.
     try:
-        with torch.no_grad(), torch.autocast(example[0].device.type, enabled=False):
+        device = example[0].device.type
+        with torch.no_grad(), torch.autocast(device, enabled=False), torch.autograd.set_detect_anomaly(False):
             return make_fx(function, tracing_mode="fake", _allow_non_fake_inputs=True)(*example)
     except Exception as error:
         raise NotElementwise(_short(error)) from error
@@ -148,9 +135,20 @@ def _graph(function: Callable, example: list[Tensor]) -> fx.GraphModule:
 
 def _short(error: Exception) -> str:
     text = f"{type(error).__name__}: {error}".strip()
-    if "data-dependent" in text.lower() or "DataDependent" in text or "GuardOnDataDependent" in text:
+    if "data-dependent" in text.lower() or "DataDependent" in text:
         return "it decides something from the values of a tensor (if, while, float(...)); use torch.where"
     return "it can't be traced: " + text.splitlines()[0][:200]
+
+
+def _shallow_copy(module: nn.Module) -> nn.Module:
+    """The same tensors and attributes in modules of their own."""
+    copy = module.__new__(type(module))
+    copy.__dict__.update(vars(module))
+    copy.__dict__["_parameters"] = dict(module._parameters)
+    copy.__dict__["_buffers"] = dict(module._buffers)
+    children = module._modules.items()
+    copy.__dict__["_modules"] = {name: child and _shallow_copy(child) for name, child in children}
+    return copy
 
 
 def _require_registered(step: Callable | nn.Module) -> None:
@@ -161,6 +159,9 @@ def _require_registered(step: Callable | nn.Module) -> None:
                     f"its attribute {name!r} is a tensor but neither parameter nor buffer; "
                     f"use self.register_buffer({name!r}, …)"
                 )
+        for name, value in module.named_buffers(recurse=False):
+            if not value.is_floating_point():
+                raise NotElementwise(f"its buffer {name!r} is {value.dtype}; make it floating point")
 
 
 def _require_elementwise(graph: fx.GraphModule) -> None:
@@ -170,8 +171,8 @@ def _require_elementwise(graph: fx.GraphModule) -> None:
                 "it reads or makes a tensor that is neither its parameter nor its buffer; "
                 "use a Python number, or register it"
             )
-        if node.op != "call_function":
+        if node.op != "call_function" or node.target is operator.getitem:
             continue
-        target = node.target
-        if torch.Tag.pointwise not in getattr(target, "tags", ()) and str(target) not in _ELEMENTWISE:
-            raise NotElementwise(f"{target} is not elementwise: it mixes neurons or depends on their number")
+        name = str(node.target).removeprefix("aten.").partition(".")[0]
+        if torch.Tag.pointwise not in getattr(node.target, "tags", ()) and name not in _ELEMENTWISE:
+            raise NotElementwise(f"{node.target} is not elementwise, as far as is known: it may mix neurons")
