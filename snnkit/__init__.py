@@ -1,18 +1,15 @@
 """snnkit: learn and experiment with spiking neural networks on accelerators.
 
-``import snnkit`` costs PyTorch and nothing else; plotting, notebooks and training at scale are imported where used.
+Each room is loaded when it is first named, so ``import snnkit`` costs nothing by itself: the neurons bring PyTorch,
+plotting and notebooks what they need.
 """
 
 import importlib as _importlib
-
-from . import engine, neuron, nn, surrogate
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-# Rooms that are loaded when they are first named.
-_LAZY = ("course", "data", "encode", "loss", "models", "tools", "train", "viz")
-
-__all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [
     "course",
     "data",
     "encode",
@@ -27,12 +24,15 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "viz",
 ]
 
+if _TYPE_CHECKING:
+    from . import course, data, encode, engine, loss, models, neuron, nn, surrogate, tools, train, viz
+
 
 def __getattr__(name: str):
-    if name in _LAZY:
+    if name in __all__:
         return _importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module 'snnkit' has no attribute {name!r}")
 
 
 def __dir__():
-    return sorted([*globals(), *_LAZY])
+    return sorted({*globals(), *__all__})

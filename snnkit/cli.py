@@ -2,17 +2,64 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-from typing import Any
+import threading
+import time
+from typing import Any, NoReturn
 
 import click
 
 import snnkit
 
 INTERRUPTED = 130  # what a shell reports for Ctrl-C
+PATIENCE = 2.0  # seconds after a Ctrl-C in which another one is the same
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Interrupts:
+    """A handler of Ctrl-C: raises KeyboardInterrupt, but not again at once, as that would break the clearing up."""
+
+    def __init__(self) -> None:
+        self.last = float("-inf")
+
+    def __call__(self, *_: Any) -> None:
+        now = time.monotonic()
+        # Not for ever: code that swallows exceptions, as some imports do, may have swallowed the last one.
+        if now - self.last > PATIENCE:
+            self.last = now
+            raise KeyboardInterrupt
+
+
+class Interruptible(click.Group):
+    """Commands that Ctrl-C ends with exit code 130 and no traceback, wherever they are: in an import, too."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        if threading.current_thread() is not threading.main_thread():  # only there may handlers be set
+            return super().invoke(ctx)
+        interrupts = Interrupts()
+        before = signal.signal(signal.SIGINT, interrupts)
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            _exit_interrupted("interrupted")
+        except Exception:
+            # An import that is interrupted may fail by another exception than the one raised in it.
+            if time.monotonic() - interrupts.last > PATIENCE:
+                raise
+            _exit_interrupted("interrupted")
+        finally:
+            if signal.getsignal(signal.SIGINT) is interrupts:
+                signal.signal(signal.SIGINT, before)
+
+
+def _exit_interrupted(message: str) -> NoReturn:
+    """End with exit code 130. Further interrupts are ignored from here on: threads are still to be joined."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    click.echo(f"\n{message}", err=True)
+    sys.exit(INTERRUPTED)
+
+
+@click.group(cls=Interruptible, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(snnkit.__version__, prog_name="snnkit")
 def main() -> None:
     """Learn and experiment with spiking neural networks: build, run and check the notebooks."""
@@ -100,8 +147,7 @@ def run(
         runner.execute_all(project, prepared, folder, limit=timeout, at_once=jobs, on_result=note)
     except KeyboardInterrupt:
         page = report.write(folder, results, environment | {"interrupted": True})
-        click.echo(f"\ninterrupted: {len(results)} of {len(prepared)} notebooks ran; report: {page}", err=True)
-        sys.exit(INTERRUPTED)
+        _exit_interrupted(f"interrupted: {len(results)} of {len(prepared)} notebooks ran; report: {page}")
     page = report.write(folder, results, environment | {"interrupted": False})
     click.echo(f"report: {page}")
     sys.exit(any(result.status != "ok" for result in results))

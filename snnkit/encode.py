@@ -12,8 +12,8 @@ Every encoder returns the dtype and device of its input. All but ``repeat`` cut 
 argument is wanted (``train.fit(..., encode=...)``), fix the others with ``functools.partial(poisson, steps=25)``.
 
 All raise TypeError for a tensor that is not floating point or an argument of another kind than stated, and ValueError
-for a wrong rank, NaN, infinity or a value out of its range. Values of tensors are checked on a CPU only: on an
-accelerator the check would make the CPU wait for it in every batch.
+for a wrong rank, NaN, infinity or a value out of its range. Values of tensors are checked on a CPU only, as on an
+accelerator the check would make the CPU wait for it in every batch, and not inside ``torch.func`` transforms.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from .engine import state_dtype
+from .engine.select import inside_functional_transform
 
 __all__ = ["constant_current_lif", "delta", "latency", "poisson", "repeat"]
 
@@ -74,7 +75,7 @@ def poisson(x: Tensor, steps: int, *, generator: torch.Generator | None = None, 
     probability = max_rate * x.detach().to(state_dtype(x))
     # Drawn in float32 at least: bfloat16 random numbers have 8 bits and would distort small probabilities.
     noise = torch.rand((steps, *x.shape), generator=generator, dtype=probability.dtype, device=x.device)
-    return noise.lt_(probability).to(x.dtype)
+    return (noise < probability).to(x.dtype)
 
 
 def latency(
@@ -128,8 +129,8 @@ def latency(
         fires &= step < steps
     # Rounding errors of float32 must not push the latest spike out; a NaN, not refused on an accelerator, stays silent.
     index = torch.where(fires, step, 0).clamp(0, steps - 1).long()
-    spikes = torch.zeros((steps, *x.shape), dtype=x.dtype, device=x.device)
-    return spikes.scatter_(0, index.unsqueeze(0), fires.unsqueeze(0).to(x.dtype))
+    silence = torch.zeros((steps, *x.shape), dtype=x.dtype, device=x.device)
+    return silence.scatter(0, index.unsqueeze(0), fires.unsqueeze(0).to(x.dtype))
 
 
 def delta(x_seq: Tensor, *, threshold: float = 0.1, off_spikes: bool = False) -> Tensor:
@@ -203,7 +204,7 @@ def constant_current_lif(
         )
     current = x.detach().to(state_dtype(x))
     v = torch.full_like(current, v_leak)
-    spikes = torch.empty((steps, *x.shape), dtype=x.dtype, device=x.device)
+    spikes = x.detach().new_empty((steps, *x.shape))  # of x, as vmap writes into batched tensors only
     for t in range(steps):
         v = v + rate * ((v_leak - v) + current)
         fired = v > v_th
@@ -223,7 +224,7 @@ def _check_x(x: Tensor, name: str, *, within: tuple[float, float] | None = None,
         raise ValueError(f"{name} must be {shape}, got shape {tuple(x.shape)}")
     if sequence and x.shape[0] == 0:
         raise ValueError(f"{name} must have at least one time step, got shape {tuple(x.shape)}")
-    if x.device.type != "cpu" or torch.compiler.is_compiling() or x.numel() == 0:
+    if x.device.type != "cpu" or x.numel() == 0 or torch.compiler.is_compiling() or inside_functional_transform():
         return
     low, high = (bound.item() for bound in torch.aminmax(x.detach()))
     if not (math.isfinite(low) and math.isfinite(high)):

@@ -6,8 +6,8 @@ float64 for float64. The equations of the cross-entropies and of ``count_mse`` a
 ``functional.loss`` (Eshraghian et al. 2023, doi:10.1109/JPROC.2023.3308088).
 
 All raise TypeError for a wrong dtype or kind of argument, and ValueError for a wrong or empty shape, tensors on two
-devices, or targets outside 0 … C - 1. Values of tensors are checked on a CPU only: on an accelerator the check would
-make the CPU wait for it in every batch.
+devices, or targets outside 0 … C - 1. Values of tensors are checked on a CPU only, as on an accelerator the check would
+make the CPU wait for it in every batch, and not inside ``torch.func`` transforms.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .engine import state_dtype
+from .engine.select import inside_functional_transform
 
 __all__ = [
     "accuracy",
@@ -83,7 +84,8 @@ def count_mse(spikes: Tensor, targets: Tensor, *, correct_rate: float = 1.0, inc
     _check_rate(correct_rate, "correct_rate")
     _check_rate(incorrect_rate, "incorrect_rate")
     steps = spikes.shape[0]
-    right = F.one_hot(targets, spikes.shape[2]).to(spikes.dtype)
+    # F.one_hot looks at the values, which vmap forbids.
+    right = (targets.unsqueeze(1) == torch.arange(spikes.shape[2], device=targets.device)).to(spikes.dtype)
     wanted = steps * (incorrect_rate + (correct_rate - incorrect_rate) * right)
     return F.mse_loss(spikes.sum(0), wanted) / steps
 
@@ -154,13 +156,19 @@ def _check(output: Tensor, name: str, targets: Tensor) -> Tensor:
         )
     if targets.device != output.device:
         raise ValueError(f"targets must be on the device of {name} ({output.device}), got {targets.device}")
-    if targets.device.type == "cpu" and not torch.compiler.is_compiling():
+    if _has_values(targets):
         low, high = (int(bound) for bound in torch.aminmax(targets))
         if low < 0 or high >= classes:
             raise ValueError(
                 f"targets must lie in 0 … {classes - 1}, as {name} has {classes} classes, got {low} … {high}"
             )
     return output.to(state_dtype(output))
+
+
+def _has_values(tensor: Tensor) -> bool:
+    """Whether its values can be looked at, and cheaply."""
+    hidden = torch.compiler.is_compiling() or inside_functional_transform()
+    return tensor.device.type == "cpu" and not hidden
 
 
 def _check_spikes(spikes: Tensor, name: str) -> None:
@@ -170,7 +178,7 @@ def _check_spikes(spikes: Tensor, name: str) -> None:
         raise TypeError(f"{name} must be a floating-point tensor [T, B, ...], got dtype {spikes.dtype}")
     if spikes.ndim < 2 or spikes.numel() == 0:
         raise ValueError(f"{name} must be [T, B, ...] and not empty, got shape {tuple(spikes.shape)}")
-    if spikes.device.type == "cpu" and not torch.compiler.is_compiling():
+    if _has_values(spikes):
         low, high = (bound.item() for bound in torch.aminmax(spikes.detach()))
         if not (low >= 0.0 and high <= 1.0):
             raise ValueError(

@@ -2,7 +2,8 @@
 
 Sequences are [T, B, ...]. A convolution or a linear map does not care about time, so ``TimeBatched`` folds time into
 the batch and does one large operation instead of T small ones. Where the input does not change over time (an image
-shown for T steps, an expanded view with stride 0), it is done once.
+shown for T steps, an expanded view with stride 0), it is done once. PyTorch's own random layers and batch norms in
+training are exempt from that; a random module of your own needs an input that is not static: ``x.contiguous()``.
 """
 
 from __future__ import annotations
@@ -12,14 +13,12 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
 
 from .neuron import Recurrent
 
 __all__ = ["Recording", "Recurrent", "Sequential", "TimeBatched", "detach", "is_stateful", "is_static"]
-
-# Modules whose result for one sample depends on the others or on chance: a static input must not be computed only once,
-# or each time step would see the same dropped units.
-_RANDOM = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
 
 
 class Recording(NamedTuple):
@@ -43,6 +42,7 @@ def is_static(x: Tensor) -> bool:
 
 def is_stateful(module: nn.Module) -> bool:
     """Whether a module is called ``out, state = module(x, state)``: its ``forward`` has an argument named ``state``."""
+    module = getattr(module, "_orig_mod", module)  # what torch.compile wrapped
     return "state" in inspect.signature(module.forward).parameters
 
 
@@ -50,7 +50,7 @@ class TimeBatched(nn.Module):
     """Apply a stateless module to [T, B, ...] as if time were batch; a static input is computed once and expanded.
 
     Args:
-        module: any module on [B, ...].
+        module: any module on [B, ...]. If it is random, and not by a layer of PyTorch's, give it no static input.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -68,23 +68,47 @@ def time_batched(module: nn.Module, x: Tensor) -> Tensor:
     """``module`` applied to every step of ``x`` [T, B, ...] at once."""
     _check_rank(x)
     steps, batch = x.shape[:2]
-    if is_static(x) and not _is_random(module):
-        once = module(x[0])
+    if is_static(x) and not _differs_from_step_to_step(module):
+        once = _batched(module, x[0])
         return once.unsqueeze(0).expand(steps, *once.shape)
-    out = module(x.flatten(0, 1))
-    if out.shape[:1] != (steps * batch,):
-        raise ValueError(
-            f"{type(module).__name__} must keep the batch dimension: "
-            f"it made {list(out.shape)} of a batch of {steps * batch}"
+    return _batched(module, x.flatten(0, 1)).unflatten(0, (steps, batch))
+
+
+def _batched(module: nn.Module, x: Tensor) -> Tensor:
+    out = module(x)
+    name = type(module).__name__
+    if not isinstance(out, Tensor):
+        raise TypeError(
+            f"{name} must return a tensor, but it returned a {type(out).__name__}; "
+            "a module with state must be called (x, state) and return (out, state)"
         )
-    return out.unflatten(0, (steps, batch))
+    if out.shape[:1] != x.shape[:1]:
+        raise ValueError(f"{name} must keep the batch dimension: it made {list(out.shape)} of a batch of {x.shape[0]}")
+    return out
+
+
+def _differs_from_step_to_step(module: nn.Module) -> bool:
+    """Whether T times a static input is more than once: it draws anew, or counts its samples."""
+    return any(_draws(m) or _counts(m) for m in module.modules())
+
+
+def _draws(module: nn.Module) -> bool:
+    if isinstance(module, (nn.FractionalMaxPool2d, nn.FractionalMaxPool3d)):
+        return True  # in eval, too
+    if isinstance(module, nn.MultiheadAttention):
+        return module.training and module.dropout > 0
+    return module.training and isinstance(module, (_DropoutNd, nn.RReLU))
+
+
+def _counts(module: nn.Module) -> bool:
+    return isinstance(module, _BatchNorm) and (module.training or module.running_mean is None)
 
 
 class Sequential(nn.Module):
     """Modules one after the other over time: ``out, state = net(x, state=None)``.
 
     Stateful modules (neurons, or any whose ``forward`` takes ``state``) get their part of the state; plain ones are
-    time-batched. Nothing is kept between calls.
+    time-batched. Nothing is kept between calls. A module may stand in two places, with a state in each.
 
     Args:
         modules: in order of execution.
@@ -92,20 +116,34 @@ class Sequential(nn.Module):
 
     def __init__(self, *modules: nn.Module) -> None:
         super().__init__()
+        # Kept, as torch.compile can't look at signatures.
+        self._stateful: dict[str, bool] = {}
         for index, module in enumerate(modules):
             if not isinstance(module, nn.Module):
                 raise TypeError(f"module {index} of Sequential must be a torch.nn.Module, but it is {module!r}")
             self.add_module(str(index), module)
-        self._stateful = tuple(is_stateful(module) for module in modules)
+
+    def add_module(self, name: str, module: nn.Module | None) -> None:
+        super().add_module(name, module)
+        if module is not None:
+            self._stateful[name] = is_stateful(module)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if isinstance(value, nn.Module):
+            self._stateful[name] = is_stateful(value)
 
     def __len__(self) -> int:
         return len(self._modules)
 
-    def __getitem__(self, index: int) -> nn.Module:
-        return list(self.children())[index]
+    def __getitem__(self, index: int | slice) -> nn.Module:
+        """A module, or for a slice a ``Sequential`` of the same modules."""
+        chosen = list(self._modules.values())[index]
+        return Sequential(*chosen) if isinstance(chosen, list) else chosen  # type: ignore[return-value, arg-type]
 
     def __iter__(self):
-        return iter(self.children())
+        # Unlike children(), which leaves out a module that was there before.
+        return iter(self._modules.values())
 
     def forward(self, x: Tensor, state: tuple | None = None) -> tuple[Tensor, tuple]:
         """x [T, B, ...] to out [T, B, ...] and the state: a tuple, one entry per module, None for stateless ones."""
@@ -120,8 +158,10 @@ class Sequential(nn.Module):
         _check_rank(x)
         parts = self._parts(state)
         new, layers = [], []
-        for module, stateful, part in zip(self.children(), self._stateful, parts, strict=True):
-            if stateful:
+        for (name, module), part in zip(self._modules.items(), parts, strict=True):
+            if module is None:
+                raise TypeError(f"module {name} of Sequential must be a torch.nn.Module, but it is None")
+            if self._stateful[name]:
                 x, part = module(x, part)
             elif isinstance(module, TimeBatched):
                 x = module(x)
@@ -150,10 +190,6 @@ def detach(state: Any) -> Any:
         parts = [detach(part) for part in state]
         return getattr(type(state), "_make", tuple)(parts)
     raise TypeError(f"state must be a tensor, a tuple or None, but it is a {type(state).__name__}")
-
-
-def _is_random(module: nn.Module) -> bool:
-    return any(isinstance(m, _RANDOM) and m.training for m in module.modules())
 
 
 def _check_rank(x: Any) -> None:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
+from weakref import WeakSet
 
 import torch
 from torch import Tensor
@@ -29,37 +30,70 @@ from torch import Tensor
 __all__ = ["ATan", "FastSigmoid", "Sigmoid", "StraightThrough", "SuperSpike", "Surrogate", "Triangle"]
 
 
-class _Spike(torch.autograd.Function):
-    """Heaviside step forward, a surrogate's derivative backward."""
+def _spike_of(surrogate: Surrogate) -> type[torch.autograd.Function]:
+    """Heaviside step forward, the surrogate's derivative backward: ``.apply(u, strict)``.
 
-    # Lets torch.func (vmap, vjp) and make_fx see through the function.
-    generate_vmap_rule = True
+    A function per surrogate and opaque to Dynamo: it would make a symbol of a slope that differs between two calls, and
+    can't hand symbols to an autograd.Function. What comes after Dynamo traces through it.
+    """
 
-    @staticmethod
-    def forward(u: Tensor, surrogate: Surrogate, strict: bool) -> Tensor:
-        return (u > 0 if strict else u >= 0).to(u.dtype)
+    class Spike(torch.autograd.Function):
+        # Lets torch.func (vmap, vjp) and make_fx see through the function.
+        generate_vmap_rule = True
 
-    @staticmethod
-    def setup_context(ctx, inputs, output) -> None:
-        u, ctx.surrogate, _ = inputs
-        ctx.save_for_backward(u)
+        @staticmethod
+        def forward(u: Tensor, strict: bool) -> Tensor:
+            return (u > 0 if strict else u >= 0).to(u.dtype)
 
-    @staticmethod
-    def backward(ctx, *grads: Tensor):
-        (u,) = ctx.saved_tensors
-        return grads[0] * ctx.surrogate.derivative(u), None, None
+        @staticmethod
+        def setup_context(ctx, inputs, output) -> None:
+            ctx.save_for_backward(inputs[0])
+
+        @staticmethod
+        def backward(ctx, *grads: Tensor):
+            (u,) = ctx.saved_tensors
+            return grads[0] * surrogate.derivative(u), None
+
+    _UNKNOWN_TO_DYNAMO.add(Spike)
+    return Spike
 
 
-@dataclass(frozen=True)
+_UNKNOWN_TO_DYNAMO: WeakSet[type[torch.autograd.Function]] = WeakSet()
+
+
+def _tell_dynamo() -> bool:
+    """Called while Dynamo traces, and not when a surrogate is made: that would import the compiler with the library."""
+    while _UNKNOWN_TO_DYNAMO:
+        torch.compiler.allow_in_graph(_UNKNOWN_TO_DYNAMO.pop())
+    return True
+
+
+# Run by Dynamo as it is, not traced: the mark that torch.compiler.assume_constant_result sets, without its imports.
+_tell_dynamo._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
 class Surrogate:
     """Base of all surrogates; a subclass defines ``derivative`` (and ``primitive``, where it has a closed form).
 
     Calling one, ``surrogate(u, strict=False)``, gives 1 where ``u >= 0`` (``strict``: where ``u > 0``) and 0 elsewhere
-    (also for NaN), in the dtype of ``u``; its gradient is ``derivative(u)``. Fields are positive, finite Python floats.
+    (also for NaN), in the dtype of ``u``; its gradient is ``derivative(u)``. Dataclass fields are positive, finite
+    Python numbers. A surrogate is a constant of compiled code: to change it, put another one in its place
+    (``lif.surrogate = ATan(5.0)``).
     """
 
+    _spike: type[torch.autograd.Function]
+
+    def __new__(cls, *args, **kwargs):
+        self = super().__new__(cls)
+        object.__setattr__(self, "_spike", _spike_of(self))  # around the lock of frozen dataclasses
+        return self
+
+    def __getstate__(self) -> dict:
+        """For pickles and copies: all but the function, which the new object makes for itself."""
+        return {name: value for name, value in vars(self).items() if name != "_spike"}
+
     def __post_init__(self) -> None:
-        for field in fields(self):
+        for field in fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 raise TypeError(
@@ -73,7 +107,9 @@ class Surrogate:
     def __call__(self, u: Tensor, strict: bool = False) -> Tensor:
         if not u.is_floating_point():
             raise TypeError(f"u must be a floating-point tensor, but its dtype is {u.dtype}")
-        return _Spike.apply(u, self, strict)  # type: ignore[return-value]
+        if torch.compiler.is_compiling():
+            _tell_dynamo()
+        return self._spike.apply(u, strict)  # type: ignore[return-value]
 
     def derivative(self, u: Tensor) -> Tensor:
         """What stands for dH/du in the backward pass; same shape and dtype as ``u``."""
@@ -111,11 +147,10 @@ class FastSigmoid(Surrogate):
     slope: float = 25.0
 
     def derivative(self, u: Tensor) -> Tensor:
-        denominator = 1 + self.slope * u.abs()
-        return 1 / (denominator * denominator)
+        return _fast_sigmoid_derivative(u, self.slope)
 
     def primitive(self, u: Tensor) -> Tensor:
-        return u / (1 + self.slope * u.abs())
+        return _fast_sigmoid(u, self.slope)
 
 
 @dataclass(frozen=True)
@@ -128,10 +163,19 @@ class SuperSpike(Surrogate):
     alpha: float = 100.0
 
     def derivative(self, u: Tensor) -> Tensor:
-        return FastSigmoid(self.alpha).derivative(u)
+        return _fast_sigmoid_derivative(u, self.alpha)
 
     def primitive(self, u: Tensor) -> Tensor:
-        return FastSigmoid(self.alpha).primitive(u)
+        return _fast_sigmoid(u, self.alpha)
+
+
+def _fast_sigmoid(u: Tensor, slope: float) -> Tensor:
+    return u / (1 + slope * u.abs())
+
+
+def _fast_sigmoid_derivative(u: Tensor, slope: float) -> Tensor:
+    denominator = 1 + slope * u.abs()
+    return 1 / (denominator * denominator)
 
 
 @dataclass(frozen=True)

@@ -30,9 +30,9 @@
 # Start with the cells below, in order. (On Colab, the first takes half a minute, because it fetches the kit.)
 
 # %% [markdown]
-# The next cell holds this notebook's **settings**. Every notebook has exactly one of its kind. `QUICK` keeps everything
-# small; `SOLVE = True` fills in all exercises, which is meant for instructors. Change a value, then run the cells below it
-# again.
+# Two cells to begin with. The first finds the kit. The second holds this notebook's **settings**; every notebook has
+# exactly one of its kind. `QUICK` keeps everything small; `SOLVE = True` fills in all exercises, which is meant for
+# instructors. Change a value, then run the cells below it again.
 
 # %% tags=["bootstrap"] cellView="form"
 # @title Setup: run this cell first

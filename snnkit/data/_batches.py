@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from numbers import Real
 
 import torch
 from torch import Tensor
@@ -20,6 +21,13 @@ def resolve_device(device: str | torch.device = "auto") -> torch.device:
         ) from error
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device is {device!r}, but PyTorch sees no CUDA device here; use 'cpu' or 'auto'")
+    if chosen.type == "meta":
+        raise ValueError("device is 'meta', whose tensors have no values; use 'cpu', 'cuda' or 'auto'")
+    if chosen.type != "cpu":
+        try:
+            torch.empty(0, device=chosen)
+        except Exception as error:  # another type for each backend
+            raise ValueError(f"device is {device!r}, but PyTorch can't use it here; use 'cpu' or 'auto'") from error
     return chosen
 
 
@@ -56,10 +64,12 @@ def batches(
     `generator` (the default one if None); a CPU generator gives the same order on every device. Without it, the
     batches are views of the data.
 
-    Raises ValueError for a batch size below 1, or where images and labels differ in length or device.
+    Raises ValueError for a batch size below 1, or where images and labels differ in length or device; TypeError for
+    arguments of another kind.
     """
     check_data(images, labels)
     check_positive_int("batch_size", batch_size)
+    check_generator(generator)
     if images.device != labels.device:
         raise ValueError(f"images are on {images.device} and labels on {labels.device}; move both with data.to_device")
     return _walk(images, labels, batch_size, shuffle, generator, drop_last)
@@ -106,3 +116,15 @@ def check_positive_int(name: str, value: int) -> None:
         raise TypeError(f"{name} must be an int of at least 1; got {value!r} ({type(value).__name__})")
     if value < 1:
         raise ValueError(f"{name} must be at least 1; got {value}")
+
+
+def check_real(name: str, value: float) -> None:
+    """Raise unless `value` is a number; the caller knows its range."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number; got {value!r} ({type(value).__name__})")
+
+
+def check_generator(generator: torch.Generator | None) -> None:
+    """Raise unless `generator` is one, or None."""
+    if generator is not None and not isinstance(generator, torch.Generator):
+        raise TypeError(f"generator must be a torch.Generator or None; got {generator!r} ({type(generator).__name__})")

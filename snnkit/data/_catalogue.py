@@ -70,5 +70,7 @@ def available(name: str, root: str | os.PathLike[str] | None = None) -> bool:
 
 
 def _check_name(name: str) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"name must be one of {', '.join(map(repr, CLASSES))}; got {name!r} ({type(name).__name__})")
     if name not in CLASSES:
         raise ValueError(f"name must be one of {', '.join(map(repr, CLASSES))}; got {name!r}")

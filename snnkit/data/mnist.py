@@ -150,13 +150,18 @@ def available(dataset: IdxDataset, root: str | os.PathLike[str] | None = None) -
 def data_root(root: str | os.PathLike[str] | None = None) -> Path:
     """The folder that contains `mnist/` and `fashion/`: the argument, else `SNNKIT_DATA`, else the user's cache."""
     chosen = root if root is not None else os.environ.get("SNNKIT_DATA")
-    if not chosen:
+    if chosen is None or chosen == "":
         import pooch
 
         return Path(pooch.os_cache("snnkit"))
-    path = Path(chosen).expanduser()
+    source = "root" if root is not None else "SNNKIT_DATA"
+    if not isinstance(chosen, (str, os.PathLike)):
+        raise TypeError(f"{source} must be the path of a folder; got {chosen!r} ({type(chosen).__name__})")
+    try:
+        path = Path(chosen).expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"{source} must be the path of a folder; got {str(chosen)!r}: {error}") from error
     if path.exists() and not path.is_dir():
-        source = "root" if root is not None else "SNNKIT_DATA"
         raise NotADirectoryError(f"{source} must be a folder; {path} is a file")
     return path
 

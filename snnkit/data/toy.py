@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor
 
-from snnkit.data._batches import check_positive_int
+from snnkit.data._batches import check_generator, check_positive_int, check_real
 
 
 def xor_in_time(
@@ -71,6 +71,7 @@ def yin_yang(
     int64 `[n]`. Randomness comes from `generator` if given, else from `seed`.
     """
     check_positive_int("n", n)
+    check_real("r_small", r_small)
     if not 0 < r_small < 0.25:
         raise ValueError(f"r_small must lie between 0 and 0.25 (a dot has to fit into its lobe); got {r_small!r}")
     generator = _generator(seed, generator)
@@ -126,6 +127,7 @@ def randman(
     check_positive_int("samples_per_class", samples_per_class)
     if samples_per_class < 2:
         raise ValueError("samples_per_class must be at least 2: one point has no extent to scale")
+    check_real("alpha", alpha)
     if not (math.isfinite(alpha) and alpha >= 1):
         raise ValueError(f"alpha must be a finite number of at least 1; got {alpha!r}")
     generator = _generator(seed, generator)
@@ -156,6 +158,7 @@ def _in_disc(n: int, radius: float, generator: torch.Generator) -> Tensor:
 
 
 def _generator(seed: int, generator: torch.Generator | None) -> torch.Generator:
+    check_generator(generator)
     if generator is not None:
         if generator.device.type != "cpu":
             raise ValueError(f"generator must be a CPU generator; got one on {generator.device}")
@@ -168,5 +171,6 @@ def _generator(seed: int, generator: torch.Generator | None) -> torch.Generator:
 
 
 def _check_probability(name: str, value: float) -> None:
+    check_real(name, value)
     if not 0 <= value <= 1:
         raise ValueError(f"{name} must be a probability in [0, 1]; got {value!r}")

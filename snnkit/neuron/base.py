@@ -111,11 +111,27 @@ class Neuron(nn.Module):
                 raise ValueError(
                     f"{name} of {owner} must hold at least one value, but its shape is {list(value.shape)}"
                 )
-            low, high = float(value.detach().min()), float(value.detach().max())
         elif isinstance(value, bool) or not isinstance(value, (int, float)):
             raise TypeError(f"{name} of {owner} must be a number or a tensor, but it is a {type(value).__name__}")
         else:
-            value = low = high = float(value)
+            value = float(value)
+        if not (isinstance(value, Tensor) and value.is_meta):  # which has no values
+            self._check_bounds(name, value, above, at_least, at_most)
+        if isinstance(value, nn.Parameter):
+            setattr(self, name, value)
+        elif isinstance(value, Tensor):
+            self.register_buffer(name, value.detach().clone())
+        else:
+            setattr(self, name, value)
+
+    def _check_bounds(
+        self, name: str, value: Value, above: float | None, at_least: float | None, at_most: float | None
+    ) -> None:
+        owner = type(self).__name__
+        if isinstance(value, Tensor):
+            low, high = float(value.detach().min()), float(value.detach().max())
+        else:
+            low = high = value
         if not (math.isfinite(low) and math.isfinite(high)):
             raise ValueError(
                 f"{name} of {owner} must be finite, but it holds {low if not math.isfinite(low) else high}"
@@ -128,20 +144,30 @@ class Neuron(nn.Module):
             if not holds:
                 found = high if "most" in bound else low
                 raise ValueError(f"{name} of {owner} must be {bound}, but it is {found}")
-        if isinstance(value, nn.Parameter):
-            setattr(self, name, value)
-        elif isinstance(value, Tensor):
-            self.register_buffer(name, value.detach().clone())
-        else:
-            setattr(self, name, value)
+
+    def flag(self, name: str, value: bool) -> None:
+        """Set ``self.<name>``; TypeError unless it is True or False."""
+        if not isinstance(value, bool):
+            raise TypeError(f"{name} of {type(self).__name__} must be True or False, but it is {value!r}")
+        setattr(self, name, value)
 
     def threshold_above_reset(self, threshold: str, reset: str) -> None:
         """A neuron whose reset is not below its threshold would fire for ever: refuse it."""
         high, low = getattr(self, threshold), getattr(self, reset)
-        if not bool((torch.as_tensor(high) > torch.as_tensor(low)).all()):
+        owner = type(self).__name__
+        tensors = [value for value in (high, low) if isinstance(value, Tensor)]
+        try:
+            torch.broadcast_shapes(*(value.shape for value in tensors))
+        except RuntimeError:
+            shapes = " and ".join(str(list(value.shape)) for value in tensors)
             raise ValueError(
-                f"{threshold} of {type(self).__name__} must be greater than {reset}, but they are {high} and {low}"
-            )
+                f"{threshold} and {reset} of {owner} must broadcast against each other, but their shapes are {shapes}"
+            ) from None
+        if any(value.is_meta for value in tensors):
+            return
+        above = high > low
+        if not (bool(above.all()) if isinstance(above, Tensor) else above):
+            raise ValueError(f"{threshold} of {owner} must be greater than {reset}, but they are {high} and {low}")
 
     def extra_repr(self) -> str:
         skipped = ("training", "surrogate", "engine")

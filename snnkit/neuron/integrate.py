@@ -21,6 +21,7 @@ class _Integrator(Neuron):
 
     v_threshold: Value
     v_reset: Value | None
+    detach_reset: bool
 
     def __init__(
         self,
@@ -31,7 +32,7 @@ class _Integrator(Neuron):
         engine: str,
     ) -> None:
         super().__init__(surrogate=surrogate, engine=engine)
-        self.detach_reset = bool(detach_reset)
+        self.flag("detach_reset", detach_reset)
         if v_reset is None:
             # Subtracting a threshold of zero or less would never bring the membrane back.
             self.number("v_threshold", v_threshold, above=0)
@@ -98,6 +99,7 @@ class LIF(_Integrator):
     """
 
     tau: Value
+    decay_input: bool
 
     def __init__(
         self,
@@ -112,7 +114,7 @@ class LIF(_Integrator):
     ) -> None:
         super().__init__(v_threshold, v_reset, surrogate, detach_reset, engine)
         self.number("tau", tau, at_least=1)
-        self.decay_input = bool(decay_input)
+        self.flag("decay_input", decay_input)
 
     def step(self, x: Tensor, state: MembraneState) -> tuple[Tensor, MembraneState]:
         leak = state.v if self.v_reset is None else state.v - self.v_reset
@@ -135,6 +137,8 @@ class PLIF(_Integrator):
             [B, C, H, W].
     """
 
+    decay_input: bool
+
     def __init__(
         self,
         init_tau: float = 2.0,
@@ -152,8 +156,8 @@ class PLIF(_Integrator):
             raise TypeError(f"init_tau of PLIF must be a number, but it is a {type(init_tau).__name__}")
         if not (init_tau > 1 and math.isfinite(init_tau)):
             raise ValueError(f"init_tau of PLIF must be greater than 1 and finite, but it is {init_tau}")
-        self.w = nn.Parameter(torch.full(tuple(shape), -math.log(init_tau - 1)))
-        self.decay_input = bool(decay_input)
+        self.w = nn.Parameter(torch.full(_checked_shape(shape), -math.log(init_tau - 1)))
+        self.flag("decay_input", decay_input)
 
     @property
     def tau(self) -> Tensor:
@@ -168,3 +172,12 @@ class PLIF(_Integrator):
         else:
             v = state.v - leak * rate + x
         return self.fire_and_reset(v)
+
+
+def _checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    whole = isinstance(shape, (tuple, list)) and all(isinstance(n, int) and not isinstance(n, bool) for n in shape)
+    if not whole:
+        raise TypeError(f"shape of PLIF must be a tuple of whole numbers such as (3,), but it is {shape!r}")
+    if any(n < 1 for n in shape):
+        raise ValueError(f"shape of PLIF must hold numbers of at least 1, but it is {tuple(shape)}")
+    return tuple(shape)

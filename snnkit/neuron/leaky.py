@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
-import torch
 from torch import Tensor
 
 from ..surrogate import ATan
@@ -49,6 +49,7 @@ class Leaky(Neuron):
     State: ClassVar[Any] = LeakyState
     beta: Value
     threshold: Value
+    reset_delay: bool
 
     def __init__(
         self,
@@ -67,7 +68,7 @@ class Leaky(Neuron):
             choices = ", ".join(map(repr, RESETS))
             raise ValueError(f"reset_mechanism of Leaky must be one of {choices}, but it is {reset_mechanism!r}")
         self.reset_mechanism = reset_mechanism
-        self.reset_delay = bool(reset_delay)
+        self.flag("reset_delay", reset_delay)
 
     def step(self, x: Tensor, state: LeakyState) -> tuple[Tensor, LeakyState]:
         mem = state.mem
@@ -91,6 +92,9 @@ class Leaky(Neuron):
 
 def beta_of(tau: float, dt: float) -> float:
     """The decay per step of a membrane with time constant ``tau`` at step ``dt`` (same unit): exp(-dt / tau)."""
-    if not (tau > 0 and dt > 0):
-        raise ValueError(f"tau and dt must be positive, but they are {tau} and {dt}")
-    return float(torch.exp(torch.tensor(-dt / tau, dtype=torch.float64)))
+    for name, value in (("tau", tau), ("dt", dt)):
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise TypeError(f"{name} must be a number, but it is a {type(value).__name__}")
+        if not value > 0:
+            raise ValueError(f"{name} must be positive, but it is {value}")
+    return math.exp(-dt / tau)

@@ -130,10 +130,20 @@ def _packages() -> Iterator[Line]:
         lacking = [p for p, v in versions.items() if v is None and not (machine.in_colab() and name == "Jupyter")]
         value = ", ".join(f"{package} {version}" for package, version in versions.items() if version)
         if lacking:
-            fix = "pip install 'snnkit[lab]'"
-            yield Line(name, AMBER, f"{value or 'nothing'}; missing: {', '.join(lacking)}", fix)
+            yield Line(name, AMBER, f"{value or 'nothing'}; missing: {', '.join(lacking)}", _install_lab())
         else:
             yield Line(name, GREEN, value)
+
+
+def _install_lab() -> str:
+    """How to get the packages of the group `lab`, from where the setting says that the kit lives."""
+    from snnkit.tools.project import ProjectError, find
+
+    try:
+        project = find()
+    except ProjectError:  # installed without its repository
+        return f"in a clone of the repository: {sys.executable} -m pip install -e '.[lab]'"
+    return f"pip install 'snnkit[lab] @ git+{project.repository}@{project.branch}'"
 
 
 def _torch() -> Iterator[Line]:

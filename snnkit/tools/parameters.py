@@ -55,7 +55,10 @@ class Parameter:
         if value is None and self.optional:
             return None
         if self.kind is float and type(value) is int:
-            value = float(value)
+            try:
+                value = float(value)
+            except OverflowError:
+                raise ParameterError(f"parameter {self.name} must be {self.expects}, was an int too large") from None
         fits = type(value) is self.kind and not (isinstance(value, float) and math.isnan(value))
         if not fits:
             raise ParameterError(f"parameter {self.name} must be {self.expects}, was {value!r}")
@@ -70,7 +73,7 @@ def declared(notebook: NotebookNode, name: str) -> dict[str, Parameter]:
         raise ParameterError(f"notebook {name} must have exactly one cell tagged 'parameters', has {len(cells)}")
     try:
         statements = ast.parse(cells[0].source).body
-    except SyntaxError as error:
+    except (SyntaxError, ValueError) as error:  # ValueError: a null character
         raise ParameterError(f"notebook {name}: the parameters cell is not Python: {error}") from None
     found = {}
     for statement in statements:
@@ -105,7 +108,7 @@ def _declaration(statement: ast.stmt) -> Parameter:
     name = statement.target.id
     try:
         default = ast.literal_eval(statement.value)
-    except ValueError:
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):  # all that literal_eval may raise
         raise ParameterError("the value must be a literal, such as True, 8, 0.5 or 'auto'") from None
     return Parameter(name, kind, Parameter(name, kind, None, optional).check(default), optional)
 

@@ -97,11 +97,15 @@ def _settings(pyproject: Path) -> tuple[str, str] | None:
         content: dict[str, Any] = tomllib.loads(pyproject.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ProjectError(f"{pyproject} can't be read: {error}") from None
-    table = content.get("tool", {}).get("snnkit")
-    if table is None:
+    tools = content.get("tool", {})
+    if isinstance(tools, dict) and "snnkit" not in tools:
         return None
+    table = tools["snnkit"] if isinstance(tools, dict) else tools
+    if not isinstance(table, dict):
+        what = "[tool.snnkit]" if isinstance(tools, dict) else "[tool]"
+        raise ProjectError(f"{what} in {pyproject} must be a table, was {table!r}")
     repository, branch = table.get("repository"), table.get("branch", "main")
     if not isinstance(repository, str) or not re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+", repository):
         raise ProjectError(

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from snnkit.tools.watch import Watch
 
 
+# These name files and folders from where the command was given, and a kernel runs elsewhere.
+PATH_VARIABLES = ("SNNKIT_DATA", "SNNKIT_PROGRESS", "TORCHINDUCTOR_CACHE_DIR")
+
+
 @dataclass(frozen=True)
 class Result:
     """How one notebook went. `cell` counts from 0 in the notebook as `build` writes it."""
@@ -158,6 +162,10 @@ def _environment(at_once: int) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     }
+    for name in PATH_VARIABLES:
+        if environment.get(name):
+            # An unknown user after ~ stays as it is, for the reader of the variable to complain of.
+            environment[name] = os.path.abspath(os.path.expanduser(environment[name]))
     environment.pop("MPLBACKEND", None)  # the kernel's own draws into the notebook
     # Idle OpenMP threads spin by default and take the cores from those that work: 53 s became 16 s on a busy machine.
     environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")

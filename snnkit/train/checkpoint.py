@@ -32,14 +32,16 @@ def save_checkpoint(
     `epoch` is the number of finished epochs. `extra` may hold anything made of tensors, numbers, strings, None,
     lists, tuples and dicts. The file takes the place of an older one in one step, so that a crash leaves either.
 
-    Raises TypeError, naming the entry, for anything else (`load_checkpoint` could not read it back).
+    Raises TypeError, naming the entry, for anything else (`load_checkpoint` could not read it back), and ValueError
+    where no file can be written at `path`.
     """
-    path = Path(path).expanduser()
+    path = writable(path, "path")
     content = {
         "format": FORMAT,
         "epoch": int(epoch),
         "model": model.state_dict(),
         "optimizer": None if optimizer is None else optimizer.state_dict(),
+        "optimizer_class": None if optimizer is None else type(optimizer).__name__,
         "history": history.to_dict() if isinstance(history, History) else history,
         "extra": {} if extra is None else extra,
     }
@@ -59,8 +61,8 @@ def load_checkpoint(
 ) -> dict[str, Any]:
     """Read a checkpoint and put its weights into `model` and its state into `optimizer`, where given.
 
-    Returns the dict with the keys "epoch", "model", "optimizer", "history" and "extra". Tensors arrive on
-    `map_location`; those copied into `model` and `optimizer` stay on the devices of these.
+    Returns the dict with the keys "epoch", "model", "optimizer", "optimizer_class", "history" and "extra". Tensors
+    arrive on `map_location`; those copied into `model` and `optimizer` stay on the devices of these.
 
     Only tensors and plain values are read (`weights_only=True`): a file from a stranger can't run code here.
     Raises FileNotFoundError where there is no file, ValueError, naming it, where it is damaged, is not a checkpoint of
@@ -72,12 +74,30 @@ def load_checkpoint(
     if model is not None:
         _check_fits_model(path, content["model"], model)
     if optimizer is not None:
-        _check_fits_optimizer(path, content["optimizer"], optimizer)
+        _check_fits_optimizer(path, content["optimizer"], content.get("optimizer_class"), optimizer)
     if model is not None:
         model.load_state_dict(content["model"])
     if optimizer is not None:
         optimizer.load_state_dict(content["optimizer"])
     return content
+
+
+def writable(path: str | os.PathLike[str], name: str) -> Path:
+    """`path` with its ~ resolved, if a file could be written there; nothing is made yet. `name`: of the argument."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"{name} must be a path; got {path!r} ({type(path).__name__})")
+    try:
+        file = Path(path).expanduser()
+        if not file.name or file.is_dir():
+            raise ValueError(f"{name} must be a file to write; {str(path)!r} is a folder")
+        existing = next(folder for folder in file.absolute().parents if folder.exists())
+    except (RuntimeError, OSError) as error:  # an unknown user after ~, a name that is too long, ...
+        raise ValueError(f"{name} can't be written at {path}: {error}") from error
+    if not existing.is_dir():
+        raise ValueError(f"{name} can't be written at {file}: {existing} is not a folder")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise ValueError(f"{name} can't be written at {file}: no permission to write into {existing}")
+    return file
 
 
 def _read(path: Path, map_location: str | torch.device) -> dict[str, Any]:
@@ -117,13 +137,26 @@ def _check_fits_model(path: Path, saved: dict[str, Any], model: nn.Module) -> No
         raise ValueError(f"{path} does not fit the model:\n  " + "\n  ".join(problems))
 
 
-def _check_fits_optimizer(path: Path, saved: dict[str, Any] | None, optimizer: torch.optim.Optimizer) -> None:
+def _check_fits_optimizer(
+    path: Path, saved: dict[str, Any] | None, saved_class: str | None, optimizer: torch.optim.Optimizer
+) -> None:
     if saved is None:
         raise ValueError(f"{path} holds no optimizer state; load it without optimizer=")
     own = [len(group["params"]) for group in optimizer.param_groups]
     theirs = [len(group["params"]) for group in saved["param_groups"]]
     if own != theirs:
         raise ValueError(f"{path} does not fit the optimizer: parameters per group are {theirs} there and {own} here")
+    # PyTorch would take the groups as they come, and the next step would fail, or follow another rule in silence.
+    own_class = type(optimizer).__name__
+    if saved_class is not None and saved_class != own_class:
+        raise ValueError(f"{path} does not fit the optimizer: it was written with {saved_class}, this is {own_class}")
+    for i, group in enumerate(saved["param_groups"]):
+        missing = set(optimizer.defaults) - set(group)
+        if missing and saved_class is None:  # of the same class, it is from another PyTorch, which sees to that itself
+            raise ValueError(
+                f"{path} does not fit the optimizer: group {i} there has no {', '.join(sorted(missing))}, "
+                f"which {own_class} needs"
+            )
 
 
 def _check_plain(name: str, value: Any) -> None:

@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,6 +15,8 @@ from torch import Tensor, nn
 from snnkit.data import batches, resolve_device, to_device, to_unit
 from snnkit.data._batches import check_data, check_positive_int
 from snnkit.loss import accuracy
+from snnkit.train.arguments import check_arguments, check_callables, check_same_dtype
+from snnkit.train.checkpoint import writable
 from snnkit.train.history import History
 from snnkit.train.precision import Precision
 from snnkit.train.resume import resume_run, save_run
@@ -97,20 +98,25 @@ def fit(
     Ctrl-C (the stop button in Jupyter) ends the training and returns the history so far, with `interrupted` set.
     Raises FloatingPointError, before the weights are touched, at the first loss that is not a finite number.
     """
-    _check_arguments(model, optimizer, scheduler, lr, epochs, batch_size, checkpoint, resume)
+    check_arguments(model, optimizer, scheduler, lr, epochs, batch_size, checkpoint, resume)
+    check_callables(encode=encode, loss=loss)
+    check_callables(optional=True, on_epoch=on_epoch, on_batch=on_batch)
+    file = None if checkpoint is None else writable(checkpoint, "checkpoint")
     target = resolve_device(device)
     if seed is not None:
         seed_everything(seed)
     order = torch.Generator().manual_seed(int(torch.randint(2**31, ())))
     model.to(target)
     samples, labels = _place(train_data, "train_data", target)
-    test_data = None if test_data is None else _place(test_data, "test_data", target)
+    if test_data is not None:
+        test_data = _place(test_data, "test_data", target)
+        check_same_dtype(samples, test_data[0])
     optimizer = optimizer or torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=lr)
     precision = Precision.choose(target, amp)
     scaler = precision.scaler()
     history = History()
-    if checkpoint is not None and resume and Path(checkpoint).expanduser().exists():
-        history = resume_run(checkpoint, model, optimizer, scheduler, scaler, order)
+    if file is not None and resume and file.exists():
+        history = resume_run(file, model, optimizer, scheduler, scaler, order)
 
     per_epoch = -(-len(labels) // batch_size)
     bar = _progress_bar(epochs * per_epoch, history.epochs * per_epoch, progress)
@@ -126,6 +132,11 @@ def fit(
                 batch_loss, batch_accuracy = sums.add(value, out, y)
                 if not math.isfinite(batch_loss):
                     raise FloatingPointError(_not_finite(batch_loss, epoch, i, per_epoch, optimizer, precision))
+                if not value.requires_grad:
+                    raise ValueError(
+                        "loss must return a tensor that depends on the model's parameters, but no gradient leads back "
+                        "to them: is something detached, or computed under torch.no_grad()?"
+                    )
 
                 optimizer.zero_grad()
                 scaler.scale(value).backward()
@@ -156,8 +167,8 @@ def fit(
             if tested is not None:
                 history.test_loss.append(tested["loss"])
                 history.test_accuracy.append(tested["accuracy"])
-            if checkpoint is not None:
-                save_run(checkpoint, model, optimizer, scheduler, scaler, order, history)
+            if file is not None:
+                save_run(file, model, optimizer, scheduler, scaler, order, history)
             if on_epoch is not None:
                 on_epoch(history, model)
     except KeyboardInterrupt:
@@ -183,7 +194,11 @@ def evaluate(
     step (the spike rate, if the output spikes). Every module goes back to the mode it was in. The model is moved to
     `device`. Arguments as for `fit`.
     """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model must be a torch.nn.Module; got {type(model).__name__}")
     check_positive_int("batch_size", batch_size)
+    check_callables(encode=encode)
+    check_callables(optional=True, loss=loss)
     target = resolve_device(device)
     model.to(target)
     samples, labels = _place(data, "data", target)
@@ -207,7 +222,16 @@ def _forward(model: nn.Module, encode: Callable[[Tensor], Tensor], x: Tensor) ->
     if not isinstance(sequence, Tensor) or sequence.ndim < 2 or sequence.shape[1] != len(x):
         got = list(sequence.shape) if isinstance(sequence, Tensor) else type(sequence).__name__
         raise ValueError(f"encode must return a sequence [T, B, ...] with B = {len(x)}; got {got}")
-    result = model(sequence)
+    try:
+        result = model(sequence)
+    except RuntimeError as error:
+        dtypes = {p.dtype for p in model.parameters() if p.is_floating_point()}
+        if sequence.dtype in dtypes or not dtypes or torch.is_autocast_enabled(sequence.device.type):
+            raise
+        raise TypeError(
+            f"the samples reach the model as {sequence.dtype}, its parameters are {', '.join(map(str, dtypes))}: "
+            f"convert the samples of the data (or what encode returns), or the model; it said: {error}"
+        ) from error
     if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], Tensor)):
         raise TypeError(
             f"the model must return (out, state), as snnkit.nn.Sequential does; got {type(result).__name__}"
@@ -224,36 +248,6 @@ def _place(data: Data, name: str, device: torch.device) -> Data:
     if samples.dtype != torch.uint8 and not samples.is_floating_point():
         raise TypeError(f"{name}: the samples must be uint8 or floating point; got {samples.dtype}")
     return to_device(samples, labels, device)
-
-
-def _check_arguments(
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer | None,
-    scheduler: torch.optim.lr_scheduler.LRScheduler | None,
-    lr: float,
-    epochs: int,
-    batch_size: int,
-    checkpoint: str | os.PathLike[str] | None,
-    resume: bool,
-) -> None:
-    check_positive_int("epochs", epochs)
-    check_positive_int("batch_size", batch_size)
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"model must be a torch.nn.Module; got {type(model).__name__}")
-    if not any(p.requires_grad for p in model.parameters()):
-        raise ValueError("model has no parameters to train: none of them has requires_grad")
-    if optimizer is not None and not isinstance(optimizer, torch.optim.Optimizer):
-        raise TypeError(f"optimizer must be a torch.optim.Optimizer or None; got {type(optimizer).__name__}")
-    if optimizer is not None:
-        own = {id(p) for p in model.parameters()}
-        if not any(id(p) in own for group in optimizer.param_groups for p in group["params"]):
-            raise ValueError("optimizer holds none of the model's parameters; was it made for another model?")
-    if not 0 < lr < float("inf"):
-        raise ValueError(f"lr must be a finite number above 0; got {lr!r}")
-    if scheduler is not None and (optimizer is None or scheduler.optimizer is not optimizer):
-        raise ValueError("scheduler must come with the optimizer it was made for: pass that as optimizer=")
-    if resume and checkpoint is None:
-        raise ValueError("resume=True needs checkpoint=, the file to go on from")
 
 
 def _progress_bar(total: int, done: int, progress: bool) -> Any:

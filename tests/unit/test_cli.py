@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 
 import pytest
 from click.testing import CliRunner
 
 import snnkit
+from snnkit import cli
 from snnkit.cli import main
 from snnkit.tools import doctor
 
@@ -105,3 +110,72 @@ def test_doctor_exits_with_one_only_if_something_is_red(monkeypatch):
     monkeypatch.setattr(doctor, "report", lambda: [amber, red])
     assert call("doctor").exit_code == 1
     assert [line["status"] for line in json.loads(call("doctor", "--json").output)] == ["amber", "red"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
+def test_ctrl_c_inside_any_command_ends_with_130_and_no_traceback():
+    code = """
+import os, signal, sys, time
+from snnkit import cli
+from snnkit.tools import doctor
+
+def press():
+    for _ in range(3):
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.1)
+        except KeyboardInterrupt:
+            os.kill(os.getpid(), signal.SIGINT)  # while the first one is being dealt with
+            raise
+
+doctor.report = press
+cli.main(["doctor"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "\ninterrupted\n")
+
+
+def test_the_callers_handler_is_back_after_a_command(project):
+    before = signal.getsignal(signal.SIGINT)
+    call("build", "--check")
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_parameters_cell_with_an_impossible_literal_is_told(project):
+    source = project.source("00_ok")
+    source.write_text(source.read_text().replace("STEPS: int = 8", "STEPS: int = {[]: 1}"))
+    result = call("run", "00")
+    assert result.exit_code == 2 and "`STEPS: int = {[]: 1}`: the value must be a literal" in result.output
+
+
+def test_an_interrupt_that_was_swallowed_can_be_repeated(monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr(cli.time, "monotonic", lambda: clock[0])
+    interrupts = cli.Interrupts()
+    with pytest.raises(KeyboardInterrupt):
+        interrupts()
+    interrupts()
+    clock[0] += cli.PATIENCE + 1
+    with pytest.raises(KeyboardInterrupt):
+        interrupts()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
+def test_an_import_that_fails_because_it_was_interrupted_ends_with_130():
+    code = """
+import os, signal
+from snnkit import cli
+from snnkit.tools import doctor
+
+def report():
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.getpid()
+    except KeyboardInterrupt:
+        raise ImportError("half initialised") from None
+
+doctor.report = report
+cli.main(["doctor"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "\ninterrupted\n")

@@ -79,6 +79,11 @@ def test_mixed_devices():
         data.batches(images.to("meta"), labels, 2)
 
 
+def test_a_generator_that_is_none():
+    with pytest.raises(TypeError, match=r"generator must be a torch\.Generator or None; got 3"):
+        data.batches(*numbered(4), 2, generator=3)
+
+
 def test_to_unit():
     unit = data.to_unit(torch.arange(256, dtype=torch.uint8))
     assert unit.dtype == torch.float32 and unit[0] == 0 and unit[-1] == 1
@@ -99,6 +104,14 @@ def test_resolve_device():
     for bad in ("gpu", "", 3.5):
         with pytest.raises(ValueError, match="device must be"):
             data.resolve_device(bad)
+    with pytest.raises(ValueError, match="device is 'meta'"):
+        data.resolve_device("meta")
+
+
+@pytest.mark.skipif(torch.backends.mps.is_available(), reason="needs a machine without that device")
+def test_a_device_that_is_not_here():
+    with pytest.raises(ValueError, match="device is 'mps'"):
+        data.resolve_device("mps")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")

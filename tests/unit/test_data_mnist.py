@@ -392,3 +392,17 @@ def test_real_mnist_repacked_is_accepted_and_is_not_fashion(tmp_path):
         file.rename(tmp_path / "fashion" / file.name)
     with pytest.raises(data.DamagedFileError, match="other contents"):
         data.load("fashion", "test", root=tmp_path, download=False)
+
+
+@pytest.mark.parametrize("function", [data.load, data.available])
+def test_arguments_of_another_kind(function, monkeypatch):
+    with pytest.raises(TypeError, match=r"name must be one of 'digits'.*got \['mnist'\] \(list\)"):
+        function(["mnist"])
+    for root in (3, 0, b"x"):
+        with pytest.raises(TypeError, match="root must be the path of a folder"):
+            function("mnist", root=root)
+    with pytest.raises(ValueError, match="root must be the path of a folder; got '~no-such-user/x'"):
+        function("mnist", root="~no-such-user/x")
+    monkeypatch.setenv("SNNKIT_DATA", "~no-such-user/x")
+    with pytest.raises(ValueError, match="SNNKIT_DATA must be the path"):
+        function("mnist")

@@ -162,3 +162,19 @@ def test_randman_samples_of_a_class_lie_on_one_smooth_curve():
 def test_randman_bad_input(arguments, words):
     with pytest.raises(ValueError, match=words):
         data.randman(**arguments)
+
+
+@pytest.mark.parametrize(
+    "make, name",
+    [
+        (lambda: data.xor_in_time(4, rate="a"), "rate"),
+        (lambda: data.xor_in_time(4, noise=None), "noise"),
+        (lambda: data.yin_yang(4, r_small="a"), "r_small"),
+        (lambda: data.randman(alpha="3"), "alpha"),
+        (lambda: data.randman(alpha=True), "alpha"),
+        (lambda: data.yin_yang(4, generator=3), "generator"),
+    ],
+)
+def test_arguments_of_another_kind(make, name):
+    with pytest.raises(TypeError, match=f"{name} must be a"):
+        make()

@@ -399,3 +399,28 @@ def test_constant_current_lif_cuts_the_gradient():
 def test_constant_current_lif_bad_arguments(arguments, error, words):
     with pytest.raises(error, match=words):
         encode.constant_current_lif(pixels(2), 5, **arguments)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "encoder",
+    [
+        encode.repeat,
+        encode.latency,
+        partial(encode.latency, linear=True),
+        partial(encode.latency, normalize=False),
+        lambda x, steps: encode.constant_current_lif(2 * x, steps),
+        lambda x, steps: encode.delta(x, threshold=0.2, off_spikes=True),
+    ],
+)
+def test_encoders_work_inside_vmap(encoder):
+    x = pixels(5, 4, 3)
+    expected = torch.stack([encoder(part, 6) for part in x])
+    assert torch.equal(torch.func.vmap(lambda part: encoder(part, 6))(x), expected)
+
+
+def test_poisson_works_inside_vmap():
+    x = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
+    for randomness in ("same", "different"):
+        out = torch.func.vmap(lambda part: encode.poisson(part, 6), randomness=randomness)(x)
+        assert torch.equal(out, x.unsqueeze(1).expand(2, 6, 2))

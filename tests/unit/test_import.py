@@ -1,4 +1,4 @@
-"""What importing costs: torch, numpy and nothing heavy besides; checked in a fresh process."""
+"""What importing costs: torch, NumPy and nothing heavy besides; checked in a fresh process."""
 
 import subprocess
 import sys
@@ -27,6 +27,12 @@ def test_importing_the_library_adds_only_its_own_modules_to_torch():
     # make_fx brings torch's own tracing modules along; nothing of any other package may come.
     packages = {name.partition(".")[0] for name in new}
     assert packages <= {"snnkit", "torch", *sys.stdlib_module_names} | {"sympy", "mpmath"}
+
+
+def test_the_package_alone_brings_not_even_torch():
+    # So the command line answers at once, and Ctrl-C is obeyed from the start.
+    assert "torch" not in modules_after("import snnkit")
+    assert "torch" not in modules_after("import snnkit.cli")
 
 
 def test_rooms_are_loaded_when_named():

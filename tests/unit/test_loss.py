@@ -277,3 +277,23 @@ def test_values_off_the_cpu_are_not_read():
     for function in [*CLASSIFICATION, loss.accuracy]:
         assert function(torch.zeros(3, 2, 4, device="meta"), targets).shape == ()
     assert loss.spike_rate_regulariser(torch.zeros(3, 2, 4, device="meta")).shape == ()
+
+
+@pytest.mark.parametrize("function", [*CLASSIFICATION, loss.accuracy])
+def test_losses_work_inside_functional_transforms(function):
+    out, targets = torch.rand(5, 6, 4, 3), torch.randint(0, 3, (5, 4))
+    assert torch.allclose(
+        torch.func.vmap(function)(out, targets),
+        torch.stack([function(o, t) for o, t in zip(out, targets, strict=True)]),
+    )
+    if function is not loss.accuracy:
+        each = torch.func.vmap(torch.func.grad(function))(out, targets)
+        first = out[0].clone().requires_grad_()
+        function(first, targets[0]).backward()
+        assert torch.allclose(each[0], first.grad)
+
+
+def test_the_regulariser_works_inside_functional_transforms():
+    spikes = torch.rand(5, 6, 4, 3)
+    together = torch.func.vmap(loss.spike_rate_regulariser)(spikes)
+    assert torch.allclose(together, torch.stack([loss.spike_rate_regulariser(s) for s in spikes]))

@@ -89,6 +89,73 @@ def test_dropout_on_a_static_input_differs_from_step_to_step():
     assert torch.equal(*drop(x))
 
 
+@pytest.mark.parametrize(
+    "module",
+    [nn.RReLU(), nn.AlphaDropout(), nn.FractionalMaxPool2d(2, 4), nn.FractionalMaxPool3d(2, 4)],
+    ids=lambda module: type(module).__name__,
+)
+def test_random_layers_draw_anew_for_each_step_of_a_static_input(module):
+    size = (1, 4) + (9,) * (3 if "3d" in type(module).__name__ else 2)
+    x = (-torch.rand(size)).expand(3, *size)
+    first, second, _ = TimeBatched(module)(x)
+    assert not torch.equal(first, second)
+
+
+def test_attention_with_dropout_draws_anew_for_each_step_of_a_static_input():
+    class Attention(nn.Module):
+        def __init__(self, dropout):
+            super().__init__()
+            self.attention = nn.MultiheadAttention(4, 1, dropout=dropout, batch_first=True)
+
+        def forward(self, x):
+            return self.attention(x, x, x, need_weights=False)[0]
+
+    x = torch.rand(1, 8, 4).expand(2, 1, 8, 4)
+    assert not torch.equal(*TimeBatched(Attention(0.5))(x))
+    assert is_static(TimeBatched(Attention(0.0))(x)) and is_static(TimeBatched(Attention(0.5).eval())(x))
+
+
+def test_batch_norm_learns_the_same_from_a_static_input_as_from_a_copy():
+    variances = []
+    for batch in (1, 3):
+        x = torch.rand(batch, 4, generator=torch.Generator().manual_seed(1)).expand(5, batch, 4)
+        for sequence in (x, x.contiguous()):
+            norm = nn.BatchNorm1d(4)
+            Sequential(norm)(sequence)
+            variances.append(norm.running_var)
+            assert is_static(TimeBatched(norm.eval())(x))
+    assert torch.equal(variances[0], variances[1]) and torch.equal(variances[2], variances[3])
+
+
+def test_a_module_in_two_places_has_two_states():
+    lif = LIF()
+    net, x = Sequential(lif, nn.ReLU(), lif), torch.rand(9, 2, 3) * 4
+    out, state = net(x)
+    assert len(net) == len(state) == len(list(net)) == 3 and net[2] is lif
+    torch.testing.assert_close(out, lif(lif(x)[0])[0])
+    assert not torch.equal(state[0].v, state[2].v)
+
+
+def test_modules_may_be_replaced():
+    net, x = Sequential(nn.Linear(3, 4), nn.ReLU()), torch.rand(5, 2, 3)
+    setattr(net, "1", LIF())
+    assert isinstance(net(x)[1][1], MembraneState)
+    net.add_module("1", nn.ReLU())
+    assert net(x)[1] == (None, None)
+
+
+def test_slices_are_networks_of_the_same_modules():
+    net = network()
+    part = net[0:2]
+    assert isinstance(part, Sequential) and len(part) == 2 and part[1] is net[1]
+
+
+def test_a_compiled_layer_keeps_its_state():
+    x = torch.rand(5, 2, 3) * 3
+    out, state = Sequential(torch.compile(LIF(), backend="eager"))(x)
+    assert torch.equal(out, LIF()(x)[0]) and isinstance(state[0], MembraneState)
+
+
 def test_record_gives_every_layer():
     net, x = network(), torch.rand(3, 2, 4)
     out, _, layers = net.record(x)
@@ -154,6 +221,12 @@ def test_whole_model_torch_compile_takes_the_net_in_one_graph():
             "state of Sequential must be a tuple of 6 entries",
         ),
         (lambda: network()(torch.rand(3, 2, 4), [None] * 6), ValueError, "but it is a list"),
+        (
+            lambda: TimeBatched(nn.Flatten(0))(torch.rand(2, 4).expand(3, 2, 4)),
+            ValueError,
+            "Flatten must keep the batch dimension",
+        ),
+        (lambda: Sequential(nn.LSTM(4, 2))(torch.rand(3, 2, 4)), TypeError, "LSTM must return a tensor, but .* tuple"),
         (lambda: TimeBatched(nn.Flatten(0))(torch.rand(3, 2, 4)), ValueError, "Flatten must keep the batch dimension"),
     ],
 )

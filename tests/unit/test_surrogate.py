@@ -1,10 +1,15 @@
+import copy
 import math
+import pickle
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.fx.experimental.proxy_tensor import make_fx
 
+from snnkit import models
+from snnkit.neuron import LIF
 from snnkit.surrogate import ATan, FastSigmoid, Sigmoid, StraightThrough, SuperSpike, Surrogate, Triangle
 
 SURROGATES = [
@@ -108,6 +113,94 @@ def test_a_surrogate_of_ones_own_is_five_lines():
     u = torch.tensor([-0.7, -0.1, 0.1, 0.7], requires_grad=True)
     Box()(u).sum().backward()
     assert u.grad.tolist() == [0, 1, 1, 0]
+
+
+class Box(Surrogate):
+    """A learner's own: no dataclass, not frozen."""
+
+    def __init__(self, width):
+        self.width = width
+
+    def derivative(self, u):
+        return (u.abs() < self.width).to(u.dtype)
+
+
+class Unhashable(Box):
+    __hash__ = None
+
+    def __eq__(self, other):
+        return True
+
+
+OWN = [ATan(3.0), Box(0.2), Box(0.6), Unhashable(0.2), Unhashable(0.6)]
+
+
+def gradient(function, u):
+    u = u.clone().requires_grad_()
+    function(u).sum().backward()
+    return u.grad
+
+
+def gradient_of_net(net, x):
+    return gradient(lambda u: net(u)[0], x)
+
+
+@pytest.mark.parametrize("family", [ATan, FastSigmoid, Sigmoid, SuperSpike, Triangle, Box, Unhashable])
+def test_whole_model_compilation_takes_several_values_in_one_process(family):
+    torch.compiler.reset()
+    x = torch.rand(4, 2) * 2
+    for value in (0.3, 0.6, 0.9):
+        net = LIF(surrogate=family(value))
+        compiled = torch.compile(net, backend="eager", fullgraph=True)
+        torch.testing.assert_close(gradient_of_net(compiled, x), gradient_of_net(net, x))
+
+
+def test_annealing_reaches_compiled_code():
+    torch.compiler.reset()
+    net, x = LIF(), torch.rand(4, 2) * 2
+    compiled = torch.compile(net, backend="aot_eager", fullgraph=True)
+    for alpha in (2.0, 5.0, 9.0, 2.0):
+        net.surrogate = ATan(alpha)
+        torch.testing.assert_close(gradient_of_net(compiled, x), gradient_of_net(LIF(surrogate=ATan(alpha)), x))
+
+
+def test_two_models_compile_in_one_process():
+    torch.compiler.reset()
+    images = torch.rand(2, 2, 1, 8, 8)
+    for net in (models.mlp((64, 5, 3)), models.ConvNet(1, 8, widths=(2, 2, 4))):
+        torch.compile(net, backend="eager", fullgraph=True)(images)[0].sum().backward()
+        assert all(parameter.grad is not None for parameter in net.parameters())
+
+
+@pytest.mark.parametrize("surrogate", OWN, ids=[f"{type(s).__name__}{i}" for i, s in enumerate(OWN)])
+def test_functional_transforms_and_make_fx_see_the_surrogate(surrogate):
+    u = torch.rand(3, 4) - 0.5
+    expected = surrogate.derivative(u)
+    _, pull = torch.func.vjp(surrogate, u)
+    assert torch.equal(pull(torch.ones_like(u))[0], expected)
+    row = torch.func.grad(lambda row: surrogate(row).sum())
+    assert torch.equal(torch.func.vmap(row)(u), expected)
+    traced = make_fx(lambda u: gradient(surrogate, u))(u)
+    assert torch.equal(traced(u), expected)
+
+
+@pytest.mark.parametrize("surrogate", OWN, ids=[f"{type(s).__name__}{i}" for i, s in enumerate(OWN)])
+def test_pickles_and_copies_have_their_own_function(surrogate):
+    u = torch.rand(8) - 0.5
+    for clone in (pickle.loads(pickle.dumps(surrogate)), copy.copy(surrogate), copy.deepcopy(surrogate)):
+        assert vars(clone).keys() == vars(surrogate).keys() and clone._spike is not surrogate._spike
+        assert torch.equal(gradient(clone, u), surrogate.derivative(u))
+
+
+def test_surrogates_that_are_no_dataclass_are_equal_by_identity():
+    box = Box(0.2)
+    assert box == box != Box(0.2) and len({box, Box(0.6)}) == 2
+
+
+def test_a_changed_attribute_counts_at_once_where_nothing_is_compiled():
+    box, u = Box(0.2), torch.tensor([0.4])
+    box.width = 0.6
+    assert gradient(box, u).item() == 1
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])

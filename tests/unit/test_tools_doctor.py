@@ -8,6 +8,8 @@ import torch
 
 from snnkit.tools import doctor, machine
 
+from .tiny_project import settings
+
 
 def by_name(lines):
     return {line.name: line for line in lines}
@@ -49,6 +51,16 @@ def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setattr(machine, "version", lambda package: None if package == "plotly" else real(package))
     line = by_name(doctor.report())["pictures"]
     assert line.status == doctor.AMBER and "missing: plotly" in line.value
+
+
+def test_the_fix_installs_from_where_the_project_lives(monkeypatch, tmp_path):
+    monkeypatch.setattr(machine, "version", lambda package: None)
+    settings(tmp_path, "https://github.com/someone/kit", "next")
+    monkeypatch.chdir(tmp_path)
+    fix = by_name(doctor.report())["pictures"].fix
+    assert fix == "pip install 'snnkit[lab] @ git+https://github.com/someone/kit@next'"
+    settings(tmp_path, "nowhere")  # what can't be used is no reason to fail
+    assert "pip install -e '.[lab]'" in by_name(doctor.report())["pictures"].fix
 
 
 def test_a_gpu_that_torch_can_not_use_is_said(monkeypatch):

@@ -75,3 +75,23 @@ def test_a_broken_pyproject_is_named(tmp_path):
     (tmp_path / "pyproject.toml").write_text("[tool.snnkit\n")
     with pytest.raises(ProjectError, match=r"pyproject.toml can't be read"):
         find(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("tool = 3", r"\[tool\] in .*pyproject.toml must be a table, was 3"),
+        ("[tool]\nsnnkit = 3", r"\[tool.snnkit\] in .*pyproject.toml must be a table, was 3"),
+        ("[tool.snnkit]", "repository"),
+    ],
+)
+def test_settings_that_are_no_table(tmp_path, content, says):
+    (tmp_path / "pyproject.toml").write_text(content)
+    with pytest.raises(ProjectError, match=says):
+        find(tmp_path)
+
+
+def test_a_folder_in_the_place_of_pyproject_is_named(tmp_path):
+    (tmp_path / "pyproject.toml").mkdir()
+    with pytest.raises(ProjectError, match=r"pyproject.toml can't be read"):
+        find(tmp_path)

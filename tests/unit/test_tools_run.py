@@ -187,8 +187,25 @@ def test_an_output_folder_that_can_not_be_is_refused(project, tmp_path):
         run.output_folder(project, project.root)
 
 
+@pytest.mark.parametrize("name", run.PATH_VARIABLES)
+def test_a_kernel_sees_the_folders_that_were_meant_here(monkeypatch, tmp_path, name):
+    def seen(value):
+        monkeypatch.setenv(name, value)
+        return run._environment(1)[name]
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert seen("../data") == str(tmp_path.parent / "data")
+    assert seen("~/data") == str(tmp_path / "home" / "data")
+    assert seen("/data") == "/data"
+    assert seen("") == ""
+    monkeypatch.delenv(name)
+    assert name not in run._environment(1)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
-def test_ctrl_c_leaves_a_valid_report_and_no_kernel(tmp_path):
+@pytest.mark.parametrize("presses", [1, 4])
+def test_ctrl_c_leaves_a_valid_report_and_no_kernel(tmp_path, presses):
     project = make(
         tmp_path, {"00_quick": "1", "01_slow": "open('started', 'w').close()\nimport time\n\ntime.sleep(300)"}
     )
@@ -197,10 +214,12 @@ def test_ctrl_c_leaves_a_valid_report_and_no_kernel(tmp_path):
     deadline = time.monotonic() + 120
     while not (project.notebooks / "started").exists() and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
+    for press in range(presses):
+        time.sleep(0.1 * press)
+        process.send_signal(signal.SIGINT)
     text, _ = process.communicate(timeout=60)
     assert process.returncode == 130, text
-    assert "1 of 2 notebooks ran" in text
+    assert "1 of 2 notebooks ran" in text and "Traceback" not in text
     content = json.loads((tmp_path / "out" / "report.json").read_text())
     assert [entry["name"] for entry in content["notebooks"]] == ["00_quick"]
     assert content["environment"]["interrupted"] is True

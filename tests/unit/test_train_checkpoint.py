@@ -279,3 +279,74 @@ def test_a_checkpoint_that_does_not_fit_changes_nothing(tmp_path):
     with pytest.raises(ValueError, match="holds no optimizer state"):
         train.load_checkpoint(bare, model, torch.optim.Adam(model.parameters()))
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+
+
+SCHEDULED = torch.optim.lr_scheduler.StepLR
+
+
+@pytest.mark.parametrize("recorded", [True, False], ids=["class in the file", "keys only"])
+@pytest.mark.parametrize("resume", [True, False], ids=["fit", "load"])
+def test_another_optimizer_changes_nothing(tmp_path, recorded, resume):
+    path = tmp_path / "run.pt"
+    fit(*new(optimizer=torch.optim.SGD), checkpoint=path)
+    if not recorded:
+        content = torch.load(path)
+        del content["optimizer_class"]
+        torch.save(content, path)
+    model, adam = new(1)
+    before, groups = [p.clone() for p in model.parameters()], str(adam.state_dict())
+    words = "it was written with SGD, this is Adam" if recorded else "group 0 there has no .*betas.*, which Adam needs"
+    with pytest.raises(ValueError, match=rf"run\.pt does not fit the optimizer: {words}"):
+        if resume:
+            fit(model, adam, epochs=2, checkpoint=path, resume=True)
+        else:
+            train.load_checkpoint(path, model, adam)
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+    assert str(adam.state_dict()) == groups
+    fit(model, adam)  # it still works
+
+
+def test_what_a_scheduler_added_to_the_optimizer_is_no_reason_to_refuse(tmp_path):
+    model, optimizer = new()
+    SCHEDULED(optimizer, 1)
+    path = train.save_checkpoint(tmp_path / "run.pt", model, optimizer)
+    other, plain = new(1)
+    train.load_checkpoint(path, other, plain)
+    assert same(model, other)
+    path = train.save_checkpoint(tmp_path / "plain.pt", *new())
+    train.load_checkpoint(path, model, optimizer)
+
+
+@pytest.mark.parametrize(
+    "path, error, words",
+    [
+        ("", ValueError, "is a folder"),
+        ("file/run.pt", ValueError, "is not a folder"),
+        ("file/deeper/run.pt", ValueError, "is not a folder"),
+        ("x" * 999, ValueError, "can't be written"),
+        (3, TypeError, "must be a path"),
+    ],
+)
+def test_a_path_that_can_not_be_written_is_told_before_anything_happens(tmp_path, path, error, words):
+    (tmp_path / "file").write_text("")
+    path = tmp_path / path if isinstance(path, str) else path
+    model, optimizer = new()
+    before = [p.clone() for p in model.parameters()]
+    with pytest.raises(error, match=f"checkpoint .*{words}"):
+        fit(model, optimizer, checkpoint=path)
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+    with pytest.raises(error, match=f"path .*{words}"):
+        train.save_checkpoint(path, model)
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_folder_without_permission_is_told_before_anything_happens(tmp_path, monkeypatch):
+    monkeypatch.setattr(module.os, "access", lambda path, mode: False)  # root may write anywhere
+    with pytest.raises(ValueError, match=r"checkpoint can't be written at .*: no permission to write into"):
+        fit(*new(), checkpoint=tmp_path / "new" / "run.pt")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_unknown_user_is_told(tmp_path):
+    with pytest.raises(ValueError, match="checkpoint can't be written"):
+        fit(*new(), checkpoint="~no-such-user/run.pt")

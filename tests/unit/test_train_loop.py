@@ -361,11 +361,47 @@ BAD = {
     "model type": ({"model": repeat}, TypeError, "model must be"),
     "nothing to train": ({"model": Rates().requires_grad_(False)}, ValueError, "no parameters to train"),
     "loss shape": ({"loss": lambda out, y: out.sum((0, 2))}, TypeError, "loss must return a scalar"),
+    "lr type": ({"lr": "0.1"}, TypeError, "lr must be a number; got '0.1'"),
+    "encode None": ({"encode": None}, TypeError, "encode must be a function; got None"),
+    "loss None": ({"loss": None}, TypeError, "loss must be a function; got None"),
+    "on_epoch": ({"on_epoch": 3}, TypeError, "on_epoch must be a function or None; got 3"),
+    "on_batch": ({"on_batch": "x"}, TypeError, "on_batch must be a function or None; got 'x'"),
+    "meta": ({"device": "meta"}, ValueError, "device is 'meta'"),
+    "loss without graph": ({"loss": lambda out, y: loss(out, y).detach()}, ValueError, "loss must return .* gradient"),
+    "float64": ({"train_data": (torch.rand(9, 64).double(), torch.zeros(9).long())}, TypeError, "samples .*float64"),
+    "float16": ({"train_data": (torch.rand(9, 64).half(), torch.zeros(9).long())}, TypeError, "samples .*float16"),
+    "double model": ({"model": Rates().double()}, TypeError, "samples .*float32, its parameters are torch.float64"),
+    "test dtype": ({"test_data": (torch.rand(9, 64).double(), torch.zeros(9).long())}, TypeError, "test_data.*float64"),
     "loss type": ({"loss": lambda out, y: 1.0}, TypeError, "loss must return a scalar"),
 }
 
 
 @pytest.mark.parametrize("arguments, error, words", BAD.values(), ids=BAD)
 def test_bad_input_is_named(arguments, error, words):
+    arguments = {"model": make()} | arguments
+    parameters = arguments["model"].parameters() if isinstance(arguments["model"], nn.Module) else ()
+    before = [p.clone() for p in parameters]
     with pytest.raises(error, match=words):
-        fit(**({"model": make()} | arguments))
+        fit(**arguments)
+    if before:
+        assert all(torch.equal(a, b) for a, b in zip(before, arguments["model"].parameters(), strict=True))
+
+
+@pytest.mark.parametrize(
+    "arguments, error, words",
+    [
+        ({"model": repeat}, TypeError, "model must be"),
+        ({"encode": None}, TypeError, "encode must be a function"),
+        ({"loss": 3}, TypeError, "loss must be a function or None"),
+        ({"device": "meta"}, ValueError, "device is 'meta'"),
+        ({"data": (torch.rand(9, 64).double(), torch.zeros(9).long())}, TypeError, "samples .*float64"),
+    ],
+)
+def test_bad_input_to_evaluate_is_named(arguments, error, words):
+    with pytest.raises(error, match=words):
+        train.evaluate(**({"model": make(), "data": small(9), "encode": repeat, "device": "cpu"} | arguments))
+
+
+def test_an_error_inside_the_model_that_is_not_about_dtypes_goes_through():
+    with pytest.raises(RuntimeError, match="running_mean should contain 60"):
+        fit(make(), (torch.rand(9, 63), torch.zeros(9).long()), encode=lambda x: repeat(x[:, :60]))
