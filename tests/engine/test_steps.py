@@ -1,0 +1,228 @@
+"""What a step may be: shapes it looks at, functions it uses, and how errors inside it, or in its compiler, are told."""
+
+import warnings
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import nn
+
+from snnkit import engine
+from snnkit.engine import select, trace
+from snnkit.neuron import LIF, PLIF, Leaky, MembraneState, Neuron, Recurrent
+
+REST = (torch.zeros(2, 3),)
+x = torch.rand(5, 2, 3)
+
+
+@pytest.fixture(autouse=True)
+def forget_warnings():
+    select._warn_once.cache_clear()
+
+
+class ByShape(Neuron):
+    def step(self, x, state):
+        return x / x.shape[-1], MembraneState(state.v)
+
+
+class ByRank(Neuron):
+    def step(self, x, state):
+        return (x if x.dim() == 2 else 0 * x), MembraneState(state.v)
+
+
+class ByCount(Neuron):
+    def step(self, x, state):
+        return x * x.numel(), MembraneState(state.v)
+
+
+class Counting(Neuron):
+    def __init__(self):
+        super().__init__(engine="block")
+        self.register_buffer("count", torch.tensor(2))
+
+    def step(self, x, state):
+        return x * self.count, MembraneState(state.v)
+
+
+@pytest.mark.parametrize(
+    "make, reason",
+    [(ByShape, "depends on the shape"), (ByRank, "depends on the shape"), (ByCount, "depends on the shape")],
+)
+def test_an_equation_that_looks_at_shapes_is_not_compiled(make, reason):
+    neuron = make(engine="block")
+    with pytest.warns(UserWarning, match=reason):
+        out, _ = neuron(x)
+    neuron.engine = "eager"
+    assert torch.equal(out, neuron(x)[0])
+
+
+def test_whole_number_buffers_are_named():
+    with pytest.warns(UserWarning, match="buffer 'count' is torch.int64"):
+        Counting()(x)
+
+
+ELEMENTWISE = {
+    "maximum": lambda v: torch.maximum(v, 0.5 * v + 0.1),
+    "softplus": nn.functional.softplus,
+    "leaky_relu": nn.functional.leaky_relu,
+    "elu": nn.functional.elu,
+    "hardtanh": nn.functional.hardtanh,
+    "hardsigmoid": nn.functional.hardsigmoid,
+    "mish": nn.functional.mish,
+    "addcdiv": lambda v: torch.addcdiv(v, v, v + 2),
+    "where": lambda v: torch.where(v > 0.3, v, v.new_zeros(())),
+    "clamp": lambda v: v.clamp(0.2, 0.8),
+    "pow": lambda v: (v + 2) ** 1.5,
+}
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+@pytest.mark.filterwarnings("error:.*eager engine.*:UserWarning")
+def test_elementwise_functions_are_compiled(name):
+    def step(x, state):
+        v = ELEMENTWISE[name](0.5 * state[0] + x - 0.4)
+        return v, (v,)
+
+    data = torch.rand(2, 2, 3, dtype=torch.float64, requires_grad=True)
+    rest = (torch.zeros(2, 3, dtype=torch.float64),)
+    results = [engine.unroll(step, data, rest, engine=e)[0] for e in ("eager", "block")]
+    torch.testing.assert_close(results[1], results[0])
+    gradients = [torch.autograd.grad((r**2).sum(), data)[0] for r in results]
+    torch.testing.assert_close(gradients[1], gradients[0])
+
+
+def test_second_derivatives_are_refused_not_dropped():
+    data = torch.rand(4, 2, 3, requires_grad=True)
+    out, _ = LIF(engine="block")(data * 1.5)
+    with pytest.raises(RuntimeError, match="first derivatives only"):
+        torch.autograd.grad(out.sum(), data, create_graph=True)
+
+
+def test_a_broken_compiler_is_said_once_and_runs_in_eager(monkeypatch):
+    def broken(*arguments):
+        raise RuntimeError("g++: command not found\nmore")
+
+    monkeypatch.setattr(engine.block, "_compile", broken)
+    neuron = Leaky(0.123, engine="block")
+    with pytest.warns(UserWarning, match=r"compiling failed \(RuntimeError: g\+\+: command not found\)"):
+        out, _ = neuron(x)
+    assert torch.equal(out, Leaky(0.123, engine="eager")(x)[0])
+    engine.block._kernels.clear()
+
+
+def test_anomaly_mode_does_not_keep_an_equation_from_being_compiled():
+    neuron = LIF(2.25, engine="block")
+    with torch.autograd.set_detect_anomaly(True, check_nan=False), warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        neuron(torch.rand(4, 2, 3, requires_grad=True))[0].sum().backward()
+    assert engine.explain(neuron, x)[0].engine == "block"
+
+
+def test_a_neuron_without_state():
+    class Empty(NamedTuple):
+        pass
+
+    class Stateless(Neuron):
+        State = Empty
+
+        def step(self, x, state):
+            return 2 * x, state
+
+    data = torch.rand(5, 2, 3, requires_grad=True)
+    Stateless(engine="block")(data)[0].sum().backward()
+    assert torch.equal(data.grad, torch.full_like(data, 2))
+
+
+@pytest.mark.parametrize("name", ["eager", "block"])
+def test_parameters_are_taken_in_the_dtype_of_the_state(name):
+    data = torch.rand(9, 2, 3, dtype=torch.float64) * 2
+    single, double = PLIF(3.3, engine=name), PLIF(3.3, engine=name).double()
+    torch.testing.assert_close(single(data)[1].v, double(data)[1].v, rtol=0, atol=0)
+    single(data)[0].sum().backward()
+    assert single.w.grad.dtype == torch.float32
+    half = PLIF(3.3, engine=name).bfloat16()
+    rounded = PLIF(3.3, engine=name)
+    with torch.no_grad():
+        rounded.w.copy_(half.w)
+    torch.testing.assert_close(half(x)[1].v, rounded(x)[1].v, rtol=0, atol=0)
+
+
+def test_tracing_leaves_the_module_to_other_threads(monkeypatch):
+    neuron, seen = PLIF(2.0), []
+    original = engine.block.trace
+
+    def watched(step, *rest):
+        equation = original(step, *rest)
+        seen.append(type(neuron.w))
+        return equation
+
+    real = trace.make_fx
+
+    def make_fx(function, **options):
+        def tracing(*example):
+            seen.append(neuron.w.shape)
+            return function(*example)
+
+        return real(tracing, **options)
+
+    monkeypatch.setattr(trace, "make_fx", make_fx)
+    monkeypatch.setattr(engine.block, "trace", watched)
+    neuron.engine = "block"
+    neuron(x)
+    assert torch.Size([]) in seen and all(s in (torch.Size([]), nn.Parameter) for s in seen)
+
+
+@pytest.mark.filterwarnings("ignore:.*eager engine")
+@pytest.mark.parametrize("name", ["eager", "block"])
+@pytest.mark.parametrize(
+    "make, state, error, message",
+    [
+        (
+            lambda: PLIF(shape=(4,)),
+            None,
+            ValueError,
+            r"w of PLIF has shape \[4\], which does not broadcast .* \[2, 3\]",
+        ),
+        (lambda: Leaky(torch.full((4,), 0.9)), None, ValueError, r"beta of Leaky has shape \[4\]"),
+        (lambda: LIF(), REST, TypeError, "state of LIF must be a MembraneState, but it is a tuple"),
+    ],
+)
+def test_what_went_wrong_inside_a_step_is_explained(make, state, error, message, name):
+    neuron = make()
+    neuron.engine = name
+    with pytest.raises(error, match=message):
+        neuron(x, state)
+
+
+@pytest.mark.parametrize("name", ["eager", "block"])
+@pytest.mark.filterwarnings("ignore:.*eager engine")
+def test_output_of_another_shape_is_refused(name):
+    with pytest.raises(ValueError, match=r"must return out of the shape of its input, \[2, 3\], but it returned \[\]"):
+        engine.unroll(lambda x, s: (x.sum(), s), x, REST, engine=name)
+
+
+@pytest.mark.parametrize("value", [float("inf"), -float("inf")])
+def test_infinity_is_found(value):
+    data = torch.rand(3, 2, 3)
+    data[2, 1, 0] = value
+    with pytest.raises(ValueError, match=r"x of LIF must be finite, but x\[2, 1, 0\] is -?inf"):
+        LIF(v_reset=None)(data)
+
+
+def test_explain_of_recurrent_has_one_row():
+    assert len(engine.explain(Recurrent(LIF(), 3), x)) == 1
+
+
+def test_a_backward_pass_that_cannot_be_compiled_says_what_to_do(monkeypatch):
+    original = engine.block._compile
+
+    def broken(equation, steps, x, dims, needs):
+        if needs is not None:
+            raise RuntimeError("no such instruction")
+        return original(equation, steps, x, dims, needs)
+
+    monkeypatch.setattr(engine.block, "_compile", broken)
+    out, _ = Leaky(0.321, engine="block")(torch.rand(4, 2, 3, requires_grad=True))
+    with pytest.raises(RuntimeError, match=r"backward pass can't be compiled .*no such instruction.* engine='eager'"):
+        out.sum().backward()
+    engine.block._kernels.clear()
