@@ -81,9 +81,9 @@ def unroll(step: Callable | nn.Module, x: Tensor, state: Any = None, engine: str
 
 def _run(engine: str, step: Callable | nn.Module, x: Tensor, state: Any, dtype: torch.dtype) -> tuple[Tensor, Any]:
     choice = choose(engine, step, x, state, dtype)
-    if choice.engine == "block":
+    if choice.equation is not None:
         try:
-            return block.run(step, x, state, dtype)
+            return block.run(choice.equation, step, x, state)
         except block.CompilationFailed as error:
             choice = Choice("eager", f"compiling failed ({error})", fallback=True)
     warn_of_fallback(step, choice)

@@ -86,14 +86,13 @@ def _recent(entries: OrderedDict[Any, Any], key: Any, most: int) -> Any:
     return entries[key]
 
 
-def run(step: Callable | nn.Module, x: Tensor, state: Any, dtype: torch.dtype) -> tuple[Tensor, Any]:
-    """As ``eager.run``, compiled. Raises ``NotElementwise`` if the step can't be."""
-    equation = equation_of(step, state, dtype, x.device)
+def run(equation: Equation, step: Callable | nn.Module, x: Tensor, state: Any) -> tuple[Tensor, Any]:
+    """As ``eager.run``, with the ``equation`` of ``step`` compiled. Raises CompilationFailed if it can't be."""
     layout = Layout.of(x)
     tensors = [
         layout.flatten_sequence(x),
         *(layout.flatten_step(part) for part in state),
-        *(layout.flatten_parameter(p.to(dtype)) for p in _tensors(step).values()),
+        *(layout.flatten_parameter(p.to(equation.dtype)) for p in _tensors(step).values()),
     ]
     if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
         out, *last = _Unroll.apply(equation, *tensors)  # type: ignore[misc]

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from . import block
 from .check import name_of
-from .trace import NotElementwise
+from .trace import Equation, NotElementwise
 
 ENGINES = ("auto", "eager", "block")
 
@@ -24,11 +24,19 @@ AUTO_MINIMUM = {"cpu": 2**20, "cuda": 2**16}
 
 
 class Choice(NamedTuple):
-    """An engine and the reason why it was taken; ``fallback``: another one had been asked for."""
+    """An engine and the reason why it was taken.
+
+    Attributes:
+        engine: "eager" or "block".
+        reason: a sentence.
+        fallback: another engine had been asked for, or would have been better.
+        equation: what the block engine is to run.
+    """
 
     engine: str
     reason: str
     fallback: bool = False
+    equation: Equation | None = None
 
 
 def check_engine(engine: Any) -> str:
@@ -59,11 +67,11 @@ def choose(engine: str, step: Callable | nn.Module, x: Tensor, state: Any, dtype
     if missing:
         return Choice("eager", missing, fallback=True)
     try:
-        block.equation_of(step, state, dtype, x.device)
+        equation = block.equation_of(step, state, dtype, x.device)
     except NotElementwise as reason:
         return Choice("eager", f"its step can't be compiled: {reason}", fallback=True)
     why = "asked for" if asked else f"{x.numel():,} neuron-steps are worth compiling"
-    return Choice("block", why)
+    return Choice("block", why, equation=equation)
 
 
 def inside_functional_transform() -> bool:

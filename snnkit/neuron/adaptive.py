@@ -63,13 +63,7 @@ class ALIF(Neuron):
         self.number("tau", tau, above=0)
         self.number("tau_adapt", tau_adapt, above=0)
         self.number("beta", beta, at_least=0)
-        if v_reset is None:
-            self.number("v_threshold", v_threshold, above=0)
-            self.v_reset = None
-        else:
-            self.number("v_threshold", v_threshold)
-            self.number("v_reset", v_reset)
-            self.threshold_above_reset("v_threshold", "v_reset")
+        self.threshold_and_reset(v_threshold, v_reset)
 
     def step(self, x: Tensor, state: ALIFState) -> tuple[Tensor, ALIFState]:
         v = _decay(self.tau) * state.v + x

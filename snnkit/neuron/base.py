@@ -151,6 +151,17 @@ class Neuron(nn.Module):
             raise TypeError(f"{name} of {type(self).__name__} must be True or False, but it is {value!r}")
         setattr(self, name, value)
 
+    def threshold_and_reset(self, v_threshold: Value, v_reset: Value | None) -> None:
+        """Register both for ``reset_membrane``: a hard reset to ``v_reset``, or a soft one where that is None."""
+        if v_reset is None:
+            # Subtracting a threshold of zero or less would never bring the membrane back.
+            self.number("v_threshold", v_threshold, above=0)
+            self.v_reset = None
+        else:
+            self.number("v_threshold", v_threshold)
+            self.number("v_reset", v_reset)
+            self.threshold_above_reset("v_threshold", "v_reset")
+
     def threshold_above_reset(self, threshold: str, reset: str) -> None:
         """A neuron whose reset is not below its threshold would fire for ever: refuse it."""
         high, low = getattr(self, threshold), getattr(self, reset)

@@ -33,14 +33,7 @@ class _Integrator(Neuron):
     ) -> None:
         super().__init__(surrogate=surrogate, engine=engine)
         self.flag("detach_reset", detach_reset)
-        if v_reset is None:
-            # Subtracting a threshold of zero or less would never bring the membrane back.
-            self.number("v_threshold", v_threshold, above=0)
-            self.v_reset = None
-        else:
-            self.number("v_threshold", v_threshold)
-            self.number("v_reset", v_reset)
-            self.threshold_above_reset("v_threshold", "v_reset")
+        self.threshold_and_reset(v_threshold, v_reset)
 
     def fire_and_reset(self, v: Tensor) -> tuple[Tensor, MembraneState]:
         spike = self.spike(v - self.v_threshold)

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from snnkit import engine
-from snnkit.engine import select, trace
+from snnkit.engine import select
 from snnkit.neuron import LIF, PLIF, Leaky, MembraneState, Neuron, Recurrent
 
 REST = (torch.zeros(2, 3),)
@@ -147,29 +147,23 @@ def test_parameters_are_taken_in_the_dtype_of_the_state(name):
     torch.testing.assert_close(half(x)[1].v, rounded(x)[1].v, rtol=0, atol=0)
 
 
-def test_tracing_leaves_the_module_to_other_threads(monkeypatch):
-    neuron, seen = PLIF(2.0), []
-    original = engine.block.trace
+class Watched(PLIF):
+    """Notes, whenever its step runs, what another thread would find in the neuron at that moment."""
 
-    def watched(step, *rest):
-        equation = original(step, *rest)
-        seen.append(type(neuron.w))
-        return equation
+    live: PLIF
+    found: list
 
-    real = trace.make_fx
+    def step(self, x, state):
+        Watched.found.append(Watched.live.w)
+        return super().step(x, state)
 
-    def make_fx(function, **options):
-        def tracing(*example):
-            seen.append(neuron.w.shape)
-            return function(*example)
 
-        return real(tracing, **options)
-
-    monkeypatch.setattr(trace, "make_fx", make_fx)
-    monkeypatch.setattr(engine.block, "trace", watched)
-    neuron.engine = "block"
-    neuron(x)
-    assert torch.Size([]) in seen and all(s in (torch.Size([]), nn.Parameter) for s in seen)
+def test_tracing_leaves_the_module_to_other_threads():
+    neuron = Watched.live = Watched(2.0, engine="block")
+    Watched.found = []
+    parameter = neuron.w
+    engine.block.trace(neuron, neuron.initial_state(x[0]), ["w"], torch.float32, x.device)
+    assert Watched.found and all(w is parameter for w in Watched.found)
 
 
 @pytest.mark.filterwarnings("ignore:.*eager engine")
