@@ -77,6 +77,7 @@ class Watch:
 
     def follow_memory(self, done: threading.Event) -> None:
         """Keep `peak_bytes` true for the kernel and its children until `done` is set."""
+        ended = False
         while True:
             resident = 0
             for process in _tree(self._pid):
@@ -85,8 +86,9 @@ class Watch:
                 except psutil.Error:
                     continue
             self.peak_bytes = max(self.peak_bytes, resident, _high_water_mark(self._pid))
-            if done.wait(MEMORY_EVERY):
+            if ended:
                 return
+            ended = done.wait(MEMORY_EVERY)  # and once more after the end: the peak may be in the last moments
 
     def see(self, message: dict[str, Any], cell: int) -> None:
         """Note the exception that a message of the kernel tells of, if it does."""

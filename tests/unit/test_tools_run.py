@@ -17,6 +17,7 @@ from snnkit.tools import pair, report, run
 from snnkit.tools.parameters import ParameterError
 from snnkit.tools.project import ProjectError
 from snnkit.tools.report import FIELDS
+from snnkit.tools.watch import Watch
 
 from .tiny_project import make
 
@@ -75,6 +76,25 @@ def test_peak_memory_counts_what_the_notebook_takes(executed):
     _, results = executed
     assert 900 < results["00_ok"].peak_mb < 2000
     assert 30 < results["05_figure"].peak_mb < 900
+
+
+def test_peak_memory_counts_the_last_moments_too():
+    work = "input(); block = b'x' * (200 * 2**20); del block; print('done', flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", work], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+
+        class Done:
+            """The end comes between two looks at the memory, right after the peak."""
+
+            def wait(self, _seconds):
+                process.stdin.write(b"\n")
+                process.stdin.flush()
+                return process.stdout.readline() == b"done\n"
+
+        watch = Watch({}, ".")
+        watch.begin(process.pid)
+        watch.follow_memory(Done())
+        process.kill()
+    assert watch.peak_bytes > 200 * 2**20
 
 
 def test_a_failing_cell_is_named_with_its_source_and_exception(executed, project):
