@@ -1,10 +1,11 @@
-"""Shared set-up: one on-disk Inductor cache for all workers, so that each kernel is compiled once a machine."""
+"""Shared set-up: on-disk caches for all workers, so that each kernel is compiled once a machine."""
 
 import os
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(ROOT / ".cache" / "inductor"))
+os.environ.setdefault("SNNKIT_KERNELS", str(ROOT / ".cache" / "kernels"))
 os.environ.setdefault("MPLBACKEND", "Agg")
 # Two workers on two cores: one thread each, in kernels of notebooks, too, or they fight for the cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -2,11 +2,13 @@
 
 ``unroll(step, x, state)`` is the loop over time. Each engine does it in another way and all give one result:
 
-=========  ==================================================================================
-``eager``  a Python loop: the reference, to be read and debugged
-``block``  K steps at once compiled by ``torch.compile``; forward and backward, CPU and CUDA
-``auto``   ``block`` where compiling pays, else ``eager``
-=========  ==================================================================================
+==========  ==================================================================================
+``eager``   a Python loop: the reference, to be read and debugged
+``block``   K steps at once compiled by ``torch.compile``; forward and backward, CPU and CUDA
+``cpp``     all steps in one C++ loop generated from the equation; CPU
+``triton``  all steps in one Triton kernel generated from the equation; CUDA
+``auto``    the fastest of these where compiling pays, else ``eager``
+==========  ==================================================================================
 
 No engine gives way to another in silence: a fallback warns once and says why, ``explain(model, x)`` shows what each
 layer takes.
@@ -21,9 +23,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from . import block, eager
+from . import compiled, eager
 from .check import (
     check_finite,
+    check_out_dtype,
     check_parameters,
     check_sequence,
     check_state,
@@ -33,12 +36,19 @@ from .check import (
     state_dtype,
 )
 from .explain import explain
+from .ops import as_operation
 from .select import ENGINES, Choice, check_engine, choose, inside_functional_transform, warn_of_fallback
 
 __all__ = ["ENGINES", "check_engine", "explain", "state_dtype", "unroll"]
 
 
-def unroll(step: Callable | nn.Module, x: Tensor, state: Any = None, engine: str = "auto") -> tuple[Tensor, Any]:
+def unroll(
+    step: Callable | nn.Module,
+    x: Tensor,
+    state: Any = None,
+    engine: str = "auto",
+    out_dtype: torch.dtype | None = None,
+) -> tuple[Tensor, Any]:
     """Run an equation over time: ``out[t], state = step(x[t], state)`` for every t.
 
     Args:
@@ -47,15 +57,17 @@ def unroll(step: Callable | nn.Module, x: Tensor, state: Any = None, engine: str
             when ``x`` is.
         x: input sequence [T, B, ...], floating point, T >= 1. May be expanded in time (stride 0).
         state: NamedTuple or tuple of tensors [B, ...] to start from. None: the neuron's ``initial_state``.
-        engine: "auto", "eager" or "block".
+        engine: "auto", "eager", "block", "cpp" or "triton".
+        out_dtype: ``torch.uint8`` for spikes of one byte each, where no gradient is wanted; None: that of ``x``.
 
     Returns:
-        out: [T, B, ...] in the dtype of ``x``.
+        out: [T, B, ...] in the dtype of ``x``, or ``out_dtype``.
         state: after the last step; hand it to the next call to go on.
 
     Raises:
         TypeError, ValueError: a wrong kind, rank, dtype, device or structure of ``x``, ``state`` or what the step
-            returns; NaN or infinity in ``x`` (found on a CPU only).
+            returns; NaN or infinity in ``x`` (found on a CPU only); gradients through one-byte spikes.
+        MemoryError: too little memory; says how much was needed.
     """
     if isinstance(step, MethodType) and isinstance(step.__self__, nn.Module) and step.__name__ == "step":
         step = step.__self__
@@ -67,8 +79,9 @@ def unroll(step: Callable | nn.Module, x: Tensor, state: Any = None, engine: str
     if state is None:
         state = _initial_state(step, x, dtype, who)
     check_state(state, x, who)
+    out_dtype = check_out_dtype(out_dtype, step, x, state, who)
     try:
-        out, last = _run(engine, step, x, state, dtype)
+        out, last = _run(engine, step, x, state, dtype, out_dtype)
     except (AttributeError, RuntimeError) as error:
         clearer = None if torch.compiler.is_compiling() else explain_failure(error, step, x, state)
         if clearer is None:
@@ -79,15 +92,24 @@ def unroll(step: Callable | nn.Module, x: Tensor, state: Any = None, engine: str
     return out, last
 
 
-def _run(engine: str, step: Callable | nn.Module, x: Tensor, state: Any, dtype: torch.dtype) -> tuple[Tensor, Any]:
+def _run(
+    engine: str, step: Callable | nn.Module, x: Tensor, state: Any, dtype: torch.dtype, out_dtype: torch.dtype
+) -> tuple[Tensor, Any]:
+    if torch.compiler.is_compiling():
+        result = as_operation(check_engine(engine), step, x, state, dtype, out_dtype == torch.uint8)
+        if result is not None:
+            return result
     choice = choose(engine, step, x, state, dtype)
     if choice.equation is not None:
         try:
-            return block.run(choice.equation, step, x, state)
-        except block.CompilationFailed as error:
+            result = compiled.run(choice.engine, choice.equation, step, x, state, out_dtype)
+        except compiled.CompilationFailed as error:
             choice = Choice("eager", f"compiling failed ({error})", fallback=True)
+        else:
+            warn_of_fallback(step, choice)
+            return result
     warn_of_fallback(step, choice)
-    return eager.run(_checked(step, dtype), x, state, dtype)
+    return eager.run(_checked(step, dtype), x, state, dtype, out_dtype)
 
 
 def _checked(step: Callable | nn.Module, dtype: torch.dtype) -> Callable:

@@ -14,18 +14,18 @@ registers. What makes it fast, as measured (CPU, 2^18 neurons, 32 steps):
 from __future__ import annotations
 
 import threading
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from .fingerprint import Opaque, fingerprint, owner
-from .layout import Layout
-from .trace import Equation, NotElementwise, trace
+from .compiled import CompilationFailed
+from .equations import recent
+from .missing import missing_compiler
+from .trace import Equation, undisturbed
 
 # Steps in a block: the largest that fits is taken, so T = 25 is 4 + 4 + 4 + 4 + 4 + 4 + 1 on a CPU. There, forward plus
 # backward of 32 steps of 2^18 neurons took 12.1, 10.6, 14.3 and 19.2 ms in blocks of 2, 4, 8 and 16: each step is a
@@ -41,129 +41,72 @@ _TYPICAL_NEURONS = 2**18
 #   has a name costs nothing at run time: within a fused loop it is a register, not memory.
 _INDUCTOR = {"max_fusion_size": 1024, "realize_opcount_threshold": 8}
 
-# Versions of one equation (its constants change) and kernels to keep; the least recently used one goes first.
-_VERSIONS, _MOST_KERNELS = 8, 256
+# Kernels to keep; the least recently used one goes first.
+_MOST_KERNELS = 256
 
-# Equations by what their steps are remembered by; a text is the reason why there is none.
-_equations: weakref.WeakKeyDictionary[Any, OrderedDict[Any, Equation | str]] = weakref.WeakKeyDictionary()
 _kernels: OrderedDict[Any, Callable | str] = OrderedDict()
 _lock = threading.RLock()
 
 
-class CompilationFailed(Exception):
-    """Inductor or the C++ compiler could not make a kernel; the message is theirs."""
+def supports(equation: Equation, device: torch.device) -> str:
+    """An empty string, or the reason why this engine can't run ``equation`` there."""
+    if device.type not in BLOCKS:
+        return f"the block engine is not made for {device.type!r} devices"
+    return missing_compiler(device.type)
 
 
-def equation_of(step: Callable | nn.Module, state: Any, dtype: torch.dtype, device: torch.device) -> Equation:
-    """The traced equation of ``step``; traced once and again only when a constant in it changes.
-
-    Raises:
-        NotElementwise: the step can't be compiled neuron by neuron.
-    """
-    try:
-        key = (fingerprint(step), type(state), len(state), dtype, device.type)
-        known = _equations.setdefault(owner(step), OrderedDict())
-    except (Opaque, TypeError):  # TypeError: neither hashable nor open to weak references
-        return trace(step, state, list(_tensors(step)), dtype, device)
-    with _lock:
-        if key not in known:
-            try:
-                known[key] = trace(step, state, list(_tensors(step)), dtype, device)
-            except NotElementwise as reason:
-                # Its text only: an exception holds the frames that it came through, and they hold the data.
-                known[key] = str(reason)
-        found = _recent(known, key, _VERSIONS)
-    if isinstance(found, str):
-        raise NotElementwise(found)
-    return found
-
-
-def _recent(entries: OrderedDict[Any, Any], key: Any, most: int) -> Any:
-    """``entries[key]``, now the most recently used; of more than ``most`` entries the oldest are dropped."""
-    entries.move_to_end(key)
-    while len(entries) > most:
-        entries.popitem(last=False)
-    return entries[key]
-
-
-def run(equation: Equation, step: Callable | nn.Module, x: Tensor, state: Any) -> tuple[Tensor, Any]:
-    """As ``eager.run``, with the ``equation`` of ``step`` compiled. Raises CompilationFailed if it can't be."""
-    layout = Layout.of(x)
-    tensors = [
-        layout.flatten_sequence(x),
-        *(layout.flatten_step(part) for part in state),
-        *(layout.flatten_parameter(p.to(equation.dtype)) for p in _tensors(step).values()),
-    ]
-    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
-        out, *last = _Unroll.apply(equation, *tensors)  # type: ignore[misc]
-    else:
-        out, last, _ = _forward(equation, tensors, keep=False)
-    rebuild = getattr(type(state), "_make", tuple)
-    return layout.restore_sequence(out), rebuild([layout.restore_step(part) for part in last])
-
-
-class _Unroll(torch.autograd.Function):
-    """The whole sequence as one node of the autograd graph."""
-
-    @staticmethod
-    def forward(ctx, equation: Equation, *tensors: Tensor) -> tuple[Tensor, ...]:
-        out, last, boundaries = _forward(equation, tensors, keep=True)
-        ctx.equation, ctx.blocks = equation, len(boundaries)
-        ctx.needs = tuple(t.requires_grad for t in tensors[1 + equation.states :])
-        parameters = tensors[1 + equation.states :]
-        ctx.save_for_backward(tensors[0], *parameters, *(part for state in boundaries for part in state))
-        return (out, *last)
-
-    @staticmethod
-    def backward(ctx, *gradients: Tensor):
-        if torch.is_grad_enabled():
-            raise RuntimeError(
-                "the block engine gives first derivatives only; use engine='eager' to differentiate twice "
-                "(create_graph=True)"
-            )
-        x, *rest = ctx.saved_tensors
-        equation: Equation = ctx.equation
-        parameters = rest[: equation.parameters]
-        states, flat = equation.states, rest[equation.parameters :]
-        boundaries = [flat[i * states : (i + 1) * states] for i in range(ctx.blocks)]
-        try:
-            d_x, d_state, d_parameters = _backward(equation, x, boundaries, parameters, gradients, ctx.needs)
-        except CompilationFailed as error:
-            raise RuntimeError(f"the backward pass can't be compiled ({error}); use engine='eager'") from None
-        return (None, d_x, *d_state, *d_parameters)
-
-
-def _forward(equation: Equation, tensors: Sequence[Tensor], keep: bool) -> tuple[Tensor, list[Tensor], list]:
-    """Run over x [T, N]; ``keep``: collect the state at the start of each block."""
-    x, state, parameters = tensors[0], list(tensors[1 : 1 + equation.states]), tensors[1 + equation.states :]
-    out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    boundaries = []
+def forward(
+    equation: Equation,
+    x: Tensor,
+    state: Sequence[Tensor],
+    parameters: Sequence[Tensor],
+    out_dtype: torch.dtype,
+    keep: bool,
+) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+    """Run over x [T, N]; kept are the states at the starts of all blocks but the first. See ``compiled.Kernels``."""
+    current = list(state)
+    out = torch.empty(x.shape, dtype=out_dtype, device=x.device)
+    boundaries: list[Tensor] = []
     xs, outs = x.unbind(0), out.unbind(0)
+    dims = tuple(p.dim() for p in parameters)
     for start, steps in _blocks(len(xs), x.device):
-        if keep:
-            boundaries.append(tuple(state))
-        kernel = _kernel(equation, steps, x, tuple(p.dim() for p in parameters), None)
-        state = list(kernel(*xs[start : start + steps], *outs[start : start + steps], *state, *parameters))
-    return out, state, boundaries
+        if keep and start:
+            boundaries += current
+        kernel = _kernel(equation, steps, x, out_dtype, dims, None)
+        current = list(kernel(*xs[start : start + steps], *outs[start : start + steps], *current, *parameters))
+    return out, current, boundaries
 
 
-def _backward(equation: Equation, x: Tensor, boundaries, parameters, gradients, needs: tuple[bool, ...]):
-    d_out, *d_state = gradients
-    if x.shape[1] > 1 and d_out.stride(1) != 1:
-        d_out = d_out.contiguous()
-    d_state = [d.contiguous() for d in d_state]
+def backward(
+    equation: Equation,
+    x: Tensor,
+    state: Sequence[Tensor],
+    kept: Sequence[Tensor],
+    parameters: Sequence[Tensor],
+    d_out: Tensor,
+    d_last: Sequence[Tensor],
+    needs: tuple[bool, ...],
+) -> tuple[Tensor | None, list[Tensor], list[Tensor | None]]:
+    """Gradients, block after block back in time. See ``compiled.Kernels``."""
+    blocks, states = list(_blocks(len(x), x.device)), equation.states
+    if len(kept) < states * (len(blocks) - 1):
+        kept = forward(equation, x, state, parameters, x.dtype, keep=True)[2]
+    every = [*state, *kept]
     # One gradient per neuron; what a parameter shared by all neurons gets is their sum.
-    d_needed = [x.new_zeros(x.shape[1], dtype=equation.dtype) for need in needs if need]
-    d_x = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    xs, d_outs, d_xs = x.unbind(0), d_out.unbind(0), d_x.unbind(0)
-    for (start, steps), state in zip(reversed(list(_blocks(len(xs), x.device))), reversed(boundaries), strict=True):
-        kernel = _kernel(equation, steps, x, tuple(p.dim() for p in parameters), needs)
+    d_needed = [x.new_zeros(x.shape[1], dtype=equation.dtype) for need in needs[1:] if need]
+    d_x = torch.empty(x.shape, dtype=x.dtype, device=x.device) if needs[0] else None
+    d_state = list(d_last)
+    xs, d_outs, d_xs = x.unbind(0), d_out.unbind(0), () if d_x is None else d_x.unbind(0)
+    dims = tuple(p.dim() for p in parameters)
+    for number, (start, steps) in reversed(list(enumerate(blocks))):
+        kernel = _kernel(equation, steps, x, x.dtype, dims, needs)
         window = slice(start, start + steps)
-        result = kernel(*xs[window], *d_outs[window], *d_xs[window], *state, *parameters, *d_state, *d_needed)
-        d_state, d_needed = list(result[: equation.states]), list(result[equation.states :])
+        before = every[number * states : (number + 1) * states]
+        result = kernel(*xs[window], *d_outs[window], *d_xs[window], *before, *parameters, *d_state, *d_needed)
+        d_state, d_needed = list(result[:states]), list(result[states:])
     per_neuron = iter(d_needed)
-    d_parameters = []
-    for parameter, need in zip(parameters, needs, strict=True):
+    d_parameters: list[Tensor | None] = []
+    for parameter, need in zip(parameters, needs[1:], strict=True):
         d = next(per_neuron) if need else None
         d_parameters.append(d.sum() if d is not None and parameter.dim() == 0 else d)
     return d_x, d_state, d_parameters
@@ -178,22 +121,36 @@ def _blocks(total: int, device: torch.device) -> Iterator[tuple[int, int]]:
             start += size
 
 
-def _kernel(equation: Equation, steps: int, x: Tensor, dims: tuple[int, ...], needs: tuple[bool, ...] | None):
-    """The compiled block; ``needs`` (which parameters want a gradient) makes it the backward one."""
-    key = (equation.key, steps, x.dtype, x.device, dims, needs, torch.get_num_threads())
+def _kernel(
+    equation: Equation,
+    steps: int,
+    x: Tensor,
+    out_dtype: torch.dtype,
+    dims: tuple[int, ...],
+    needs: tuple[bool, ...] | None,
+) -> Callable:
+    """The compiled block; ``needs`` (whether x, and each parameter, wants a gradient) makes it the backward one."""
+    key = (equation.key, steps, x.dtype, out_dtype, x.device, dims, needs, torch.get_num_threads())
     with _lock:
         if key not in _kernels:
             try:
-                _kernels[key] = _compile(equation, steps, x, dims, needs)
+                _kernels[key] = undisturbed(_compile, equation, steps, x, out_dtype, dims, needs)
             except Exception as error:
                 _kernels[key] = f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200]}"
-        kernel = _recent(_kernels, key, _MOST_KERNELS)
+        kernel = recent(_kernels, key, _MOST_KERNELS)
     if isinstance(kernel, str):
         raise CompilationFailed(kernel)
     return kernel
 
 
-def _compile(equation: Equation, steps: int, x: Tensor, dims: tuple[int, ...], needs: tuple[bool, ...] | None):
+def _compile(
+    equation: Equation,
+    steps: int,
+    x: Tensor,
+    out_dtype: torch.dtype,
+    dims: tuple[int, ...],
+    needs: tuple[bool, ...] | None,
+) -> Callable:
     from torch._inductor import config, standalone_compile
     from torch._inductor.decomposition import select_decomp_table
 
@@ -204,13 +161,13 @@ def _compile(equation: Equation, steps: int, x: Tensor, dims: tuple[int, ...], n
     parameters = [torch.empty([_TYPICAL_NEURONS] * dim, dtype=equation.dtype, device=x.device) for dim in dims]
     if needs is None:
         block = _forward_block(equation, steps)
-        example = [*neurons(2 * steps, x.dtype), *states, *parameters]
+        example = [*neurons(steps, x.dtype), *neurons(steps, out_dtype), *states, *parameters]
     else:
         block = _backward_block(equation, steps, needs)
-        gradients = neurons(equation.states + sum(needs), equation.dtype)
-        example = [*neurons(3 * steps, x.dtype), *states, *parameters, *gradients]
-    device_type = x.device.type
-    with torch.no_grad(), torch.autocast(device_type, enabled=False), config.patch(_INDUCTOR):
+        gradients = neurons(equation.states + sum(needs[1:]), equation.dtype)
+        example = [*neurons((2 + needs[0]) * steps, x.dtype), *states, *parameters, *gradients]
+
+    with torch.no_grad(), config.patch(_INDUCTOR):
         # Some operations know no symbolic sizes until they are taken apart, as Inductor would do anyway.
         graph = make_fx(block, select_decomp_table(), tracing_mode="symbolic")(*example)
         return standalone_compile(graph, list(example), dynamic_shapes="from_graph")
@@ -231,12 +188,15 @@ def _forward_block(equation: Equation, steps: int) -> Callable:
 
 
 def _backward_block(equation: Equation, steps: int, needs: Sequence[bool]) -> Callable:
-    """(x_1 …, d_out_1 …, d_x_1 …, state, parameters, d_state, d_needed) -> d_state, d_needed; fills the d_xs."""
+    """(x_1 …, d_out_1 …, d_x_1 …, state, parameters, d_state, d_needed) -> d_state, d_needed; fills the d_xs.
+
+    Without the d_xs if x needs no gradient.
+    """
     states = equation.states
 
     def block(*tensors: Tensor) -> tuple[Tensor, ...]:
-        xs, d_outs, d_xs = (tensors[i * steps : (i + 1) * steps] for i in range(3))
-        rest = tensors[3 * steps :]
+        xs, d_outs = tensors[:steps], tensors[steps : 2 * steps]
+        d_xs, rest = tensors[2 * steps : (2 + needs[0]) * steps], tensors[(2 + needs[0]) * steps :]
         state, rest = rest[:states], rest[states:]
         parameters, rest = rest[: equation.parameters], rest[equation.parameters :]
         d_state, d_needed = rest[:states], list(rest[states:])
@@ -249,18 +209,11 @@ def _backward_block(equation: Equation, steps: int, needs: Sequence[bool]) -> Ca
         for i in reversed(range(steps)):
             gradients = (d_outs[i].to(equation.dtype), *d_state)
             d_x, *d_rest = equation.backward(xs[i], *before[i], *spread, *gradients)
-            d_xs[i].copy_(d_x)
+            if needs[0]:
+                d_xs[i].copy_(d_x)
             d_state = d_rest[:states]
-            wanted = [d for d, need in zip(d_rest[states:], needs, strict=True) if need]
+            wanted = [d for d, need in zip(d_rest[states:], needs[1:], strict=True) if need]
             d_needed = [total + d for total, d in zip(d_needed, wanted, strict=True)]
         return (*d_state, *d_needed)
 
     return block
-
-
-def _tensors(step: Callable | nn.Module) -> dict[str, Tensor]:
-    """A module's floating-point parameters and buffers, which become arguments of the kernel."""
-    if not isinstance(step, nn.Module):
-        return {}
-    named = (*step.named_parameters(), *step.named_buffers())
-    return {name: tensor for name, tensor in named if tensor.is_floating_point()}

@@ -56,6 +56,25 @@ def check_state(state: Any, x: Tensor, who: str) -> None:
             raise ValueError(f"state.{name} of {who} is on {part.device}, but x is on {x.device}; move one of them")
 
 
+def check_out_dtype(
+    out_dtype: torch.dtype | None, step: Any, x: Tensor, state: Sequence[Tensor], who: str
+) -> torch.dtype:
+    """The dtype of the output: that of ``x``, or uint8 where spikes are all it holds and no gradient is wanted."""
+    if out_dtype is None or out_dtype == x.dtype:
+        return x.dtype
+    if out_dtype != torch.uint8:
+        raise TypeError(f"out_dtype of {who} must be None or torch.uint8, but it is {out_dtype}")
+    if not getattr(step, "spiking", True):
+        raise TypeError(f"out_dtype of {who} can't be torch.uint8: its output is a potential, not spikes of 0 and 1")
+    tensors = (x, *state, *(step.parameters() if isinstance(step, nn.Module) else ()))
+    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+        raise ValueError(
+            f"out_dtype of {who} can't be torch.uint8 where a gradient is wanted, as bytes carry none; "
+            "use torch.no_grad(), or out_dtype=None"
+        )
+    return out_dtype
+
+
 def check_parameters(module: nn.Module, x: Tensor) -> None:
     """Parameters and buffers must lie where ``x`` lies, and not be of higher precision than it."""
     for name, tensor in (*module.named_parameters(), *module.named_buffers()):
@@ -116,8 +135,15 @@ def check_finite(x: Tensor, state: Any, who: str) -> None:
 
 
 def explain_failure(error: Exception, step: Callable | nn.Module, x: Tensor, state: Any) -> Exception | None:
-    """What an error inside a step comes from, if a parameter's shape or the kind of state is to blame."""
+    """What an error comes from, if a parameter's shape, the kind of state or too little memory is to blame."""
     who = name_of(step)
+    if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
+        need = x.numel() * x.element_size() / 2**30
+        return MemoryError(
+            f"{who} ran out of memory on {x.device} over x of shape {list(x.shape)}: its output alone needs "
+            f"{need:.2f} GiB, and the eager engine several times that for gradients; use fewer steps at once "
+            f"(truncated backpropagation), a smaller batch, or torch.no_grad() ({str(error).splitlines()[0]})"
+        )
     if isinstance(error, AttributeError) and hasattr(step, "initial_state"):
         wanted = type(step.initial_state(torch.empty(x.shape[1:], dtype=state_dtype(x), device=x.device)))  # type: ignore
         if not isinstance(state, wanted):

@@ -33,14 +33,21 @@ class Stepping(nn.Module):
         return self.owner.step(x, state)  # type: ignore[operator]
 
 
-def run(step: Callable[[Tensor, Any], tuple[Tensor, Any]], x: Tensor, state: Any, dtype: torch.dtype):
+def run(
+    step: Callable[[Tensor, Any], tuple[Tensor, Any]],
+    x: Tensor,
+    state: Any,
+    dtype: torch.dtype,
+    out_dtype: torch.dtype | None = None,
+) -> tuple[Tensor, Any]:
     """Apply ``step`` to x[0], x[1], … in turn, carrying the state along.
 
     Args:
         step: ``step(x_t, state) -> (out_t, state)``.
         x: [T, B, ...]; each step is handed over in ``dtype``.
         state: what the first step starts from.
-        dtype: of state and arithmetic; outputs are given back in the dtype of ``x``.
+        dtype: of state and arithmetic.
+        out_dtype: of the outputs; None: that of ``x``.
 
     Returns:
         out [T, B, ...], and the state after the last step.
@@ -48,5 +55,5 @@ def run(step: Callable[[Tensor, Any], tuple[Tensor, Any]], x: Tensor, state: Any
     outputs = []
     for x_t in x.unbind(0):
         out, state = step(x_t.to(dtype), state)
-        outputs.append(out.to(x.dtype))
+        outputs.append(out.to(out_dtype or x.dtype))
     return torch.stack(outputs), state

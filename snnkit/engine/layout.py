@@ -24,9 +24,15 @@ class Layout:
     def of(x: Tensor) -> Layout:
         """The layout of the steps of ``x`` [T, B, ...]."""
         strides = x.stride()[1:]
-        # Stable, so dimensions of size one and equal strides keep the usual order.
-        order = tuple(sorted(range(len(strides)), key=lambda d: -strides[d]))
-        return Layout(x.shape[1:], order)
+        # Stable, so dimensions of size one and equal strides keep the usual order. By hand, as torch.compile can compare
+        # symbolic strides but not sort them.
+        order: list[int] = []
+        for d in range(len(strides)):
+            at = len(order)
+            while at > 0 and strides[order[at - 1]] < strides[d]:
+                at -= 1
+            order.insert(at, d)
+        return Layout(x.shape[1:], tuple(order))
 
     def flatten_sequence(self, x: Tensor) -> Tensor:
         """[T, B, ...] -> [T, N] with neurons side by side; a view if the layout is dense, else a copy."""

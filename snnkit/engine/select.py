@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 import functools
-import os
-import shutil
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 
-from . import block
 from .check import name_of
+from .compiled import kernels
+from .equations import equation_of
 from .trace import Equation, NotElementwise
 
-ENGINES = ("auto", "eager", "block")
+ENGINES = ("auto", "eager", "block", "cpp", "triton")
 
-# Neuron-steps (elements of x) from which "auto" compiles. Below, a pass takes milliseconds in the eager engine, while
-# the first compilation of an equation takes about ten seconds.
-AUTO_MINIMUM = {"cpu": 2**20, "cuda": 2**16}
+# What "auto" takes on each kind of device, in order, and the neuron-steps (elements of x) from which it does. Below, a
+# pass takes a millisecond in the eager engine, while the first compilation takes about a second (cpp) or ten (block).
+AUTO = {"cpu": (("cpp", 2**16), ("block", 2**20)), "cuda": (("block", 2**16), ("triton", 2**16))}
 
 
 class Choice(NamedTuple):
     """An engine and the reason why it was taken.
 
     Attributes:
-        engine: "eager" or "block".
+        engine: "eager", "block", "cpp" or "triton".
         reason: a sentence.
         fallback: another engine had been asked for, or would have been better.
-        equation: what the block engine is to run.
+        equation: what a compiled engine is to run.
     """
 
     engine: str
@@ -51,27 +51,38 @@ def choose(engine: str, step: Callable | nn.Module, x: Tensor, state: Any, dtype
     check_engine(engine)
     if engine == "eager":
         return Choice("eager", "asked for")
-    asked = engine == "block"
+    asked = engine != "auto"
     if torch.compiler.is_compiling():
         return Choice("eager", "inside torch.compile the loop is inlined, so that it fuses with its neighbours")
-    if inside_functional_transform():
-        return Choice("eager", "inside torch.func transforms the loop runs step by step", fallback=asked)
+    second = _second_order()
+    if second:
+        return Choice("eager", second, fallback=asked)
     if x.numel() == 0:
         return Choice("eager", "there are no neurons to compute")
-    minimum = AUTO_MINIMUM.get(x.device.type)
-    if minimum is None:
-        return Choice("eager", f"the block engine is not made for {x.device.type!r} devices", fallback=asked)
-    if not asked and x.numel() < minimum:
+    if x.device.type not in AUTO:
+        return Choice("eager", f"no engine compiles for {x.device.type!r} devices", fallback=asked)
+    # One that was asked for and can't gives way to block, which knows every operation.
+    candidates = dict.fromkeys((engine, "block")) if asked else _paying(x)
+    if not candidates:
+        minimum = min(minimum for _, minimum in AUTO[x.device.type])
         return Choice("eager", f"{x.numel():,} neuron-steps are fewer than {minimum:,}: compiling would not pay")
-    missing = _missing_compiler(x.device.type)
-    if missing:
-        return Choice("eager", missing, fallback=True)
     try:
-        equation = block.equation_of(step, state, dtype, x.device)
+        equation = equation_of(step, state, dtype, x.device)
     except NotElementwise as reason:
         return Choice("eager", f"its step can't be compiled: {reason}", fallback=True)
-    why = "asked for" if asked else f"{x.numel():,} neuron-steps are worth compiling"
-    return Choice("block", why, equation=equation)
+    refusals = []
+    for candidate in candidates:
+        refusal = kernels(candidate).supports(equation, x.device)
+        if refusal:
+            refusals.append(refusal)
+            continue
+        why = "asked for" if asked else f"{x.numel():,} neuron-steps are worth compiling"
+        return Choice(candidate, refusals[0] if refusals else why, fallback=bool(refusals), equation=equation)
+    return Choice("eager", refusals[0], fallback=True)
+
+
+def _paying(x: Tensor) -> list[str]:
+    return [engine for engine, minimum in AUTO[x.device.type] if x.numel() >= minimum]
 
 
 def inside_functional_transform() -> bool:
@@ -79,28 +90,25 @@ def inside_functional_transform() -> bool:
     return torch._C._functorch.peek_interpreter_stack() is not None  # pyright: ignore[reportAttributeAccessIssue]
 
 
+def _second_order() -> str:
+    """Why derivatives are asked for that compiled engines don't have, or an empty string."""
+    stack = torch._C._functorch.get_interpreter_stack() or ()  # pyright: ignore[reportAttributeAccessIssue]
+    kinds = [interpreter.key() for interpreter in stack]
+    transform = torch._C._functorch.TransformType  # pyright: ignore[reportAttributeAccessIssue]
+    if transform.Jvp in kinds or forward_ad._current_level >= 0:
+        return "forward-mode derivatives run step by step"
+    if kinds.count(transform.Grad) > 1:
+        return "second derivatives run step by step"
+    return ""
+
+
 def warn_of_fallback(step: Callable | nn.Module, choice: Choice) -> None:
     """Say once per kind of step and reason that it runs slower than it could, and why."""
     if choice.fallback:
-        _warn_once(name_of(step), choice.reason)
+        _warn_once(name_of(step), choice.engine, choice.reason)
 
 
 @functools.cache
-def _warn_once(name: str, reason: str) -> None:
-    message = f"{name} runs in the eager engine: {reason}. Use engine='eager' to ask for that."
+def _warn_once(name: str, engine: str, reason: str) -> None:
+    message = f"{name} runs in the {engine} engine: {reason}. Use engine={engine!r} to ask for that."
     warnings.warn(message, UserWarning, stacklevel=5)
-
-
-@functools.cache
-def _missing_compiler(device_type: str) -> str:
-    """What torch.compile lacks on this machine, or an empty string."""
-    if os.environ.get("TORCH_COMPILE_DISABLE") == "1":
-        return "TORCH_COMPILE_DISABLE=1 forbids compiling"
-    if device_type == "cuda":
-        from torch.utils._triton import has_triton
-
-        return "" if has_triton() else "torch.compile needs Triton on CUDA, which is not installed"
-    candidates = (os.environ.get("CXX", ""), "g++", "clang++", "cl")
-    if not any(name and shutil.which(name) for name in candidates):
-        return "torch.compile needs a C++ compiler, and none was found (Debian and Ubuntu: apt install g++)"
-    return ""

@@ -13,10 +13,12 @@ mixes neurons, depends on the data in an ``if``, or reads tensors that it does n
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, fx, nn
@@ -24,6 +26,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from .check import check_step_result, name_of
 from .eager import Stepping
+
+Result = TypeVar("Result")
 
 # Steps of these shapes are traced. The graphs must be the same: then no shape is written into them.
 _EXAMPLES = ((13,), (3, 5))
@@ -73,6 +77,12 @@ def trace(
     Raises:
         NotElementwise: the step can't be expressed so; the message says why.
     """
+    return undisturbed(_trace, step, like, names, dtype, device)
+
+
+def _trace(
+    step: Callable | nn.Module, like: Any, names: Sequence[str], dtype: torch.dtype, device: torch.device
+) -> Equation:
     states = len(like)
     _require_registered(step)
     functional = _functional(step, like, names)
@@ -105,6 +115,26 @@ def trace(
     return Equation(graph, gradient, states, len(names), dtype, key)
 
 
+def undisturbed(function: Callable[..., Result], *arguments: Any) -> Result:
+    """``function(*arguments)`` without the transforms, hooks and modes that are at work where it is called.
+
+    They belong to a thread (``torch.func``'s levels, saved-tensor hooks, autocast, grad mode), so another one is asked.
+    """
+    _wake_fake_tensors()
+    with ThreadPoolExecutor(1) as clean:
+        return clean.submit(function, *arguments).result()
+
+
+@functools.cache
+def _wake_fake_tensors() -> None:
+    """PyTorch 2.11 built for CUDA crashes on a machine without a GPU if the first fake tensors of a process are made in
+    a thread that ends."""
+    from torch._subclasses import FakeTensorMode
+
+    with FakeTensorMode():
+        pass
+
+
 def _functional(step: Callable | nn.Module, like: Any, names: Sequence[str]) -> Callable:
     rebuild = getattr(type(like), "_make", tuple)
     # Of a copy, as the tensors of a module are exchanged while it is traced, and another thread may be running it.
@@ -124,10 +154,8 @@ def _functional(step: Callable | nn.Module, like: Any, names: Sequence[str]) -> 
 
 
 def _graph(function: Callable, example: list[Tensor]) -> fx.GraphModule:
-    # Autocast would write casts of the moment into the graph.
     try:
-        device = example[0].device.type
-        with torch.no_grad(), torch.autocast(device, enabled=False), torch.autograd.set_detect_anomaly(False):
+        with torch.no_grad(), torch.autograd.set_detect_anomaly(False):
             return make_fx(function, tracing_mode="fake", _allow_non_fake_inputs=True)(*example)
     except Exception as error:
         raise NotElementwise(_short(error)) from error

@@ -46,6 +46,9 @@ class Neuron(nn.Module):
 
     State: ClassVar[Any] = MembraneState
 
+    # Whether the output is spikes, 0 or 1; a readout's is a potential.
+    spiking: ClassVar[bool] = True
+
     def __init__(self, *, surrogate: Callable[..., Tensor] | None = None, engine: str = "auto") -> None:
         super().__init__()
         if surrogate is not None and not callable(surrogate):
@@ -63,17 +66,18 @@ class Neuron(nn.Module):
         """The state at rest for steps of the shape, dtype and device of ``x`` [B, ...]: zeros, unless overridden."""
         return self.State(*(torch.zeros_like(x) for _ in self.State._fields))
 
-    def forward(self, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+    def forward(self, x: Tensor, state: Any = None, *, out_dtype: torch.dtype | None = None) -> tuple[Tensor, Any]:
         """Run over a sequence.
 
         Args:
             x: input [T, B, ...], floating point.
             state: as an earlier call returned it; None starts at rest.
+            out_dtype: ``torch.uint8`` for spikes of one byte, without gradients; None: as ``x``.
 
         Returns:
-            out [T, B, ...] in the dtype of ``x``, and the state after the last step.
+            out [T, B, ...] in the dtype of ``x`` (or ``out_dtype``), and the state after the last step.
         """
-        return unroll(self, x, state, engine=self.engine)
+        return unroll(self, x, state, engine=self.engine, out_dtype=out_dtype)
 
     def spike(self, u: Tensor, strict: bool = False) -> Tensor:
         """1 where ``u`` has reached 0 (``strict``: has passed it), with the surrogate's gradient."""

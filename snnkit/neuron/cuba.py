@@ -117,6 +117,8 @@ class LI(_Synaptic):
         tau_mem_inv, tau_syn_inv, v_leak, dt, engine: as in ``CubaLIF``.
     """
 
+    spiking = False
+
     def __init__(
         self,
         tau_mem_inv: Value = 100.0,

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from snnkit import engine
-from snnkit.engine import block
+from snnkit.engine import block, equations
 from snnkit.engine.fingerprint import fingerprint
 from snnkit.neuron import LIF, MembraneState, Neuron
 from snnkit.surrogate import Surrogate
@@ -214,8 +214,8 @@ def test_all_kinds_of_callables_are_compiled():
 
 def test_what_is_made_anew_each_time_is_traced_once(monkeypatch):
     traced = []
-    original = block.trace
-    monkeypatch.setattr(block, "trace", lambda *arguments: traced.append(1) or original(*arguments))
+    original = equations.trace
+    monkeypatch.setattr(equations, "trace", lambda *arguments: traced.append(1) or original(*arguments))
     x = torch.rand(4, 2, 3)
     for _ in range(5):
         engine.unroll(functools.partial(step_of_three, 7.0), x, REST, "block")
@@ -234,10 +234,10 @@ def test_equal_floats_are_told_apart_by_type_and_sign():
 def test_versions_and_kernels_are_bounded(monkeypatch):
     monkeypatch.setattr(block, "_MOST_KERNELS", 3)
     neuron, x = Private(), torch.rand(1, 2, 3)
-    for number in range(block._VERSIONS + 3):
+    for number in range(equations._VERSIONS + 3):
         neuron._private = float(number)
         neuron(x)
-    assert len(block._equations[neuron]) == block._VERSIONS
+    assert len(equations._equations[neuron]) == equations._VERSIONS
     assert len(block._kernels) <= 3
 
 

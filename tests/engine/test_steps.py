@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 from snnkit import engine
-from snnkit.engine import select
+from snnkit.engine import block, select
+from snnkit.engine.trace import trace
 from snnkit.neuron import LIF, PLIF, Leaky, MembraneState, Neuron, Recurrent
 
 REST = (torch.zeros(2, 3),)
@@ -91,23 +92,25 @@ def test_elementwise_functions_are_compiled(name):
     torch.testing.assert_close(gradients[1], gradients[0])
 
 
-def test_second_derivatives_are_refused_not_dropped():
+@pytest.mark.parametrize("name", ["block", "cpp"])
+def test_second_derivatives_are_refused_not_dropped(name):
     data = torch.rand(4, 2, 3, requires_grad=True)
-    out, _ = LIF(engine="block")(data * 1.5)
+    out, _ = LIF(engine=name)(data * 1.5)
+    (gradient,) = torch.autograd.grad((out**2).sum(), data, create_graph=True)
     with pytest.raises(RuntimeError, match="first derivatives only"):
-        torch.autograd.grad(out.sum(), data, create_graph=True)
+        torch.autograd.grad(gradient.sum(), data)
 
 
 def test_a_broken_compiler_is_said_once_and_runs_in_eager(monkeypatch):
     def broken(*arguments):
         raise RuntimeError("g++: command not found\nmore")
 
-    monkeypatch.setattr(engine.block, "_compile", broken)
+    monkeypatch.setattr(block, "_compile", broken)
     neuron = Leaky(0.123, engine="block")
     with pytest.warns(UserWarning, match=r"compiling failed \(RuntimeError: g\+\+: command not found\)"):
         out, _ = neuron(x)
     assert torch.equal(out, Leaky(0.123, engine="eager")(x)[0])
-    engine.block._kernels.clear()
+    block._kernels.clear()
 
 
 def test_anomaly_mode_does_not_keep_an_equation_from_being_compiled():
@@ -162,7 +165,7 @@ def test_tracing_leaves_the_module_to_other_threads():
     neuron = Watched.live = Watched(2.0, engine="block")
     Watched.found = []
     parameter = neuron.w
-    engine.block.trace(neuron, neuron.initial_state(x[0]), ["w"], torch.float32, x.device)
+    trace(neuron, neuron.initial_state(x[0]), ["w"], torch.float32, x.device)
     assert Watched.found and all(w is parameter for w in Watched.found)
 
 
@@ -208,15 +211,15 @@ def test_explain_of_recurrent_has_one_row():
 
 
 def test_a_backward_pass_that_cannot_be_compiled_says_what_to_do(monkeypatch):
-    original = engine.block._compile
+    original = block._compile
 
-    def broken(equation, steps, x, dims, needs):
+    def broken(equation, steps, x, out_dtype, dims, needs):
         if needs is not None:
             raise RuntimeError("no such instruction")
-        return original(equation, steps, x, dims, needs)
+        return original(equation, steps, x, out_dtype, dims, needs)
 
-    monkeypatch.setattr(engine.block, "_compile", broken)
+    monkeypatch.setattr(block, "_compile", broken)
     out, _ = Leaky(0.321, engine="block")(torch.rand(4, 2, 3, requires_grad=True))
     with pytest.raises(RuntimeError, match=r"backward pass can't be compiled .*no such instruction.* engine='eager'"):
         out.sum().backward()
-    engine.block._kernels.clear()
+    block._kernels.clear()

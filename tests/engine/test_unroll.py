@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from snnkit import engine
-from snnkit.engine import select
+from snnkit.engine import missing, select
 from snnkit.neuron import LIF, Leaky, MembraneState, Neuron
 from snnkit.nn import Sequential
 
@@ -78,23 +78,33 @@ def test_what_cannot_be_compiled_runs_in_eager_and_says_so_once(make, reason):
     assert torch.equal(out, neuron(x)[0])
 
 
-def test_no_compiler_is_said_once_and_runs_in_eager(monkeypatch):
-    monkeypatch.setattr(
-        select, "_missing_compiler", lambda device: "torch.compile needs a C++ compiler, and none was found"
-    )
-    with pytest.warns(UserWarning, match=r"LIF runs in the eager engine: torch.compile needs a C\+\+ compiler"):
-        out, _ = LIF(engine="block")(x)
+@pytest.fixture
+def no_compiler(monkeypatch):
+    monkeypatch.setattr(missing.shutil, "which", lambda name: None)
+    missing.cpp_compiler.cache_clear()
+    missing.missing_compiler.cache_clear()
+    yield
+    missing.cpp_compiler.cache_clear()
+    missing.missing_compiler.cache_clear()
+
+
+@pytest.mark.parametrize("name, what", [("block", "torch.compile"), ("cpp", r"the C\+\+ engine")])
+def test_no_compiler_is_said_once_and_runs_in_eager(no_compiler, name, what):
+    with pytest.warns(UserWarning, match=rf"LIF runs in the eager engine: {what} needs a C\+\+ compiler, and none"):
+        out, _ = LIF(engine=name)(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        LIF(engine=name)(x)
     assert torch.equal(out, LIF(engine="eager")(x)[0])
 
 
-def test_compilers_are_looked_for(monkeypatch):
-    select._missing_compiler.cache_clear()
-    monkeypatch.setattr(select.shutil, "which", lambda name: None)
-    assert "needs a C++ compiler" in select._missing_compiler("cpu")
-    select._missing_compiler.cache_clear()
+@pytest.mark.parametrize("name", ["block", "cpp"])
+def test_compiling_can_be_forbidden(monkeypatch, name):
     monkeypatch.setenv("TORCH_COMPILE_DISABLE", "1")
-    assert "forbids" in select._missing_compiler("cpu")
-    select._missing_compiler.cache_clear()
+    missing.missing_compiler.cache_clear()
+    with pytest.warns(UserWarning, match="TORCH_COMPILE_DISABLE=1 forbids compiling"):
+        LIF(engine=name)(x)
+    missing.missing_compiler.cache_clear()
 
 
 def test_auto_compiles_what_is_large_enough(monkeypatch):
@@ -102,16 +112,13 @@ def test_auto_compiles_what_is_large_enough(monkeypatch):
     state = neuron.initial_state(x[0])
     assert select.choose("auto", neuron, x, state, dtype).engine == "eager"
     large = torch.empty(1, dtype=dtype).expand(8, 2**17)
-    assert select.choose("auto", neuron, large, neuron.initial_state(large[0]), dtype).engine == "block"
+    assert select.choose("auto", neuron, large, neuron.initial_state(large[0]), dtype).engine == "cpp"
     assert select.choose("eager", neuron, large, None, dtype).engine == "eager"
 
 
-def test_empty_batches_and_functional_transforms_run_in_eager():
+def test_empty_batches_run_in_eager():
     out, _ = LIF(engine="block")(torch.rand(5, 0, 3))
     assert out.shape == (5, 0, 3)
-    with pytest.warns(UserWarning, match="torch.func"):
-        batched = torch.func.vmap(lambda one: LIF(engine="block")(one)[0], in_dims=1, out_dims=1)(x)
-    assert torch.equal(batched, LIF()(x)[0])
 
 
 @pytest.mark.filterwarnings("ignore:Mixing runs in the eager engine")

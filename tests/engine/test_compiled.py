@@ -1,4 +1,4 @@
-"""The block engine equals the eager one: outputs exactly, gradients of input, state and parameters closely."""
+"""The compiled engines equal the eager one: outputs exactly, gradients of input, state and parameters closely."""
 
 import copy
 import warnings
@@ -35,9 +35,17 @@ def results(neuron: nn.Module, x: torch.Tensor, name: str, with_state: bool = Tr
     return out.detach(), [part.detach() for part in last], gradients
 
 
-def assert_same(neuron: nn.Module, x: torch.Tensor, with_state: bool = True, gradient_rtol: float = 1e-9) -> None:
+@pytest.fixture(params=["block", "cpp"])
+def compiled(request):
+    """A compiled engine that runs on this machine's CPU."""
+    return request.param
+
+
+def assert_same(
+    compiled: str, neuron: nn.Module, x: torch.Tensor, with_state: bool = True, gradient_rtol: float = 1e-9
+) -> None:
     out_e, state_e, grads_e = results(neuron, x, "eager", with_state)
-    out_b, state_b, grads_b = results(neuron, x, "block", with_state)
+    out_b, state_b, grads_b = results(neuron, x, compiled, with_state)
     assert out_b.dtype == x.dtype
     torch.testing.assert_close(out_b, out_e, rtol=0, atol=0)
     for a, b in zip(state_b, state_e, strict=True):
@@ -49,17 +57,18 @@ def assert_same(neuron: nn.Module, x: torch.Tensor, with_state: bool = True, gra
 
 @pytest.mark.filterwarnings("error:.*eager engine.*:UserWarning")
 @pytest.mark.parametrize("name", ZOO)
-def test_every_neuron_in_float64(name):
+def test_every_neuron_in_float64(name, compiled):
     neuron = ZOO[name]().double()
-    assert_same(neuron, drive(neuron, EVERY_BLOCK, 3, FEATURES))
+    assert_same(compiled, neuron, drive(neuron, EVERY_BLOCK, 3, FEATURES))
 
 
 @pytest.mark.parametrize("name", ["LIF-learnable-tau", "Leaky", "CubaLIF", "PLIF"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_lower_precision(name, dtype):
+def test_lower_precision(name, dtype, compiled):
     # Arithmetic is float32 in both engines; only its order of operations may differ, so spikes agree here, too.
     neuron = ZOO[name]()
     assert_same(
+        compiled,
         neuron,
         drive(neuron, EVERY_BLOCK, 3, FEATURES, dtype=dtype),
         gradient_rtol=1e-2 if dtype == torch.bfloat16 else 1e-4,
@@ -67,15 +76,15 @@ def test_lower_precision(name, dtype):
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 31, 64, 130])
-def test_every_length(steps):
+def test_every_length(steps, compiled):
     neuron = LIF().double()
-    assert_same(neuron, drive(neuron, steps, 3, FEATURES))
+    assert_same(compiled, neuron, drive(neuron, steps, 3, FEATURES))
 
 
 @pytest.mark.parametrize("neurons", [1, 2, 63, 500, 1000])
-def test_every_size(neurons):
+def test_every_size(neurons, compiled):
     neuron = LIF().double()
-    assert_same(neuron, drive(neuron, 9, 1, neurons))
+    assert_same(compiled, neuron, drive(neuron, 9, 1, neurons))
 
 
 def strided_inputs():
@@ -90,17 +99,17 @@ def strided_inputs():
 
 
 @pytest.mark.parametrize("name, x", list(strided_inputs()), ids=lambda value: value if isinstance(value, str) else "")
-def test_every_layout(name, x):
+def test_every_layout(name, x, compiled):
     neuron = LIF().double()
     out_e, _, _ = results(neuron, x, "eager", False)
-    out_b, _, _ = results(neuron, x, "block", False)
+    out_b, _, _ = results(neuron, x, compiled, False)
     torch.testing.assert_close(out_b, out_e, rtol=0, atol=0)
     # As the tensor itself, not a clone of it: the engine must read it in place.
-    neuron.engine = "block"
+    neuron.engine = compiled
     torch.testing.assert_close(neuron(x)[0], out_e, rtol=0, atol=0)
 
 
-def test_channels_last_is_read_and_written_in_place():
+def test_channels_last_is_read_and_written_in_place(compiled):
     from snnkit.engine.layout import Layout
 
     x = torch.rand(3, 2, 4, 5, 5).flatten(0, 1).contiguous(memory_format=torch.channels_last).unflatten(0, (3, 2))
@@ -108,15 +117,15 @@ def test_channels_last_is_read_and_written_in_place():
     flat = layout.flatten_sequence(x)
     assert flat.data_ptr() == x.data_ptr()
     assert layout.restore_sequence(flat).stride() == x.stride()
-    out, state = LIF(engine="block")(x)
+    out, state = LIF(engine=compiled)(x)
     assert out.stride() == x.stride() and state.v.stride() == x[0].stride()
 
 
-def test_channel_parameters_on_images():
+def test_channel_parameters_on_images(compiled):
     neuron = LIF(nn.Parameter(torch.linspace(1.5, 3.0, 6).reshape(6, 1, 1))).double()
     x = torch.rand(9, 2, 6, 3, 3, dtype=torch.float64) * 1.5
-    assert_same(neuron, x)
-    assert_same(neuron, x.flatten(0, 1).contiguous(memory_format=torch.channels_last).unflatten(0, (9, 2)))
+    assert_same(compiled, neuron, x)
+    assert_same(compiled, neuron, x.flatten(0, 1).contiguous(memory_format=torch.channels_last).unflatten(0, (9, 2)))
 
 
 def test_static_input_is_not_copied():
@@ -127,16 +136,16 @@ def test_static_input_is_not_copied():
     assert flat.stride(0) == 0 and flat.data_ptr() == x.data_ptr()
 
 
-def test_expanded_initial_state():
+def test_expanded_initial_state(compiled):
     x = torch.rand(9, 4, 6, dtype=torch.float64) * 1.5
     state = MembraneState(torch.full((), 0.4, dtype=torch.float64).expand(4, 6))
     eager = LIF(engine="eager")(x, state)
-    blocked = LIF(engine="block")(x, state)
+    blocked = LIF(engine=compiled)(x, state)
     torch.testing.assert_close(blocked, eager, rtol=0, atol=0)
 
 
-def test_chunks_of_time_equal_the_whole():
-    neuron = LIF(engine="block").double()
+def test_chunks_of_time_equal_the_whole(compiled):
+    neuron = LIF(engine=compiled).double()
     x = drive(neuron, 20, 3, FEATURES)
     whole, last = neuron(x)
     first, state = neuron(x[:7])
@@ -145,10 +154,10 @@ def test_chunks_of_time_equal_the_whole():
     torch.testing.assert_close(end.v, last.v, rtol=0, atol=0)
 
 
-def test_gradients_flow_between_chunks():
+def test_gradients_flow_between_chunks(compiled):
     x = (torch.rand(12, 3, FEATURES, dtype=torch.float64) * 1.4).requires_grad_()
     gradients = []
-    for name in ("eager", "block"):
+    for name in ("eager", compiled):
         neuron = LIF(engine=name)
         _, state = neuron(x[:5])
         out, _ = neuron(x[5:], state)
@@ -157,10 +166,10 @@ def test_gradients_flow_between_chunks():
     torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-9, atol=1e-12)
 
 
-def test_same_neuron_twice_in_one_graph():
+def test_same_neuron_twice_in_one_graph(compiled):
     x = (torch.rand(9, 3, FEATURES, dtype=torch.float64) * 1.4).requires_grad_()
     gradients = []
-    for name in ("eager", "block"):
+    for name in ("eager", compiled):
         neuron = LIF(nn.Parameter(torch.tensor(2.0, dtype=torch.float64)), engine=name)
         first, _ = neuron(x)
         second, _ = neuron(first * 1.5)
@@ -176,7 +185,7 @@ class Smooth(nn.Module):
 
 
 @pytest.mark.parametrize("make", [LIF, lambda **kw: LIF(nn.Parameter(torch.tensor(2.0)), v_reset=None, **kw)])
-@pytest.mark.parametrize("name", ["eager", "block"])
+@pytest.mark.parametrize("name", ["eager", "block", "cpp"])
 def test_gradcheck_with_a_smooth_spike(make, name):
     neuron = make(surrogate=Smooth(), engine=name).double()
     x = torch.rand(9, 2, 3, dtype=torch.float64, requires_grad=True)
@@ -189,30 +198,30 @@ def test_gradcheck_with_a_smooth_spike(make, name):
     assert torch.autograd.gradcheck(run, (x, v, *neuron.parameters()))
 
 
-def test_inference_mode_and_no_grad():
+def test_inference_mode_and_no_grad(compiled):
     x = torch.rand(9, 3, FEATURES) * 1.5
     expected = LIF(engine="eager")(x)[0]
     with torch.no_grad():
-        torch.testing.assert_close(LIF(engine="block")(x)[0], expected, rtol=0, atol=0)
+        torch.testing.assert_close(LIF(engine=compiled)(x)[0], expected, rtol=0, atol=0)
     with torch.inference_mode():
-        torch.testing.assert_close(LIF(engine="block")(x)[0], expected, rtol=0, atol=0)
+        torch.testing.assert_close(LIF(engine=compiled)(x)[0], expected, rtol=0, atol=0)
 
 
-def test_under_autocast_state_stays_float32():
+def test_under_autocast_state_stays_float32(compiled):
     linear = nn.Linear(4, FEATURES)
     x = torch.rand(9, 3, 4) * 3
     with torch.autocast("cpu", torch.bfloat16):
         current = linear(x)
         out_e, state_e = LIF(engine="eager")(current)
-        out_b, state_b = LIF(engine="block")(current)
+        out_b, state_b = LIF(engine=compiled)(current)
     assert out_b.dtype == current.dtype == torch.bfloat16 and state_b.v.dtype == torch.float32
     torch.testing.assert_close(out_b, out_e, rtol=0, atol=0)
     torch.testing.assert_close(state_b.v, state_e.v)
 
 
-def test_a_changed_constant_is_noticed():
+def test_a_changed_constant_is_noticed(compiled):
     x = torch.full((9, 1, 4), 1.2, dtype=torch.float64)
-    neuron = LIF(2.0, engine="block")
+    neuron = LIF(2.0, engine=compiled)
     before, _ = neuron(x)
     neuron.tau = 30.0
     after, _ = neuron(x)
@@ -231,16 +240,16 @@ class Global(Neuron):
         return spike, MembraneState(v * (1 - spike))
 
 
-def test_a_changed_global_is_noticed(monkeypatch):
+def test_a_changed_global_is_noticed(monkeypatch, compiled):
     x = torch.full((9, 1, 4), 0.3, dtype=torch.float64)
-    neuron = Global(engine="block")
+    neuron = Global(engine=compiled)
     before, _ = neuron(x)
     monkeypatch.setitem(globals(), "THRESHOLD", 100.0)
     after, _ = neuron(x)
     assert before.sum() > 0 and after.sum() == 0
 
 
-def test_a_plain_function_is_compiled():
+def test_a_plain_function_is_compiled(compiled):
     def step(x, state):
         v = 0.9 * state[0] + x
         spike = (v >= 1).to(v.dtype)
@@ -250,7 +259,7 @@ def test_a_plain_function_is_compiled():
     rest = (torch.zeros(3, FEATURES, dtype=torch.float64),)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
-        compiled = engine.unroll(step, x, rest, engine="block")
+        compiled = engine.unroll(step, x, rest, engine=compiled)
     torch.testing.assert_close(compiled, engine.unroll(step, x, rest, engine="eager"), rtol=0, atol=0)
 
 

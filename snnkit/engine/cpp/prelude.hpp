@@ -1,0 +1,161 @@
+// What every generated kernel begins with: number formats, prefetching, and stores that bypass the cache.
+
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <algorithm>
+
+#if defined(__AVX__)
+#include <immintrin.h>
+#endif
+
+// glibc has vectorised versions of these; telling the compiler lets it use them without -ffast-math.
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__)
+extern "C" {
+__attribute__((simd("notinbranch"))) float expf(float) noexcept;
+__attribute__((simd("notinbranch"))) double exp(double) noexcept;
+__attribute__((simd("notinbranch"))) float logf(float) noexcept;
+__attribute__((simd("notinbranch"))) double log(double) noexcept;
+}
+#endif
+
+namespace {
+
+// The upper half of a float32.
+struct bfloat16 {
+  uint16_t bits;
+};
+
+// Neurons that are computed between two stores to memory, and how far ahead (in such strips) input is fetched.
+constexpr int64_t STRIP = 128, AHEAD = 4;
+
+// A strip of numbers in the type of the arithmetic, and back. Loops of their own, as compilers vectorise these alone but
+// not in the midst of an equation; nothing is copied where the types are the same.
+template <typename S>
+inline const S* widened(S*, const S* from, int64_t) {
+  return from;
+}
+
+template <typename S>
+inline const S* narrowed(S*, const S* from, int64_t) {
+  return from;
+}
+
+template <typename S>
+inline const S* widened(S* to, const bfloat16* from, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    const uint32_t bits = uint32_t(from[i].bits) << 16;
+    float value;
+    std::memcpy(&value, &bits, 4);
+    to[i] = S(value);
+  }
+  return to;
+}
+
+// Rounded to nearest, ties to even.
+template <typename S>
+inline const bfloat16* narrowed(bfloat16* to, const S* from, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    const float value = float(from[i]);
+    uint32_t bits;
+    std::memcpy(&bits, &value, 4);
+    const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    const uint32_t magnitude = bits & 0x7fffffffu;
+    to[i].bits = uint16_t(magnitude > 0x7f800000u ? 0x7fc0u : rounded);
+  }
+  return to;
+}
+
+template <typename S>
+inline const S* widened(S* to, const _Float16* from, int64_t n) {
+  int64_t i = 0;
+#if defined(__F16C__)
+  if constexpr (sizeof(S) == 4)
+    for (; i + 8 <= n; i += 8)
+      _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
+#endif
+  for (; i < n; ++i) to[i] = S(from[i]);
+  return to;
+}
+
+template <typename S>
+inline const _Float16* narrowed(_Float16* to, const S* from, int64_t n) {
+  int64_t i = 0;
+#if defined(__F16C__)
+  if constexpr (sizeof(S) == 4)
+    for (; i + 8 <= n; i += 8)
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
+                       _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
+#endif
+  for (; i < n; ++i) to[i] = _Float16(from[i]);
+  return to;
+}
+
+// Spikes of one byte.
+template <typename S>
+inline const uint8_t* narrowed(uint8_t* to, const S* from, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) to[i] = uint8_t(from[i]);
+  return to;
+}
+
+template <typename T>
+inline void prefetch(const T* row, const T* next_row, int64_t at, int64_t n) {
+  const int64_t position = at + AHEAD * STRIP;
+  const char* p = reinterpret_cast<const char*>(position < n ? row + position : next_row + (position - n));
+  for (size_t byte = 0; byte < STRIP * sizeof(T); byte += 64) __builtin_prefetch(p + byte);
+}
+
+// Copy a strip to its place. An ordinary store first reads the line that it overwrites; a streaming one does not, which
+// saves a third of all traffic where the output is larger than the cache.
+inline void flush(void* to, const void* from, size_t bytes, bool streaming) {
+#if defined(__AVX__)
+  char* d = static_cast<char*>(to);
+  const char* s = static_cast<const char*>(from);
+  if (streaming) {
+#if defined(__AVX512F__)
+    constexpr size_t W = 64;
+#else
+    constexpr size_t W = 32;
+#endif
+    const size_t head = std::min(bytes, size_t(-reinterpret_cast<uintptr_t>(d)) % W);
+    std::memcpy(d, s, head);
+    size_t i = head;
+    for (; i + W <= bytes; i += W) {
+#if defined(__AVX512F__)
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(d + i), _mm512_loadu_si512(s + i));
+#else
+      _mm256_stream_si256(reinterpret_cast<__m256i*>(d + i), _mm256_loadu_si256(reinterpret_cast<const __m256i*>(s + i)));
+#endif
+    }
+    std::memcpy(d + i, s + i, bytes - i);
+    return;
+  }
+#endif
+  std::memcpy(to, from, bytes);
+}
+
+// Streaming stores are weakly ordered: other threads may look only after this.
+inline void settle() {
+#if defined(__AVX__)
+  _mm_sfence();
+#endif
+}
+
+// Scratch memory of a thread, kept between calls, as fresh pages cost more than the arithmetic.
+struct Room {
+  void* memory = nullptr;
+  size_t bytes = 0;
+  void* get(size_t wanted) {
+    if (wanted > bytes) {
+      std::free(memory);
+      bytes = (wanted + 63) / 64 * 64;
+      memory = std::aligned_alloc(64, bytes);
+      if (memory == nullptr) bytes = 0;
+    }
+    return memory;
+  }
+  ~Room() { std::free(memory); }
+};
+
+}  // namespace

@@ -1,0 +1,249 @@
+"""C++ text of an equation's kernels: all T steps of a tile of neurons at once, both directions.
+
+A tile is a run of neurons whose state fits in the cache. Forward reads x once and writes spikes once, so it moves 8
+bytes a neuron-step in float32; nothing else leaves the cache. Backward first runs forward again, keeping the state
+before each step in scratch memory, and then goes back in time: x and the gradient are read, the gradient of x is
+written, which makes 20 bytes in all. Only x and the first state are held for it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from importlib.resources import files
+
+import torch
+
+from ..program import Op, Program, programs
+from ..trace import Equation
+from .dialect import CPP, STORAGE, TYPES
+
+PRELUDE = files(__name__.rpartition(".")[0]).joinpath("prelude.hpp").read_text()
+
+ENTRY = 'extern "C" {result} run(void* const* tensors, const double* constants, const int64_t* sizes, int threads) {{'
+
+_FLUSH_GRADIENT = "flush(d_t, narrowed(narrow, d_strip, m), m * sizeof(X), streaming);"
+
+
+@functools.lru_cache(maxsize=512)
+def forward_source(equation: Equation, x: torch.dtype, out: torch.dtype, dims: tuple[int, ...]) -> tuple[str, tuple]:
+    """(text, constants) of the forward kernel; ``dims``: 0 or 1 for each parameter, shared or one per neuron.
+
+    tensors: x, out, s0 …, last s0 …, p0 …; sizes: T, N, stride of x in time, tile, streaming.
+    """
+    program = programs(equation).forward.lifted()
+    states = range(equation.states)
+    place = _Places(x=STORAGE[x], out=STORAGE[out], scalar=TYPES[equation.dtype], dims=dims)
+    pointers = ["const X* x", "O* out", *(f"const S* first{i}" for i in states), *(f"S* last{i}" for i in states)]
+    body = [
+        *place.arguments(program, pointers, "T N x_stride tile streaming"),
+        *_uniform(program, dims),
+        "#pragma omp parallel for num_threads(threads) schedule(static)",
+        "for (int64_t begin = 0; begin < N; begin += tile) {",
+        "  const int64_t n = std::min(tile, N - begin);",
+        *(f"  S* s{i} = last{i} + begin;" for i in states),
+        *(f"  std::memcpy(s{i}, first{i} + begin, n * sizeof(S));" for i in states),
+        "  alignas(64) S wide[STRIP], spikes[STRIP];",
+        "  alignas(64) O narrow[STRIP];",
+        "  for (int64_t t = 0; t < T; ++t) {",
+        "    const X* x_t = x + t * x_stride + begin;",
+        "    const X* x_next = t + 1 < T ? x_t + x_stride : begin + tile < N ? x + begin + tile : x_t;",
+        "    O* out_t = out + t * N + begin;",
+        "    for (int64_t at = 0; at < n; at += STRIP) {",
+        "      prefetch(x_t, x_next, at, n);",
+        "      const int64_t m = std::min(STRIP, n - at);",
+        "      const S* x_strip = widened(wide, x_t + at, m);",
+        *_loop(
+            program,
+            reads={"x": "x_strip[i]", **{f"s{i}": f"s{i}[at + i]" for i in states}, **place.parameters(program)},
+            writes=["spikes[i] = {}", *(f"s{i}[at + i] = {{}}" for i in states)],
+            dims=dims,
+        ),
+        "      flush(out_t + at, narrowed(narrow, spikes, m), m * sizeof(O), streaming);",
+        "    }",
+        "  }",
+        "  settle();",
+        "}",
+    ]
+    return _text(place, body, result="void"), tuple(program.constants.values())
+
+
+@functools.lru_cache(maxsize=512)
+def backward_source(
+    equation: Equation, x: torch.dtype, dims: tuple[int, ...], needs: tuple[bool, ...]
+) -> tuple[str, tuple]:
+    """(text, constants) of the backward kernel; ``needs``: whether x, and each parameter, wants a gradient.
+
+    tensors: x, d_out, d_x (if needed), s0 …, gradients of the last state, of the first, p0 …, gradients of those that
+    need one; sizes: T, N, strides of x and d_out in time, tile, streaming. Returns 1 if there is too little memory.
+    """
+    states = range(equation.states)
+    both = programs(equation)
+    again = both.forward.selecting([1 + i for i in states])
+    wanted = [i for i, need in enumerate(needs[1:]) if need]
+    results = [*([0] if needs[0] else []), *(1 + i for i in states), *(1 + equation.states + i for i in wanted)]
+    program = both.backward.selecting(results)
+    again, program = _lift_together(again, program)
+    place = _Places(x=STORAGE[x], out=STORAGE[x], scalar=TYPES[equation.dtype], dims=dims)
+    pointers = [
+        "const X* x",
+        "const X* g",
+        *(["X* d_x"] if needs[0] else []),
+        *(f"const S* first{i}" for i in states),
+        *(f"const S* d_last{i}" for i in states),
+        *(f"S* d_first{i}" for i in states),
+    ]
+    gradients = [f"S* d_parameter{i}" for i in wanted]
+    parameters = place.parameters(program, again)
+    state_reads = {f"s{i}": f"before{i}[at + i]" for i in states}
+    d_writes = [f"d{i}[at + i] = {{}}" for i in states]
+    body = [
+        *place.arguments(program, pointers, "T N x_stride g_stride tile streaming", gradients),
+        *_uniform(program, dims),
+        "bool failed = false;",
+        "#pragma omp parallel num_threads(threads)",
+        "{",
+        f"  S* scratch = static_cast<S*>(room.get(T * tile * {max(len(states), 1)} * sizeof(S)));",
+        "  if (scratch == nullptr) failed = true;",
+        "  #pragma omp barrier",
+        "  if (!failed) {",
+        "  #pragma omp for schedule(static)",
+        "  for (int64_t begin = 0; begin < N; begin += tile) {",
+        "    const int64_t n = std::min(tile, N - begin);",
+        "    alignas(64) S wide[STRIP], wide_g[STRIP], d_strip[STRIP];",
+        "    alignas(64) X narrow[STRIP];",
+        "    // Forward again: the state before each step.",
+        *(f"    std::memcpy(scratch + {i} * T * tile, first{i} + begin, n * sizeof(S));" for i in states),
+        "    {",
+        *_indented(_uniform(again, dims), 4),
+        "    for (int64_t t = 0; t + 1 < T; ++t) {",
+        "      const X* x_t = x + t * x_stride + begin;",
+        *(f"      const S* before{i} = scratch + ({i} * T + t) * tile;" for i in states),
+        *(f"      S* after{i} = scratch + ({i} * T + t + 1) * tile;" for i in states),
+        "      for (int64_t at = 0; at < n; at += STRIP) {",
+        "        prefetch(x_t, x_t + x_stride, at, n);",
+        "        const int64_t m = std::min(STRIP, n - at);",
+        "        const S* x_strip = widened(wide, x_t + at, m);",
+        *_indented(
+            _loop(
+                again,
+                reads={"x": "x_strip[i]", **state_reads, **parameters},
+                writes=[f"after{i}[at + i] = {{}}" for i in states],
+                dims=dims,
+            ),
+            2,
+        ),
+        "      }",
+        "    }",
+        "    }",
+        "    // Back in time.",
+        *(f"    S* d{i} = d_first{i} + begin;" for i in states),
+        *(f"    std::memcpy(d{i}, d_last{i} + begin, n * sizeof(S));" for i in states),
+        *(f"    S* dp{i} = d_parameter{i} + begin;" for i in wanted),
+        *(f"    std::memset(dp{i}, 0, n * sizeof(S));" for i in wanted),
+        "    for (int64_t t = T - 1; t >= 0; --t) {",
+        "      const X* x_t = x + t * x_stride + begin;",
+        "      const X* g_t = g + t * g_stride + begin;",
+        *(f"      const S* before{i} = scratch + ({i} * T + t) * tile;" for i in states),
+        "      for (int64_t at = 0; at < n; at += STRIP) {",
+        "        prefetch(g_t, t > 0 ? g_t - g_stride : g_t, at, n);",
+        "        const int64_t m = std::min(STRIP, n - at);",
+        "        const S* x_strip = widened(wide, x_t + at, m);",
+        "        const S* g_strip = widened(wide_g, g_t + at, m);",
+        *_indented(
+            _loop(
+                program,
+                reads={
+                    "x": "x_strip[i]",
+                    "g": "g_strip[i]",
+                    **state_reads,
+                    **{f"d{i}": f"d{i}[at + i]" for i in states},
+                    **parameters,
+                },
+                writes=[
+                    *(["d_strip[i] = {}"] if needs[0] else []),
+                    *d_writes,
+                    *(f"dp{i}[at + i] += {{}}" for i in wanted),
+                ],
+                dims=dims,
+            ),
+            2,
+        ),
+        *(["        X* d_t = d_x + t * N + begin + at;", f"        {_FLUSH_GRADIENT}"] if needs[0] else []),
+        "      }",
+        "    }",
+        "  }",
+        "  }",
+        "  settle();",
+        "}",
+        "return failed;",
+    ]
+    room = "static thread_local Room room;"
+    return _text(place, body, result="int", before=room), tuple(program.constants.values())
+
+
+class _Places:
+    """Where values lie in memory: types, and the pointers that a kernel unpacks."""
+
+    def __init__(self, x: str, out: str, scalar: str, dims: tuple[int, ...]) -> None:
+        self.aliases = [f"using X = {x};", f"using O = {out};", f"using S = {scalar};"]
+        self.dims = dims
+
+    def arguments(self, program: Program, pointers: Sequence[str], sizes: str, last: Sequence[str] = ()) -> list[str]:
+        every = [*pointers, *(f"const S* parameter{i}" for i in range(len(self.dims))), *last]
+        lines = [f"{p} = static_cast<{p.rpartition(' ')[0]}>(tensors[{position}]);" for position, p in enumerate(every)]
+        lines += [f"const int64_t {name} = sizes[{i}];" for i, name in enumerate(sizes.split())]
+        lines += [f"const S {name} = S(constants[{i}]);" for i, name in enumerate(program.constants)]
+        return lines + [f"const S p{i} = *parameter{i};" for i, dim in enumerate(self.dims) if dim == 0]
+
+    def parameters(self, *of: Program) -> dict[str, str]:
+        """Those that each neuron has for itself are read in the loop."""
+        return {f"p{i}": f"parameter{i}[begin + at + i]" for i, dim in enumerate(self.dims) if dim}
+
+
+def _lift_together(first: Program, second: Program) -> tuple[Program, Program]:
+    """Constants lifted out of both, under the same names."""
+    first = first.lifted()
+    second = second.lifted(first.constants)
+    return first, second
+
+
+def _shared(dims: Sequence[int]) -> set[str]:
+    return {f"p{i}" for i, dim in enumerate(dims) if dim == 0}
+
+
+def _uniform(program: Program, dims: Sequence[int]) -> list[str]:
+    """What is the same for all neurons, before all loops."""
+    uniform = program.uniform(_shared(dims))
+    return [CPP.written(op) for op in program.ops if op.name in uniform]
+
+
+def _loop(program: Program, reads: dict[str, str], writes: Sequence[str], dims: Sequence[int]) -> list[str]:
+    """One step of the neurons of a strip."""
+    outside = program.uniform(_shared(dims))
+    ops: list[Op] = [op for op in program.ops if op.name not in outside]
+    used = {a for op in ops for a in op.arguments} | set(program.results)
+    # `i` is the position in the strip; a neuron's own values are named as in the equation.
+    lines = [f"const S {name}_ = {value};" for name, value in reads.items() if name in used]
+    lines += [CPP.written(op, lambda name: f"{name}_" if name in reads else name) for op in ops]
+    for write, result in zip(writes, program.results, strict=True):
+        value = result if isinstance(result, str) else CPP.number(result, torch.float64)
+        lines.append(write.format(f"{value}_" if value in reads else value) + ";")
+    return [
+        "      #pragma omp simd",
+        "      for (int64_t i = 0; i < m; ++i) {",
+        *(f"        {line}" for line in lines),
+        "      }",
+    ]
+
+
+def _indented(lines: Sequence[str], by: int) -> list[str]:
+    return [" " * by + line for line in lines]
+
+
+def _text(place: _Places, body: Sequence[str], result: str, before: str = "") -> str:
+    head = [PRELUDE, *place.aliases, *([before] if before else []), "", ENTRY.format(result=result)]
+    return "\n".join([*head, *_indented(body, 2), "}", ""])
+
+
+__all__ = ["backward_source", "forward_source"]

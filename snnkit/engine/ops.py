@@ -1,0 +1,195 @@
+"""A sequence as one operation of PyTorch, for whole models under ``torch.compile``.
+
+Inside a compiled model a short loop over time is inlined: Inductor then fuses normalisation, neuron and pooling. A long
+one would take minutes to compile, so it becomes one operation, ``snnkit::unroll``, which a compiled engine runs. An
+operation takes tensors and plain values, so the equation is passed by a handle: a name under which it is known here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .compiled import kernels
+from .equations import equation_of, tensors_of
+from .layout import Layout
+from .select import AUTO
+from .trace import Equation, NotElementwise
+
+# Steps up to which a loop is inlined.
+INLINED = 16
+
+_known: dict[str, Equation] = {}
+
+
+def as_operation(
+    engine: str, step: Callable | nn.Module, x: Tensor, state: Any, dtype: torch.dtype, uint8: bool
+) -> tuple[Tensor, Any] | None:
+    """``step`` over x [T, B, ...] as one operation, while a model is being compiled; None: inline it.
+
+    Dynamo traces this function.
+    """
+    if engine == "eager" or not isinstance(step, nn.Module) or (engine in ("auto", "block") and x.shape[0] <= INLINED):
+        return None
+    handle = handle_of(step, engine, dtype, x.device.type)
+    if not handle:
+        return None
+    # Read for its guards: when a constant of the equation changes, the model is compiled anew. The result is dropped.
+    step.step(x[0].to(dtype), state)  # type: ignore[operator]
+    parameters = [p.to(dtype) for p in tensors_of(step).values()]
+    if handle.startswith("triton:"):
+        out, last = _as_launch(x, state, parameters, handle.removeprefix("triton:"), uint8)
+    else:
+        out, *last = torch.ops.snnkit.unroll(x, list(state), parameters, handle, uint8)
+    return out, type(state)(*last) if hasattr(state, "_fields") else tuple(last)
+
+
+def _as_launch(
+    x: Tensor, state: Sequence[Tensor], parameters: list[Tensor], name: str, uint8: bool
+) -> tuple[Tensor, list[Tensor]]:
+    """As an operation that shows its kernel to Inductor."""
+    flat = _Flat(x, state, parameters)
+    keep = torch.is_grad_enabled()
+    every = torch.ops.snnkit.triton_forward(flat.x, flat.state, flat.parameters, name, uint8, keep)
+    last = [flat.layout.restore_step(part) for part in every[1 : 1 + len(flat.state)]]
+    return flat.layout.restore_sequence(every[0]), last
+
+
+def handle_of(step: nn.Module, engine: str, dtype: torch.dtype, device_type: str) -> str:
+    """ "engine:name" of the equation of ``step``, or an empty string if no compiled engine takes it."""
+    device = torch.device(device_type)
+    try:
+        rest = step.initial_state(torch.empty(3, dtype=dtype, device=device))  # type: ignore[operator]
+        equation = equation_of(step, rest, dtype, device)
+    except (NotElementwise, AttributeError, RuntimeError):
+        return ""
+    candidates = [name for name, _ in AUTO.get(device_type, ())] if engine == "auto" else [engine, "block"]
+    for name in candidates:
+        if not kernels(name).supports(equation, device):
+            if name == "triton":
+                importlib.import_module(f"{__package__}.triton.ops")  # registers its operations
+            return f"{name}:{register(equation)}"
+    return ""
+
+
+# Dynamo runs it as it is while it traces, and takes the result for a constant.
+handle_of._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def register(equation: Equation) -> str:
+    """The name under which operations know ``equation``; equal equations have the same."""
+    name = hashlib.sha256(equation.key.encode()).hexdigest()[:24]
+    _known.setdefault(name, equation)
+    return name
+
+
+def equation_named(name: str) -> Equation:
+    """What ``register`` was given; RuntimeError in a process that has not registered it."""
+    if name not in _known:
+        raise RuntimeError(f"equation {name!r} is not known in this process: call the model itself once, uncompiled")
+    return _known[name]
+
+
+@torch.library.custom_op(
+    "snnkit::unroll",
+    mutates_args=(),
+    schema="(Tensor x, Tensor[] state, Tensor[] parameters, str handle, bool uint8) -> Tensor[]",
+)
+def _unroll(x: Tensor, state: list[Tensor], parameters: list[Tensor], handle: str, uint8: bool) -> list[Tensor]:
+    engine, _, name = handle.partition(":")
+    flat = _Flat(x, state, parameters)
+    out_dtype = torch.uint8 if uint8 else x.dtype
+    out, last, _ = kernels(engine).forward(
+        equation_named(name), flat.x, flat.state, flat.parameters, out_dtype, keep=False
+    )
+    return [flat.layout.restore_sequence(out), *(flat.layout.restore_step(part) for part in last)]
+
+
+@_unroll.register_fake
+def _(x: Tensor, state: list[Tensor], parameters: list[Tensor], handle: str, uint8: bool) -> list[Tensor]:
+    flat = _Flat(x, state, ())
+    out = flat.x.new_empty(flat.x.shape, dtype=torch.uint8 if uint8 else x.dtype)
+    return [
+        flat.layout.restore_sequence(out),
+        *(flat.layout.restore_step(part.new_empty(part.shape)) for part in flat.state),
+    ]
+
+
+@torch.library.custom_op(
+    "snnkit::unroll_backward",
+    mutates_args=(),
+    schema="(Tensor x, Tensor[] state, Tensor[] parameters, Tensor d_out, Tensor[] d_last, str handle, bool[] needs) "
+    "-> Tensor[]",
+)
+def _unroll_backward(
+    x: Tensor,
+    state: list[Tensor],
+    parameters: list[Tensor],
+    d_out: Tensor,
+    d_last: list[Tensor],
+    handle: str,
+    needs: list[bool],
+) -> list[Tensor]:
+    """d_x (if needed), d_state …, and the d_parameters that are needed, in the shapes of what they are gradients of."""
+    engine, _, name = handle.partition(":")
+    flat = _Flat(x, state, parameters)
+    d_x, d_state, d_parameters = kernels(engine).backward(
+        equation_named(name),
+        flat.x,
+        flat.state,
+        (),
+        flat.parameters,
+        flat.layout.flatten_sequence(d_out),
+        [flat.layout.flatten_step(d) for d in d_last],
+        tuple(needs),
+    )
+    results = [] if d_x is None else [flat.layout.restore_sequence(d_x)]
+    results += [flat.layout.restore_step(d) for d in d_state]
+    for parameter, d in zip(parameters, d_parameters, strict=True):
+        if d is not None:
+            d = d if d.dim() == 0 else flat.layout.restore_step(d).sum_to_size(parameter.shape)
+            results.append(d.reshape(parameter.shape).clone())
+    return results
+
+
+@_unroll_backward.register_fake
+def _(x, state, parameters, d_out, d_last, handle, needs):
+    flat = _Flat(x, state, ())
+    results = [flat.layout.restore_sequence(flat.x.new_empty(flat.x.shape))] if needs[0] else []
+    results += [flat.layout.restore_step(part.new_empty(part.shape)) for part in flat.state]
+    return results + [p.new_empty(p.shape) for p, need in zip(parameters, needs[1:], strict=True) if need]
+
+
+def _setup_context(ctx: Any, inputs: Sequence[Any], output: Any) -> None:
+    x, state, parameters, ctx.handle, _ = inputs
+    ctx.save_for_backward(x, *state, *parameters)
+    ctx.states = len(state)
+
+
+def _gradients(ctx: Any, gradients: list[Tensor]) -> tuple[Any, ...]:
+    x, *rest = ctx.saved_tensors
+    state, parameters = rest[: ctx.states], rest[ctx.states :]
+    needs = [ctx.needs_input_grad[0], *ctx.needs_input_grad[2]]
+    found = torch.ops.snnkit.unroll_backward(x, state, parameters, gradients[0], gradients[1:], ctx.handle, needs)
+    every = iter(found)
+    d_x = next(every) if needs[0] else None
+    d_state = [next(every) for _ in state]
+    return d_x, d_state, [next(every) if need else None for need in needs[1:]], None, None
+
+
+_unroll.register_autograd(_gradients, setup_context=_setup_context)
+
+
+class _Flat:
+    """The arguments of an operation as an engine takes them."""
+
+    def __init__(self, x: Tensor, state: Sequence[Tensor], parameters: Sequence[Tensor]) -> None:
+        self.layout = Layout.of(x)
+        self.x = self.layout.flatten_sequence(x)
+        self.state = [self.layout.flatten_step(part) for part in state]
+        self.parameters = [self.layout.flatten_parameter(p) for p in parameters]

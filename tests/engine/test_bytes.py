@@ -1,0 +1,53 @@
+"""Spikes of one byte, for inference."""
+
+import pytest
+import torch
+from torch import nn
+
+from snnkit import engine
+from snnkit.neuron import LI, LIF, CubaLIF
+
+
+@pytest.mark.parametrize("name", ["eager", "block", "cpp"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_bytes_hold_the_same_spikes(name, dtype):
+    x = (torch.rand(9, 3, 70) * 1.5).to(dtype)
+    expected, _ = CubaLIF(engine="eager")(x)
+    out, state = CubaLIF(engine=name)(x, out_dtype=torch.uint8)
+    assert out.dtype == torch.uint8 and 0 < expected.mean() < 1
+    assert torch.equal(out.to(dtype), expected)
+    assert state.v.dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    "call, error, message",
+    [
+        (lambda x: LIF()(x, out_dtype=torch.int64), TypeError, "out_dtype of LIF must be None or torch.uint8"),
+        (lambda x: LI()(x, out_dtype=torch.uint8), TypeError, "output is a potential"),
+        (lambda x: LIF()(x.requires_grad_(), out_dtype=torch.uint8), ValueError, "bytes carry none"),
+        (
+            lambda x: LIF(nn.Parameter(torch.tensor(2.0)))(x, out_dtype=torch.uint8),
+            ValueError,
+            "bytes carry none; use torch.no_grad",
+        ),
+    ],
+)
+def test_where_bytes_make_no_sense(call, error, message):
+    with pytest.raises(error, match=message):
+        call(torch.rand(4, 2, 3))
+
+
+def test_without_gradients_a_learnable_neuron_gives_bytes():
+    with torch.no_grad():
+        out, _ = LIF(nn.Parameter(torch.tensor(2.0)))(torch.rand(4, 2, 3), out_dtype=torch.uint8)
+    assert out.dtype == torch.uint8
+
+
+@pytest.mark.parametrize("name", ["eager", "cpp"])
+def test_too_little_memory_says_how_much_was_needed(name, monkeypatch):
+    def no_memory(*arguments, **keywords):
+        raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes.")
+
+    monkeypatch.setattr(engine.eager if name == "eager" else engine.compiled, "run", no_memory)
+    with pytest.raises(MemoryError, match=r"LIF ran out of memory on cpu over x of shape \[4, 2, 3\].* fewer steps"):
+        LIF(engine=name)(torch.rand(4, 2, 3))

@@ -1,0 +1,155 @@
+"""Neurons inside a model that torch.compile compiles whole: short loops are inlined, long ones are one operation."""
+
+import pytest
+import torch
+from torch import nn
+
+from snnkit.engine import ops
+from snnkit.neuron import LIF, PLIF, CubaLIF, Leaky, MembraneState, Neuron
+from snnkit.nn import Sequential
+
+SHORT, LONG = ops.INLINED - 8, ops.INLINED + 8
+
+
+@pytest.fixture(autouse=True)
+def fresh_compiler():
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+class Graphs:
+    """A backend that runs graphs as they are and notes the operations in them."""
+
+    def __init__(self):
+        self.calls = []
+
+    def __call__(self, graph, example):
+        self.calls.append([str(node.target) for node in graph.graph.nodes if node.op == "call_function"])
+        return graph
+
+    @property
+    def unrolled(self):
+        """How many sequences are one operation, in each graph."""
+        return [sum("snnkit.unroll" in call for call in graph) for graph in self.calls]
+
+
+def network(**keywords):
+    neurons = LIF(3.0, **keywords), PLIF(shape=(6,), v_reset=None, **keywords)
+    return Sequential(nn.Linear(5, 6), neurons[0], nn.Linear(6, 6), neurons[1], nn.Linear(6, 3)).double()
+
+
+def gradients(model, net, x, state=None):
+    out, last = model(x) if state is None else model(x, state)
+    loss = out.pow(2).sum() + sum(part.v.sum() for part in last if part is not None)
+    return out.detach(), torch.autograd.grad(loss, [x, *net.parameters()])
+
+
+@pytest.mark.parametrize(
+    "steps, engine, operations",
+    [(SHORT, "auto", 0), (LONG, "auto", 2), (LONG, "block", 2), (SHORT, "cpp", 2), (LONG, "eager", 0)],
+)
+def test_short_loops_are_inlined_and_long_ones_one_operation(steps, engine, operations):
+    net, graphs = network(engine=engine), Graphs()
+    x = (torch.rand(steps, 4, 5, dtype=torch.float64) * 5).requires_grad_()
+    expected = gradients(net, net, x)
+    assert 0 < net.record(x).layers[1].mean() < 1
+    found = gradients(torch.compile(net, fullgraph=True, backend=graphs), net, x)
+    assert graphs.unrolled == [operations]
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("steps", [SHORT, LONG])
+def test_inductor_gives_the_same(steps):
+    net = network()
+    x = (torch.rand(steps, 4, 5, dtype=torch.float64) * 5).requires_grad_()
+    found = gradients(torch.compile(net, fullgraph=True), net, x)
+    torch.testing.assert_close(found, gradients(net, net, x), rtol=1e-9, atol=1e-12)
+
+
+def test_a_changed_constant_compiles_anew():
+    net, graphs = Sequential(LIF(2.0)), Graphs()
+    model = torch.compile(net, fullgraph=True, backend=graphs)
+    x = torch.rand(LONG, 3, 4, dtype=torch.float64) * 2
+    before, _ = model(x)
+    net[0].tau = 20.0
+    after, _ = model(x)
+    assert before.sum() > 0 and not torch.equal(before, after)
+    assert torch.equal(after, LIF(20.0)(x)[0])
+    assert graphs.unrolled == [1, 1]
+
+
+def test_any_number_of_steps_and_samples_in_one_graph():
+    net, graphs = network(), Graphs()
+    model = torch.compile(net, fullgraph=True, backend=graphs, dynamic=True)
+    for steps, batch in ((LONG, 4), (LONG + 3, 5), (2 * LONG, 7)):
+        x = (torch.rand(steps, batch, 5, dtype=torch.float64) * 5).requires_grad_()
+        torch.testing.assert_close(gradients(model, net, x), gradients(net, net, x), rtol=1e-9, atol=1e-12)
+    assert graphs.unrolled == [2]
+
+
+def test_state_goes_in_and_out():
+    net = Sequential(CubaLIF())
+    model = torch.compile(net, fullgraph=True, backend="aot_eager")
+    x = (torch.rand(2 * LONG, 3, 4, dtype=torch.float64) * 2).requires_grad_()
+    whole, _ = net(x)
+    first, state = model(x[:LONG])
+    second, _ = model(x[LONG:], state)
+    assert type(state[0]) is type(net(x)[1][0])
+    assert torch.equal(torch.cat([first, second]), whole)
+    expected = torch.autograd.grad(whole[LONG:].sum(), x)
+    torch.testing.assert_close(torch.autograd.grad(second.sum(), x), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_images_with_a_number_per_channel_and_any_layout():
+    neuron = LIF(nn.Parameter(torch.linspace(1.5, 3.0, 6, dtype=torch.float64).reshape(6, 1, 1)))
+    model = torch.compile(neuron, fullgraph=True, backend="aot_eager")
+    x = torch.rand(LONG, 2, 6, 3, 3, dtype=torch.float64) * 1.5
+    channels_last = x.flatten(0, 1).contiguous(memory_format=torch.channels_last).unflatten(0, x.shape[:2])
+    for image in (x, channels_last, x[:1].expand(LONG, *x.shape[1:])):
+        results = []
+        for call in (model, neuron):
+            leaf = image.detach().requires_grad_()
+            out, _ = call(leaf)
+            assert out.stride()[1:] == call(leaf)[1].v.stride()
+            results.append((out, *torch.autograd.grad((out * 0.3).sum(), [leaf, neuron.tau])))
+        torch.testing.assert_close(results[0], results[1], rtol=1e-9, atol=1e-12)
+
+
+def test_bytes_without_gradients():
+    neuron = Leaky(0.9)
+    x = torch.rand(LONG, 3, 4) * 2
+    model = torch.compile(lambda x: neuron(x, out_dtype=torch.uint8), fullgraph=True, backend="aot_eager")
+    with torch.no_grad():
+        out, _ = model(x)
+    assert out.dtype == torch.uint8 and torch.equal(out.float(), neuron(x)[0])
+
+
+@pytest.mark.parametrize("engine", ["block", "cpp"])
+def test_the_operation_keeps_the_rules_of_operations(engine):
+    neuron = PLIF(shape=(4,), engine=engine).double()
+    handle = ops.handle_of(neuron, engine, torch.float64, "cpu")
+    assert handle.startswith(f"{engine}:")
+    x = (torch.rand(5, 3, 4, dtype=torch.float64) * 2).requires_grad_()
+    v = torch.rand(3, 4, dtype=torch.float64, requires_grad=True)
+    torch.library.opcheck(torch.ops.snnkit.unroll, (x, [v], [neuron.w], handle, False))
+    torch.library.opcheck(
+        torch.ops.snnkit.unroll_backward,
+        (x.detach(), [v.detach()], [neuron.w.detach()], x.detach(), [v.detach()], handle, [True, True]),
+    )
+
+
+def test_an_equation_that_mixes_neurons_is_inlined():
+    class Mixing(Neuron):
+        def step(self, x, state):
+            return x - x.mean(), MembraneState(state.v)
+
+    graphs, x = Graphs(), torch.rand(LONG, 3, 4)
+    model = torch.compile(Mixing(), fullgraph=True, backend=graphs)
+    assert torch.equal(model(x)[0], Mixing(engine="eager")(x)[0])
+    assert graphs.unrolled == [0]
+
+
+def test_an_equation_from_another_process_is_not_known():
+    with pytest.raises(RuntimeError, match="equation 'abc' is not known in this process"):
+        torch.ops.snnkit.unroll(torch.rand(2, 3), [], [], "cpp:abc", False)

@@ -1,0 +1,95 @@
+"""Every kernel compiles for the GPUs of today, reads memory in wide pieces, and keeps what it needs in registers."""
+
+import re
+
+import pytest
+import torch
+from torch import nn
+
+from snnkit.engine.equations import equation_of
+from snnkit.engine.triton.source import backward_source, forward_source
+from tests.engine.zoo import ZOO
+
+from .ahead import KINDS, build, compiled
+
+# Of each kind one: a plain neuron, parameters per neuron and shared, two states, no state in backward, much arithmetic.
+FEW = ["LIF", "LIF-buffers", "CubaLIF-learnable", "LI", "Izhikevich"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ZOO)
+def test_every_neuron_in_float32(name, kind):
+    built = build(name, kind, torch.float32, 90)
+    assert built.spilled == 0
+    # Two neurons a thread where the values of four do not fit.
+    width = "v2" if name.startswith("Izhikevich") and kind == "backward" else "v4"
+    assert sequence_loads(built.ptx) == {f"{width}.b32"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", FEW)
+def test_bfloat16(name, kind):
+    built = build(name, kind, torch.bfloat16, 90)
+    assert built.spilled == 0
+    # Eight neurons a thread forward, four backward (Izhikevich: two), and two in a register.
+    width = "v4.b32" if kind != "backward" else "b32" if name == "Izhikevich" else "v2.b32"
+    assert width in sequence_loads(built.ptx)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("architecture", [75, 80])
+@pytest.mark.parametrize("name", ["LIF", "CubaLIF-learnable"])
+def test_older_architectures(name, architecture, kind):
+    built = build(name, kind, torch.float32, architecture)
+    assert built.spilled == 0 and sequence_loads(built.ptx) == {"v4.b32"}
+    assert build(name, kind, torch.float16, architecture).spilled == 0
+    # Turing has no instructions for bfloat16: it converts with those for integers, for which it needs more registers.
+    assert build(name, kind, torch.bfloat16, architecture).spilled <= (8 if architecture == 75 else 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_few_neurons_and_float64(kind):
+    assert build("Izhikevich-learnable", kind, torch.float32, 90, neurons=2**12).spilled == 0
+    for name in ("LIF-learnable-tau", "Izhikevich-learnable"):
+        assert build(name, kind, torch.float64, 90).spilled == 0
+
+
+def test_uint8_spikes():
+    built = build("LIF", "inference", torch.float32, 90, out=torch.uint8)
+    assert built.spilled == 0 and re.search(r"st\.global(\.\w+)*\.b32", built.ptx)
+
+
+class Rest(nn.Module):
+    """Its state after a step is one number for all neurons."""
+
+    def __init__(self):
+        super().__init__()
+        self.rest = nn.Parameter(torch.tensor(0.3))
+
+    def step(self, x, state):
+        return x * state[0], (torch.zeros_like(x) + self.rest,)
+
+
+def test_a_state_that_is_shared_by_all_neurons_is_still_one_per_neuron():
+    # A kernel's loop can't turn a block of numbers into a single one; the interpreter does not mind.
+    equation = equation_of(Rest(), (torch.zeros(3),), torch.float32, torch.device("cpu"))
+    for source in (forward_source(equation, (0,), True), backward_source(equation, (0,), (True, True))):
+        assert compiled(source, {}, "fp32", 90, 512).spilled == 0
+
+
+def test_forward_rounds_every_operation_by_itself():
+    # 0.9 * v + x: fused, the product would not be rounded, and spikes would not be those of PyTorch.
+    ptx = build("Leaky", "inference", torch.float32, 90).ptx
+    numbers = re.findall(r"ld\.param\.b32\s+(%\w+), \[neuron_forward_param_\d+\];", ptx)
+    added = {line.rsplit(",", 1)[1].strip(" ;") for line in re.findall(r"fma\.rn\.f32.*", ptx)}
+    assert len(added) == 1 and added <= set(numbers)
+    # Division, too; in gradients it may be off by two units in the last place.
+    forward, backward = (build("LIF-buffers", kind, torch.float32, 90).ptx for kind in ("inference", "backward"))
+    assert set(re.findall(r"div\.\w+\.f32", forward)) == {"div.rn.f32"}
+    assert set(re.findall(r"div\.\w+\.f32", backward)) == {"div.rn.f32", "div.full.f32"}
+
+
+def sequence_loads(ptx: str) -> set[str]:
+    """Widths of the loads inside of the loop over blocks, as in "v4.b32"."""
+    loop = ptx[ptx.index("$L__BB0_") :]
+    return set(re.findall(r"ld\.global\.((?:v\d\.)?b\d+)", loop))

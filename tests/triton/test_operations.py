@@ -1,0 +1,187 @@
+"""The operations as torch.compile sees them: they keep PyTorch's rules, and the launch is there to be seen."""
+
+import importlib
+import logging
+
+import pytest
+import torch
+from torch import nn
+from torch._dynamo.backends.common import aot_autograd
+
+from snnkit.engine import ops
+from snnkit.neuron import LIF
+
+from .flat import eager, layer
+
+importlib.import_module("snnkit.engine.triton.ops")  # registers them
+
+interpreted = [
+    pytest.mark.usefixtures("interpreter"),
+    pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning"),
+]
+
+
+def arguments(name, steps=9, keep=True, uint8=False):
+    one = layer(name, steps, torch.float32)
+    x = one.flat_x.clone().requires_grad_(not uint8)
+    state = [part.requires_grad_(not uint8) for part in one.flat_state]
+    parameters = [p.clone().requires_grad_(not uint8) for p in one.parameters]
+    return one, (x, state, parameters, ops.register(one.equation), uint8, keep)
+
+
+class TestInterpreted:
+    pytestmark = interpreted
+
+    @pytest.mark.parametrize("keep", [True, False])
+    @pytest.mark.parametrize("name", ["LIF", "CubaLIF-learnable", "LI"])
+    def test_rules_of_operations(self, name, keep):
+        # Schema, autograd, shapes and strides without data, and all of it traced with symbols for sizes.
+        _, given = arguments(name, keep=keep)
+        torch.library.opcheck(torch.ops.snnkit.triton_forward.default, given)
+
+    def test_rules_of_uint8_spikes(self):
+        _, given = arguments("LIF", uint8=True, keep=False)
+        torch.library.opcheck(torch.ops.snnkit.triton_forward.default, given)
+
+    @pytest.mark.parametrize("keep", [True, False])
+    def test_gradients(self, keep):
+        one, given = arguments("CubaLIF-learnable", steps=19, keep=keep)
+        x, state, parameters, *_ = given
+        weight, last_weight = torch.randn_like(x), [torch.randn_like(part) for part in state]
+        out, *last = torch.ops.snnkit.triton_forward(*given)[: 1 + len(state)]
+        loss = (out * weight).sum() + sum((a * b).sum() for a, b in zip(last, last_weight, strict=True))
+        found = torch.autograd.grad(loss, [x, *state, *parameters])
+        expected = eager(one, weight, last_weight)[2]
+        for d, e in zip(found[:3], expected[:3], strict=True):
+            torch.testing.assert_close(d, e, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(found[4], expected[4], rtol=1e-4, atol=1e-6)
+
+    def test_gradient_of_one_result_only(self):
+        _, given = arguments("LIF")
+        out, last, _ = torch.ops.snnkit.triton_forward(*given)
+        (d_x,) = torch.autograd.grad(last.sum(), [given[0]], retain_graph=True)
+        (expanded,) = torch.autograd.grad(out.sum(), [given[0]], retain_graph=True)
+        (dense,) = torch.autograd.grad(out, [given[0]], torch.ones_like(out))
+        assert d_x.abs().sum() > 0 and torch.equal(expanded, dense)
+
+    @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+    def test_whole_function_compiles(self, backend):
+        _, given = arguments("LIF-learnable-tau")
+
+        def model(x, state, parameters):
+            out, last, _ = torch.ops.snnkit.triton_forward(x * 2, state, parameters, *given[3:])
+            return (out * 3).sum() + last.sum()
+
+        inputs = [given[0], *given[1], *given[2]]
+        expected = torch.autograd.grad(model(*given[:3]), inputs)
+        compiled = torch.compile(model, fullgraph=True, backend=backend)
+        found = torch.autograd.grad(compiled(*given[:3]), inputs)
+        assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+
+    @pytest.mark.parametrize("dynamic", [False, True])
+    def test_a_neuron_in_a_compiled_model_is_this_operation(self, dynamic):
+        neuron = LIF(nn.Parameter(torch.linspace(1.5, 3.0, 4).reshape(4, 1, 1)), engine="triton")
+        image = torch.rand(19, 2, 4, 3, 3) * 2
+        channels_last = image.flatten(0, 1).contiguous(memory_format=torch.channels_last).unflatten(0, (19, 2))
+        seen = []
+
+        def backend(graph, _):
+            seen.extend(str(node.target) for node in graph.graph.nodes if node.op == "call_function")
+            return graph
+
+        model = torch.compile(neuron, fullgraph=True, backend=backend, dynamic=dynamic)
+        for x in (image, channels_last):
+            results = []
+            for call in (model, neuron):
+                leaf = x.detach().requires_grad_()
+                out, state = call(leaf)
+                gradients = torch.autograd.grad((out * 0.3).sum() + state.v.sum(), [leaf, neuron.tau])
+                results.append((out, state.v, *gradients))
+            assert results[0][0].stride() == results[1][0].stride()
+            torch.testing.assert_close(results[0], results[1], rtol=0, atol=0)
+        assert any("triton_forward" in name for name in seen)
+
+    def test_unknown_equation(self):
+        _, (x, state, parameters, *_) = arguments("LIF")
+        with pytest.raises(RuntimeError, match="'nobody' is not known in this process"):
+            torch.ops.snnkit.triton_forward(x, state, parameters, "nobody", False, False)
+
+
+class Hopper:
+    """What Triton asks a driver for while it looks at a kernel without running it."""
+
+    def get_current_target(self):
+        from triton.backends.compiler import GPUTarget
+
+        return GPUTarget("cuda", 90, 32)
+
+    def get_current_device(self):
+        return 0
+
+
+@pytest.fixture
+def traced(monkeypatch):
+    """``traced(function, *tensors)``: the graphs that a compiler gets of forward and backward; nothing is run."""
+    from triton.runtime import driver
+
+    monkeypatch.setattr(driver, "_active", Hopper(), raising=False)
+    graphs = []
+
+    def record(graph, _):
+        graphs.append(graph)
+        values = [getattr(node, "meta", {}).get("val") for node in graph.graph.output_node().args[0]]
+
+        def nothing(arguments):
+            return [
+                torch.zeros([int(s) for s in v.shape], dtype=v.dtype) if isinstance(v, torch.Tensor) else v and int(v)
+                for v in values
+            ]
+
+        nothing._boxed_call = True
+        return nothing
+
+    def trace(function, *tensors, dynamic=False):
+        graphs.clear()
+        torch._dynamo.reset()
+        backend = aot_autograd(fw_compiler=record, bw_compiler=record)
+        torch.compile(function, fullgraph=True, backend=backend, dynamic=dynamic)(*tensors).sum().backward()
+        return list(graphs)
+
+    return trace
+
+
+def launches(graph):
+    return [node for node in graph.graph.nodes if "triton_kernel_wrapper" in str(node.target)]
+
+
+def test_compiler_sees_the_launch_and_what_it_fills(traced, caplog):
+    neurons = 2**18
+    equation = layer("LIF", 9, torch.float32).equation
+    name = ops.register(equation)
+
+    def model(x, v):
+        return torch.ops.snnkit.triton_forward(x * 2, [v], [], name, False, True)[0] * 2
+
+    inputs = torch.zeros(9, neurons, requires_grad=True), torch.zeros(neurons)
+    with caplog.at_level(logging.WARNING):
+        forward, backward = traced(model, *inputs)
+    assert "identify_accessed_tensors" not in caplog.text
+    (launch,) = launches(forward)
+    assert launch.kwargs["grid"] == [(neurons // 512, 1, 1)]
+    assert launch.kwargs["tensors_to_clone"] == ["out_ptr", "s0_last_ptr", "s0_kept_ptr"]
+    assert launch.kwargs["kwargs"]["T"] == 9 and launch.kwargs["kwargs"]["UNIT"] == 16
+    (launch,) = launches(backward)
+    assert launch.kwargs["tensors_to_clone"] == ["d_x_ptr", "d0_first_ptr"]
+
+
+def test_sizes_can_be_symbols(traced):
+    name = ops.register(layer("LIF", 9, torch.float32).equation)
+
+    def model(x, v):
+        return torch.ops.snnkit.triton_forward(x, [v], [], name, False, True)[0]
+
+    forward, backward = traced(model, torch.zeros(9, 100, requires_grad=True), torch.zeros(100), dynamic=True)
+    for graph in (forward, backward):
+        (launch,) = launches(graph)
+        sizes = launch.kwargs["kwargs"]
+        assert isinstance(sizes["T"], torch.fx.Node) and isinstance(sizes["N"], torch.fx.Node)
