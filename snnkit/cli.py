@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import click
 
 import snnkit
+from snnkit.bench.command import neurons
 
 INTERRUPTED = 130  # what a shell reports for Ctrl-C
 PATIENCE = 2.0  # seconds after a Ctrl-C in which another one is the same
@@ -167,6 +168,61 @@ def doctor(as_json: bool) -> None:
     else:
         checks.print_report(lines)
     sys.exit(any(line.status == checks.RED for line in lines))
+
+
+@main.group()
+def bench() -> None:
+    """Measure, and show what was measured."""
+
+
+bench.add_command(neurons)
+
+
+@bench.command()
+@click.argument("record", metavar="FILE|NAME")
+@click.option("--plot", type=click.Path(dir_okay=False), metavar="FILE", help="Draw time against T: .png or .html.")
+@click.option("--beside", multiple=True, metavar="FILE|NAME", help="Another record for the plot; repeatable.")
+@click.option("--neurons", "size", type=click.IntRange(1), metavar="N", help="Size to plot. Default: the largest.")
+@click.option("--dtype", default="float32", show_default=True, help="Of the input, in the plot.")
+def show(record: str, plot: str | None, beside: tuple[str, ...], size: int | None, dtype: str) -> None:
+    """Print a record: a file that `snnkit bench neurons --out` wrote, or the name of one that comes with the kit."""
+    from snnkit.bench import table
+
+    first = _record(record)
+    click.echo(table.tables(first))
+    if plot is None:
+        return
+    suffix = plot.rpartition(".")[2].lower()
+    if suffix not in ("png", "html"):
+        raise click.UsageError(f"--plot must end in .png or .html, was {plot!r}")
+    from snnkit import viz
+
+    try:
+        figure = viz.figures.races([first, *map(_record, beside)], neurons=size, dtype=dtype)
+        if suffix == "png":
+            with open(plot, "wb") as file:
+                file.write(viz.png_bytes(figure))
+        else:
+            figure.write_html(plot, include_plotlyjs="cdn")
+    except (ValueError, OSError) as error:
+        raise click.ClickException(str(error)) from None
+    click.echo(f"\nplot: {plot}")
+
+
+def _record(name: str) -> dict[str, Any]:
+    """The record of this name, or in this file."""
+    from pathlib import Path
+
+    from snnkit import records
+    from snnkit.bench.record import RecordError, read
+
+    try:
+        return records.load(name) if name in records.names() else read(Path(name))
+    except FileNotFoundError:
+        known = ", ".join(records.names())
+        raise click.UsageError(f"there is no file {name!r}, and no record of that name; there are: {known}") from None
+    except (OSError, RecordError) as error:
+        raise click.ClickException(str(error)) from None
 
 
 def _assigned(assignments: tuple[str, ...]) -> dict[str, str]:

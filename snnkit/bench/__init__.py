@@ -1,1 +1,1 @@
-"""Measuring: timing side by side, engines against each other and against other libraries."""
+"""Measuring: contestants side by side, compared before they are timed, and records that say where numbers come from."""

@@ -1,7 +1,7 @@
-"""The LIF neuron of other libraries, made equal to ours, for benchmarks side by side.
+"""The LIF neuron of other libraries, to be timed beside ours of the same equation.
 
-Each peer is a function ``x [T, N] -> spikes [T, N]`` in that library's recommended multi-step form. A peer that is not
-installed is left out. Nothing of them is used by the kit itself.
+Each peer is a function ``x [T, B, N] -> spikes [T, B, N]`` in that library's recommended multi-step form. A peer that
+is not installed is left out; `make peers` brings them. Nothing of them is used by the kit itself.
 """
 
 from __future__ import annotations
@@ -9,51 +9,63 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
-
-from ..neuron import LIF, CubaLIF, Leaky, Neuron
-from ..surrogate import ATan, SuperSpike
 
 Forward = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A peer's forward pass, and the neuron of ours that computes the same."""
+    """A peer's forward pass, and which of our equations (``contestants.EQUATIONS``) it computes."""
 
     name: str
+    equation: str
     forward: Forward
-    ours: Callable[[str], Neuron]
 
 
-def peers() -> list[Peer]:
-    """Those of SpikingJelly, snnTorch and Norse that are installed."""
+def peers(device: torch.device) -> list[Peer]:
+    """Those of SpikingJelly, snnTorch and Norse that are installed, on ``device``."""
     found = []
     for make in (_spikingjelly, _snntorch, _norse):
         try:
-            found.append(make())
+            peer = make(device)
         except ImportError:
             continue
+        found.append(Peer(peer.name, peer.equation, as_users_run_it(peer.forward)))
     return found
 
 
-def _spikingjelly() -> Peer:
+def as_users_run_it(forward: Forward) -> Forward:
+    """With low-precision input a layer stands inside ``torch.autocast``: that is how mixed precision is trained."""
+
+    def run(x: Tensor) -> Tensor:
+        if x.dtype not in (torch.bfloat16, torch.float16):
+            return forward(x)
+        with torch.autocast(x.device.type, dtype=x.dtype):
+            return forward(x)
+
+    return run
+
+
+def _spikingjelly(device: torch.device) -> Peer:
     from spikingjelly.activation_based import functional, neuron, surrogate  # pyright: ignore[reportMissingImports]
 
-    node = neuron.LIFNode(tau=2.0, surrogate_function=surrogate.ATan(), step_mode="m")
+    node = neuron.LIFNode(tau=2.0, surrogate_function=surrogate.ATan(), step_mode="m").to(device)
 
     def forward(x: Tensor) -> Tensor:
-        functional.reset_net(node)
-        return node(x)
+        try:
+            return node(x)
+        finally:
+            functional.reset_net(node)  # or its membrane would hold this pass's graph while others have their turn
 
-    return Peer("SpikingJelly", forward, lambda engine: LIF(2.0, surrogate=ATan(), engine=engine))
+    return Peer("SpikingJelly", "LIF", forward)
 
 
-def _snntorch() -> Peer:
+def _snntorch(device: torch.device) -> Peer:
     import snntorch  # pyright: ignore[reportMissingImports]
-    import torch
 
-    node = snntorch.Leaky(beta=0.9)
+    node = snntorch.Leaky(beta=0.9).to(device)
 
     def forward(x: Tensor) -> Tensor:
         mem = torch.zeros_like(x[0])
@@ -63,15 +75,15 @@ def _snntorch() -> Peer:
             spikes.append(spike)
         return torch.stack(spikes)
 
-    return Peer("snnTorch", forward, lambda engine: Leaky(0.9, surrogate=ATan(), engine=engine))
+    return Peer("snnTorch", "Leaky", forward)
 
 
-def _norse() -> Peer:
+def _norse(device: torch.device) -> Peer:
     import norse.torch  # pyright: ignore[reportMissingImports]
 
-    node = norse.torch.LIF()
+    node = norse.torch.LIF().to(device)
 
     def forward(x: Tensor) -> Tensor:
         return node(x)[0]
 
-    return Peer("Norse", forward, lambda engine: CubaLIF(surrogate=SuperSpike(100.0), engine=engine))
+    return Peer("Norse", "CubaLIF", forward)

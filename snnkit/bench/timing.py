@@ -2,62 +2,139 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import torch
+
+# A measurement is repeated within itself until it takes about so long: clocks and noise blur shorter ones.
+SHORTEST = 1e-3
+MOST_CALLS = 50
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one contestant.
+    """Seconds of one contestant's calls after the warm-up.
 
     Attributes:
-        first: the first call, with everything that is compiled or allocated then.
-        median: of the calls after the warm-up.
-        spread: (10th, 90th percentile) of them.
+        median: over the rounds.
+        spread: (10th, 90th percentile) of the rounds.
+        host: median of the seconds until the call came back; on CUDA the device may still have been at work then.
+        calls: calls in each round, of which a round's figure is the mean.
     """
 
-    first: float
     median: float
     spread: tuple[float, float]
+    host: float
+    calls: int
 
 
-def race(contestants: Mapping[str, Callable[[], object]], repeats: int = 11, warmup: int = 2) -> dict[str, Timing]:
-    """Time functions side by side: in every round each runs once, so that a slow moment of the machine hits all alike.
+class Clock(Protocol):
+    """How long one call of a function takes, as the mean of some."""
+
+    name: str
+
+    def seconds(self, function: Callable[[], object], calls: int = 1) -> tuple[float, float]:
+        """(seconds of the work, seconds until the function came back) per call."""
+        ...
+
+
+class HostClock:
+    """The clock of the processor; for work that is done when the function comes back."""
+
+    name = "host"
+
+    def seconds(self, function: Callable[[], object], calls: int = 1) -> tuple[float, float]:
+        start = time.perf_counter()
+        for _ in range(calls):
+            function()
+        mean = (time.perf_counter() - start) / calls
+        return mean, mean
+
+
+class DeviceClock:
+    """CUDA events before and after each call. Between calls the L2 cache is overwritten, as other layers would do."""
+
+    name = "device events"
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        cache = getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 0)
+        self.flush = torch.empty(max(2 * cache, 2**26), dtype=torch.uint8, device=device)
+
+    def seconds(self, function: Callable[[], object], calls: int = 1) -> tuple[float, float]:
+        events = [(_event(), _event()) for _ in range(calls)]
+        host = 0.0
+        torch.cuda.synchronize(self.device)
+        for start, end in events:
+            self.flush.zero_()
+            start.record()
+            before = time.perf_counter()
+            function()
+            host += time.perf_counter() - before
+            end.record()
+        torch.cuda.synchronize(self.device)
+        return sum(start.elapsed_time(end) for start, end in events) / 1e3 / calls, host / calls
+
+
+def _event() -> Any:
+    return torch.cuda.Event(enable_timing=True)
+
+
+def clock_for(device: torch.device) -> Clock:
+    """The clock that sees the work of ``device``."""
+    return DeviceClock(device) if device.type == "cuda" else HostClock()
+
+
+def first_call(function: Callable[[], Any], device: torch.device) -> tuple[float, Any]:
+    """Seconds of a call that may compile and allocate, until the device is done, and what it returned."""
+    wait = torch.cuda.synchronize if device.type == "cuda" else (lambda: None)
+    wait()
+    start = time.perf_counter()
+    result = function()
+    wait()
+    return time.perf_counter() - start, result
+
+
+def race(
+    contestants: Mapping[str, Callable[[], object]],
+    repeats: int = 11,
+    warmup: int = 2,
+    clock: Clock | None = None,
+) -> dict[str, Timing]:
+    """Time functions side by side: in every round each has its turn, so a slow moment of the machine hits all alike.
 
     Args:
         contestants: name to function without arguments.
         repeats: rounds that count, at least 3.
-        warmup: rounds before that.
+        warmup: rounds before that, at least 1; the last one tells how many calls a measurement needs.
+        clock: the processor's where none is given.
+
+    Raises:
+        ValueError: too few rounds.
     """
     if repeats < 3:
         raise ValueError(f"repeats must be at least 3 for a median, but it is {repeats}")
-    first = {name: _seconds(function) for name, function in contestants.items()}
-    times: dict[str, list[float]] = {name: [] for name in contestants}
-    for turn in range(warmup + repeats):
+    if warmup < 1:
+        raise ValueError(f"warmup must be at least 1, but it is {warmup}")
+    clock = clock or HostClock()
+    calls = dict.fromkeys(contestants, 1)
+    for _ in range(warmup):
         for name, function in contestants.items():
-            seconds = _seconds(function)
-            if turn >= warmup:
-                times[name].append(seconds)
-    return {name: Timing(first[name], statistics.median(ts), _deciles(ts)) for name, ts in times.items()}
+            seconds, _ = clock.seconds(function)
+            calls[name] = max(1, min(MOST_CALLS, math.ceil(SHORTEST / max(seconds, 1e-9))))
+    rounds: dict[str, list[tuple[float, float]]] = {name: [] for name in contestants}
+    for _ in range(repeats):
+        for name, function in contestants.items():
+            rounds[name].append(clock.seconds(function, calls[name]))
+    return {name: _timing(measured, calls[name]) for name, measured in rounds.items()}
 
 
-def _seconds(function: Callable[[], object]) -> float:
-    _synchronize()
-    start = time.perf_counter()
-    function()
-    _synchronize()
-    return time.perf_counter() - start
-
-
-def _synchronize() -> None:
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
-        torch.cuda.synchronize()
-
-
-def _deciles(times: list[float]) -> tuple[float, float]:
-    cuts = statistics.quantiles(times, n=10, method="inclusive")
-    return cuts[0], cuts[-1]
+def _timing(measured: list[tuple[float, float]], calls: int) -> Timing:
+    work, host = ([pair[i] for pair in measured] for i in (0, 1))
+    cuts = statistics.quantiles(work, n=10, method="inclusive")
+    return Timing(statistics.median(work), (cuts[0], cuts[-1]), statistics.median(host), calls)

@@ -14,6 +14,7 @@ from .membranes import gallery as gallery
 from .membranes import membrane_and_raster as membrane_and_raster
 from .membranes import traces as traces
 from .panels import panels as panels
+from .races import races as races
 from .spikes import firing_rate as firing_rate
 from .spikes import raster as raster
 from .spikes import spike_counts as spike_counts

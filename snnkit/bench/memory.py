@@ -1,0 +1,84 @@
+"""Memory: what a forward pass keeps for backward, the peak of a call, and whether a size fits at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Held:
+    """Bytes that stay allocated between forward and backward. The output is not counted: the next layer has it.
+
+    Attributes:
+        x: those of the input, if backward needs it (then no earlier layer can free it), else 0.
+        other: everything else.
+    """
+
+    x: int
+    other: int
+
+    @property
+    def total(self) -> int:
+        return self.x + self.other
+
+
+def held_for_backward(forward: Callable[[Tensor], Tensor], x: Tensor) -> Held:
+    """What ``forward(x)`` keeps for backward.
+
+    Autograd's hooks see every tensor that is saved; each storage counts once. On CUDA the allocator also knows what
+    was kept past autograd, so there ``other`` is the growth of allocated memory less the output.
+
+    Args:
+        forward: [T, ...] to [T, ...]. Called twice: whatever it traces and compiles at first is not for the hooks.
+        x: the input; a fresh leaf with its data is used.
+    """
+    saved: dict[int, int] = {}
+
+    def note(tensor: Tensor) -> Tensor:
+        # Storages live as long as the output below, so no address stands for two of them.
+        storage = tensor.untyped_storage()
+        saved[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    leaf = x.detach().requires_grad_()
+    forward(leaf)
+    before = _allocated(x.device)
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        out = forward(leaf)
+    grown = _allocated(x.device) - before
+    of_x = saved.pop(x.untyped_storage().data_ptr(), 0)
+    saved.pop(out.untyped_storage().data_ptr(), None)
+    other = max(0, grown - out.untyped_storage().nbytes()) if x.is_cuda else sum(saved.values())
+    return Held(of_x, other)
+
+
+def peak_of(function: Callable[[], object], device: torch.device) -> int | None:
+    """Most bytes that ``function()`` had allocated beyond those before it; None on a CPU, which does not count them."""
+    if device.type != "cuda":
+        return None
+    torch.cuda.synchronize(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
+    function()
+    torch.cuda.synchronize(device)
+    return torch.cuda.max_memory_allocated(device) - before
+
+
+def available(device: torch.device) -> int | None:
+    """Bytes that could be allocated now; None where nobody can tell (a CPU without psutil)."""
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    try:
+        import psutil
+    except ImportError:
+        return None
+    return psutil.virtual_memory().available
+
+
+def _allocated(device: torch.device) -> int:
+    return torch.cuda.memory_allocated(device) if device.type == "cuda" else 0

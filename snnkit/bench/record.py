@@ -1,0 +1,140 @@
+"""Records of measurements: JSON that is written by the program, whole or not at all, and read only if it says enough.
+
+A record of kind "neurons" holds what ``snnkit bench neurons`` measured; one of kind "published" holds figures of other
+people with their source. Either has ``schema``, ``kind``, ``provenance`` and ``rows``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+SCHEMA = 1
+
+_TEXT, _NUMBER, _WHOLE = (str,), (int, float), (int,)
+
+# What each row must say, with its type.
+_LABELS = {"contestant": _TEXT, "equation": _TEXT, "mode": _TEXT, "dtype": _TEXT, "neurons": _WHOLE, "steps": _WHOLE}
+_ROW = {
+    "neurons": _LABELS
+    | {
+        "library": _TEXT,
+        "engine": _TEXT,
+        "out_dtype": _TEXT,
+        "first_s": _NUMBER,
+        "median_s": _NUMBER,
+        "p10_s": _NUMBER,
+        "p90_s": _NUMBER,
+        "host_s": _NUMBER,
+        "calls": _WHOLE,
+        "floor_bytes": _WHOLE,
+        "floor_s": _NUMBER,
+        "over_floor": _NUMBER,
+        "held_bytes": _WHOLE,
+        "held_x_bytes": _WHOLE,
+        "compared_neurons": _WHOLE,
+        "spikes_differ": _NUMBER,
+    },
+    "published": _LABELS | {"seconds": _NUMBER},
+}
+
+# Without these a number is not shown.
+_PROVENANCE = {
+    "neurons": {"date": _TEXT, "device": (dict,), "cpu": _TEXT, "threads": _WHOLE, "versions": (dict,)},
+    "published": {"source": _TEXT, "url": _TEXT, "hardware": _TEXT, "what": _TEXT, "statistic": _TEXT},
+}
+_DEVICE = {"type": _TEXT, "name": _TEXT}
+_VERSIONS = {"python": _TEXT, "torch": _TEXT, "snnkit": _TEXT}
+_COPY = {"mode": _TEXT, "dtype": _TEXT, "neurons": _WHOLE, "steps": _WHOLE, "bytes": _WHOLE, "bytes_per_s": _NUMBER}
+
+
+class RecordError(ValueError):
+    """A file that is no record, or one that leaves out where its numbers come from."""
+
+
+def write(path: str | Path, record: Mapping[str, Any]) -> Path:
+    """Write ``record`` to ``path``: the old file or the new one is there, never a part of one.
+
+    Raises:
+        RecordError: it lacks something that a reader needs.
+    """
+    from ..data._files import replacing
+
+    path = Path(path)
+    validate(record, str(path))
+    text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as file:
+        file.write(text.encode())
+    return path
+
+
+def read(path: str | Path) -> dict[str, Any]:
+    """The record in the file at ``path``.
+
+    Raises:
+        RecordError: the file is damaged, of another schema, or without provenance.
+        OSError: it can't be read.
+    """
+    return parse(Path(path).read_bytes(), str(path))
+
+
+def parse(data: bytes, name: str) -> dict[str, Any]:
+    """The record in ``data``, which came from a file called ``name``. RecordError as ``read``."""
+    try:
+        record = json.loads(data)
+    except ValueError as error:  # of the encoding, too
+        raise RecordError(f"{name} is no record: it is damaged or no JSON ({error})") from None
+    validate(record, name)
+    return record
+
+
+def validate(record: Any, name: str) -> None:
+    """RecordError, naming the file and what is wrong, unless ``record`` is complete."""
+    if not isinstance(record, Mapping) or "schema" not in record:
+        raise RecordError(f"{name} is no record of a measurement: it says no schema")
+    if record["schema"] != SCHEMA:
+        raise RecordError(
+            f"{name} has schema {record['schema']!r}, but this snnkit reads schema {SCHEMA}; "
+            "measure anew, or use the snnkit that wrote it"
+        )
+    kind = record.get("kind")
+    if kind not in _ROW:
+        raise RecordError(f"{name}: kind must be one of {', '.join(map(repr, _ROW))}, but it is {kind!r}")
+    if not isinstance(record.get("provenance"), Mapping):
+        raise RecordError(f"{name} does not say where its numbers come from (provenance), so they are not shown")
+    origin = record["provenance"]
+    _check(origin, _PROVENANCE[kind], f"{name}: provenance")
+    if kind == "neurons":
+        _check(origin["device"], _DEVICE, f"{name}: provenance.device")
+        _check(origin["versions"], _VERSIONS, f"{name}: provenance.versions")
+        _check(record, {"arguments": (dict,), "copies": (list,), "skipped": (list,)}, name)
+        for i, copy in enumerate(record["copies"]):
+            _check(copy, _COPY, f"{name}: copies[{i}]")
+    _check(record, {"rows": (list,)}, name)
+    for i, row in enumerate(record["rows"]):
+        _check(row, _ROW[kind], f"{name}: rows[{i}]")
+
+
+def _check(values: Any, fields: Mapping[str, tuple[type, ...]], where: str) -> None:
+    if not isinstance(values, Mapping):
+        raise RecordError(f"{where} must be an object, but it is {values!r}")
+    for field, types in fields.items():
+        value = values.get(field)
+        wrong = not isinstance(value, types) or isinstance(value, bool) or value == ""
+        # A time, a size or a rate below zero or without end was not measured.
+        if field == "engine" and value == "":
+            wrong = False
+        if not wrong and isinstance(value, (int, float)) and not (math.isfinite(value) and value >= 0):
+            wrong = True
+        if wrong:
+            what = "is missing" if field not in values else f"is {value!r}"
+            raise RecordError(f"{where}.{field} {what}, but it must be {_said(types)}")
+
+
+def _said(types: tuple[type, ...]) -> str:
+    names = {str: "a text", int: "a whole number", float: "a number", dict: "an object", list: "a list"}
+    return names[types[-1]]
