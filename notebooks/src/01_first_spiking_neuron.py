@@ -515,8 +515,8 @@ viz.show(figures.gallery(runs, columns=1, title="Used to it"))
 
 # %% [markdown]
 # You wrote one step of one neuron. You did *not* write the loop over time, the batch, the GPU version, or the gradient.
-# The kit's **engines** do that: `eager` is the plain loop; `block` compiles several steps into one piece of
-# machine code. Which one your neuron gets, and why, you can ask:
+# The kit's **engines** do that: `eager` is the plain loop; `cpp` (on a CPU) and `block` (anywhere) turn many steps into
+# one piece of machine code. Which one your neuron gets, and why, you can ask:
 
 # %%
 small, large = torch.rand(64, 1, 100) * 4, torch.rand(64, 1, 2**15) * 4
@@ -524,7 +524,7 @@ print(engine.explain(mine, small), "\n")
 print(engine.explain(mine, large))
 
 # %% [markdown]
-# Compiling takes ten seconds or so, so `auto` does it only where it pays. With `QUICK = False` the next cell does it for your
+# Compiling takes a while, so `auto` does it only where it pays. With `QUICK = False` the next cell does it for your
 # neuron and for the kit's LIF: same engine, same treatment. Notebook 06 is about how far that goes.
 
 # %%

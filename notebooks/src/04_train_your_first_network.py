@@ -606,7 +606,7 @@ print(f"test accuracy: {accuracy:.4f}")
 #
 # ## Next
 #
-# **05 · Moving house** takes this network to a GPU and shows what travels with `.to(device)` and what does not. At full size
+# **[05 · Moving house](05_moving_house.ipynb)** takes this network to a GPU and shows what travels with `.to(device)` and what does not. At full size
 # (`QUICK = False`) this very notebook reaches 98 % on MNIST in four epochs: two to three minutes on a CPU.
 #
 # ## References

@@ -6,6 +6,7 @@
     viz.explore(lambda beta: viz.figures.traces(membrane(beta)), beta=(0.5, 0.99))
     viz.show(viz.frames(figure_at, "beta", [0.5, 0.7, 0.9]))       # its slider works without a kernel
     train.fit(…, on_epoch=viz.LivePanel(total_epochs=10))
+    viz.module_tree(net, state)                                      # every tensor, and what .to() leaves behind
 
 Importing this package makes the kit's theme plotly's default template for the running kernel.
 """
@@ -19,6 +20,7 @@ from .display import mime_bundle as mime_bundle
 from .display import show as show
 from .explorer import explore as explore
 from .live import LivePanel as LivePanel
+from .modules import module_tree as module_tree
 from .png import png_bytes as png_bytes
 from .slider import frames as frames
 

@@ -1,0 +1,292 @@
+"""Exercises and quiz of notebook 05, "Moving house: .to(device), nested modules and state"."""
+
+from __future__ import annotations
+
+import copy
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from snnkit import data, encode
+from snnkit.bench.transfers import Transfers
+from snnkit.neuron import LIF, CubaLIF, Recurrent
+from snnkit.neuron.base import MembraneState
+from snnkit.nn import Sequential
+from snnkit.viz import module_tree
+
+from . import expect
+from .exercise import Check, Exercise, NotWritten, Question, Violation
+
+AWAY = "meta"  # a second device that every machine has
+
+
+def move_state(state, device):
+    """The same state on ``device``: None, a tensor, or a tuple or NamedTuple of such."""
+    if state is None:
+        return None
+    if isinstance(state, Tensor):
+        return state.to(device)
+    parts = [move_state(part, device) for part in state]
+    return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)
+
+
+class NestedSNN(nn.Module):
+    """Scaled input, a Linear and LIF neurons for each two neighbouring sizes, a volume: x [T, B, sizes[0]]."""
+
+    def __init__(self, sizes, gain):
+        super().__init__()
+        self.register_buffer("gain", gain)
+        self.layers = nn.ModuleList([nn.Linear(a, b) for a, b in pairwise(sizes)])
+        self.cells = nn.ModuleList([LIF(tau=torch.full((b,), 2.0)) for b in sizes[1:]])
+        self.volume = nn.Parameter(torch.tensor(1.0))
+
+    def forward(self, x, state=None):
+        x, new = x * self.gain, []
+        for layer, cell, part in zip(self.layers, self.cells, state or [None] * len(self.cells), strict=True):
+            x, part = cell(layer(x), part)
+            new.append(part)
+        return self.volume * x, tuple(new)
+
+
+def pack_light(images, steps, device):
+    """Images uint8 [B, ...] to a sequence float32 [T, B, ...] in [0, 1] on ``device``, by one small copy."""
+    return encode.repeat(data.to_unit(images.to(device)), steps)
+
+
+def _state() -> tuple:
+    """The state of a small network: nothing, NamedTuples of one and two tensors, and one nested in another."""
+    generator = torch.Generator().manual_seed(5)
+    net = Sequential(nn.Linear(3, 4), LIF(), nn.Linear(4, 4), CubaLIF(), Recurrent(LIF(), 4))
+    return net(torch.rand(3, 2, 3, generator=generator))[1]
+
+
+def _tensor_moves(candidate: Any, reference: Any) -> None:
+    v = torch.tensor([0.5, -0.25], dtype=torch.float64)
+    expect.tensor(candidate(v, AWAY), v.to(AWAY), "A tensor arrives on the device, in its own dtype.", hint=0)
+    expect.tensor(candidate(v, "cpu"), v, 'The device is the argument: "cpu" asks for the CPU.', hint=0)
+    expect.close(candidate(v, "cpu"), v, "The values stay as they are.", hint=0)
+
+
+def _nothing_stays_nothing(candidate: Any, reference: Any) -> None:
+    for state in ((None,), (None, (None, torch.ones(2)))):
+        found = expect.written(candidate(state, "cpu"))
+        told = "A layer without state has None in its place; it keeps the place, and stays None."
+        kept = isinstance(found, tuple) and len(found) == len(state) and found[0] is None
+        expect.true(kept, told, inputs={"state": state}, yours=found, expected=state, hint=1)
+
+
+def _every_level_moves(candidate: Any, reference: Any) -> None:
+    def compare(found: Any, want: Any, path: str) -> None:
+        if isinstance(want, Tensor):
+            expect.tensor(found, want, f"Every tensor moves, however deep it is: here {path}.", hint=2)
+        elif want is not None:
+            told = f"{path} is still a {type(want).__name__}: the neuron asks for its fields by name."
+            expect.true(type(found) is type(want), told, yours=type(found).__name__, hint=3)
+            for i, (one, other) in enumerate(zip(found, want, strict=True)):
+                compare(one, other, f"{path}[{i}]")
+
+    state = _state()
+    compare(candidate(state, AWAY), reference(state, AWAY), "state")
+
+
+def _gradient_survives(candidate: Any, reference: Any) -> None:
+    v = torch.ones(2, requires_grad=True)
+    moved = candidate(MembraneState(2 * v), AWAY)
+    told = "The gradient still reaches back through the moved state: no detach, no .data, no torch.tensor(…)."
+    expect.true(moved.v.requires_grad, told, yours="no graph", expected="a graph back to the old state", hint=4)
+
+
+def build(candidate: Any, gain: Tensor, sizes: tuple[int, ...] = (6, 5, 3)) -> nn.Module:
+    """A learner's network; "to do" while one of its attributes is still ``...``."""
+    try:
+        net = candidate(sizes, gain)
+    except KeyError as error:
+        if "already exists" not in str(error):
+            raise
+        told = "register_buffer makes the attribute by itself: nothing of that name may be there before."
+        raise Violation(told, yours=error.args[0], hint=1) from None
+    if any(value is ... for value in vars(net).values()):
+        raise NotWritten("A `...` is still in your code.")
+    return net
+
+
+_GAIN = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+
+
+def _weights_are_found(candidate: Any, reference: Any) -> None:
+    net, want = build(candidate, _GAIN), reference((6, 5, 3), _GAIN)
+    for what in ("layers", "cells"):
+        found = sorted(name for name in net.state_dict() if name.startswith(what))
+        wanted = sorted(name for name in want.state_dict() if name.startswith(what))
+        told = f"state_dict(), .to() and the optimizer find what is in `{what}`."
+        expect.true(found == wanted, told, yours=found or "nothing found", expected=wanted, hint=0)
+
+
+def _gain_is_a_buffer(candidate: Any, reference: Any) -> None:
+    net = build(candidate, _GAIN)
+    told = "`gain` is given, not learned: no optimizer may change it, so it is no parameter."
+    expect.true("gain" not in dict(net.named_parameters()), told, yours="a parameter", expected="a buffer", hint=1)
+    told = "`gain` belongs to the network: .to() must find it, so it is a buffer."
+    expect.true("gain" in dict(net.named_buffers()), told, yours="a plain attribute", expected="a buffer", hint=1)
+    told = "`gain` is saved: without it a loaded network would scale its input by the wrong numbers."
+    expect.true("gain" in net.state_dict(), told, yours="not in state_dict()", hint=2)
+    expect.close(net.get_buffer("gain"), _GAIN, "`gain` holds the values that were given.", hint=2)
+
+
+def _volume_is_learned(candidate: Any, reference: Any) -> None:
+    net = build(candidate, _GAIN)
+    told = "`volume` is found among the parameters, so that an optimizer can learn it."
+    found = dict(net.named_parameters())
+    expect.true("volume" in found, told, yours=sorted(found), expected="volume among them", hint=3)
+    expect.tensor(found["volume"], torch.tensor(1.0), "`volume` is one number, as it was.", hint=3)
+
+
+def _moves_whole(candidate: Any, reference: Any) -> None:
+    net = copy.deepcopy(build(candidate, _GAIN)).to(AWAY)
+    left = module_tree(net).left_behind
+    told = f'After .to("{AWAY}") nothing is left behind.'
+    expect.true(not left, told, yours=f"left behind: {', '.join(left)}", expected="nothing", hint=4)
+    out, _ = net(torch.rand(4, 2, 6, device=AWAY))
+    expect.tensor(out, torch.empty(4, 2, 3, device=AWAY), "The moved network runs where it is now.", hint=4)
+
+
+def _loads(candidate: Any, reference: Any) -> None:
+    net, twin = build(candidate, _GAIN), reference((6, 5, 3), torch.zeros(6))
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.fill_(0.5)  # large enough for everyone to fire
+    x = torch.rand(5, 2, 6, generator=torch.Generator().manual_seed(3))
+    twin.load_state_dict(net.state_dict())
+    told = "A second network with the loaded state_dict() gives the same output."
+    expect.close(net(x)[0], twin(x)[0], told, hint=2)
+
+
+_IMAGES = torch.arange(0, 192, dtype=torch.uint8).reshape(3, 1, 8, 8)
+
+
+def _right_sequence(candidate: Any, reference: Any) -> None:
+    inputs = "images 0 … 191 as uint8 [3, 1, 8, 8], steps 5"
+    found, want = candidate(_IMAGES, 5, "cpu"), reference(_IMAGES, 5, "cpu")
+    expect.tensor(found, want, "The sequence is float32 [T, B, 1, H, W].", inputs=inputs, hint=0)
+    expect.close(found, want, "Each step shows the image with grey values in [0, 1].", inputs=inputs, hint=0)
+
+
+def _watch(candidate: Any, steps: int = 5) -> tuple[Any, Transfers]:
+    with Transfers() as seen:
+        found = candidate(_IMAGES, steps, AWAY)
+    return found, seen
+
+
+def _arrives(candidate: Any, reference: Any) -> None:
+    found, _ = _watch(candidate)
+    expect.tensor(found, reference(_IMAGES, 5, AWAY), "The sequence is on the device that was asked for.", hint=1)
+
+
+def _one_copy(candidate: Any, reference: Any) -> None:
+    for steps in (5, 9):
+        _, seen = _watch(candidate, steps)
+        told = "One copy, whatever the number of steps."
+        inputs = {"steps": steps, "device": AWAY}
+        expect.true(seen.count == 1, told, inputs=inputs, yours=f"{seen.count} copies", expected="1 copy", hint=2)
+
+
+def _few_bytes(candidate: Any, reference: Any) -> None:
+    _, seen = _watch(candidate)
+    size = _IMAGES.numel()
+    if seen.bytes == 4 * size:
+        told, hint = "One byte per pixel crosses, as the images are stored.", 3
+    else:
+        told, hint = "The steps are all alike, so the image crosses once, not T times.", 4
+    expect.true(seen.bytes == size, told, yours=f"{seen.bytes} bytes", expected=f"{size} bytes", hint=hint)
+
+
+EXERCISES = [
+    Exercise(
+        "05.1",
+        "A state on the move",
+        move_state,
+        [
+            Check("a tensor", _tensor_moves),
+            Check("None", _nothing_stays_nothing),
+            Check("every level", _every_level_moves),
+            Check("the gradient", _gradient_survives),
+        ],
+        minutes=6,
+        difficulty=2,
+        hints=(
+            "`tensor.to(device)` gives a tensor there; the dtype stays unless you name one.",
+            "Do not skip None: the third entry belongs to the third module.",
+            "A state may hold states. Call `move_state(part, device)` for each part.",
+            "A NamedTuple is made from its fields: `type(state)(*parts)`. A plain tuple: `tuple(parts)`.",
+            "`.to(device)` alone keeps the graph. Nothing else is needed.",
+        ),
+    ),
+    Exercise(
+        "05.2",
+        "Repair a network",
+        NestedSNN,
+        [
+            Check("lists", _weights_are_found),
+            Check("the gain", _gain_is_a_buffer),
+            Check("the volume", _volume_is_learned),
+            Check("it moves", _moves_whole),
+            Check("it loads", _loads),
+        ],
+        minutes=8,
+        difficulty=2,
+        hints=(
+            "A Python list hides modules. `torch.nn.ModuleList(layers)` is a list that torch looks into.",
+            'Given and not learned: a buffer. `self.register_buffer("gain", gain)` in place of `self.gain = …`.',
+            "Without `persistent=False` a buffer is saved. Is it there, with the values that were given?",
+            "Learned: `self.volume = torch.nn.Parameter(torch.tensor(1.0))`.",
+            "`viz.module_tree(net)` shows what stays behind, and where it is kept.",
+        ),
+    ),
+    Exercise(
+        "05.3",
+        "Pack light",
+        pack_light,
+        [
+            Check("the sequence", _right_sequence),
+            Check("the device", _arrives),
+            Check("one copy", _one_copy),
+            Check("few bytes", _few_bytes),
+        ],
+        minutes=5,
+        difficulty=1,
+        hints=(
+            "`data.to_unit(images)` makes float32 in [0, 1], `encode.repeat(x, steps)` the sequence.",
+            "`tensor.to(device)` somewhere, with the `device` that was given.",
+            "Move before there are steps, or move the whole sequence: no loop over time.",
+            "uint8 takes 1 byte, float32 takes 4. Move first, convert there: `images.to(device)`.",
+            "`encode.repeat` is a view without memory of its own, but a view that moves is written out in full.",
+        ),
+    ),
+]
+
+QUIZ = [
+    Question(
+        "Each neuron has a threshold of its own, measured on your data and not trained. How do you keep them?",
+        ("as nn.Parameter", "as a buffer (register_buffer)", "as self.thresholds = tensor"),
+        answer=1,
+        why="A buffer moves and is saved like a parameter, and the optimizer doesn't see it.",
+    ),
+    Question(
+        'net = net.to("cuda") between two chunks of one long recording. Where is the state of the first chunk?',
+        ("on cuda: .to() took it along", "gone: .to() resets it", "where it was: you hold it, you move it"),
+        answer=2,
+        why="State is handed in and out, never kept in a module. .to() can't know of it; `move_state` does it.",
+    ),
+    Question(
+        "A gain is kept as self.gain = torch.tensor(3.0). On the GPU all runs without an error. What is wrong?",
+        (
+            "nothing: numbers of one element follow by themselves",
+            "it is not in state_dict: a saved and loaded network has another gain",
+            "it is copied to the GPU in double precision",
+        ),
+        answer=1,
+        why="A 0-dimensional CPU tensor may be mixed with tensors of any device, so nobody complains until you load.",
+    ),
+]
