@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup run lab test lint format lock peers clean
+.PHONY: setup run lab test gpu lint format lock peers clean
 
 setup: $(STAMP)
 
@@ -24,6 +24,10 @@ lab: setup  ## open the notebooks in JupyterLab
 
 test: setup  ## every test
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# Not in .venv: the Python at hand, as its PyTorch fits the driver of the machine.
+gpu:  ## what needs a CUDA device: tests, then benchmarks that write records into build/gpu; under 8 minutes
+	$(PYTHON) -m tests.gpu --out build/gpu
 
 lint: setup  ## ruff, pyright, and the pairing of the notebooks
 	$(BIN)/ruff check .

@@ -1,0 +1,36 @@
+"""Tests of what only a CUDA device shows. Without one they are skipped.
+
+``SNNKIT_GPU_REHEARSAL=1`` runs them on the CPU, kernels in Triton's interpreter, to try the tests themselves.
+"""
+
+import os
+
+import pytest
+import torch
+
+REHEARSAL = os.environ.get("SNNKIT_GPU_REHEARSAL") == "1"
+
+if REHEARSAL:
+    os.environ["TRITON_INTERPRET"] = "1"
+
+
+def pytest_collection_modifyitems(items):
+    here = os.path.dirname(__file__)
+    for item in items:
+        if str(item.path).startswith(here):
+            item.add_marker(pytest.mark.gpu)
+            if not (torch.cuda.is_available() or REHEARSAL):
+                item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+
+
+@pytest.fixture
+def device():
+    return torch.device("cpu" if REHEARSAL and not torch.cuda.is_available() else "cuda")
+
+
+@pytest.fixture
+def cuda(device):
+    """For what has no meaning on another device."""
+    if device.type != "cuda":
+        pytest.skip("needs a CUDA device")
+    return device
