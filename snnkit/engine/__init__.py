@@ -37,7 +37,7 @@ from .check import (
 )
 from .explain import explain
 from .ops import as_operation
-from .select import ENGINES, Choice, check_engine, choose, inside_functional_transform, warn_of_fallback
+from .select import ENGINES, after_failure, check_engine, choose, inside_functional_transform, warn_of_fallback
 
 __all__ = ["ENGINES", "check_engine", "explain", "state_dtype", "unroll"]
 
@@ -100,11 +100,14 @@ def _run(
         if result is not None:
             return result
     choice = choose(engine, step, x, state, dtype)
-    if choice.equation is not None:
+    equation = choice.equation
+    while equation is not None:
         try:
-            result = compiled.run(choice.engine, choice.equation, step, x, state, out_dtype)
+            result = compiled.run(choice.engine, equation, step, x, state, out_dtype)
         except compiled.CompilationFailed as error:
-            choice = Choice("eager", f"compiling failed ({error})", fallback=True)
+            # Another compiler may be able to.
+            choice = after_failure(choice, error, equation, x.device)
+            equation = choice.equation
         else:
             warn_of_fallback(step, choice)
             return result

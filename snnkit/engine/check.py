@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,7 +24,7 @@ def check_sequence(x: Any, who: str) -> None:
     """``x`` must be a floating-point sequence [T, B, ...] with T >= 1."""
     if not isinstance(x, Tensor):
         raise TypeError(f"x of {who} must be a torch.Tensor [T, B, ...], but it is a {type(x).__name__}")
-    if not x.is_floating_point():
+    if x.dtype not in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
         raise TypeError(
             f"x of {who} must be floating point (float32, bfloat16, float16 or float64), but its dtype is {x.dtype}; "
             "use x.float()"
@@ -120,7 +121,8 @@ def check_finite(x: Tensor, state: Any, who: str) -> None:
     Only on a CPU: on CUDA the question would make the host wait for the device.
     """
     for name, part in zip(_field_names(state), state, strict=True):
-        if torch.isfinite(part.detach()).all():
+        # A sum is finite only if all is, and cheaper; where it overflowed, look closer.
+        if math.isfinite(part.detach().sum()) or torch.isfinite(part.detach()).all():
             continue
         bad = torch.nonzero(~torch.isfinite(x.detach()))
         if len(bad):

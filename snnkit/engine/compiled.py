@@ -8,6 +8,7 @@ it is for an equation without neighbours: more neurons.
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -107,6 +108,11 @@ class Unrolled(torch.autograd.Function):
     def backward(ctx, *gradients: Tensor):
         saved = ctx.saved_tensors  # once: under activation checkpointing, looking again is an error
         tensors, kept = saved[: ctx.arguments], saved[ctx.arguments :]
+        if any(torch._C._functorch.is_legacy_batchedtensor(g) for g in gradients):  # pyright: ignore
+            raise RuntimeError(
+                "compiled engines don't take several gradients at once (is_grads_batched=True, vectorize=True); "
+                "use torch.func.vmap or jacrev, or engine='eager'"
+            )
         equation: Equation = ctx.equation
         first = 1 + equation.states
         needs = (ctx.needs_input_grad[3], *ctx.needs_input_grad[3 + first :])
@@ -207,6 +213,11 @@ class _Samples:
     def apart(self, tensor: Tensor) -> Tensor:
         """[..., B·N] -> [..., B, N]."""
         return tensor.unflatten(-1, (self.batch, self.neurons))
+
+
+# PyTorch looks at the arguments of ``forward`` at every call; found here, its signature need not be worked out again.
+for _function in (Unrolled, _Backward):
+    _function.forward.__signature__ = inspect.signature(_function.forward)  # type: ignore[attr-defined]
 
 
 def _split(equation: Equation, tensors: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor], Sequence[Tensor]]:

@@ -50,8 +50,11 @@ def tensors_of(step: Callable | nn.Module) -> dict[str, Tensor]:
     """A module's floating-point parameters and buffers, which become arguments of the kernel."""
     if not isinstance(step, nn.Module):
         return {}
-    named = (*step.named_parameters(), *step.named_buffers())
-    return {name: tensor for name, tensor in named if tensor.is_floating_point()}
+    if any(child is not None for child in step._modules.values()):
+        named = (*step.named_parameters(), *step.named_buffers())
+    else:  # the same for a neuron alone, ten times as fast
+        named = (*step._parameters.items(), *step._buffers.items())
+    return {name: tensor for name, tensor in named if tensor is not None and tensor.is_floating_point()}
 
 
 def recent(entries: OrderedDict[Any, Any], key: Any, most: int) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import weakref
 from collections.abc import Callable, Hashable, Iterator
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -23,6 +24,10 @@ _BOOKKEEPING = frozenset(vars(nn.Module())) - {"training"}
 # Their code does not change while a program runs, so it need not be looked through at every call.
 _FIXED = ("torch", "snnkit", "numpy")
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, type(Ellipsis))
+_EXACT = frozenset({bool, int, str, bytes, type(None), torch.dtype, torch.device})
+
+# The parts of a class that are written by the user, by class: looked up at every call.
+_written: weakref.WeakKeyDictionary[type, tuple[type, ...]] = weakref.WeakKeyDictionary()
 
 
 class Opaque(Exception):
@@ -48,6 +53,9 @@ def fingerprint(step: Callable | nn.Module) -> Hashable:
 
 
 def _freeze(value: Any, seen: frozenset[int]) -> Hashable:
+    kind = type(value)
+    if kind in _EXACT or (kind is float and value and value == value):
+        return kind, value
     if isinstance(value, _PLAIN):
         # The type belongs to it, as 1 == 1.0 == True, and the text tells 0.0 from -0.0 and NaN from nothing.
         return type(value), repr(value) if isinstance(value, (float, complex)) else value
@@ -96,7 +104,11 @@ def _opaque(value: Any) -> Hashable:
 
 def _freeze_class(kind: type, seen: frozenset[int]) -> Hashable:
     """The class itself, and for those written by the user what is written in them."""
-    written = [c for c in kind.__mro__ if not _is_fixed(c.__module__)]
+    written = _written.get(kind)
+    if written is None:
+        written = _written[kind] = tuple(c for c in kind.__mro__ if not _is_fixed(c.__module__))
+    if not written:
+        return kind
     bodies = []
     for part in written:
         if id(part) in seen and part is not kind:

@@ -24,8 +24,8 @@ class Layout:
     def of(x: Tensor) -> Layout:
         """The layout of the steps of ``x`` [T, B, ...]."""
         strides = x.stride()[1:]
-        # Stable, so dimensions of size one and equal strides keep the usual order. By hand, as torch.compile can compare
-        # symbolic strides but not sort them.
+        # Stable, so dimensions of size one and equal strides keep the usual order. By hand, as torch.compile can
+        # compare symbolic strides but not sort them.
         order: list[int] = []
         for d in range(len(strides)):
             at = len(order)

@@ -24,8 +24,12 @@ Value = str | float | int | bool  # the name of a value, or a Python number
 # Operations that only hand a value on, and those that make a constant: name -> position of the number (or the number).
 _SAME = {"detach", "alias", "clone", "lift_fresh_copy", "expand", "view", "reshape", "contiguous"}
 _CONSTANTS = {"full": 1, "full_like": 1, "new_full": 2, "scalar_tensor": 0, "fill": 1}
-_ZEROS, _ONES = {"zeros_like", "zeros", "new_zeros"}, {"ones_like", "ones", "new_ones"}
+_ZEROS = {"zeros_like", "zeros", "new_zeros", "empty", "empty_like", "empty_permuted"}
+_ONES = {"ones_like", "ones", "new_ones"}
 _CASTS = {"_to_copy", "to", "convert_element_type"}
+# Settings of operations that are taken into account, or say nothing of a value.
+_SETTINGS = {"alpha", "value", "rounding_mode", "min", "max"}
+_SETTINGS |= {"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking"}
 _DTYPES = {torch.float32, torch.float64, torch.bool}
 
 # Exponents for which PyTorch has a shorter way than a general power.
@@ -56,12 +60,14 @@ class Program:
         ops: the assignments.
         results: names, or Python numbers where a result is the same whatever the input.
         constants: names of numbers that were lifted out (``lifted``), with their values.
+        dtype: of the arguments and of these constants.
     """
 
     inputs: tuple[str, ...]
     ops: tuple[Op, ...]
     results: tuple[Value, ...]
     constants: Mapping[str, float]
+    dtype: torch.dtype
 
     @staticmethod
     def of(graph: fx.GraphModule, inputs: Sequence[str], dtype: torch.dtype) -> Program:
@@ -88,12 +94,15 @@ class Program:
         """
         names = {value: name for name, value in (known or {}).items()}
 
-        def lift(value: Value) -> Value:
+        def lift(value: Value, op: Op) -> Value:
             if not isinstance(value, float) or value in (0.0, 1.0, -1.0) or not math.isfinite(value):
+                return value
+            # Constants are handed over in the dtype of the equation; another one rounds them in another way.
+            if any(d is not None and d.is_floating_point and d != self.dtype for d in (op.dtype, *op.dtypes)):
                 return value
             return names.setdefault(value, f"c{len(names)}")
 
-        ops = tuple(replace(op, arguments=tuple(lift(a) for a in op.arguments)) for op in self.ops)
+        ops = tuple(replace(op, arguments=tuple(lift(a, op) for a in op.arguments)) for op in self.ops)
         return replace(self, ops=ops, constants={name: value for value, name in names.items()})
 
     def uniform(self, shared: set[str]) -> set[str]:
@@ -166,18 +175,25 @@ def programs(equation: Equation) -> Programs:
 
 def _taken_apart(graph: fx.GraphModule, inputs: int, dtype: torch.dtype) -> fx.GraphModule:
     """The graph in fewer kinds of operations."""
-    from torch._inductor.decomposition import select_decomp_table
+    from torch._decomp import core_aten_decompositions, get_decompositions
 
+    # Inductor has such a table, too, but brings all of itself along.
+    aten = torch.ops.aten
+    more = [aten.elu, aten.gelu, aten.hardtanh, aten.leaky_relu]
+    # A dict first: the table's own "|" leaves most of it out.
+    table = dict(core_aten_decompositions().items()) | get_decompositions(more)
     with torch.no_grad():
         example = [torch.empty(13, dtype=dtype) for _ in range(inputs)]
-        return make_fx(graph, select_decomp_table(), tracing_mode="fake")(*example)
+        # Without in-place operations: what one changes may have other names.
+        pure = torch.func.functionalize(graph)
+        return make_fx(pure, table, tracing_mode="fake")(*example)  # type: ignore[arg-type]
 
 
 class _Reader:
     """Reads one graph."""
 
     def __init__(self, inputs: Sequence[str], dtype: torch.dtype) -> None:
-        self.inputs = tuple(inputs)
+        self.inputs, self.dtype = tuple(inputs), dtype
         self.ops: list[Op] = []
         self.values: dict[fx.Node, Value] = {}
         self.known: dict[Any, str] = {}
@@ -195,12 +211,14 @@ class _Reader:
                 self.values[node] = self._call(node)
             else:
                 raise Untranslatable(f"it reads {node.target}, which is not among its arguments")
-        return Program(self.inputs, _needed(self.ops, results), results, {})
+        return Program(self.inputs, _needed(self.ops, results), results, {}, self.dtype)
 
     def _call(self, node: fx.Node) -> Value:
         kind, _, overload = str(node.target).partition(".")[2].partition(".")
         if not isinstance(node.target, torch._ops.OpOverload):
             raise Untranslatable(f"{node.target} is not an operation on tensors")
+        if unknown := set(node.kwargs) - _SETTINGS:
+            raise Untranslatable(f"there is no expression for {kind} with {', '.join(sorted(unknown))}")
         kind = kind.removesuffix("_") if _in_place(node) else kind
         dtype = _dtype(node)
         arguments = list(node.args)
@@ -222,6 +240,10 @@ class _Reader:
             return result if high is None else self._add("minimum", [result, self._value(high)], dtype)
         if kind == "copy":
             return self._cast(values[1], dtype)
+        if kind in ("addcmul", "addcdiv"):  # x + value · a · b, or x + value · a / b
+            factor = float(node.kwargs.get("value", 1))  # type: ignore[arg-type]
+            first = self._add("mul", [values[1], factor], dtype)
+            return self._add("add", [values[0], self._add(kind.removeprefix("addc"), [first, values[2]], dtype)], dtype)
         alpha = node.kwargs.get("alpha", 1)
         if kind == "rsub":
             kind, values = "sub", [values[1], values[0]]
@@ -306,7 +328,7 @@ def _in_place(node: fx.Node) -> bool:
 
 def _number(value: Any, dtype: torch.dtype) -> Value:
     if isinstance(value, (bool, int, float)):
-        return bool(value) if dtype == torch.bool else float(value)
+        return bool(value) if dtype == torch.bool else torch.tensor(float(value), dtype=dtype).item()
     raise Untranslatable(f"a constant is a {type(value).__name__}")
 
 

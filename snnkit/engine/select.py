@@ -81,6 +81,14 @@ def choose(engine: str, step: Callable | nn.Module, x: Tensor, state: Any, dtype
     return Choice("eager", refusals[0], fallback=True)
 
 
+def after_failure(choice: Choice, error: Exception, equation: Equation, device: torch.device) -> Choice:
+    """What runs when the engine that was chosen could not compile its kernel: block, then eager."""
+    reason = f"compiling failed ({error})" if choice.engine == "block" else f"{choice.engine} failed ({error})"
+    if choice.engine != "block" and not kernels("block").supports(equation, device):
+        return Choice("block", reason, fallback=True, equation=equation)
+    return Choice("eager", reason, fallback=True)
+
+
 def _paying(x: Tensor) -> list[str]:
     return [engine for engine, minimum in AUTO[x.device.type] if x.numel() >= minimum]
 

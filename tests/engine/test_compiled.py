@@ -1,6 +1,8 @@
 """The compiled engines equal the eager one: outputs exactly, gradients of input, state and parameters closely."""
 
 import copy
+import os
+import signal
 import warnings
 
 import pytest
@@ -275,3 +277,22 @@ def test_equal_layers_share_kernels_and_sizes_do_not_matter():
                 layer(x)[0].sum().backward()
     new = set(block._kernels) - before
     assert len(new) == 2 * len(block.BLOCKS["cpu"])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+def test_a_forked_process_computes_on_one_thread():
+    """OpenMP's threads stay behind in the parent; a child that waited for them would never end."""
+    threads = torch.get_num_threads()
+    x, neuron = torch.rand(32, 1, 4096) * 1.5, LIF(engine="cpp")
+    try:
+        torch.set_num_threads(2)
+        expected = neuron(x)[0]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # other threads of this process may hold locks
+            child = os.fork()
+        if child == 0:
+            signal.alarm(30)
+            os._exit(0 if torch.equal(neuron(x)[0][:2], expected[:2]) else 1)
+        assert os.waitpid(child, 0)[1] == 0
+    finally:
+        torch.set_num_threads(threads)

@@ -180,3 +180,10 @@ def test_data_parallel_gradients_are_those_of_the_whole_batch(tmp_path):
         found = torch.load(tmp_path / f"{rank}.pt")
         for name in names:
             torch.testing.assert_close(found[name], [p.grad for p in net.parameters()], rtol=1e-9, atol=1e-12)
+
+
+def test_several_gradients_at_once_are_refused_clearly(compiled):
+    x = torch.rand(5, 3, 4, dtype=torch.float64, requires_grad=True)
+    out, _ = LIF(engine=compiled).double()(x)
+    with pytest.raises(RuntimeError, match=r"is_grads_batched.*engine='eager'"):
+        torch.autograd.grad(out, x, torch.rand(2, *out.shape, dtype=out.dtype), is_grads_batched=True)

@@ -122,7 +122,22 @@ def _call(
     return load(source).run(pointers, numbers, (ctypes.c_int64 * len(sizes))(*sizes), ctypes.c_int(threads))
 
 
+# OpenMP's threads do not survive a fork, and a child that calls for them waits for ever.
+_forked = False
+
+
+def _after_fork() -> None:
+    global _forked
+    _forked = True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 def _threads(x: Tensor) -> int:
+    if _forked:
+        return 1
     return max(1, min(torch.get_num_threads(), x.numel() // _PER_THREAD))
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import hashlib
 import os
 import platform
+import shutil
 import subprocess
 import tempfile
 import threading
@@ -21,8 +23,11 @@ _SHARED = ("-shared", "-fPIC", "-w", "-x", "c++")
 # Threads where the compiler has OpenMP, else vectors alone.
 _OPENMP = ("-fopenmp", "-fopenmp-simd")
 
+# Bytes of the checksum at the end of a library.
+_SEAL = hashlib.sha256().digest_size
+
 _lock = threading.Lock()
-_loaded: dict[str, ctypes.CDLL] = {}
+_loaded: dict[str, ctypes.CDLL | str] = {}
 
 
 def load(source: str) -> ctypes.CDLL:
@@ -33,34 +38,54 @@ def load(source: str) -> ctypes.CDLL:
     """
     with _lock:
         if source not in _loaded:
-            _loaded[source] = ctypes.CDLL(str(_built(source)))
-        return _loaded[source]
+            _loaded[source] = _library(source)
+        library = _loaded[source]
+    if isinstance(library, str):
+        raise CompilationFailed(library)
+    return library
 
 
 def cache_folder() -> Path:
     """Where libraries are kept between processes: ``$SNNKIT_KERNELS``, or the user's cache."""
     given = os.environ.get("SNNKIT_KERNELS")
     if given:
-        return Path(given)
+        return Path(given).expanduser()
     # Never a folder that others can write to: what lies there is loaded into the process.
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home) / "snnkit" / "kernels"
 
 
-def _built(source: str) -> Path:
+def _library(source: str) -> ctypes.CDLL | str:
+    """The library, or the reason why there is none, which is remembered, too."""
+    try:
+        try:
+            return _loadable(source, cache_folder())
+        except OSError:  # the folder can't be written to, or what lies in it can't be run
+            return _loadable(source, _private_folder())
+    except (OSError, CompilationFailed) as error:
+        return str(error)
+
+
+def _loadable(source: str, folder: Path) -> ctypes.CDLL:
     program = cpp_compiler()
     if program is None:
         raise CompilationFailed(f"of C++ compilers {NO_COMPILER}")
     key = hashlib.sha256("\n".join((source, _version(program), *_FLAGS, _processor())).encode()).hexdigest()[:24]
-    folder = cache_folder()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        folder = _private_folder()
+    folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"{key}.so"
-    if not target.exists():
+    if not _whole(target):
         _compile(program, source, target)
-    return target
+    return ctypes.CDLL(str(target))
+
+
+def _whole(library: Path) -> bool:
+    """Whether it is there as it was written: loading one that a full disk or a power cut has shortened would end the
+    process, not raise an error."""
+    try:
+        content = library.read_bytes()
+    except FileNotFoundError:
+        return False
+    return hashlib.sha256(content[:-_SEAL]).digest() == content[-_SEAL:]
 
 
 def _compile(program: str, source: str, target: Path) -> None:
@@ -72,6 +97,9 @@ def _compile(program: str, source: str, target: Path) -> None:
             command = [program, *_FLAGS, openmp, *_SHARED, "-", "-o", str(made)]
             result = subprocess.run(command, input=source, capture_output=True, text=True)
             if result.returncode == 0:
+                # Loaders take no notice of what follows a library's last section.
+                with made.open("r+b") as file:
+                    file.write(hashlib.sha256(file.read()).digest())
                 os.replace(made, target)
                 return
             error = next((line for line in result.stderr.splitlines() if "error" in line), result.stderr[:200])
@@ -80,7 +108,9 @@ def _compile(program: str, source: str, target: Path) -> None:
 
 @functools.cache
 def _private_folder() -> Path:
-    return Path(tempfile.mkdtemp(prefix="snnkit-kernels-"))
+    folder = Path(tempfile.mkdtemp(prefix="snnkit-kernels-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 @functools.cache

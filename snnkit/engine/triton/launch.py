@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..compiled import CompilationFailed
 from ..trace import Equation
 from .kernel import kernel
 from .source import BLOCK_STEPS, backward_source, forward_source, keeps_state, values_held
@@ -119,11 +120,17 @@ def _launch(
     unit = UNIT if all(size % UNIT == 0 for size in (neurons, *strides)) else 1
     block = THREADS * per_thread
     sizes = (steps, *(size // unit for size in (neurons, *strides)))
+    from triton.errors import TritonError
+
     function = kernel(source)
     wrapped = wrap(function)
     device = tensors[0].device
+    arguments = (*tensors, *source.constants, -0.0, *sizes)
+    options = {"UNIT": unit, "BLOCK": block, "num_warps": THREADS // 32}
     # Triton launches on the current device.
     with torch.cuda.device(device) if device.type == "cuda" and wrapped is function else contextlib.nullcontext():
-        wrapped[((neurons + block - 1) // block,)](
-            *tensors, *source.constants, -0.0, *sizes, UNIT=unit, BLOCK=block, num_warps=THREADS // 32
-        )
+        try:
+            wrapped[((neurons + block - 1) // block,)](*arguments, **options)
+        except TritonError as error:
+            # At the first launch of its kind, which compiles.
+            raise CompilationFailed(f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200]}") from error

@@ -1,0 +1,109 @@
+"""Kernels in C++ are built once, and no state of the cache folder stops a run."""
+
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from snnkit.engine.compiled import CompilationFailed
+from snnkit.engine.cpp import build
+from snnkit.neuron import LIF
+
+SOURCE = 'extern "C" int answer() { return 42; }'
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch, tmp_path):
+    """A process that has built nothing yet, and its folder."""
+    monkeypatch.setenv("SNNKIT_KERNELS", str(tmp_path / "kernels"))
+    monkeypatch.setattr(build, "_loaded", {})
+    build._private_folder.cache_clear()
+    return tmp_path / "kernels"
+
+
+def test_a_library_is_built_once(fresh, monkeypatch):
+    assert build.load(SOURCE).answer() == 42
+    monkeypatch.setattr(build, "_loaded", {})
+    monkeypatch.setattr(build, "_compile", lambda *_: pytest.fail("compiled again"))
+    assert build.load(SOURCE).answer() == 42
+    assert [path.suffix for path in fresh.iterdir()] == [".so"]
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda b: b"", lambda b: b"no library", lambda b: b[1:]], ids=["empty", "text", "shifted"]
+)
+def test_a_damaged_library_is_built_anew(fresh, monkeypatch, damage):
+    build.load(SOURCE)
+    (library,) = fresh.iterdir()
+    content = library.read_bytes()
+    library.unlink()  # this process has it mapped
+    library.write_bytes(damage(content))
+    monkeypatch.setattr(build, "_loaded", {})
+    assert build.load(SOURCE).answer() == 42
+    assert build._whole(library)
+
+
+def test_a_shortened_library_is_known_as_such(fresh):
+    # Loading it would not raise an error but end the process.
+    build.load(SOURCE)
+    (library,) = fresh.iterdir()
+    assert build._whole(library)
+    content = library.read_bytes()
+    for length in (len(content) - 1, len(content) // 2, 3000):
+        library.write_bytes(content[:length])
+        assert not build._whole(library)
+
+
+def test_a_folder_that_can_not_be_made(fresh):
+    fresh.write_text("a file where the folder should be")
+    assert build.load(SOURCE).answer() == 42
+
+
+def test_a_folder_that_takes_no_files(fresh, monkeypatch):
+    compile_ = build._compile
+
+    def refused(program, source, target):
+        if target.parent == fresh:
+            raise PermissionError("read-only file system")
+        compile_(program, source, target)
+
+    monkeypatch.setattr(build, "_compile", refused)
+    assert build.load(SOURCE).answer() == 42
+    assert list(fresh.iterdir()) == []
+
+
+def test_a_home_sign_is_read_as_one(monkeypatch):
+    monkeypatch.setenv("SNNKIT_KERNELS", "~/kernels")
+    assert build.cache_folder() == Path.home() / "kernels"
+
+
+def test_a_compiler_that_makes_nothing_is_asked_once(monkeypatch):
+    calls = []
+
+    def run(command, **_):
+        calls.append(command)
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(build, "subprocess", SimpleNamespace(run=run))
+    monkeypatch.setattr(build, "_version", lambda _: "1")
+    with pytest.raises(CompilationFailed):
+        build.load(SOURCE)
+    first = len(calls)
+    assert first > 0
+    with pytest.raises(CompilationFailed):
+        build.load(SOURCE)
+    assert len(calls) == first
+
+
+def test_a_compiler_that_refuses_leaves_another_engine(monkeypatch):
+    def run(command, **_):
+        return subprocess.CompletedProcess(command, 1, "", "error: out of order")
+
+    monkeypatch.setattr(build, "subprocess", SimpleNamespace(run=run))
+    monkeypatch.setattr(build, "_version", lambda _: "1")
+    x = torch.rand(4, 3, 5)
+    with pytest.warns(UserWarning, match=r"LIF runs in the \w+ engine: .*out of order"):
+        out = LIF(engine="cpp")(x)[0]
+    torch.testing.assert_close(out, LIF(engine="eager")(x)[0], rtol=0, atol=0)

@@ -1,0 +1,91 @@
+"""What a learner may write in a step, and what it means there, is the same in C++ as in PyTorch."""
+
+import pytest
+import torch
+
+from snnkit.engine import unroll
+
+VALUES = torch.tensor([-7.0, -2.5, -1.0, -0.3, -0.1, 0.1, 0.3, 0.7, 1.0, 1.5, 2.5, 6.0, 1e4], dtype=torch.float64)
+A, B = (v.flatten() for v in torch.meshgrid(VALUES, VALUES, indexing="ij"))
+
+OPERATIONS = {
+    "remainder": lambda a, b: torch.remainder(a, b),
+    "remainder-of-number": lambda a, b: a % -0.7,
+    "floor-division": lambda a, b: torch.div(a, b, rounding_mode="floor"),
+    "addcmul": lambda a, b: torch.addcmul(a, b, b, value=0.25),
+    "addcdiv": lambda a, b: torch.addcdiv(a, a, b, value=0.25),
+    "lerp": lambda a, b: torch.lerp(a, b, torch.sigmoid(a)),
+    "asinh": lambda a, b: torch.asinh(a),
+    "acosh": lambda a, b: torch.acosh(a.abs() + 1),
+    "atanh": lambda a, b: torch.atanh(a / 2e4),
+}
+
+# The equation is in one dtype, a part of it in the other; a number is rounded as where it stands.
+OTHER_DTYPE = {
+    "float32-number-in-float64": lambda a, b: (a.float() > 0.1).to(a.dtype) + (a.float() * 0.3).to(a.dtype),
+    "float64-number-in-float32": lambda a, b: (a.double() * 0.1 - a.double() / 10 + 1 / 3 * b.double()).to(a.dtype),
+    "float32-constant": lambda a, b: a * torch.scalar_tensor(0.1),
+}
+
+
+def through(engine, function, dtype):
+    a, b = (v.to(dtype).requires_grad_() for v in (A, B))
+    out, (last,) = unroll(lambda x, state: (function(x, state[0]), (state[0] * 1.0,)), a[None], (b,), engine=engine)
+    weights = torch.linspace(1, 2, out.numel(), dtype=dtype).reshape(out.shape)
+    gradients = torch.autograd.grad((out * weights).sum() + last.sum(), (a, b))
+    return out.detach(), *gradients
+
+
+@pytest.mark.filterwarnings("error:.*engine.*:UserWarning")
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_operation(name, dtype):
+    for got, wanted in zip(*(through(e, OPERATIONS[name], dtype) for e in ("cpp", "eager")), strict=True):
+        tolerance = 16 * torch.finfo(dtype).eps
+        torch.testing.assert_close(got, wanted, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.filterwarnings("error:.*engine.*:UserWarning")
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("name", OTHER_DTYPE)
+def test_numbers_in_another_dtype(name, dtype):
+    got, wanted = (through(e, OTHER_DTYPE[name], dtype)[0] for e in ("cpp", "eager"))
+    torch.testing.assert_close(got, wanted, rtol=0, atol=0)
+
+
+def in_place_under_another_name(x, state):
+    y = x * 1.5
+    other = y.detach()
+    y.add_(state[0])
+    return other, (y,)
+
+
+def in_place_on_the_state(x, state):
+    (v,) = state
+    v = v.clone()
+    v.mul_(0.9).add_(x)
+    spike = (v >= 1).to(v.dtype)
+    v.masked_fill_(v >= 1, 0.0)
+    return spike, (v,)
+
+
+@pytest.mark.filterwarnings("error:.*engine.*:UserWarning")
+@pytest.mark.parametrize("compiled", ["cpp", "block"])
+@pytest.mark.parametrize("step", [in_place_under_another_name, in_place_on_the_state])
+def test_in_place(step, compiled):
+    x = torch.rand(5, 7, dtype=torch.float64)
+    state = (torch.rand(7, dtype=torch.float64),)
+    torch.testing.assert_close(
+        unroll(step, x, state, engine=compiled), unroll(step, x, state, engine="eager"), rtol=0, atol=1e-15
+    )
+
+
+def test_a_setting_that_is_not_known_is_not_passed_over():
+    x, state = torch.linspace(-2, 2, 21, dtype=torch.float64)[None], (torch.zeros(21, dtype=torch.float64),)
+
+    def rounding(x, state):
+        return torch.round(x, decimals=1) / 3, state
+
+    with pytest.warns(UserWarning, match="no expression for round with decimals"):
+        out, _ = unroll(rounding, x, state, engine="cpp")
+    torch.testing.assert_close(out, unroll(rounding, x, state, engine="eager")[0])
