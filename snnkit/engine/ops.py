@@ -34,13 +34,14 @@ def as_operation(
 
     Dynamo traces this function.
     """
-    if engine == "eager" or not isinstance(step, nn.Module) or (engine in ("auto", "block") and x.shape[0] <= INLINED):
+    short = engine in ("auto", "block") and x.shape[0] <= INLINED
+    if engine == "eager" or short or not hasattr(step, "equation_handle"):
         return None
-    handle = handle_of(step, engine, dtype, x.device.type)
+    handle = step.equation_handle(engine, dtype, x.device.type)  # type: ignore[union-attr, operator]
     if not handle:
         return None
     # Read for its guards: when a constant of the equation changes, the model is compiled anew. The result is dropped.
-    step.step(x[0].to(dtype), state)  # type: ignore[operator]
+    step.step(x[0].to(dtype), state)  # type: ignore[union-attr, operator]
     parameters = [p.to(dtype) for p in tensors_of(step).values()]
     if handle.startswith("triton:"):
         out, last = _as_launch(x, state, parameters, handle.removeprefix("triton:"), uint8)
@@ -61,7 +62,10 @@ def _as_launch(
 
 
 def handle_of(step: nn.Module, engine: str, dtype: torch.dtype, device_type: str) -> str:
-    """ "engine:name" of the equation of ``step``, or an empty string if no compiled engine takes it."""
+    """The equation of ``step`` as "engine:name", or an empty string if no compiled engine takes it.
+
+    A neuron's ``equation_handle`` calls it.
+    """
     device = torch.device(device_type)
     try:
         rest = step.initial_state(torch.empty(3, dtype=dtype, device=device))  # type: ignore[operator]
@@ -75,10 +79,6 @@ def handle_of(step: nn.Module, engine: str, dtype: torch.dtype, device_type: str
                 importlib.import_module(f"{__package__}.triton.ops")  # registers its operations
             return f"{name}:{register(equation)}"
     return ""
-
-
-# Dynamo runs it as it is while it traces, and takes the result for a constant.
-handle_of._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def register(equation: Equation) -> str:

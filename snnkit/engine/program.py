@@ -182,8 +182,10 @@ def _taken_apart(graph: fx.GraphModule, inputs: int, dtype: torch.dtype) -> fx.G
     more = [aten.elu, aten.gelu, aten.hardtanh, aten.leaky_relu]
     # A dict first: the table's own "|" leaves most of it out.
     table = dict(core_aten_decompositions().items()) | get_decompositions(more)
+    # Where it was traced, as numbers in it may have become tensors there.
+    device = next((n.meta["val"].device for n in graph.graph.nodes if n.op == "placeholder"), None)
     with torch.no_grad():
-        example = [torch.empty(13, dtype=dtype) for _ in range(inputs)]
+        example = [torch.empty(13, dtype=dtype, device=device) for _ in range(inputs)]
         # Without in-place operations: what one changes may have other names.
         pure = torch.func.functionalize(graph)
         return make_fx(pure, table, tracing_mode="fake")(*example)  # type: ignore[arg-type]

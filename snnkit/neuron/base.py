@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ..engine import check_engine, unroll
+from ..engine.ops import handle_of
 from ..surrogate import Surrogate
 
 Value = float | Tensor
@@ -78,6 +79,13 @@ class Neuron(nn.Module):
             out [T, B, ...] in the dtype of ``x`` (or ``out_dtype``), and the state after the last step.
         """
         return unroll(self, x, state, engine=self.engine, out_dtype=out_dtype)
+
+    def equation_handle(self, engine: str, dtype: torch.dtype, device_type: str) -> str:
+        """The name by which an operation inside a compiled model finds this equation (``engine.ops``)."""
+        return handle_of(self, engine, dtype, device_type)
+
+    # torch.compile runs it as it is while it traces, and takes the result for a constant.
+    equation_handle._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
     def spike(self, u: Tensor, strict: bool = False) -> Tensor:
         """1 where ``u`` has reached 0 (``strict``: has passed it), with the surrogate's gradient."""

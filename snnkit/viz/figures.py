@@ -14,7 +14,9 @@ from .membranes import gallery as gallery
 from .membranes import membrane_and_raster as membrane_and_raster
 from .membranes import traces as traces
 from .panels import panels as panels
+from .per_step import per_neuron_step as per_neuron_step
 from .races import races as races
+from .roofline import roofline as roofline
 from .spikes import firing_rate as firing_rate
 from .spikes import raster as raster
 from .spikes import spike_counts as spike_counts

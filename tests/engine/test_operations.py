@@ -4,6 +4,8 @@ import pytest
 import torch
 
 from snnkit.engine import unroll
+from snnkit.engine.program import programs
+from snnkit.engine.trace import trace
 
 VALUES = torch.tensor([-7.0, -2.5, -1.0, -0.3, -0.1, 0.1, 0.3, 0.7, 1.0, 1.5, 2.5, 6.0, 1e4], dtype=torch.float64)
 A, B = (v.flatten() for v in torch.meshgrid(VALUES, VALUES, indexing="ij"))
@@ -89,3 +91,16 @@ def test_a_setting_that_is_not_known_is_not_passed_over():
     with pytest.warns(UserWarning, match="no expression for round with decimals"):
         out, _ = unroll(rounding, x, state, engine="cpp")
     torch.testing.assert_close(out, unroll(rounding, x, state, engine="eager")[0])
+
+
+def test_numbers_of_another_device_are_no_obstacle():
+    def step(x, state):
+        v = torch.where(x > 0.5, 0.9 * state[0] + x, 0.0)
+        return torch.where(v > 1, 1.0, 0.0), (v,)
+
+    found = []
+    for kind in ("cpu", "meta"):
+        device = torch.device(kind)
+        equation = trace(step, (torch.zeros(1, device=device),), [], torch.float32, device)
+        found.append(programs(equation).forward)
+    assert found[0] == found[1]

@@ -10,6 +10,7 @@ stays under eight minutes, and what was measured before a limit is kept.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import subprocess
 import sys
@@ -30,17 +31,28 @@ def parts(out: Path) -> list[tuple[str, list[str], float]]:
     ours = [word for name in ("eager", "block", "triton") for word in ("--engines", name)]
     return [
         ("tests", [*pytest, "-m", "gpu", "-n", "4", "tests/gpu", "tests/unit"], 200),
-        ("neurons, large", [*BENCH, *LARGE, *ours, "--out", records["neurons_large"]], 120),
+        ("neurons, large", [*BENCH, *LARGE, *ours, "--out", records["neurons_large"]], 110),
         (
             "neurons, small",
             [*BENCH, "--neurons", "4096", "--neurons", "65536", *ours, "--out", records["neurons_small"]],
-            80,
+            60,
         ),
         (
             "neurons, torch.compile",
             [*BENCH, *LARGE[:4], "--engines", "torch.compile", "--no-peers", "--out", records["neurons_compiled"]],
-            60,
+            40,
         ),
+        *notebooks(out),
+    ]
+
+
+def notebooks(out: Path) -> list[tuple[str, list[str], float]]:
+    """Those about hardware, where what they need is installed."""
+    if any(importlib.util.find_spec(name) is None for name in ("papermill", "plotly", "ipykernel")):
+        return []
+    run = "from snnkit.cli import main; main()"
+    return [
+        ("notebooks", [sys.executable, "-c", run, "run", "05", "06", "--solve", "--out", str(out / "notebooks")], 60)
     ]
 
 

@@ -1,0 +1,296 @@
+"""Exercises and quiz of notebook 06, "Fused multi-step neurons"."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from snnkit.engine.trace import NotElementwise, trace
+from snnkit.surrogate import ATan
+
+from . import expect
+from .exercise import Check, Exercise, Question, Violation
+
+THRESHOLD, DECAY, REST = 1.0, 0.9, 2.0
+
+
+def bytes_moved(ops, x=4, spike=4):
+    """Bytes per neuron and step: (every operation by itself, all fused: inference, all fused: training)."""
+    alone = sum(sum(reads) + sum(writes) for _, reads, writes in ops)
+    inference = x + spike
+    training = (x + spike) + (x + spike + x)  # forward; backward: x and d_spike in, d_x out
+    return alone, inference, training
+
+
+def resting_step(x, v, rest, fire):
+    """One step of neurons [...] that rest for two steps after a spike: (spike, v, rest)."""
+    awake = rest <= 0
+    v = torch.where(awake, DECAY * v + x, v)
+    spike = torch.where(awake, fire(v - THRESHOLD), 0.0)
+    return spike, v * (1 - spike), torch.where(awake, REST * spike, rest - 1)
+
+
+def one_resting_neuron(x, v, rest):
+    """The same for one neuron and plain numbers: what ``resting_step`` has to agree with."""
+    if rest > 0:
+        return 0.0, v, rest - 1
+    v = DECAY * v + x
+    if v >= THRESHOLD:
+        return 1.0, 0.0, REST
+    return 0.0, v, 0.0
+
+
+def least_seconds(operations, bytes, rate, bandwidth):
+    """The least time of a program that computes and moves memory at the same time."""
+    return max(operations / rate, bytes / bandwidth)
+
+
+_OPS = [
+    ("sub", (4, 4), (4,)),
+    ("mul", (4,), (4,)),
+    ("add", (4, 4), (4,)),
+    ("ge", (4,), (1,)),
+    ("_to_copy", (1,), (4,)),
+]
+
+
+def _three(found: Any) -> tuple[Any, Any, Any]:
+    expect.written(found)
+    if not isinstance(found, tuple) or len(found) != 3:
+        raise Violation("The answer is three numbers: alone, inference, training.", yours=found)
+    return found
+
+
+def _operations_alone(candidate: Any, reference: Any) -> None:
+    for ops in (_OPS, [("add", (4, 4), (4,))], [("zeros", (), (4,))]):
+        want = reference(ops)[0]
+        found = _three(candidate(ops))[0]
+        told = "An operation by itself reads all its tensors and writes its result; then comes the next."
+        reads, writes = sum(sum(op[1]) for op in ops), sum(sum(op[2]) for op in ops)
+        hint = 1 if writes and found in (reads, writes) else 0
+        expect.close(found, want, told, inputs={"ops": ops}, hint=hint)
+
+
+def _fused_inference(candidate: Any, reference: Any) -> None:
+    told = "All steps in one kernel: what it must read and write for each neuron and step."
+    found = _three(candidate(_OPS))[1]
+    expect.close(found, 8, told, inputs={"x": 4, "spike": 4}, hint=2 if found in (12, 16) else 3)
+    for x, spike in ((2, 2), (4, 1)):
+        found = _three(candidate(_OPS, x, spike))[1]
+        told = "Narrower numbers are fewer bytes: of x and of the spikes, each for itself."
+        expect.close(found, x + spike, told, inputs={"x": x, "spike": spike}, hint=3)
+
+
+def _fused_training(candidate: Any, reference: Any) -> None:
+    for x, spike in ((4, 4), (2, 2)):
+        inference, training = _three(candidate(_OPS, x, spike))[1:]
+        told = "Training is forward and backward: count both."
+        hint = {2 * inference: 5, 3 * inference: 6}.get(training, 4) if isinstance(training, (int, float)) else 4
+        expect.close(training, reference(_OPS, x, spike)[2], told, inputs={"x": x, "spike": spike}, hint=hint)
+
+
+_FIRE = ATan()
+
+
+def _run(candidate: Any, x: Tensor, fire: Any = _FIRE) -> tuple[Tensor, Tensor, Tensor]:
+    """Spikes, membranes and rests [T, N] of the learner's step, from zero."""
+    v, rest = torch.zeros_like(x[0]), torch.zeros_like(x[0])
+    rows = []
+    for x_t in x:
+        spike, v, rest = _step(candidate, x_t, v, rest, fire)
+        rows.append((spike, v, rest))
+    spikes, vs, rests = (torch.stack([torch.as_tensor(part) for part in column]) for column in zip(*rows, strict=True))
+    return spikes, vs, rests
+
+
+def _step(candidate: Any, x: Tensor, v: Tensor, rest: Tensor, fire: Any) -> tuple[Any, Any, Any]:
+    try:
+        found = candidate(x, v, rest, fire)
+    except RuntimeError as error:
+        if "Boolean value of Tensor" not in str(error):
+            raise
+        told = "`if` asks for one True or False, but each neuron has its own."
+        raise Violation(told, inputs={"rest": rest}, yours=str(error).splitlines()[0], hint=0) from None
+    expect.written(found)
+    if not isinstance(found, tuple) or len(found) != 3:
+        raise Violation("A step returns three tensors: spike, v, rest.", yours=type(found).__name__)
+    return found
+
+
+def _many_neurons(candidate: Any, reference: Any) -> None:
+    x = torch.tensor([1.5, 0.2, 1.5])
+    v, rest = torch.tensor([0.0, 0.5, 0.0]), torch.tensor([0.0, 0.0, 2.0])
+    found = _step(candidate, x, v, rest, _FIRE)
+    for name, part in zip(("spike", "v", "rest"), found, strict=True):
+        expect.tensor(part, x, f"`{name}` is a tensor with a number for each neuron.", hint=1)
+
+
+def _rests(candidate: Any, reference: Any) -> None:
+    x = torch.full((4, 1), 5.0)
+    spikes, vs, rests = (part[:, 0].tolist() for part in _run(candidate, x))
+    inputs = {"x": "5.0 at each of 4 steps"}
+    expect.close(spikes, [1, 0, 0, 1], "A spike, two steps of rest, a spike.", inputs=inputs, hint=3)
+    expect.close(rests, [2, 1, 0, 2], "`rest` counts down, once a step.", inputs=inputs, hint=3)
+    expect.close(vs, [0, 0, 0, 0], "Who rests is deaf: its membrane stays where it was.", inputs=inputs, hint=4)
+
+
+def _agrees(candidate: Any, reference: Any) -> None:
+    generator = torch.Generator().manual_seed(2)
+    x = torch.rand(40, 6, generator=generator) * 1.2 - 0.1
+    found = _run(candidate, x)
+    wanted = []
+    for neuron in x.T.tolist():
+        v = rest = 0.0
+        row = []
+        for number in neuron:
+            spike, v, rest = one_resting_neuron(number, v, rest)
+            row.append((spike, v, rest))
+        wanted.append(row)
+    want = torch.tensor(wanted).permute(2, 1, 0)  # [spike v rest, T, N]
+    told = "Six neurons at once do what each would do by itself."
+    expect.close(torch.stack([part.float() for part in found]), want, told, inputs={"x": "[40, 6]"}, hint=1, atol=1e-5)
+
+
+def _fuses(candidate: Any, reference: Any) -> None:
+    def step(x: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        spike, v, rest = candidate(x, *state, _FIRE)
+        return spike, (v, rest)
+
+    try:
+        trace(step, (torch.zeros(1), torch.zeros(1)), [], torch.float32, torch.device("cpu"))
+    except NotElementwise as reason:
+        told = "The step is elementwise, so that it can be traced and fused."
+        raise Violation(told, yours=str(reason), hint=2) from None
+
+
+def _learns(candidate: Any, reference: Any) -> None:
+    x = torch.tensor([0.8, 0.8, 0.8], requires_grad=True)
+    v, rest = torch.tensor([0.1, 0.6, 0.0]), torch.tensor([0.0, 0.0, 1.0])
+    spike = _step(candidate, x, v, rest, _FIRE)[0]
+    told = "The gradient of a spike reaches the input of neurons that are awake."
+    expect.true(spike.requires_grad, told, yours="no gradient", hint=5)
+    (found,) = torch.autograd.grad(spike.sum(), x)
+    (want,) = torch.autograd.grad(reference(x, v, rest, _FIRE)[0].sum(), x)
+    expect.close(found, want, told, inputs={"v": v, "rest": rest}, hint=5)
+
+
+def _seconds(candidate: Any, *given: float) -> Any:
+    return expect.written(candidate(*given))
+
+
+def _waits_for_memory(candidate: Any, reference: Any) -> None:
+    inputs = {"operations": 1e6, "bytes": 8e9, "rate": 1e12, "bandwidth": 1e9}
+    found = _seconds(candidate, *inputs.values())
+    told = "8 GB at 1 GB/s and next to nothing to compute: 8 seconds."
+    hint = 1 if isinstance(found, (int, float)) and 0 < found < 1e-3 else 0
+    expect.close(found, 8.0, told, inputs=inputs, hint=hint)
+
+
+def _waits_for_arithmetic(candidate: Any, reference: Any) -> None:
+    inputs = {"operations": 5e12, "bytes": 1e3, "rate": 1e12, "bandwidth": 1e9}
+    found = _seconds(candidate, *inputs.values())
+    told = "5·10¹² operations at 10¹² per second and next to nothing to move: 5 seconds."
+    expect.close(found, 5.0, told, inputs=inputs, hint=2)
+
+
+def _at_the_same_time(candidate: Any, reference: Any) -> None:
+    inputs = {"operations": 3e9, "bytes": 4e9, "rate": 1e9, "bandwidth": 1e9}
+    found = _seconds(candidate, *inputs.values())
+    told = "3 s of arithmetic while 4 s of memory traffic goes on: both are done after 4 s."
+    expect.close(found, 4.0, told, inputs=inputs, hint=3)
+
+
+EXERCISES = [
+    Exercise(
+        "06.1",
+        "Count the bytes",
+        bytes_moved,
+        [
+            Check("every operation by itself", _operations_alone),
+            Check("fused, inference", _fused_inference),
+            Check("fused, training", _fused_training),
+        ],
+        minutes=7,
+        difficulty=2,
+        hints=(
+            "For one operation: `sum(reads) + sum(writes)`. For all: the sum over `for name, reads, writes in ops`.",
+            "Reading costs, and so does writing. Have you both?",
+            "The state is in a register from the first step to the last. Per step, memory sees none of it.",
+            "Only x comes in and only the spike goes out: `x + spike`. Both sizes are arguments.",
+            "Backward reads the gradient of the spikes (as wide as they) and writes that of x. What else does it read?",
+            "v was not kept. To have it again, backward runs forward again, from x: count x twice in all.",
+            "Nothing is stored in between, so v, v - 1 and the like cost nothing. Forward: 2 streams. Backward: 3.",
+        ),
+    ),
+    Exercise(
+        "06.2",
+        "A step that fuses",
+        resting_step,
+        [
+            Check("many neurons", _many_neurons),
+            Check("two steps of rest", _rests),
+            Check("as one neuron does", _agrees),
+            Check("elementwise", _fuses),
+            Check("learns", _learns),
+        ],
+        minutes=8,
+        difficulty=3,
+        hints=(
+            "`torch.where(condition, this, that)` chooses for each neuron. `rest <= 0` is such a condition.",
+            "Each neuron for itself (no `.any()`, `.mean()`, …), line by line as `one_resting_neuron` does.",
+            "Indexing by a mask picks some neurons out of many, so neighbours matter. Compute both cases, then choose.",
+            "Three cases for `rest`: resting `rest - 1`, fired 2, else 0: `torch.where(awake, 2 * spike, rest - 1)`.",
+            "`v = torch.where(awake, 0.9 * v + x, v)`, and after that the reset: `v * (1 - spike)`.",
+            "`v >= 1` has no gradient, `fire(v - 1.0)` has the same value and the surrogate's gradient.",
+        ),
+    ),
+    Exercise(
+        "06.3",
+        "The roof",
+        least_seconds,
+        [
+            Check("memory is slow", _waits_for_memory),
+            Check("arithmetic is slow", _waits_for_arithmetic),
+            Check("at the same time", _at_the_same_time),
+        ],
+        minutes=4,
+        difficulty=1,
+        hints=(
+            "Bytes over bytes per second are seconds: `bytes / bandwidth`. The same with `operations / rate`.",
+            "The slower of the two decides, not the faster.",
+            "There are two limits. Which one is it here?",
+            "They overlap: the next numbers are on their way while these are computed. So no sum: `max(…, …)`.",
+        ),
+    ),
+]
+
+QUIZ = [
+    Question(
+        "A neuron's step has ten operations, and you add an eleventh. The fused kernel at T = 32 takes",
+        ("10 % longer", "about as long: it waits for memory", "longer by one launch of a kernel for each step"),
+        answer=1,
+        why="Fused, a neuron moves 8 bytes a step however much it computes with them, until the roof bends.",
+    ),
+    Question(
+        "The fused engines keep x for backward, but no membrane. How do they get its surrogate gradient?",
+        (
+            "they run the steps again in backward: arithmetic is cheaper than memory",
+            "they approximate it from the spikes",
+            "they store it in one byte",
+        ),
+        answer=0,
+        why="Recomputing costs operations, of which there are plenty to spare; storing would cost bytes twice.",
+    ),
+    Question(
+        "Which step can not be fused over time into one kernel?",
+        (
+            "one whose threshold adapts to the neuron's own spikes",
+            "one with a torch.where for each of five cases",
+            "one that subtracts the mean activity of the layer",
+        ),
+        answer=2,
+        why="The mean needs everybody's step before anybody's next; fusing over time needs each neuron for itself.",
+    ),
+]
