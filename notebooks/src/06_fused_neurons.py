@@ -550,7 +550,7 @@ else:
 
 # %%
 print(f"{len(program.ops)} operations forward, {len(backward_program.ops)} back (those that run again included)")
-cpp_text, _ = cpp.backward_source(equation, torch.float32, (), (True,))
+cpp_text, *_ = cpp.backward_source(equation, torch.float32, (), (True,))
 cpp_loop = between(cpp_text.partition("// Back in time")[2], "#pragma omp simd", "flush(")
 listing({"back through one step": as_text(backward_program), "the same in C++": (cpp_loop, "cpp")})
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -85,7 +85,7 @@ class Program:
     def selecting(self, results: Sequence[int]) -> Program:
         """Only what the results at these positions need."""
         chosen = tuple(self.results[i] for i in results)
-        return replace(self, ops=_needed(list(self.ops), chosen), results=chosen)
+        return replace(self, ops=needed(self.ops, chosen), results=chosen)
 
     def lifted(self, known: Mapping[str, float] | None = None) -> Program:
         """The same with its floats as named constants, so that another tau is the same kernel.
@@ -213,7 +213,7 @@ class _Reader:
                 self.values[node] = self._call(node)
             else:
                 raise Untranslatable(f"it reads {node.target}, which is not among its arguments")
-        return Program(self.inputs, _needed(self.ops, results), results, {}, self.dtype)
+        return Program(self.inputs, needed(self.ops, results), results, {}, self.dtype)
 
     def _call(self, node: fx.Node) -> Value:
         kind, _, overload = str(node.target).partition(".")[2].partition(".")
@@ -343,12 +343,12 @@ def _dtype(node: fx.Node) -> torch.dtype:
     return value.dtype
 
 
-def _needed(ops: list[Op], results: Sequence[Value]) -> tuple[Op, ...]:
-    """Those that a result depends on."""
-    wanted = {r for r in results if isinstance(r, str)}
+def needed(ops: Sequence[Op], results: Sequence[Value], stop: Collection[str] = ()) -> tuple[Op, ...]:
+    """Those that a result depends on; values named in ``stop`` are there already."""
+    wanted = {r for r in results if isinstance(r, str)} - set(stop)
     kept = []
     for op in reversed(ops):
         if op.name in wanted:
             kept.append(op)
-            wanted.update(a for a in op.arguments if isinstance(a, str))
+            wanted.update(a for a in op.arguments if isinstance(a, str) and a not in stop)
     return tuple(reversed(kept))

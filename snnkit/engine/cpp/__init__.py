@@ -25,8 +25,8 @@ from .source import backward_source, forward_source
 
 __all__ = ["backward", "backward_source", "forward", "forward_source", "supports"]
 
-# Bytes of state that stay in a core's second-level cache while x streams past, forward; and of all states of a tile in
-# backward, which share the last level.
+# Bytes of state that stay in a core's second-level cache while x streams past, forward; and in backward, bytes that are
+# kept of all steps of a tile, in the last level.
 _FORWARD_TILE, _BACKWARD_TILE = 256 * 1024, 2 * 1024 * 1024
 _SMALLEST_TILE = 256
 
@@ -92,18 +92,18 @@ def backward(
 ) -> tuple[Tensor | None, list[Tensor], list[Tensor | None]]:
     """Gradients from those of out and of the last state. See ``compiled.Kernels``."""
     steps, neurons = x.shape
-    source, constants = backward_source(equation, x.dtype, tuple(p.dim() for p in parameters), needs)
+    source, constants, rows = backward_source(equation, x.dtype, tuple(p.dim() for p in parameters), needs)
     d_x = torch.empty(x.shape, dtype=x.dtype) if needs[0] else None
     d_first = [torch.empty_like(s) for s in state]
     d_parameters = [x.new_empty(neurons, dtype=equation.dtype) if need else None for need in needs[1:]]
     threads = _threads(x)
-    tile = _tile(neurons, threads, _BACKWARD_TILE // (_size(equation) * max(len(state), 1) * steps))
+    tile = _tile(neurons, threads, _BACKWARD_TILE // (_size(equation) * max(rows, 1) * steps))
     streaming = x.numel() * x.element_size() >= _STREAMING
     sizes = (steps, neurons, x.stride(0), d_out.stride(0), tile, streaming)
     tensors = (x, d_out, *(t for t in (d_x,) if t is not None), *state, *d_last, *d_first, *parameters)
     tensors += tuple(t for t in d_parameters if t is not None)
     if _call(source, tensors, constants, sizes, threads):
-        need = threads * tile * steps * len(state) * _size(equation)
+        need = threads * tile * steps * rows * _size(equation)
         raise MemoryError(
             f"backward over {steps} steps needs {need / 2**20:.0f} MiB of scratch memory, which could not be had; "
             "use fewer steps at once (truncated backpropagation) or fewer threads (torch.set_num_threads)"

@@ -1,9 +1,9 @@
 """C++ text of an equation's kernels: all T steps of a tile of neurons at once, both directions.
 
 A tile is a run of neurons whose state fits in the cache. Forward reads x once and writes spikes once, so it moves 8
-bytes a neuron-step in float32; nothing else leaves the cache. Backward first runs forward again, keeping the state
-before each step in scratch memory, and then goes back in time: x and the gradient are read, the gradient of x is
-written, which makes 20 bytes in all. Only x and the first state are held for it.
+bytes a neuron-step in float32; nothing else leaves the cache. Backward first runs forward again, keeping in scratch
+memory what the gradients need of each step, and then goes back in time: x and the gradient are read, the gradient of x
+is written, which makes 20 bytes in all. Only x and the first state are held for it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from importlib.resources import files
 import torch
 
 from ..program import Op, Program, programs
+from ..split import split
 from ..trace import Equation
 from .dialect import CPP, STORAGE, TYPES
 
@@ -55,7 +56,7 @@ def forward_source(equation: Equation, x: torch.dtype, out: torch.dtype, dims: t
         "      const S* x_strip = widened(wide, x_t + at, m);",
         *_loop(
             program,
-            reads={"x": "x_strip[i]", **{f"s{i}": f"s{i}[at + i]" for i in states}, **place.parameters(program)},
+            reads={"x": "x_strip[i]", **{f"s{i}": f"s{i}[at + i]" for i in states}, **place.parameters()},
             writes=["spikes[i] = {}", *(f"s{i}[at + i] = {{}}" for i in states)],
             dims=dims,
         ),
@@ -71,18 +72,18 @@ def forward_source(equation: Equation, x: torch.dtype, out: torch.dtype, dims: t
 @functools.lru_cache(maxsize=512)
 def backward_source(
     equation: Equation, x: torch.dtype, dims: tuple[int, ...], needs: tuple[bool, ...]
-) -> tuple[str, tuple]:
-    """(text, constants) of the backward kernel; ``needs``: whether x, and each parameter, wants a gradient.
+) -> tuple[str, tuple, int]:
+    """(text, constants, numbers that it keeps of a neuron's step) of the backward kernel.
+
+    ``needs``: whether x, and each parameter, wants a gradient.
 
     tensors: x, d_out, d_x (if needed), s0 …, gradients of the last state, of the first, p0 …, gradients of those that
     need one; sizes: T, N, strides of x and d_out in time, tile, streaming. Returns 1 if there is too little memory.
     """
     states = range(equation.states)
-    both = programs(equation)
-    again = both.forward.selecting([1 + i for i in states])
     wanted = [i for i, need in enumerate(needs[1:]) if need]
     results = [*([0] if needs[0] else []), *(1 + i for i in states), *(1 + equation.states + i for i in wanted)]
-    program = both.backward.selecting(results)
+    kept, again, program = split(equation, tuple(results))
     again, program = _lift_together(again, program)
     place = _Places(x=STORAGE[x], out=STORAGE[x], scalar=TYPES[equation.dtype], dims=dims)
     pointers = [
@@ -94,16 +95,38 @@ def backward_source(
         *(f"S* d_first{i}" for i in states),
     ]
     gradients = [f"S* d_parameter{i}" for i in wanted]
-    parameters = place.parameters(program, again)
-    state_reads = {f"s{i}": f"before{i}[at + i]" for i in states}
-    d_writes = [f"d{i}[at + i] = {{}}" for i in states]
+    parameters = place.parameters()
+    rows = [f"k{i}" for i in range(len(kept))]
+    first_sweep = [
+        "// Forward again: what the gradients need of each step is kept in the cache.",
+        "{",
+        *(f"  S* s{i} = scratch + ({len(rows)} * T + {i}) * tile;" for i in states),
+        *(f"  std::memcpy(s{i}, first{i} + begin, n * sizeof(S));" for i in states),
+        *_indented(_uniform(again, dims), 2),
+        "  for (int64_t t = 0; t < T; ++t) {",
+        "    const X* x_t = x + t * x_stride + begin;",
+        *(f"    S* {row} = scratch + ({i} * T + t) * tile;" for i, row in enumerate(rows)),
+        "    for (int64_t at = 0; at < n; at += STRIP) {",
+        "      prefetch(x_t, t + 1 < T ? x_t + x_stride : x_t, at, n);",
+        "      const int64_t m = std::min(STRIP, n - at);",
+        "      const S* x_strip = widened(wide, x_t + at, m);",
+        *_loop(
+            again,
+            reads={"x": "x_strip[i]", **{f"s{i}": f"s{i}[at + i]" for i in states}, **parameters},
+            writes=[*(f"s{i}[at + i] = {{}}" for i in states), *(f"{row}[at + i] = {{}}" for row in rows)],
+            dims=dims,
+        ),
+        "    }",
+        "  }",
+        "}",
+    ]
     body = [
         *place.arguments(program, pointers, "T N x_stride g_stride tile streaming", gradients),
         *_uniform(program, dims),
         "bool failed = false;",
         "#pragma omp parallel num_threads(threads)",
         "{",
-        f"  S* scratch = static_cast<S*>(room.get(T * tile * {max(len(states), 1)} * sizeof(S)));",
+        f"  S* scratch = static_cast<S*>(room.get(({max(len(rows), 1)} * T + {len(states)}) * tile * sizeof(S)));",
         "  if (scratch == nullptr) failed = true;",
         "  #pragma omp barrier",
         "  if (!failed) {",
@@ -112,57 +135,31 @@ def backward_source(
         "    const int64_t n = std::min(tile, N - begin);",
         "    alignas(64) S wide[STRIP], wide_g[STRIP], d_strip[STRIP];",
         "    alignas(64) X narrow[STRIP];",
-        "    // Forward again: the state before each step.",
-        *(f"    std::memcpy(scratch + {i} * T * tile, first{i} + begin, n * sizeof(S));" for i in states),
-        "    {",
-        *_indented(_uniform(again, dims), 4),
-        "    for (int64_t t = 0; t + 1 < T; ++t) {",
-        "      const X* x_t = x + t * x_stride + begin;",
-        *(f"      const S* before{i} = scratch + ({i} * T + t) * tile;" for i in states),
-        *(f"      S* after{i} = scratch + ({i} * T + t + 1) * tile;" for i in states),
-        "      for (int64_t at = 0; at < n; at += STRIP) {",
-        "        prefetch(x_t, x_t + x_stride, at, n);",
-        "        const int64_t m = std::min(STRIP, n - at);",
-        "        const S* x_strip = widened(wide, x_t + at, m);",
-        *_indented(
-            _loop(
-                again,
-                reads={"x": "x_strip[i]", **state_reads, **parameters},
-                writes=[f"after{i}[at + i] = {{}}" for i in states],
-                dims=dims,
-            ),
-            2,
-        ),
-        "      }",
-        "    }",
-        "    }",
+        *(_indented(first_sweep, 4) if rows else []),
         "    // Back in time.",
         *(f"    S* d{i} = d_first{i} + begin;" for i in states),
         *(f"    std::memcpy(d{i}, d_last{i} + begin, n * sizeof(S));" for i in states),
         *(f"    S* dp{i} = d_parameter{i} + begin;" for i in wanted),
         *(f"    std::memset(dp{i}, 0, n * sizeof(S));" for i in wanted),
         "    for (int64_t t = T - 1; t >= 0; --t) {",
-        "      const X* x_t = x + t * x_stride + begin;",
         "      const X* g_t = g + t * g_stride + begin;",
-        *(f"      const S* before{i} = scratch + ({i} * T + t) * tile;" for i in states),
+        *(f"      const S* {row} = scratch + ({i} * T + t) * tile;" for i, row in enumerate(rows)),
         "      for (int64_t at = 0; at < n; at += STRIP) {",
         "        prefetch(g_t, t > 0 ? g_t - g_stride : g_t, at, n);",
         "        const int64_t m = std::min(STRIP, n - at);",
-        "        const S* x_strip = widened(wide, x_t + at, m);",
         "        const S* g_strip = widened(wide_g, g_t + at, m);",
         *_indented(
             _loop(
                 program,
                 reads={
-                    "x": "x_strip[i]",
                     "g": "g_strip[i]",
-                    **state_reads,
+                    **{name: f"{row}[at + i]" for name, row in zip(kept, rows, strict=True)},
                     **{f"d{i}": f"d{i}[at + i]" for i in states},
                     **parameters,
                 },
                 writes=[
                     *(["d_strip[i] = {}"] if needs[0] else []),
-                    *d_writes,
+                    *(f"d{i}[at + i] = {{}}" for i in states),
                     *(f"dp{i}[at + i] += {{}}" for i in wanted),
                 ],
                 dims=dims,
@@ -179,7 +176,7 @@ def backward_source(
         "return failed;",
     ]
     room = "static thread_local Room room;"
-    return _text(place, body, result="int", before=room), tuple(program.constants.values())
+    return _text(place, body, result="int", before=room), tuple(program.constants.values()), len(rows)
 
 
 class _Places:
@@ -196,7 +193,7 @@ class _Places:
         lines += [f"const S {name} = S(constants[{i}]);" for i, name in enumerate(program.constants)]
         return lines + [f"const S p{i} = *parameter{i};" for i, dim in enumerate(self.dims) if dim == 0]
 
-    def parameters(self, *of: Program) -> dict[str, str]:
+    def parameters(self) -> dict[str, str]:
         """Those that each neuron has for itself are read in the loop."""
         return {f"p{i}": f"parameter{i}[begin + at + i]" for i, dim in enumerate(self.dims) if dim}
 

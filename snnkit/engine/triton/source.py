@@ -15,8 +15,9 @@ import functools
 from dataclasses import replace
 
 from ..program import Program
+from ..split import both_programs
 from ..trace import Equation
-from .writer import Source, Writer, both_programs, indented, lifted, reads
+from .writer import Source, Writer, indented, lifted, reads
 
 _FORWARD = "All T steps of BLOCK neurons{}."
 _BACKWARD = "Gradients of all T steps of BLOCK neurons, back in time; v are values of the step, w gradients."

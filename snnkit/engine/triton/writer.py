@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
-from ..program import Op, Program, Programs, Value, programs
+from ..program import Op, Program, Value
+from ..split import both_programs
 from ..trace import Equation
 from .dialect import EXACT, GRADIENT, TYPES
 
@@ -24,27 +24,6 @@ class Source:
     name: str
     text: str
     constants: tuple[float, ...]
-
-
-@functools.lru_cache(maxsize=256)
-def both_programs(equation: Equation) -> Programs:
-    """Forward and backward; a value that both compute has one name (v…), a gradient another (w…)."""
-    forward, backward = programs(equation)
-    own, common, names = set(forward.ops), set(forward.inputs), {}
-    for op in backward.ops:
-        if op in own and all(a in common for a in op.arguments if isinstance(a, str)):
-            common.add(op.name)
-        else:
-            names[op.name] = "w" + op.name[1:]
-
-    def renamed(value: Value) -> Value:
-        return names.get(value, value) if isinstance(value, str) else value
-
-    ops = tuple(
-        replace(op, name=names.get(op.name, op.name), arguments=tuple(map(renamed, op.arguments)))
-        for op in backward.ops
-    )
-    return Programs(forward, replace(backward, ops=ops, results=tuple(map(renamed, backward.results))))
 
 
 def lifted(program: Program, equation: Equation, known: Mapping[str, float] | None = None) -> Program:
