@@ -42,8 +42,9 @@ class _Integrator(Neuron):
 
     def initial_state(self, x: Tensor) -> MembraneState:
         """At rest the membrane is at ``v_reset`` (0 for a soft reset)."""
-        rest = torch.zeros_like(x)
-        return MembraneState(rest if self.v_reset is None else rest + self.v_reset)
+        if isinstance(self.v_reset, Tensor):
+            return MembraneState(torch.zeros_like(x) + self.v_reset)
+        return MembraneState(torch.full_like(x, self.v_reset or 0.0))
 
 
 class IF(_Integrator):

@@ -13,9 +13,10 @@ import torch
 
 from snnkit import engine
 from snnkit.engine import block, equations
+from snnkit.engine import fingerprint as fingerprints
 from snnkit.engine.fingerprint import fingerprint
 from snnkit.neuron import LIF, MembraneState, Neuron
-from snnkit.surrogate import Surrogate
+from snnkit.surrogate import ATan, Surrogate
 
 REST = (torch.zeros(2, 3),)
 GAIN = 1.0
@@ -270,3 +271,17 @@ def test_a_refusal_does_not_hold_the_data():
     del x
     gc.collect()
     assert gone() is None
+
+
+def test_a_quick_look_at_a_neuron_sees_every_change():
+    neuron = LIF(2.0, engine="block")
+    seen = {fingerprint(neuron)}
+    assert fingerprint(neuron) in seen and neuron in fingerprints._seen
+    for name, value in (("tau", 3.0), ("decay_input", False), ("surrogate", ATan(3.0)), ("v_reset", None)):
+        setattr(neuron, name, value)
+        assert fingerprint(neuron) not in seen
+        seen.add(fingerprint(neuron))
+    neuron.extra = [1.0]  # what can change from within is looked at each time
+    first = fingerprint(neuron)
+    neuron.extra.append(2.0)
+    assert fingerprint(neuron) != first
