@@ -38,7 +38,7 @@ class ALIF(Neuron):
         v_threshold: threshold at rest.
         v_reset: where the membrane starts again; None (as published) subtracts the threshold at rest.
         surrogate: the spike function.
-        engine: "auto", "eager" or "block".
+        engine: "auto", or one of ``engine.ENGINES``.
     """
 
     State: ClassVar[Any] = ALIFState
@@ -102,7 +102,7 @@ class Izhikevich(Neuron):
         d: what a spike adds to recovery, mV/ms.
         dt: time step in ms, at most 1: above, Euler's method diverges.
         surrogate: the spike function; it sees (v - 30) / 30.
-        engine: "auto", "eager" or "block".
+        engine: "auto", or one of ``engine.ENGINES``.
     """
 
     State: ClassVar[Any] = IzhikevichState

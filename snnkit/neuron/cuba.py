@@ -78,7 +78,7 @@ class CubaLIF(_Synaptic):
         v_reset: potential after a spike, below ``v_th``.
         dt: time step in s.
         surrogate: the spike function.
-        engine: "auto", "eager" or "block".
+        engine: "auto", or one of ``engine.ENGINES``.
     """
 
     v_th: Value

@@ -58,7 +58,7 @@ class IF(_Integrator):
         v_reset: where it starts again; None subtracts the threshold instead (soft reset).
         surrogate: the spike function.
         detach_reset: keep the reset out of the gradient.
-        engine: "auto", "eager" or "block".
+        engine: "auto", or one of ``engine.ENGINES``.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class LIF(_Integrator):
         decay_input: divide the input by ``tau``, too.
         surrogate: the spike function.
         detach_reset: keep the reset out of the gradient.
-        engine: "auto", "eager" or "block".
+        engine: "auto", or one of ``engine.ENGINES``.
     """
 
     tau: Value

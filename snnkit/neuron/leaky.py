@@ -43,7 +43,7 @@ class Leaky(Neuron):
         reset_mechanism: "subtract", "zero" or "none".
         reset_delay: whether the reset waits for the next step.
         surrogate: the spike function.
-        engine: "auto", "eager" or "block".
+        engine: "auto", or one of ``engine.ENGINES``.
     """
 
     State: ClassVar[Any] = LeakyState
