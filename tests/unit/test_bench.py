@@ -89,7 +89,7 @@ def test_a_record_that_comes_with_the_kit_is_shown_by_name(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (("show", "nothing.json"), 2, "there are: spikingjelly_rtx2080ti"),
+        (("show", "nothing.json"), 2, "no record of that name; there are: "),
         (("show", "spikingjelly_rtx2080ti", "--plot", "p.svg"), 2, "--plot must end in .png or .html"),
         (("show", "spikingjelly_rtx2080ti", "--plot", "p.png", "--neurons", "3"), 1, "no row has neurons 3"),
         (("neurons", *SMALL, "--engines", "warp"), 2, "--engines must be one of eager, block"),
