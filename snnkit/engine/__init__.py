@@ -7,7 +7,7 @@
 ``block``   K steps at once compiled by ``torch.compile``; forward and backward, CPU and CUDA
 ``cpp``     all steps in one C++ loop generated from the equation; CPU
 ``triton``  all steps in one Triton kernel generated from the equation; CUDA
-``auto``    the fastest of these where compiling pays, else ``eager``
+``auto``    one that compiles where that pays (``select.AUTO``), else ``eager``
 ==========  ==================================================================================
 
 No engine gives way to another in silence: a fallback warns once and says why, ``explain(model, x)`` shows what each

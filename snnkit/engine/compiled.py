@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from .equations import tensors_of
-from .layout import Layout
+from .layout import Layout, side_by_side
 from .trace import Equation
 
 
@@ -147,12 +147,9 @@ class _Backward(torch.autograd.Function):
         x, state, parameters = _split(equation, tensors[:count])
         d_out, *d_last = tensors[count : count + 1 + equation.states]
         kept = tensors[count + 1 + equation.states :]
-        if x.shape[1] > 1 and d_out.stride(1) != 1:
-            # The gradient of a sum is one number in all places; one step of it is enough.
-            d_out = d_out[0].contiguous().expand_as(x) if d_out.stride(0) == 0 else d_out.contiguous()
         d_last = [d.contiguous() for d in d_last]
         d_x, d_state, d_parameters = kernels(engine).backward(
-            equation, x, state, kept, parameters, d_out, d_last, needs
+            equation, x, state, kept, parameters, side_by_side(d_out), d_last, needs
         )
         return tuple(d for d in (d_x, *d_state, *d_parameters) if d is not None)
 

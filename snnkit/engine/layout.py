@@ -63,3 +63,11 @@ class Layout:
         for position, d in enumerate(self.order):
             inverse[d] = position
         return inverse
+
+
+def side_by_side(gradient: Tensor) -> Tensor:
+    """A gradient [T, N] with neurons side by side in memory; any stride in time."""
+    if gradient.shape[1] <= 1 or gradient.stride(1) == 1:
+        return gradient
+    # That of a sum is one number in all places; one step of it is enough.
+    return gradient[0].contiguous().expand_as(gradient) if gradient.stride(0) == 0 else gradient.contiguous()

@@ -66,7 +66,8 @@ def split(equation: Equation, results: tuple[int, ...]) -> Split:
     wanted = {a for op in backward.ops if op.name in known for a in op.arguments} | set(backward.results)
     wanted = {name for name in wanted if isinstance(name, str) and name not in known | steady}
     kept = _fewest([op for op in again if op.name not in steady], wanted, equation)
-    ops = (*forward.ops, *(op for op in again if op not in set(forward.ops)))
+    own = set(forward.ops)
+    ops = (*forward.ops, *(op for op in again if op not in own))
     first = forward.results[1:] + kept
     back = needed(backward.ops, backward.results, stop=set(kept))
     return Split(kept, replace(forward, ops=needed(ops, first), results=first), replace(backward, ops=back))

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from snnkit import engine
+from snnkit.engine import cpp
 from snnkit.neuron import LI, LIF, CubaLIF
 
 
@@ -41,6 +42,13 @@ def test_without_gradients_a_learnable_neuron_gives_bytes():
     with torch.no_grad():
         out, _ = LIF(nn.Parameter(torch.tensor(2.0)))(torch.rand(4, 2, 3), out_dtype=torch.uint8)
     assert out.dtype == torch.uint8
+
+
+def test_a_backward_pass_without_room_says_how_much_was_needed(monkeypatch):
+    out, _ = LIF(engine="cpp")(torch.rand(4, 2, 3, requires_grad=True))
+    monkeypatch.setattr(cpp, "_call", lambda *arguments: 1)
+    with pytest.raises(MemoryError, match=r"backward over 4 steps needs \d+ MiB of scratch memory.*fewer steps"):
+        out.sum().backward()
 
 
 @pytest.mark.parametrize("name", ["eager", "cpp"])

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..layout import side_by_side
 from ..ops import equation_named
 from . import launch
 from .kernel import interpreting
@@ -97,14 +98,6 @@ def _gradients(ctx: Any, gradients: list[Tensor | None]) -> tuple[Any, ...]:
     d_x = next(every) if needs[0] else None
     d_state = [next(every) for _ in state]
     return d_x, d_state, [next(every) if need else None for need in needs[1:]], None, None, None
-
-
-def side_by_side(gradient: Tensor) -> Tensor:
-    """A gradient [T, N] with neurons side by side in memory; any stride in time."""
-    if gradient.shape[1] <= 1 or gradient.stride(1) == 1:
-        return gradient
-    # That of a sum is one number in all places; one step of it is enough.
-    return gradient[0].contiguous().expand_as(gradient) if gradient.stride(0) == 0 else gradient.contiguous()
 
 
 triton_forward.register_autograd(_gradients, setup_context=_setup_context)
