@@ -11,6 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from snnkit.bench.provenance import processor
 from snnkit.tools import machine
 
 GREEN, AMBER, RED = "green", "amber", "red"
@@ -210,7 +211,7 @@ def _triton() -> Iterator[Line]:
 
 def _processor_and_memory() -> Iterator[Line]:
     cores = machine.cores()
-    name = f"{machine.processor()}, {cores} core{'s' if cores > 1 else ''}"
+    name = f"{processor()}, {cores} core{'s' if cores > 1 else ''}"
     yield Line("processor", GREEN if cores >= 2 else AMBER, name)
     total, free = machine.memory_gib()
     good = free >= 2

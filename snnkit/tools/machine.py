@@ -10,6 +10,8 @@ import sys
 from dataclasses import dataclass
 from importlib import metadata
 
+from snnkit.bench.provenance import processor
+
 PACKAGES = (
     "numpy",
     "scikit-learn",
@@ -105,15 +107,6 @@ def describe() -> dict[str, object]:
         "memory_gib": round(total, 1),
         "packages": {package: version(package) for package in PACKAGES},
     }
-
-
-def processor() -> str:
-    """Name of the CPU."""
-    try:
-        with open("/proc/cpuinfo") as info:
-            return next(line.split(":", 1)[1].strip() for line in info if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
 
 
 def _run(*command: str) -> list[str]:
