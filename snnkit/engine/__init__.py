@@ -130,5 +130,6 @@ def _checked(step: Callable | nn.Module, dtype: torch.dtype) -> Callable:
 def _initial_state(step: Callable | nn.Module, x: Tensor, dtype: torch.dtype, who: str) -> Any:
     if not hasattr(step, "initial_state"):
         raise TypeError(f"state must be given, as {who} has no initial_state(x) to make one")
-    like = torch.empty(x.shape[1:], dtype=dtype, device=x.device)
+    # One value in memory for all neurons: so a state of zeros is one zero, which engines need not read N times.
+    like = torch.empty((), dtype=dtype, device=x.device).expand(x.shape[1:])
     return step.initial_state(like)  # type: ignore[union-attr, operator]

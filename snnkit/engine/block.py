@@ -64,7 +64,7 @@ def forward(
     keep: bool,
 ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
     """Run over x [T, N]; kept are the states at the starts of all blocks but the first. See ``compiled.Kernels``."""
-    current = list(state)
+    current = [s.contiguous() for s in state]
     out = torch.empty(x.shape, dtype=out_dtype, device=x.device)
     boundaries: list[Tensor] = []
     xs, outs = x.unbind(0), out.unbind(0)
@@ -91,11 +91,11 @@ def backward(
     blocks, states = list(_blocks(len(x), x.device)), equation.states
     if len(kept) < states * (len(blocks) - 1):
         kept = forward(equation, x, state, parameters, x.dtype, keep=True)[2]
-    every = [*state, *kept]
+    every = [*(s.contiguous() for s in state), *kept]
     # One gradient per neuron; what a parameter shared by all neurons gets is their sum.
     d_needed = [x.new_zeros(x.shape[1], dtype=equation.dtype) for need in needs[1:] if need]
     d_x = torch.empty(x.shape, dtype=x.dtype, device=x.device) if needs[0] else None
-    d_state = list(d_last)
+    d_state = [d.contiguous() for d in d_last]
     xs, d_outs, d_xs = x.unbind(0), d_out.unbind(0), () if d_x is None else d_x.unbind(0)
     dims = tuple(p.dim() for p in parameters)
     for number, (start, steps) in reversed(list(enumerate(blocks))):

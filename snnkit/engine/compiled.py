@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from .equations import tensors_of
-from .layout import Layout, side_by_side
+from .layout import Layout, is_one_for_all, side_by_side
 from .trace import Equation
 
 
@@ -26,7 +26,8 @@ class CompilationFailed(Exception):
 
 class Kernels(Protocol):
     """A compiled engine. x, out and their gradients are [T, N] with neurons side by side and any stride in time, 0
-    included; states are [N]; parameters [N] or, if all neurons share the number, 0-dimensional."""
+    included; states and their gradients are [N], side by side or one value for all (stride 0); parameters [N] or, if
+    all neurons share the number, 0-dimensional."""
 
     def supports(self, equation: Equation, device: torch.device) -> str:
         """An empty string, or the reason why this engine can't run the equation there."""
@@ -103,12 +104,13 @@ class Unrolled(torch.autograd.Function):
         ctx.mark_non_differentiable(*kept)
         ctx.save_for_backward(*tensors, *kept)
         ctx.engine, ctx.equation, ctx.arguments = engine, equation, len(tensors)
+        ctx.set_materialize_grads(False)  # most losses do not look at the last state
 
     @staticmethod
-    def backward(ctx, *gradients: Tensor):
+    def backward(ctx, *gradients: Tensor | None):
         saved = ctx.saved_tensors  # once: under activation checkpointing, looking again is an error
         tensors, kept = saved[: ctx.arguments], saved[ctx.arguments :]
-        if any(torch._C._functorch.is_legacy_batchedtensor(g) for g in gradients):  # pyright: ignore
+        if any(torch._C._functorch.is_legacy_batchedtensor(g) for g in gradients if g is not None):  # pyright: ignore
             raise RuntimeError(
                 "compiled engines don't take several gradients at once (is_grads_batched=True, vectorize=True); "
                 "use torch.func.vmap or jacrev, or engine='eager'"
@@ -116,8 +118,11 @@ class Unrolled(torch.autograd.Function):
         equation: Equation = ctx.equation
         first = 1 + equation.states
         needs = (ctx.needs_input_grad[3], *ctx.needs_input_grad[3 + first :])
+        gradients = tuple(
+            zeros_like_one(t) if g is None else g for g, t in zip(gradients, tensors[:first], strict=False)
+        )
         try:
-            found = _Backward.apply(ctx.engine, equation, needs, *tensors, *gradients[:first], *kept)
+            found = _Backward.apply(ctx.engine, equation, needs, *tensors, *gradients, *kept)
         except CompilationFailed as error:
             raise RuntimeError(f"the backward pass can't be compiled ({error}); use engine='eager'") from None
         every = iter(found)  # type: ignore[arg-type]
@@ -147,7 +152,7 @@ class _Backward(torch.autograd.Function):
         x, state, parameters = _split(equation, tensors[:count])
         d_out, *d_last = tensors[count : count + 1 + equation.states]
         kept = tensors[count + 1 + equation.states :]
-        d_last = [d.contiguous() for d in d_last]
+        d_last = [d if is_one_for_all(d) else d.contiguous() for d in d_last]
         d_x, d_state, d_parameters = kernels(engine).backward(
             equation, x, state, kept, parameters, side_by_side(d_out), d_last, needs
         )
@@ -215,6 +220,11 @@ class _Samples:
 # PyTorch looks at the arguments of ``forward`` at every call; found here, its signature need not be worked out again.
 for _function in (Unrolled, _Backward):
     _function.forward.__signature__ = inspect.signature(_function.forward)  # type: ignore[attr-defined]
+
+
+def zeros_like_one(tensor: Tensor) -> Tensor:
+    """Zeros of the shape of ``tensor`` that take the memory of one."""
+    return tensor.new_zeros(()).expand(tensor.shape)
 
 
 def _split(equation: Equation, tensors: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor], Sequence[Tensor]]:

@@ -34,22 +34,37 @@ class Layout:
             order.insert(at, d)
         return Layout(x.shape[1:], tuple(order))
 
+    @property
+    def usual(self) -> bool:
+        """Whether the dimensions lie in order: then there is nothing to permute, which saves a third of the calls."""
+        return self.order == tuple(range(len(self.order)))
+
     def flatten_sequence(self, x: Tensor) -> Tensor:
         """[T, B, ...] -> [T, N] with neurons side by side; a view if the layout is dense, else a copy."""
-        flat = x.permute(0, *(d + 1 for d in self.order)).reshape(x.shape[0], -1)
+        if not self.usual:
+            x = x.permute(0, *(d + 1 for d in self.order))
+        flat = x.reshape(x.shape[0], -1)
         return flat if flat.shape[1] <= 1 or flat.stride(1) == 1 else flat.contiguous()
 
     def flatten_step(self, v: Tensor) -> Tensor:
-        """[B, ...] -> [N], in the same order of neurons; a view if it lies so in memory, else a copy."""
-        return v.permute(self.order).reshape(-1).contiguous()
+        """[B, ...] -> [N], in the same order of neurons; a view if it lies so in memory, else a copy.
+
+        One value for all, such as a state at rest, stays one: its stride is 0.
+        """
+        flat = (v if self.usual else v.permute(self.order)).reshape(-1)
+        return flat if is_one_for_all(flat) else flat.contiguous()
 
     def restore_sequence(self, x: Tensor) -> Tensor:
         """[T, N] -> [T, B, ...], a view."""
+        if self.usual:
+            return x.reshape(x.shape[0], *self.shape)
         sizes = [self.shape[d] for d in self.order]
         return x.reshape(x.shape[0], *sizes).permute(0, *(d + 1 for d in self._inverse()))
 
     def restore_step(self, v: Tensor) -> Tensor:
         """[N] -> [B, ...], a view."""
+        if self.usual:
+            return v.reshape(self.shape)
         return v.reshape([self.shape[d] for d in self.order]).permute(self._inverse())
 
     def flatten_parameter(self, p: Tensor) -> Tensor:
@@ -63,6 +78,11 @@ class Layout:
         for position, d in enumerate(self.order):
             inverse[d] = position
         return inverse
+
+
+def is_one_for_all(v: Tensor) -> bool:
+    """Whether [N] is one value in memory, an expanded view."""
+    return v.shape[0] > 1 and v.stride(0) == 0
 
 
 def side_by_side(gradient: Tensor) -> Tensor:

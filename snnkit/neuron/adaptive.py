@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..surrogate import ATan
-from .base import Neuron, Value, reset_membrane
+from .base import Neuron, Value, everywhere, reset_membrane
 
 
 class ALIFState(NamedTuple):
@@ -134,7 +134,7 @@ class Izhikevich(Neuron):
 
     def initial_state(self, x: Tensor) -> IzhikevichState:
         """As published: v = -65 mV and u = b v."""
-        v = torch.full_like(x, -65.0)
+        v = everywhere(x, -65.0)
         return IzhikevichState(v, self.b * v)
 
     def step(self, x: Tensor, state: IzhikevichState) -> tuple[Tensor, IzhikevichState]:

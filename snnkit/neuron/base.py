@@ -64,8 +64,11 @@ class Neuron(nn.Module):
         raise TypeError(f"{type(self).__name__} must define step(self, x, state) -> (out, state)")
 
     def initial_state(self, x: Tensor) -> Any:
-        """The state at rest for steps of the shape, dtype and device of ``x`` [B, ...]: zeros, unless overridden."""
-        return self.State(*(torch.zeros_like(x) for _ in self.State._fields))
+        """The state at rest for steps of the shape, dtype and device of ``x`` [B, ...]: zeros, unless overridden.
+
+        Where ``x`` is one value in memory for all neurons (an expanded view), the zeros are, too.
+        """
+        return self.State(*(everywhere(x, 0.0) for _ in self.State._fields))
 
     def forward(self, x: Tensor, state: Any = None, *, out_dtype: torch.dtype | None = None) -> tuple[Tensor, Any]:
         """Run over a sequence.
@@ -204,6 +207,15 @@ class Neuron(nn.Module):
         if self.surrogate is not None:
             parts.append(f"surrogate={self.surrogate}")
         return ", ".join([*parts, f"engine={self.engine!r}"])
+
+
+def everywhere(x: Tensor, value: Value) -> Tensor:
+    """``value`` for each neuron of ``x`` [B, ...]; one number in memory for all where ``x`` is."""
+    if isinstance(value, Tensor):
+        return torch.zeros_like(x) + value
+    if x.numel() > 1 and not any(x.stride()):
+        return x.new_full((), value).expand(x.shape)
+    return torch.full_like(x, value)
 
 
 def reset_membrane(v: Tensor, spike: Tensor, v_threshold: Value, v_reset: Value | None) -> Tensor:

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
-import torch
 from torch import Tensor
 
 from ..surrogate import SuperSpike
-from .base import Neuron, Value, reset_membrane
+from .base import Neuron, Value, everywhere, reset_membrane
 
 
 class SynapticState(NamedTuple):
@@ -59,7 +58,7 @@ class _Synaptic(Neuron):
 
     def initial_state(self, x: Tensor) -> SynapticState:
         """At rest: membrane at ``v_leak``, no current."""
-        return SynapticState(torch.zeros_like(x) + self.v_leak, torch.zeros_like(x))
+        return SynapticState(everywhere(x, self.v_leak), everywhere(x, 0.0))
 
 
 class CubaLIF(_Synaptic):

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ..surrogate import ATan
-from .base import MembraneState, Neuron, Value, reset_membrane
+from .base import MembraneState, Neuron, Value, everywhere, reset_membrane
 
 
 class _Integrator(Neuron):
@@ -42,9 +42,7 @@ class _Integrator(Neuron):
 
     def initial_state(self, x: Tensor) -> MembraneState:
         """At rest the membrane is at ``v_reset`` (0 for a soft reset)."""
-        if isinstance(self.v_reset, Tensor):
-            return MembraneState(torch.zeros_like(x) + self.v_reset)
-        return MembraneState(torch.full_like(x, self.v_reset or 0.0))
+        return MembraneState(everywhere(x, 0.0 if self.v_reset is None else self.v_reset))
 
 
 class IF(_Integrator):

@@ -44,7 +44,7 @@ struct bfloat16 {
 };
 
 // Neurons that are computed between two stores to memory, and how far ahead (in such strips) input is fetched.
-constexpr int64_t STRIP = 128, AHEAD = 4;
+constexpr int64_t STRIP = 64, AHEAD = 8;
 
 // A strip of numbers in the type of the arithmetic, and back. Loops of their own, as compilers vectorise these alone but
 // not in the midst of an equation; nothing is copied where the types are the same.
@@ -149,6 +149,15 @@ inline void flush(void* to, const void* from, size_t bytes, bool streaming) {
   }
 #endif
   std::memcpy(to, from, bytes);
+}
+
+// The first n of a tile's states, each from its place or, where they are the same for all neurons, from one.
+template <typename S>
+inline void start(S* to, const S* from, int64_t begin, int64_t n, bool same) {
+  if (same)
+    std::fill_n(to, n, *from);
+  else
+    std::memcpy(to, from + begin, n * sizeof(S));
 }
 
 // Streaming stores are weakly ordered: other threads may look only after this.

@@ -61,6 +61,7 @@ def forward(
     steps, neurons = x.shape
     source = forward_source(equation, tuple(p.dim() for p in parameters), keep)
     out = x.new_empty((steps, neurons), dtype=out_dtype)
+    state = [s.contiguous() for s in state]
     last = [torch.empty_like(s) for s in state]
     blocks = (steps + BLOCK_STEPS - 1) // BLOCK_STEPS
     kept = [s.new_empty((blocks, neurons)) for s in state] if keep and keeps_state(equation) else []
@@ -86,6 +87,7 @@ def backward(
     steps, neurons = x.shape
     source = backward_source(equation, tuple(p.dim() for p in parameters), tuple(needs))
     d_x = x.new_empty((steps, neurons)) if needs[0] else None
+    d_last = [d.contiguous() for d in d_last]
     d_first = [torch.empty_like(d) for d in d_last]
     # One gradient per neuron; what a parameter shared by all neurons gets is their sum.
     each = [x.new_empty(neurons, dtype=equation.dtype) if need else None for need in needs[1:]]
