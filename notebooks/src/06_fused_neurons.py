@@ -81,7 +81,7 @@ from snnkit.course import attempt, hint, quiz, scorecard, solution
 from snnkit.engine import cpp, triton
 from snnkit.engine.equations import equation_of
 from snnkit.engine.missing import missing_compiler
-from snnkit.engine.program import programs
+from snnkit.engine.reader import programs
 from snnkit.engine.select import AUTO
 from snnkit.viz import figures
 from snnkit.viz.listing import listing

@@ -11,7 +11,8 @@ import functools
 from dataclasses import replace
 from typing import NamedTuple
 
-from .program import Op, Program, Programs, Value, needed, programs
+from .program import Op, Program, Value, needed
+from .reader import Programs, programs
 from .trace import Equation
 
 

@@ -18,7 +18,8 @@ from torch import Tensor
 
 from ..layout import is_one_for_all
 from ..missing import NO_COMPILER, cpp_compiler
-from ..program import Untranslatable, programs
+from ..program import Untranslatable
+from ..reader import programs
 from ..trace import Equation
 from .build import load
 from .dialect import CPP

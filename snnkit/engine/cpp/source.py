@@ -16,7 +16,8 @@ from importlib.resources import files
 
 import torch
 
-from ..program import Op, Program, programs
+from ..program import Op, Program
+from ..reader import programs
 from ..split import split
 from ..trace import Equation
 from .dialect import CPP, STORAGE, TYPES
