@@ -12,20 +12,41 @@ __version__ = "0.1.0"
 __all__ = [
     "course",
     "data",
+    "device",
     "encode",
     "engine",
+    "export",
     "loss",
     "models",
     "neuron",
     "nn",
+    "quantize",
     "surrogate",
+    "text",
     "tools",
     "train",
     "viz",
 ]
 
 if _TYPE_CHECKING:
-    from . import course, data, encode, engine, loss, models, neuron, nn, surrogate, tools, train, viz
+    from . import (
+        course,
+        data,
+        device,
+        encode,
+        engine,
+        export,
+        loss,
+        models,
+        neuron,
+        nn,
+        quantize,
+        surrogate,
+        text,
+        tools,
+        train,
+        viz,
+    )
 
 
 def __getattr__(name: str):

@@ -12,6 +12,8 @@ import click
 
 import snnkit
 from snnkit.bench.command import neurons
+from snnkit.bench.demo_command import demo
+from snnkit.bench.training_command import training
 
 INTERRUPTED = 130  # what a shell reports for Ctrl-C
 PATIENCE = 2.0  # seconds after a Ctrl-C in which another one is the same
@@ -170,26 +172,38 @@ def doctor(as_json: bool) -> None:
     sys.exit(any(line.status == checks.RED for line in lines))
 
 
+@main.command(add_help_option=False, context_settings={"ignore_unknown_options": True})
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="RECIPE [OPTIONS]")
+def train(words: tuple[str, ...]) -> None:
+    """Train a network by a named recipe; `snnkit train --help` lists them, and every option."""
+    # Here, as the options come from the recipes, and those need PyTorch.
+    from snnkit.train.command import train as command
+
+    command.main(list(words), prog_name="snnkit train", standalone_mode=False)
+
+
 @main.group()
 def bench() -> None:
     """Measure, and show what was measured."""
 
 
-bench.add_command(neurons)
+for measurement in (neurons, training, demo):
+    bench.add_command(measurement)
 
 
 @bench.command()
 @click.argument("record", metavar="FILE|NAME")
-@click.option("--plot", type=click.Path(dir_okay=False), metavar="FILE", help="Draw time against T: .png or .html.")
+@click.option("--plot", type=click.Path(dir_okay=False), metavar="FILE", help="Draw it: .png or .html.")
 @click.option("--beside", multiple=True, metavar="FILE|NAME", help="Another record for the plot; repeatable.")
 @click.option("--neurons", "size", type=click.IntRange(1), metavar="N", help="Size to plot. Default: the largest.")
 @click.option("--dtype", default="float32", show_default=True, help="Of the input, in the plot.")
 def show(record: str, plot: str | None, beside: tuple[str, ...], size: int | None, dtype: str) -> None:
-    """Print a record: a file that `snnkit bench neurons --out` wrote, or the name of one that comes with the kit."""
-    from snnkit.bench import table
+    """Print a record: a file that `snnkit bench ... --out` wrote, or the name of one that comes with the kit."""
+    from snnkit.bench import demo_table, table, training_table
 
     first = _record(record)
-    click.echo(table.tables(first))
+    tables = {"training": training_table.tables, "demo": demo_table.tables}.get(first["kind"], table.tables)
+    click.echo(tables(first))
     if plot is None:
         return
     suffix = plot.rpartition(".")[2].lower()
@@ -197,8 +211,14 @@ def show(record: str, plot: str | None, beside: tuple[str, ...], size: int | Non
         raise click.UsageError(f"--plot must end in .png or .html, was {plot!r}")
     from snnkit import viz
 
+    every = [first, *map(_record, beside)]
     try:
-        figure = viz.figures.races([first, *map(_record, beside)], neurons=size, dtype=dtype)
+        if first["kind"] == "training":
+            figure = viz.figures.training_rates(every)
+        elif first["kind"] == "demo":
+            figure = viz.figures.device_rates(every)
+        else:
+            figure = viz.figures.races(every, neurons=size, dtype=dtype)
         if suffix == "png":
             with open(plot, "wb") as file:
                 file.write(viz.png_bytes(figure))

@@ -29,6 +29,7 @@ __all__ = [
     "count_mse",
     "membrane_max_cross_entropy",
     "rate_cross_entropy",
+    "rate_mse",
     "spike_rate_regulariser",
 ]
 
@@ -88,6 +89,21 @@ def count_mse(spikes: Tensor, targets: Tensor, *, correct_rate: float = 1.0, inc
     right = (targets.unsqueeze(1) == torch.arange(spikes.shape[2], device=targets.device)).to(spikes.dtype)
     wanted = steps * (incorrect_rate + (correct_rate - incorrect_rate) * right)
     return F.mse_loss(spikes.sum(0), wanted) / steps
+
+
+def rate_mse(spikes: Tensor, targets: Tensor) -> Tensor:
+    """Mean squared error of the firing rates: asks the right neuron to fire at every step, the others never.
+
+    With r the mean over time and r* = 1 for the target, 0 for the others: mean over B and C of (r - r*)². It is
+    ``count_mse`` divided by T, so that a learning rate suits every T. Source: SpikingJelly's tutorials (Fang et al.
+    2023, doi:10.1126/sciadv.adi1480).
+
+    Args:
+        spikes: [T, B, C].
+        targets: int64 [B].
+    """
+    value = count_mse(spikes, targets)
+    return value / spikes.shape[0]
 
 
 def spike_rate_regulariser(layers: Tensor | Sequence[Tensor], target: float = 0.1, *, weight: float = 1.0) -> Tensor:

@@ -3,7 +3,8 @@
 Sequences are [T, B, ...]. A convolution or a linear map does not care about time, so ``TimeBatched`` folds time into
 the batch and does one large operation instead of T small ones. Where the input does not change over time (an image
 shown for T steps, an expanded view with stride 0), it is done once. PyTorch's own random layers and batch norms in
-training are exempt from that; a random module of your own needs an input that is not static: ``x.contiguous()``.
+training are exempt from that, unless ``Once`` is asked for; a random module of your own needs an input that is not
+static: ``x.contiguous()``.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ import inspect
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from .neuron import Recurrent
+from .neuron.base import Neuron
 
-__all__ = ["Recording", "Recurrent", "Sequential", "TimeBatched", "detach", "is_stateful", "is_static"]
+__all__ = ["Once", "Recording", "Recurrent", "Sequential", "TimeBatched", "detach", "is_stateful", "is_static"]
 
 
 class Recording(NamedTuple):
@@ -56,7 +59,9 @@ class TimeBatched(nn.Module):
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
         if is_stateful(module):
-            raise TypeError(f"module of TimeBatched must be stateless, but {type(module).__name__} takes a state")
+            raise TypeError(
+                f"module of {type(self).__name__} must be stateless, but {type(module).__name__} takes a state"
+            )
         self.module = module
 
     def forward(self, x: Tensor) -> Tensor:
@@ -64,14 +69,79 @@ class TimeBatched(nn.Module):
         return time_batched(self.module, x)
 
 
+class Once(TimeBatched):
+    """As ``TimeBatched``, but on a static input always computed once, whatever the module: made for batch norm.
+
+    ``TimeBatched`` gives a batch norm in training all T steps of a static input, so that it learns from it exactly what
+    it would learn from a copy. The T equal steps have the mean and the variance of one: the output is the same, at T
+    times the cost. Only the running variance, which is unbiased, comes out larger, by the factor
+    (n - 1/T) / (n - 1) with n = B H W values per channel: 1.00001 for 128 images of 28 × 28. ``Once`` accepts that.
+    A random layer such as dropout draws once for all steps of a static input, which is what a mask held over time is.
+
+    Args:
+        module: any module on [B, ...] without state.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[T, B, ...] -> [T, B, ...], a view with stride 0 in time if ``x`` is one."""
+        _check_rank(x)
+        return _one_step(self.module, x) if is_static(x) else time_batched(self.module, x)
+
+
 def time_batched(module: nn.Module, x: Tensor) -> Tensor:
     """``module`` applied to every step of ``x`` [T, B, ...] at once."""
     _check_rank(x)
     steps, batch = x.shape[:2]
-    if is_static(x) and not _differs_from_step_to_step(module):
-        once = _batched(module, x[0])
-        return once.unsqueeze(0).expand(steps, *once.shape)
+    if is_static(x) and not differs_from_step_to_step(module):
+        return _one_step(module, x)
     return _batched(module, x.flatten(0, 1)).unflatten(0, (steps, batch))
+
+
+def through(module: nn.Module, x: Tensor, step: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """A stateless ``module`` applied to x [T, B, ...], as ``Sequential`` does it.
+
+    A static sequence comes with its one ``step`` [B, ...], and goes on with it where it stays static. Taken out of its
+    expanded view again, the gradient of that step would become a tensor of all T steps, zeros but for one.
+    """
+    bare = bare_module(module)
+    if step is not None and bare is not None and (isinstance(module, Once) or not differs_from_step_to_step(bare)):
+        step = _batched(bare, step)
+        return _repeated(step, x.shape[0]), step
+    return (module(x) if isinstance(module, TimeBatched) else time_batched(module, x)), None
+
+
+def bare_module(module: nn.Module) -> nn.Module | None:
+    """What a ``TimeBatched`` applies, or ``module`` itself; None if a hook waits for the sequence itself."""
+    while isinstance(module, TimeBatched):
+        if _is_hooked(module):
+            return None
+        module = module.module
+    return module
+
+
+def takes_repeat(module: nn.Module) -> bool:
+    """Whether a stateful module may be given one step and how often it comes in; a hook waits for the sequence."""
+    return isinstance(module, Neuron) and type(module).forward is Neuron.forward and not _is_hooked(module)
+
+
+def _is_hooked(module: nn.Module) -> bool:
+    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
+    return any(hooks) or "forward" in vars(module)
+
+
+def _repeated(step: Tensor, steps: int) -> Tensor:
+    """[B, ...] seen so many times: [T, B, ...]."""
+    if step.dim() == 4 and step.is_contiguous(memory_format=torch.channels_last):
+        # Expanded as it lies in memory, so that the gradient, summed over time, lies so, too. PyTorch's sum over a
+        # channels-last sequence does not, and batch norm's backward took 16 times as long with both formats mixed.
+        lying = step.permute(0, 2, 3, 1)
+        return lying.unsqueeze(0).expand(steps, *lying.shape).permute(0, 1, 4, 2, 3)
+    return step.unsqueeze(0).expand(steps, *step.shape)
+
+
+def _one_step(module: nn.Module, x: Tensor) -> Tensor:
+    """``module`` applied to one step of a static ``x``, seen as often as ``x`` has steps."""
+    return _repeated(_batched(module, x[0]), x.shape[0])
 
 
 def _batched(module: nn.Module, x: Tensor) -> Tensor:
@@ -87,7 +157,7 @@ def _batched(module: nn.Module, x: Tensor) -> Tensor:
     return out
 
 
-def _differs_from_step_to_step(module: nn.Module) -> bool:
+def differs_from_step_to_step(module: nn.Module) -> bool:
     """Whether T times a static input is more than once: it draws anew, or counts its samples."""
     return any(_draws(m) or _counts(m) for m in module.modules())
 
@@ -147,29 +217,34 @@ class Sequential(nn.Module):
 
     def forward(self, x: Tensor, state: tuple | None = None) -> tuple[Tensor, tuple]:
         """x [T, B, ...] to out [T, B, ...] and the state: a tuple, one entry per module, None for stateless ones."""
-        out, new, _ = self._run(x, state)
-        return out, new
+        return self._run(x, state)
 
     def record(self, x: Tensor, state: tuple | None = None) -> Recording:
         """As a call, and with the output of every module, for looking inside and for regularising firing rates."""
-        return self._run(x, state)
+        layers: list[Tensor] = []
+        return Recording(*self._run(x, state, layers), layers)
 
-    def _run(self, x: Tensor, state: tuple | None) -> Recording:
+    def _run(self, x: Tensor, state: tuple | None, layers: list[Tensor] | None = None) -> tuple[Tensor, tuple]:
+        """As ``forward``; the output of every module is appended to ``layers``, if there is such a list."""
         _check_rank(x)
         parts = self._parts(state)
-        new, layers = [], []
+        new = []
+        step = x[0] if is_static(x) else None
         for (name, module), part in zip(self._modules.items(), parts, strict=True):
             if module is None:
                 raise TypeError(f"module {name} of Sequential must be a torch.nn.Module, but it is None")
             if self._stateful[name]:
-                x, part = module(x, part)
-            elif isinstance(module, TimeBatched):
-                x = module(x)
+                if step is not None and takes_repeat(module):
+                    x, part = module(step, part, repeat=x.shape[0])
+                else:
+                    x, part = module(x, part)
+                step = None
             else:
-                x = time_batched(module, x)
+                x, step = through(module, x, step)
             new.append(part)
-            layers.append(x)
-        return Recording(x, tuple(new), layers)
+            if layers is not None:
+                layers.append(x)
+        return x, tuple(new)
 
     def _parts(self, state: tuple | None) -> Iterable[Any]:
         if state is None:

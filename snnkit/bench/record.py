@@ -1,7 +1,8 @@
 """Records of measurements: JSON that is written by the program, whole or not at all, and read only if it says enough.
 
-A record of kind "neurons" holds what ``snnkit bench neurons`` measured; one of kind "published" holds figures of other
-people with their source. Either has ``schema``, ``kind``, ``provenance`` and ``rows``.
+A record of kind "neurons", "training" or "demo" holds what ``snnkit bench`` measured, one of kind "recipe" what
+``snnkit train`` reached epoch by epoch; one of kind "published" holds figures of other people with their source. Each
+has ``schema``, ``kind``, ``provenance`` and ``rows``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ _TEXT, _NUMBER, _WHOLE = (str,), (int, float), (int,)
 
 # What each row must say, with its type.
 _LABELS = {"contestant": _TEXT, "equation": _TEXT, "mode": _TEXT, "dtype": _TEXT, "neurons": _WHOLE, "steps": _WHOLE}
+_CASE = {"net": _TEXT, "equation": _TEXT, "dtype": _TEXT, "width": _WHOLE, "steps": _WHOLE, "batch": _WHOLE}
 _ROW = {
     "neurons": _LABELS
     | {
@@ -38,17 +40,67 @@ _ROW = {
         "compared_neurons": _WHOLE,
         "spikes_differ": _NUMBER,
     },
+    "recipe": {
+        "epoch": _WHOLE,
+        "train_loss": _NUMBER,
+        "train_accuracy": _NUMBER,
+        "test_loss": _NUMBER,
+        "test_accuracy": _NUMBER,
+        "seconds": _NUMBER,
+        "samples_per_second": _NUMBER,
+    },
+    "training": _CASE
+    | {
+        "contestant": _TEXT,
+        "library": _TEXT,
+        "samples_per_s": _NUMBER,
+        "first_s": _NUMBER,
+        "ready_s": _NUMBER,
+        "median_s": _NUMBER,
+        "p10_s": _NUMBER,
+        "p90_s": _NUMBER,
+        "floor_flops": _WHOLE,
+        "floor_s": _NUMBER,
+        "over_floor": _NUMBER,
+        "spikes_differ": _NUMBER,
+        "update_differs": _NUMBER,
+    },
+    "demo": {
+        "model": _TEXT,
+        "mode": _TEXT,
+        "device": _TEXT,
+        "dtype": _TEXT,
+        "batch": _WHOLE,
+        "parameters": _WHOLE,
+        "samples_per_s": _NUMBER,
+        "first_s": _NUMBER,
+        "median_s": _NUMBER,
+        "p10_s": _NUMBER,
+        "p90_s": _NUMBER,
+    },
     "published": _LABELS | {"seconds": _NUMBER},
 }
 
 # Without these a number is not shown.
+_MEASURED = {"date": _TEXT, "device": (dict,), "cpu": _TEXT, "threads": _WHOLE, "versions": (dict,)}
 _PROVENANCE = {
-    "neurons": {"date": _TEXT, "device": (dict,), "cpu": _TEXT, "threads": _WHOLE, "versions": (dict,)},
+    "neurons": _MEASURED,
+    "recipe": _MEASURED,
+    "training": _MEASURED,
+    "demo": _MEASURED,
     "published": {"source": _TEXT, "url": _TEXT, "hardware": _TEXT, "what": _TEXT, "statistic": _TEXT},
 }
 _DEVICE = {"type": _TEXT, "name": _TEXT}
 _VERSIONS = {"python": _TEXT, "torch": _TEXT, "snnkit": _TEXT}
+_MATMUL = _CASE | {"size": _WHOLE, "flops_per_s": _NUMBER}
 _COPY = {"mode": _TEXT, "dtype": _TEXT, "neurons": _WHOLE, "steps": _WHOLE, "bytes": _WHOLE, "bytes_per_s": _NUMBER}
+
+
+# What was measured beside the rows, for scale.
+_SCALE: dict[str, tuple[str, Mapping[str, tuple[type, ...]]]] = {
+    "neurons": ("copies", _COPY),
+    "training": ("matmuls", _MATMUL),
+}
 
 
 class RecordError(ValueError):
@@ -108,12 +160,21 @@ def validate(record: Any, name: str) -> None:
         raise RecordError(f"{name} does not say where its numbers come from (provenance), so they are not shown")
     origin = record["provenance"]
     _check(origin, _PROVENANCE[kind], f"{name}: provenance")
-    if kind == "neurons":
+    if kind != "published":
         _check(origin["device"], _DEVICE, f"{name}: provenance.device")
         _check(origin["versions"], _VERSIONS, f"{name}: provenance.versions")
-        _check(record, {"arguments": (dict,), "copies": (list,), "skipped": (list,)}, name)
-        for i, copy in enumerate(record["copies"]):
-            _check(copy, _COPY, f"{name}: copies[{i}]")
+    if kind == "recipe":
+        _check(record, {"arguments": (dict,), "parameters": _WHOLE}, name)
+        _check(
+            record["arguments"], {"name": _TEXT, "about": _TEXT, "epochs": _WHOLE, "seed": _WHOLE}, f"{name}: arguments"
+        )
+    if kind in ("neurons", "training", "demo"):
+        _check(record, {"arguments": (dict,), "skipped": (list,)}, name)
+    if kind in _SCALE:
+        scale, fields = _SCALE[kind]
+        _check(record, {scale: (list,)}, name)
+        for i, entry in enumerate(record[scale]):
+            _check(entry, fields, f"{name}: {scale}[{i}]")
     _check(record, {"rows": (list,)}, name)
     for i, row in enumerate(record["rows"]):
         _check(row, _ROW[kind], f"{name}: rows[{i}]")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from . import recipes
+
 _CASE = ("mode", "dtype", "neurons", "steps")
 _HEAD = ("contestant", "equation", "ms", "10-90 %", "host ms", "first s", "x floor", "held B", "peak MB", "x ours")
 
@@ -32,6 +34,8 @@ def heading(record: Mapping[str, Any]) -> str:
 
 def tables(record: Mapping[str, Any]) -> str:
     """The whole record."""
+    if record["kind"] == "recipe":
+        return f"{heading(record)}\n\n{recipes.table(record)}"
     blocks = [case_table(rows, _copy_of(record, case)) for case, rows in cases(record["rows"])]
     lines = [f"not timed: {skip_line(skip)}" for skip in record.get("skipped", [])]
     return "\n\n".join([heading(record), *blocks, *(["\n".join(lines)] if lines else [])])

@@ -1,13 +1,15 @@
-"""Data sets: real images in one call, batches from tensors, and toy problems in time.
+"""Data sets: real images in one call, batches from tensors, augmentation, and toy problems in time.
 
 ```python
 images, labels = data.load("digits")            # uint8 [1442, 1, 8, 8], int64 [1442]; offline
 images, labels = data.load("mnist", "test")     # uint8 [10000, 1, 28, 28]; from SNNKIT_DATA, or downloaded once
 for x, y in data.batches(images, labels, 64):
     x = data.to_unit(x)                         # float32 in [0, 1], ready for snnkit.encode
+    x = data.augment.Shift(2)(x)                # each image moved by up to two pixels
 ```
 """
 
+from snnkit.data import augment
 from snnkit.data._batches import batches, resolve_device, to_device, to_unit
 from snnkit.data._catalogue import CLASSES, available, load
 from snnkit.data._idx import DamagedFileError
@@ -16,6 +18,7 @@ from snnkit.data.toy import randman, xor_in_time, yin_yang
 __all__ = [
     "CLASSES",
     "DamagedFileError",
+    "augment",
     "available",
     "batches",
     "load",

@@ -33,6 +33,7 @@ from .check import (
     check_step_result,
     explain_failure,
     name_of,
+    repeated,
     state_dtype,
 )
 from .explain import explain
@@ -48,6 +49,7 @@ def unroll(
     state: Any = None,
     engine: str = "auto",
     out_dtype: torch.dtype | None = None,
+    repeat: int | None = None,
 ) -> tuple[Tensor, Any]:
     """Run an equation over time: ``out[t], state = step(x[t], state)`` for every t.
 
@@ -59,6 +61,8 @@ def unroll(
         state: NamedTuple or tuple of tensors [B, ...] to start from. None: the neuron's ``initial_state``.
         engine: "auto", "eager", "block", "cpp" or "triton".
         out_dtype: ``torch.uint8`` for spikes of one byte each, where no gradient is wanted; None: that of ``x``.
+        repeat: ``x`` is one step [B, ...] that comes in so many times. As if it were expanded, but its gradient is
+            summed over time where it is made, instead of being written T times first.
 
     Returns:
         out: [T, B, ...] in the dtype of ``x``, or ``out_dtype``.
@@ -72,6 +76,9 @@ def unroll(
     if isinstance(step, MethodType) and isinstance(step.__self__, nn.Module) and step.__name__ == "step":
         step = step.__self__
     who = name_of(step)
+    once = None if repeat is None else x
+    if once is not None:
+        x = repeated(x, repeat, who)
     check_sequence(x, who)
     dtype = state_dtype(x)
     if isinstance(step, nn.Module):
@@ -81,7 +88,7 @@ def unroll(
     check_state(state, x, who)
     out_dtype = check_out_dtype(out_dtype, step, x, state, who)
     try:
-        out, last = _run(engine, step, x, state, dtype, out_dtype)
+        out, last = _run(engine, step, x, state, dtype, out_dtype, once)
     except (AttributeError, RuntimeError) as error:
         clearer = None if torch.compiler.is_compiling() else explain_failure(error, step, x, state)
         if clearer is None:
@@ -93,7 +100,13 @@ def unroll(
 
 
 def _run(
-    engine: str, step: Callable | nn.Module, x: Tensor, state: Any, dtype: torch.dtype, out_dtype: torch.dtype
+    engine: str,
+    step: Callable | nn.Module,
+    x: Tensor,
+    state: Any,
+    dtype: torch.dtype,
+    out_dtype: torch.dtype,
+    once: Tensor | None,
 ) -> tuple[Tensor, Any]:
     if torch.compiler.is_compiling():
         result = as_operation(check_engine(engine), step, x, state, dtype, out_dtype == torch.uint8)
@@ -103,7 +116,7 @@ def _run(
     equation = choice.equation
     while equation is not None:
         try:
-            result = compiled.run(choice.engine, equation, step, x, state, out_dtype)
+            result = compiled.run(choice.engine, equation, step, x, state, out_dtype, once)
         except compiled.CompilationFailed as error:
             # Another compiler may be able to.
             choice = after_failure(choice, error, equation, x.device)

@@ -86,6 +86,7 @@ def backward(
     d_out: Tensor,
     d_last: Sequence[Tensor],
     needs: tuple[bool, ...],
+    summed: bool = False,
 ) -> tuple[Tensor | None, list[Tensor], list[Tensor | None]]:
     """Gradients, block after block back in time. See ``compiled.Kernels``."""
     blocks, states = list(_blocks(len(x), x.device)), equation.states
@@ -93,18 +94,21 @@ def backward(
         kept = forward(equation, x, state, parameters, x.dtype, keep=True)[2]
     every = [*(s.contiguous() for s in state), *kept]
     # One gradient per neuron; what a parameter shared by all neurons gets is their sum.
-    d_needed = [x.new_zeros(x.shape[1], dtype=equation.dtype) for need in needs[1:] if need]
-    d_x = torch.empty(x.shape, dtype=x.dtype, device=x.device) if needs[0] else None
+    sums = (needs[0] and summed, *needs[1:])
+    d_needed = [x.new_zeros(x.shape[1], dtype=equation.dtype) for need in sums if need]
+    d_x = torch.empty(x.shape, dtype=x.dtype, device=x.device) if needs[0] and not summed else None
     d_state = [d.contiguous() for d in d_last]
     xs, d_outs, d_xs = x.unbind(0), d_out.unbind(0), () if d_x is None else d_x.unbind(0)
     dims = tuple(p.dim() for p in parameters)
     for number, (start, steps) in reversed(list(enumerate(blocks))):
-        kernel = _kernel(equation, steps, x, x.dtype, dims, needs)
+        kernel = _kernel(equation, steps, x, x.dtype, dims, needs, summed)
         window = slice(start, start + steps)
         before = every[number * states : (number + 1) * states]
         result = kernel(*xs[window], *d_outs[window], *d_xs[window], *before, *parameters, *d_state, *d_needed)
         d_state, d_needed = list(result[:states]), list(result[states:])
     per_neuron = iter(d_needed)
+    if sums[0]:
+        d_x = next(per_neuron)
     d_parameters: list[Tensor | None] = []
     for parameter, need in zip(parameters, needs[1:], strict=True):
         d = next(per_neuron) if need else None
@@ -128,13 +132,15 @@ def _kernel(
     out_dtype: torch.dtype,
     dims: tuple[int, ...],
     needs: tuple[bool, ...] | None,
+    summed: bool = False,
 ) -> Callable:
-    """The compiled block; ``needs`` (whether x, and each parameter, wants a gradient) makes it the backward one."""
-    key = (equation.key, steps, x.dtype, out_dtype, x.device, dims, needs, torch.get_num_threads())
+    """The compiled block; ``needs`` (whether x, and each parameter, wants a gradient) makes it the backward one, and
+    ``summed`` has it add up that of x."""
+    key = (equation.key, steps, x.dtype, out_dtype, x.device, dims, needs, summed, torch.get_num_threads())
     with _lock:
         if key not in _kernels:
             try:
-                _kernels[key] = undisturbed(_compile, equation, steps, x, out_dtype, dims, needs)
+                _kernels[key] = undisturbed(_compile, equation, steps, x, out_dtype, dims, needs, summed)
             except Exception as error:
                 _kernels[key] = f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200]}"
         kernel = recent(_kernels, key, _MOST_KERNELS)
@@ -150,6 +156,7 @@ def _compile(
     out_dtype: torch.dtype,
     dims: tuple[int, ...],
     needs: tuple[bool, ...] | None,
+    summed: bool,
 ) -> Callable:
     from torch._inductor import config, standalone_compile
     from torch._inductor.decomposition import select_decomp_table
@@ -163,9 +170,10 @@ def _compile(
         block = _forward_block(equation, steps)
         example = [*neurons(steps, x.dtype), *neurons(steps, out_dtype), *states, *parameters]
     else:
-        block = _backward_block(equation, steps, needs)
-        gradients = neurons(equation.states + sum(needs[1:]), equation.dtype)
-        example = [*neurons((2 + needs[0]) * steps, x.dtype), *states, *parameters, *gradients]
+        block = _backward_block(equation, steps, needs, summed)
+        each = needs[0] and not summed
+        gradients = neurons(equation.states + sum(needs) - each, equation.dtype)
+        example = [*neurons((2 + each) * steps, x.dtype), *states, *parameters, *gradients]
 
     with torch.no_grad(), config.patch(_INDUCTOR):
         # Some operations know no symbolic sizes until they are taken apart, as Inductor would do anyway.
@@ -187,16 +195,16 @@ def _forward_block(equation: Equation, steps: int) -> Callable:
     return block
 
 
-def _backward_block(equation: Equation, steps: int, needs: Sequence[bool]) -> Callable:
+def _backward_block(equation: Equation, steps: int, needs: Sequence[bool], summed: bool) -> Callable:
     """(x_1 …, d_out_1 …, d_x_1 …, state, parameters, d_state, d_needed) -> d_state, d_needed; fills the d_xs.
 
-    Without the d_xs if x needs no gradient.
+    Without the d_xs if x needs no gradient, or one that is summed over time: then that is the first of d_needed.
     """
-    states = equation.states
+    states, each = equation.states, needs[0] and not summed
 
     def block(*tensors: Tensor) -> tuple[Tensor, ...]:
         xs, d_outs = tensors[:steps], tensors[steps : 2 * steps]
-        d_xs, rest = tensors[2 * steps : (2 + needs[0]) * steps], tensors[(2 + needs[0]) * steps :]
+        d_xs, rest = tensors[2 * steps : (2 + each) * steps], tensors[(2 + each) * steps :]
         state, rest = rest[:states], rest[states:]
         parameters, rest = rest[: equation.parameters], rest[equation.parameters :]
         d_state, d_needed = rest[:states], list(rest[states:])
@@ -209,10 +217,11 @@ def _backward_block(equation: Equation, steps: int, needs: Sequence[bool]) -> Ca
         for i in reversed(range(steps)):
             gradients = (d_outs[i].to(equation.dtype), *d_state)
             d_x, *d_rest = equation.backward(xs[i], *before[i], *spread, *gradients)
-            if needs[0]:
+            if each:
                 d_xs[i].copy_(d_x)
             d_state = d_rest[:states]
-            wanted = [d for d, need in zip(d_rest[states:], needs[1:], strict=True) if need]
+            every = zip((d_x, *d_rest[states:]), (needs[0] and summed, *needs[1:]), strict=True)
+            wanted = [d for d, need in every if need]
             d_needed = [total + d for total, d in zip(d_needed, wanted, strict=True)]
         return (*d_state, *d_needed)
 

@@ -38,6 +38,17 @@ def check_sequence(x: Any, who: str) -> None:
         raise ValueError(f"x of {who} has no time steps: its shape is {list(x.shape)}, but T must be at least 1")
 
 
+def repeated(x: Any, repeat: Any, who: str) -> Tensor:
+    """One step [B, ...] seen ``repeat`` times: [T, B, ...], an expanded view."""
+    if isinstance(repeat, bool) or not isinstance(repeat, int):
+        raise TypeError(f"repeat of {who} must be an int of at least 1, or None, but it is {repeat!r}")
+    if repeat < 1:
+        raise ValueError(f"repeat of {who} must be at least 1, but it is {repeat}")
+    if not isinstance(x, Tensor):
+        raise TypeError(f"x of {who} must be a torch.Tensor [B, ...] to be repeated, but it is a {type(x).__name__}")
+    return x.unsqueeze(0).expand(repeat, *x.shape)
+
+
 def check_state(state: Any, x: Tensor, who: str) -> None:
     """Each tensor of ``state`` must fit one step of ``x``: shape, dtype and device."""
     if not isinstance(state, tuple) or not all(isinstance(part, Tensor) for part in state):

@@ -55,9 +55,10 @@ class Kernels(Protocol):
         d_out: Tensor,
         d_last: Sequence[Tensor],
         needs: tuple[bool, ...],
+        summed: bool,
     ) -> tuple[Tensor | None, list[Tensor], list[Tensor | None]]:
         """Gradients of x, state and parameters; ``needs``: whether x, and each parameter, wants one. ``kept`` may be
-        empty (then forward is run again for it)."""
+        empty (then forward is run again for it). ``summed``: that of x over time, [N] in the equation's dtype."""
         ...
 
 
@@ -67,9 +68,16 @@ def kernels(engine: str) -> Kernels:
 
 
 def run(
-    engine: str, equation: Equation, step: Callable | nn.Module, x: Tensor, state: Any, out_dtype: torch.dtype
+    engine: str,
+    equation: Equation,
+    step: Callable | nn.Module,
+    x: Tensor,
+    state: Any,
+    out_dtype: torch.dtype,
+    once: Tensor | None = None,
 ) -> tuple[Tensor, Any]:
-    """As ``eager.run``, by the ``equation`` of ``step``. Raises CompilationFailed."""
+    """As ``eager.run``, by the ``equation`` of ``step``. ``once``: the one step of which x is an expanded view; its
+    gradient is summed over time as it is made. Raises CompilationFailed."""
     layout = Layout.of(x)
     tensors = [
         layout.flatten_sequence(x),
@@ -77,8 +85,13 @@ def run(
         *(layout.flatten_parameter(p.to(equation.dtype)) for p in tensors_of(step).values()),
     ]
     differentiable = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
-    if differentiable or torch._C._functorch.peek_interpreter_stack() is not None:  # pyright: ignore
-        out, *last = Unrolled.apply(engine, equation, out_dtype, *tensors)[: 1 + len(state)]  # type: ignore[index]
+    transformed = torch._C._functorch.peek_interpreter_stack() is not None  # pyright: ignore
+    if differentiable or transformed:
+        repeat = 0
+        if once is not None and not transformed:
+            repeat, tensors[0] = len(x), layout.flatten_step(once).contiguous()
+        every = Unrolled.apply(engine, equation, out_dtype, repeat, *tensors)
+        out, *last = every[: 1 + len(state)]  # type: ignore[index]
     else:
         count = 1 + equation.states
         out, last, _ = kernels(engine).forward(
@@ -89,21 +102,26 @@ def run(
 
 
 class Unrolled(torch.autograd.Function):
-    """(engine, equation, out_dtype, x, *state, *parameters) -> (out, *last, *kept)."""
+    """(engine, equation, out_dtype, repeat, x, *state, *parameters) -> (out, *last, *kept).
+
+    x is [T, N] or, if it is to be repeated so many times, [N].
+    """
 
     @staticmethod
-    def forward(engine: str, equation: Equation, out_dtype: torch.dtype, *tensors: Tensor) -> tuple[Tensor, ...]:
-        x, state, parameters = _split(equation, tensors)
+    def forward(
+        engine: str, equation: Equation, out_dtype: torch.dtype, repeat: int, *tensors: Tensor
+    ) -> tuple[Tensor, ...]:
+        x, state, parameters = _split(equation, tensors, repeat)
         out, last, kept = kernels(engine).forward(equation, x, state, parameters, out_dtype, keep=True)
         return (out, *last, *kept)
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:
-        engine, equation, _, *tensors = inputs
+        engine, equation, _, repeat, *tensors = inputs
         kept = output[1 + equation.states :]
         ctx.mark_non_differentiable(*kept)
         ctx.save_for_backward(*tensors, *kept)
-        ctx.engine, ctx.equation, ctx.arguments = engine, equation, len(tensors)
+        ctx.engine, ctx.equation, ctx.repeat, ctx.arguments = engine, equation, repeat, len(tensors)
         ctx.set_materialize_grads(False)  # most losses do not look at the last state
 
     @staticmethod
@@ -117,45 +135,48 @@ class Unrolled(torch.autograd.Function):
             )
         equation: Equation = ctx.equation
         first = 1 + equation.states
-        needs = (ctx.needs_input_grad[3], *ctx.needs_input_grad[3 + first :])
-        gradients = tuple(
-            zeros_like_one(t) if g is None else g for g, t in zip(gradients, tensors[:first], strict=False)
-        )
+        needs = (ctx.needs_input_grad[4], *ctx.needs_input_grad[4 + first :])
+        x, state, _ = _split(equation, tensors, ctx.repeat)
+        d = [zeros_like_one(t) if g is None else g for g, t in zip(gradients, (x, *state), strict=False)]
         try:
-            found = _Backward.apply(ctx.engine, equation, needs, *tensors, *gradients, *kept)
+            found = _Backward.apply(ctx.engine, equation, needs, ctx.repeat, *tensors, *d, *kept)
         except CompilationFailed as error:
             raise RuntimeError(f"the backward pass can't be compiled ({error}); use engine='eager'") from None
         every = iter(found)  # type: ignore[arg-type]
         wanted = (needs[0], *(True for _ in range(equation.states)), *needs[1:])
-        return (None, None, None, *(next(every) if wants else None for wants in wanted))
+        return (None, None, None, None, *(next(every) if wants else None for wants in wanted))
 
     @staticmethod
-    def vmap(info, in_dims, engine: str, equation: Equation, out_dtype: torch.dtype, *tensors: Tensor):
-        samples = _Samples(info.batch_size, tensors[0], in_dims[3])
-        rest = [samples.together(t, d) for t, d in zip(tensors[1:], in_dims[4:], strict=True)]
+    def vmap(info, in_dims, engine: str, equation: Equation, out_dtype: torch.dtype, repeat: int, *tensors: Tensor):
+        samples = _Samples(info.batch_size, tensors[0], in_dims[4])  # a sequence: under transforms nothing is repeated
+        rest = [samples.together(t, d) for t, d in zip(tensors[1:], in_dims[5:], strict=True)]
         # What is kept for backward has another shape then; without it, backward makes it anew.
-        every = Unrolled.apply(engine, equation, out_dtype, samples.x, *rest)
+        every = Unrolled.apply(engine, equation, out_dtype, repeat, samples.x, *rest)
         out, *last = every[: 1 + equation.states]  # type: ignore[index]
         return (samples.apart(out), *(samples.apart(part) for part in last)), (1, *(0 for _ in last))
 
 
 class _Backward(torch.autograd.Function):
-    """(engine, equation, needs, x, *state, *parameters, d_out, *d_last, *kept) -> the gradients that are needed.
+    """(engine, equation, needs, repeat, x, *state, *parameters, d_out, *d_last, *kept) -> the gradients that are
+    needed; that of an x that is repeated is summed over time.
 
     A function of its own, so that ``torch.func`` can transform it, and that a second derivative is refused only where
     one is asked for.
     """
 
     @staticmethod
-    def forward(engine: str, equation: Equation, needs: tuple[bool, ...], *tensors: Tensor) -> tuple[Tensor, ...]:
+    def forward(
+        engine: str, equation: Equation, needs: tuple[bool, ...], repeat: int, *tensors: Tensor
+    ) -> tuple[Tensor, ...]:
         count = 1 + equation.states + equation.parameters
-        x, state, parameters = _split(equation, tensors[:count])
+        x, state, parameters = _split(equation, tensors[:count], repeat)
         d_out, *d_last = tensors[count : count + 1 + equation.states]
         kept = tensors[count + 1 + equation.states :]
         d_last = [d if is_one_for_all(d) else d.contiguous() for d in d_last]
         d_x, d_state, d_parameters = kernels(engine).backward(
-            equation, x, state, kept, parameters, side_by_side(d_out), d_last, needs
+            equation, x, state, kept, parameters, side_by_side(d_out), d_last, needs, repeat > 0
         )
+        d_x = None if d_x is None else d_x.to(x.dtype)
         return tuple(d for d in (d_x, *d_state, *d_parameters) if d is not None)
 
     @staticmethod
@@ -170,8 +191,8 @@ class _Backward(torch.autograd.Function):
         )
 
     @staticmethod
-    def vmap(info, in_dims, engine: str, equation: Equation, needs: tuple[bool, ...], *tensors: Tensor):
-        dims, states = in_dims[3:], equation.states
+    def vmap(info, in_dims, engine: str, equation: Equation, needs: tuple[bool, ...], repeat: int, *tensors: Tensor):
+        dims, states = in_dims[4:], equation.states
         samples = _Samples(info.batch_size, tensors[0], dims[0])
         together = [samples.together(t, d) for t, d in zip(tensors[1:], dims[1:], strict=True)]
         state, parameters = together[:states], together[states : states + equation.parameters]
@@ -182,7 +203,7 @@ class _Backward(torch.autograd.Function):
             if need and shared[i]:
                 parameters[i] = parameters[i].expand(samples.x.shape[1]).contiguous()
             shared[i] = tensors[1 + states + i].dim() - (dims[1 + states + i] is not None) == 0
-        found = _Backward.apply(engine, equation, needs, samples.x, *state, *parameters, *together[gradients])
+        found = _Backward.apply(engine, equation, needs, repeat, samples.x, *state, *parameters, *together[gradients])
         results = [samples.apart(d) for d in found]  # type: ignore[union-attr]
         first = needs[0] + states
         wanted = [is_shared for is_shared, need in zip(shared, needs[1:], strict=True) if need]
@@ -227,6 +248,10 @@ def zeros_like_one(tensor: Tensor) -> Tensor:
     return tensor.new_zeros(()).expand(tensor.shape)
 
 
-def _split(equation: Equation, tensors: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor], Sequence[Tensor]]:
+def _split(
+    equation: Equation, tensors: Sequence[Tensor], repeat: int
+) -> tuple[Tensor, Sequence[Tensor], Sequence[Tensor]]:
+    """x [T, N], state and parameters."""
     first = 1 + equation.states
-    return tensors[0], tensors[1:first], tensors[first:]
+    x = tensors[0].expand(repeat, *tensors[0].shape) if repeat else tensors[0]
+    return x, tensors[1:first], tensors[first:]

@@ -147,6 +147,7 @@ def _unroll_backward(
         flat.layout.flatten_sequence(d_out),
         [flat.layout.flatten_step(d) for d in d_last],
         tuple(needs),
+        summed=False,
     )
     results = [] if d_x is None else [flat.layout.restore_sequence(d_x)]
     results += [flat.layout.restore_step(d) for d in d_state]

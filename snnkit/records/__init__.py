@@ -5,7 +5,8 @@
     records.names()
     records.load("spikingjelly_rtx2080ti")
 
-``snnkit bench neurons --out FILE.json`` writes one; those of kind "published" hold figures of other people.
+``snnkit bench neurons --out FILE.json`` and ``snnkit train NAME --out FILE.json`` write one; those of kind "published"
+hold figures of other people.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ..bench.record import parse
 
 
 def names(kind: str | None = None) -> list[str]:
-    """Names of all records, or of those of one kind: "neurons" or "published"."""
+    """Names of all records, or of those of one kind: "neurons", "recipe" or "published"."""
     found = sorted(e.name.removesuffix(".json") for e in files(__name__).iterdir() if e.name.endswith(".json"))
     return found if kind is None else [name for name in found if load(name)["kind"] == kind]
 

@@ -42,6 +42,18 @@ def check_arguments(
         raise ValueError("resume=True needs checkpoint=, the file to go on from")
 
 
+def check_update(clip: float | None, accumulate: int, **flags: bool) -> None:
+    """What one update is made of."""
+    check_positive_int("accumulate", accumulate)
+    if clip is not None:
+        check_real("clip", clip)
+        if not 0 < clip < float("inf"):
+            raise ValueError(f"clip must be a finite number above 0, or None; got {clip!r}")
+    for name, flag in flags.items():
+        if not isinstance(flag, bool):
+            raise TypeError(f"{name} must be True or False; got {flag!r} ({type(flag).__name__})")
+
+
 def check_callables(*, optional: bool = False, **functions: Any) -> None:
     for name, function in functions.items():
         if not callable(function) and not (optional and function is None):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -14,48 +14,49 @@ from torch import Tensor, nn
 
 from snnkit.data import batches, resolve_device, to_device, to_unit
 from snnkit.data._batches import check_data, check_positive_int
-from snnkit.loss import accuracy
-from snnkit.train.arguments import check_arguments, check_callables, check_same_dtype
+from snnkit.train.arguments import check_arguments, check_callables, check_same_dtype, check_update
 from snnkit.train.checkpoint import writable
+from snnkit.train.compiling import Compiled
+from snnkit.train.generators import generators_of
+from snnkit.train.graphed import GraphedStep
 from snnkit.train.history import History
+from snnkit.train.ledger import Ledger, Reading, figures_of
 from snnkit.train.precision import Precision
 from snnkit.train.resume import resume_run, save_run
 from snnkit.train.seed import seed_everything
+from snnkit.train.step import NotFinite, PlainStep, Task, run_model
 
 Data = tuple[Tensor, Tensor]
+
+# On an accelerator the running figures are read so often: each look waits until the device has done all its work.
+SECONDS_BETWEEN_LOOKS = 0.5
 
 
 @dataclass(frozen=True)
 class BatchInfo:
-    """What `fit` tells `on_batch` after each update; epochs and batches count from 0."""
+    """What `fit` tells `on_batch` after each update; epochs and batches count from 0.
+
+    `loss` and `accuracy` (a fraction), means over the samples of the update, are read from the device when they are
+    asked for: on an accelerator that waits for it. `output` is valid until the next update.
+    """
 
     epoch: int
     batch: int
-    batches: int  # per epoch
-    loss: float
-    accuracy: float  # fraction of this batch
-    output: Tensor  # [T, B, ...], detached
+    batches: int  # updates per epoch
+    figures: Tensor  # loss, accuracy and output rate [3]
+    output: Tensor  # [T, B, ...] of the update's last batch, detached
 
+    @cached_property
+    def _read(self) -> list[float]:
+        return self.figures.tolist()
 
-class Sums:
-    """Loss, accuracy and output rate, averaged over samples."""
+    @property
+    def loss(self) -> float:
+        return self._read[0]
 
-    def __init__(self) -> None:
-        self.sums = [0.0, 0.0, 0.0]
-        self.count = 0
-
-    def add(self, value: Tensor, out: Tensor, y: Tensor) -> tuple[float, float]:
-        """Add a batch; its loss and accuracy. All three numbers leave the device at once: each wait costs time."""
-        if not isinstance(value, Tensor) or value.ndim:
-            got = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
-            raise TypeError(f"loss must return a scalar tensor; got {got}")
-        figures = torch.stack([value.detach(), accuracy(out, y), out.detach().mean()]).tolist()
-        self.sums = [total + figure * len(y) for total, figure in zip(self.sums, figures, strict=True)]
-        self.count += len(y)
-        return figures[0], figures[1]
-
-    def means(self) -> list[float]:
-        return [total / self.count for total in self.sums]
+    @property
+    def accuracy(self) -> float:
+        return self._read[1]
 
 
 def fit(
@@ -72,6 +73,12 @@ def fit(
     batch_size: int = 64,
     device: str | torch.device = "auto",
     amp: bool = False,
+    augment: Callable[[Tensor], Tensor] | None = None,
+    clip: float | None = None,
+    accumulate: int = 1,
+    channels_last: bool = False,
+    compile: bool = False,
+    graphed: bool = False,
     seed: int | None = None,
     progress: bool = True,
     on_epoch: Callable[[History, nn.Module], Any] | None = None,
@@ -88,6 +95,15 @@ def fit(
     - `optimizer`: Adam with `lr` if None. `scheduler`: stepped once per epoch; it needs its `optimizer`.
     - `amp`: forward in bfloat16 where the device computes in it, else (older GPUs) in float16 with a scaled loss.
       The loss is always computed in float32.
+    - `augment`: images `[B, ...]`, scaled to [0, 1] where they came as uint8, to images, on the device; in training
+      only. `clip`: largest norm of all gradients together; longer ones are shortened to it.
+    - `accumulate`: batches per update. Their gradients are averaged over samples, so without a batch norm
+      `accumulate=4, batch_size=32` is `batch_size=128` in the memory of 32.
+    - `channels_last`: weights and images in that memory format, which convolutions are fastest with; the model stays
+      in it. `compile`: the model under `torch.compile` (a smaller last batch runs uncompiled, so that there is one
+      compilation). `graphed`: whole updates, from the gathering of the batch to the optimizer, as one CUDA graph: the
+      model, `encode`, `augment` and `loss` must not wait for the device and do the same operations in each call.
+      Where `compile` or `graphed` can't be had, a warning says why, and training runs without it.
     - `seed`: seeds everything (see `seed_everything`), the order of the samples included. With None, the order follows
       PyTorch's global generator.
     - `on_batch(info)` after each update, `on_epoch(history, model)` after each epoch.
@@ -96,61 +112,68 @@ def fit(
       global generator). `epochs` is the total.
 
     Ctrl-C (the stop button in Jupyter) ends the training and returns the history so far, with `interrupted` set.
-    Raises FloatingPointError, before the weights are touched, at the first loss that is not a finite number.
+    Raises FloatingPointError for the first loss that is not a finite number; the weights are as before its update. On
+    an accelerator that is noticed some updates later, none of which has changed the weights.
     """
     check_arguments(model, optimizer, scheduler, lr, epochs, batch_size, checkpoint, resume)
     check_callables(encode=encode, loss=loss)
-    check_callables(optional=True, on_epoch=on_epoch, on_batch=on_batch)
+    check_callables(optional=True, on_epoch=on_epoch, on_batch=on_batch, augment=augment)
+    check_update(clip, accumulate, channels_last=channels_last, compile=compile, graphed=graphed)
     file = None if checkpoint is None else writable(checkpoint, "checkpoint")
     target = resolve_device(device)
     if seed is not None:
         seed_everything(seed)
     order = torch.Generator().manual_seed(int(torch.randint(2**31, ())))
     model.to(target)
+    if channels_last:
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     samples, labels = _place(train_data, "train_data", target)
     if test_data is not None:
         test_data = _place(test_data, "test_data", target)
         check_same_dtype(samples, test_data[0])
-    optimizer = optimizer or torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=lr)
+    optimizer = optimizer or _adam(model, lr, target, graphed)
     precision = Precision.choose(target, amp)
     scaler = precision.scaler()
+    generators = generators_of(encode, augment, loss, model)
     history = History()
     if file is not None and resume and file.exists():
-        history = resume_run(file, model, optimizer, scheduler, scaler, order)
+        history = resume_run(file, model, optimizer, scheduler, scaler, order, generators)
 
-    per_epoch = -(-len(labels) // batch_size)
+    task = Task(model, samples, labels, encode, loss, optimizer, precision, batch_size, augment, clip, channels_last)
+    ledger = Ledger(target)
+    step = PlainStep(task, ledger, scaler, Compiled(model) if compile else None)
+    size = batch_size * accumulate
+    if graphed:
+        step = GraphedStep(step, size)
+    per_epoch = -(-len(labels) // size)
     bar = _progress_bar(epochs * per_epoch, history.epochs * per_epoch, progress)
     try:
         for epoch in range(history.epochs, epochs):
             model.train()
-            started = time.perf_counter()
-            sums = Sums()
-            for i, (x, y) in enumerate(batches(samples, labels, batch_size, generator=order)):
-                with precision.autocast():
-                    out = _forward(model, encode, x)
-                value = loss(out, y)
-                batch_loss, batch_accuracy = sums.add(value, out, y)
-                if not math.isfinite(batch_loss):
-                    raise FloatingPointError(_not_finite(batch_loss, epoch, i, per_epoch, optimizer, precision))
-                if not value.requires_grad:
-                    raise ValueError(
-                        "loss must return a tensor that depends on the model's parameters, but no gradient leads back "
-                        "to them: is something detached, or computed under torch.no_grad()?"
-                    )
-
-                optimizer.zero_grad()
-                scaler.scale(value).backward()
-                scaler.step(optimizer)
-                scaler.update()
-
-                bar.set_postfix(epoch=epoch + 1, loss=f"{batch_loss:.3f}", acc=f"{batch_accuracy:.1%}", refresh=False)
+            ledger.reset()
+            started = looked = time.perf_counter()
+            updates = torch.randperm(len(labels), generator=order).to(target).split(size)
+            for i, rows in enumerate(updates):
+                try:
+                    figures, out = step(rows)
+                except NotFinite as error:
+                    message = _not_finite(error.args[0], epoch, i, per_epoch, optimizer, precision)
+                    raise FloatingPointError(message) from None
                 bar.update()
+                last = i + 1 == per_epoch
+                if target.type == "cpu" or last or time.perf_counter() - looked > SECONDS_BETWEEN_LOOKS:
+                    seen = ledger.read()
+                    if seen.stopped:
+                        message = _not_finite(seen.loss, epoch, seen.updates, per_epoch, optimizer, precision)
+                        raise FloatingPointError(message)
+                    _show(bar, epoch, seen)
+                    looked = time.perf_counter()
                 if on_batch is not None:
-                    on_batch(BatchInfo(epoch, i, per_epoch, batch_loss, batch_accuracy, out.detach()))
+                    on_batch(BatchInfo(epoch, i, per_epoch, figures.clone(), out))
             if target.type == "cuda":
                 torch.cuda.synchronize(target)  # the last update may still be on its way
             seconds = time.perf_counter() - started
-            mean_loss, mean_accuracy, rate = sums.means()
+            mean_loss, mean_accuracy, rate = ledger.read().means
             if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
                 scheduler.step(mean_loss)
             elif scheduler is not None:
@@ -168,7 +191,7 @@ def fit(
                 history.test_loss.append(tested["loss"])
                 history.test_accuracy.append(tested["accuracy"])
             if file is not None:
-                save_run(file, model, optimizer, scheduler, scaler, order, history)
+                save_run(file, model, optimizer, scheduler, scaler, order, history, generators)
             if on_epoch is not None:
                 on_epoch(history, model)
     except KeyboardInterrupt:
@@ -202,42 +225,26 @@ def evaluate(
     target = resolve_device(device)
     model.to(target)
     samples, labels = _place(data, "data", target)
-    sums = Sums()
+    ledger = Ledger(target)
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
         for x, y in batches(samples, labels, batch_size, shuffle=False):
-            out = _forward(model, encode, x)
-            sums.add(out.new_zeros(()) if loss is None else loss(out, y), out, y)
+            out = run_model(model, model, encode, to_unit(x) if x.dtype == torch.uint8 else x)
+            ledger.add(figures_of(out.new_zeros(()) if loss is None else loss(out, y), out, y), len(y))
     finally:
         for module, training in modes:
             module.training = training
-    mean_loss, mean_accuracy, rate = sums.means()
+    mean_loss, mean_accuracy, rate = ledger.read().means
     return {"accuracy": mean_accuracy, "loss": None if loss is None else mean_loss, "spikes": rate}
 
 
-def _forward(model: nn.Module, encode: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """The model's output `[T, B, ...]` for samples `[B, ...]`, in float32 at least, so that the loss is too."""
-    sequence = encode(to_unit(x) if x.dtype == torch.uint8 else x)
-    if not isinstance(sequence, Tensor) or sequence.ndim < 2 or sequence.shape[1] != len(x):
-        got = list(sequence.shape) if isinstance(sequence, Tensor) else type(sequence).__name__
-        raise ValueError(f"encode must return a sequence [T, B, ...] with B = {len(x)}; got {got}")
-    try:
-        result = model(sequence)
-    except RuntimeError as error:
-        dtypes = {p.dtype for p in model.parameters() if p.is_floating_point()}
-        if sequence.dtype in dtypes or not dtypes or torch.is_autocast_enabled(sequence.device.type):
-            raise
-        raise TypeError(
-            f"the samples reach the model as {sequence.dtype}, its parameters are {', '.join(map(str, dtypes))}: "
-            f"convert the samples of the data (or what encode returns), or the model; it said: {error}"
-        ) from error
-    if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], Tensor)):
-        raise TypeError(
-            f"the model must return (out, state), as snnkit.nn.Sequential does; got {type(result).__name__}"
-        )
-    out = result[0]
-    return out.float() if out.dtype in (torch.float16, torch.bfloat16) else out
+def _adam(model: nn.Module, lr: float, device: torch.device, graphed: bool) -> torch.optim.Optimizer:
+    """On CUDA in its fused form, one kernel for all weights, which can be told on the device to change nothing."""
+    weights = [p for p in model.parameters() if p.requires_grad]
+    if device.type != "cuda":
+        return torch.optim.Adam(weights, lr=lr)
+    return torch.optim.Adam(weights, lr=lr, fused=True, capturable=graphed)
 
 
 def _place(data: Data, name: str, device: torch.device) -> Data:
@@ -255,6 +262,11 @@ def _progress_bar(total: int, done: int, progress: bool) -> Any:
 
     hidden = not progress or os.environ.get("SNNKIT_HEADLESS") == "1"
     return tqdm(total=total, initial=done, desc="training", unit="batch", mininterval=1, disable=hidden)
+
+
+def _show(bar: Any, epoch: int, seen: Reading) -> None:
+    mean_accuracy = f"{seen.means[1]:.1%}"
+    bar.set_postfix(epoch=epoch + 1, loss=f"{seen.loss:.3f}", acc=mean_accuracy, refresh=False)
 
 
 def _not_finite(

@@ -16,12 +16,17 @@ def seed_everything(seed: int) -> int:
 
     Raises TypeError unless `seed` is an int, ValueError unless it lies in 0 .. 2**32 - 1 (NumPy's range).
     """
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
-        raise TypeError(f"seed must be an int; got {seed!r} ({type(seed).__name__})")
-    seed = int(seed)
-    if not 0 <= seed < 2**32:
-        raise ValueError(f"seed must lie in 0 .. 2**32 - 1; got {seed}")
+    seed = check_seed(seed)
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
     return seed
+
+
+def check_seed(seed: int) -> int:
+    """``seed`` if it is one, else TypeError or ValueError as above."""
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
+        raise TypeError(f"seed must be an int; got {seed!r} ({type(seed).__name__})")
+    if not 0 <= seed < 2**32:
+        raise ValueError(f"seed must lie in 0 .. 2**32 - 1; got {seed}")
+    return int(seed)

@@ -19,6 +19,7 @@ from . import theme as theme
 from .display import mime_bundle as mime_bundle
 from .display import show as show
 from .explorer import explore as explore
+from .layers import layer_costs as layer_costs
 from .live import LivePanel as LivePanel
 from .modules import module_tree as module_tree
 from .png import png_bytes as png_bytes

@@ -224,10 +224,10 @@ def test_explain_of_recurrent_has_one_row():
 def test_a_backward_pass_that_cannot_be_compiled_says_what_to_do(monkeypatch):
     original = block._compile
 
-    def broken(equation, steps, x, out_dtype, dims, needs):
+    def broken(equation, steps, x, out_dtype, dims, needs, summed):
         if needs is not None:
             raise RuntimeError("no such instruction")
-        return original(equation, steps, x, out_dtype, dims, needs)
+        return original(equation, steps, x, out_dtype, dims, needs, summed)
 
     monkeypatch.setattr(block, "_compile", broken)
     out, _ = Leaky(0.321, engine="block")(torch.rand(4, 2, 3, requires_grad=True))

@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 
 from snnkit import loss
 
-CLASSIFICATION = [loss.rate_cross_entropy, loss.count_cross_entropy, loss.membrane_max_cross_entropy, loss.count_mse]
+CLASSIFICATION = [
+    loss.rate_cross_entropy,
+    loss.count_cross_entropy,
+    loss.membrane_max_cross_entropy,
+    loss.count_mse,
+    loss.rate_mse,
+]
 sizes = st.tuples(st.integers(1, 6), st.integers(1, 4), st.integers(1, 5), st.integers(0, 1000))
 
 
@@ -78,6 +84,15 @@ def test_count_mse_is_the_plain_loop(size, correct_rate, incorrect_rate):
             errors.append((sum(float(out[t, b, c]) for t in range(steps)) - wanted) ** 2)
     actual = loss.count_mse(out, targets, correct_rate=correct_rate, incorrect_rate=incorrect_rate)
     assert float(actual) == pytest.approx(mean(errors) / steps, abs=1e-12)
+
+
+@given(sizes)
+@settings(max_examples=40, deadline=None)
+def test_rate_mse_is_the_plain_loop(size):
+    out, targets = sample(*size, spikes=True)
+    rates = (out.sum(0) / size[0]).tolist()
+    errors = [(rates[b][c] - (c == int(targets[b]))) ** 2 for b in range(size[1]) for c in range(size[2])]
+    assert float(loss.rate_mse(out, targets)) == pytest.approx(mean(map(float, errors)), abs=1e-12)
 
 
 def test_count_mse_does_not_truncate_wanted_counts():

@@ -9,7 +9,7 @@ from torch import nn
 
 from snnkit import models
 from snnkit.neuron import LIF, MembraneState, Recurrent
-from snnkit.nn import Sequential, TimeBatched, detach, is_stateful, is_static
+from snnkit.nn import Once, Sequential, TimeBatched, detach, is_stateful, is_static
 
 
 class Counting(nn.Linear):
@@ -127,6 +127,28 @@ def test_batch_norm_learns_the_same_from_a_static_input_as_from_a_copy():
     assert torch.equal(variances[0], variances[1]) and torch.equal(variances[2], variances[3])
 
 
+def test_once_computes_a_static_input_once_even_in_training():
+    x = torch.rand(3, 4, generator=torch.Generator().manual_seed(1)).double().expand(5, 3, 4)
+    outs, variances = [], []
+    for wrapper in (Once, TimeBatched):
+        norm, rows = nn.BatchNorm1d(4).double(), []
+        norm.register_forward_hook(lambda module, inputs, out, rows=rows: rows.append(len(inputs[0])))
+        net = Sequential(wrapper(norm))
+        outs.append(net(x)[0])
+        variances.append((norm.running_var - 0.9) / 0.1)
+        net(x.contiguous())
+        assert rows == [3 if wrapper is Once else 15, 15]
+    torch.testing.assert_close(*outs)
+    # Unbiased variances of 3 and of 15 values.
+    torch.testing.assert_close(variances[0], variances[1] * (3 - 1 / 5) / (3 - 1))
+
+
+def test_once_keeps_the_mask_of_a_dropout_over_time():
+    drop, x = Once(nn.Dropout(0.5)), torch.ones(1, 100).expand(2, 1, 100)
+    assert torch.equal(*drop(x)) and is_static(drop(x))
+    assert not torch.equal(*drop(x.contiguous()))
+
+
 def test_a_module_in_two_places_has_two_states():
     lif = LIF()
     net, x = Sequential(lif, nn.ReLU(), lif), torch.rand(9, 2, 3) * 4
@@ -212,6 +234,9 @@ def test_whole_model_torch_compile_takes_the_net_in_one_graph():
     [
         (lambda: Sequential(nn.Linear(1, 1), "LIF"), TypeError, "module 1 of Sequential must be a torch.nn.Module"),
         (lambda: TimeBatched(LIF()), TypeError, "module of TimeBatched must be stateless"),
+        (lambda: Once(LIF()), TypeError, "module of Once must be stateless"),
+        (lambda: Once(nn.ReLU())(torch.rand(4)), ValueError, r"x must be a sequence \[T, B, ...\]"),
+        (lambda: Once(nn.Flatten(0))(torch.rand(2, 4).expand(3, 2, 4)), ValueError, "must keep the batch dimension"),
         (lambda: network()(torch.rand(4)), ValueError, r"x must be a sequence \[T, B, ...\]"),
         (lambda: network()(torch.rand(0, 2, 4)), ValueError, "x has no time steps"),
         (lambda: network()([1]), TypeError, "x must be a torch.Tensor"),

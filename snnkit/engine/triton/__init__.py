@@ -69,9 +69,10 @@ def backward(
     d_out: Tensor,
     d_last: Sequence[Tensor],
     needs: tuple[bool, ...],
+    summed: bool = False,
 ) -> tuple[Tensor | None, list[Tensor], list[Tensor | None]]:
     """Gradients from those of out and of the last state. See ``compiled.Kernels``."""
-    return launch.backward(equation, x, state, kept, parameters, d_out, d_last, needs)
+    return launch.backward(equation, x, state, kept, parameters, d_out, d_last, needs, summed)
 
 
 def source_of(equation: Equation, backward: bool = False, dims: tuple[int, ...] | None = None) -> str:

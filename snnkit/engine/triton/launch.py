@@ -79,19 +79,24 @@ def backward(
     d_out: Tensor,
     d_last: Sequence[Tensor],
     needs: Sequence[bool],
+    summed: bool = False,
     wrap: Callable[[Any], Any] = plainly,
 ) -> tuple[Tensor | None, list[Tensor], list[Tensor | None]]:
     """See ``compiled.Kernels``."""
     if not kept and keeps_state(equation):
         kept = forward(equation, x, state, parameters, x.dtype, True, wrap)[2]
     steps, neurons = x.shape
-    source = backward_source(equation, tuple(p.dim() for p in parameters), tuple(needs))
-    d_x = x.new_empty((steps, neurons)) if needs[0] else None
+    source = backward_source(equation, tuple(p.dim() for p in parameters), tuple(needs), summed)
+    d_x = None
+    if needs[0]:
+        d_x = x.new_empty(neurons, dtype=equation.dtype) if summed else x.new_empty((steps, neurons))
     d_last = [d.contiguous() for d in d_last]
     d_first = [torch.empty_like(d) for d in d_last]
     # One gradient per neuron; what a parameter shared by all neurons gets is their sum.
     each = [x.new_empty(neurons, dtype=equation.dtype) if need else None for need in needs[1:]]
-    results = [t for t in (d_x, *kept, *d_last, *d_first, *each) if t is not None]
+    states = (*kept, *d_last, *d_first)
+    order = (*states, d_x, *each) if summed else (d_x, *states, *each)
+    results = [t for t in order if t is not None]
     strides = (x.stride(0), d_out.stride(0))
     tensors = (x, d_out, *results, *parameters)
     _launch(source, lanes(equation, neurons, x.dtype, True), tensors, x.shape, strides, wrap)

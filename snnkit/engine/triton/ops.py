@@ -72,7 +72,7 @@ def _backward(
     wrap: Callable[[Any], Any],
 ) -> list[Tensor]:
     d_x, d_state, d_parameters = launch.backward(
-        equation_named(equation), x, state, kept, parameters, d_out, d_last, needs, wrap
+        equation_named(equation), x, state, kept, parameters, d_out, d_last, needs, wrap=wrap
     )
     return [d for d in (d_x, *d_state, *d_parameters) if d is not None]
 

@@ -81,11 +81,11 @@ def forward_source(equation: Equation, dims: tuple[int, ...], keep: bool) -> Sou
 
 
 @functools.lru_cache(maxsize=512)
-def backward_source(equation: Equation, dims: tuple[int, ...], needs: tuple[bool, ...]) -> Source:
-    """The backward kernel; ``needs``: whether x, and each parameter, wants a gradient.
+def backward_source(equation: Equation, dims: tuple[int, ...], needs: tuple[bool, ...], summed: bool = False) -> Source:
+    """The backward kernel; ``needs``: whether x, and each parameter, wants a gradient; ``summed``: that of x over time.
 
     Pointers: x, gradient of out, gradient of x (if needed), kept state (if ``keeps_state``), gradients of the last and
-    of the first state, gradients of parameters that need one, parameters.
+    of the first state, the sums (gradient of x if it is one, gradients of parameters that need one), parameters.
 
     Raises:
         Untranslatable: the step or its derivative has an operation that Triton has no expression for.
@@ -94,10 +94,11 @@ def backward_source(equation: Equation, dims: tuple[int, ...], needs: tuple[bool
     write = Writer(equation, dims, again, backward)
     count = equation.states
     gradients = [f"d{i}" for i in range(count)]
-    sums = [f"d_p{i}" for i, need in enumerate(needs[1:]) if need]
+    sums = ["d_x"] if needs[0] and summed else []
+    sums += [f"d_p{i}" for i, need in enumerate(needs[1:]) if need]
     kept = [f"s{i}" for i in range(count)] if keeps_state(equation) else []
     inputs = [name for name in ("x", "g") if name in reads(again, backward)]
-    outputs = ["d_x"] if needs[0] else []
+    outputs = ["d_x"] if needs[0] and not summed else []
     block = [f"start = (blocks - 1 - block) * {BLOCK_STEPS}"]
     block += [line for name in inputs for line in write.loads(name, BLOCK_STEPS)]
     if again.results:
@@ -112,8 +113,10 @@ def backward_source(equation: Equation, dims: tuple[int, ...], needs: tuple[bool
         before = {s: f"{s}_{step}" for s in kept}
         block += write.step(backward, step, before)
         results = [write.result(r, before) for r in backward.results]
+        d_x = [results.pop(0)] if needs[0] else []
         if outputs:
-            block.append(write.store("d_x", step, results.pop(0)))
+            block.append(write.store("d_x", step, d_x.pop()))
+        results[count:count] = d_x
         new = [*results[:count], *(f"{d} + {r}" for d, r in zip(sums, results[count:], strict=True))]
         block += write.updates([*gradients, *sums], new, step)
     strides = {**{name: f"{name}_step" for name in inputs}, **dict.fromkeys(outputs, "N")}

@@ -1,64 +1,17 @@
-"""Two reference networks, each a ``snnkit.nn.Sequential``: a dense one after snnTorch, a convolutional one after Norse.
-
-Both are called ``out, state = net(x, state=None)`` on sequences [T, B, ...]. Plain layers (Linear, Conv2d, pooling)
-work on all steps at once, and only once if the input is static (``encode.repeat``).
-"""
+"""A convolutional network after Norse."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
-from numbers import Integral
 
 from torch import nn
 
-from .neuron import LI, CubaLIF, Leaky
-from .nn import Sequential
-from .surrogate import ATan, SuperSpike, Surrogate
-
-__all__ = ["ConvNet", "mlp"]
+from ..neuron import LI, CubaLIF
+from ..nn import Sequential
+from ..surrogate import SuperSpike, Surrogate
+from ._check import check_count
 
 _LARGE = 16  # pixels from which two rounds of 5 × 5 convolution and pooling leave something
-
-
-def mlp(
-    sizes: Sequence[int] = (784, 1000, 10),
-    *,
-    beta: float = 0.9,
-    reset_mechanism: str = "subtract",
-    surrogate: Surrogate | None = None,
-    engine: str = "auto",
-    flatten: bool = True,
-) -> Sequential:
-    """Dense network: for each two neighbouring sizes a Linear and a ``Leaky``, after the last Linear as well.
-
-    Called on x [T, B, ...], for example images [T, B, 1, 28, 28], it gives spikes [T, B, sizes[-1]]: train it with
-    ``loss.rate_cross_entropy`` or ``loss.count_cross_entropy``. The default has 795 010 parameters.
-    Source: snnTorch's tutorial 5 and its example for IPUs, both 784-1000-10 with 25 steps.
-
-    Args:
-        sizes: number of inputs, of neurons in each hidden layer, and of classes.
-        beta, reset_mechanism, engine: of every ``Leaky``.
-        surrogate: of every ``Leaky``; None: ``ATan()``.
-        flatten: begin with an ``nn.Flatten``, so that x may have any shape with sizes[0] values per sample and step;
-            without it x is [T, B, sizes[0]].
-
-    Raises:
-        TypeError, ValueError: fewer than two sizes, or one that is no positive int; what ``Leaky`` refuses.
-    """
-    if isinstance(sizes, str) or not isinstance(sizes, Sequence):
-        raise TypeError(f"sizes must be a sequence of ints, such as (784, 1000, 10), but it is {sizes!r}")
-    if len(sizes) < 2:
-        raise ValueError(f"sizes must hold at least the number of inputs and of outputs, but it is {tuple(sizes)}")
-    for i, size in enumerate(sizes):
-        _check_count(size, f"sizes[{i}]")
-    _check_flag(flatten, "flatten")
-    surrogate = ATan() if surrogate is None else surrogate
-    layers: list[nn.Module] = [nn.Flatten()] if flatten else []
-    for inputs, outputs in pairwise(sizes):
-        layers.append(nn.Linear(inputs, outputs))
-        layers.append(Leaky(beta, reset_mechanism=reset_mechanism, surrogate=surrogate, engine=engine))
-    return Sequential(*layers)
 
 
 class ConvNet(Sequential):
@@ -100,15 +53,15 @@ class ConvNet(Sequential):
         surrogate: Surrogate | None = None,
         engine: str = "auto",
     ) -> None:
-        _check_count(channels, "channels")
-        _check_count(size, "size", at_least=4)
-        _check_count(classes, "classes")
+        check_count(channels, "channels")
+        check_count(size, "size", at_least=4)
+        check_count(classes, "classes")
         if isinstance(widths, str) or not isinstance(widths, Sequence):
             raise TypeError(f"widths must be three ints, such as (20, 50, 500), but it is {widths!r}")
         if len(widths) != 3:
             raise ValueError(f"widths must be three ints, such as (20, 50, 500), but it is {tuple(widths)}")
         for i, width in enumerate(widths):
-            _check_count(width, f"widths[{i}]")
+            check_count(width, f"widths[{i}]")
         surrogate = SuperSpike(100.0) if surrogate is None else surrogate
 
         def lif() -> CubaLIF:
@@ -140,15 +93,3 @@ def _drive(layer: nn.Conv2d | nn.Linear) -> nn.Module:
     if layer.bias is not None:
         nn.init.zeros_(layer.bias)
     return layer
-
-
-def _check_count(value: int, name: str, *, at_least: int = 1) -> None:
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{name} must be an int of at least {at_least}, but it is {value!r}")
-    if value < at_least:
-        raise ValueError(f"{name} must be at least {at_least}, but it is {value}")
-
-
-def _check_flag(value: bool, name: str) -> None:
-    if not isinstance(value, bool):
-        raise TypeError(f"{name} must be True or False, but it is {value!r}")

@@ -1,0 +1,47 @@
+"""The acceleration toolkit: placing a model, moving what it needs, training it in less memory, batching, and measuring.
+
+===========================  ==========================================================================
+``accelerate``               a model on the best device, in a precision that suits it
+``move_tensors_to_device``   any nest of modules, dataclasses, dicts, lists, …
+``optimize_memory_usage``    the same training in less memory, each saving measured
+``explain_memory``           where the memory of a training step goes, predicted and measured
+``batch_process``            more inputs than fit at once; out-of-memory is caught
+``get_gpu_memory_usage``     of a GPU or of this process
+``truncated``                truncated backpropagation through time
+``packed_spikes``            spikes kept as bits, in any PyTorch model
+``memory_limit``             a small device to run out of memory on, for drills and tests
+``Ledger``                   bytes of tensors as they come and go, on any device
+===========================  ==========================================================================
+"""
+
+from .accelerate import Accelerated, accelerate, setup_gpu_acceleration
+from .batch import batch_process
+from .bits import packed_spikes
+from .chunks import truncated
+from .explain import MemoryTable, explain_memory
+from .ledger import Ledger, memory_limit
+from .measure import Taken, training_step
+from .move import move_tensors_to_device
+from .optimize import MemoryReport, optimize_memory_usage, restore_memory_usage
+from .usage import MemoryUsage, get_gpu_memory_usage
+
+__all__ = [
+    "Accelerated",
+    "Ledger",
+    "MemoryReport",
+    "MemoryTable",
+    "MemoryUsage",
+    "Taken",
+    "accelerate",
+    "batch_process",
+    "explain_memory",
+    "get_gpu_memory_usage",
+    "memory_limit",
+    "move_tensors_to_device",
+    "optimize_memory_usage",
+    "packed_spikes",
+    "restore_memory_usage",
+    "setup_gpu_acceleration",
+    "training_step",
+    "truncated",
+]

@@ -1,0 +1,154 @@
+"""A model on the fastest device at hand, in a precision that suits it."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from snnkit.train.precision import Precision
+
+from .batch import batch_process
+from .move import move
+from .optimize import MemoryReport, optimize_memory_usage
+from .place import check_module, choose_device, device_of
+
+PRECISIONS = {
+    "fp32": None,
+    "float32": None,
+    "bf16": torch.bfloat16,
+    "bfloat16": torch.bfloat16,
+    "fp16": torch.float16,
+    "float16": torch.float16,
+}
+
+
+@dataclass(frozen=True)
+class Accelerated:
+    """A model and how it is run; call it as the model: inputs are moved, and autocast is on where it is chosen.
+
+    Attributes:
+        model: the same object that was given, moved in place.
+        device: where it is now.
+        precision: "fp32", "bf16" or "fp16", that of convolutions and linear layers; weights stay float32.
+        channels_last: whether the weights of 2-D convolutions are in that memory format.
+        batch_size: for ``process``.
+        memory: what ``optimize_memory`` did, or None.
+        reasons: a sentence for each choice.
+    """
+
+    model: nn.Module
+    device: torch.device
+    precision: str
+    channels_last: bool
+    batch_size: int | str
+    memory: MemoryReport | None
+    reasons: tuple[str, ...] = field(repr=False)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        args, kwargs = move((args, kwargs), self.device)
+        with self.autocast():
+            return self.model(*args, **kwargs)
+
+    def autocast(self) -> contextlib.AbstractContextManager[Any]:
+        """For a training loop of your own: run forward within it, loss and backward outside."""
+        return Precision(self.device, PRECISIONS[self.precision]).autocast()
+
+    def scaler(self) -> torch.amp.GradScaler:
+        """Scales the loss where float16 needs it; elsewhere it does nothing."""
+        return Precision(self.device, PRECISIONS[self.precision]).scaler()
+
+    def process(self, inputs: Any, fn: Any = None, **options: Any) -> Any:
+        """``batch_process`` in this precision, with this batch size."""
+
+        def run(model: nn.Module, batch: Any) -> Any:
+            with self.autocast():
+                return model(batch) if fn is None else fn(model, batch)
+
+        return batch_process(self.model, inputs, run, **{"batch_size": self.batch_size, **options})
+
+
+def accelerate(
+    model: nn.Module,
+    device: str | torch.device = "auto",
+    optimize_memory: bool = False,
+    batch_size: int | str | None = None,
+    precision: str | torch.dtype = "auto",
+) -> Accelerated:
+    """Put ``model`` on a device, in place, and choose how to run it there::
+
+        fast = device.accelerate(net)
+        out, state = fast(x)                    # x is moved, autocast is on if that pays
+        train.fit(net, …, device=fast.device)   # net is the same model, moved
+
+    Args:
+        model: a network with parameters, all of them on one device.
+        device: "auto" (CUDA, else MPS, else CPU) or what PyTorch calls a device.
+        optimize_memory: also ``optimize_memory_usage(model)``.
+        batch_size: of ``process``; None or "auto": as much as fits.
+        precision: "fp32", "bf16", "fp16" (or "float32", …, or a torch.dtype), or "auto": on CUDA bf16 where the chip
+            computes in it, else fp16; elsewhere fp32.
+
+    Returns:
+        ``Accelerated``: the model, how it is run, and why.
+
+    Raises:
+        TypeError, ValueError: no module, a model without parameters or on mixed devices, an unknown or unusable device,
+            an unknown precision, a batch size that is no int of at least 1.
+    """
+    check_module(model)
+    device_of(model, parameters=True)
+    if not isinstance(optimize_memory, bool):
+        raise TypeError(f"optimize_memory must be True or False, but it is {optimize_memory!r}")
+    if batch_size is None:
+        batch_size = "auto"
+    if batch_size != "auto":
+        if isinstance(batch_size, bool) or not isinstance(batch_size, int):
+            raise TypeError(f"batch_size must be an int of at least 1, 'auto' or None, but it is {batch_size!r}")
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, but it is {batch_size}")
+    where = choose_device(device)
+    chosen, why = _precision(precision, where)
+    model.to(where)
+    convolutions = any(isinstance(m, (nn.Conv2d, nn.ConvTranspose2d)) for m in model.modules())
+    channels_last = convolutions and where.type == "cuda"
+    if channels_last:
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        layout = "channels-last: tensor cores take convolutions in it"
+    else:
+        layout = "weights keep their layout: " + ("it pays on CUDA" if convolutions else "no 2-D convolutions")
+    memory = optimize_memory_usage(model) if optimize_memory else None
+    asked = "asked for" if device != "auto" else "the fastest that PyTorch sees here"
+    reasons = (f"{where}: {asked}", f"{chosen}: {why}", layout)
+    return Accelerated(model, where, chosen, channels_last, batch_size, memory, reasons)
+
+
+def setup_gpu_acceleration(
+    model: nn.Module,
+    device: str | torch.device = "auto",
+    optimize_memory: bool = False,
+    batch_size: int | str | None = None,
+    precision: str | torch.dtype = "auto",
+) -> Accelerated:
+    """``accelerate`` under the name that earlier toolkits gave it."""
+    return accelerate(model, device, optimize_memory, batch_size, precision)
+
+
+def _precision(precision: str | torch.dtype, device: torch.device) -> tuple[str, str]:
+    """("fp32" | "bf16" | "fp16", why)."""
+    if isinstance(precision, torch.dtype):
+        precision = str(precision).removeprefix("torch.")
+    if precision == "auto":
+        if device.type != "cuda":
+            return "fp32", f"lower precision is not known to pay on {device.type}"
+        if Precision.choose(device, amp=True).dtype == torch.float16:
+            return "fp16", "this GPU has no bfloat16 units; scale the loss (scaler())"
+        return "bf16", "this GPU computes in it, and it has the range of float32"
+    if not isinstance(precision, str) or precision not in PRECISIONS:
+        choices = ", ".join(map(repr, ("auto", *PRECISIONS)))
+        raise ValueError(f"precision must be one of {choices}, but it is {precision!r}")
+    dtype = PRECISIONS[precision]
+    return {None: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}[dtype], "asked for"

@@ -1,0 +1,151 @@
+"""How an economical ``Sequential`` runs its modules: which belong together, and which input is spikes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from snnkit.neuron import Neuron
+from snnkit.nn import Once, Sequential, TimeBatched
+from snnkit.surrogate import Surrogate
+
+NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+MAX_POOLS = (
+    nn.MaxPool1d,
+    nn.MaxPool2d,
+    nn.MaxPool3d,
+    nn.AdaptiveMaxPool1d,
+    nn.AdaptiveMaxPool2d,
+    nn.AdaptiveMaxPool3d,
+)
+MEAN_POOLS = (
+    nn.AvgPool1d,
+    nn.AvgPool2d,
+    nn.AvgPool3d,
+    nn.AdaptiveAvgPool1d,
+    nn.AdaptiveAvgPool2d,
+    nn.AdaptiveAvgPool3d,
+)
+SHAPES = (nn.Flatten, nn.Identity)
+# What makes a neuron of this package another one, if it is set on the instance.
+_PATCHED = {"step", "spike", "forward"}
+WEIGHTED = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d, nn.Linear)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What ``optimize_memory_usage`` was asked for.
+
+    Attributes:
+        recompute: batch norm, neurons and pooling again in backward.
+        pool: max-pooling without indices.
+        pack: spikes as bits.
+        steps: time steps at once, the rest checkpointed; None: all.
+    """
+
+    recompute: bool = True
+    pool: bool = True
+    pack: bool = True
+    steps: int | None = None
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Modules of a ``Sequential`` that are run as one.
+
+    Attributes:
+        names: of the modules, in order.
+        norm, neuron, rest: those of a segment that is recomputed.
+        once: whether the norm sees a static input once even while it learns.
+        plain: the module to call as it is, if it is no segment.
+        spikes: whether the input is spikes: False, True, or "unsure" after a neuron that is not of this package.
+    """
+
+    names: tuple[str, ...]
+    norm: Any = None
+    once: bool = False
+    neuron: Any = None
+    rest: tuple[nn.Module, ...] = ()
+    plain: nn.Module | None = None
+    spikes: bool | str = False
+
+
+def stages(net: Sequential, settings: Settings) -> Iterator[Stage]:
+    """What to run, in order. A module that somebody has hooked is left alone: its hook expects whole tensors."""
+    modules = [(name, module) for name, module in net._modules.items()]
+    spikes: bool | str = False
+    i = 0
+    while i < len(modules):
+        stage = _segment(modules, i, settings, spikes)
+        if stage is None:
+            stage = Stage((modules[i][0],), plain=modules[i][1], spikes=spikes)
+        for _, module in modules[i : i + len(stage.names)]:
+            spikes = after(module, spikes)  # type: ignore[arg-type]
+        i += len(stage.names)
+        yield stage
+
+
+def _segment(modules: list, start: int, settings: Settings, spikes: bool | str) -> Stage | None:
+    """The longest segment that begins here: [batch norm,] neuron, pooling …; or a max-pooling."""
+    i, norm, once, neuron, rest = start, None, False, None, []
+    if settings.recompute:
+        bare = free(modules[i][1])
+        if type(bare) in NORMS and i + 1 < len(modules) and is_neuron(free(modules[i + 1][1])):
+            norm, once, i = bare, isinstance(modules[i][1], Once), i + 1
+            bare = free(modules[i][1])
+        if is_neuron(bare):
+            neuron, i = bare, i + 1
+    keep = MAX_POOLS + MEAN_POOLS + SHAPES if neuron is not None else (nn.MaxPool2d, *SHAPES)
+    if neuron is None and not (settings.pool and type(free(modules[start][1])) is nn.MaxPool2d):
+        return None
+    while i < len(modules):
+        bare = free(modules[i][1])
+        if type(bare) not in keep or getattr(bare, "return_indices", False):
+            break
+        rest.append(bare)
+        i += 1
+    if neuron is None and not rest:
+        return None
+    names = tuple(name for name, _ in modules[start:i])
+    return Stage(names, norm, once, neuron, tuple(rest), spikes=spikes)
+
+
+def free(module: Any) -> nn.Module | None:
+    """What is inside a ``TimeBatched``; None if hooks or parametrizations make it more than what it looks like."""
+    layers = [module]
+    while type(layers[-1]) in (TimeBatched, Once):
+        layers.append(layers[-1].module)
+    hooked = any(
+        m is None or m._forward_hooks or m._forward_pre_hooks or m._backward_hooks or m._backward_pre_hooks
+        for m in layers
+    )
+    return None if hooked else layers[-1]
+
+
+def is_neuron(module: Any) -> bool:
+    return isinstance(module, Neuron) and hasattr(module.State, "_fields")
+
+
+def after(module: nn.Module, spikes: bool | str) -> bool | str:
+    """Whether the output is spikes, if the input is: True only where nothing else is possible."""
+    while isinstance(module, TimeBatched):
+        module = module.module
+    if isinstance(module, Neuron):
+        if not module.spiking:
+            return False
+        ours = type(module).__module__.startswith("snnkit.neuron.") and not _PATCHED & vars(module).keys()
+        heaviside = isinstance(module.surrogate, Surrogate) and type(module.surrogate).__call__ is Surrogate.__call__
+        return True if ours and heaviside else "unsure"
+    return spikes if type(module) in MAX_POOLS + SHAPES else False
+
+
+def kept_as_bits(stage: Stage, settings: Settings) -> bool:
+    """Whether a plain stage is a weighted layer whose input is worth packing."""
+    bare: Any = stage.plain
+    while isinstance(bare, TimeBatched):
+        bare = bare.module
+    return settings.pack and bool(stage.spikes) and isinstance(bare, WEIGHTED) and torch.is_grad_enabled()

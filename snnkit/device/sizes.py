@@ -1,0 +1,29 @@
+"""Bytes and tables for people."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+
+
+def size_of(count: float) -> str:
+    """Bytes in words: "640 B", "12.5 kB", "1.7 MB" (powers of 1000, as memory is sold)."""
+    sign = "−" if count < 0 else ""
+    count = abs(count)
+    for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= scale:
+            return f"{sign}{count / scale:.1f} {unit}"
+    return f"{sign}{count:.0f} B"
+
+
+def html_table(head: Sequence[str], rows: Iterable[Sequence[str]], notes: Iterable[str] = ()) -> str:
+    """For notebooks: the first column to the left, the others to the right; ``notes`` below."""
+    left, right = "text-align:left", "text-align:right"
+
+    def row(cells: Sequence[str], tag: str) -> str:
+        styled = (f"<{tag} style='{right if i else left}'>{html.escape(c)}</{tag}>" for i, c in enumerate(cells))
+        return f"<tr>{''.join(styled)}</tr>"
+
+    body = "".join(row(cells, "td") for cells in rows)
+    below = "".join(f"<div>{html.escape(note)}</div>" for note in notes)
+    return f"<div style='overflow-x:auto'><table>{row(head, 'th')}{body}</table>{below}</div>"

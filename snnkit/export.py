@@ -1,0 +1,207 @@
+"""A trained network as a program of plain PyTorch operations, by ``torch.export``: it runs without snnkit.
+
+    program = export.export(net, images)                      # x and state in, out and state out
+    torch.export.save(program, "net.pt2")
+
+and anywhere that has PyTorch::
+
+    program = torch.export.load("net.pt2")
+    _, state = program.example_inputs[0]                      # at rest, for a batch of 2
+    out, state = program.module()(x, state)                   # and again, to go on
+
+The loop over time is written out, so that nothing but aten operations are left, and T is that of the example: longer
+sequences go through it T steps at a time, as the state is handed in and out. With ``dynamic_steps=True`` the loop stays
+a loop, PyTorch's ``scan``, and one program takes any T. Either takes any batch size.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+from snnkit.engine import state_dtype
+from snnkit.engine.check import check_sequence
+from snnkit.engine.eager import in_dtype
+from snnkit.neuron import Neuron, Recurrent
+from snnkit.neuron.recurrent import RecurrentState
+
+__all__ = ["export", "plain", "resting_state"]
+
+# Sizes to trace with: PyTorch takes a size of 1 for a constant, and two open sizes that are equal for the same one.
+_BATCH, _STEPS = 2, 3
+
+
+def export(model: nn.Module, example: Tensor, *, dynamic_steps: bool = False) -> torch.export.ExportedProgram:
+    """Export a network for inference, in evaluation mode.
+
+    Its state is made of plain tuples, tensors and None in the structure of the model's own, so that files can be opened
+    without the classes of this package; ``plain`` makes one of the other.
+
+    Args:
+        model: called ``out, state = model(x, state)``; it stays as it is.
+        example: x [T, B, ...]; only its shape, dtype and device matter.
+        dynamic_steps: leave T open, through ``torch._higher_order_ops.scan``, which PyTorch calls a prototype. Without
+            it the program is larger (it grows with T), faster, and can be given to AOTInductor or ONNX.
+
+    Returns:
+        A program ``out, state = program.module()(x, state)``, whose ``example_inputs`` hold the state at rest.
+
+    Raises:
+        TypeError, ValueError: no module or no sequence; a model that does not hand out a state; a state whose beginning
+            can't be known, as it is no neuron's of this package.
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model must be a torch.nn.Module, but it is a {type(model).__name__}")
+    if not isinstance(dynamic_steps, bool):
+        raise TypeError(f"dynamic_steps must be True or False, but it is {dynamic_steps!r}")
+    check_sequence(example, "export")
+    if example.shape[1] == 0:
+        raise ValueError(f"example must have at least one sample, but its shape is {list(example.shape)}")
+    # A copy, as engines of compiled code can't be exported, and a static example would fix that x is static.
+    net = copy.deepcopy(model).eval().requires_grad_(False)
+    steps = _STEPS if dynamic_steps else example.shape[0]
+    x = torch.zeros((steps, _BATCH, *example.shape[2:]), dtype=example.dtype, device=example.device)
+    for neuron in net.modules():
+        if isinstance(neuron, Neuron):
+            neuron.engine = "eager"
+    with torch.no_grad():
+        rest = _rest(net, x)
+        _unwrap_int8(net)
+        program = _Program(_with_scans(net) if dynamic_steps else net, pytree.tree_structure(rest))
+        x_open = dict.fromkeys((0, 1) if dynamic_steps else (1,), torch.export.Dim.DYNAMIC)
+        shapes = (x_open, _open_batch(plain(rest)))
+        return torch.export.export(program, (x, plain(rest)), dynamic_shapes=shapes, strict=False)
+
+
+def plain(state: Any) -> Any:
+    """The state of a network as exported programs take it: tuples instead of NamedTuples."""
+    return tuple(plain(part) for part in state) if isinstance(state, tuple) else state
+
+
+def resting_state(program: torch.export.ExportedProgram, batch: int) -> Any:
+    """The state to start from, for ``batch`` samples."""
+    if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
+        raise ValueError(f"batch must be an int of at least 1, but it is {batch!r}")
+    inputs = program.example_inputs
+    if inputs is None:
+        raise ValueError("program holds no example_inputs; was it exported by snnkit.export?")
+    _, rest = inputs[0]
+    return pytree.tree_map_only(Tensor, lambda part: _repeated(part, batch), rest)
+
+
+def _repeated(part: Tensor, batch: int) -> Tensor:
+    return part[:1].expand(batch, *part.shape[1:]).clone() if part.dim() else part.clone()
+
+
+class _Program(nn.Module):
+    """Calls the model with a state of its own classes, made from plain tuples."""
+
+    def __init__(self, model: nn.Module, structure: pytree.TreeSpec) -> None:
+        super().__init__()
+        self.model = model
+        self.structure = structure
+
+    def forward(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
+        out, new = self.model(x, pytree.tree_unflatten(pytree.tree_leaves(state), self.structure))
+        return out, plain(new)
+
+
+class _Scanned(nn.Module):
+    """A stateful layer whose loop over time is PyTorch's ``scan``."""
+
+    def __init__(self, layer: Neuron | Recurrent) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
+        from torch._higher_order_ops.scan import scan
+
+        parts, structure = pytree.tree_flatten(state)
+
+        def step(carried: list[Tensor], x_t: Tensor) -> tuple[list[Tensor], Tensor]:
+            out, new = self._step(x_t, pytree.tree_unflatten(carried, structure))
+            # What comes out must not share memory with what went in, nor with each other.
+            return [part.clone() for part in pytree.tree_leaves(new)], out.to(x.dtype).clone()
+
+        last, out = scan(step, parts, x, dim=0)
+        return out, pytree.tree_unflatten(last, structure)
+
+    def _step(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
+        if isinstance(self.layer, Recurrent):
+            out, new = self.layer(x.unsqueeze(0), state)
+            return out.squeeze(0), new
+        dtype = state_dtype(x)
+        return in_dtype(self.layer, dtype)(x.to(dtype), state)
+
+
+def _with_scans(net: nn.Module) -> nn.Module:
+    """``net`` with every neuron and recurrent layer in a ``_Scanned``; but not a recurrent layer's own neuron."""
+    if isinstance(net, (Neuron, Recurrent)):
+        return _Scanned(net)
+    if not isinstance(net, _Scanned):  # as those of a block that stands in two places are, the second time
+        for name, layer in net._modules.items():  # unlike named_children, with layers that stand in two places
+            if layer is not None:
+                setattr(net, name, _with_scans(layer))
+    return net
+
+
+def _rest(net: nn.Module, x: Tensor) -> Any:
+    """The state of ``net`` before the first step: that after a step, with each neuron's tensors exchanged for those
+    that the neuron began with."""
+    first: dict[int, Tensor] = {}
+    seen = []  # or a number of ``id`` might be given out twice
+
+    def note(layer: nn.Module, args: tuple, result: tuple) -> None:
+        after, before = pytree.tree_leaves(result[1]), pytree.tree_leaves(_beginning(layer, args[0]))
+        seen.extend(after)
+        first.update(zip(map(id, after), before, strict=True))
+
+    starting = [layer for layer in net.modules() if isinstance(layer, Recurrent) or hasattr(layer, "initial_state")]
+    hooks = [layer.register_forward_hook(note) for layer in starting]
+    try:
+        result = net(x[:1])
+    finally:
+        for hook in hooks:
+            hook.remove()
+    if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], Tensor)):
+        raise TypeError(
+            f"model must return (out, state), as snnkit.nn.Sequential does, but it returned a {type(result).__name__}"
+        )
+    parts, structure = pytree.tree_flatten(result[1])
+    for part in parts:
+        if part is None:  # of a stateless module
+            continue
+        if not isinstance(part, Tensor):
+            raise TypeError(f"the state of model must be made of tensors, but it holds a {type(part).__name__}")
+        if id(part) not in first:
+            raise ValueError(
+                f"the state of model holds a tensor {list(part.shape)} whose value at rest is not known: it is not the "
+                "state of a neuron of snnkit, nor of a module with initial_state(x)"
+            )
+    return pytree.tree_unflatten([None if part is None else first[id(part)] for part in parts], structure)
+
+
+def _unwrap_int8(net: nn.Module) -> None:
+    """Weights of torchao as the plain tensors that they consist of, so that a file of them needs no torchao."""
+    if any(hasattr(parameter, "__tensor_flatten__") for parameter in net.parameters()):
+        from torch._functorch._aot_autograd.subclass_parametrization import unwrap_tensor_subclass_parameters
+
+        unwrap_tensor_subclass_parameters(net)
+
+
+def _beginning(layer: nn.Module, x: Tensor) -> Any:
+    like = torch.empty(x.shape[1:], dtype=state_dtype(x), device=x.device)
+    if isinstance(layer, Recurrent):
+        return RecurrentState(layer.neuron.initial_state(like), torch.zeros_like(like))
+    return layer.initial_state(like)  # type: ignore[operator]
+
+
+def _open_batch(state: Any) -> Any:
+    """Which dimensions of a state are open: the first, of every tensor that has one."""
+    if isinstance(state, tuple):
+        return tuple(_open_batch(part) for part in state)
+    return {0: torch.export.Dim.DYNAMIC} if state is not None and state.dim() else None

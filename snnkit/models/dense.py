@@ -1,0 +1,53 @@
+"""A dense network after snnTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from torch import nn
+
+from ..neuron import Leaky
+from ..nn import Sequential
+from ..surrogate import ATan, Surrogate
+from ._check import check_count, check_flag
+
+
+def mlp(
+    sizes: Sequence[int] = (784, 1000, 10),
+    *,
+    beta: float = 0.9,
+    reset_mechanism: str = "subtract",
+    surrogate: Surrogate | None = None,
+    engine: str = "auto",
+    flatten: bool = True,
+) -> Sequential:
+    """Dense network: for each two neighbouring sizes a Linear and a ``Leaky``, after the last Linear as well.
+
+    Called on x [T, B, ...], for example images [T, B, 1, 28, 28], it gives spikes [T, B, sizes[-1]]: train it with
+    ``loss.rate_cross_entropy`` or ``loss.count_cross_entropy``. The default has 795 010 parameters.
+    Source: snnTorch's tutorial 5 and its example for IPUs, both 784-1000-10 with 25 steps.
+
+    Args:
+        sizes: number of inputs, of neurons in each hidden layer, and of classes.
+        beta, reset_mechanism, engine: of every ``Leaky``.
+        surrogate: of every ``Leaky``; None: ``ATan()``.
+        flatten: begin with an ``nn.Flatten``, so that x may have any shape with sizes[0] values per sample and step;
+            without it x is [T, B, sizes[0]].
+
+    Raises:
+        TypeError, ValueError: fewer than two sizes, or one that is no positive int; what ``Leaky`` refuses.
+    """
+    if isinstance(sizes, str) or not isinstance(sizes, Sequence):
+        raise TypeError(f"sizes must be a sequence of ints, such as (784, 1000, 10), but it is {sizes!r}")
+    if len(sizes) < 2:
+        raise ValueError(f"sizes must hold at least the number of inputs and of outputs, but it is {tuple(sizes)}")
+    for i, size in enumerate(sizes):
+        check_count(size, f"sizes[{i}]")
+    check_flag(flatten, "flatten")
+    surrogate = ATan() if surrogate is None else surrogate
+    layers: list[nn.Module] = [nn.Flatten()] if flatten else []
+    for inputs, outputs in pairwise(sizes):
+        layers.append(nn.Linear(inputs, outputs))
+        layers.append(Leaky(beta, reset_mechanism=reset_mechanism, surrogate=surrogate, engine=engine))
+    return Sequential(*layers)

@@ -1,0 +1,61 @@
+"""What a whole is made of: stacked bars, one for each whole."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import plotly.graph_objects as go
+
+from . import theme
+
+_BAR, _ROOM = 34, 118  # pixels: of a bar with the gap after it, and of all else
+_LEGEND_ROW, _LEGEND_LETTER, _LEGEND_WIDTH = 20, 7.5, 620
+
+
+def shares(
+    wholes: Mapping[str, Mapping[str, float]], unit: str = "", title: str = "Shares", digits: int = 3
+) -> go.Figure:
+    """A bar to the right for each entry of ``wholes``, made of its parts in the order in which they are met.
+
+    Args:
+        wholes: name of a bar to {name of a part: value}. Parts of one name have one colour in all bars.
+        unit: of the values, such as "ms".
+        digits: of the total beside each bar.
+
+    Raises:
+        ValueError: no bar, no part, or a value that is negative or not finite.
+    """
+    names = list(dict.fromkeys(part for parts in wholes.values() for part in parts))
+    if not names:
+        raise ValueError("wholes must hold at least one bar with at least one part")
+    for bar, parts in wholes.items():
+        for part, value in parts.items():
+            if not (math.isfinite(value) and value >= 0):
+                raise ValueError(f"{part!r} of {bar!r} must be a finite number of at least 0, not {value!r}")
+    bars = list(wholes)
+    totals = {bar: sum(parts.values()) for bar, parts in wholes.items()}
+    figure = go.Figure()
+    for i, part in enumerate(names):
+        values = [float(wholes[bar].get(part, 0.0)) for bar in bars]
+        told = [f"{value / totals[bar]:.1%}" if totals[bar] else "" for bar, value in zip(bars, values, strict=True)]
+        colour = theme.colour(i) if i < len(theme.PALETTE) else theme.AXIS
+        figure.add_bar(
+            x=values, y=bars, name=part, orientation="h", marker={"color": colour}, customdata=told, showlegend=True,
+            hovertemplate=f"{part}<br>%{{x:.4g}} {unit}<br>%{{customdata}} of %{{y}}<extra></extra>",
+        )  # fmt: skip
+    most = max(totals.values())
+    for bar in bars:
+        note: dict[str, Any] = {"showarrow": False, "xanchor": "left", "xshift": 4}
+        text = f"{totals[bar]:.{digits}g} {unit}".strip()
+        figure.add_annotation(x=totals[bar], y=bar, text=text, font={"color": theme.TEXT, "size": 12}, **note)
+    columns = max(1, int(_LEGEND_WIDTH // (50 + _LEGEND_LETTER * max(map(len, names)))))
+    below = 66 + _LEGEND_ROW * -(-len(names) // columns)
+    plot = _BAR * len(bars) + 10
+    legend = theme.LEGEND_BELOW | {"y": -62 / plot, "traceorder": "normal"}
+    layout = {"barmode": "stack", "legend": legend, "height": plot + theme.MARGIN["t"] + below}
+    figure.update_layout(title={"text": title}, margin={"b": below, "t": theme.MARGIN["t"]}, **layout)
+    figure.update_xaxes(title={"text": unit}, range=[0, 1.16 * most or 1])
+    figure.update_yaxes(type="category", autorange="reversed", showgrid=False)
+    return figure

@@ -1,0 +1,258 @@
+"""Training on a GPU: no waiting in a step, whole updates as CUDA graphs, losses that are not finite, the benchmarks."""
+
+import functools
+import math
+import warnings
+
+import pytest
+import torch
+from click.testing import CliRunner
+from torch import nn
+
+from snnkit import encode, models, train
+from snnkit.bench import record
+from snnkit.cli import main
+from snnkit.loss import rate_mse
+from snnkit.train.graphed import GraphedStep, why_not
+from snnkit.train.ledger import Ledger
+from snnkit.train.precision import Precision
+from snnkit.train.step import PlainStep, Task
+
+IMAGES = torch.randint(256, (200, 1, 12, 12), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+LABELS = (IMAGES.flatten(1).float().mean(1) > 127).long()
+STEPS, BATCH = 4, 32  # 200 samples: six batches, and one of 8
+
+
+@pytest.fixture(autouse=True)
+def fresh_compiler():
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def net(engine="auto"):
+    torch.manual_seed(0)
+    made = models.FashionConvNet(8, 32, 2, size=12, engine=engine)
+    for module in made:
+        if isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, std=4 / module.in_features**0.5)
+    return made
+
+
+def sgd(model, **kwargs):
+    return torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, **kwargs)
+
+
+def fit(model, device, optimizer=None, **kwargs):
+    kwargs = {"encode": functools.partial(encode.repeat, steps=STEPS), "loss": rate_mse} | kwargs
+    kwargs = {"epochs": 3, "batch_size": BATCH, "seed": 1, "progress": False} | kwargs
+    with warnings.catch_warnings():
+        if device.type == "cuda":  # no fallback is silent, so none may be heard
+            warnings.filterwarnings("error", message="graphed=True|compile=True")
+        else:
+            warnings.filterwarnings("ignore", message="graphed=True")
+        return train.fit(model, (IMAGES, LABELS), optimizer=optimizer or sgd(model), device=device, **kwargs)
+
+
+def weights(model):
+    return torch.cat([p.detach().flatten().double() for p in model.state_dict().values()]).cpu()
+
+
+def make_step(device, optimizer, model, amp=False, **more):
+    precision = Precision.choose(device, amp)
+    model.to(device)
+    task = Task(
+        model, IMAGES.to(device), LABELS.to(device), functools.partial(encode.repeat, steps=STEPS), rate_mse,
+        optimizer, precision, BATCH, **more,
+    )  # fmt: skip
+    return PlainStep(task, Ledger(device), precision.scaler())
+
+
+# -- a step waits for nobody -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("clip", [None, 0.5])
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("amp", [False, True])
+def test_a_step_does_not_wait_for_the_device(amp, fused, clip, cuda):
+    model = net()
+    step = make_step(cuda, sgd(model, fused=fused), model, amp, clip=clip)
+    rows = torch.arange(BATCH, device=cuda)
+    step(rows)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for _ in range(3):
+            step(rows)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert step.ledger.read().updates == 4
+
+
+# -- graphs ----------------------------------------------------------------------------------------------------------
+
+OPTIMIZERS = {
+    "sgd": sgd,
+    "fused sgd": functools.partial(sgd, fused=True),
+    "fused adam": lambda model: torch.optim.Adam(model.parameters(), lr=1e-3, fused=True, capturable=True),
+    "adam": lambda model: torch.optim.Adam(model.parameters(), lr=1e-3, capturable=True),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_graph_trains_as_single_operations_do(name, device):
+    if device.type == "cpu" and "adam" in name:
+        pytest.skip("capturable optimizers need a CUDA device")
+    results = []
+    for graphed in (False, True):
+        model = net().double()
+        optimizer = OPTIMIZERS[name](model)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 3)
+        history = fit(
+            model, device, optimizer, scheduler=schedule, graphed=graphed,
+            encode=lambda x: encode.repeat(x.double(), STEPS),
+        )  # fmt: skip
+        results.append((weights(model), history.train_loss))
+    torch.testing.assert_close(results[1][0], results[0][0], rtol=1e-6, atol=1e-9)
+    assert results[1][1] == pytest.approx(results[0][1], rel=1e-6)
+
+
+@pytest.mark.parametrize("more", [{"channels_last": True}, {"compile": True}, {"accumulate": 2, "clip": 1.0}])
+@pytest.mark.parametrize("amp", [False, True])
+def test_options_together(amp, more, device):
+    if device.type == "cpu" and "compile" in more:
+        pytest.skip("takes a minute; tests/unit/test_train_update.py compiles on a CPU")
+    model = net()
+    history = fit(model, device, sgd(model, fused=True), amp=amp, graphed=True, epochs=6, **more)
+    assert history.train_loss[-1] < history.train_loss[0] and all(map(math.isfinite, history.train_loss))
+    assert weights(model).isfinite().all()
+
+
+def test_float16_in_a_graph(cuda, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: False)
+    model = net()
+    history = fit(model, cuda, sgd(model, fused=True), amp=True, graphed=True, epochs=6)
+    assert history.train_loss[-1] < history.train_loss[0]
+    step = make_step(cuda, sgd(model), model, amp=True)
+    assert "fused=True" in why_not(step)
+
+
+def test_random_numbers_are_new_in_every_replay(cuda):
+    generator = torch.Generator(cuda).manual_seed(3)
+    seen, drawn = torch.zeros(2, device=cuda), []
+
+    def noisy(x):
+        mine, common = torch.rand(x.shape, generator=generator, device=cuda), torch.rand_like(x)
+        seen.copy_(torch.stack([mine.mean(), common.mean()]))
+        return x + 0.1 * (mine + common)
+
+    fit(net(), cuda, augment=noisy, graphed=True, on_batch=lambda info: drawn.append(seen.tolist()))
+    assert len(drawn) == 21
+    for column in zip(*drawn, strict=True):
+        assert len(set(column)) == 21
+
+
+def test_graphs_of_random_steps_can_be_resumed(cuda, tmp_path):
+    def run(epochs, **kwargs):
+        model = net()
+        generator = torch.Generator(cuda).manual_seed(3)
+        augment = functools.partial(_noisy, generator=generator)
+        history = fit(model, cuda, augment=augment, graphed=True, epochs=epochs, **kwargs)
+        return weights(model), history
+
+    straight, history = run(4)
+    run(2, checkpoint=tmp_path / "run.pt")
+    resumed, its_history = run(4, checkpoint=tmp_path / "run.pt", resume=True)
+    torch.testing.assert_close(resumed, straight, rtol=1e-2, atol=1e-3)  # kernels add in an order of their own
+    assert its_history.train_loss[:2] == history.train_loss[:2]
+
+
+def _noisy(x, generator):
+    return x + 0.1 * torch.rand(x.shape, generator=generator, device=x.device)
+
+
+def test_an_update_recorded_once_is_replayed(cuda):
+    model = net()
+    step = make_step(cuda, sgd(model, fused=True), model)
+    whole = GraphedStep(step, BATCH)
+    for rows in torch.randperm(200, device=cuda).split(BATCH) * 3:
+        whole(rows)
+    assert whole.recorded == 1 and whole.refusal == ""
+    seen = step.ledger.read()
+    assert seen.updates == 21 and not seen.stopped
+    step.task.optimizer.param_groups[0]["lr"] *= 0.5
+    before = weights(model)
+    whole(torch.arange(BATCH, device=cuda))
+    assert whole.recorded == 2 and not torch.equal(weights(model), before)
+
+
+def test_a_step_that_waits_is_not_recorded(cuda):
+    def waits(x):
+        return x if x.sum().item() > 0 else 2 * x
+
+    model = net()
+    with pytest.warns(UserWarning, match="the step waits for the device"):
+        train.fit(
+            model, (IMAGES, LABELS), encode=lambda x: encode.repeat(x, STEPS), loss=rate_mse, optimizer=sgd(model),
+            device=cuda, batch_size=BATCH, progress=False, augment=waits, graphed=True,
+        )  # fmt: skip
+
+
+# -- a loss that is not finite ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("graphed", [False, True])
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("amp", [False, True])
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_nothing_is_learned_from_the_first_bad_loss_on(bad, amp, fused, graphed, device):
+    model = net().to(device)
+    calls = torch.zeros((), device=device)
+
+    def poisoned(out, y):
+        calls.add_(1)
+        return rate_mse(out, y) + torch.where(calls == 10, bad, 0.0)
+
+    kept = {}
+
+    def keep(info):
+        if (info.epoch, info.batch) == (1, 1):  # after the ninth update; the tenth is bad
+            kept["weights"] = torch.cat([p.detach().flatten().clone() for p in model.parameters()])
+
+    with pytest.raises(FloatingPointError, match="in epoch 2, batch 3 of 7"):
+        fit(model, device, sgd(model, fused=fused or None), loss=poisoned, amp=amp, graphed=graphed, on_batch=keep)
+    assert torch.equal(torch.cat([p.detach().flatten() for p in model.parameters()]), kept["weights"])
+
+
+# -- benchmarks ------------------------------------------------------------------------------------------------------
+
+
+def test_the_training_benchmark_runs(device, tmp_path):
+    path = tmp_path / "r.json"
+    words = ["bench", "training", "--device", device.type, "--quick", "--no-keep-memory", "--out", str(path)]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 0, result.output
+    content = record.read(path)
+    mine = {row["contestant"] for row in content["rows"] if row["library"] == "snnkit" and row["net"] == "conv"}
+    assert {"eager", "auto", "channels-last"} <= mine
+    if device.type == "cuda":
+        assert {"graphed", "channels-last + graphed"} < mine and all(row["peak_bytes"] > 0 for row in content["rows"])
+
+
+def test_the_demo_compares_devices(cuda, tmp_path):
+    path = tmp_path / "r.json"
+    words = [
+        "bench",
+        "demo",
+        "--model",
+        "mlp",
+        "--batch",
+        "2",
+        "--repeats",
+        "3",
+        "--no-keep-memory",
+        "--out",
+        str(path),
+    ]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 0 and "GPU/CPU" in result.output, result.output
+    assert {row["device"] for row in record.read(path)["rows"]} == {"cpu", "cuda"}

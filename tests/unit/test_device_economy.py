@@ -1,0 +1,334 @@
+"""An economical network is the same network: outputs, states, gradients, statistics, names."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from torch import nn
+
+from snnkit import encode
+from snnkit.device import Ledger, economy, optimize_memory_usage, restore_memory_usage, segment
+from snnkit.device.economy import economise, release
+from snnkit.device.plan import Settings, stages
+from snnkit.device.pool import Pooled, pool
+from snnkit.models import FashionConvNet, mlp
+from snnkit.neuron import IF, LIF, PLIF, CubaLIF, Leaky, Neuron
+from snnkit.nn import Once, Sequential
+from snnkit.surrogate import ATan
+
+EVERY = [
+    Settings(recompute=False, pool=True, pack=False),
+    Settings(recompute=False, pool=False, pack=True),
+    Settings(recompute=True, pool=False, pack=False),
+    Settings(),
+]
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch):
+    """So that a few samples are cut into pieces, as a large batch is."""
+    monkeypatch.setitem(segment._PIECE, "cpu", 2000)
+
+
+def conv_net(**options):
+    net = FashionConvNet(4, 16, size=8, engine="eager", **options)
+    for weight in (net[0].weight, net[4].weight, net[9].weight, net[11].weight):
+        nn.init.normal_(weight, std=0.4)
+    return net
+
+
+class Graded(Neuron):
+    """One that calls itself spiking and gives out other values, too."""
+
+    def __init__(self):
+        super().__init__(surrogate=ATan())
+
+    def step(self, x, state):
+        v = 0.5 * state.v + x
+        spike = self.spike(v - 1.0)
+        return spike * v, type(state)(v - spike)
+
+
+NETS = {
+    "fashion": conv_net,
+    "mlp": lambda: mlp((64, 20, 10), engine="eager"),
+    "learnable": lambda: Sequential(
+        nn.Conv2d(1, 3, 3),
+        nn.BatchNorm2d(3, affine=False),
+        PLIF(shape=(3, 1, 1)),
+        nn.AvgPool2d(2),
+        nn.Conv2d(3, 2, 2),
+        CubaLIF(),
+        nn.MaxPool2d(2, stride=1, padding=1),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(2, 5),
+        Leaky(0.9),
+    ),
+    "graded": lambda: Sequential(nn.Flatten(), nn.Linear(64, 30), Graded(), nn.Linear(30, 10), LIF()),
+    "torch's containers": lambda: Sequential(
+        nn.Sequential(nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3)), IF(), nn.MaxPool2d(2), nn.Dropout(0.5), nn.Flatten()
+    ),
+    "nested": lambda: Sequential(Sequential(nn.Conv2d(1, 3, 3), IF(), nn.MaxPool2d(3)), nn.Flatten(), nn.Linear(12, 4)),
+}
+
+
+def results(net, x, state=None):
+    """Everything that a training step shows."""
+    torch.manual_seed(1)
+    x = x.clone(memory_format=torch.preserve_format).requires_grad_() if x.stride(0) else x
+    out, last = net(x, state)
+    flat = [part for parts in last if parts is not None for part in _tensors(parts)]
+    weight = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).view_as(out)
+    loss = (out * weight).sum() + sum((part * 0.3).sum() for part in flat)
+    wanted = [p for p in net.parameters() if p.requires_grad] + ([x] if x.requires_grad else [])
+    return [out, *flat], list(torch.autograd.grad(loss, wanted, allow_unused=True)), [b.clone() for b in net.buffers()]
+
+
+def _tensors(state):
+    return [t for part in state if part is not None for t in (_tensors(part) if isinstance(part, tuple) else [part])]
+
+
+def assert_same(found, expected, exact=True):
+    for a, b in zip(found, expected, strict=True):
+        for u, v in zip(a, b, strict=True):
+            if exact:
+                assert (u is None and v is None) or torch.equal(u, v)
+            else:
+                torch.testing.assert_close(u, v, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("settings", EVERY, ids=str)
+@pytest.mark.parametrize("static", [False, True])
+@pytest.mark.parametrize("name", NETS)
+def test_same_network(name, static, settings):
+    plain = NETS[name]().double()
+    for parameter in plain.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    economical = copy.deepcopy(plain)
+    for part in [m for m in economical.modules() if isinstance(m, Sequential)]:
+        economise(part, settings)
+    images = torch.rand(6, 1, 8, 8, dtype=torch.float64) * 2
+    x = encode.repeat(images, 5) if static else torch.rand(5, 6, 1, 8, 8, dtype=torch.float64) * 2
+    expected = results(plain, x)
+    assert expected[0][0].any() and any(g is not None and g.any() for g in expected[1])
+    # Two sums are taken in another order: over the steps of a static input, and of a neuron's own parameter.
+    assert_same(results(economical, x), expected, exact=not static and name != "learnable")
+
+
+def test_in_eval_mode_and_without_gradients():
+    plain = conv_net().eval()
+    economical = copy.deepcopy(plain)
+    economise(economical, Settings())
+    x = torch.rand(5, 6, 1, 8, 8)
+    assert_same(results(economical, x), results(plain, x))
+    with torch.no_grad():
+        assert torch.equal(economical(x)[0], plain(x)[0])
+    with torch.inference_mode():
+        assert torch.equal(economical(x)[0], plain(x)[0])
+
+
+def test_state_is_handed_on_and_gradients_flow_through_it():
+    plain = conv_net().double()
+    economical = copy.deepcopy(plain)
+    economise(economical, Settings())
+    x = torch.rand(6, 4, 1, 8, 8, dtype=torch.float64) * 2
+
+    def in_two(net):
+        first, state = net(x[:3])
+        second, _ = net(x[3:], state)
+        return torch.autograd.grad(
+            torch.cat([first, second]).mul(x.new_tensor(range(6)).view(6, 1, 1)).sum(), [*net.parameters()]
+        )
+
+    assert all(map(torch.equal, in_two(economical), in_two(plain)))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_under_autocast(dtype):
+    plain = conv_net()
+    economical = copy.deepcopy(plain)
+    economise(economical, Settings())
+    x = torch.rand(5, 6, 1, 8, 8) * 2
+    with torch.autocast("cpu", dtype):
+        expected = results(plain, x)
+        found = results(economical, x)
+    assert expected[0][0].dtype == dtype
+    assert_same(found, expected)
+
+
+def test_channels_last():
+    plain = conv_net().to(memory_format=torch.channels_last)
+    economical = copy.deepcopy(plain)
+    economise(economical, Settings())
+    x = torch.rand(5, 6, 1, 8, 8) * 2
+    found, expected = results(economical, x), results(plain, x)
+    assert torch.equal(found[0][0], expected[0][0])
+    for a, b in zip(found[1], expected[1], strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5 * b.abs().max().item())
+
+
+def test_derivatives_by_finite_differences():
+    class Smooth(Neuron):
+        spiking = False
+
+        def step(self, x, state):
+            v = 0.8 * state.v + x
+            return torch.tanh(v), type(state)(v * 0.9)
+
+    net = Sequential(nn.Conv2d(1, 2, 2), nn.BatchNorm2d(2), Smooth(), nn.MaxPool2d(2), nn.Flatten()).double()
+    economise(net, Settings())
+    x = torch.rand(3, 3, 1, 5, 5, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: net(x)[0], (x,))
+
+
+def test_in_compiled_engines():
+    plain = FashionConvNet(16, 32, size=16)
+    economical = copy.deepcopy(plain)
+    economise(economical, Settings())
+    x = torch.rand(8, 8, 1, 16, 16) * 3  # 2^18 values: worth compiling
+    found, expected = results(economical, x), results(plain, x)
+    assert torch.equal(found[0][0], expected[0][0])
+    for a, b in zip(found[1], expected[1], strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5 * b.abs().max().item())
+
+
+def test_which_modules_belong_together_and_which_inputs_are_spikes():
+    found = [(stage.names, stage.spikes) for stage in stages(conv_net(), Settings())]
+    assert found == [
+        (("0",), False),
+        (("1", "2", "3"), False),
+        (("4",), True),
+        (("5", "6", "7", "8"), False),
+        (("9",), True),
+        (("10",), False),
+        (("11",), True),
+        (("12",), False),
+    ]
+    graded = [stage.spikes for stage in stages(NETS["graded"](), Settings())]
+    assert graded == [False, False, False, "unsure", False]
+    patched = Sequential(IF(), nn.Linear(3, 3))
+    patched[0].step = lambda x, state: (x * 2, state)
+    assert [stage.spikes for stage in stages(patched, Settings())] == [False, "unsure"]
+
+
+def test_hooks_see_whole_tensors():
+    net = conv_net()
+    economise(net, Settings())
+    shapes = []
+    handle = net[2].register_forward_hook(lambda module, args, out: shapes.append(tuple(out[0].shape)))
+    net(torch.rand(5, 6, 1, 8, 8))[0].sum().backward()
+    assert shapes == [(5, 6, 4, 8, 8)]
+    handle.remove()
+
+
+def test_record_and_transforms_run_the_plain_network():
+    net = NETS["mlp"]()
+    x = torch.rand(4, 3, 64)
+    expected = net.record(x)
+    per_sample = torch.func.vmap(lambda one: net(one[:, None])[0], in_dims=1)(x)
+    economise(net, Settings())
+    recorded = net.record(x)
+    assert len(recorded.layers) == len(net) and torch.equal(recorded.out, expected.out)
+    assert torch.equal(torch.func.vmap(lambda one: net(one[:, None])[0], in_dims=1)(x), per_sample)
+
+
+def test_whole_models_compile():
+    net, x = NETS["mlp"](), torch.rand(3, 2, 64) * 3
+    expected = net(x)[0]
+    economise(net, Settings())
+    compiled = torch.compile(net, backend="eager", fullgraph=True)
+    assert torch.equal(compiled(x)[0], expected)
+    torch._dynamo.reset()
+
+
+def test_it_is_the_same_model_to_everybody_else():
+    net = conv_net()
+    names, parameters, kind = list(net.state_dict()), list(net.parameters()), type(net)
+    economise(net, Settings())
+    assert isinstance(net, kind) and type(net).__name__ == kind.__name__
+    assert list(net.state_dict()) == names and all(map(lambda a, b: a is b, net.parameters(), parameters))
+    again = pickle.loads(pickle.dumps(copy.deepcopy(net)))
+    assert again.economy == net.economy and type(again) is type(net)
+    x = torch.rand(3, 2, 1, 8, 8)
+    assert torch.equal(again(x)[0], net(x)[0])
+    economise(net, Settings(pack=False))
+    release(net)
+    release(net)
+    assert type(net) is kind and not hasattr(net, "economy")
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5, 100])
+def test_checkpoints_over_time(steps):
+    plain = conv_net().double().eval()
+    economical = copy.deepcopy(plain)
+    economise(economical, Settings(steps=steps))
+    x = torch.rand(5, 3, 1, 8, 8, dtype=torch.float64) * 2
+    assert_same(results(economical, x), results(plain, x), exact=False)
+
+
+def test_a_weight_changed_before_backward_is_an_error():
+    net = Sequential(PLIF(), nn.MaxPool2d(2))
+    economise(net, Settings())
+    out, _ = net(torch.rand(3, 2, 4, 4))
+    with torch.no_grad():
+        net[0].w.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
+def test_a_model_of_another_kind_keeps_its_spikes_as_bits():
+    class Own(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(64, 256), nn.Linear(256, 10)
+
+        def forward(self, x):
+            return self.second(ATan()(self.first(x)))
+
+    net, x = Own(), torch.rand(500, 64)
+
+    def held():
+        with Ledger() as ledger:
+            out = net(x)
+            held = ledger.live
+        return held, torch.autograd.grad(out.sin().sum(), [*net.parameters()])
+
+    plain, expected = held()
+    optimize_memory_usage(net)
+    less, gradients = held()
+    assert less < plain - 0.9 * 500 * 256 * 4 and all(map(torch.equal, gradients, expected))
+    restore_memory_usage(net)
+    assert type(net) is Own and isinstance(economy._class_for(Own), type)
+
+
+def test_once_and_plain_batch_norm_on_a_static_input():
+    x = encode.repeat(torch.rand(6, 2, 4, 4), 5)
+    for wrap in (Once, lambda norm: norm):
+        plain = Sequential(wrap(nn.BatchNorm2d(2)), IF(engine="eager"), nn.MaxPool2d(2))
+        economical = copy.deepcopy(plain)
+        economise(economical, Settings())
+        assert_same(results(economical, x), results(plain, x))
+
+
+@pytest.mark.parametrize(
+    "options, size, dtype",
+    [
+        ({"kernel_size": 2}, (28, 28), torch.uint8),
+        ({"kernel_size": (3, 2), "stride": (2, 1), "padding": (1, 1), "ceil_mode": True}, (29, 31), torch.uint8),
+        ({"kernel_size": 3, "dilation": 2, "stride": 1}, (40, 90), torch.int16),
+        ({"kernel_size": 100, "stride": 7}, (120, 400), torch.int32),
+    ],
+)
+def test_pooling_by_offsets(options, size, dtype):
+    module, x = nn.MaxPool2d(**options), torch.randint(0, 3, (2, 3, *size)).double()
+    leaf = x.clone().requires_grad_()
+    expected = module(leaf)
+    gradient = torch.rand_like(expected)
+    expected.backward(gradient)
+    out, offsets = pool(module, x)
+    assert torch.equal(out, expected) and offsets.dtype == dtype
+    again = x.clone().requires_grad_()
+    Pooled.apply(again, offsets, module).backward(gradient)
+    assert torch.equal(again.grad, leaf.grad)

@@ -1,0 +1,199 @@
+"""The conv net of SpikingJelly's tutorial: against its equations written out, and its first layers computed once."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from snnkit import encode, loss
+from snnkit.models import FashionConvNet
+from snnkit.neuron import IF
+from snnkit.nn import Once
+from snnkit.surrogate import ATan, FastSigmoid
+
+
+def small(**arguments):
+    torch.manual_seed(0)
+    return FashionConvNet(**{"channels": 6, "hidden": 20, "size": 8, "engine": "eager", **arguments})
+
+
+def images(batch=4, size=8, channels=1, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(0)
+    return 4 * torch.rand(batch, channels, size, size, generator=generator, dtype=dtype)
+
+
+def written_out(net, x_seq):
+    """The published network, one operation after the other, one step after the other; batch norm over all steps."""
+    conv1, bn1, conv2, bn2, linear1, linear2 = net[0], net[1].module, net[4], net[5], net[9], net[11]
+
+    def norm(x, layer):
+        steps = x.flatten(0, 1)
+        mean, var = steps.mean((0, 2, 3), keepdim=True), steps.var((0, 2, 3), correction=0, keepdim=True)
+        scale, shift = layer.weight.view(1, -1, 1, 1), layer.bias.view(1, -1, 1, 1)
+        return ((steps - mean) / (var + 1e-5).sqrt() * scale + shift).unflatten(0, x.shape[:2])
+
+    def fire(x):
+        v, spikes = torch.zeros_like(x[0]), []
+        for x_t in x:
+            v = v + x_t
+            spike = (v >= 1).to(v.dtype)
+            v = v * (1 - spike)
+            spikes.append(spike)
+        return torch.stack(spikes)
+
+    def each(function, x):
+        return torch.stack([function(x_t) for x_t in x])
+
+    x = each(lambda x_t: F.conv2d(x_t, conv1.weight, padding=1), x_seq)
+    x = each(lambda x_t: F.max_pool2d(x_t, 2, 2), fire(norm(x, bn1)))
+    x = each(lambda x_t: F.conv2d(x_t, conv2.weight, padding=1), x)
+    x = each(lambda x_t: F.max_pool2d(x_t, 2, 2), fire(norm(x, bn2)))
+    x = fire(each(lambda x_t: x_t.flatten(1) @ linear1.weight.T, x))
+    return fire(each(lambda x_t: x_t @ linear2.weight.T, x))
+
+
+@pytest.mark.parametrize("static", [True, False])
+def test_it_is_the_published_network(static):
+    net = small().double()
+    with torch.no_grad():
+        for index in (9, 11):
+            net[index].weight.mul_(4)  # so that the last layers fire
+    x = encode.repeat(images(dtype=torch.float64), 6)
+    x = x if static else x * torch.linspace(0.5, 1.5, 6, dtype=torch.float64).view(-1, 1, 1, 1, 1)
+    with torch.no_grad():
+        out, _ = net(x)
+        expected = written_out(net, x)
+    assert 0.05 < expected.mean() < 0.95
+    assert torch.equal(out, expected)
+
+
+def test_layers_and_parameters():
+    net = FashionConvNet()
+    conv, bn, linear = nn.Conv2d, nn.BatchNorm2d, nn.Linear
+    pool = [IF, nn.MaxPool2d]
+    assert [type(m) for m in net] == [conv, Once, *pool, conv, bn, *pool, nn.Flatten, linear, IF, linear, IF]
+    assert all(m.bias is None for m in net if isinstance(m, (conv, linear)))
+    assert all(m.surrogate == ATan() for m in net if isinstance(m, IF))
+    counted = sum(p.numel() for p in net.parameters())
+    assert counted == 128 * 9 + 256 + 128 * 128 * 9 + 256 + 128 * 7 * 7 * 2048 + 2048 * 10 == 13_014_656
+
+
+def test_state_and_output_shapes():
+    out, state = small()(encode.repeat(images(3), 2))
+    assert out.shape == (2, 3, 10) and set(out.unique().tolist()) <= {0.0, 1.0}
+    shapes = {i: tuple(s.v.shape) for i, s in enumerate(state) if s is not None}
+    assert shapes == {2: (3, 6, 8, 8), 6: (3, 6, 4, 4), 10: (3, 20), 12: (3, 10)}
+
+
+@pytest.mark.parametrize("size", [4, 7, 28])
+def test_every_size_and_number_of_channels(size):
+    net = small(size=size, in_channels=2, classes=3)
+    assert net(encode.repeat(images(2, size, 2), 2))[0].shape == (2, 2, 3)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_first_convolution_and_norm_see_a_static_image_once(training):
+    net, rows = small().train(training), []
+    for layer in (net[0], net[1].module, net[4]):
+        layer.register_forward_hook(lambda module, inputs, out: rows.append(len(inputs[0])))
+    net(encode.repeat(images(3), 5))
+    assert rows == [3, 3, 15]
+    rows.clear()
+    net(encode.repeat(images(3), 5).contiguous())
+    assert rows == [15, 15, 15]
+
+
+def test_a_static_image_teaches_what_a_copied_one_does():
+    results = []
+    for copied in (False, True):
+        net, x = small(surrogate=FastSigmoid(2.0)).double(), encode.repeat(images(dtype=torch.float64), 5)
+        out, _ = net(x.contiguous() if copied else x)
+        loss.rate_mse(out, torch.arange(4)).backward()
+        results.append((out.detach(), [p.grad for p in net.parameters()], net[1].module))
+    (out, gradients, norm), (out_copied, gradients_copied, norm_copied) = results
+    assert torch.equal(out, out_copied) and any(g.abs().sum() > 0 for g in gradients)
+    torch.testing.assert_close(gradients, gradients_copied, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(norm.running_mean, norm_copied.running_mean)
+    # The one difference, as nn.Once says: unbiased variances of n and of 5 n values.
+    n = 4 * 8 * 8
+    learned, learned_copied = ((b.running_var - 0.9) / 0.1 for b in (norm, norm_copied))
+    torch.testing.assert_close(learned / learned_copied, torch.full((6,), (n - 1 / 5) / (n - 1), dtype=torch.float64))
+
+
+def test_every_parameter_gets_a_gradient():
+    net = small(surrogate=FastSigmoid(2.0))
+    out, _ = net(encode.repeat(images(8), 6))
+    loss.rate_mse(out, torch.arange(8)).backward()
+    for name, parameter in net.named_parameters():
+        assert parameter.grad is not None and parameter.grad.isfinite().all() and parameter.grad.abs().sum() > 0, name
+
+
+def test_two_halves_with_state_are_the_whole():
+    net, x = small().eval(), encode.repeat(images(), 6)
+    whole, _ = net(x)
+    first, state = net(x[:2])
+    assert whole.sum() > 0 or sum(s.v.abs().sum() for s in state if s is not None) > 0
+    torch.testing.assert_close(torch.cat((first, net(x[2:], state)[0])), whole)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda net: pickle.loads(pickle.dumps(net))])
+def test_copies_compute_the_same(copied):
+    net, x = small(), encode.repeat(images(), 3)
+    twin = copied(net)
+    assert type(twin) is FashionConvNet and torch.equal(twin.eval()(x)[0], net.eval()(x)[0])
+    other = small(channels=6)
+    with torch.no_grad():
+        other[0].weight.add_(1)
+    other.load_state_dict(net.state_dict())
+    assert torch.equal(other.eval()(x)[0], net(x)[0])
+
+
+def test_whole_model_torch_compile_takes_it_in_one_graph():
+    net, x = small(), encode.repeat(images(), 3)
+    compiled = torch.compile(net, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(x)[0], net(x)[0])
+
+
+def test_channels_last_gives_the_same():
+    net, x = small(), encode.repeat(images(), 3)
+    expected = net(x)[0]
+    twin = small().to(memory_format=torch.channels_last)
+    x = encode.repeat(images().contiguous(memory_format=torch.channels_last), 3)
+    torch.testing.assert_close(twin(x)[0], expected)
+
+
+def test_it_learns_to_tell_a_bright_half():
+    net = small(classes=2)
+    targets = torch.arange(32) % 2
+    x = 0.3 * torch.rand(32, 1, 8, 8, generator=torch.Generator().manual_seed(1))
+    x[targets == 0, :, :4] += 0.7
+    x[targets == 1, :, 4:] += 0.7
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+    for _ in range(40):
+        value = loss.rate_mse(net(encode.repeat(x, 4))[0], targets)
+        optimizer.zero_grad()
+        value.backward()
+        optimizer.step()
+    assert float(loss.accuracy(net.eval()(encode.repeat(x, 4))[0], targets)) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"channels": 0}, ValueError, "channels must be at least 1"),
+        ({"channels": 128.0}, TypeError, "channels must be an int"),
+        ({"hidden": -1}, ValueError, "hidden must be at least 1"),
+        ({"classes": True}, TypeError, "classes must be an int"),
+        ({"in_channels": 0}, ValueError, "in_channels must be at least 1"),
+        ({"size": 3}, ValueError, "size must be at least 4"),
+        ({"size": (28, 28)}, TypeError, "size must be an int"),
+        ({"surrogate": "atan"}, TypeError, "surrogate"),
+        ({"engine": "fast"}, ValueError, "engine"),
+    ],
+)
+def test_bad_arguments(arguments, error, words):
+    with pytest.raises(error, match=words):
+        FashionConvNet(**arguments)

@@ -1,0 +1,260 @@
+"""Population statistics against their definitions, and the network that is read out by them."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from snnkit import data, loss, train
+from snnkit.models import Answer, Population, StatisticalSNN, Statistics
+from snnkit.nn import detach
+
+
+def random_spikes(steps=20, batch=3, neurons=12, rate=0.3, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return (torch.rand(steps, batch, neurons, generator=generator) < rate).double()
+
+
+def of(spikes, populations=1):
+    population = Population(spikes.shape[2], populations)
+    return population.split(population(spikes)[0][0])
+
+
+def small(**arguments):
+    torch.manual_seed(0)
+    return StatisticalSNN(**{"inputs": 64, "hidden": 48, "populations": 12, "engine": "eager", **arguments})
+
+
+# --- statistics ------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(2, 9), st.integers(1, 3), st.integers(1, 4), st.integers(1, 3), st.floats(0, 1), st.integers(0, 99))
+@settings(max_examples=40, deadline=None)
+def test_against_the_definitions(steps, batch, size, populations, rate, seed):
+    spikes = random_spikes(steps, batch, size * populations, rate, seed)
+    found = of(spikes, populations)
+    for b in range(batch):
+        for p in range(populations):
+            part = spikes[:, b, p * size : (p + 1) * size].numpy()  # [T, size]
+            number = part.sum(1)
+            each = part.var(0).mean()
+            expected = Statistics(
+                part.mean(),
+                part.mean(0).var(),
+                number.var() / number.mean() if number.any() else 0.0,
+                part.mean(1).var() / each if each > 0 else 0.0,
+            )
+            for name, value in zip(Statistics._fields, expected, strict=True):
+                assert float(getattr(found, name)[b, p]) == pytest.approx(float(value), abs=1e-9), name
+
+
+def test_all_as_one_and_each_for_itself():
+    together = random_spikes(neurons=1).expand(-1, -1, 8)
+    assert torch.allclose(of(together).synchrony, torch.ones(3, 1, dtype=torch.float64))
+    assert torch.allclose(of(together).fano, 8 * (1 - of(together).rate))
+    alone = random_spikes(5000, 2, 50)
+    assert torch.allclose(of(alone).synchrony, torch.full((2, 1), 1 / 50, dtype=torch.float64), rtol=0.1)
+    assert torch.allclose(of(alone).fano, 1 - of(alone).rate, rtol=0.1)
+
+
+@pytest.mark.parametrize("steps", [1, 7])
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_nothing_and_everything_have_no_nan(value, steps):
+    spikes = torch.full((steps, 2, 6), value, requires_grad=True)
+    found = of(spikes, 2)
+    assert torch.equal(found.rate, torch.full((2, 2), value))
+    assert not any(getattr(found, name).any() for name in ("spread", "fano", "synchrony"))
+    torch.cat(found).sum().backward()
+    assert spikes.grad.isfinite().all()
+
+
+def test_gradients_are_those_of_the_formulas():
+    # Away from 0 and 1, where the bounds of the denominators don't matter.
+    x = (random_spikes(6, 2, 4) * 0.5 + 0.2).requires_grad_()
+    assert torch.autograd.gradcheck(lambda spikes: Population(4, 2)(spikes)[0], (x,))
+
+
+def test_chunks_of_time_are_the_whole():
+    population, spikes = Population(12, 3), random_spikes()
+    whole, last = population(spikes)
+    _, state = population(spikes[:7])
+    second, end = population(spikes[7:], detach(state))
+    torch.testing.assert_close(second, whole)
+    torch.testing.assert_close(end, last)
+    assert float(end.steps) == 20
+
+
+def test_half_precision_is_summed_in_float32():
+    spikes = random_spikes(400, 2, 40)
+    exact, found = of(spikes, 4), of(spikes.bfloat16(), 4)
+    for one, other in zip(exact, found, strict=True):
+        assert other.dtype == torch.float32
+        torch.testing.assert_close(other.double(), one, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: Population(10, 3), ValueError, "10 is no multiple of 3"),
+        (lambda: Population(0, 1), ValueError, "neurons must be at least 1"),
+        (lambda: Population(4, 2.0), TypeError, "populations must be an int"),
+        (lambda: Population(4, 2)(torch.zeros(3, 2, 5)), ValueError, r"must be \[T, B, 4\].*\[3, 2, 5\]"),
+        (lambda: Population(4, 2)(torch.zeros(0, 2, 4)), ValueError, "T at least 1"),
+        (lambda: Population(4, 2)(torch.zeros(2, 4)), ValueError, r"\[T, B, 4\]"),
+        (lambda: Population(4, 2)(torch.zeros(3, 2, 4).long()), TypeError, "floating-point"),
+        (lambda: Population(4, 2)([1]), TypeError, "but it is list"),
+        (
+            lambda: Population(4, 2)(torch.zeros(3, 2, 4), Population(4, 2).initial_state(torch.zeros(3, 4))),
+            ValueError,
+            "state of Population must be of 2 samples",
+        ),
+    ],
+)
+def test_bad_spikes_are_named(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
+
+
+# --- network ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_readout_sees_the_statistics_alone():
+    net = small()
+    images = data.load("digits", "test")[0][:5]
+    answer = net.process_input(images)
+    assert isinstance(answer, Answer) and isinstance(answer.statistics, Statistics)
+    assert answer.output.shape == (5, 10) and all(s.shape == (5, 12) for s in answer.statistics)
+    assert torch.allclose(net[4](torch.cat(answer.statistics, 1)), answer.output)
+    assert 0 < answer.statistics.rate.mean() < 1
+
+
+def test_it_learns_the_digits():
+    net = small(hidden=256, populations=32)
+    test = data.load("digits", "test")
+    train.fit(
+        net, data.load("digits"), encode=net.encode, loss=loss.count_cross_entropy,
+        lr=5e-3, epochs=8, seed=0, device="cpu", progress=False,
+    )  # fmt: skip
+    with torch.no_grad():
+        answer = net.eval().process_input(test[0])
+    assert float((answer.output.argmax(1) == test[1]).float().mean()) > 0.9
+
+
+def test_every_parameter_gets_a_gradient():
+    net = small()
+    images, labels = data.load("digits")
+    loss.count_cross_entropy(net.process_input(images[:64]).output.unsqueeze(0), labels[:64]).backward()
+    for name, parameter in net.named_parameters():
+        assert parameter.grad.isfinite().all() and parameter.grad.abs().sum() > 0, name
+
+
+def test_two_chunks_with_state_are_answered_as_one_sequence():
+    net = small().double()
+    x = net.encode(torch.rand(3, 64, dtype=torch.float64))
+    whole, _ = net(x)
+    assert whole.shape == (1, 3, 10)
+    _, state = net(x[:10])
+    torch.testing.assert_close(net(x[10:], detach(state))[0], whole)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda net: pickle.loads(pickle.dumps(net))])
+def test_copies_and_saved_weights_answer_the_same(copied, tmp_path):
+    net = small(value_range=(-1.0, 1.0))
+    twin, other = copied(net), small(value_range=(-1.0, 1.0))
+    with torch.no_grad():
+        other[1].weight.zero_()
+    train.load_checkpoint(train.save_checkpoint(tmp_path / "net.pt", net), other)
+    x, answers = torch.rand(4, 64) * 2 - 1, []
+    for model in (net, twin, other):
+        torch.manual_seed(1)
+        answers.append(model.process_input(x))
+    assert type(twin) is StatisticalSNN and net.population.extra_repr() == "48, 12"
+    for answer in answers[1:]:
+        assert torch.equal(answer.output, answers[0].output)
+    pickle.loads(pickle.dumps(answers[0]))
+
+
+def test_whole_model_torch_compile_takes_it_in_one_graph():
+    net = small()
+    x = net.encode(torch.rand(3, 64))
+    compiled = torch.compile(net, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(x), net(x))
+
+
+def test_it_moves():
+    net = small().to(torch.float64)
+    answer = net.process_input(torch.rand(2, 64))
+    assert answer.output.dtype == answer.statistics.rate.dtype == torch.float64
+    assert {p.device.type for p in small().to("meta").parameters()} == {"meta"}
+
+
+def test_plain_data_of_every_kind():
+    net = small()
+    rows = [[0.25] * 64, [1.0] * 64]
+    answers = []
+    for x in (rows, np.array(rows), torch.tensor(rows), torch.tensor(rows).reshape(2, 1, 8, 8), np.array(rows, "f4")):
+        torch.manual_seed(2)
+        answers.append(net.process_input(x))
+    torch.manual_seed(2)
+    answers.append(net.process_input((torch.tensor(rows) * 256).clamp(max=255).to(torch.uint8)))
+    for answer in answers[1:-1]:
+        assert torch.equal(answer.output, answers[0].output)
+    # 64 / 255 is a little more than a quarter.
+    assert torch.allclose(answers[-1].statistics.rate, answers[0].statistics.rate, atol=0.1)
+    assert net.process_input([[0, 1] * 32]).output.shape == (1, 10)
+
+
+def test_the_code_is_the_value_as_a_probability():
+    net = small(steps=4000, value_range=(-2.0, 6.0))
+    x = torch.tensor([[-2.0, 0.0, 6.0, 2.0] * 16])
+    spikes = net.encode(x)
+    assert spikes.shape == (4000, 1, 64) and set(spikes.unique().tolist()) == {0.0, 1.0}
+    assert spikes.mean((0, 1))[:4].tolist() == pytest.approx([0.0, 0.25, 1.0, 0.5], abs=0.04)
+    assert small(steps=7, value_range=(0.1, 0.3)).encode(torch.tensor([[0.1, 0.3] * 32]))[:, 0, 1::2].all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"inputs": 0}, ValueError, "inputs must be at least 1"),
+        ({"hidden": 50}, ValueError, "hidden must be a multiple of populations, but 50 is none of 12"),
+        ({"populations": "12"}, TypeError, "populations must be an int"),
+        ({"classes": 0}, ValueError, "classes must be at least 1"),
+        ({"steps": 0}, ValueError, "steps must be at least 1"),
+        ({"value_range": (1.0, 0.0)}, ValueError, "value_range must be two finite numbers, the lower first"),
+        ({"value_range": (0.0, float("inf"))}, ValueError, "value_range"),
+        ({"value_range": (float("nan"), 1.0)}, ValueError, "value_range"),
+        ({"value_range": 1.0}, TypeError, "value_range must be two numbers"),
+        ({"value_range": (0, 1, 2)}, TypeError, "value_range must be two numbers"),
+        ({"beta": 2.0}, ValueError, "beta"),
+        ({"surrogate": 1}, TypeError, "surrogate"),
+        ({"engine": "fast"}, ValueError, "engine"),
+    ],
+)
+def test_bad_arguments(arguments, error, words):
+    with pytest.raises(error, match=words):
+        small(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("x", "error", "words"),
+    [
+        (torch.rand(2, 63), ValueError, r"64 values per sample, but it is \[2, 63\]"),
+        (torch.rand(64), ValueError, r"x must be \[B, ...\]"),
+        (torch.rand(0, 64), ValueError, r"x must be \[B, ...\]"),
+        (torch.rand(2, 64) + 1, ValueError, "x must lie in value_range, 0 to 1, but it goes from"),
+        (torch.full((2, 64), float("nan")), ValueError, "finite"),
+        (torch.zeros(2, 64, dtype=torch.complex64), TypeError, "real numbers"),
+        (torch.zeros(2, 64, dtype=torch.bool), TypeError, "real numbers"),
+        ([[1.0], [1.0, 2.0]], TypeError, "x must be a tensor, an array or nested lists"),
+        ("image", TypeError, "x must be a tensor, an array or nested lists"),
+        (None, TypeError, "x must be a tensor, an array or nested lists"),
+    ],
+)
+def test_bad_data_is_named(x, error, words):
+    with pytest.raises(error, match=words):
+        small().process_input(x)

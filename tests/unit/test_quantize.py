@@ -1,0 +1,249 @@
+"""Int8 weights: which layers get them, what it costs, and files and copies of them. Needs torchao."""
+
+import copy
+import math
+import pickle
+import subprocess
+import sys
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+
+pytest.importorskip("torchao")
+
+from snnkit import data, encode, loss, quantize, train
+from snnkit.models import ConvNet, mlp
+from snnkit.neuron import LIF, Recurrent
+from snnkit.nn import Sequential
+
+
+def dense(*sizes, seed=0, **arguments):
+    torch.manual_seed(seed)
+    return mlp(sizes or (64, 32, 16), engine="eager", **arguments)
+
+
+def inputs(steps=6, batch=4, width=64):
+    return torch.rand(steps, batch, width, generator=torch.Generator().manual_seed(1)) * 2
+
+
+# --- what becomes of a model -----------------------------------------------------------------------------------------
+
+
+def test_a_weight_is_rounded_to_one_of_256_steps():
+    layer = nn.Linear(24, 8)
+    small, _ = quantize.quantize(layer)
+    weight = layer.weight.detach()
+    rounded = (small(torch.eye(24)) - layer.bias.detach()).T
+    step = weight.abs().amax(1, keepdim=True) / 127.5
+    assert ((rounded - weight).abs() <= step * 0.501).all() and not torch.equal(rounded, weight)
+    torch.testing.assert_close(rounded / step, (rounded / step).round(), atol=1e-4, rtol=0)
+    spikes = (torch.rand(5, 24) < 0.4).float()
+    torch.testing.assert_close(small(spikes), spikes @ rounded.T + layer.bias.detach())
+
+
+def test_the_model_itself_stays_and_the_copy_is_for_inference():
+    net = dense().train()
+    before = copy.deepcopy(net.state_dict())
+    small, _ = quantize.quantize(net)
+    assert net.training and all(p.requires_grad for p in net.parameters())
+    assert all(torch.equal(before[name], tensor) for name, tensor in net.state_dict().items())
+    assert not small.training and not any(p.requires_grad for p in small.parameters())
+    x = inputs()
+    out, state = small(x)
+    assert out.shape == (6, 4, 16) and not out.requires_grad
+    with torch.no_grad():
+        again, _ = small(x, state)
+        assert torch.equal(small(torch.cat([x, x]))[0], torch.cat([out, again]))
+
+
+def test_answers_stay_close():
+    net = dense(64, 200, 10)
+    small, _ = quantize.quantize(net)
+    with torch.no_grad():
+        currents = [net.record(inputs()).layers[1], small.record(inputs()).layers[1]]
+    error = (currents[0] - currents[1]).abs().max() / currents[0].abs().max()
+    assert 0 < error < 0.01
+
+
+def test_the_report_counts_every_byte():
+    net = dense(64, 32, 12)
+    small, report = quantize.quantize(net)
+    assert [(one.name, one.kind, one.done) for one in report.layers] == [("1", "Linear", True), ("3", "Linear", True)]
+    assert report.bytes_before == sum(p.numel() * 4 for p in net.parameters())
+    # a byte per weight, four per output for the scale, four for the bias, and a zero point per output
+    assert report.layers[0].bytes_after - (64 * 32 + 4 * 32 + 4 * 32) in (0, 32)
+    assert report.bytes_after == sum(one.bytes_after for one in report.layers)
+    ratio = report.bytes_before / report.bytes_after
+    assert 3.4 < ratio < 3.6 and f"{ratio:.2f} times smaller" in str(report) and "8,320" in str(report)
+    assert "int8 weight" in repr(small)
+
+
+def test_what_is_left_and_why():
+    net = ConvNet(size=8, widths=(6, 10, 30), engine="eager")
+    small, report = quantize.quantize(net)
+    notes = {one.name: (one.kind, one.done, one.note) for one in report.layers}
+    assert notes["0"] == ("Conv2d", False, "torchao has int8 weights for Linear only, not for Conv2d")
+    assert notes["7"][1] and notes["9"][1]
+    left = next(one for one in report.layers if one.name == "0")
+    assert left.bytes_before == left.bytes_after == (6 * 9 + 6) * 4
+    assert torch.equal(small[0].weight, net[0].weight)
+    _, report = quantize.quantize(net, ["7"])
+    assert {one.name: one.note for one in report.layers}["9"] == "not asked for"
+
+
+def test_layers_that_share_a_weight_or_are_something_of_their_own():
+    class Odd(nn.Linear):
+        pass
+
+    one, two, odd = nn.Linear(8, 8), nn.Linear(8, 8), Odd(8, 8)
+    two.weight = one.weight
+    net = nn.Sequential(one, two, odd, nn.Linear(8, 8), nn.Linear(8, 8).double())
+    small, report = quantize.quantize(net)
+    assert [layer.done for layer in report.layers] == [False, False, False, True, False]
+    whys = [layer.note for layer in report.layers]
+    assert "another layer's" in whys[0] and "subclass" in whys[2] and "torch.float64" in whys[4]
+    assert small[0].weight is small[1].weight and report.layers[1].bytes_before == 8 * 4
+
+
+def test_twice_is_refused():
+    small, _ = quantize.quantize(dense())
+    with pytest.raises(ValueError, match=r"no layer whose weights could be int8: 1: is int8 already"):
+        quantize.quantize(small)
+
+
+def test_recurrent_weights_count_too():
+    torch.manual_seed(0)
+    net = Sequential(nn.Linear(8, 16), Recurrent(LIF(engine="eager"), 16))
+    small, report = quantize.quantize(net)
+    assert [one.name for one in report.layers if one.done] == ["0", "1.weight"]
+    assert small(inputs(width=8) * 4)[0].mean() > 0
+
+
+# --- accuracy --------------------------------------------------------------------------------------------------------
+
+
+def test_a_trained_network_answers_as_before():
+    train.seed_everything(0)
+    net = mlp((64, 64, 10), engine="eager")
+    see = partial(encode.repeat, steps=10)
+    images = data.load("digits")
+    count = loss.count_cross_entropy
+    train.fit(net, images, encode=see, loss=count, lr=5e-3, epochs=3, device="cpu", progress=False)
+    small, report = quantize.quantize(net)
+    test = data.load("digits", "test")
+    found = quantize.compare(net, small, test, encode=see, device="cpu")
+    assert found.accuracy_before == pytest.approx(train.evaluate(net, test, encode=see, device="cpu")["accuracy"])
+    assert found.accuracy_before > 0.85 and abs(found.accuracy_after - found.accuracy_before) < 0.02
+    assert 0.97 < found.same_answer <= 1 and found.time_ratio > 0
+    assert report.bytes_before > 3 * report.bytes_after
+    assert f"{found.accuracy_after:.2%} after" in str(found)
+
+
+def test_comparing_with_something_else_shows():
+    net, samples = dense(64, 32, 10), data.load("digits", "test")
+    see = partial(encode.repeat, steps=10)
+    same = quantize.compare(net, copy.deepcopy(net), samples, encode=see, device="cpu")
+    assert same.same_answer == 1 and same.accuracy_before == same.accuracy_after
+    other = quantize.compare(net, dense(64, 32, 10, seed=5), samples, encode=see, device="cpu")
+    assert other.same_answer < 0.9
+    with pytest.raises(TypeError, match=r"quantized must be a torch.nn.Module, but it is a Quantized"):
+        quantize.compare(net, quantize.quantize(net), samples, encode=see)
+    with pytest.raises(TypeError, match="encode must be a function"):
+        quantize.compare(net, net, samples, encode=3)
+
+
+# --- copies and files ------------------------------------------------------------------------------------------------
+
+
+def test_copies_and_files_answer_alike(tmp_path):
+    small, _ = quantize.quantize(dense())
+    file = quantize.save(tmp_path / "deep" / "small.pt", small)
+    loaded = quantize.load(file, dense(seed=9))
+    x = inputs()
+    for other in (copy.deepcopy(small), pickle.loads(pickle.dumps(small)), loaded):
+        assert torch.equal(other(x)[0], small(x)[0]) and repr(other) == repr(small)
+    assert small(x)[0].mean() > 0
+    assert not loaded.training and not any(p.requires_grad for p in loaded.parameters())
+    floats = train.save_checkpoint(tmp_path / "whole.pt", dense())
+    assert file.stat().st_size < floats.stat().st_size
+
+
+def test_a_fresh_process_can_load(tmp_path):
+    small, _ = quantize.quantize(dense(64, 32, 10))
+    file = quantize.save(tmp_path / "small.pt", small)
+    code = (
+        "from snnkit import models, quantize; import sys; "
+        "net = quantize.load(sys.argv[1], models.mlp((64, 32, 10))); print(net[1])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(file)], capture_output=True, text=True, check=True)
+    assert "int8 weight" in done.stdout and done.stderr == ""
+
+
+def test_files_that_do_not_fit(tmp_path):
+    with pytest.raises(ValueError, match="quantized has no int8 layer"):
+        quantize.save(tmp_path / "net.pt", dense())
+    file = quantize.save(tmp_path / "small.pt", quantize.quantize(dense()).model)
+    with pytest.raises(ValueError, match=r"does not fit the model:\n  1.weight: \[32, 64\] in the file, \[8, 64\]"):
+        quantize.load(file, dense(64, 8, 16))
+    with pytest.raises(ValueError, match=r"not in the model: 3.weight"):
+        quantize.load(file, dense(64, 32))
+    with pytest.raises(FileNotFoundError, match="no quantized model at"):
+        quantize.load(tmp_path / "none.pt", dense())
+    with pytest.raises(ValueError, match=r"not a file that quantize.save wrote"):
+        quantize.load(train.save_checkpoint(tmp_path / "whole.pt", dense()), dense())
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(ValueError, match="can't be read as a quantized model"):
+        quantize.load(file, dense())
+
+
+# --- bad input -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "layers, error, says",
+    [
+        (
+            ["0"],
+            ValueError,
+            "layer '0' can't have int8 weights: torchao has int8 weights for Linear only, not for Conv",
+        ),
+        (["1"], ValueError, "layer '1' can't have int8 weights: a CubaLIF has no weight of its own"),
+        (["nothing"], ValueError, r"names of modules, but 'nothing' is none; they are '0', '1'"),
+        ([], ValueError, "layers must hold at least one name"),
+        ("7", TypeError, r"layers must be several names, such as \['7'\]"),
+    ],
+)
+def test_layers_that_can_not_be(layers, error, says):
+    with pytest.raises(error, match=says):
+        quantize.quantize(ConvNet(size=8, widths=(6, 10, 30)), layers)
+
+
+def test_models_that_can_not_be():
+    with pytest.raises(ValueError, match="no layer whose weights could be int8: 0: torchao has"):
+        quantize.quantize(nn.Sequential(nn.Conv2d(1, 2, 3)))
+    with pytest.raises(ValueError, match="no layer whose weights could be int8: it holds no weights"):
+        quantize.quantize(nn.ReLU())
+    with pytest.raises(ValueError, match="meta device"):
+        quantize.quantize(nn.Linear(8, 8, device="meta"))
+    with pytest.raises(TypeError, match=r"model must be a torch.nn.Module, but it is a dict"):
+        quantize.quantize({})
+    net = dense()
+    with torch.no_grad():
+        net[3].weight[0, 0] = math.nan
+    with pytest.raises(ValueError, match="the weight of layer '3' must be finite"):
+        quantize.quantize(net)
+
+
+def test_without_torchao_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torchao.quantization", None)
+    for ask in (lambda: quantize.quantize(dense()), lambda: quantize.load("any.pt", dense())):
+        with pytest.raises(ImportError, match=r"pip install 'snnkit\[quantize\]'"):
+            ask()
+
+
+def test_importing_it_costs_no_torchao():
+    code = "import snnkit.quantize, sys; print('torchao' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -1,0 +1,370 @@
+"""Recipes: what they hold, what can be changed, and that a run is what its settings say, to the bit, killed or not."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from snnkit import models, train
+from snnkit.data.augment import Compose, Shift
+from snnkit.train import recipes
+from snnkit.train.onecycle import OneCycle
+from snnkit.train.recipe import Recipe
+
+SMALL = {"samples": 200, "hidden": 16, "epochs": 3, "steps": 5}
+# A batch norm, and everything that draws random numbers or has a state of its own.
+CONV = {
+    "network": "conv", "channels": 3, "samples": 150, "hidden": 12, "epochs": 6, "steps": 3, "batch_size": 40,
+    "optimizer": "sgd", "lr": 0.05, "shift": 1, "flip": True, "degrees": 5.0, "amp": True, "schedule": "cosine",
+}  # fmt: skip
+
+
+def run(name="digits", **arguments):
+    return recipes.run(name, **{"device": "cpu", "progress": False, **SMALL, **arguments})
+
+
+def weights(model):
+    return torch.cat([value.double().flatten() for value in model.state_dict().values()])
+
+
+# --- the catalogue ---------------------------------------------------------------------------------------------------
+
+
+def test_every_recipe_builds_its_network():
+    built = {name: type(recipes.get(name).build()).__name__ for name in recipes.names()}
+    assert built == {
+        "dense": "Sequential",
+        "digits": "Sequential",
+        "fashion": "FashionConvNet",
+        "mnist": "FashionConvNet",
+        "mnist-small": "FashionConvNet",
+        "statistical": "StatisticalSNN",
+    }
+
+
+def test_the_published_recipe():
+    recipe = recipes.get("fashion")
+    published = models.FashionConvNet()
+    assert [tuple(p.shape) for p in recipe.build().parameters()] == [tuple(p.shape) for p in published.parameters()]
+    assert (recipe.dataset, recipe.steps, recipe.batch_size, recipe.epochs) == ("fashion", 4, 128, 64)
+    model = recipe.build()
+    optimizer = recipe.optimizer_of(model, torch.device("cpu"))
+    group = optimizer.param_groups[0]
+    assert isinstance(optimizer, torch.optim.SGD) and (group["lr"], group["momentum"]) == (0.1, 0.9)
+    scheduler = recipe.scheduler_of(optimizer)
+    assert isinstance(scheduler, torch.optim.lr_scheduler.CosineAnnealingLR) and scheduler.T_max == 64
+    assert recipe.amp and recipe.criterion().__name__ == "rate_mse" and recipe.augmentation() is None
+
+
+def test_settings_can_be_changed_and_go_through_json():
+    recipe = recipes.get("mnist-small", lr=0.5, channels=7)
+    assert (recipe.lr, recipe.channels) == (0.5, 7) and recipes.get("mnist-small").lr != 0.5
+    assert Recipe(**json.loads(json.dumps(recipe.settings()))) == recipe
+
+
+def test_another_network_drops_what_only_the_old_one_has():
+    recipe = recipes.get("mnist", network="statistical", populations=4, hidden=8)
+    assert recipe.channels is None and recipe.populations == 4
+    assert recipes.get("statistical", network="dense").populations is None
+
+
+def test_augmentation_follows_the_settings():
+    assert recipes.get("mnist").augmentation() == Shift(2)
+    both = recipes.get("digits", shift=1, flip=True, degrees=3.0).augmentation()
+    assert isinstance(both, Compose) and [type(step).__name__ for step in both.steps] == ["Shift", "Affine", "Flip"]
+
+
+def test_updates_are_recorded_on_a_gpu_where_that_can_be():
+    cpu, cuda = torch.device("cpu"), torch.device("cuda")
+    recipe = recipes.get("mnist")
+    assert recipe.graphed_on(cuda) and not recipe.graphed_on(cpu)
+    assert not recipes.get("mnist", graphed=False).graphed_on(cuda)
+    assert not recipes.get("mnist", schedule="one-cycle").graphed_on(cuda)
+
+
+# --- runs ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["digits", "statistical"])
+def test_same_settings_same_weights(name):
+    arguments = {"dataset": "digits"} | ({"populations": 4} if name == "statistical" else {})
+    one, two, other = (run(name, seed=seed, **arguments) for seed in (1, 1, 2))
+    assert torch.equal(weights(one.model), weights(two.model))
+    assert not torch.equal(weights(one.model), weights(other.model))
+    assert one.history.epochs == 3 and len(one.history.test_accuracy) == 3 and one.recipe.seed == 1
+
+
+def test_every_setting_of_fit_arrives(monkeypatch):
+    seen = {}
+
+    def spy(model, train_data, test_data, **arguments):
+        seen.update(arguments, n=len(train_data[1]), tested=len(test_data[1]))
+        return train.History()
+
+    monkeypatch.setattr(recipes, "fit", spy)
+    settings = {
+        "amp": True, "channels_last": True, "compile": True, "clip": 2.0, "accumulate": 3, "graphed": True,
+        "batch_size": 7, "epochs": 2, "seed": 5, "samples": 50,
+    }  # fmt: skip
+    run(**settings)
+    assert {name: seen[name] for name in settings if name != "samples"} == {
+        name: value for name, value in settings.items() if name != "samples"
+    }
+    assert seen["n"] == 50 and seen["tested"] == 355 and seen["augment"] is None and seen["on_batch"] is None
+    x = seen["encode"](torch.rand(2, 1, 8, 8))
+    assert x.shape == (5, 2, 1, 8, 8) and x.stride(0) == 0
+    run(**settings | {"graphed": None, "schedule": "one-cycle", "lr": 0.5, "shift": 1})
+    assert isinstance(seen["on_batch"], OneCycle) and seen["augment"] == Shift(1) and seen["graphed"] is False
+    assert seen["on_batch"].optimizer is seen["optimizer"] and seen["on_batch"].lr == 0.5
+    assert seen["on_batch"].updates == 2 * 3  # epochs of 50 samples, 21 per update
+
+
+def test_callbacks_are_called_in_turn():
+    calls = []
+    first, second = (lambda h, m, i=i: calls.append((i, h.epochs, type(m).__name__)) for i in (1, 2))
+    run(epochs=2, on_epoch=[first, second])
+    assert calls == [(1, 1, "Sequential"), (2, 1, "Sequential"), (1, 2, "Sequential"), (2, 2, "Sequential")]
+    run(epochs=1, on_epoch=first)
+    assert calls[-1] == (1, 1, "Sequential")
+
+
+def test_a_live_panel_follows_a_run():
+    pytest.importorskip("plotly")
+    from snnkit.viz import LivePanel
+
+    panel = LivePanel(3)
+    run(on_epoch=panel)
+    assert "epoch 3 of 3" in panel.figure.layout.title.text
+
+
+def test_the_recipes_learn():
+    assert run("digits", samples=None, hidden=64, epochs=4, steps=10).history.test_accuracy[-1] > 0.85
+    conv = run(
+        network="conv", channels=8, hidden=32, steps=4, samples=None, batch_size=40, lr=0.01, schedule="one-cycle"
+    )
+    assert conv.history.test_accuracy[-1] > 0.7
+
+
+def test_one_cycle_rises_and_falls_with_every_update():
+    weight = torch.nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([weight], lr=9.0)
+    cycle = OneCycle(optimizer, 2.0, updates=100)
+    rates = [cycle.rate(update) for update in range(101)]
+    assert optimizer.param_groups[0]["lr"] == rates[0] == pytest.approx(0.2)
+    assert rates[:10] == pytest.approx([0.2 * (i + 1) for i in range(10)])
+    assert all(a > b for a, b in itertools.pairwise(rates[9:]))
+    assert rates[54] > 1 > rates[55] and 0 < rates[99] < 0.01 and rates[100] == pytest.approx(0)
+    cycle(train.BatchInfo(epoch=1, batch=4, batches=50, figures=torch.zeros(3), output=torch.zeros(1)))
+    assert optimizer.param_groups[0]["lr"] == rates[55]
+    OneCycle(optimizer, 2.0, updates=1)
+    assert 0 < optimizer.param_groups[0]["lr"] <= 2.0
+
+
+# --- checkpoints -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "one-cycle", "constant"])
+def test_stopped_and_resumed_equals_unbroken(tmp_path, schedule):
+    def stop(history, model):
+        if history.epochs == 2:
+            raise KeyboardInterrupt
+
+    settings = CONV | {"schedule": schedule}
+    straight = run(**settings)
+    file = tmp_path / "new" / "run.pt"
+    assert run(**settings, checkpoint=file, on_epoch=stop).history.interrupted
+    torch.manual_seed(99)
+    resumed = run(checkpoint=file, resume=True, **{name: settings[name] for name in SMALL})
+    assert torch.equal(weights(straight.model), weights(resumed.model))
+    assert resumed.recipe == straight.recipe
+    assert resumed.history.train_loss == straight.history.train_loss
+
+
+CHILD = """
+import json, os, sys
+import torch
+from snnkit.train import recipes
+torch.set_num_threads(1)
+settings, file, hang = json.loads(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+fsync, written = os.fsync, 0
+
+def slow(descriptor):
+    global written
+    written += 1
+    if written == hang:
+        print("in the middle of a write", flush=True)
+        sys.stdin.read()  # for ever, until it is killed
+    return fsync(descriptor)
+
+os.fsync = slow
+recipes.run("digits", device="cpu", progress=False, checkpoint=file, resume=os.path.exists(file),
+            on_epoch=lambda history, model: print("epoch", history.epochs, flush=True), **settings)
+"""
+
+
+def child(settings, file, hang=0):
+    return subprocess.Popen(
+        [sys.executable, "-c", CHILD, json.dumps(settings), str(file), str(hang)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("moment", ["between", "in a write"])
+def test_killed_and_resumed_by_real_processes_equals_unbroken(tmp_path, moment):
+    """kill -9: no handler runs, nothing is tidied up."""
+    file = tmp_path / "run.pt"
+    # The settings are written once, then a checkpoint for each epoch: the fourth write is the third checkpoint.
+    victim = child(CONV, file, hang=4 if moment == "in a write" else 0)
+    last = "in the middle of a write" if moment == "in a write" else "epoch 2"
+    lines = []
+    for line in victim.stdout:
+        lines.append(line.strip())
+        if lines[-1] == last:
+            break
+    victim.kill()
+    victim.communicate()
+    assert victim.returncode == -9 and lines[-1] == last
+    before = train.load_checkpoint(file)
+    if moment == "in a write":
+        assert before["epoch"] == 2 and list(tmp_path.glob("*.part")) + list(tmp_path.glob(".*.part"))
+    heir = child(CONV, file)
+    heir.communicate(timeout=300)
+    assert heir.returncode == 0
+    torch.set_num_threads(1)
+    straight = run(**CONV)
+    after = train.load_checkpoint(file)
+    assert after["epoch"] == 6 and after["history"]["train_loss"] == straight.history.train_loss
+    for name, value in straight.model.state_dict().items():
+        assert torch.equal(after["model"][name], value), name
+
+
+def test_a_checkpoint_that_is_there_is_never_overwritten_by_a_new_run(tmp_path):
+    file = tmp_path / "run.pt"
+    run(checkpoint=file)
+    before = file.read_bytes(), (tmp_path / "run.pt.json").read_bytes()
+    with pytest.raises(FileExistsError, match=r"run\.pt exists: resume=True \(--resume\) goes on from it"):
+        run(checkpoint=file, seed=1)
+    assert (file.read_bytes(), (tmp_path / "run.pt.json").read_bytes()) == before
+
+
+def test_a_run_that_can_not_begin_leaves_nothing_behind(tmp_path):
+    with pytest.raises(ValueError, match="samples must be at most"):
+        run(checkpoint=tmp_path / "new" / "run.pt", samples=9999)
+    assert not (tmp_path / "new").exists()
+
+
+def test_resume_takes_the_settings_from_the_file(tmp_path):
+    file = tmp_path / "run.pt"
+    run(checkpoint=file, lr=0.02, batch_size=50)
+    longer = recipes.run("digits", checkpoint=file, resume=True, epochs=4, engine="eager", device="cpu", progress=False)
+    assert longer.recipe.lr == 0.02 and longer.recipe.hidden == 16 and longer.history.epochs == 4
+    assert json.loads((tmp_path / "run.pt.json").read_text())["epochs"] == 4
+
+
+@pytest.mark.parametrize(
+    ("begun", "asked", "words"),
+    [
+        ({}, {"lr": 0.3}, r"lr is 0.005 in the run of .*run\.pt; it can't go on with 0.3"),
+        ({}, {"seed": 3}, "seed is 0 in the run"),
+        ({}, {"hidden": 17}, "hidden is 16 in the run"),
+        ({"schedule": "cosine"}, {"epochs": 5}, "epochs is 3 in the run .*over which its learning rate falls"),
+        ({}, {"name": "dense"}, "is of the recipe 'digits'; got 'dense'"),
+    ],
+)
+def test_resume_refuses_another_run(tmp_path, begun, asked, words):
+    file = tmp_path / "run.pt"
+    run(checkpoint=file, **begun)
+    before = file.read_bytes(), (tmp_path / "run.pt.json").read_bytes()
+    asked = dict(asked)
+    with pytest.raises(ValueError, match=words):
+        recipes.run(asked.pop("name", "digits"), checkpoint=file, resume=True, device="cpu", progress=False, **asked)
+    assert (file.read_bytes(), (tmp_path / "run.pt.json").read_bytes()) == before
+
+
+def test_resume_with_a_recipe_asks_for_all_that_it_says(tmp_path):
+    file, recipe = tmp_path / "run.pt", recipes.get("digits", **SMALL)
+    arguments = {"checkpoint": file, "device": "cpu", "progress": False}
+    recipes.run(recipe, **arguments)
+    assert recipes.run(recipe, resume=True, **arguments).history.epochs == 3
+    with pytest.raises(ValueError, match=r"lr is 0\.005 in the run"):
+        recipes.run(recipes.get("digits", **SMALL, lr=0.3), resume=True, **arguments)
+
+
+def test_resume_without_or_with_damaged_settings(tmp_path):
+    file, note = tmp_path / "run.pt", tmp_path / "run.pt.json"
+    assert run(checkpoint=file, resume=True).history.epochs == 3  # nothing was there: from the start
+    for content in ("{", '{"lr": 1}', "[]"):
+        note.write_text(content)
+        with pytest.raises(ValueError, match=r"run\.pt\.json is damaged, or of another snnkit"):
+            run(checkpoint=file, resume=True)
+    note.unlink()
+    with pytest.raises(ValueError, match=r"run\.pt\.json, which says how .* was trained, is missing"):
+        run(checkpoint=file, resume=True)
+
+
+# --- bad input -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "words"),
+    [
+        ({"dataset": "cifar"}, ValueError, "dataset must be one of 'digits', 'mnist', 'fashion'; got 'cifar'"),
+        ({"network": "resnet"}, ValueError, "network must be one of 'conv', 'dense', 'statistical'"),
+        ({"optimizer": "lion"}, ValueError, "optimizer must be one of 'sgd', 'adam'"),
+        ({"schedule": "step"}, ValueError, "schedule must be one of"),
+        ({"loss": "accuracy"}, ValueError, "loss must be one of"),
+        ({"hidden": 0}, ValueError, "hidden must be at least 1"),
+        ({"steps": 2.0}, TypeError, "steps must be an int"),
+        ({"epochs": 0}, ValueError, "epochs must be at least 1"),
+        ({"batch_size": "8"}, TypeError, "batch_size must be an int"),
+        ({"samples": 0}, ValueError, "samples must be at least 1"),
+        ({"samples": 1443}, ValueError, "samples must be at most 1442, all of digits; got 1443"),
+        ({"accumulate": 0}, ValueError, "accumulate must be at least 1"),
+        ({"channels": 3}, ValueError, "channels must be None, as the dense network has no such thing; got 3"),
+        ({"network": "conv"}, TypeError, "channels must be an int of at least 1; got None"),
+        ({"network": "statistical", "populations": 5, "hidden": 16}, ValueError, "hidden must be a multiple"),
+        ({"lr": 0.0}, ValueError, "lr must be a finite number above 0; got 0.0"),
+        ({"lr": float("nan")}, ValueError, "lr must be a finite number"),
+        ({"lr": "fast"}, TypeError, "lr must be a number"),
+        ({"momentum": 1.0}, ValueError, "momentum must be a finite number at least 0 and below 1"),
+        ({"weight_decay": -1.0}, ValueError, "weight_decay must be a finite number at least 0"),
+        ({"degrees": 200.0}, ValueError, "degrees must be a finite number at least 0 and below 180"),
+        ({"clip": 0.0}, ValueError, "clip must be a finite number above 0"),
+        ({"shift": -1}, ValueError, "shift must be an int of at least 0; got -1"),
+        ({"flip": 1}, TypeError, "flip must be True or False; got 1"),
+        ({"amp": "yes"}, TypeError, "amp must be True or False"),
+        ({"graphed": 1}, TypeError, "graphed must be True, False or None"),
+        ({"graphed": True, "schedule": "one-cycle"}, ValueError, "graphed must not be True with the schedule"),
+        ({"engine": "fast"}, ValueError, "engine must be one of"),
+        ({"seed": -1}, ValueError, "seed must lie in"),
+        ({"colour": 1}, ValueError, "a recipe has no setting 'colour'; it has dataset, network"),
+        ({"name": "x"}, ValueError, "a recipe has no setting 'name'"),
+        ({"device": "gpu"}, ValueError, "device"),
+        ({"resume": True}, ValueError, "resume=True needs checkpoint="),
+        ({"on_epoch": 3}, TypeError, "on_epoch"),
+        ({"on_epoch": [None]}, TypeError, "on_epoch must be a function; got None"),
+    ],
+)
+def test_bad_settings_are_named(settings, error, words):
+    with pytest.raises(error, match=words):
+        recipes.run("digits", **{"device": "cpu", "progress": False, **settings})
+
+
+def test_unknown_recipes():
+    with pytest.raises(ValueError, match=r"name must be one of 'dense', 'digits'.*; got 'imagenet'"):
+        recipes.get("imagenet")
+    with pytest.raises(TypeError, match="name must be one of"):
+        recipes.get(3)
+    with pytest.raises(TypeError, match="recipe must be a name or a Recipe; got 3"):
+        recipes.run(3)
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="permissions don't bind root")
+def test_a_checkpoint_where_nothing_can_be_written(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(ValueError, match="no permission"):
+        run(checkpoint=tmp_path / "run.pt")

@@ -1,0 +1,96 @@
+"""The TensorBoard callback, read back by TensorBoard's own reader."""
+
+import subprocess
+import sys
+
+import pytest
+
+from snnkit import train
+from snnkit.train.tensorboard import TensorBoard
+
+pytest.importorskip("tensorboard")
+
+
+def history(epochs):
+    return train.History(
+        train_loss=[1.0 / (i + 1) for i in range(epochs)],
+        train_accuracy=[0.5 + i / 10 for i in range(epochs)],
+        test_loss=[2.0 / (i + 1) for i in range(epochs)],
+        test_accuracy=[0.4 + i / 10 for i in range(epochs)],
+        output_rate=[0.1] * epochs,
+        seconds=[3.0] * epochs,
+        samples_per_second=[100.0] * epochs,
+    )
+
+
+def curves(folder):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    reader = EventAccumulator(str(folder)).Reload()
+    scalars = {tag: [(e.step, e.value) for e in reader.Scalars(tag)] for tag in reader.Tags()["scalars"]}
+    texts = {tag: reader.Tensors(tag)[0].tensor_proto.string_val[0].decode() for tag in reader.Tags()["tensors"]}
+    return scalars, texts
+
+
+def test_every_epoch_is_written_at_once(tmp_path):
+    with TensorBoard(tmp_path / "run", {"lr": 0.1, "name": "x"}) as board:
+        for epochs in (1, 2):
+            board(history(epochs))
+            assert len(curves(tmp_path / "run")[0]["loss/train"]) == epochs
+    scalars, texts = curves(tmp_path / "run")
+    assert scalars["loss/train"] == [(1, 1.0), (2, 0.5)] and scalars["loss/test"] == [(1, 2.0), (2, 1.0)]
+    assert scalars["accuracy/test"] == [(1, pytest.approx(0.4)), (2, pytest.approx(0.5))]
+    assert set(scalars) == {
+        "loss/train", "loss/test", "accuracy/train", "accuracy/test", "output_rate",
+        "speed/seconds_per_epoch", "speed/samples_per_second",
+    }  # fmt: skip
+    assert '"lr": 0.1' in texts["settings/text_summary"]
+
+
+def test_a_resumed_run_has_each_epoch_once(tmp_path):
+    first = TensorBoard(tmp_path, {"lr": 0.1})
+    first(history(1))
+    first(history(2))
+    first.close()
+    second = TensorBoard(tmp_path)  # killed after epoch 3 was saved, and before it was written here
+    second(history(4))
+    second.close()
+    scalars, texts = curves(tmp_path)
+    assert [step for step, _ in scalars["loss/train"]] == [1, 2, 3, 4]
+    assert '"lr": 0.1' in texts["settings/text_summary"]
+
+
+def test_without_test_data(tmp_path):
+    told = history(1)
+    told.test_loss, told.test_accuracy = [], []
+    board = TensorBoard(tmp_path)
+    board(told)
+    board.close()
+    assert "loss/test" not in curves(tmp_path)[0]
+
+
+def test_nothing_is_written_before_the_first_epoch(tmp_path):
+    TensorBoard(tmp_path / "new").close()
+    assert not (tmp_path / "new").exists()
+
+
+def test_without_the_package_it_says_how_to_get_it(monkeypatch, tmp_path):
+    for name in [*sys.modules]:
+        if name.partition(".")[0] == "tensorboard" or name.startswith("torch.utils.tensorboard"):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    with pytest.raises(ImportError, match=r'package tensorboard, .* pip install "snnkit\[scale\]"'):
+        TensorBoard(tmp_path)
+
+
+def test_bad_folders(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match=r"folder must be one for TensorBoard's files; .*file' is a file"):
+        TensorBoard(tmp_path / "file")
+    with pytest.raises(TypeError, match="folder must be a path; got 3"):
+        TensorBoard(3)
+
+
+def test_the_package_is_imported_only_when_asked_for():
+    code = "import sys, snnkit.train, snnkit.train.recipes; print('tensorboard' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"

@@ -1,0 +1,305 @@
+"""What one update is made of: accumulation, clipping, augmentation, memory format, compilation, and the brake."""
+
+import math
+import warnings
+
+import pytest
+import torch
+from torch import nn
+
+from snnkit import encode, models, train
+from snnkit.loss import rate_mse
+from snnkit.train import compiling
+from snnkit.train.ledger import Ledger, step_unless
+from snnkit.train.precision import Precision
+from snnkit.train.step import PlainStep, Task
+
+SAMPLES = torch.rand(96, 12, generator=torch.Generator().manual_seed(0))
+LABELS = torch.arange(96) % 3
+IMAGES = (SAMPLES.repeat(1, 12).reshape(96, 1, 12, 12) * 255).to(torch.uint8)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.one, self.two = nn.Linear(12, 8), nn.Linear(8, 3)
+
+    def forward(self, x, state=None):
+        return self.two(self.one(x).tanh()), state
+
+
+def twice(x):
+    return x.expand(2, *x.shape)
+
+
+def loss(out, y):
+    return nn.functional.cross_entropy(out.mean(0), y)
+
+
+def fit(model, data=(SAMPLES, LABELS), **kwargs):
+    kwargs = {"encode": twice, "loss": loss, "device": "cpu", "progress": False, "seed": 3, "epochs": 2} | kwargs
+    optimizer = kwargs.pop("optimizer", None) or torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
+    return train.fit(model, data, optimizer=optimizer, **kwargs)
+
+
+def weights(model):
+    return torch.cat([p.detach().flatten() for p in model.state_dict().values()]).clone()
+
+
+def test_accumulated_batches_are_one_large_batch():
+    # 96 samples in batches of 20 in updates of 40: the last update has 16.
+    large, small = Net(), Net()
+    seen = []
+    one = fit(large, batch_size=40)
+    two = fit(small, batch_size=20, accumulate=2, on_batch=seen.append)
+    torch.testing.assert_close(weights(small), weights(large), rtol=1e-4, atol=1e-6)
+    assert two.train_loss == pytest.approx(one.train_loss, rel=1e-4)
+    assert two.train_accuracy == pytest.approx(one.train_accuracy)
+    assert [(info.batch, info.batches, info.output.shape[1]) for info in seen[:3]] == [
+        (0, 3, 20),
+        (1, 3, 20),
+        (2, 3, 16),
+    ]
+
+
+def test_clip_bounds_the_norm_of_all_gradients():
+    norms = []
+
+    class Watching(torch.optim.SGD):
+        def step(self, closure=None):
+            norms.append(torch.cat([p.grad.flatten() for group in self.param_groups for p in group["params"]]).norm())
+            return super().step(closure)
+
+    net = Net()
+    fit(net, optimizer=Watching(net.parameters(), lr=0.1), clip=1e-3, epochs=1)
+    assert all(norm == pytest.approx(1e-3, rel=1e-3) for norm in norms)
+    norms.clear()
+    fit(net, optimizer=Watching(net.parameters(), lr=0.1), clip=1e6, epochs=1)
+    assert all(1e-3 < norm < 1e3 for norm in norms)
+
+
+def test_augmentation_sees_unit_images_in_training_only():
+    seen = []
+
+    def brighter(x):
+        seen.append((x.dtype, float(x.max()), x.shape[0]))
+        return 2 * x
+
+    shown = []
+    fit(
+        Net(), (IMAGES[:, :, 0], LABELS), test_data=(IMAGES[:, :, 0], LABELS), augment=brighter, epochs=1,
+        encode=lambda x: shown.append(float(x.max())) or twice(x.flatten(1)), batch_size=32,
+    )  # fmt: skip
+    assert [(dtype, size) for dtype, _, size in seen] == [(torch.float32, 32)] * 3
+    assert max(top for _, top, _ in seen) <= 1
+    assert max(shown[:3]) > 1.5 and max(shown[3:]) <= 1
+
+
+class Noise:
+    def __init__(self):
+        self.generator = torch.Generator().manual_seed(5)
+
+    def __call__(self, x):
+        return x + 0.1 * torch.randn(x.shape, generator=self.generator)
+
+
+OPTIONS = {
+    "augment": {"augment": Noise},
+    "accumulate and clip": {"accumulate": 2, "clip": 0.5},
+    "amp": {"amp": True},
+    "compile": {"compile": True},
+    "graphed": {"graphed": True},
+}
+
+
+@pytest.mark.filterwarnings("ignore:graphed=True")
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_resuming_is_exact_with_every_option(options, tmp_path):
+    def run(epochs, **kwargs):
+        made = {name: value() if isinstance(value, type) else value for name, value in options.items()}
+        net = Net()
+        history = fit(net, epochs=epochs, batch_size=20, **made, **kwargs)
+        return weights(net), history
+
+    straight, history = run(4)
+    run(2, checkpoint=tmp_path / "run.pt")
+    resumed, its_history = run(4, checkpoint=tmp_path / "run.pt", resume=True)
+    assert torch.equal(straight, resumed)
+    assert its_history.train_loss == history.train_loss
+
+
+def test_resuming_with_other_generators_is_refused(tmp_path):
+    fit(Net(), epochs=1, augment=Noise(), checkpoint=tmp_path / "run.pt")
+    with pytest.raises(ValueError, match=r"with 1 random generators .* has 0"):
+        fit(Net(), epochs=2, checkpoint=tmp_path / "run.pt", resume=True)
+
+
+def test_resuming_keeps_the_kernels_of_the_new_optimizer(tmp_path):
+    net = Net()
+    fit(net, optimizer=torch.optim.Adam(net.parameters(), fused=True), epochs=1, checkpoint=tmp_path / "run.pt")
+    plain = torch.optim.Adam(net.parameters(), lr=0.7)
+    fit(net, optimizer=plain, epochs=2, checkpoint=tmp_path / "run.pt", resume=True)
+    assert plain.param_groups[0]["fused"] is None
+    assert plain.param_groups[0]["lr"] == 1e-3  # that of the run
+
+
+# -- memory format and compilation -----------------------------------------------------------------------------------
+
+
+def conv_net():
+    torch.manual_seed(0)
+    return models.FashionConvNet(4, 8, 3, size=12)
+
+
+def test_channels_last_computes_the_same_and_stays():
+    results = []
+    for option in (False, True):
+        net = conv_net()
+        shapes = []
+        net[0].register_forward_hook(lambda m, inputs, out, shapes=shapes: shapes.append(out))
+        history = fit(
+            net, (IMAGES, LABELS), encode=lambda x: encode.repeat(x, 3), loss=rate_mse, channels_last=option, epochs=1,
+            batch_size=32,
+        )  # fmt: skip
+        formats = (net[4].weight.is_contiguous(memory_format=torch.channels_last), shapes[0].stride(1) == 1)
+        assert formats == (option, option)
+        results.append(history.train_loss[0])
+    assert results[0] == pytest.approx(results[1], rel=1e-3)
+
+
+def test_compiled_training_compiles_one_size_and_learns_the_same():
+    calls = []
+
+    class Counting(Net):
+        def forward(self, x, state=None):
+            if torch.compiler.is_compiling():
+                calls.append(tuple(x.shape))
+            return super().forward(x, state)
+
+    torch.compiler.reset()
+    plain, compiled = Counting(), Counting()
+    fit(plain, batch_size=20)
+    assert calls == []
+    fit(compiled, batch_size=20, compile=True)
+    assert set(calls) == {(2, 20, 12)}  # not the last batch of 16
+    torch.testing.assert_close(weights(compiled), weights(plain), rtol=1e-4, atol=1e-6)
+
+
+def test_where_compiling_fails_the_model_runs_as_it_is(monkeypatch):
+    def broken(graph, inputs):
+        raise OSError("no compiler on this machine")
+
+    real = torch.compile
+    monkeypatch.setattr(compiling.torch, "compile", lambda model, **kwargs: real(model, backend=broken))
+    torch.compiler.reset()
+    plain, compiled = Net(), Net()
+    fit(plain)
+    with pytest.warns(UserWarning, match="torch.compile failed.*no compiler on this machine.*runs as it is") as heard:
+        fit(compiled, compile=True)
+    assert len([w for w in heard if "compile=True" in str(w.message)]) == 1
+    assert torch.equal(weights(plain), weights(compiled))
+
+
+# -- a loss that is no number ----------------------------------------------------------------------------------------
+
+KINDS = {
+    "fused adam": lambda p: torch.optim.Adam(p, lr=0.1, fused=True),
+    "fused sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, fused=True),
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
+    "rmsprop": lambda p: torch.optim.RMSprop(p, lr=0.1),
+}
+
+
+@pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
+def test_step_unless_keeps_the_weights_to_the_bit(make):
+    net = Net()
+    optimizer = make(net.parameters())
+    for stop, bad in ((0.0, 1.0), (1.0, math.nan)):
+        loss(net(twice(SAMPLES))[0], LABELS).backward()
+        for p in net.parameters():
+            p.grad *= bad
+        before = weights(net)
+        step_unless(torch.tensor(stop), optimizer)
+        assert torch.equal(weights(net), before) == bool(stop)
+        assert not hasattr(optimizer, "found_inf")
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_without_looking_nothing_is_learned_from_the_first_bad_loss_on(bad, accumulate):
+    net, calls = Net(), []
+
+    def poisoned(out, y):
+        calls.append(weights(net))
+        return loss(out, y) + (bad if len(calls) == 5 else 0.0)
+
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.1, fused=True)
+    task = Task(net, SAMPLES, LABELS, twice, poisoned, optimizer, Precision(torch.device("cpu"), None), 8)
+    ledger = Ledger(torch.device("cpu"))
+    step = PlainStep(task, ledger, task.precision.scaler())
+    step.looks = False  # as on an accelerator
+    for rows in torch.arange(96).split(8 * accumulate):
+        step(rows)
+    seen = ledger.read()
+    assert seen.stopped and seen.updates == 4 // accumulate
+    assert math.isnan(seen.loss) if math.isnan(bad) else seen.loss == bad
+    assert not torch.equal(calls[3], calls[0])
+    assert torch.equal(weights(net), calls[4 // accumulate * accumulate])
+
+
+def test_the_flag_is_read_in_time_and_told(monkeypatch):
+    """`fit` as it runs on an accelerator: it looks at the end of the epoch."""
+    monkeypatch.setattr(PlainStep, "__call__", unseen(PlainStep.__call__))
+    net, calls = Net(), []
+
+    def poisoned(out, y):
+        calls.append(weights(net))
+        return loss(out, y) * (math.nan if len(calls) == 3 else 1.0)
+
+    with pytest.raises(FloatingPointError, match="the loss is nan in epoch 1, batch 3 of 6"):
+        fit(net, loss=poisoned, batch_size=16)
+    assert torch.equal(weights(net), calls[2])
+
+
+def unseen(call):
+    def step(self, rows):
+        self.looks = False
+        return call(self, rows)
+
+    return step
+
+
+def test_a_second_run_of_the_ledger_starts_anew():
+    ledger = Ledger(torch.device("cpu"))
+    ledger.watch(torch.tensor(2.0))
+    ledger.add(torch.tensor([2.0, 0.5, 0.1]), 10)
+    ledger.add(torch.tensor([1.0, 1.0, 0.3]), 30)
+    assert ledger.read().means == pytest.approx([1.25, 0.875, 0.25]) and ledger.read().updates == 2
+    ledger.reset()
+    assert ledger.read().means == [0, 0, 0] and ledger.read().updates == 0
+
+
+@pytest.mark.parametrize(
+    "arguments, error, words",
+    [
+        ({"accumulate": 0}, ValueError, "accumulate must be at least 1"),
+        ({"accumulate": 2.0}, TypeError, "accumulate must be an int"),
+        ({"clip": 0.0}, ValueError, "clip must be a finite number above 0"),
+        ({"clip": math.nan}, ValueError, "clip must be a finite number above 0"),
+        ({"clip": "1"}, TypeError, "clip must be a number"),
+        ({"augment": 3}, TypeError, "augment must be a function or None"),
+        ({"compile": "yes"}, TypeError, "compile must be True or False; got 'yes'"),
+        ({"graphed": 1}, TypeError, "graphed must be True or False"),
+        ({"channels_last": None}, TypeError, "channels_last must be True or False"),
+    ],
+)
+def test_bad_options(arguments, error, words):
+    with pytest.raises(error, match=words):
+        fit(Net(), **arguments)
+
+
+def test_no_option_warns_where_it_can_be_had():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        fit(Net(), clip=1.0, accumulate=2, channels_last=True, epochs=1)
