@@ -158,9 +158,6 @@ def _compile(
     needs: tuple[bool, ...] | None,
     summed: bool,
 ) -> Callable:
-    from torch._inductor import config, standalone_compile
-    from torch._inductor.decomposition import select_decomp_table
-
     def neurons(count: int, dtype: torch.dtype) -> list[Tensor]:
         return [torch.empty(_TYPICAL_NEURONS, dtype=dtype, device=x.device) for _ in range(count)]
 
@@ -175,10 +172,29 @@ def _compile(
         gradients = neurons(equation.states + sum(needs) - each, equation.dtype)
         example = [*neurons((2 + each) * steps, x.dtype), *states, *parameters, *gradients]
 
-    with torch.no_grad(), config.patch(_INDUCTOR):
-        # Some operations know no symbolic sizes until they are taken apart, as Inductor would do anyway.
-        graph = make_fx(block, select_decomp_table(), tracing_mode="symbolic")(*example)
-        return standalone_compile(graph, list(example), dynamic_shapes="from_graph")
+    return _by_inductor(block, example)
+
+
+def _by_inductor(block: Callable, example: list[Tensor]) -> Callable:
+    """``block`` compiled for tensors like ``example``, of any number of neurons."""
+    from torch._inductor import config, cpu_vec_isa, standalone_compile
+    from torch._inductor.decomposition import select_decomp_table
+
+    def compiled(**settings: Any) -> Callable:
+        with torch.no_grad(), config.patch(_INDUCTOR | settings):
+            # Some operations know no symbolic sizes until they are taken apart, as Inductor would do anyway.
+            graph = make_fx(block, select_decomp_table(), tracing_mode="symbolic")(*example)
+            return standalone_compile(graph, list(example), dynamic_shapes="from_graph")
+
+    if example[0].device.type != "cpu" or config.cpp.vec_isa_ok is not None:
+        return compiled()
+    # Inductor finds out which vectors the compiler knows by building a program for each kind and loading it in a new
+    # Python, 6 of the 13 s of a first compilation. A compiler that doesn't know those of the processor says so itself.
+    try:
+        return compiled(**{"cpp.vec_isa_ok": True})
+    except Exception:
+        cpu_vec_isa.valid_vec_isa_list.cache_clear()
+        return compiled()
 
 
 def _forward_block(equation: Equation, steps: int) -> Callable:

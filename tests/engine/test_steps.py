@@ -234,3 +234,24 @@ def test_a_backward_pass_that_cannot_be_compiled_says_what_to_do(monkeypatch):
     with pytest.raises(RuntimeError, match=r"backward pass can't be compiled .*no such instruction.* engine='eager'"):
         out.sum().backward()
     block._kernels.clear()
+
+
+def test_a_compiler_older_than_the_processor_is_asked_what_it_knows(monkeypatch):
+    """Trusting the processor's word for its vectors saves seconds, and costs nothing where it fails."""
+    import torch._inductor as inductor
+
+    original, asked = inductor.standalone_compile, []
+
+    def compile_unless_trusted(*arguments, **options):
+        asked.append(inductor.config.cpp.vec_isa_ok)
+        if asked[-1]:
+            raise RuntimeError("unrecognized option -mavx512f")
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(inductor, "standalone_compile", compile_unless_trusted)
+    monkeypatch.setattr(inductor.config.cpp, "vec_isa_ok", None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        out, _ = Leaky(0.7654, engine="block")(x[:4])
+    assert asked == [True, None]
+    assert torch.equal(out, Leaky(0.7654, engine="eager")(x[:4])[0])

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from snnkit import encode, models, neuron, nn
+from snnkit.bench import layers
 from snnkit.bench.layers import layer_times
 from snnkit.train.precision import Precision
 
@@ -54,19 +55,25 @@ def test_layers_get_the_input_that_they_have_in_the_net():
     assert second.seen[-1] == ((8, 5), torch.float32, True) and second.backward > 3
 
 
-def test_what_is_static_stays_static():
-    spy = Spy()
+def test_what_is_static_stays_static(monkeypatch):
+    spy, given = Spy(), []
+    both_ways = layers._both_ways
+    monkeypatch.setattr(
+        layers, "_both_ways", lambda layer, x, *rest, **more: given.append(x) or both_ways(layer, x, *rest, **more)
+    )
     net = nn.Sequential(torch.nn.Linear(3, 5), spy, neuron.Leaky(0.9, engine="eager"))
     layer_times(net, encode.repeat(torch.rand(2, 3), 4), repeats=3, clock=CountingClock())
     assert {shape for shape, _, _ in spy.seen} == {(2, 5)}
+    assert [x.shape[0] for x in given] == [1, 1, 4] and nn.is_static(given[2])
 
 
 def test_under_autocast():
-    spy = Spy()
+    spy, seen = Spy(), []
     net = nn.Sequential(torch.nn.Linear(3, 5), spy)
+    net[0].register_forward_hook(lambda module, args, out: seen.append(out.dtype))
     precision = Precision(torch.device("cpu"), torch.bfloat16)
     layer_times(net, torch.rand(4, 2, 3), precision=precision, repeats=3, clock=CountingClock())
-    assert spy.seen[-1][1] == torch.bfloat16
+    assert spy.seen[-1][1] == torch.bfloat16 and set(seen) == {torch.bfloat16} and len(seen) > 4
 
 
 def test_what_is_refused():
