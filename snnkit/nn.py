@@ -229,7 +229,8 @@ class Sequential(nn.Module):
         _check_rank(x)
         parts = self._parts(state)
         new = []
-        step = x[0] if is_static(x) else None
+        # With their outputs recorded, layers hang together by these: a gradient may be asked for there.
+        step = x[0] if is_static(x) and layers is None else None
         for (name, module), part in zip(self._modules.items(), parts, strict=True):
             if module is None:
                 raise TypeError(f"module {name} of Sequential must be a torch.nn.Module, but it is None")

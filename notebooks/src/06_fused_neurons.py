@@ -801,7 +801,7 @@ scorecard("06")
 # %% [markdown]
 # ## Where next
 #
-# One layer is fast now. In **07 · A convolutional SNN with AMP** (coming) it goes to work: 128 channels, Fashion-MNIST, mixed precision, and
+# One layer is fast now. In **[07 · A 128-channel conv SNN with AMP](07_conv_snn.ipynb)** it goes to work: 128 channels, Fashion-MNIST, mixed precision, and
 # the question how much of a real training step the neurons still take.
 #
 # Meanwhile: `snnkit bench neurons --help`. It runs the race of section 3 at any size, beside other libraries (`make peers`), and writes a

@@ -11,6 +11,7 @@
 ``packed_spikes``            spikes kept as bits, in any PyTorch model
 ``memory_limit``             a small device to run out of memory on, for drills and tests
 ``Ledger``                   bytes of tensors as they come and go, on any device
+``timeline``                 the same from operation to operation; ``outline`` is its shape
 ===========================  ==========================================================================
 """
 
@@ -23,6 +24,7 @@ from .ledger import Ledger, memory_limit
 from .measure import Taken, training_step
 from .move import move_tensors_to_device
 from .optimize import MemoryReport, optimize_memory_usage, restore_memory_usage
+from .timeline import outline, timeline
 from .usage import MemoryUsage, get_gpu_memory_usage
 
 __all__ = [
@@ -39,9 +41,11 @@ __all__ = [
     "memory_limit",
     "move_tensors_to_device",
     "optimize_memory_usage",
+    "outline",
     "packed_spikes",
     "restore_memory_usage",
     "setup_gpu_acceleration",
+    "timeline",
     "training_step",
     "truncated",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
 import warnings
 from collections.abc import Callable, Sequence
@@ -91,7 +92,8 @@ class _Run:
         from tqdm.auto import tqdm
 
         results: list[Any] = []
-        with tqdm(total=self.count, disable=not progress, unit="sample") as bar:
+        hidden = not progress or os.environ.get("SNNKIT_HEADLESS") == "1"
+        with tqdm(total=self.count, disable=hidden, unit="sample") as bar:
             size = min(self.affordable() if isinstance(batch_size, str) else batch_size, self.count)
             start = 0
             while start < self.count:

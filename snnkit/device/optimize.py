@@ -244,7 +244,7 @@ def _freed(model: nn.Module) -> Item:
     free_caches_of(where)
     after = get_gpu_memory_usage(where)
     freed = (before.reserved or 0) - (after.reserved or 0)
-    return Item("freed caches", max(freed, 0), None, "measured", "once, now")
+    return Item("freed caches", max(freed, 0), None, "measured", "given back once, now: no part of a step")
 
 
 def free_caches_of(device: torch.device) -> None:

@@ -110,6 +110,8 @@ def _segment(modules: list, start: int, settings: Settings, spikes: bool | str) 
         i += 1
     if neuron is None and not rest:
         return None
+    if neuron is not None and norm is None and neuron.engine != "eager" and all(type(m) in SHAPES for m in rest):
+        return None  # a compiled neuron alone keeps no more than its input as it is
     names = tuple(name for name, _ in modules[start:i])
     return Stage(names, norm, once, neuron, tuple(rest), spikes=spikes)
 

@@ -93,7 +93,10 @@ def unroll(
         clearer = None if torch.compiler.is_compiling() else explain_failure(error, step, x, state)
         if clearer is None:
             raise
-        raise clearer from error
+        try:
+            raise clearer from error
+        finally:
+            del clearer  # it knows this frame: in a cycle, the tensors of a call that ran out of memory would stay
     if x.device.type == "cpu" and not torch.compiler.is_compiling() and not inside_functional_transform():
         check_finite(x, last, who)
     return out, last

@@ -13,9 +13,10 @@ mixes neurons, depends on the data in an ``if``, or reads tensors that it does n
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -25,7 +26,6 @@ from torch import Tensor, fx, nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from .check import check_step_result, name_of
-from .eager import Stepping
 
 Result = TypeVar("Result")
 
@@ -137,20 +137,38 @@ def _wake_fake_tensors() -> None:
 
 def _functional(step: Callable | nn.Module, like: Any, names: Sequence[str]) -> Callable:
     rebuild = getattr(type(like), "_make", tuple)
-    # Of a copy, as the tensors of a module are exchanged while it is traced, and another thread may be running it.
-    wrapper = Stepping(_shallow_copy(step)) if isinstance(step, nn.Module) else None
+    # A copy, as the tensors of a module are exchanged while it is traced, and another thread may be running it.
+    module = _shallow_copy(step) if isinstance(step, nn.Module) else None
+    call = step if module is None else module.step
 
     def functional(x: Tensor, state: Sequence[Tensor], parameters: Sequence[Tensor]) -> tuple[Tensor, ...]:
         state = rebuild(state)
-        if wrapper is None:
-            result = step(x, state)
-        else:
-            tensors = {f"owner.{name}": value for name, value in zip(names, parameters, strict=True)}
-            result = torch.func.functional_call(wrapper, tensors, (x, state))
+        with contextlib.nullcontext() if module is None else _holding(module, names, parameters):
+            result = call(x, state)  # type: ignore[operator]
         check_step_result(result, x, state, name_of(step))
         return (result[0], *result[1])
 
     return functional
+
+
+@contextlib.contextmanager
+def _holding(module: nn.Module, names: Sequence[str], tensors: Sequence[Tensor]) -> Iterator[None]:
+    """``module`` with other tensors in place of those of these names, wherever it holds them.
+
+    ``torch.func.functional_call`` would call the module, and with it the hooks for all modules that a profiler or a
+    counter of operations has set, which are not made for being traced.
+    """
+    known = dict((*module.named_parameters(), *module.named_buffers()))
+    other = {id(known[name]): tensor for name, tensor in zip(names, tensors, strict=True)}
+    stores = [store for m in module.modules() for store in (m._parameters, m._buffers)]
+    places = [(store, key, held) for store in stores for key, held in store.items() if id(held) in other]
+    try:
+        for store, key, held in places:
+            store[key] = other[id(held)]  # type: ignore[assignment]
+        yield
+    finally:
+        for store, key, held in places:
+            store[key] = held
 
 
 def _graph(function: Callable, example: list[Tensor]) -> fx.GraphModule:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import pytest
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from snnkit import engine
 from snnkit.engine import block, compiled, cpp, select
@@ -249,9 +250,21 @@ def test_a_compiler_older_than_the_processor_is_asked_what_it_knows(monkeypatch)
         return original(*arguments, **options)
 
     monkeypatch.setattr(inductor, "standalone_compile", compile_unless_trusted)
-    monkeypatch.setattr(inductor.config.cpp, "vec_isa_ok", None)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), inductor.config.patch({"cpp.vec_isa_ok": None}):
         warnings.simplefilter("error", UserWarning)
         out, _ = Leaky(0.7654, engine="block")(x[:4])
     assert asked == [True, None]
     assert torch.equal(out, Leaky(0.7654, engine="eager")(x[:4])[0])
+
+
+@pytest.mark.parametrize("name", ["block", "cpp"])
+def test_hooks_for_all_modules_do_not_see_a_step_being_traced(name):
+    """A counter of operations sets them, and they are not made for it."""
+    with FlopCounterMode(display=False), warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        leaf = torch.rand(4, 2, 3, requires_grad=True)
+        out, _ = PLIF(2.375, engine=name)(leaf)
+        out.sum().backward()
+    reference = leaf.detach().clone().requires_grad_()
+    PLIF(2.375, engine="eager")(reference)[0].sum().backward()
+    torch.testing.assert_close(leaf.grad, reference.grad)

@@ -258,3 +258,24 @@ def test_whole_model_torch_compile_takes_the_net_in_one_graph():
 def test_bad_input_is_named(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_gradients_reach_every_recorded_layer_of_a_static_input():
+    net = Sequential(nn.Linear(4, 6), nn.ReLU(), LIF(), nn.Linear(6, 2))
+    x = torch.rand(3, 4).expand(5, 3, 4)
+    recording = net.record(x)
+    torch.testing.assert_close(recording.out, net(x)[0])
+    for layer, d in zip(
+        recording.layers, torch.autograd.grad(recording.out.square().sum(), recording.layers), strict=True
+    ):
+        assert d.shape == layer.shape and d.abs().sum() > 0
+
+
+def test_a_plain_call_keeps_no_layer_alive():
+    from snnkit.device import Ledger
+
+    net = Sequential(*(nn.Linear(100, 100) for _ in range(8)))
+    x = torch.rand(4, 50, 100)
+    with Ledger() as ledger, torch.no_grad():
+        net(x)
+    assert ledger.peak <= 3 * 4 * 50 * 100 * 4  # input and output of one layer, and what is being made

@@ -1,0 +1,756 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown] tags=["badge"]
+# [![Open In Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/08_memory_precision_batching.ipynb)
+
+# %% [markdown]
+# # 08 · Memory, precision, batching
+#
+# *CUDA out of memory* is the error that ends more experiments than any other, and the usual answer is to make the batch smaller until it
+# goes away. A spiking network meets it early: backpropagation through time keeps every layer of every time step. This notebook opens the
+# books. You predict the bytes of a training step before it runs, you measure them (on a CPU, too), and then you get most of them back,
+# with the same gradients.
+#
+# **Afterwards you can**
+#
+# - write the memory bill of a training step: weights, gradients, optimizer, activity, and say which entry to attack;
+# - compute again instead of keeping, over layers and over time, and truncate backpropagation knowing what it costs;
+# - train with a batch that does not fit, by accumulating gradients, and know when that is not the same;
+# - say where float32, bfloat16 and float16 break, and what mixed precision saves;
+# - measure from which batch on a GPU pays, and survive running out of memory;
+# - turn words into sparse spikes, a *vector engine*, and weigh the ways to store them.
+#
+# | | |
+# |---|---|
+# | Time | 45 minutes |
+# | GPU minutes | 0. Everything runs on a CPU; where there is a GPU the same cells use it |
+# | Before this | 04 training, 06 fused neurons (what *recompute* means); 07 helps |
+
+# %% tags=["bootstrap"] cellView="form"
+# @title Setup: run this cell first
+import importlib.util
+import os
+import sys
+
+_snnkit = "snnkit @ git+https://github.com/snnkit/snnkit@main"
+
+if importlib.util.find_spec("snnkit") is None:
+    if "COLAB_RELEASE_TAG" in os.environ or "google.colab" in sys.modules:
+        # Colab ships all that snnkit needs; --no-deps leaves every package there as it is.
+        get_ipython().run_line_magic("pip", f"install -q --no-deps '{_snnkit}'")  # noqa: F821
+        importlib.invalidate_caches()
+    else:
+        raise ModuleNotFoundError(
+            "The kernel of this notebook has no snnkit. Start Jupyter by `make lab` in a clone of the repository, "
+            f"or install it here: %pip install '{_snnkit}'"
+        )
+
+import snnkit
+
+print("snnkit", snnkit.__version__)
+
+# %% tags=["parameters"]
+QUICK: bool = True  # False: longer sequences, a wider network, the whole text
+SOLVE: bool = False  # True: the exercises are filled in with their solutions
+SEED: int = 0  # of weights, inputs and the text
+DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
+
+# %%
+import gc
+import tempfile
+import warnings
+from pathlib import Path
+
+import torch
+from torch.nn import functional as F
+
+from snnkit import course, data, device, encode, loss, models, neuron, nn, records, text, train, viz
+from snnkit.bench import demo, timing
+from snnkit.bench.table import heading
+from snnkit.course import attempt, hint, quiz, scorecard, solution
+from snnkit.device.timeline import outline, timeline
+from snnkit.viz import figures
+from snnkit.viz.number_lines import spacing
+
+train.seed_everything(SEED)
+course.start("08", solve=SOLVE)
+where = data.resolve_device(DEVICE)
+clock = timing.clock_for(where)
+torch.set_num_threads(1)  # one core, so that what we time is work and not the waking of threads
+MB = 1e6
+print(f"on {where}: {device.get_gpu_memory_usage(where)}")
+
+# %% [markdown]
+# ## 1 · The bill
+#
+# Four things lie in memory while a network learns:
+#
+# | | how many numbers |
+# |---|---|
+# | weights | $W$ |
+# | their gradients | $W$ |
+# | what the optimizer keeps | $c\,W$: $c = 0$ for plain SGD, 1 with momentum, 2 for Adam |
+# | **activity**, kept for backward | $T \cdot B \cdot K$: steps × batch × numbers per sample and step |
+#
+# What is in $K$? **Each layer keeps its own input.** A linear layer or a convolution needs it for the gradient of its weights. A fused
+# neuron needs it to run forward again (notebook 06). So the network 784-1000-10 keeps, per sample and step, 784 pixels, the 1000
+# currents of its hidden neurons, their 1000 spikes, and 10 currents more: $K = 2794$.
+#
+# > **Predict first.** This network has 0.8 million weights. It learns with Adam, $T = 25$ steps, from a batch of 32, in float32. Which is
+# > larger, what the model takes or what its activity takes? And for a batch of 128?
+#
+# ### Exercise 08.1 · The bill (6 minutes, ●○○)
+#
+# Both in bytes. `width` is the bytes of one number of the activity; weights, gradients and the optimizer's numbers always have 4.
+# Stuck? `hint("08.1")`.
+
+
+# %% tags=["exercise"]
+def training_bytes(weights, kept, steps, batch, copies=1, width=4):
+    """Bytes that training holds: (of the model, of its activity)."""
+    model = ...  # copies: numbers that the optimizer keeps for each weight
+    activity = ...  # kept: numbers that backward needs, per sample and step
+    return model, activity
+
+
+training_bytes = attempt("08.1", training_bytes)
+
+# %% [markdown]
+# Now the truth. `device.explain_memory` runs one training step, asks autograd what each layer keeps, and sets a formula beside it. (The input
+# changes from step to step here. An image that stands still is kept once, not $T$ times.)
+
+# %%
+T, B = 25, 32
+net = models.mlp((784, 1000, 10)).to(where)
+spikes_in = (torch.rand(T, B, 784, device=where) < 0.15).float()
+weights = sum(p.numel() for p in net.parameters())
+for batch in (B, 128):
+    model_bytes, activity = training_bytes(weights, 2794, T, batch, copies=2)
+    print(f"your formula, batch {batch:3}: model {model_bytes / MB:5.1f} MB, activity {activity / MB:5.1f} MB")
+table = device.explain_memory(net, spikes_in, optimizer="adam")
+table
+
+# %% [markdown]
+# **Notice**
+#
+# - The activity that was measured is the one you predicted, to the byte or nearly: shapes are all one needs to know.
+# - A network's memory is not a property of the network. The model's part stands still; the activity goes with $T \cdot B$, and from a batch of
+#   46 on it is the larger part here. In a convolutional network, which has few weights for many neurons, that comes much sooner.
+# - The peak is higher than what is held: backward needs room to work in, and the gradients come on top.
+#
+# **Explorer: the memory calculator.** The upper bar is your formula, the lower one a training step that is run and counted at each move of
+# a slider.
+#
+# 1. Double `steps`, then double `batch`: which costs more?
+# 2. `bfloat16` at the largest sizes: what becomes half, what doesn't? At `batch = 1`, measured: why does it get *worse*?
+# 3. Which slider moves all four parts?
+
+
+# %%
+def calculator(steps=16, batch=16, neurons=500, numbers="float32", bill=training_bytes, where=where):
+    """Predicted and measured memory of 784-neurons-10 in training with Adam, in MB."""
+    dtype = getattr(torch, numbers)
+    net = models.mlp((784, neurons, 10)).to(where)
+    x = (torch.rand(steps, batch, 784, device=where) < 0.15).to(dtype)
+    count = sum(p.numel() for p in net.parameters())
+    _, activity = bill(count, 784 + 2 * neurons + 10, steps, batch, 2, dtype.itemsize)
+    with torch.autocast(where.type, dtype, enabled=numbers != "float32"):
+        held = device.training_step(net, x).held + x.nbytes
+    model = {"weights": 4 * count / MB, "gradients": 4 * count / MB, "optimizer": 8 * count / MB}
+    wholes = {"predicted": {**model, "activity": activity / MB}, "measured": {**model, "activity": held / MB}}
+    return figures.shares(
+        wholes, "MB", title=f"Predicted {activity / MB:.1f} MB of activity, measured {held / MB:.1f} MB"
+    )
+
+
+viz.explore(calculator, steps=(4, 32, 4), batch=(1, 32), neurons=(100, 1000, 100), numbers=["float32", "bfloat16"])
+
+# %% [markdown]
+# (In mixed precision, each layer also keeps a narrow *copy of its weights*: that is what you see at batch 1.)
+#
+# ## 2 · A mountain
+#
+# When is all this in memory? `timeline` notes, after each operation, how many bytes of tensors are alive. It sees them on any device. The network is
+# that of notebook 07, with fewer channels: two convolutions with batch norm, integrate-and-fire neurons and pooling, then two linear layers.
+#
+# > **Predict first.** Draw memory over one training step, forward and backward, for $T = 4$ and $T = 16$. Where is the summit?
+
+# %%
+CHANNELS, IMAGES = (32, 16) if QUICK else (64, 32) if where.type == "cpu" else (128, 128)
+conv = models.FashionConvNet(CHANNELS, hidden=8 * CHANNELS).to(where)
+pictures, classes = torch.rand(IMAGES, 1, 28, 28, device=where), torch.arange(IMAGES, device=where) % 10
+
+
+def learn(model, steps):
+    """One training step without the optimizer's part; gives back the gradients."""
+    out, _ = model(encode.repeat(pictures, steps))
+    return torch.autograd.grad(loss.rate_mse(out, classes), model.parameters())
+
+
+def mountain(model, steps):
+    """MB alive, at each operation of a training step that changes much."""
+    return torch.tensor(outline(timeline(lambda: learn(model, steps)))) / MB
+
+
+learn(conv, 16)  # compiles what it needs
+mountains = {}
+for steps in (4, 8, 16):
+    mountains[f"T = {steps}"] = curve = mountain(conv, steps)
+    print(f"T = {steps:2}: summit {curve.max():5.1f} MB, at the end {curve[-1]:.1f} MB")
+axes = {"x_title": "operations that change it by 1 % and more", "y_title": "alive (MB)"}
+viz.show(figures.lines(mountains, title="Memory over one training step", **axes))
+
+# %% [markdown]
+# **Notice.** Forward climbs: each layer adds what it keeps. The summit is where backward begins, or a little later, when the first gradients lie
+# beside all that activity. Then it goes down, layer by layer in reverse, and what remains is the gradients of the weights. Four times the steps,
+# more than three times the height (the image stands still, so what the first convolution makes of it is kept once). And only the summit counts:
+# memory that is free most of the time does not help you when it isn't.
+#
+# ## 3 · Compute again
+#
+# Three ideas take the mountain down, and none changes the result:
+#
+# - **Recompute.** Between two convolutions come batch norm, neurons and pooling. They cost next to no arithmetic, and training keeps
+#   the output of each. Keep the first input only, and compute the rest again when backward comes by [1].
+# - **A byte for the pooling.** To send gradients back, PyTorch's max-pooling remembers the place of each maximum in 8 bytes, and keeps its
+#   input. Within a window of 2 × 2 there are four places.
+# - **Spikes are bits.** The next convolution keeps its input, spikes, as float32. One bit says as much.
+#
+# > **Predict first.** By what factor does the *bit* shrink the input of the second convolution? And the whole summit?
+
+# %%
+LONG = 16
+x = encode.repeat(pictures, LONG)
+wanted = learn(conv, LONG)
+plain_curve = mountains[f"T = {LONG}"]
+report = device.optimize_memory_usage(conv, x)
+found = learn(conv, LONG)
+off = max(((a - b).norm() / b.norm()).item() for a, b in zip(found, wanted, strict=True))
+print(f"the same gradients, up to {off:.0e} of their length")
+report
+
+# %%
+economical_curve = mountain(conv, LONG)
+both = {"plain": plain_curve, "computed again": economical_curve}
+viz.show(figures.lines(both, title=f"The same training step, T = {LONG}", **axes))
+
+plain = models.FashionConvNet(CHANNELS, hidden=8 * CHANNELS).to(where)
+contestants = {"plain": lambda: learn(plain, LONG), "computed again": lambda: learn(conv, LONG)}
+times = timing.race(contestants, repeats=3 if QUICK else 11, warmup=1, clock=clock)
+slower = times["computed again"].median / times["plain"].median
+for name, measured in times.items():
+    print(f"{name:14} {measured.median * 1e3:7.1f} ms, summit {both[name].max():5.1f} MB")
+print(f"{plain_curve.max() / economical_curve.max():.2f} times less memory for {slower - 1:+.0%} time")
+
+# %% [markdown]
+# **Notice**
+#
+# - The mountain has become a low ridge with teeth. Each tooth is a layer that runs again in backward, a few samples at a time.
+# - Look at the report. What is *held* has shrunk far more than the peak. Savings of the peak depend on each other: once a part is out of
+#   the way, another is the summit. So an item may save nothing by itself, or even less than nothing, until the next one comes.
+# - What is run again waits for memory, not for arithmetic (notebook 06), so it costs little. It may even come out ahead: what is not kept
+#   need not be written, nor be read back.
+#
+# Bits work for any PyTorch model: `with device.packed_spikes():` around forward keeps whatever consists of zeros and ones as bits.
+
+# %%
+with device.packed_spikes() as packed:
+    out, _ = net(spikes_in)
+print(f"kept as bits: {packed.saved / MB:.2f} MB of {table.measured / MB:.2f} MB saved")
+del out
+
+# %% [markdown]
+# ### Checkpoints in time
+#
+# The oldest recipe [2] works on time itself. Forward keeps the state at every $k$-th step, nothing else. Backward takes the last $k$ steps,
+# runs them again from their checkpoint, goes back through them, then the $k$ steps before. With $N$ bytes for one state and $M$ for
+# what one step keeps,
+#
+# $$\text{held} \approx \frac{T}{k}\,N + k\,M, \tag{2}$$
+#
+# which is smallest at $k = \sqrt{T N / M}$: memory grows with the square root of $T$, for one more forward pass.
+#
+# > **Predict first.** Few steps per chunk, many, or something between: where is the minimum?
+
+# %%
+T = 32 if QUICK else 128
+small = models.mlp((64, 400, 10)).to(where)
+x = (torch.rand(T, B, 64, device=where) < 0.15).float()
+N, M = 4 * B * (400 + 10), 4 * B * (400 + 400 + 10)  # bytes; the pixels are there anyway
+chunks = [k for k in (1, 2, 4, 8, 16, 32, 64) if k < T]
+peaks = []
+for k in chunks:
+    device.optimize_memory_usage(small, steps=k, free_caches=False)
+    peaks.append(device.training_step(small, x).peak / MB)
+device.restore_memory_usage(small)
+at_once = device.training_step(small, x).peak / MB  # all steps are one chunk, and nothing runs again
+best = min(peaks)
+print(f"all {T} steps at once: {at_once:.1f} MB; chunks of {chunks[peaks.index(best)]}: {best:.1f} MB")
+curves = {"formula (2)": [(T / k * N + k * M) / MB for k in [*chunks, T]], "measured peak": [*peaks, at_once]}
+look = {"x_title": "k, steps per chunk", "y_title": "MB", "log": "x", "faint": ["formula (2)"]}
+viz.show(figures.lines(curves, x=[*chunks, T], title=f"Checkpoints in time, T = {T}", **look))
+
+# %% [markdown]
+# The measured line is a little higher: backward through one chunk needs room to work in, and the gradients of the weights are there, too. (Batch
+# norm takes its mean over all steps, so a network in which one learns can't be cut in time. Recomputing layers has no such limit.)
+#
+# ## 4 · Forget the past
+#
+# Checkpoints compute the exact gradient. *Truncated* backpropagation gives up on that: carry the state from chunk to chunk, but cut the
+# graph between them. Memory then holds $k$ steps however long the sequence is, and no error is blamed on anything that happened more
+# than $k$ steps ago. `device.truncated` does the bookkeeping (`nn.detach(state)` is the cut).
+#
+# > **Predict first.** The membrane leaks by the factor $\beta$ per step. For which neurons is truncation harmless: $\beta = 0.5$ or $\beta = 0.99$?
+#
+# Below, the gradient of a small network for each $k$, against the exact one: $\lVert g_k - g \rVert / \lVert g \rVert$. Move the slider.
+
+# %%
+T = 64 if QUICK else 128
+events = (torch.rand(T, 32, 20, device=where) < 0.2).float()
+targets = torch.randint(3, (32,), device=where)
+
+
+def gradient(net, k):
+    """Of the mean loss over all steps, by chunks of k steps; as one vector."""
+    net.zero_grad()
+    for out, _ in device.truncated(net, events, steps=k):
+        F.cross_entropy(out.flatten(0, 1), targets.repeat(len(out)), reduction="sum").div(T * 32).backward()
+    return torch.cat([p.grad.flatten() for p in net.parameters()])
+
+
+def forgetful(beta):
+    """Error of the gradient and share of the memory against the length of a chunk."""
+    train.seed_everything(SEED)
+    readout = neuron.Leaky(beta, threshold=1e9, reset_mechanism="none")  # it never fires: a leaky sum
+    net = nn.Sequential(torch.nn.Linear(20, 48), neuron.Leaky(beta), torch.nn.Linear(48, 3), readout).to(where)
+    lengths = [2**i for i in range(T.bit_length())]
+    grads = [gradient(net, k) for k in lengths]
+    error = [((g - grads[-1]).norm() / grads[-1].norm()).item() for g in grads]
+    curves = {"error of the gradient": error, "memory": [k / T for k in lengths]}
+    told = f"with chunks of {lengths[-3]} steps, the gradient is off by {error[-3]:.0%}"
+    marks = {"1 / (1 - β)": 1 / (1 - beta)} if beta < 0.98 else {}
+    look = {"x_title": "k, steps per chunk", "y_title": "share of the whole", "log": "x", "marks": marks}
+    return figures.lines(curves, x=lengths, title=f"β = {beta}: {told}", **look)
+
+
+viz.show(viz.frames(forgetful, "beta", [0.5, 0.8, 0.9, 0.95, 0.99], start=1))
+
+# %% [markdown]
+# **Notice.** A membrane remembers about $1/(1-\beta)$ steps, and a chunk must be several times as long before the gradient hardly knows the
+# difference. The error is no noise that averages out. It is a *bias*: the late reasons get all the credit, in every batch. For a sequence that is too
+# long for anything else it is still the only way, and for a stream that never ends it is the right one.
+#
+# ## 5 · A large batch in small bites
+#
+# A batch of 128 does not fit, but 32 do. Gradients add up by themselves (`backward()` adds to `.grad`), so four times forward and backward
+# give the gradient of 128, before one step of the optimizer. If one adds up the right thing.
+#
+# ### Exercise 08.2 · Accumulate (7 minutes, ●●○)
+#
+# `loss` is a mean over the samples it is given. After your function, `.grad` shall be what one backward of the whole batch would leave
+# there, and what comes back is the mean loss of the whole batch, a plain number. There may be one part in memory at a time.
+
+
+# %% tags=["exercise"]
+def accumulate(net, loss, x, y, size):
+    """Leave the gradient of the mean loss of a batch in the weights, `size` samples at a time; give back that loss."""
+    total = 0.0
+    for x_part, y_part in zip(x.split(size, dim=1), y.split(size), strict=True):
+        out, _ = net(x_part)
+        part = loss(out, y_part) * ...  # what these samples contribute to the loss of the batch
+        ...  # and what comes then
+        total += part.item()
+    return total
+
+
+accumulate = attempt("08.2", accumulate)
+
+# %%
+images, labels = data.to_device(*(part[:128] for part in data.load("digits")), where)  # they come with the kit
+x = (torch.rand(16, 128, 64, device=where) < data.to_unit(images).flatten(1)).float()  # spikes [T, B, 64]
+
+
+def dense(norm):
+    """64-256-10, with or without a batch norm."""
+    train.seed_everything(SEED)
+    middle = [torch.nn.BatchNorm1d(256)] if norm else []
+    layers = torch.nn.Linear(64, 256), *middle, neuron.Leaky(0.9), torch.nn.Linear(256, 10), neuron.Leaky(0.9)
+    return nn.Sequential(*layers).to(where)
+
+
+def in_bites(size, norm=False):
+    """The gradient as one vector."""
+    small = dense(norm)
+    accumulate(small, loss.count_cross_entropy, x, labels, size)
+    return torch.cat([p.grad.flatten() for p in small.parameters()])
+
+
+for norm in (False, True):
+    whole = in_bites(128, norm)
+    for size in (128, 32, 8):
+        found = []
+        summit = max(timeline(lambda size=size, norm=norm, found=found: found.append(in_bites(size, norm)))) / MB
+        off = ((found[0] - whole).norm() / whole.norm()).item()
+        kind = "with" if norm else "no"
+        print(f"{kind:4} batch norm, {size:3} at a time: summit {summit:5.2f} MB, gradient off by {off:.0e}")
+
+# %% [markdown]
+# **Notice.** Without batch norm the gradients agree up to rounding, in a fraction of the memory. With batch norm they don't: it standardises
+# by the mean of the samples *it sees*, and of 8 samples that is another mean. Nobody warns you; the network just learns something else. (In
+# `train.fit` all of this is `accumulate=4`.)
+#
+# ## 6 · Narrow numbers
+#
+# Half the bytes is the oldest saving of all. A floating-point number is a sign, an exponent, and digits:
+#
+# | | bits | of the exponent | of the digits | largest | distance of neighbours at 1 |
+# |---|---|---|---|---|---|
+# | float32 | 32 | 8 | 23 | $3 \cdot 10^{38}$ | $1.2 \cdot 10^{-7}$ |
+# | bfloat16 | 16 | 8 | 7 | $3 \cdot 10^{38}$ | $7.8 \cdot 10^{-3}$ |
+# | float16 | 16 | 5 | 10 | 65504 | $9.8 \cdot 10^{-4}$ |
+#
+# **Explorer: three number lines.** The dashed line is your number, a tick is a number that the format has, the diamond is the one that is taken for
+# yours. Start near 1, then walk with `power` to 10⁻⁸ and to 10⁵.
+#
+# 1. Who has the finer ticks near 1, and who still has any at 10⁻⁸?
+# 2. Set `digits` to 1.0 and `power` to 0. The ticks on the left are closer than those on the right. Why?
+
+
+# %%
+def near(digits=1.234, power=0, percent=2.0):
+    return figures.number_lines(float(f"{digits}e{power}"), width=percent / 100)
+
+
+viz.explore(near, digits=(1.0, 9.99, 0.001), power=(-10, 6), percent=(0.1, 10.0, 0.1))
+
+# %% [markdown]
+# > **Predict first.** Four small programs in three formats. Where does each break?
+
+# %%
+FORMATS = (torch.float32, torch.bfloat16, torch.float16)
+
+
+def added_up(dtype):
+    """0.001, added a thousand times."""
+    total, small = torch.zeros((), dtype=dtype), torch.tensor(1e-3, dtype=dtype)
+    for _ in range(1000):
+        total = total + small
+    return total
+
+
+programs = {
+    "300²": lambda dtype: torch.tensor(300.0, dtype=dtype) ** 2,
+    "a gradient of 1e-8": lambda dtype: torch.tensor(1e-8, dtype=dtype),
+    "a weight of 1 + 0.001": lambda dtype: 1 + torch.tensor(1e-3, dtype=dtype),
+    "0.001, added 1000 times": added_up,
+}
+print(" " * 25 + "".join(f"{str(dtype).removeprefix('torch.'):>12}" for dtype in FORMATS))
+for name, program in programs.items():
+    print(f"{name:25}" + "".join(f"{program(dtype).item():12.5g}" for dtype in FORMATS))
+
+magnitude = 2.0 ** torch.arange(-40, 27, dtype=torch.float64).numpy()
+relative = {}
+for dtype in FORMATS:
+    gap = spacing(magnitude, dtype)
+    fits = gap <= magnitude
+    relative[str(dtype).removeprefix("torch.")] = (magnitude[fits], gap[fits] / magnitude[fits])
+sizes = torch.cat([g.flatten() for g in wanted]).abs()
+middle = {"median gradient": sizes[sizes > 0].median().item()}  # of the convolutional network of section 2
+look = {"x_title": "size of a number", "y_title": "distance of neighbours, relative", "log": "xy", "marks": middle}
+viz.show(figures.lines(relative, title="How fine each format is, and where it ends", **look))
+
+# %% [markdown]
+# **Notice**
+#
+# - float16 *ends*: to the right above 65504, to the left below 6 · 10⁻⁸, and it gets coarse from 6 · 10⁻⁵ on. Gradients live there. So with
+#   float16 the loss is multiplied by a large number before backward, and the gradients divided by it after (`GradScaler`).
+# - bfloat16 ends where float32 ends and is coarse everywhere. What breaks is adding something small to something large:
+#   a weight and its update, a membrane and its input. Both must stay in float32.
+#
+# That is **mixed precision**: matrix products and convolutions narrow, weights, optimizer, membranes and losses wide. `device.accelerate` chooses
+# what suits the device, and says why:
+
+# %%
+print("\n".join(device.accelerate(models.mlp((784, 1000, 10)), device=DEVICE).reasons), end="\n\n")
+for dtype in (torch.float32, torch.bfloat16):
+    with torch.autocast(where.type, dtype, enabled=dtype != torch.float32):
+        taken = device.training_step(net, spikes_in.to(dtype))
+    print(f"{str(dtype).removeprefix('torch.'):9} held {taken.held / MB:5.2f} MB, peak {taken.peak / MB:5.2f} MB")
+
+# %% [markdown]
+# ## 7 · When does a GPU pay?
+#
+# A GPU is a factory: it makes a million pieces at a time, and the lorry takes a while whatever is on it. Time against batch follows
+#
+# $$t(B) = t_0 + \frac{B}{r}, \qquad \text{samples per second} = \frac{B}{t_0 + B/r}, \tag{3}$$
+#
+# with the *overhead* $t_0$ (Python, launching kernels; it does not care about $B$) and the *rate* $r$ that the device reaches when it is full. Below
+# $B = t_0 r$ you mostly wait for overhead. Two devices have two such curves, and where they cross the GPU begins to pay.
+#
+# > **Predict first.** The network 784-1000-10, $T = 25$, one training step. How much longer does a batch of 64 take than one of 4,
+# > on your machine?
+
+# %%
+devices = ("cpu", "cuda") if where.type == "cuda" else ("cpu",)
+batches = (4, 16, 64) if QUICK else (1, 4, 16, 64, 256, 1024)
+arguments = demo.Arguments(devices, models=("mlp",), batches=batches, modes=("training",), repeats=9)
+mine = demo.benchmark(arguments, say=lambda line: None)
+fits = {}
+for name in devices:
+    rows = [row for row in mine["rows"] if (row["device"], row["dtype"]) == (name, "float32")]
+    t = {row["batch"]: row["p10_s"] for row in rows}  # the quieter moments of the machine
+    first, last = 4, max(t)  # a smaller batch runs in another engine, and would not be on the line
+    rate = (last - first) / (t[last] - t[first])
+    overhead = max(t[first] - first / rate, 1e-6)
+    fits[name] = overhead, rate
+    print(f"{name}: " + ", ".join(f"batch {b}: {s * 1e3:.1f} ms" for b, s in t.items()))
+    print(
+        f"     overhead {overhead * 1e3:.1f} ms, rate {rate:,.0f} samples/s, half of it at batch {overhead * rate:.0f}"
+    )
+others = [records.load(name) for name in records.names("demo")]
+viz.show(figures.device_rates([mine, *others]))
+for record in others:
+    print(heading(record), end="\n\n")
+if "cuda" not in devices:
+    print("There is no GPU here, so its curve can't be measured; yours is the CPU's.")
+if not any(record["provenance"]["device"]["type"] == "cuda" for record in others):
+    print("No record from a GPU comes with the kit. `snnkit bench demo --model all` measures where there is one.")
+
+# %% [markdown]
+# **Explorer: the crossing.** The CPU's curve is yours. The other belongs to a device of your choice
+# (if you have a GPU, it starts with what was measured). What moves the crossing more, less overhead or a higher rate? What would CUDA graphs
+# (notebook 07), which launch a whole training step at once, change?
+
+# %%
+other_t0, other_rate = fits.get("cuda", (2 * fits["cpu"][0], 20 * fits["cpu"][1]))
+other_ms, faster = round(other_t0 * 1e3, 1), round(other_rate / fits["cpu"][1], 1)
+
+
+def crossing(overhead_ms=other_ms, times_the_rate=faster, cpu=fits["cpu"]):
+    """Samples per second of the CPU and of another device."""
+    t0, rate = cpu
+    batch = torch.logspace(0, 12, 37, base=2)
+    curves = {
+        "CPU, as measured": batch / (t0 + batch / rate),
+        "the other device": batch / (overhead_ms / 1e3 + batch / (times_the_rate * rate)),
+    }
+    saved = 1 / rate * (1 - 1 / times_the_rate)  # seconds per sample
+    at = (overhead_ms / 1e3 - t0) / saved if saved else float("inf")
+    told = f"It pays from a batch of {max(at, 1):.0f} on" if at <= 4096 else "It does not pay, whatever the batch"
+    look = {"x_title": "batch", "y_title": "samples per second", "log": "xy"}
+    return figures.lines(curves, x=batch, title=told, marks={"crossing": at} if 1 < at <= 4096 else {}, **look)
+
+
+viz.explore(crossing, overhead_ms=(0.5, 200.0, 0.5), times_the_rate=(1.0, 200.0, 1.0))
+
+# %% [markdown]
+# ## 8 · The drill
+#
+# Everybody's boat leaks once, and it is good to have rowed in the rain before. `device.memory_limit` makes any device small: beyond the limit,
+# new tensors raise the error that a full GPU raises. We read all 355 test images within 2 MB.
+#
+# ### Exercise 08.3 · When memory runs out (7 minutes, ●●○)
+#
+# Two errors say that memory has run out: PyTorch's `torch.OutOfMemoryError`, and Python's `MemoryError`, which the neurons of the kit raise
+# in its place, with advice. Catch them, halve the batch, go on from where you were. Nothing may be lost, done twice or out of order; when
+# even one sample is too much, the error is right.
+
+
+# %% tags=["exercise"]
+def in_halves(fn, samples, size):
+    """`fn` of at most `size` samples at a time, in order; of half as many from where memory runs out."""
+    done, start = [], 0
+    while start < len(samples):
+        try:
+            done.append(fn(samples[start : start + size]))
+            start += size
+        except (torch.OutOfMemoryError, MemoryError):
+            return ...
+    return torch.cat(done)
+
+
+in_halves = attempt("08.3", in_halves)
+
+# %%
+reader = dense(norm=False)
+exam, _ = data.to_device(*data.load("digits", "test"), where)
+exam = data.to_unit(exam).flatten(1)
+tried = []
+
+
+@torch.no_grad()
+def read(samples):
+    """Spike counts [B, 10] of images [B, 64]."""
+    gc.collect()  # what a call that failed has left behind
+    tried.append(len(samples))
+    return reader(encode.repeat(samples, 16))[0].sum(0)
+
+
+wanted_counts = read(exam)
+tried.clear()
+with device.memory_limit(2_000_000):
+    counts = in_halves(read, exam, size=256)
+print("batches tried:", *tried)
+print("the same counts as without a limit:", torch.equal(counts, wanted_counts))
+
+# %% [markdown]
+# The library has this as `device.batch_process`, for any model, function and nest of results, with a progress bar. By `batch_size="auto"` it looks at
+# the free memory first. It also knows a trap: an error holds on to the call that failed, with all its tensors. On a full device that is exactly
+# the memory that the next try needs. So it leaves the `except` block before it tries again, and collects what is left (`gc.collect()`).
+
+
+# %%
+def ask(model, batch):
+    return model(encode.repeat(batch, 16))[0].sum(0)
+
+
+with warnings.catch_warnings(record=True) as heard:
+    warnings.simplefilter("always")
+    with device.memory_limit(2_000_000):
+        counts = device.batch_process(reader, exam, ask, batch_size=256)
+    print(*(warning.message for warning in heard), sep="\n")
+    print("the same counts:", torch.equal(counts, wanted_counts))
+    try:
+        with device.memory_limit(5_000):
+            device.batch_process(reader, exam[:2], ask, batch_size=2, progress=False)
+    except MemoryError as error:
+        print("and in 5 kB, MemoryError:", str(error).partition(". ")[0])
+
+# %% [markdown]
+# And two tools for every day. `move_tensors_to_device` moves whatever holds tensors, however nested (notebook 05 built one for states);
+# `get_gpu_memory_usage` says how full the device is, or on a CPU, how much this process has.
+
+# %%
+luggage = {"net": reader, "state": reader(encode.repeat(exam[:2], 16))[1], "batches": [(exam[:2], "two images")]}
+moved = device.move_tensors_to_device(luggage, where)
+print("moved:", {name: type(part).__name__ for name, part in moved.items()})
+print(device.get_gpu_memory_usage(where))
+
+# %% [markdown]
+# ## 9 · What broke?
+#
+# A colleague's training runs for an hour, in half of the memory. Then comes the test set: *out of memory*, although nothing is trained there, the
+# batches are the same and each fits. Here is the loop.
+#
+# > **Find it before you run the cell.** What does `total` hold after ten batches?
+
+
+# %%
+def test_loss(model, forward):
+    """Mean loss over the test set, and the bytes alive after each batch."""
+    test_images, test_labels = data.to_device(*data.load("digits", "test"), where)
+    alive, total = [], 0.0
+    with device.Ledger() as ledger:
+        for x, y in data.batches(test_images, test_labels, 32, shuffle=False):
+            total = total + len(y) * forward(model, data.to_unit(x).flatten(1), y)
+            alive.append(ledger.live / MB)
+    return total.item() / len(test_labels), alive
+
+
+def as_he_wrote_it(model, x, y):
+    out, _ = model(encode.repeat(x, 16))
+    return loss.count_cross_entropy(out, y)
+
+
+mended = torch.no_grad()(as_he_wrote_it)
+curves = {}
+for name, forward in {"as he wrote it": as_he_wrote_it, "with torch.no_grad()": mended}.items():
+    mean, curves[name] = test_loss(reader, forward)
+    print(f"{name:21} loss {mean:.4f}, alive after the last batch: {curves[name][-1]:6.2f} MB")
+look = {"x_title": "batch", "y_title": "alive (MB)"}
+viz.show(figures.lines(curves, title="Memory in the test loop", **look))
+
+# %% [markdown]
+# `total` is a tensor with a history. Each loss hangs on the graph of its batch, the graph on everything that backward would need, and no backward
+# ever comes to free it. In training the same line does little harm, since backward clears the graph away. `torch.no_grad()` around the loop is the
+# cure (`train.evaluate` has it), and `float(loss)` or `loss.item()` wherever you only want to know the number. The same goes for *state* that is
+# carried from batch to batch: without `nn.detach`, its history grows for ever.
+#
+# ## 10 · A vector engine of spikes
+#
+# Search engines for meaning turn words into vectors, and similar words into neighbours. The vectors are dense: every word uses every number of it.
+# Spikes can do it sparsely. In `text.SpikingEmbedding`, a word drives a row of leaky neurons for 16 steps, and its vector is how often each of them fires.
+# The drive is learned, by surrogate gradients, so that the rates of a word tell which words stand near it [3].
+#
+# The text is drawn from a grammar of ours, about words of six kinds (animals, food, cities, …), without ever telling which is which.
+#
+# > **Predict first.** *the dog sleeps in the stable*, *the cow rests in the barn*: will `dog` find `cow`, or `sleeps`?
+
+# %%
+train.seed_everything(SEED)
+sentences = text.corpus(seed=SEED, sentences=2500 if QUICK else 6000)
+vocabulary = text.Vocabulary.build(sentences)
+embedding = text.SpikingEmbedding(vocabulary, features=32 if QUICK else 64, steps=16)
+words = [word for group in text.GROUPS.values() for word in group]
+before = text.agreement(embedding)
+history = embedding.fit(sentences, epochs=4 if QUICK else 8, seed=SEED, device=where)
+after = text.agreement(embedding)
+print(f"{len(sentences)} sentences, {len(vocabulary)} words; for example: {sentences[0]!r}")
+print(f"neighbours of the same kind: {before.neighbours:.0%} before, {after.neighbours:.0%} after training")
+for word in ("dog", "paris", "violin", "ate"):
+    print(f"{word:7}", ", ".join(f"{other} {cosine:.2f}" for other, cosine in embedding.most_similar(word, 5)))
+viz.show(figures.similarity(embedding.vectors(words), text.GROUPS, title="Words that were trained as spikes: cosines"))
+
+# %% [markdown]
+# **Notice.** The blocks on the diagonal are the six kinds, which nobody told it. Words of one kind stand in the same *places*, and that is what it learned; it
+# has no idea what a dog is. A sentence gets the mean of its words:
+
+# %%
+questions = ["the hungry wolf", "a song for flute", "the weather in tokyo"]
+for question, found in zip(questions, embedding.nearest(embedding.sentence_vectors(questions), 4), strict=True):
+    print(f"{question:22} → {', '.join(word for word, _ in found)}")
+
+spikes = embedding.sparse("the dog ate the soup")
+print(f"\n{spikes}")
+numbers = torch.Size(spikes.shape).numel()
+for name, count in {"float32": 4 * numbers, "bits": -(-numbers // 8), "events": spikes.bytes}.items():
+    print(f"{name:8} {count:6} bytes")
+
+# %% [markdown]
+# Three ways to write down the same spikes. An *event* is the number of a neuron that fired, two bytes, and each step of each word costs four more,
+# to say where its events begin. Against float32 that pays at nearly any rate, against bits only if far fewer than one in sixteen fires: here the bits
+# win. But events save work, too. A spike times a weight is the weight: `spikes.linear(weight)` adds up columns and multiplies nothing.
+#
+# It moves and travels like any module:
+
+# %%
+with tempfile.TemporaryDirectory() as folder:
+    path = embedding.save(Path(folder) / "words.pt")
+    print(f"saved: {path.stat().st_size:,} bytes")
+    again = text.SpikingEmbedding.load(path, map_location=where)
+print("the same neighbours:", again.most_similar("dog", 5) == embedding.most_similar("dog", 5))
+
+# %% [markdown]
+# ## Quiz
+
+# %%
+quiz("08")
+
+# %%
+scorecard("08")
+
+# %% [markdown]
+# ## Where next
+#
+# One device is full now, and used well. **09 · Scaling out with Lightning** (coming) takes several, and a queue in front of them.
+#
+# Meanwhile: `snnkit bench demo --model all` draws the curves of section 7 for every model of the kit, and `device.explain_memory` works on the network
+# you brought along.
+#
+# **Worth reading**
+#
+# 1. T. Chen, B. Xu, C. Zhang, C. Guestrin, *Training deep nets with sublinear memory cost* (2016).
+#    [arXiv:1604.06174](https://arxiv.org/abs/1604.06174)
+# 2. A. Griewank, *Achieving logarithmic growth of temporal and spatial complexity in reverse automatic differentiation*, Optimization Methods and
+#    Software 1 (1992). [doi:10.1080/10556789208805505](https://doi.org/10.1080/10556789208805505)
+# 3. T. Mikolov, I. Sutskever, K. Chen, G. Corrado, J. Dean, *Distributed representations of words and phrases and their compositionality*, NeurIPS (2013).
+#    [arXiv:1310.4546](https://arxiv.org/abs/1310.4546)
+# 4. P. Micikevicius et al., *Mixed precision training*, ICLR (2018). [arXiv:1710.03740](https://arxiv.org/abs/1710.03740)
+# 5. R. J. Williams, J. Peng, *An efficient gradient-based algorithm for on-line training of recurrent network trajectories*, Neural Computation 2 (1990), on
+#    truncation. [doi:10.1162/neco.1990.2.4.490](https://doi.org/10.1162/neco.1990.2.4.490)

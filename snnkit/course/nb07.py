@@ -1,0 +1,299 @@
+"""Exercises and quiz of notebook 07, "A 128-channel conv SNN with AMP"."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from snnkit.encode import repeat
+from snnkit.nn import is_static
+
+from . import expect
+from .exercise import Check, Exercise, Question, Violation
+
+
+def conv_flops(inputs, outputs, kernel, height, width, steps=1, static=False):
+    """FLOPs of a convolution for one image: channels in and out, kernel size, pixels of its output, time steps."""
+    per_value = 2 * inputs * kernel**2  # a product and its addition for each input channel and pixel of the kernel
+    per_step = per_value * outputs * height * width
+    return per_step if static else steps * per_step
+
+
+def all_steps(layer, x):
+    """Apply a layer without state to each step of x [T, B, ...]: [T, B, ...]."""
+    if is_static(x):
+        once = layer(x[0])
+        return once.expand(x.shape[0], *once.shape)
+    return layer(x.flatten(0, 1)).unflatten(0, x.shape[:2])
+
+
+def scaled_update(loss, weights, optimizer, scaler, clip):
+    """One update of weights (a list) from a loss, by a GradScaler; the norm of the gradients before clipping."""
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    norm = torch.nn.utils.clip_grad_norm_(weights, clip)
+    scaler.step(optimizer)
+    scaler.update()
+    return norm
+
+
+# 07.1
+
+
+def _one_value(candidate: Any, reference: Any) -> None:
+    given = {"inputs": 1, "outputs": 1, "kernel": 1, "height": 1, "width": 1}
+    expect.close(candidate(**given), 2, "One value from one: a product and an addition.", inputs=given, hint=0)
+
+
+def _sum_of_products(candidate: Any, reference: Any) -> None:
+    given = {"inputs": 5, "outputs": 1, "kernel": 3, "height": 1, "width": 1}
+    found = candidate(**given)
+    told = "One output value from 5 channels with a 3 × 3 kernel is a sum of 45 products."
+    expect.close(found, 90, told, inputs=given, hint={30: 2, 18: 1}.get(found, 1))
+
+
+def _every_value(candidate: Any, reference: Any) -> None:
+    given = {"inputs": 2, "outputs": 7, "kernel": 3, "height": 4, "width": 5}
+    told = "There are 7 channels of 4 × 5 output values, and each costs the same."
+    expect.close(candidate(**given), reference(**given), told, inputs=given, hint=3)
+
+
+def _every_step(candidate: Any, reference: Any) -> None:
+    given: dict[str, Any] = {"inputs": 2, "outputs": 3, "kernel": 3, "height": 4, "width": 4, "steps": 6}
+    wanted = reference(**given)
+    expect.close(candidate(**given), wanted, "Six different steps are six convolutions.", inputs=given, hint=4)
+    given["static"] = True
+    told = "A static input is the same at all steps: one convolution is enough."
+    expect.close(candidate(**given), reference(**given), told, inputs=given, hint=5)
+
+
+# 07.2
+
+
+class _Counting(nn.Module):
+    """Doubles, halves the last dimension, and notes the shapes that it was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[int, ...]] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.seen.append(tuple(x.shape))
+        return 2 * x[..., ::2]
+
+
+def _applied(candidate: Any, layer: nn.Module, x: Tensor, hint: int) -> Any:
+    try:
+        return candidate(layer, x)
+    except RuntimeError as error:
+        told = "The layer takes [B, ...], and its answer must fit into [T, B, ...] again."
+        raise Violation(told, inputs={"x": list(x.shape)}, yours=str(error).splitlines()[0], hint=hint) from None
+
+
+def _each_step(candidate: Any, reference: Any) -> None:
+    x = torch.rand(3, 2, 4, 6, generator=torch.Generator().manual_seed(0))
+    found = _applied(candidate, _Counting(), x, hint=1)
+    want = torch.stack([2 * x_t[..., ::2] for x_t in x])
+    expect.tensor(
+        found, want, "The result is [T, B, ...]: time and batch as before.", inputs={"x": [3, 2, 4, 6]}, hint=1
+    )
+    told = "Step t of the result is the layer applied to step t."
+    expect.close(found, want, told, inputs={"x": [3, 2, 4, 6]}, hint=2)
+
+
+def _one_call(candidate: Any, reference: Any) -> None:
+    layer, x = _Counting(), torch.rand(3, 2, 4, 6)
+    _applied(candidate, layer, x, hint=1)
+    told = "The layer is called once, with all T · B = 6 samples."
+    expect.true(layer.seen == [(6, 4, 6)], told, yours=layer.seen, expected=[(6, 4, 6)], hint=0)
+
+
+def _a_real_layer(candidate: Any, reference: Any) -> None:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        layer, x = nn.Conv2d(2, 3, 3, padding=1), torch.rand(4, 5, 2, 6, 6)
+    told = "A convolution sees no time: each step by itself gives the same."
+    found = _applied(candidate, layer, x, hint=2)
+    want = torch.stack([layer(x_t) for x_t in x])
+    expect.close(found, want, told, inputs={"x": list(x.shape)}, hint=2, atol=1e-5)
+
+
+def _static_once(candidate: Any, reference: Any) -> None:
+    layer, image = _Counting(), torch.rand(2, 4, 6)
+    found = _applied(candidate, layer, repeat(image, 5), hint=4)
+    told = "A static input goes through the layer once, as one step of B = 2 samples."
+    expect.true(layer.seen == [(2, 4, 6)], told, yours=layer.seen, expected=[(2, 4, 6)], hint=3)
+    want = (2 * image[..., ::2]).expand(5, 2, 4, 3)
+    expect.tensor(found, want, "The result has T = 5 steps again.", inputs={"x": [5, 2, 4, 6]}, hint=4)
+    expect.close(found, want, "All steps of the result are the layer applied to the image.", hint=4)
+    told = "The result of a static input is static: a view with stride 0 in time."
+    expect.true(is_static(found), told, yours=f"stride {found.stride()}", expected="stride (0, ...)", hint=5)
+
+
+# 07.3
+
+_SCALE = 2.0**10
+
+
+class _Bench:
+    """One weight of two numbers, plain SGD, a scaler; a loss whose gradient is the ``gradient`` asked for."""
+
+    def __init__(self, lr: float = 0.5) -> None:
+        self.weight = nn.Parameter(torch.tensor([1.0, -2.0]))
+        self.optimizer = torch.optim.SGD([self.weight], lr=lr)
+        self.scaler = torch.amp.GradScaler("cpu", init_scale=_SCALE, growth_interval=1000)
+        self.arrived: list[Tensor] = []
+        self.weight.register_hook(lambda gradient: self.arrived.append(gradient.clone()))
+
+    def update(self, candidate: Any, gradient: tuple[float, float], clip: float = math.inf) -> Any:
+        loss = (self.weight * torch.tensor(gradient)).sum()
+        try:
+            return candidate(loss, [self.weight], self.optimizer, self.scaler, clip)
+        except RuntimeError as error:
+            if "unscale_() has already been called" not in str(error):
+                raise
+            told = "A scaler is unscaled once for each update, and told by `scaler.update()` that it is over."
+            raise Violation(told, yours=str(error), hint=5) from None
+        except AssertionError as error:
+            raise Violation("The scaler needs gradients of a scaled loss.", yours=str(error), hint=0) from None
+
+
+def _scaled(candidate: Any, reference: Any) -> None:
+    bench = _Bench()
+    expect.written(bench.update(candidate, (3e-4, 4e-4)))
+    expect.true(bool(bench.arrived), "Backward has to run.", yours="no gradient arrived", hint=0)
+    told = "Backward runs from the scaled loss, so that the gradients on their way are large."
+    expect.close(bench.arrived[0], torch.tensor([3e-4, 4e-4]) * _SCALE, told, inputs={"scale": _SCALE}, hint=0)
+
+
+def _true_step(candidate: Any, reference: Any) -> None:
+    bench = _Bench()
+    norm = bench.update(candidate, (3.0, 4.0))
+    told = "The update is that of the true gradients: the scale is gone again."
+    want = torch.tensor([1.0, -2.0]) - 0.5 * torch.tensor([3.0, 4.0])
+    inputs = {"gradient": (3.0, 4.0), "lr": 0.5, "scale": _SCALE}
+    unmoved = torch.equal(bench.weight.detach(), torch.tensor([1.0, -2.0]))
+    expect.close(bench.weight, want, told, inputs=inputs, hint=6 if unmoved else 1)
+    expect.close(norm, 5.0, "The norm of the gradients (3, 4) is 5, whatever the scale.", inputs=inputs, hint=2)
+
+
+def _clipped(candidate: Any, reference: Any) -> None:
+    bench = _Bench()
+    norm = bench.update(candidate, (3.0, 4.0), clip=1.0)
+    told = "Gradients (3, 4), clipped to a norm of 1, are (0.6, 0.8)."
+    want = torch.tensor([1.0, -2.0]) - 0.5 * torch.tensor([0.6, 0.8])
+    expect.close(bench.weight, want, told, inputs={"clip": 1.0, "scale": _SCALE}, hint=3, rtol=1e-3)
+    expect.close(norm, 5.0, "The norm is that before clipping.", inputs={"clip": 1.0}, hint=2)
+
+
+def _overflow(candidate: Any, reference: Any) -> None:
+    bench = _Bench()
+    bench.update(candidate, (math.inf, 1.0), clip=1.0)
+    inputs = {"gradient": (math.inf, 1.0), "scale": _SCALE}
+    told = "An infinite gradient changes no weight: the update is skipped."
+    expect.close(bench.weight, torch.tensor([1.0, -2.0]), told, inputs=inputs, hint=4)
+    expect.close(bench.scaler.get_scale(), _SCALE / 2, "Then the scale is halved.", inputs=inputs, hint=5)
+
+
+def _twice(candidate: Any, reference: Any) -> None:
+    bench = _Bench()
+    for gradient in ((1.0, 0.0), (0.0, 2.0)):
+        bench.update(candidate, gradient)
+    told = "The second update knows nothing of the first one's gradients."
+    want = torch.tensor([1.0 - 0.5, -2.0 - 1.0])
+    expect.close(bench.weight, want, told, inputs={"gradients": "(1, 0), then (0, 2)"}, hint=7)
+
+
+EXERCISES = [
+    Exercise(
+        "07.1",
+        "The price of a convolution",
+        conv_flops,
+        [
+            Check("one value", _one_value),
+            Check("a sum of products", _sum_of_products),
+            Check("every value", _every_value),
+            Check("every step", _every_step),
+        ],
+        minutes=5,
+        difficulty=1,
+        hints=(
+            "A product is one FLOP, adding it to the sum is another: 2 for each term of the sum.",
+            "The sum has a term for each input channel and each pixel of the kernel.",
+            "The kernel is square: 3 × 3 pixels, not 3.",
+            "Multiply by the number of output values: `outputs * height * width`.",
+            "The same again for each step: `steps`.",
+            "`static` means that one step is computed, whatever `steps` is.",
+        ),
+    ),
+    Exercise(
+        "07.2",
+        "Fold time into the batch",
+        all_steps,
+        [
+            Check("each step", _each_step),
+            Check("one call", _one_call),
+            Check("a real layer", _a_real_layer),
+            Check("static once", _static_once),
+        ],
+        minutes=8,
+        difficulty=2,
+        hints=(
+            "No loop over time, and not only one step: fold T and B into one dimension, `x.flatten(0, 1)`.",
+            "Then unfold: `.unflatten(0, x.shape[:2])`. Only the first dimension: the layer may change the others.",
+            "Time and batch keep their order: unfold to (T, B), not (B, T), and fold dimensions 0 and 1.",
+            "First ask `nn.is_static(x)`. If so, `x[0]` [B, ...] is all that the layer has to see.",
+            "`once.expand(x.shape[0], *once.shape)` gives the result T steps. The sizes behind T are those of `once`.",
+            "`expand` makes a view, all steps in the same memory. `repeat`, `stack` and `contiguous` make copies.",
+        ),
+    ),
+    Exercise(
+        "07.3",
+        "A scaled update",
+        scaled_update,
+        [
+            Check("scaled on the way", _scaled),
+            Check("the true step", _true_step),
+            Check("clipped", _clipped),
+            Check("overflow", _overflow),
+            Check("a clean start", _twice),
+        ],
+        minutes=8,
+        difficulty=3,
+        hints=(
+            "Begin with `scaler.scale(loss).backward()`: gradients of a plain loss are what gets lost.",
+            "The gradients are `scale` times too large. `scaler.unscale_(optimizer)` divides them, once.",
+            "`clip_grad_norm_` returns the norm before it clips. Call it on true gradients: after `unscale_`.",
+            "Clip after `unscale_`: else the scaled gradients are cut to `clip`, and nearly nothing is left of them.",
+            "`optimizer.step()` takes what it is given. `scaler.step(optimizer)` looks for infinities first.",
+            "`scaler.update()`, last of all, sets the scale for the next update.",
+            "Someone has to change the weights: `scaler.step(optimizer)`.",
+            "`.backward()` adds to the gradients that are there: `optimizer.zero_grad()` first.",
+        ),
+    ),
+]
+
+QUIZ = [
+    Question(
+        "The first convolution does 0.5 % of the FLOPs, yet computing it once, not 4 times, saves far more time. Why?",
+        ("its output is the largest tensor, and moving it takes time", "it has no bias", "it works in 16 bits"),
+        answer=0,
+        why="With one input channel there is little to multiply and much to write, and the norm reads it again.",
+    ),
+    Question(
+        "Training in float16 needs a gradient scaler. What has bfloat16, that it needs none?",
+        ("more digits", "exponents as small as float32's", "gradients in float32"),
+        answer=1,
+        why="bfloat16 has fewer digits (8, not 11) and the exponents of float32: small gradients stay small numbers.",
+    ),
+    Question(
+        "Your net trains with rate_mse and ten classes, and the loss stands at 0.1000. First suspicion?",
+        ("it has converged", "the labels are wrong", "no output neuron fires: what keeps it silent?"),
+        answer=2,
+        why="Silence is wrong by 1 at one class of ten: 0.1. Anna's clipped, scaled gradients kept the net just there.",
+    ),
+]

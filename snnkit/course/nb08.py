@@ -1,0 +1,300 @@
+"""Exercises and quiz of notebook 08, "Memory, precision, batching"."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from snnkit.neuron import LI
+from snnkit.nn import Sequential
+
+from . import expect
+from .exercise import Check, Exercise, Question, Violation
+
+OUT_OF_MEMORY = torch.OutOfMemoryError, MemoryError
+
+
+def training_bytes(weights, kept, steps, batch, copies=1, width=4):
+    """Bytes that training holds: (of the model, of its activity)."""
+    model = 4 * weights * (2 + copies)  # the weight, its gradient, what the optimizer keeps
+    activity = steps * batch * kept * width
+    return model, activity
+
+
+def accumulate(net, loss, x, y, size):
+    """Leave the gradient of the mean loss of a batch in the weights, `size` samples at a time; give back that loss."""
+    total = 0.0
+    for x_part, y_part in zip(x.split(size, dim=1), y.split(size), strict=True):
+        out, _ = net(x_part)
+        part = loss(out, y_part) * len(y_part) / len(y)
+        part.backward()
+        total += part.item()
+    return total
+
+
+def in_halves(fn, samples, size):
+    """`fn` of at most `size` samples at a time, in order; of half as many from where memory runs out."""
+    done, start = [], 0
+    while start < len(samples):
+        try:
+            done.append(fn(samples[start : start + size]))
+            start += size
+        except OUT_OF_MEMORY:
+            if size == 1:
+                raise
+            size = size // 2
+    return torch.cat(done)
+
+
+_CASE = {"weights": 1000, "kept": 50, "steps": 8, "batch": 3, "copies": 1, "width": 4}
+
+
+def _both(candidate: Any, **changes: float) -> tuple[Any, Any]:
+    found = expect.written(candidate(**{**_CASE, **changes}))
+    if not isinstance(found, tuple) or len(found) != 2:
+        raise Violation("The answer is two numbers: model, activity.", yours=found)
+    return found
+
+
+def _of_the_model(candidate: Any, reference: Any) -> None:
+    for copies in (0, 1, 2):
+        want = 4000 * (2 + copies)
+        found, _ = _both(candidate, copies=copies)
+        hints = {1000 * (2 + copies): 1, 8000: 2, 3 * want: 3, 8 * want: 3, 24 * want: 3}
+        told = "A weight, its gradient, and what the optimizer keeps of it: float32 each."
+        expect.close(found, want, told, inputs={**_CASE, "copies": copies}, hint=hints.get(found, 0))
+
+
+def _of_the_activity(candidate: Any, reference: Any) -> None:
+    told = "What backward needs is kept for each sample at each step."
+    for changes in ({}, {"steps": 16}, {"batch": 1}, {"kept": 70}):
+        case = {**_CASE, **changes}
+        found = _both(candidate, **changes)[1]
+        without = {case["steps"] * case["kept"] * 4, case["batch"] * case["kept"] * 4, case["kept"] * 4}
+        bare = case["steps"] * case["batch"] * case["kept"]
+        hint = 1 if found == bare else 4 if found in without else 5
+        expect.close(found, 4 * bare, told, inputs=case, hint=hint)
+
+
+def _of_narrow_numbers(candidate: Any, reference: Any) -> None:
+    (model, activity), inputs = _both(candidate, width=2), {**_CASE, "width": 2}
+    expect.close(activity, 2400, "Of narrow numbers the activity is half.", inputs=inputs, hint=5)
+    expect.close(model, 12000, "Weights, gradients and the optimizer's numbers stay float32.", inputs=inputs, hint=6)
+
+
+class _Diary(nn.Module):
+    """A linear layer that notes its forward passes, and every gradient that reaches its weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.notes = nn.Linear(3, 2, bias=False), []
+        nn.init.eye_(self.linear.weight)
+        self.linear.weight.register_hook(lambda _: self.notes.append("backward"))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.notes.append(f"forward of {len(x) // 4}")
+        return self.linear(x)
+
+
+def _task(samples: int) -> tuple[Sequential, _Diary, Tensor, Tensor]:
+    """A net with a memory, its diary, x [T=4, B, 3] and classes [B]."""
+    generator = torch.Generator().manual_seed(4)
+    diary = _Diary()
+    x = torch.rand(4, samples, 3, generator=generator)
+    y = torch.randint(2, (samples,), generator=generator)
+    return Sequential(diary, LI(engine="eager")), diary, x, y
+
+
+def _mean_loss(out: Tensor, labels: Tensor) -> Tensor:
+    return nn.functional.cross_entropy(out.mean(0), labels)
+
+
+def _weight_gradient(function: Any, samples: int, size: int) -> tuple[Tensor, Any, list[str]]:
+    """The gradient that the weight is left with (0 if none), what the function gave back, the diary."""
+    net, diary, x, y = _task(samples)
+    given = expect.written(function(net, _mean_loss, x, y, size))
+    weight = diary.linear.weight
+    return torch.zeros_like(weight) if weight.grad is None else weight.grad, given, diary.notes
+
+
+def _equal_parts(candidate: Any, reference: Any) -> None:
+    found, _, notes = _weight_gradient(candidate, 8, 2)
+    net, diary, x, y = _task(8)
+    weight = diary.linear.weight
+    (whole,) = torch.autograd.grad(_mean_loss(net(x)[0], y), weight)
+    (last,) = torch.autograd.grad(_mean_loss(net(x[:, -2:])[0], y[-2:]), weight)
+    mistakes = {1: [4 * whole], 3: [last, last / 4]}
+    seen = [h for h, wrong in mistakes.items() if any(torch.allclose(found, w, rtol=1e-3) for w in wrong)]
+    hint = [*seen, 0][0] if "backward" in notes else 2
+    told = "Four parts of two samples leave the gradient of the batch of eight."
+    expect.close(found, whole, told, inputs={"samples": 8, "size": 2}, hint=hint)
+
+
+def _one_at_a_time(candidate: Any, reference: Any) -> None:
+    _, _, notes = _weight_gradient(candidate, 8, 2)
+    told = "Backward of one part comes before forward of the next: only then is there one part in memory at a time."
+    hint = 4 if notes[:2] == ["forward of 2", "forward of 2"] else 0
+    expect.true(notes == ["forward of 2", "backward"] * 4, told, yours=", ".join(notes), hint=hint)
+
+
+def _uneven_parts(candidate: Any, reference: Any) -> None:
+    (found, _, _), (whole, _, _) = _weight_gradient(candidate, 7, 3), _weight_gradient(reference, 7, 7)
+    told = "Seven samples make parts of 3, 3 and 1, and each sample counts as much as any other."
+    expect.close(found, whole, told, inputs={"samples": 7, "size": 3}, hint=5)
+
+
+def _loss_of_the_batch(candidate: Any, reference: Any) -> None:
+    (_, given, _), (_, whole, _) = _weight_gradient(candidate, 7, 3), _weight_gradient(reference, 7, 7)
+    told = "What comes back is a plain number. A tensor with a graph would keep the memory of its part alive."
+    expect.true(not (isinstance(given, Tensor) and given.requires_grad), told, yours=given, hint=6)
+    expect.close(given, whole, "It is the mean loss of the whole batch.", inputs={"samples": 7, "size": 3}, hint=6)
+
+
+class _Fits:
+    """Doubles its samples, if they are at most ``most`` (from number ``late`` on: two), else runs out of memory."""
+
+    def __init__(self, most: int, late: int = 99, error: type[Exception] = torch.OutOfMemoryError) -> None:
+        self.most, self.late, self.error, self.sizes = most, late, error, []
+
+    def __call__(self, samples: Tensor) -> Tensor:
+        self.sizes.append(len(samples))
+        if len(self.sizes) > 50:
+            told = "Each call must make progress or use fewer samples: here it went on for ever."
+            raise Violation(told, yours=f"calls with {self.sizes[:12]} … samples", hint=3 if 0 in self.sizes else 1)
+        if len(samples) > (2 if (samples >= self.late).any() else self.most):
+            raise self.error("out of memory")
+        return 2 * samples
+
+
+def _plain(candidate: Any, reference: Any) -> None:
+    fn, told = _Fits(100), "With memory enough: every sample once, in order."
+    expect.close(candidate(fn, torch.arange(10), 4), 2 * torch.arange(10), told, hint=0)
+    expect.true(fn.sizes == [4, 4, 2], "With memory enough: parts of `size`.", yours=fn.sizes, expected=[4, 4, 2])
+
+
+def _order(candidate: Any, reference: Any) -> None:
+    first, second = OUT_OF_MEMORY
+    cases = (8, 20, 8, 10, first), (3, 20, 16, 99, first), (1, 4, 4, 99, first), (2, 9, 5, 99, second)
+    for most, count, size, late, error in cases:
+        fn = _Fits(most, late, error)
+        room = f"{most} samples" + (f", from sample {late} on for 2" if late < count else "")
+        inputs = {"samples": f"0 … {count - 1}", "size": size, "memory for": room}
+        try:
+            found = candidate(fn, torch.arange(count), size)
+        except OUT_OF_MEMORY:
+            told, hint = "Where memory runs out, half as many samples are tried.", 1 if error is first else 4
+            raise Violation(told, inputs=inputs, yours=error.__name__, hint=hint) from None
+        told = "Every sample is done once, in order, wherever memory ran out."
+        expect.tensor(found, torch.arange(count), told, inputs=inputs, hint=2)
+        expect.close(found, 2 * torch.arange(count), told, inputs=inputs, hint=2)
+
+
+def _gives_up(candidate: Any, reference: Any) -> None:
+    told = "When even one sample does not fit, the error is passed on."
+    try:
+        found = candidate(_Fits(0), torch.arange(4), 4)
+    except OUT_OF_MEMORY:
+        return
+    raise Violation(told, yours=found, expected="OutOfMemoryError", hint=3)
+
+
+def _other_errors(candidate: Any, reference: Any) -> None:
+    told = "Any other error is none of its business: half a batch would not mend it."
+    for error in (ValueError, RuntimeError):
+        fn = _Fits(0, error=error)
+        try:
+            candidate(fn, torch.arange(4), 4)
+        except error:
+            expect.true(fn.sizes == [4], told, yours=f"tried with {fn.sizes} samples", hint=4)
+            continue
+        raise Violation(told, yours="no error", expected=error.__name__, hint=4)
+
+
+EXERCISES = [
+    Exercise(
+        "08.1",
+        "The bill",
+        training_bytes,
+        [
+            Check("the model", _of_the_model),
+            Check("the activity", _of_the_activity),
+            Check("narrow numbers", _of_narrow_numbers),
+        ],
+        minutes=6,
+        difficulty=1,
+        hints=(
+            "For each weight there are the weight itself, its gradient, and `copies` more: `2 + copies` numbers.",
+            "Numbers are not bytes yet.",
+            "`copies` counts what the optimizer keeps: 0 for plain SGD, 1 with momentum, 2 for Adam.",
+            "The model does not know how many samples look at it, nor for how long.",
+            "Four factors: steps, samples, numbers for each of them, bytes of a number. Which one is missing?",
+            "`steps * batch * kept * width`.",
+            "`width` is of the activity only. A weight has 4 bytes: small updates would be lost in fewer.",
+        ),
+    ),
+    Exercise(
+        "08.2",
+        "A large batch in small bites",
+        accumulate,
+        [
+            Check("equal parts", _equal_parts),
+            Check("one at a time", _one_at_a_time),
+            Check("uneven parts", _uneven_parts),
+            Check("the loss", _loss_of_the_batch),
+        ],
+        minutes=7,
+        difficulty=2,
+        hints=(
+            "For each part: forward, its loss times its share, backward. `backward()` adds to `.grad` by itself.",
+            "`loss` is a mean over its samples. Four means added up are four times the mean of all.",
+            "No gradient has arrived. Who calls `.backward()`?",
+            "The gradients of the earlier parts are gone: nothing may be zeroed within the loop.",
+            "One backward at the end gives the right gradient, but until then every part is kept. Call it in the loop.",
+            "The share of a part is `len(y_part) / len(y)`: the last part may be smaller than the others.",
+            "`part.item()` is a number without a graph; the shares of the parts add up to the mean of the batch.",
+        ),
+    ),
+    Exercise(
+        "08.3",
+        "When memory runs out",
+        in_halves,
+        [
+            Check("enough memory", _plain),
+            Check("order", _order),
+            Check("one is too many", _gives_up),
+            Check("other errors", _other_errors),
+        ],
+        minutes=7,
+        difficulty=2,
+        hints=(
+            "`samples[start : start + size]` is a part, and after it `start += size`.",
+            "In `except`: `size = size // 2`. The loop then tries again from the same `start`.",
+            "`start` moves on only when a part is done, by as many samples as were done; what is done stays done.",
+            "Half of 1 is 0, and no samples at all always fit. If `size == 1`: `raise`.",
+            "`except (torch.OutOfMemoryError, MemoryError)`: both, and nothing wider, or real mistakes are hidden.",
+        ),
+    ),
+]
+
+QUIZ = [
+    Question(
+        "Your network runs out of memory at T = 16. Which of these frees least?",
+        ("half the batch", "SGD with momentum in place of Adam", "computing neurons and batch norm again in backward"),
+        answer=1,
+        why="The optimizer's numbers are as many as the weights; activity is T times the batch times all neurons.",
+    ),
+    Question(
+        "In float16 a gradient of 1e-8 becomes",
+        ("1e-8, less exactly", "0", "6e-8, the smallest number there is"),
+        answer=1,
+        why="The smallest number above 0 is 6e-8, and 1e-8 is nearer to 0. In bfloat16 it is 1e-8 to 0.4 %.",
+    ),
+    Question(
+        "You train in 4 parts of 32 samples in place of a batch of 128. What is not the same, even up to rounding?",
+        ("the gradient of a Linear layer", "what a batch norm takes for the mean", "the loss"),
+        answer=1,
+        why="A batch norm sees 32 samples at a time and standardises by their mean, not by that of the 128.",
+    ),
+]
