@@ -327,7 +327,7 @@ if GUESS_SHORT is not None:
 # $T$. Of each record you see the loop, the best fused engine, and other libraries with the same equation; hover for the machine.
 
 # %%
-others = [records.load(name) for name in records.names()]
+others = [records.load(name) for kind in ("neurons", "published") for name in records.names(kind)]
 viz.show(figures.per_neuron_step([mine, *others], title="Your run beside published and recorded ones"))
 for record in others:
     print(heading(record), end="\n\n")

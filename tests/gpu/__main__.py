@@ -3,8 +3,8 @@
     make gpu                # or: python -m tests.gpu --out build/gpu
 
 Takes the Python it is called with, whose PyTorch must fit the driver; pytest, hypothesis and pytest-xdist have to be
-there, and the peers (`make peers`) for a comparison with them. Each part has a time limit of its own, so that the whole
-stays under eight minutes, and what was measured before a limit is kept.
+there, the peers (`make peers`) for a comparison with them, and MNIST in `SNNKIT_DATA` for an accuracy. Each part has a
+time limit of its own, so that the whole stays under eight minutes, and what was measured before a limit is kept.
 """
 
 from __future__ import annotations
@@ -19,29 +19,33 @@ from pathlib import Path
 
 import torch
 
+from snnkit import data
+
 ROOT = Path(__file__).parents[2]
-BENCH = [sys.executable, "-m", "snnkit.bench.neurons", "--device", "cuda"]
+SNNKIT = [sys.executable, "-c", "from snnkit.cli import main; main()"]
+NEURONS = [*SNNKIT, "bench", "neurons", "--device", "cuda"]
 LARGE = ["--neurons", str(2**20), "--steps", "32", "--steps", "128", "--steps", "8"]
+SMALL = ["--neurons", "4096", "--neurons", "65536"]
 
 
 def parts(out: Path) -> list[tuple[str, list[str], float]]:
     """(name, command, seconds it may take), the most wanted first."""
-    pytest = [sys.executable, "-m", "pytest", "-q", "-ra", "-p", "no:cacheprovider"]
-    records = {name: str(out / f"{name}.json") for name in ("neurons_large", "neurons_small", "neurons_compiled")}
+    pytest = [sys.executable, "-m", "pytest", "-q", "-ra", "-p", "no:cacheprovider", "-m", "gpu", "-n", "4"]
     ours = [word for name in ("eager", "block", "triton") for word in ("--engines", name)]
+
+    def record(name: str) -> list[str]:
+        return ["--out", str(out / f"{name}.json")]
+
+    train = [*SNNKIT, "train", "mnist", "--device", "cuda", "--no-progress", *record("mnist_conv")]
+    compiled = [*NEURONS, *LARGE[:4], "--engines", "torch.compile", "--no-peers", *record("neurons_compiled")]
     return [
-        ("tests", [*pytest, "-m", "gpu", "-n", "4", "tests/gpu", "tests/unit"], 200),
-        ("neurons, large", [*BENCH, *LARGE, *ours, "--out", records["neurons_large"]], 110),
-        (
-            "neurons, small",
-            [*BENCH, "--neurons", "4096", "--neurons", "65536", *ours, "--out", records["neurons_small"]],
-            60,
-        ),
-        (
-            "neurons, torch.compile",
-            [*BENCH, *LARGE[:4], "--engines", "torch.compile", "--no-peers", "--out", records["neurons_compiled"]],
-            40,
-        ),
+        ("tests", [*pytest, "tests/gpu", "tests/unit"], 140),
+        ("neurons, large", [*NEURONS, *LARGE, *ours, *record("neurons_large")], 80),
+        ("training", [*SNNKIT, "bench", "training", "--device", "cuda", *record("training")], 90),
+        *([("accuracy on MNIST", train, 50)] if data.available("mnist") else []),
+        ("neurons, small", [*NEURONS, *SMALL, *ours, *record("neurons_small")], 35),
+        ("demo", [*SNNKIT, "bench", "demo", *record("demo")], 25),
+        ("neurons, torch.compile", compiled, 14),
         *notebooks(out),
     ]
 
@@ -50,10 +54,7 @@ def notebooks(out: Path) -> list[tuple[str, list[str], float]]:
     """Those about hardware, where what they need is installed."""
     if any(importlib.util.find_spec(name) is None for name in ("papermill", "plotly", "ipykernel")):
         return []
-    run = "from snnkit.cli import main; main()"
-    return [
-        ("notebooks", [sys.executable, "-c", run, "run", "05", "06", "--solve", "--out", str(out / "notebooks")], 60)
-    ]
+    return [("notebooks", [*SNNKIT, "run", "05", "06", "07", "08", "--solve", "--out", str(out / "notebooks")], 45)]
 
 
 def main() -> int:

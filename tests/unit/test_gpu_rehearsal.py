@@ -4,9 +4,13 @@ import os
 import subprocess
 import sys
 
+import click
 import pytest
 import torch
 
+from snnkit import data
+from snnkit.cli import main
+from snnkit.train.command import train
 from tests.conftest import ROOT
 from tests.gpu.__main__ import parts
 
@@ -26,6 +30,23 @@ def test_the_command_says_that_there_is_no_gpu(tmp_path):
 
 def test_all_parts_end_within_eight_minutes(tmp_path):
     assert sum(limit for _, _, limit in parts(tmp_path)) < 8 * 60
+
+
+def test_what_is_measured_there_are_commands_with_such_options(tmp_path, monkeypatch):
+    monkeypatch.setattr(data, "available", lambda name: True)
+    names = []
+    for name, (_, flag, _, *words), _ in parts(tmp_path):
+        if flag != "-c":
+            continue
+        command, context = main, None
+        while isinstance(command, click.Group):
+            command = command.commands[words.pop(0)]
+        if command.name == "train":
+            command = train
+        context = command.make_context(command.name, words)
+        assert context.params["out"].startswith(str(tmp_path))
+        names.append(name)
+    assert {"neurons, large", "training", "accuracy on MNIST", "demo"} <= set(names)
 
 
 def test_tests_for_gpus_are_skipped_or_rehearsed():

@@ -129,7 +129,7 @@ def test_an_old_record_survives_a_failure_to_write(tmp_path):
 @pytest.mark.parametrize("name", records.names())
 def test_each_record_of_the_kit_is_complete(name):
     loaded = records.load(name)
-    assert loaded["rows"] and loaded["kind"] in ("neurons", "published")
+    assert loaded["rows"] and loaded["kind"] in ("neurons", "training", "demo", "recipe", "published")
     assert loaded.get("complete", True)
 
 

@@ -105,6 +105,7 @@ def backward_source(
     gradients = [f"S* d_{name}" for name in sums]
     rows = [f"k{i}" for i in range(len(kept))]
     onward = [
+        "// Forward again: what the gradients need of each step is kept.",
         "if (at < ahead) {",
         "  const int64_t m = std::min(STRIP, ahead - at);",
         "  prefetch(x_t, j + 1 < T ? x_t + x_stride : x_t, at, ahead);",
@@ -118,6 +119,7 @@ def backward_source(
         "}",
     ]
     back = [
+        "// Back in time.",
         "if (at < behind) {",
         "  const int64_t m = std::min(STRIP, behind - at);",
         "  prefetch(g_t, j + 1 < T ? g_t - g_stride : g_t, at, behind);",
