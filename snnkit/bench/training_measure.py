@@ -41,6 +41,16 @@ class Outcome:
     skipped: list[dict[str, Any]]
 
 
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    """In the arithmetic that convolutions are allowed: PyTorch lets them, but not products, round to TF32 on CUDA."""
+    usual = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = usual or torch.backends.cudnn.allow_tf32
+    try:
+        return a @ b
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = usual
+
+
 class Stretch:
     """A clock for steps that follow each other: several in a row, and the device done at the end.
 
@@ -88,7 +98,7 @@ def measure(workload: Workload, precision: Precision, contestants: Sequence[Cont
         return Outcome([], {}, skipped)
     size = _MATMUL_SIZE[device.type]
     a, b = (torch.rand(size, size, device=device, dtype=precision.dtype or torch.float32) for _ in range(2))
-    timings = race({MATMUL: lambda: a @ b, **runs}, repeats, clock=Stretch(device))
+    timings = race({MATMUL: lambda: _product(a, b), **runs}, repeats, clock=Stretch(device))
     rate = 2 * size**3 / timings[MATMUL].median
     for name, row in rows.items():
         floor = flops / rate

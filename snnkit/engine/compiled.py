@@ -82,7 +82,7 @@ def run(
     tensors = [
         layout.flatten_sequence(x),
         *(layout.flatten_step(part) for part in state),
-        *(layout.flatten_parameter(p.to(equation.dtype)) for p in tensors_of(step).values()),
+        *(layout.flatten_parameter(p.to(x.device, equation.dtype)) for p in tensors_of(step).values()),
     ]
     differentiable = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
     transformed = torch._C._functorch.peek_interpreter_stack() is not None  # pyright: ignore

@@ -173,7 +173,12 @@ def _holding(module: nn.Module, names: Sequence[str], tensors: Sequence[Tensor])
 
 def _graph(function: Callable, example: list[Tensor]) -> fx.GraphModule:
     try:
-        with torch.no_grad(), torch.autograd.set_detect_anomaly(False):
+        # On CUDA, backward runs in a thread of the device, and that may be the one which waits for this trace.
+        with (
+            torch.no_grad(),
+            torch.autograd.set_multithreading_enabled(False),
+            torch.autograd.set_detect_anomaly(False),
+        ):
             return make_fx(function, tracing_mode="fake", _allow_non_fake_inputs=True)(*example)
     except Exception as error:
         raise NotElementwise(_short(error)) from error

@@ -99,8 +99,13 @@ class GraphedStep:
         optimizer.zero_grad(set_to_none=True)  # so that the gradients lie in the graph's own memory
         # The old recording, if any, is alive until the new one is there, which takes over its memory.
         pool = None if self._graph is None else self._graph.pool()
-        with torch.cuda.graph(graph, pool=pool, stream=self._stream, capture_error_mode="thread_local"):
-            self._result = self.plain(self._rows)
+        current = torch.cuda.current_stream(device)
+        try:
+            with torch.cuda.graph(graph, pool=pool, stream=self._stream, capture_error_mode="thread_local"):
+                self._result = self.plain(self._rows)
+        except RuntimeError:
+            torch.cuda.set_stream(current)  # a recording that can't be ended leaves its own stream behind
+            raise
         self._graph, self._replay, self._settings = graph, graph.replay, self._settings_now()
         self.recorded += 1
 
@@ -141,9 +146,10 @@ def observed(update: Any) -> tuple[Any, str]:
         finally:
             if torch.cuda.is_available():
                 torch.cuda.set_sync_debug_mode(mode)
-    waits = [w for w in heard if "synchroniz" in str(w.message)]
+    waits = [w for w in heard if "called a synchronizing CUDA operation" in str(w.message)]
     for warning in heard:
-        if warning not in waits:
+        # PyTorch says once a process that this mode is a prototype.
+        if warning not in waits and "Synchronization debug mode" not in str(warning.message):
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     if waits:
         where = f"{waits[0].filename}, line {waits[0].lineno}"

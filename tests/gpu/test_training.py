@@ -153,16 +153,19 @@ def test_random_numbers_are_new_in_every_replay(cuda):
 
 def test_graphs_of_random_steps_can_be_resumed(cuda, tmp_path):
     def run(epochs, **kwargs):
-        model = net()
+        model = net().double()  # in float32 another order of additions would move a spike, and with it the weights
         generator = torch.Generator(cuda).manual_seed(3)
         augment = functools.partial(_noisy, generator=generator)
-        history = fit(model, cuda, augment=augment, graphed=True, epochs=epochs, **kwargs)
+        history = fit(
+            model, cuda, augment=augment, graphed=True, epochs=epochs,
+            encode=lambda x: encode.repeat(x.double(), STEPS), **kwargs,
+        )  # fmt: skip
         return weights(model), history
 
     straight, history = run(4)
     run(2, checkpoint=tmp_path / "run.pt")
     resumed, its_history = run(4, checkpoint=tmp_path / "run.pt", resume=True)
-    torch.testing.assert_close(resumed, straight, rtol=1e-2, atol=1e-3)  # kernels add in an order of their own
+    torch.testing.assert_close(resumed, straight, rtol=1e-6, atol=1e-8)  # kernels add in an order of their own
     assert its_history.train_loss[:2] == history.train_loss[:2]
 
 
@@ -226,7 +229,9 @@ def test_nothing_is_learned_from_the_first_bad_loss_on(bad, amp, fused, graphed,
 # -- benchmarks ------------------------------------------------------------------------------------------------------
 
 
-def test_the_training_benchmark_runs(device, tmp_path):
+def test_the_training_benchmark_runs(device, tmp_path, monkeypatch):
+    # TF32 in one memory format and not in the other would move spikes, of which so small a network has few.
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     path = tmp_path / "r.json"
     words = ["bench", "training", "--device", device.type, "--quick", "--no-keep-memory", "--out", str(path)]
     result = CliRunner().invoke(main, words)

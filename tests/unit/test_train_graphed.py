@@ -122,6 +122,21 @@ def test_a_generator_of_its_own_does_not_count():
     assert observed(lambda: torch.rand(3, generator=mine))[1] == ""
 
 
+def test_that_pytorch_calls_its_watch_a_prototype_is_no_reason():
+    """It says so at the first use in a process."""
+
+    def update():
+        warnings.warn(
+            "Synchronization debug mode is a prototype feature and does not yet detect all synchronizing operations",
+            UserWarning,
+            stacklevel=1,
+        )
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert observed(update) == (None, "")
+
+
 def test_waiting_is_noticed_and_other_warnings_go_through():
     def update():
         warnings.warn("called a synchronizing CUDA operation (as torch says it)", stacklevel=1)
