@@ -92,17 +92,12 @@ def neurons(
     from .neurons import Arguments, benchmark
     from .record import RecordError
 
-    where = _device(device, torch.cuda.is_available())
+    where = chosen_device(device, torch.cuda.is_available())
     unknown = [name for name in engines if name not in engine_names()]
     if unknown:
         raise click.UsageError(f"--engines must be one of {', '.join(engine_names())}, was {unknown[0]!r}")
     small: dict[str, Any] = QUICK if quick else {}
-    if where == "cpu":
-        threads = threads or 1
-        if keep_memory:
-            _start_anew_with(ALLOCATOR | {"OMP_NUM_THREADS": str(threads)})
-    if threads is not None:
-        torch.set_num_threads(threads)
+    prepare_process(where, threads, keep_memory)
     arguments = Arguments(
         device=where,
         neurons=neurons or small.get("neurons") or NEURONS[where],
@@ -123,13 +118,25 @@ def neurons(
         raise click.ClickException("nobody could be timed; the lines above say why")
 
 
-def _device(asked: str, has_cuda: bool) -> str:
+def prepare_process(device: str, threads: int | None, keep_memory: bool) -> None:
+    """Threads (one on a CPU, unless asked) and allocator of this process, which may start itself anew for them."""
+    import torch
+
+    if device == "cpu":
+        threads = threads or 1
+        if keep_memory:
+            start_anew_with(ALLOCATOR | {"OMP_NUM_THREADS": str(threads)})
+    if threads is not None:
+        torch.set_num_threads(threads)
+
+
+def chosen_device(asked: str, has_cuda: bool) -> str:
     if asked == "cuda" and not has_cuda:
         raise click.UsageError("--device cuda: PyTorch finds no CUDA device here (`snnkit doctor` says why)")
     return ("cuda" if has_cuda else "cpu") if asked == "auto" else asked
 
 
-def _start_anew_with(settings: dict[str, str]) -> None:
+def start_anew_with(settings: dict[str, str]) -> None:
     """Replace this process by itself with ``settings`` in its environment, unless it has them."""
     if not sys.platform.startswith("linux") or all(os.environ.get(name) == value for name, value in settings.items()):
         return

@@ -8,14 +8,14 @@ has ``schema``, ``kind``, ``provenance`` and ``rows``.
 from __future__ import annotations
 
 import json
-import math
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 SCHEMA = 1
 
-_TEXT, _NUMBER, _WHOLE = (str,), (int, float), (int,)
+_TEXT, _NUMBER, _WHOLE, _FLAG = (str,), (int, float), (int,), (bool,)
 
 # What each row must say, with its type.
 _LABELS = {"contestant": _TEXT, "equation": _TEXT, "mode": _TEXT, "dtype": _TEXT, "neurons": _WHOLE, "steps": _WHOLE}
@@ -64,6 +64,7 @@ _ROW = {
         "over_floor": _NUMBER,
         "spikes_differ": _NUMBER,
         "update_differs": _NUMBER,
+        "default": _FLAG,
     },
     "demo": {
         "model": _TEXT,
@@ -71,6 +72,7 @@ _ROW = {
         "device": _TEXT,
         "dtype": _TEXT,
         "batch": _WHOLE,
+        "steps": _WHOLE,
         "parameters": _WHOLE,
         "samples_per_s": _NUMBER,
         "first_s": _NUMBER,
@@ -93,8 +95,23 @@ _PROVENANCE = {
 _DEVICE = {"type": _TEXT, "name": _TEXT}
 _VERSIONS = {"python": _TEXT, "torch": _TEXT, "snnkit": _TEXT}
 _MATMUL = _CASE | {"size": _WHOLE, "flops_per_s": _NUMBER}
-_COPY = {"mode": _TEXT, "dtype": _TEXT, "neurons": _WHOLE, "steps": _WHOLE, "bytes": _WHOLE, "bytes_per_s": _NUMBER}
+_LAYER = {"mode": _TEXT, "dtype": _TEXT, "neurons": _WHOLE, "steps": _WHOLE}
+_COPY = _LAYER | {"bytes": _WHOLE, "bytes_per_s": _NUMBER, "median_s": _NUMBER}
+_COMMIT = {"id": _TEXT, "dirty": _FLAG}
 
+# The largest float: a whole number above it can't be divided.
+_LARGEST = sys.float_info.max
+
+# Of these 0 is no measure either: tables divide by them.
+_ABOVE_ZERO = ("neurons", "steps", "batch", "width", "median_s", "samples_per_s", "bytes_per_s")
+
+# What was not timed: what each entry says, and what besides if it names the first of these.
+_NOT_TIMED = {"contestant": _TEXT, "reason": _TEXT}
+_SKIPPED: dict[str, tuple[Mapping[str, tuple[type, ...]], Mapping[str, tuple[type, ...]]]] = {
+    "neurons": (_NOT_TIMED, _LAYER),
+    "training": (_NOT_TIMED, {"net": _TEXT, "equation": _TEXT, "dtype": _TEXT}),
+    "demo": ({"model": _TEXT, "reason": _TEXT}, {"mode": _TEXT, "device": _TEXT, "dtype": _TEXT, "batch": _WHOLE}),
+}
 
 # What was measured beside the rows, for scale.
 _SCALE: dict[str, tuple[str, Mapping[str, tuple[type, ...]]]] = {
@@ -118,7 +135,6 @@ def write(path: str | Path, record: Mapping[str, Any]) -> Path:
     path = Path(path)
     validate(record, str(path))
     text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as file:
         file.write(text.encode())
     return path
@@ -138,7 +154,7 @@ def parse(data: bytes, name: str) -> dict[str, Any]:
     """The record in ``data``, which came from a file called ``name``. RecordError as ``read``."""
     try:
         record = json.loads(data)
-    except ValueError as error:  # of the encoding, too
+    except (ValueError, RecursionError) as error:  # of the encoding, too; brackets in brackets in brackets
         raise RecordError(f"{name} is no record: it is damaged or no JSON ({error})") from None
     validate(record, name)
     return record
@@ -148,13 +164,13 @@ def validate(record: Any, name: str) -> None:
     """RecordError, naming the file and what is wrong, unless ``record`` is complete."""
     if not isinstance(record, Mapping) or "schema" not in record:
         raise RecordError(f"{name} is no record of a measurement: it says no schema")
-    if record["schema"] != SCHEMA:
+    if type(record["schema"]) is not int or record["schema"] != SCHEMA:  # to Python, True is 1
         raise RecordError(
             f"{name} has schema {record['schema']!r}, but this snnkit reads schema {SCHEMA}; "
             "measure anew, or use the snnkit that wrote it"
         )
     kind = record.get("kind")
-    if kind not in _ROW:
+    if not isinstance(kind, str) or kind not in _ROW:
         raise RecordError(f"{name}: kind must be one of {', '.join(map(repr, _ROW))}, but it is {kind!r}")
     if not isinstance(record.get("provenance"), Mapping):
         raise RecordError(f"{name} does not say where its numbers come from (provenance), so they are not shown")
@@ -163,13 +179,22 @@ def validate(record: Any, name: str) -> None:
     if kind != "published":
         _check(origin["device"], _DEVICE, f"{name}: provenance.device")
         _check(origin["versions"], _VERSIONS, f"{name}: provenance.versions")
+        _check_if_there(origin["device"], {"compute_capability": _TEXT}, f"{name}: provenance.device")
+        if origin.get("commit") is not None:
+            _check(origin["commit"], _COMMIT, f"{name}: provenance.commit")
     if kind == "recipe":
         _check(record, {"arguments": (dict,), "parameters": _WHOLE}, name)
         _check(
             record["arguments"], {"name": _TEXT, "about": _TEXT, "epochs": _WHOLE, "seed": _WHOLE}, f"{name}: arguments"
         )
-    if kind in ("neurons", "training", "demo"):
+    if kind in _SKIPPED:
         _check(record, {"arguments": (dict,), "skipped": (list,)}, name)
+        always, besides = _SKIPPED[kind]
+        for i, skip in enumerate(record["skipped"]):
+            where = f"{name}: skipped[{i}]"
+            _check(skip, always, where)
+            if kind == "demo" or next(iter(besides)) in skip:
+                _check(skip, besides, where)
     if kind in _SCALE:
         scale, fields = _SCALE[kind]
         _check(record, {scale: (list,)}, name)
@@ -178,6 +203,11 @@ def validate(record: Any, name: str) -> None:
     _check(record, {"rows": (list,)}, name)
     for i, row in enumerate(record["rows"]):
         _check(row, _ROW[kind], f"{name}: rows[{i}]")
+        _check_if_there(row, {"peak_bytes": _WHOLE}, f"{name}: rows[{i}]")
+
+
+def _check_if_there(values: Mapping[str, Any], fields: Mapping[str, tuple[type, ...]], where: str) -> None:
+    _check(values, {field: types for field, types in fields.items() if values.get(field) is not None}, where)
 
 
 def _check(values: Any, fields: Mapping[str, tuple[type, ...]], where: str) -> None:
@@ -185,17 +215,24 @@ def _check(values: Any, fields: Mapping[str, tuple[type, ...]], where: str) -> N
         raise RecordError(f"{where} must be an object, but it is {values!r}")
     for field, types in fields.items():
         value = values.get(field)
-        wrong = not isinstance(value, types) or isinstance(value, bool) or value == ""
+        wrong = not isinstance(value, types) or isinstance(value, bool) != (types is _FLAG) or value == ""
         # A time, a size or a rate below zero or without end was not measured.
-        if field == "engine" and value == "":
+        if field in ("engine", "reason") and value == "":
             wrong = False
-        if not wrong and isinstance(value, (int, float)) and not (math.isfinite(value) and value >= 0):
-            wrong = True
+        if not wrong and isinstance(value, (int, float)):
+            wrong = not 0 <= value <= _LARGEST or (value == 0 and field in _ABOVE_ZERO)
         if wrong:
             what = "is missing" if field not in values else f"is {value!r}"
             raise RecordError(f"{where}.{field} {what}, but it must be {_said(types)}")
 
 
 def _said(types: tuple[type, ...]) -> str:
-    names = {str: "a text", int: "a whole number", float: "a number", dict: "an object", list: "a list"}
+    names = {
+        bool: "true or false",
+        str: "a text",
+        int: "a whole number",
+        float: "a number",
+        dict: "an object",
+        list: "a list",
+    }
     return names[types[-1]]

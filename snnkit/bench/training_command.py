@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from .command import ALLOCATOR, _device, _start_anew_with
+from .command import chosen_device, prepare_process
 
 NETS = ("conv", "mlp")
 DTYPES = ("float32", "amp")
@@ -62,14 +62,9 @@ def training(
     from .record import RecordError
     from .training import Arguments, benchmark
 
-    where = _device(device, torch.cuda.is_available())
+    where = chosen_device(device, torch.cuda.is_available())
     check_plot(plot)
-    if where == "cpu":
-        threads = threads or 1
-        if keep_memory:
-            _start_anew_with(ALLOCATOR | {"OMP_NUM_THREADS": str(threads)})
-    if threads is not None:
-        torch.set_num_threads(threads)
+    prepare_process(where, threads, keep_memory)
     arguments = Arguments(
         device=where,
         nets=nets or NETS,
