@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from snnkit.course import grade, nb00, questions
+from snnkit.course import grade, nb00
 from snnkit.course.nb00 import COUNT_HINTS, SHAPE_HINTS
 
 
@@ -88,7 +88,3 @@ def test_stubs_are_to_do():
     assert grade("00.1", count_spikes).status == "to do"
     assert grade("00.2", ...).status == "to do"
     assert grade("00.2", (..., 32, 64)).status == "to do"
-
-
-def test_three_questions():
-    assert len(questions("00")) == 3

@@ -5,22 +5,11 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from snnkit.course import exercises, grade, questions
+from snnkit.course import exercises, grade
 from snnkit.course.nb01 import Adaptive, AdaptiveState, fire, intervals, lif_step
 from snnkit.neuron import LIF
 
 HINTS = {exercise.key: exercise.hints for exercise in exercises("01")}
-
-
-@pytest.mark.parametrize("exercise", exercises("01"), ids=lambda exercise: exercise.key)
-def test_the_reference_passes_every_check(exercise):
-    outcome = grade(exercise, exercise.reference)
-    assert (outcome.status, outcome.passed) == ("passed", len(exercise.checks))
-    assert all(hint not in exercise.hints[:i] for i, hint in enumerate(exercise.hints))
-
-
-def test_there_are_three_questions():
-    assert len(questions("01")) == 3
 
 
 def test_the_reference_steps_are_those_of_the_library():

@@ -5,21 +5,11 @@ import math
 import pytest
 import torch
 
-from snnkit.course import exercises, grade, questions
+from snnkit.course import exercises, grade
 from snnkit.course.nb02 import MySpike, dead_neurons, gradient
 from snnkit.surrogate import ATan, Triangle
 
 HINTS = {exercise.key: exercise.hints for exercise in exercises("02")}
-
-
-@pytest.mark.parametrize("exercise", exercises("02"), ids=lambda exercise: exercise.key)
-def test_the_reference_passes_every_check(exercise):
-    outcome = grade(exercise, exercise.reference)
-    assert (outcome.status, outcome.passed) == ("passed", len(exercise.checks))
-
-
-def test_there_are_three_questions():
-    assert len(questions("02")) == 3
 
 
 @pytest.mark.parametrize("alpha", [0.5, 2.0, 50.0])

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from snnkit.course import grade, nb03, questions
+from snnkit.course import grade, nb03
 from snnkit.course.nb03 import LATENCY_HINTS, POISSON_HINTS, latency_encode, poisson_encode
 
 
@@ -278,7 +278,3 @@ def test_the_references_agree_with_the_library():
     torch.testing.assert_close(latency_encode(x, 17), encode.latency(x, 17, linear=True))
     seeded = [torch.Generator().manual_seed(3) for _ in range(2)]
     torch.testing.assert_close(poisson_encode(x, 17, seeded[0]), encode.poisson(x, 17, generator=seeded[1]))
-
-
-def test_three_questions():
-    assert len(questions("03")) == 3

@@ -7,22 +7,12 @@ import torch
 from torch import nn
 
 from snnkit import data, encode
-from snnkit.course import exercises, grade, questions
+from snnkit.course import exercises, grade
 from snnkit.course.nb05 import NestedSNN, move_state, pack_light
 from snnkit.neuron import LIF
 from snnkit.neuron.base import MembraneState
 
 HINTS = {exercise.key: exercise.hints for exercise in exercises("05")}
-
-
-@pytest.mark.parametrize("exercise", exercises("05"), ids=lambda exercise: exercise.key)
-def test_the_reference_passes_every_check(exercise):
-    outcome = grade(exercise, exercise.reference)
-    assert (outcome.status, outcome.passed) == ("passed", len(exercise.checks)), outcome
-
-
-def test_there_are_three_questions():
-    assert len(questions("05")) == 3
 
 
 def fails(key, answer, check, hint):
