@@ -209,7 +209,10 @@ def show(record: str, plot: str | None, beside: tuple[str, ...], size: int | Non
     suffix = plot.rpartition(".")[2].lower()
     if suffix not in ("png", "html"):
         raise click.UsageError(f"--plot must end in .png or .html, was {plot!r}")
+    from pathlib import Path
+
     from snnkit import viz
+    from snnkit.data._files import replacing
 
     every = [first, *map(_record, beside)]
     try:
@@ -219,11 +222,9 @@ def show(record: str, plot: str | None, beside: tuple[str, ...], size: int | Non
             figure = viz.figures.device_rates(every)
         else:
             figure = viz.figures.races(every, neurons=size, dtype=dtype)
-        if suffix == "png":
-            with open(plot, "wb") as file:
-                file.write(viz.png_bytes(figure))
-        else:
-            figure.write_html(plot, include_plotlyjs="cdn")
+        content = viz.png_bytes(figure) if suffix == "png" else figure.to_html(include_plotlyjs="cdn").encode()
+        with replacing(Path(plot)) as file:
+            file.write(content)
     except (ValueError, OSError) as error:
         raise click.ClickException(str(error)) from None
     click.echo(f"\nplot: {plot}")

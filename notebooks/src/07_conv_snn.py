@@ -194,7 +194,7 @@ viz.explore(price, channels=(8, 256, 8), steps=(1, 16), in_channels=[1, 3, 16, 6
 # One layer deserves care: a batch norm *in training* counts the samples that it sees. `nn.Once` around it says that seeing $T$ copies
 # or one is all the same to it: copies have the same mean and the same variance.
 #
-# > **Predict first.** The FLOPs of the whole forward pass fall by 1.6 % (explorer, published size). By what factor does the *time* of the
+# > **Predict first.** The FLOPs of the whole forward pass fall by 1.6 % at the published size, and by more in the narrow net of a quick run (explorer). By what factor does the *time* of the
 # > first two layers fall? By how many per cent the time of a whole training step, forward and backward? Write both down.
 
 # %%
@@ -234,7 +234,7 @@ with torch.no_grad():
 
 # %% [markdown]
 # **What to notice.** The first two layers gain most of the factor $T$ (not all of it: on small tensors fixed costs remain). And the whole step
-# gains *far more than the 1.6 % of the FLOPs*. The first convolution multiplies little because it has one input channel, but it writes the
+# gains *more than the share of the FLOPs*. The first convolution multiplies little because it has one input channel, but it writes the
 # largest tensor of the network, and the batch norm reads and writes that again, forward and backward. Counting FLOPs tells you what a processor
 # computes, not what it waits for (notebook 06 has a roof for that).
 #
@@ -961,11 +961,11 @@ else:
     print(f"at the published size, with 99 % of the weights in linear layers: {ratio:.1f} times smaller")
 
 # %% [markdown]
-# Smaller it is, for nearly the same answers: at 128 channels almost the whole factor of 4. *Faster* is another question, and the last number answers it for your machine and this size: a
+# Smaller it is, for nearly the same answers: at 128 channels almost the whole factor of 4. *Faster* is another question, which "times as long" above answers for your machine and this size: a
 # small batch on a small layer pays more for the conversion than it saves in bytes.
 #
 # **Without snnkit.** `torch.export` writes the network down as a program of plain PyTorch operations: the loop over time is unrolled, the
-# neurons have become additions and comparisons. Whoever opens it needs PyTorch, and nothing of ours. State goes in and out, so it also goes on where
+# neurons have become additions and comparisons. Whoever opens it needs PyTorch, and nothing of ours: the state at rest, zeros, is in `program.example_inputs[0][1]` for the batch of the example. State goes in and out, so it also goes on where
 # it stopped.
 
 # %%

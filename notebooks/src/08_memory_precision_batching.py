@@ -254,7 +254,7 @@ print(f"{plain_curve.max() / economical_curve.max():.2f} times less memory for {
 # - The mountain has become a low ridge with teeth. Each tooth is a layer that runs again in backward, a few samples at a time.
 # - Look at the report. What is *held* has shrunk far more than the peak. Savings of the peak depend on each other: once a part is out of
 #   the way, another is the summit. So an item may save nothing by itself, or even less than nothing, until the next one comes.
-# - What is run again waits for memory, not for arithmetic (notebook 06), so it costs little. It may even come out ahead: what is not kept
+# - What is run again waits for memory, not for arithmetic (notebook 06), so it costs from nothing to a third, depending on machine and size. It may even come out ahead: what is not kept
 #   need not be written, nor be read back.
 #
 # Bits work for any PyTorch model: `with device.packed_spikes():` around forward keeps whatever consists of zeros and ones as bits.
@@ -297,7 +297,7 @@ look = {"x_title": "k, steps per chunk", "y_title": "MB", "log": "x", "faint": [
 viz.show(figures.lines(curves, x=[*chunks, T], title=f"Checkpoints in time, T = {T}", **look))
 
 # %% [markdown]
-# The measured line is a little higher: backward through one chunk needs room to work in, and the gradients of the weights are there, too. (Batch
+# The measured line is about half as high again: backward through one chunk needs room to work in, and the gradients of the weights are there, too. (Batch
 # norm takes its mean over all steps, so a network in which one learns can't be cut in time. Recomputing layers has no such limit.)
 #
 # ## 4 · Forget the past
@@ -468,7 +468,7 @@ viz.show(figures.lines(relative, title="How fine each format is, and where it en
 # %% [markdown]
 # **Notice**
 #
-# - float16 *ends*: to the right above 65504, to the left below 6 · 10⁻⁸, and it gets coarse from 6 · 10⁻⁵ on. Gradients live there. So with
+# - float16 *ends*: to the right above 65504, to the left below 6 · 10⁻⁸, and it gets coarse from 6 · 10⁻⁵ on. The terms of a gradient live there on their way (notebook 07); summed over a batch, as here, they are larger. So with
 #   float16 the loss is multiplied by a large number before backward, and the gradients divided by it after (`GradScaler`).
 # - bfloat16 ends where float32 ends and is coarse everywhere. What breaks is adding something small to something large:
 #   a weight and its update, a membrane and its input. Both must stay in float32.

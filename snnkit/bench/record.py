@@ -222,8 +222,9 @@ def _check(values: Any, fields: Mapping[str, tuple[type, ...]], where: str) -> N
         if not wrong and isinstance(value, (int, float)):
             wrong = not 0 <= value <= _LARGEST or (value == 0 and field in _ABOVE_ZERO)
         if wrong:
+            above = " above 0" if field in _ABOVE_ZERO else ""
             what = "is missing" if field not in values else f"is {value!r}"
-            raise RecordError(f"{where}.{field} {what}, but it must be {_said(types)}")
+            raise RecordError(f"{where}.{field} {what}, but it must be {_said(types)}{above}")
 
 
 def _said(types: tuple[type, ...]) -> str:

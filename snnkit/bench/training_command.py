@@ -98,14 +98,16 @@ def check_plot(plot: str | None) -> None:
 
 def draw(figure: object, plot: str) -> None:
     """Write a plotly figure to a .png or .html file."""
+    from pathlib import Path
+
     from .. import viz
+    from ..data._files import replacing
 
     try:
-        if plot.lower().endswith(".png"):
-            with open(plot, "wb") as file:
-                file.write(viz.png_bytes(figure))  # type: ignore[arg-type]
-        else:
-            figure.write_html(plot, include_plotlyjs="cdn")  # type: ignore[attr-defined]
+        png = plot.lower().endswith(".png")
+        content = viz.png_bytes(figure) if png else figure.to_html(include_plotlyjs="cdn").encode()  # type: ignore
+        with replacing(Path(plot)) as file:
+            file.write(content)
     except OSError as error:
         raise click.ClickException(str(error)) from None
     click.echo(f"\nplot: {plot}")

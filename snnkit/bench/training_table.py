@@ -75,7 +75,8 @@ def ratios(rows: Sequence[Mapping[str, Any]]) -> str:
             parts.append(f"{_ratio(mine, theirs):.2f} (any dtype)")
             if unasked := [row for row in theirs if row["default"]]:
                 slow = next((row for row in unasked if row["dtype"] == "float32"), unasked[0])
-                parts.append(f"{_ratio(mine, [slow]):.2f} (its default, {slow['dtype']})")
+                same = _of(mine, slow["dtype"]) or mine
+                parts.append(f"{_ratio(same, [slow]):.2f} (over its default, {slow['dtype']})")
             lines.append(f"{net} ({equation}): samples/s over {peer}'s, best setting by best: {', '.join(parts)}")
     return "\n".join(lines)
 

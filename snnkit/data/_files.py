@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -12,16 +14,44 @@ from typing import BinaryIO
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Write a file beside `path` that takes its place when the block ends, and vanishes if the block raises.
+    """Write a file that takes the place of `path` when the block ends, and vanishes if the block raises.
 
-    Readers see the old file or the new one, never a part; several processes may write the same path at once.
+    Readers see the old file or the new one, never a part; several processes may write the same path at once. The new
+    file has the mode of the old one; where `path` is a symbolic link, it stays one, and what it points at is replaced.
+    Folders are made as needed.
+
+    Raises FileExistsError for what exists and is no regular file, such as a device or a pipe, and OSError naming `path`
+    where the disk is full.
     """
-    part = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
+    target = destination(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
         with open(part, "x+b") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(part, path)
+        if target.exists() and (mode := stat.S_IMODE(target.stat().st_mode)) != stat.S_IMODE(part.stat().st_mode):
+            part.chmod(mode)
+        os.replace(part, target)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO) and error.filename is None:
+            error.filename = str(path)  # writing into an open file tells no name
+        raise
     finally:
         part.unlink(missing_ok=True)
+
+
+def destination(path: Path) -> Path:
+    """The file that writing to `path` makes or replaces: symbolic links are followed.
+
+    Raises FileExistsError for what exists and is no regular file: replacing a device or a pipe would take it away.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        kind = target.lstat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return target
+    if not stat.S_ISREG(kind):
+        raise FileExistsError(errno.EEXIST, "only a regular file can be replaced, but this is none", str(path))
+    return target

@@ -23,7 +23,8 @@ from .explain import MemoryTable, explain_memory
 from .ledger import Ledger, memory_limit
 from .measure import Taken, training_step
 from .move import move_tensors_to_device
-from .optimize import MemoryReport, optimize_memory_usage, restore_memory_usage
+from .optimize import optimize_memory_usage, restore_memory_usage
+from .report import MemoryReport
 from .timeline import outline, timeline
 from .usage import MemoryUsage, get_gpu_memory_usage
 

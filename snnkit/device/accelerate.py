@@ -13,8 +13,9 @@ from snnkit.train.precision import Precision
 
 from .batch import batch_process
 from .move import move
-from .optimize import MemoryReport, optimize_memory_usage
+from .optimize import optimize_memory_usage
 from .place import check_module, choose_device, device_of
+from .report import MemoryReport
 
 PRECISIONS = {
     "fp32": None,
@@ -121,7 +122,7 @@ def accelerate(
     else:
         layout = "weights keep their layout: " + ("it pays on CUDA" if convolutions else "no 2-D convolutions")
     memory = optimize_memory_usage(model) if optimize_memory else None
-    asked = "asked for" if device != "auto" else "the fastest that PyTorch sees here"
+    asked = "asked for" if device != "auto" else "the fastest device that PyTorch sees here"
     reasons = (f"{where}: {asked}", f"{chosen}: {why}", layout)
     return Accelerated(model, where, chosen, channels_last, batch_size, memory, reasons)
 
@@ -143,7 +144,7 @@ def _precision(precision: str | torch.dtype, device: torch.device) -> tuple[str,
         precision = str(precision).removeprefix("torch.")
     if precision == "auto":
         if device.type != "cuda":
-            return "fp32", f"lower precision is not known to pay on {device.type}"
+            return "fp32", f"on {device.type} bf16 pays only with instructions for it; precision='bf16' tries it"
         if Precision.choose(device, amp=True).dtype == torch.float16:
             return "fp16", "this GPU has no bfloat16 units; scale the loss (scaler())"
         return "bf16", "this GPU computes in it, and it has the range of float32"

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from snnkit.neuron.base import Neuron
+
 from .ledger import peak_of
 from .move import move
 from .optimize import free_caches_of
@@ -44,7 +46,8 @@ def batch_process(
         model: the model; batches are moved to its device.
         inputs: a tensor with samples along ``dim``, or any sequence, of which ``fn`` gets slices.
         fn: from a batch to a tensor with its samples along ``out_dim``, to a tuple, list or dict of such tensors, or,
-            for inputs that are no tensor, also to a list with one entry per sample. None: ``model(batch)``.
+            for inputs that are no tensor, also to a list with one entry per sample (which a list of that length is
+            taken for). None: ``model(batch)``, and of an (out, state) the out.
         batch_size: samples at a time, or "auto": what half of the free memory holds, judged by a few samples.
         dim, out_dim: where samples lie in the inputs and results; 1 for sequences [T, B, ...].
         progress: show a bar.
@@ -53,9 +56,10 @@ def batch_process(
         What ``fn`` returns, for all samples.
 
     Raises:
-        MemoryError: a single sample is too much; says how much was needed, if PyTorch says so.
-        TypeError, ValueError: no samples, another kind of argument, a model on mixed devices; results that don't have
-            a batch's samples along ``out_dim``.
+        MemoryError: a single sample is too much; says how much was needed, if PyTorch says so. Or the results of all
+            samples are.
+        TypeError, ValueError: no samples, a spiking network that would take them for time, another kind of argument, a
+            model on mixed devices; results that don't have a batch's samples along ``out_dim``.
     """
     check_module(model)
     if isinstance(inputs, (str, bytes)) or not isinstance(inputs, (Tensor, Sequence)):
@@ -64,6 +68,11 @@ def batch_process(
         raise ValueError(f"dim must be a dimension of inputs {list(inputs.shape)}, but it is {dim}")
     if fn is not None and not callable(fn):
         raise TypeError(f"fn must be a function (model, batch) -> result, but it is a {type(fn).__name__}")
+    if fn is None and dim == 0 and any(isinstance(module, Neuron) for module in model.modules()):
+        raise ValueError(
+            "fn must be given for a spiking network: it takes sequences [T, B, ...], whose dimension 0 is time. For "
+            "images: lambda net, x: net(encode.repeat(x, 25))[0].sum(0); for sequences: dim=1, out_dim=1"
+        )
     count = inputs.shape[dim] if isinstance(inputs, Tensor) else len(inputs)
     if not count:
         raise ValueError("inputs hold no samples")
@@ -72,7 +81,7 @@ def batch_process(
     if isinstance(batch_size, int) and batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, but it is {batch_size}")
     where = device_of(model) or (inputs.device if isinstance(inputs, Tensor) else torch.device("cpu"))
-    run = _Run(model, inputs, fn or (lambda model, batch: model(batch)), where, dim, out_dim, count)
+    run = _Run(model, inputs, fn or _answer, where, dim, out_dim, count)
     modes = {module: module.training for module in model.modules()}
     model.eval()
     try:
@@ -91,7 +100,7 @@ class _Run:
     def all(self, batch_size: int | str, progress: bool) -> Any:
         from tqdm.auto import tqdm
 
-        results: list[Any] = []
+        results: list[tuple[Any, int]] = []
         hidden = not progress or os.environ.get("SNNKIT_HEADLESS") == "1"
         with tqdm(total=self.count, disable=hidden, unit="sample") as bar:
             size = min(self.affordable() if isinstance(batch_size, str) else batch_size, self.count)
@@ -102,7 +111,7 @@ class _Run:
                 result, problem = self.attempt(start, stop)
                 if problem is None:
                     self.check(result, stop - start)
-                    results.append(result)
+                    results.append((result, stop - start))
                     bar.update(stop - start)
                     start = stop
                     continue
@@ -112,7 +121,28 @@ class _Run:
                 size = max(1, (stop - start) // 2)
                 told = f"out of memory with {stop - start} samples at once; going on with {size}"
                 warnings.warn(told, UserWarning, stacklevel=3)
-        return _together(results, self.out_dim)
+        return self.together(results)
+
+    def together(self, results: list[tuple[Any, int]]) -> Any:
+        """Of (result, samples) of all batches."""
+        if all(self.is_entries(result, size) for result, size in results):
+            return [entry for result, _ in results for entry in result]
+        for result, size in results:
+            self.check(result, size, whole=False)
+        try:
+            return _together([result for result, _ in results], self.out_dim)
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            said = str(error).splitlines()[:1]
+        raise MemoryError(
+            f"all {self.count} samples are done, but their results do not fit twice, in batches and as a whole: let fn "
+            f"return less, or on another device, or give fewer inputs. The device said: {' '.join(said)}"
+        )
+
+    def is_entries(self, result: Any, size: int) -> bool:
+        """Whether it is a list with one entry per sample."""
+        return isinstance(result, list) and not isinstance(self.inputs, Tensor) and len(result) == size
 
     def attempt(self, start: int, stop: int) -> tuple[Any, str | None]:
         """(result, None), or (None, what the device said)."""
@@ -127,7 +157,8 @@ class _Run:
     def batch(self, start: int, stop: int) -> Any:
         if isinstance(self.inputs, Tensor):
             return move(self.inputs.narrow(self.dim, start, stop - start), self.device)
-        return move(self.inputs[start:stop], self.device)
+        # Samples may be views of all there is, which must not come along.
+        return move(self.inputs[start:stop], self.device, share=False)
 
     def affordable(self) -> int:
         """Samples for which half of the free memory suffices."""
@@ -148,7 +179,10 @@ class _Run:
             samples //= 2
         return min(64, self.count)
 
-    def check(self, result: Any, size: int) -> None:
+    def check(self, result: Any, size: int, whole: bool = True) -> None:
+        """``whole``: it may be a list with one entry per sample."""
+        if whole and self.is_entries(result, size):
+            return
         if isinstance(result, Tensor):
             if not -result.dim() <= self.out_dim < result.dim() or result.shape[self.out_dim] != size:
                 raise ValueError(
@@ -157,16 +191,23 @@ class _Run:
                 )
         elif isinstance(result, dict):
             for part in result.values():
-                self.check(part, size)
+                self.check(part, size, whole=False)
         elif isinstance(result, (tuple, list)) and all(isinstance(part, (Tensor, dict, tuple)) for part in result):
             for part in result:
-                self.check(part, size)
+                self.check(part, size, whole=False)
         elif not isinstance(result, list) or len(result) != size:
             found = f"a list of {len(result)}" if isinstance(result, list) else f"a {type(result).__name__}"
             raise TypeError(
                 f"fn must return tensors, tuples or dicts of them, or a list of {size} (one entry per sample), "
                 f"but it returned {found}"
             )
+
+
+def _answer(model: nn.Module, batch: Any) -> Any:
+    result = model(batch)
+    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], Tensor):
+        return result if isinstance(result[1], Tensor) else result[0]
+    return result
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
 
 from snnkit.nn import Sequential, is_static, through
 
 from .bits import keeps_as_bits, packed_spikes
-from .plan import Settings, kept_as_bits, stages
+from .plan import Settings, kept_as_bits, must_look, stages
 from .segment import Segment, run
 
 
@@ -35,6 +36,7 @@ class EconomicalSequential(Economical):
         if layers is not None or _transformed() or not isinstance(x, Tensor) or x.dim() < 2 or not len(x):
             return plain(x, state, layers)
         if self.economy.steps is not None and torch.is_grad_enabled() and len(x) > self.economy.steps:
+            check_over_time(self)  # type: ignore[arg-type]
             return _checkpointed(plain, x, state, self.economy.steps)
         return _economical(self, x, tuple(self._parts(state)))  # type: ignore[attr-defined, arg-type]
 
@@ -56,10 +58,35 @@ def economise(model: nn.Module, settings: Settings) -> None:
 
 
 def release(model: nn.Module) -> None:
-    """Make ``model`` what it was."""
+    """Make ``model`` what it was.
+
+    Raises:
+        ValueError: something else has changed its class since; nothing is undone then.
+    """
+    check_release(model)
     if isinstance(model, Economical):
         del model.economy
         model.__class__ = type(model).__bases__[1]
+
+
+def check_release(model: nn.Module) -> None:
+    """ValueError if ``release`` can't know what the class was: it is none of those that ``_class_for`` makes."""
+    if isinstance(model, Economical) and "__reduce_ex__" not in vars(type(model)):
+        raise ValueError(
+            f"model holds a {type(model).__name__} that optimize_memory_usage has changed and something else, such as "
+            "torch.nn.utils.parametrize, on top of it: undo that first (remove_parametrizations)"
+        )
+
+
+def check_over_time(model: nn.Module) -> None:
+    """ValueError if a batch norm takes its mean over time, which chunks of time would change."""
+    for name, m in model.named_modules():
+        if isinstance(m, _BatchNorm) and (m.training or m.running_mean is None):
+            raise ValueError(
+                f"steps can't be used with a batch norm that learns or has no running statistics ({name!r}): it takes "
+                "its mean over all time steps at once. Give optimize_memory_usage steps=None (recompute=True saves as "
+                "much), or call model.eval() on a model with running statistics"
+            )
 
 
 @functools.cache
@@ -97,7 +124,7 @@ def _economical(net: Any, x: Tensor, parts: tuple) -> tuple[Tensor, tuple]:
                 out, new[name] = stage.plain(flow.sequence(), new[name])
                 flow = _Flow(out)
             elif kept_as_bits(stage, settings) and not flow.steps:
-                flow = _Flow(_with_bits(stage.plain, flow.x, stage.spikes == "unsure"))
+                flow = _Flow(_with_bits(stage.plain, flow.x, must_look(stage)))
             else:
                 flow = flow.through(stage.plain)
             continue

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from .overlap import Overlaps
 from .place import choose_device
 
 
@@ -19,8 +19,12 @@ def move_tensors_to_device(obj: Any, device: str | torch.device = "auto", *, non
 
     Goes through dicts, lists, tuples, NamedTuples, sets and dataclasses (frozen ones, too), nested in any way, and
     rebuilds those in which something moved; what is there already is handed back as it is, not copied. Modules are
-    moved in place, as ``.to`` does. Tensors that are the same, or share memory, do so afterwards as well, and so do
-    containers. Anything else (numbers, text, arrays, objects of other classes) stays what it is.
+    moved in place, as ``.to`` does. Tensors that are the same, or overlap in memory, do so afterwards as well, and so
+    do containers. Anything else (numbers, text, arrays, objects of other classes) stays what it is, and so do
+    attributes of a dataclass that are no fields.
+
+    As with ``.to``, gradients of a tensor go back to where it came from, so a leaf does not stay one; a parameter does.
+    What shares memory with a parameter or buffer of a module in the nest is copied by itself.
 
     Args:
         obj: a tensor, a module, or a nest.
@@ -28,20 +32,24 @@ def move_tensors_to_device(obj: Any, device: str | torch.device = "auto", *, non
         non_blocking: don't wait for copies from pinned memory to a GPU.
 
     Raises:
-        ValueError: an unknown device, or a container that holds itself; says where.
+        ValueError: an unknown device, a container that holds itself (says where), or a nest too deep for Python.
+        TypeError: a container that can't be built anew from its parts.
     """
     if not isinstance(non_blocking, bool):
         raise TypeError(f"non_blocking must be True or False, but it is {non_blocking!r}")
     return move(obj, choose_device(device), non_blocking)
 
 
-def move(obj: Any, device: torch.device, non_blocking: bool = False) -> Any:
-    """As ``move_tensors_to_device``, on any device."""
+def move(obj: Any, device: torch.device, non_blocking: bool = False, *, share: bool = True) -> Any:
+    """As ``move_tensors_to_device``, on any device; without ``share``, each tensor gets memory of its own."""
     found = _Contents()
-    found.look(obj, "obj", ())
-    mover = _Mover(device, non_blocking, found)
-    mover.modules(found.modules.values())
-    return mover.moved(obj)
+    try:
+        found.look(obj, "obj", ())
+        mover = _Mover(device, non_blocking, Overlaps(found.tensors.values() if share else ()))
+        mover.modules(found.modules.values())
+        return mover.moved(obj)
+    except RecursionError:
+        raise ValueError("obj is nested too deeply to be walked through; move its parts one by one") from None
 
 
 class _Contents:
@@ -69,11 +77,10 @@ class _Contents:
 
 
 class _Mover:
-    def __init__(self, device: torch.device, non_blocking: bool, found: _Contents) -> None:
+    def __init__(self, device: torch.device, non_blocking: bool, overlaps: Overlaps) -> None:
         self.device, self.non_blocking = device, non_blocking
         self._done: dict[int, Any] = {}  # by the id of what was moved, which the nest keeps alive
-        self._storages: dict[int, Tensor] = {}
-        self._users = Counter(_storage(t) for t in found.tensors.values() if _shareable(t))
+        self._overlaps = overlaps
 
     def modules(self, modules: Iterable[nn.Module]) -> None:
         """First, so that a parameter or buffer that also stands in a list is the one in the module."""
@@ -102,43 +109,51 @@ class _Mover:
         if _is_there(x.device, self.device):
             return x
         if isinstance(x, nn.Parameter):  # of no module in the nest
-            return nn.Parameter(x.detach().to(self.device, non_blocking=self.non_blocking), x.requires_grad)
-        if _shareable(x) and self._users[_storage(x)] > 1:
-            return self._memory(x).as_strided(x.shape, x.stride(), x.storage_offset())
-        return x.to(self.device, non_blocking=self.non_blocking)
-
-    def _memory(self, x: Tensor) -> Tensor:
-        """All that ``x`` shares with others, moved once, in values of its dtype."""
-        key = _storage(x)
-        if key not in self._storages:
-            whole = torch.empty(0, dtype=x.dtype, device=x.device).set_(x.untyped_storage())
-            self._storages[key] = whole.to(self.device, non_blocking=self.non_blocking)
-        whole = self._storages[key]
-        return whole if whole.dtype == x.dtype else whole.view(x.dtype)
+            there = nn.Parameter(x.detach().to(self.device, non_blocking=self.non_blocking), x.requires_grad)
+            there.grad = None if x.grad is None else self.moved(x.grad)
+            return there
+        shared = self._overlaps.moved(x, self.device, self.non_blocking)
+        return x.to(self.device, non_blocking=self.non_blocking) if shared is None else shared
 
     def _container(self, obj: Any) -> Any:
         parts = [part for _, part in _parts(obj)]
         new = [self.moved(part) for part in parts]
         if all(a is b for a, b in zip(parts, new, strict=True)):
             return obj
-        if isinstance(obj, dict):
-            half = len(obj)
-            result = copy.copy(obj)
-            result.clear()
-            result.update(zip(new[:half], new[half:], strict=True))
-            return result
-        if isinstance(obj, list):
-            result = copy.copy(obj)
-            result[:] = new
-            return result
-        if isinstance(obj, tuple):
-            return obj._make(new) if hasattr(obj, "_make") else type(obj)(new)  # type: ignore[attr-defined]
-        if isinstance(obj, (set, frozenset)):
-            return type(obj)(new)
+        try:
+            return _rebuilt(obj, new)
+        except Exception as error:
+            kind = type(obj).__name__
+            raise TypeError(f"obj holds a {kind}, which can't be built anew from its parts: {error}") from error
+
+
+def _rebuilt(obj: Any, new: list[Any]) -> Any:
+    """A container as ``obj``, of ``new`` parts."""
+    if isinstance(obj, dict):
+        half = len(obj)
         result = copy.copy(obj)
-        for field, value in zip(dataclasses.fields(obj), new, strict=True):
-            object.__setattr__(result, field.name, value)  # a frozen one refuses setattr
+        result.clear()
+        result.update(zip(new[:half], new[half:], strict=True))
         return result
+    if isinstance(obj, list):
+        result = copy.copy(obj)
+        result[:] = new
+        return result
+    if isinstance(obj, tuple):
+        if hasattr(obj, "_make"):
+            return obj._make(new)  # type: ignore[attr-defined]
+        if hasattr(obj, "n_sequence_fields"):  # as torch.return_types are
+            return type(obj)(new)
+        result = tuple.__new__(type(obj), new)  # its own __new__ may want something else
+        if hasattr(obj, "__dict__"):
+            vars(result).update(vars(obj))
+        return result
+    if isinstance(obj, (set, frozenset)):
+        return type(obj)(new)
+    result = copy.copy(obj)
+    for name, value in zip(_fields(obj), new, strict=True):
+        object.__setattr__(result, name, value)  # a frozen one refuses setattr
+    return result
 
 
 def _is_container(obj: Any) -> bool:
@@ -154,16 +169,12 @@ def _parts(obj: Any) -> list[tuple[str, Any]]:
         return [*keys, *((f"[{key!r}]", value) for key, value in obj.items())]
     if isinstance(obj, (list, tuple, set, frozenset)):
         return [(f"[{i}]", part) for i, part in enumerate(obj)]
-    return [(f".{field.name}", getattr(obj, field.name)) for field in dataclasses.fields(obj)]
+    return [(f".{name}", getattr(obj, name)) for name in _fields(obj)]
 
 
-def _storage(x: Tensor) -> int:
-    return x.untyped_storage()._cdata
-
-
-def _shareable(x: Tensor) -> bool:
-    """Whether its memory may be moved instead of it: not where a gradient would have to find its way back."""
-    return type(x) is Tensor and x.layout == torch.strided and not x.requires_grad
+def _fields(obj: Any) -> list[str]:
+    """Of a dataclass, those that are set."""
+    return [field.name for field in dataclasses.fields(obj) if hasattr(obj, field.name)]
 
 
 def _is_there(now: torch.device, target: torch.device) -> bool:

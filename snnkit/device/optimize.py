@@ -6,85 +6,20 @@ import contextlib
 import ctypes
 import gc
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from snnkit.nn import Sequential
 
-from .economy import Economical, economise, release
+from .economy import Economical, check_over_time, check_release, economise, release
 from .layers import layers_of, predicted_held
 from .measure import Taken, training_step
 from .place import check_module, check_together, device_of
-from .plan import Settings
-from .sizes import html_table, size_of
+from .plan import Settings, left_alone
+from .report import Item, MemoryReport
 from .usage import get_gpu_memory_usage
-
-_HEAD = ("saves bytes", "held", "at the peak", "", "")
-
-
-@dataclass(frozen=True)
-class Item:
-    """One way to save memory.
-
-    Attributes:
-        name: what it is.
-        saved: bytes less that are held between forward and backward; None: not known without a sample.
-        peak: bytes less at the peak of a training step; None where nothing was measured.
-        source: of ``saved``: "measured", "predicted" from shapes, or "unknown".
-        note: what it costs, or why it does nothing here.
-    """
-
-    name: str
-    saved: int | None
-    peak: int | None
-    source: str
-    note: str = ""
-
-    def cells(self) -> tuple[str, ...]:
-        sizes = ["?" if size is None else size_of(size) for size in (self.saved, self.peak)]
-        return (self.name, *sizes, self.source, self.note)
-
-
-@dataclass(frozen=True)
-class MemoryReport:
-    """What ``optimize_memory_usage`` did; prints as a table.
-
-    Attributes:
-        items: in the order in which they were switched on; each counts what it saves beyond those before it.
-        before, after: bytes of a training step beyond weights and input, as measured; None without a sample.
-    """
-
-    items: tuple[Item, ...]
-    before: Taken | None = None
-    after: Taken | None = None
-
-    @property
-    def saved(self) -> int | None:
-        """Bytes less that are held for backward, of all items where that is known; None if there is none."""
-        known = [item.saved for item in self.items if item.saved is not None]
-        return sum(known) if known else None
-
-    def __repr__(self) -> str:
-        rows = [_HEAD, *(item.cells() for item in self.items)]
-        width = max(len(row[0]) for row in rows)
-        lines = [f"{a.ljust(width)}  {b:>11}  {c:>11}  {d:9}  {e}".rstrip() for a, b, c, d, e in rows]
-        return "\n".join([*lines, *self._totals()])
-
-    def _totals(self) -> list[str]:
-        if self.before is None or self.after is None:
-            return []
-        factor = self.before.peak / max(self.after.peak, 1)
-        return [
-            f"peak of a training step: {size_of(self.before.peak)} → {size_of(self.after.peak)} "
-            f"({factor:.2f} times less); held for backward: {size_of(self.before.held)} → {size_of(self.after.held)}"
-        ]
-
-    def _repr_html_(self) -> str:
-        return html_table(_HEAD, [item.cells() for item in self.items], self._totals())
 
 
 def optimize_memory_usage(
@@ -113,7 +48,9 @@ def optimize_memory_usage(
       gradients are wanted.
 
     A model without such a ``Sequential`` gets ``packed_spikes`` around its forward pass. Under ``torch.compile`` and
-    ``torch.func`` the model runs as it did before: they have means of their own.
+    ``torch.func`` the model runs as it did before: they have means of their own. What has hooks is run as it is, and so
+    are neurons of your own whose step draws random numbers or mixes samples; the report names those. For second
+    derivatives, call ``restore_memory_usage`` first.
 
     Args:
         model: to be changed.
@@ -126,7 +63,7 @@ def optimize_memory_usage(
 
     Raises:
         TypeError, ValueError: no module, a flag that is no bool, ``steps`` below 1 or with a batch norm that learns
-            (its mean is taken over all steps), a sample of another kind, shape or device.
+            or has no running statistics (its mean is taken over all steps), a sample of another kind, shape or device.
     """
     check_module(model)
     if not (channels_last is None or isinstance(channels_last, bool)):
@@ -145,13 +82,27 @@ def optimize_memory_usage(
         check_together(model, sample, "sample")
     elif sample is not None:
         sample = _checked_shape(sample)
-    _unwrap(model)
     chosen = [
         ("max-pooling without indices", pool, "pool", True),
         ("spikes as bits", pack, "pack", True),
         ("batch norm, neurons and pooling computed again", recompute, "recompute", True),
         (f"checkpointing every {steps} steps", steps is not None, "steps", steps),
     ]
+    earlier = economical_parts(model)
+    _unwrap(model)
+    try:
+        return _switched_on(model, sample, chosen, channels_last, free_caches)
+    except BaseException:
+        # A sample that does not fit to the model, say: that is no reason to give up what was switched on before.
+        _unwrap(model)
+        for module, settings in earlier:
+            economise(module, settings)
+        raise
+
+
+def _switched_on(
+    model: nn.Module, sample: Any, chosen: list[tuple], channels_last: bool | None, free_caches: bool
+) -> MemoryReport:
     off = Settings(recompute=False, pool=False, pack=False, steps=None)
     now, items, history = off, [], [_amount(model, off, sample)]
     for name, wanted, field, value in chosen:
@@ -197,7 +148,10 @@ def _apply(model: nn.Module, settings: Settings) -> None:
 
 
 def _unwrap(model: nn.Module) -> None:
-    for module, _ in economical_parts(model):
+    parts = [module for module, _ in economical_parts(model)]
+    for module in parts:
+        check_release(module)
+    for module in parts:
         release(module)
 
 
@@ -228,6 +182,8 @@ def _note(model: nn.Module, field: str) -> str:
         return "costs a second forward pass"
     if not any(isinstance(module, Sequential) for module in model.modules()):
         return "each tensor is looked at" if field == "pack" else "needs a snnkit.nn.Sequential; not used here"
+    if field == "recompute":
+        return "; ".join(why for net in model.modules() if isinstance(net, Sequential) for why in left_alone(net))
     return ""
 
 
@@ -266,12 +222,7 @@ def _check_steps(model: nn.Module, steps: int | None) -> None:
         raise TypeError(f"steps must be an int of at least 1 or None, but it is {steps!r}")
     if steps < 1:
         raise ValueError(f"steps must be at least 1, but it is {steps}")
-    learning = [name for name, m in model.named_modules() if isinstance(m, _BatchNorm) and m.training]
-    if learning:
-        raise ValueError(
-            f"steps can't be used with a batch norm that learns ({learning[0]!r}): it takes its mean over all time "
-            "steps at once. Leave steps=None (recompute=True saves as much), or call model.eval() first"
-        )
+    check_over_time(model)
     if not any(isinstance(m, Sequential) for m in model.modules()):
         raise ValueError("steps needs a snnkit.nn.Sequential in the model: only that can be run some steps at a time")
 

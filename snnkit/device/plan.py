@@ -8,10 +8,13 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.modules import module as every
 
 from snnkit.neuron import Neuron
 from snnkit.nn import Once, Sequential, TimeBatched
 from snnkit.surrogate import Surrogate
+
+from .again import is_ours, why_not_again
 
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 MAX_POOLS = (
@@ -31,8 +34,6 @@ MEAN_POOLS = (
     nn.AdaptiveAvgPool3d,
 )
 SHAPES = (nn.Flatten, nn.Identity)
-# What makes a neuron of this package another one, if it is set on the instance.
-_PATCHED = {"step", "spike", "forward"}
 WEIGHTED = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d, nn.Linear)
 
 
@@ -97,8 +98,10 @@ def _segment(modules: list, start: int, settings: Settings, spikes: bool | str) 
         if type(bare) in NORMS and i + 1 < len(modules) and is_neuron(free(modules[i + 1][1])):
             norm, once, i = bare, isinstance(modules[i][1], Once), i + 1
             bare = free(modules[i][1])
-        if is_neuron(bare):
+        if is_neuron(bare) and not why_not_again(bare):  # type: ignore[arg-type]
             neuron, i = bare, i + 1
+        else:
+            i, norm = start, None
     keep = MAX_POOLS + MEAN_POOLS + SHAPES if neuron is not None else (nn.MaxPool2d, *SHAPES)
     if neuron is None and not (settings.pool and type(free(modules[start][1])) is nn.MaxPool2d):
         return None
@@ -117,32 +120,61 @@ def _segment(modules: list, start: int, settings: Settings, spikes: bool | str) 
 
 
 def free(module: Any) -> nn.Module | None:
-    """What is inside a ``TimeBatched``; None if hooks or parametrizations make it more than what it looks like."""
+    """What is inside a ``TimeBatched``; None if hooks, or a ``forward`` that was set on it, make it more than what it
+    looks like."""
+    layers = _layers(module)
+    return None if any(_EVERY) or any(m is None or _is_changed(m) for m in layers) else layers[-1]
+
+
+# Hooks on all modules at once.
+_EVERY = (
+    every._global_forward_hooks,
+    every._global_forward_pre_hooks,
+    every._global_backward_hooks,
+    every._global_backward_pre_hooks,
+)
+
+
+def _layers(module: Any) -> list[Any]:
+    """``module``, and what is inside it if it is a ``TimeBatched``."""
     layers = [module]
     while type(layers[-1]) in (TimeBatched, Once):
         layers.append(layers[-1].module)
-    hooked = any(
-        m is None or m._forward_hooks or m._forward_pre_hooks or m._backward_hooks or m._backward_pre_hooks
-        for m in layers
+    return layers
+
+
+def _is_changed(module: nn.Module) -> bool:
+    parts = module.modules() if isinstance(module, Neuron) else (module,)
+    return any(
+        m._forward_hooks or m._forward_pre_hooks or m._backward_hooks or m._backward_pre_hooks or "forward" in vars(m)
+        for m in parts
     )
-    return None if hooked else layers[-1]
 
 
 def is_neuron(module: Any) -> bool:
-    return isinstance(module, Neuron) and hasattr(module.State, "_fields")
+    """Whether it is its step over time and nothing else."""
+    return isinstance(module, Neuron) and type(module).forward is Neuron.forward and hasattr(module.State, "_fields")
+
+
+def left_alone(net: Sequential) -> list[str]:
+    """Neurons that backward can't compute again, and why."""
+    neurons = [(name, free(module)) for name, module in net._modules.items()]
+    reasons = [(name, bare, why_not_again(bare)) for name, bare in neurons if is_neuron(bare)]  # type: ignore[arg-type]
+    return [f"{type(bare).__name__} {name!r} is left as it is: {reason}" for name, bare, reason in reasons if reason]
 
 
 def after(module: nn.Module, spikes: bool | str) -> bool | str:
     """Whether the output is spikes, if the input is: True only where nothing else is possible."""
-    while isinstance(module, TimeBatched):
-        module = module.module
-    if isinstance(module, Neuron):
-        if not module.spiking:
+    bare = _layers(module)[-1]
+    if isinstance(bare, Neuron):
+        if not bare.spiking:
             return False
-        ours = type(module).__module__.startswith("snnkit.neuron.") and not _PATCHED & vars(module).keys()
-        heaviside = isinstance(module.surrogate, Surrogate) and type(module.surrogate).__call__ is Surrogate.__call__
-        return True if ours and heaviside else "unsure"
-    return spikes if type(module) in MAX_POOLS + SHAPES else False
+        heaviside = isinstance(bare.surrogate, Surrogate) and type(bare.surrogate).__call__ is Surrogate.__call__
+        spikes = True if is_ours(bare) and heaviside else "unsure"
+    elif type(bare) not in MAX_POOLS + SHAPES:
+        return False
+    # A hook may give out what it likes.
+    return "unsure" if spikes and free(module) is None else spikes
 
 
 def kept_as_bits(stage: Stage, settings: Settings) -> bool:
@@ -151,3 +183,11 @@ def kept_as_bits(stage: Stage, settings: Settings) -> bool:
     while isinstance(bare, TimeBatched):
         bare = bare.module
     return settings.pack and bool(stage.spikes) and isinstance(bare, WEIGHTED) and torch.is_grad_enabled()
+
+
+def must_look(stage: Stage) -> bool:
+    """Whether what such a layer keeps may be something else than spikes: they are not certain, or a hook, or a
+    ``forward`` of somebody's own, may change them in place first."""
+    bare = free(stage.plain)
+    as_it_was = bare is not None and any(type(bare).forward is kind.forward for kind in WEIGHTED)
+    return stage.spikes == "unsure" or not as_it_was

@@ -19,11 +19,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from snnkit.nn import time_batched
 
+from .first_order import first_order
 from .pool import Pooled, pool
 
 # Bytes of input to take at a time, at the least: enough to keep the device busy, and to leave a neuron in the engine
@@ -56,17 +56,21 @@ def run(segment: Segment, x: Tensor, state: Any = None, steps: int = 0) -> tuple
     """
     call = _Call(segment, steps, None if state is None else type(state), x.device.type)
     given = () if state is None else tuple(state)
-    parameters = segment_parameters(segment).values()
-    out, *last = _Recomputed.apply(call, len(given), x, *given, *parameters)  # type: ignore[misc]
+    own = segment_tensors(segment).values()
+    out, *last = _Recomputed.apply(call, len(given), x, *given, *own)  # type: ignore[misc]
     return out, call.state_of(last) if segment.neuron is not None else None
 
 
-def segment_parameters(segment: Segment) -> dict[str, nn.Parameter]:
-    """Those of norm and neuron, as "norm.weight", "neuron.tau"."""
+def segment_tensors(segment: Segment) -> dict[str, Tensor]:
+    """Parameters of norm and neuron, and buffers of the neuron, as "norm.weight", "neuron.tau"."""
     owners = (("norm", segment.norm), ("neuron", segment.neuron))
-    return {
+    found: dict[str, Tensor] = {
         f"{kind}.{name}": p for kind, module in owners if module is not None for name, p in module.named_parameters()
     }
+    if segment.neuron is not None:
+        # With the others they are kept as they are now; changed in place before backward, they are an error.
+        found.update({f"neuron.{name}": b for name, b in segment.neuron.named_buffers()})
+    return found
 
 
 class _Call:
@@ -76,7 +80,7 @@ class _Call:
         self.segment = segment
         self.steps = steps  # T of a static x, else 0
         self.state_type = state_type
-        self.names = list(segment_parameters(segment))
+        self.names = list(segment_tensors(segment))
         self.training = segment.norm is not None and (segment.norm.training or segment.norm.running_mean is None)
         self.mean: Any = None
         self.var: Any = None
@@ -126,15 +130,16 @@ class _Call:
         ``offsets`` of the poolings are appended where given; ``again``: taken from there, and ``out`` is of use only
         for its gradient.
         """
-        if self.steps:
-            y = y.unsqueeze(0).expand(self.steps, *y.shape)
         last: Sequence[Tensor] = ()
         neuron = self.segment.neuron
         if neuron is not None:
             given = self.state_of(state) if state else None
             own = {n.removeprefix("neuron."): p for n, p in parameters.items() if n.startswith("neuron.")}
-            y, last = torch.func.functional_call(neuron, own, (y, given)) if own else neuron(y, given)
+            how = {"repeat": self.steps} if self.steps else {}
+            y, last = torch.func.functional_call(neuron, own, (y, given), how) if own else neuron(y, given, **how)
             self.state_type = type(last)
+        elif self.steps:
+            y = y.unsqueeze(0).expand(self.steps, *y.shape)
         for module in self.segment.rest:
             flat: Any = y.flatten(0, 1)
             if offsets is None or type(module) is not nn.MaxPool2d or y.dim() != 5:
@@ -198,10 +203,11 @@ class _Recomputed(torch.autograd.Function):
         ctx.call, ctx.count, ctx.tensors = call, count, len(tensors)
         ctx.like = None if kept else (x.shape, x.stride(), x.dtype, x.device)
         ctx.set_materialize_grads(False)
-        return tuple(whole)
+        # Not as views, which autograd would not let a layer in place write to.
+        return tuple(part.data for part in whole)
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx, *gradients: Tensor | None):
         call, count, saved = ctx.call, ctx.count, list(ctx.saved_tensors)
         needs_x, *needs = ctx.needs_input_grad[2:]

@@ -168,7 +168,7 @@ def _holding(module: nn.Module, names: Sequence[str], tensors: Sequence[Tensor])
         yield
     finally:
         for store, key, held in places:
-            store[key] = held
+            store[key] = held  # type: ignore[assignment]
 
 
 def _graph(function: Callable, example: list[Tensor]) -> fx.GraphModule:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 import os
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from snnkit.data._files import replacing
 from snnkit.quantize import backend
-from snnkit.train.checkpoint import writable
+from snnkit.train import archive
 
 __all__ = ["load", "save"]
 
@@ -23,10 +23,8 @@ def save(path: str | os.PathLike[str], quantized: nn.Module) -> Path:
     names = [name for name, layer in quantized.named_modules() if backend.is_int8(layer)]
     if not names:
         raise ValueError("quantized has no int8 layer: it must be a model that quantize() gave")
-    file = writable(path, "path")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(file) as stream:
-        torch.save({"format": _FORMAT, "layers": names, "state": quantized.state_dict()}, stream)
+    file = archive.writable(path, "path")
+    archive.write(file, {"format": _FORMAT, "layers": names, "state": quantized.state_dict()})
     return file
 
 
@@ -42,29 +40,36 @@ def load(path: str | os.PathLike[str], model: nn.Module, *, map_location: str | 
     """
     backend.torchao()  # registers the classes that the file may hold
     path = Path(path).expanduser()
-    if not path.is_file():
-        raise FileNotFoundError(f"no quantized model at {path}")
-    try:
-        content = torch.load(path, map_location=map_location, weights_only=True)
-    except Exception as error:
-        raise ValueError(f"{path} can't be read as a quantized model: {type(error).__name__}") from None
+    content = archive.read(path, "quantized model", map_location)
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
         raise ValueError(f"{path} is not a file that quantize.save wrote ({_FORMAT!r})")
     small = copy.deepcopy(model).eval().to(map_location).requires_grad_(False)
     own = small.state_dict()
-    saved = content["state"]
+    saved, layers = content.get("state"), content.get("layers")
+    if not isinstance(saved, dict) or not isinstance(layers, list):
+        raise ValueError(f"{path} is a damaged quantized model: it needs a dict (state) and a list (layers)")
     problems = [f"missing in the file: {name}" for name in own if name not in saved]
     problems += [f"not in the model: {name}" for name in saved if name not in own]
     problems += [
-        f"{name}: {list(saved[name].shape)} in the file, {list(own[name].shape)} in the model"
+        f"{name}: {_shape(saved[name])} in the file, {_shape(own[name])} in the model"
         for name in own
-        if isinstance(own[name], Tensor) and name in saved and saved[name].shape != own[name].shape
+        if name in saved and _shape(saved[name]) != _shape(own[name])
     ]
+    modules = dict(small.named_modules())
+    problems += [f"not a layer of the model: {name!r}" for name in layers if name not in modules]
     if problems:
         raise ValueError(f"{path} does not fit the model:\n  " + "\n  ".join(problems))
     small.load_state_dict(saved, assign=True)
     for parameter in small.parameters():
         parameter.requires_grad_(False)
-    for name in content["layers"]:
-        backend.describe(small.get_submodule(name))
+    for name in layers:
+        if not backend.is_int8(modules[name]):
+            raise ValueError(
+                f"{path} is a damaged quantized model: it lists the layer {name!r}, which is not int8 there"
+            )
+        backend.describe(modules[name])
     return small
+
+
+def _shape(value: Any) -> list[int] | str:
+    return list(value.shape) if isinstance(value, Tensor) else f"a {type(value).__name__}"

@@ -154,6 +154,9 @@ class SpikingEmbedding(nn.Module):
         if not isinstance(vectors, Tensor) or vectors.dim() != 2 or vectors.shape[1] != self.features:
             found = list(vectors.shape) if isinstance(vectors, Tensor) else type(vectors).__name__
             raise ValueError(f"vectors must be a tensor [N, {self.features}], but it is {found}")
+        if not (finite := vectors.isfinite().all(1)).all():
+            row = finite.tolist().index(False)
+            raise ValueError(f"vectors must hold finite numbers, but row {row} has NaN or infinity in it")
         words = functional.normalize(self._all_rates(), dim=1)
         cosines = functional.normalize(vectors.to(words), dim=1) @ words.t()
         cosines[:, left_out] = -torch.inf
@@ -199,11 +202,15 @@ class SpikingEmbedding(nn.Module):
         settings = content["extra"]
         if settings.get("kind") != _FORMAT:
             raise ValueError(f"{path} holds no SpikingEmbedding, but another checkpoint; use train.load_checkpoint")
-        vocabulary = Vocabulary(settings["words"], settings["counts"], unknown=settings["unknown"])
-        sizes = {name: settings[name] for name in ("features", "steps", "beta", "threshold")}
-        embedding = cls(vocabulary, **sizes, surrogate=surrogate, engine=engine)
-        embedding.to(device=map_location, dtype=getattr(torch, settings["dtype"]))
-        embedding.load_state_dict(content["model"])
+        Leaky(0.5, surrogate=surrogate or ATan(), engine=engine)  # if these are wrong, it isn't the file's fault
+        try:
+            vocabulary = Vocabulary(settings["words"], settings["counts"], unknown=settings["unknown"])
+            sizes = {name: settings[name] for name in ("features", "steps", "beta", "threshold")}
+            dtype = getattr(torch, settings["dtype"])
+            embedding = cls(vocabulary, **sizes, surrogate=surrogate, engine=engine).to(map_location, dtype)
+            embedding.load_state_dict(content["model"])
+        except (KeyError, AttributeError, TypeError, ValueError, RuntimeError) as error:
+            raise ValueError(f"{path} holds a damaged SpikingEmbedding ({type(error).__name__}: {error})") from None
         return embedding
 
     def _tensor(self, numbers: list[int]) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from snnkit.data._files import replacing
@@ -10,9 +9,5 @@ from snnkit.data._files import replacing
 
 def write_text(path: Path, text: str) -> None:
     """Replace the file at `path` by `text` (UTF-8, `\n`), keeping its mode; if interrupted, it stays as it was."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    mode = path.stat().st_mode & 0o777 if path.exists() else None
     with replacing(path) as file:
         file.write(text.encode())
-        if mode is not None:
-            os.chmod(file.name, mode)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from inspect import signature
 from typing import Any
 
 import torch
@@ -24,12 +25,19 @@ def check_arguments(
     check_positive_int("epochs", epochs)
     check_positive_int("batch_size", batch_size)
     if not isinstance(model, nn.Module):
-        raise TypeError(f"model must be a torch.nn.Module; got {type(model).__name__}")
+        hint = "; take its .model, and device=its .device" if hasattr(model, "model") else ""
+        raise TypeError(f"model must be a torch.nn.Module; got {type(model).__name__}{hint}")
     if not any(p.requires_grad for p in model.parameters()):
         raise ValueError("model has no parameters to train: none of them has requires_grad")
     if optimizer is not None and not isinstance(optimizer, torch.optim.Optimizer):
         raise TypeError(f"optimizer must be a torch.optim.Optimizer or None; got {type(optimizer).__name__}")
     if optimizer is not None:
+        required = [p.name for p in signature(optimizer.step).parameters.values() if p.default is p.empty]
+        if "closure" in required:
+            raise ValueError(
+                f"optimizer must be able to step without a closure; {type(optimizer).__name__} works the loss out "
+                "several times per step, which fit does not do"
+            )
         own = {id(p) for p in model.parameters()}
         if not any(id(p) in own for group in optimizer.param_groups for p in group["params"]):
             raise ValueError("optimizer holds none of the model's parameters; was it made for another model?")

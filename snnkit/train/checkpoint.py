@@ -10,11 +10,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from snnkit.data._files import replacing
+from snnkit.train import archive
 from snnkit.train.history import History
 
 FORMAT = "snnkit checkpoint 1"
 
+# What a file must hold, and of which kinds.
+_KINDS: dict[str, tuple[type, ...]] = {
+    "epoch": (int,),
+    "model": (dict,),
+    "optimizer": (dict, type(None)),
+    "history": (dict, type(None)),
+    "extra": (dict,),
+}
 _PRIMITIVES = (type(None), bool, int, float, str, bytes)
 
 
@@ -35,7 +43,7 @@ def save_checkpoint(
     Raises TypeError, naming the entry, for anything else (`load_checkpoint` could not read it back), and ValueError
     where no file can be written at `path`.
     """
-    path = writable(path, "path")
+    path = archive.writable(path, "path")
     content = {
         "format": FORMAT,
         "epoch": int(epoch),
@@ -47,9 +55,7 @@ def save_checkpoint(
     }
     for name, value in content.items():
         _check_plain(name, value)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as file:
-        torch.save(content, file)
+    archive.write(path, content)
     return path
 
 
@@ -82,43 +88,15 @@ def load_checkpoint(
     return content
 
 
-def writable(path: str | os.PathLike[str], name: str) -> Path:
-    """`path` with its ~ resolved, if a file could be written there; nothing is made yet. `name`: of the argument."""
-    if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"{name} must be a path; got {path!r} ({type(path).__name__})")
-    try:
-        file = Path(path).expanduser()
-        if not file.name or file.is_dir():
-            raise ValueError(f"{name} must be a file to write; {str(path)!r} is a folder")
-        existing = next(folder for folder in file.absolute().parents if folder.exists())
-    except (RuntimeError, OSError) as error:  # an unknown user after ~, a name that is too long, ...
-        raise ValueError(f"{name} can't be written at {path}: {error}") from error
-    if not existing.is_dir():
-        raise ValueError(f"{name} can't be written at {file}: {existing} is not a folder")
-    if not os.access(existing, os.W_OK | os.X_OK):
-        raise ValueError(f"{name} can't be written at {file}: no permission to write into {existing}")
-    return file
-
-
 def _read(path: Path, map_location: str | torch.device) -> dict[str, Any]:
-    if not path.is_file():
-        raise FileNotFoundError(f"no checkpoint at {path}")
-    try:
-        content = torch.load(path, map_location=map_location, weights_only=True)
-    except OSError:
-        raise
-    except Exception as error:
-        # PyTorch's own text advises weights_only=False, the one thing not to do with a file that looks wrong.
-        kind = type(error).__name__
-        first = "refused by weights_only=True" if kind == "UnpicklingError" else (str(error).splitlines() or [""])[0]
-        raise ValueError(
-            f"{path} can't be read as a checkpoint: it is damaged, cut short, or holds more than tensors and plain "
-            f"values ({kind}: {first})"
-        ) from None
+    content = archive.read(path, "checkpoint", map_location)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError(f"{path} is not a checkpoint written by save_checkpoint ({FORMAT!r})")
-    if missing := {"epoch", "model", "optimizer", "history", "extra"} - set(content):
+    if missing := set(_KINDS) - set(content):
         raise ValueError(f"{path} is an incomplete checkpoint: no {', '.join(sorted(missing))}")
+    for name, kinds in _KINDS.items():
+        if not isinstance(content[name], kinds):
+            raise ValueError(f"{path} is no checkpoint: {name} is a {type(content[name]).__name__} there")
     return content
 
 
@@ -127,11 +105,11 @@ def _check_fits_model(path: Path, saved: dict[str, Any], model: nn.Module) -> No
     problems = [f"missing in the file: {name}" for name in own if name not in saved]
     problems += [f"not in the model: {name}" for name in saved if name not in own]
     for name in own:
-        if (
-            isinstance(own[name], Tensor)
-            and isinstance(saved.get(name), Tensor)
-            and own[name].shape != saved[name].shape
-        ):
+        if not isinstance(own[name], Tensor) or name not in saved:
+            continue
+        if not isinstance(saved[name], Tensor):
+            problems.append(f"{name}: a {type(saved[name]).__name__} in the file, a tensor in the model")
+        elif own[name].shape != saved[name].shape:
             problems.append(f"{name}: {list(saved[name].shape)} in the file, {list(own[name].shape)} in the model")
     if problems:
         raise ValueError(f"{path} does not fit the model:\n  " + "\n  ".join(problems))
@@ -142,15 +120,22 @@ def _check_fits_optimizer(
 ) -> None:
     if saved is None:
         raise ValueError(f"{path} holds no optimizer state; load it without optimizer=")
+    groups = saved.get("param_groups")
+    if (
+        not isinstance(saved.get("state"), dict)
+        or not isinstance(groups, list)
+        or not all(isinstance(group, dict) and isinstance(group.get("params"), list) for group in groups)
+    ):
+        raise ValueError(f"{path} does not fit the optimizer: it holds no state of one (state, param_groups, params)")
     own = [len(group["params"]) for group in optimizer.param_groups]
-    theirs = [len(group["params"]) for group in saved["param_groups"]]
+    theirs = [len(group["params"]) for group in groups]
     if own != theirs:
         raise ValueError(f"{path} does not fit the optimizer: parameters per group are {theirs} there and {own} here")
     # PyTorch would take the groups as they come, and the next step would fail, or follow another rule in silence.
     own_class = type(optimizer).__name__
     if saved_class is not None and saved_class != own_class:
         raise ValueError(f"{path} does not fit the optimizer: it was written with {saved_class}, this is {own_class}")
-    for i, group in enumerate(saved["param_groups"]):
+    for i, group in enumerate(groups):
         missing = set(optimizer.defaults) - set(group)
         if missing and saved_class is None:  # of the same class, it is from another PyTorch, which sees to that itself
             raise ValueError(

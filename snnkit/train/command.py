@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
+from snnkit.data._files import destination
 from snnkit.engine import ENGINES
 from snnkit.train import recipes
+from snnkit.train.archive import writable
 from snnkit.train.recipe import DATASETS, LOSSES, NETWORKS, OPTIMIZERS, SCHEDULES
+from snnkit.train.settings import SettingsFile
 
 # Every setting of a recipe as an option: its type for click, and what it is.
 _SETTINGS: dict[str, tuple[Any, str]] = {
@@ -109,19 +113,22 @@ def train(
 
 def _run(name: str, settings: dict[str, Any], log: str | None, out: str | None, **options: Any) -> recipes.Run:
     """Run the recipe; what a user can put right is told without a traceback."""
-    from snnkit.train.checkpoint import writable
     from snnkit.train.tensorboard import TensorBoard
 
     try:
         recipe = recipes.get(name, **settings)
         if out:
-            writable(out, "--out")
+            _check_out(writable(out, "--out"), options["checkpoint"])
         board = TensorBoard(log, None if options["resume"] else recipe.settings()) if log else None
     except (ValueError, TypeError) as error:
         raise click.UsageError(str(error)) from None
     except ImportError as error:
         raise click.ClickException(str(error)) from None
     lines = _Lines()
+    if options["resume"]:
+        file = options["checkpoint"]
+        there = Path(file).expanduser().exists()
+        click.echo(f"going on from {file}" if there else f"there is no {file} yet: from the start")
     try:
         run = recipes.run(name, on_epoch=[lines, *([board] if board else [])], **options, **settings)
     except (ValueError, TypeError, OSError, FloatingPointError) as error:
@@ -131,6 +138,16 @@ def _run(name: str, settings: dict[str, Any], log: str | None, out: str | None, 
             board.close()
     lines(run.history, run.model)  # where nothing was left to do
     return run
+
+
+def _check_out(out: Path, checkpoint: str | None) -> None:
+    """ValueError where the record would take the place of the checkpoint, or of the settings beside it."""
+    if checkpoint is None:
+        return
+    file = SettingsFile(Path(checkpoint).expanduser())
+    for path, what in ((file.checkpoint, "the checkpoint"), (file.path, "the settings beside --checkpoint")):
+        if destination(out) == destination(writable(path, "--checkpoint")):
+            raise ValueError(f"--out must be another file than {what}; got {str(out)!r} for both")
 
 
 class _Lines:

@@ -14,9 +14,10 @@ from torch import Tensor, nn
 
 from snnkit.data import batches, resolve_device, to_device, to_unit
 from snnkit.data._batches import check_data, check_positive_int
+from snnkit.train.archive import writable
 from snnkit.train.arguments import check_arguments, check_callables, check_same_dtype, check_update
-from snnkit.train.checkpoint import writable
 from snnkit.train.compiling import Compiled
+from snnkit.train.finite import RunningStatistics, check_weights, loss_not_finite
 from snnkit.train.generators import generators_of
 from snnkit.train.graphed import GraphedStep
 from snnkit.train.history import History
@@ -113,7 +114,9 @@ def fit(
 
     Ctrl-C (the stop button in Jupyter) ends the training and returns the history so far, with `interrupted` set.
     Raises FloatingPointError for the first loss that is not a finite number; the weights are as before its update. On
-    an accelerator that is noticed some updates later, none of which has changed the weights.
+    an accelerator that is noticed some updates later, none of which has changed the weights (running statistics of
+    batch norms may have, and the error says so). Weights that are not finite after an epoch raise it, too, before the
+    checkpoint is written.
     """
     check_arguments(model, optimizer, scheduler, lr, epochs, batch_size, checkpoint, resume)
     check_callables(encode=encode, loss=loss)
@@ -140,7 +143,7 @@ def fit(
         history = resume_run(file, model, optimizer, scheduler, scaler, order, generators)
 
     task = Task(model, samples, labels, encode, loss, optimizer, precision, batch_size, augment, clip, channels_last)
-    ledger = Ledger(target)
+    ledger, statistics = Ledger(target), RunningStatistics(model, target)
     step = PlainStep(task, ledger, scaler, Compiled(model) if compile else None)
     size = batch_size * accumulate
     if graphed:
@@ -154,18 +157,20 @@ def fit(
             started = looked = time.perf_counter()
             updates = torch.randperm(len(labels), generator=order).to(target).split(size)
             for i, rows in enumerate(updates):
+                statistics.note()
                 try:
                     figures, out = step(rows)
                 except NotFinite as error:
-                    message = _not_finite(error.args[0], epoch, i, per_epoch, optimizer, precision)
+                    statistics.put_back()
+                    message = loss_not_finite(error.args[0], epoch, i, per_epoch, optimizer, precision)
                     raise FloatingPointError(message) from None
                 bar.update()
                 last = i + 1 == per_epoch
                 if target.type == "cpu" or last or time.perf_counter() - looked > SECONDS_BETWEEN_LOOKS:
                     seen = ledger.read()
                     if seen.stopped:
-                        message = _not_finite(seen.loss, epoch, seen.updates, per_epoch, optimizer, precision)
-                        raise FloatingPointError(message)
+                        message = loss_not_finite(seen.loss, epoch, seen.updates, per_epoch, optimizer, precision)
+                        raise FloatingPointError(message + statistics.told())
                     _show(bar, epoch, seen)
                     looked = time.perf_counter()
                 if on_batch is not None:
@@ -174,6 +179,7 @@ def fit(
                 torch.cuda.synchronize(target)  # the last update may still be on its way
             seconds = time.perf_counter() - started
             mean_loss, mean_accuracy, rate = ledger.read().means
+            check_weights(model, epoch, kept=file is not None)
             if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
                 scheduler.step(mean_loss)
             elif scheduler is not None:
@@ -267,15 +273,3 @@ def _progress_bar(total: int, done: int, progress: bool) -> Any:
 def _show(bar: Any, epoch: int, seen: Reading) -> None:
     mean_accuracy = f"{seen.means[1]:.1%}"
     bar.set_postfix(epoch=epoch + 1, loss=f"{seen.loss:.3f}", acc=mean_accuracy, refresh=False)
-
-
-def _not_finite(
-    value: float, epoch: int, batch: int, per_epoch: int, optimizer: torch.optim.Optimizer, precision: Precision
-) -> str:
-    rates = ", ".join(f"{float(group['lr']):g}" for group in optimizer.param_groups)
-    half = "" if precision.dtype is None else f"; amp=False (this was {precision.dtype})"
-    return (
-        f"the loss is {value} in epoch {epoch + 1}, batch {batch + 1} of {per_epoch}; the weights are as they "
-        f"were before this batch. Try a lower lr (it is {rates}){half}; and look for NaN or infinity in the data and "
-        "in what encode returns"
-    )

@@ -103,6 +103,8 @@ class Recipe:
             check_positive_int("samples", self.samples)
         for name in ("channels", "hidden", "populations"):
             value, has = getattr(self, name), name in NETWORKS[self.network]
+            if has and value is None:
+                raise ValueError(f"{name} must be given for the {self.network} network, as {name}=8 (--{name} 8)")
             if has:
                 check_positive_int(name, value)
             elif value is not None:

@@ -25,8 +25,8 @@ from torch import nn
 
 from snnkit import data
 from snnkit.data import resolve_device
+from snnkit.train.archive import writable
 from snnkit.train.arguments import check_callables
-from snnkit.train.checkpoint import writable
 from snnkit.train.history import History
 from snnkit.train.loop import fit
 from snnkit.train.recipe import NETWORKS, Recipe
@@ -40,19 +40,19 @@ _RECIPES = {
     for recipe in (
         Recipe(
             "fashion",
-            "SpikingJelly's tutorial: a conv net of 128 channels on Fashion-MNIST, T = 4, as published",
+            "SpikingJelly's tutorial: a conv net of 128 channels on Fashion-MNIST, as published; for a GPU",
             dataset="fashion", network="conv", channels=128, hidden=2048, steps=4, epochs=64, batch_size=128,
             optimizer="sgd", lr=0.1, schedule="cosine", loss="rate_mse", amp=True, channels_last=True,
         ),
         Recipe(
             "mnist",
-            "the same net on MNIST, ten epochs, images moved by up to two pixels",
+            "that net on MNIST, ten epochs, images moved by up to two pixels; for a GPU, hours on a CPU",
             dataset="mnist", network="conv", channels=128, hidden=2048, steps=4, epochs=10, batch_size=128,
             optimizer="sgd", lr=0.1, schedule="cosine", loss="rate_mse", shift=2, amp=True, channels_last=True,
         ),
         Recipe(
             "mnist-small",
-            "the same net with 32 channels, one epoch of MNIST: minutes on a CPU",
+            "SpikingJelly's conv net with 32 channels, one epoch of MNIST: minutes on a CPU",
             dataset="mnist", network="conv", channels=32, hidden=512, steps=4, epochs=1, batch_size=32,
             optimizer="adam", lr=2e-3, schedule="one-cycle", loss="rate_mse",
         ),

@@ -26,6 +26,7 @@ def save_run(
     """Everything that the next epoch depends on; ``generators`` are those of the user's functions."""
     extra = {
         "scheduler": None if scheduler is None else scheduler.state_dict(),
+        "scheduler_class": None if scheduler is None else type(scheduler).__name__,
         "scaler": scaler.state_dict(),
         "order": order.get_state(),
         "rng": torch.get_rng_state(),
@@ -51,6 +52,9 @@ def resume_run(
     if (scheduler is None) != (extra["scheduler"] is None):
         was, now = ("without", "with") if extra["scheduler"] is None else ("with", "without")
         raise ValueError(f"{path} was written {was} a scheduler; this call is {now} one")
+    was, now = extra.get("scheduler_class"), type(scheduler).__name__
+    if was is not None and was != now:  # older files don't say
+        raise ValueError(f"{path} was written with the scheduler {was}; this call is with {now}")
     states = extra.get("generators", [])  # older files have none
     if len(states) != len(generators):
         raise ValueError(

@@ -58,12 +58,11 @@ class SettingsFile:
 
     def write(self, recipe: Recipe) -> None:
         """Note the settings, before the first checkpoint."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(self.path) as file:
             file.write(json.dumps(recipe.settings(), indent=1, ensure_ascii=False).encode() + b"\n")
 
     def _read(self) -> Recipe:
         try:
             return Recipe(**json.loads(self.path.read_bytes()))
-        except (ValueError, TypeError) as error:  # no JSON, other settings, or impossible ones
+        except (ValueError, TypeError, RecursionError) as error:  # no JSON, other settings, or impossible ones
             raise ValueError(f"{self.path} is damaged, or of another snnkit: {error}") from None

@@ -155,3 +155,57 @@ def test_truncated_backpropagation_cuts_the_graph_and_keeps_the_state():
 def test_truncated_refuses_at_once(steps, error):
     with pytest.raises(error, match="steps must be"):
         truncated(mlp((5, 4)), torch.rand(3, 2, 5), steps)
+
+
+@pytest.mark.parametrize("batch_size", [2, 3, 5])
+def test_one_tensor_per_sample(batch_size):
+    lengths = [2, 3, 2, 4, 2]
+    words = [torch.full((n, 2), float(i)) for i, n in enumerate(lengths)]
+    found = batch_process(Twice(), words, lambda m, some: [m(w) for w in some], batch_size, progress=False)
+    assert [f.shape for f in found] == [w.shape for w in words] and all(map(torch.equal, found, [w * 2 for w in words]))
+
+
+def test_a_list_of_parts_for_a_sequence_of_samples():
+    samples = [float(i) for i in range(5)]
+
+    def fn(model, some):
+        return [torch.tensor(some), torch.tensor(some) + 1]
+
+    # The last batch has as many samples as fn gives parts, the others don't.
+    first, second = batch_process(Twice(), samples, fn, 3, progress=False)
+    assert first.tolist() == samples and second.tolist() == [s + 1 for s in samples]
+
+
+def test_results_that_do_not_fit_twice_say_so():
+    x = torch.rand(8, 1000)
+    with memory_limit(50_000), pytest.raises(MemoryError, match="all 8 samples are done, but their results"):
+        batch_process(Twice(), x, batch_size=1, progress=False)
+
+
+def test_a_sample_does_not_bring_all_others_along(monkeypatch):
+    images, seen = torch.rand(10, 4), []
+    monkeypatch.setattr("snnkit.device.batch.device_of", lambda model: torch.device("meta"))
+    windows = [images[i : i + 2] for i in range(9)]
+
+    def fn(model, some):
+        seen.extend(part.untyped_storage().nbytes() for part in some)
+        return [0] * len(some)
+
+    batch_process(Twice(), windows, fn, 3, progress=False)
+    assert seen == [2 * 4 * 4] * 9
+
+
+def test_without_fn_the_state_is_left_out():
+    net, x = mlp((5, 4, 3)), torch.rand(6, 11, 5) * 5
+    found = batch_process(net, x, batch_size=4, dim=1, out_dim=1, progress=False)
+    assert torch.equal(found, net.eval()(x)[0])
+
+
+def test_images_are_not_taken_for_time():
+    """Without a function, a spiking network would see the samples as steps, and batches would change the answer."""
+    net, images = mlp((64, 20, 10)), torch.rand(6, 64)
+    with pytest.raises(ValueError, match=r"fn must be given for a spiking network.*dimension 0 is time"):
+        batch_process(net, images, progress=False)
+    sequences = encode.repeat(images, 5)
+    out = batch_process(net, sequences, batch_size=4, dim=1, out_dim=1, progress=False)
+    torch.testing.assert_close(out, net(sequences)[0])

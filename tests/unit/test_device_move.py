@@ -10,6 +10,7 @@ from torch import nn
 
 from snnkit.device import move_tensors_to_device
 from snnkit.device.move import move
+from snnkit.device.overlap import Overlaps
 from snnkit.neuron import MembraneState
 
 META = torch.device("meta")
@@ -128,3 +129,85 @@ def test_unknown_devices(device):
 def test_bad_flag():
     with pytest.raises(TypeError, match="non_blocking must be True or False"):
         move_tensors_to_device([], "cpu", non_blocking=1)
+
+
+def storages(tensors):
+    return {t.untyped_storage()._cdata for t in tensors}
+
+
+def test_only_what_overlaps_shares_memory():
+    big = torch.rand(1000)
+    first, second, inside, behind = move([big[:3], big[5:8], big[6:7], big[8:]], META)
+    assert len(storages([second, inside])) == 1 and len(storages([first, second, behind])) == 3
+    assert first.untyped_storage().nbytes() == 12 and second.untyped_storage().nbytes() <= 32
+    assert second.shape == (3,) and inside.storage_offset() == second.storage_offset() + 1
+    apart = move([big[:3], big[5:8]], META, share=False)
+    assert [t.untyped_storage().nbytes() for t in apart] == [12, 12]
+
+
+def test_values_of_what_is_shared():
+    data = torch.arange(40, dtype=torch.uint8)
+    parts = [data[3:9], data[16:32].view(torch.float32), data[20:24], data[5:7], data[0:0], data[32:40:2]]
+    overlaps = Overlaps(parts)
+    moved = [overlaps.moved(part, torch.device("cpu"), False) for part in parts]
+    assert [m is None for m in moved] == [False, False, False, False, True, True]
+    for part, copied in zip(parts[:4], moved[:4], strict=True):
+        assert torch.equal(copied.view(torch.uint8), part.view(torch.uint8)) and copied.dtype == part.dtype
+
+
+def test_a_storage_that_is_no_multiple_of_a_dtype():
+    data = torch.zeros(10, dtype=torch.uint8)
+    whole, numbers = move([data, data[:8].view(torch.float32)], META)
+    assert numbers.dtype == torch.float32 and numbers.shape == (2,) and len(storages([whole, numbers])) == 1
+
+
+def test_conjugates_and_negatives_keep_their_sign():
+    z = torch.randn(3, dtype=torch.complex64)
+    parts = [z, z.conj(), z.conj().imag, z.imag]
+    assert parts[2].is_neg()
+    overlaps = Overlaps(parts)
+    assert [overlaps.moved(part, META, False) is None for part in parts] == [False, True, True, False]
+
+
+class Named(tuple):
+    def __new__(cls, name, parts):
+        self = super().__new__(cls, parts)
+        self.name = name
+        return self
+
+
+class Stubborn(dict):
+    def update(self, *args):
+        raise RuntimeError("no")
+
+
+@dataclasses.dataclass
+class Unset:
+    x: object
+    later: object = dataclasses.field(init=False)
+
+
+def test_odd_containers():
+    moved = move([Named("a", [torch.rand(1)]), Unset(torch.rand(1)), torch.rand(3).max(0)], META)
+    assert type(moved[0]) is Named and moved[0].name == "a" and moved[0][0].is_meta
+    assert moved[1].x.is_meta and not hasattr(moved[1], "later")
+    assert type(moved[2]) is torch.return_types.max and moved[2].values.is_meta
+    with pytest.raises(TypeError, match="a Stubborn, which can't be built anew from its parts: no"):
+        move(Stubborn(a=torch.rand(1)), META)
+
+
+def test_a_nest_too_deep():
+    nest = [torch.rand(1)]
+    for _ in range(100_000):
+        nest = [nest]
+    with pytest.raises(ValueError, match="nested too deeply"):
+        move(nest, META)
+    while isinstance(nest, list):  # taken apart by hand: the garbage collector recurses, too
+        nest = nest[0]
+
+
+def test_a_parameter_keeps_its_gradient():
+    parameter = nn.Parameter(torch.rand(3))
+    parameter.grad = torch.rand(3)
+    moved = move([parameter], META)[0]
+    assert moved.grad.is_meta and moved.is_leaf and moved.requires_grad

@@ -198,6 +198,27 @@ def test_files_that_do_not_fit(tmp_path):
         quantize.load(file, dense())
 
 
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"state": None}, r"needs a dict \(state\) and a list \(layers\)"),
+        ({"layers": 3}, r"needs a dict \(state\) and a list \(layers\)"),
+        ({"layers": ["9"]}, "not a layer of the model: '9'"),
+        ({"layers": [3]}, "not a layer of the model: 3"),
+        ({"layers": ["0"]}, "it lists the layer '0', which is not int8"),
+        ({"state": {"1.weight": 3}}, "1.weight: a int in the file"),
+    ],
+)
+def test_files_with_other_contents(tmp_path, change, says):
+    file = quantize.save(tmp_path / "small.pt", quantize.quantize(dense()).model)
+    content = torch.load(file)
+    for name, value in change.items():
+        content[name] = content[name] | value if isinstance(value, dict) else value
+    torch.save(content, file)
+    with pytest.raises(ValueError, match=rf"(?s)small\.pt .*{says}"):
+        quantize.load(file, dense())
+
+
 # --- bad input -------------------------------------------------------------------------------------------------------
 
 

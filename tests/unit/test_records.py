@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from snnkit import records
-from snnkit.bench import provenance, record
+from snnkit.bench import demo_table, provenance, record, table, training_table
 
 PUBLISHED = "spikingjelly_rtx2080ti"
 
@@ -24,7 +24,17 @@ MEASURED = {
         "commit": {"id": "0123456789abcdef", "dirty": True},
     },
     "arguments": {},
-    "copies": [{"mode": "training", "dtype": "float32", "neurons": 8, "steps": 2, "bytes": 128, "bytes_per_s": 1e9}],
+    "copies": [
+        {
+            "mode": "training",
+            "dtype": "float32",
+            "neurons": 8,
+            "steps": 2,
+            "bytes": 128,
+            "bytes_per_s": 1e9,
+            "median_s": 128e-9,
+        }
+    ],
     "skipped": [],
     "rows": [
         {
@@ -80,8 +90,15 @@ def test_what_is_written_is_read(tmp_path):
     ("path", "value", "says"),
     [
         ("schema", None, "says no schema"),
+        ("schema", True, "has schema True, but this snnkit reads schema 1"),
         ("schema", 2, "has schema 2, but this snnkit reads schema 1"),
         ("kind", "other", "but it is 'other'"),
+        ("kind", ["neurons"], r"kind must be one of .*, but it is \['neurons'\]"),
+        ("kind", {}, "kind must be one of .*, but it is {}"),
+        ("provenance.commit", "0123", "provenance.commit must be an object, but it is '0123'"),
+        ("provenance.commit", {"id": "0123"}, "provenance.commit.dirty is missing, but it must be true or false"),
+        ("provenance.commit.dirty", 1, "provenance.commit.dirty is 1, but it must be true or false"),
+        ("provenance.device.compute_capability", 9.0, "compute_capability is 9.0, but it must be a text"),
         ("provenance", None, "does not say where its numbers come from"),
         ("provenance.date", None, "provenance.date is missing, but it must be a text"),
         ("provenance.date", "", "provenance.date is ''"),
@@ -93,8 +110,16 @@ def test_what_is_written_is_read(tmp_path):
         ("rows.0.median_s", "fast", r"rows\[0\].median_s is 'fast'"),
         ("rows.0.median_s", float("nan"), r"rows\[0\].median_s is nan"),
         ("rows.0.median_s", -1.0, r"rows\[0\].median_s is -1.0"),
+        ("rows.0.median_s", 0, r"rows\[0\].median_s is 0, but it must be a number above 0"),
+        ("rows.0.neurons", 0, r"rows\[0\].neurons is 0, but it must be a whole number above 0"),
+        ("rows.0.held_bytes", 10**400, r"rows\[0\].held_bytes is 1000"),
+        ("rows.0.peak_bytes", "many", r"rows\[0\].peak_bytes is 'many', but it must be a whole number"),
         ("rows.0", [1], r"rows\[0\] must be an object|says no"),
         ("copies.0.bytes_per_s", None, r"copies\[0\].bytes_per_s is missing"),
+        ("copies.0.median_s", None, r"copies\[0\].median_s is missing"),
+        ("skipped", [3], r"skipped\[0\] must be an object, but it is 3"),
+        ("skipped", [{"contestant": "a"}], r"skipped\[0\].reason is missing"),
+        ("skipped", [{"contestant": "a", "reason": "r", "mode": "training"}], r"skipped\[0\].dtype is missing"),
         ("skipped", {}, "skipped is {}, but it must be a list"),
     ],
 )
@@ -111,7 +136,7 @@ def test_what_a_reader_needs(tmp_path, path, value, says):
         record.read(file)
 
 
-@pytest.mark.parametrize("data", [b"", b'{"schema": 1', b"\xff\xfe\x00", b"[]", b"3"])
+@pytest.mark.parametrize("data", [b"", b'{"schema": 1', b"\xff\xfe\x00", b"[]", b"3", b"[" * 100_000])
 def test_a_damaged_file_is_named(tmp_path, data):
     file = tmp_path / "r.json"
     file.write_bytes(data)
@@ -124,6 +149,37 @@ def test_an_old_record_survives_a_failure_to_write(tmp_path):
     with pytest.raises(record.RecordError):
         record.write(file, changed("provenance", None))
     assert record.read(file) == MEASURED
+
+
+def test_what_a_reader_does_not_need(tmp_path):
+    """Contestants may fail without a word, outside a commit, on a device that tells no memory."""
+    made = changed("provenance.commit", None)
+    made["rows"][0]["peak_bytes"] = None
+    made["rows"].append(made["rows"][0] | {"peak_bytes": 7})
+    made["skipped"] = [{"contestant": "a", "reason": ""}, made["rows"][0] | {"reason": "slow"}]
+    assert "not timed: block LIF (training, float32, N = 8, T = 2): slow" in table.tables(
+        record.read(record.write(tmp_path / "r.json", made))
+    )
+
+
+@pytest.mark.parametrize("kind", ["training", "demo"])
+def test_what_the_other_tables_need(kind):
+    case = {"net": "mlp", "equation": "IF", "dtype": "float32", "width": 8, "steps": 2, "batch": 4}
+    who = {"contestant": "snnkit", "library": "snnkit", "model": "mlp", "mode": "training", "device": "cpu"}
+    numbers = "samples_per_s first_s ready_s median_s p10_s p90_s floor_s over_floor spikes_differ update_differs"
+    row = case | who | dict.fromkeys(numbers.split(), 1.0) | {"floor_flops": 3, "parameters": 5, "default": False}
+    made = MEASURED | {"kind": kind, "matmuls": [], "rows": [row], "skipped": [case | who | {"reason": "slow"}]}
+    tables = {"training": training_table.tables, "demo": demo_table.tables}[kind]
+    record.validate(made, "r.json")
+    assert "mlp" in tables(made) and ": slow" in tables(made)
+    for name in {"training": ("default", "batch"), "demo": ("steps", "device")}[kind]:
+        less = {key: value for key, value in row.items() if key != name}
+        with pytest.raises(record.RecordError, match=rf"rows\[0\]\.{name} is missing"):
+            record.validate(made | {"rows": [less]}, "r.json")
+    name = {"training": "equation", "demo": "batch"}[kind]
+    less = {key: value for key, value in made["skipped"][0].items() if key != name}
+    with pytest.raises(record.RecordError, match=rf"skipped\[0\]\.{name} is missing"):
+        record.validate(made | {"skipped": [less]}, "r.json")
 
 
 @pytest.mark.parametrize("name", records.names())

@@ -264,6 +264,25 @@ def test_files_that_hold_something_else(tmp_path):
         text.SpikingEmbedding.load(file)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [{"words": None}, {"words": ["a"]}, {"counts": ["many"]}, {"features": 2.5}, {"beta": "x"}, {"dtype": "nn"}, None],
+)
+def test_files_with_other_contents(tmp_path, change):
+    file = small().save(tmp_path / "words.pt")
+    content = torch.load(file)
+    content["extra"] = content["extra"] | change if change else {"kind": content["extra"]["kind"]}
+    torch.save(content, file)
+    with pytest.raises(ValueError, match=r"words\.pt holds a damaged SpikingEmbedding"):
+        text.SpikingEmbedding.load(file)
+
+
+def test_a_wrong_argument_is_not_the_files_fault(tmp_path):
+    file = small().save(tmp_path / "words.pt")
+    with pytest.raises(ValueError, match=r"^engine must be one of"):
+        text.SpikingEmbedding.load(file, engine="warp")
+
+
 # --- bad input -------------------------------------------------------------------------------------------------------
 
 
@@ -296,6 +315,11 @@ def test_bad_questions():
         embedding.similarity("dog", "braed")
     with pytest.raises(ValueError, match="word 'braed' is not in the vocabulary of 5 words; did you mean 'bread'"):
         embedding.vectors(["dog", "braed"])
+    for value in (torch.nan, torch.inf):
+        vectors = torch.ones(3, 8)
+        vectors[1, 2] = value
+        with pytest.raises(ValueError, match="vectors must hold finite numbers, but row 1 has NaN or infinity"):
+            embedding.nearest(vectors, 2)
     with pytest.raises(ValueError, match="k must be at most 4, the number of other words, but it is 5"):
         embedding.most_similar("dog", 5)
     with pytest.raises(ValueError, match="k must be at least 1"):

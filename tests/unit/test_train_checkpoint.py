@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from snnkit import train
+from snnkit.train import archive
 from snnkit.train import checkpoint as module
 
 SAMPLES = torch.randn(60, 5, generator=torch.Generator().manual_seed(0))
@@ -142,6 +143,25 @@ def test_resume_refuses_what_fit_did_not_write(tmp_path):
         fit(model, optimizer, scheduler=scheduler, checkpoint=tmp_path / "run.pt", resume=True)
 
 
+def test_resume_refuses_another_scheduler(tmp_path):
+    path = tmp_path / "run.pt"
+
+    def go(scheduler, **kwargs):
+        model, optimizer = new()
+        return fit(model, optimizer, scheduler=scheduler(optimizer), checkpoint=path, **kwargs)
+
+    def cosine(optimizer):
+        return torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 2)
+
+    go(lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 1))
+    with pytest.raises(ValueError, match=r"run\.pt was written with the scheduler StepLR; .* CosineAnnealingLR"):
+        go(cosine, epochs=2, resume=True)
+    content = torch.load(path)
+    del content["extra"]["scheduler_class"]  # as older files
+    torch.save(content, path)
+    assert go(cosine, epochs=2, resume=True).epochs == 2
+
+
 # -- atomic ----------------------------------------------------------------------------------------------------------
 
 
@@ -174,6 +194,23 @@ train.save_checkpoint({str(path)!r}, nn.Linear(1, 1), epoch=2)
 """
     assert subprocess.run([sys.executable, "-c", code]).returncode == 9
     assert train.load_checkpoint(path, model)["epoch"] == 1
+
+
+def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path):
+    code = f"""
+import resource, signal, torch
+from snnkit import train
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+for size in (10, 2000):  # PyTorch reports them in two ways
+    try:
+        train.save_checkpoint({str(tmp_path / "run.pt")!r}, torch.nn.Linear(size, 800))
+    except OSError as error:
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [f"[Errno 27] File too large: '{tmp_path / 'run.pt'}'"] * 2
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
@@ -228,6 +265,49 @@ def test_a_pickle_bomb_does_not_go_off(tmp_path, write):
     if write is torch.save:
         torch.load(path, weights_only=False)
         assert marker.exists()
+
+
+def test_wherever_it_is_cut_the_file_is_named(tmp_path):
+    path = train.save_checkpoint(tmp_path / "run.pt", *new())
+    raw = path.read_bytes()
+    for size in (*range(0, len(raw), 61), len(raw) - 1):
+        path.write_bytes(raw[:size])
+        with pytest.raises(ValueError, match=r"run\.pt can't be read as a checkpoint"):
+            train.load_checkpoint(path)
+
+
+def test_one_bit_of_a_weight_is_noticed(tmp_path):
+    model, _ = new()
+    path = train.save_checkpoint(tmp_path / "run.pt", model)
+    raw = bytearray(path.read_bytes())
+    weight = model.net[0].weight.detach().numpy().tobytes()
+    assert raw.count(weight) == 1
+    raw[raw.index(weight) + 5] ^= 1
+    path.write_bytes(raw)
+    with pytest.raises(ValueError, match=r"run\.pt can't be read as a checkpoint.*does not have its checksum"):
+        train.load_checkpoint(path)
+
+
+@pytest.mark.parametrize(
+    "name, value, words",
+    [
+        ("model", [1], "model is a list there"),
+        ("model", {"net.0.weight": 3}, r"net\.0\.weight: a int in the file, a tensor in the model"),
+        ("extra", None, "extra is a NoneType there"),
+        ("epoch", "two", "epoch is a str there"),
+        ("optimizer", {"state": {}}, "holds no state of one"),
+        ("optimizer", {"state": {}, "param_groups": [{"lr": 1.0}]}, "holds no state of one"),
+        ("optimizer", {"state": None, "param_groups": []}, "holds no state of one"),
+    ],
+)
+def test_entries_of_another_kind_are_named_and_change_nothing(tmp_path, name, value, words):
+    path = train.save_checkpoint(tmp_path / "run.pt", *new())
+    torch.save(torch.load(path) | {name: value}, path)
+    model, optimizer = new(1)
+    before = [p.clone() for p in model.parameters()]
+    with pytest.raises(ValueError, match=rf"(?s)run\.pt .*{words}"):
+        train.load_checkpoint(path, model, optimizer)
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "noise"])
@@ -324,11 +404,13 @@ def test_what_a_scheduler_added_to_the_optimizer_is_no_reason_to_refuse(tmp_path
         ("file/run.pt", ValueError, "is not a folder"),
         ("file/deeper/run.pt", ValueError, "is not a folder"),
         ("x" * 999, ValueError, "can't be written"),
+        ("pipe", ValueError, "only a regular file can be replaced"),
         (3, TypeError, "must be a path"),
     ],
 )
 def test_a_path_that_can_not_be_written_is_told_before_anything_happens(tmp_path, path, error, words):
     (tmp_path / "file").write_text("")
+    os.mkfifo(tmp_path / "pipe")
     path = tmp_path / path if isinstance(path, str) else path
     model, optimizer = new()
     before = [p.clone() for p in model.parameters()]
@@ -337,11 +419,12 @@ def test_a_path_that_can_not_be_written_is_told_before_anything_happens(tmp_path
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
     with pytest.raises(error, match=f"path .*{words}"):
         train.save_checkpoint(path, model)
-    assert [file.name for file in tmp_path.iterdir()] == ["file"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["file", "pipe"]
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_a_folder_without_permission_is_told_before_anything_happens(tmp_path, monkeypatch):
-    monkeypatch.setattr(module.os, "access", lambda path, mode: False)  # root may write anywhere
+    monkeypatch.setattr(archive.os, "access", lambda path, mode: False)  # root may write anywhere
     with pytest.raises(ValueError, match=r"checkpoint can't be written at .*: no permission to write into"):
         fit(*new(), checkpoint=tmp_path / "new" / "run.pt")
     assert not list(tmp_path.iterdir())

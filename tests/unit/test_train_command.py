@@ -1,6 +1,7 @@
 """`snnkit train`: what it prints, writes, refuses, and exits with."""
 
 import json
+import os
 
 import click
 import pytest
@@ -70,7 +71,8 @@ def test_it_trains_and_writes_all_it_was_asked_for(tmp_path):
     longer = ("digits", "--device", "cpu", "--epochs", "3", "--no-progress")
     more = call(*longer, "--checkpoint", file, "--resume", "--log", log)
     assert more.exit_code == 0, more.output
-    assert [line.split()[0] for line in more.output.splitlines()] == ["epoch", "1", "2", "3"]
+    told, *lines = more.output.splitlines()
+    assert told.startswith("going on from ") and [line.split()[0] for line in lines] == ["epoch", "1", "2", "3"]
     assert list((tmp_path / "log").iterdir())
     done = call("digits", "--device", "cpu", "--checkpoint", file, "--resume", "--no-progress")
     assert done.output == more.output  # nothing is left to do, and that is shown, too
@@ -119,7 +121,11 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, monkeypatch):
         (("digits", "--epochs", "0"), 2, "--epochs"),
         (("digits", "--lr", "fast"), 2, "--lr"),
         (("digits", "--lr", "0"), 2, "lr must be a finite number above 0; got 0.0"),
-        (("digits", "--network", "conv"), 2, "channels must be an int of at least 1; got None"),
+        (
+            ("digits", "--network", "conv"),
+            2,
+            "channels must be given for the conv network, as channels=8 (--channels 8)",
+        ),
         (("digits", "--optimizer", "lion"), 2, "--optimizer"),
         (("digits", "--colour", "red"), 2, "No such option"),
         (("digits", "mnist"), 2, "unexpected extra argument"),
@@ -147,6 +153,24 @@ def test_a_checkpoint_that_is_there_is_kept(tmp_path):
     assert result.exit_code == 1 and "--resume" in said(result) and file.read_text() == "precious"
     damaged = call(*QUICK, "--checkpoint", str(file), "--resume")
     assert damaged.exit_code == 1 and "is missing" in said(damaged) and file.read_text() == "precious"
+
+
+@pytest.mark.parametrize("out", ["run.pt", "run.pt.json", "link.json"])
+def test_the_record_does_not_take_the_place_of_the_checkpoint(tmp_path, out):
+    (tmp_path / "link.json").symlink_to("run.pt.json")
+    result = call(*QUICK, "--checkpoint", str(tmp_path / "run.pt"), "--out", str(tmp_path / out))
+    assert result.exit_code == 2 and "--out must be another file than the" in said(result)
+    assert [file.name for file in tmp_path.iterdir()] == ["link.json"]
+
+
+def test_a_pipe_is_no_place_for_a_record(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    result = call(*QUICK, "--out", str(tmp_path / "pipe"))
+    assert result.exit_code == 2 and "--out can't be written" in said(result) and (tmp_path / "pipe").is_fifo()
+    os.mkfifo(tmp_path / "run.pt.json")
+    result = call(*QUICK, "--checkpoint", str(tmp_path / "run.pt"), "--out", str(tmp_path / "r.json"))
+    assert result.exit_code == 2 and "--checkpoint can't be written" in said(result)
+    assert (tmp_path / "run.pt.json").is_fifo()
 
 
 def test_without_tensorboard_nothing_is_trained(tmp_path, monkeypatch):

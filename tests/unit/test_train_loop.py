@@ -347,6 +347,11 @@ BAD = {
     "lr nan": ({"lr": float("nan")}, ValueError, "lr"),
     "optimizer type": ({"optimizer": torch.optim.Adam}, TypeError, "optimizer"),
     "optimizer of another model": ({"optimizer": other}, ValueError, "none of the model's parameters"),
+    "optimizer with a closure": (
+        {"optimizer": torch.optim.LBFGS([torch.ones(2, requires_grad=True)])},
+        ValueError,
+        "optimizer must be able to step without a closure; LBFGS",
+    ),
     "scheduler alone": ({"scheduler": torch.optim.lr_scheduler.StepLR(other, 1)}, ValueError, "scheduler"),
     "resume alone": ({"resume": True}, ValueError, "checkpoint="),
     "device": ({"device": "gpu"}, ValueError, "device"),

@@ -297,7 +297,7 @@ def test_resume_with_a_recipe_asks_for_all_that_it_says(tmp_path):
 def test_resume_without_or_with_damaged_settings(tmp_path):
     file, note = tmp_path / "run.pt", tmp_path / "run.pt.json"
     assert run(checkpoint=file, resume=True).history.epochs == 3  # nothing was there: from the start
-    for content in ("{", '{"lr": 1}', "[]"):
+    for content in ("{", '{"lr": 1}', "[]", "[" * 100_000):
         note.write_text(content)
         with pytest.raises(ValueError, match=r"run\.pt\.json is damaged, or of another snnkit"):
             run(checkpoint=file, resume=True)
@@ -325,7 +325,11 @@ def test_resume_without_or_with_damaged_settings(tmp_path):
         ({"samples": 1443}, ValueError, "samples must be at most 1442, all of digits; got 1443"),
         ({"accumulate": 0}, ValueError, "accumulate must be at least 1"),
         ({"channels": 3}, ValueError, "channels must be None, as the dense network has no such thing; got 3"),
-        ({"network": "conv"}, TypeError, "channels must be an int of at least 1; got None"),
+        (
+            {"network": "conv"},
+            ValueError,
+            r"channels must be given for the conv network, as channels=8 \(--channels 8\)",
+        ),
         ({"network": "statistical", "populations": 5, "hidden": 16}, ValueError, "hidden must be a multiple"),
         ({"lr": 0.0}, ValueError, "lr must be a finite number above 0; got 0.0"),
         ({"lr": float("nan")}, ValueError, "lr must be a finite number"),

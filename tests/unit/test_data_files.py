@@ -1,0 +1,89 @@
+"""Writing files: whole or not at all, in place of regular files only, through links, with the mode of the old one."""
+
+import errno
+import os
+
+import pytest
+
+from snnkit.bench import record
+from snnkit.data._files import destination, replacing
+from snnkit.tools import atomic
+
+
+def write(path, content=b"new"):
+    with replacing(path) as file:
+        file.write(content)
+
+
+def names(folder):
+    return sorted(file.name for file in folder.iterdir())
+
+
+def test_a_new_file_in_new_folders(tmp_path):
+    write(tmp_path / "a" / "b" / "file")
+    assert (tmp_path / "a" / "b" / "file").read_bytes() == b"new" and names(tmp_path / "a" / "b") == ["file"]
+
+
+def test_a_pipe_stays_a_pipe(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    (tmp_path / "link").symlink_to("pipe")
+    for path in (pipe, tmp_path / "link"):
+        with pytest.raises(FileExistsError, match="only a regular file can be replaced.*" + path.name):
+            write(path)
+        with pytest.raises(FileExistsError):
+            atomic.write_text(path, "text")
+    assert pipe.is_fifo() and names(tmp_path) == ["link", "pipe"]
+
+
+def test_a_folder_stays_a_folder(tmp_path):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(FileExistsError, match="only a regular file"):
+        write(tmp_path / "folder")
+    assert (tmp_path / "folder").is_dir() and names(tmp_path) == ["folder"]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_stays_and_what_it_points_at_is_written(tmp_path, there):
+    (tmp_path / "data").mkdir()
+    target, link = tmp_path / "data" / "target", tmp_path / "link"
+    if there:
+        target.write_bytes(b"old")
+    link.symlink_to(target)
+    write(link)
+    assert link.is_symlink() and not target.is_symlink() and target.read_bytes() == b"new"
+    assert names(tmp_path / "data") == ["target"] and names(tmp_path) == ["data", "link"]
+
+
+def test_links_in_a_circle(tmp_path):
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(OSError):
+        destination(tmp_path / "a")
+
+
+def test_the_mode_stays(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("old")
+    path.chmod(0o600)
+    write(path)
+    assert path.stat().st_mode & 0o777 == 0o600 and path.read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("named", [None, "elsewhere"])
+def test_a_full_disk_leaves_the_old_file_and_is_told_with_a_name(tmp_path, named):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    with pytest.raises(OSError) as caught, replacing(path) as file:
+        file.write(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device", named)
+    assert caught.value.filename == (named or str(path))
+    assert path.read_bytes() == b"old" and names(tmp_path) == ["file"]
+
+
+def test_a_record_does_not_replace_a_pipe(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "r.json")
+    monkeypatch.setattr(record, "validate", lambda *_: None)
+    with pytest.raises(FileExistsError):
+        record.write(tmp_path / "r.json", {})
+    assert (tmp_path / "r.json").is_fifo()
