@@ -15,7 +15,8 @@
 # SpikingJelly's tutorial has a network that many people meet first when they leave toy problems behind: two convolutions, two
 # linear layers, 13 million weights and 127 498 spiking neurons, which sort small pictures of clothes [1]. Here you take it apart, find
 # out what it costs and where the time goes, make each part fast, and train it. Every trick is one that you will use again with
-# larger networks. Most of them change nothing that the network computes; you will see exactly which do, and what.
+# larger networks. Most of them change nothing that the network computes; you will see exactly which do, and what. (On a CPU, a
+# quick run trains a version with 16 channels on small digits, in seconds; at full size, a GPU trains all of it.)
 #
 # **Afterwards you can**
 #
@@ -936,7 +937,7 @@ viz.show(
 
 # %% [markdown]
 # **Notice.** Each panel is one statistic: rows are digits, columns populations. A column with structure is a population that tells
-# classes apart by that number. Look at the ranges: which of the four have the network found useful? A whole run of it, on MNIST:
+# classes apart by that number. Look at the ranges: which of the four has the network found useful? (A column that is white in all four is a population that never fires.) A whole run of it, on MNIST:
 # `snnkit train statistical`.
 #
 # ## 11 · Take it home

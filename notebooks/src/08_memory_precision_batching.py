@@ -208,7 +208,7 @@ viz.show(figures.lines(mountains, title="Memory over one training step", **axes)
 
 # %% [markdown]
 # **Notice.** Forward climbs: each layer adds what it keeps. The summit is where backward begins, or a little later, when the first gradients lie
-# beside all that activity. Then it goes down, layer by layer in reverse, and what remains is the gradients of the weights. Four times the steps,
+# beside all that activity. Then it goes down, layer by layer in reverse, with a tooth wherever a gradient at full resolution is made, and what remains is the gradients of the weights. Four times the steps,
 # more than three times the height (the image stands still, so what the first convolution makes of it is kept once). And only the summit counts:
 # memory that is free most of the time does not help you when it isn't.
 #
@@ -523,6 +523,8 @@ if not any(record["provenance"]["device"]["type"] == "cuda" for record in others
     print("No record from a GPU comes with the kit. `snnkit bench demo --model all` measures where there is one.")
 
 # %% [markdown]
+# **Notice.** Sixteen times the samples take only a few times as long: below $B = t_0 r$ you pay for overhead, not for arithmetic.
+#
 # **Explorer: the crossing.** The CPU's curve is yours. The other belongs to a device of your choice
 # (if you have a GPU, it starts with what was measured). What moves the crossing more, less overhead or a higher rate? What would CUDA graphs
 # (notebook 07), which launch a whole training step at once, change?
@@ -706,6 +708,7 @@ questions = ["the hungry wolf", "a song for flute", "the weather in tokyo"]
 for question, found in zip(questions, embedding.nearest(embedding.sentence_vectors(questions), 4), strict=True):
     print(f"{question:22} → {', '.join(word for word, _ in found)}")
 
+# The answers are words, and a mean mixes kinds: an adjective, or a verb, may win over the noun.
 spikes = embedding.sparse("the dog ate the soup")
 print(f"\n{spikes}")
 numbers = torch.Size(spikes.shape).numel()
