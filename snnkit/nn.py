@@ -111,9 +111,9 @@ def through(module: nn.Module, x: Tensor, step: Tensor | None) -> tuple[Tensor, 
 
 
 def bare_module(module: nn.Module) -> nn.Module | None:
-    """What a ``TimeBatched`` applies, or ``module`` itself; None if a hook waits for the sequence itself."""
+    """What a ``TimeBatched`` applies, or ``module`` itself; None if a hook or a subclass wants the sequence itself."""
     while isinstance(module, TimeBatched):
-        if _is_hooked(module):
+        if type(module) not in (TimeBatched, Once) or is_hooked(module):
             return None
         module = module.module
     return module
@@ -121,10 +121,11 @@ def bare_module(module: nn.Module) -> nn.Module | None:
 
 def takes_repeat(module: nn.Module) -> bool:
     """Whether a stateful module may be given one step and how often it comes in; a hook waits for the sequence."""
-    return isinstance(module, Neuron) and type(module).forward is Neuron.forward and not _is_hooked(module)
+    return isinstance(module, Neuron) and type(module).forward is Neuron.forward and not is_hooked(module)
 
 
-def _is_hooked(module: nn.Module) -> bool:
+def is_hooked(module: nn.Module) -> bool:
+    """Whether something is at work when it is called that is not written in its class."""
     hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
     return any(hooks) or "forward" in vars(module)
 

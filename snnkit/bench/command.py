@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -90,7 +91,6 @@ def neurons(
 
     from .contestants import engine_names
     from .neurons import Arguments, benchmark
-    from .record import RecordError
 
     where = chosen_device(device, torch.cuda.is_available())
     unknown = [name for name in engines if name not in engine_names()]
@@ -108,6 +108,13 @@ def neurons(
         peers=peers,
         repeats=repeats or small.get("repeats") or 11,
     )
+    measured(benchmark, arguments, out)
+
+
+def measured(benchmark: Callable[..., dict[str, Any]], arguments: Any, out: str | None) -> dict[str, Any]:
+    """The record that ``benchmark`` makes, telling the user how it goes; ClickException where nobody could be timed."""
+    from .record import RecordError
+
     try:
         result = benchmark(arguments, click.echo, out)
     except (OSError, RecordError) as error:
@@ -116,6 +123,7 @@ def neurons(
         click.echo(f"\nrecord: {out}")
     if not result["rows"]:
         raise click.ClickException("nobody could be timed; the lines above say why")
+    return result
 
 
 def prepare_process(device: str, threads: int | None, keep_memory: bool) -> None:

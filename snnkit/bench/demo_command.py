@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from .command import ALLOCATOR, start_anew_with
+from .command import ALLOCATOR, measured, start_anew_with
 from .training_command import check_plot, draw
 
 BATCHES = (1, 16, 128)
@@ -38,7 +38,6 @@ def demo(
 
     from .demo import Arguments, benchmark
     from .demo_models import demos
-    from .record import RecordError
 
     known = tuple(demos())
     chosen = known if not names or "all" in names else tuple(dict.fromkeys(names))
@@ -53,12 +52,7 @@ def demo(
     arguments = Arguments(devices, chosen, tuple(sorted(set(batches or BATCHES))), modes or MODES, repeats)
     if "cuda" not in devices:
         click.echo("No CUDA device here (`snnkit doctor` says why): a GPU can't be measured, the CPU stands alone.\n")
-    try:
-        result = benchmark(arguments, click.echo, out)
-    except (OSError, RecordError) as error:
-        raise click.ClickException(str(error)) from None
-    if out:
-        click.echo(f"\nrecord: {out}")
+    result = measured(benchmark, arguments, out)
     shown = [result]
     if "cuda" not in devices:
         shown += _from_gpus()

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..device import ledger
+
 
 @dataclass(frozen=True)
 class Held:
@@ -58,14 +60,7 @@ def held_for_backward(forward: Callable[[Tensor], Tensor], x: Tensor) -> Held:
 
 def peak_of(function: Callable[[], object], device: torch.device) -> int | None:
     """Most bytes that ``function()`` had allocated beyond those before it; None on a CPU, which does not count them."""
-    if device.type != "cuda":
-        return None
-    torch.cuda.synchronize(device)
-    torch.cuda.reset_peak_memory_stats(device)
-    before = torch.cuda.memory_allocated(device)
-    function()
-    torch.cuda.synchronize(device)
-    return torch.cuda.max_memory_allocated(device) - before
+    return ledger.peak_of(function, device) if device.type == "cuda" else None
 
 
 def available(device: torch.device) -> int | None:

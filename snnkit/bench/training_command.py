@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from .command import chosen_device, prepare_process
+from .command import chosen_device, measured, prepare_process
 
 NETS = ("conv", "mlp")
 DTYPES = ("float32", "amp")
@@ -59,7 +59,6 @@ def training(
     """
     import torch
 
-    from .record import RecordError
     from .training import Arguments, benchmark
 
     where = chosen_device(device, torch.cuda.is_available())
@@ -76,14 +75,7 @@ def training(
         compiled=compiled and not quick,
         repeats=repeats or (3 if quick else 11),
     )
-    try:
-        result = benchmark(arguments, click.echo, out)
-    except (OSError, RecordError) as error:
-        raise click.ClickException(str(error)) from None
-    if out:
-        click.echo(f"\nrecord: {out}")
-    if not result["rows"]:
-        raise click.ClickException("nobody could be timed; the lines above say why")
+    result = measured(benchmark, arguments, out)
     if plot:
         from ..viz import figures
 

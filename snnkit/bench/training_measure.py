@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
+from ..device import Ledger
 from ..train.precision import Precision
 from .timing import Timing, first_call, race
 from .training_contestants import OURS, Contestant, Trainer, fill, ours
@@ -157,7 +158,10 @@ def _first(
             ready = time.perf_counter() - began
             if refusal := trainer.refusal():
                 raise DoesNotRun(refusal)
-            peak = torch.cuda.max_memory_allocated(device) - before if device.type == "cuda" else None
+            if device.type == "cuda":
+                peak: int | None = torch.cuda.max_memory_allocated(device) - before
+            else:
+                peak = _peak_on_cpu(contestant, workload, precision)
             out, change = _one_update(trainer, weights)
     except DoesNotRun:
         raise
@@ -185,6 +189,20 @@ def _first(
         "update_differs": distance,
     }
     return row, trainer.step
+
+
+def _peak_on_cpu(contestant: Contestant, workload: Workload, precision: Precision) -> int | None:
+    """Most bytes of tensors alive while it is made and does its first two updates, as PyTorch counts them on CUDA.
+
+    None for what is compiled whole: counting happens between the operations, of which there are none then.
+    """
+    if contestant.compiles:
+        return None
+    with Ledger() as ledger:
+        trainer = contestant.make(workload, precision)
+        for _ in range(2):
+            trainer.step()
+    return ledger.peak
 
 
 def _one_update(trainer: Trainer, weights: list[Tensor]) -> tuple[Tensor, Tensor]:

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.modules import module as every
 
 from snnkit.neuron import Neuron
-from snnkit.nn import Once, Sequential, TimeBatched
+from snnkit.nn import Once, Sequential, TimeBatched, is_hooked
 from snnkit.surrogate import Surrogate
 
 from .again import is_ours, why_not_again
@@ -145,10 +145,7 @@ def _layers(module: Any) -> list[Any]:
 
 def _is_changed(module: nn.Module) -> bool:
     parts = module.modules() if isinstance(module, Neuron) else (module,)
-    return any(
-        m._forward_hooks or m._forward_pre_hooks or m._backward_hooks or m._backward_pre_hooks or "forward" in vars(m)
-        for m in parts
-    )
+    return any(map(is_hooked, parts))
 
 
 def is_neuron(module: Any) -> bool:

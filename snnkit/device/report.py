@@ -60,7 +60,8 @@ class MemoryReport:
 
     def _totals(self) -> list[str]:
         if self.before is None or self.after is None:
-            return []
+            unknown = any(item.source == "unknown" for item in self.items)
+            return ["give it an input, optimize_memory_usage(model, x), and each line is measured"] if unknown else []
         factor = self.before.peak / max(self.after.peak, 1)
         return [
             f"peak of a training step: {size_of(self.before.peak)} → {size_of(self.after.peak)} "

@@ -86,6 +86,7 @@ def test_figures_of_a_row_agree(measured):
         assert row["samples_per_s"] == pytest.approx(row["batch"] / row["median_s"])
         assert row["over_floor"] == pytest.approx(row["median_s"] / row["floor_s"])
         assert row["p10_s"] <= row["median_s"] <= row["p90_s"] and row["first_s"] < row["ready_s"]
+        assert row["peak_bytes"] > 4 * row["batch"] * 784  # on a CPU, too: weights, activity and gradients
 
 
 def test_show_and_plot(measured, tmp_path):

@@ -279,3 +279,15 @@ def test_a_plain_call_keeps_no_layer_alive():
     with Ledger() as ledger, torch.no_grad():
         net(x)
     assert ledger.peak <= 3 * 4 * 50 * 100 * 4  # input and output of one layer, and what is being made
+
+
+def test_a_time_batched_of_ones_own_is_asked_itself():
+    """A subclass may do more than its module."""
+
+    class Doubling(TimeBatched):
+        def forward(self, x):
+            return 2 * super().forward(x)
+
+    layer = nn.Linear(4, 3)
+    x = torch.rand(2, 4).expand(5, 2, 4)
+    torch.testing.assert_close(Sequential(Doubling(layer))(x)[0], 2 * layer(x))

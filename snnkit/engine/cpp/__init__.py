@@ -28,7 +28,7 @@ from .source import backward_source, forward_source
 __all__ = ["backward", "backward_source", "forward", "forward_source", "supports"]
 
 # Bytes of state that stay in a core's second-level cache while x streams past, forward; and in backward, bytes that are
-# kept of all steps of a tile, in the last level. (256 KiB forward took 1.1 times as long on an EPYC: shorter runs.)
+# kept of all steps of a tile, in the last level. (256 KiB forward took up to 1.1 times as long: shorter runs.)
 _FORWARD_TILE, _BACKWARD_TILE = 512 * 1024, 2 * 1024 * 1024
 _SMALLEST_TILE = 256
 
