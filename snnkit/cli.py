@@ -12,7 +12,9 @@ import click
 
 import snnkit
 from snnkit.bench.command import neurons
+from snnkit.bench.compare_command import compare
 from snnkit.bench.demo_command import demo
+from snnkit.bench.scaling_command import scaling
 from snnkit.bench.training_command import training
 
 INTERRUPTED = 130  # what a shell reports for Ctrl-C
@@ -182,12 +184,21 @@ def train(words: tuple[str, ...]) -> None:
     command.main(list(words), prog_name="snnkit train", standalone_mode=False)
 
 
+@main.command(add_help_option=False, context_settings={"ignore_unknown_options": True})
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[OPTIONS] COMMAND ...")
+def slurm(words: tuple[str, ...]) -> None:
+    """Write a batch script for SLURM, explain it, check it, submit it; `snnkit slurm --help` lists the options."""
+    from snnkit.train.slurm.command import slurm as command
+
+    command.main(list(words), prog_name="snnkit slurm", standalone_mode=False)
+
+
 @main.group()
 def bench() -> None:
     """Measure, and show what was measured."""
 
 
-for measurement in (neurons, training, demo):
+for measurement in (neurons, training, demo, scaling, compare):
     bench.add_command(measurement)
 
 
@@ -199,11 +210,12 @@ for measurement in (neurons, training, demo):
 @click.option("--dtype", default="float32", show_default=True, help="Of the input, in the plot.")
 def show(record: str, plot: str | None, beside: tuple[str, ...], size: int | None, dtype: str) -> None:
     """Print a record: a file that `snnkit bench ... --out` wrote, or the name of one that comes with the kit."""
-    from snnkit.bench import demo_table, table, training_table
+    from snnkit.bench import compare_table, demo_table, scaling_command, scaling_table, table, training_table
 
     first = _record(record)
-    tables = {"training": training_table.tables, "demo": demo_table.tables}.get(first["kind"], table.tables)
-    click.echo(tables(first))
+    tables = {"training": training_table.tables, "demo": demo_table.tables, "scaling": scaling_table.tables}
+    tables |= {"compare": compare_table.tables}
+    click.echo(tables.get(first["kind"], table.tables)(first))
     if plot is None:
         return
     suffix = plot.rpartition(".")[2].lower()
@@ -220,6 +232,10 @@ def show(record: str, plot: str | None, beside: tuple[str, ...], size: int | Non
             figure = viz.figures.training_rates(every)
         elif first["kind"] == "demo":
             figure = viz.figures.device_rates(every)
+        elif first["kind"] == "scaling":
+            figure = scaling_command.figure(first)
+        elif first["kind"] == "compare":
+            figure = viz.figures.comparison(every)
         else:
             figure = viz.figures.races(every, neurons=size, dtype=dtype)
         content = viz.png_bytes(figure) if suffix == "png" else figure.to_html(include_plotlyjs="cdn").encode()

@@ -741,7 +741,7 @@ scorecard("08")
 # %% [markdown]
 # ## Where next
 #
-# One device is full now, and used well. **09 · Scaling out with Lightning** (coming) takes several, and a queue in front of them.
+# One device is full now, and used well. **09 · Scaling out with Lightning** takes several, and a queue in front of them.
 #
 # Meanwhile: `snnkit bench demo --model all` draws the curves of section 7 for every model of the kit, and `device.explain_memory` works on the network
 # you brought along.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 # Versions that are noted where they are installed; the last three are the peers.
-PACKAGES = ("snnkit", "torch", "triton", "numpy", "spikingjelly", "snntorch", "norse")
+PACKAGES = ("snnkit", "torch", "lightning", "triton", "numpy", "spikingjelly", "snntorch", "norse")
 
 # The C library's settings that keep large tensors from being handed back to the kernel, see ``command.ALLOCATOR``.
 ALLOCATOR_SETTINGS = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_")

@@ -1,123 +1,37 @@
 """Records of measurements: JSON that is written by the program, whole or not at all, and read only if it says enough.
 
-A record of kind "neurons", "training" or "demo" holds what ``snnkit bench`` measured, one of kind "recipe" what
-``snnkit train`` reached epoch by epoch; one of kind "published" holds figures of other people with their source. Each
-has ``schema``, ``kind``, ``provenance`` and ``rows``.
+A record of kind "neurons", "training", "demo", "scaling" or "compare" holds what ``snnkit bench`` measured, one of kind
+"recipe" what ``snnkit train`` reached epoch by epoch; one of kind "published" holds figures of other people with their
+source. Each has ``schema``, ``kind``, ``provenance`` and ``rows``.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from .fields import (
+    ABOVE_ZERO,
+    BESIDE,
+    COMMIT,
+    DEVICE,
+    FLAG,
+    LARGEST,
+    MACHINE,
+    NUMBER,
+    PROVENANCE,
+    ROW,
+    SKIPPED,
+    TEXT,
+    TRAINED,
+    TUTORIAL,
+    VERSIONS,
+    WHOLE,
+)
+
 SCHEMA = 1
-
-_TEXT, _NUMBER, _WHOLE, _FLAG = (str,), (int, float), (int,), (bool,)
-
-# What each row must say, with its type.
-_LABELS = {"contestant": _TEXT, "equation": _TEXT, "mode": _TEXT, "dtype": _TEXT, "neurons": _WHOLE, "steps": _WHOLE}
-_CASE = {"net": _TEXT, "equation": _TEXT, "dtype": _TEXT, "width": _WHOLE, "steps": _WHOLE, "batch": _WHOLE}
-_ROW = {
-    "neurons": _LABELS
-    | {
-        "library": _TEXT,
-        "engine": _TEXT,
-        "out_dtype": _TEXT,
-        "first_s": _NUMBER,
-        "median_s": _NUMBER,
-        "p10_s": _NUMBER,
-        "p90_s": _NUMBER,
-        "host_s": _NUMBER,
-        "calls": _WHOLE,
-        "floor_bytes": _WHOLE,
-        "floor_s": _NUMBER,
-        "over_floor": _NUMBER,
-        "held_bytes": _WHOLE,
-        "held_x_bytes": _WHOLE,
-        "compared_neurons": _WHOLE,
-        "spikes_differ": _NUMBER,
-    },
-    "recipe": {
-        "epoch": _WHOLE,
-        "train_loss": _NUMBER,
-        "train_accuracy": _NUMBER,
-        "test_loss": _NUMBER,
-        "test_accuracy": _NUMBER,
-        "seconds": _NUMBER,
-        "samples_per_second": _NUMBER,
-    },
-    "training": _CASE
-    | {
-        "contestant": _TEXT,
-        "library": _TEXT,
-        "samples_per_s": _NUMBER,
-        "first_s": _NUMBER,
-        "ready_s": _NUMBER,
-        "median_s": _NUMBER,
-        "p10_s": _NUMBER,
-        "p90_s": _NUMBER,
-        "floor_flops": _WHOLE,
-        "floor_s": _NUMBER,
-        "over_floor": _NUMBER,
-        "spikes_differ": _NUMBER,
-        "update_differs": _NUMBER,
-        "default": _FLAG,
-    },
-    "demo": {
-        "model": _TEXT,
-        "mode": _TEXT,
-        "device": _TEXT,
-        "dtype": _TEXT,
-        "batch": _WHOLE,
-        "steps": _WHOLE,
-        "parameters": _WHOLE,
-        "samples_per_s": _NUMBER,
-        "first_s": _NUMBER,
-        "median_s": _NUMBER,
-        "p10_s": _NUMBER,
-        "p90_s": _NUMBER,
-    },
-    "published": _LABELS | {"seconds": _NUMBER},
-}
-
-# Without these a number is not shown.
-_MEASURED = {"date": _TEXT, "device": (dict,), "cpu": _TEXT, "threads": _WHOLE, "versions": (dict,)}
-_PROVENANCE = {
-    "neurons": _MEASURED,
-    "recipe": _MEASURED,
-    "training": _MEASURED,
-    "demo": _MEASURED,
-    "published": {"source": _TEXT, "url": _TEXT, "hardware": _TEXT, "what": _TEXT, "statistic": _TEXT},
-}
-_DEVICE = {"type": _TEXT, "name": _TEXT}
-_VERSIONS = {"python": _TEXT, "torch": _TEXT, "snnkit": _TEXT}
-_MATMUL = _CASE | {"size": _WHOLE, "flops_per_s": _NUMBER}
-_LAYER = {"mode": _TEXT, "dtype": _TEXT, "neurons": _WHOLE, "steps": _WHOLE}
-_COPY = _LAYER | {"bytes": _WHOLE, "bytes_per_s": _NUMBER, "median_s": _NUMBER}
-_COMMIT = {"id": _TEXT, "dirty": _FLAG}
-
-# The largest float: a whole number above it can't be divided.
-_LARGEST = sys.float_info.max
-
-# Of these 0 is no measure either: tables divide by them.
-_ABOVE_ZERO = ("neurons", "steps", "batch", "width", "median_s", "samples_per_s", "bytes_per_s")
-
-# What was not timed: what each entry says, and what besides if it names the first of these.
-_NOT_TIMED = {"contestant": _TEXT, "reason": _TEXT}
-_SKIPPED: dict[str, tuple[Mapping[str, tuple[type, ...]], Mapping[str, tuple[type, ...]]]] = {
-    "neurons": (_NOT_TIMED, _LAYER),
-    "training": (_NOT_TIMED, {"net": _TEXT, "equation": _TEXT, "dtype": _TEXT}),
-    "demo": ({"model": _TEXT, "reason": _TEXT}, {"mode": _TEXT, "device": _TEXT, "dtype": _TEXT, "batch": _WHOLE}),
-}
-
-# What was measured beside the rows, for scale.
-_SCALE: dict[str, tuple[str, Mapping[str, tuple[type, ...]]]] = {
-    "neurons": ("copies", _COPY),
-    "training": ("matmuls", _MATMUL),
-}
 
 
 class RecordError(ValueError):
@@ -170,40 +84,62 @@ def validate(record: Any, name: str) -> None:
             "measure anew, or use the snnkit that wrote it"
         )
     kind = record.get("kind")
-    if not isinstance(kind, str) or kind not in _ROW:
-        raise RecordError(f"{name}: kind must be one of {', '.join(map(repr, _ROW))}, but it is {kind!r}")
+    if not isinstance(kind, str) or kind not in ROW:
+        raise RecordError(f"{name}: kind must be one of {', '.join(map(repr, ROW))}, but it is {kind!r}")
     if not isinstance(record.get("provenance"), Mapping):
         raise RecordError(f"{name} does not say where its numbers come from (provenance), so they are not shown")
     origin = record["provenance"]
-    _check(origin, _PROVENANCE[kind], f"{name}: provenance")
+    _check(origin, PROVENANCE[kind], f"{name}: provenance")
     if kind != "published":
-        _check(origin["device"], _DEVICE, f"{name}: provenance.device")
-        _check(origin["versions"], _VERSIONS, f"{name}: provenance.versions")
-        _check_if_there(origin["device"], {"compute_capability": _TEXT}, f"{name}: provenance.device")
+        _check(origin["device"], DEVICE, f"{name}: provenance.device")
+        _check(origin["versions"], VERSIONS, f"{name}: provenance.versions")
+        _check_if_there(origin["device"], {"compute_capability": TEXT}, f"{name}: provenance.device")
         if origin.get("commit") is not None:
-            _check(origin["commit"], _COMMIT, f"{name}: provenance.commit")
+            _check(origin["commit"], COMMIT, f"{name}: provenance.commit")
     if kind == "recipe":
-        _check(record, {"arguments": (dict,), "parameters": _WHOLE}, name)
-        _check(
-            record["arguments"], {"name": _TEXT, "about": _TEXT, "epochs": _WHOLE, "seed": _WHOLE}, f"{name}: arguments"
-        )
-    if kind in _SKIPPED:
+        _check(record, {"arguments": (dict,), "parameters": WHOLE}, name)
+        _check(record["arguments"], {"name": TEXT, "about": TEXT, "epochs": WHOLE, "seed": WHOLE}, f"{name}: arguments")
+    if kind == "scaling":
+        _check(record, {"arguments": (dict,), "machine": (dict,)}, name)
+        _check(record["arguments"], TRAINED, f"{name}: arguments")
+        _check(record["machine"], MACHINE, f"{name}: machine")
+    if kind in SKIPPED:
         _check(record, {"arguments": (dict,), "skipped": (list,)}, name)
-        always, besides = _SKIPPED[kind]
+        always, besides = SKIPPED[kind]
         for i, skip in enumerate(record["skipped"]):
             where = f"{name}: skipped[{i}]"
             _check(skip, always, where)
             if kind == "demo" or next(iter(besides)) in skip:
                 _check(skip, besides, where)
-    if kind in _SCALE:
-        scale, fields = _SCALE[kind]
-        _check(record, {scale: (list,)}, name)
-        for i, entry in enumerate(record[scale]):
-            _check(entry, fields, f"{name}: {scale}[{i}]")
+    if kind == "compare":
+        _check(record, {"arguments": (dict,)}, name)
+        _check(record["arguments"], TUTORIAL, f"{name}: arguments")
+    for beside, fields in BESIDE.get(kind, {}).items():
+        _check(record, {beside: (list,)}, name)
+        for i, entry in enumerate(record[beside]):
+            _check(entry, fields, f"{name}: {beside}[{i}]")
     _check(record, {"rows": (list,)}, name)
     for i, row in enumerate(record["rows"]):
-        _check(row, _ROW[kind], f"{name}: rows[{i}]")
-        _check_if_there(row, {"peak_bytes": _WHOLE}, f"{name}: rows[{i}]")
+        _check(row, ROW[kind], f"{name}: rows[{i}]")
+        _check_if_there(row, {"peak_bytes": WHOLE}, f"{name}: rows[{i}]")
+    if kind == "scaling":
+        _check_rounds(record, name)
+
+
+def _check_rounds(record: Mapping[str, Any], name: str) -> None:
+    """Every row has its rounds and a number of ranks that was asked for; one rank alone is among them."""
+    asked = record["arguments"]["ranks"]
+    for i, row in enumerate(record["rows"]):
+        if not row["rounds_s"]:
+            raise RecordError(f"{name}: rows[{i}].rounds_s is empty")
+        for j, seconds in enumerate(row["rounds_s"]):
+            _check({"step_s": seconds}, {"step_s": NUMBER}, f"{name}: rows[{i}].rounds_s[{j}]")
+        if row["ranks"] not in asked:
+            raise RecordError(
+                f"{name}: rows[{i}].ranks is {row['ranks']}, but it must be one of arguments.ranks, {asked}"
+            )
+    if not any(row["ranks"] == 1 and row["mode"] == "together" for row in record["rows"]):
+        raise RecordError(f"{name}: rows must hold one rank alone, with which the others are compared")
 
 
 def _check_if_there(values: Mapping[str, Any], fields: Mapping[str, tuple[type, ...]], where: str) -> None:
@@ -215,14 +151,14 @@ def _check(values: Any, fields: Mapping[str, tuple[type, ...]], where: str) -> N
         raise RecordError(f"{where} must be an object, but it is {values!r}")
     for field, types in fields.items():
         value = values.get(field)
-        wrong = not isinstance(value, types) or isinstance(value, bool) != (types is _FLAG) or value == ""
+        wrong = not isinstance(value, types) or isinstance(value, bool) != (types is FLAG) or value == ""
         # A time, a size or a rate below zero or without end was not measured.
         if field in ("engine", "reason") and value == "":
             wrong = False
         if not wrong and isinstance(value, (int, float)):
-            wrong = not 0 <= value <= _LARGEST or (value == 0 and field in _ABOVE_ZERO)
+            wrong = not 0 <= value <= LARGEST or (value == 0 and field in ABOVE_ZERO)
         if wrong:
-            above = " above 0" if field in _ABOVE_ZERO else ""
+            above = " above 0" if field in ABOVE_ZERO else ""
             what = "is missing" if field not in values else f"is {value!r}"
             raise RecordError(f"{where}.{field} {what}, but it must be {_said(types)}{above}")
 

@@ -13,7 +13,7 @@ from ..train.graphed import GraphedStep
 from ..train.ledger import Ledger
 from ..train.precision import Precision
 from ..train.step import PlainStep, Task
-from .training_nets import Workload, optimizer_for
+from .training_nets import Workload
 
 OURS = "snnkit"
 Step = Callable[[], Tensor]
@@ -57,13 +57,13 @@ class Contestant:
 
 def ours(workload: Workload, device: torch.device) -> Iterator[Contestant]:
     """From the loop to everything at once."""
-    yield Contestant("eager", OURS, _Ours("eager"))
-    yield Contestant("auto", OURS, _Ours("auto"), default=True)
+    yield Contestant("eager", OURS, Ours("eager"))
+    yield Contestant("auto", OURS, Ours("auto"), default=True)
     layouts = (False, True) if workload.net == "conv" else (False,)
     for channels_last in layouts:
         setting = ["channels-last"] * channels_last
         if setting:
-            yield Contestant(" + ".join(setting), OURS, _Ours("auto", channels_last))
+            yield Contestant(" + ".join(setting), OURS, Ours("auto", channels_last))
         yield _named([*setting, "compile"], channels_last, compile=True)
         if device.type == "cpu":
             yield _named([*setting, "compile cpp"], channels_last, compile=True, engine="cpp")
@@ -75,11 +75,11 @@ def ours(workload: Workload, device: torch.device) -> Iterator[Contestant]:
 def _named(
     setting: list[str], channels_last: bool, compile: bool = False, graphed: bool = False, engine: str = "auto"
 ) -> Contestant:
-    return Contestant(" + ".join(setting), OURS, _Ours(engine, channels_last, compile, graphed), compiles=compile)
+    return Contestant(" + ".join(setting), OURS, Ours(engine, channels_last, compile, graphed), compiles=compile)
 
 
 @dataclass(frozen=True)
-class _Ours:
+class Ours:
     """The steps of ``snnkit.train.fit``, the gathering of the batch from uint8 images included."""
 
     engine: str
@@ -94,7 +94,7 @@ class _Ours:
             net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         parameters = list(net.parameters())
         fill(parameters, workload.weights())
-        optimizer = optimizer_for(parameters, fused=device.type == "cuda")
+        optimizer = workload.optimizer(parameters, device.type == "cuda")
         task = Task(
             net, *workload.data(device), workload.encode, workload.loss, optimizer, precision, workload.batch,
             channels_last=self.channels_last,

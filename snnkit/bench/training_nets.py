@@ -19,6 +19,11 @@ HIDDEN_PER_CHANNEL = 16
 _DRIVE = 4.0  # times 1/√fan-in: the standard deviation of linear weights with which all layers fire from the start
 
 
+def optimizer_for(parameters: list[nn.Parameter], fused: bool) -> torch.optim.SGD:
+    """SGD as in SpikingJelly's tutorial, for everybody. ``fused``: one kernel for all parameters."""
+    return torch.optim.SGD(parameters, lr=0.1, momentum=0.9, fused=fused or None)
+
+
 @dataclass(frozen=True)
 class Workload:
     """A network to train, for one equation of its neurons.
@@ -32,6 +37,7 @@ class Workload:
         shape: of one sample.
         make: engine to the network, [T, B, *shape] to spikes [T, B, 10].
         loss: (spikes, labels) to a scalar, the same for everybody.
+        optimizer: (parameters, whether in one kernel for all of them) to it, the same for everybody.
     """
 
     net: str
@@ -42,6 +48,7 @@ class Workload:
     shape: tuple[int, ...]
     make: Callable[[str], Sequential]
     loss: Callable[[Tensor, Tensor], Tensor]
+    optimizer: Callable[[list[nn.Parameter], bool], torch.optim.Optimizer] = optimizer_for
 
     def encode(self, x: Tensor) -> Tensor:
         """[B, *shape] shown for all steps."""
@@ -66,11 +73,6 @@ class Workload:
                 if p.dim() == 2:
                     nn.init.normal_(p, std=_DRIVE / p.shape[1] ** 0.5)
         return [p.detach().clone() for p in net.parameters()]
-
-
-def optimizer_for(parameters: list[nn.Parameter], fused: bool) -> torch.optim.SGD:
-    """SGD as in SpikingJelly's tutorial, for everybody. ``fused``: one kernel for all parameters."""
-    return torch.optim.SGD(parameters, lr=0.1, momentum=0.9, fused=fused or None)
 
 
 def conv(width: int, batch: int) -> Workload:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from ..data import to_unit
 from ..train.precision import Precision
 from .training_contestants import Contestant, Trainer, fill
-from .training_nets import HIDDEN_PER_CHANNEL, Workload, optimizer_for
+from .training_nets import HIDDEN_PER_CHANNEL, Workload
 
 SPIKINGJELLY, SNNTORCH, NORSE = "SpikingJelly", "snnTorch", "Norse"
 
@@ -32,24 +32,24 @@ def peers(workload: Workload, device: torch.device) -> Iterator[Contestant]:
         computes = library == SPIKINGJELLY if workload.net == "conv" else EQUATIONS[library] == workload.equation
         if not computes or not _installed(library):
             continue
-        yield Contestant(library, library, _Peer(build), default=True)
+        yield Contestant(library, library, PeerTrainer(build), default=True)
         if workload.net == "conv":
-            yield Contestant(f"{library}, channels-last", library, _Peer(build, channels_last=True))
-        yield Contestant(f"{library}, compile", library, _Peer(build, compile=True), compiles=True)
+            yield Contestant(f"{library}, channels-last", library, PeerTrainer(build, channels_last=True))
+        yield Contestant(f"{library}, compile", library, PeerTrainer(build, compile=True), compiles=True)
         if library == SPIKINGJELLY and workload.net == "conv":
-            make = _Peer(build, channels_last=True, compile=True)
+            make = PeerTrainer(build, channels_last=True, compile=True)
             yield Contestant(f"{library}, channels-last + compile", library, make, compiles=True)
             # As its older tutorial did by hand: convolution and batch norm of the static image before the loop.
-            make = _Peer(partial(build, once=True), channels_last=True)
+            make = PeerTrainer(partial(build, once=True), channels_last=True)
             yield Contestant(f"{library}, channels-last + first layer once", library, make)
         if library == SPIKINGJELLY and device.type == "cuda":
-            yield Contestant(f"{library}, its graph", library, _Peer(build, graph=True))
+            yield Contestant(f"{library}, its graph", library, PeerTrainer(build, graph=True))
             conv = workload.net == "conv"
-            make = _Peer(partial(build, once=conv), channels_last=conv, graph=True, storage=True)
+            make = PeerTrainer(partial(build, once=conv), channels_last=conv, graph=True, storage=True)
             yield Contestant(f"{library}, its graph and precision", library, make)
 
 
-class _Peer:
+class PeerTrainer:
     """A training step of a peer.
 
     Args:
@@ -85,7 +85,7 @@ class _Peer:
         fill(parameters, workload.weights())
         # What a library does unasked keeps PyTorch's default optimizer kernels.
         asked = self.channels_last or self.compile or self.graph
-        optimizer = optimizer_for(parameters, fused=asked and device.type == "cuda")
+        optimizer = workload.optimizer(parameters, asked and device.type == "cuda")
         scaler = precision.scaler()
         run: Any = torch.compile(model, dynamic=False) if self.compile else model
 

@@ -13,6 +13,7 @@ from snnkit.data import augment
 from snnkit.data._batches import batches, resolve_device, to_device, to_unit
 from snnkit.data._catalogue import CLASSES, available, load
 from snnkit.data._idx import DamagedFileError
+from snnkit.data.events import event_digits, events_of, saccades
 from snnkit.data.toy import randman, xor_in_time, yin_yang
 
 __all__ = [
@@ -21,9 +22,12 @@ __all__ = [
     "augment",
     "available",
     "batches",
+    "event_digits",
+    "events_of",
     "load",
     "randman",
     "resolve_device",
+    "saccades",
     "to_device",
     "to_unit",
     "xor_in_time",

@@ -28,8 +28,10 @@ def badge(project: Project, name: str) -> str:
     return f"[![Open In Colab](https://colab.research.google.com/assets/colab-badge.svg)]({colab_url(project, name)})"
 
 
-def bootstrap(project: Project) -> str:
-    """Code of the cell that makes `import snnkit` work, or says what to do."""
+def bootstrap(project: Project, name: str) -> str:
+    """Code of the cell of notebook `name` that makes `import snnkit` work, or says what to do."""
+    more = project.colab.get(name, ())
+    packages, but = " ".join(["'{_snnkit}'", *more]), f" but {', '.join(more)}" if more else ""
     return f"""# @title Setup: run this cell first
 import importlib.util
 import os
@@ -39,8 +41,8 @@ _snnkit = "snnkit @ git+{project.repository}@{project.branch}"
 
 if importlib.util.find_spec("snnkit") is None:
     if "COLAB_RELEASE_TAG" in os.environ or "google.colab" in sys.modules:
-        # Colab ships all that snnkit needs; --no-deps leaves every package there as it is.
-        get_ipython().run_line_magic("pip", f"install -q --no-deps '{{_snnkit}}'")  # noqa: F821
+        # Colab ships all that snnkit needs{but}; --no-deps leaves every package there as it is.
+        get_ipython().run_line_magic("pip", f"install -q --no-deps {packages}")  # noqa: F821
         importlib.invalidate_caches()
     else:
         raise ModuleNotFoundError(
@@ -57,7 +59,7 @@ def normalise(project: Project, name: str, source: str) -> str:
     """The py:percent text `source` of notebook `name` with its two generated cells brought up to date (or put in)."""
     header, cells = _split(source.replace("\r\n", "\n"))
     badge_cell = f"{BADGE_MARKER}\n# {badge(project, name)}\n\n"
-    bootstrap_cell = f"{BOOTSTRAP_MARKER}\n{bootstrap(project)}"
+    bootstrap_cell = f"{BOOTSTRAP_MARKER}\n{bootstrap(project, name)}"
 
     cells = [cell for cell in cells if not _has_tag(cell, "badge")]
     at = next((i for i, cell in enumerate(cells) if _has_tag(cell, "bootstrap")), None)

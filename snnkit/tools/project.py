@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,16 @@ class ProjectError(ValueError):
 
 @dataclass(frozen=True)
 class Project:
-    """A folder with `notebooks/src/NN_name.py` and the two settings of `[tool.snnkit]` in its pyproject.toml."""
+    """A folder with `notebooks/src/NN_name.py` and the settings of `[tool.snnkit]` in its pyproject.toml.
+
+    Attributes:
+        colab: for notebooks that need packages which Colab lacks: those packages, by the notebook's name.
+    """
 
     root: Path
     repository: str
     branch: str
+    colab: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def notebooks(self) -> Path:
@@ -91,8 +97,8 @@ def find(start: Path | None = None) -> Project:
     raise ProjectError(f"no snnkit project at or above {start}: run this inside a clone of the repository")
 
 
-def _settings(pyproject: Path) -> tuple[str, str] | None:
-    """(repository, branch), or None where the file isn't there or has no `[tool.snnkit]`."""
+def _settings(pyproject: Path) -> tuple[str, str, dict[str, list[str]]] | None:
+    """(repository, branch, colab), or None where the file isn't there or has no `[tool.snnkit]`."""
     try:
         content: dict[str, Any] = tomllib.loads(pyproject.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -113,4 +119,10 @@ def _settings(pyproject: Path) -> tuple[str, str] | None:
         )
     if not isinstance(branch, str) or not re.fullmatch(r"[\w./-]+", branch):
         raise ProjectError(f"[tool.snnkit] branch in {pyproject} must be the name of a branch or tag, was {branch!r}")
-    return repository.removesuffix(".git"), branch
+    colab = table.get("colab", {})
+    if not isinstance(colab, dict) or not all(
+        isinstance(names, list) and all(isinstance(n, str) and re.fullmatch(r"[\w.-]+", n) for n in names)
+        for names in colab.values()
+    ):
+        raise ProjectError(f"[tool.snnkit.colab] in {pyproject} must have lists of packages, was {colab!r}")
+    return repository.removesuffix(".git"), branch, colab

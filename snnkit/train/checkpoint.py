@@ -54,7 +54,7 @@ def save_checkpoint(
         "extra": {} if extra is None else extra,
     }
     for name, value in content.items():
-        _check_plain(name, value)
+        check_plain(name, value)
     archive.write(path, content)
     return path
 
@@ -144,18 +144,19 @@ def _check_fits_optimizer(
             )
 
 
-def _check_plain(name: str, value: Any) -> None:
+def check_plain(name: str, value: Any) -> None:
+    """TypeError, naming the entry, unless `value` is made of what `load_checkpoint` reads back."""
     # By exact type: NumPy's float64 is a float to isinstance, but not to torch.load.
     kind = type(value)
     if kind in _PRIMITIVES or kind in (Tensor, nn.Parameter):
         return
     if kind in (dict, OrderedDict, Counter):
         for key, item in value.items():
-            _check_plain(f"{name} key", key)
-            _check_plain(f"{name}[{key!r}]", item)
+            check_plain(f"{name} key", key)
+            check_plain(f"{name}[{key!r}]", item)
     elif kind in (list, tuple):
         for i, item in enumerate(value):
-            _check_plain(f"{name}[{i}]", item)
+            check_plain(f"{name}[{i}]", item)
     else:
         raise TypeError(
             f"{name} is a {kind.__module__}.{kind.__qualname__}; a checkpoint holds only tensors, numbers, strings, "

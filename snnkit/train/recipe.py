@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from snnkit import encode, loss, models
 from snnkit.data import CLASSES, augment
@@ -21,10 +22,12 @@ from snnkit.train.seed import check_seed
 NETWORKS: dict[str, tuple[str, ...]] = {
     "conv": ("channels", "hidden"),
     "dense": ("hidden",),
+    "norse": ("channels", "hidden"),
     "statistical": ("hidden", "populations"),
 }
 DATASETS = tuple(CLASSES)
-LOSSES = ("rate_mse", "rate_cross_entropy", "count_cross_entropy", "count_mse")
+ENCODINGS = ("repeat", "poisson", "latency", "constant_current_lif")
+LOSSES = ("rate_mse", "rate_cross_entropy", "count_cross_entropy", "count_mse", "membrane_max_cross_entropy")
 OPTIMIZERS = ("sgd", "adam")
 SCHEDULES = ("constant", "cosine", "one-cycle")
 PIXELS = {"digits": 8, "mnist": 28, "fashion": 28}
@@ -37,12 +40,16 @@ class Recipe:
     Attributes:
         name, about: what it is called, and what it is, with its source.
         dataset: "digits", "mnist" or "fashion" of ``data.load``.
-        network: "conv" (``models.FashionConvNet``), "dense" (``models.mlp``) or "statistical"
-            (``models.StatisticalSNN``).
-        channels: of the conv net; None for the others.
+        network: "conv" (``models.FashionConvNet``), "dense" (``models.mlp``), "norse" (``models.ConvNet``) or
+            "statistical" (``models.StatisticalSNN``).
+        channels: of both convolutions of the conv net, or of the first of the norse net, whose second has 2.5 times as
+            many; None for the others.
         hidden: neurons of the hidden layer.
         populations: of the statistical net; None for the others.
         steps: T.
+        encoding: one of ENCODINGS, functions of ``snnkit.encode``. The statistical net has a code of its own.
+        gain: what images in [0, 1] are multiplied by before they are encoded; above 1 it is for codes of any current
+            only ("repeat", "constant_current_lif", of which the latter is silent up to 1).
         epochs, batch_size: as in ``fit``.
         samples: how many of the training samples, from the first on; None: all.
         optimizer: "sgd" or "adam".
@@ -72,6 +79,8 @@ class Recipe:
     loss: str
     channels: int | None = None
     populations: int | None = None
+    encoding: str = "repeat"
+    gain: float = 1.0
     samples: int | None = None
     momentum: float = 0.9
     weight_decay: float = 0.0
@@ -97,6 +106,8 @@ class Recipe:
         _check_choice("optimizer", self.optimizer, OPTIMIZERS)
         _check_choice("schedule", self.schedule, SCHEDULES)
         _check_choice("loss", self.loss, LOSSES)
+        _check_choice("encoding", self.encoding, ENCODINGS)
+        self._check_code()
         for name in ("steps", "epochs", "batch_size", "accumulate"):
             check_positive_int(name, getattr(self, name))
         if self.samples is not None:
@@ -129,6 +140,15 @@ class Recipe:
         check_engine(self.engine)
         check_seed(self.seed)
 
+    def _check_code(self) -> None:
+        _check_number("gain", self.gain, above=0.0)
+        if self.network == "statistical" and (self.encoding, self.gain) != ("repeat", 1.0):
+            raise ValueError(
+                "encoding and gain must stay as they are, as the statistical network has a code of its own"
+            )
+        if self.encoding in ("poisson", "latency") and self.gain > 1:
+            raise ValueError(f"gain must be at most 1 for the encoding {self.encoding!r}, of [0, 1]; got {self.gain}")
+
     def settings(self) -> dict[str, Any]:
         """All attributes, as plain values."""
         return asdict(self)
@@ -145,16 +165,21 @@ class Recipe:
             return models.FashionConvNet(self.channels, self.hidden, classes, size=size, engine=self.engine)
         if self.network == "dense":
             return models.mlp((size * size, self.hidden, classes), engine=self.engine)
+        if self.network == "norse":
+            assert self.channels is not None
+            widths = (self.channels, self.channels * 5 // 2, self.hidden)
+            return models.ConvNet(1, size, classes, widths=widths, engine=self.engine)
         assert self.populations is not None
         return models.StatisticalSNN(
             size * size, self.hidden, classes, populations=self.populations, steps=self.steps, engine=self.engine
         )
 
     def encoder(self, model: nn.Module) -> Any:
-        """Images to sequences: repeated, except for the statistical network, which has its own code."""
+        """Images to sequences: as ``encoding`` says, except for the statistical network, which has its own code."""
         if isinstance(model, models.StatisticalSNN):
             return model.encode
-        return partial(encode.repeat, steps=self.steps)
+        code = partial(getattr(encode, self.encoding), steps=self.steps)
+        return code if self.gain == 1.0 else partial(_amplified, code, self.gain)
 
     def criterion(self) -> Any:
         """The loss function."""
@@ -198,6 +223,10 @@ class Recipe:
             return None
         per_epoch = -(-samples // (self.batch_size * self.accumulate))
         return OneCycle(optimizer, self.lr, self.epochs * per_epoch)
+
+
+def _amplified(code: Callable[[Tensor], Tensor], gain: float, images: Tensor) -> Tensor:
+    return code(images * gain)
 
 
 def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:

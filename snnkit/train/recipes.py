@@ -69,6 +69,12 @@ _RECIPES = {
             optimizer="adam", lr=2e-3, schedule="one-cycle", loss="count_cross_entropy",
         ),
         Recipe(
+            "workshop",
+            "Norse's workshop: encoder of 32 steps, conv net, maximum over time, on MNIST; for a GPU",
+            dataset="mnist", network="norse", channels=20, hidden=500, encoding="constant_current_lif", gain=3.0,
+            steps=32, epochs=5, batch_size=128, optimizer="adam", lr=1e-3, loss="membrane_max_cross_entropy",
+        ),
+        Recipe(
             "digits",
             "64-128-10 on the 8 × 8 digits of scikit-learn: offline, seconds",
             dataset="digits", network="dense", hidden=128, steps=25, epochs=10, batch_size=64,
@@ -149,20 +155,11 @@ def run(
             go on with.
         FileExistsError: ``checkpoint`` is there, and ``resume`` is not asked for.
     """
-    named = isinstance(recipe, str)
-    recipe = get(recipe, **settings) if isinstance(recipe, str) else changed(_checked(recipe), settings)
     callbacks = list(on_epoch) if isinstance(on_epoch, Iterable) else [on_epoch]
     for callback in callbacks:
         check_callables(on_epoch=callback)
     target = resolve_device(device)
-    if resume and checkpoint is None:
-        raise ValueError("resume=True needs checkpoint=, the file to go on from")
-    file = None if checkpoint is None else SettingsFile(writable(checkpoint, "checkpoint"))
-    if file is not None and resume:
-        # Of a name only the settings beside it are asked for, of a recipe all that it says.
-        recipe = file.resumed(recipe, settings if named else recipe.choices())
-    elif file is not None:
-        file.check_new()
+    recipe, file = chosen(recipe, settings, checkpoint, resume)
     train_data, test_data = (
         data.load(recipe.dataset, split, root=root, download=download) for split in ("train", "test")
     )
@@ -208,6 +205,23 @@ def run(
         resume=resume,
     )
     return Run(recipe, model, history, target)
+
+
+def chosen(
+    recipe: Recipe | str, settings: dict[str, Any], checkpoint: str | os.PathLike[str] | None, resume: bool
+) -> tuple[Recipe, SettingsFile | None]:
+    """The recipe that ``run`` runs, and the file of its settings if there is a checkpoint; errors as there."""
+    named = isinstance(recipe, str)
+    recipe = get(recipe, **settings) if isinstance(recipe, str) else changed(_checked(recipe), settings)
+    if resume and checkpoint is None:
+        raise ValueError("resume=True needs checkpoint=, the file to go on from")
+    file = None if checkpoint is None else SettingsFile(writable(checkpoint, "checkpoint"))
+    if file is not None and resume:
+        # Of a name only the settings beside it are asked for, of a recipe all that it says.
+        recipe = file.resumed(recipe, settings if named else recipe.choices())
+    elif file is not None:
+        file.check_new()
+    return recipe, file
 
 
 def _checked(recipe: Any) -> Recipe:

@@ -4,8 +4,10 @@ from .coding import coded_image as coded_image
 from .coding import coded_signal as coded_signal
 from .coding import compared_spikes as compared_spikes
 from .coding import rate_against_brightness as rate_against_brightness
+from .comparison import comparison as comparison
 from .curves import f_i_curve as f_i_curve
 from .curves import lines as lines
+from .efficiency import scaling_efficiency as scaling_efficiency
 from .feature_maps import feature_maps as feature_maps
 from .images import image_grid as image_grid
 from .inference import inference as inference
@@ -25,6 +27,7 @@ from .rates import training_rates as training_rates
 from .roofline import roofline as roofline
 from .shares import shares as shares
 from .similarity import similarity as similarity
+from .spans import spans as spans
 from .spikes import firing_rate as firing_rate
 from .spikes import raster as raster
 from .spikes import spike_counts as spike_counts

@@ -105,6 +105,9 @@ def _scatter(axes: Any, trace: Any, index: int, categories: dict[str, Any]) -> N
         axes.plot(x, y, **style)
     if trace.fill == "tozeroy":
         axes.fill_between(x, y, 0, color=rgba(trace.fillcolor or colour, 1.0 if trace.fillcolor else 0.3), linewidth=0)
+    elif trace.fill == "toself":
+        ink = rgba(trace.fillcolor or colour, opacity if trace.fillcolor else 0.3)
+        axes.fill(x, y, color=ink, linewidth=0, label=style["label"] if mode == "none" else "_")
     if "text" in mode and trace.text is not None:
         texts = [trace.text] * len(x) if isinstance(trace.text, str) else trace.text
         for at_x, at_y, text in zip(x, y, texts, strict=False):

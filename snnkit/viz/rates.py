@@ -30,7 +30,7 @@ def training_rates(
     Raises:
         ValueError: nothing to draw, or a record that does not say where its numbers come from.
     """
-    every = _checked(records, "training")
+    every = checked(records, "training")
     cases: dict[str, list[tuple[Mapping[str, Any], str]]] = {}
     for record in every:
         where = record["provenance"]["device"]["name"]
@@ -89,7 +89,7 @@ def device_rates(
     Raises:
         ValueError: nothing to draw, or a record that does not say where its numbers come from.
     """
-    every = _checked(records, "demo")
+    every = checked(records, "demo")
     lines: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for record in every:
         origin = record["provenance"]
@@ -133,7 +133,8 @@ def device_rates(
     return figure
 
 
-def _checked(records: Mapping[str, Any] | Sequence[Mapping[str, Any]], kind: str) -> list[Mapping[str, Any]]:
+def checked(records: Mapping[str, Any] | Sequence[Mapping[str, Any]], kind: str) -> list[Mapping[str, Any]]:
+    """The records as a list; ValueError unless all are of this kind and say where their numbers come from."""
     every = [records] if isinstance(records, Mapping) else list(records)
     if not every:
         raise ValueError("records must hold at least one record")

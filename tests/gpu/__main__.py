@@ -43,19 +43,22 @@ def parts(out: Path) -> list[tuple[str, list[str], float]]:
         return ["--out", str(out / f"{name}.json")]
 
     train = [*SNNKIT, "train", "mnist", "--device", "cuda", "--no-progress", *record("mnist_conv")]
+    compare = [*SNNKIT, "bench", "compare", "--device", "cuda", "--batch", "16", "--batch", "128", "--batch", "1024"]
+    compare += ["--hidden", "128", "--hidden", "4096", "--dtype", "float32", "--repeats", "3", *record("compare")]
     demo = [*SNNKIT, "bench", "demo", "--batch", "128", "--repeats", "3", *record("demo")]
     return [
-        ("tests", pytest, 150),
-        ("neurons, large", [*NEURONS, *LARGE, *ours, *record("neurons_large")], 80),
+        ("tests", pytest, 135),
+        ("neurons, large", [*NEURONS, *LARGE, *ours, *record("neurons_large")], 70),
         ("training", [*training, "--no-compile", *record("training")], 50),
+        ("compare", compare, 45),
         *([("accuracy on MNIST", train, 45)] if data.available("mnist") else []),
         ("neurons, small", [*NEURONS, *SMALL, *ours, *record("neurons_small")], 30),
         (
             "training, compiled",
             [*training, "--net", "conv", "--dtype", "amp", "--no-peers", *record("training_compiled")],
-            50,
+            40,
         ),
-        ("demo", demo, 25),
+        ("demo", demo, 20),
         *notebooks(out),
     ]
 
@@ -64,7 +67,27 @@ def notebooks(out: Path) -> list[tuple[str, list[str], float]]:
     """Those about hardware, where what they need is installed."""
     if any(importlib.util.find_spec(name) is None for name in ("papermill", "plotly", "ipykernel")):
         return []
-    return [("notebooks", [*SNNKIT, "run", "05", "06", "07", "08", "--solve", "--out", str(out / "notebooks")], 45)]
+    return [
+        (
+            "notebooks",
+            [
+                *SNNKIT,
+                "run",
+                "05",
+                "06",
+                "07",
+                "08",
+                "09",
+                "10",
+                "--solve",
+                "--jobs",
+                "3",
+                "--out",
+                str(out / "notebooks"),
+            ],
+            44,
+        )
+    ]
 
 
 def main() -> int:

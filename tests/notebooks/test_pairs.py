@@ -51,7 +51,7 @@ def test_the_badge_comes_first_and_opens_this_notebook(name, notebook):
 @each_notebook
 def test_the_bootstrap_cell_is_the_first_code_and_the_parameters_come_next(name, notebook):
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    assert "".join(code[0]["source"]) == bootstrap(PROJECT)
+    assert "".join(code[0]["source"]) == bootstrap(PROJECT, name)
     assert code[0]["metadata"] == {"cellView": "form", "tags": ["bootstrap"]}
     assert code[1]["metadata"]["tags"] == ["parameters"]
 

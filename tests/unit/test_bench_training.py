@@ -11,7 +11,7 @@ from torch import nn
 
 from snnkit import models, viz
 from snnkit.bench import demo_command, demo_models, record, training, training_measure, training_table
-from snnkit.bench.training_contestants import Contestant, Trainer, _Ours, ours
+from snnkit.bench.training_contestants import Contestant, Ours, Trainer, ours
 from snnkit.bench.training_measure import Stretch, flops_of, measure
 from snnkit.bench.training_nets import conv, dense
 from snnkit.bench.training_peers import peers
@@ -23,7 +23,7 @@ PLAIN = Precision(CPU, None)
 QUICK = ("--device", "cpu", "--quick", "--no-keep-memory")
 
 
-class Twin(_Ours):
+class Twin(Ours):
     """Ours under the name of a library."""
 
 
@@ -118,7 +118,7 @@ def test_ratios_are_those_of_the_best_settings():
     assert training_table.ratios(rows[:3]) == ""
 
 
-class Wrong(_Ours):
+class Wrong(Ours):
     def __call__(self, workload, precision):
         trainer = super().__call__(workload, precision)
         group = trainer.optimizer.param_groups[0]
@@ -126,13 +126,13 @@ class Wrong(_Ours):
         return trainer
 
 
-class Deaf(_Ours):
+class Deaf(Ours):
     def __call__(self, workload, precision):
         trainer = super().__call__(workload, precision)
         return Trainer(lambda: 1 - trainer.step(), trainer.parameters, trainer.optimizer)
 
 
-class Refusing(_Ours):
+class Refusing(Ours):
     def __call__(self, workload, precision):
         trainer = super().__call__(workload, precision)
         return Trainer(trainer.step, trainer.parameters, trainer.optimizer, lambda: "there is no graph here")

@@ -47,7 +47,7 @@ def test_what_is_measured_there_are_commands_with_such_options(tmp_path, monkeyp
         context = command.make_context(command.name, words)
         assert context.params["out"].startswith(str(tmp_path))
         names.append(name)
-    assert {"neurons, large", "training", "training, compiled", "accuracy on MNIST", "demo"} <= set(names)
+    assert {"neurons, large", "training", "training, compiled", "accuracy on MNIST", "compare", "demo"} <= set(names)
 
 
 def test_tests_for_gpus_are_skipped_or_rehearsed():

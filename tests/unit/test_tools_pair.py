@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 
 import nbformat
 import pytest
@@ -178,7 +179,7 @@ def test_the_bootstrap_cell_says_what_to_do_where_snnkit_is_missing(project, mon
     with pytest.raises(
         ModuleNotFoundError, match=r"make lab.*%pip install 'snnkit @ git\+https://github.com/someone/kit@main'"
     ):
-        exec(generated.bootstrap(project), {})
+        exec(generated.bootstrap(project, "00_start"), {})
 
 
 def test_on_colab_the_bootstrap_cell_installs_the_kit_and_nothing_else(project, monkeypatch):
@@ -190,8 +191,12 @@ def test_on_colab_the_bootstrap_cell_installs_the_kit_and_nothing_else(project, 
 
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     monkeypatch.setenv("COLAB_RELEASE_TAG", "release")
-    exec(generated.bootstrap(project), {"get_ipython": Shell})
+    exec(generated.bootstrap(project, "00_start"), {"get_ipython": Shell})
     assert asked == [("pip", "install -q --no-deps 'snnkit @ git+https://github.com/someone/kit@main'")]
+    wants_more = replace(project, colab={"01_more": ["lightning", "torchmetrics"]})
+    assert generated.bootstrap(wants_more, "00_start") == generated.bootstrap(project, "00_start")
+    exec(generated.bootstrap(wants_more, "01_more"), {"get_ipython": Shell})
+    assert asked[1] == ("pip", f"{asked[0][1]} lightning torchmetrics")
 
 
 def test_a_source_that_is_not_a_notebook_is_named(project):

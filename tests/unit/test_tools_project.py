@@ -82,6 +82,10 @@ def test_a_broken_pyproject_is_named(tmp_path):
     [
         ("tool = 3", r"\[tool\] in .*pyproject.toml must be a table, was 3"),
         ("[tool]\nsnnkit = 3", r"\[tool.snnkit\] in .*pyproject.toml must be a table, was 3"),
+        (
+            '[tool.snnkit]\nrepository = "https://github.com/someone/kit"\ncolab = {"00_start" = ["a b"]}',
+            r"\[tool.snnkit.colab\].*lists of packages",
+        ),
         ("[tool.snnkit]", "repository"),
     ],
 )

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from snnkit.bench import record
 from snnkit.cli import main
-from snnkit.train import command, recipes
+from snnkit.train import command, recipes, told
 from snnkit.train.recipe import Recipe
 
 QUICK = ("digits", "--device", "cpu", "--samples", "100", "--hidden", "8", "--steps", "3", "--epochs", "2")
@@ -98,7 +98,7 @@ def test_the_number_of_threads():
 
 
 def test_ctrl_c_says_how_to_go_on(tmp_path, monkeypatch):
-    class Stop(command._Lines):
+    class Stop(told._Lines):
         def __call__(self, history, model):
             super().__call__(history, model)
             if self.printed == 2 and not stopped:  # the head and one epoch
@@ -106,7 +106,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, monkeypatch):
                 raise KeyboardInterrupt
 
     stopped = []
-    monkeypatch.setattr(command, "_Lines", Stop)
+    monkeypatch.setattr(told, "_Lines", Stop)
     file, out = str(tmp_path / "run.pt"), str(tmp_path / "r.json")
     result = call(*QUICK, "--checkpoint", file, "--out", out)
     assert result.exit_code == 130

@@ -9,7 +9,7 @@ import sys
 import pytest
 import torch
 
-from snnkit import models, train
+from snnkit import encode, loss, models, train
 from snnkit.data.augment import Compose, Shift
 from snnkit.train import recipes
 from snnkit.train.onecycle import OneCycle
@@ -43,7 +43,29 @@ def test_every_recipe_builds_its_network():
         "mnist": "FashionConvNet",
         "mnist-small": "FashionConvNet",
         "statistical": "StatisticalSNN",
+        "workshop": "ConvNet",
     }
+
+
+def test_the_workshop_encodes_as_norse_and_reads_out_the_maximum():
+    recipe = recipes.get("workshop")
+    net, published = recipe.build(), models.ConvNet()
+    assert [tuple(p.shape) for p in net.parameters()] == [tuple(p.shape) for p in published.parameters()]
+    images = torch.rand(3, 1, 28, 28)
+    sequence = recipe.encoder(net)(images)
+    assert torch.equal(sequence, encode.constant_current_lif(3 * images, 32)) and sequence.mean() > 0
+    assert recipe.criterion() is loss.membrane_max_cross_entropy
+    plain = recipes.get("workshop", encoding="poisson", gain=1.0).encoder(net)
+    torch.manual_seed(0)
+    expected = encode.poisson(images, 32)
+    torch.manual_seed(0)
+    assert torch.equal(plain(images), expected)
+
+
+def test_the_workshop_learns():
+    changes = {"channels": 12, "hidden": 64, "steps": 12, "gain": 16.0, "lr": 3e-3, "batch_size": 16}
+    trained = run("workshop", dataset="digits", **(changes | {"samples": None}))
+    assert trained.history.test_accuracy[-1] > 0.25  # chance is a tenth
 
 
 def test_the_published_recipe():
@@ -313,10 +335,18 @@ def test_resume_without_or_with_damaged_settings(tmp_path):
     ("settings", "error", "words"),
     [
         ({"dataset": "cifar"}, ValueError, "dataset must be one of 'digits', 'mnist', 'fashion'; got 'cifar'"),
-        ({"network": "resnet"}, ValueError, "network must be one of 'conv', 'dense', 'statistical'"),
+        ({"network": "resnet"}, ValueError, "network must be one of 'conv', 'dense', 'norse', 'statistical'"),
         ({"optimizer": "lion"}, ValueError, "optimizer must be one of 'sgd', 'adam'"),
         ({"schedule": "step"}, ValueError, "schedule must be one of"),
         ({"loss": "accuracy"}, ValueError, "loss must be one of"),
+        ({"encoding": "rate"}, ValueError, "encoding must be one of 'repeat', 'poisson'"),
+        ({"encoding": "latency", "gain": 2.0}, ValueError, "gain must be at most 1 for the encoding 'latency'"),
+        ({"gain": 0.0}, ValueError, "gain must be a finite number above 0"),
+        (
+            {"network": "statistical", "populations": 4, "gain": 0.5},
+            ValueError,
+            "encoding and gain must stay as they are",
+        ),
         ({"hidden": 0}, ValueError, "hidden must be at least 1"),
         ({"steps": 2.0}, TypeError, "steps must be an int"),
         ({"epochs": 0}, ValueError, "epochs must be at least 1"),

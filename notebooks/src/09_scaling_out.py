@@ -1,0 +1,1045 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown] tags=["badge"]
+# [![Open In Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/09_scaling_out.ipynb)
+
+# %% [markdown]
+# # 09 · Scaling out with Lightning
+#
+# One GPU is not enough any more, or one night. In this notebook a spiking network leaves your kernel: first it becomes a
+# *LightningModule*, then two processes train it, then you kill them, and at the end you hold a batch script for a cluster and know
+# how many of its GPUs are worth asking for. The network is the one of Norse's workshop for supercomputers [1]: an encoder of 32 steps, two
+# convolutions, and an answer that is read from the largest membrane potential. It never changes on the way.
+#
+# **Afterwards you can**
+#
+# - write a LightningModule for a spiking network, and get devices, mixed precision, logs and checkpoints as arguments;
+# - say what ranks share and what they don't, and prove that two of them compute the gradient of one;
+# - start several processes from a notebook, and explain why they must not start *inside* it;
+# - kill a run with `kill -9` and go on to the same weights, to the last bit;
+# - read and mend an sbatch script, line by line;
+# - predict how fast a run will be on 2, 8 or 1000 GPUs, and check the prediction where you can.
+#
+# | | |
+# |---|---|
+# | Time | 50 minutes |
+# | GPU minutes | 0. Everything runs on a CPU with two processes; GPUs are used where there are any |
+# | Before this | 04 training, 08 memory (accumulating gradients). You have seen a convolution |
+# | Needs | `lightning` and `torchmetrics`; where they are missing: `pip install "snnkit[scale]"` |
+
+# %% tags=["bootstrap"] cellView="form"
+# @title Setup: run this cell first
+import importlib.util
+import os
+import sys
+
+_snnkit = "snnkit @ git+https://github.com/snnkit/snnkit@main"
+
+if importlib.util.find_spec("snnkit") is None:
+    if "COLAB_RELEASE_TAG" in os.environ or "google.colab" in sys.modules:
+        # Colab ships all that snnkit needs but lightning, lightning-utilities, torchmetrics; --no-deps leaves every package there as it is.
+        get_ipython().run_line_magic("pip", f"install -q --no-deps '{_snnkit}' lightning lightning-utilities torchmetrics")  # noqa: F821
+        importlib.invalidate_caches()
+    else:
+        raise ModuleNotFoundError(
+            "The kernel of this notebook has no snnkit. Start Jupyter by `make lab` in a clone of the repository, "
+            f"or install it here: %pip install '{_snnkit}'"
+        )
+
+import snnkit
+
+print("snnkit", snnkit.__version__)
+
+# %% tags=["parameters"]
+QUICK: bool = True  # False: more updates, MNIST if it is on this machine, and the scaling benchmark is run here
+SOLVE: bool = False  # True: the exercises are filled in with their solutions
+SEED: int = 0  # of weights and of the order of the images
+DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
+RANKS: int = 2  # processes that train together
+
+# %%
+import importlib.util
+import inspect
+import itertools
+import json
+import logging
+import os
+import shutil
+import signal
+import statistics
+import sys
+import tempfile
+import warnings
+from functools import partial
+from pathlib import Path
+
+import plotly.graph_objects as go
+import torch
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
+
+from snnkit import course, data, encode, loss, models, neuron, nn, records, train, viz
+from snnkit.bench import timing
+from snnkit.bench.table import heading
+from snnkit.course import attempt, hint, quiz, scorecard, solution
+from snnkit.course.tiny_run import TinyRun
+from snnkit.hardware import scaling
+from snnkit.train import lit, slurm
+from snnkit.train.launch import LaunchError, launch
+from snnkit.train.precision import Precision
+from snnkit.viz import figures
+from snnkit.viz.sbatch_form import sbatch_form
+
+train.seed_everything(SEED)
+course.start("09", solve=SOLVE)
+logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)  # it tells what it found; we know
+warnings.filterwarnings("ignore", module="lightning")
+where = data.resolve_device(DEVICE)
+cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+many_gpus = where.type == "cuda" and torch.cuda.device_count() >= RANKS
+rank_device = "gpu" if many_gpus else "cpu"  # NCCL wants a GPU for each rank
+torch.set_num_threads(1)  # as the ranks will have it
+workplace = tempfile.TemporaryDirectory(prefix="scaling_out_")  # gone when the kernel ends
+folder = Path(workplace.name)
+
+DATASET = "mnist" if not QUICK and data.available("mnist") else "digits"
+SIZE, STEPS = (28, 32) if DATASET == "mnist" else (8, 32)
+WIDTHS = (20, 50, 500) if DATASET == "mnist" else (12, 30, 128)
+BATCH = 128 if DATASET == "mnist" and where.type == "cuda" else 32  # of all ranks together
+EPOCHS = 1 if DATASET == "mnist" and where.type == "cpu" else 4
+LR = 2e-3 if DATASET == "mnist" else 5e-3
+DATA = lit.MNISTDataModule if DATASET == "mnist" else lit.DigitsDataModule
+if DATASET == "mnist" and where.type == "cpu":
+    DATA = partial(DATA, samples=4000)  # of 60 000, or it takes an hour
+print(f"this kernel trains on {where}; {RANKS} ranks will train on {rank_device} ({cores} cores); data: {DATASET}")
+
+# %% [markdown]
+# ## 1 · What is shared, and what is not
+#
+# *Data parallel* training is one idea. Every process, or **rank**, has the whole network, and a part of the batch:
+#
+# ```
+#           a batch of 32 samples
+#          ┌─────────┴─────────┐
+#       rank 0              rank 1
+#    weights W           weights W           the same, always
+#    samples 0, 2, 4 …   samples 1, 3, 5 …
+#    membranes, spikes   membranes, spikes   forgotten after the batch
+#    gradient g₀         gradient g₁
+#          └──── all-reduce ───┘             the only time they talk
+#    g = (g₀ + g₁) / 2   g = (g₀ + g₁) / 2
+#    W ← W − η·g         W ← W − η·g         the same step
+# ```
+#
+# Nobody ever sends weights. They begin equal and take equal steps, so they stay equal. What makes a network *spiking*, its state, stays at
+# home: a membrane belongs to a sample, and a sample belongs to one rank. That is why nothing in the network has to change.
+#
+# But the mean must be the mean. DDP (*DistributedDataParallel*, PyTorch's engine for this [2]) adds the gradients of all ranks and divides by
+# their number:
+#
+# $$g = \frac{1}{R} \sum_{r=1}^{R} g_r, \qquad \text{but wanted is} \quad g = \frac{1}{N} \sum_{i=1}^{N} \nabla L_i. \tag{1}$$
+#
+# If all ranks have equally many samples, both are the same. The last batch of an epoch rarely does anybody that favour.
+#
+# > **Predict first.** 5 samples, 4 ranks. Who gets what? One rank has two samples, and the others one each: by which factor must its
+# > gradient count more?
+#
+# ### Exercise 09.1 · Share a batch (6 minutes, ●○○)
+#
+# `batch` is a list of samples. Return this rank's part of it, and the `weight` for the *mean* loss of this part, so that DDP's mean is the mean over
+# all samples. It should work where ranks don't divide the batch, and where there are fewer samples than ranks. Stuck? `hint("09.1")`.
+
+
+# %% tags=["exercise"]
+def share(batch, rank, ranks):
+    """This rank's part of a batch (a list), and the factor for the mean loss of that part."""
+    mine = ...
+    weight = ...
+    return mine, weight
+
+
+share = attempt("09.1", share)
+
+# %% [markdown]
+# Does it hold for a real network? No processes yet: this kernel plays four ranks, one after the other, with 30 digits.
+
+# %%
+images, labels = (part[:30] for part in data.load("digits"))
+
+
+def code(images, gain=4.0):
+    """Pixels drive a neuron of the encoder as a constant current; it answers with spikes [T, B, ...]."""
+    return encode.constant_current_lif(gain * images, STEPS)
+
+
+def gradient_of(samples, net):
+    """The gradient of the mean loss of these samples, as one vector."""
+    out, _ = net(code(data.to_unit(images[samples])))
+    mean = loss.membrane_max_cross_entropy(out, labels[samples])
+    return torch.cat([g.flatten() for g in torch.autograd.grad(mean, net.parameters())])
+
+
+train.seed_everything(SEED)
+net = models.ConvNet(size=8, widths=(12, 30, 128))
+batch = list(range(30))
+whole = gradient_of(batch, net)
+parts = [share(batch, rank, 4) for rank in range(4)]
+weighted = sum(weight * gradient_of(mine, net) for mine, weight in parts) / 4
+unweighted = sum(gradient_of(mine, net) for mine, _ in parts) / 4
+print("samples of each rank:", [len(mine) for mine, _ in parts], "  weights:", [round(w, 3) for _, w in parts])
+for name, found in {"with your weights": weighted, "all weights 1": unweighted}.items():
+    print(f"{name:18} gradient off by {((found - whole).norm() / whole.norm()).item():.0e} of its length")
+
+# %% [markdown]
+# **Notice.** With weights it is the gradient of the whole batch, up to rounding. Without them it is off by a few per cent in this batch, and nobody
+# would ever tell you. PyTorch's `DistributedSampler` goes another way: it *repeats* samples until ranks divide them, which is worse in
+# evaluation, where some images then count twice. snnkit's loader deals batches out as you did, and hands your `weight` along.
+#
+# ## 2 · A LightningModule, piece by piece
+#
+# Lightning [3] takes the loop out of your hands: devices, precision, ranks, logs, checkpoints. What it wants in return is a class that
+# answers three questions. What comes out (`forward`)? What is the loss of a batch (`training_step`)? Who learns (`configure_optimizers`)?
+#
+# The pieces of the workshop are old friends:
+#
+# | piece | here | notebook |
+# |---|---|---|
+# | encoder | each pixel is a constant current into a LIF neuron, for 32 steps | 03 |
+# | network | conv → LIF → pool → conv → LIF → pool → linear → LIF → linear → LI | 07 |
+# | decoder | the output neurons never spike; take the **maximum over time** of each membrane | |
+# | loss | cross-entropy of these ten maxima | 04 |
+#
+# $$z_k = \max_{t \le T} V_k[t], \qquad L = -\ln \frac{e^{z_y}}{\sum_j e^{z_j}} \tag{2}$$
+#
+# > **Predict first.** The gradient of a maximum goes to one place. Through how many of the 32 steps of an output neuron does
+# > the loss send a gradient directly? And how can earlier steps learn at all?
+
+
+# %%
+class Workshop(LightningModule):
+    """The whole of it, in a few lines."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = models.ConvNet(size=SIZE, widths=WIDTHS)
+
+    def forward(self, images):
+        out, _ = self.net(code(data.to_unit(images)))  # membranes [T, B, 10]; without a state, all start at rest
+        return out
+
+    def training_step(self, batch, index):
+        images, labels, weight = batch
+        return weight * loss.membrane_max_cross_entropy(self(images), labels)
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters(), lr=LR)
+
+
+train.seed_everything(SEED)
+mini = Workshop()
+silent = {"logger": False, "enable_checkpointing": False, "enable_model_summary": False, "enable_progress_bar": False}
+accelerator = "gpu" if where.type == "cuda" else "cpu"
+trainer = Trainer(accelerator=accelerator, devices=1, max_steps=20, **silent)
+trainer.fit(mini, DATA(global_batch_size=BATCH))
+print(f"{trainer.global_step} updates on {mini.device}; this loss: {trainer.callback_metrics or 'not logged'}")
+
+# %% [markdown]
+# **Notice** what is *not* there: no `.to(device)`, no loop, no `zero_grad`, `backward` and `step`, and no word about ranks. This class would run on 64 GPUs as it
+# stands. It says nothing, either: not how well it learns, nor whether its neurons live. `lit.SpikingModule` is this class with the things that one adds in
+# the second week: any network, encoder, loss, optimizer by name or as an object; accuracy over all ranks; firing rates of each layer; a stop
+# when a loss is no number; randomness that can be resumed.
+#
+# Everything else is an **argument of the Trainer**:
+#
+# | you want | you write |
+# |---|---|
+# | the device at hand | `accelerator="auto"` |
+# | 4 GPUs on each of 2 nodes | `devices=4, num_nodes=2, strategy="ddp"` |
+# | mixed precision (notebook 08) | `precision="bf16-mixed"` or `"16-mixed"` |
+# | large batches in small bites (08) | `accumulate_grad_batches=4` |
+# | curves in TensorBoard | `logger=TensorBoardLogger(folder)` |
+# | the best network so far, on disk | `callbacks=[ModelCheckpoint(monitor="val/acc", mode="max")]` |
+#
+# (In older texts you will meet `gpus=4` and `accelerator="ddp"`. Lightning 2 removed them.)
+
+# %%
+train.seed_everything(SEED)
+module = lit.SpikingModule(
+    models.ConvNet(size=SIZE, widths=WIDTHS),
+    encoder=code,
+    loss="membrane_max_cross_entropy",
+    lr=LR,
+)
+TensorBoard = TensorBoardLogger if importlib.util.find_spec("tensorboard") else CSVLogger
+narrow = Precision.choose(where, where.type == "cuda").dtype  # bfloat16 where the GPU has it
+precision = {None: "32-true", torch.bfloat16: "bf16-mixed", torch.float16: "16-mixed"}[narrow]
+best, speed = ModelCheckpoint(folder / "best", monitor="val/acc", mode="max"), lit.Throughput()
+trainer = Trainer(
+    accelerator=accelerator,
+    devices=1,
+    max_epochs=EPOCHS,
+    precision=precision,
+    accumulate_grad_batches=1,
+    logger=TensorBoard(folder, name="curves"),
+    callbacks=[lit.NotebookPanel(), lit.progress_bar("none"), best, speed],
+    enable_model_summary=False,
+    num_sanity_val_steps=0,
+)
+trainer.fit(module, DATA(global_batch_size=BATCH))
+accuracy = float(trainer.callback_metrics["val/acc"])
+print(
+    f"test accuracy {accuracy:.1%}; {speed.samples_per_second[-1]:,.0f} samples/s, {speed.neuron_steps:,} neuron-steps each"
+)
+print(
+    "best checkpoint:",
+    Path(best.best_model_path).name,
+    "  curves:",
+    *(p.name[:20] for p in folder.glob("curves/*/events*")),
+)
+
+# %%
+module.to("cpu").eval()
+seen, answers = (part[:1] for part in data.load(DATASET, "test"))
+with torch.no_grad():
+    membranes = module(seen)[:, 0]  # [T, 10]
+right = int(answers[0])
+order = [right, *(k for k in membranes.amax(0).argsort(descending=True).tolist() if k != right)][:4]
+curves = {f"{k}" + (" (right)" if k == right else ""): membranes[:, k] for k in order}
+peak = {f"maximum of {right}": int(membranes[:, right].argmax()) + 1}
+axes = {"x_title": "time step", "y_title": "membrane potential"}
+viz.show(figures.lines(curves, title="Four output neurons look at a digit", marks=peak, **axes))
+
+# %% [markdown]
+# **Notice.** Only the step of the maximum gets a gradient from the loss, and here it is one of the last. But the membrane there is a leaky sum of all that came
+# before. Through it, and through the membranes of the hidden layers, the gradient walks back in time. The rates in the panel say
+# whether it can: a layer that is silent passes nothing on.
+#
+# ## 3 · Two processes
+#
+# Could we now write `Trainer(devices=2, strategy="ddp")` in this cell? In a script, yes. In a notebook, **never**, for two reasons:
+#
+# - To start rank 1, Lightning's `ddp` runs *the same program again*. The program of a notebook is Jupyter's kernel, which has no idea which cells
+#   you have run. (So Lightning refuses, and names the strategies that are allowed here.)
+# - The way out that is offered, `ddp_notebook`, *forks* the kernel. A fork copies the memory of a process, but not its threads, and CUDA does
+#   not survive it: *Cannot re-initialize CUDA in forked subprocess*. One cell that has touched the GPU, even to ask for its name, and it is over.
+#
+# The clean way: write a script to disk, and launch processes that start from nothing. Each finds its place in its environment: `RANK` (who am I?), `WORLD_SIZE` (how many
+# are we?), `MASTER_ADDR` and `MASTER_PORT` (where do we meet?). `torchrun` sets them, SLURM has names of its own for them, and
+# `launch` sets them here, without leaving an orphan behind when you press *stop*.
+#
+# The script is section 2 once more, plus a callback that notes who does what when. The line that matters has a mark.
+
+# %%
+SCRIPT = '''"""One rank of a run. The launcher starts this file once for each."""
+
+import json
+import logging
+import os
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from lightning.pytorch import Callback, Trainer
+
+from snnkit import encode, models, train
+from snnkit.train import lit
+
+DATA = {"digits": lit.DigitsDataModule, "mnist": lit.MNISTDataModule}
+for name in ("lightning.pytorch", "lightning.fabric"):
+    logging.getLogger(name).setLevel(logging.ERROR)
+
+
+def code(images, steps, gain=4.0):
+    return encode.constant_current_lif(gain * images, steps)
+
+
+def run(config, batch, ranks=1, talk=False):
+    train.seed_everything(config["seed"])  # the same weights on every rank
+    net = models.ConvNet(size=config["size"], widths=config["widths"])
+    module = lit.SpikingModule(
+        net,
+        encoder=partial(code, steps=config["steps"]),
+        loss="membrane_max_cross_entropy",
+        lr=config["lr"],
+        rates=False,
+    )
+    watch = Watch(talk)
+    trainer = Trainer(
+        accelerator=config["accelerator"],
+        devices=ranks,
+        num_nodes=1,
+        strategy="ddp" if ranks > 1 else "auto",  # <- this is all
+        max_steps=config["updates"],
+        callbacks=[watch],
+        limit_val_batches=0,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    trainer.fit(module, DATA[config["dataset"]](global_batch_size=batch, seed=config["seed"]))
+    return {"spans": watch.spans, "gradient": watch.gradient, "weights": torch.stack(watch.weights)}
+
+
+class Watch(Callback):
+    """What this rank does when, its first gradient, and its weights after each update."""
+
+    def __init__(self, talk):
+        self.talk, self.spans, self.last, self.gradient, self.weights = talk, [], 0.0, None, []
+
+    def on_train_start(self, trainer, module):
+        if trainer.world_size > 1:
+            trainer.strategy.model.register_comm_hook(self, add_up)
+
+    def on_train_batch_start(self, trainer, module, batch, index):
+        self.last = time.time()
+
+    def on_before_backward(self, trainer, module, loss):
+        self.note("forward")
+
+    def on_after_backward(self, trainer, module):
+        self.note("backward")
+        if self.gradient is None:
+            self.gradient = torch.cat([p.grad.flatten() for p in module.model.parameters()]).cpu()
+
+    def on_train_batch_end(self, trainer, module, outputs, batch, index):
+        self.note("optimizer")
+        self.weights.append(torch.cat([p.detach().flatten() for p in module.model.parameters()]).cpu())
+        if self.talk and index < 4:
+            labels = " ".join(map(str, batch.labels[:6].tolist()))
+            print(f"{len(batch.labels)} samples: {labels} ... loss {module.step_loss:.3f}", flush=True)
+
+    def note(self, what, start=None):
+        now = time.time()
+        self.spans.append((what, self.last if start is None else start, now))
+        if start is None:
+            self.last = now
+
+
+def add_up(watch, bucket):
+    """What DDP does by itself with gradients that are ready; and when that began and was done."""
+    start = time.time()
+    work = dist.all_reduce(bucket.buffer().div_(dist.get_world_size()), async_op=True)
+
+    def done(future):
+        watch.note("all-reduce", start)
+        return future.value()[0]
+
+    return work.get_future().then(done)
+
+
+if __name__ == "__main__":
+    folder, rank, ranks = Path(sys.argv[1]), int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    config = json.loads((folder / "config.json").read_text())
+    torch.save(run(config, config["batch"], ranks, talk=True), folder / f"rank{rank}.pt")
+    if ranks > 1:
+        dist.destroy_process_group()  # or threads that still listen may be cut off as Python ends
+'''
+(folder / "one_rank.py").write_text(SCRIPT)
+config = {"dataset": DATASET, "size": SIZE, "steps": STEPS, "widths": WIDTHS, "batch": BATCH, "seed": SEED}
+config |= {"lr": LR, "accelerator": rank_device, "updates": 24 if QUICK or rank_device == "cpu" else 60}
+(folder / "config.json").write_text(json.dumps(config))
+
+together = launch([sys.executable, "-W", "ignore", folder / "one_rank.py", folder], RANKS, timeout=600)
+print(f"{RANKS} ranks, {together.seconds:.1f} s with starting Python and PyTorch {RANKS} times\n")
+print("".join(f"{'rank ' + str(rank):52}" for rank in range(RANKS)))
+for lines in zip(*together.outputs, strict=False):
+    print("".join(f"{line:52}" for line in lines))
+
+# %% [markdown]
+# Two programs, side by side: other samples, other losses. Are they learning the same network?
+#
+# > **Predict first.** One process trains with the same 32 samples per update. (a) Will its first gradient be that of the two ranks? (b) Will the
+# > two ranks have the same weights after all updates? (c) Will the one process have the same weights as they?
+
+# %%
+sys.path.insert(0, str(folder))
+import one_rank
+
+alone = one_rank.run(config, BATCH)  # the same file, by this kernel, as one rank
+ranks = [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(RANKS)]
+g, g0 = alone["gradient"], ranks[0]["gradient"]
+print(f"(a) first gradient, one process against {RANKS} ranks: off by {((g - g0).norm() / g.norm()).item():.0e}")
+print(
+    f"(b) weights of the ranks equal, to the last bit:  {all(torch.equal(r['weights'], ranks[0]['weights']) for r in ranks)}"
+)
+apart = (alone["weights"] - ranks[0]["weights"]).norm(dim=1) / alone["weights"].norm(dim=1)
+print(
+    f"(c) one process against {RANKS} ranks: weights off by {apart[0]:.0e} after 1 update, {apart[-1]:.0e} after {len(apart)}"
+)
+look = {"x_title": "update", "y_title": "distance, relative", "log": "y"}
+viz.show(figures.lines({"weights": apart.clamp(min=1e-12)}, title=f"One process against {RANKS} ranks", **look))
+
+# %% [markdown]
+# **Notice**
+#
+# - (a) Yes: 10⁻⁷ is rounding. This is the whole proof that scaling out computes what it should.
+# - (b) Yes, to the bit. They must: if one rank rounded differently, weights would drift apart, and nobody would be there to notice.
+# - (c) *For a while.* Adding the same numbers in another order rounds differently, in the last of seven digits. Adam divides small gradients by small
+#   numbers, and sooner or later a membrane within rounding of its threshold decides otherwise. One spike more or less is no rounding error any more.
+#   So a number of ranks is part of the recipe: runs repeat **exactly** on the same number, and *statistically* on another.
+#
+# What did the two do all the time? Here is the quickest of their updates, by the clock of each rank. (On GPUs these are the moments at which work was handed to the GPU.)
+
+# %%
+updates = config["updates"]
+
+
+def one_update(rank, number):
+    """What a rank did in one update, in ms: computing, and adding up."""
+    every = ranks[rank]["spans"]
+    ends = [end for what, _, end in every if what == "optimizer"]
+    return [span for span in every if span[1] >= ends[number - 1] and span[2] <= ends[number]]
+
+
+def update_seconds(result):
+    """Median over updates, without the first ones."""
+    ends = [end for what, _, end in result["spans"] if what == "optimizer"][4:]
+    return statistics.median(b - a for a, b in itertools.pairwise(ends))
+
+
+number = min(range(5, updates), key=lambda k: max(end for _, _, end in one_update(0, k)) - one_update(0, k)[0][1])
+zero = min(start for rank in range(RANKS) for _, start, _ in one_update(rank, number))
+lanes = {}
+for rank in range(RANKS):
+    for kind, kept in (
+        (f"rank {rank}", lambda what: what != "all-reduce"),
+        (f"network {rank}", lambda what: what == "all-reduce"),
+    ):
+        lanes[kind] = [(w, (a - zero) * 1e3, (b - zero) * 1e3) for w, a, b in one_update(rank, number) if kept(w)]
+viz.show(figures.spans(lanes, title=f"Update {number + 1}"))
+
+# %% [markdown]
+# **Notice**
+#
+# - An all-reduce begins when backward has the gradients, and backward is not over before it is through: the last part of backward is waiting. This network is
+#   one *bucket* for DDP. A large one is cut into buckets of 25 MB, the first of which travel while backward is still computing the rest.
+# - Both ranks leave an all-reduce together, but they don't enter it together. The one that comes first waits, and its bar is longer. An update lasts as long
+#   as its slowest rank needs. Of a thousand ranks, one is always having a bad moment.
+#
+# ## 4 · Kill it
+#
+# Runs die: a node fails, an administrator needs the machine, the time limit is reached, a colleague's process eats the memory. A run that is worth a week of a cluster must
+# be able to die at *any* moment and lose minutes. Three things are needed:
+#
+# 1. **All** of the state is saved, or a resumed run is another run.
+# 2. A checkpoint is there **whole or not at all**. It is written beside its place, forced to disk, and renamed, which is one step for the file system.
+# 3. When one rank dies, the others end, too, instead of waiting for its gradients for ever.
+#
+# What is *all*? Here is a run that is small enough to read.
+
+# %%
+print(inspect.getsource(TinyRun.__init__))
+print(inspect.getsource(TinyRun.update))
+
+# %% [markdown]
+# ### Exercise 09.2 · What has to be saved (8 minutes, ●●○)
+#
+# Return a dict from the *name of an attribute* to a plain value, from which `TinyRun().restore(…)` makes a run that goes on as if nothing had
+# happened, from the middle of an epoch, too. Optimizers and schedulers have `state_dict()`, generators `get_state()`.
+
+
+# %% tags=["exercise"]
+def snapshot(run):
+    """All that a run needs to go on as if nothing had happened: name of an attribute to a plain value."""
+    return {
+        "model": run.model.state_dict(),
+        "optimizer": ...,
+        # and what else?
+    }
+
+
+snapshot = attempt("09.2", snapshot)
+
+# %% [markdown]
+# ### What broke?
+#
+# "I save the weights, that's what matters." Most checkpoints in the wild are like that. Here the same run is stopped after 5 of 9 updates, once with your
+# snapshot, once with nothing but the weights.
+
+
+# %%
+def interrupted(keep):
+    """Losses of a run that is stopped after 5 updates, saved, and resumed from what `keep` leaves of the snapshot."""
+    first, second = TinyRun(), TinyRun()
+    for _ in range(5):
+        first.update()
+    second.restore({name: value for name, value in snapshot(first).items() if keep(name)})
+    for _ in range(4):
+        second.update()
+    return first.losses + second.losses
+
+
+unbroken = TinyRun()
+for _ in range(9):
+    unbroken.update()
+curves = {
+    "unbroken": unbroken.losses,
+    "resumed from your snapshot": interrupted(lambda name: True),
+    "resumed from the weights": interrupted(lambda name: name == "model"),
+}
+look = {"x_title": "update", "y_title": "loss (nats)", "marks": {"killed": 5.5}, "faint": ["unbroken"]}
+viz.show(figures.lines(curves, title="A kill, and two ways to go on", **look))
+
+# %% [markdown]
+# No error, no warning: just another run. It may even look better for a while, since it sees samples again that it has just learned, with the high learning
+# rate of the beginning. Whoever compares two methods this way compares their kills. And there is a second way to break it:
+
+# %%
+file = folder / "plain.pt"
+torch.save(snapshot(unbroken), file)
+file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])  # killed in the middle of torch.save
+try:
+    torch.load(file, weights_only=True)
+except Exception as error:
+    print(f"torch.load:  {type(error).__name__}: {str(error).splitlines()[0][:110]}")
+try:
+    train.load_checkpoint(file)
+except ValueError as error:
+    print(f"snnkit says: {str(error).replace(str(folder), '…')}")
+
+# %% [markdown]
+# `torch.save` to the same name destroys the old checkpoint before the new one is there. A kill in between, and both are gone: the run is lost *because* it
+# was saved. Mended: write to another name first, then `os.replace`. snnkit does that, and compares a checksum of every tensor when it reads.
+#
+# ### The drill
+#
+# Now for real. The script below runs the workshop's recipe through `run_recipe`: the module of section 2, the Trainer of section 3, and checkpoints every
+# 10 updates that hold all you named above. (In a shell it is `snnkit train workshop --devices 2 --checkpoint run.pt --every 10 --resume`.) First an unbroken
+# run. Then one in which rank 1 gets `kill -9` in the middle, which no process can catch or even notice.
+
+# %%
+DRILL = '''"""A run that may be killed at any moment."""
+
+import json
+import os
+import sys
+
+import torch.distributed as dist
+from lightning.pytorch import Callback
+
+from snnkit.train.lit.run import run_recipe
+
+
+class Tell(Callback):
+    def on_train_batch_end(self, trainer, *_):
+        print("update", trainer.global_step, "of process", os.getpid(), flush=True)
+
+
+settings = json.loads(sys.argv[2])
+run_recipe("workshop", checkpoint=sys.argv[1], every=10, resume=True, callbacks=[Tell()], progress=False, **settings)
+if dist.is_initialized():
+    dist.destroy_process_group()
+'''
+(folder / "drill.py").write_text(DRILL)
+settings = {"dataset": DATASET, "channels": WIDTHS[0], "hidden": WIDTHS[2], "gain": 4.0, "steps": STEPS, "lr": LR}
+settings |= {"batch_size": BATCH, "epochs": 1, "seed": SEED, "samples": 1442 if DATASET == "digits" else 40 * BATCH}
+settings |= {"device": "cuda" if many_gpus else "cpu"}
+
+
+def drill(name, **options):
+    """Launch the script with a checkpoint of this name."""
+    command = [sys.executable, "-W", "ignore", folder / "drill.py", folder / f"{name}.pt", json.dumps(settings)]
+    return launch(command, RANKS, timeout=600, **options)
+
+
+def told(outputs):
+    """The numbers of the updates that rank 0 has told of."""
+    return [int(line.split()[1]) for line in outputs[0] if line.startswith("update")]
+
+
+for old in folder.glob("*.pt.json"):  # where this cell runs a second time
+    old.unlink()
+    old.with_suffix("").unlink(missing_ok=True)
+whole_run = drill("unbroken")
+print(f"unbroken: updates {told(whole_run.outputs)[0]} to {told(whole_run.outputs)[-1]}, {whole_run.seconds:.1f} s")
+
+
+def assassin(rank, line):
+    """Called with each line that a rank prints."""
+    if rank == 1 and line.startswith("update 27 "):
+        os.kill(int(line.split()[-1]), signal.SIGKILL)
+
+
+try:
+    drill("killed", on_line=assassin)
+except LaunchError as error:
+    print(
+        f"killed:   rank {error.rank} was ended by signal {-(error.code or 0)}; rank 0 had come to {told(error.outputs)[-1]}"
+    )
+
+# %% [markdown]
+# Rank 0 was healthy. It stood in an all-reduce, for gradients that would never come, and the launcher ended it. Left alone it would have noticed here, as gloo
+# talks over sockets, and the other end was gone. NCCL on GPUs notices nothing until a time-out, ten minutes by default, in which all GPUs of
+# the job are busy waiting.
+#
+# > **Predict first.** A checkpoint was due every 10 updates, and the kill came at 27. At which update will the run go on? How much work
+# > is lost, and how does that depend on `every`?
+
+# %%
+saved = torch.load(folder / "killed.pt", weights_only=True)
+print(
+    f"the checkpoint: update {saved['global_step']} of epoch {saved['epoch']}, {(folder / 'killed.pt').stat().st_size / 1e6:.2f} MB"
+)
+print("it holds:", ", ".join(sorted(name for name in saved if not name.startswith("pytorch"))))
+print("left over by the dead:", [p.name for p in folder.glob("*.part")] or "nothing")
+
+resumed = drill("killed")
+print(f"\nresumed:  updates {told(resumed.outputs)[0]} to {told(resumed.outputs)[-1]}, {resumed.seconds:.1f} s")
+ends = [torch.load(folder / f"{name}.pt", weights_only=True)["state_dict"] for name in ("unbroken", "killed")]
+same = [torch.equal(ends[0][name], ends[1][name]) for name in ends[0]]
+print(f"equal to the unbroken run, to the last bit: {sum(same)} of {len(same)} tensors of weights")
+
+# %% [markdown]
+# **Notice** what makes it exact, and cheap. The loader's order follows from (seed, epoch), so the *place* in it is two whole numbers. Random encoders and
+# dropout are seeded from (seed, epoch, batch, rank) before each batch, so there are no generators to save. State that needs not be
+# kept can't be forgotten. (To the last bit on a CPU, and on the same number of ranks. Some GPU kernels add up in an order that changes from run to run.)
+#
+# ## 5 · A queue in front of the machine
+#
+# On a cluster you don't start processes. You write down what you need, and SLURM [4] starts them when it is your turn: **sbatch** hands in the script, **srun** within it starts one
+# process per GPU on all nodes. Change a field, and read what it does:
+
+# %%
+form = sbatch_form(
+    "snnkit train workshop --checkpoint run.pt --every 200",
+    nodes=2,
+    gpus_per_node=4,
+    time="02:00:00",
+    signal_seconds=120,
+    partition="booster",
+    account="snn",
+)
+form
+
+# %% [markdown]
+# 1. Ask for 4 nodes. Which lines change, and which *don't have to*, because they are written in terms of others?
+# 2. Set the time limit to 2 minutes. What does the form say, and why would such a job never get anywhere?
+# 3. Switch `requeue` off. What goes with it?
+#
+# The life of a job that outlives its time limit: 120 s before the end SLURM sends `SIGUSR1`. Each rank notes it, **finishes the update it is in**, and tells the others; all
+# stop after the same update, save once, rank 0 runs `scontrol requeue`, and all end. When the job's turn comes again, the same command finds
+# the checkpoint and goes on: your drill, without you. (To save *inside* the signal handler, as Lightning does by default, would catch each rank
+# in another line of an update.)
+#
+# ### Exercise 09.3 · Three mistakes (6 minutes, ●●○)
+#
+# This script was handed in on Friday evening: two hours on 2 nodes with 4 GPUs each, to be requeued. On Monday nothing had been
+# learned. SLURM had accepted every line of it. Mend the three mistakes in place.
+
+# %% tags=["exercise"]
+script = r"""#!/bin/bash
+#SBATCH --job-name=snnkit
+#SBATCH --account=snn
+#SBATCH --partition=booster
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --gpus-per-node=4
+#SBATCH --cpus-per-task=4
+#SBATCH --time=02:00
+#SBATCH --signal=SIGUSR1@120
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --output=%x-%j.out
+
+set -e
+export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+export MASTER_PORT=29500
+export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK
+
+srun --kill-on-bad-exit=1 --cpus-per-task="$SLURM_CPUS_PER_TASK" \
+  snnkit train workshop --checkpoint run.pt --every 200 --resume
+"""
+
+script = attempt("09.3", script)
+
+# %%
+print(f"mistakes in the script that we go on with: {len(slurm.check(script))}")
+print("sbatch on this machine:", shutil.which("sbatch") or "none; copy the script to a login node of the cluster")
+
+# %% [markdown]
+# ## 6 · How far does it go?
+#
+# Ranks add up gradients in a **ring**. The gradient is cut into $R$ pieces. In each step every rank sends one piece to its right and gets one from its left.
+# After $R - 1$ steps each rank has the whole sum of one piece; after $R - 1$ more, everybody has everything [5]. Move the slider:
+
+# %%
+RING = 4
+
+
+def ring(step):
+    """How many ranks' gradients are in each piece at each rank, after so many steps."""
+    counts = [[1] * RING for _ in range(RING)]
+    for k in range(1, step + 1):
+        before = [row[:] for row in counts]
+        for rank in range(RING):
+            left = (rank - 1) % RING
+            piece = (left - k + 1) % RING
+            got = before[left][piece]
+            counts[rank][piece] = before[rank][piece] + got if k < RING else got
+    phase = "before" if step == 0 else "adding up" if step < RING else "handing round"
+    whole = sum(count == RING for row in counts for count in row)
+    names = [f"rank {r}" for r in range(RING)], [f"piece {p}" for p in range(RING)]
+    tile = go.Heatmap(z=counts, x=names[1], y=names[0], zmin=0, zmax=RING, xgap=3, ygap=3, colorscale=viz.theme.INK)
+    tile.colorbar.title.text = "ranks in it"
+    figure = go.Figure(tile)
+    figure.update_layout(title={"text": f"Step {step}, {phase}: {whole} of {RING * RING} are whole"}, height=300)
+    figure.update_yaxes(autorange="reversed")
+    return figure
+
+
+viz.show(viz.frames(ring, "step", range(2 * RING - 1), start=2))
+
+# %% [markdown]
+# > **Predict first.** Ten times as many ranks. Does it take ten times as long? What part of the time grows, and what part doesn't?
+#
+# ### Exercise 09.4 · The price of adding up (5 minutes, ●○○)
+#
+# A message of $s$ bytes takes $\alpha + s / \beta$: a latency in seconds, and a bandwidth in bytes per second. `size` is that of the whole
+# gradient. How long does the ring take?
+
+
+# %% tags=["exercise"]
+def ring_seconds(ranks, size, latency, bandwidth):
+    """Seconds in which a ring of `ranks` adds up `size` bytes of each of them, so that all have the sum."""
+    return ...
+
+
+ring_seconds = attempt("09.4", ring_seconds)
+
+# %%
+gradient_bytes = 4 * alone["gradient"].numel()
+links = {"NVLink 3": "nvlink3", "InfiniBand HDR200": "infiniband-hdr200", "10 Gbit Ethernet": "ethernet-10g"}
+counts = [2**k for k in range(1, 11)]
+curves = {}
+for name, key in links.items():
+    link = scaling.link(key)
+    curves[name] = [1e3 * ring_seconds(n, 4 * 431_080, link.latency, link.bandwidth) for n in counts]
+look = {
+    "x_title": "ranks",
+    "y_title": "ms",
+    "log": "xy",
+    "title": "A ring adds up the 431 080 gradients of the workshop's network",
+}
+viz.show(figures.lines(curves, x=counts, **look))
+
+# %% [markdown]
+# **Notice** the two regimes. On few ranks the bandwidth decides, and more ranks cost next to nothing: a ring moves $2 (R - 1) / R$ of the gradient whatever
+# $R$ is. On many, the latency of $2 (R - 1)$ steps decides, and the network's size no longer matters. (That is why NCCL, NVIDIA's library,
+# changes from rings to trees there.) Where the figures of these links come from: `scaling.link("nvlink3").source`.
+#
+# ### Predict, then measure
+#
+# Two ways to use more ranks. **Weak** scaling: each rank keeps its batch, the batch of all grows with the ranks (Gustafson [6]). **Strong** scaling: the batch of all stays,
+# each rank gets less (Amdahl [7]). Efficiency is the speed reached over the speed that was hoped for; in weak scaling
+#
+# $$E(R) = \frac{t(1)}{t(R)}, \qquad t(R) = \text{computing} + \text{waiting for gradients}. \tag{3}$$
+#
+# From section 3 we know an update of two ranks with 16 samples each. What is missing is one rank alone with 16. The prediction comes first: it knows the rank
+# alone, the bytes of the gradient, the cores of this machine, and the price of an all-reduce as it was measured on another one.
+
+# %%
+half = one_rank.run(config, BATCH // RANKS)
+t_alone, t_twice, t_ranks = update_seconds(half), update_seconds(alone), max(update_seconds(r) for r in ranks)
+fixed = min(max(2 * t_alone - t_twice, 0.0), t_alone) if RANKS == 2 else 0.0
+work = scaling.Workload(f"ConvNet on {DATASET}", BATCH // RANKS, t_alone, gradient_bytes, fixed_s=fixed)
+here = scaling.this_machine(cores)
+if many_gpus:
+    here = here.with_settings(cores=None, overlap=1.0)  # nobody shares a core, and copying costs no computing
+before = scaling.predict(work, here, RANKS)
+fitted = scaling.fit([scaling.Measured(1, t_alone), scaling.Measured(RANKS, t_ranks)], work, here)
+print(
+    f"one rank alone, {BATCH // RANKS} samples: {t_alone * 1e3:.1f} ms an update ({fixed * 1e3:.1f} ms of it whatever the batch is)"
+)
+print(
+    f"{RANKS} ranks, {BATCH // RANKS} samples each: predicted {before.step_s * 1e3:.1f} ms, measured {t_ranks * 1e3:.1f} ms"
+)
+print(f"efficiency: predicted {before.efficiency:.0%}, measured {t_alone / t_ranks:.0%}")
+print(f"fitted: {fitted.free} {fitted.value:.2g}")
+counts = range(1, 2 * max(cores, RANKS) + 1)
+lines = {"predicted": scaling.curve(work, here, counts), "fitted": [fitted.predict(n) for n in counts]}
+title = f"Weak scaling on this machine, {BATCH // RANKS} samples on each rank"
+viz.show(figures.scaling_efficiency(fitted.measured, lines, cores=here.cores, title=title))
+
+# %% [markdown]
+# **Notice** where the lines break: with more ranks than cores, ranks take turns, and no model can help. Left of that, the prediction knows the network and nothing else.
+# What it doesn't know is the neighbour, who shares caches, memory and clock with you, nor that a rank which is interrupted holds up all others; *sharing* is the share of its speed that a rank loses to each, fitted here to one
+# number. Two short runs on a machine that does other things as well are weak evidence, too: run section 3 again, and see.
+#
+# The kit's benchmark does it properly: in rounds, for 1, 2 and 4 ranks, with its prediction on record *before* it measures. With `QUICK = False` it runs here; what was
+# measured on other machines comes with the kit.
+
+# %%
+if not QUICK:
+    from snnkit.bench import scaling as benchmark
+
+    kind = rank_device.replace("gpu", "cuda")
+    few = benchmark.Arguments(kind, (1, RANKS), hidden=1000, steps=25, batch=256, updates=30, repeats=3)
+    measured_here = [benchmark.benchmark(few, say=lambda line: None)]
+else:
+    measured_here = []
+for record in [*measured_here, *(records.load(name) for name in records.names("scaling"))]:
+    from snnkit.bench.scaling_command import figure
+    from snnkit.bench.scaling_table import results
+
+    print(heading(record), results(record), sep="\n")
+    viz.show(figure(record))
+
+# %% [markdown]
+# *unseen* in such a table says how far the fitted model is off for a number of ranks that it had not been shown. Trust a model for more of the same machine as far as
+# that, and not at all for another one.
+#
+# ### Explorer: ask for a machine
+#
+# The cluster is JUWELS Booster: nodes of 4 GPUs joined by NVLink, each with 4 adapters of 200 Gbit/s [8]. The network is the workshop's at full
+# size, 431 080 weights and images of 28 × 28. One thing nobody can look up, its update on *one* rank, so we measure it on this device, for two batches. You
+# choose how many times as `faster` the GPU is that you would get.
+
+# %%
+FULL = 431_080
+pair = (4, 8) if where.type == "cpu" else (64, 128)
+workshop = models.ConvNet().to(where)
+pictures, classes = torch.rand(pair[1], 1, 28, 28, device=where), torch.arange(pair[1], device=where) % 10
+
+
+def learn(count):
+    """One update of so many images, without the optimizer's part."""
+    out, _ = workshop(code(pictures[:count]))
+    return torch.autograd.grad(loss.membrane_max_cross_entropy(out, classes[:count]), workshop.parameters())
+
+
+times = timing.race(
+    {count: partial(learn, count) for count in pair}, repeats=3, warmup=1, clock=timing.clock_for(where)
+)
+a, b = (times[count].median for count in pair)
+per_sample = max(b - a, 0.2 * b) / (pair[1] - pair[0])
+fixed = max(b - per_sample * pair[1], 0.0)
+print(f"{sum(p.numel() for p in workshop.parameters()):,} weights; an update on one rank of this machine takes")
+print(f"{fixed * 1e3:.0f} ms and {per_sample * 1e3:.1f} ms more for each image")
+
+
+# %% [markdown]
+# 1. Weak scaling bends late. Make it bend at ten ranks: with which controls?
+# 2. Strong scaling: at how many ranks is half of the machine wasted? What does a larger `batch` do?
+# 3. `ethernet-10g`, and a GPU 1000 times as fast as this: what have you bought?
+# 4. A thousand ranks on InfiniBand: what do trees in place of rings change?
+
+
+# %%
+def efficiency(network="infiniband-hdr200", batch=64, faster=100, algorithm="ring", fixed=fixed, per_sample=per_sample):
+    """Weak and strong scaling of the workshop's network on nodes of JUWELS Booster, joined by this network."""
+    machine = scaling.cluster("juwels-booster")
+    if network != "infiniband-hdr200":
+        machine = machine.with_settings(name=network, between=scaling.link(network), adapters=1)
+
+    def job(samples):
+        """An update of one rank of that machine."""
+        seconds = (fixed + per_sample * samples) / faster
+        return scaling.Workload("workshop", samples, seconds, 4 * FULL, fixed_s=fixed / faster)
+
+    counts, together = [2**k for k in range(12)], 32 * batch
+    weak = scaling.curve(job(batch), machine, counts, algorithm=algorithm)
+    shared = [n for n in counts if n <= together]
+    strong = scaling.curve(job(together), machine, shared, scaling="strong", algorithm=algorithm)
+    lines = {f"weak: {batch} on each rank": weak, f"strong: {together:,} in all": strong}
+    title = (
+        f"1024 ranks: {weak[10].samples_per_s:,.0f} samples/s, weak; {weak[10].efficiency:.0%} of what was hoped for"
+    )
+    return figures.scaling_efficiency(predicted=lines, title=title)
+
+
+viz.explore(
+    efficiency,
+    network=["infiniband-hdr200", "ethernet-100g", "ethernet-10g"],
+    batch=[16, 32, 64, 128, 256],
+    faster=[1, 10, 100, 1000],
+    algorithm=["ring", "tree", "fastest"],
+)
+
+# %% [markdown]
+# ### A plan
+#
+# "JUWELS style", as in Norse's workshop: 2 nodes, 8 GPUs. What will it cost? (A GPU 100 times as fast as what was measured above, if that was a CPU: an assumption, and you
+# can see it.)
+
+# %%
+faster, samples = (100 if where.type == "cpu" else 1), 128
+seconds = (fixed + per_sample * samples) / faster
+job = scaling.Workload("the workshop's network", samples, seconds, 4 * FULL)
+print(scaling.plan(job, scaling.cluster("juwels-booster"), nodes=2, samples=60_000, epochs=20))
+
+# %% [markdown]
+# **Notice** two rows. *time*: the queue will take longer than the job. This network does not need a supercomputer, and it is good to know that before one writes an
+# application for computing time. What would need it: a hundred seeds, a sweep (notebook 13), events at full resolution. And
+# *batch*: 8 ranks with 128 samples are a batch of 1024. An epoch has an eighth of the updates, and each is a mean over eight times the
+# samples. The rule of thumb is to raise the learning rate with the batch, after a warm-up [9]; it holds up to a size
+# that nobody can tell you beforehand. *Fast* is samples per second. *Done* is accuracy. Strong scaling keeps the batch, and so the recipe, but it pays for it in
+# efficiency.
+#
+# ## 7 · In the group
+#
+# For five minutes, in pairs:
+#
+# 1. Your network has 400 MB of weights, and an update takes 50 ms on one GPU. Is 10 Gbit Ethernet a cluster or a decoration? (Use `ring_seconds`.)
+# 2. The membranes of a recurrent network carry state from one batch to the next (truncated BPTT, notebook 08). Which rank must get which samples?
+#    What does that mean for shuffling, and for a resume on another number of ranks?
+# 3. A batch norm sees the samples of its own rank only. From which batch per rank on would you worry, and what could be done?
+# 4. Checkpoints take 20 s, a node fails once a week, and you have 100 nodes. How often do you save?
+#
+# ### A toy problem to take along
+#
+# Your own data, through the same two classes: XOR in time. Two cues, a silence between them, and the answer is whether they differed. Only a network with
+# a memory can know. Start here, then make `delay` longer until it breaks, and mend it (slower membranes? `neuron.Recurrent`?).
+
+# %%
+cues, answers = data.xor_in_time(800, steps=24, delay=8, seed=SEED)  # [T, N, 10]
+train.seed_everything(SEED)
+memory = nn.Sequential(torch.nn.Linear(10, 64), neuron.Leaky(0.95), torch.nn.Linear(64, 2), neuron.Leaky(0.95))
+problem = lit.TensorDataModule((cues.transpose(0, 1), answers), validation=200, global_batch_size=25, seed=SEED)
+toy = lit.SpikingModule(memory, encoder="sequence", classes=2, loss="count_cross_entropy", lr=2e-2, rates=False)
+trainer = Trainer(accelerator="cpu", max_epochs=6 if QUICK else 20, num_sanity_val_steps=0, **silent)
+trainer.fit(toy, problem)
+print(f"after {trainer.current_epoch} epochs: {float(trainer.callback_metrics['val/acc']):.0%} right; chance is 50 %")
+
+# %% [markdown]
+# ## Quiz
+
+# %%
+quiz("09")
+
+# %%
+scorecard("09")
+
+# %% [markdown]
+# ## Where next
+#
+# More of the same chip is one way to be fast. Another chip is the other: **10 · IPU against CUDA** asks which numbers in papers about hardware can be compared at all.
+#
+# Meanwhile, in a shell: `snnkit train workshop --devices 2`, `snnkit slurm --help`, `snnkit bench scaling`.
+#
+# **Worth reading**
+#
+# 1. C. Pehle, J. E. Pedersen, *Norse: a library for deep learning with spiking neural networks* (2021), and its workshop notebooks.
+#    [doi:10.5281/zenodo.4422025](https://doi.org/10.5281/zenodo.4422025), [norse/notebooks](https://github.com/norse/notebooks)
+# 2. S. Li et al., *PyTorch distributed: experiences on accelerating data parallel training*, VLDB (2020).
+#    [doi:10.14778/3415478.3415530](https://doi.org/10.14778/3415478.3415530)
+# 3. W. Falcon et al., *PyTorch Lightning*. [doi:10.5281/zenodo.3530844](https://doi.org/10.5281/zenodo.3530844)
+# 4. A. B. Yoo, M. A. Jette, M. Grondona, *SLURM: simple Linux utility for resource management*, JSSPP (2003).
+#    [doi:10.1007/10968987_3](https://doi.org/10.1007/10968987_3)
+# 5. P. Patarasuk, X. Yuan, *Bandwidth optimal all-reduce algorithms for clusters of workstations*, J. Parallel Distrib. Comput. 69 (2009).
+#    [doi:10.1016/j.jpdc.2008.09.002](https://doi.org/10.1016/j.jpdc.2008.09.002)
+# 6. J. L. Gustafson, *Reevaluating Amdahl's law*, Commun. ACM 31 (1988). [doi:10.1145/42411.42415](https://doi.org/10.1145/42411.42415)
+# 7. G. M. Amdahl, *Validity of the single processor approach to achieving large scale computing capabilities*, AFIPS (1967).
+#    [doi:10.1145/1465482.1465560](https://doi.org/10.1145/1465482.1465560)
+# 8. Jülich Supercomputing Centre, [*JUWELS Booster overview*](https://apps.fz-juelich.de/jsc/hps/juwels/booster-overview.html)
+# 9. P. Goyal et al., *Accurate, large minibatch SGD: training ImageNet in 1 hour* (2017). [arXiv:1706.02677](https://arxiv.org/abs/1706.02677)

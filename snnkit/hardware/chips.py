@@ -1,0 +1,298 @@
+"""The catalogue of chips: every figure with where it comes from, and how far to trust it.
+
+    chip = get("GC200")
+    chip.value("fp32_flops")        # 6.2e13, operations per second
+    print(chip.figure("fp32_flops"))
+
+Nothing here was measured by this package. What was looked for and not found is None and marked "unknown"; a prediction
+that needs it raises ``MissingFigure``. The machine at hand is not in the catalogue: ``roofline.fit`` measures it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+# How a figure came to be, from the surest to none at all.
+MARKS = {
+    "measured": "on the machine at hand",
+    "vendor": "read on a page of the vendor",
+    "published": "read in a paper or in open source code",
+    "secondary": "read on a page of somebody else",
+    "derived": "by arithmetic from other figures",
+    "predicted": "by a model",
+    "assumed": "without a source",
+    "unknown": "looked for, not found",
+}
+KINDS = ("cpu", "gpu", "ipu", "tpu")
+
+# What each figure is, and its unit.
+FIGURES = {
+    "fp32_flops": ("dense float32 arithmetic, without TF32", "FLOP/s"),
+    "tf32_flops": ("dense matrix products in TF32", "FLOP/s"),
+    "fp16_flops": ("dense matrix products in float16", "FLOP/s"),
+    "memory_bandwidth": ("bandwidth of the device's main memory", "B/s"),
+    "memory_bytes": ("main memory", "B"),
+    "cache_bytes": ("last cache before the main memory", "B"),
+    "units": ("streaming multiprocessors", ""),
+    "tiles": ("processors with a memory of their own", ""),
+    "threads_per_tile": ("worker threads of a tile", ""),
+    "clock": ("clock", "Hz"),
+    "tile_bytes": ("memory of a tile", "B"),
+    "on_chip_bytes": ("memory of all tiles", "B"),
+    "sram_bandwidth": ("bandwidth of all tiles' memories", "B/s"),
+    "exchange_bandwidth": ("bandwidth between tiles", "B/s"),
+    "link_bandwidth": ("bandwidth to other chips", "B/s"),
+    "host_bandwidth": ("bandwidth to the host, both ways together", "B/s"),
+    "power": ("power", "W"),
+}
+
+
+class MissingFigure(ValueError):
+    """A chip's figure that nobody here knows; a prediction that needs it can't be made."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number. ``str(figure)`` says all of it.
+
+    Attributes:
+        value: in ``unit``; None where it is not known.
+        unit: SI, without prefix.
+        mark: one of ``MARKS``.
+        source: where it was read, or how it was computed.
+    """
+
+    value: float | None
+    unit: str
+    mark: str
+    source: str
+
+    def __post_init__(self) -> None:
+        if self.mark not in MARKS:
+            raise ValueError(f"mark must be one of {', '.join(map(repr, MARKS))}, but it is {self.mark!r}")
+        if (self.value is None) != (self.mark == "unknown"):
+            raise ValueError(f"value must be None where mark is 'unknown' only, but {self.value!r} is {self.mark!r}")
+        if self.value is not None and not self.value > 0:
+            raise ValueError(f"value must be positive, but it is {self.value!r}")
+        if not self.source:
+            raise ValueError("source must say where the figure comes from, but it is empty")
+
+    def __str__(self) -> str:
+        number = "unknown" if self.value is None else f"{self.value:.4g} {self.unit}".rstrip()
+        return f"{number} ({self.mark}: {self.source})" if self.value is not None else f"{number} ({self.source})"
+
+
+@dataclass(frozen=True)
+class Chip:
+    """A processor.
+
+    Attributes:
+        name: short.
+        kind: one of ``KINDS``.
+        title: which model of it exactly.
+        figures: key of ``FIGURES`` to figure; those that don't apply to the kind are absent.
+    """
+
+    name: str
+    kind: str
+    title: str
+    figures: Mapping[str, Figure] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))}, but it is {self.kind!r}")
+        for key in self.figures:
+            _check_key(key)
+        object.__setattr__(self, "figures", MappingProxyType(dict(self.figures)))
+
+    def figure(self, key: str) -> Figure:
+        """What is known of ``key``.
+
+        Raises:
+            ValueError: no such key in ``FIGURES``.
+            MissingFigure: not known of this chip.
+        """
+        _check_key(key)
+        found = self.figures.get(key)
+        what = f"the {key} of {self.name} ({FIGURES[key][0]})"
+        if found is None:
+            raise MissingFigure(f"{what} is not in the catalogue, where no {self.kind.upper()} has it")
+        if found.value is None:
+            raise MissingFigure(f"{what} is not known: {found.source}")
+        return found
+
+    def value(self, key: str) -> float:
+        """The number of ``figure(key)``."""
+        value = self.figure(key).value
+        assert value is not None
+        return value
+
+
+def _check_key(key: str) -> None:
+    if key not in FIGURES:
+        raise ValueError(f"key must be one of {', '.join(map(repr, FIGURES))}, but it is {key!r}")
+
+
+_Given = tuple[float | None, str, str]  # value, mark, source
+
+
+def _figures(**given: _Given) -> dict[str, Figure]:
+    return {key: Figure(value, FIGURES[key][1], mark, source) for key, (value, mark, source) in given.items()}
+
+
+_BLAKE = "thecharlieblake.co.uk/ipus"
+_CAMBRIAN = "cambrian-ai.com/could-graphcores-second-chip-challenge-nvidia"
+_GUIDE = "tiles × bytes of a tile"
+_EENEWS = "eenewseurope.com"
+_KLOCKWOOD = "glennklockwood.com/garden/processors"
+_SYSRQMTS = "sysrqmts.com"
+_HMC = "hmc-tech.com"
+_GOOGLE = "cloud.google.com/tpu/docs"
+
+_GC200_TILES, _GC200_CLOCK, _BOW_CLOCK, _TILE = 1472, 1.325e9, 1.85e9, 624 * 1024
+
+
+def _ipu(
+    name: str, title: str, clock: float, clock_source: tuple[str, str], power: tuple[float | None, str, str]
+) -> Chip:
+    """Both generations have the same tiles; what scales with the clock is computed from it."""
+    tiles, scaled = _GC200_TILES, clock / _GC200_CLOCK
+    sram = ("secondary", _BLAKE) if scaled == 1 else ("derived", "GC200's × the ratio of the clocks")
+    figures: dict[str, _Given] = {
+        "fp32_flops": (tiles * 16 * 2 * clock, "derived", "tiles × 16 multiply-adds a cycle × clock"),
+        "fp16_flops": (tiles * 64 * 2 * clock, "derived", "tiles × 64 multiply-adds a cycle × clock"),
+        "tiles": (tiles, "secondary", _BLAKE),
+        "threads_per_tile": (6, "secondary", _BLAKE),
+        "clock": (clock, clock_source[0], clock_source[1]),
+        "tile_bytes": (_TILE, "derived", f"the 900 MB sold ({_BLAKE}) by the tiles; 624 KiB give it within 0.5 %"),
+        "on_chip_bytes": (tiles * _TILE, "derived", f"{_GUIDE}; sold as 900 MB"),
+        "sram_bandwidth": (47.5e12 * scaled, sram[0], sram[1]),
+        "exchange_bandwidth": (tiles * 4 * clock, "derived", "tiles × 4 bytes a cycle × clock"),
+        "link_bandwidth": (320e9, "secondary", _BLAKE),
+        "host_bandwidth": (64e9, "secondary", f"PCIe 4.0 × 16, {_BLAKE}"),
+        "power": power,
+    }  # fmt: skip
+    return Chip(name, "ipu", title, _figures(**figures))
+
+
+def _gpu(name: str, title: str, **given: _Given) -> Chip:
+    return Chip(name, "gpu", title, _figures(**given))
+
+
+_IPU_POWER = "of an IPU-Machine of four, by 4 (it holds other things, too), " + _EENEWS
+_NO_TF32 = "Tensor cores before Ampere have no TF32"
+
+CHIPS: Mapping[str, Chip] = MappingProxyType(
+    {
+        chip.name: chip
+        for chip in (
+            _ipu(
+                "GC200", "Graphcore Colossus Mk2 GC200", _GC200_CLOCK,
+                ("derived", f"gives the 250 ({_BLAKE}) and 62.5 TFLOP/s sold ({_CAMBRIAN}) within 0.5 %"),
+                (1500 / 4, "derived", "1.5 kW " + _IPU_POWER),
+            ),
+            _ipu(
+                "Bow", "Graphcore Bow (GC200's tiles, wafer on wafer)", _BOW_CLOCK,
+                ("secondary", "talent-republic.tv; gives the 350 TFLOP/s sold within 0.5 %"),
+                (1250 / 4, "derived", "1.25 kW on average " + _IPU_POWER),
+            ),
+            _gpu(
+                "T4", "NVIDIA T4",
+                fp32_flops=(8.14e12, "secondary", _SYSRQMTS), fp16_flops=(65.13e12, "secondary", _SYSRQMTS),
+                tf32_flops=(None, "unknown", _NO_TF32),
+                memory_bandwidth=(320e9, "secondary", _SYSRQMTS), memory_bytes=(16e9, "secondary", _SYSRQMTS),
+                cache_bytes=(4 * 2**20, "secondary", _SYSRQMTS), units=(40, "secondary", _SYSRQMTS),
+                power=(70, "secondary", _SYSRQMTS),
+            ),
+            _gpu(
+                "V100", "NVIDIA V100 SXM2",
+                fp32_flops=(15.7e12, "secondary", _SYSRQMTS), fp16_flops=(125e12, "secondary", _HMC),
+                tf32_flops=(None, "unknown", _NO_TF32),
+                memory_bandwidth=(900e9, "secondary", _SYSRQMTS),
+                memory_bytes=(None, "unknown", "sold with 16 and with 32 GB"),
+                cache_bytes=(6 * 2**20, "secondary", _SYSRQMTS), units=(80, "secondary", _SYSRQMTS),
+                power=(300, "secondary", _HMC),
+            ),
+            _gpu(
+                "RTX 2080 Ti", "NVIDIA GeForce RTX 2080 Ti",
+                fp32_flops=(13.45e12, "secondary", _SYSRQMTS),
+                fp16_flops=(None, "unknown", "only the vector units' 26.9 TFLOP/s was found, not the tensor cores'"),
+                tf32_flops=(None, "unknown", _NO_TF32),
+                memory_bandwidth=(616e9, "secondary", _SYSRQMTS),
+                cache_bytes=(None, "unknown", "no source was found"),
+                units=(68, "secondary", _SYSRQMTS), power=(250, "secondary", _SYSRQMTS),
+            ),
+            _gpu(
+                "A100", "NVIDIA A100 SXM 40 GB",
+                fp32_flops=(19.5e12, "secondary", f"{_KLOCKWOOD}/A100, after NVIDIA's data sheet"),
+                tf32_flops=(156e12, "secondary", f"{_KLOCKWOOD}/A100, after NVIDIA's data sheet"),
+                fp16_flops=(312e12, "secondary", f"{_KLOCKWOOD}/A100, after NVIDIA's data sheet"),
+                memory_bandwidth=(1555e9, "secondary", f"{_KLOCKWOOD}/A100 (the 80 GB card: 2039 GB/s)"),
+                memory_bytes=(40e9, "secondary", f"{_KLOCKWOOD}/A100"),
+                cache_bytes=(40 * 2**20, "secondary", "upb-pc2.atlassian.net, deviceQuery: 41 943 040 bytes"),
+                units=(108, "secondary", f"{_KLOCKWOOD}/A100"), power=(400, "secondary", f"{_KLOCKWOOD}/A100"),
+            ),
+            _gpu(
+                "L4", "NVIDIA L4",
+                fp32_flops=(30.3e12, "secondary", "fpsbench.com"),
+                fp16_flops=(121e12, "derived", "half of the 242 TFLOP/s sold with sparsity, grokipedia.com"),
+                tf32_flops=(60e12, "derived", "half of the 120 TFLOP/s sold with sparsity, store.sourcecode.com"),
+                memory_bandwidth=(300e9, "secondary", "fpsbench.com"), memory_bytes=(24e9, "secondary", "fpsbench.com"),
+                cache_bytes=(48 * 2**20, "secondary", "fpsbench.com"),
+                units=(None, "unknown", "58 and 60 are both found"), power=(72, "secondary", "fpsbench.com"),
+            ),
+            *(
+                _gpu(
+                    name, f"NVIDIA {name} SXM",
+                    fp32_flops=(66.9e12, "secondary", f"{_KLOCKWOOD}/h100"),
+                    tf32_flops=(494.7e12, "secondary", f"{_KLOCKWOOD}/h100"),
+                    fp16_flops=(989.4e12, "secondary", f"{_KLOCKWOOD}/h100"),
+                    memory_bandwidth=(bandwidth, "secondary", source), memory_bytes=(size, "secondary", source),
+                    cache_bytes=(50 * 2**20, "secondary", _SYSRQMTS), units=(132, "secondary", f"{_KLOCKWOOD}/h100"),
+                    power=(700, "secondary", source),
+                )
+                for name, bandwidth, size, source in (
+                    ("H100", 3.35e12, 80e9, f"{_KLOCKWOOD}/h100"),
+                    ("H200", 4.8e12, 141e9, "aiminingco.com/gpu/h200/specs"),
+                )
+            ),
+            Chip(
+                "TPU v2-8", "tpu", "Google Cloud TPU v2, four chips",
+                _figures(
+                    fp16_flops=(4 * 45e12, "secondary", f"4 × 45 TFLOP/s in bfloat16, {_GOOGLE}"),
+                    fp32_flops=(None, "unknown", "matrix products run in bfloat16 passes; no figure was found"),
+                    memory_bandwidth=(None, "unknown", f"{_GOOGLE} no longer describes v2"),
+                    power=(None, "unknown", f"{_GOOGLE} no longer describes v2"),
+                ),
+            ),
+        )
+    }
+)  # fmt: skip
+
+
+def names(kind: str | None = None) -> tuple[str, ...]:
+    """Those of the catalogue; of one of ``KINDS``, if it is given.
+
+    Raises:
+        ValueError: an unknown kind.
+    """
+    if kind is not None and kind not in KINDS:
+        raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))}, but it is {kind!r}")
+    return tuple(chip.name for chip in CHIPS.values() if kind in (None, chip.kind))
+
+
+def get(name: str) -> Chip:
+    """The chip of this name, in capitals or not.
+
+    Raises:
+        TypeError: not a name.
+        ValueError: there is none of it; says which there are.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"name of a chip must be a str, but it is a {type(name).__name__}")
+    for known, chip in CHIPS.items():
+        if known.casefold() == name.strip().casefold():
+            return chip
+    raise ValueError(f"chip must be one of {', '.join(map(repr, CHIPS))}, but it is {name!r}")

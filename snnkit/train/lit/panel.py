@@ -1,0 +1,74 @@
+"""Curves of a run under Lightning, in a notebook."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+from snnkit.train.lit.rates import FiringRates
+
+if TYPE_CHECKING:
+    from snnkit.viz.live import LivePanel
+
+__all__ = ["NotebookPanel"]
+
+# What SpikingModule logs, by the names that curves have in a History.
+_SERIES = {
+    "train/loss": "train_loss",
+    "val/loss": "test_loss",
+    "train/acc": "train_accuracy",
+    "val/acc": "test_accuracy",
+    "train/rate": "output_rate",
+}
+
+
+class NotebookPanel(Callback):
+    """Loss, accuracy and firing rates, drawn anew after each epoch: ``Trainer(callbacks=[NotebookPanel()])``.
+
+    It draws on a ``viz.LivePanel``. Where layers are listened to (``FiringRates``, which ``SpikingModule`` brings
+    along), their rates are shown, else that of the output. In a run that goes on from a checkpoint, curves go on, too.
+    Only rank 0 draws.
+
+    Attributes:
+        series: what is drawn, one number per epoch in each list.
+    """
+
+    def __init__(self) -> None:
+        self.series: dict[str, list[float]] = {}
+        self._panel: LivePanel | None = None
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        for logged, name in _SERIES.items():
+            if logged in trainer.callback_metrics:
+                self.series.setdefault(name, []).append(float(trainer.callback_metrics[logged]))
+        if not trainer.is_global_zero or "train_loss" not in self.series:
+            return
+        if self._panel is None:
+            from snnkit.viz.live import LivePanel  # here, as ranks that draw nothing need no plotly
+
+            done = len(self.series["train_loss"])
+            self._panel = LivePanel(max(trainer.max_epochs or done, done))
+        self._panel(self._drawn(trainer))
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if self._panel is not None:
+            self._panel.finish()
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        self.on_train_end(trainer, pl_module)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"series": self.series}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.series = {name: list(values) for name, values in state_dict["series"].items()}
+
+    def _drawn(self, trainer: Trainer) -> dict[str, Any]:
+        for callback in trainer.callbacks:  # type: ignore[attr-defined]
+            if isinstance(callback, FiringRates) and callback.rates:
+                rates = {f"layer {name}": values for name, values in callback.rates.items()}
+                return {name: values for name, values in self.series.items() if name != "output_rate"} | {
+                    "rates": rates
+                }
+        return dict(self.series)

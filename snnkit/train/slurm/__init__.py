@@ -1,0 +1,21 @@
+"""Jobs for SLURM: write an sbatch script, explain its every line, find its mistakes, submit it.
+
+    from snnkit.train import slurm
+
+    request = slurm.Request("snnkit train workshop --checkpoint run.pt", nodes=2, gpus_per_node=4, time="02:00:00")
+    text = slurm.script(request)
+    for line, why in slurm.explain(text):
+        print(line, why)
+    slurm.check(text)                      # []: no problems
+    slurm.submit("job.sh")                 # the job's number
+
+Only ``submit`` needs SLURM.
+"""
+
+from .check import Problem as Problem
+from .check import check as check
+from .explain import explain as explain
+from .request import Request as Request
+from .submit import SubmitError as SubmitError
+from .submit import submit as submit
+from .write import script as script

@@ -1,0 +1,172 @@
+"""The words of ``explain``: what directives, commands and options mean, in a sentence or two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .formats import early_signal, seconds, words
+from .parse import Script
+
+Meaning = str | Callable[[str, Script], str]
+
+
+def processes(script: Script) -> str:
+    """How many processes ``srun`` starts, in words."""
+    nodes, each, total = script.number("nodes") or 1, script.number("ntasks-per-node"), script.number("ntasks")
+    if each is None and total is not None:
+        return f"{total} processes" if total > 1 else "one process"
+    each = each or 1
+    if nodes * each == 1:
+        return "one process"
+    return (
+        f"{nodes * each} processes, {each} on each of {nodes} nodes" if nodes > 1 else f"{each} processes on one node"
+    )
+
+
+def _time(value: str, _script: Script) -> str:
+    try:
+        return f"The job may run for {words(seconds(value))}; then SLURM ends it. Short jobs start sooner."
+    except ValueError:
+        return "The time limit; in this form, sbatch can't read it."
+
+
+def _signal(value: str, _script: Script) -> str:
+    try:
+        asked = early_signal(value)
+    except ValueError:
+        return "A signal ahead of the time limit; in this form, sbatch can't read it."
+    if asked.batch:
+        return f"{words(asked.seconds)} before the limit SLURM sends {asked.name} to the shell of this script only."
+    return (
+        f"{words(asked.seconds)} before the limit (or up to a minute earlier) SLURM sends {asked.name} to every "
+        "process, which then can save a checkpoint and requeue the job."
+    )
+
+
+def _tasks(value: str, script: Script) -> str:
+    count = "one process" if value == "1" else f"{value} processes, one for each device"
+    return f"Each node starts {count}. In all there are {processes(script)}."
+
+
+def _output(value: str, _script: Script) -> str:
+    marks = {
+        "%x": "%x is the job's name",
+        "%j": "%j its number",
+        "%A": "%A the number of its array",
+        "%N": "%N the node",
+    }
+    found = [text for mark, text in marks.items() if mark in value]
+    told = f" ({', '.join(found)})" if found else ""
+    return f"What the processes print goes into this file{told}. Its folder must exist, or the job fails silently."
+
+
+def _mode(value: str, _script: Script) -> str:
+    if value == "append":
+        return "A requeued run adds to the log of the run before, instead of overwriting it."
+    return "A requeued run overwrites the log of the run before."
+
+
+DIRECTIVES: dict[str, Meaning] = {
+    "job-name": "The name that `squeue` shows.",
+    "account": "The project whose computing time is spent.",
+    "partition": "The queue: a group of nodes of one kind. `sinfo` lists those of the cluster.",
+    "qos": "The quality of service: priorities and limits that the cluster has under this name.",
+    "nodes": "How many machines the job gets: {value}.",
+    "ntasks": "How many processes there are in all: {value}. How they spread over the nodes is left to SLURM.",
+    "ntasks-per-node": _tasks,
+    "gpus-per-node": "GPUs of each node for this job: {value}. Every process of a node sees all of them, and takes the "
+    "one of its local rank.",
+    "gpus": "How many GPUs the job gets, over all nodes: {value}.",
+    "gpus-per-task": "How many GPUs each process gets, and sees: {value}.",
+    "gres": "Generic resources of each node, here {value}.",
+    "cpus-per-task": "CPU cores for each process: {value}.",
+    "mem": "Memory of each node: {value}. A job that takes more is killed.",
+    "mem-per-cpu": "Memory for each CPU core: {value}. A job that takes more is killed.",
+    "time": _time,
+    "signal": _signal,
+    "requeue": "The job may go back to the queue, at its own wish or when a node fails. Then this script runs again, "
+    "from its first line on.",
+    "no-requeue": "The job never goes back to the queue: when it ends, it is over.",
+    "open-mode": _mode,
+    "output": _output,
+    "error": "Error messages go into this file, apart from the other output.",
+    "chdir": "The folder in which the script starts; paths in it are relative to that.",
+    "array": "Several jobs from one script, which find their number in SLURM_ARRAY_TASK_ID: {value}.",
+    "exclusive": "No other job runs on these nodes meanwhile.",
+    "constraint": "Only nodes with this feature: {value}.",
+    "dependency": "The job waits for other jobs: {value}.",
+    "mail-type": "When the cluster sends an e-mail: {value}.",
+    "mail-user": "Where the e-mails go.",
+    "nodelist": "Exactly these nodes: {value}.",
+    "exclude": "Not these nodes: {value}.",
+    "hint": "How processes are bound to cores: {value}.",
+    "reservation": "The job uses nodes that were set aside under this name.",
+}
+
+# The form of a line (a regular expression), and what it is for; groups of the form fill the braces.
+COMMANDS: tuple[tuple[str, str], ...] = (
+    (r"^set -\S*e", "The script stops at the first command that fails, instead of going on without it."),
+    (r"^(?:module|ml) (?:load )?(.+)", "Makes software of the cluster available: {0}."),
+    (r"^(?:source|\.) .*activate", "Enters the virtual environment, so that its Python and its commands are found."),
+    (
+        r"\bMASTER_ADDR=.*scontrol show hostnames.*\)([^\s)]+)$",
+        "The first node of the job is where the processes meet; with {0} at its end the name is of the fast network.",
+    ),
+    (
+        r"\bMASTER_ADDR=.*scontrol show hostnames",
+        "The first node of the job is where the processes meet; each needs its name.",
+    ),
+    (r"\bMASTER_ADDR=", "The machine where the processes meet."),
+    (
+        r"\bMASTER_PORT=\$\(\(.*SLURM_JOB_?ID.*%",
+        "The port at which they meet comes from the job's number, so that two jobs on one node do not take the same.",
+    ),
+    (r"\bMASTER_PORT=", "The port at which the processes meet."),
+    (
+        r"\bOMP_NUM_THREADS=",
+        "PyTorch's threads on the CPU: as many as each process has cores, or the processes would fight for them.",
+    ),
+    (r"\bSRUN_CPUS_PER_TASK=", "srun gives each process the cores that the job asked for."),
+    (r"\bNCCL_DEBUG=(\S+)", "How much NCCL, which moves gradients between GPUs, tells in the log: {0}."),
+    (r"\bNCCL_SOCKET_IFNAME=(\S+)", "The network interface over which NCCL sets up its connections: {0}."),
+    (r"\bGLOO_SOCKET_IFNAME=(\S+)", "The network interface that gloo uses, which moves data between CPUs: {0}."),
+    (r"\bSNNKIT_DATA=", "Where the data sets are, as compute nodes often have no internet."),
+    (r"^export (\w+)=", "A variable for the processes: {0}."),
+    (r"^cd\b", "Goes into a folder; paths are relative to it from here on."),
+    (r"^echo\b", "Prints a line into the log."),
+    (r"^trap\b", "What bash does when a signal arrives."),
+    (r"^wait\b", "Waits for what runs in the background."),
+    (
+        r"^if .*-eq 75.*scontrol requeue",
+        "Exit code 75 means: saved, and to be requeued. That is done here, as the container has no scontrol inside.",
+    ),
+    (r"^exit\b", "The job ends, as failed where this is not 0."),
+    (r"^scontrol requeue", "Puts the job back into the queue."),
+)
+
+SRUN = "srun starts the command as {count}, and tells each its rank."
+# Parts of one sentence, joined by "; ".
+SRUN_OPTIONS: dict[str, str] = {
+    "kill-on-bad-exit": "if one fails, SLURM ends the others, which would only wait for it",
+    "cpus-per-task": "each gets the cores that the job asked for, which srun has to be told since SLURM 22.05",
+    "ntasks": "their number is given here once more",
+    "label": "each line of the log begins with its rank",
+}
+PROGRAMS: tuple[tuple[str, str], ...] = (
+    (
+        r"\b(?:apptainer|singularity) exec\b.*--nv\b",
+        "Each process runs inside the container, and sees the node's GPUs.",
+    ),
+    (r"\b(?:apptainer|singularity) exec\b", "Each process runs inside the container, whose image holds all software."),
+    (r"\bsnnkit train\b", "The training itself: every process runs the same command, and finds its rank by itself."),
+    (r"\btorchrun\b", "torchrun starts the processes of its node."),
+    (r"\bpython[\d.]*\b", "The program: every process runs the same one."),
+)
+FLAGS: dict[str, str] = {
+    "--checkpoint": "--checkpoint is the file that keeps all progress",
+    "--every": "--every is the number of updates after which it is written",
+    "--nodes": "--nodes and --devices repeat what SLURM was asked for, so that a mismatch is told at once",
+    "--requeue-signal": "--requeue-signal makes it save and requeue the job",
+    "--resume": "--resume goes on from the checkpoint, where there is one",
+    "status": "status keeps its exit code for the next line",
+}

@@ -1,0 +1,100 @@
+"""Lightning's path on a GPU: data on the device, no waiting in a step, number formats, losses that are not finite."""
+
+import pytest
+import torch
+
+pytest.importorskip("lightning")
+
+from lightning.pytorch import Callback
+
+from snnkit import loss
+from snnkit.train import lit
+from tests.unit.lit_runs import images, module, net, trainer, weights
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def on(device, *callbacks, **options):
+    return trainer(*callbacks, accelerator="gpu" if device.type == "cuda" else "cpu", devices=1, **options)
+
+
+class Strict(Callback):
+    """Forbids PyTorch to wait for the device, from the third batch on."""
+
+    def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
+        if batch_idx == 2:
+            torch.cuda.set_sync_debug_mode("error")
+
+    def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+        if batch_idx == trainer.num_training_batches - 2:
+            torch.cuda.set_sync_debug_mode("default")
+
+
+def test_a_step_does_not_wait_for_the_device(cuda):
+    try:
+        on(cuda, Strict(), log_every_n_steps=1000).fit(module(), lit.TensorDataModule(images(100), batch_size=10))
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize("on_device", [True, False])
+def test_data_and_metrics_are_on_the_device(device, on_device):
+    seen = []
+
+    class Look(Callback):
+        def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
+            seen.append(batch.samples.device.type)
+
+    whole = lit.TensorDataModule(images(), images(20, seed=1), batch_size=8, on_device=on_device)
+    run = on(device, Look(), lit.Throughput(), lit.FiringRates())
+    made = module()
+    run.fit(made, whole)
+    assert set(seen) == {device.type}
+    assert whole.train_dataloader().samples.device.type == (device.type if on_device else "cpu")
+    assert run.callback_metrics["val/acc"] >= 0 and run.callback_metrics["rate/2"] > 0
+    on_cpu = module()
+    trainer().fit(on_cpu, lit.TensorDataModule(images(), batch_size=8))
+    torch.testing.assert_close(weights(made).cpu(), weights(on_cpu), rtol=1e-2, atol=1e-3)
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "16-mixed"])
+@pytest.mark.parametrize("clip", [None, 1.0])
+def test_number_formats_and_fused_optimizers(device, precision, clip):
+    if device.type == "cpu" and precision == "16-mixed":
+        pytest.skip("Lightning has it for GPUs only")
+    run = on(device, precision=precision, gradient_clip_val=clip)
+    made = module()
+    before = weights(made)
+    run.fit(made, lit.TensorDataModule(images(), batch_size=8))
+    assert not torch.equal(weights(made).cpu(), before) and run.callback_metrics["train/loss"].isfinite()
+    wanted = device.type == "cuda" and not (precision == "16-mixed" and clip)
+    assert bool(run.optimizers[0].defaults.get("fused")) == wanted
+
+
+def test_a_loss_that_is_not_finite_leaves_no_checkpoint(device, tmp_path):
+    calls = []
+
+    def criterion(out, labels):
+        calls.append(0)
+        return loss.count_cross_entropy(out, labels) * (float("nan") if len(calls) == 3 else 1.0)
+
+    run = on(device, default_root_dir=tmp_path, enable_checkpointing=True)
+    with pytest.raises(FloatingPointError, match=r"not finite|the loss is nan"):
+        run.fit(module(loss=criterion), lit.TensorDataModule(images(), batch_size=8))
+    assert not list(tmp_path.rglob("*.ckpt"))
+
+
+def test_randomness_is_seeded_on_the_device(device):
+    def trained(other):
+        torch.manual_seed(other)
+        torch.rand(5, device=device)
+        made = module(net(), encoder="poisson")
+        on(device).fit(
+            made,
+            lit.TensorDataModule(
+                (torch.rand(24, 1, 8, 8, generator=torch.Generator().manual_seed(0)), images(24)[1]), batch_size=8
+            ),
+        )
+        return weights(made).cpu()
+
+    torch.testing.assert_close(trained(1), trained(2), rtol=1e-4, atol=1e-6)

@@ -1,0 +1,185 @@
+"""Our scripts on a real SLURM: accepted, run by two nodes, warned before the limit, requeued, resumed, finished."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from snnkit.train import slurm
+
+from . import cluster
+
+TRAIN = (
+    "snnkit train digits --device cpu --samples 640 --batch-size 32 --hidden 16 --steps 4 --epochs 10 "
+    "--every 7 --no-progress --checkpoint"
+)
+
+
+@pytest.fixture
+def clustered(tmp_path, monkeypatch):
+    """A cluster of two nodes, in whose environment the test runs; at its end no daemon, step or task is left."""
+    if reason := cluster.missing():
+        pytest.skip(f"no SLURM here: {reason}")
+    folder = tmp_path / "slurm"
+    folder.mkdir()
+    with contextlib.ExitStack() as stack:
+        try:
+            env = stack.enter_context(cluster.running(folder))
+        except cluster.CannotStart as reason:
+            pytest.skip(f"SLURM does not start here: {reason}")
+        for name, value in env.items():
+            monkeypatch.setenv(name, value)
+        yield folder
+    assert cluster.told(folder) == []
+
+
+@pytest.fixture
+def software(tmp_path, monkeypatch):
+    """What a request takes for a virtual environment, and an `apptainer` whose containers have nothing but `snnkit`."""
+    root, bin, inside = Path(__file__).parents[2], tmp_path / "venv" / "bin", tmp_path / "inside"
+    programs = {
+        inside / "snnkit": f'PYTHONPATH="{root}" exec "{sys.executable}" -m tests.scale.paced "$@"',
+        # Of a busy cluster, whose answer takes a while: no rank may end, and so the job, before it is there.
+        bin / "scontrol": f'[ "$1" = requeue ] && sleep 5; exec "{shutil.which("scontrol")}" "$@"',
+        tmp_path / "outside" / "apptainer": f'shift 2; exec env PATH="{inside}" "$@"',
+    }
+    for path, body in programs.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{body}\n")
+        path.chmod(0o755)
+    (bin / "activate").write_text(f'PATH="{bin}:{inside}:$PATH"\n')
+    monkeypatch.setenv("PATH", f"{tmp_path / 'outside'}:{os.environ['PATH']}")
+    return bin.parent
+
+
+def submit(path, request):
+    text = slurm.script(request)
+    assert slurm.check(text) == []
+    path.write_text(text)
+    return slurm.submit(path)
+
+
+def facts(job):
+    """What SLURM knows about a job: JobState, Restarts, …"""
+    said = subprocess.run(["scontrol", "show", "job", "-o", str(job)], capture_output=True, text=True, timeout=60)
+    return dict(word.split("=", 1) for word in said.stdout.split() if "=" in word)
+
+
+def ended(job, seconds):
+    """The facts about a job once it is over; fails where that takes too long."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        known = facts(job)
+        if known["JobState"] not in ("PENDING", "RUNNING", "COMPLETING", "REQUEUED", "CONFIGURING"):
+            return known
+        time.sleep(0.5)
+    pytest.fail(f"job {job} is not over after {seconds} s: {facts(job)}")
+
+
+def test_a_job_meets_its_time_limit_requeues_itself_resumes_and_finishes(clustered, software, tmp_path):
+    places = {
+        "limited": {"venv": str(software)},
+        "contained": {"container": "image.sif"},
+        "unbroken": {"venv": str(software)},
+    }
+    jobs = {}
+    for name, place in places.items():  # side by side, on the same nodes
+        request = slurm.Request(
+            f"{TRAIN} {tmp_path / name}.pt",
+            nodes=2,
+            cpus_per_task=1,
+            time="00:02:00",
+            signal_seconds=60,
+            name=name,
+            output=f"{tmp_path}/%x.log",
+            environment={"PAUSE": "0" if name == "unbroken" else "0.5", "GLOO_SOCKET_IFNAME": "lo"},
+            **place,
+        )
+        jobs[name] = submit(tmp_path / f"{name}.sh", request)
+    known = {name: ended(job, 240) for name, job in jobs.items()}
+    logs = {name: (tmp_path / f"{name}.log").read_text() for name in jobs}
+    for name in jobs:
+        restarts = "0" if name == "unbroken" else "1"
+        assert (known[name]["JobState"], known[name]["Restarts"]) == ("COMPLETED", restarts), logs[name]
+        assert known[name]["NumNodes"] == "2"
+        assert "DUE TO TIME LIMIT" not in logs[name]  # it stopped by itself, before
+    weights = {name: torch.load(tmp_path / f"{name}.pt", weights_only=True) for name in jobs}
+    assert [weights[name]["global_step"] for name in jobs] == [200, 200, 200]
+    for name in ("limited", "contained"):
+        assert weights[name]["state_dict"].keys() == weights["unbroken"]["state_dict"].keys()
+        for layer, values in weights["unbroken"]["state_dict"].items():
+            assert torch.equal(weights[name]["state_dict"][layer], values), (name, layer)
+
+
+def test_sbatch_agrees_with_what_we_write_and_what_we_check(clustered, tmp_path):
+    good = {
+        "cpu": slurm.Request("python train.py", tasks_per_node=2, cpus_per_task=1, requeue=False),
+        "gpu": slurm.Request(
+            "snnkit train workshop --checkpoint run.pt", nodes=2, gpus_per_node=2, cpus_per_task=1, partition="test",
+            time="1-02:00:00", memory="1G", workdir=f"{tmp_path}/a b", account="mine", name="a b",
+        ),
+    }  # fmt: skip
+    for name, request in good.items():
+        assert accepted(tmp_path / f"{name}.sh", slurm.script(request)) == "", name
+    text = slurm.script(good["gpu"])
+    for was, becomes, rule in (
+        ("#!/bin/bash\n", "", "shebang"),
+        ("--ntasks-per-node", "--ntask-per-nodes", "spelling"),
+        ("--nodes=2", "--nodes = 2", "spaces"),
+        ("--nodes=2", "--nodes=$NODES", "value"),
+        ("1-02:00:00", "1d", "value"),
+        ("SIGUSR1@90", "SIGUSR7@90", "value"),
+        ("\n", "\r\n", "carriage"),
+    ):
+        bad = text.replace(was, becomes)
+        assert accepted(tmp_path / "bad.sh", bad) != "", (was, becomes)
+        assert rule in [problem.rule for problem in slurm.check(bad)], (was, becomes)
+    with pytest.raises(slurm.SubmitError, match=r"sbatch refused .* and said: .*invalid partition"):
+        (tmp_path / "bad.sh").write_text(text.replace("--partition=test", "--partition=none"))
+        slurm.submit(tmp_path / "bad.sh")
+    # One process dies: the others, which would wait for an hour, end with it.
+    dies = slurm.Request(
+        "bash -c 'if [ $SLURM_PROCID = 1 ]; then exit 3; fi; exec sleep 3600'",
+        nodes=2, cpus_per_task=1, requeue=False, output=f"{tmp_path}/dies.log",
+    )  # fmt: skip
+    known = ended(submit(tmp_path / "dies.sh", dies), 60)
+    assert known["JobState"] == "FAILED" and "task 1: Exited with exit code 3" in (tmp_path / "dies.log").read_text()
+
+
+def accepted(path, text):
+    """What sbatch has against a script; nothing: ""."""
+    path.write_bytes(text.encode())
+    asked = subprocess.run(["sbatch", "--test-only", str(path)], capture_output=True, text=True, timeout=60)
+    return "" if asked.returncode == 0 else asked.stderr or "refused"
+
+
+@pytest.mark.skipif(cluster.missing() is not None, reason=f"no SLURM here: {cluster.missing()}")
+def test_of_a_test_that_is_killed_nothing_is_left(tmp_path):
+    script = tmp_path / "job.sh"
+    script.write_text("#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --output=/dev/null\nsrun sleep 3600\n")
+    code = f"""
+import os, signal, subprocess, time
+from pathlib import Path
+from tests.scale import cluster
+with cluster.running(Path({str(tmp_path)!r})) as env:
+    subprocess.run(["sbatch", {str(script)!r}], env=env, check=True)
+    while len([pid for pid in cluster.told(Path({str(tmp_path)!r})) if b"sleep" in cluster.command(pid)]) < 2:
+        time.sleep(0.1)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    root = Path(__file__).parents[2]
+    killed = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=120)
+    if "CannotStart" in killed.stderr:
+        pytest.skip(f"SLURM does not start here: {killed.stderr}")
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    deadline = time.monotonic() + 30
+    while cluster.told(tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert cluster.told(tmp_path) == []

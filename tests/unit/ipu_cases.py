@@ -1,0 +1,713 @@
+"""Models that break one rule of an IPU each, in many ways, and what the check must say of them.
+
+A line that breaks a rule carries the comment "planted", which the finding must point at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from snnkit import models, surrogate
+from snnkit.hardware import ipu
+from snnkit.loss import count_cross_entropy
+
+INPUTS, HIDDEN, CLASSES, STEPS, BATCH = 6, 5, 3, 3, 8
+
+
+def example() -> tuple[Tensor, Tensor]:
+    """x [B, inputs] and y [B]."""
+    generator = torch.Generator().manual_seed(1)
+    x = torch.rand(BATCH, INPUTS, generator=generator)
+    return x, torch.randint(0, CLASSES, (BATCH,), generator=generator)
+
+
+class Net(nn.Module):
+    """A clean one: two layers of functional LIF neurons, written out over time, with its loss. Cases change a part."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(INPUTS, HIDDEN)
+        self.second = nn.Linear(HIDDEN, CLASSES)
+        nn.init.normal_(self.first.weight, std=1.0)
+        nn.init.normal_(self.second.weight, std=1.0)
+
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        out = self.over_time(self.encode(x))
+        return out, self.cost(out, y)
+
+    def encode(self, x: Tensor) -> Tensor:
+        return x
+
+    def over_time(self, x: Tensor) -> Tensor:
+        hidden, last = x.new_zeros(x.shape[0], HIDDEN), x.new_zeros(x.shape[0], CLASSES)
+        outs = []
+        for _ in range(STEPS):
+            spikes, hidden = self.neuron(hidden, self.first(x))
+            out, last = self.neuron(last, self.second(spikes))
+            outs.append(out)
+        return torch.stack(outs, 1)
+
+    def neuron(self, mem: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        return ipu.leaky_step(mem, x)
+
+    def cost(self, out: Tensor, y: Tensor) -> Tensor:
+        return ipu.identity_loss(F.cross_entropy(out.sum(1), y))
+
+
+@dataclass
+class Case:
+    """A model, how it is checked, and the verdict: the rules broken, words of the reason, and where."""
+
+    name: str
+    model: Callable[[], nn.Module]
+    rules: tuple[str, ...]
+    words: str
+    planted: bool = True
+    module: str = ""
+    example: Callable[[], tuple[Tensor, ...]] = example
+    options: Callable[[], dict[str, Any]] = field(default=dict)
+
+
+CASES: list[Case] = []
+
+
+def planted(*rules: str, words: str, line: bool = True, module: str = "", **how: Any) -> Callable:
+    """Add a class of model (or a function that makes one) to the cases."""
+
+    def add(model: Any) -> Any:
+        CASES.append(Case(model.__name__, model, rules, words, line, module, **how))
+        return model
+
+    return add
+
+
+# --- static graph ---------------------------------------------------------------------------------------------------
+
+
+@planted("static graph", words="truth value")
+class ResetChosenByABuffer(Net):  # as snntorch-ipu's Leaky does (snnTorch issue 236)
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("reset_mechanism", torch.tensor(0))
+
+    def neuron(self, mem, x):
+        if self.reset_mechanism == 0:  # planted
+            return super().neuron(mem, x)
+        return super().neuron(0 * mem, x)
+
+
+@planted("static graph", words="a number")
+class ThresholdAsANumber(Net):
+    def neuron(self, mem, x):
+        return ipu.leaky_step(mem, x, threshold=x.abs().mean().item())  # planted
+
+
+@planted("static graph", words="truth value")
+class LoopUntilQuiet(Net):
+    def neuron(self, mem, x):
+        while mem.max() > 3:  # planted
+            mem = mem / 2
+        return super().neuron(mem, x)
+
+
+@planted("static graph", words="truth value")
+class StopsEarly(Net):
+    def over_time(self, x):
+        mem, outs = x.new_zeros(x.shape[0], CLASSES), []
+        for _ in range(STEPS):
+            out, mem = self.neuron(mem, self.second(self.first(x)))
+            outs.append(out)
+            if out.sum() > 1000:  # planted
+                break
+        return torch.stack(outs, 1)
+
+
+@planted("static graph", words="a number")
+class FloatOfATensor(Net):
+    def encode(self, x):
+        return x / float(x.amax() + 1)  # planted
+
+
+@planted("static graph", words="a number")
+class StepsFromTheData(Net):
+    def encode(self, x):
+        for _ in range(int(x.sum() * 0) + 2):  # planted
+            x = x * 0.9
+        return x
+
+
+@planted("static graph", words="tolist")
+class AsAList(Net):
+    def encode(self, x):
+        return x * x.mean(0).tolist()[0]  # planted
+
+
+@planted("static graph", words="numpy")
+class ThroughNumpy(Net):
+    def encode(self, x):
+        return x + torch.from_numpy(x.detach().numpy() * 0)  # planted
+
+
+@planted("static graph", words="host")
+class ToTheHost(Net):
+    def encode(self, x):
+        return x + x.mean().to("cpu")  # planted
+
+
+@planted("static graph", words="x[mask]")
+class TakesOutWithAMask(Net):
+    def encode(self, x):
+        return x / x[x > 0].mean()  # planted
+
+
+@planted("static graph", words="nonzero")
+class EventsAsIndices(Net):
+    def encode(self, x):
+        return x + len(torch.nonzero(x))  # planted
+
+
+@planted("static graph", words="masked_select")
+class MaskedSelect(Net):
+    def encode(self, x):
+        return x - torch.masked_select(x, x > 0.5).mean()  # planted
+
+
+@planted("static graph", words="unique")
+class CountsValues(Net):
+    def encode(self, x):
+        return x * torch.unique(x).numel()  # planted
+
+
+@planted("static graph", words="neither input, parameter nor buffer")
+class ConstantInAnAttribute(Net):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = torch.ones(INPUTS)
+
+    def encode(self, x):
+        return x * self.scale  # planted
+
+
+@planted("static graph", words="neither input, parameter nor buffer")
+class NumberInATensor(Net):  # which PyTorch itself would let pass, being of no dimension
+    def __init__(self) -> None:
+        super().__init__()
+        self.threshold = torch.tensor(0.5)
+
+    def encode(self, x):
+        return x * self.threshold  # planted
+
+
+@planted("static graph", words="index_select")
+class IndicesOfTheCPU(Net):
+    def encode(self, x):
+        return x.index_select(1, torch.LongTensor([5, 4, 3, 2, 1, 0]))  # planted
+
+
+@planted("static graph", words="torch.compile", line=False)
+def CompiledModel() -> nn.Module:
+    return torch.compile(Net())  # type: ignore[return-value]
+
+
+# --- state in place -------------------------------------------------------------------------------------------------
+
+
+@planted("state in place", words="hidden", line=False, module="model (BufferReassigned)")
+class BufferReassigned(Net):  # as snnTorch 1.0's Leaky does
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("hidden", torch.zeros(BATCH, INPUTS))
+
+    def encode(self, x):
+        self.hidden = 0.5 * self.hidden + x
+        return self.hidden
+
+
+@planted("state in place", words="second.bias", line=False, module="second (Linear)")
+class ParameterReassigned(Net):
+    def encode(self, x):
+        self.second.bias = nn.Parameter(torch.zeros(CLASSES, device=x.device))
+        return x
+
+
+@planted("state in place", words="trace_of_input", line=False, module="model (DataExchanged)")
+class DataExchanged(Net):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("trace_of_input", torch.zeros(BATCH, INPUTS))
+
+    def encode(self, x):
+        self.trace_of_input.data = x + 0.0
+        return x
+
+
+@planted("state in place", words="late", line=False)
+class BufferMadeLate(Net):
+    def encode(self, x):
+        self.register_buffer("late", torch.zeros(BATCH, INPUTS, device=x.device))
+        return x + self.late
+
+
+@planted("state in place", words="plain attribute")
+class MembraneKeptInAnAttribute(Net):  # as multi-step modules do that must be reset between batches
+    def __init__(self) -> None:
+        super().__init__()
+        self.v = 0.0
+
+    def encode(self, x):
+        self.v = self.v * 0.5 + x  # planted
+        return self.v
+
+
+@planted("state in place", words="plain attribute")
+class MembranesKeptInAList(Net):
+    def __init__(self) -> None:
+        super().__init__()
+        self.states = [0.0]
+
+    def encode(self, x):
+        self.states[0] = self.states[0] * 0.5 + x  # planted
+        return self.states[0]
+
+
+# --- supported operations -------------------------------------------------------------------------------------------
+
+
+@planted("supported operations", words="heaviside")
+class HeavisideByName(Net):
+    def neuron(self, mem, x):
+        fired = torch.heaviside(mem - 1, mem.new_zeros(()))  # planted
+        return super().neuron(mem - fired.detach(), x)
+
+
+@planted("supported operations", words="lerp")
+class LeakByLerp(Net):
+    def neuron(self, mem, x):
+        return super().neuron(torch.lerp(mem, x, 0.1), x)  # planted
+
+
+@planted("supported operations", words="nan_to_num")
+class CleansNaN(Net):
+    def encode(self, x):
+        return torch.nan_to_num(x)  # planted
+
+
+@planted("supported operations", words="sinc")
+class SincFilter(Net):
+    def encode(self, x):
+        return torch.sinc(x)  # planted
+
+
+@planted("supported operations", words="rand_like")
+class NoiseLikeTheInput(Net):
+    def encode(self, x):
+        return x + torch.rand_like(x)  # planted
+
+
+@planted("supported operations", words="bernoulli_")
+class BernoulliInPlace(Net):
+    def encode(self, x):
+        return x + torch.zeros(x.shape, device=x.device).bernoulli_(0.5)  # planted
+
+
+@planted("supported operations", words="norm without weights")
+class NormWithoutWeights(Net):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(INPUTS, affine=False)
+
+    def encode(self, x):
+        return self.norm(x)  # planted
+
+
+@planted("supported operations", words="sorted=False")
+class UnsortedTopk(Net):
+    def encode(self, x):
+        return x + torch.topk(x, 2, sorted=False).values.mean()  # planted
+
+
+@planted("supported operations", words="padding_idx")
+class PaddedEmbedding(Net):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(4, INPUTS, padding_idx=0)
+
+    def encode(self, x):
+        return self.words(x[:, 0].to(torch.int64))  # planted
+
+
+@planted("supported operations", words="dilation")
+class DilatedTransposedConvolution(Net):
+    def __init__(self) -> None:
+        super().__init__()
+        self.spread = nn.ConvTranspose1d(1, 1, 3, dilation=2, padding=2)
+
+    def encode(self, x):
+        return self.spread(x.unsqueeze(1)).squeeze(1)  # planted
+
+
+@planted("supported operations", words="return_indices", line=False, module="pool (MaxPool1d)")
+class PoolingWithIndices(Net):
+    def __init__(self) -> None:
+        super().__init__()
+        self.pool = nn.MaxPool1d(3, stride=1, padding=1, return_indices=True)
+
+    def encode(self, x):
+        return self.pool(x.unsqueeze(1))[0].squeeze(1)
+
+
+@planted("supported operations", words="more than one layer", line=False, module="gru (GRU)")
+class TwoLayersOfGRU(Net):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gru = nn.GRU(INPUTS, INPUTS, num_layers=2, batch_first=True)
+
+    def encode(self, x):
+        return self.gru(x.unsqueeze(1))[0].squeeze(1)
+
+
+@planted("supported operations", words="class weights")
+class WeightedClasses(Net):
+    def cost(self, out, y):
+        weight = torch.ones(CLASSES, device=out.device)
+        return ipu.identity_loss(F.cross_entropy(out.sum(1), y, weight))
+
+
+CASES[-1].planted = False
+
+
+# --- no autograd.Function -------------------------------------------------------------------------------------------
+
+
+class Step(torch.autograd.Function):
+    """A surrogate as most packages have it."""
+
+    @staticmethod
+    def forward(ctx, u):
+        ctx.save_for_backward(u)
+        return (u > 0).to(u.dtype)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (u,) = ctx.saved_tensors
+        return grad / (1 + u.abs()) ** 2
+
+
+class Scale(torch.autograd.Function):
+    """The identity, with half its gradient."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad / 2
+
+
+@planted("no autograd.Function", words="Step")
+class OwnSurrogate(Net):
+    def neuron(self, mem, x):
+        mem = 0.9 * mem + x
+        return Step.apply(mem - 1), mem  # planted
+
+
+@planted("no autograd.Function", words="first.weight")
+class SurrogateOfSnnkit(Net):
+    def neuron(self, mem, x):
+        mem = 0.9 * mem + x
+        return surrogate.FastSigmoid()(mem - 1), mem  # planted
+
+
+@planted("no autograd.Function", words="Scale")
+class GradientScaled(Net):
+    def encode(self, x):
+        return x
+
+    def cost(self, out, y):
+        return ipu.identity_loss(F.cross_entropy(Scale.apply(out.sum(1)), y))  # planted
+
+
+@planted("no autograd.Function", words="Checkpoint")
+class Checkpointed(Net):
+    def over_time(self, x):
+        from torch.utils.checkpoint import checkpoint
+
+        return checkpoint(super().over_time, x.requires_grad_(), use_reentrant=True)  # planted
+
+
+@planted("no autograd.Function", words="BackwardHook", line=False, module="model (BackwardHook)")
+class BackwardHook(Net):
+    def __init__(self) -> None:
+        super().__init__()
+        self.second.register_full_backward_hook(lambda module, grad_in, grad_out: None)
+
+
+CASES[-1].module = "second (Linear)"
+
+
+@planted(
+    "no autograd.Function",
+    words="Spike",
+    line=False,
+    module="net.1 (Leaky)",
+    example=lambda: (example()[0].expand(BATCH, BATCH, INPUTS), example()[1]),
+    options=lambda: {"loss": count_cross_entropy},
+)
+def NetworkOfSnnkitAsItIs() -> nn.Module:
+    return models.mlp((INPUTS, HIDDEN, CLASSES), flatten=False)
+
+
+# --- gradients ------------------------------------------------------------------------------------------------------
+
+
+@planted("gradients", words="register_hook")
+class ClipsGradients(Net):
+    def neuron(self, mem, x):
+        spike, mem = super().neuron(mem, x)
+        mem.register_hook(lambda grad: grad.clamp(-1, 1))  # planted
+        return spike, mem
+
+
+@planted("gradients", words="first.weight has a gradient hook", line=False, module="first (Linear)")
+class HookOnAParameter(Net):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first.weight.register_hook(lambda grad: grad * 0.1)
+
+
+@planted("gradients", words="no gradient reaches it", line=False, module="first (Linear)")
+class NoSurrogate(Net):
+    def over_time(self, x):
+        spikes = (self.first(x) > 0).to(x.dtype)
+        return torch.stack([self.second(spikes)] * STEPS, 1)
+
+
+@planted("gradients", words="the loss has no gradient", line=False)
+class AllWithoutGradients(Net):
+    def over_time(self, x):
+        with torch.no_grad():
+            return super().over_time(x)
+
+
+# --- one loss -------------------------------------------------------------------------------------------------------
+
+
+@planted("one loss", words="holds no loss", line=False)
+class NoLoss(Net):
+    def cost(self, out, y):
+        return -torch.gather(out.sum(1), 1, y.unsqueeze(1)).mean()
+
+
+@planted("one loss", words="2 losses")
+class TwoLosses(Net):
+    def cost(self, out, y):
+        rate = F.mse_loss(out.mean(1), torch.zeros(out.shape[0], CLASSES, device=out.device))
+        return F.cross_entropy(out.sum(1), y) + rate  # planted
+
+
+@planted("one loss", words="2 losses")
+class TwoMarkedLosses(Net):
+    def cost(self, out, y):
+        a = ipu.identity_loss(out.square().mean())
+        return a + ipu.identity_loss(out.mean())  # planted
+
+
+@planted("one loss", words="2 losses")
+class ALossAsAMeasure(Net):
+    def cost(self, out, y):
+        loss = ipu.identity_loss(F.cross_entropy(out.sum(1), y))
+        with torch.no_grad():
+            self.measure = float(0)
+            F.l1_loss(out.sum(1), out.sum(1) + 1)  # planted
+        return loss
+
+
+@planted("one loss", words="not trained on")
+class RegulariserNotMarked(Net):
+    def cost(self, out, y):
+        loss = F.cross_entropy(out.sum(1), y)  # planted
+        return loss + 0.1 * out.mean()
+
+
+@planted("one loss", words="no scalar")
+class LossPerSample(Net):
+    def cost(self, out, y):
+        return ipu.identity_loss(F.cross_entropy(out.sum(1), y, reduction="none"))  # planted
+
+
+def two_values(out: Tensor, y: Tensor) -> Any:
+    return F.cross_entropy(out.sum(0), y), out.mean()
+
+
+@planted("one loss", words="2 values", line=False, options=lambda: {"loss": two_values})
+def LossFunctionOfTwoValues() -> nn.Module:
+    return ipu.tutorial_net((INPUTS, HIDDEN, CLASSES), steps=STEPS)
+
+
+# --- batch ----------------------------------------------------------------------------------------------------------
+
+
+@planted("batch", words="can't be divided into 3", line=False, options=lambda: {"device_iterations": 3})
+class BatchNotDivisible(Net):
+    pass
+
+
+@planted("batch", words="5 micro-batches", line=False, options=lambda: {"gradient_accumulation": 5})
+class BatchNotDivisibleByAccumulation(Net):
+    pass
+
+
+@planted("batch", words="whole batch of 8, but not on a micro-batch of 4", options=lambda: {"replicas": 2})
+class BatchWrittenOut(Net):
+    def encode(self, x):
+        return x.view(8, INPUTS)  # planted
+
+
+def loader(batch_size: int | None, drop_last: bool, samples: int = 20) -> DataLoader:
+    data = TensorDataset(torch.rand(samples, INPUTS), torch.zeros(samples, dtype=torch.int64))
+    return DataLoader(data, batch_size=batch_size, drop_last=drop_last)
+
+
+@planted("batch", words="4 of 8 samples", line=False, options=lambda: {"loader": loader(8, False)})
+class LastBatchSmaller(Net):
+    pass
+
+
+@planted("batch", words="hold 4 samples", line=False, options=lambda: {"loader": loader(4, True)})
+class LoaderOfOtherSize(Net):
+    pass
+
+
+@planted("batch", words="of its own sizes", line=False, options=lambda: {"loader": loader(None, False)})
+class LoaderWithoutBatches(Net):
+    pass
+
+
+@planted(
+    "batch",
+    words="first dimensions differ: 4, 8",
+    line=False,
+    example=lambda: (example()[0].expand(4, BATCH, INPUTS), example()[1]),
+    options=lambda: {"device_iterations": 2},
+)
+class TimeFirst(Net):
+    def encode(self, x):
+        return x[0]
+
+
+@planted("batch", words="input 2 has no batch", line=False, example=lambda: (*example(), torch.tensor(0.5)))
+class ScalarInput(Net):
+    def forward(self, x, y, scale):
+        return super().forward(x * scale, y)
+
+
+# --- dtypes ---------------------------------------------------------------------------------------------------------
+
+
+@planted(
+    "dtypes", words="first.weight is torch.float64", line=False, example=lambda: (example()[0].double(), example()[1])
+)
+def DoubleThroughout() -> nn.Module:
+    return Net().double()
+
+
+@planted("dtypes", words="float64")
+class DoubleInBetween(Net):
+    def encode(self, x):
+        return x.double().cumsum(1).float()  # planted
+
+
+@planted("dtypes", words="bfloat16")
+class BrainFloat(Net):
+    def encode(self, x):
+        return x.to(torch.bfloat16).float()  # planted
+
+
+@planted("dtypes", words="beyond 32 bits")
+class HashesLabels(Net):
+    def cost(self, out, y):
+        y = y * 2654435761 % CLASSES  # planted
+        return super().cost(out, y)
+
+
+@planted(
+    "dtypes",
+    words="input 1 holds integers beyond 32 bits",
+    line=False,
+    example=lambda: (example()[0], example()[1] + 2**40),
+)
+class LargeLabels(Net):
+    def cost(self, out, y):
+        return super().cost(out, (y - 2**40).clamp(0, CLASSES - 1))
+
+
+# --- same trace -----------------------------------------------------------------------------------------------------
+
+
+@planted("same trace", words="a count or a mood")
+class EverySecondCall(Net):
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def encode(self, x):
+        self.calls += 1
+        return x * 2 if self.calls % 2 else x  # planted
+
+
+@planted("same trace", words="a later call")
+class WarmUp(Net):
+    def __init__(self) -> None:
+        super().__init__()
+        self.warm = False
+
+    def encode(self, x):
+        x = x if self.warm else torch.tanh(x)
+        self.warm = True
+        return x
+
+
+CASES[-1].planted = False
+
+
+@planted("same trace", words="a later call", line=False)
+class GrowsWithEachCall(Net):
+    def __init__(self) -> None:
+        super().__init__()
+        self.length = STEPS
+
+    def over_time(self, x):
+        out = super().over_time(x)
+        self.length += 1
+        return out + torch.arange(self.length, device=x.device).sum()
+
+
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+class Wide(Net):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.first = nn.Sequential(nn.Linear(INPUTS, width), nn.Linear(width, HIDDEN))
+
+
+@planted("memory", words="does not fit", line=False, options=lambda: {"tiles": 4})
+def WeightsTooLarge() -> nn.Module:
+    return Wide(15000)
+
+
+def many_samples() -> tuple[Tensor, ...]:
+    return tuple(torch.cat([part] * 1000) for part in example())
+
+
+@planted("memory", words="does not fit", line=False, example=many_samples, options=lambda: {"tiles": 1})
+class ActivationsTooLarge(Net):
+    pass

@@ -1,0 +1,293 @@
+"""`snnkit bench compare`: what is measured, predicted and published stands apart, and nothing of it is made up."""
+
+import copy
+import json
+import re
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from snnkit.bench import compare, compare_contestants, compare_table, record, training_measure, training_peers
+from snnkit.bench.compare import Arguments
+from snnkit.bench.compare_claims import CLAIMS
+from snnkit.bench.compare_contestants import EveryStep, contestants, tutorial
+from snnkit.bench.compare_predictions import predictions
+from snnkit.bench.training_contestants import Contestant, Ours
+from snnkit.bench.training_measure import measure
+from snnkit.cli import main
+from snnkit.nn import is_static
+from snnkit.train.precision import Precision
+
+CPU = torch.device("cpu")
+PLAIN = Precision(CPU, None)
+QUICK = ("--device", "cpu", "--quick", "--no-keep-memory")
+
+
+class Twin(Ours):
+    """Ours under the name of snnTorch."""
+
+
+def twins(patch):
+    def peers(workload, device):
+        yield Contestant("snnTorch", "snnTorch", Twin("eager"), default=True)
+        yield Contestant("snnTorch, compile", "snnTorch", Twin("eager"), compiles=True)
+        yield Contestant("Norse", "Norse", Twin("eager"))
+
+    patch.setattr(training_peers, "peers", peers)
+    patch.setattr(compare_contestants, "PeerTrainer", lambda build: Twin("eager"))
+
+
+@pytest.fixture(autouse=True)
+def one_peer(monkeypatch):
+    twins(monkeypatch)
+
+
+def call(*arguments):
+    return CliRunner().invoke(main, ["bench", *arguments])
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """A record and what was printed."""
+    patch = pytest.MonkeyPatch()
+    twins(patch)
+    path = tmp_path_factory.mktemp("here") / "r.json"
+    result = call("compare", *QUICK, "--batch", "2", "--batch", "4", "--hidden", "8", "--out", str(path))
+    patch.undo()
+    assert result.exit_code == 0, result.output
+    return path, result.output
+
+
+def test_it_measures_predicts_and_quotes(measured):
+    path, printed = measured
+    for words in (
+        "measured: 784-8-10, float32, T = 3, batch 2",
+        "measured: 784-8-10, float32, T = 3, batch 4",
+        "predicted, never run: GC200 (float32)",
+        "predicted, never run: Bow (float32)",
+        "times the samples/s of eager snnTorch",
+        "with layer 1 in every step for both",
+        "with it once for both",
+        "published, not measured here: up to 10 times:",
+        "derived from published times, not measured here: 26.6 times:",
+        f"record: {path}",
+    ):
+        assert words in printed
+    content = record.read(path)
+    assert content["complete"] is True and content["kind"] == "compare"
+    names = [row["contestant"] for row in content["rows"][: len(content["rows"]) // 2]]
+    engines = [name for name in ("block", "cpp") if name not in compare_contestants.left_out(CPU)]
+    ours = ["eager", *engines, "auto", "auto, layer 1 every step"]
+    assert names == [*ours, "snnTorch", "snnTorch, layer 1 once"]
+    assert len(content["matmuls"]) == 2 and len(content["predictions"]) == 4
+    assert len(content["claims"]) == len(CLAIMS)
+    assert all(band["mark"] == "predicted" for band in content["predictions"])
+
+
+def test_figures_of_a_row_agree(measured):
+    content = record.read(measured[0])
+    for row in content["rows"]:
+        assert row["samples_per_s"] == pytest.approx(row["batch"] / row["median_s"])
+        assert row["spikes_differ"] == 0 and row["update_differs"] < 1e-3
+    for band in content["predictions"]:
+        assert 0 < band["low"] < band["likely"] < band["high"]
+        assert "never run" in band["source"]
+
+
+def test_the_ratio_is_over_snntorch_on_the_same_size(measured):
+    content = record.read(measured[0])
+    for case, rows in compare_table.cases(content["rows"]):
+        slow = compare_table.baseline(rows)
+        table = compare_table.case_table(rows, compare_table.bands_of(content, case))
+        for row in rows:
+            line = next(line for line in table.splitlines() if line.startswith(f"{row['contestant']}  "))
+            assert line.endswith(f"{row['samples_per_s'] / slow:.2f}")
+        assert table.count("predicted, never run") == 2
+
+
+def row(contestant, rate, library="snnkit", width=1000):
+    case = {"dtype": "float32", "width": width, "steps": 25, "batch": 128}
+    return case | {"contestant": contestant, "library": library, "samples_per_s": rate}
+
+
+def made(rows, claims=()):
+    return {"arguments": {"batch": 128, "width": 1000, "steps": 25}, "rows": rows, "claims": list(claims)}
+
+
+def test_the_summary_compares_like_with_like():
+    rows = [
+        row("eager", 30.0),
+        row("cpp", 90.0),
+        row("auto, layer 1 every step", 20.0),
+        row("snnTorch", 10.0, "snnTorch"),
+        row("snnTorch, layer 1 once", 45.0, "snnTorch"),
+        row("cpp", 1e9, width=8),
+        row("snnTorch", 1e3, "snnTorch", width=8),
+    ]
+    said = compare_table.summary(made(rows))
+    assert re.findall(r"([\d.]+) times", said) == ["9.00", "2.00", "2.00"] and "(cpp)" in said
+    assert compare_table.summary(made(rows[:3])) == ""  # without snnTorch there is no ratio
+    assert re.findall(r"([\d.]+) times", compare_table.summary(made([rows[1], rows[3]]))) == ["9.00"]
+
+
+def test_show_prints_the_same_and_plots(measured, tmp_path):
+    path, printed = measured
+    result = call("show", str(path), "--plot", str(tmp_path / "p.png"))
+    assert result.exit_code == 0, result.output
+    for block in printed.partition("\n\n")[2].partition("\n\nrecord:")[0].split("\n\n"):
+        assert block in result.output
+    assert (tmp_path / "p.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_sizes_are_two_lines_through_the_tutorial():
+    arguments = Arguments("cpu", (16, 128), (128, 1000), 128, 1000, 25, ("float32",), ("GC200",), False, 3)
+    assert [(w.batch, w.width) for w in arguments.workloads()] == [(16, 1000), (128, 1000), (128, 128)]
+
+
+def test_the_network_is_the_tutorials():
+    workload = tutorial()
+    net = workload.make("eager")
+    assert [tuple(p.shape) for p in net.parameters()] == [(1000, 784), (1000,), (10, 1000), (10,)]
+    assert net[1].beta == 0.9 and (workload.steps, workload.batch) == (25, 128)
+    optimizer = workload.optimizer(list(net.parameters()), False)
+    assert isinstance(optimizer, torch.optim.Adam) and optimizer.defaults["lr"] == 1e-3
+    graphed = compare_contestants.adam([torch.nn.Parameter(torch.ones(1))], True)
+    assert graphed.defaults["capturable"] and graphed.defaults["fused"]
+
+
+def test_the_first_layer_runs_once_or_in_every_step():
+    workload = tutorial(8, 4, 3)
+    x = torch.rand(4, 784)
+    often = EveryStep.of(workload)
+    assert is_static(workload.encode(x)) and not is_static(often.encode(x))
+    assert torch.equal(workload.encode(x), often.encode(x))
+    runs = []
+    net = workload.make("eager")
+    net[0].register_forward_hook(lambda module, args, out: runs.append(len(out)))
+    net(workload.encode(x)), net(often.encode(x))
+    assert runs == [4, 12]
+    by_name = {c.name: c for c in contestants(CPU, workload, False)}
+    assert measure(workload, PLAIN, [by_name["auto, layer 1 every step"]], 3).rows[0]["spikes_differ"] == 0
+
+
+def test_who_takes_part_where():
+    workload = tutorial(8, 4, 3)
+    on_cpu = [c.name for c in contestants(CPU, workload, True)]
+    assert "CUDA graph" not in on_cpu and "snnTorch" in on_cpu and "Norse" not in on_cpu
+    assert not any("compile" in name for name in on_cpu)
+    assert not any("snnTorch" in c.name for c in contestants(CPU, workload, False))
+
+
+def test_on_cuda_graphs_take_part(monkeypatch):
+    monkeypatch.setattr(compare_contestants, "left_out", lambda device: {"block": "no compiler"})
+    on_cuda = [c.name for c in contestants(torch.device("cuda"), tutorial(8, 4, 3), True)]
+    assert {"triton", "CUDA graph", "CUDA graph, layer 1 every step"} <= set(on_cuda)
+    assert "block" not in on_cuda and "cpp" not in on_cuda and len(set(on_cuda)) == len(on_cuda)
+
+
+def test_an_engine_that_is_left_out_is_said(monkeypatch):
+    monkeypatch.setattr(compare_contestants, "left_out", lambda device: {"block": "no compiler", "cpp": "no g++"})
+    arguments = Arguments("cpu", (4,), (), 4, 8, 3, ("float32",), (), False, 3)
+    result = compare.benchmark(arguments, lambda text: None)
+    assert result["skipped"] == [
+        {"contestant": "block", "reason": "no compiler"},
+        {"contestant": "cpp", "reason": "no g++"},
+    ]
+    assert [r["contestant"] for r in result["rows"]] == ["eager", "auto", "auto, layer 1 every step"]
+    assert result["predictions"] == []
+    assert "not timed: block: no compiler" in compare_table.tables(result)
+
+
+def test_a_band_spans_both_ways_to_run_the_first_layer():
+    from snnkit.hardware import roofline
+
+    (band,), missing = predictions(tutorial(64, 16, 5), "bfloat16", ["GC200"])
+    ends = [
+        roofline.ipu(roofline.tutorial(16, 64, 5, hoisted=hoisted), "GC200", precision="float16").samples_per_s
+        for hoisted in (False, True)
+    ]
+    assert band["precision"] == "float16" and missing == {}
+    assert band["low"] == min(end.low for end in ends) and band["high"] == max(end.high for end in ends)
+    assert band["likely"] == ends[0].value
+
+
+def test_what_does_not_fit_on_an_ipu_is_not_predicted(monkeypatch):
+    bands, missing = predictions(tutorial(2**17, 4, 2), "float32", ["GC200"])
+    assert bands == [] and "GC200 has" in missing["GC200"]
+    monkeypatch.setattr(compare, "predictions", lambda *arguments: ([], {"GC200": "too large"}))
+    result = compare.benchmark(
+        Arguments("cpu", (4,), (), 4, 8, 3, ("float32",), ("GC200",), False, 3), lambda text: None
+    )
+    assert "not timed: GC200 (float32, 784-8-10, batch 4): too large" in compare_table.tables(result)
+    record.validate(result, "r.json")
+
+
+def test_what_was_measured_before_an_interruption_is_kept(tmp_path, monkeypatch):
+    done = []
+
+    def interrupted(*arguments):
+        if done:
+            raise KeyboardInterrupt
+        done.append(1)
+        return training_measure.measure(*arguments)
+
+    monkeypatch.setattr(compare, "measure", interrupted)
+    path = tmp_path / "r.json"
+    call("compare", *QUICK, "--batch", "2", "--batch", "4", "--hidden", "8", "--out", str(path))
+    content = record.read(path)
+    assert content["complete"] is False and {r["batch"] for r in content["rows"]} == {2}
+
+
+@pytest.mark.parametrize(
+    "arguments, says",
+    [
+        (("--chip", "A100"), "--chip: chip must be an IPU, but A100 is a GPU"),
+        (("--chip", "GC201"), "GC201"),
+        (("--plot", "p.svg"), "--plot must end in .png or .html"),
+        (("--batch", "0"), "--batch"),
+        (("--repeats", "2"), "--repeats"),
+    ],
+)
+def test_wrong_usage_is_told(arguments, says):
+    result = call("compare", *QUICK, *arguments)
+    assert result.exit_code == 2 and says in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize(
+    "path, words",
+    [
+        (("rows", 0, "over_floor"), r"rows\[0\]\.over_floor is missing"),
+        (("predictions", 0, "source"), r"predictions\[0\]\.source is missing"),
+        (("predictions", 0, "mark"), r"predictions\[0\]\.mark is missing"),
+        (("claims", 0, "url"), r"claims\[0\]\.url is missing"),
+        (("arguments", "width"), r"arguments\.width is missing"),
+        (("claims",), "claims is missing"),
+    ],
+)
+def test_a_record_must_say_everything(measured, path, words):
+    damaged = copy.deepcopy(json.loads(measured[0].read_text()))
+    inner = damaged
+    for key in path[:-1]:
+        inner = inner[key]
+    del inner[path[-1]]
+    with pytest.raises(record.RecordError, match=words):
+        record.validate(damaged, "r.json")
+
+
+def test_every_claim_has_its_source():
+    for claim in CLAIMS:
+        assert claim.source and claim.url.startswith("https://") and 0 < claim.low <= claim.high
+    derived = {claim.who: claim for claim in CLAIMS if claim.derived}
+    for claim in derived.values():
+        fast, slow = map(float, re.findall(r"([\d.]+) s\b", claim.what))
+        assert claim.low == claim.high == pytest.approx(slow / fast, rel=0.005) == float(claim.said)
+
+
+def test_snntorch_computes_the_same_update_if_it_is_installed(monkeypatch):
+    pytest.importorskip("snntorch")
+    monkeypatch.undo()
+    workload = tutorial(16, 8, 5)
+    theirs = [c for c in contestants(CPU, workload, True) if c.library == "snnTorch"]
+    outcome = measure(workload, PLAIN, theirs, 3)
+    assert outcome.skipped == [] and [r["contestant"] for r in outcome.rows] == ["snnTorch", "snnTorch, layer 1 once"]

@@ -1,0 +1,230 @@
+"""`snnkit bench scaling`: predictions before measurements, records, tables and the plot; ranks are played by stand-ins.
+
+tests/scale runs real ones.
+"""
+
+import copy
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from snnkit import viz
+from snnkit.bench import record, scaling, scaling_model, scaling_table
+from snnkit.bench.scaling_worker import ANSWER, LINK_BYTES
+from snnkit.cli import main
+from snnkit.hardware.scaling import Link, Measured, all_reduce_s, curve, this_machine
+from snnkit.train.launch import Launched, LaunchError
+
+LOOP = this_machine(2, link=Link("loop", 1e9, 1e-4, "made up"))
+SHARING = 0.1
+PARAMETERS = 795_010
+
+
+class StandIns:
+    """In place of ``launch``: answers as ranks would whose updates take what the model says, and keeps the commands."""
+
+    def __init__(self) -> None:
+        self.commands: list[tuple[int, list[str]]] = []
+
+    def __call__(self, command, processes, **_):
+        words = command[3:]
+        self.commands.append((processes, words))
+        answer = {"born": 100.0, "died": 104.0}
+        if words[0] == "links":
+            answer["links"] = [(size, all_reduce_s(size, LOOP, processes)) for size in LINK_BYTES]
+        else:
+            busy = max(1.0, processes / 2) * (1 + SHARING * (processes > 1))
+            waiting = 0.0 if "--apart" in words else 0.004 * (processes - 1)
+            answer |= {"seconds": [0.04 * busy + waiting] * 5, "parameters": PARAMETERS, "ready": 103.0}
+        return Launched(5.5, [[f"{ANSWER}{json.dumps(answer)}"]] * processes, 1, 1234)
+
+
+@pytest.fixture
+def stand_ins(monkeypatch):
+    made = StandIns()
+    monkeypatch.setattr(scaling, "launch", made)
+    monkeypatch.setattr(scaling.os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+    return made
+
+
+def call(*arguments):
+    return CliRunner().invoke(main, ["bench", *arguments])
+
+
+@pytest.fixture
+def measured(stand_ins, tmp_path):
+    """(path of a record, what was printed)"""
+    path = tmp_path / "r.json"
+    result = call("scaling", "--no-keep-memory", "--repeats", "2", "--out", str(path))
+    assert result.exit_code == 0, result.output
+    return path, result.output
+
+
+def test_what_is_predicted_is_predicted_before_any_ranks_train_together(measured, stand_ins):
+    trained = [(n, "--apart" in words) for n, words in stand_ins.commands if words[0] == "updates"]
+    # One alone, two side by side; then both rounds.
+    assert trained[:2] == [(1, False), (2, True)]
+    assert trained[2:] == [(1, False), (2, True), (2, False), (4, False)] * 2
+    assert [n for n, words in stand_ins.commands[:2] if words[0] == "links"] == [2, 4]
+    printed = measured[1]
+    assert printed.index("predicted for 2 ranks") < printed.index("Weak scaling")
+
+
+def test_the_prediction_is_that_of_the_model(measured):
+    made = record.read(measured[0])
+    machine = made["machine"]
+    assert machine["cores"] == 2
+    assert machine["sharing"] == pytest.approx(SHARING)
+    assert machine["bytes_per_s"] == pytest.approx(1e9)
+    assert machine["latency_s"] == pytest.approx(1e-4)
+    assert machine["gradient_bytes"] == 4 * PARAMETERS
+    two = next(p for p in scaling_model.predicted(made) if p.ranks == 2)
+    # Two buckets, a megabyte and the rest, neither hidden where the cores have to send them.
+    waiting = 4 * 1e-4 + 4 * PARAMETERS / 1e9
+    assert two.step_s == pytest.approx(0.04 * 1.1 + waiting)
+    assert f"predicted for 2 ranks: {0.04 / two.step_s:.1%}" in measured[1]
+
+
+def test_the_record_holds_every_round_and_can_be_shown(measured):
+    made = record.read(measured[0])
+    assert made["complete"] and made["kind"] == "scaling"
+    rows = {(row["mode"], row["ranks"]): row for row in made["rows"]}
+    assert set(rows) == {("together", 1), ("apart", 2), ("together", 2), ("together", 4)}
+    two = rows["together", 2]
+    assert two["rounds_s"] == pytest.approx([0.048, 0.048])
+    assert two["samples_per_s"] == pytest.approx(2 * 256 / 0.048)
+    assert two["launch_s"] == pytest.approx(1.5)  # 5.5 s in all, 4 of them in the processes
+    assert two["ready_s"] == pytest.approx(3.0)
+    shown = call("show", str(measured[0]))
+    assert shown.exit_code == 0, shown.output
+    line = next(line for line in shown.output.splitlines() if line.split()[:1] == ["2"])
+    assert f"{0.04 / 0.048:.1%}" in line
+    assert shown.output.strip() in measured[1] or scaling_table.results(made) in measured[1]
+
+
+def test_the_fit_and_its_error_are_told(measured):
+    made = record.read(measured[0])
+    fit = scaling_model.fitted(made)
+    assert {m.ranks for m in fit.measured} == {1, 2, 4}
+    assert len(fit.measured) == 3 + 2 + 2  # one alone was measured before, too
+    assert set(fit.left_out) == {2, 4}
+    printed = measured[1]
+    assert f"{fit.left_out[4]:+.1%}" in printed
+    assert f"{fit.residuals[2]:+.1%}" in printed
+
+
+def test_the_plot(measured, tmp_path):
+    for arguments in (("show", str(measured[0]), "--plot", str(tmp_path / "a.png")),):
+        result = call(*arguments)
+        assert result.exit_code == 0, result.output
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    wrong = call("scaling", "--quick", "--plot", "a.gif")
+    assert wrong.exit_code == 2
+    assert "--plot must end in .png or .html" in wrong.output
+
+
+def test_what_the_command_asks_of_workers(stand_ins):
+    arguments = ("--ranks", "2", "--batch", "32", "--hidden", "8", "--steps", "3", "--updates", "7", "--repeats", "1")
+    result = call("scaling", "--no-keep-memory", *arguments)
+    assert result.exit_code == 0, result.output
+    assert {n for n, _ in stand_ins.commands} == {1, 2}
+    words = next(words for _, words in stand_ins.commands if words[0] == "updates")
+    for name, value in (
+        ("--hidden", "8"),
+        ("--steps", "3"),
+        ("--batch", "32"),
+        ("--updates", "7"),
+        ("--device", "cpu"),
+    ):
+        assert words[words.index(name) + 1] == value
+
+
+def test_a_rank_that_fails_is_told_without_a_traceback(monkeypatch):
+    def fails(*_, **__):
+        raise LaunchError("rank 1 of 2 was ended by SIGKILL", 1, -9, [[], []])
+
+    monkeypatch.setattr(scaling, "launch", fails)
+    result = call("scaling", "--quick", "--no-keep-memory")
+    assert result.exit_code == 1
+    assert "rank 1 of 2 was ended by SIGKILL" in result.output
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+
+
+def test_one_rank_alone_is_refused():
+    result = call("scaling", "--ranks", "1")
+    assert result.exit_code == 2
+    assert "--ranks must name a number above 1" in result.output
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        (("machine", "sharing"), None, "machine.sharing is missing"),
+        (("machine", "cores"), 0, "machine.cores is 0"),
+        (("machine", "bytes_per_s"), 0, "machine.bytes_per_s is 0"),
+        (("arguments", "batch"), "many", "arguments.batch is 'many'"),
+        (("rows", 0, "ranks"), 0, "rows[0].ranks is 0"),
+        (("rows", 1, "rounds_s"), None, "rows[1].rounds_s is missing"),
+        (("rows", 1, "rounds_s"), ["soon"], "rows[1].rounds_s"),
+        (("rows", 1, "rounds_s"), [], "rows[1].rounds_s"),
+        (("rows", 2, "ranks"), 3, "rows[2].ranks is 3"),
+        (("rows", 0, "mode"), "apart", "one rank alone"),
+        (("arguments", "ranks"), [2, 4], "rows[0].ranks is 1"),
+        (("links", 0, "bytes"), -1, "links[0].bytes is -1"),
+        (("machine",), None, "machine is missing"),
+    ],
+)
+def test_a_damaged_record_is_refused(measured, path, value, words):
+    made = copy.deepcopy(record.read(measured[0]))
+    place = made
+    for step in path[:-1]:
+        place = place[step]
+    if value is None:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    with pytest.raises(record.RecordError) as error:
+        record.validate(made, "r.json")
+    assert words in str(error.value)
+
+
+# -- the figure ------------------------------------------------------------------------------------------------------
+
+
+def test_the_figure_shows_efficiency_in_percent():
+    from snnkit.hardware.scaling import Workload
+
+    line = curve(Workload("net", 256, 0.04, 4), LOOP, (1, 2, 4, 8))
+    rounds = [Measured(1, 0.04), Measured(2, 0.05), Measured(2, 0.06), Measured(2, 0.04)]
+    figure = viz.figures.scaling_efficiency(rounds, {"predicted": line}, cores=2)
+    traces = {t.name: t for t in figure.data}
+    assert list(traces["measured"].y) == pytest.approx([100, 80])
+    assert list(traces["predicted"].y) == pytest.approx([100 * p.efficiency for p in line], rel=1e-4)
+    assert list(traces["limit of the cores"].y) == pytest.approx([100, 50, 25])
+    assert "3 rounds: 66.7% to 100.0%" in traces["measured"].customdata
+    assert figure.layout.xaxis.type == "linear"
+
+
+def test_many_ranks_go_on_a_logarithmic_axis_and_no_limit_is_drawn_without_cores():
+    from snnkit.hardware.scaling import Workload, cluster
+
+    line = curve(Workload("net", 256, 0.04, 4), cluster("juwels-booster"), (4, 64, 1024))
+    figure = viz.figures.scaling_efficiency(predicted={"JUWELS": line})
+    assert figure.layout.xaxis.type == "log"
+    assert [t.name for t in figure.data] == ["JUWELS"]
+
+
+def test_a_figure_of_nothing_is_refused():
+    with pytest.raises(ValueError, match="both are empty"):
+        viz.figures.scaling_efficiency()
+    with pytest.raises(ValueError, match="one rank alone"):
+        viz.figures.scaling_efficiency([Measured(2, 0.1)])
+
+
+def test_showing_a_record_needs_no_lightning():
+    code = "import sys, snnkit.bench.scaling_table, snnkit.bench.scaling_command; print('lightning' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

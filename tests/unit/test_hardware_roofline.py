@@ -1,0 +1,391 @@
+"""The models of IPU and GPU: operations counted against real runs and by hand, ranges, and what is refused."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from snnkit import encode, models
+from snnkit.bench.floor import bytes_per_neuron_step
+from snnkit.bench.traffic import Traffic
+from snnkit.hardware import chips, roofline
+from snnkit.hardware.chips import MissingFigure
+from snnkit.hardware.roofline import Assumed, Assumptions, DoesNotFit, Operation, Range, Work, count
+from snnkit.loss import count_cross_entropy, rate_mse
+from snnkit.neuron import IF, LIF, CubaLIF, Recurrent
+from snnkit.nn import Sequential
+
+T, B = 6, 5
+
+
+def net():
+    return Sequential(nn.Linear(8, 7), LIF(engine="eager"), nn.Linear(7, 3), CubaLIF(engine="eager"))
+
+
+def labels():
+    return torch.zeros(B, dtype=torch.long)
+
+
+@pytest.fixture(scope="module")
+def work():
+    return count(net(), torch.rand(T, B, 8), labels(), count_cross_entropy)
+
+
+def one(**fields):
+    """Work of a single operation."""
+    usual = {"name": "add", "kind": "elementwise", "phase": "forward", "reads": 8, "writes": 4, "numel": 1}
+    return Work("one", 1, (Operation(**(usual | fields)),), (), 10, 0, 2)
+
+
+# Range
+
+
+def test_ranges_add_and_multiply_end_by_end():
+    a, b = Range(1, 2, 4), Range(2, 3, 5)
+    assert a + b == Range(3, 5, 9) and a * b == Range(2, 6, 20) and a * 2 == 2 * a == Range(2, 4, 8)
+    assert a / Range(1, 2, 4) == Range(0.25, 1, 4)
+    assert a.inverse() == Range(0.25, 0.5, 1)
+    assert Range.total([a, b, b]) == Range(5, 8, 14) and Range.total([]) == Range(0.0, 0.0, 0.0)
+    assert a.at_least(b) == b and a.at_least(3) == Range(3, 3, 4) and 3 in a and 5 not in a
+    assert str(Range(2, 2, 2)) == "2" and str(a) == "2 (1 … 4)"
+
+
+@pytest.mark.parametrize("values", [(2, 1, 3), (1, 3, 2), (-1, 0, 1), (0, 1, float("inf")), (float("nan"), 1, 2)])
+def test_a_range_out_of_order(values):
+    with pytest.raises(ValueError, match="Range"):
+        Range(*values)
+    with pytest.raises(TypeError, match="number"):
+        Range("1", 2, 3)  # type: ignore[arg-type]
+
+
+# Counting
+
+
+def real_step(x, network, loss, optimizer):
+    def step():
+        optimizer.zero_grad()
+        loss(network(x)[0], labels()).backward()
+        optimizer.step()
+
+    step()
+    with Traffic() as seen:
+        step()
+    return seen.kernels
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_what_is_counted_is_what_a_real_step_runs(static):
+    network = net()
+    x = encode.repeat(torch.rand(B, 8), T) if static else torch.rand(T, B, 8)
+    optimizer = torch.optim.Adam(network.parameters(), foreach=False)
+    found = count(network, x, labels(), count_cross_entropy)
+    real = real_step(x, network, count_cross_entropy, optimizer)
+    # A CPU also looks whether results are finite, and keeps the optimizer's number of steps: one number each.
+    host = ("_local_scalar_dense", "aminmax", "_record_function_enter_new", "_record_function_exit")
+    real = [k for k in real if k.name not in host and (max((*k.reads, *k.writes), default=0) > 4 or k.name == "sum")]
+    ours = Counter(op.name for op in found.running if max(op.reads, op.writes) > 4 or op.name == "sum")
+    theirs = Counter(k.name for k in real if not k.name.startswith("empty") and k.name != "new_empty")
+    names = ("mul", "add", "sub", "ge", "reciprocal", "mm", "addmm", "stack", "lerp_", "addcdiv_")
+    assert {n: ours[n] for n in names} == {n: theirs[n] for n in names} and ours["mul"] > 50
+    in_bytes = {n: sum(op.bytes for op in found.running if op.name == n) for n in ("mul", "mm", "addmm", "stack")}
+    assert in_bytes == {n: sum(k.bytes for k in real if k.name == n) for n in in_bytes}
+
+
+def test_counting_by_hand():
+    class Sum(IF):
+        def step(self, x, state):
+            return x * 2.0, type(state)(state.v + x)
+
+    network = Sequential(nn.Linear(3, 4, bias=False), Sum())
+    found = count(network, torch.rand(T, B, 3), labels(), lambda out, y: out.sum(), optimizer="sgd")
+    forward = [op for op in found.running if op.phase == "forward" and op.layer == 0]
+    state = {"new_full": 1, "full_like": 1}  # at rest
+    assert Counter(op.name for op in forward) == {"mul": T, "add": T, "stack": 1, **state}
+    backward = Counter(op.name for op in found.running if op.phase == "backward" and op.layer == 0)
+    assert backward == {"mul": T, "stack": 1}
+    assert found.flops == 2 * (2 * T * B * 3 * 4)  # x W and the gradient of W; x wants none
+    assert found.parameters == 12 and found.samples == B and found.optimizer_states == 1
+    assert found.inputs == T * B * 3 * 4 + B * 8
+    layer = found.layers[0]
+    assert (layer.name, layer.steps, layer.neurons, layer.static, layer.gradient) == ("Sum", T, B * 4, False, True)
+    assert [op.dims for op in found.of("matmul")] == [(T * B, 4, 3), (4, 3, T * B)]
+
+
+def test_the_tutorial_is_as_its_source_says():
+    plain, hoisted = roofline.tutorial(hoisted=False), roofline.tutorial()
+    assert plain.parameters == 795_010 and plain.samples == 128
+    first, second = 2 * 128 * 784 * 1000, 2 * 25 * 128 * 1000 * 10
+    assert plain.flops == 25 * 2 * first + 3 * second == 10_227_200_000
+    assert hoisted.flops == 2 * first + 3 * second
+    assert plain.inputs == hoisted.inputs == 128 * 784 * 4 + 128 * 8
+    assert 800 < hoisted.launches < 1000
+    assert hoisted.layers[0].static and not plain.layers[0].static
+    with pytest.raises(ValueError, match="batch must be at least 1"):
+        roofline.tutorial(batch=0)
+    with pytest.raises(TypeError, match="steps"):
+        roofline.tutorial(steps=2.5)  # type: ignore[arg-type]
+
+
+def test_counting_leaves_the_net_and_torch_as_they_were(work):
+    network = net().eval()
+    before = {key: value.clone() for key, value in network.state_dict().items()}
+    count(network, torch.rand(T, B, 8), labels(), count_cross_entropy)
+    assert all(torch.equal(before[key], value) for key, value in network.state_dict().items())
+    assert not network.training and all(p.grad is None for p in network.parameters())
+    assert network[1].engine == "eager" and not nn.modules.module._global_forward_hooks
+    # A batch without memory counts as one with.
+    meta = torch.empty(T, B, 8, device="meta")
+    assert count(net(), meta, labels().to("meta"), count_cross_entropy).operations == work.operations
+
+
+def test_what_lives_on_for_backward_is_known(work):
+    kept = Counter((op.name, op.kept) for op in work.running if op.phase == "forward" and op.layer == 0)
+    assert kept[("ge", True)] == 0 and kept[("ge", False)] == T  # the spike is a number, the comparison forgotten
+    assert kept[("_to_copy", True)] == T  # spikes wait to be stacked
+    saved = [op for op in work.running if op.phase == "forward" and op.layer == 0 and op.kept and op.name == "sub"]
+    assert len(saved) >= T  # the distance from the threshold, for the surrogate
+    assert not any(op.name == "add_" for op in work.running if op.phase == "backward")  # gradients of no step before
+    functions = [op for op in work.operations if op.function]
+    assert len(functions) == 2 * T and {op.phase for op in functions} == {"backward"}
+
+
+class Looks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(()))
+
+    def forward(self, x):
+        return x * self.weight if x.sum() > 0 else x
+
+
+def test_nets_that_can_not_be_counted():
+    x = torch.rand(T, B, 8)
+    with pytest.raises(ValueError, match="net looks at values"):
+        count(Looks(), x, labels(), rate_mse)
+    with pytest.raises(ValueError, match="net must have parameters"):
+        count(Sequential(IF()), x, labels(), rate_mse)
+    with pytest.raises(ValueError, match="optimizer must be one of 'adam', 'sgd'"):
+        count(net(), x, labels(), rate_mse, optimizer="adagrad")
+    with pytest.raises(TypeError, match="net must be"):
+        count(len, x, labels(), rate_mse)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="targets must be"):
+        count(net(), x, [0], rate_mse)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="x must be a sequence"):
+        count(net(), x[0, 0], labels(), rate_mse)
+
+
+# Fusing
+
+
+def test_a_fused_layer_moves_the_least_that_it_can(work):
+    fused = work.fused()
+    kernels = list(fused.of("fused"))
+    assert len(kernels) == 4 and fused.flops == work.flops and fused.parameters == work.parameters
+    for number, neurons in enumerate((7 * B, 3 * B)):
+        moved = sum(op.bytes for op in kernels if op.layer == number)
+        assert moved == bytes_per_neuron_step("training", torch.float32) * T * neurons
+    inside = [op for op in work.operations if op.layer == 0 and op.kind == "elementwise"]
+    forward, backward = (next(op for op in kernels if op.layer == 0 and op.phase == p) for p in ("forward", "backward"))
+    assert forward.simple == sum(op.simple for op in inside if op.phase == "forward")
+    assert backward.simple == sum(op.simple for op in inside)
+    assert fused.launches < work.launches / 4
+    assert not list(work.fused(frozenset()).of("fused"))
+
+
+def test_an_image_that_stays_is_read_once_and_its_gradient_is_summed():
+    still = count(net(), encode.repeat(torch.rand(B, 8), T), labels(), count_cross_entropy).fused()
+    forward, backward = (op for op in still.of("fused") if op.layer == 0)
+    assert still.layers[0].static
+    assert forward.reads == 7 * B * 4 and forward.writes == T * 7 * B * 4
+    assert backward.writes == 7 * B * 4
+
+
+def test_recurrent_layers_go_step_by_step():
+    recurrent = Sequential(nn.Linear(8, 7), Recurrent(LIF(engine="eager"), 7), nn.Linear(7, 3), LIF(engine="eager"))
+    found = count(recurrent, torch.rand(T, B, 8), labels(), count_cross_entropy)
+    assert [layer.steps for layer in found.layers] == [1] * T + [T]
+    assert all(op.layer is None for op in found.of("matmul"))
+
+
+# Assumptions
+
+
+def test_assumptions_are_named_and_ranged():
+    free = Assumptions(launch=5e-6, ipu_sync_cycles=(10, 20, 40))
+    assert free["launch"].range == Range(5e-6, 5e-6, 5e-6) and free["launch"].source == "given"
+    assert free["ipu_sync_cycles"].range == Range(10, 20, 40)
+    assert free.with_(launch=6e-6)["ipu_sync_cycles"].range == Range(10, 20, 40)
+    assert len(free) == len(free.table()) == len(Assumptions.names())
+    for name, assumed in Assumptions().items():
+        assert assumed.range.low < assumed.range.high and assumed.source and assumed.mark in chips.MARKS, name
+        assert name in str(Assumptions()) and assumed.meaning in str(assumed)
+    own = Assumed(Range(1e-6, 2e-6, 3e-6), "s", "mine", "a record", mark="measured")
+    assert Assumptions(launch=own)["launch"] is own
+
+
+@pytest.mark.parametrize(
+    ("values", "error", "message"),
+    [
+        ({"sync": 3}, ValueError, "assumption must be one of"),
+        ({"launch": 0}, ValueError, "launch must be above 0"),
+        ({"launch": -1}, ValueError, "launch can't be -1"),
+        ({"launch": (3e-6, 2e-6, 4e-6)}, ValueError, "launch can't be"),
+        ({"launch": "fast"}, TypeError, "launch can't be 'fast'"),
+        ({"gpu_matmul_efficiency": 1.5}, ValueError, "gpu_matmul_efficiency must be above 0 and at most 1"),
+    ],
+)
+def test_assumptions_that_can_not_be(values, error, message):
+    with pytest.raises(error, match=message):
+        Assumptions(**values)
+
+
+# IPU
+
+
+def test_elementwise_cycles_are_those_of_the_open_cost_model():
+    big = one(reads=2 * 512_000, writes=512_000, numel=128_000)
+    clock = chips.get("GC200").value("clock")
+    assert roofline.ipu(big).parts["elementwise"].value * clock == pytest.approx(503)
+    assert roofline.ipu(big, precision="float16").parts["elementwise"].value * clock == pytest.approx(431)
+    small = roofline.ipu(one()).parts["elementwise"].value * clock
+    assert small == pytest.approx(6 * (58 + 3) + 11)  # almost all of it is fixed
+
+
+def test_what_an_ipu_spends_its_time_on():
+    step = roofline.tutorial()
+    free = Assumptions(ipu_matmul_efficiency=0.5, ipu_sync_cycles=100, ipu_host_seconds=1e-5, ipu_vertices=1.0)
+    said = roofline.ipu(step, assumptions=free)
+    gc200 = chips.get("GC200")
+    assert said.parts["matmul"].value == pytest.approx(step.flops / gc200.value("fp32_flops") / 0.5)
+    products = sum(1 for _ in step.of("matmul"))
+    assert said.parts["sync"].value == pytest.approx(step.launches * 100 / gc200.value("clock")) and products == 5
+    assert said.seconds.value == pytest.approx(sum(part.value for part in said.parts.values()))
+    assert said.samples_per_s.value == pytest.approx(128 / said.seconds.value)
+    assert said.mark == "predicted" and "never run on an IPU" in said.source and "(assumed)" in said.source
+    often = roofline.ipu(step, assumptions=free, device_iterations=10)
+    assert said.parts["host"].value - often.parts["host"].value == pytest.approx(0.9e-5)
+    assert roofline.ipu(step, "Bow", assumptions=free).seconds.value < said.seconds.value
+    assert roofline.ipu(step, precision="float16", assumptions=free).seconds.value < said.seconds.value
+
+
+def test_wider_assumptions_give_wider_ranges():
+    step = roofline.tutorial()
+    for name in [name for name in Assumptions.names() if name.startswith("ipu") and name != "ipu_always_live"]:
+        default = Assumptions()[name].range
+        fixed = roofline.ipu(step, assumptions=Assumptions(**{name: default.value})).seconds
+        wide = roofline.ipu(step).seconds
+        assert wide.high - wide.low > fixed.high - fixed.low and wide.value == fixed.value, name
+    exact = Assumptions(**{name: a.range.value for name, a in Assumptions().items()})
+    said = roofline.ipu(step, assumptions=exact).seconds
+    assert said.low == said.value == said.high
+
+
+def test_what_does_not_fit_on_chip():
+    with pytest.raises(DoesNotFit, match=r"784-4096-10 with a batch of 16384 needs at least .* MB, but GC200 has"):
+        roofline.ipu(roofline.tutorial(batch=16384, hidden=4096))
+    need = roofline.ipu_memory(roofline.tutorial())
+    assert need.low < 100e6 < need.high < 900e6
+    assert roofline.ipu_memory(roofline.tutorial(), precision="float16").high == pytest.approx(need.high / 2)
+    weights = 795_010 * 4 * 4  # weight, gradient, two moments
+    assert need.low > weights
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"chip": "A100"}, "chip must be an IPU, but A100 is a GPU"),
+        ({"chip": "GC300"}, "chip must be one of"),
+        ({"precision": "tf32"}, "precision must be one of 'float32', 'float16', but it is 'tf32'"),
+        ({"device_iterations": 0}, "device_iterations must be"),
+    ],
+)
+def test_an_ipu_is_refused(work, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        roofline.ipu(work, **arguments)
+
+
+def test_a_chip_without_the_figure_that_is_needed(work):
+    whole = chips.get("GC200")
+    for key in ("clock", "tiles", "fp32_flops", "exchange_bandwidth", "on_chip_bytes"):
+        figures = {k: f for k, f in whole.figures.items() if k != key}
+        with pytest.raises(MissingFigure, match=key):
+            roofline.ipu(work, replace(whole, figures=figures))
+
+
+# GPU
+
+
+def test_a_step_of_small_kernels_takes_its_launches():
+    step = roofline.tutorial(batch=1, hidden=8)
+    said = roofline.gpu(step, "H200", assumptions=Assumptions(launch=(4e-6, 8e-6, 15e-6)))
+    kernels = round(said.seconds.value / 8e-6)
+    assert said.seconds.low == pytest.approx(kernels * 4e-6) and said.seconds.high == pytest.approx(kernels * 15e-6)
+    optimizer = [op for op in step.running if op.phase == "optimizer"]
+    merged = len({op.name for op in optimizer})
+    assert kernels == step.launches - len(optimizer) + merged
+
+
+def test_a_large_product_takes_its_arithmetic_and_a_large_sum_its_bytes():
+    free = Assumptions(gpu_matmul_efficiency=0.5, gpu_bandwidth_efficiency=0.5)
+    a100 = chips.get("A100")
+    product = one(name="mm", kind="matmul", flops=10**13, numel=10**6, dims=(1, 1, 1))
+    for precision, key in (("float32", "fp32_flops"), ("tf32", "tf32_flops"), ("float16", "fp16_flops")):
+        said = roofline.gpu(product, a100, precision=precision, assumptions=free).seconds.value
+        assert said == pytest.approx(10**13 / a100.value(key) / 0.5)
+    addition = one(reads=2 * 10**9, writes=10**9, numel=25 * 10**7, simple=25 * 10**7)
+    said = roofline.gpu(addition, a100, assumptions=free).seconds.value
+    assert said == pytest.approx(3e9 / 1555e9 / 0.5)
+    assert roofline.gpu(addition, a100, precision="float16", assumptions=free).seconds.value == pytest.approx(said / 2)
+
+
+@pytest.mark.parametrize("name", chips.names("gpu"))
+def test_fewer_launches_are_never_slower(name):
+    step = roofline.tutorial()
+    eager, fused, graph, both = (roofline.gpu(step, name, mode=mode).seconds for mode in roofline.MODES)
+    for end in ("low", "value", "high"):
+        assert getattr(both, end) <= getattr(fused, end) < getattr(eager, end)
+        assert getattr(both, end) < getattr(graph, end) < getattr(eager, end)
+
+
+def test_small_steps_cost_the_same_on_every_gpu_and_dense_products_do_not():
+    step = roofline.tutorial(batch=16, hidden=128)
+    eager = [roofline.gpu(step, name).seconds.value for name in ("T4", "A100", "H200")]
+    assert max(eager) < 1.05 * min(eager)
+    fused = [roofline.gpu(roofline.tutorial(hidden=4096), n, mode="fused graph").seconds.value for n in ("T4", "H200")]
+    assert fused[0] > 5 * fused[1]
+
+
+def test_a_cache_helps_small_operations_only():
+    free = Assumptions(gpu_cache_gain=4.0, launch=1e-9)
+    small, large = one(reads=2**21, writes=2**21, numel=2**19), one(reads=2**26, writes=2**26, numel=2**24)
+    for work, gain in ((small, 4), (large, 1)):
+        without = roofline.gpu(work, "A100", assumptions=Assumptions(gpu_cache_gain=1.0, launch=1e-9)).seconds.value
+        assert without / roofline.gpu(work, "A100", assumptions=free).seconds.value == pytest.approx(gain)
+    roofline.gpu(small, "RTX 2080 Ti", assumptions=free)  # of which no cache is known
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"chip": "GC200"}, "chip must be a GPU, but GC200 is an IPU"),
+        ({"chip": "TPU v2-8"}, "chip must be a GPU, but TPU v2-8 is a TPU, and of it .*memory_bandwidth"),
+        ({"mode": "compiled"}, "mode must be one of 'eager', 'fused', 'graph', 'fused graph'"),
+        ({"precision": "int8"}, "precision must be one of"),
+        ({"chip": "RTX 2080 Ti", "precision": "float16"}, "fp16_flops of RTX 2080 Ti"),
+        ({"chip": "T4", "precision": "tf32"}, "tf32_flops of T4"),
+    ],
+)
+def test_a_gpu_is_refused(work, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        roofline.gpu(work, **arguments)
+
+
+def test_convolutions_are_counted():
+    network = models.FashionConvNet(4, 8, size=8, engine="eager")
+    found = count(network, torch.rand(2, B, 1, 8, 8), labels(), rate_mse, optimizer="sgd")
+    first, second = 2 * 2 * B * 64 * 9 * 4, 2 * 2 * B * 16 * 36 * 4
+    assert sum(op.flops for op in found.of("convolution") if op.phase == "forward") == first + second
+    assert {op.kind for op in found.running} >= {"norm", "pool", "convolution", "matmul", "reduction"}
+    assert [op.dims for op in found.of("convolution") if op.phase == "forward"] == [(640, 4, 9), (160, 4, 36)]

@@ -1,0 +1,399 @@
+"""The scaling model: the arithmetic of its parts, known answers, fits that find what made the data, bad input."""
+
+import itertools
+import math
+import subprocess
+import sys
+
+import pytest
+
+from snnkit.hardware import scaling
+from snnkit.hardware.scaling import (
+    Cluster,
+    Link,
+    Measured,
+    Workload,
+    all_reduce_s,
+    fit,
+    fit_link,
+    networks,
+    plan,
+    predict,
+    step,
+)
+
+MEBI = 2**20
+SLOW = Link("slow", 1e9, 1e-3, "made up")
+FAST = Link("fast", 100e9, 1e-6, "made up")
+PAIR = Cluster("pair", ranks_per_node=4, inside=FAST, between=SLOW, nodes=2, source="made up")
+HALL = Cluster(
+    "hall", ranks_per_node=4, inside=FAST, between=SLOW, adapters=2, nodes=1024, source="made up", start=1e-4
+)
+WORK = Workload("net", samples=256, step_s=0.1, gradient_bytes=8 * MEBI)
+
+
+def made(**settings):
+    return scaling.this_machine(2, link=Link("loop", 1e9, 1e-4, "made up")).with_settings(**settings)
+
+
+# -- all-reduce ------------------------------------------------------------------------------------------------------
+
+
+def test_a_ring_on_one_node_takes_its_steps_and_its_bytes():
+    # Four ranks: six steps of a quarter each.
+    assert all_reduce_s(4e6, PAIR, 4) == pytest.approx(6 * (1e-6 + 1e6 / 100e9))
+    assert all_reduce_s(4e6, PAIR, 3) == pytest.approx(4 * (1e-6 + 4e6 / 3 / 100e9))
+    assert all_reduce_s(4e6, PAIR, 1) == 0.0
+
+
+def test_two_nodes_add_what_crosses_the_network_once_for_each_node():
+    inside = 6 * (1e-6 + 1e6 / 100e9)
+    # Each of two nodes sends S in all, through its one adapter.
+    assert all_reduce_s(4e6, PAIR, 8) == pytest.approx(inside + 2 * 1e-3 + 4e6 / 1e9)
+    two = PAIR.with_settings(adapters=2)
+    assert all_reduce_s(4e6, two, 8) == pytest.approx(inside + 2 * 1e-3 + 4e6 / 2e9)
+    # A rank that is alone on its node drives one adapter, whatever else is in the box.
+    lone = Cluster("lone", ranks_per_node=1, inside=FAST, between=SLOW, adapters=2, nodes=2, source="made up")
+    assert all_reduce_s(4e6, lone, 2) == pytest.approx(2 * 1e-3 + 4e6 / 1e9)
+
+
+def test_every_all_reduce_pays_its_start():
+    assert all_reduce_s(0, HALL, 2) == pytest.approx(1e-4 + 2 * 1e-6)
+
+
+def test_steps_of_a_ring_grow_with_the_nodes_and_those_of_a_tree_with_their_logarithm():
+    def latency(nodes, algorithm):
+        return all_reduce_s(0, HALL, 4 * nodes, algorithm) - all_reduce_s(0, HALL, 4)
+
+    assert latency(1024, "ring") == pytest.approx(2 * 1023 * 1e-3)
+    assert latency(1024, "tree") == pytest.approx(2 * 10 * 1e-3)
+    assert latency(5, "tree") == pytest.approx(2 * 3 * 1e-3)
+
+
+def test_a_tree_waits_for_its_first_chunk_and_reaches_less_of_the_bandwidth():
+    across = all_reduce_s(8e6, HALL, 32, "tree") - all_reduce_s(8e6, HALL, 4)
+    # Eight nodes: six levels up and down with a chunk of 256 KiB each, then 7/4 of the data over two adapters at 90 %.
+    assert across == pytest.approx(6 * (1e-3 + 2**18 / 1e9) + 7 / 4 * 8e6 / 2e9 / 0.9)
+    # A message smaller than a chunk is one.
+    small = all_reduce_s(1000, HALL, 32, "tree") - all_reduce_s(1000, HALL, 4)
+    assert small == pytest.approx(6 * (1e-3 + 1e-6) + 7 / 4 * 1000 / 2e9 / 0.9)
+
+
+@pytest.mark.parametrize("nodes", [2, 3, 8, 100, 1024])
+@pytest.mark.parametrize("size", [1e3, 1e6, 1e9])
+def test_the_fastest_is_one_of_the_two(nodes, size):
+    ring, tree = (all_reduce_s(size, HALL, 4 * nodes, algorithm) for algorithm in ("ring", "tree"))
+    assert all_reduce_s(size, HALL, 4 * nodes, "fastest") == min(ring, tree)
+
+
+def test_large_messages_on_few_nodes_take_the_ring_and_small_ones_on_many_the_tree():
+    assert all_reduce_s(1e9, HALL, 8, "ring") < all_reduce_s(1e9, HALL, 8, "tree")
+    assert all_reduce_s(1e6, HALL, 4096, "tree") < all_reduce_s(1e6, HALL, 4096, "ring")
+
+
+def test_the_catalogue_comes_close_to_what_somebody_measured():
+    # NVIDIA/nccl issue 1048: two nodes with eight A100 and four HDR200 adapters reach 86 GB/s of "bus bandwidth", which
+    # is 2 (n - 1) / n bytes over the time. NCCL's ring goes through all ranks, so the model is the faster one.
+    nodes = Cluster(
+        "two", ranks_per_node=8, inside=scaling.link("nvlink3"), between=scaling.link("infiniband-hdr200"), adapters=4,
+        nodes=2, source="issue 1048",
+    )  # fmt: skip
+    bus = 2 * 15 / 16 * 4e9 / all_reduce_s(4e9, nodes, 16)
+    assert 86e9 <= bus < 1.25 * 86e9
+
+
+# -- one update ------------------------------------------------------------------------------------------------------
+
+
+def test_buckets_are_those_of_ddp():
+    assert list(WORK.buckets()) == [MEBI, 7 * MEBI]
+    big = Workload("net", samples=1, step_s=1.0, gradient_bytes=60 * MEBI)
+    assert list(big.buckets()) == [MEBI, 25 * MEBI, 25 * MEBI, 9 * MEBI]
+    assert list(Workload("net", 1, 1.0, 10).buckets()) == [10]
+
+
+def test_ddp_has_these_buckets_by_default():
+    import torch.distributed as dist
+
+    assert WORK.first_bucket == dist._DEFAULT_FIRST_BUCKET_BYTES  # type: ignore[attr-defined]
+
+
+def test_one_rank_is_what_was_measured():
+    alone = predict(WORK, PAIR, 1)
+    assert (alone.step_s, alone.exposed_s, alone.efficiency) == (0.1, 0.0, 1.0)
+    assert alone.samples_per_s == pytest.approx(2560)
+
+
+def test_one_bucket_waits_until_backward_is_over_and_is_not_hidden():
+    work = Workload("net", 256, 0.1, MEBI)
+    p = predict(work, PAIR, 8)
+    assert p.communication_s == pytest.approx(all_reduce_s(MEBI, PAIR, 8))
+    assert p.exposed_s == pytest.approx(p.communication_s)
+    assert p.efficiency == pytest.approx(0.1 / (0.1 + p.communication_s))
+
+
+def test_buckets_but_the_last_hide_behind_backward():
+    work = Workload("net", 256, 1.0, 51 * MEBI, backward=0.5)
+    p = predict(work, PAIR, 8)
+    last = all_reduce_s(25 * MEBI, PAIR, 8)
+    # By hand: ready at 1/51, 26/51 and 51/51 of half a second, and each is through before the next is ready.
+    assert p.exposed_s == pytest.approx(last)
+    assert p.communication_s == pytest.approx(2 * last + all_reduce_s(MEBI, PAIR, 8))
+
+
+def test_where_the_network_is_the_slower_one_buckets_queue():
+    work = Workload("net", 256, 0.03, 51 * MEBI, backward=0.5)
+    p = predict(work, PAIR, 8)
+    backward, first = 0.015, 0.015 / 51
+    queue = first + all_reduce_s(MEBI, PAIR, 8)
+    for size, ready in ((25, 26 / 51), (25, 1.0)):
+        queue = max(queue, backward * ready) + all_reduce_s(size * MEBI, PAIR, 8)
+    assert p.exposed_s == pytest.approx(queue - backward)
+
+
+def test_without_hardware_for_it_nothing_is_hidden():
+    work = Workload("net", 256, 1.0, 51 * MEBI)
+    busy = predict(work, PAIR.with_settings(overlap=0.0), 8)
+    assert busy.exposed_s == pytest.approx(busy.communication_s)
+    half = predict(work, PAIR.with_settings(overlap=0.5), 8)
+    free = predict(work, PAIR, 8)
+    assert half.exposed_s == pytest.approx((busy.exposed_s + free.exposed_s) / 2)
+
+
+def test_ranks_that_share_cores_take_turns_and_get_into_each_others_way():
+    assert [step.slowdown(made(), n) for n in (1, 2, 3, 4)] == [1.0, 1.0, 1.5, 2.0]
+    assert [step.slowdown(made(sharing=0.1), n) for n in (1, 2, 4)] == pytest.approx([1.0, 1.1, 2.2])
+    assert step.slowdown(made(threads=2), 2) == 2.0
+    assert step.slowdown(PAIR.with_settings(sharing=0.1), 3) == pytest.approx(1.2)
+
+
+def test_weak_scaling_keeps_a_ranks_batch_and_strong_scaling_that_of_all():
+    weak, strong = (predict(WORK, PAIR, 8, scaling=how) for how in ("weak", "strong"))
+    assert (weak.samples, strong.samples) == (8 * 256, 256)
+    assert strong.compute_s == pytest.approx(0.1 / 8)
+    assert weak.compute_s == 0.1
+    assert strong.efficiency < weak.efficiency
+    # What doesn't shrink with the batch limits the speed-up (Amdahl 1967): here to two.
+    half = predict(Workload("net", 256, 0.1, 1, fixed_s=0.05), PAIR, 8, scaling="strong")
+    assert half.compute_s == pytest.approx(0.05 + 0.05 / 8)
+    assert half.speedup < 2
+
+
+def test_figures_of_a_prediction_agree():
+    p = predict(WORK, HALL, 64)
+    assert p.step_s == pytest.approx(p.compute_s + p.exposed_s)
+    assert p.speedup == pytest.approx(p.samples_per_s / 2560)
+    assert p.efficiency == pytest.approx(p.speedup / 64)
+    assert p.nodes == 16
+
+
+def test_thousands_of_ranks_cost_efficiency_step_by_step():
+    ranks = [4 * 2**i for i in range(11)]
+    found = [p.efficiency for p in scaling.curve(WORK, HALL, ranks)]
+    assert ranks[-1] == 4096
+    assert all(a >= b for a, b in itertools.pairwise(found))
+    assert found[-1] < 0.1 < 0.5 < scaling.curve(WORK, HALL, [4096], algorithm="tree")[0].efficiency
+
+
+# -- fits ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_fit_finds_the_sharing_that_made_the_data():
+    truth = made(sharing=0.13)
+    measured = [Measured(n, predict(WORK, truth, n).step_s) for n in (1, 2, 4)]
+    found = fit(measured, WORK, made())
+    assert found.free == "sharing"
+    assert found.value == found.cluster.sharing == pytest.approx(0.13, abs=1e-5)
+    assert found.error < 1e-5
+    assert set(found.residuals) == set(found.left_out) == {2, 4}
+    assert found.predict(8).step_s == pytest.approx(predict(WORK, truth, 8).step_s, rel=1e-4)
+
+
+@pytest.mark.parametrize("factor", [0.02, 0.5, 1.0, 30.0])
+def test_a_fit_finds_the_bandwidth_that_made_the_data(factor):
+    def slower(link):
+        return Link(link.name, link.bandwidth * factor, link.latency, "made up")
+
+    truth = PAIR.with_settings(inside=slower(FAST), between=slower(SLOW))
+    measured = [Measured(n, predict(WORK, truth, n).step_s) for n in (1, 2, 4, 8)]
+    found = fit(measured, WORK, PAIR)
+    assert found.free == "bandwidth"
+    assert found.value == pytest.approx(factor, rel=1e-3)
+    assert found.cluster.between and found.cluster.between.bandwidth == pytest.approx(factor * 1e9, rel=1e-3)
+    assert "fitted" in found.cluster.between.source
+
+
+def test_one_rank_takes_the_place_of_what_was_assumed():
+    measured = [Measured(1, s) for s in (0.19, 0.2, 0.9)] + [Measured(2, 0.22)]
+    found = fit(measured, WORK, made())
+    assert found.workload.step_s == 0.2
+    assert fit([Measured(2, 0.12)], WORK, made()).workload.step_s == WORK.step_s
+
+
+def test_the_error_is_that_of_ranks_the_fit_never_saw():
+    work = Workload("net", 256, 0.1, 1)
+    free = made(inside=Link("none", 1e18, 1e-12, "made up"))
+    measured = [Measured(1, 0.1), Measured(2, 0.11), Measured(4, 0.24)]
+    found = fit(measured, work, free)
+    # From two ranks: a neighbour costs 10 %, so four take 0.22; from four: 20 %, so two take 0.12.
+    assert found.left_out[4] == pytest.approx(0.22 / 0.24 - 1, abs=1e-4)
+    assert found.left_out[2] == pytest.approx(0.12 / 0.11 - 1, abs=1e-4)
+    assert found.error == pytest.approx(0.12 / 0.11 - 1, abs=1e-4)
+    assert max(map(abs, found.residuals.values())) < found.error
+    lone = fit(measured[:2], work, free)
+    assert not lone.left_out
+    assert lone.error < 1e-4
+
+
+def test_a_fit_to_rounds_is_close_to_all_of_them():
+    measured = [Measured(1, 0.1), *(Measured(2, s) for s in (0.11, 0.12, 0.13))]
+    found = fit(measured, Workload("net", 256, 0.1, 1), made(inside=Link("none", 1e18, 1e-12, "made up")))
+    assert 0.1 < found.value < 0.3
+    assert found.predict(2).step_s == pytest.approx(0.12, rel=0.02)
+
+
+def test_a_link_is_found_from_all_reduces():
+    loop = made()
+    sizes = (2**10, 2**16, 2**24)
+    measured = [(n, size, all_reduce_s(size, loop, n)) for n in (2, 4) for size in sizes]
+    found = fit_link("loop", measured, "these")
+    assert found.bandwidth == pytest.approx(1e9)
+    assert found.latency == pytest.approx(1e-4)
+    assert found.source == "these"
+
+
+def test_a_link_is_not_found_where_there_is_none():
+    with pytest.raises(ValueError, match="two sizes"):
+        fit_link("loop", [(2, 8, 1.0), (4, 8, 2.0)], "these")
+    with pytest.raises(ValueError, match="longer for more bytes"):
+        fit_link("loop", [(2, 8, 1.0), (2, 8000, 0.5)], "these")
+    with pytest.raises(ValueError, match="two sizes"):
+        fit_link("loop", [(1, 8, 1.0), (1, 16, 2.0)], "these")
+    with pytest.raises(ValueError, match="seconds must be above 0"):
+        fit_link("loop", [(2, 8, 0.0), (2, 16, 1.0)], "these")
+
+
+# -- plans -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_juwels_style():
+    juwels = scaling.cluster("juwels-booster")
+    work = Workload("conv", 128, 0.02, 132_000_000)
+    run = plan(work, juwels, nodes=2, samples=60_000, epochs=10)
+    p = run.prediction
+    assert (p.ranks, p.nodes, p.samples) == (8, 2, 1024)
+    assert run.updates_per_epoch == 59  # 58.6, and the last one counts
+    assert run.updates == 590
+    assert run.seconds == pytest.approx(590 * p.step_s)
+    assert run.rank_hours == pytest.approx(run.seconds * 8 / 3600)
+    assert run.alone_s == pytest.approx(469 * 10 * 0.02)
+    assert 0.9 < p.efficiency < 1.0
+    text = str(run)
+    for words in ("juwels-booster", "8 ranks", "1,024", "590", "1 min 34 s", f"{p.efficiency:.1%}"):
+        assert words in text
+
+
+def test_a_plan_takes_what_is_fastest():
+    many = plan(WORK, HALL, nodes=1024, samples=10**9)
+    assert many.prediction == predict(WORK, HALL, 4096, algorithm="fastest")
+    assert many.prediction.step_s < predict(WORK, HALL, 4096).step_s
+    assert " h " in str(plan(WORK, HALL, nodes=1, samples=10**9))
+
+
+# -- catalogue -------------------------------------------------------------------------------------------------------
+
+
+def test_every_figure_has_its_source():
+    assert {"nvlink3", "infiniband-hdr200", "ethernet-10g", "ethernet-25g", "ethernet-100g"} <= set(scaling.LINKS)
+    for name, link in scaling.LINKS.items():
+        assert name == link.name
+        for words in ("bandwidth:", "latency:") if link.url else ("measured",):
+            assert words in link.source
+        assert link.url.startswith("https://") or "snnkit bench scaling" in link.source
+    for name, cluster in scaling.CLUSTERS.items():
+        assert name == cluster.name
+        assert cluster.source and cluster.url.startswith("https://")
+
+
+def test_juwels_booster_is_as_its_documentation_says():
+    juwels = scaling.cluster("juwels-booster")
+    assert (juwels.nodes, juwels.ranks_per_node, juwels.adapters) == (936, 4, 4)
+    assert juwels.between == scaling.link("infiniband-hdr200")
+    assert juwels.most_ranks == 3744
+    assert juwels.placed(8) == (2, 4)
+    assert juwels.placed(3) == (1, 3)
+
+
+def test_ethernet_carries_less_than_its_name():
+    assert scaling.link("ethernet-10g").bandwidth == pytest.approx(1.177e9, rel=1e-3)
+
+
+def test_the_catalogue_can_not_be_changed():
+    with pytest.raises(TypeError):
+        scaling.LINKS["mine"] = SLOW  # type: ignore[index]
+    with pytest.raises(AttributeError):
+        SLOW.bandwidth = 1.0  # type: ignore[misc]
+
+
+# -- bad input -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: Link("l", 0, 1e-6, "s"), "bandwidth must be above 0"),
+        (lambda: Link("l", math.inf, 1e-6, "s"), "bandwidth must be a finite number"),
+        (lambda: Link("l", 1.0, -1e-6, "s"), "latency must be a finite number, at least 0"),
+        (lambda: Link("l", 1.0, 1e-6, ""), "source of link 'l'"),
+        (lambda: PAIR.with_settings(ranks_per_node=0), "ranks_per_node must be at least 1"),
+        (lambda: PAIR.with_settings(overlap=1.5), "overlap must be a finite number, from 0 to 1"),
+        (lambda: PAIR.with_settings(sharing=-0.1), "sharing must be a finite number, at least 0"),
+        (lambda: PAIR.with_settings(between=None), "between must be a Link where there are 2 nodes"),
+        (lambda: PAIR.with_settings(cores=0), "cores must be at least 1"),
+        (lambda: Workload("n", 0, 1.0, 1), "samples must be at least 1"),
+        (lambda: Workload("n", 1, 0.0, 1), "step_s must be above 0"),
+        (lambda: Workload("n", 1, math.nan, 1), "step_s must be a finite number"),
+        (lambda: Workload("n", 1, 1.0, 1, backward=2.0), "backward must be a finite number, from 0 to 1"),
+        (lambda: Workload("n", 1, 1.0, 1, fixed_s=2.0), "fixed_s must be a finite number, from 0 to 1"),
+        (lambda: predict(WORK, PAIR, 9), "ranks must be at most 8 on pair"),
+        (lambda: predict(WORK, PAIR, 0), "ranks must be at least 1"),
+        (lambda: predict(WORK, PAIR, 7, scaling="strong"), "ranks must share 256 samples evenly"),
+        (lambda: predict(WORK, PAIR, 2, scaling="both"), "scaling must be 'weak' or 'strong'"),  # type: ignore[arg-type]
+        (lambda: predict(WORK, PAIR, 1, algorithm="bus"), "algorithm must be one of"),  # type: ignore[arg-type]
+        (lambda: all_reduce_s(1.0, PAIR, 2, "bus"), "algorithm must be one of"),  # type: ignore[arg-type]
+        (lambda: all_reduce_s(-1.0, PAIR, 2), "size must be a finite number, at least 0"),
+        (lambda: plan(WORK, PAIR, 3, samples=10), "nodes must be at most 2 on pair"),
+        (lambda: plan(WORK, PAIR, 1, samples=0), "samples must be at least 1"),
+        (lambda: fit([Measured(1, 0.1)], WORK, made()), "two or more ranks, but it holds none"),
+        (lambda: fit([], WORK, made()), "two or more ranks, but it holds none"),
+        (lambda: fit([Measured(2, 0.1)], WORK, made(), free="luck"), "free must be"),  # type: ignore[arg-type]
+        (lambda: fit([Measured(16, 0.1)], WORK, PAIR), "ranks must be at most 8"),
+        (lambda: Measured(2, -0.1), "step_s must be a finite number"),
+        (lambda: scaling.link("wet-string"), "link must be one of 'nvlink3'"),
+        (lambda: scaling.cluster("cray-1"), "cluster must be one of 'juwels-booster'"),
+    ],
+)
+def test_what_can_not_be_is_named(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: Link("l", "fast", 1e-6, "s"), "bandwidth must be a number"),  # type: ignore[arg-type]
+        (lambda: Measured(2.0, 0.1), "ranks must be a whole number"),  # type: ignore[arg-type]
+        (lambda: predict(WORK, PAIR, True), "ranks must be a whole number"),
+        (lambda: plan(WORK, PAIR, 1, samples=1e4), "samples must be a whole number"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_of_another_kind_is_named(call, words):
+    with pytest.raises(TypeError, match=words):
+        call()
+
+
+def test_it_imports_nothing_heavy():
+    code = "import sys; from snnkit.hardware import scaling; print(*{name.partition('.')[0] for name in sys.modules})"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"torch", "numpy", "plotly", "lightning", "click"} & set(found)
+    assert networks.LINKS is scaling.LINKS

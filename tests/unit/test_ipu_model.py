@@ -1,0 +1,284 @@
+"""Networks in the form that an IPU takes: the same spikes and gradients as those of our engines."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import nn
+
+from snnkit import models, neuron, surrogate
+from snnkit import nn as snn
+from snnkit.hardware import ipu
+from snnkit.loss import count_cross_entropy
+
+from .ipu_cases import HIDDEN
+from .test_ipu_check import NEURONS, SURROGATES
+
+B, T, N = 3, 12, HIDDEN
+
+
+def drive(shape, generator):
+    return torch.rand(shape, dtype=torch.float64, generator=generator) * 1.5
+
+
+def test_detached_has_the_spikes_and_the_gradient_of_the_surrogate_to_the_bit():
+    u = torch.cat([torch.linspace(-3, 3, 1001, dtype=torch.float64), torch.tensor([0.0, -0.0, 1e-300, 1e9])])
+    for smooth in SURROGATES:
+        for strict in (False, True):
+            results = []
+            for spike in (smooth, ipu.Detached(smooth)):
+                x = u.clone().requires_grad_()
+                out = spike(x, strict=strict)
+                (gradient,) = torch.autograd.grad(out, x, torch.linspace(1, 2, len(u), dtype=torch.float64))
+                results.append((out, gradient))
+            (spikes, gradient), (again, other) = results
+            assert torch.equal(spikes, again) and torch.equal(gradient, other)
+            assert set(again.tolist()) == {0.0, 1.0}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_spikes_of_detached_are_exact_in_every_precision(dtype):
+    u = torch.randn(10000, generator=torch.Generator().manual_seed(0)).to(dtype)
+    out = ipu.Detached(surrogate.ATan())(u)
+    assert out.dtype == dtype and torch.equal(out, (u >= 0).to(dtype))
+
+
+def test_detached_uses_no_autograd_function():
+    x = torch.randn(5, requires_grad=True)
+    names, waiting = set(), [ipu.Detached(surrogate.ATan())(x).grad_fn]
+    while waiting:
+        node = waiting.pop()
+        names.add(type(node).__name__)
+        assert not isinstance(node, torch.autograd.function.BackwardCFunction)
+        waiting.extend(following for following, _ in node.next_functions if following is not None)
+    assert "AccumulateGrad" in names
+
+
+@dataclass(frozen=True)
+class Gaussian(surrogate.Surrogate):
+    """Without a primitive."""
+
+    width: float = 0.5
+
+    def derivative(self, u):
+        return torch.exp(-((u / self.width) ** 2) / 2)
+
+
+def test_detached_needs_no_primitive_and_copies():
+    x = torch.linspace(-1, 1, 9, requires_grad=True)
+    spike = copy.deepcopy(ipu.Detached(Gaussian(0.3)))
+    (gradient,) = torch.autograd.grad(spike(x).sum(), x)
+    assert torch.equal(gradient, Gaussian(0.3).derivative(x.detach()))
+    with pytest.raises(TypeError, match="surrogate must be"):
+        ipu.Detached(torch.sigmoid)
+    with pytest.raises(TypeError, match="surrogate must be"):
+        ipu.Detached(surrogate.ATan)
+
+
+def test_leaky_step_is_our_leaky():
+    x = drive((T, B, N), torch.Generator().manual_seed(0)).requires_grad_()
+    weights = drive((T, B, N), torch.Generator().manual_seed(5))
+    expected, state = neuron.Leaky(0.9)(x)
+    (wanted,) = torch.autograd.grad((expected * weights).sum(), x)
+    mem, outs = torch.zeros(B, N, dtype=torch.float64), []
+    for x_t in x.unbind(0):
+        out, mem = ipu.leaky_step(mem, x_t)
+        outs.append(out)
+    out = torch.stack(outs)
+    (gradient,) = torch.autograd.grad((out * weights).sum(), x)
+    assert torch.equal(out, expected) and torch.equal(mem, state.mem)
+    torch.testing.assert_close(gradient, wanted, rtol=1e-13, atol=1e-13)
+    assert expected.sum() > 0
+
+
+def compare(net, x, steps, out_shape=None):
+    """Spikes and gradients of ``net`` over time and of its converted form must agree."""
+    converted = ipu.convert(net, steps)
+    assert [id(p) for p in converted.parameters()] == [id(p) for p in net.parameters()]
+    x = x.clone().requires_grad_()
+    sequence = x.expand(steps, *x.shape) if steps else x.transpose(0, 1)
+    expected = net(sequence)[0].transpose(0, 1)
+    out = converted(x)
+    weights = drive(out.shape, torch.Generator().manual_seed(7))
+    assert torch.equal(out, expected)
+    wanted = torch.autograd.grad((expected * weights).sum(), [x, *net.parameters()])
+    gradients = torch.autograd.grad((out * weights).sum(), [x, *net.parameters()])
+    for gradient, want in zip(gradients, wanted, strict=True):
+        torch.testing.assert_close(gradient, want, rtol=1e-9, atol=1e-11)
+    assert any(g.abs().sum() > 0 for g in gradients)
+    return out
+
+
+@pytest.mark.parametrize("steps", [T, None], ids=["pictures", "sequences"])
+@pytest.mark.parametrize("layer", NEURONS.values(), ids=NEURONS.keys())
+def test_every_neuron_keeps_its_spikes_and_gradients(layer, steps):
+    torch.manual_seed(0)
+    net = snn.Sequential(nn.Linear(4, N), copy.deepcopy(layer), nn.Linear(N, 3), neuron.LIF()).double()
+    nn.init.normal_(net[0].weight, std=2.0)
+    if "Izhikevich" in str(layer):
+        nn.init.normal_(net[0].weight, std=20.0)
+    if isinstance(layer, neuron.LI):
+        nn.init.normal_(net[2].weight, std=20.0)
+    generator = torch.Generator().manual_seed(1)
+    x = drive((B, 4) if steps else (B, T, 4), generator)
+    out = compare(net, x, steps)
+    assert out.shape == (B, T, 3)
+    if layer.__class__ is not neuron.LI:
+        hidden = ipu.convert(net[:2], steps)(x)
+        assert 0 < hidden.sum() < hidden.numel()
+
+
+@pytest.mark.parametrize("engine", ["eager", "block", "cpp"])
+def test_it_agrees_with_each_engine(engine):
+    torch.manual_seed(0)
+    net = models.mlp((6, 9, 4), engine=engine, flatten=False).double()
+    compare(net, drive((B, 6), torch.Generator().manual_seed(2)) * 2, T)
+
+
+def test_models_of_the_catalogue_agree():
+    torch.manual_seed(0)
+    x = drive((B, 1, 8, 8), torch.Generator().manual_seed(3))
+    compare(models.ConvNet(size=8, classes=4, widths=(2, 3, 5)).double(), x, 6)
+    compare(models.FashionConvNet(2, 4, 4, size=8).double(), x, 6)
+
+
+def test_norm_in_training_counts_steps_as_the_network_does():
+    def net():
+        torch.manual_seed(0)
+        return snn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), neuron.IF(), snn.Once(nn.Linear(5, 2)), neuron.IF())
+
+    x = drive((B, 4), torch.Generator().manual_seed(3)).float()
+    one, other = net(), net()
+    one(x.expand(T, *x.shape))
+    ipu.convert(other, T)(x)
+    assert torch.equal(one[1].running_mean, other[1].running_mean)
+    torch.testing.assert_close(one[1].running_var, other[1].running_var)
+
+
+def test_a_picture_goes_through_the_first_layer_once():
+    net = models.mlp((6, 5, 3), flatten=False)
+    seen = []
+    net[0].register_forward_hook(lambda module, args, out: seen.append(tuple(out.shape)))
+    ipu.convert(net, T)(torch.rand(B, 6))
+    assert seen == [(B, 5)]
+
+
+def test_mode_and_hooks_and_the_network_itself_stay():
+    net = snn.Sequential(nn.Dropout(0.5), nn.Linear(4, 3), neuron.LIF()).eval()
+    kept = net[2].surrogate
+    converted = ipu.convert(net, 2)
+    assert not converted.training and not any(m.training for m in converted.modules())
+    assert net[2].surrogate is kept and not isinstance(kept, ipu.Detached)
+    assert ipu.convert(net.train(), 2).training
+    net[0].eval()
+    assert not ipu.convert(net, 2).layers.get_submodule("0").layer.training
+
+
+def test_nested_and_shared_layers():
+    torch.manual_seed(0)
+    shared = nn.Linear(5, 5)
+    inner = snn.Sequential(shared, neuron.LIF())
+    net = snn.Sequential(nn.Linear(4, 5), neuron.LIF(), inner, snn.TimeBatched(shared), neuron.LIF()).double()
+    compare(net, drive((B, 4), torch.Generator().manual_seed(3)) * 3, T)
+
+
+def test_the_tutorials_network():
+    net = ipu.tutorial_net()
+    assert sum(p.numel() for p in net.parameters()) == 795_010
+    assert net.steps == 25
+    assert net(torch.rand(2, 784)).shape == (2, 25, 10)
+
+
+class Keeping(nn.Module):
+    def forward(self, x, state=None):
+        return x, state
+
+
+class Holding(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lif = neuron.LIF()
+
+    def forward(self, x):
+        return self.lif(x.unsqueeze(0))[0].squeeze(0)
+
+
+def test_what_cannot_be_converted_is_named():
+    linear = nn.Linear(2, 2)
+    for error, match, arguments in (
+        (TypeError, "net must be", (torch.relu,)),
+        (TypeError, "steps must be", (linear, 2.0)),
+        (TypeError, "steps must be", (linear, True)),
+        (ValueError, "steps must be at least 1", (linear, 0)),
+        (TypeError, "converted already", (ipu.tutorial_net((2, 2)),)),
+        (TypeError, r"net\.1 can't be converted.*Keeping keeps a state", (snn.Sequential(linear, Keeping()),)),
+        (TypeError, r"net\.0 can't be converted.*Holding holds neurons \(lif\)", (snn.Sequential(Holding()),)),
+        (TypeError, r"net\.0 can't.*surrogate must be", (snn.Sequential(neuron.LIF(surrogate=torch.sigmoid)),)),
+    ):
+        with pytest.raises(error, match=match):
+            ipu.convert(*arguments)
+
+
+def test_loss_inside():
+    torch.manual_seed(0)
+    net = ipu.tutorial_net((4, 5, 3), steps=T)
+    x, y = torch.rand(B, 4) * 3, torch.tensor([0, 1, 2])
+    model = ipu.WithLoss(net, count_cross_entropy)
+    out, loss = model(x, y)
+    assert out.shape == (B, T, 3) and math.isclose(loss.item(), count_cross_entropy(out.transpose(0, 1), y).item())
+    assert torch.equal(model(x), out)
+    with pytest.raises(ipu.NotOneLoss, match="2 values"):
+        ipu.WithLoss(net, lambda out, y: (out.mean(), out.sum()))(x, y)
+    with pytest.raises(ipu.NotOneLoss, match=r"shape is \[3\]"):
+        ipu.WithLoss(net, lambda out, y: out.mean((0, 2)))(x, y)
+    with pytest.raises(TypeError, match="net must be"):
+        ipu.WithLoss(3, count_cross_entropy)
+    with pytest.raises(TypeError, match="loss must be"):
+        ipu.WithLoss(net, None)
+
+
+def test_identity_loss_reduces():
+    x = torch.tensor([1.0, 3.0])
+    assert ipu.identity_loss(x, "mean") == 2 and ipu.identity_loss(x, "sum") == 4
+    assert torch.equal(ipu.identity_loss(x), x)
+    with pytest.raises(ValueError, match="reduction of identity_loss"):
+        ipu.identity_loss(x, "max")
+    with pytest.raises(TypeError, match="x of identity_loss"):
+        ipu.identity_loss(1.0)
+
+
+@pytest.mark.parametrize("steps", [T, None], ids=["pictures", "sequences"])
+def test_the_tutorials_network_is_the_one_of_the_catalogue(steps):
+    """Written in plain PyTorch, it spikes and learns as ``models.mlp`` does."""
+    torch.manual_seed(0)
+    net, ours = ipu.tutorial_net((6, 9, 4), steps=steps).double(), models.mlp((6, 9, 4), flatten=False).double()
+    for mine, other in zip(net.parameters(), ours.parameters(), strict=True):
+        nn.init.normal_(mine, std=1.0)
+        other.data.copy_(mine.data)
+    x = drive((B, 6) if steps else (B, T, 6), torch.Generator().manual_seed(2))
+    y = torch.tensor([0, 1, 3])
+    out = net(x)
+    expected = ours(x.expand(T, B, 6) if steps else x.transpose(0, 1))[0]
+    assert torch.equal(out.transpose(0, 1), expected) and 0 < out.sum() < out.numel()
+    wanted = torch.autograd.grad(count_cross_entropy(expected, y), list(ours.parameters()))
+    gradients = torch.autograd.grad(ipu.tutorial_loss(out.transpose(0, 1), y), list(net.parameters()))
+    for gradient, want in zip(gradients, wanted, strict=True):
+        torch.testing.assert_close(gradient, want, rtol=1e-9, atol=1e-11)
+
+
+def test_what_the_tutorials_network_refuses():
+    for error, match, arguments in (
+        (ValueError, "sizes must be", {"sizes": (3,)}),
+        (TypeError, "sizes of tutorial_net", {"sizes": (3, 2.5)}),
+        (ValueError, "sizes of tutorial_net", {"sizes": (3, 0)}),
+        (TypeError, "steps of tutorial_net", {"steps": True}),
+        (ValueError, "steps of tutorial_net", {"steps": 0}),
+        (TypeError, "beta must be", {"beta": "0.9"}),
+        (ValueError, "beta must lie", {"beta": 1.5}),
+    ):
+        with pytest.raises(error, match=match):
+            ipu.tutorial_net(**arguments)

@@ -1,0 +1,433 @@
+"""SpikingModule: what it trains is what ``fit`` would, by name or by object; figures, randomness, bad losses."""
+
+import functools
+import subprocess
+import sys
+import warnings
+
+import pytest
+import torch
+from lightning.pytorch import Callback
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from snnkit import data, encode, loss, models, train
+from snnkit.train import lit
+
+from .lit_runs import images, module, net, trainer, weights
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+class Watch(Callback):
+    """Keeps what is logged at the ends of epochs, and each batch's loss."""
+
+    def __init__(self):
+        self.epochs, self.losses = [], []
+
+    def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+        self.losses.append(outputs["loss"].item())
+
+    def on_train_epoch_end(self, trainer, pl_module):
+        self.epochs.append({name: float(value) for name, value in trainer.callback_metrics.items()})
+
+
+def fitted(made, batch_size=16, validation=None, samples=40, **options):
+    watch = Watch()
+    whole = lit.TensorDataModule(images(samples), validation, batch_size=batch_size)
+    run = trainer(watch, **options)
+    run.fit(made, whole)
+    return watch
+
+
+def by_hand(batches, network, criterion, optimizer, steps=4, accumulate=1):
+    """The updates of an epoch, as ``fit`` makes them: those of the mean loss over all samples of an update."""
+    for first in range(0, len(batches), accumulate):
+        update = batches[first : first + accumulate]
+        total = sum(len(batch.labels) for batch in update)
+        optimizer.zero_grad()
+        for batch in update:
+            out, _ = network(encode.repeat(data.to_unit(batch.samples), steps))
+            (criterion(out, batch.labels) * len(batch.labels) / total).backward()
+        optimizer.step()
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_its_updates_are_those_of_a_plain_loop(accumulate):
+    made = module()
+    fitted(made, accumulate_grad_batches=accumulate)
+    plain = net()
+    # The last of the three batches is smaller, the last update has fewer batches.
+    batches = list(lit.SharedBatches(*images(), 16))
+    by_hand(batches, plain, loss.count_cross_entropy, torch.optim.Adam(plain.parameters(), lr=5e-3), 4, accumulate)
+    torch.testing.assert_close(weights(made), torch.cat([p.flatten() for p in plain.parameters()]), rtol=0, atol=1e-6)
+    assert not torch.allclose(weights(made), weights(module()), atol=1e-3)
+
+
+def test_its_figures_are_those_of_evaluate():
+    made, test = module(), images(25, seed=1)
+    watch = fitted(made, validation=test)
+    expected = train.evaluate(
+        made.model, test, encode=functools.partial(encode.repeat, steps=4), loss=loss.count_cross_entropy, device="cpu"
+    )
+    assert set(watch.epochs[0]) >= {f"{stage}/{name}" for stage in ("train", "val") for name in ("loss", "acc", "rate")}
+    for name, key in (("loss", "loss"), ("acc", "accuracy"), ("rate", "spikes")):
+        assert watch.epochs[0][f"val/{name}"] == pytest.approx(expected[key], rel=1e-5)
+    run = trainer()
+    whole = lit.TensorDataModule(images(), test, batch_size=16)
+    assert run.test(made, whole, verbose=False)[0]["test/acc"] == pytest.approx(expected["accuracy"])
+    scores = torch.cat(run.predict(made, whole))
+    assert (scores.argmax(1) == test[1]).float().mean().item() == pytest.approx(expected["accuracy"])
+
+
+def test_training_figures_are_means_over_samples_of_one_epoch():
+    watch = fitted(module(lr=1e-9), max_epochs=2)
+    plain = net()
+    out, _ = plain(encode.repeat(data.to_unit(images()[0]), 4))
+    for epoch in watch.epochs:  # the second does not go on counting from the first
+        assert epoch["train/loss"] == pytest.approx(loss.count_cross_entropy(out, images()[1]).item(), rel=1e-4)
+        assert epoch["train/acc"] == pytest.approx(loss.accuracy(out, images()[1]).item())
+        assert epoch["train/rate"] == pytest.approx(out.mean().item(), rel=1e-3)
+
+
+def test_what_an_epoch_that_was_broken_off_counted_is_forgotten():
+    class Break(Callback):
+        def on_train_batch_end(self, *arguments):
+            raise KeyError("enough")
+
+    made = module(lr=1e-9)
+    with pytest.raises(KeyError):
+        trainer(Break()).fit(made, lit.TensorDataModule(images(), batch_size=16))
+    epoch = fitted(made).epochs[0]
+    out, _ = net()(encode.repeat(data.to_unit(images()[0]), 4))
+    assert epoch["train/loss"] == pytest.approx(loss.count_cross_entropy(out, images()[1]).item(), rel=1e-4)
+
+
+def test_it_learns_and_the_plain_network_is_its_own():
+    network = net()
+    made = module(network, lr=1e-2)
+    watch = fitted(made, max_epochs=30, batch_size=8)
+    assert watch.epochs[-1]["train/acc"] > 0.9 > watch.epochs[0]["train/acc"]
+    assert made.model is network and type(network).__name__ == "Sequential"
+    assert set(made.state_dict()) == {f"model.{name}" for name in network.state_dict()}
+
+
+def test_plain_batches_of_any_loader():
+    x, y = images()
+    loader = DataLoader(TensorDataset(x, y), batch_size=16)
+    made, same = module(), module()
+    trainer().fit(made, loader, loader)
+    trainer().fit(same, lit.TensorDataModule((x, y), batch_size=16, shuffle=False))
+    # But for the last, smaller batch alike: a batch is an update of its own in both.
+    torch.testing.assert_close(weights(made), weights(same), rtol=0, atol=1e-7)
+    assert trainer().predict(made, DataLoader(x, batch_size=16))[0].shape == (16, 10)
+    with pytest.raises(TypeError, match="a batch must be a pair of tensors"):
+        trainer().fit(module(), DataLoader(TensorDataset(x, y, y), batch_size=16))
+
+
+# --- by name or by object --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("repeat", functools.partial(encode.repeat, steps=5)),
+        ("latency", functools.partial(encode.latency, steps=5)),
+        ("constant_current_lif", functools.partial(encode.constant_current_lif, steps=5)),
+    ],
+)
+def test_encoders_by_name(name, function):
+    x = torch.rand(3, 1, 8, 8)
+    made = module(encoder=name, steps=5)
+    assert torch.equal(made.encoder(x), function(x))
+    assert torch.equal(made(x), made.model(function(x))[0])
+    assert torch.equal(module(encoder=function)(x), made(x))
+
+
+def test_sequences_are_put_time_first():
+    x = torch.rand(3, 7, 1, 8, 8)
+    assert module(encoder="sequence").encoder(x).shape == (7, 3, 1, 8, 8)
+    with pytest.raises(ValueError, match=r"for samples that are sequences, \[B, T, ...\]; got \[3, 4\]"):
+        module(encoder="sequence").encoder(torch.rand(3, 4))
+
+
+@pytest.mark.parametrize(
+    "name", ["rate_cross_entropy", "count_cross_entropy", "membrane_max_cross_entropy", "rate_mse", "count_mse"]
+)
+def test_losses_by_name(name):
+    out, labels = torch.rand(4, 6, 10), torch.arange(6)
+    assert torch.equal(module(loss=name).criterion(out, labels), getattr(loss, name)(out, labels))
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "kind", "options"),
+    [
+        ("adam", torch.optim.Adam, {"lr": 0.01, "weight_decay": 0.1}),
+        ("adamw", torch.optim.AdamW, {"lr": 0.01, "weight_decay": 0.1}),
+        ("sgd", torch.optim.SGD, {"lr": 0.01, "weight_decay": 0.1, "momentum": 0.9}),
+        (torch.optim.RMSprop, torch.optim.RMSprop, {"lr": 0.01}),
+        (lambda weights: torch.optim.SGD(weights, lr=0.3), torch.optim.SGD, {"lr": 0.3}),
+    ],
+)
+def test_optimizers(optimizer, kind, options):
+    made, run = module(optimizer=optimizer, lr=0.01, weight_decay=0.1), trainer()
+    run.fit(made, lit.TensorDataModule(images(8), batch_size=8))
+    (found,) = run.optimizers
+    assert type(found) is kind and {name: found.defaults[name] for name in options} == options
+
+
+def test_an_optimizer_gets_the_weights_that_are_trained():
+    network = net()
+    network[1].weight.requires_grad_(False)
+    before = network[1].weight.clone()
+    run = trainer()
+    run.fit(module(network), lit.TensorDataModule(images(8), batch_size=8))
+    assert len(run.optimizers[0].param_groups[0]["params"]) == 3
+    assert torch.equal(network[1].weight, before)
+
+
+class Rates(Callback):
+    """The learning rate of each update."""
+
+    def __init__(self):
+        self.seen = []
+
+    def on_before_optimizer_step(self, trainer, pl_module, optimizer):
+        self.seen.append(optimizer.param_groups[0]["lr"])
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_one_cycle_is_that_of_fit(accumulate):
+    rates = Rates()
+    run = trainer(rates, max_epochs=2, accumulate_grad_batches=accumulate)
+    run.fit(module(scheduler="one-cycle", lr=0.1), lit.TensorDataModule(images(), batch_size=8))
+    updates = 2 * -(-5 // accumulate)
+    plain = torch.optim.SGD(net().parameters(), lr=0.1)
+    cycle = train.onecycle.OneCycle(plain, 0.1, updates)
+    assert rates.seen == pytest.approx([cycle.rate(update) for update in range(updates)])
+
+
+def test_cosine_falls_from_epoch_to_epoch():
+    rates = Rates()
+    trainer(rates, max_epochs=4).fit(module(scheduler="cosine", lr=0.1), lit.TensorDataModule(images(8), batch_size=4))
+    expected = [0.1 * (1 + torch.cos(torch.tensor(torch.pi * epoch / 4)).item()) / 2 for epoch in range(4)]
+    assert rates.seen == pytest.approx([rate for rate in expected for _ in range(2)])
+
+
+def test_schedules_of_ones_own():
+    rates = Rates()
+    own = functools.partial(torch.optim.lr_scheduler.StepLR, step_size=1, gamma=0.5)
+    trainer(rates, max_epochs=3).fit(module(scheduler=own, lr=0.1), lit.TensorDataModule(images(8), batch_size=8))
+    assert rates.seen == pytest.approx([0.1, 0.05, 0.025])
+
+
+# --- randomness, number formats --------------------------------------------------------------------------------------
+
+
+def test_randomness_depends_on_seed_epoch_batch_and_nothing_else():
+    def drawn(**options):
+        own, seen = torch.Generator().manual_seed(1), []
+
+        def spikes(x):
+            sequence = torch.cat([encode.poisson(x, 2), encode.poisson(x, 2, generator=own)])
+            seen.append(hash(sequence.numpy().tobytes()))
+            return sequence
+
+        made = module(encoder=spikes, **options)
+        torch.rand(int(torch.seed() % 7))
+        own.seed()
+        fitted(made, samples=32, batch_size=8, max_epochs=2)
+        return seen
+
+    first = drawn()
+    assert drawn() == first and len(set(first)) == 8  # another draw in each batch of each epoch
+    assert not set(first) & set(drawn(seed=1))
+
+
+def test_validation_draws_the_same_every_time():
+    x, y = torch.full((32, 1, 8, 8), 0.5), torch.zeros(32, dtype=torch.int64)
+    made = module(encoder="poisson", lr=1e-9)
+    watch = Watch()
+    trainer(watch, max_epochs=2).fit(made, lit.TensorDataModule((x, y), (x, y), batch_size=8))
+    assert watch.epochs[0]["val/rate"] == watch.epochs[1]["val/rate"] > 0
+    assert watch.epochs[0]["train/rate"] != watch.epochs[1]["train/rate"]
+
+
+def test_augmentation_is_for_training_alone():
+    seen = []
+
+    def augment(x):
+        seen.append((x.dtype, float(x.max())))
+        return x
+
+    fitted(module(augment=augment), validation=images(8))
+    assert len(seen) == 3 and all(dtype == torch.float32 and 0.5 < top <= 1 for dtype, top in seen)
+
+
+@pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-true", "64-true"])
+def test_number_formats(precision):
+    kinds = []
+
+    def criterion(out, labels):
+        assert not torch.is_autocast_enabled("cpu")
+        kinds.append(out.dtype)
+        return loss.count_cross_entropy(out, labels)
+
+    watch = fitted(module(loss=criterion), validation=images(8), precision=precision)
+    assert set(kinds) == {torch.float64 if precision == "64-true" else torch.float32}
+    assert 0 < watch.epochs[0]["train/loss"] < 10
+
+
+def test_sums_keep_their_precision_where_the_network_has_little():
+    made = module().to(torch.bfloat16)
+    figures = made.figures[0]
+    for _ in range(300):
+        figures.loss.update(torch.tensor(1.001), 1)
+    assert figures.loss.compute().item() == pytest.approx(1.001, rel=1e-6)
+
+
+def test_channels_last():
+    made = module(models.ConvNet(size=8, widths=(4, 8, 8), engine="eager"), channels_last=True)
+    assert made.model[0].weight.is_contiguous(memory_format=torch.channels_last)
+    seen = []
+    made.encoder = lambda x: seen.append(x.is_contiguous(memory_format=torch.channels_last)) or encode.repeat(x, 3)
+    fitted(made)
+    assert seen == [True] * 3
+
+
+def test_activations_are_computed_again_with_the_same_result():
+    def trained(**options):
+        torch.manual_seed(0)
+        made = module(
+            models.ConvNet(size=8, widths=(4, 8, 8), engine="eager"), loss="membrane_max_cross_entropy", **options
+        )
+        fitted(made)
+        return weights(made)
+
+    plain = trained()
+    for choice in (True, 2):
+        torch.testing.assert_close(trained(checkpoint_activations=choice), plain, rtol=1e-4, atol=1e-6)
+    economical = module(checkpoint_activations=2).model
+    assert type(economical).__name__ != "Sequential" or hasattr(economical, "economy")
+
+
+def test_a_model_that_cannot_be_compiled_runs_as_it_is(monkeypatch):
+    from torch._dynamo.exc import BackendCompilerFailed
+
+    calls = []
+
+    def broken(network, **options):
+        def run(*arguments):
+            calls.append(arguments[0].shape[1])
+            raise BackendCompilerFailed(lambda: None, RuntimeError("no compiler"), None)
+
+        return run
+
+    monkeypatch.setattr(torch, "compile", broken)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        made = module(compile=True)
+        fitted(made)
+    assert any("torch.compile failed (no compiler)" in str(w.message) for w in caught)
+    assert calls == [16]  # tried once; the smaller last batch never
+    reference = module()
+    fitted(reference)
+    assert torch.equal(weights(made), weights(reference))
+
+
+# --- what is no finite number ----------------------------------------------------------------------------------------
+
+
+def test_a_loss_that_is_not_finite_stops_before_anything_is_learned():
+    calls = []
+
+    def criterion(out, labels):
+        calls.append(0)
+        return loss.count_cross_entropy(out, labels) * (float("inf") if len(calls) == 2 else 1.0)
+
+    made = module(loss=criterion)
+    with pytest.raises(FloatingPointError, match=r"the loss is inf in epoch 1, batch 2 of 3.*lr \(it is 0.005\)"):
+        fitted(made)
+    once = module()
+    trainer(limit_train_batches=1).fit(once, lit.TensorDataModule(images(), batch_size=16))
+    assert torch.equal(weights(made), weights(once))
+
+
+def test_weights_that_are_not_finite_are_not_saved(tmp_path):
+    made = module()
+    run = trainer(enable_checkpointing=True, default_root_dir=tmp_path)
+    run.fit(made, lit.TensorDataModule(images(8), batch_size=8))
+    with torch.no_grad():
+        made.model[1].weight[0, 0] = float("nan")
+    with pytest.raises(FloatingPointError, match="hold NaN or infinity"):
+        run.save_checkpoint(tmp_path / "bad.ckpt")
+    assert not (tmp_path / "bad.ckpt").exists()
+
+
+def test_an_accelerator_is_looked_at_now_and_then():
+    from snnkit.train.lit.brake import Brake
+
+    made = module()
+    brake = Brake(made.model)
+    flag = torch.zeros(())
+    brake._flag = flag  # as on an accelerator
+    brake.look(made)
+    flag.fill_(1)
+    with pytest.raises(FloatingPointError, match="a loss of epoch 1 was not finite"):
+        brake.check(made)
+
+
+# --- bad input -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"model": 3}, TypeError, "model must be a torch.nn.Module; got int"),
+        ({"model": nn.Flatten()}, ValueError, "model has no parameters to train"),
+        ({"encoder": "rate"}, ValueError, "encoder must be one of 'repeat', 'poisson'"),
+        ({"encoder": 3}, TypeError, "encoder must be a function, or one of 'repeat'.*got 3"),
+        ({"loss": "mse"}, ValueError, "loss must be one of 'rate_cross_entropy'"),
+        ({"loss": None}, TypeError, "loss must be a function, or one of"),
+        ({"optimizer": "lion"}, ValueError, "optimizer must be one of 'adam', 'adamw', 'sgd'; got 'lion'"),
+        ({"optimizer": torch.optim.SGD(net().parameters())}, TypeError, "got the SGD itself"),
+        ({"scheduler": "step"}, ValueError, "scheduler must be one of 'constant', 'cosine', 'one-cycle'"),
+        (
+            {"scheduler": torch.optim.lr_scheduler.StepLR(torch.optim.SGD(net().parameters()), 1)},
+            TypeError,
+            "scheduler must be a name or a function of the optimizer",
+        ),
+        ({"steps": 0}, ValueError, "steps must be at least 1"),
+        ({"classes": 2.0}, TypeError, "classes must be an int"),
+        ({"lr": 0.0}, ValueError, "lr must be a finite number above 0; got 0.0"),
+        ({"weight_decay": -1.0}, ValueError, "weight_decay must be a finite number of at least 0"),
+        ({"seed": -1}, ValueError, "seed must lie"),
+        ({"augment": 3}, TypeError, "augment must be a function or None"),
+        ({"compile": 1}, TypeError, "compile must be True or False"),
+        ({"checkpoint_activations": "yes"}, TypeError, "checkpoint_activations must be True, False or a number"),
+        ({"checkpoint_activations": 0}, ValueError, "steps must be at least 1"),
+    ],
+)
+def test_bad_input(options, error, words):
+    with pytest.raises(error, match=words):
+        lit.SpikingModule(**{"model": net(), **options})
+
+
+def test_a_lightning_module_is_no_model():
+    with pytest.raises(TypeError, match=r"take its \.model"):
+        lit.SpikingModule(module())
+
+
+def test_what_functions_give_is_checked():
+    for options, words in (
+        ({"loss": lambda out, labels: out}, r"loss must return a scalar tensor; got a tensor \[4, 16, 10\]"),
+        ({"optimizer": lambda weights: 3}, "optimizer must make a torch.optim.Optimizer; it made a int"),
+    ):
+        with pytest.raises(TypeError, match=words):
+            fitted(module(**options))
+
+
+def test_without_lightning_the_error_says_what_to_install():
+    code = "import sys; sys.modules['lightning'] = None; from snnkit.train import lit"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1 and 'pip install "snnkit[scale]"' in done.stderr

@@ -1,0 +1,212 @@
+"""The mistakes that ``slurm.check`` finds, each on its line, and what it lets pass."""
+
+import pytest
+
+from snnkit.train import slurm
+
+GOOD = """\
+#!/bin/bash
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=4
+#SBATCH --gpus-per-node=4
+#SBATCH --cpus-per-task=8
+#SBATCH --time=02:00:00
+#SBATCH --signal=SIGUSR1@90
+#SBATCH --requeue
+#SBATCH --open-mode=append
+
+export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+export MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))
+
+srun --kill-on-bad-exit=1 --cpus-per-task="$SLURM_CPUS_PER_TASK" \\
+  snnkit train workshop --checkpoint run.pt --resume --nodes 2 --devices 4
+"""
+
+
+def found(text):
+    return [(problem.line, problem.rule) for problem in slurm.check(text)]
+
+
+def without(line):
+    assert f"{line}\n" in GOOD
+    return GOOD.replace(f"{line}\n", "")
+
+
+def instead(was, becomes):
+    assert was in GOOD
+    return GOOD.replace(was, becomes)
+
+
+def test_nothing_is_found_in_a_good_script():
+    assert slurm.check(GOOD) == []
+
+
+MISTAKES = {
+    # Of form.
+    "no shebang": (GOOD.removeprefix("#!/bin/bash\n"), 1, "shebang"),
+    "late": (f"{GOOD}#SBATCH --mem=4G\n", 16, "late"),
+    "late, behind an indented command": (instead("#SBATCH --open-mode", "  true\n#SBATCH --open-mode"), 10, "late"),
+    "lower case": (instead("#SBATCH --cpus", "#sbatch --cpus"), 5, "comment"),
+    "a space": (instead("#SBATCH --cpus", "# SBATCH --cpus"), 5, "comment"),
+    "indented": (instead("#SBATCH --cpus", " #SBATCH --cpus"), 5, "comment"),
+    "spaces around =": (instead("--cpus-per-task=8", "--cpus-per-task = 8"), 5, "spaces"),
+    "misspelt": (instead("--cpus-per-task=8", "--cpu-per-tasks=8"), 5, "spelling"),
+    "time": (instead("02:00:00", "2h"), 6, "value"),
+    "signal": (instead("SIGUSR1@90", "SIGUSER1@90"), 7, "value"),
+    "a word for a number": (instead("--cpus-per-task=8", "--cpus-per-task=many"), 5, "value"),
+    "a variable": (instead("--requeue", "--requeue --output=$HOME/log"), 8, "variable"),
+    "twice": (instead("--requeue", "--requeue --nodes=2"), 8, "twice"),
+    "Windows": (GOOD.replace("\n", "\r\n"), 1, "carriage"),
+    # Of number.
+    "too few tasks": (instead("--ntasks-per-node=4", "--ntasks-per-node=1"), 3, "devices"),
+    "too many tasks": (instead("--ntasks-per-node=4", "--ntasks-per-node=8"), 3, "devices"),
+    "short option": (instead("--gpus-per-node=4", "-G 4"), 3, "devices"),
+    "gres": (instead("--gpus-per-node=4", "--gres=gpu:a100:2"), 3, "devices"),
+    "no tasks per node": (without("#SBATCH --ntasks-per-node=4"), None, "tasks"),
+    "only ntasks": (instead("--ntasks-per-node=4", "--ntasks=8"), 3, "tasks"),
+    "ntasks is another": (instead("--requeue", "--requeue --ntasks=9"), 8, "tasks"),
+    "devices": (instead("--devices 4", "--devices 2"), 14, "devices"),
+    "Lightning's devices": (
+        instead("snnkit train workshop --checkpoint run.pt --resume --nodes 2 --devices 4", "python a.py --devices=2"),
+        14,
+        "devices",
+    ),
+    "nodes": (instead("--nodes 2", "--nodes 4"), 14, "nodes"),
+    "background": (instead("--devices 4\n", "--devices 4 &\n"), 15, "background"),
+    "GPUs per task": (instead("--gpus-per-node=4", "--gpus-per-task=1"), 4, "gpus"),
+    "no GPUs": (without("#SBATCH --gpus-per-node=4").replace("--resume", "--resume --device cuda"), 13, "gpus"),
+    "cores": (instead('--cpus-per-task="$SLURM_CPUS_PER_TASK" ', ""), 14, "cores"),
+    "torchrun": (instead("snnkit train", "torchrun -m snnkit.cli train"), 3, "devices"),
+    # Of meeting.
+    "fixed port": (instead("$((20000 + SLURM_JOB_ID % 10000))", "29500"), 12, "port"),
+    "no such port": (instead("$((20000 + SLURM_JOB_ID % 10000))", "80"), 12, "port"),
+    "growing port": (instead("SLURM_JOB_ID % 10000", "SLURM_JOB_ID"), 12, "port"),
+    "high port": (instead("20000 + SLURM_JOB_ID % 10000", "60000 + SLURM_JOB_ID % 10000"), 12, "port"),
+    "hidden port": (instead("export MASTER_PORT", "MASTER_PORT"), 12, "export"),
+    "local address": (instead("ADDR=$(scontrol", "ADDR=localhost  # $(scontrol"), 11, "address"),
+    # Of survival.
+    "no signal": (without("#SBATCH --signal=SIGUSR1@90"), None, "signal"),
+    "no time": (without("#SBATCH --time=02:00:00"), 6, "time"),
+    "signal before the start": (instead("SIGUSR1@90", "SIGUSR1@7200"), 7, "signal"),
+    "signal next to the start": (instead("SIGUSR1@90", "SIGUSR1@7150"), 7, "signal"),
+    "minutes for hours": (instead("02:00:00", "02:00"), 7, "signal"),
+    "signal to the shell": (instead("SIGUSR1@90", "B:SIGUSR1@90"), 7, "signal"),
+    "another signal": (instead("SIGUSR1@90", "SIGUSR2@90"), 7, "signal"),
+    "no such signal": (instead("--resume", "--resume --requeue-signal USER1"), 14, "signal"),
+    "no requeue": (without("#SBATCH --requeue"), None, "requeue"),
+    "log": (without("#SBATCH --open-mode=append"), None, "append"),
+    "truncated log": (instead("=append", "=truncate"), 9, "append"),
+    "bad exit": (instead("--kill-on-bad-exit=1 ", ""), 14, "kill"),
+    "bad exit is borne": (instead("--kill-on-bad-exit=1", "-K0"), 14, "kill"),
+    "no checkpoint": (instead("--checkpoint run.pt --resume ", ""), 14, "resume"),
+    "no resume": (instead("--resume ", ""), 14, "resume"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_each_mistake_is_found_alone_and_on_its_line(name):
+    text, line, rule = MISTAKES[name]
+    assert found(text) == [(line, rule)]
+
+
+def test_a_program_without_srun_is_found():
+    start = GOOD.index("srun")
+    text = f"{GOOD[:start]}python --version\npython train.py --devices 4\n"
+    assert found(text) == [(15, "srun")]
+
+
+@pytest.mark.parametrize("prefix", ["time", "nohup", "apptainer exec a.sif", "env A=1", "exec"])
+def test_what_stands_before_the_program_does_not_hide_it(prefix):
+    start = GOOD.index("srun")
+    assert found(f"{GOOD[:start]}{prefix} python train.py --devices 4\n") == [(14, "srun")]
+    assert found(f"{GOOD}{prefix} ls python\n") == []
+
+
+def test_three_mistakes_are_three_problems_in_the_order_of_lines():
+    text = instead("--ntasks-per-node=4", "--ntasks-per-node=1").replace("02:00:00", "01:00")
+    text = text.replace("$((20000 + SLURM_JOB_ID % 10000))", "29500")
+    assert found(text) == [(3, "devices"), (7, "signal"), (12, "port")]
+    devices, signal, port = slurm.check(text)
+    assert devices.what.startswith("Each node has 4 GPUs but starts 1 process: the other GPUs idle.")
+    assert devices.fix == "write --ntasks-per-node=4, or ask for 1 GPU per node (line 4)"
+    assert "--time=01:00 (line 6) is 1 minute: it would come as the job starts" in signal.what
+    assert signal.fix.endswith("if you meant 1 hour, write --time=01:00:00")
+    assert "Two jobs that share a node would both want it" in port.what
+    assert "export MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))" in port.fix
+    assert str(port) == f"line 12: {port.what} Fix: {port.fix}"
+
+
+def test_what_is_missing_is_on_no_line_and_comes_last():
+    text = without("#SBATCH --requeue").replace("run.pt --resume", "run.pt")
+    assert found(text) == [(13, "resume"), (None, "requeue")]
+    assert str(slurm.check(text)[-1]).startswith("script: The script does not say whether")
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        ("--nodes=2", "-N 2"),
+        ("--nodes=2", "-N2"),
+        ("--nodes=2", "--nodes 2  # two machines"),
+        ("--ntasks-per-node=4", "--ntasks-per-node=4 --ntasks=8"),
+        ("--gpus-per-node=4", "--gres=gpu:4"),
+        ("--gpus-per-node=4", "--gpus-per-node=a100:4"),
+        ("--gpus-per-node=4", "--gpus=8"),
+        ("--gpus-per-node=4", "--gres=gpu:4,shard:2"),
+        ("--signal=SIGUSR1@90", "--signal=USR1@90"),
+        ("--signal=SIGUSR1@90", "--signal=SIGUSR2@90 --comment=other"),
+        ("--time=02:00:00", "-t 120"),
+        ("--time=02:00:00", "--time=0"),
+        ("--requeue", "--requeue\n##SBATCH --late"),
+        ("--requeue", "--requeue\n#\n# SBATCH lines end here"),
+        ("$((20000 + SLURM_JOB_ID % 10000))", "$((10000 + ${SLURM_JOB_ID: -4}))"),
+        ("$((20000 + SLURM_JOB_ID % 10000))", "$(expr 10000 + $(echo -n $SLURM_JOBID | tail -c 4))"),
+        ("export MASTER_PORT", "MASTER_PORT=1\nexport MASTER_PORT"),
+        ("--kill-on-bad-exit=1", "-K"),
+        ("--kill-on-bad-exit=1", "--kill-on-bad-exit"),
+        ("--devices 4\n", "--devices 4 &\nwait\n"),
+        ("  snnkit", "  apptainer exec --nv a.sif \\\n  snnkit"),
+        ("srun --kill", "X=1 srun --kill"),
+        ('--cpus-per-task="$SLURM_CPUS_PER_TASK"', "-c 8"),
+    ],
+)
+def test_other_ways_of_writing_it_well_pass(was, becomes):
+    text = instead(was, becomes)
+    if "SIGUSR2" in becomes:
+        text = text.replace("--resume", "--resume --requeue-signal=SIGUSR2")
+    assert slurm.check(text) == []
+
+
+def test_variables_in_place_of_options_pass():
+    exported = "export SLURM_KILL_BAD_EXIT=1 SRUN_CPUS_PER_TASK=8\nsrun"
+    assert found(instead('srun --kill-on-bad-exit=1 --cpus-per-task="$SLURM_CPUS_PER_TASK"', exported)) == []
+
+
+def test_a_job_that_gives_up_needs_no_signal_no_log_and_no_resume():
+    text = without("#SBATCH --signal=SIGUSR1@90").replace("#SBATCH --open-mode=append\n", "")
+    text = text.replace("--requeue", "--no-requeue").replace("--checkpoint run.pt --resume ", "")
+    assert found(text) == []
+
+
+def test_one_process_alone_needs_neither_tasks_per_node_nor_bad_exits():
+    text = """#!/bin/bash
+#SBATCH --time=10 --no-requeue
+srun python train.py"""
+    assert found(text) == []
+
+
+def test_torchrun_starts_the_processes_of_its_node_itself():
+    text = instead("snnkit train", "torchrun --nproc-per-node 4 -m snnkit.cli train")
+    assert found(text.replace("--ntasks-per-node=4", "--ntasks-per-node=1")) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\n", "#!/bin/bash", "#!/bin/bash\n#SBATCH", '#!/bin/sh\n#SBATCH --name="a', "\\"]
+)
+def test_texts_that_are_hardly_scripts_are_no_reason_to_fail(text):
+    assert {"signal", "requeue"} <= {problem.rule for problem in slurm.check(text)}
+
+
+def test_check_takes_texts_only():
+    with pytest.raises(TypeError, match="text must be the text of a batch script; got int"):
+        slurm.check(3)
