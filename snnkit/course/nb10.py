@@ -1,0 +1,298 @@
+"""Exercises and quiz of notebook 10, "IPU against CUDA"."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from snnkit.hardware import ipu
+from snnkit.surrogate import ATan
+
+from . import expect
+from .exercise import Check, Exercise, Question, Violation
+from .ipu_ready import STEPS, Net, example, gradient, loss, pictures, rates, ready
+
+
+def leaky(mem, x, fire, beta=0.9, threshold=1.0):
+    """One step of `Leaky`: (its spikes, the membrane after it)."""
+    reset = (mem > threshold).to(mem.dtype)
+    mem = beta * mem + x - reset * threshold
+    return fire(mem - threshold), mem
+
+
+def spike(u, smooth):
+    """1.0 where u > 0, else 0.0, with the gradient of smooth(u)."""
+    step = (u > 0).to(u.dtype)
+    s = smooth(u)
+    return step + (s - s.detach())
+
+
+class Training(nn.Module):
+    """A network and its loss in one model: `out = model(x)`, and `out, loss = model(x, y)`."""
+
+    def __init__(self, net, loss):
+        super().__init__()
+        self.net, self.loss = net, loss
+
+    def forward(self, x, y=None):
+        out = self.net(x.flatten(1))
+        if y is None:
+            return out
+        return out, ipu.identity_loss(self.loss(out, y), "none")
+
+
+def crossover(small, large):
+    """The batch at which what grows with it takes as long as what does not; each argument is (batch, seconds)."""
+    (b0, t0), (b1, t1) = small, large
+    per_sample = (t1 - t0) / (b1 - b0)
+    if per_sample <= 0:
+        return math.inf
+    return max((t0 - per_sample * b0) / per_sample, 0.0)
+
+
+_fire = ipu.Detached(ATan())
+
+
+def _strict(u: Tensor) -> Tensor:
+    return _fire(u, strict=True)
+
+
+def _run(step: Callable[..., Any], x: Tensor) -> tuple[Tensor, Tensor]:
+    """Spikes and membranes [T, B, N] of ``step`` from rest."""
+    mem, spikes, mems = torch.zeros_like(x[0]), [], []
+    for current in x:
+        found = expect.written(step(mem, current, _strict))
+        if not (isinstance(found, tuple) and len(found) == 2):
+            raise Violation("A step gives back two tensors: spikes, membrane.", yours=type(found).__name__, hint=5)
+        fired, mem = found
+        spikes.append(fired)
+        mems.append(mem)
+    return torch.stack(spikes), torch.stack(mems)
+
+
+def _numbers(candidate: Any, reference: Any) -> None:
+    x = torch.rand(STEPS, 3, 5, generator=torch.Generator().manual_seed(3)) * 1.4 - 0.1
+    want, want_mem = _run(reference, x)
+    try:
+        found, found_mem = _run(candidate, x)
+    except RuntimeError as error:
+        if "ambiguous" not in str(error) and "scalar" not in str(error):
+            raise
+        told = "A whole batch of neurons comes in, and each decides for itself: there is no single yes or no."
+        raise Violation(told, yours=str(error), hint=1) from None
+    swapped = torch.allclose(found[0].float(), want_mem[0]) and torch.allclose(found_mem[0].float(), want[0])
+    expect.true(not swapped, "Spikes come first, then the membrane.", hint=5)
+    told = "Six steps from rest give the membranes of `Leaky`."
+    no_reset = torch.zeros_like(want_mem[0])
+    without = torch.stack([no_reset := 0.9 * no_reset + current for current in x])
+    expect.close(found_mem, want_mem, told, hint=0 if torch.allclose(found_mem.float(), without) else 3)
+    expect.close(found, want, "And it fires where the new membrane is above its threshold.", hint=0)
+
+
+def _static(candidate: Any, reference: Any) -> None:
+    report = ipu.check(Net(candidate, _strict), example(), loss)
+    ready(report, {"static graph": 1, "same trace": 1, "sizes": 2, "supported operations": 2})
+
+
+def _no_gradient_in_reset(candidate: Any, reference: Any) -> None:
+    found, want = (gradient(step, _strict) for step in (candidate, reference))
+    told = "The gradient is that of `Leaky`, where none goes through the reset."
+    expect.close(found, want, told, hint=4)
+
+
+def _is_0_or_1(candidate: Any, reference: Any) -> None:
+    u = torch.linspace(-3, 3, 301)
+    told = "The value is exactly 0.0 or 1.0, whatever smooth function helps with the gradient."
+    for name, smooth in {"a sigmoid": torch.sigmoid, "a steep line": lambda u: 1234.567 * u}.items():
+        found, want = expect.written(candidate(u, smooth)), (u > 0).float()
+        expect.tensor(found, want, hint=0)
+        off = (found - want).abs().max().item()
+        hint = 0 if off > 0.01 else 2
+        inputs = {"u": "-3 … 3", "smooth": name}
+        expect.true(off == 0, told, inputs=inputs, yours=f"up to {off:.2g} off", expected="0", hint=hint)
+
+
+def _has_the_gradient(candidate: Any, reference: Any) -> None:
+    u = torch.linspace(-2, 2, 9, requires_grad=True)
+    told = "The gradient is that of the smooth function."
+    found = candidate(u, torch.sigmoid)
+    if not found.requires_grad:
+        raise Violation(told, yours="no gradient at all", hint=1)
+    (grad,) = torch.autograd.grad(found.sum(), u, allow_unused=True)
+    (want,) = torch.autograd.grad(torch.sigmoid(u).sum(), u)
+    grad = torch.zeros_like(u) if grad is None else grad
+    expect.close(grad, want, told, inputs={"u": "-2 … 2", "smooth": "a sigmoid"}, hint=0 if grad.any() else 1)
+
+
+def _plain(candidate: Any, reference: Any) -> None:
+    net = Net(leaky, lambda u: candidate(u, torch.sigmoid))
+    ready(ipu.check(net, example(), loss), {"no autograd.Function": 3, "supported operations": 4})
+
+
+def _readout() -> Net:
+    return Net(leaky, _strict)
+
+
+def _inference(candidate: Any, reference: Any) -> None:
+    net, (x, _) = _readout(), pictures()
+    try:
+        out = expect.written(candidate(net, rates)(x))
+    except RuntimeError as error:
+        told = "Pictures [B, 1, H, W] come in, of any number B."
+        raise Violation(told, inputs={"x": tuple(x.shape)}, yours=str(error), hint=0) from None
+    except (AttributeError, TypeError) as error:
+        if "NoneType" not in str(error):
+            raise
+        raise Violation("Without y there is no loss, only out.", yours=str(error), hint=1) from None
+    expect.close(out, net(x.flatten(1)), "Without y: the network's output.", inputs={"x": tuple(x.shape)}, hint=1)
+
+
+def _training(candidate: Any, reference: Any) -> None:
+    net, (x, y) = _readout(), pictures()
+    found = expect.written(candidate(net, rates)(x, y))
+    told = "With y: out, and one loss, a tensor that has its history."
+    shape = f"{len(found)} values" if isinstance(found, (tuple, list)) else type(found).__name__
+    expect.true(isinstance(found, (tuple, list)) and len(found) == 2, told, yours=shape, expected="out, loss", hint=2)
+    out, value = found
+    has_history = isinstance(value, Tensor) and value.requires_grad
+    expect.true(has_history, told, yours=type(value).__name__, expected="a tensor with a gradient", hint=3)
+    expect.true(net.first.weight.grad is None, "The model only computes the loss.", yours="a backward pass", hint=4)
+    expect.close(value, rates(out, y), "The loss is that of out and y.", hint=2)
+
+
+def _one_loss(candidate: Any, reference: Any) -> None:
+    report = ipu.check(candidate(_readout(), rates), pictures(), device_iterations=3)
+    ready(report, {"one loss": 6 if "no loss" not in str(report) else 5, "batch": 0})
+
+
+def _crossing(candidate: Any, reference: Any) -> None:
+    told = "Time is a + b · batch; the answer is the batch at which b · batch = a."
+    for a, b, small, large in ((3e-3, 1e-4, 1, 101), (2e-3, 5e-4, 8, 64), (0.5, 0.01, 20, 30)):
+        case = (small, a + b * small), (large, a + b * large)
+        found, want = expect.written(candidate(*case)), a / b
+        (b0, t0), (b1, t1) = case
+        slope = (t1 - t0) / (b1 - b0)
+        mistakes = {1: b / a, 2: t0 / slope, 3: t0 / (t1 / b1)}
+        seen = [hint for hint, wrong in mistakes.items() if math.isclose(float(found), wrong, rel_tol=1e-6)]
+        expect.close(found, want, told, inputs={"small": case[0], "large": case[1]}, hint=[*seen, 0][0], rtol=1e-3)
+
+
+def _edges(candidate: Any, reference: Any) -> None:
+    flat = (1, 0.004), (64, 0.004)
+    try:
+        found = expect.written(candidate(*flat))
+    except ZeroDivisionError:
+        found = "ZeroDivisionError"
+    told = "Where a larger batch takes no longer, the crossover is never reached: `math.inf`."
+    expect.true(found == math.inf, told, inputs={"small": flat[0], "large": flat[1]}, yours=found, hint=4)
+    steep = (1, 0.001), (64, 0.1)
+    told = "Where nothing is left at batch 0, it is 0: no batch is below 0."
+    expect.close(candidate(*steep), 0.0, told, inputs={"small": steep[0], "large": steep[1]}, hint=5)
+
+
+EXERCISES = [
+    Exercise(
+        "10.1",
+        "A neuron without a memory of its own",
+        leaky,
+        [
+            Check("the numbers", _numbers),
+            Check("a static graph", _static),
+            Check("the gradient", _no_gradient_in_reset),
+        ],
+        minutes=5,
+        difficulty=2,
+        hints=(
+            "mem ← beta · mem + x - reset · threshold. The reset is of the membrane that came in: `mem > threshold`.",
+            "`if`, `.item()`, `bool()` and `float()` look at a value, and a recorded graph has none. Compute with 0 "
+            "and 1: `(mem > threshold).to(mem.dtype)`.",
+            "Not every operation of PyTorch is known there: `x[mask]` has as many values as there are spikes, "
+            "`torch.heaviside` and `nonzero` have no counterpart. A comparison and a product do.",
+            "`Leaky` takes the threshold away in the step *after* the spike, once, and keeps the rest of the membrane.",
+            "The reset must not pass on a gradient. A comparison has none; `fire` has: `.detach()` it.",
+            "`return fire(mem - threshold), mem`: first the spikes, then the new membrane.",
+        ),
+    ),
+    Exercise(
+        "10.2",
+        "A spike in plain operations",
+        spike,
+        [
+            Check("0 or 1", _is_0_or_1),
+            Check("the gradient", _has_the_gradient),
+            Check("plain operations", _plain),
+        ],
+        minutes=5,
+        difficulty=2,
+        hints=(
+            "Add to the step something that is 0 and has the gradient of `smooth(u)`: `s` less itself, detached.",
+            "A comparison has no gradient. Only a part of the answer that is computed from `smooth(u)` can bring one.",
+            "Rounding: `step + s - s.detach()` is computed from the left, and s may be large. `(s - s.detach())` first "
+            "is exactly 0.",
+            "The `backward` of a `torch.autograd.Function` is never asked: PopTorch differentiates the forward pass.",
+            "This operation is none that PopTorch documents. `(u > 0).to(u.dtype)` is made of two that are.",
+        ),
+    ),
+    Exercise(
+        "10.3",
+        "The loss moves in",
+        Training,
+        [
+            Check("without labels", _inference),
+            Check("with labels", _training),
+            Check("the rules", _one_loss),
+        ],
+        minutes=5,
+        difficulty=2,
+        hints=(
+            "`x.view(128, -1)` fits one batch size only, and an IPU's call is cut into micro-batches: `x.flatten(1)`.",
+            "`if y is None: return out`.",
+            "`return out, …` with exactly one loss behind it.",
+            "A number (`.item()`, `float`) has no history, and looks at a value. Hand the tensor itself on.",
+            "No `.backward()` in the model: PopTorch appends the backward pass by itself.",
+            'Nothing tells PopTorch which tensor is the loss: mark it with `ipu.identity_loss(…, "none")`.',
+            "Exactly one loss may be marked. Add up what is to be trained on, and mark the sum.",
+        ),
+    ),
+    Exercise(
+        "10.4",
+        "Where launches stop to matter",
+        crossover,
+        [Check("the crossover", _crossing), Check("the edges", _edges)],
+        minutes=5,
+        difficulty=2,
+        hints=(
+            "Two points make a line: b = (t1 - t0) / (b1 - b0), a = t0 - b · b0. Then a / b.",
+            "The other way round: b · batch = a.",
+            "The smaller batch has some work in it, too: a = t0 - b · b0.",
+            "The time of the larger batch is not all work: the slope is of the *difference* of both.",
+            "`if per_sample <= 0: return math.inf`.",
+            "`max(…, 0.0)`.",
+        ),
+    ),
+]
+
+QUIZ = [
+    Question(
+        "A network with an `autograd.Function` as its surrogate is given to PopTorch. What counts?",
+        ("only its forward pass", "its `backward`, as everywhere", "both, one after the other"),
+        answer=0,
+        why="PopTorch records the forward pass and lets PopART differentiate that. `backward` is never asked.",
+    ),
+    Question(
+        "“10 times faster than CUDA.” Which question do you ask first?",
+        ("how many tiles has the chip?", "how many neurons fired?", "were the GPU's kernels fused?"),
+        answer=2,
+        why="A small network waits for launches, and they belong to the program that ran, not to the chip.",
+    ),
+    Question(
+        "A model predicts the IPU ahead by a factor of 1.5, with bands that overlap. You may say",
+        ("the IPU is 1.5 times faster", "it is open which is faster", "they are equally fast"),
+        answer=1,
+        why="Within their ranges some assumptions put the other one ahead. Only an order that survives them counts.",
+    ),
+]
