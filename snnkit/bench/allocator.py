@@ -16,7 +16,7 @@ def keep_freed_memory() -> bool:
     By default glibc may hand them back to the kernel, and the pages of the next tensor are faulted in and cleared anew:
     a pass over 16 MiB that follows a loop with many small tensors was seen to take 11 ms in place of 2. The process
     holds on to its peak of memory from then on. For larger blocks there are settings in the environment, which have to
-    be there when a process starts (``snnkit.bench.command.ALLOCATOR``).
+    be there when a process starts (``snnkit.train.pages``).
 
     Returns:
         Whether it was done: not where the C library has no ``mallopt`` (macOS, Windows) or refuses.

@@ -9,14 +9,6 @@ from typing import Any
 
 import click
 
-# glibc hands tensors of more than 32 MiB back to the kernel as soon as they are freed; faulting their pages in again
-# takes longer than the arithmetic. These settings keep them, for us and for the peers alike.
-ALLOCATOR = {
-    "MALLOC_MMAP_THRESHOLD_": "8589934592",
-    "MALLOC_TRIM_THRESHOLD_": "17179869184",
-    "MALLOC_TOP_PAD_": "268435456",
-}
-
 NEURONS = {"cpu": (2**12, 2**16, 2**18), "cuda": (2**12, 2**16, 2**20)}
 STEPS = (8, 16, 32, 64, 128)
 DTYPES = ("float32", "bfloat16", "float16")
@@ -130,10 +122,13 @@ def prepare_process(device: str, threads: int | None, keep_memory: bool) -> None
     """Threads (one on a CPU, unless asked) and allocator of this process, which may start itself anew for them."""
     import torch
 
+    from ..train.pages import KEPT
+
     if device == "cpu":
         threads = threads or 1
         if keep_memory:
-            start_anew_with(ALLOCATOR | {"OMP_NUM_THREADS": str(threads)})
+            # For us and for the peers alike.
+            start_anew_with(KEPT | {"OMP_NUM_THREADS": str(threads)})
     if threads is not None:
         torch.set_num_threads(threads)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from .command import ALLOCATOR, measured, start_anew_with
+from .command import measured, start_anew_with
 from .training_command import check_plot, draw
 
 BATCHES = (1, 16, 128)
@@ -36,6 +36,7 @@ def demo(
     """
     import torch
 
+    from ..train.pages import KEPT
     from .demo import Arguments, benchmark
     from .demo_models import demos
 
@@ -45,7 +46,7 @@ def demo(
         raise click.UsageError(f"--model must be one of all, {', '.join(known)}, was {wrong[0]!r}")
     check_plot(plot)
     if keep_memory:
-        start_anew_with(ALLOCATOR)
+        start_anew_with(KEPT)
     if threads is not None:
         torch.set_num_threads(threads)
     devices = ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",)

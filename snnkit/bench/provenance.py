@@ -13,7 +13,7 @@ from typing import Any
 # Versions that are noted where they are installed; the last three are the peers.
 PACKAGES = ("snnkit", "torch", "lightning", "triton", "numpy", "spikingjelly", "snntorch", "norse")
 
-# The C library's settings that keep large tensors from being handed back to the kernel, see ``command.ALLOCATOR``.
+# The C library's settings that keep large tensors from being handed back to the kernel, see ``train.pages``.
 ALLOCATOR_SETTINGS = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_")
 
 

@@ -121,16 +121,23 @@ def _clock(stretch: int) -> Any:
 
 
 def links(device: str) -> dict[str, Any]:
-    """Seconds of all-reduces of some sizes: [(bytes, median)]."""
+    """Seconds in which ranks average some sizes as ``SteadyDDP`` does it here: [(bytes, median)]."""
     import statistics
 
     import torch
     import torch.distributed as dist
 
+    from ..train.lit.gradients import SHARED
+    from ..train.lit.shared import meet
+
     torch.set_num_threads(1)
     if device == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl" if device == "cuda" else "gloo")
+    shared = None
+    if device == "cpu" and SHARED is not False:
+        shared, _ = meet([torch.empty(LINK_BYTES[-1] // 4)], _TIMEOUT)
+    exchange = dist.all_reduce if shared is None else shared.average
     found = []
     for size in LINK_BYTES:
         data = torch.zeros(size // 4, device=device)
@@ -138,7 +145,7 @@ def links(device: str) -> dict[str, Any]:
         for _ in range(_LINK_ROUNDS):
             dist.barrier()
             start = time.perf_counter()
-            dist.all_reduce(data)
+            exchange(data)
             if device == "cuda":
                 torch.cuda.synchronize()
             times.append(time.perf_counter() - start)

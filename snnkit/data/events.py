@@ -22,6 +22,8 @@ __all__ = ["event_digits", "events_of", "saccades"]
 
 _CHUNK = 256  # images at a time, so that memory does not grow with the data set
 
+_FARTHEST = 64  # pixels; images are no larger than half of that
+
 
 def saccades(steps: int, amplitude: float = 2.0) -> Tensor:
     """The path of the gaze, [steps + 1, 2] in pixels (x, y): once round a triangle of that height, at even speed.
@@ -30,6 +32,8 @@ def saccades(steps: int, amplitude: float = 2.0) -> Tensor:
     """
     check_positive_int("steps", steps)
     _check_positive("amplitude", amplitude)
+    if amplitude > _FARTHEST:
+        raise ValueError(f"amplitude must be at most {_FARTHEST} pixels; got {amplitude!r}")
     corners = torch.tensor([[0.0, 0.0], [0.5, 1.0], [1.0, 0.0], [0.0, 0.0]]) * amplitude
     place = torch.linspace(0, 3, steps + 1)
     side = place.floor().clamp(max=2).long()

@@ -90,6 +90,11 @@ def load_checkpoint(
 
 def _read(path: Path, map_location: str | torch.device) -> dict[str, Any]:
     content = archive.read(path, "checkpoint", map_location)
+    if isinstance(content, dict) and "pytorch-lightning_version" in content:
+        raise ValueError(
+            f"{path} is a checkpoint of Lightning, which alone can go on from it: `snnkit train` with --devices or "
+            "--every, or under torchrun or srun"
+        )
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError(f"{path} is not a checkpoint written by save_checkpoint ({FORMAT!r})")
     if missing := set(_KINDS) - set(content):

@@ -78,7 +78,8 @@ class Place:
 
     def device(self, device: str | torch.device) -> torch.device:
         """That of this rank, for what was asked of all: "auto", "cpu" or "cuda". ValueError where there are too few."""
-        target = resolve_device(device)
+        # resolve_device("cuda") tries the first device, which every rank would do then.
+        target = resolve_device("auto" if str(device) == "cuda" and torch.cuda.is_available() else device)
         if target.type not in ("cpu", "cuda"):
             raise ValueError(f"device must be 'auto', 'cpu' or 'cuda' for ranks; got {str(target)!r}")
         if target.type == "cpu":
@@ -87,7 +88,8 @@ class Place:
         if self.per_node > there:
             raise ValueError(
                 f"{self.per_node} ranks on this machine need a CUDA device each, but PyTorch sees {there} here: start "
-                "fewer, or use device='cpu' (under SLURM: no --gpus-per-task, each task must see all)"
+                "fewer, or use device='cpu'. Under SLURM each task must see all: no --gpus-per-task, and where the "
+                "cluster binds one to each task by itself, srun --gpu-bind=none, or CUDA_VISIBLE_DEVICES=0,1,2,3"
             )
         if target.index is not None and self.world > 1:
             raise ValueError(f"device must be 'cuda', as each rank takes that of its local rank; got {str(target)!r}")

@@ -61,7 +61,7 @@ def resume_run(
             f"{path} was written with {len(states)} random generators in encode, augment, loss and model; "
             f"this call has {len(generators)}"
         )
-    hook = optimizer.register_load_state_dict_pre_hook(_in_its_own_way)
+    hook = optimizer.register_load_state_dict_pre_hook(in_its_own_way)
     try:
         content = load_checkpoint(path, model, optimizer)
     finally:
@@ -78,7 +78,7 @@ def resume_run(
     return History.from_dict(content["history"])
 
 
-def _in_its_own_way(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> dict[str, Any]:
+def in_its_own_way(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> dict[str, Any]:
     """The saved state with this optimizer's choice of kernels, which belongs to the device and not to the run."""
     groups = [
         theirs | {way: own[way] for way in ("fused", "foreach", "capturable") if way in own}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
 import click
 
 from snnkit.train import recipes
-from snnkit.train.launch import PEER, REQUEUED, LaunchError, launch
+from snnkit.train.launch import REQUEUED, LaunchError, launch
+from snnkit.train.pages import kept
 from snnkit.train.place import Place
 
 _GRACE = 60.0  # seconds for the update under way and a checkpoint, where ranks are asked to end
@@ -28,7 +30,8 @@ def ranks(
 ) -> None:
     """Run ``snnkit train`` with the same ``words`` in so many processes. Ends with their exit code.
 
-    What is wrong in any case is told once, before anything is started.
+    What is wrong in any case is told once, before anything is started. Ranks on CPUs keep their pages (``pages``): one
+    that has new ones cleared by the kernel in the middle of an update lets all the others wait.
     """
     if nodes > 1:
         raise click.UsageError(
@@ -41,7 +44,7 @@ def ranks(
     except (ValueError, TypeError) as error:
         raise click.UsageError(str(error)) from None
     try:
-        Place(0, devices, 0, devices).device(device)
+        target = Place(0, devices, 0, devices).device(device)
         recipes.chosen(name, settings, checkpoint, resume)
     except (ValueError, TypeError, OSError) as error:
         raise click.ClickException(str(error)) from None
@@ -50,12 +53,13 @@ def ranks(
     end = words.index("--") if "--" in words else len(words)
     command = [sys.executable, "-m", "snnkit.cli", "train", *words[:end], *added, *words[end:]]
     try:
-        launch(command, devices, on_line=_say, restarts=restarts, grace=_GRACE)
+        env = kept(os.environ) if target.type == "cpu" else {}
+        launch(command, devices, env=env, on_line=_say, restarts=restarts, grace=_GRACE)
     except LaunchError as error:
         if error.code in _IN_ORDER:
             sys.exit(error.code)
         told = str(error).partition(" Last lines")[0]  # they stand above already
-        raise click.ClickException(told + (" None told why." if error.code == PEER else "")) from None
+        raise click.ClickException(told) from None
 
 
 def _say(rank: int, line: str) -> None:

@@ -141,6 +141,12 @@ def test_the_command_starts_ranks_and_they_end_with_it(tmp_path):
         assert job.wait(PATIENCE) == 130
 
 
+def test_a_rank_without_a_sample_keeps_nobody_waiting(tmp_path):
+    words = "train digits --device cpu --samples 1 --hidden 8 --steps 3 --epochs 2 --devices 2"
+    with Job([sys.executable, "-m", "snnkit.cli", *words.split()], tmp_path) as job:
+        assert job.wait(PATIENCE) == 0
+
+
 def test_the_command_goes_on_after_a_kill_by_itself(tmp_path):
     file = tmp_path / "run.pt"
     words = (

@@ -56,8 +56,8 @@ def test_two_dashes_may_part_the_command_from_the_options():
 def test_every_attribute_of_a_request_is_an_option():
     given = {
         "nodes": 2,
-        "gpus_per_node": 3,
-        "tasks_per_node": 3,
+        "gpus_per_node": 4,
+        "tasks_per_node": 4,
         "cpus_per_task": 5,
         "memory": "7G",
         "time": "03:00:00",

@@ -11,7 +11,7 @@ TRAIN = "snnkit train digits --checkpoint run.pt"
 def test_there_is_a_process_for_each_gpu_or_as_many_as_asked_for():
     assert (Request(TRAIN).tasks, Request(TRAIN).ranks) == (1, 1)
     assert (Request(TRAIN, nodes=2, gpus_per_node=4).tasks, Request(TRAIN, nodes=2, gpus_per_node=4).ranks) == (4, 8)
-    assert Request(TRAIN, nodes=3, tasks_per_node=2).ranks == 6
+    assert Request(TRAIN, nodes=4, tasks_per_node=2).ranks == 8
     assert Request(TRAIN, gpus_per_node=2, tasks_per_node=2).ranks == 2
 
 
@@ -81,6 +81,11 @@ def test_signals_are_read_as_sbatch_does():
         ({"name": ""}, "name must not be empty"),
         ({"workdir": "a\nb"}, r"workdir must be without '\\n'; got 'a\\nb'"),
         ({"output": 'a"b'}, "output must be without"),
+        ({"command": "snnkit train digits --checkpoint --every 5"}, "a value behind --checkpoint; got '--every'"),
+        ({"command": "snnkit train digits --checkpoint="}, "a value behind --checkpoint; got ''"),
+        ({"command": "snnkit train digits --checkpoint r --restarts 2"}, "must not have --restarts"),
+        ({"command": "snnkit train digits --checkpoint r", "nodes": 3}, "that 3 ranks can share.*got 64"),
+        ({"command": "snnkit train digits --checkpoint r --batch-size 10", "nodes": 4}, "4 ranks can share.*got 10"),
         ({"address_suffix": "$(rm)"}, "address_suffix must be the end of a name.*got"),
         ({"venv": "v", "container": "c.sif"}, "venv and container exclude each other; got 'v' and 'c.sif'"),
         ({"environment": {"A B": "1"}}, "environment must have names of letters, digits and _; got 'A B'"),

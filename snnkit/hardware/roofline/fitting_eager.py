@@ -35,7 +35,8 @@ _TINY = (
 def elementwise_curves(device: torch.device, timed: Timed) -> dict[str, Curve]:
     """Of each class of operation by itself, by the number of values."""
     points: dict[str, list[tuple[float, Range]]] = {}
-    for numel in _SIZES:
+    # Beyond the cache of a large GPU, or its rate would be taken for that of the memory.
+    for numel in (*_SIZES, 2**24, 2**26) if device.type == "cuda" else _SIZES:
         calls = max(4, min(16, _LARGEST_KEPT // numel))
         for name, took in timed(probes.elementwise(numel, calls, device)).items():
             points.setdefault(name, []).append((numel, took * (1 / calls)))

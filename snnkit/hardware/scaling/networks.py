@@ -98,11 +98,12 @@ CLUSTERS: Mapping[str, Cluster] = MappingProxyType(
 
 
 def this_machine(cores: int, *, link: Link | None = None, threads: int = 1, sharing: float = 0.0) -> Cluster:
-    """Processes on one machine that compute on its cores and add up their gradients with gloo.
+    """Processes on one machine that compute on its cores and add up their gradients over ``link``.
 
     Args:
         cores: that they share.
-        link: "loopback-gloo" of the catalogue where it is not given; better one that was measured here.
+        link: "loopback-gloo" of the catalogue where it is not given; better what was measured here, as `snnkit bench
+            scaling` does (through shared memory where ranks use that).
         threads: of each process.
         sharing: by which share a busy process slows another one down; ``fit`` finds it.
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import torch.distributed as dist
 
+from snnkit.train.lit.preempt import RequeueError
 from snnkit.train.place import Place
 
 _FAILED = "snnkit/failed"  # key in the ranks' store: what the first one that failed of itself has to say
@@ -39,7 +40,7 @@ def explained(place: Place, timeout: float) -> Iterator[None]:
     """Errors of communication as RankError with a reason; an error of this rank's own is told to the others."""
     try:
         yield
-    except RankError:
+    except (RankError, RequeueError):  # of which all ranks know
         raise
     except Exception as error:
         if place.world == 1:
@@ -58,6 +59,8 @@ def reason(error: BaseException, place: Place, timeout: float) -> str | None:
     low = text.lower()
     # Without the file that it was said in, and the advice that follows.
     first = re.sub(r"^\[[^\]]*\]\s*", "", text.strip()).partition("\n")[0].partition(". ")[0]
+    if last := text.partition("Last error:")[2].strip().partition("\n")[0]:  # where NCCL says what it was
+        first = f"{first}: {last}"
     of_theirs = isinstance(error, (dist.DistError, ConnectionError)) or "gloo" in low or "nccl" in low
     said = f"it said: {first}"
     if any(sign in low for sign in _ABSENT) and not dist.is_initialized():
@@ -69,15 +72,19 @@ def reason(error: BaseException, place: Place, timeout: float) -> str | None:
         )
     if not of_theirs and not any(sign in low for sign in _LOST[:3]):
         return None
-    who = _told() or "look at the output of the rank that ended first, and at the system's log for its end (memory)"
+    who = told() or "look at the output of the rank that ended first, and at the system's log for its end (memory)"
     if any(sign in low for sign in _SILENT):
         return (
             f"rank {place.rank} of {place.world} waited {timeout:g} s for another rank, which is stuck, stopped, or so "
             f"much slower (timeout= sets the limit): {who}; {said}"
         )
-    if any(sign in low for sign in _LOST):
+    system = "unhandled system error" in low and not re.search("remote process|connection|socket", low)
+    if any(sign in low for sign in _LOST) and not system:  # but the want of shared memory, say
         return f"rank {place.rank} of {place.world} lost another rank, which has ended: {who}; {said}"
-    return f"rank {place.rank} of {place.world} can't exchange data with the others: {who}; {said}"
+    return (
+        f"rank {place.rank} of {place.world} can't exchange data with the others: {who}; {said}. "
+        "Between nodes, GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME name the network to take"
+    )
 
 
 def _port_in_use(error: BaseException) -> str | None:
@@ -98,7 +105,8 @@ def _tell(text: str, place: Place) -> None:
             time.sleep(1.0)  # it keeps the store: the others have to read it there
 
 
-def _told() -> str | None:
+def told() -> str | None:
+    """What a rank that failed of itself has left for the others; None: no rank did."""
     with contextlib.suppress(Exception):
         store = dist.distributed_c10d._get_default_store()
         if store.check([_FAILED]):

@@ -28,8 +28,9 @@ class Mean(Metric):
     def update(self, value: Tensor, weight: int) -> None:
         if self.total.dtype != _DTYPE:  # as where a trainer made the whole module one of bfloat16
             self.total, self.weight = self.total.to(_DTYPE), self.weight.to(_DTYPE)
-        self.total.add_(value.detach(), alpha=weight)
-        self.weight.add_(weight)
+        if weight:
+            self.total.add_(value.detach(), alpha=weight)
+            self.weight.add_(weight)
 
     def compute(self) -> Tensor:
         return self.total / self.weight
@@ -50,12 +51,19 @@ class Figures(nn.Module):
         self.acc = MulticlassAccuracy(classes, average="micro", validate_args=False)
         self.rate = Mean()
 
-    def add(self, loss: Tensor, out: Tensor, labels: Tensor) -> None:
-        """A batch: its mean loss, output [T, B, C] and labels [B]."""
-        out = out.detach()
-        self.loss.update(loss, len(labels))
-        self.acc.update(out.sum(0).argmax(1), labels)
-        self.rate.update(out.mean(), len(labels))
+    def add(self, loss: Tensor, out: Tensor, labels: Tensor, counts: bool = True) -> None:
+        """A batch: its mean loss, output [T, B, C] and labels [B].
+
+        A rank whose samples are none of its own adds nothing (``counts`` False), but it has to add that: ranks log the
+        same figures, or they wait for each other in vain.
+        """
+        out, n = out.detach(), len(labels) if counts else 0
+        self.loss.update(loss, n)
+        if n:
+            self.acc.update(out.sum(0).argmax(1), labels)
+        else:  # it takes no empty batch
+            self.acc._update_count += 1
+        self.rate.update(out.mean(), n)
 
     def metrics(self) -> dict[str, Metric]:
         return {"loss": self.loss, "acc": self.acc, "rate": self.rate}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from datetime import timedelta
 from typing import Any
@@ -12,33 +13,36 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 
+from snnkit.train.lit.preempt import Stopped
 from snnkit.train.lit.shared import Shared, meet
+
+SHARED: bool | None = None  # what ranks do that are not told, see ``SteadyDDP``
 
 
 class SteadyDDP(DDPStrategy):
     """Lightning's "ddp" of which the weights come out the same to the bit after a resume, on CPUs.
 
-    CPU ranks that all run on one x86-64 machine under Linux average float32 and float64 gradients through memory that
-    they share, by ``shared.meet``; every number is added up in the order of the ranks. Elsewhere gloo does it over the
-    network (on CUDA devices NCCL). All ranks decide alike.
+    Gloo averages gradients over the network, on CUDA devices NCCL. With ``shared`` CPU ranks that all run on one x86-64
+    machine under Linux average float32 and float64 gradients through memory that they share, by ``shared.meet``; every
+    number is added up in the order of the ranks. All ranks decide alike.
 
-    Of gloo's sums: PyTorch packs gradients into buckets, in the order of the parameters, and again in the order in which the first
-    backward pass gave them. Where a number lies in a bucket decides with which rank its sum over ranks begins, so with
-    three and more ranks the first update after each start is rounded in another way than in an unbroken run. Here a
-    pass over nothing but the parameters, in reverse, comes first and settles the buckets for good.
+    Over the network PyTorch packs gradients into buckets, in the order of the parameters, and again in the order in
+    which the first backward pass gave them. Where a number lies in a bucket decides with which rank its sum over ranks
+    begins, so with three and more ranks the first update after each start is rounded in another way than in an unbroken
+    run. There a pass over nothing but the parameters, in reverse, comes first and settles the buckets for good.
 
     Args:
         network: whose gradients they are; where it has batch norms, their running statistics are those of rank 0.
         timeout: seconds to wait for another rank.
-        shared: whether to use shared memory. None: where it can be had, and ``options`` bring no hook or group of
-            their own; False: nowhere; True: ValueError in ``setup``, saying why, where it can't be had.
+        shared: whether to use shared memory. False: nowhere; None: where it can be had, and ``options`` bring no hook
+            or group of their own; True: ValueError in ``setup``, saying why, where it can't be had.
         options: further arguments of ``DDPStrategy`` and, through it, of ``DistributedDataParallel``.
 
     Attributes:
         exchange: what averages gradients through shared memory; None where it is not used, or ``setup`` is to come.
     """
 
-    def __init__(self, network: nn.Module, timeout: float, shared: bool | None = None, **options: Any) -> None:
+    def __init__(self, network: nn.Module, timeout: float, shared: bool | None = SHARED, **options: Any) -> None:
         # Only running statistics change by themselves; constants of neurons are the same on all ranks anyway.
         statistics = any(isinstance(module, _BatchNorm) for module in network.modules())
         known = inspect.signature(DistributedDataParallel).parameters
@@ -52,6 +56,9 @@ class SteadyDDP(DDPStrategy):
         )
 
     def configure_ddp(self) -> None:
+        if self.root_device.type == "cuda":
+            # Who waits in vain by gloo raises an error with a reason; NCCL's watchdog just ends the process.
+            dist.distributed_c10d._set_pg_timeout(timedelta(seconds=2 * self._patience + 60))
         super().configure_ddp()
         assert isinstance(self.model, DistributedDataParallel)
         self.exchange, why = self._meet(self.model)
@@ -59,8 +66,14 @@ class SteadyDDP(DDPStrategy):
             self.model.register_comm_hook(None, self.exchange.hook)
         elif self._asked:
             raise ValueError(f"shared must not be True here, as the ranks can't share memory: {why}")
-        else:
+        elif self.root_device.type == "cpu":  # on others nothing is promised to the bit
             _settle_buckets(self.model)
+
+    def on_exception(self, exception: BaseException) -> None:
+        super().on_exception(exception)
+        if self.root_device.type == "cuda" and dist.is_initialized() and not isinstance(exception, Stopped):
+            with contextlib.suppress(Exception):  # else the teardown waits for gradients that never come
+                dist.distributed_c10d._get_default_group()._get_backend(self.root_device).abort()
 
     def _meet(self, wrapped: DistributedDataParallel) -> tuple[Shared | None, str]:
         if self.root_device.type != "cpu":

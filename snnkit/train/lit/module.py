@@ -20,6 +20,7 @@ from snnkit.train.lit.figures import Figures
 from snnkit.train.lit.loader import Batch, SharedBatches, seed_of
 from snnkit.train.lit.rates import FiringRates
 from snnkit.train.lit.restart import within_epoch
+from snnkit.train.resume import in_its_own_way
 from snnkit.train.seed import check_seed
 from snnkit.train.step import run_model
 
@@ -143,8 +144,7 @@ class SpikingModule(LightningModule):
         out = self._run(self._forward_of(len(x)), x)
         loss = self._loss(out, labels)
         self._brake.watch(loss, self, batch_idx)
-        if weight > 0:
-            self._figures("train").add(loss, out, labels)
+        self._figures("train").add(loss, out, labels, counts=weight > 0)
         self.step_loss = loss.detach()
         every = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
         if every and (self.global_step + 1) % every == 0:  # when loggers write, as a call takes long
@@ -167,6 +167,7 @@ class SpikingModule(LightningModule):
     def configure_optimizers(self) -> Any:
         fused = self.device.type == "cuda" and not _unscales_itself(self.trainer)
         optimizer = choices.optimizer_of(self.optimizer, self.model, self.lr, self.weight_decay, fused=fused)
+        optimizer.register_load_state_dict_pre_hook(in_its_own_way)  # for a checkpoint from another device
         epochs, updates = self.trainer.max_epochs or 1, 0
         if self.scheduler == "one-cycle":
             updates = int(self.trainer.estimated_stepping_batches)
@@ -227,8 +228,7 @@ class SpikingModule(LightningModule):
         samples, labels, weight = self._unpacked(batch)
         self._seed(stage, batch_idx)
         out = self(samples)
-        if weight > 0:
-            self._figures(stage).add(self._loss(out, labels), out, labels)
+        self._figures(stage).add(self._loss(out, labels), out, labels, counts=weight > 0)
 
     def _unpacked(self, batch: Any) -> tuple[Tensor, Tensor, float]:
         if isinstance(batch, Batch):

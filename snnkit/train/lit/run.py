@@ -151,7 +151,7 @@ def run_recipe(
         )
         trainer = Trainer(
             accelerator="gpu" if target.type == "cuda" else target.type,
-            devices=place.per_node,
+            devices=[target.index] if target.type == "cuda" and place.world == 1 else place.per_node,
             num_nodes=place.nodes,
             strategy="auto" if place.world == 1 else SteadyDDP(network, timeout),
             precision=_precision(recipe, target),

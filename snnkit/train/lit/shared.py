@@ -21,7 +21,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from snnkit.train.lit.faults import _told
+from snnkit.train.lit.faults import told
 
 _DTYPES = (torch.float32, torch.float64)
 _LINE = 64  # bytes of a cache line: flags of two ranks on one would be passed from core to core with every write
@@ -72,10 +72,10 @@ class Shared:
         self._peers, self._slot = peers, slot
         self._flags = memoryview(memory).cast("q")  # one in each line, the number of the last step that is done
         self._step = 0
+        starts = [_LINE * self.world + i * slot for i in range(self.world + 1)]
         self._slots = {
             dtype: [
-                torch.frombuffer(memory, dtype=dtype, count=slot // dtype.itemsize, offset=_LINE * self.world + i * slot)
-                for i in range(self.world + 1)
+                torch.frombuffer(memory, dtype=dtype, count=slot // dtype.itemsize, offset=start) for start in starts
             ]
             for dtype in _DTYPES
         }
@@ -93,8 +93,7 @@ class Shared:
         gradients are packed. All ranks must call this with as many values.
 
         Raises:
-            ConnectionError: a rank has ended; names it.
-            TimeoutError: a rank did not answer within ``timeout``; names it.
+            ConnectionError: a rank has ended, or did not answer within ``timeout``; names it.
         """
         most = self._slot // values.element_size()
         for start in range(0, values.numel(), most):
@@ -145,7 +144,7 @@ class Shared:
             time.sleep(_NAP)
 
     def _look(self, awaited: int, step: int, waited: float) -> None:
-        """Whether it makes sense to go on waiting. The texts have the words by which ``faults`` knows such errors."""
+        """ConnectionError where it makes no sense to go on waiting, in words by which ``faults`` knows what it is."""
         for rank, peer in enumerate(self._peers):
             late = self._flags[rank * _LINE // 8] < step
             if late and born(peer.pid) != peer.born and self._flags[rank * _LINE // 8] < step:
@@ -153,13 +152,14 @@ class Shared:
                     f"shared memory of the ranks: rank {rank} (process {peer.pid}) is gone, remote process has "
                     "terminated"
                 )
-        if (told := _told()) is not None:
-            raise ConnectionError(f"shared memory of the ranks: connection was likely closed after {told!r}")
         if waited >= self.timeout:
-            raise TimeoutError(
+            raise ConnectionError(
                 f"shared memory of the ranks: timed out after {self.timeout:g} s of waiting for rank {awaited} "
                 f"(process {self._peers[awaited].pid})"
             )
+        # One that failed may take a while to end, or not end at all, in a notebook.
+        if told() is not None:
+            raise ConnectionError("shared memory of the ranks: connection was likely closed by a rank that failed")
 
 
 def meet(parameters: Iterable[Tensor], timeout: float, unfit: str = "") -> tuple[Shared | None, str]:

@@ -67,8 +67,9 @@ def slurm(
         raise click.UsageError("what is to run is missing: snnkit slurm … snnkit train workshop --checkpoint run.pt")
     if submitted and not out:
         raise click.UsageError("--submit needs --out, the file that is submitted")
+    command = words[0] if len(words) == 1 else words  # a single one may be a whole command in quotes
     try:
-        text = script(Request(words, modules=asked.pop("modules"), environment=_environment(variables), **asked))
+        text = script(Request(command, modules=asked.pop("modules"), environment=_environment(variables), **asked))
     except (ValueError, TypeError) as error:
         raise click.UsageError(str(error)) from None
     if out:

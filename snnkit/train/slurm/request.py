@@ -116,6 +116,8 @@ class Request:
             )
         if isinstance(self.modules, str):
             raise TypeError(f"modules must be a list of texts, such as ['CUDA']; got the text {self.modules!r}")
+        if not isinstance(self.modules, Sequence):
+            raise TypeError(f"modules must be a list of texts, such as ['CUDA']; got {self.modules!r}")
         for module in self.modules:
             _check_text("modules", module)
         if not isinstance(self.environment, Mapping):
@@ -130,6 +132,8 @@ class Request:
             raise TypeError(f"time must be a text such as '01:30:00', or minutes as an int; got {self.time!r}")
         if self.limit < MINUTE or self.limit % MINUTE:
             raise ValueError(f"time must be whole minutes, from one on, as SLURM counts them; got {self.time!r}")
+        if not isinstance(self.signal, str):
+            raise TypeError(f"signal must be a text, such as 'SIGUSR1'; got {self.signal!r}")
         object.__setattr__(self, "signal", signal_name(self.signal))
         if self.signal in ("SIGKILL", "SIGSTOP", "SIGTERM", "SIGINT"):
             raise ValueError(
@@ -164,11 +168,32 @@ class Request:
                 "command must have --checkpoint FILE, or the requeued job would begin anew; "
                 f"got {shlex.join(command)!r}, or give requeue=False"
             )
+        for name in ("--checkpoint", "--batch-size"):
+            value = option(command, name)
+            if value is not None and (not value or value.startswith("--")):
+                raise ValueError(f"command must have a value behind {name}; got {value!r} there")
+        if option(command, "--restarts") is not None:
+            raise ValueError("command must not have --restarts, which is for ranks of one machine: give requeue=True")
+        self._check_batch(command)
         decided = {"--nodes": self.nodes, "--devices": self.tasks, "--requeue-signal": self.signal}
         for name, value in decided.items():
             given = option(command, name)
             if given is not None and given != str(value):
                 raise ValueError(f"command must leave {name} to the job, which has {value}; got {name} {given}")
+
+    def _check_batch(self, command: Sequence[str]) -> None:
+        """A batch that the ranks can't share would end the job when it has waited for its turn."""
+        from .. import recipes
+
+        asked = option(command, "--batch-size")
+        recipe = next((word for word in command[command.index("train") + 1 :] if not word.startswith("-")), None)
+        if asked is None and recipe in recipes.names():
+            asked = str(recipes.get(recipe).batch_size)
+        if asked is not None and asked.isdecimal() and int(asked) % self.ranks:
+            raise ValueError(
+                f"command must have a --batch-size that {self.ranks} ranks can share ({self.nodes} nodes with "
+                f"{self.tasks} each), as it is that of all together; got {asked}"
+            )
 
 
 def _check_count(name: str, value: object, least: int) -> None:

@@ -72,6 +72,8 @@ def _meeting(request: Request) -> list[str]:
         f"export MASTER_PORT={PORT}",
         "export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK",
     ]
+    if request.address_suffix:  # or names of nodes lead into the slow network all the same
+        lines += [f"export {name}_SOCKET_IFNAME=ib0" for name in ("NCCL", "GLOO")]
     return lines + [f"export {name}={shlex.quote(value)}" for name, value in request.environment.items()]
 
 
