@@ -63,6 +63,9 @@ class SettingsFile:
 
     def _read(self) -> Recipe:
         try:
-            return Recipe(**json.loads(self.path.read_bytes()))
-        except (ValueError, TypeError, RecursionError) as error:  # no JSON, other settings, or impossible ones
+            content = json.loads(self.path.read_bytes())
+            if not isinstance(content, dict):
+                raise ValueError(f"it holds a {type(content).__name__}, not settings by name")
+            return Recipe(**content)
+        except (OSError, ValueError, TypeError, RecursionError) as error:  # a folder, no JSON, impossible settings
             raise ValueError(f"{self.path} is damaged, or of another snnkit: {error}") from None

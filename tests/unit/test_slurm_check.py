@@ -122,6 +122,10 @@ def test_what_stands_before_the_program_does_not_hide_it(prefix):
     assert found(f"{GOOD}{prefix} ls python\n") == []
 
 
+def test_a_number_beyond_all_machines_is_no_reason_to_fall_over():
+    assert slurm.check(GOOD.replace("--nodes=2", "--nodes=" + "9" * 5000))
+
+
 def test_three_mistakes_are_three_problems_in_the_order_of_lines():
     text = instead("--ntasks-per-node=4", "--ntasks-per-node=1").replace("02:00:00", "01:00")
     text = text.replace("$((20000 + SLURM_JOB_ID % 10000))", "29500")

@@ -87,6 +87,8 @@ def test_signals_are_read_as_sbatch_does():
         ({"command": "snnkit train digits --checkpoint r", "nodes": 3}, "that 3 ranks can share.*got 64"),
         ({"command": "snnkit train digits --checkpoint r --batch-size 10", "nodes": 4}, "4 ranks can share.*got 10"),
         ({"address_suffix": "$(rm)"}, "address_suffix must be the end of a name.*got"),
+        ({"venv": "~/v"}, "venv must be a whole path.*got '~/v'"),
+        ({"workdir": "~/x"}, "workdir must be a whole path"),
         ({"venv": "v", "container": "c.sif"}, "venv and container exclude each other; got 'v' and 'c.sif'"),
         ({"environment": {"A B": "1"}}, "environment must have names of letters, digits and _; got 'A B'"),
         ({"environment": {"A": "1\n2"}}, "environment.'A'. must be without"),

@@ -324,6 +324,10 @@ def test_resume_without_or_with_damaged_settings(tmp_path):
         with pytest.raises(ValueError, match=r"run\.pt\.json is damaged, or of another snnkit"):
             run(checkpoint=file, resume=True)
     note.unlink()
+    note.mkdir()
+    with pytest.raises(ValueError, match=r"run\.pt\.json is damaged, or of another snnkit"):
+        run(checkpoint=file, resume=True)
+    note.rmdir()
     with pytest.raises(ValueError, match=r"run\.pt\.json, which says how .* was trained, is missing"):
         run(checkpoint=file, resume=True)
 

@@ -90,7 +90,7 @@ class Script:
     def number(self, *names: str) -> int | None:
         """The whole number that a directive gives; None: it is not there, or not a number."""
         found = self.option(*names)
-        return int(found.value) if found is not None and found.value.isdecimal() else None
+        return int(found.value) if found is not None and re.fullmatch(r"[0-9]{1,9}", found.value) else None
 
     @property
     def steps(self) -> list[Step]:

@@ -106,6 +106,8 @@ class Request:
             if value is None and name not in ("name", "output"):
                 continue
             _check_text(name, value)
+            if name in ("workdir", "venv", "container") and str(value).startswith("~"):
+                raise ValueError(f"{name} must be a whole path, as nobody replaces the ~ in a script; got {value!r}")
         if self.memory is not None and not re.fullmatch(r"\d+[KMGT]?", self.memory, re.IGNORECASE):
             raise ValueError(f"memory must be a number with K, M, G or T, such as '64G'; got {self.memory!r}")
         if self.venv is not None and self.container is not None:
