@@ -95,7 +95,7 @@ from snnkit.train import lit, slurm
 from snnkit.train.launch import LaunchError, launch
 from snnkit.train.precision import Precision
 from snnkit.viz import figures
-from snnkit.viz.sbatch_form import sbatch_form
+from snnkit.viz.slurm_form import sbatch_form
 
 train.seed_everything(SEED)
 course.start("09", solve=SOLVE)

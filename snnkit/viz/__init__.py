@@ -23,8 +23,8 @@ from .layers import layer_costs as layer_costs
 from .live import LivePanel as LivePanel
 from .modules import module_tree as module_tree
 from .png import png_bytes as png_bytes
-from .sbatch_form import sbatch_form as sbatch_form
-from .sbatch_table import sbatch_table as sbatch_table
 from .slider import frames as frames
+from .slurm_form import sbatch_form as sbatch_form
+from .slurm_table import sbatch_table as sbatch_table
 
 pio.templates.default = theme.NAME

@@ -9,6 +9,7 @@ be resolved without telling the machine about it.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import secrets
 import shutil
@@ -16,6 +17,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +25,8 @@ from pathlib import Path
 NODES = ("127.0.0.1", "127.0.0.2")
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "sinfo", "squeue")
 START = 40.0  # seconds that the daemons may take
+# One cluster at a time: two on one machine have the same nodes and job numbers, and take too long side by side.
+ALONE = Path(tempfile.gettempdir()) / "snnkit-slurm-cluster.lock"
 GPUS = 4  # of each node, which are files: enough for scripts to be accepted
 
 CONFIGURATION = """\
@@ -220,6 +224,8 @@ def command(pid: int) -> bytes:
 
 def main(folder: Path) -> None:
     daemons: list[subprocess.Popen[bytes]] = []
+    alone = open(ALONE, "w")  # until this process ends, however it does
+    fcntl.flock(alone, fcntl.LOCK_EX)
     for name in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, lambda *_: sys.exit(1))
     try:

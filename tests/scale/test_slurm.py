@@ -150,7 +150,8 @@ def test_sbatch_agrees_with_what_we_write_and_what_we_check(clustered, tmp_path)
         nodes=2, cpus_per_task=1, requeue=False, output=f"{tmp_path}/dies.log",
     )  # fmt: skip
     known = ended(submit(tmp_path / "dies.sh", dies), 60)
-    assert known["JobState"] == "FAILED" and "task 1: Exited with exit code 3" in (tmp_path / "dies.log").read_text()
+    assert known["JobState"] in ("FAILED", "CANCELLED")  # by the step, or with it
+    assert "task 1: Exited with exit code 3" in (tmp_path / "dies.log").read_text()
 
 
 def accepted(path, text):
@@ -175,7 +176,7 @@ with cluster.running(Path({str(tmp_path)!r})) as env:
     os.kill(os.getpid(), signal.SIGKILL)
 """
     root = Path(__file__).parents[2]
-    killed = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=120)
+    killed = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=600)
     if "CannotStart" in killed.stderr:
         pytest.skip(f"SLURM does not start here: {killed.stderr}")
     assert killed.returncode == -signal.SIGKILL, killed.stderr

@@ -7,7 +7,7 @@ import pytest
 
 from snnkit import viz
 from snnkit.train import slurm
-from snnkit.viz.sbatch_form import SbatchForm
+from snnkit.viz.slurm_form import SbatchForm
 
 TRAIN = "snnkit train digits --checkpoint run.pt"
 

@@ -9,7 +9,7 @@ from snnkit.train import slurm
 
 from . import theme
 from .environment import live
-from .sbatch_table import sbatch_table
+from .slurm_table import sbatch_table
 
 COMMAND = "snnkit train workshop --checkpoint workshop.pt --every 100"
 
