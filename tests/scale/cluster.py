@@ -50,7 +50,7 @@ ReturnToService=2
 KillWait=5
 MailProg=/bin/true
 StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool/%n
+SlurmdSpoolDir={spool}/%n
 SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd-%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
@@ -114,8 +114,12 @@ def running(folder: Path) -> Iterator[dict[str, str]]:
 
 
 def _configure(folder: Path) -> None:
-    for name in ("state", *(f"spool/{node}" for node in NODES)):
-        (folder / name).mkdir(parents=True)
+    (folder / "state").mkdir(parents=True)
+    # There are sockets in it, whose paths must not be longer than 107 characters; those of pytest's folders are.
+    spool = Path(tempfile.mkdtemp(prefix="slurm"))
+    (folder / "spool").symlink_to(spool)
+    for node in NODES:
+        (spool / node).mkdir()
     key = folder / "munge.key"
     key.write_bytes(secrets.token_bytes(128))
     key.chmod(0o600)
@@ -124,7 +128,7 @@ def _configure(folder: Path) -> None:
         f"NodeName={node} NodeHostname=localhost NodeAddr={node} Port={port} CPUs=4 RealMemory=2000 Gres=gpu:{GPUS}"
         for node, port in zip(NODES, ports, strict=True)
     ]
-    text = CONFIGURATION.format(folder=folder, controller=controller, nodes="\n".join(lines))
+    text = CONFIGURATION.format(folder=folder, spool=spool, controller=controller, nodes="\n".join(lines))
     (folder / "slurm.conf").write_text(text)
     (folder / "gres.conf").write_text(f"Name=gpu File={folder}/gpu[0-{GPUS - 1}]\n")
     for number in range(GPUS):
@@ -194,6 +198,7 @@ def _stop(folder: Path, daemons: list[subprocess.Popen[bytes]]) -> None:
         except subprocess.TimeoutExpired:
             daemon.kill()
             daemon.wait()
+    shutil.rmtree((folder / "spool").resolve(), ignore_errors=True)
     for _ in range(50):
         left = told(folder)
         for pid in left:
@@ -224,7 +229,7 @@ def command(pid: int) -> bytes:
 
 def main(folder: Path) -> None:
     daemons: list[subprocess.Popen[bytes]] = []
-    alone = open(ALONE, "w")  # until this process ends, however it does
+    alone = os.open(ALONE, os.O_CREAT | os.O_RDWR)  # until this process ends, however it does
     fcntl.flock(alone, fcntl.LOCK_EX)
     for name in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, lambda *_: sys.exit(1))
