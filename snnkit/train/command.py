@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 import traceback
 import warnings
 from typing import Any, NoReturn
@@ -199,7 +198,6 @@ def _join(place: Place, name: str, settings: dict[str, Any], log: str | None, ou
     except RankError as error:
         _leave(place, str(error), PEER)
     except RequeueError as error:  # who started the job may do it: a batch script around a container, say
-        _let_the_first_speak(first)
         _leave(place, str(error) if first else "", REQUEUED)
     except click.ClickException as error:
         if place.world == 1:
@@ -216,14 +214,7 @@ def _join(place: Place, name: str, settings: dict[str, Any], log: str | None, ou
         told = f"; {run.requeued}" if run.requeued else saved
         epoch = f"epoch {min(run.history.epochs + 1, run.recipe.epochs)} of {run.recipe.epochs}"
         click.echo(f"\n{run.stopped} after update {run.updates}, in {epoch}{told}", err=True)
-    _let_the_first_speak(first)
     _leave(place, "", {REQUEUE: REQUEUED, CTRL_C: 130, TERMINATE: 143}[run.stopped.cause])
-
-
-def _let_the_first_speak(first: bool) -> None:
-    """Rank 0 has to write before another one leaves with an error code, at which srun --kill-on-bad-exit ends all."""
-    if not first:
-        time.sleep(2.0)
 
 
 def _leave(place: Place, message: str, code: int) -> NoReturn:
