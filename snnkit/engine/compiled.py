@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from .equations import tensors_of
 from .layout import Layout, is_one_for_all, side_by_side
+from .second import Origin, differentiable_backward
 from .trace import Equation
 
 
@@ -79,6 +80,7 @@ def run(
     """As ``eager.run``, by the ``equation`` of ``step``. ``once``: the one step of which x is an expanded view; its
     gradient is summed over time as it is made. Raises CompilationFailed."""
     layout = Layout.of(x)
+    rebuild = getattr(type(state), "_make", tuple)
     tensors = [
         layout.flatten_sequence(x),
         *(layout.flatten_step(part) for part in state),
@@ -90,26 +92,30 @@ def run(
         repeat = 0
         if once is not None and not transformed:
             repeat, tensors[0] = len(x), layout.flatten_step(once).contiguous()
-        every = Unrolled.apply(engine, equation, out_dtype, repeat, *tensors)
+        every = Unrolled.apply(engine, equation, Origin(step, rebuild), out_dtype, repeat, *tensors)
         out, *last = every[: 1 + len(state)]  # type: ignore[index]
     else:
         count = 1 + equation.states
         out, last, _ = kernels(engine).forward(
             equation, tensors[0], tensors[1:count], tensors[count:], out_dtype, keep=False
         )
-    rebuild = getattr(type(state), "_make", tuple)
     return layout.restore_sequence(out), rebuild([layout.restore_step(part) for part in last])
 
 
 class Unrolled(torch.autograd.Function):
-    """(engine, equation, out_dtype, repeat, x, *state, *parameters) -> (out, *last, *kept).
+    """(engine, equation, origin, out_dtype, repeat, x, *state, *parameters) -> (out, *last, *kept).
 
-    x is [T, N] or, if it is to be repeated so many times, [N].
+    x is [T, N] or, if it is to be repeated so many times, [N]. ``origin`` is what ``equation`` was traced from.
     """
 
     @staticmethod
     def forward(
-        engine: str, equation: Equation, out_dtype: torch.dtype, repeat: int, *tensors: Tensor
+        engine: str,
+        equation: Equation,
+        origin: Origin,
+        out_dtype: torch.dtype,
+        repeat: int,
+        *tensors: Tensor,
     ) -> tuple[Tensor, ...]:
         x, state, parameters = _split(equation, tensors, repeat)
         out, last, kept = kernels(engine).forward(equation, x, state, parameters, out_dtype, keep=True)
@@ -117,11 +123,12 @@ class Unrolled(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:
-        engine, equation, _, repeat, *tensors = inputs
+        engine, equation, origin, out_dtype, repeat, *tensors = inputs
         kept = output[1 + equation.states :]
         ctx.mark_non_differentiable(*kept)
         ctx.save_for_backward(*tensors, *kept)
         ctx.engine, ctx.equation, ctx.repeat, ctx.arguments = engine, equation, repeat, len(tensors)
+        ctx.origin, ctx.out_dtype = origin, out_dtype
         ctx.set_materialize_grads(False)  # most losses do not look at the last state
 
     @staticmethod
@@ -135,7 +142,13 @@ class Unrolled(torch.autograd.Function):
             )
         equation: Equation = ctx.equation
         first = 1 + equation.states
-        needs = (ctx.needs_input_grad[4], *ctx.needs_input_grad[4 + first :])
+        # Under torch.func's transforms gradients are always recorded; those of gradients were refused beforehand.
+        if torch.is_grad_enabled() and torch._C._functorch.peek_interpreter_stack() is None:  # pyright: ignore
+            again = differentiable_backward(
+                ctx.origin, equation, ctx.out_dtype, ctx.repeat, tensors, gradients, ctx.needs_input_grad[5:]
+            )
+            return (None, None, None, None, None, *again)
+        needs = (ctx.needs_input_grad[5], *ctx.needs_input_grad[5 + first :])
         x, state, _ = _split(equation, tensors, ctx.repeat)
         d = [zeros_like_one(t) if g is None else g for g, t in zip(gradients, (x, *state), strict=False)]
         try:
@@ -144,14 +157,23 @@ class Unrolled(torch.autograd.Function):
             raise RuntimeError(f"the backward pass can't be compiled ({error}); use engine='eager'") from None
         every = iter(found)  # type: ignore[arg-type]
         wanted = (needs[0], *(True for _ in range(equation.states)), *needs[1:])
-        return (None, None, None, None, *(next(every) if wants else None for wants in wanted))
+        return (None, None, None, None, None, *(next(every) if wants else None for wants in wanted))
 
     @staticmethod
-    def vmap(info, in_dims, engine: str, equation: Equation, out_dtype: torch.dtype, repeat: int, *tensors: Tensor):
-        samples = _Samples(info.batch_size, tensors[0], in_dims[4])  # a sequence: under transforms nothing is repeated
-        rest = [samples.together(t, d) for t, d in zip(tensors[1:], in_dims[5:], strict=True)]
+    def vmap(
+        info,
+        in_dims,
+        engine: str,
+        equation: Equation,
+        origin: Origin,
+        out_dtype: torch.dtype,
+        repeat: int,
+        *tensors: Tensor,
+    ):
+        samples = _Samples(info.batch_size, tensors[0], in_dims[5])  # a sequence: under transforms nothing is repeated
+        rest = [samples.together(t, d) for t, d in zip(tensors[1:], in_dims[6:], strict=True)]
         # What is kept for backward has another shape then; without it, backward makes it anew.
-        every = Unrolled.apply(engine, equation, out_dtype, repeat, samples.x, *rest)
+        every = Unrolled.apply(engine, equation, origin, out_dtype, repeat, samples.x, *rest)
         out, *last = every[: 1 + equation.states]  # type: ignore[index]
         return (samples.apart(out), *(samples.apart(part) for part in last)), (1, *(0 for _ in last))
 
@@ -186,8 +208,8 @@ class _Backward(torch.autograd.Function):
     @staticmethod
     def backward(ctx, *_: Tensor):
         raise RuntimeError(
-            "compiled engines give first derivatives only; use engine='eager' to differentiate twice "
-            "(create_graph=True)"
+            "under torch.func's transforms compiled engines give first derivatives only; use engine='eager' to "
+            "differentiate twice"
         )
 
     @staticmethod

@@ -15,11 +15,13 @@ from .check import name_of
 from .compiled import kernels
 from .equations import equation_of
 from .trace import Equation, NotElementwise
+from .worth import worth_compiling
 
 ENGINES = ("auto", "eager", "block", "cpp", "triton")
 
 # What "auto" takes on each kind of device, in order, and the neuron-steps (elements of x) from which it does. Below, a
-# pass takes a millisecond in the eager engine, while the first compilation takes about a second (cpp) or ten (block).
+# pass takes a millisecond in the eager engine, while the first compilation takes about a second (cpp) or ten (block);
+# `worth` says when it pays nevertheless.
 AUTO = {"cpu": (("cpp", 2**16), ("block", 2**20)), "cuda": (("block", 2**16), ("triton", 2**16))}
 
 
@@ -64,6 +66,9 @@ def choose(engine: str, step: Callable | nn.Module, x: Tensor, state: Any, dtype
     # One that was asked for and can't gives way to block, which knows every operation.
     candidates = dict.fromkeys((engine, "block")) if asked else _paying(x)
     if not candidates:
+        paid = worth_compiling(step, x, state, dtype)
+        if paid is not None:
+            return Choice("cpp", paid[1], equation=paid[0])
         minimum = min(minimum for _, minimum in AUTO[x.device.type])
         return Choice("eager", f"{x.numel():,} neuron-steps are fewer than {minimum:,}: compiling would not pay")
     try:

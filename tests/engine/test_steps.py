@@ -93,15 +93,6 @@ def test_elementwise_functions_are_compiled(name):
     torch.testing.assert_close(gradients[1], gradients[0])
 
 
-@pytest.mark.parametrize("name", ["block", "cpp"])
-def test_second_derivatives_are_refused_not_dropped(name):
-    data = torch.rand(4, 2, 3, requires_grad=True)
-    out, _ = LIF(engine=name)(data * 1.5)
-    (gradient,) = torch.autograd.grad((out**2).sum(), data, create_graph=True)
-    with pytest.raises(RuntimeError, match="first derivatives only"):
-        torch.autograd.grad(gradient.sum(), data)
-
-
 def test_a_broken_compiler_is_said_once_and_runs_in_eager(monkeypatch):
     def broken(*arguments):
         raise RuntimeError("g++: command not found\nmore")

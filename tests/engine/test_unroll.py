@@ -108,7 +108,7 @@ def test_compiling_can_be_forbidden(monkeypatch, name):
 
 
 def test_auto_compiles_what_is_large_enough(monkeypatch):
-    dtype, neuron = torch.float32, LIF()
+    dtype, neuron = torch.float32, LIF(tau=2.718)  # no layer with this number has run before
     state = neuron.initial_state(x[0])
     assert select.choose("auto", neuron, x, state, dtype).engine == "eager"
     large = torch.empty(1, dtype=dtype).expand(8, 2**17)
@@ -123,7 +123,7 @@ def test_empty_batches_run_in_eager():
 
 @pytest.mark.filterwarnings("ignore:Mixing runs in the eager engine")
 def test_explain_names_layers_shapes_engines_and_reasons():
-    net = Sequential(nn.Linear(3, 4), LIF(), nn.Linear(4, 2), Leaky(0.9, engine="block"), Mixing(engine="block"))
+    net = Sequential(nn.Linear(3, 4), LIF(3.142), nn.Linear(4, 2), Leaky(0.9, engine="block"), Mixing(engine="block"))
     rows = engine.explain(net, x)
     assert [(r.layer, r.neuron, r.shape, r.engine) for r in rows] == [
         ("1", "LIF", (5, 2, 4), "eager"),

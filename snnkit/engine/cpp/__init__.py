@@ -21,11 +21,11 @@ from ..missing import NO_COMPILER, cpp_compiler
 from ..program import Untranslatable
 from ..reader import programs
 from ..trace import Equation
-from .build import load
+from .build import load, made
 from .dialect import CPP
 from .source import backward_source, forward_source
 
-__all__ = ["backward", "backward_source", "forward", "forward_source", "supports"]
+__all__ = ["backward", "backward_source", "forward", "forward_source", "is_made", "supports"]
 
 # Bytes of state that stay in a core's second-level cache while x streams past, forward; and in backward, bytes that are
 # kept of all steps of a tile, in the last level. (256 KiB forward took up to 1.1 times as long: shorter runs.)
@@ -48,6 +48,12 @@ def supports(equation: Equation, device: torch.device) -> str:
     if cpp_compiler() is None:
         return f"the C++ engine needs a C++ compiler, and {NO_COMPILER}"
     return _untranslatable(equation)
+
+
+def is_made(equation: Equation, x_dtype: torch.dtype) -> bool:
+    """Whether the kernel for a pass over x of this dtype needs no compiling: this process or an earlier one did it."""
+    shapes = (0,) * equation.parameters
+    return made(forward_source(equation, x_dtype, x_dtype, shapes)[0])
 
 
 @functools.lru_cache(maxsize=512)

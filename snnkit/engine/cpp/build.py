@@ -48,6 +48,14 @@ def load(source: str) -> ctypes.CDLL:
     return library
 
 
+def made(source: str) -> bool:
+    """Whether ``load`` would find the library of ``source`` ready."""
+    if source in _loaded:
+        return not isinstance(_loaded[source], str)
+    program = cpp_compiler()
+    return program is not None and _place(source, program, cache_folder()).exists()
+
+
 def cache_folder() -> Path:
     """Where libraries are kept between processes: ``$SNNKIT_KERNELS``, or the user's cache."""
     given = os.environ.get("SNNKIT_KERNELS")
@@ -73,12 +81,17 @@ def _loadable(source: str, folder: Path) -> ctypes.CDLL:
     program = cpp_compiler()
     if program is None:
         raise CompilationFailed(f"of C++ compilers {NO_COMPILER}")
-    key = hashlib.sha256("\n".join((source, _version(program), *_FLAGS, _processor())).encode()).hexdigest()[:24]
     folder.mkdir(parents=True, exist_ok=True)
-    target = folder / f"{key}.so"
+    target = _place(source, program, folder)
     if not _whole(target):
         _compile(program, source, target)
     return ctypes.CDLL(str(target))
+
+
+def _place(source: str, program: str, folder: Path) -> Path:
+    """Another compiler, flag or processor makes another library."""
+    key = hashlib.sha256("\n".join((source, _version(program), *_FLAGS, _processor())).encode()).hexdigest()[:24]
+    return folder / f"{key}.so"
 
 
 def _whole(library: Path) -> bool:
