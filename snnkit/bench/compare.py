@@ -10,7 +10,7 @@ run; one update is compared with that of our eager engine before the clock start
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ from . import compare_contestants, compare_table, record
 from .compare_claims import CLAIMS
 from .compare_command import compare as main
 from .compare_predictions import predictions
-from .provenance import provenance
 from .training_contestants import Contestant
 from .training_measure import labels_of, measure
 from .training_nets import Workload
@@ -57,11 +56,13 @@ class Arguments:
             yield compare_contestants.tutorial(hidden, batch, self.steps)
 
 
-def check_chips(names: Sequence[str]) -> None:
-    """ValueError unless each is an IPU of the catalogue."""
-    for name in names:
-        if (chip := chips.get(name)).kind != "ipu":
-            raise ValueError(f"chip must be an IPU, but {name} is a {chip.kind.upper()}")
+def check_chips(names: Sequence[str]) -> tuple[str, ...]:
+    """Each once, as the catalogue calls it; ValueError unless all are IPUs."""
+    found = [chips.get(name) for name in names]
+    for chip in found:
+        if chip.kind != "ipu":
+            raise ValueError(f"chip must be an IPU, but {chip.name} is a {chip.kind.upper()}")
+    return tuple(dict.fromkeys(chip.name for chip in found))
 
 
 def benchmark(
@@ -77,23 +78,12 @@ def benchmark(
     Raises:
         ValueError: an unknown chip, or one that is no IPU.
     """
-    check_chips(arguments.chips)
+    arguments = replace(arguments, chips=check_chips(arguments.chips))
     device = torch.device(arguments.device)
-    result: dict[str, Any] = {
-        "schema": record.SCHEMA,
-        "kind": "compare",
-        "complete": False,
-        "provenance": provenance(device),
-        "arguments": asdict(arguments),
-        "matmuls": [],
-        "predictions": [],
-        "claims": [asdict(claim) for claim in CLAIMS],
-        "rows": [],
-        "skipped": [
-            {"contestant": engine, "reason": reason}
-            for engine, reason in compare_contestants.left_out(device).items()
-        ],
-    }  # fmt: skip
+    claims = [asdict(claim) for claim in CLAIMS]
+    result = record.begin("compare", device, arguments, matmuls=[], predictions=[], claims=claims)
+    missing = compare_contestants.left_out(device)
+    result["skipped"] += [{"contestant": engine, "reason": reason} for engine, reason in missing.items()]
     say(compare_table.heading(result | {"complete": True}))
     for skip in result["skipped"]:
         say(f"not timed: {compare_table.skip_line(skip)}")

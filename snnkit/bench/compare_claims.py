@@ -51,7 +51,7 @@ CLAIMS: tuple[Claim, ...] = (
         128, 1000, "Neuromorphic Computing Group, UC Santa Cruz, on arXiv:2211.10725", "https://ncg.ucsc.edu/2022/11/",
     ),
     Claim(
-        "IPU over A100, sparse", "5 to 10, and up to 38 where activity is sparsest,", 5, 38,
+        "IPU over A100, sparse", "5 to 10 (38 where activity is sparsest)", 5, 38,
         "training of dense nets of 2932 hidden neurons, batch 48, by sparse operations on IPUs against an A100",
         48, 2932, "Finkbeiner et al., AAAI 2024", "https://arxiv.org/abs/2311.04386",
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from . import options
 from .command import chosen_device, measured, prepare_process
 from .training_command import check_plot, draw
 
@@ -14,7 +15,7 @@ CHIPS = ("GC200", "Bow")
 
 
 @click.command()
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@options.DEVICE
 @click.option(
     "--batch", "batches", type=click.IntRange(1), multiple=True, metavar="B",
     help="Samples of an update, with 1000 neurons; repeatable. Default: 16, 128, 1024, on CUDA those between, too.",
@@ -32,11 +33,11 @@ CHIPS = ("GC200", "Bow")
     "--chip", "chips", multiple=True, metavar="NAME", help="IPUs to predict; repeatable. Default: GC200, Bow."
 )
 @click.option("--peers/--no-peers", default=True, help="Time snnTorch, if it is installed (`make peers`).")
-@click.option("--repeats", type=click.IntRange(3), default=None, help="Rounds of which the median is taken.  [7]")
-@click.option("--threads", type=click.IntRange(1), default=None, help="CPU threads.  [on a CPU: 1]")
-@click.option("--keep-memory/--no-keep-memory", default=True, help="As for `snnkit bench neurons`.")
-@click.option("--out", type=click.Path(dir_okay=False), metavar="FILE.json", help="Write a record.")
-@click.option("--plot", type=click.Path(dir_okay=False), metavar="FILE", help="Draw it: .png or .html.")
+@options.repeats(7)
+@options.THREADS
+@options.KEEP_MEMORY
+@options.OUT
+@options.PLOT
 @click.option("--quick", is_flag=True, help="A tiny network: shows that everything runs, its times mean nothing.")
 def compare(
     device: str,
@@ -64,9 +65,8 @@ def compare(
 
     where = chosen_device(device, torch.cuda.is_available())
     check_plot(plot)
-    wanted = tuple(dict.fromkeys(chips or CHIPS))
     try:
-        check_chips(wanted)
+        wanted = check_chips(chips or CHIPS)
     except ValueError as error:
         raise click.UsageError(f"--chip: {error}") from None
     prepare_process(where, threads, keep_memory)

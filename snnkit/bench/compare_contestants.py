@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +19,7 @@ from . import contestants as layers
 from . import training_peers
 from .training_contestants import OURS, Contestant, Ours, Trainer
 from .training_nets import Workload, dense
-from .training_peers import SNNTORCH, PeerTrainer
+from .training_peers import SNNTORCH, PeerTrainer, snntorch_net
 
 HIDDEN, BATCH, STEPS = 1000, 128, 25  # of the tutorial
 
@@ -68,7 +69,7 @@ def contestants(device: torch.device, workload: Workload, with_peers: bool) -> I
         for peer in training_peers.peers(workload, device):
             if peer.library == SNNTORCH and not peer.compiles:
                 yield peer
-                yield Contestant(ONCE, SNNTORCH, PeerTrainer(_snntorch_once))
+                yield Contestant(ONCE, SNNTORCH, PeerTrainer(partial(snntorch_net, once=True)))
 
 
 def left_out(device: torch.device) -> dict[str, str]:
@@ -84,27 +85,3 @@ class _OursEveryStep:
 
     def __call__(self, workload: Workload, precision: Precision) -> Trainer:
         return Ours("auto", graphed=self.graphed)(EveryStep.of(workload), precision)
-
-
-def _snntorch_once(workload: Workload):
-    """snnTorch's neurons in the tutorial's loop, with the first layer before it."""
-    import snntorch  # pyright: ignore[reportMissingImports]
-
-    class Net(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.fc1 = nn.Linear(784, workload.width)
-            self.lif1 = snntorch.Leaky(beta=0.9)
-            self.fc2 = nn.Linear(workload.width, 10)
-            self.lif2 = snntorch.Leaky(beta=0.9)
-
-        def forward(self, x: Tensor) -> Tensor:
-            mem1, mem2 = x.new_zeros(len(x), workload.width), x.new_zeros(len(x), 10)
-            current, spikes = self.fc1(x), []
-            for _ in range(workload.steps):
-                hidden, mem1 = self.lif1(current, mem1)
-                out, mem2 = self.lif2(self.fc2(hidden), mem2)
-                spikes.append(out)
-            return torch.stack(spikes)
-
-    return Net(), lambda run, x: run(x)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from .columns import THROUGHPUT, aligned, megabytes, throughput, times
 from .table import heading
 
 __all__ = ["baseline", "case_table", "cases", "claims", "heading", "skip_line", "summary", "tables"]
 
 OURS, PEER = "snnkit", "snnTorch"
 _CASE = ("dtype", "width", "steps", "batch")
-_HEAD = ("contestant", "samples/s", "ms", "10-90 %", "first s", "x floor", "peak MB", "times snnTorch")
+_HEAD = (*THROUGHPUT, "x floor", "peak MB", "times snnTorch")
 
 
 def tables(record: Mapping[str, Any]) -> str:
@@ -49,16 +50,13 @@ def case_table(rows: Sequence[Mapping[str, Any]], bands: Sequence[Mapping[str, A
     dtype, width, steps, batch = _case_of(rows[0])
     title = f"measured: 784-{width}-10, {dtype}, T = {steps}, batch {batch}"
     slow = baseline(rows)
-    cells = [_HEAD, *(_cells(row, slow) for row in rows)]
-    used = [i for i in range(len(_HEAD)) if any(line[i] for line in cells[1:])]
-    widths = {i: max(len(line[i]) for line in cells) for i in used}
-    lines = ["  ".join(line[i].ljust(widths[i]) if not i else line[i].rjust(widths[i]) for i in used) for line in cells]
+    lines = aligned(_HEAD, [_cells(row, slow) for row in rows])
     lines += [
         f"predicted, never run: {band['chip']} ({band['precision']}) {band['low']:,.0f} to {band['high']:,.0f} "
         f"samples/s, likely {band['likely']:,.0f}"
         for band in bands
     ]
-    return "\n".join([title, *(line.rstrip() for line in lines)])
+    return "\n".join([title, *lines])
 
 
 def summary(record: Mapping[str, Any]) -> str:
@@ -110,14 +108,5 @@ def _case_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _cells(row: Mapping[str, Any], slow: float | None) -> tuple[str, ...]:
-    peak = row.get("peak_bytes")
-    return (
-        row["contestant"],
-        f"{row['samples_per_s']:,.0f}",
-        f"{row['median_s'] * 1e3:.4g}",
-        f"{row['p10_s'] * 1e3:.4g} - {row['p90_s'] * 1e3:.4g}",
-        f"{row['first_s']:.3g}",
-        f"{row['over_floor']:.2f}",
-        "" if peak is None else f"{peak / 2**20:.0f}",
-        "" if slow is None else f"{row['samples_per_s'] / slow:.2f}",
-    )
+    own = (f"{row['over_floor']:.2f}", megabytes(row.get("peak_bytes")))
+    return (*throughput(row), *own, times(row["samples_per_s"], slow))

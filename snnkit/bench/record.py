@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,20 @@ SCHEMA = 1
 
 class RecordError(ValueError):
     """A file that is no record, or one that leaves out where its numbers come from."""
+
+
+def begin(kind: str, device: Any, arguments: Any, **parts: Any) -> dict[str, Any]:
+    """A record of which nothing is measured yet: where and by what it is made, ``parts``, and no rows.
+
+    Args:
+        kind: as above.
+        device: a torch.device.
+        arguments: a dataclass.
+    """
+    from .provenance import provenance
+
+    made = {"schema": SCHEMA, "kind": kind, "complete": False, "provenance": provenance(device)}
+    return made | {"arguments": asdict(arguments), **parts, "rows": [], "skipped": []}
 
 
 def write(path: str | Path, record: Mapping[str, Any]) -> Path:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from . import recipes
+from .columns import aligned
 
 _CASE = ("mode", "dtype", "neurons", "steps")
 _HEAD = ("contestant", "equation", "ms", "10-90 %", "host ms", "first s", "x floor", "held B", "peak MB", "x ours")
@@ -61,11 +62,7 @@ def case_table(rows: Sequence[Mapping[str, Any]], copy: Mapping[str, Any] | None
     title = f"{mode}, {dtype}, N = {neurons:,}, T = {steps}"
     if copy:
         title += f"; copy of x: {copy['median_s'] * 1e3:.3g} ms, {copy['bytes_per_s'] / 1e9:.3g} GB/s"
-    cells = [_HEAD, *(_cells(row, rows) for row in rows)]
-    used = [i for i in range(len(_HEAD)) if i < 3 or any(line[i] for line in cells[1:])]
-    widths = {i: max(len(line[i]) for line in cells) for i in used}
-    lines = ["  ".join(line[i].ljust(widths[i]) if i < 2 else line[i].rjust(widths[i]) for i in used) for line in cells]
-    return "\n".join([title, *(line.rstrip() for line in lines)])
+    return "\n".join([title, *aligned(_HEAD, [_cells(row, rows) for row in rows], left=2, always=3)])
 
 
 def skip_line(skip: Mapping[str, Any]) -> str:

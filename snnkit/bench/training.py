@@ -10,7 +10,7 @@ the clock starts, and all take turns in the same run.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ import torch
 
 from ..train.precision import Precision
 from . import record, training_table
-from .provenance import provenance
 from .training_command import training as main
 from .training_contestants import OURS, Contestant, ours
 from .training_measure import measure
@@ -66,16 +65,7 @@ def benchmark(
         out: file for the record, written after each case (with ``complete`` false until the end).
     """
     device = torch.device(arguments.device)
-    result: dict[str, Any] = {
-        "schema": record.SCHEMA,
-        "kind": "training",
-        "complete": False,
-        "provenance": provenance(device),
-        "arguments": asdict(arguments),
-        "matmuls": [],
-        "rows": [],
-        "skipped": [],
-    }
+    result = record.begin("training", device, arguments, matmuls=[])
     say(training_table.heading(result | {"complete": True}))
     for workload in arguments.workloads():
         taking_part = list(_contestants(workload, device, arguments))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from . import options
 from .command import chosen_device, measured, prepare_process
 
 NETS = ("conv", "mlp")
@@ -12,7 +13,7 @@ WIDTH = {"cpu": 32, "cuda": 128}
 
 
 @click.command()
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@options.DEVICE
 @click.option("--net", "nets", type=click.Choice(NETS), multiple=True, help="Repeatable. Default: both.")
 @click.option(
     "--width", type=click.IntRange(1), default=None, help="Channels of the conv net.  [on a CPU: 32, on CUDA: 128]"
@@ -24,15 +25,11 @@ WIDTH = {"cpu": 32, "cuda": 128}
 )
 @click.option("--peers/--no-peers", default=True, help="Time the other libraries that are installed (`make peers`).")
 @click.option("--compile/--no-compile", "compiled", default=True, help="With torch.compile, which takes minutes.")
-@click.option("--repeats", type=click.IntRange(3), default=None, help="Rounds of which the median is taken.  [11]")
-@click.option("--threads", type=click.IntRange(1), default=None, help="CPU threads.  [on a CPU: 1]")
-@click.option(
-    "--keep-memory/--no-keep-memory",
-    default=True,
-    help="As for `snnkit bench neurons`: the C library keeps large tensors that are freed (Linux, CPU).",
-)
-@click.option("--out", type=click.Path(dir_okay=False), metavar="FILE.json", help="Write a record.")
-@click.option("--plot", type=click.Path(dir_okay=False), metavar="FILE", help="Draw it: .png or .html.")
+@options.repeats(11)
+@options.THREADS
+@options.KEEP_MEMORY
+@options.OUT
+@options.PLOT
 @click.option("--quick", is_flag=True, help="Tiny networks: shows that everything runs, its times mean nothing.")
 def training(
     device: str,

@@ -28,7 +28,7 @@ Build = Callable[..., tuple[nn.Module, Callable[[Any, Tensor], Tensor]]]
 
 def peers(workload: Workload, device: torch.device) -> Iterator[Contestant]:
     """Those that are installed and compute the workload's equation, in each of their settings."""
-    for library, build in ((SPIKINGJELLY, _spikingjelly), (SNNTORCH, _snntorch), (NORSE, _norse)):
+    for library, build in ((SPIKINGJELLY, _spikingjelly), (SNNTORCH, snntorch_net), (NORSE, _norse)):
         computes = library == SPIKINGJELLY if workload.net == "conv" else EQUATIONS[library] == workload.equation
         if not computes or not _installed(library):
             continue
@@ -180,8 +180,11 @@ class _FirstOnce(nn.Module):
         return self.rest(x.unsqueeze(0).expand(self.steps, *x.shape))
 
 
-def _snntorch(workload: Workload) -> tuple[nn.Module, Callable[[Any, Tensor], Tensor]]:
-    """The network of its tutorial 5: a loop over time around all layers."""
+def snntorch_net(workload: Workload, once: bool = False) -> tuple[nn.Module, Callable[[Any, Tensor], Tensor]]:
+    """The network of its tutorial 5: a loop over time around all layers.
+
+    ``once``: the first layer, whose input is the same in every step, is computed before the loop.
+    """
     import snntorch  # pyright: ignore[reportMissingImports]
 
     class Net(nn.Module):
@@ -194,9 +197,10 @@ def _snntorch(workload: Workload) -> tuple[nn.Module, Callable[[Any, Tensor], Te
 
         def forward(self, x: Tensor) -> Tensor:
             mem1, mem2 = x.new_zeros(len(x), workload.width), x.new_zeros(len(x), 10)
+            current = self.fc1(x) if once else None
             spikes = []
             for _ in range(workload.steps):
-                hidden, mem1 = self.lif1(self.fc1(x), mem1)
+                hidden, mem1 = self.lif1(self.fc1(x) if current is None else current, mem1)
                 out, mem2 = self.lif2(self.fc2(hidden), mem2)
                 spikes.append(out)
             return torch.stack(spikes)

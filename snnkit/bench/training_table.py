@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from .columns import THROUGHPUT, aligned, megabytes, throughput, times
 from .table import heading
 
 __all__ = ["case_table", "cases", "heading", "ratios", "skip_line", "tables"]
 
 _CASE = ("net", "equation", "dtype", "width", "steps", "batch")
-_HEAD = ("contestant", "samples/s", "ms", "10-90 %", "first s", "ready s", "x floor", "peak MB", "x ours")
+_HEAD = (*THROUGHPUT, "ready s", "x floor", "peak MB", "x ours")
 OURS = "snnkit"
 
 
@@ -44,11 +45,7 @@ def case_table(rows: Sequence[Mapping[str, Any]], matmul: Mapping[str, Any] | No
     if matmul:
         title += f"; matrix product: {matmul['flops_per_s'] / 1e12:.3g} TFLOP/s"
     best = min((row["median_s"] for row in rows if row["library"] == OURS), default=None)
-    cells = [_HEAD, *(_cells(row, best) for row in rows)]
-    used = [i for i in range(len(_HEAD)) if any(line[i] for line in cells[1:])]
-    widths = {i: max(len(line[i]) for line in cells) for i in used}
-    lines = ["  ".join(line[i].ljust(widths[i]) if not i else line[i].rjust(widths[i]) for i in used) for line in cells]
-    return "\n".join([title, *(line.rstrip() for line in lines)])
+    return "\n".join([title, *aligned(_HEAD, [_cells(row, best) for row in rows])])
 
 
 def skip_line(skip: Mapping[str, Any]) -> str:
@@ -90,18 +87,8 @@ def _ratio(mine: Sequence[Mapping[str, Any]], theirs: Sequence[Mapping[str, Any]
 
 
 def _cells(row: Mapping[str, Any], best: float | None) -> tuple[str, ...]:
-    peak = row.get("peak_bytes")
-    return (
-        row["contestant"],
-        f"{row['samples_per_s']:,.0f}",
-        f"{row['median_s'] * 1e3:.4g}",
-        f"{row['p10_s'] * 1e3:.4g} - {row['p90_s'] * 1e3:.4g}",
-        f"{row['first_s']:.3g}",
-        f"{row['ready_s']:.3g}",
-        f"{row['over_floor']:.2f}",
-        "" if peak is None else f"{peak / 2**20:.0f}",
-        "" if best is None else f"{row['median_s'] / best:.2f}",
-    )
+    own = (f"{row['ready_s']:.3g}", f"{row['over_floor']:.2f}", megabytes(row.get("peak_bytes")))
+    return (*throughput(row), *own, times(row["median_s"], best))
 
 
 def _matmul_of(record: Mapping[str, Any], case: tuple[Any, ...]) -> Mapping[str, Any] | None:

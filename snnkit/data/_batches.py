@@ -124,6 +124,15 @@ def check_real(name: str, value: float) -> None:
         raise TypeError(f"{name} must be a number; got {value!r} ({type(value).__name__})")
 
 
+def seeded(seed: int) -> torch.Generator:
+    """A generator on the CPU that starts from `seed`; raise unless that is an int it takes."""
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise TypeError(f"seed must be an int; got {seed!r} ({type(seed).__name__})")
+    if not 0 <= seed < 2**63:
+        raise ValueError(f"seed must lie in 0 .. 2**63 - 1; got {seed}")
+    return torch.Generator().manual_seed(seed)
+
+
 def check_generator(generator: torch.Generator | None) -> None:
     """Raise unless `generator` is one, or None."""
     if generator is not None and not isinstance(generator, torch.Generator):

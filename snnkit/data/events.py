@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from snnkit.data import digits
-from snnkit.data._batches import check_generator, check_positive_int, check_real
+from snnkit.data._batches import check_generator, check_positive_int, check_real, seeded
 
 __all__ = ["event_digits", "events_of", "saccades"]
 
@@ -123,8 +123,7 @@ def event_digits(
     check_positive_int("size", size)
     if size < 8:
         raise ValueError(f"size must be at least 8, the size of the digits; got {size}")
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
-        raise ValueError(f"seed must be an int in 0 .. 2**63 - 1; got {seed!r}")
+    generator = seeded(seed)
     images, labels = digits.load(split)
     large = F.interpolate(images.float() / 255, size=(size, size), mode="bilinear", align_corners=False)
     events = events_of(
@@ -133,7 +132,7 @@ def event_digits(
         threshold=threshold,
         mismatch=mismatch,
         noise=noise,
-        generator=torch.Generator().manual_seed(seed),
+        generator=generator,
     )
     return events, labels
 

@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor
 
-from snnkit.data._batches import check_generator, check_positive_int, check_real
+from snnkit.data._batches import check_generator, check_positive_int, check_real, seeded
 
 
 def xor_in_time(
@@ -163,11 +163,7 @@ def _generator(seed: int, generator: torch.Generator | None) -> torch.Generator:
         if generator.device.type != "cpu":
             raise ValueError(f"generator must be a CPU generator; got one on {generator.device}")
         return generator
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        raise TypeError(f"seed must be an int; got {seed!r} ({type(seed).__name__})")
-    if not 0 <= seed < 2**63:
-        raise ValueError(f"seed must lie in 0 .. 2**63 - 1; got {seed}")
-    return torch.Generator().manual_seed(seed)
+    return seeded(seed)
 
 
 def _check_probability(name: str, value: float) -> None:

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from .checks import above_zero
+
 # How a figure came to be, from the surest to none at all.
 MARKS = {
     "measured": "on the machine at hand",
@@ -74,8 +76,8 @@ class Figure:
             raise ValueError(f"mark must be one of {', '.join(map(repr, MARKS))}, but it is {self.mark!r}")
         if (self.value is None) != (self.mark == "unknown"):
             raise ValueError(f"value must be None where mark is 'unknown' only, but {self.value!r} is {self.mark!r}")
-        if self.value is not None and not self.value > 0:
-            raise ValueError(f"value must be positive, but it is {self.value!r}")
+        if self.value is not None:
+            above_zero("value", self.value)
         if not self.source:
             raise ValueError("source must say where the figure comes from, but it is empty")
 
@@ -103,8 +105,10 @@ class Chip:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))}, but it is {self.kind!r}")
-        for key in self.figures:
+        for key, figure in self.figures.items():
             _check_key(key)
+            if not isinstance(figure, Figure):
+                raise TypeError(f"{key} must be a Figure, with mark and source, but it is {figure!r}")
         object.__setattr__(self, "figures", MappingProxyType(dict(self.figures)))
 
     def figure(self, key: str) -> Figure:

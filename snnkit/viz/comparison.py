@@ -139,12 +139,15 @@ def _bands(legend: _Legend, records: Sequence[Mapping[str, Any]], key: str, dtyp
         name = f"predicted: {chip}, {next(iter(by_size.values()))['precision']}"
         sizes = sorted(by_size)
         low, high = ([by_size[size][end] for size in sizes] for end in ("low", "high"))
-        ink = theme.faint(theme.PALETTE[-1 - i % len(theme.PALETTE)], 0.25)
+        ink = theme.PALETTE[-1 - i % len(theme.PALETTE)]
         more: dict[str, Any] = legend.entry(name) | {"row": 1, "col": col}
         if len(sizes) == 1:  # a point has no area
             shape = {"mode": "lines", "line": {"color": ink, "width": 12}, "x": [*sizes, *sizes], "y": [*low, *high]}
         else:
-            shape = {"mode": "none", "fill": "toself", "fillcolor": ink, "hoveron": "fills"}
+            # Its edge has a dash of its own, so that overlapping bands are told apart without their colours.
+            edge = {"color": ink, "width": 1.5, "dash": theme.DASHES[1 + i % (len(theme.DASHES) - 1)]}
+            shape = {"mode": "lines", "line": edge, "fill": "toself", "fillcolor": theme.faint(ink, 0.2)}
+            shape |= {"hoveron": "fills"}
             shape |= {"x": [*sizes, *reversed(sizes)], "y": [*high, *reversed(low)]}
         note = f"{name}<br>by a model whose constants are partly assumed; never run"
         legend.figure.add_scatter(name=name, text=note, hoverinfo="text", **shape, **more)

@@ -19,6 +19,7 @@ _LOOKS: dict[str, tuple[str, str, int, str]] = {
     "derived": (theme.PURPLE, "star", 2, "dot"),
     "measured": (theme.BLUE, "circle", 3, "solid"),  # last, so that it lies on top
 }
+_TICKS = 6  # between which labels have room
 _LANE, _BELOW, _NOTE = 27, 92, 18  # pixels: of a lane, under the plot, of the note above the line at 1
 
 
@@ -66,8 +67,12 @@ def marked(numbers: Sequence[Marked], unit: str, *, title: str = "", one: str = 
     for number in numbers:
         if number.mark not in _LOOKS:
             raise ValueError(f"mark must be one of {', '.join(map(repr, _LOOKS))}, but it is {number.mark!r}")
-        if not all(math.isfinite(end) and end > 0 for end in number.ends):
-            raise ValueError(f"{number.lane!r} must be positive and finite, but it is {number.ends}")
+        low, high = number.ends
+        value = low if number.value is None else number.value
+        if not all(math.isfinite(end) and end > 0 for end in (low, value, high)):
+            raise ValueError(f"{number.lane!r} must be positive and finite, but it is {low}, {value}, {high}")
+        if not low <= value <= high:
+            raise ValueError(f"{number.lane!r} must have low <= value <= high, but they are {low}, {value}, {high}")
     lanes = {lane: row for row, lane in enumerate(dict.fromkeys(number.lane for number in numbers))}
     figure = go.Figure()
     for mark, (colour, symbol, width, dash) in _LOOKS.items():
@@ -97,11 +102,32 @@ def marked(numbers: Sequence[Marked], unit: str, *, title: str = "", one: str = 
     margin = {"t": theme.MARGIN["t"] + (_NOTE if one else 0), "b": _BELOW}
     legend = theme.LEGEND_BELOW | {"y": -60 / plot}
     figure.update_layout(title={"text": title}, height=plot + margin["t"] + _BELOW, legend=legend, margin=margin)
-    figure.update_xaxes(type="log", title={"text": unit}, range=[low - pad, high + pad], tickvals=log_ticks(ends))
+    ticks = _ticks(ends)
+    labels = None if ticks is None else [_short(tick) for tick in ticks]
+    figure.update_xaxes(
+        type="log", title={"text": unit}, range=[low - pad, high + pad], tickvals=ticks, ticktext=labels
+    )
     figure.update_yaxes(
         tickvals=list(lanes.values()), ticktext=list(lanes), range=[len(lanes) - 0.5, -0.5], showgrid=False
     )
     return figure
+
+
+def _ticks(ends: Sequence[float]) -> list[float] | None:
+    """As ``log_ticks``, or powers of ten where those are many: behind a slider the axis holds all its frames."""
+    ticks = log_ticks(ends)
+    if ticks is None or len(ticks) <= _TICKS:
+        return ticks
+    tens = [tick for tick in ticks if math.log10(tick).is_integer()]
+    return tens if len(tens) > 1 else ticks
+
+
+def _short(number: float) -> str:
+    """As plotly has it: 20, 50k, 1M."""
+    for letter, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if number >= scale:
+            return f"{number / scale:g}{letter}"
+    return f"{number:g}"
 
 
 def _points(number: Marked) -> Sequence[float]:

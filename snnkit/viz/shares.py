@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from . import theme
 
 _BAR, _ROOM = 34, 118  # pixels: of a bar with the gap after it, and of all else
+_LETTER, _PLOT_WIDTH = 7, 520  # pixels, of a total's letters and of the plot in a PNG
 _LEGEND_ROW, _LEGEND_LETTER, _LEGEND_WIDTH = 20, 7.5, 620
 
 
@@ -40,15 +41,15 @@ def shares(
     for i, part in enumerate(names):
         values = [float(wholes[bar].get(part, 0.0)) for bar in bars]
         told = [f"{value / totals[bar]:.1%}" if totals[bar] else "" for bar, value in zip(bars, values, strict=True)]
-        colour = theme.colour(i) if i < len(theme.PALETTE) else theme.AXIS
         figure.add_bar(
-            x=values, y=bars, name=part, orientation="h", marker={"color": colour}, customdata=told, showlegend=True,
+            x=values, y=bars, name=part, orientation="h", marker=theme.bar(i), customdata=told, showlegend=True,
             hovertemplate=f"{part}<br>%{{x:.4g}} {unit}<br>%{{customdata}} of %{{y}}<extra></extra>",
         )  # fmt: skip
     most = max(totals.values())
+    told_totals = {bar: f"{totals[bar]:.{digits}g} {unit}".strip() for bar in bars}
     for bar in bars:
         note: dict[str, Any] = {"showarrow": False, "xanchor": "left", "xshift": 4}
-        text = f"{totals[bar]:.{digits}g} {unit}".strip()
+        text = told_totals[bar]
         figure.add_annotation(x=totals[bar], y=bar, text=text, font={"color": theme.TEXT, "size": 12}, **note)
     columns = max(1, int(_LEGEND_WIDTH // (50 + _LEGEND_LETTER * max(map(len, names)))))
     below = 66 + _LEGEND_ROW * -(-len(names) // columns)
@@ -56,6 +57,8 @@ def shares(
     legend = theme.LEGEND_BELOW | {"y": -62 / plot, "traceorder": "normal"}
     layout = {"barmode": "stack", "legend": legend, "height": plot + theme.MARGIN["t"] + below}
     figure.update_layout(title={"text": title}, margin={"b": below, "t": theme.MARGIN["t"]}, **layout)
-    figure.update_xaxes(title={"text": unit}, range=[0, 1.16 * most or 1])
+    # The longest bar leaves room for the longest total.
+    room = min(0.5, (_LETTER * max(map(len, told_totals.values())) + 14) / _PLOT_WIDTH)
+    figure.update_xaxes(title={"text": unit}, range=[0, most / (1 - room) or 1])
     figure.update_yaxes(type="category", autorange="reversed", showgrid=False)
     return figure

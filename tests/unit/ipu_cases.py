@@ -216,6 +216,23 @@ def CompiledModel() -> nn.Module:
     return torch.compile(Net())  # type: ignore[return-value]
 
 
+@torch.compile(backend="eager")
+def compiled_helper(x: Tensor) -> Tensor:
+    return x * 0.9  # planted
+
+
+@planted("static graph", words="torch.compile has made")
+class CallsACompiledFunction(Net):
+    def encode(self, x):
+        return compiled_helper(x)
+
+
+@planted("static graph", words="torch.func", line=False)
+class DifferentiatesItself(Net):
+    def encode(self, x):
+        return x + torch.func.grad(lambda z: z.square().sum())(x)
+
+
 # --- state in place -------------------------------------------------------------------------------------------------
 
 

@@ -291,3 +291,9 @@ def test_snntorch_computes_the_same_update_if_it_is_installed(monkeypatch):
     theirs = [c for c in contestants(CPU, workload, True) if c.library == "snnTorch"]
     outcome = measure(workload, PLAIN, theirs, 3)
     assert outcome.skipped == [] and [r["contestant"] for r in outcome.rows] == ["snnTorch", "snnTorch, layer 1 once"]
+
+
+def test_a_chip_is_predicted_once_however_it_is_written():
+    assert compare.check_chips(("gc200", "GC200", " bow")) == ("GC200", "Bow")
+    with pytest.raises(ValueError, match="chip must be an IPU, but A100 is a GPU"):
+        compare.check_chips(("GC200", "a100"))

@@ -116,7 +116,7 @@ def test_bad_input_of_the_digits_and_the_path():
     for arguments, words in (
         ({"split": "val"}, "split must be one of 'train', 'test'"),
         ({"size": 7}, "size must be at least 8"),
-        ({"seed": -1}, "seed must be an int"),
+        ({"seed": -1}, "seed must lie in 0"),
         ({"steps": 0}, "steps must be at least 1"),
         ({"amplitude": 0.0}, "amplitude must be a finite number above 0"),
     ):

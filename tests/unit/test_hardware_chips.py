@@ -79,7 +79,10 @@ def test_unknown_names():
         ((1.0, "W", "guessed", "me"), "mark must be one of"),
         ((None, "W", "vendor", "me"), "None"),
         ((1.0, "W", "unknown", "me"), "None"),
-        ((-1.0, "W", "vendor", "me"), "positive"),
+        ((-1.0, "W", "vendor", "me"), "value must be a finite number"),
+        ((0.0, "W", "vendor", "me"), "value must be above 0"),
+        ((float("inf"), "W", "vendor", "me"), "value must be a finite number"),
+        ((float("nan"), "W", "vendor", "me"), "value must be a finite number"),
         ((1.0, "W", "vendor", ""), "source"),
     ],
 )
@@ -88,7 +91,15 @@ def test_a_figure_that_can_not_be(arguments, message):
         Figure(*arguments)
 
 
+@pytest.mark.parametrize("value", ["312", True, [1.0]])
+def test_a_figure_is_a_number(value):
+    with pytest.raises(TypeError, match="value must be a number"):
+        Figure(value, "W", "vendor", "me")
+
+
 def test_a_chip_that_can_not_be():
+    with pytest.raises(TypeError, match=r"power must be a Figure, with mark and source, but it is 300\.0"):
+        Chip("x", "gpu", "x", {"power": 300.0})  # type: ignore[dict-item]
     with pytest.raises(ValueError, match="kind"):
         Chip("x", "fpga", "x", {})
     with pytest.raises(ValueError, match="key"):

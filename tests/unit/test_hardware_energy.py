@@ -232,6 +232,11 @@ def test_the_network_is_as_it_was():
         (nn.Linear(1, 1), torch.ones(0, 2, 1), ValueError, r"at least one step and sample.* \[0, 2, 1\]"),
         (nn.Linear(1, 1), [], ValueError, "at least one sequence"),
         (nn.Linear(1, 1), [torch.ones(2, 1, 1), torch.ones(3, 1, 1)], ValueError, "one number of steps T, .* 2 and 3"),
+        (nn.Linear(1, 1), torch.tensor([[[float("nan")]]]), ValueError, "x must be finite"),
+        (nn.Linear(1, 1), torch.tensor([[[float("inf")]]]), ValueError, "x must be finite"),
+        (nn.Linear(1, 1), torch.ones(1, 1, 1, device="meta"), ValueError, "x must hold values"),
+        (nn.Linear(1, 1, device="meta"), torch.ones(1, 1, 1), ValueError, "net must have values, but weight has none"),
+        (nn.LazyLinear(1), torch.ones(1, 1, 1), ValueError, "net must have values, but weight has none"),
         (nn.Flatten(), torch.ones(2, 1, 1), ValueError, r"net \(Flatten\) has no layer that can be counted"),
     ],
 )

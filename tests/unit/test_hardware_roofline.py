@@ -176,6 +176,77 @@ def test_nets_that_can_not_be_counted():
         count(net(), x[0, 0], labels(), rate_mse)
 
 
+class Lazy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.LazyLinear(3)
+
+
+def per_sample(out, targets):
+    return out.sum((0, 2))
+
+
+def number(out, targets):
+    return 0.5
+
+
+def without(out, targets):
+    return out.detach().sum()
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"loss": None}, TypeError, "loss must be a function"),
+        ({"loss": number}, ValueError, "loss must return one scalar .* a float"),
+        ({"loss": per_sample}, ValueError, r"loss must return one scalar .* shape \[5\]"),
+        ({"loss": without}, ValueError, "loss must return one scalar .* without a gradient"),
+        ({"optimizer": ["adam"]}, ValueError, "optimizer must be one of"),
+        ({"x": torch.rand(T, B, 9)}, ValueError, "can't be run on x and targets"),
+        ({"x": torch.rand(0, B, 8)}, ValueError, "with samples"),
+        ({"x": torch.rand(T, 0, 8), "targets": torch.zeros(0).long()}, ValueError, "with samples"),
+        ({"targets": torch.zeros(B + 1).long()}, ValueError, r"\[6, 5, 8\] and \[6\]"),
+        ({"targets": torch.tensor(1)}, ValueError, "x and targets must be"),
+        ({"net": Lazy()}, ValueError, "no shape for layer.weight yet"),
+        ({"net": torch.compile(nn.Linear(8, 3))}, ValueError, "compiled by torch.compile"),
+    ],
+)
+def test_what_is_wrong_with_a_count_is_named(given, error, message):
+    usual = {"net": net(), "x": torch.rand(T, B, 8), "targets": labels(), "loss": count_cross_entropy}
+    with pytest.raises(error, match=message):
+        count(**(usual | given))
+
+
+@pytest.mark.parametrize("name", ["batch", "hidden", "steps", "inputs", "classes"])
+def test_the_tutorial_is_of_whole_numbers_even_the_second_time(name):
+    size = {"batch": 2, "hidden": 3, "steps": 2, "inputs": 4, "classes": 2}
+    roofline.tutorial(**size)
+    for value in (float(size[name]), [1], "8", True, None):
+        with pytest.raises(TypeError, match=f"{name} must be a whole number"):
+            roofline.tutorial(**size | {name: value})
+    with pytest.raises(ValueError, match=f"{name} must be at least 1"):
+        roofline.tutorial(**size | {name: 0})
+    with pytest.raises(TypeError, match="hoisted must be True or False"):
+        roofline.tutorial(**size, hoisted=1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("model", [roofline.gpu, roofline.ipu])
+def test_what_a_model_of_a_machine_starts_from(work, model):
+    for given, message in (
+        ({"work": "784-1000-10"}, "work must be a Work"),
+        ({"chip": None}, "chip must be a Chip or its name"),
+        ({"chip": 100}, "chip must be a Chip or its name"),
+        ({"assumptions": {"launch": 1e-6}}, "assumptions must be roofline.Assumptions"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            model(**({"work": work} | given))
+    with pytest.raises(ValueError, match="precision must be one of"):
+        model(work, precision=["float32"])
+    for nothing in (replace(work, operations=()), replace(work, samples=0)):
+        with pytest.raises(ValueError, match="must have operations and samples"):
+            model(nothing)
+
+
 # Fusing
 
 

@@ -292,6 +292,46 @@ def test_the_report_prints_and_shows_and_raises():
     assert str(good).startswith("IPU-ready")
 
 
+class LazyNet(Net):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.LazyLinear(HIDDEN)
+
+
+def test_a_module_that_compiles_itself_is_seen_as_well():
+    model = Net()
+    model.compile()
+    (finding,) = ipu.check(model, example()).errors
+    assert finding.rule == "static graph" and "torch.compile" in finding.what
+
+
+def test_marks_for_a_profiler_are_no_operations():
+    class Marked(Net):
+        def encode(self, x):
+            with torch.profiler.record_function("encode"):
+                return x * 2
+
+    ready(Marked(), example())
+
+
+def test_a_backward_pass_that_fails_is_a_finding():
+    class Overwritten(Net):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("trace", torch.ones(BATCH, INPUTS))
+            self.gain = nn.Parameter(torch.ones(INPUTS))
+
+        def encode(self, x):
+            scaled = self.gain * self.trace
+            self.trace.copy_(x)
+            return scaled
+
+    report = ipu.check(Overwritten(), example())
+    (finding,) = report.errors
+    assert finding.rule == "gradients" and "modified by an inplace operation" in finding.what
+    assert report.rules["static graph"] == "ok"
+
+
 def test_misuse_is_refused():
     x, y = example()
     for error, match, arguments in (
@@ -302,6 +342,11 @@ def test_misuse_is_refused():
         (ValueError, r"example must be \(x, y\)", (Net(), (x,), F.cross_entropy)),
         (ValueError, "loss must be None", (ipu.WithLoss(Net(), F.cross_entropy), (x, y), F.cross_entropy)),
         (ValueError, "can't be run on example", (Net(), (x[:, :2], y))),
+        (ValueError, "no shape for first.weight yet", (LazyNet(), (x, y))),
+        (ValueError, "first.weight is on the meta device", (Net().to("meta"), (x, y))),
+        (ValueError, "its tensor 0 is on the meta device", (Net(), (x.to("meta"), y))),
+        (ValueError, "it is TorchScript", (torch.jit.script(nn.Linear(INPUTS, CLASSES)), (x, y), F.cross_entropy)),
+        (ValueError, "its tensor 0 is torch.sparse_coo", (Net(), (x.to_sparse(), y))),
     ):
         with pytest.raises(error, match=match):
             ipu.check(*arguments)
@@ -311,12 +356,13 @@ def test_misuse_is_refused():
         (TypeError, "replicas", True),
         (ValueError, "optimizer_states", -1),
         (ValueError, "tiles", 0),
+        (ValueError, "tiles of a GC200 must be at most 1472", 1473),
         (ValueError, "chip", "GC300"),
         (TypeError, "loader", [x]),
     ):
         with pytest.raises(error, match=name):
-            ipu.check(Net(), (x, y), **{name: value})
-    with pytest.raises(ValueError, match="chip must be an IPU, GC200 or Bow, but A100 is a gpu"):
+            ipu.check(Net(), (x, y), **{name.split()[0]: value})
+    with pytest.raises(ValueError, match="chip must be an IPU, GC200 or Bow, but A100 is a GPU"):
         ipu.check(Net(), (x, y), chip="A100")
 
 

@@ -137,6 +137,7 @@ def test_what_poptorch_has_no_counterpart_of_is_refused(poptorch):
         (ValueError, "amsgrad of Adam", torch.optim.Adam(net.parameters(), amsgrad=True)),
         (ValueError, "nesterov of SGD", torch.optim.SGD(net.parameters(), 0.1, momentum=0.9, nesterov=True)),
         (TypeError, "optimizer must be", 0.1),
+        (ValueError, "optimizer must hold parameters of net", torch.optim.Adam(ipu.tutorial_net(SIZES).parameters())),
     ):
         with pytest.raises(error, match=match):
             ipu.ipu_training_model(net, count_cross_entropy, optimizer)

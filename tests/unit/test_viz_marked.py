@@ -53,6 +53,9 @@ def test_ratios_have_a_line_at_one_even_beyond_them():
         ([Marked("a", "measured", 0.0)], "'a' must be positive"),
         ([Marked("a", "measured", float("nan"))], "'a' must be positive"),
         ([Marked("a", "published", None)], "'a' must have a value"),
+        ([Marked("a", "measured", float("nan"), 1.0, 2.0)], "'a' must be positive and finite"),
+        ([Marked("a", "measured", 3.0, 1.0, 2.0)], "'a' must have low <= value <= high"),
+        ([Marked("a", "published", None, 2.0, 1.0)], "'a' must have low <= value <= high"),
     ],
 )
 def test_what_is_refused(numbers, message):
@@ -67,6 +70,20 @@ def test_only_what_survives_the_whole_range_is_a_verdict():
     texts = [note.text for note in figure.layout.annotations]
     assert {"1.1 …<br>9", "0.5 …<br>2", "does<br>not fit", "0.1 …<br>0.9"} <= set(texts)
     assert viz.png_bytes(figure)
+
+
+def test_ticks_have_room_for_their_labels():
+    few = marked([Marked("a", "predicted", 20.0), Marked("b", "predicted", 60.0)], "ms")
+    assert list(few.layout.xaxis.tickvals) == [20.0, 50.0]
+    many = marked([Marked("a", "predicted", 9e3), Marked("b", "predicted", 2e6)], "samples/s")
+    assert list(many.layout.xaxis.tickvals) == [1e4, 1e5, 1e6]
+    assert list(many.layout.xaxis.ticktext) == ["10k", "100k", "1M"]
+
+
+@pytest.mark.parametrize("ends", [(float("nan"), 1.0), (0.5, float("nan")), (2.0, 1.0), (-1.0, 1.0)])
+def test_what_is_no_range_has_no_verdict(ends):
+    with pytest.raises(ValueError, match="a ratio must have 0 <= low <= high"):
+        verdict(*ends)
 
 
 @pytest.mark.parametrize("ratios", [{}, {"one": [[(1, 2)]]}, {"one": [[(1, 2)], [(1, 2)]]}])

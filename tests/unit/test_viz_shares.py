@@ -20,6 +20,14 @@ def test_parts_stack_up_to_their_whole():
     assert [a.text for a in figure.layout.annotations] == ["8 ms", "4 ms"]
 
 
+@pytest.mark.parametrize("unit", ["", "ms", "µs per sample of the batch"])
+def test_the_longest_bar_leaves_room_for_its_total(unit):
+    figure = shares({"a": {"x": 28.4}, "b": {"x": 1.0}}, unit)
+    low, high = figure.layout.xaxis.range
+    longest = max(len(note.text) for note in figure.layout.annotations)
+    assert low == 0 and (high - 28.4) / high * 520 >= 7 * longest
+
+
 def test_a_part_that_is_missing_is_nothing():
     figure = shares({"a": {"x": 1.0}, "b": {"y": 2.0}})
     assert [list(t.x) for t in figure.data] == [[1.0, 0.0], [0.0, 2.0]]

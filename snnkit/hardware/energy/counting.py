@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from ...nn import is_static
 from .operations import WEIGHTED
@@ -27,10 +29,14 @@ def count(net: nn.Module, x: Tensor | Iterable[Tensor]) -> Counts:
 
     Raises:
         TypeError: ``net`` is no module, or ``x`` no floating-point tensor.
-        ValueError: no step, no sample, several T, or a network in which nothing can be counted.
+        ValueError: no step, no sample, several T, values that are not finite or not there, or a network in which
+            nothing can be counted.
     """
     if not isinstance(net, nn.Module):
         raise TypeError(f"net must be a torch.nn.Module, but it is a {type(net).__name__}")
+    for name, tensor in (*net.named_parameters(), *net.named_buffers()):
+        if is_lazy(tensor) or tensor.is_meta:
+            raise ValueError(f"net must have values, but {name} has none yet (a lazy layer, or the meta device)")
     every_step, once, samples, steps = Seen(), Seen(), 0, 0
     for part in _sequences(x):
         if samples and part.shape[0] != steps:
@@ -109,4 +115,8 @@ def _sequences(x: Any) -> Iterator[Tensor]:
             raise TypeError(f"x must be a floating-point tensor [T, B, ...] or several, but it is {found}")
         if part.dim() < 2 or 0 in part.shape:
             raise ValueError(f"x must be [T, B, ...] with at least one step and sample, but it is {list(part.shape)}")
+        if part.is_meta:
+            raise ValueError("x must hold values, as it is them that are counted, but it is on the meta device")
+        if not bool(torch.isfinite(part).all()):
+            raise ValueError("x must be finite, but it holds NaN or infinity, which would count as active")
         yield part

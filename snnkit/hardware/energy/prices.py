@@ -66,7 +66,7 @@ PRICES: Mapping[str, Prices] = MappingProxyType(
 
 def prices(name: str) -> Prices:
     """The entry of this name in ``PRICES``. ValueError: there is none."""
-    if name not in PRICES:
+    if not isinstance(name, str) or name not in PRICES:
         raise ValueError(f"prices must be one of {', '.join(map(repr, PRICES))}, but it is {name!r}")
     return PRICES[name]
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from .. import chips
 from . import rules_data, rules_graph, rules_training
@@ -69,8 +71,13 @@ def check(
         raise TypeError(f"loader must be a torch.utils.data.DataLoader or None, but it is a {type(loader).__name__}")
     processor = chips.get(chip)
     if processor.kind != "ipu":
-        raise ValueError(f"chip must be an IPU, {' or '.join(chips.names('ipu'))}, but {chip} is a {processor.kind}")
-    compiled = [path for path, module in model.named_modules() if hasattr(module, "_orig_mod")]
+        known = " or ".join(chips.names("ipu"))
+        raise ValueError(f"chip must be an IPU, {known}, but {chip} is a {processor.kind.upper()}")
+    if tiles is not None and tiles > processor.value("tiles"):
+        raise ValueError(
+            f"tiles of a {processor.name} must be at most {processor.value('tiles'):.0f}, but it is {tiles}"
+        )
+    compiled = [path for path, module in model.named_modules() if _is_compiled(module)]
     if compiled:
         what = f"{compiled[0] or 'model'} is compiled by torch.compile, which PopTorch does not support"
         return _report([Finding("static graph", "error", what, "give the module itself, before torch.compile")], ())
@@ -133,9 +140,9 @@ def _report(findings: list[Finding], reached: tuple[str, ...], memory: MemoryEst
 
 def _of_output(model: nn.Module, loss: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Any, Tensor], Tensor]:
     """``loss``; for a network of snnkit, which returns its state as well, of its output alone."""
-    from ...nn import is_stateful
-
-    return (lambda result, y: loss(result[0], y)) if is_stateful(model) else loss
+    # As nn.is_stateful, which needs a newer PyTorch than PopTorch runs with.
+    stateful = "state" in inspect.signature(model.forward).parameters
+    return (lambda result, y: loss(result[0], y)) if stateful else loss
 
 
 def _checked(model: nn.Module, example: Any, loss: Any) -> list[Tensor]:
@@ -150,7 +157,32 @@ def _checked(model: nn.Module, example: Any, loss: Any) -> list[Tensor]:
         raise ValueError(f"example must be (x, y) where a loss is given, but it holds {len(inputs)} tensors")
     if loss is not None and isinstance(model, WithLoss):
         raise ValueError("loss must be None for a WithLoss, which has its own")
-    return list(inputs)
+    _check_values(model, list(inputs))
+    return [x.cpu() for x in inputs]
+
+
+def _check_values(model: nn.Module, inputs: list[Tensor]) -> None:
+    """ValueError where there is nothing to compute with: lazy parameters, tensors on the meta device, sparse ones."""
+    for path, module in model.named_modules():
+        if isinstance(module, torch.jit.ScriptModule):
+            raise ValueError(
+                f"model must be plain Python, but {path or 'it'} is TorchScript, which can't be looked into: give the "
+                "module that it was made of"
+            )
+    for path, tensor in (*model.named_parameters(), *model.named_buffers()):
+        if is_lazy(tensor):
+            raise ValueError(f"model has no shape for {path} yet: call it once, so that its lazy layers are made")
+        if tensor.is_meta:
+            raise ValueError(f"model must have values, but {path} is on the meta device: give it some (to_empty, load)")
+    for i, x in enumerate(inputs):
+        if x.is_meta:
+            raise ValueError(f"example must have values, but its tensor {i} is on the meta device")
+        if x.layout != torch.strided or x.is_nested:
+            raise ValueError(f"example must hold dense tensors, but its tensor {i} is {x.layout}")
+
+
+def _is_compiled(module: nn.Module) -> bool:
+    return hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None
 
 
 def _kind(example: Any) -> str:

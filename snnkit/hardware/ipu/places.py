@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+_DYNAMO = os.path.join(_TORCH, "_dynamo") + os.sep
 _SNNKIT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 _RECORDER = tuple(os.path.join(os.path.dirname(os.path.abspath(__file__)), name) for name in ("places.py", "record.py"))
 
@@ -53,6 +54,14 @@ def names_of(model: nn.Module) -> dict[int, str]:
 def place_here(names: dict[int, str]) -> Place:
     """Where the code stands that called the recorder: the nearest line of the user's, else of this package's."""
     return _place(_outwards(sys._getframe(1)), names)
+
+
+def is_compiled_here() -> bool:
+    """Whether the code that called the recorder was reached through a function of torch.compile's."""
+    return any(
+        frame.f_code.co_name == "compile_wrapper" and frame.f_code.co_filename.startswith(_DYNAMO)
+        for frame, _ in _outwards(sys._getframe(1))
+    )
 
 
 def place_of(trace: TracebackType | None, names: dict[int, str]) -> Place:

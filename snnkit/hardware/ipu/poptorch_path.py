@@ -2,9 +2,10 @@
 
 Written after the documentation and sources of PopTorch 3.4, the last release (October 2023, github.com/graphcore/
 poptorch, MIT), and tested against a double of its interface. **It has never run on an IPU.** PopTorch 3.4 imports only
-beside PyTorch 2.0.1 and an active Poplar SDK, which has to be asked for at graphcore.ai. This package imports beside
-PyTorch 2.0.1 as well, and the tutorial's network trains there through the double; the neurons of snnkit ask for PyTorch
-2.8, so that their networks (``convert``) can be checked here, but not brought to an IPU without that being mended.
+beside PyTorch 2.0.1 (Python 3.8) and an active Poplar SDK, which has to be asked for at graphcore.ai. This package
+asks for newer ones of both, so **it can't be installed on such a machine**, and ``ipu_training_model`` is what it would
+take there: a way to read, and one that the double can run. What does reach such a machine is the program that
+``write_program`` writes: the network in plain PyTorch, its weights, and its training, without snnkit.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def ipu_training_model(
     Raises:
         PopTorchMissing: PopTorch can't be imported (an ImportError).
         TypeError, ValueError: what ``convert`` and ``WithLoss`` refuse; steps for a net that is no network of snnkit;
-            an optimiser that PopTorch has no counterpart of.
+            an optimiser that PopTorch has no counterpart of, or that holds no parameter of net.
     """
     if not isinstance(net, nn.Module):
         raise TypeError(f"net must be a torch.nn.Module, but it is a {type(net).__name__}")
@@ -73,6 +74,11 @@ def ipu_training_model(
     if optimizer is None:
         optimizer = poptorch.optim.Adam(model.parameters(), lr=1e-3)
     _check_optimizer(poptorch, optimizer)
+    owned = {id(parameter) for parameter in model.parameters()}
+    if not any(id(parameter) in owned for group in optimizer.param_groups for parameter in group["params"]):
+        raise ValueError(
+            "optimizer must hold parameters of net, but it holds none of them, so nothing would be trained"
+        )
     return poptorch.trainingModel(model, options=options, optimizer=optimizer)
 
 

@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .losses import watching_losses
-from .places import NOWHERE, Place, place_here, place_of
+from .places import NOWHERE, Place, is_compiled_here, place_here, place_of
 
 # The losses that PopTorch knows as such (its user guide, "Loss functions").
 LOSSES = {
@@ -79,6 +79,7 @@ class Record:
         operations, losses, functions: in order.
         reads: values that were read, as (how, place).
         hooks: gradient hooks that were set, their places.
+        compiled: where an operation was reached through a function of torch.compile's first; None if none was.
         outputs: the tensors that came out.
         error: what stopped it, and where; None if nothing did.
     """
@@ -88,6 +89,7 @@ class Record:
     functions: list[Applied] = field(default_factory=list)
     reads: list[tuple[str, Place]] = field(default_factory=list)
     hooks: list[Place] = field(default_factory=list)
+    compiled: Place | None = None
     outputs: list[Tensor] = field(default_factory=list)
     error: Exception | None = None
     error_place: Place = NOWHERE
@@ -150,6 +152,8 @@ class _Operations(TorchDispatchMode):
         kwargs = kwargs or {}
         name = func._schema.name.removeprefix("aten::")
         place = place_here(self.names)
+        if self.record.compiled is None and is_compiled_here():
+            self.record.compiled = place
         if self.meta and name == "_local_scalar_dense":
             return self._make_up(args[0], place)
         if self.meta and name == "_to_copy" and _to_host(kwargs):

@@ -53,6 +53,9 @@ def static_graph(runs: Runs) -> list[Finding]:
                 "pass on x.device",
             )
         )
+    if record.compiled is not None:
+        what = "the forward pass calls a function that torch.compile has made, which PopTorch does not support"
+        found.append(at(record.compiled, "static graph", what, "call the function itself, without torch.compile"))
     if record.error is not None and not found:
         found.append(_stopped(record))
     return found
@@ -61,6 +64,9 @@ def static_graph(runs: Runs) -> list[Finding]:
 def _stopped(record: Record) -> Finding:
     """An error of the forward pass on the meta device that has no other explanation."""
     text = (str(record.error).splitlines() or [""])[0][:200]
+    if "saved tensor hooks" in text:
+        what = "the forward pass differentiates by torch.func, into which this check can't look"
+        return at(record.error_place, "static graph", what, "write the derivative down, in plain operations")
     return at(
         record.error_place,
         "static graph",

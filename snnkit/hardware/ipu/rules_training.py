@@ -214,8 +214,18 @@ def gradients(runs: Runs, without_functions: bool) -> list[Finding]:
             )
     loss = final_losses(runs.real)
     if without_functions and len(loss) == 1:
-        found += _missing(runs, loss[0].output)
+        try:
+            found += _missing(runs, loss[0].output)
+        except RuntimeError as error:
+            found.append(_no_backward(error))
     return found
+
+
+def _no_backward(error: RuntimeError) -> Finding:
+    """A model that can't be differentiated here either: mostly, what backward needs was overwritten in place."""
+    text = (str(error).splitlines() or [""])[0][:200]
+    mend = "keep what the gradient needs: write a new tensor where one is changed in place, copy_ only what is detached"
+    return Finding("gradients", "error", f"the backward pass fails, here as well: {text}", mend)
 
 
 def _missing(runs: Runs, loss: Tensor) -> list[Finding]:
@@ -257,7 +267,10 @@ def _lost(runs: Runs) -> str:
     if len(one) != 1 or len(other) != 1 or not one[0].output.requires_grad:
         return ""
     named = {path: p for path, p in runs.real_model.named_parameters() if p.requires_grad}
-    true = _gradients(one[0].output, list(named.values()))
+    try:
+        true = _gradients(one[0].output, list(named.values()))
+    except RuntimeError:  # which the rule of the gradients tells of
+        return ""
     left: list[Tensor | None] = [None] * len(named)
     if other[0].output.requires_grad:
         twins = dict(model.named_parameters())

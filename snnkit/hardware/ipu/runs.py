@@ -48,13 +48,13 @@ class Runs:
 
 
 def copied(model: nn.Module) -> nn.Module:
-    """A copy to run, so that the check changes nothing.
+    """A copy on the CPU to run, so that the check changes nothing.
 
     Raises:
         TypeError: it can't be copied.
     """
     try:
-        return copy.deepcopy(model)
+        return copy.deepcopy(model).cpu()
     except Exception as error:
         raise TypeError(
             f"model can't be copied, so it can't be checked without being changed ({type(error).__name__}: {error})"

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import math
 
-from ..chips import Chip, get
+from ..chips import Chip
 from .assumptions import Assumptions
-from .prediction import Prediction, check_precision
+from .prediction import Prediction, check_precision, checked
 from .ranges import Range
 from .work import Operation, Work
 
@@ -55,17 +55,18 @@ def ipu(
         device_iterations: steps between two visits of the host.
 
     Raises:
-        ValueError: an unknown chip, one that is no IPU, an unknown precision, no positive number of iterations.
+        TypeError: another kind of ``work``, ``chip`` or ``assumptions``.
+        ValueError: an unknown chip, one that is no IPU, an unknown precision, no positive number of iterations, work
+            without operations.
         MissingFigure: the chip lacks a figure that is needed; which one.
         DoesNotFit: parameters and what backward needs are more than its memory.
     """
-    chip = get(chip) if isinstance(chip, str) else chip
+    chip, free = checked(work, chip, assumptions)
     if chip.kind != "ipu":
         raise ValueError(f"chip must be an IPU, but {chip.name} is a {chip.kind.upper()}")
     size = check_precision(precision, ("float32", "float16"))
     if isinstance(device_iterations, bool) or not isinstance(device_iterations, int) or device_iterations < 1:
         raise ValueError(f"device_iterations must be a positive whole number, but it is {device_iterations!r}")
-    free = assumptions or Assumptions()
     _check_memory(work, chip, size, free)
     half, shrink = precision == "float16", size / 4
     clock, tiles = chip.value("clock"), chip.value("tiles")

@@ -9,9 +9,11 @@ from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from ...neuron import Neuron
 from ...nn import is_static
+from ..checks import whole
 from .trace import Trace
 from .work import Work
 
@@ -43,18 +45,28 @@ def count(
         name: of the network; None: that of its class.
 
     Raises:
-        TypeError: ``net``, ``x`` or ``targets`` is something else.
-        ValueError: an unknown optimizer, a net without parameters, or one that looks at values, which "meta" has not.
+        TypeError: ``net``, ``x``, ``targets`` or ``loss`` is something else.
+        ValueError: an unknown optimizer, shapes that don't fit, no scalar loss, a net without parameters, with lazy
+            layers, compiled, or one that looks at values, which "meta" has not.
     """
     if not isinstance(net, nn.Module):
         raise TypeError(f"net must be a torch.nn.Module, but it is a {type(net).__name__}")
     for what, tensor in (("x", x), ("targets", targets)):
         if not isinstance(tensor, Tensor):
             raise TypeError(f"{what} must be a torch.Tensor, but it is a {type(tensor).__name__}")
-    if optimizer not in OPTIMIZERS:
+    if not callable(loss):
+        raise TypeError(f"loss must be a function of (out, targets), but it is a {type(loss).__name__}")
+    if not isinstance(optimizer, str) or optimizer not in OPTIMIZERS:
         raise ValueError(f"optimizer must be one of {', '.join(map(repr, OPTIMIZERS))}, but it is {optimizer!r}")
     if x.dim() < 2:
         raise ValueError(f"x must be a sequence [T, B, ...], but its shape is {list(x.shape)}")
+    if not x.numel() or targets.shape[:1] != x.shape[1:2]:
+        shapes = f"{list(x.shape)} and {list(targets.shape)}"
+        raise ValueError(f"x and targets must be [T, B, ...] and [B, ...] with samples, but their shapes are {shapes}")
+    if lazy := next((name for name, p in net.named_parameters() if is_lazy(p)), None):
+        raise ValueError(f"net has no shape for {lazy} yet: call it once, so that its lazy layers are made")
+    if any(hasattr(module, "_orig_mod") for module in net.modules()):
+        raise ValueError("net is compiled by torch.compile: give the module itself, whose operations can be counted")
     shadow = copy.deepcopy(net).to("meta").train()
     for module in shadow.modules():
         if isinstance(module, Neuron):
@@ -79,14 +91,17 @@ def count(
             with trace.saved():
                 value = forward()
             trace.phase = "backward"
+            if not isinstance(value, Tensor) or value.numel() != 1 or not value.requires_grad:
+                raise ValueError(f"loss must return one scalar that has a gradient, but it returned {_told(value)}")
             value.backward()
             trace.phase = "optimizer"
             update.step()
     except (RuntimeError, NotImplementedError) as error:
+        first = (str(error).splitlines() or [""])[0]
         if "meta" not in str(error).lower():
-            raise
+            raise ValueError(f"net and loss can't be run on x and targets: {first}") from error
         raise ValueError(
-            f"net looks at values, so that its operations can't be counted without them: {str(error).splitlines()[0]}"
+            f"net looks at values, so that its operations can't be counted without them: {first}"
         ) from error
     kept = sum(v.numel() for state in update.state.values() for v in state.values() if isinstance(v, Tensor))
     size = sum(p.numel() for p in parameters)
@@ -97,7 +112,6 @@ def count(
     )  # fmt: skip
 
 
-@lru_cache(maxsize=256)
 def tutorial(
     batch: int = 128, hidden: int = 1000, steps: int = 25, inputs: int = 784, classes: int = 10, hoisted: bool = True
 ) -> Work:
@@ -109,14 +123,19 @@ def tutorial(
     Raises:
         ValueError, TypeError: a size that is no positive whole number.
     """
+    sizes = {"batch": batch, "hidden": hidden, "steps": steps, "inputs": inputs, "classes": classes}
+    for what, size in sizes.items():
+        whole(what, size)
+    if not isinstance(hoisted, bool):
+        raise TypeError(f"hoisted must be True or False, but it is {hoisted!r}")
+    return _tutorial(**sizes, hoisted=hoisted)
+
+
+@lru_cache(maxsize=256)
+def _tutorial(batch: int, hidden: int, steps: int, inputs: int, classes: int, hoisted: bool) -> Work:
     from ...loss import count_cross_entropy
     from ...models import mlp
 
-    for what, size in {"batch": batch, "steps": steps}.items():
-        if isinstance(size, bool) or not isinstance(size, int):
-            raise TypeError(f"{what} must be a whole number, but it is {size!r}")
-        if size < 1:
-            raise ValueError(f"{what} must be at least 1, but it is {size}")
     net = mlp((inputs, hidden, classes), engine="eager", flatten=False)
     x = torch.empty(batch, inputs, device="meta").unsqueeze(0).expand(steps, batch, inputs)
     labels = torch.empty(batch, dtype=torch.long, device="meta")
@@ -139,6 +158,12 @@ def count_layer(neuron: Neuron, steps: int, neurons: int, static: bool = False) 
         trace.phase = "backward"
         torch.autograd.grad(out, x, gradient)
     return Work(type(neuron).__name__, 1, trace.finished(), tuple(trace.layers), 0, 0, 0)
+
+
+def _told(value: object) -> str:
+    if not isinstance(value, Tensor):
+        return f"a {type(value).__name__}"
+    return f"a tensor of shape {list(value.shape)}" if value.numel() != 1 else "one without a gradient"
 
 
 def _shadow(x: Tensor) -> Tensor:

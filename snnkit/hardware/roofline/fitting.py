@@ -73,7 +73,10 @@ def fit(
 
 
 def _checked(device: Any) -> torch.device:
-    found = torch.device(device)
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError):
+        raise ValueError(f"device must be 'cpu' or a CUDA device, but it is {device!r}") from None
     if found.type not in ("cpu", "cuda"):
         raise ValueError(f"device must be 'cpu' or a CUDA device, but it is {str(found)!r}")
     if found.type == "cuda" and not torch.cuda.is_available():
@@ -85,6 +88,8 @@ def _engines(device: torch.device, engines: Sequence[str] | None) -> tuple[str, 
     possible = {"cpu": ("cpp", "block"), "cuda": ("block", "triton")}[device.type]
     if engines is None:
         return ("block",) if device.type == "cuda" else ("cpp",) if cpp_compiler() is not None else ()
+    if isinstance(engines, str):
+        raise TypeError(f"engines must be several names, such as ({engines!r},), but it is {engines!r}")
     for engine in engines:
         if engine not in possible:
             known = ", ".join(map(repr, possible))

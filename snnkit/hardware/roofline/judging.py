@@ -130,9 +130,16 @@ def judge(
         say: told each network before it is measured.
 
     Raises:
-        ValueError: an engine that was not fitted, no networks, another number of threads than at the fit.
+        TypeError: ``machine`` is none.
+        ValueError: an engine that was not fitted, no engine, no networks, another number of threads than at the fit.
     """
-    engines = tuple(engines) if engines is not None else ("eager", *machine.fused)
+    if not isinstance(machine, Machine):
+        raise TypeError(f"machine must be a Machine, as fit() gives it, but it is a {type(machine).__name__}")
+    if isinstance(engines, str):
+        raise TypeError(f"engines must be several names, such as ({engines!r},), but it is {engines!r}")
+    engines = tuple(dict.fromkeys(engines)) if engines is not None else ("eager", *machine.fused)
+    if not engines:
+        raise ValueError("engines must hold at least one name, such as 'eager'")
     unseen = nets() if unseen is None else tuple(unseen)
     if not unseen:
         raise ValueError("unseen must hold at least one network")

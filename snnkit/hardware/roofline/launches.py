@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ..chips import Chip, get
+from ..chips import Chip
 from .assumptions import Assumptions
-from .prediction import Prediction, check_precision
+from .prediction import Prediction, check_precision, checked
 from .ranges import Range
 from .work import Operation, Work
 
@@ -47,10 +47,11 @@ def gpu(
         assumptions: where not the defaults.
 
     Raises:
-        ValueError: an unknown chip, one that is no GPU, an unknown mode or precision.
+        TypeError: another kind of ``work``, ``chip`` or ``assumptions``.
+        ValueError: an unknown chip, one that is no GPU, an unknown mode or precision, work without operations.
         MissingFigure: the chip lacks a figure that is needed; which one.
     """
-    chip = get(chip) if isinstance(chip, str) else chip
+    chip, free = checked(work, chip, assumptions)
     if chip.kind != "gpu":
         lacks = [key for key, figure in chip.figures.items() if figure.value is None]
         more = f", and of it {', '.join(lacks)} are not known" if lacks else ""
@@ -59,7 +60,6 @@ def gpu(
     if mode not in MODES:
         raise ValueError(f"mode must be one of {', '.join(map(repr, MODES))}, but it is {mode!r}")
     size = check_precision(precision, tuple(_PEAK))
-    free = assumptions or Assumptions()
     step = work.fused() if "fused" in mode else work
     operations = list(_merged(step.running))
     least = free["graph_node" if "graph" in mode else "launch"].range

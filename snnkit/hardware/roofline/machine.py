@@ -146,6 +146,8 @@ class Machine:
         Raises:
             ValueError: an engine that was not fitted.
         """
+        if not isinstance(work, Work):
+            raise TypeError(f"work must be a Work, as roofline.count gives it, but it is a {type(work).__name__}")
         if engine not in self.engines:
             known = ", ".join(map(repr, self.engines))
             raise ValueError(f"engine must be one of {known}, which were fitted, but it is {engine!r}")
