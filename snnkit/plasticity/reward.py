@@ -1,0 +1,141 @@
+"""STDP that waits for a reward: pairs of spikes mark a synapse, and what comes later decides about the mark."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from . import check
+from .pair import PairSTDP
+
+
+class RewardState(NamedTuple):
+    """What synapses remember.
+
+    Attributes:
+        pre, post: traces of the spikes, as in ``STDPState``.
+        eligibility: what STDP would have changed and is not forgotten yet, for each sample [B, n_post, n_pre].
+    """
+
+    pre: Tensor
+    post: Tensor
+    eligibility: Tensor
+
+
+@dataclass(frozen=True)
+class RewardSTDP:
+    """Reward-modulated STDP: eligibility ← exp(-dt / tau) eligibility + STDP;  w ← w + reward × eligibility.
+
+    Every sample has rewards and an eligibility of its own. A pair of spikes is eligible from the step of its later
+    spike on, for a reward in the same step, too.
+
+    Sources: Izhikevich 2007 (doi:10.1093/cercor/bhl152), with the reward in place of the concentration of dopamine;
+    Frémaux & Gerstner 2016 (doi:10.3389/fncir.2015.00085).
+
+    Args:
+        pair: what makes a synapse eligible, and its dt, batch and bounds, "hard" or None.
+        tau_eligibility: seconds for which a synapse remembers.
+
+    Raises:
+        TypeError, ValueError: ``pair`` is no PairSTDP or has soft bounds, whose changes depend on the sign of a reward
+            that is not known yet; ``tau_eligibility`` is no number above 0.
+    """
+
+    pair: PairSTDP = field(default_factory=PairSTDP)
+    tau_eligibility: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.pair, PairSTDP):
+            raise TypeError(f"pair must be a PairSTDP, not a {type(self.pair).__name__}")
+        if self.pair.bound == "soft":
+            raise ValueError("pair must have the bound 'hard' or None, not 'soft'")
+        check.number("tau_eligibility", self.tau_eligibility, above=0.0)
+
+    def initial_state(self, pre: Tensor, post: Tensor, weight: Tensor) -> RewardState:
+        """No spikes so far, for steps like ``pre`` [..., B, n_pre] and ``post`` [..., B, n_post]."""
+        start = self.pair.initial_state(pre, post, weight)
+        return RewardState(*start, weight.new_zeros(pre.shape[-2], *weight.shape))
+
+    @torch.no_grad()
+    def step(
+        self, pre: Tensor, post: Tensor, reward: Tensor, weight: Tensor, state: RewardState | None = None
+    ) -> tuple[Tensor, RewardState]:
+        """One time step.
+
+        Args:
+            pre, post: spikes [B, n_pre] and [B, n_post] of this step.
+            reward: of each sample in this step [B]; negative ones punish.
+            weight: [n_post, n_pre], float32 or float64.
+            state: of the step before; None: there were no spikes.
+
+        Returns:
+            The new weight, a tensor of its own without gradient, and the new state.
+
+        Raises:
+            TypeError, ValueError: a wrong kind, shape, dtype or device.
+        """
+        state = self._checked(pre, post, reward, weight, state, "B")
+        new = weight.detach().clone()
+        return new, self._go_on(pre, post, reward.to(weight.dtype), new, state, state.eligibility.clone())
+
+    @torch.no_grad()
+    def run(
+        self, pre: Tensor, post: Tensor, reward: Tensor, weight: Tensor, state: RewardState | None = None
+    ) -> tuple[Tensor, RewardState]:
+        """A whole sequence: ``step`` after ``step`` on pre [T, B, n_pre], post [T, B, n_post] and reward [T, B].
+
+        Weight and eligibility are copied once and then changed in place.
+
+        Raises:
+            TypeError, ValueError: a wrong kind, shape, dtype or device; NaN or infinity (found on a CPU only).
+        """
+        state = self._checked(pre, post, reward, weight, state, "T, B")
+        for name, value in (("pre", pre), ("post", post), ("reward", reward)):
+            check.finite(name, value)
+        new, eligibility = weight.detach().clone(), state.eligibility.clone()
+        for pre_t, post_t, reward_t in zip(pre, post, reward.to(weight.dtype), strict=True):
+            state = self._go_on(pre_t, post_t, reward_t, new, state, eligibility)
+        return new, state
+
+    def _go_on(
+        self, pre: Tensor, post: Tensor, reward: Tensor, weight: Tensor, state: RewardState, eligibility: Tensor
+    ) -> RewardState:
+        """A step that writes to ``weight`` and ``eligibility``."""
+        pair, (samples, _) = self.pair, pre.shape
+        pre, post = pre.to(weight.dtype), post.to(weight.dtype)
+        pre_trace = torch.add(pre, state.pre, alpha=math.exp(-pair.dt / pair.tau_plus))
+        post_trace = torch.add(post, state.post, alpha=math.exp(-pair.dt / pair.tau_minus))
+        left = torch.stack([pair.a_plus * post, -pair.a_minus * post_trace], dim=-1)
+        right = torch.stack([pre_trace, pre], dim=-2)
+        eligibility.baddbmm_(left, right, beta=math.exp(-pair.dt / self.tau_eligibility))
+        share = reward / samples if pair.batch == "mean" else reward
+        weight.view(-1).addmv_(eligibility.view(samples, -1).T, share)
+        if pair.bound == "hard":
+            weight.clamp_(pair.w_min, pair.w_max)
+        return RewardState(pre_trace, post_trace, eligibility)
+
+    def _checked(self, pre: Any, post: Any, reward: Any, weight: Any, state: Any, lead: str) -> RewardState:
+        check.connection(pre, post, weight, lead)
+        if not isinstance(reward, Tensor):
+            raise TypeError(f"reward must be a torch.Tensor [{lead}], not a {type(reward).__name__}")
+        if reward.shape != pre.shape[:-1] or reward.is_complex() or reward.device != weight.device:
+            raise ValueError(
+                f"reward must be real numbers {list(pre.shape[:-1])} on {weight.device}, one for each sample and step, "
+                f"not {reward.dtype} {list(reward.shape)} on {reward.device}"
+            )
+        if state is None:
+            return self.initial_state(pre, post, weight)
+        if not (isinstance(state, tuple) and len(state) == 3):
+            raise TypeError(f"state must be a RewardState or None, not a {type(state).__name__}")
+        state = RewardState(*state)
+        for name, value, spikes in (("pre", state.pre, pre), ("post", state.post, post)):
+            check.trace(name, value, spikes, weight)
+        expected = (pre.shape[-2], *weight.shape)
+        if not isinstance(state.eligibility, Tensor) or state.eligibility.shape != expected:
+            raise ValueError(f"state.eligibility must be a torch.Tensor {list(expected)}")
+        check.like("state.eligibility", state.eligibility, weight)
+        return state
