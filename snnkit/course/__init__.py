@@ -24,6 +24,11 @@ The exercises of notebook "01" are data in ``snnkit/course/nb01.py``:
                           minutes=6, hints=("What happens to v without input?", "v shrinks by the factor beta."))]
     QUIZ = [Question("Which …?", ("this", "that"), answer=1, why="Because …")]
 
+Whoever runs a room:
+
+    course.export("ada.json")                # a learner's whole progress, to be handed in
+    course.room("room/")                     # everybody's: who is where, who is stuck, what fails most
+
 Checks get tests with ``grade("01.1", candidate)``, which returns an ``Outcome`` and shows nothing.
 """
 
@@ -35,6 +40,7 @@ from .exercise import Check as Check
 from .exercise import Exercise as Exercise
 from .exercise import Question as Question
 from .exercise import Violation as Violation
+from .exports import export as export
 from .grading import Outcome as Outcome
 from .grading import grade as grade
 from .quizzes import QuizResult as QuizResult
@@ -42,6 +48,8 @@ from .quizzes import quiz as quiz
 from .registry import exercises as exercises
 from .registry import notebooks as notebooks
 from .registry import questions as questions
+from .rooms import Room as Room
+from .rooms import room as room
 from .scores import Scorecard as Scorecard
 from .scores import scorecard as scorecard
 from .session import solve as solve

@@ -15,12 +15,13 @@ from torch import Tensor
 
 from snnkit.viz.environment import in_notebook
 
-# Colours of Okabe and Ito; each also has a sign and a word, so that nothing hangs on the colour alone.
+SHOWN = 12  # entries of a dict
+# The figures' colours (viz.theme); each also has a sign and a word, so that nothing hangs on the colour alone.
 TONES = {
     "good": ("✓", "#009E73"),
     "bad": ("✗", "#D55E00"),
-    "open": ("○", "#E69F00"),
-    "info": ("·", "#56B4E9"),
+    "open": ("○", "#D47F00"),
+    "info": ("·", "#3399E0"),
 }
 
 
@@ -71,6 +72,10 @@ class Card:
         style = f"border-left:4px solid {colour};padding:.4em .9em;margin:.4em 0;line-height:1.45;max-width:60em"
         return f'<div class="snnkit-card" style="{style}">{head}{body}</div>'
 
+    def announced(self) -> str:
+        """``html()`` for a widget: screen readers read it out when it appears."""
+        return f'<div role="status">{self.html()}</div>'
+
     def show(self) -> None:
         """Display in a notebook, print elsewhere."""
         if in_notebook():
@@ -101,25 +106,48 @@ def rich(text: str) -> str:
 
 
 def short(value: Any, limit: int = 400) -> str:
-    """A value as a learner can read it: few digits, few elements, shape and dtype when elements are left out."""
+    """A value as a learner can read it: few digits, few elements, shape and dtype when elements are left out.
+
+    A value that cannot be shown (its ``__repr__`` raises, say) is named by its type: a card never fails.
+    """
+    try:
+        return _short(value, limit, depth=4)
+    except Exception:
+        return f"({type(value).__name__} that cannot be shown)"
+
+
+def _short(value: Any, limit: int, depth: int) -> str:
     if isinstance(value, str):
         return _cut(value, limit)
     if isinstance(value, Tensor):
-        array = value.detach().to("cpu")
-        array = array.float().numpy() if array.dtype == torch.bfloat16 else array.numpy()
-        return _cut(_array(array, f"{tuple(value.shape)} {str(value.dtype).removeprefix('torch.')}"), limit)
+        return _cut(_tensor(value), limit)
     if isinstance(value, np.ndarray):
         return _cut(_array(value, f"{value.shape} {value.dtype}"), limit)
+    if isinstance(value, (dict, tuple, list)) and not depth:
+        return "…"
     if isinstance(value, dict):
-        return _cut("\n".join(f"{name} = {short(v)}" for name, v in value.items()), limit)
+        shown = list(value.items())[:SHOWN]
+        rows = [f"{_short(name, limit, depth - 1)} = {_short(v, limit, depth - 1)}" for name, v in shown]
+        return _cut("\n".join(rows + ["…"] * (len(value) > SHOWN)), limit)
     if isinstance(value, (tuple, list)):
-        inner = ", ".join(short(v) for v in value[:8]) + (", …" if len(value) > 8 else "")
+        inner = ", ".join(_short(v, limit, depth - 1) for v in value[:8]) + (", …" if len(value) > 8 else "")
         return _cut(f"({inner})" if isinstance(value, tuple) else f"[{inner}]", limit)
     if isinstance(value, float):
         return f"{value:.6g}"
     if callable(value):
         return getattr(value, "__name__", type(value).__name__)
     return _cut(repr(value), limit)
+
+
+def _tensor(value: Tensor) -> str:
+    note = f"{tuple(value.shape)} {str(value.dtype).removeprefix('torch.')}"
+    if value.is_meta:
+        return f"no numbers, on the device meta\nshape {note}"
+    array = value.detach().to("cpu")
+    if array.layout != torch.strided:
+        array = array.to_dense()
+    array = array.resolve_conj().resolve_neg()
+    return _array(array.float().numpy() if array.dtype == torch.bfloat16 else array.numpy(), note)
 
 
 def _array(array: np.ndarray, note: str) -> str:

@@ -66,7 +66,8 @@ class Exercise:
         difficulty: 1, 2 or 3.
         hints: from a nudge to nearly the answer; ``hint(key)`` opens one after another.
         plot: ``plot(candidate, reference)`` gives a plotly figure, shown under the card of a written answer.
-        in_place: whether the answer may change its input tensors. If not, changing them is a violation.
+        in_place: whether the answer may change its arguments. If not, changing them is a violation.
+        seconds: how long each check may take with a learner's answer before it is stopped.
     """
 
     key: str
@@ -78,6 +79,7 @@ class Exercise:
     hints: Sequence[str] = ()
     plot: Callable[[Any, Any], Any] | None = None
     in_place: bool = False
+    seconds: float = 10.0
 
     def __post_init__(self) -> None:
         notebook, _, number = self.key.partition(".")
@@ -87,6 +89,8 @@ class Exercise:
             raise ValueError(f"difficulty must be 1, 2 or 3, not {self.difficulty!r}")
         if not self.checks:
             raise ValueError(f"checks of exercise {self.key} must hold at least one Check")
+        if not isinstance(self.seconds, (int, float)) or not 0 < self.seconds < float("inf"):
+            raise ValueError(f"seconds of exercise {self.key} must be a number above 0, not {self.seconds!r}")
         if isinstance(self.hints, str):
             raise TypeError(f"hints of exercise {self.key} must be a sequence of texts, not one text")
 

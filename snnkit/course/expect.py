@@ -15,6 +15,8 @@ from torch import Tensor
 
 from .exercise import NotWritten, Violation
 
+NO_NUMBERS = "a tensor on the device `meta`: it has a shape, but no numbers"
+
 
 def written(value: Any) -> Any:
     """Hand ``value`` on, unless it is (or holds) ``...`` or is None: then the exercise is still to do."""
@@ -35,6 +37,8 @@ def true(
     hint: int | str | None = None,
 ) -> None:
     """``condition`` holds (a bool, or a tensor of bools: all of them)."""
+    if isinstance(condition, Tensor) and condition.is_meta:
+        raise Violation(message, inputs=inputs, yours=NO_NUMBERS, expected=expected, hint=hint)
     holds = bool(condition.all()) if isinstance(condition, Tensor) else bool(condition)
     if not holds:
         raise Violation(message, inputs=inputs, yours=yours, expected=expected, hint=hint)
@@ -85,12 +89,11 @@ def close(
         for one, want in zip(yours, expected, strict=True):
             close(one, want, message, inputs=inputs, hint=hint, rtol=rtol, atol=atol)
         return
-    try:
-        a = torch.as_tensor(yours).detach().to("cpu", torch.float64)
-    except (TypeError, ValueError, RuntimeError):
-        kind = article(type(yours).__name__)
-        raise Violation(message, inputs=inputs, yours=f"{kind}: {yours!r}", expected=expected, hint=hint) from None
     b = torch.as_tensor(expected).detach().to("cpu", torch.float64)
+    try:
+        a = _numbers(yours)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise Violation(message, inputs=inputs, yours=_told(yours), expected=expected, hint=hint) from None
     if a.shape != b.shape:
         raise Violation(
             f"{message} (The shapes differ.)",
@@ -106,8 +109,32 @@ def close(
 def one_of(yours: Any, choices: Sequence[Any], message: str, *, hint: int | str | None = None) -> None:
     """``yours`` is one of ``choices`` (for exercises that ask for a word or a name)."""
     written(yours)
-    if yours not in choices:
+    try:
+        known = yours in choices
+    except (TypeError, ValueError, RuntimeError):  # tensors and arrays are compared element by element
+        known = False
+    if not known:
         raise Violation(message, yours=yours, hint=hint)
+
+
+def _numbers(yours: Any) -> Tensor:
+    tensor = torch.as_tensor(yours).detach()
+    if tensor.is_meta or tensor.is_complex():
+        raise TypeError("neither is comparable with real numbers")
+    if tensor.layout != torch.strided or tensor.is_quantized:
+        tensor = tensor.dequantize() if tensor.is_quantized else tensor.to_dense()
+    return tensor.to("cpu", torch.float64)
+
+
+def _told(yours: Any) -> str:
+    """What somebody reads who gave something that is no number, tensor or array of real numbers."""
+    if isinstance(yours, Tensor):
+        return NO_NUMBERS if yours.is_meta else f"a tensor of {yours.dtype}"
+    kind = article(type(yours).__name__)
+    if callable(yours):
+        name = getattr(yours, "__name__", "it")
+        return f"{kind}: are the brackets of the call missing, `{name}()`?"
+    return f"{kind}: {yours!r}"
 
 
 def article(noun: str) -> str:

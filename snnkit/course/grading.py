@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import dis
 import functools
-import inspect
 import linecache
-import traceback
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from types import CodeType, FunctionType
+from traceback import FrameSummary
 from typing import Any
 
-from torch import Tensor
-
-from . import expect, registry
+from . import registry, trial, wording
+from .candidate import Candidate
 from .exercise import Exercise, NotWritten, Violation
+from .limits import OutOfTime
+from .prints import Prints
 
 
 @dataclass(frozen=True)
@@ -29,6 +28,7 @@ class Outcome:
         hint: the violation's own hint, as text.
         where: the learner's line that raised, as "line 3: return v * beta".
         passed: how many checks held before; ``total``: how many there are.
+        printed: the first lines that the answer printed, and how many more there were.
     """
 
     status: str
@@ -41,39 +41,50 @@ class Outcome:
     where: str = ""
     passed: int = 0
     total: int = 0
+    printed: str = ""
 
 
-def grade(exercise: Exercise | str, candidate: Any) -> Outcome:
-    """Run the checks of ``exercise`` (or of its key) on ``candidate``, up to the first that does not hold."""
+def grade(exercise: Exercise | str, candidate: Any, *, tell: Callable[[], None] | None = None) -> Outcome:
+    """Run the checks of ``exercise`` (or of its key) on ``candidate``, up to the first that does not hold.
+
+    Each check has ``exercise.seconds`` (the reference is trusted, and has no limit). ``tell`` is called when they are
+    over and the answer cannot be stopped, as in one long operation of PyTorch.
+    """
     if isinstance(exercise, str):
         exercise = registry.exercise(exercise)
     total = len(exercise.checks)
-    if candidate is None or candidate is Ellipsis or _is_stub(candidate):
+    mine = Candidate(candidate, exercise)
+    if mine.is_stub:
         return Outcome("to do", total=total)
-    answer = _watched(candidate, exercise.in_place) if isinstance(candidate, FunctionType) else candidate
+    limit = None if candidate is exercise.reference else exercise.seconds
+    prints = Prints()
     for passed, check in enumerate(exercise.checks):
-        found = functools.partial(Outcome, check=check.name, passed=passed, total=total)
-        try:
-            check.run(answer, exercise.reference)
-        except NotWritten as stub:
-            return Outcome("to do", message=stub.note, total=total)
-        except Violation as violation:
+        work = functools.partial(check.run, mine.answer, exercise.reference)
+        done = trial.run(work, limit, prints, mine.files, tell)
+        found = functools.partial(
+            Outcome, "failed", check=check.name, passed=passed, total=total, printed=prints.text()
+        )
+        error, where = done.error, _line(done.stack, mine.files)
+        if isinstance(error, OutOfTime):
+            return found(**wording.out_of_time(limit or 0.0, done.seconds, done.abandoned), where=where)
+        if isinstance(error, NotWritten):
+            return Outcome("to do", message=error.note, total=total, printed=prints.text())
+        known = error is None or isinstance(error, Violation)
+        if done.changed and (known or not where):  # first: a changed dtype, say, is the reason why a result is wrong
+            return found(**wording.changed(done.changed))
+        if error is not None and not isinstance(error, Violation):
+            if "ellipsis" in wording.text_of(error):
+                return Outcome("to do", message="A `...` is still in your code.", total=total, printed=prints.text())
+            return found(**wording.raised(error, where, mine.last), where=where)
+        if error is not None:
             return found(
-                "failed",
-                message=violation.message,
-                inputs=violation.inputs,
-                yours=violation.yours,
-                expected=violation.expected,
-                hint=_hint_text(exercise, violation.hint),
+                message=error.message,
+                inputs=error.inputs,
+                yours=error.yours,
+                expected=error.expected,
+                hint=_hint_text(exercise, error.hint),
             )
-        except (Exception, SystemExit) as error:
-            if "ellipsis" in str(error):
-                return Outcome("to do", message="A `...` is still in your code.", total=total)
-            where = _learners_line(error, candidate)
-            told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            said = "Your code raised" if where else "The answer could not be checked:"
-            return found("failed", message=f"{said} {told}", where=where)
-    return Outcome("passed", passed=total, total=total)
+    return Outcome("passed", passed=total, total=total, printed=prints.text())
 
 
 def _hint_text(exercise: Exercise, hint: int | str | None) -> str:
@@ -82,58 +93,11 @@ def _hint_text(exercise: Exercise, hint: int | str | None) -> str:
     return hint or ""
 
 
-def _watched(function: FunctionType, in_place: bool) -> Any:
-    """``function``, but ``...`` or None as its result means "to do", and changed input tensors are a violation."""
-
-    @functools.wraps(function)
-    def answer(*args: Any, **kwargs: Any) -> Any:
-        tensors = {f"argument {i + 1}": a for i, a in enumerate(args)} | kwargs
-        before = {name: a._version for name, a in tensors.items() if isinstance(a, Tensor) and not a.is_inference()}
-        result = function(*args, **kwargs)
-        if result is None and not _is_stub(function):
-            raise NotWritten("Your function gave None. Is a `return` missing?")
-        expect.written(result)
-        for name, version in before.items():
-            if not in_place and tensors[name]._version != version:
-                raise Violation(
-                    "The function must not change its inputs in place.",
-                    yours=f"{name} was changed",
-                    expected="inputs as they were",
-                    hint="In-place operations (`+=`, `x[...] =`, methods ending in `_`) change the caller's tensor.",
-                )
-        return result
-
-    return answer
-
-
-def _is_stub(candidate: Any) -> bool:
-    """Whether the body is only ``...``, ``pass`` or ``return ...``; of a class: whether a method of its own is."""
-    if inspect.isclass(candidate):
-        methods = (m for m in vars(candidate).values() if isinstance(m, FunctionType))
-        return any(_is_stub(m) for m in methods)
-    return isinstance(candidate, FunctionType) and _is_empty(candidate.__code__)
-
-
-def _is_empty(code: CodeType) -> bool:
-    idle = {"RESUME", "NOP", "POP_TOP", "LOAD_CONST", "RETURN_CONST", "RETURN_VALUE", "CACHE"}
-    instructions = list(dis.get_instructions(code))
-    if any(i.opname not in idle for i in instructions):
-        return False
-    return all(i.argval is None or i.argval is Ellipsis for i in instructions if i.opname.endswith("_CONST"))
-
-
-def _learners_line(error: BaseException, candidate: Any) -> str:
-    """The last line of the learner's own file or cell in the traceback."""
-    mine = _filenames(candidate)
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename in mine]
+def _line(stack: Iterable[FrameSummary], files: set[str]) -> str:
+    """The last line of the learner's own file or cell that was running."""
+    frames = [frame for frame in stack if frame.filename in files]
     if not frames:
         return ""
-    line = frames[-1].line or linecache.getline(frames[-1].filename, frames[-1].lineno or 0).strip()
-    return f"line {frames[-1].lineno}: {line}" if line else f"line {frames[-1].lineno}"
-
-
-def _filenames(candidate: Any) -> set[str]:
-    if isinstance(candidate, FunctionType):
-        return {candidate.__code__.co_filename}
-    kind = candidate if inspect.isclass(candidate) else type(candidate)
-    return {m.__code__.co_filename for m in vars(kind).values() if isinstance(m, FunctionType)}
+    number = frames[-1].lineno or 0
+    line = (frames[-1].line or linecache.getline(frames[-1].filename, number)).strip()
+    return f"line {number}: {line}" if line else f"line {number}"

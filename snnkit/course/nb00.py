@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from numbers import Real
 from typing import Any
 
 import torch
@@ -29,9 +31,12 @@ def _spikes(seed: int) -> torch.Tensor:
 
 
 def _one_number(candidate: Any, _: Any) -> None:
-    count = torch.as_tensor(expect.written(candidate(_spikes(0))))
+    count = expect.written(candidate(_spikes(0)))
     message = "The answer is one number."
-    expect.true(count.numel() == 1, message, yours=f"shape {tuple(count.shape)}", expected="one number", hint=0)
+    number = isinstance(count, (Real, torch.Tensor))
+    expect.true(number, message, yours=type(count).__name__, expected="one number", hint=0)
+    shape = tuple(torch.as_tensor(count).shape)
+    expect.true(math.prod(shape) == 1, message, yours=f"shape {shape}", expected="one number", hint=0)
 
 
 def _silence(candidate: Any, _: Any) -> None:
@@ -63,9 +68,10 @@ def _three_numbers(candidate: Any, _: Any) -> None:
     message = "The shape has three numbers: T, B and N."
     expect.true(not isinstance(candidate, (int, float)), message, yours=candidate, hint=3)
     listed = isinstance(candidate, (tuple, list))
-    expect.true(
-        listed and len(candidate) == 3, message, yours=candidate, hint=2 if listed and len(candidate) > 3 else 0
-    )
+    hint = 2 if listed and len(candidate) > 3 else 0
+    expect.true(listed and len(candidate) == 3, message, yours=candidate, hint=hint)
+    numbers = all(isinstance(number, Real) for number in candidate)
+    expect.true(numbers, message, yours=tuple(type(number).__name__ for number in candidate), hint=0)
 
 
 def _time_first(candidate: Any, reference: Any) -> None:
@@ -103,25 +109,29 @@ EXERCISES = [
 
 QUIZ = [
     Question(
-        "You call `out, state = neuron(x)` with `x` of shape `(100, 8, 5)`. How many time steps does it run?",
-        ("5", "8", "100"),
-        answer=2,
-        why="Time comes first, always: 100 steps of a batch of 8 with 5 neurons each.",
+        "You call `out, state = neuron(x)` with `x` of shape `(100, 32, 8)`. How many time steps does it run?",
+        ("32", "100", "8"),
+        answer=1,
+        why="Time comes first, always: 100 steps of a batch of 32 with 8 neurons each.",
     ),
     Question(
         "You have run 100 steps and want to go on exactly where the neurons stopped. What do you do?",
         (
-            "call the module again: it remembers",
+            "call the module again: it remembers where it was",
+            "call a reset function first, then the module",
             "hand the returned state back: `neuron(more, state)`",
-            "call a reset function first",
         ),
-        answer=1,
+        answer=2,
         why="State is explicit. Nothing is kept inside, so nothing has to be reset: no state means a start at rest.",
     ),
     Question(
         "Your answer to an exercise is wrong and you choose Run All. What do the cells after it work with?",
-        ("your answer", "the reference solution", "nothing: the notebook stops there"),
-        answer=1,
+        (
+            "the reference, until yours passes",
+            "your answer, as you wrote it",
+            "nothing, since the notebook stops there",
+        ),
+        answer=0,
         why="`attempt` hands back your answer if it passes and the reference if not, so you are never locked out.",
     ),
 ]

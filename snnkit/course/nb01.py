@@ -178,7 +178,7 @@ def _adaptive_form(candidate: Any, reference: Any) -> None:
 
 def _adaptive_state(candidate: Any, reference: Any) -> None:
     mine, right = candidate(tau_a=50.0, jump=0.3), reference(tau_a=50.0, jump=0.3)
-    x, v, a = torch.tensor([0.1, 24.0, 24.0]), torch.zeros(3), torch.tensor([0.5, 0.0, 0.5])
+    x, v, a = torch.tensor([0.1, 24.0, 24.0]), torch.tensor([0.4, 0.0, -0.2]), torch.tensor([0.5, 0.0, 0.5])
     told = {
         "a": ("a shrinks by a / tau_a in each step and grows by jump where the neuron fired.", 2),
         "v": ("Who fired starts again at 0; nobody else's v changes.", 1),
@@ -198,7 +198,7 @@ def _adaptive_slows(candidate: Any, reference: Any) -> None:
     gaps = when.diff()
     told = "Under a constant input the intervals between spikes grow."
     slows = len(gaps) >= 4 and bool((gaps[1:4] >= gaps[:3]).all()) and bool(gaps[-1] > gaps[0])
-    expect.true(slows, told, yours=gaps.tolist()[:8], hint=2)
+    expect.true(slows, told, inputs="x = 2.5 for 400 steps", yours=gaps.tolist()[:8], hint=4)
 
 
 def _adaptive_compiles(candidate: Any, reference: Any) -> None:
@@ -264,11 +264,13 @@ EXERCISES = [
         ],
         minutes=10,
         difficulty=3,
+        seconds=30.0,  # the first time, tracing has to be imported
         hints=(
             "The threshold of this moment is `1 + state.a`; hand its distance to `self.spike(v - (1 + state.a))`.",
             "Hard reset without an `if`: `v * (1 - spike)`.",
             "Two things happen to a: it loses `state.a / self.tau_a`, and it gains `self.jump * spike`.",
             "A Python `if` on a tensor's values can't be compiled; use `spike` as a factor, or `torch.where`.",
+            "Keep `tau_a=200.0` and `jump=0.2`: with a short tau_a the threshold is back before the next spike.",
         ),
     ),
 ]
@@ -282,7 +284,11 @@ QUIZ = [
     ),
     Question(
         "What does a soft reset keep that a hard reset throws away?",
-        ("the spike", "what the membrane had above the threshold", "the leak"),
+        (
+            "the spike itself, with its full height",
+            "what the membrane had above the threshold",
+            "the leak of the last steps",
+        ),
         answer=1,
         why="v - threshold carries the surplus into the next interval, so at strong input the rate stays true to it.",
     ),
@@ -290,10 +296,10 @@ QUIZ = [
         "You run a recording of 10 000 steps in pieces of 100. When do you get the same spikes as in one go?",
         (
             "always: the neuron remembers by itself",
+            "never: the pieces must be at least tau steps long, or the leak is lost",
             "when each call gets the state that the call before returned",
-            "never: the pieces must be at least tau steps long",
         ),
-        answer=1,
+        answer=2,
         why="`out, state = neuron(x, state)`: the state is all that the future needs to know of the past.",
     ),
 ]

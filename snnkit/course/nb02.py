@@ -106,11 +106,12 @@ def _dead_form(candidate: Any, reference: Any) -> None:
     expect.tensor(found, torch.zeros(4, dtype=torch.bool), "One True or False per neuron: bool [N].", hint=0)
 
 
-# Four neurons, 3 steps, 2 samples: lost, fires once (far above threshold), comes near once, always near.
-_U = torch.full((3, 2, 4), -5.0)
+# Five neurons, 3 steps, 2 samples: lost, fires once (far above threshold), comes near once, always near, fires once.
+_U = torch.full((3, 2, 5), -5.0)
 _U[1, 0, 1] = 3.0
 _U[0, 1, 2] = -0.2
 _U[:, :, 3] = -0.9
+_U[2, 1, 4] = 0.5
 
 
 def _dead_is_both(candidate: Any, reference: Any) -> None:
@@ -127,9 +128,9 @@ def _dead_is_both(candidate: Any, reference: Any) -> None:
 
 
 def _dead_asks_the_surrogate(candidate: Any, reference: Any) -> None:
-    for surrogate, floor in ((ATan(2.0), 1e-3), (ATan(2.0), 1e-2), (Triangle(0.1), 1e-3)):
+    for surrogate, floor in ((ATan(2.0), 1e-3), (ATan(2.0), 1e-2), (Triangle(0.1), 1e-3), (Triangle(10.0), 1e-3)):
         told = "Whether a gradient gets through depends on the surrogate and on the floor."
-        inputs = f"surrogate {surrogate}, floor {floor}, u = -5 throughout for neuron 0"
+        inputs = f"surrogate {surrogate}, floor {floor}, u of each neuron {_U.flatten(0, 1).T.tolist()}"
         want = reference(_U, surrogate, floor)
         expect.close(candidate(_U, surrogate, floor), want, told, inputs=inputs, hint=3)
 
@@ -180,28 +181,30 @@ EXERCISES = [
 QUIZ = [
     Question(
         "You exchange ATan(2) for FastSigmoid(25) in a trained network and run it without training. What changes?",
-        ("the spikes get sharper", "nothing at all", "it fires less"),
-        answer=1,
+        ("the spikes get sharper", "it fires less, because the surrogate is narrower", "nothing at all"),
+        answer=2,
         why="A surrogate lives in the backward pass only. Forward is the same step for all of them.",
     ),
     Question(
         "In a net of ten layers the gradient at the first is 10 000 times that at the last. What do you try first?",
         (
-            "a steeper ATan, for more precise gradients",
-            "a lower threshold, for more spikes",
-            "a lower ATan alpha: its peak is alpha/2, and each layer multiplies by about that",
+            "a steeper ATan, for better gradients",
+            "a lower ATan alpha, for a lower peak of the slope",
+            "a lower threshold, so that all ten layers spike more often",
         ),
-        answer=2,
-        why="Each layer multiplies by weights times surrogate slope. A peak above what the weights take back explodes.",
+        answer=1,
+        why="Each layer multiplies by weights times surrogate slope, and the peak of ATan is alpha/2. A peak above "
+        "what the weights take back explodes.",
     ),
     Question(
         "A layer with surrogate Triangle(1) has been silent since the first batch. Why will more epochs not help?",
         (
-            "its membranes are more than 1 below the threshold, where that derivative is exactly 0",
-            "silent neurons have no weights",
-            "the learning rate decays too fast",
+            "its membranes are so low that this derivative is exactly 0",
+            "its weights are frozen: autograd skips a layer without spikes",
+            "the learning rate decays faster than such a layer can wake up",
         ),
         answer=0,
-        why="No spike and no slope: nothing pulls on its weights. Larger weights, a bias or a wider surrogate wake it.",
+        why="More than 1 below the threshold there is no spike and no slope: nothing pulls on its weights. Larger "
+        "weights, a bias or a wider surrogate wake it.",
     ),
 ]

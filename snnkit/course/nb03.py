@@ -59,6 +59,13 @@ def _latency_dark(candidate: Any, _: Any) -> None:
         counts = candidate(x, 10, threshold).sum(0)[0, :dark]
         inputs = {"x": x[0, :dark], "steps": 10, "threshold": threshold}
         expect.true(counts == 0, "A pixel below the threshold stays silent.", inputs=inputs, yours=counts, hint=2)
+    spoken = candidate(torch.tensor([[0.009, 0.015, 1.0]]), 40).sum(0)[0]
+    message = "If nobody says otherwise, the threshold is 0.01: 0.009 is silent, 0.015 is not."
+    expect.close(spoken, torch.tensor([0.0, 1.0, 1.0]), message, inputs={"x": (0.009, 0.015, 1), "steps": 40}, hint=2)
+    x = torch.tensor([[0.25, 0.75]])
+    counts = candidate(x, 10, 0.25).sum(0)
+    inputs = {"x": x[0], "steps": 10, "threshold": 0.25}
+    expect.true(counts == 1, "A pixel at the threshold speaks, once.", inputs=inputs, yours=counts, hint=2)
 
 
 def _latency_order(candidate: Any, _: Any) -> None:
@@ -213,6 +220,8 @@ def _poisson_generator(candidate: Any, _: Any) -> None:
     fresh = not torch.equal(candidate(x, 10, generator), candidate(x, 10, generator))
     expect.true(fresh, "A second call with the same generator gives other spikes.", hint=4)
     kept = torch.equal(state, torch.get_rng_state())
+    free = not torch.equal(candidate(x, 10), candidate(x, 10))
+    expect.true(free, "Without a generator every call gives other spikes, too.", hint=4)
     expect.true(kept, "PyTorch's global random state stays as it is when a generator is given.", hint=4)
 
 
@@ -272,26 +281,26 @@ EXERCISES = [
 QUIZ = [
     Question(
         "You read grey levels back from Poisson spikes and want half the error. How many more time steps does it take?",
-        ("twice as many", "four times as many", "√2 times as many"),
-        answer=1,
+        ("√2 times as many", "twice as many", "four times as many", "sixteen times as many"),
+        answer=2,
         why="Independent draws average out as 1/√T, so half the error costs four times the steps, and the spikes.",
     ),
     Question(
         "Someone turns down the light, so that all pixels have half their brightness but none falls below the "
         "threshold. In which code does the number of spikes stay the same?",
-        ("latency: the spikes only come later", "Poisson", "a constant-current LIF neuron per pixel"),
+        ("latency: the spikes only come later", "Poisson", "a LIF neuron with constant input"),
         answer=0,
         why="A lit pixel has one spike however bright it is. The other two count spikes, so they fire less.",
     ),
     Question(
         "Direct coding hands the pixel itself to the first layer, at every step. What does that cost?",
         (
-            "precision: the image is known only after many steps",
-            "the first layer multiplies real numbers instead of adding weights where a spike arrives",
-            "one spike per pixel and step",
+            "precision: the image is known only after a large number of steps",
+            "multiplications: the first layer gets numbers, no spikes",
+            "bandwidth: every pixel sends one spike at every step",
         ),
         answer=1,
-        why="Nothing is lost and nothing is late, but the first layer is an ordinary dense layer. "
-        "(As the input does not change, it has to be computed only once.)",
+        why="Nothing is lost and nothing is late, but the first layer multiplies by real numbers where a spike would "
+        "only add a weight. (As the input does not change, it has to be computed only once.)",
     ),
 ]

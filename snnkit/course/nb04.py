@@ -172,6 +172,10 @@ def _per_image(candidate: Any, reference: Any) -> None:
     want = float(spikes.sum()) * 3
     told = "The answer is per image: a batch of four equal images costs, per image, what one does."
     _operations(candidate, spikes.repeat(1, 4, 1), 3, want, told, 2)
+    other = torch.zeros(9, 1, 5)
+    other[0, 0, 0] = 1
+    told = "The answer is the mean of both images, whether or not they fire alike."
+    _operations(candidate, torch.cat([spikes.repeat(1, 2, 1), other], 1), 3, (2 * want + 3) / 3, told, 2)
 
 
 def _vote_plot(candidate: Any, reference: Any) -> Any:
@@ -251,23 +255,28 @@ EXERCISES = [
 QUIZ = [
     Question(
         "The loss has stood at 2.3026 for an epoch. Ten classes, count cross-entropy. What do you look at first?",
-        ("The learning rate schedule", "The firing rate of every layer", "The confusion matrix", "The batch size"),
-        answer=1,
+        (
+            "The firing rate of every layer",
+            "The learning rate",
+            "The confusion matrix",
+            "The batch size",
+        ),
+        answer=0,
         why="2.3026 is ln 10: all counts are equal, most often because no output neuron spikes. The rates show the "
         "first layer that is silent, and that is where the fault is.",
     ),
     Question(
         "A static image is shown for 20 steps with `encode.repeat`. How often is the first `Linear` computed?",
-        ("20 times", "Once", "Never, it is folded into the neuron"),
-        answer=1,
+        ("20 times, once per step", "Never, it is folded into the neuron", "Once"),
+        answer=2,
         why="Its input is the same at every step (a view with stride 0 in time), so its output is, too. The neuron "
         "after it does run 20 steps, because its state changes.",
     ),
     Question(
-        "Hidden neurons fire 8 spikes per image; an addition takes 0.9 pJ, a multiply-accumulate 4.6 pJ. Does their "
-        "output layer need less arithmetic energy than that of a conventional network?",
-        ("Yes: additions are five times cheaper", "No: 8 × 0.9 pJ is more than 4.6 pJ", "Both need the same"),
-        answer=1,
+        "Hidden neurons fire 8 spikes per image; an addition takes 0.9 pJ, a multiply-accumulate 4.6 pJ. Does "
+        "their output layer need less arithmetic energy than that of a conventional network?",
+        ("No: 8 × 0.9 pJ is more than 4.6 pJ", "Yes: additions are much cheaper", "Both need the same"),
+        answer=0,
         why="Each synapse pays 0.9 pJ per spike, 7.2 pJ here, against 4.6 pJ once. Break-even is at 5.1 spikes per "
         "neuron and image: sparse spikes save energy, spikes as such do not.",
     ),

@@ -17,7 +17,8 @@ from snnkit.nn import Sequential
 from snnkit.viz import module_tree
 
 from . import expect
-from .exercise import Check, Exercise, NotWritten, Question, Violation
+from .exercise import Check, Exercise, Question, Violation
+from .repaired import build, lively
 
 AWAY = "meta"  # a second device that every machine has
 
@@ -62,6 +63,16 @@ def _state() -> tuple:
     return net(torch.rand(3, 2, 3, generator=generator))[1]
 
 
+def _moved(candidate: Any, state: Any, device: str = AWAY) -> Any:
+    try:
+        return expect.written(candidate(state, device))
+    except AttributeError as error:
+        if "has no attribute 'to'" not in str(error):
+            raise
+        told = "Only a tensor has `.to`: a state may also be None, a tuple, or a NamedTuple."
+        raise Violation(told, yours=str(error), hint=1 if "NoneType" in str(error) else 2) from None
+
+
 def _tensor_moves(candidate: Any, reference: Any) -> None:
     v = torch.tensor([0.5, -0.25], dtype=torch.float64)
     expect.tensor(candidate(v, AWAY), v.to(AWAY), "A tensor arrives on the device, in its own dtype.", hint=0)
@@ -71,7 +82,7 @@ def _tensor_moves(candidate: Any, reference: Any) -> None:
 
 def _nothing_stays_nothing(candidate: Any, reference: Any) -> None:
     for state in ((None,), (None, (None, torch.ones(2)))):
-        found = expect.written(candidate(state, "cpu"))
+        found = _moved(candidate, state, "cpu")
         told = "A layer without state has None in its place; it keeps the place, and stays None."
         kept = isinstance(found, tuple) and len(found) == len(state) and found[0] is None
         expect.true(kept, told, inputs={"state": state}, yours=found, expected=state, hint=1)
@@ -88,7 +99,7 @@ def _every_level_moves(candidate: Any, reference: Any) -> None:
                 compare(one, other, f"{path}[{i}]")
 
     state = _state()
-    compare(candidate(state, AWAY), reference(state, AWAY), "state")
+    compare(_moved(candidate, state), reference(state, AWAY), "state")
 
 
 def _gradient_survives(candidate: Any, reference: Any) -> None:
@@ -96,20 +107,6 @@ def _gradient_survives(candidate: Any, reference: Any) -> None:
     moved = candidate(MembraneState(2 * v), AWAY)
     told = "The gradient still reaches back through the moved state: no detach, no .data, no torch.tensor(…)."
     expect.true(moved.v.requires_grad, told, yours="no graph", expected="a graph back to the old state", hint=4)
-
-
-def build(candidate: Any, gain: Tensor, sizes: tuple[int, ...] = (6, 5, 3)) -> nn.Module:
-    """A learner's network; "to do" while one of its attributes is still ``...``."""
-    try:
-        net = candidate(sizes, gain)
-    except KeyError as error:
-        if "already exists" not in str(error):
-            raise
-        told = "register_buffer makes the attribute by itself: nothing of that name may be there before."
-        raise Violation(told, yours=error.args[0], hint=1) from None
-    if any(value is ... for value in vars(net).values()):
-        raise NotWritten("A `...` is still in your code.")
-    return net
 
 
 _GAIN = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
@@ -122,6 +119,9 @@ def _weights_are_found(candidate: Any, reference: Any) -> None:
         wanted = sorted(name for name in want.state_dict() if name.startswith(what))
         told = f"state_dict(), .to() and the optimizer find what is in `{what}`."
         expect.true(found == wanted, told, yours=found or "nothing found", expected=wanted, hint=0)
+    told = "The cells are those that were there, with their time constants."
+    mine, theirs = ([v for name, v in one.state_dict().items() if name.startswith("cells")] for one in (net, want))
+    expect.close(mine, theirs, told, hint="Only where the cells are kept has to change.")
 
 
 def _gain_is_a_buffer(candidate: Any, reference: Any) -> None:
@@ -140,7 +140,9 @@ def _volume_is_learned(candidate: Any, reference: Any) -> None:
     told = "`volume` is found among the parameters, so that an optimizer can learn it."
     found = dict(net.named_parameters())
     expect.true("volume" in found, told, yours=sorted(found), expected="volume among them", hint=3)
-    expect.tensor(found["volume"], torch.tensor(1.0), "`volume` is one number, as it was.", hint=3)
+    told = "`volume` is one number, and starts at 1 as it did."
+    expect.tensor(found["volume"], torch.tensor(1.0), told, hint=3)
+    expect.close(found["volume"], 1.0, told, hint=3)
 
 
 def _moves_whole(candidate: Any, reference: Any) -> None:
@@ -154,13 +156,14 @@ def _moves_whole(candidate: Any, reference: Any) -> None:
 
 def _loads(candidate: Any, reference: Any) -> None:
     net, twin = build(candidate, _GAIN), reference((6, 5, 3), torch.zeros(6))
-    with torch.no_grad():
-        for parameter in net.parameters():
-            parameter.fill_(0.5)  # large enough for everyone to fire
-    x = torch.rand(5, 2, 6, generator=torch.Generator().manual_seed(3))
+    x = lively(net)
     twin.load_state_dict(net.state_dict())
     told = "A second network with the loaded state_dict() gives the same output."
-    expect.close(net(x)[0], twin(x)[0], told, hint=2)
+    whole, _ = twin(x)
+    expect.close(net(x)[0], whole, told, hint=2)
+    told = "`forward` is as it was: a sequence in two parts, with the state handed on, gives what it gives in one."
+    first, state = net(x[:4])
+    expect.close(torch.cat([first, net(x[4:], state)[0]]), whole, told, hint="Only `__init__` needs repair.")
 
 
 _IMAGES = torch.arange(0, 192, dtype=torch.uint8).reshape(3, 1, 8, 8)
@@ -269,24 +272,33 @@ EXERCISES = [
 QUIZ = [
     Question(
         "Each neuron has a threshold of its own, measured on your data and not trained. How do you keep them?",
-        ("as nn.Parameter", "as a buffer (register_buffer)", "as self.thresholds = tensor"),
-        answer=1,
+        (
+            "as a buffer (`register_buffer`)",
+            "as an `nn.Parameter`",
+            "as an attribute, `self.thresholds = tensor`",
+        ),
+        answer=0,
         why="A buffer moves and is saved like a parameter, and the optimizer doesn't see it.",
     ),
     Question(
         'net = net.to("cuda") between two chunks of one long recording. Where is the state of the first chunk?',
-        ("on cuda: .to() took it along", "gone: .to() resets it", "where it was: you hold it, you move it"),
+        (
+            "on cuda: .to() took it along with the weights",
+            "gone: .to() resets it",
+            "where it was: you hold it, you move it",
+        ),
         answer=2,
         why="State is handed in and out, never kept in a module. .to() can't know of it; `move_state` does it.",
     ),
     Question(
         "A gain is kept as self.gain = torch.tensor(3.0). On the GPU all runs without an error. What is wrong?",
         (
-            "nothing: numbers of one element follow by themselves",
-            "it is not in state_dict: a saved and loaded network has another gain",
-            "it is copied to the GPU in double precision",
+            "nothing: tensors of one element follow by themselves to any device",
+            "a saved and loaded network has another gain",
+            "it is copied to the GPU in double precision, at each step",
         ),
         answer=1,
-        why="A 0-dimensional CPU tensor may be mixed with tensors of any device, so nobody complains until you load.",
+        why="It is in no state_dict. A 0-dimensional CPU tensor may be mixed with tensors of any device, so nobody "
+        "complains until you load.",
     ),
 ]

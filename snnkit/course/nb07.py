@@ -119,6 +119,7 @@ def _a_real_layer(candidate: Any, reference: Any) -> None:
     told = "A convolution sees no time: each step by itself gives the same."
     found = _applied(candidate, layer, x, hint=2)
     want = torch.stack([layer(x_t) for x_t in x])
+    expect.tensor(found, want, told, inputs={"x": list(x.shape)}, hint=1)
     expect.close(found, want, told, inputs={"x": list(x.shape)}, hint=2, atol=1e-5)
 
 
@@ -264,6 +265,7 @@ EXERCISES = [
         ],
         minutes=8,
         difficulty=3,
+        in_place=True,  # it is there to change the weights
         hints=(
             "Begin with `scaler.scale(loss).backward()`: gradients of a plain loss are what gets lost.",
             "The gradients are `scale` times too large. `scaler.unscale_(optimizer)` divides them, once.",
@@ -280,19 +282,31 @@ EXERCISES = [
 QUIZ = [
     Question(
         "The first convolution does 0.5 % of the FLOPs, yet computing it once, not 4 times, saves far more time. Why?",
-        ("its output is the largest tensor, and moving it takes time", "it has no bias", "it works in 16 bits"),
-        answer=0,
+        (
+            "it is the only layer without a bias, which has to be added elsewhere",
+            "its output is the largest tensor that is moved",
+            "it alone works in 16 bits",
+        ),
+        answer=1,
         why="With one input channel there is little to multiply and much to write, and the norm reads it again.",
     ),
     Question(
         "Training in float16 needs a gradient scaler. What has bfloat16, that it needs none?",
-        ("more digits", "exponents as small as float32's", "gradients in float32"),
+        (
+            "more digits than float16, so less is rounded away",
+            "exponents as small as float32's",
+            "gradients that are kept in float32",
+        ),
         answer=1,
         why="bfloat16 has fewer digits (8, not 11) and the exponents of float32: small gradients stay small numbers.",
     ),
     Question(
         "Your net trains with rate_mse and ten classes, and the loss stands at 0.1000. First suspicion?",
-        ("it has converged", "the labels are wrong", "no output neuron fires: what keeps it silent?"),
+        (
+            "it has converged: one class in ten is always wrong",
+            "the labels are shuffled, so there is nothing to learn",
+            "no output neuron fires: what keeps it silent?",
+        ),
         answer=2,
         why="Silence is wrong by 1 at one class of ten: 0.1. Anna's clipped, scaled gradients kept the net just there.",
     ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import torch
@@ -12,8 +14,7 @@ from snnkit.nn import Sequential
 
 from . import expect
 from .exercise import Check, Exercise, Question, Violation
-
-OUT_OF_MEMORY = torch.OutOfMemoryError, MemoryError
+from .little_memory import OUT_OF_MEMORY, Fits
 
 
 def training_bytes(weights, kept, steps, batch, copies=1, width=4):
@@ -51,9 +52,9 @@ def in_halves(fn, samples, size):
 _CASE = {"weights": 1000, "kept": 50, "steps": 8, "batch": 3, "copies": 1, "width": 4}
 
 
-def _both(candidate: Any, **changes: float) -> tuple[Any, Any]:
+def _both(candidate: Any, **changes: float) -> Sequence[Any]:
     found = expect.written(candidate(**{**_CASE, **changes}))
-    if not isinstance(found, tuple) or len(found) != 2:
+    if not isinstance(found, (tuple, list)) or len(found) != 2:
         raise Violation("The answer is two numbers: model, activity.", yours=found)
     return found
 
@@ -62,9 +63,10 @@ def _of_the_model(candidate: Any, reference: Any) -> None:
     for copies in (0, 1, 2):
         want = 4000 * (2 + copies)
         found, _ = _both(candidate, copies=copies)
+        seen: Any = found if isinstance(found, Real) else None
         hints = {1000 * (2 + copies): 1, 8000: 2, 3 * want: 3, 8 * want: 3, 24 * want: 3}
         told = "A weight, its gradient, and what the optimizer keeps of it: float32 each."
-        expect.close(found, want, told, inputs={**_CASE, "copies": copies}, hint=hints.get(found, 0))
+        expect.close(found, want, told, inputs={**_CASE, "copies": copies}, hint=hints.get(seen, 0))
 
 
 def _of_the_activity(candidate: Any, reference: Any) -> None:
@@ -72,9 +74,10 @@ def _of_the_activity(candidate: Any, reference: Any) -> None:
     for changes in ({}, {"steps": 16}, {"batch": 1}, {"kept": 70}):
         case = {**_CASE, **changes}
         found = _both(candidate, **changes)[1]
+        seen: Any = found if isinstance(found, Real) else None
         without = {case["steps"] * case["kept"] * 4, case["batch"] * case["kept"] * 4, case["kept"] * 4}
         bare = case["steps"] * case["batch"] * case["kept"]
-        hint = 1 if found == bare else 4 if found in without else 5
+        hint = 1 if seen == bare else 4 if seen in without else 5
         expect.close(found, 4 * bare, told, inputs=case, hint=hint)
 
 
@@ -82,6 +85,9 @@ def _of_narrow_numbers(candidate: Any, reference: Any) -> None:
     (model, activity), inputs = _both(candidate, width=2), {**_CASE, "width": 2}
     expect.close(activity, 2400, "Of narrow numbers the activity is half.", inputs=inputs, hint=5)
     expect.close(model, 12000, "Weights, gradients and the optimizer's numbers stay float32.", inputs=inputs, hint=6)
+    told = "If nobody says otherwise, `copies` is 1 and `width` is 4."
+    found = candidate(1000, 50, 8, 3)
+    expect.close(tuple(found), (12000, 4800), told, hint="Leave the arguments and their defaults as they were.")
 
 
 class _Diary(nn.Module):
@@ -152,33 +158,18 @@ def _loss_of_the_batch(candidate: Any, reference: Any) -> None:
     expect.close(given, whole, "It is the mean loss of the whole batch.", inputs={"samples": 7, "size": 3}, hint=6)
 
 
-class _Fits:
-    """Doubles its samples, if they are at most ``most`` (from number ``late`` on: two), else runs out of memory."""
-
-    def __init__(self, most: int, late: int = 99, error: type[Exception] = torch.OutOfMemoryError) -> None:
-        self.most, self.late, self.error, self.sizes = most, late, error, []
-
-    def __call__(self, samples: Tensor) -> Tensor:
-        self.sizes.append(len(samples))
-        if len(self.sizes) > 50:
-            told = "Each call must make progress or use fewer samples: here it went on for ever."
-            raise Violation(told, yours=f"calls with {self.sizes[:12]} … samples", hint=3 if 0 in self.sizes else 1)
-        if len(samples) > (2 if (samples >= self.late).any() else self.most):
-            raise self.error("out of memory")
-        return 2 * samples
-
-
 def _plain(candidate: Any, reference: Any) -> None:
-    fn, told = _Fits(100), "With memory enough: every sample once, in order."
+    fn, told = Fits(100), "With memory enough: every sample once, in order."
     expect.close(candidate(fn, torch.arange(10), 4), 2 * torch.arange(10), told, hint=0)
     expect.true(fn.sizes == [4, 4, 2], "With memory enough: parts of `size`.", yours=fn.sizes, expected=[4, 4, 2])
+    expect.close(candidate(Fits(100), torch.arange(8), 4), 2 * torch.arange(8), told, hint=0)
 
 
 def _order(candidate: Any, reference: Any) -> None:
     first, second = OUT_OF_MEMORY
     cases = (8, 20, 8, 10, first), (3, 20, 16, 99, first), (1, 4, 4, 99, first), (2, 9, 5, 99, second)
     for most, count, size, late, error in cases:
-        fn = _Fits(most, late, error)
+        fn = Fits(most, late, error)
         room = f"{most} samples" + (f", from sample {late} on for 2" if late < count else "")
         inputs = {"samples": f"0 … {count - 1}", "size": size, "memory for": room}
         try:
@@ -194,7 +185,7 @@ def _order(candidate: Any, reference: Any) -> None:
 def _gives_up(candidate: Any, reference: Any) -> None:
     told = "When even one sample does not fit, the error is passed on."
     try:
-        found = candidate(_Fits(0), torch.arange(4), 4)
+        found = candidate(Fits(0), torch.arange(4), 4)
     except OUT_OF_MEMORY:
         return
     raise Violation(told, yours=found, expected="OutOfMemoryError", hint=3)
@@ -203,7 +194,7 @@ def _gives_up(candidate: Any, reference: Any) -> None:
 def _other_errors(candidate: Any, reference: Any) -> None:
     told = "Any other error is none of its business: half a batch would not mend it."
     for error in (ValueError, RuntimeError):
-        fn = _Fits(0, error=error)
+        fn = Fits(0, error=error)
         try:
             candidate(fn, torch.arange(4), 4)
         except error:
@@ -226,9 +217,9 @@ EXERCISES = [
         difficulty=1,
         hints=(
             "For each weight there are the weight itself, its gradient, and `copies` more: `2 + copies` numbers.",
-            "Numbers are not bytes yet.",
+            "Numbers are not bytes yet: a float32 takes 4 of them.",
             "`copies` counts what the optimizer keeps: 0 for plain SGD, 1 with momentum, 2 for Adam.",
-            "The model does not know how many samples look at it, nor for how long.",
+            "The model is there once: it does not know how many samples look at it, nor for how long.",
             "Four factors: steps, samples, numbers for each of them, bytes of a number. Which one is missing?",
             "`steps * batch * kept * width`.",
             "`width` is of the activity only. A weight has 4 bytes: small updates would be lost in fewer.",
@@ -236,7 +227,7 @@ EXERCISES = [
     ),
     Exercise(
         "08.2",
-        "A large batch in small bites",
+        "Accumulate",
         accumulate,
         [
             Check("equal parts", _equal_parts),
@@ -281,19 +272,23 @@ EXERCISES = [
 QUIZ = [
     Question(
         "Your network runs out of memory at T = 16. Which of these frees least?",
-        ("half the batch", "SGD with momentum in place of Adam", "computing neurons and batch norm again in backward"),
-        answer=1,
+        ("SGD with momentum in place of Adam", "half the batch", "computing neurons and batch norm again in backward"),
+        answer=0,
         why="The optimizer's numbers are as many as the weights; activity is T times the batch times all neurons.",
     ),
     Question(
         "In float16 a gradient of 1e-8 becomes",
-        ("1e-8, less exactly", "0", "6e-8, the smallest number there is"),
-        answer=1,
+        ("1e-8, less exactly", "6e-8, the smallest number there is", "0"),
+        answer=2,
         why="The smallest number above 0 is 6e-8, and 1e-8 is nearer to 0. In bfloat16 it is 1e-8 to 0.4 %.",
     ),
     Question(
         "You train in 4 parts of 32 samples in place of a batch of 128. What is not the same, even up to rounding?",
-        ("the gradient of a Linear layer", "what a batch norm takes for the mean", "the loss"),
+        (
+            "the gradient of a Linear layer, added up",
+            "what a batch norm takes for the mean",
+            "the loss of the batch",
+        ),
         answer=1,
         why="A batch norm sees 32 samples at a time and standardises by their mean, not by that of the 128.",
     ),

@@ -6,6 +6,7 @@ import io
 import math
 import pickle
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import torch
@@ -43,11 +44,13 @@ def _shares(candidate: Any, count: int, ranks: int) -> list[tuple[list[int], flo
     found = []
     for rank in range(ranks):
         answer = expect.written(candidate(list(range(count)), rank, ranks))
-        if not isinstance(answer, tuple) or len(answer) != 2:
+        if not isinstance(answer, (tuple, list)) or len(answer) != 2:
             raise Violation("The answer is a pair: the part, its weight.", yours=answer)
         mine, weight = answer
         if not isinstance(mine, Sequence) or isinstance(mine, str):
             raise Violation("The part is a list of samples.", yours=mine, hint=0)
+        if not isinstance(weight, (Real, torch.Tensor)):
+            raise Violation("The weight is a number.", yours=weight, hint=5)
         found.append((list(mine), weight))
     return found
 
@@ -131,7 +134,7 @@ def _part(name: str, message: str, hint: int) -> Check:
 
 
 def _identical(candidate: Any, reference: Any) -> None:
-    for updates in range(1, 9):
+    for updates in (1, 3, 5, 8):  # within each of the three epochs, and between two
         run, again = _restored(candidate, updates)
         for one in (run, again):
             one.losses = []
@@ -159,12 +162,14 @@ def _all_latency(candidate: Any, reference: Any) -> None:
 
 
 def _pieces(candidate: Any, reference: Any) -> None:
-    for ranks in (2, 4, 1000):
-        want = 2 * (ranks - 1) / ranks * 4e6 / 1e9
-        found = candidate(ranks, 4e6, latency=1e-300, bandwidth=1e9)
-        close = [h for h, wrong in {1: want / 2, 2: want * ranks, 3: want * 1e18}.items() if math.isclose(found, wrong)]
+    for ranks, size in ((2, 4e6), (4, 4e6), (1000, 4e6), (4, 10.0)):
+        want = 2 * (ranks - 1) / ranks * size / 1e9
+        found = candidate(ranks, size, latency=1e-300, bandwidth=1e9)
+        whole = 2 * (ranks - 1) * (size // ranks) / 1e9
+        mistakes = ((1, want / 2), (2, want * ranks), (2, whole), (3, want * 1e18))
+        close = [hint for hint, wrong in mistakes if math.isclose(found, wrong)]
         told = "With no latency to speak of: in each step, a piece of size / ranks goes over the link."
-        inputs = {"ranks": ranks, "size": 4e6, "bandwidth": 1e9}
+        inputs = {"ranks": ranks, "size": size, "bandwidth": 1e9}
         expect.close(found, want, told, inputs=inputs, hint=[*close, 0][0], rtol=1e-6, atol=1e-12)
 
 
@@ -203,6 +208,7 @@ EXERCISES = [
         ],
         minutes=8,
         difficulty=2,
+        seconds=30.0,  # some fifty small trainings
         hints=(
             "Read `TinyRun.update` line by line, and ask of each value: will a new run have it?",
             "Of an object, save what `state_dict()` gives; of a generator, what `get_state()` gives; never the object.",
@@ -252,20 +258,28 @@ EXERCISES = [
 QUIZ = [
     Question(
         "One GPU trained with batch 64. Now 8 GPUs train with DDP and 64 samples each. What has changed for learning?",
-        ("nothing: the same run, faster", "each update sees 512 samples", "eight networks learn and are averaged"),
+        (
+            "nothing: the same run, faster",
+            "each update is the mean over 512 samples",
+            "eight networks learn and are averaged",
+        ),
         answer=1,
         why="The gradient is the mean over all ranks' samples, an epoch has an eighth of the updates.",
     ),
     Question(
         "A run is killed within an epoch. Its checkpoint holds the weights only. What happens after a resume?",
-        ("it learns on, as another run", "it goes on as if nothing had happened", "it can't start"),
-        answer=0,
+        ("it goes on as if nothing had happened", "it can't start", "it learns on, as another run"),
+        answer=2,
         why="Adam has no memory, the schedule is at its top, samples come again. No error says so.",
     ),
     Question(
         "The batch of all ranks together stays the same, and the ranks double. Why does efficiency fall?",
-        ("gradients have more bytes", "less computing, as much to add up", "ranks get other samples"),
-        answer=1,
+        (
+            "gradients have more bytes with more ranks",
+            "ranks get other samples, and learn less from them",
+            "less computing, as much to add up",
+        ),
+        answer=2,
         why="Strong scaling halves what a rank computes; the gradient is as large as the network, whatever the batch.",
     ),
 ]

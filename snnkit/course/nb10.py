@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import torch
@@ -66,9 +67,12 @@ def _run(step: Callable[..., Any], x: Tensor) -> tuple[Tensor, Tensor]:
     mem, spikes, mems = torch.zeros_like(x[0]), [], []
     for current in x:
         found = expect.written(step(mem, current, _strict))
-        if not (isinstance(found, tuple) and len(found) == 2):
-            raise Violation("A step gives back two tensors: spikes, membrane.", yours=type(found).__name__, hint=5)
+        told = "A step gives back two tensors of the shape of x: spikes, membrane."
+        if not (isinstance(found, (tuple, list)) and len(found) == 2):
+            raise Violation(told, yours=type(found).__name__, hint=5)
         fired, mem = found
+        for part in found:
+            expect.tensor(part, current, told, hint=5)
         spikes.append(fired)
         mems.append(mem)
     return torch.stack(spikes), torch.stack(mems)
@@ -91,6 +95,11 @@ def _numbers(candidate: Any, reference: Any) -> None:
     without = torch.stack([no_reset := 0.9 * no_reset + current for current in x])
     expect.close(found_mem, want_mem, told, hint=0 if torch.allclose(found_mem.float(), without) else 3)
     expect.close(found, want, "And it fires where the new membrane is above its threshold.", hint=0)
+    mem, given = torch.tensor([0.4, 0.5, 0.6]), {"beta": 0.8, "threshold": 0.5}
+    inputs = {"mem": mem, "x": "0 everywhere", **given}
+    found, want = (step(mem, torch.zeros(3), _strict, **given)[1] for step in (candidate, reference))
+    told = "`beta` and `threshold` are given, and a membrane at the threshold is not above it."
+    expect.close(found, want, told, inputs=inputs, hint=0)
 
 
 def _static(candidate: Any, reference: Any) -> None:
@@ -110,6 +119,8 @@ def _is_0_or_1(candidate: Any, reference: Any) -> None:
     for name, smooth in {"a sigmoid": torch.sigmoid, "a steep line": lambda u: 1234.567 * u}.items():
         found, want = expect.written(candidate(u, smooth)), (u > 0).float()
         expect.tensor(found, want, hint=0)
+        told_0 = "Where u is exactly 0, there is no spike: `u > 0`."
+        expect.close(expect.written(candidate(torch.zeros(2), smooth)), torch.zeros(2), told_0, inputs={"u": 0}, hint=0)
         off = (found - want).abs().max().item()
         hint = 0 if off > 0.01 else 2
         inputs = {"u": "-3 … 3", "smooth": name}
@@ -177,7 +188,8 @@ def _crossing(candidate: Any, reference: Any) -> None:
         (b0, t0), (b1, t1) = case
         slope = (t1 - t0) / (b1 - b0)
         mistakes = {1: b / a, 2: t0 / slope, 3: t0 / (t1 / b1)}
-        seen = [hint for hint, wrong in mistakes.items() if math.isclose(float(found), wrong, rel_tol=1e-6)]
+        number = float(found) if isinstance(found, Real) else math.nan
+        seen = [hint for hint, wrong in mistakes.items() if math.isclose(number, wrong, rel_tol=1e-6)]
         expect.close(found, want, told, inputs={"small": case[0], "large": case[1]}, hint=[*seen, 0][0], rtol=1e-3)
 
 
@@ -270,8 +282,8 @@ EXERCISES = [
             "The other way round: b · batch = a.",
             "The smaller batch has some work in it, too: a = t0 - b · b0.",
             "The time of the larger batch is not all work: the slope is of the *difference* of both.",
-            "`if per_sample <= 0: return math.inf`.",
-            "`max(…, 0.0)`.",
+            "A flat line never gets there. Ask before you divide: `if per_sample <= 0: return math.inf`.",
+            "A steep line may cross the axis to the left of 0, where no batch is: `max(…, 0.0)`.",
         ),
     ),
 ]

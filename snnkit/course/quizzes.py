@@ -107,9 +107,10 @@ def _widgets(notebook: str, questions: list[Question]) -> Any:
                 verdict.value = "Choose an answer first."
                 return
             _mark(notebook, questions, number - 1, radio.value)
-            verdict.value = _explained(number, question, radio.value).html()
+            verdict.value = _explained(number, question, radio.value).announced()
 
         button.on_click(check)
-        return widgets.VBox([widgets.HTML(f"<b>{number}.</b> {rich(question.text)}"), radio, button, verdict])
+        text = widgets.HTML(f'<div style="line-height:1.45"><b>{number}.</b> {rich(question.text)}</div>')
+        return widgets.VBox([text, radio, button, verdict])
 
     return widgets.VBox([ask(number, question) for number, question in enumerate(questions, start=1)])

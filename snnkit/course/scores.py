@@ -10,6 +10,8 @@ from pathlib import Path
 from . import registry, session
 from .card import Card, Line
 
+KIND = "snnkit scorecard"
+FORMAT = 1
 _SIGNS = {"passed": "✓", "solution": "✓", "failed": "✗", "to do": "○"}
 
 
@@ -39,8 +41,9 @@ class Scorecard:
         return sum(row.status == "passed" for row in self.exercises)
 
     def to_json(self) -> str:
-        """The whole card, e.g. {"notebook": "01", "passed": 1, "exercises": […], "quiz": [true, false, null]}."""
-        whole = {"notebook": self.notebook, "passed": self.passed, "of": len(self.exercises)}
+        """The whole card, e.g. {"notebook": "01", "passed": 1, "exercises": […], "quiz": [true, false, null], …}."""
+        whole = {"kind": KIND, "format": FORMAT, "notebook": self.notebook}
+        whole |= {"passed": self.passed, "of": len(self.exercises)}
         return json.dumps(whole | {k: v for k, v in asdict(self).items() if k != "notebook"}, indent=1)
 
     def save(self, path: str | os.PathLike[str]) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,7 @@ class Session:
     solving: bool = False
     opened: dict[str, int] = field(default_factory=dict)
     solved: set[str] = field(default_factory=set)
+    lock: threading.RLock = field(default_factory=threading.RLock)  # buttons may have a thread of their own
 
 
 _session: Session | None = None

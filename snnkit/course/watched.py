@@ -11,6 +11,8 @@ from snnkit import loss
 from snnkit.neuron import Leaky
 from snnkit.nn import Sequential
 
+from .exercise import Violation
+
 
 class Watched:
     """A small network, optimizer, loss and batch (always the same), and what a training step does with them.
@@ -43,6 +45,9 @@ class Watched:
         setattr(owner, name, noted)
 
     def loss_fn(self, spikes: Tensor, labels: Tensor) -> Tensor:
+        if isinstance(spikes, tuple):
+            told = "`net(x)` gives spikes and state; `loss_fn` takes the spikes alone."
+            raise Violation(told, yours="loss_fn was given both", expected="loss_fn(out, y)", hint=0)
         value = loss.count_cross_entropy(spikes, labels)
         if value.requires_grad:
             value.register_hook(lambda _: self.events.append("backward"))

@@ -89,6 +89,20 @@ def test_two_notebooks_do_not_undo_each_other(progress_file):
     assert fresh.quiz("99", 1) == [True]
 
 
+def test_the_checks_that_failed_are_counted(progress_file, capsys):
+    for answer in (lambda x: x, lambda x: 1.0, lambda x: x + x):
+        attempt("99.1", answer)
+    assert Progress(progress_file).exercise("99.1")["failed"] == {"doubles": 2}
+    assert Progress(progress_file).exercise("99.2")["failed"] == {}
+
+
+def test_a_file_from_before_checks_were_counted_is_read(progress_file, capsys):
+    old = {"status": "failed", "attempts": 2, "hints": 1, "solution": False, "when": ""}
+    progress_file.write_text(json.dumps({"format": 1, "exercises": {"99.1": old}, "quiz": {}}))
+    attempt("99.1", lambda x: x)
+    assert Progress(progress_file).exercise("99.1") | {"when": ""} == old | {"attempts": 3, "failed": {"doubles": 1}}
+
+
 def test_solved_exercises_are_not_passed(capsys):
     course.start("99", solve=True)
     attempt("99.1", ...)
@@ -134,6 +148,9 @@ def test_a_failed_write_leaves_the_old_file(progress_file, monkeypatch):
         b'{"format": 1, "exercises": {"99.1": {"status": "magic"}}, "quiz": {}}',
         b'{"format": 1, "exercises": {"99.1": {"status": "passed", "attempts": "x", "hints": 0}}, "quiz": {}}',
         b'{"format": 1, "exercises": {}, "quiz": {"99": "yes"}}',
+        b'{"format": 1, "exercises": {"99.1": {"status": [], "attempts": 1, "hints": 0}}, "quiz": {}}',
+        b'{"format": 1, "exercises": {"99.1": {"status": "failed", "attempts": -1, "hints": 0}}, "quiz": {}}',
+        b'{"format": 1, "exercises": {"9": {"status": "failed", "attempts": 1, "hints": 0, "failed": 3}}, "quiz": {}}',
     ],
 )
 def test_a_damaged_file_is_set_aside(content, progress_file):

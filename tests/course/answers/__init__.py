@@ -1,0 +1,111 @@
+"""Answers that learners give to the exercises: wrong ones, right ones, stubs. A module for each notebook, and in it
+
+    WRONG = {"01.1": [(answer, "the check that it fails", hint), ...], ...}
+    RIGHT = {"01.1": [answer, ...], ...}
+    STUBS = {"01.1": [answer, ...], ...}
+
+``hint`` is the number of the exercise's hint that the card shows, a piece of the hint if the check has one of its own,
+or None where the message says all. ``RIGHT`` holds other ways than the reference's. A module may also have
+
+    NUDGES = {"01.1": {0}, ...}
+
+for hints that are opened by ``hint(...)`` and shown with no mistake: a first push, or the answer itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from snnkit.course.exercise import Exercise
+
+MISTAKES, WAYS = 3, 2  # how many of each an exercise has at least
+
+
+class Mistake(NamedTuple):
+    """A wrong answer, the check that it fails, and the hint that its learner reads."""
+
+    answer: Any
+    check: str
+    hint: int | str | None
+    called: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.called or named(self.answer)
+
+
+class Answers(NamedTuple):
+    """The answers to one exercise."""
+
+    wrong: Sequence[Mistake]
+    right: Sequence[Any]
+    stubs: Sequence[Any]
+    nudges: frozenset[int] = frozenset()
+
+
+def answers(exercise: Exercise) -> Answers:
+    """What the tables of the exercise's notebook hold for it."""
+    tables = module(exercise.notebook)
+    if tables is None:
+        return Answers((), (), ())
+    wrong = [Mistake(*row) for row in tables.WRONG.get(exercise.key, ())]
+    nudges = frozenset(getattr(tables, "NUDGES", {}).get(exercise.key, ()))
+    return Answers(wrong, tables.RIGHT.get(exercise.key, ()), tables.STUBS.get(exercise.key, ()), nudges)
+
+
+def module(notebook: str) -> ModuleType | None:
+    """The tables of a notebook ("01"), None if nobody has written them yet."""
+    name = f"{__name__}.nb{notebook}"
+    return importlib.import_module(name) if importlib.util.find_spec(name) else None
+
+
+def named(answer: Any) -> str:
+    """A short name for an answer, for the name of its test."""
+    name = getattr(answer, "__name__", None) or str(answer)
+    return " ".join(name.strip("<>_").split())[:40]
+
+
+def lacking(exercise: Exercise, found: Answers) -> list[str]:
+    """What is missing before these answers can be said to test the exercise, in sentences."""
+    helped = [m.answer for m in found.wrong if m.hint is not None]
+    ways = [answer for answer in found.right if not same(answer, exercise.reference)]
+    failed, shown = {m.check for m in found.wrong}, {m.hint for m in found.wrong}
+    missing = []
+    if (count := _different(helped)) < MISTAKES:
+        missing.append(f"{count} wrong answers with a hint, of {MISTAKES}")
+    if (count := _different(ways)) < WAYS:
+        missing.append(f"{count} right answers that are not the reference, of {WAYS}")
+    missing += [f'no wrong answer fails the check "{c.name}"' for c in exercise.checks if c.name not in failed]
+    hints = [(i, text) for i, text in enumerate(exercise.hints) if i not in found.nudges]
+    missing += [f"no wrong answer is met with hint {i}: {text}" for i, text in hints if i not in shown]
+    missing += [f"hint {i} is said to be shown with no mistake, but is" for i in found.nudges & shown]
+    return missing if found.stubs else [*missing, "no stub"]
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two answers are one: the same object, equal values of one type, or functions that do the same steps."""
+    if one is other:
+        return True
+    if callable(one) or callable(other):
+        return _steps(one) is not None and _steps(one) == _steps(other)
+    return type(one) is type(other) and one == other
+
+
+def _steps(answer: Any) -> Any:
+    code = getattr(answer, "__code__", None)
+    if code is None or answer.__closure__:  # made from exchangeable parts, which are not in the code
+        return None
+    numbers = [value for value in code.co_consts if isinstance(value, (bool, int, float))]
+    return code.co_code, code.co_names, numbers
+
+
+def _different(some: Sequence[Any]) -> int:
+    kept: list[Any] = []
+    for answer in some:
+        if not any(same(answer, other) for other in kept):
+            kept.append(answer)
+    return len(kept)

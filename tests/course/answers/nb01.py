@@ -1,0 +1,267 @@
+"""Answers to the exercises of notebook 01."""
+
+from typing import NamedTuple
+
+import torch
+
+from snnkit.course.nb01 import Adaptive, AdaptiveState, fire
+
+# 01.1
+
+
+def _exact(x, v, tau):
+    decay = torch.exp(torch.tensor(-1 / tau, dtype=v.dtype))
+    return decay * v + (1 - decay) * x
+
+
+def _mixed_up_to_one_sum(x, v, tau):
+    return decay_towards(v, tau) + x / tau
+
+
+def decay_towards(v, tau):
+    return v - v / tau
+
+
+def _in_place(x, v, tau):
+    v += (x - v) / tau
+    return v
+
+
+def _only_two_taus(x, v, tau):
+    return v + (x - v) / 50.0
+
+
+def _to_the_end_first(x, v, tau):
+    weight = torch.as_tensor(1 / tau, dtype=v.dtype)
+    return torch.lerp(v, x, weight)
+
+
+def _implicit(x, v, tau):
+    return (v + x / tau) / (1 + 1 / tau)
+
+
+CHARGES = [
+    (lambda x, v, tau: float(v.mean()), "the result looks like v", 4),
+    (lambda x, v, tau: torch.zeros(1), "the result looks like v", 4),
+    (lambda x, v, tau: (v + (x - v) / tau).float(), "the result looks like v", 4),
+    (lambda x, v, tau: v + x, "without input it leaks", 0),
+    (lambda x, v, tau: v + (v - x) / tau, "without input it leaks", 0),
+    (lambda x, v, tau: v + (x - v) * 1.5, "without input it leaks", 3),
+    (lambda x, v, tau: v + (x - v) * tau, "without input it leaks", 3),
+    (lambda x, v, tau: v - v / tau + x, "it settles at x", 1),
+    (lambda x, v, tau: (v + x) * (1 - 1 / tau), "it settles at x", 1),
+    (lambda x, v, tau: v - v / tau, "it settles at x", 1),
+    (lambda x, v, tau: x, "it settles at x", 1),
+    (lambda x, v, tau: x + (v - x) / tau, "tau is its memory", 2),
+    (lambda x, v, tau: v + (x - v) / tau**2, "tau is its memory", 2),
+    (_only_two_taus, "tau is its memory", 2),
+    (lambda x, v, tau: v + (x.mean() - v) / tau, "it settles at x", 1),
+    (lambda x, v, tau: v + (x.clamp(max=2.5) - v) / tau, "it fires as the formula says", 2),
+    (lambda x, v, tau: v + (x + 0.02 * (x > 0.9) - v) / tau, "it fires as the formula says", 1),
+    (_in_place, "the result looks like v", "In-place operations"),
+]
+
+# 01.2
+
+
+def _multiplied(v, threshold, v_reset):
+    spike = (v >= threshold).to(v)
+    return spike, v - spike * threshold if v_reset is None else (1 - spike) * v + spike * v_reset
+
+
+def _fires(spike, reset):
+    """An answer to 01.2 from a rule for the spike and one for the reset."""
+
+    def answer(v, threshold, v_reset):
+        s = spike(v, threshold)
+        return s, reset(v, s, threshold, v_reset)
+
+    return answer
+
+
+def _at(v, threshold):
+    return (v >= threshold).to(v.dtype)
+
+
+def _right(v, s, threshold, v_reset):
+    return fire(v, threshold, v_reset)[1]
+
+
+def _chosen(v, threshold, v_reset):
+    fired = v >= threshold
+    after = v - threshold if v_reset is None else torch.full_like(v, v_reset)
+    return torch.where(fired, torch.ones_like(v), torch.zeros_like(v)), torch.where(fired, after, v)
+
+
+def _masked(v, threshold, v_reset):
+    spike, after = torch.zeros_like(v), v.clone()
+    spike[v >= threshold] = 1
+    after[v >= threshold] = after[v >= threshold] - threshold if v_reset is None else v_reset
+    return spike, after
+
+
+FIRES = [
+    (lambda v, threshold, v_reset: _at(v, threshold), "two tensors like v", None),
+    (_fires(lambda v, th: v >= th, _right), "two tensors like v", 0),
+    (_fires(lambda v, th: (v >= th).float(), _right), "two tensors like v", 0),
+    (_fires(lambda v, th: (v > th).to(v.dtype), _right), "it fires at the threshold", 1),
+    (_fires(lambda v, th: (v <= th).to(v.dtype), _right), "it fires at the threshold", 1),
+    (_fires(lambda v, th: (v >= 1).to(v.dtype), _right), "it fires at the threshold", "fixed number"),
+    (_fires(_at, lambda v, s, th, r: v), "hard reset", 2),
+    (_fires(_at, lambda v, s, th, r: torch.full_like(v, r or 0.0) if s.any() else v), "hard reset", 2),
+    (_fires(_at, lambda v, s, th, r: v * (1 - s)), "hard reset", 2),
+    (_fires(_at, lambda v, s, th, r: v - s * th), "hard reset", 2),
+    (_fires(_at, lambda v, s, th, r: (1 - s) * v + s * r if r else v - s * th), "hard reset", 4),
+    (_fires(_at, lambda v, s, th, r: (1 - s) * v + s * (r or 0.0)), "soft reset", 3),
+    (_fires(_at, lambda v, s, th, r: v - th if r is None else _right(v, s, th, r)), "soft reset", 3),
+    (_fires(_at, lambda v, s, th, r: v - s if r is None else _right(v, s, th, r)), "soft reset", 3),
+]
+
+# 01.3
+
+
+class _Slip(Adaptive):
+    """Adaptive with one rule exchanged: ``u`` (distance to threshold), ``reset`` or ``adapt``."""
+
+    def u(self, v, a):
+        return v - (1.0 + a)
+
+    def reset(self, v, spike):
+        return v * (1 - spike)
+
+    def adapt(self, a, spike):
+        return a - a / self.tau_a + self.jump * spike
+
+    def step(self, x, state):
+        v = state.v + (x - state.v) / self.tau
+        spike = self.spike(self.u(v, state.a))
+        return spike, AdaptiveState(self.reset(v, spike), self.adapt(state.a, spike))
+
+
+class _ExactDecay(_Slip):
+    def adapt(self, a, spike):
+        return a * 2.718281828 ** (-1 / self.tau_a) + self.jump * spike
+
+
+class _Where(_Slip):
+    def reset(self, v, spike):
+        return torch.where(spike > 0, 0.0, v)
+
+
+class _NoThreshold(_Slip):
+    def u(self, v, a):
+        return v - a
+
+
+class _LowersThreshold(_Slip):
+    def u(self, v, a):
+        return v - (1.0 - a)
+
+
+class _NoReset(_Slip):
+    def reset(self, v, spike):
+        return v
+
+
+class _SoftReset(_Slip):
+    def reset(self, v, spike):
+        return v - spike
+
+
+class _NeverRelaxes(_Slip):
+    def adapt(self, a, spike):
+        return a + self.jump * spike
+
+
+class _NeverJumps(_Slip):
+    def adapt(self, a, spike):
+        return a - a / self.tau_a
+
+
+class _WrongTau(_Slip):
+    def adapt(self, a, spike):
+        return a - a / self.tau + self.jump * spike
+
+
+class _PythonIf(_Slip):
+    def reset(self, v, spike):
+        return v * (1 - spike) if spike.any() else v
+
+
+class _OnlySpike(_Slip):
+    def step(self, x, state):
+        return super().step(x, state)[0]
+
+
+class _ForgetsAtOnce(_Slip):
+    def __init__(self, tau=20.0, tau_a=2.0, jump=0.2, *, engine="auto"):
+        super().__init__(tau, tau_a, jump, engine=engine)
+
+
+class _LeaksUpwards(_Slip):
+    def step(self, x, state):
+        return super().step(x + 2 * state.v, state)
+
+
+ADAPTATIONS = [
+    (_LeaksUpwards, "threshold, reset, adaptation", 1),
+    (_OnlySpike, "a step of the right form", None),
+    (_NoThreshold, "a step of the right form", 0),
+    (_LowersThreshold, "threshold, reset, adaptation", 0),
+    (_NoReset, "threshold, reset, adaptation", 1),
+    (_SoftReset, "threshold, reset, adaptation", 1),
+    (_NeverRelaxes, "threshold, reset, adaptation", 2),
+    (_NeverJumps, "threshold, reset, adaptation", 2),
+    (_WrongTau, "threshold, reset, adaptation", 2),
+    (_PythonIf, "an engine can compile it", 3),
+    (_ForgetsAtOnce, "it tires", 4),
+]
+
+# Stubs
+
+
+class _State(NamedTuple):
+    v: torch.Tensor
+    a: torch.Tensor
+
+
+class _Stub(Adaptive):
+    State = _State
+
+    def step(self, x, state):
+        v = state.v + (x - state.v) / self.tau
+        spike = ...
+        v = ...
+        a = ...
+        return spike, _State(v, a)
+
+
+class _HalfStub(Adaptive):
+    State = _State
+
+    def step(self, x, state):
+        v = state.v + (x - state.v) / self.tau
+        spike = self.spike(v - (1 + state.a))
+        a = ...
+        return spike, _State(v * (1 - spike), a)
+
+
+def _fire_half(v, threshold, v_reset):
+    spike = (v >= threshold).to(v.dtype)
+    v = ...
+    return spike, v
+
+
+WRONG = {"01.1": CHARGES, "01.2": FIRES, "01.3": ADAPTATIONS}
+
+RIGHT = {
+    "01.1": [_exact, _implicit, _mixed_up_to_one_sum, _to_the_end_first, lambda x, v, tau: v + 1 / tau * (-v + x)],
+    "01.2": [_multiplied, _chosen, _masked],
+    "01.3": [_Slip, _ExactDecay, _Where],
+}
+
+STUBS = {
+    "01.1": [lambda x, v, tau: ...],
+    "01.2": [lambda v, threshold, v_reset: (..., ...), _fire_half],
+    "01.3": [_Stub, _HalfStub],
+}

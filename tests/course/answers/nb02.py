@@ -1,0 +1,182 @@
+"""Answers to the exercises of notebook 02."""
+
+import math
+
+import torch
+
+from snnkit.course.nb02 import MySpike, dead_neurons
+from snnkit.surrogate import ATan, Triangle
+
+# 02.1
+
+
+def spike(slope, forward=None, passes_on=True, saves_spike=False):
+    """An answer to 02.1 from a rule for the slope, and optionally for the forward pass."""
+
+    class Answer(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, u, alpha):
+            spikes = (u >= 0).to(u.dtype) if forward is None else forward(u, alpha)
+            ctx.save_for_backward(spikes if saves_spike else u)
+            ctx.alpha = alpha
+            return spikes
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            (u,) = ctx.saved_tensors
+            value = slope(u, ctx.alpha)
+            return (grad_output * value if passes_on else value), None
+
+    return Answer
+
+
+def right(u, a):
+    return (a / 2) / (1 + (math.pi / 2 * a * u) ** 2)
+
+
+def sigma(u, a):
+    return torch.atan(math.pi / 2 * a * u) / math.pi + 0.5
+
+
+class SlopeFirst(torch.autograd.Function):
+    """Keeps the slope in place of u, as 1 / (1 + z²) = cos² arctan z."""
+
+    @staticmethod
+    def forward(ctx, u, alpha):
+        z = math.pi / 2 * alpha * u
+        ctx.save_for_backward(alpha / 2 * z.atan().cos() ** 2)
+        return (u >= 0).to(u.dtype)
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        (slope,) = ctx.saved_tensors
+        return grad_output * slope, None
+
+
+class ByAutograd(torch.autograd.Function):
+    """Asks PyTorch for the derivative of sigma."""
+
+    @staticmethod
+    def forward(ctx, u, alpha):
+        ctx.save_for_backward(u)
+        ctx.alpha = alpha
+        return (u >= 0).to(u.dtype)
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        (u,) = ctx.saved_tensors
+        with torch.enable_grad():
+            u = u.detach().requires_grad_()
+            (slope,) = torch.autograd.grad(ATan(ctx.alpha).primitive(u).sum(), u)
+        return grad_output * slope, None
+
+
+class NoGradient(MySpike):
+    @staticmethod
+    def backward(ctx, grad_output):
+        return None, None
+
+
+class CutOff(MySpike):
+    @staticmethod
+    def forward(ctx, u, alpha):
+        spikes = MySpike.forward(ctx, u, alpha)
+        ctx.mark_non_differentiable(spikes)
+        return spikes
+
+
+SLOPES = [
+    (NoGradient, "the peak", 1),
+    (CutOff, "the peak", 0),
+    (spike(right, forward=sigma), "forward is a step", 0),
+    (spike(right, forward=lambda u, a: (u > 0).to(u.dtype)), "forward is a step", 0),
+    (spike(right, forward=lambda u, a: (u >= 0).float()), "forward is a step", 0),
+    (spike(sigma), "the peak", 1),
+    (spike(lambda u, a: a / (1 + (math.pi / 2 * a * u) ** 2)), "the peak", 1),
+    (spike(lambda u, a: 1 / (1 + (math.pi / 2 * a * u) ** 2)), "the peak", 1),
+    (spike(lambda u, a: 1 / (math.pi * (1 + (math.pi / 2 * a * u) ** 2))), "the peak", 1),
+    (spike(lambda u, a: right(u, 2.0)), "the peak", 1),
+    (spike(right, saves_spike=True), "the peak", 1),
+    (spike(lambda u, a: torch.zeros_like(u)), "the peak", 1),
+    (spike(lambda u, a: (a / 2) / (1 + (math.pi * a * u) ** 2)), "the slope everywhere", 2),
+    (spike(lambda u, a: (a / 2) / (1 + (a * u) ** 2)), "the slope everywhere", 2),
+    (spike(lambda u, a: (a / 2) / (1 + math.pi / 2 * a * u.abs())), "the slope everywhere", 2),
+    (spike(lambda u, a: torch.full_like(u, a / 2)), "the slope everywhere", 2),
+    (spike(right, passes_on=False), "the chain rule", 3),
+    (
+        spike(lambda u, a: a / 2 * (1 - (math.pi / 2 * a * u) ** 2 / (1 + (math.pi / 2 * a * u) ** 2))),
+        "finite far out",
+        4,
+    ),
+]
+
+# 02.2
+
+
+def _by_maximum(u, surrogate, floor):
+    return (u.amax((0, 1)) < 0) & (surrogate.derivative(u).amax((0, 1)) < floor)
+
+
+def _slope(u, surrogate, floor):
+    return surrogate.derivative(u) < floor
+
+
+def _one_by_one(u, surrogate, floor):
+    slope = surrogate.derivative(u)
+    dead = []
+    for n in range(u.shape[-1]):
+        fires = bool((u[..., n] >= 0).any())
+        learns = bool((slope[..., n] >= floor).any())
+        dead.append(not fires and not learns)
+    return torch.tensor(dead)
+
+
+DEAD = [
+    (lambda u, s, f: (u < 0) & _slope(u, s, f), "one answer per neuron", 0),
+    (lambda u, s, f: ((u < 0) & _slope(u, s, f)).all(0), "one answer per neuron", 0),
+    (lambda u, s, f: dead_neurons(u, s, f).float(), "one answer per neuron", 0),
+    (lambda u, s, f: int(dead_neurons(u, s, f).sum()), "one answer per neuron", 0),
+    (lambda u, s, f: ~dead_neurons(u, s, f), "silent and deaf", 1),
+    (lambda u, s, f: _slope(u, s, f).all(dim=(0, 1)), "silent and deaf", 1),
+    (lambda u, s, f: ((u < 0) & _slope(u, s, f)).flatten(0, 1).any(0), "silent and deaf", 1),
+    (lambda u, s, f: (u < 0).all(dim=(0, 1)), "silent and deaf", 2),
+    (lambda u, s, f: (u.amax((0, 1)) < 0) & (s.derivative(u).mean((0, 1)) < 0.2), "silent and deaf", 2),
+    (lambda u, s, f: (u.amax((0, 1)) < 0) & (s.derivative(u[-1]).amax(0) < f), "silent and deaf", 2),
+    (lambda u, s, f: (u < -1).all(dim=(0, 1)), "ask the surrogate", 3),
+    (lambda u, s, f: (u < 1).all(dim=(0, 1)) & _slope(u, s, f).all(dim=(0, 1)), "ask the surrogate", 3),
+    (lambda u, s, f: dead_neurons(u, s, 1e-3), "ask the surrogate", 3),
+    (lambda u, s, f: dead_neurons(u, Triangle(1.0), f), "ask the surrogate", 3),
+]
+
+# Stubs
+
+
+class _Stub(MySpike):
+    @staticmethod
+    def backward(ctx, grad_output):
+        slope = ...
+        return grad_output * slope, None
+
+
+class _BareStub(MySpike):
+    @staticmethod
+    def backward(ctx, grad_output):
+        return ..., None
+
+
+WRONG = {"02.1": SLOPES, "02.2": DEAD}
+
+RIGHT = {
+    "02.1": [
+        spike(lambda u, a: 0.5 * a / (1 + (0.5 * math.pi * a * u).square())),
+        SlopeFirst,
+        ByAutograd,
+    ],
+    "02.2": [
+        _by_maximum,
+        _one_by_one,
+        lambda u, surrogate, floor: ~((u >= 0) | (surrogate.derivative(u) >= floor)).flatten(0, 1).any(0),
+    ],
+}
+
+STUBS = {"02.1": [_Stub, _BareStub], "02.2": [lambda u, surrogate, floor: ...]}

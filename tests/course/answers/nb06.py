@@ -1,0 +1,248 @@
+"""Answers to the exercises of notebook 06."""
+
+import torch
+
+from snnkit.course.nb06 import bytes_moved, resting_step
+
+# 06.1
+
+
+def counter(alone=None, inference=None, training=None):
+    """An answer to 06.1 with one of its parts exchanged."""
+
+    def answer(ops, x=4, spike=4):
+        right = bytes_moved(ops, x, spike)
+        given = (alone and alone(ops), inference and inference(x, spike), training and training(x, spike))
+        return tuple(want if wrong is None else wrong for wrong, want in zip(given, right, strict=True))
+
+    return answer
+
+
+def reads_of(ops):
+    return sum(sum(reads) for _, reads, _ in ops)
+
+
+def writes_of(ops):
+    return sum(sum(writes) for _, _, writes in ops)
+
+
+def by_streams(ops, x=4, spike=4):
+    alone = 0
+    for _, reads, writes in ops:
+        for width in reads + writes:
+            alone += width
+    forward = [x, spike]
+    backward = [x, spike, x]
+    return [alone, sum(forward), sum(forward + backward)]
+
+
+def by_tensors(ops, x=4, spike=4):
+    streams = torch.tensor([[1, 1], [3, 2]])  # of x and of spikes: inference, training
+    inference, training = (streams * torch.tensor([x, spike])).sum(1)
+    return float(sum(sum(reads + writes) for _, reads, writes in ops)), inference, training
+
+
+COUNTS = [
+    (counter(alone=reads_of), "every operation by itself", 1),
+    (counter(alone=writes_of), "every operation by itself", 1),
+    (counter(alone=len), "every operation by itself", 0),
+    (counter(alone=lambda ops: 12 * len(ops)), "every operation by itself", 0),
+    (counter(alone=lambda ops: 2 * writes_of(ops)), "every operation by itself", 0),
+    (counter(inference=lambda x, spike: x + spike + 8), "fused, inference", 2),
+    (counter(inference=lambda x, spike: x + spike + 4), "fused, inference", 2),
+    (counter(inference=lambda x, spike: 8), "fused, inference", 3),
+    (counter(inference=lambda x, spike: 2 * x), "fused, inference", 3),
+    (counter(inference=lambda x, spike: x), "fused, inference", 3),
+    (counter(training=lambda x, spike: x + spike + spike + x), "fused, training", 5),
+    (counter(training=lambda x, spike: 3 * x + 3 * spike), "fused, training", 6),
+    (counter(training=lambda x, spike: x + spike + x), "fused, training", 4),
+    (counter(training=lambda x, spike: 20), "fused, training", 4),
+    (counter(training=lambda x, spike: 5 * x), "fused, training", 4),
+    (counter(training=lambda x, spike: 2 * x + 3 * spike), "fused, training", 4),
+    (lambda ops, x=4, spike=4: 98, "every operation by itself", None, "one number"),
+    (lambda ops, x=4, spike=4: (98, 8), "every operation by itself", None, "two numbers"),
+]
+
+# 06.2
+
+
+def by_masks(x, v, rest, fire):
+    awake = (rest <= 0).float()
+    v = awake * (0.9 * v + x) + (1 - awake) * v
+    spike = awake * fire(v - 1.0)
+    return spike, v - spike * v, awake * 2 * spike + (1 - awake) * (rest - 1)
+
+
+def by_nested_choices(x, v, rest, fire):
+    v = torch.where(rest > 0, v, 0.9 * v + x)
+    spike = fire(v - 1)  # who rests has a membrane of 0
+    return spike, torch.where(spike > 0, 0.0, v), torch.where(rest > 0, rest - 1, torch.where(spike > 0, 2.0, 0.0))
+
+
+def by_clamping(x, v, rest, fire):
+    v = torch.where(rest > 0, v, 0.9 * v + x)
+    spike = fire(v - 1.0)
+    return spike, v * (1 - spike.detach()), (rest - 1).clamp(min=0) + 2 * spike
+
+
+def with_if(x, v, rest, fire):
+    if rest > 0:
+        return torch.zeros_like(x), v, rest - 1
+    v = 0.9 * v + x
+    spike = fire(v - 1.0)
+    return spike, v * (1 - spike), 2 * spike
+
+
+def all_or_none(x, v, rest, fire):
+    if (rest > 0).any():
+        return torch.zeros_like(x), v, rest - 1
+    v = 0.9 * v + x
+    spike = fire(v - 1.0)
+    return spike, v * (1 - spike), 2 * spike
+
+
+def indexing(x, v, rest, fire):
+    awake = rest <= 0
+    new = v.clone()
+    new[awake] = 0.9 * v[awake] + x[awake]
+    spike = fire(new - 1.0)
+    return spike, new * (1 - spike), torch.where(awake, 2 * spike, rest - 1)
+
+
+def skipping_when_silent(x, v, rest, fire):
+    spike, new, after = resting_step(x, v, rest, fire)
+    return (spike, new, after) if spike.sum() >= 0 else (spike, v, rest)
+
+
+def never_resting(x, v, rest, fire):
+    v = 0.9 * v + x
+    spike = fire(v - 1.0)
+    return spike, v * (1 - spike), 2 * spike
+
+
+def resting_for_ever(x, v, rest, fire):
+    spike, v, _ = resting_step(x, v, rest, fire)
+    return spike, v, torch.where(rest > 0, rest, 2 * spike)
+
+
+def counting_below_zero(x, v, rest, fire):
+    spike, v, _ = resting_step(x, v, rest, fire)
+    return spike, v, rest - 1 + 3 * spike
+
+
+def silent_but_hearing(x, v, rest, fire):
+    awake = rest <= 0
+    v = 0.9 * v + x
+    spike = torch.where(awake, fire(v - 1.0), 0.0)
+    return spike, v * (1 - spike), torch.where(awake, 2 * spike, rest - 1)
+
+
+def forgetting_at_rest(x, v, rest, fire):
+    return resting_step(x, torch.where(rest > 0, 0.0, v), rest, fire)
+
+
+def without_reset(x, v, rest, fire):
+    awake = rest <= 0
+    v = torch.where(awake, 0.9 * v + x, v)
+    spike = torch.where(awake, fire(v - 1.0), 0.0)
+    return spike, v, torch.where(awake, 2 * spike, rest - 1)
+
+
+def soft_reset(x, v, rest, fire):
+    awake = rest <= 0
+    v = torch.where(awake, 0.9 * v + x, v)
+    spike = torch.where(awake, fire(v - 1.0), 0.0)
+    return spike, v - spike, torch.where(awake, 2 * spike, rest - 1)
+
+
+def without_leak(x, v, rest, fire):
+    spike, _, after = resting_step(x, v / 0.9, rest, fire)
+    awake = rest <= 0
+    return spike, torch.where(awake, v + x, v) * (1 - spike), after
+
+
+def compared(x, v, rest, fire):
+    awake = rest <= 0
+    v = torch.where(awake, 0.9 * v + x, v)
+    spike = torch.where(awake, (v >= 1.0).float(), 0.0)
+    return spike, v * (1 - spike), torch.where(awake, 2 * spike, rest - 1)
+
+
+def detached(x, v, rest, fire):
+    spike, v, rest = resting_step(x, v, rest, fire)
+    return spike.detach(), v, rest
+
+
+def in_place(x, v, rest, fire):
+    v.mul_(0.9).add_(x)
+    return resting_step(torch.zeros_like(x), v / 0.9, rest, fire)
+
+
+def two_values(x, v, rest, fire):
+    return fire(v), v
+
+
+STEPS = [
+    (with_if, "many neurons", 0),
+    (never_resting, "two steps of rest", 3),
+    (resting_for_ever, "two steps of rest", 3),
+    (counting_below_zero, "as one neuron does", 1),
+    (silent_but_hearing, "two steps of rest", 4),
+    (forgetting_at_rest, "two steps of rest", 4),
+    (without_reset, "two steps of rest", 4),
+    (soft_reset, "two steps of rest", 4),
+    (without_leak, "as one neuron does", 1),
+    (all_or_none, "as one neuron does", 1),
+    (indexing, "elementwise", 2),
+    (skipping_when_silent, "elementwise", 2),
+    (compared, "learns", 5),
+    (detached, "learns", 5),
+    (in_place, "many neurons", "In-place operations"),
+    (two_values, "many neurons", None),
+]
+
+# 06.3
+
+
+def by_intensity(operations, bytes, rate, bandwidth):
+    return operations / min(rate, bandwidth * operations / bytes)
+
+
+def by_cases(operations, bytes, rate, bandwidth):
+    computing, moving = operations / rate, bytes / bandwidth
+    if computing > moving:
+        return computing
+    return moving
+
+
+ROOFS = [
+    (lambda operations, bytes, rate, bandwidth: max(operations / rate, bytes // bandwidth), "memory is slow", 0),
+    (lambda operations, bytes, rate, bandwidth: max(operations // rate, bytes / bandwidth), "arithmetic is slow", 2),
+    (lambda operations, bytes, rate, bandwidth: operations / rate + bytes / bandwidth, "at the same time", 3),
+    (lambda operations, bytes, rate, bandwidth: min(operations / rate, bytes / bandwidth), "memory is slow", 1),
+    (lambda operations, bytes, rate, bandwidth: operations / rate, "memory is slow", 1),
+    (lambda operations, bytes, rate, bandwidth: bytes / bandwidth, "arithmetic is slow", 2),
+    (lambda operations, bytes, rate, bandwidth: max(operations * rate, bytes * bandwidth), "memory is slow", 0),
+    (lambda operations, bytes, rate, bandwidth: max(rate / operations, bandwidth / bytes), "memory is slow", 0),
+]
+
+WRONG = {"06.1": COUNTS, "06.2": STEPS, "06.3": ROOFS}
+
+RIGHT = {
+    "06.1": [by_streams, by_tensors],
+    "06.2": [by_masks, by_nested_choices, by_clamping],
+    "06.3": [
+        by_intensity,
+        by_cases,
+        lambda operations, bytes, rate, bandwidth: sorted([operations / rate, bytes / bandwidth])[-1],
+    ],
+}
+
+STUBS = {
+    "06.1": [
+        lambda ops, x=4, spike=4: (..., ..., ...),
+        lambda ops, x=4, spike=4: (sum(map(len, ops)), 8, ...),
+    ],
+    "06.2": [lambda x, v, rest, fire: (..., ..., ...), lambda x, v, rest, fire: (fire(v - 1), v, ...)],
+    "06.3": [lambda operations, bytes, rate, bandwidth: ...],
+}

@@ -1,0 +1,49 @@
+"""An exercise of a notebook "99" that does not exist, for tests of what the course does with answers."""
+
+import sys
+from types import ModuleType
+
+import torch
+
+from snnkit.course import expect
+from snnkit.course.exercise import Check, Exercise, Question
+
+
+def leak(v, x, beta):
+    return beta * v + x
+
+
+def _leaks(candidate, reference):
+    v, x = torch.tensor([0.5, 1.0]), torch.zeros(2)
+    yours = candidate(v, x, 0.9)
+    expect.tensor(yours, v, inputs={"v": v})
+    expect.close(yours, reference(v, x, 0.9), "Without input the potential decays.", inputs={"v": v}, hint=0)
+
+
+def _adds(candidate, reference):
+    v, x = torch.zeros(2), torch.ones(2)
+    expect.close(candidate(v, x, 0.9), reference(v, x, 0.9), "The input is added.", hint="Where is x?")
+
+
+HINTS = ("v shrinks.", "by the factor `beta`.", "beta * v + x")
+EXERCISE = Exercise(
+    "99.1",
+    "One leaky step",
+    leak,
+    [Check("a silent neuron leaks", _leaks), Check("input charges", _adds)],
+    hints=HINTS,
+    seconds=1.0,  # far more than the checks take, also on a busy machine
+)
+ANSWER = Exercise("99.2", "A number", 42.0, [Check("the number", lambda a, b: expect.close(a, b, "It is not that."))])
+
+
+def install(monkeypatch, *exercises, questions=()):
+    """Make the notebook "99" known, with these exercises."""
+    module = ModuleType("snnkit.course.nb99")
+    module.EXERCISES, module.QUIZ = list(exercises), list(questions)
+    monkeypatch.setitem(sys.modules, "snnkit.course.nb99", module)
+    return module
+
+
+def question():
+    return Question("Which?", ("this", "that"), answer=1, why="Because.")

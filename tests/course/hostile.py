@@ -1,0 +1,175 @@
+"""Answers to the exercise of ``examples`` that hang, print for ever, raise or change what is not theirs."""
+
+import os
+import sys
+import threading
+import time
+import warnings
+
+import torch
+
+
+def for_ever(v, x, beta):
+    while True:
+        v = beta * v
+
+
+def asleep(v, x, beta):
+    time.sleep(600)
+
+
+def swallowing(v, x, beta):
+    while True:
+        try:  # noqa: SIM105
+            time.sleep(600)
+        except BaseException:
+            pass
+
+
+def printing(v, x, beta):
+    while True:
+        print("still here")
+
+
+def exits(v, x, beta):
+    sys.exit(3)
+
+
+def interrupts(v, x, beta):
+    raise KeyboardInterrupt
+
+
+class Own(BaseException):
+    def __str__(self):
+        raise ValueError("no words")
+
+
+def raises_its_own(v, x, beta):
+    raise Own
+
+
+def recurses(v, x, beta):
+    return recurses(v, x, beta)
+
+
+def asks_for_everything(v, x, beta):
+    return torch.zeros(10**15)
+
+
+def asks_python_for_everything(v, x, beta):
+    return [0] * 10**15
+
+
+def generates(v, x, beta):
+    yield beta * v + x
+
+
+async def awaits(v, x, beta):
+    return beta * v + x
+
+
+def on_meta(v, x, beta):
+    return (beta * v + x).to("meta")
+
+
+def numpy(v, x, beta):
+    return (beta * v + x).numpy()
+
+
+def a_method(v, x, beta):
+    return v.sum
+
+
+def changes_its_input(v, x, beta):
+    v *= beta
+    return v + x
+
+
+def changes_it_behind_pytorch(v, x, beta):
+    v.numpy()[0] = 7.0
+    return beta * v + x
+
+
+def doubles(v, x, beta):
+    torch.set_default_dtype(torch.float64)
+    return beta * v + x
+
+
+def forgets_gradients(v, x, beta):
+    torch.set_grad_enabled(False)
+    return beta * v + x
+
+
+def takes_threads(v, x, beta):
+    torch.set_num_threads(torch.get_num_threads() + 1)
+    return beta * v + x
+
+
+def moves_house(v, x, beta):
+    os.chdir("/")
+    return beta * v + x
+
+
+def mutes(v, x, beta):
+    sys.stdout = None
+    return beta * v + x
+
+
+def silences(v, x, beta):
+    warnings.filterwarnings("ignore")
+    return beta * v + x
+
+
+def seeds(v, x, beta):
+    torch.manual_seed(12345)
+    return beta * v + x
+
+
+def to_meta_by_default(v, x, beta):
+    torch.set_default_device("meta")
+    return beta * v + x
+
+
+def digs(v, x, beta):
+    sys.setrecursionlimit(sys.getrecursionlimit() + 5)
+    return beta * v + x
+
+
+def leaves_a_thread(v, x, beta):
+    def go_on():
+        while True:
+            time.sleep(0.01)
+
+    threading.Thread(target=go_on, name="runaway", daemon=True).start()
+    return beta * v + x
+
+
+CASES = {
+    for_ever: "was stopped: it was still running after 1 s",
+    asleep: "was stopped: it was still running after 1 s",
+    swallowing: "was stopped: it was still running after 1 s",
+    printing: "was stopped: it was still running after 1 s",
+    exits: "A function ends with `return`",
+    interrupts: "Your code raised KeyboardInterrupt",
+    raises_its_own: "Your code raised Own",
+    recurses: "nothing ends that",
+    asks_for_everything: "asks for more memory than there is",
+    asks_python_for_everything: "asks for more memory than there is",
+    generates: "gave a generator",
+    awaits: "gave a coroutine",
+    on_meta: "device meta",
+    numpy: "must be a tensor, not a ndarray",
+    a_method: "must be a tensor, not a builtin_function_or_method",
+    changes_its_input: "must not change its inputs",
+    changes_it_behind_pytorch: "must not change its inputs",
+    doubles: "PyTorch's default dtype (torch.float32 → torch.float64)",
+    forgets_gradients: "whether PyTorch records gradients (True → False)",
+    takes_threads: "PyTorch's number of threads",
+    moves_house: "the working folder",
+    mutes: "where prints go",
+    silences: "the filter of all warnings",
+    seeds: "the seed of PyTorch's random numbers",
+    to_meta_by_default: "PyTorch's default device (cpu → meta)",
+    digs: "Python's recursion limit",
+    leaves_a_thread: "left a thread running (runaway)",
+}
