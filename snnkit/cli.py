@@ -14,6 +14,7 @@ import snnkit
 from snnkit.bench.command import neurons
 from snnkit.bench.compare_command import compare
 from snnkit.bench.demo_command import demo
+from snnkit.bench.explorers_command import explorers
 from snnkit.bench.scaling_command import scaling
 from snnkit.bench.training_command import training
 
@@ -193,12 +194,21 @@ def slurm(words: tuple[str, ...]) -> None:
     command.main(list(words), prog_name="snnkit slurm", standalone_mode=False)
 
 
+@main.command(add_help_option=False, context_settings={"ignore_unknown_options": True})
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[OPTIONS] COMMAND ...")
+def course(words: tuple[str, ...]) -> None:
+    """Hand in progress in the notebooks, or look at a room's; `snnkit course --help` lists both."""
+    from snnkit.course.command import course as command
+
+    command.main(list(words), prog_name="snnkit course", standalone_mode=False)
+
+
 @main.group()
 def bench() -> None:
     """Measure, and show what was measured."""
 
 
-for measurement in (neurons, training, demo, scaling, compare):
+for measurement in (neurons, training, demo, scaling, compare, explorers):
     bench.add_command(measurement)
 
 

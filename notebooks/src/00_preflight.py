@@ -45,7 +45,8 @@ _snnkit = "snnkit @ git+https://github.com/snnkit/snnkit@main"
 if importlib.util.find_spec("snnkit") is None:
     if "COLAB_RELEASE_TAG" in os.environ or "google.colab" in sys.modules:
         # Colab ships all that snnkit needs; --no-deps leaves every package there as it is.
-        get_ipython().run_line_magic("pip", f"install -q --no-deps '{_snnkit}'")  # noqa: F821
+        _wanted = f"'{_snnkit}'"
+        get_ipython().run_line_magic("pip", f"install -q --no-deps {_wanted}")  # noqa: F821
         importlib.invalidate_caches()
     else:
         raise ModuleNotFoundError(
@@ -77,7 +78,12 @@ course.start("00", solve=SOLVE)
 # ## First spikes
 #
 # A neuron's membrane is a leaky bucket. Input fills it, the leak empties it, and when it is full the neuron emits a
-# **spike** and starts again. Here is one, driven by a constant input for 100 time steps.
+# **spike** and starts again. In symbols,
+#
+# $$v \leftarrow v + \frac{x - v}{\tau}, \qquad \text{a spike and } v \leftarrow 0 \text{ where } v \ge 1,$$
+#
+# with the level $v$ and the input $x$ in units of the full bucket, and the time constant $\tau$ in time steps. Here is one with
+# $\tau = 20$ steps, driven by a constant input for 100 steps.
 #
 # **Predict first.** The bucket overflows at 1. What happens with an input of 0.9? And does twice the input give twice the
 # spikes? Decide, then move the slider.

@@ -35,7 +35,8 @@ _snnkit = "snnkit @ git+https://github.com/snnkit/snnkit@main"
 if importlib.util.find_spec("snnkit") is None:
     if "COLAB_RELEASE_TAG" in os.environ or "google.colab" in sys.modules:
         # Colab ships all that snnkit needs; --no-deps leaves every package there as it is.
-        get_ipython().run_line_magic("pip", f"install -q --no-deps '{_snnkit}'")  # noqa: F821
+        _wanted = f"'{_snnkit}'"
+        get_ipython().run_line_magic("pip", f"install -q --no-deps {_wanted}")  # noqa: F821
         importlib.invalidate_caches()
     else:
         raise ModuleNotFoundError(
@@ -242,21 +243,20 @@ viz.show(figures.traces(membrane, spikes, threshold=1.0, current=x, title=title)
 
 
 # %%
-def population(current=1.2, tau=20.0, threshold=1.0, noise=0.0, reset="hard"):
+def population(current=1.2, tau=20.0, noise=0.0, reset="hard"):
     """Thirty LIF neurons for 150 steps."""
     own = torch.randn(150, 30, generator=torch.Generator().manual_seed(0))
     v_reset = 0.0 if reset == "hard" else None
-    spikes, membrane = simulate(current + noise * own, tau, threshold, v_reset)
+    spikes, membrane = simulate(current + noise * own, tau, v_reset=v_reset)
     rate = spikes.mean().item()
     title = f"{rate:.3f} spikes per step, one in {1 / rate:.1f} steps" if rate else "Silence"
-    return figures.membrane_and_raster(membrane[:, 0], spikes, threshold, title=title)
+    return figures.membrane_and_raster(membrane[:, 0], spikes, 1.0, title=title)
 
 
 viz.explore(
     population,
     current=(0.0, 4.0, 0.05),
     tau=(2.0, 60.0, 1.0),
-    threshold=(0.2, 2.0, 0.1),
     noise=(0.0, 3.0, 0.1),
     reset=["hard", "soft"],
 )
@@ -468,6 +468,27 @@ viz.show(figures.gallery(runs, title="One step of current, six neurons"))
 # Izhikevich cell **adapt**: fast at first, then slower, as most excitatory cells of the cortex do. A constant input is no news,
 # so it is reported less and less. The chattering cell answers the same current in bursts. All that changed between the last two
 # is the point where the membrane starts again (`c`) and the size of the kick to the recovery variable (`d`).
+#
+# ### The neuron lab
+#
+# Here they all are on one bench, with the same knobs, and their f-I curve beside them (the diamond is where you are). `current` is the level at
+# which a leaky membrane without a threshold would settle; the line under the title says which neuron that makes, and which `x` it gets.
+#
+# **Predict first.** (a) Which neuron of the catalogue has *no* rheobase? (b) The f-I curve of the LIF has a sharp corner at 1. What
+# does noise make of the corner? (c) `current` goes from 1.5 to 3, and the LIF fires nearly three times as often. What does `ALIF` do?
+
+# %%
+viz.labs.neuron_lab()
+
+# %% [markdown]
+# **What to notice.**
+#
+# - `IF` has no leak, so no input is too weak if you wait long enough: its f-I curve is a straight line from 0. The leak makes the corner.
+# - Noise rounds the corner off. At `current = 0.9` with some noise the LIF fires now and then, raggedly: the mean is below the
+#   rheobase, and only lucky fluctuations carry the membrane over. Many cells of the cortex are believed to live there.
+# - `ALIF` fires only 2.3 times as often: each spike lifts its (dashed) threshold, so a strong input works against itself.
+# - Two odd ones out: `LI` never fires. It is a readout: its membrane is its answer. And the neurons of `Recurrent` hear each other, each spike
+#   a little inhibition for all others; without noise nobody is early, and all fire at once.
 
 # %% [markdown]
 # ## 8. A neuron of your own (stretch)

@@ -33,7 +33,8 @@ _snnkit = "snnkit @ git+https://github.com/snnkit/snnkit@main"
 if importlib.util.find_spec("snnkit") is None:
     if "COLAB_RELEASE_TAG" in os.environ or "google.colab" in sys.modules:
         # Colab ships all that snnkit needs; --no-deps leaves every package there as it is.
-        get_ipython().run_line_magic("pip", f"install -q --no-deps '{_snnkit}'")  # noqa: F821
+        _wanted = f"'{_snnkit}'"
+        get_ipython().run_line_magic("pip", f"install -q --no-deps {_wanted}")  # noqa: F821
         importlib.invalidate_caches()
     else:
         raise ModuleNotFoundError(
@@ -332,6 +333,27 @@ viz.show(viz.frames(flow_figure, "half-width w", widths, start=widths.index(0.3)
 # - Back in time (right panel, at the input) it is calmer. The last input counts least, since it has had one step to charge
 #   eight membranes; those of some steps ago were remembered by each layer in turn. Still further back the membranes' decay
 #   $1 - 1/\tau$ per step would win. (The reset is detached here. You have seen why.)
+#
+# ### The surrogate lab
+#
+# One question is left: *whom* does a surrogate hear? The bars in the upper right panel show where the membranes of such a net are, all
+# layers and steps together, under the derivative that weighs them. Below is the gradient again (dots), on the broad pale line of
+# `ATan(2)`. The slope goes in powers of two: `log2_slope = 1` is 2.
+#
+# **Predict first.** (a) What share of the membranes is within the half-width of `ATan(2)`? (b) `StraightThrough` hears all membranes alike. Does that
+# make its gradient the calmest of all? (c) From 8 layers to 16: does the range of good slopes get wider or narrower?
+
+# %%
+viz.labs.surrogate_lab()
+
+# %% [markdown]
+# **What to notice.**
+#
+# - `ATan(2)` gives a full voice to about one membrane in eight, and that is enough. `FastSigmoid` at its default of 25 (`log2_slope` about 4.5) is down to
+#   one in 150, and leaves $10^{-5}$ of the gradient after eight layers.
+# - To hear everybody is no virtue. `StraightThrough` lets each layer multiply by its weights and by nothing else, and ends up
+#   four powers of ten too high.
+# - Depth is strict. At 16 layers a slope of 1.4, 2 or 2.8 makes it fade to a fifth, stay, or grow eighteenfold; at 2 layers you can't tell them apart.
 #
 # ## What broke?
 #

@@ -38,7 +38,8 @@ _snnkit = "snnkit @ git+https://github.com/snnkit/snnkit@main"
 if importlib.util.find_spec("snnkit") is None:
     if "COLAB_RELEASE_TAG" in os.environ or "google.colab" in sys.modules:
         # Colab ships all that snnkit needs; --no-deps leaves every package there as it is.
-        get_ipython().run_line_magic("pip", f"install -q --no-deps '{_snnkit}'")  # noqa: F821
+        _wanted = f"'{_snnkit}'"
+        get_ipython().run_line_magic("pip", f"install -q --no-deps {_wanted}")  # noqa: F821
         importlib.invalidate_caches()
     else:
         raise ModuleNotFoundError(
@@ -475,46 +476,48 @@ for name, back in read_back.items():
 #
 # For a *still* image, delta coding speaks once, at the first step, and is silent ever after. Take it for things that move.
 #
+# ### The event player
+#
+# Or move the eye. Here 16 × 16 such pixels look at a digit, and the camera goes once round a small triangle, as for the data set N-MNIST (Orchard et
+# al. 2015). Each pixel remembers the *logarithm* of its brightness at its last event, and reports when it has risen (ON) or fallen (OFF) by `threshold`.
+#
+# **Predict first.** (a) Which parts of the digit speak, its surfaces or its edges? (b) The camera ends where it began. More ON or more OFF events
+# on the whole? (c) Twice the threshold: half as many events, more, or fewer?
+
+# %%
+viz.labs.event_player()
+
+# %% [markdown]
+# **What to notice.** Press play: ON runs along one side of each stroke and OFF along the other, and they change sides when the gaze turns. There
+# are about as many of the one as of the other, since what got brighter for a pixel gets darker again on the way home. From a threshold of 0.2 to
+# 0.4 *more* than half of the events go: a weak edge now changes by too little to be reported at all. From 0.05 to 0.1 fewer than half go,
+# because a pixel sends one event per step at most. Turn the cloud on the right: each stroke of the digit is a surface in space and
+# time. Notebook 12 trains on such events.
+#
 # ## Explore: which code for which light?
 #
-# Now you. Turn the light down with `contrast` and see who suffers. Three experiments worth your time:
+# Now you, with all the codes of the kit and the reader of each. The curve below the image is the error for other $T$ (the diamond is where you are).
 #
-# 1. Poisson at $T = 16$: from contrast 1 down to 0.1. The spikes become fewer *and* the image drowns. Why both?
+# **Predict first.** Three of the six codes get better with more steps, and one is exact from the first. The other two don't care for time: their
+# curves are flat, and high up. Which two? Then turn the light down with `contrast` and see who suffers:
+#
+# 1. Poisson at $T = 16$: from contrast 1 down to 0.1. The error halves, and yet the image drowns. How can that be?
 # 2. LIF at contrast 0.25: where did the digit go?
 # 3. Latency at $T = 4$ and at $T = 64$, contrast 0.3: what does a long race buy a faint image?
 
-
 # %%
-def make_explorer(x, side, codes):
-    def encoded(encoding="Poisson", digit=3, contrast=1.0, T=16):
-        code, read = codes[encoding]
-        dimmed = x[digit : digit + 1] * contrast
-        spikes = code(dimmed, T)
-        decoded = read(spikes)
-        error = (decoded - dimmed).square().mean().sqrt()
-        title = f"{encoding}, T = {T}: error {error:.3f}, relative to the brightest pixel {error / dimmed.max():.0%}"
-        shown = [dimmed.view(side, side), spikes[:, 0], decoded.view(side, side)]
-        return figures.coded_image(*shown, title=title)
-
-    return encoded
-
-
-explorer_codes = {
-    "Poisson": (lambda x, steps: poisson_encode(x, steps, torch.Generator().manual_seed(SEED)), read_rate),
-    "latency": (latency_encode, read_latency),
-    "latency (logarithm)": (encode.latency, read_latency),
-    "LIF neuron": (lif_encode, read_lif),
-    "direct": (encode.repeat, read_rate),
-}
-viz.explore(
-    make_explorer(x, side, explorer_codes),
-    encoding=list(explorer_codes),
-    digit=(0, 9),
-    contrast=(0.1, 1.0, 0.05),
-    T=(1, 64),
-)
+viz.labs.encoder_lab()
 
 # %% [markdown]
+# **What to notice.**
+#
+# - The flat ones are the latency code with its *logarithm*, whose steps lie where this image has no pixels, and *delta*: an image that stands still
+#   changes once, at the first step, and by one event of 0.1 at most.
+# - Dim Poisson light: the error halves, but the image is ten times as faint, so *relative to the image* it is five times as large.
+#   There are ten times fewer spikes to average over.
+# - At contrast 0.25 the current of the brightest pixel, $4 \times 0.25 = 1$, just balances the leak: not one LIF neuron fires.
+# - Latency at contrast 0.3: the same 0.47 spikes per pixel at $T = 4$ and $T = 64$, and a twentieth of the error.
+#
 # ## What broke?
 #
 # Three real mistakes. None of them raises an error in home-made code; all of them cost somebody a week.
@@ -621,6 +624,8 @@ scorecard("03")
 #   [10.1016/S0893-6080(01)00083-1](https://doi.org/10.1016/S0893-6080%2801%2900083-1)
 # - T. Gollisch, M. Meister: Rapid neural coding in the retina with relative spike latencies. *Science* 319 (2008),
 #   [10.1126/science.1149639](https://doi.org/10.1126/science.1149639)
+# - G. Orchard et al.: Converting static image datasets to spiking neuromorphic datasets using saccades. *Front. Neurosci.* 9
+#   (2015), [10.3389/fnins.2015.00437](https://doi.org/10.3389/fnins.2015.00437)
 # - M. Horowitz: Computing's energy problem (and what we can do about it). *ISSCC* (2014),
 #   [10.1109/ISSCC.2014.6757323](https://doi.org/10.1109/ISSCC.2014.6757323)
 # - P. Lichtsteiner, C. Posch, T. Delbruck: A 128 × 128 120 dB 15 µs latency asynchronous temporal contrast vision sensor.

@@ -40,7 +40,8 @@ _snnkit = "snnkit @ git+https://github.com/snnkit/snnkit@main"
 if importlib.util.find_spec("snnkit") is None:
     if "COLAB_RELEASE_TAG" in os.environ or "google.colab" in sys.modules:
         # Colab ships all that snnkit needs; --no-deps leaves every package there as it is.
-        get_ipython().run_line_magic("pip", f"install -q --no-deps '{_snnkit}'")  # noqa: F821
+        _wanted = f"'{_snnkit}'"
+        get_ipython().run_line_magic("pip", f"install -q --no-deps {_wanted}")  # noqa: F821
         importlib.invalidate_caches()
     else:
         raise ModuleNotFoundError(
@@ -288,7 +289,8 @@ viz.show(
 # `train.fit` is the same loop with what one wants around it: the test set after every epoch, a progress bar, checkpoints,
 # mixed precision. It is some hundred lines long, and you are invited to read them: `snnkit/train/loop.py`. The panel draws itself
 # while the network learns. Besides loss and accuracy it shows what only spiking networks have: **firing rates**. If
-# one of them goes to zero, learning ends.
+# one of them goes to zero, learning ends. Its button ends the training after the update under way; the network keeps what it
+# has learned by then, and the notebook goes on with that.
 #
 # The learning rate follows a cosine from its first value down to zero: large steps first, fine work at the end.
 
@@ -297,6 +299,7 @@ net = make_net()
 optimizer = torch.optim.Adam(net.parameters(), lr=lr)
 cosine = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
 probe = encoder(data.to_unit(test_images[:256]))
+panel = viz.LivePanel(epochs, layers={"hidden": HIDDEN, "output": OUTPUT}, probe=probe)
 
 started = time.perf_counter()
 history = train.fit(
@@ -310,10 +313,12 @@ history = train.fit(
     epochs=epochs,
     batch_size=batch_size,
     device=device,
-    on_epoch=viz.LivePanel(epochs, layers={"hidden": HIDDEN, "output": OUTPUT}, probe=probe),
+    on_epoch=panel,
+    on_batch=panel.on_batch,
 )
 seconds = time.perf_counter() - started
-print(f"{history.epochs} epochs in {seconds:.1f} s; right on {history.test_accuracy[-1]:.1%} of the test images")
+reached = f"right on {history.test_accuracy[-1]:.1%} of the test images" if history.epochs else "not one to its end"
+print(f"{history.epochs} epochs in {seconds:.1f} s; {reached}")
 
 # %% [markdown]
 # **What to notice**

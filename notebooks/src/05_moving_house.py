@@ -42,7 +42,8 @@ _snnkit = "snnkit @ git+https://github.com/snnkit/snnkit@main"
 if importlib.util.find_spec("snnkit") is None:
     if "COLAB_RELEASE_TAG" in os.environ or "google.colab" in sys.modules:
         # Colab ships all that snnkit needs; --no-deps leaves every package there as it is.
-        get_ipython().run_line_magic("pip", f"install -q --no-deps '{_snnkit}'")  # noqa: F821
+        _wanted = f"'{_snnkit}'"
+        get_ipython().run_line_magic("pip", f"install -q --no-deps {_wanted}")  # noqa: F821
         importlib.invalidate_caches()
     else:
         raise ModuleNotFoundError(
@@ -759,3 +760,5 @@ scorecard("05")
 #    [docs.pytorch.org](https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html)
 # 5. A. Paszke et al., *PyTorch: an imperative style, high-performance deep learning library*, NeurIPS (2019).
 #    [arXiv:1912.01703](https://arxiv.org/abs/1912.01703)
+# 6. W. Fang et al., *SpikingJelly: an open-source machine learning infrastructure platform for spike-based intelligence*, Science Advances 9 (2023).
+#    [doi:10.1126/sciadv.adi1480](https://doi.org/10.1126/sciadv.adi1480). The equation of section 2 is that of its LIF.

@@ -42,7 +42,8 @@ _snnkit = "snnkit @ git+https://github.com/snnkit/snnkit@main"
 if importlib.util.find_spec("snnkit") is None:
     if "COLAB_RELEASE_TAG" in os.environ or "google.colab" in sys.modules:
         # Colab ships all that snnkit needs; --no-deps leaves every package there as it is.
-        get_ipython().run_line_magic("pip", f"install -q --no-deps '{_snnkit}'")  # noqa: F821
+        _wanted = f"'{_snnkit}'"
+        get_ipython().run_line_magic("pip", f"install -q --no-deps {_wanted}")  # noqa: F821
         importlib.invalidate_caches()
     else:
         raise ModuleNotFoundError(
@@ -340,6 +341,27 @@ if not records.names("neurons"):
 # the full size, almost all of it zeros: $T$ tensors of $T$ steps, $O(T^2)$. The loop of the `eager` engine splits the sequence once (`unbind`),
 # and is linear in $T$ (it bends a little where the sequence outgrows a cache). A quadratic cost like that hides well: at $T = 8$ nobody
 # sees it.
+#
+# ### The small end
+#
+# Most layers are far smaller than those of section 3. Race them: each move of a control runs LIF neurons forward, the loop against one engine, and first
+# compares their spikes. (An engine that is new here compiles first, some seconds. `device` also has machines that are not at hand, as recorded.)
+#
+# > **Predict first.** (a) 16 times the neurons, from N = 1024 to 16,384: how many times longer does the loop take, and how many times the fused
+# > engine? (b) 16 times the steps, from T = 8 to 128: the same two numbers. (c) Is there a size at which the loop wins?
+
+# %%
+viz.labs.engine_race()
+
+# %% [markdown]
+# **What to notice**
+#
+# - The loop pays for *starting* kernels, at every step anew, and at these sizes hardly for the neurons: 16 times as many take far less than 16 times as
+#   long, 16 times the steps do take 16 times or more. The fused engine starts once per sequence, which is most of what a small layer costs it, so
+#   it grows little with either.
+# - So the *factor* is largest for small layers and long sequences, and none of these sizes should let the loop win. But the milliseconds that are saved
+#   are few, and compiling takes seconds that many calls have to earn back. That is why `auto` begins small layers with the loop.
+# - Circles are medians, lines reach from the 10th to the 90th percentile. Where they overlap, the race has told you nothing.
 #
 # ## 4 · A neuron of your own
 #

@@ -43,7 +43,8 @@ _snnkit = "snnkit @ git+https://github.com/snnkit/snnkit@main"
 if importlib.util.find_spec("snnkit") is None:
     if "COLAB_RELEASE_TAG" in os.environ or "google.colab" in sys.modules:
         # Colab ships all that snnkit needs; --no-deps leaves every package there as it is.
-        get_ipython().run_line_magic("pip", f"install -q --no-deps '{_snnkit}'")  # noqa: F821
+        _wanted = f"'{_snnkit}'"
+        get_ipython().run_line_magic("pip", f"install -q --no-deps {_wanted}")  # noqa: F821
         importlib.invalidate_caches()
     else:
         raise ModuleNotFoundError(
@@ -144,32 +145,21 @@ table
 #   46 on it is the larger part here. In a convolutional network, which has few weights for many neurons, that comes much sooner.
 # - The peak is higher than what is held: backward needs room to work in, and the gradients come on top.
 #
-# **Explorer: the memory calculator.** The upper bar is your formula, the lower one a training step that is run and counted at each move of
-# a slider.
+# **Explorer: formula and truth.** The upper bar is your formula for 784-neurons-10 with Adam, the lower one a training step that is run and counted
+# at each move of a slider.
 #
 # 1. Double `steps`, then double `batch`: which costs more?
 # 2. `bfloat16` at the largest sizes: what becomes half, what doesn't? At `batch = 1`, measured: why does it get *worse*?
 # 3. Which slider moves all four parts?
 
-
 # %%
-def calculator(steps=16, batch=16, neurons=500, numbers="float32", bill=training_bytes, where=where):
-    """Predicted and measured memory of 784-neurons-10 in training with Adam, in MB."""
-    dtype = getattr(torch, numbers)
-    net = models.mlp((784, neurons, 10)).to(where)
-    x = (torch.rand(steps, batch, 784, device=where) < 0.15).to(dtype)
-    count = sum(p.numel() for p in net.parameters())
-    _, activity = bill(count, 784 + 2 * neurons + 10, steps, batch, 2, dtype.itemsize)
-    with torch.autocast(where.type, dtype, enabled=numbers != "float32"):
-        held = device.training_step(net, x).held + x.nbytes
-    model = {"weights": 4 * count / MB, "gradients": 4 * count / MB, "optimizer": 8 * count / MB}
-    wholes = {"predicted": {**model, "activity": activity / MB}, "measured": {**model, "activity": held / MB}}
-    return figures.shares(
-        wholes, "MB", title=f"Predicted {activity / MB:.1f} MB of activity, measured {held / MB:.1f} MB"
-    )
-
-
-viz.explore(calculator, steps=(4, 32, 4), batch=(1, 32), neurons=(100, 1000, 100), numbers=["float32", "bfloat16"])
+viz.explore(
+    viz.labs.beside_measured(training_bytes, where),
+    steps=(4, 32, 4),
+    batch=(1, 32),
+    neurons=(100, 1000, 100),
+    numbers=["float32", "bfloat16"],
+)
 
 # %% [markdown]
 # (In mixed precision, each layer also keeps a narrow *copy of its weights*: that is what you see at batch 1.)
@@ -299,6 +289,22 @@ viz.show(figures.lines(curves, x=[*chunks, T], title=f"Checkpoints in time, T = 
 # %% [markdown]
 # The measured line is about half as high again: backward through one chunk needs room to work in, and the gradients of the weights are there, too. (Batch
 # norm takes its mean over all steps, so a network in which one learns can't be cut in time. Recomputing layers has no such limit.)
+#
+# ### Explorer: the memory calculator
+#
+# Now without running anything: the bill by formula, for networks and batches far beyond this machine, beside what your device has. `recompute and pack` are
+# the first three ideas of this section, `checkpoints in time` the fourth with $k = \sqrt T$.
+#
+# > **Predict first.** How large a batch fits in 8 GB? (a) From $T = 16$ to 64: what becomes of it with `nothing` saved, what with `checkpoints in time`?
+# > (b) bfloat16, `nothing` saved: twice the batch? (c) A `dense` network of 6 layers, width 128, batch 8: which saving helps most?
+
+# %%
+viz.labs.memory_calculator()
+
+# %% [markdown]
+# **Notice.** (a) With nothing saved four times the steps leave a quarter of the batch, with checkpoints in time half: $\sqrt T$ at work. (b) 1.7 times only. The
+# places that max-pooling remembers are 8 bytes, however narrow the numbers; once they are a byte (`recompute and pack`) it is 1.9. (c) None: nearly all of the bill is weights,
+# gradients and Adam's numbers, and no saving here touches those. Look which part is longest before you choose the cure.
 #
 # ## 4 · Forget the past
 #

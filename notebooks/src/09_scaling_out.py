@@ -44,7 +44,11 @@ _snnkit = "snnkit @ git+https://github.com/snnkit/snnkit@main"
 if importlib.util.find_spec("snnkit") is None:
     if "COLAB_RELEASE_TAG" in os.environ or "google.colab" in sys.modules:
         # Colab ships all that snnkit needs but lightning, lightning-utilities, torchmetrics; --no-deps leaves every package there as it is.
-        get_ipython().run_line_magic("pip", f"install -q --no-deps '{_snnkit}' lightning lightning-utilities torchmetrics")  # noqa: F821
+        _wanted = f"'{_snnkit}'"
+        _wanted += " lightning"
+        _wanted += " lightning-utilities"
+        _wanted += " torchmetrics"
+        get_ipython().run_line_magic("pip", f"install -q --no-deps {_wanted}")  # noqa: F821
         importlib.invalidate_caches()
     else:
         raise ModuleNotFoundError(

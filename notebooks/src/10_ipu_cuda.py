@@ -46,7 +46,8 @@ _snnkit = "snnkit @ git+https://github.com/snnkit/snnkit@main"
 if importlib.util.find_spec("snnkit") is None:
     if "COLAB_RELEASE_TAG" in os.environ or "google.colab" in sys.modules:
         # Colab ships all that snnkit needs; --no-deps leaves every package there as it is.
-        get_ipython().run_line_magic("pip", f"install -q --no-deps '{_snnkit}'")  # noqa: F821
+        _wanted = f"'{_snnkit}'"
+        get_ipython().run_line_magic("pip", f"install -q --no-deps {_wanted}")  # noqa: F821
         importlib.invalidate_caches()
     else:
         raise ModuleNotFoundError(
@@ -66,6 +67,8 @@ DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
 
 # %%
 import math
+import pathlib
+import tempfile
 import textwrap
 from functools import partial
 
@@ -423,8 +426,23 @@ for name, result in {
     )
 
 # %% [markdown]
-# Not faster, not slower: *the same*, in another form. On an IPU, `ipu.ipu_training_model(net, loss)` would be the next line. It is written after
-# PopTorch's documentation and tested against a double of its interface. It never met the real one.
+# Not faster, not slower: *the same*, in another form. How would it get to an IPU? PopTorch 3.4 wants PyTorch 2.0.1 and Python 3.8, which are years
+# older than what you are running, so this kit can't go along. A program can. `ipu.write_program` writes the network and its training as plain PyTorch
+# beside a file of weights, and compares it with the network before you get it. This is your hidden layer in it:
+
+# %%
+folder = pathlib.Path(tempfile.mkdtemp())
+program, _ = ipu.write_program(ours, loss.count_cross_entropy, (pictures, classes), folder / "on_ipu.py", steps=STEPS)
+lines = program.read_text().splitlines()
+begin = lines.index(next(line for line in lines if line.startswith("def step_1")))
+print(*lines[begin : lines.index("", begin)], sep="\n")
+print(
+    f"… and {len(lines)} lines in all. Imports: {', '.join(line[7:] for line in lines if line.startswith('import '))}"
+)
+
+# %% [markdown]
+# No `snnkit`, no `autograd.Function`; and there, in the three lines before `return`, is the nothing that has a gradient. `python on_ipu.py data.pt --ipu` would train it there. It
+# is written after PopTorch's documentation and tested against a double of its interface. It never met the real one.
 #
 # ## 4 · The other side of the ratio
 #
@@ -490,7 +508,7 @@ number = torch.zeros(1, device=where)
 smallest = timing.race({"add": lambda: number + number}, repeats=7, clock=timing.clock_for(where))["add"].median
 slow = seconds[f"{EAGER}, layer 1 every step"]
 print(f"{launches} operations, {smallest * 1e6:.2f} µs for the smallest (measured)")
-print(f"starting them: {launches * smallest * 1e3:.2f} ms of {slow * 1e3:.2f} ms, {launches * smallest / slow:.0%}")
+print(f"starting them: {launches * smallest * 1e3:.2f} ms of {slow * 1e3:.2f} ms, {launches * smallest / slow:.1%}")
 
 work = roofline.tutorial(128, hoisted=False)
 for name in ("T4", "A100", "H200"):

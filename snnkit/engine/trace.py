@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import operator
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -178,10 +180,27 @@ def _graph(function: Callable, example: list[Tensor]) -> fx.GraphModule:
             torch.no_grad(),
             torch.autograd.set_multithreading_enabled(False),
             torch.autograd.set_detect_anomaly(False),
+            _unlogged(),
         ):
             return make_fx(function, tracing_mode="fake", _allow_non_fake_inputs=True)(*example)
     except Exception as error:
         raise NotElementwise(_short(error)) from error
+
+
+@contextlib.contextmanager
+def _unlogged() -> Iterator[None]:
+    """PyTorch logs the traceback of an operation that fails on fake tensors, but here its error is caught and said."""
+    mine = threading.get_ident()
+
+    def others(record: logging.LogRecord) -> bool:
+        return record.thread != mine
+
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    logger.addFilter(others)
+    try:
+        yield
+    finally:
+        logger.removeFilter(others)
 
 
 def _short(error: Exception) -> str:

@@ -186,7 +186,8 @@ class Neuron(nn.Module):
         owner = type(self).__name__
         tensors = [value for value in (high, low) if isinstance(value, Tensor)]
         try:
-            torch.broadcast_shapes(*(value.shape for value in tensors))
+            if len(tensors) > 1:  # the function imports sympy, which takes half a second
+                torch.broadcast_shapes(*(value.shape for value in tensors))
         except RuntimeError:
             shapes = " and ".join(str(list(value.shape)) for value in tensors)
             raise ValueError(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
+import inspect
 import logging
 import warnings
 from collections.abc import Iterator
@@ -17,12 +19,15 @@ def torchao() -> Any:
     """``torchao.quantization``; ImportError saying what to install."""
     try:
         with _quiet():
-            return importlib.import_module("torchao.quantization")
+            found = importlib.import_module("torchao.quantization")
+        if "version" not in inspect.signature(found.Int8WeightOnlyConfig).parameters:  # Colab ships 0.10
+            raise ImportError(f"torchao {importlib.metadata.version('torchao')} is too old")
     except ImportError as error:
         raise ImportError(
             "int8 weights need torchao, which is not installed or does not work with this PyTorch: "
             f"pip install 'snnkit[quantize]' (it said: {error})"
         ) from error
+    return found
 
 
 def convert(layer: nn.Module) -> None:

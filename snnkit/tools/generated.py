@@ -31,7 +31,9 @@ def badge(project: Project, name: str) -> str:
 def bootstrap(project: Project, name: str) -> str:
     """Code of the cell of notebook `name` that makes `import snnkit` work, or says what to do."""
     more = project.colab.get(name, ())
-    packages, but = " ".join(["'{_snnkit}'", *more]), f" but {', '.join(more)}" if more else ""
+    but = f" but {', '.join(more)}" if more else ""
+    # A line of its own for each, so that the longest list fits into the lines of the sources.
+    listed = "".join(f'        _wanted += " {package}"\n' for package in more)
     return f"""# @title Setup: run this cell first
 import importlib.util
 import os
@@ -42,7 +44,8 @@ _snnkit = "snnkit @ git+{project.repository}@{project.branch}"
 if importlib.util.find_spec("snnkit") is None:
     if "COLAB_RELEASE_TAG" in os.environ or "google.colab" in sys.modules:
         # Colab ships all that snnkit needs{but}; --no-deps leaves every package there as it is.
-        get_ipython().run_line_magic("pip", f"install -q --no-deps {packages}")  # noqa: F821
+        _wanted = f"'{{_snnkit}}'"
+{listed}        get_ipython().run_line_magic("pip", f"install -q --no-deps {{_wanted}}")  # noqa: F821
         importlib.invalidate_caches()
     else:
         raise ModuleNotFoundError(

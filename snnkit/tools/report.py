@@ -10,7 +10,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from snnkit.tools import atomic
+from snnkit.tools import alive, atomic
 from snnkit.tools.run import Result
 
 FIELDS = ("name", "status", "seconds", "peak_mb", "cell", "error")
@@ -29,14 +29,24 @@ def write(out: Path, results: Sequence[Result], environment: Mapping[str, Any]) 
 
 
 def render_copy(out: Path, name: str) -> None:
-    """Turn the executed copy of notebook `name` into `out/html/NAME.html`; does nothing without nbconvert or a copy."""
+    """Turn the executed copy of notebook `name` into `out/html/NAME.html`; does nothing without nbconvert or a copy.
+
+    Its figures stay alive, by a plotly.js beside the pages.
+    """
     copy = out / "notebooks" / f"{name}.ipynb"
     try:
+        import nbformat
         from nbconvert import HTMLExporter
     except ImportError:
         return
     if copy.exists():
-        body, _ = HTMLExporter(template_name="lab").from_filename(str(copy))
+        notebook = nbformat.read(copy, as_version=4)
+        figures = alive.enliven(notebook)
+        resources = {"metadata": {"name": name}}
+        body, _ = HTMLExporter(template_name="lab").from_notebook_node(notebook, resources)
+        if figures:
+            alive.write_script(out / "html")
+            body = alive.page(body)
         atomic.write_text(out / "html" / f"{name}.html", body)
 
 

@@ -16,6 +16,7 @@ from snnkit.data import batches, resolve_device, to_device, to_unit
 from snnkit.data._batches import check_data, check_positive_int
 from snnkit.train.archive import writable
 from snnkit.train.arguments import check_arguments, check_callables, check_same_dtype, check_update
+from snnkit.train.callbacks import finish
 from snnkit.train.compiling import Compiled
 from snnkit.train.finite import RunningStatistics, check_weights, loss_not_finite
 from snnkit.train.generators import generators_of
@@ -37,13 +38,15 @@ SECONDS_BETWEEN_LOOKS = 0.5
 class BatchInfo:
     """What `fit` tells `on_batch` after each update; epochs and batches count from 0.
 
-    `loss` and `accuracy` (a fraction), means over the samples of the update, are read from the device when they are
-    asked for: on an accelerator that waits for it. `output` is valid until the next update.
+    `loss`, `accuracy` (a fraction) and `output_rate` (mean output per neuron and step), means over the samples of the
+    update, are read from the device when they are asked for: on an accelerator that waits for it. `output` is valid
+    until the next update.
     """
 
     epoch: int
     batch: int
     batches: int  # updates per epoch
+    samples: int  # of this update
     figures: Tensor  # loss, accuracy and output rate [3]
     output: Tensor  # [T, B, ...] of the update's last batch, detached
 
@@ -58,6 +61,10 @@ class BatchInfo:
     @property
     def accuracy(self) -> float:
         return self._read[1]
+
+    @property
+    def output_rate(self) -> float:
+        return self._read[2]
 
 
 def fit(
@@ -107,7 +114,9 @@ def fit(
       Where `compile` or `graphed` can't be had, a warning says why, and training runs without it.
     - `seed`: seeds everything (see `seed_everything`), the order of the samples included. With None, the order follows
       PyTorch's global generator.
-    - `on_batch(info)` after each update, `on_epoch(history, model)` after each epoch.
+    - `progress`: a bar, unless `on_batch` shows how far it is, as that of a `viz.LivePanel` does.
+    - `on_batch(info)` after each update, `on_epoch(history, model)` after each epoch. If `on_epoch` has a method
+      `finish`, it is called when training is over, however it ends.
     - `checkpoint`: a file written after each epoch. With `resume`, training goes on from it where it exists, exactly
       as if it had never stopped: on a CPU, the weights are the same to the bit (unless a callback draws from PyTorch's
       global generator). `epochs` is the total.
@@ -149,7 +158,8 @@ def fit(
     if graphed:
         step = GraphedStep(step, size)
     per_epoch = -(-len(labels) // size)
-    bar = _progress_bar(epochs * per_epoch, history.epochs * per_epoch, progress)
+    shown_elsewhere = getattr(on_batch, "shows_progress", False)
+    bar = _progress_bar(epochs * per_epoch, history.epochs * per_epoch, progress and not shown_elsewhere)
     try:
         for epoch in range(history.epochs, epochs):
             model.train()
@@ -174,7 +184,7 @@ def fit(
                     _show(bar, epoch, seen)
                     looked = time.perf_counter()
                 if on_batch is not None:
-                    on_batch(BatchInfo(epoch, i, per_epoch, figures.clone(), out))
+                    on_batch(BatchInfo(epoch, i, per_epoch, len(rows), figures.clone(), out))
             if target.type == "cuda":
                 torch.cuda.synchronize(target)  # the last update may still be on its way
             seconds = time.perf_counter() - started
@@ -204,6 +214,7 @@ def fit(
         history.interrupted = True
     finally:
         bar.close()
+        finish(on_epoch)
     return history
 
 

@@ -6,7 +6,8 @@ from snnkit.train import recipes
 
 recipes.names()                                     # ['dense', 'digits', 'fashion', ...]
 recipe = recipes.get("digits", epochs=5)            # any setting can be another
-run = recipes.run(recipe, on_epoch=viz.LivePanel(recipe.epochs))
+panel = viz.LivePanel(recipe.epochs)
+run = recipes.run(recipe, on_epoch=panel, on_batch=panel.on_batch)
 run.history.test_accuracy[-1], run.model
 ```
 
@@ -26,9 +27,9 @@ from torch import nn
 from snnkit import data
 from snnkit.data import resolve_device
 from snnkit.train.archive import writable
-from snnkit.train.arguments import check_callables
+from snnkit.train.callbacks import in_turn
 from snnkit.train.history import History
-from snnkit.train.loop import fit
+from snnkit.train.loop import BatchInfo, fit
 from snnkit.train.recipe import NETWORKS, Recipe
 from snnkit.train.seed import seed_everything
 from snnkit.train.settings import SettingsFile
@@ -131,6 +132,7 @@ def run(
     device: str | torch.device = "auto",
     progress: bool = True,
     on_epoch: Callable[[History, nn.Module], Any] | Iterable[Callable[[History, nn.Module], Any]] = (),
+    on_batch: Callable[[BatchInfo], Any] | Iterable[Callable[[BatchInfo], Any]] = (),
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
     **settings: Any,
@@ -142,7 +144,8 @@ def run(
         root, download: of ``data.load``.
         device, progress: of ``fit``.
         on_epoch: one function or several, called after each epoch with (history, model): a ``viz.LivePanel``, a
-            ``train.TensorBoard``.
+            ``train.TensorBoard``. Those with a method ``finish`` have it called when training is over.
+        on_batch: one function or several, called after each update: the ``on_batch`` of a ``viz.LivePanel``.
         checkpoint: a file, written after each epoch. Beside it, with ``.json`` at its end, go the settings.
         resume: go on from that file, with the settings beside it, exactly as if nothing had happened; from the start
             if it was not yet there. Without it the file must not exist.
@@ -155,9 +158,8 @@ def run(
             go on with.
         FileExistsError: ``checkpoint`` is there, and ``resume`` is not asked for.
     """
-    callbacks = list(on_epoch) if isinstance(on_epoch, Iterable) else [on_epoch]
-    for callback in callbacks:
-        check_callables(on_epoch=callback)
+    tell = in_turn("on_epoch", on_epoch)
+    after_update = in_turn("on_batch", on_batch)
     target = resolve_device(device)
     recipe, file = chosen(recipe, settings, checkpoint, resume)
     train_data, test_data = (
@@ -169,10 +171,6 @@ def run(
                 f"samples must be at most {len(train_data[1])}, all of {recipe.dataset}; got {recipe.samples}"
             )
         train_data = train_data[0][: recipe.samples], train_data[1][: recipe.samples]
-
-    def tell(history: History, model: nn.Module) -> None:
-        for callback in callbacks:
-            callback(history, model)
 
     if file is not None:
         file.write(recipe)
@@ -200,7 +198,7 @@ def run(
         seed=recipe.seed,
         progress=progress,
         on_epoch=tell,
-        on_batch=recipe.after_each_update(optimizer, len(train_data[1])),
+        on_batch=in_turn("on_batch", recipe.after_each_update(optimizer, len(train_data[1])), after_update),
         checkpoint=checkpoint,
         resume=resume,
     )

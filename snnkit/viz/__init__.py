@@ -5,7 +5,9 @@
     viz.show(viz.figures.raster(spikes))
     viz.explore(lambda beta: viz.figures.traces(membrane(beta)), beta=(0.5, 0.99))
     viz.show(viz.frames(figure_at, "beta", [0.5, 0.7, 0.9]))       # its slider works without a kernel
-    train.fit(…, on_epoch=viz.LivePanel(total_epochs=10))
+    panel = viz.LivePanel(total_epochs=10)
+    train.fit(…, on_epoch=panel, on_batch=panel.on_batch)            # curves, time left, a button that stops it
+    viz.labs.neuron_lab()                                            # a ready-made explorer; viz.labs.LABS has them all
     viz.module_tree(net, state)                                      # every tensor, and what .to() leaves behind
 
 Importing this package makes the kit's theme plotly's default template for the running kernel.
@@ -15,6 +17,7 @@ import plotly.io as pio
 
 from . import environment as environment
 from . import figures as figures
+from . import labs as labs
 from . import theme as theme
 from .display import mime_bundle as mime_bundle
 from .display import show as show

@@ -15,20 +15,36 @@ def as_array(value: Any, name: str, shape: str) -> np.ndarray:
         TypeError: it is not numeric.
         ValueError: it has another number of axes, or an empty one.
     """
-    if hasattr(value, "detach"):  # a torch tensor, without importing torch
-        value = value.detach().cpu()
-        value = value.float() if str(value.dtype) == "torch.bfloat16" else value
-        value = value.numpy()
-    array = np.asarray(value)
+    if getattr(getattr(value, "device", None), "type", "") == "meta":
+        raise ValueError(f"{name} must hold numbers, but it is a tensor on the device meta, which has none")
+    try:
+        if hasattr(value, "detach"):  # a torch tensor, without importing torch
+            value = value.detach().cpu()
+            # numpy has no bfloat16 and no float8.
+            value = value.float() if value.is_floating_point() and value.dtype.itemsize < 4 else value
+            value = value.numpy()
+        array = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"{name} must hold numbers in {shape}: {error}") from None
     if array.dtype.kind not in "biuf":
         raise TypeError(f"{name} must hold numbers, not {array.dtype}")
-    axes = shape.count(",") + 1
-    if array.ndim != axes:
-        advice = " (pick one sample, for example x[:, 0])" if array.ndim == axes + 1 else ""
+    wanted = shape.count(",") + 1
+    if array.ndim != wanted:
+        advice = " (pick one sample, for example x[:, 0])" if array.ndim == wanted + 1 else ""
         raise ValueError(f"{name} must be {shape}, not of shape {tuple(array.shape)}{advice}")
     if array.size == 0:
         raise ValueError(f"{name} must be {shape} with nothing empty, not of shape {tuple(array.shape)}")
     return array
+
+
+def axes(value: Any) -> int:
+    """How many axes ``value`` has; 0 where it is nothing that ``as_array`` takes."""
+    if hasattr(value, "ndim"):
+        return value.ndim
+    try:
+        return np.ndim(value)
+    except ValueError:  # lists of different lengths
+        return 0
 
 
 def as_arrays(value: Any, name: str, alone: str, shape: str) -> dict[str, np.ndarray]:
@@ -59,3 +75,9 @@ def compact(array: np.ndarray) -> np.ndarray:
         if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
             return array.astype(kind)
     return array.astype(np.float64)
+
+
+def ordinal(number: int) -> str:
+    """1st, 2nd, 3rd, 4th, 11th, 22nd, …"""
+    teens = number % 100 in (11, 12, 13)
+    return f"{number}{'th' if teens else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .arguments import number
 from .arrays import compact
 
 
@@ -33,13 +34,13 @@ def times(steps: int, dt: float | None) -> Times:
     """The time axis of ``steps`` steps: step numbers, or milliseconds when ``dt`` (seconds) is given.
 
     Raises:
+        TypeError: dt is no number.
         ValueError: dt is not positive.
     """
     if dt is None:
         return Times(compact(np.arange(steps)), "time step")
-    if not dt > 0:
-        raise ValueError(f"dt must be a positive number of seconds, not {dt!r}")
-    return Times(compact(np.arange(steps) * dt * 1e3), "time (ms)")
+    seconds = number(dt, "dt", "a positive number of seconds", above=0)
+    return Times(compact(np.arange(steps) * seconds * 1e3), "time (ms)")
 
 
 def whole_ticks(values: Any, most: int = 12) -> list[int] | None:

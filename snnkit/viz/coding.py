@@ -9,6 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from . import theme
+from .arguments import whole
 from .arrays import as_array, as_arrays, compact
 from .axes import times, whole_ticks
 from .images import add_image
@@ -67,7 +68,7 @@ def coded_signal(
     """
     curve = as_array(signal, "signal", "[T]")
     arrays = as_arrays(spikes, "spikes", "spikes", "[T]")
-    read = as_arrays(decoded, "decoded", "decoded", "[T]") if decoded else {}
+    read = as_arrays(decoded, "decoded", "decoded", "[T]") if _given(decoded) else {}
     for name, array in [*arrays.items(), *read.items()]:
         if len(array) != len(curve):
             raise ValueError(f"{name!r} has {len(array)} steps, but the signal has {len(curve)}")
@@ -85,6 +86,7 @@ def coded_signal(
             ticks.append((at, f"{name} {'up' if sign > 0 else 'down'}"))
             hover = f"{time.title} %{{x}}<extra>{'+' if sign > 0 else '−'}1</extra>"
             look = {"symbol": symbol, "size": 6, "colour": theme.colour(i), "hovertemplate": hover}
+            look["name"] = ticks[-1][1]
             add_marks(figure, time.at[when], at, row=2, col=1, **look)
     ends = [-len(arrays) + 0.4, 0.6]
     values, texts = [at for at, _ in ticks], [text for _, text in ticks]
@@ -140,20 +142,25 @@ def rate_against_brightness(x: Any, rate: Any, steps: int, title: str = "Rate ag
     levels, rates = as_array(x, "x", "[N]").astype(float), as_array(rate, "rate", "[N]")
     if levels.shape != rates.shape:
         raise ValueError(f"rate must be [{len(levels)}], one per pixel, not of shape {rates.shape}")
-    if steps < 1:
-        raise ValueError(f"steps must be at least 1, not {steps!r}")
+    steps = whole(steps, "steps")
     fine = np.linspace(0, 1, 101)
     half = 1.96 * np.sqrt(fine * (1 - fine) / steps)
     figure = go.Figure()
-    look = {"colour": theme.GREEN, "width": 1.2, "dash": "dot"}
+    look: dict[str, Any] = {"colour": theme.GREEN, "width": 1.2, "dash": "dot"}
+    look["hovertemplate"] = "edge of the band: %{y:.3f} at brightness %{x:.2f}<extra></extra>"
     add_line(figure, fine, fine + half, "95 % of fair encoders", **look)
-    add_line(figure, fine, fine - half, "lower edge", showlegend=False, **look)
+    add_line(figure, fine, fine - half, "95 % of fair encoders", showlegend=False, **look)
     look = {"symbol": "circle", "size": 7, "colour": theme.VERMILION}
+    look["hovertemplate"] = "brightness %{x:.3f}<br>%{y:.3f} spikes per step<extra></extra>"
     add_marks(figure, levels, rates, name="yours", showlegend=True, **look)
     figure.update_layout(title={"text": f"{title}, {steps} steps"}, height=320)
     figure.update_xaxes(title={"text": "brightness x"}, range=[-0.03, 1.03])
     figure.update_yaxes(title={"text": "spikes per step"}, range=[-0.06, 1.06])
     return figure
+
+
+def _given(arrays: Any) -> bool:
+    return arrays is not None and not (isinstance(arrays, Mapping) and not arrays)
 
 
 def _rounded(values: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from . import theme
+from .arguments import named, number
 from .arrays import as_array
 from .axes import log_ticks, whole_ticks
 from .strokes import SYMBOLS, add_level, add_line, add_mark
@@ -46,12 +47,15 @@ def lines(
         ValueError: ``series`` is empty, an x and its y differ in length, or ``log`` or ``shape`` is none of these.
         TypeError: values that are no numbers.
     """
+    named(series, "series", "name to values [P]")
     if not series:
         raise ValueError("series must hold at least one name and its values [P]")
-    if not set(log) <= set("xy"):
+    if not isinstance(log, str) or not set(log) <= set("xy"):
         raise ValueError(f'log must be "", "x", "y" or "xy", not {log!r}')
     if shape not in ("linear", "hv"):
         raise ValueError(f'shape must be "linear" or "hv", not {shape!r}')
+    levels, marks = _rulers(levels, "levels", log="y" in log), _rulers(marks, "marks", log="x" in log)
+    faint = tuple(faint)
     figure, points = go.Figure(), {}
     index = itertools.count()
     for name, values in series.items():
@@ -65,9 +69,9 @@ def lines(
         hover = f"{name}<br>{x_title} %{{x:.4g}}<br>{y_title} %{{y:.4g}}<extra></extra>"
         add_line(figure, across, up, str(name), shape=shape, hovertemplate=hover, **look)
     every_x, every_y = (np.concatenate([pair[k] for pair in points.values()]) for k in (0, 1))
-    for name, height in (levels or {}).items():
+    for name, height in levels.items():
         add_level(figure, name, height, log="y" in log)
-    for name, place in (marks or {}).items():
+    for name, place in marks.items():
         add_mark(figure, name, place, every_x[every_x > 0] if "x" in log else every_x, log="x" in log)
     figure.update_layout(title={"text": title}, height=360, showlegend=len(series) > 1)
     across_look: dict[str, Any] = (
@@ -97,9 +101,16 @@ def f_i_curve(
     Raises:
         ValueError: currents and rates differ in length.
     """
-    named = rates if isinstance(rates, Mapping) else {"neuron": rates}
+    several = rates if isinstance(rates, Mapping) else {"neuron": rates}
     y_title = f"firing rate ({unit})"
-    return lines(named, x=currents, x_title="input current", y_title=y_title, faint=faint, title=title)
+    return lines(several, x=currents, x_title="input current", y_title=y_title, faint=faint, title=title)
+
+
+def _rulers(given: Any, argument: str, *, log: bool) -> dict[str, float]:
+    """Name to place of dashed lines, checked; on a logarithmic axis there is nothing at 0 and below."""
+    what, above = ("a positive number", 0.0) if log else ("a finite number", -math.inf)
+    places = named({} if given is None else given, argument, "name to number")
+    return {name: number(at, f"{argument}[{name!r}]", what, above=above) for name, at in places.items()}
 
 
 def _points(name: str, values: Any, x: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -9,6 +9,8 @@ from typing import Any
 
 from plotly.basedatatypes import BaseFigure
 
+from . import renderers
+from .alt import alt_text, spoken
 from .environment import in_notebook, on_colab
 from .png import png_bytes
 
@@ -19,25 +21,31 @@ def show(figure: Any) -> None:
     """Display ``figure`` (a plotly Figure).
 
     In a notebook one output holds both ``application/vnd.plotly.v1+json`` and ``image/png``: JupyterLab draws the
-    first, GitHub, nbconvert and mail show the second. On Colab plotly's own renderer draws it. Outside a notebook a
-    line of text says what would be shown (``figure.show()`` opens a browser).
+    first, GitHub, nbconvert and mail show the second. On Colab plotly's own renderer draws it. A second output holds
+    the figure in words (``alt_text``), which are heard but not seen; they are also the ``alt`` of the PNG in the
+    output's metadata. Outside a notebook these words are printed (``figure.show()`` opens a browser).
 
     Raises:
         TypeError: ``figure`` is no plotly Figure.
     """
-    bundle = mime_bundle(figure) if in_notebook() and not on_colab() else None
-    if bundle is None and not in_notebook():
-        print(alt_text(figure))
-    elif bundle is None:
-        _checked(figure).show(renderer="colab")
-    else:
-        from IPython.display import display
+    told = alt_text(figure)
+    if not in_notebook():
+        print(told)
+        return
+    from IPython.display import display
 
-        display(bundle, raw=True)
+    if on_colab():
+        renderers.prepare()
+        figure.show(renderer="colab")
+    else:
+        bundle = mime_bundle(figure)
+        metadata = {"image/png": {"alt": told}} if "image/png" in bundle else {}
+        display(bundle, raw=True, metadata=metadata)
+    display({"text/html": spoken(told), "text/plain": ""}, raw=True)
 
 
 def mime_bundle(figure: Any) -> dict[str, Any]:
-    """The forms of ``figure`` by MIME type: plotly's JSON, a PNG (base64) and a line of text."""
+    """The forms of ``figure`` by MIME type: plotly's JSON, a PNG (base64) and its description in words."""
     bundle = {PLOTLY_MIME: plotly_json(figure), "text/plain": alt_text(figure)}
     try:
         bundle["image/png"] = base64.b64encode(png_bytes(figure)).decode("ascii")
@@ -51,13 +59,6 @@ def plotly_json(figure: Any) -> dict[str, Any]:
     data = json.loads(_checked(figure).to_json())
     data.setdefault("config", {}).update(displaylogo=False, responsive=True)
     return data
-
-
-def alt_text(figure: Any) -> str:
-    """One line for those who cannot see the figure: its title and its axes."""
-    layout = _checked(figure).layout
-    axes = [axis.title.text for axis in (layout.xaxis, layout.yaxis) if axis.title.text]
-    return f"Figure: {layout.title.text or 'untitled'}" + (f" ({' against '.join(reversed(axes))})" if axes else "")
 
 
 def _checked(figure: Any) -> Any:

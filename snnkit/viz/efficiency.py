@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 
 from ..hardware.scaling import Measured, Prediction
 from . import theme
+from .arguments import named, told, whole
 from .strokes import SYMBOLS, add_line, add_marks
 
 _LOG_FROM = 32  # times from the fewest to the most ranks, from which on a logarithmic axis shows more
@@ -33,7 +34,13 @@ def scaling_efficiency(
     Raises:
         ValueError: nothing to draw, or ranks measured together without one alone to compare them with.
     """
-    predicted = predicted or {}
+    predicted = named({} if predicted is None else predicted, "predicted", "name to predictions")
+    measured = tuple(measured)
+    for kind, given in ((Measured, measured), (Prediction, [p for line in predicted.values() for p in line])):
+        for one in given:
+            if not isinstance(one, kind):
+                raise TypeError(f"{kind.__name__.lower()} must be of hardware.scaling.{kind.__name__}, not {told(one)}")
+    cores = None if cores is None else whole(cores, "cores")
     if not measured and not any(predicted.values()):
         raise ValueError("measured or predicted must hold something to draw, but both are empty")
     rounds: dict[int, list[float]] = {}

@@ -5,85 +5,83 @@ from __future__ import annotations
 import html
 import inspect
 import time
-from collections.abc import Callable
+import typing
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
 
-from .controls import Control, parse
+from .controls import Control, label, parse
 from .display import show
-from .environment import headless, in_notebook, live
-
-_FAST = 0.03  # seconds; a function quicker than this is followed while the slider moves
+from .environment import headless, in_notebook, live, on_colab
+from .sweep import Grid, swept, whole_sweep
 
 
 def explore(fn: Callable[..., Any], **controls: Any) -> None:
     """Show ``fn(**values)`` beside one control per argument, and again whenever a control changes.
 
     ``fn`` is called once right away, outside any Output widget, so that a mistake in it stops the cell. Later errors
-    appear in red under the controls and go to the kernel's log. A headless run (SNNKIT_HEADLESS=1) shows the static
-    figure and calls ``fn`` at the minimum, middle and maximum of every control, so that a broken explorer is found
-    without a person.
+    appear in red under the controls and go to the kernel's log.
+
+    What is shown depends on who looks. JupyterLab gets a live figure, Colab an image that the kernel redraws, or, where
+    a single control has few positions, a figure that holds them all and needs no kernel. A headless run
+    (SNNKIT_HEADLESS=1) shows such a figure, too: with a slider over the first control that allows one, the others at
+    their first values; exported pages stay alive that way. It also calls ``fn`` at the minimum, middle and maximum of
+    every control, so that a broken explorer is found without a person.
 
     Args:
         fn: takes the controls as keyword arguments, and returns a plotly Figure (or anything displayable). It should
-            depend on its arguments only, not on the notebook's globals. Defaults of ``fn`` are the first values.
+            depend on its arguments only, not on the notebook's globals. Defaults of ``fn`` are the first values. An
+            argument that is ``Annotated[float, "what it is, in which unit"]`` has this as its tooltip.
         controls: (min, max) or (min, max, step): a slider; a list: a choice; True or False: a tick box; or a widget.
 
     Raises:
         TypeError: ``fn`` is not callable or does not take these arguments, or a control is of no known kind.
         ValueError: a control makes no sense (min not below max, no choices, …).
+        RuntimeError: in a headless run, ``fn`` fails at one of the values tried; says at which.
     """
     parsed = _parse(fn, controls)
-    values = {control.name: control.default for control in parsed}
     began = time.perf_counter()
-    result = fn(**values)
+    result = fn(**{control.name: control.default for control in parsed})
     seconds = time.perf_counter() - began
+    grid = Grid(fn, parsed, result, seconds)
     if live():
-        from IPython.display import display
-
-        display(Explorer(fn, parsed, result, follow=seconds < _FAST).widget)
+        _show_live(grid)
         return
+    if headless():
+        grid.exercise()
     if isinstance(result, go.Figure):
-        show(result)
+        figure, moved = swept(grid) if headless() and in_notebook() else (None, None)
+        show(figure or result)
+        if moved:
+            _tell_of_others(moved, parsed)
     elif in_notebook():
         from IPython.display import display
 
         display(result)
-    if headless():
-        _exercise(fn, parsed, values)
 
 
-class Explorer:
-    """The live form: controls, a place for errors, and a view that is updated in place."""
+def _show_live(grid: Grid) -> None:
+    from IPython.display import display
 
-    def __init__(self, fn: Callable[..., Any], controls: list[Control], result: Any, *, follow: bool) -> None:
-        import ipywidgets
+    from .explorer_box import ExplorerBox
 
-        from .views import FigureView, view_of
+    figure = whole_sweep(grid) if on_colab() else None
+    if figure is not None:
+        show(figure)
+    else:
+        display(ExplorerBox(grid.fn, grid.controls, grid.result, seconds=grid.seconds).widget)
 
-        self.fn = fn
-        self.view = view_of(result)
-        self.error = ipywidgets.HTML()
-        self.controls = {control.name: control.build() for control in controls}
-        smooth = follow and isinstance(self.view, FigureView)
-        for control in self.controls.values():
-            if hasattr(control, "continuous_update"):
-                control.continuous_update = smooth
-            control.style.description_width = "initial"
-            control.observe(self._changed, names="value")
-        rows = ipywidgets.Layout(display="flex", flex_flow="row wrap")
-        box = ipywidgets.Box(list(self.controls.values()), layout=rows)
-        self.widget = ipywidgets.VBox([box, self.error, self.view.widget])
 
-    def _changed(self, _: Any) -> None:
-        try:
-            self.view.update(self.fn(**{name: control.value for name, control in self.controls.items()}))
-        except Exception as error:
-            told = html.escape(f"{type(error).__name__}: {error}")
-            self.error.value = f'<div style="color:#D55E00" role="alert"><b>✗ This setting fails.</b> {told}</div>'
-            raise
-        self.error.value = ""
+def _tell_of_others(moved: Control, controls: Sequence[Control]) -> None:
+    """Under a figure with one slider: what else a reader could move."""
+    from IPython.display import display
+
+    others = [label(control.name) for control in controls if control is not moved]
+    if not others:
+        return
+    told = f"Here the slider moves {label(moved.name)}. In a running notebook you can also move {', '.join(others)}."
+    display({"text/html": f"<small>{html.escape(told)}</small>", "text/plain": told}, raw=True)
 
 
 def _parse(fn: Callable[..., Any], controls: dict[str, Any]) -> list[Control]:
@@ -98,20 +96,17 @@ def _parse(fn: Callable[..., Any], controls: dict[str, Any]) -> list[Control]:
         raise TypeError(f"fn does not take the controls {', '.join(controls)}: {error}") from None
     empty = inspect.Parameter.empty
     defaults = {n: p.default for n, p in signature.parameters.items() if p.default is not empty}
-    return [parse(name, spec, defaults.get(name)) for name, spec in controls.items()]
+    hints = _hints(fn)
+    return [parse(name, spec, defaults.get(name), hints.get(name, "")) for name, spec in controls.items()]
 
 
-def _exercise(fn: Callable[..., Any], controls: list[Control], values: dict[str, Any]) -> None:
-    """Every control at its extremes and middle, the others at their first value."""
-    for control in controls:
-        tried = [control.default]
-        for value in control.trials:
-            if any(value is one or value == one for one in tried):
-                continue
-            tried.append(value)
-            try:
-                fn(**(values | {control.name: value}))
-            except Exception as error:
-                raise RuntimeError(
-                    f"the explorer fails at {control.name} = {value!r}: {type(error).__name__}: {error}"
-                ) from error
+def _hints(fn: Any) -> dict[str, str]:
+    """Argument to text, of those that are Annotated with one."""
+    while hasattr(fn, "func"):  # functools.partial keeps the annotations within
+        fn = fn.func
+    try:
+        annotations = typing.get_type_hints(fn, include_extras=True)
+    except (TypeError, NameError):  # no function, or annotations that exist for type checkers only
+        return {}
+    notes = {name: getattr(kind, "__metadata__", ()) for name, kind in annotations.items()}
+    return {name: texts[0] for name, texts in notes.items() if texts and isinstance(texts[0], str)}

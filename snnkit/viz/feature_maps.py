@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from . import theme
 from .arrays import as_array, class_names, compact
 
+_HOVER = "%{z:.3g} spikes<extra></extra>"
 _WIDE, _LARGEST = 600, 90  # pixels: of all maps side by side, and the most that one takes
 
 
@@ -38,7 +39,9 @@ def feature_maps(spikes: Any, names: Sequence[Any] | None = None, title: str = "
             canvas[top : top + height, left : left + width] = maps[i, j]
             box = {"x0": left - 0.5, "x1": left + width - 0.5, "y0": top - 0.5, "y1": top + height - 0.5}
             figure.add_shape(type="rect", line={"color": theme.AXIS, "width": 1}, **box)
-    figure.add_heatmap(z=compact(canvas), colorscale=theme.INK, zmin=0, zmax=1, showscale=False, hoverinfo="skip")
+    figure.add_heatmap(
+        z=compact(canvas), name="maps", colorscale=theme.INK, zmin=0, zmax=1, showscale=False, hovertemplate=_HOVER
+    )
     scale = min(_WIDE / canvas.shape[1], _LARGEST / width)
     figure.update_layout(title={"text": title}, height=round(scale * len(canvas)) + 96, margin={"t": 52, "b": 44})
     middle = (width - 1) / 2

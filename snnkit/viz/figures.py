@@ -8,6 +8,7 @@ from .comparison import comparison as comparison
 from .curves import f_i_curve as f_i_curve
 from .curves import lines as lines
 from .efficiency import scaling_efficiency as scaling_efficiency
+from .event_cloud import event_cloud as event_cloud
 from .feature_maps import feature_maps as feature_maps
 from .images import image_grid as image_grid
 from .inference import inference as inference
@@ -17,11 +18,13 @@ from .magnitudes import magnitudes as magnitudes
 from .membranes import gallery as gallery
 from .membranes import membrane_and_raster as membrane_and_raster
 from .membranes import traces as traces
+from .memory_bars import memory_bars as memory_bars
 from .number_lines import number_lines as number_lines
 from .panels import panels as panels
 from .per_step import per_neuron_step as per_neuron_step
 from .populations import population_statistics as population_statistics
 from .races import races as races
+from .rate_histogram import rate_histogram as rate_histogram
 from .rates import device_rates as device_rates
 from .rates import training_rates as training_rates
 from .roofline import roofline as roofline
@@ -32,3 +35,4 @@ from .spikes import firing_rate as firing_rate
 from .spikes import raster as raster
 from .spikes import spike_counts as spike_counts
 from .surrogates import surrogate_curves as surrogate_curves
+from .weights import weights as weights

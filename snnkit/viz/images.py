@@ -10,6 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from . import theme
+from .arguments import whole
 from .arrays import as_array, compact
 
 _WIDE = 676  # pixels between the margins of a page of 700
@@ -32,8 +33,7 @@ def image_grid(images: Any, labels: Sequence[Any] | Any = None, columns: int = 8
         images = images[:, 0]
     array = as_array(images, "images", "[N, H, W]")
     count, height, width = array.shape
-    if columns < 1:
-        raise ValueError(f"columns must be at least 1, not {columns!r}")
+    columns = whole(columns, "columns")
     if labels is not None and len(labels) != count:
         raise ValueError(f"labels must hold {count} labels, one per image, not {len(labels)}")
     columns = min(columns, count)
@@ -50,7 +50,9 @@ def image_grid(images: Any, labels: Sequence[Any] | Any = None, columns: int = 8
             text = str(labels[i].item() if hasattr(labels[i], "item") else labels[i])
             at = {"x": left + (width - 1) / 2, "y": top - 0.5, "yanchor": "bottom", "showarrow": False}
             figure.add_annotation(text=text, font={"size": 12, "color": theme.TEXT}, **at)
-    figure.add_heatmap(z=canvas, colorscale=theme.INK, showscale=False, hoverinfo="skip")
+    figure.add_heatmap(
+        z=canvas, name="images", colorscale=theme.INK, showscale=False, hovertemplate="%{z:.3g}<extra></extra>"
+    )
     edges = {"l": 12, "r": 12, "t": 40, "b": 12}
     figure.update_layout(title={"text": title}, height=52 + math.ceil(scale * len(canvas)), margin=edges)
     figure.update_xaxes(visible=False, constrain="domain", range=[-0.5 - gap / 2, canvas.shape[1] - 0.5 - gap / 2])
@@ -61,7 +63,7 @@ def image_grid(images: Any, labels: Sequence[Any] | Any = None, columns: int = 8
 def add_image(figure: go.Figure, image: np.ndarray, row: int, col: int, **look: Any) -> None:
     """A grey image [H, W] in a frame, as a panel of its own without axes. ``look`` is for ``add_heatmap``."""
     height, width = image.shape
-    style = {"colorscale": theme.INK, "showscale": False} | look
+    style = {"name": "image", "colorscale": theme.INK, "showscale": False} | look
     figure.add_heatmap(z=compact(image), row=row, col=col, **style)
     _frame(figure, 0, 0, height, width, row=row, col=col)
     trace: Any = figure.data[-1]

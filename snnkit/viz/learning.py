@@ -9,6 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from . import theme
+from .arguments import whole
 from .arrays import as_array, class_names, compact
 from .axes import whole_ticks
 from .panels import panels
@@ -39,6 +40,7 @@ def training_curves(history: Any, epochs: int | None = None, title: str = "Train
     if not drawn:
         known = ", ".join(key for _, keys in _PANELS for key in keys)
         raise ValueError(f"history must hold at least one series of {known}, with at least one epoch")
+    epochs = None if epochs is None else whole(epochs, "epochs")
     titles = [name for name, _ in drawn]
     figure = panels(1, len(drawn), titles, horizontal_spacing=0.08)
     named: set[str] = set()
@@ -69,22 +71,25 @@ def confusion(matrix: Any, labels: Sequence[str] | None = None, title: str = "Co
         labels: names of the classes; without them their numbers.
 
     Raises:
-        ValueError: matrix is not square, or labels are not C.
+        ValueError: matrix is not square or holds what can be no counts, or labels are not C.
     """
     counts = as_array(matrix, "matrix", "[C, C]")
     size = counts.shape[0]
     if counts.shape[1] != size:
         raise ValueError(f"matrix must be square [C, C], not of shape {counts.shape}")
+    if not (counts >= 0).all() or not np.isfinite(counts.astype(float)).all():
+        raise ValueError("matrix must hold counts, finite and not below 0")
     names = class_names(labels, size, "labels")
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     figure = go.Figure(
         go.Heatmap(
+            name="share in %",
             z=compact(share * 100),
             x=names,
             y=names,
             zmin=0,
             zmax=100,
-            colorscale=theme.INK,
+            colorscale=theme.INK_ON_PAPER,
             colorbar={"title": {"text": "% of row"}, "thickness": 12, "outlinewidth": 0},
             customdata=compact(counts),
             hovertemplate="true %{y}, taken for %{x}<br>%{customdata} times (%{z:.1f} %)<extra></extra>",
@@ -95,8 +100,7 @@ def confusion(matrix: Any, labels: Sequence[str] | None = None, title: str = "Co
     for row in range(size):
         for column in range(size):
             if counts[row, column]:
-                # White ink on dark cells only: faint cells let the page through.
-                ink = "#ffffff" if share[row, column] > 0.5 else theme.TEXT
+                ink = theme.ink_on(theme.colour_at(theme.INK_ON_PAPER, float(share[row, column])))
                 font = {"color": ink, "size": 11}
                 text = f"{counts[row, column]:g}"
                 figure.add_annotation(x=names[column], y=names[row], text=text, showarrow=False, font=font)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from . import theme
+from .arguments import named, number, told
 from .strokes import add_line
 
 _NARROW = 0.08  # a band of a smaller share of the axis has no room for its name
@@ -42,8 +43,9 @@ def magnitudes(
     """
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise TypeError(f"dtype must be a floating-point dtype, such as torch.float16, not {dtype!r}")
-    if not (scale > 0 and math.isfinite(scale)):
-        raise ValueError(f"scale must be a positive finite number, not {scale!r}")
+    scale = number(scale, "scale", "a positive finite number", above=0)
+    named(values, "values", "name to tensor")
+    low, high = _ends(span)
     found = {name: _nonzero(name, value) * scale for name, value in values.items()}
     if not any(len(one) for one in found.values()):
         raise ValueError("values must hold at least one number different from zero")
@@ -53,7 +55,8 @@ def magnitudes(
     tiny, most = least + math.log2(info.eps), math.log2(info.max)
     exponents = {name: torch.log2(one).cpu().numpy() for name, one in found.items() if len(one)}
     everything = np.concatenate(list(exponents.values()))
-    low, high = span or (math.floor(min(everything.min(), tiny) - 2), math.ceil(max(everything.max(), most) + 2))
+    low = math.floor(min(everything.min(), tiny) - 2) if low is None else low
+    high = math.ceil(max(everything.max(), most) + 2) if high is None else high
     edges = np.arange(low, high + 1)
     figure = go.Figure()
     for start, end, alpha in ((tiny - 1, least, 0.10), (least, most, 0.22)):
@@ -80,6 +83,17 @@ def magnitudes(
     figure.update_xaxes(title={"text": "size: the power of two"}, range=[low, high])
     figure.update_yaxes(title={"text": "% of those not 0"}, rangemode="tozero")
     return figure
+
+
+def _ends(span: Any) -> tuple[int | None, int | None]:
+    if span is None:
+        return None, None
+    if not isinstance(span, (tuple, list)) or len(span) != 2:
+        raise TypeError(f"span must be two exponents (low, high), not {told(span)}")
+    low, high = (math.floor(number(end, "an end of span")) for end in span)
+    if not low < high:
+        raise ValueError(f"span must have low < high, not {span!r}")
+    return low, high
 
 
 def _nonzero(name: str, value: Any) -> Tensor:

@@ -9,10 +9,11 @@ import numpy as np
 import plotly.graph_objects as go
 
 from . import theme
+from .arguments import named, number, told, whole
 from .arrays import as_array, as_arrays
 from .axes import times, whole_ticks
 from .panels import panels
-from .strokes import SPIKE, TICK, add_line, add_marks, add_threshold, tick_size
+from .strokes import SPIKE, SPIKES, TICK, add_line, add_marks, add_threshold, tick_size
 
 
 def traces(
@@ -57,6 +58,7 @@ def traces(
         hover = "input %{y:.3g}<extra></extra>"
         add_line(figure, time.at, given["current"], "input", hovertemplate=hover, row=1, col=1, **look)
         figure.update_yaxes(title={"text": "input"}, row=1, col=1)
+    threshold = None if threshold is None else number(threshold, "threshold")
     peak = max(float(np.nanmax(a)) for a in potentials.values())
     top = max(peak, threshold if threshold is not None else peak)
     span = max(top - min(float(np.nanmin(a)) for a in potentials.values()), 1e-6)
@@ -67,7 +69,9 @@ def traces(
         if name in marks:
             when = np.nonzero(marks[name])[0]
             hover = f"{name} spikes at {time.title} %{{x}}<extra></extra>"
-            look = {"symbol": SPIKE, "size": 8, "colour": theme.colour(i), "hovertemplate": hover}
+            symbol = SPIKES[i % len(SPIKES)]
+            look = {"symbol": symbol, "size": 8, "colour": theme.colour(i), "hovertemplate": hover}
+            look["name"] = f"spikes of {name}"
             add_marks(figure, time.at[when], top + (0.08 + 0.07 * i) * span, **look, **place)
     if threshold is not None:
         add_threshold(figure, time.at[[0, -1]], threshold, **place)
@@ -101,15 +105,19 @@ def membrane_and_raster(
     figure = panels(2, 1, shared_xaxes=True, row_heights=[0.6, 0.4], vertical_spacing=0.06)
     above: dict[str, Any] = {"row": 1, "col": 1}
     below: dict[str, Any] = {"row": 2, "col": 1}
-    add_line(figure, time.at, membrane, "membrane", colour=theme.BLUE, **above)
+    hover = f"potential %{{y:.4g}}<br>{time.title} %{{x}}<extra></extra>"
+    add_line(figure, time.at, membrane, "membrane", colour=theme.BLUE, hovertemplate=hover, **above)
+    threshold = None if threshold is None else number(threshold, "threshold")
     peak = max(float(membrane.max()), threshold if threshold is not None else float(membrane.max()))
     own = np.nonzero(fired[:, 0])[0]
     look = {"symbol": SPIKE, "size": 8, "colour": theme.BLUE, "name": "its spikes", "showlegend": True}
+    look["hovertemplate"] = f"spike at {time.title} %{{x}}<extra></extra>"
     add_marks(figure, time.at[own], peak + 0.12 * max(abs(peak), 1e-6), **look, **above)
     if threshold is not None:
         add_threshold(figure, time.at[[0, -1]], threshold, **above)
     when, who = np.nonzero(fired)
     look = {"symbol": TICK, "size": tick_size(neurons, 85), "colour": theme.GREEN, "name": "spikes"}
+    look["hovertemplate"] = f"neuron %{{y}}<br>{time.title} %{{x}}<extra></extra>"
     add_marks(figure, time.at[when], who, **look, **below)
     figure.update_layout(title={"text": title}, height=430)
     figure.update_yaxes(title={"text": "potential"}, **above)
@@ -133,10 +141,12 @@ def gallery(
     Raises:
         ValueError: runs is empty, columns is below 1, v and spikes differ in length, or dt is not positive.
     """
+    for name, pair in named(runs, "runs", "name to (v, spikes)").items():
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise TypeError(f"runs[{name!r}] must be a pair (v, spikes), not {told(pair)}")
     if not runs:
         raise ValueError("runs must hold at least one neuron: name -> (v, spikes)")
-    if columns < 1:
-        raise ValueError(f"columns must be at least 1, not {columns!r}")
+    columns = whole(columns, "columns")
     columns = min(columns, len(runs))
     rows = -(-len(runs) // columns)
     spacing = {"vertical_spacing": 0.3 / rows, "horizontal_spacing": 0.1}
@@ -152,10 +162,12 @@ def gallery(
         low, high = float(np.nanmin(membrane)), float(np.nanmax(membrane))
         span = max(high - low, 1e-6)
         when = np.nonzero(fired)[0]
-        look = {"symbol": TICK, "size": 9, "colour": theme.colour(i), "hoverinfo": "x"}
+        look = {"symbol": TICK, "size": 9, "colour": theme.colour(i), "hoverinfo": "x", "name": f"spikes of {name}"}
         add_marks(figure, time.at[when], high + 0.2 * span, **look, **place)
         figure.update_yaxes(range=[low - 0.08 * span, high + 0.36 * span], **place)
         figure.update_xaxes(range=time.ends, tickvals=whole_ticks(time.at, 6), **place)
+        if place["col"] == 1:
+            figure.update_yaxes(title={"text": "potential"}, **place)
         if place["row"] == rows or i + columns >= len(runs):
             figure.update_xaxes(title={"text": time.title}, showticklabels=True, **place)
     figure.update_layout(title={"text": title}, height=90 + 165 * rows)

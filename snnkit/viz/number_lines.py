@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 import torch
 
 from . import theme
+from .arguments import number
 from .arrays import compact
 from .strokes import TICK, add_line, add_marks
 
@@ -52,8 +53,9 @@ def number_lines(value: float, *, width: float = 0.02, formats: Sequence[str] = 
     """
     if not (isinstance(value, (int, float)) and math.isfinite(value) and value > 0):
         raise ValueError(f"value must be a positive number, but it is {value!r}")
-    if not 0 < width <= 1:
+    if not 0 < number(width, "width") <= 1:
         raise ValueError(f"width must be above 0 and at most 1, but it is {width!r}")
+    formats = list(formats)
     if not formats:
         raise ValueError("formats must hold at least one name, for example 'bfloat16'")
     low, high = value * (1 - width), value * (1 + width)

@@ -10,7 +10,8 @@ import plotly.graph_objects as go
 from . import theme
 from .axes import log_ticks
 from .panels import panels
-from .strokes import SYMBOLS, add_line
+from .rates import checked
+from .strokes import SYMBOLS, add_line, published_look
 
 _TITLES = {"inference": "Forward", "training": "Forward and backward"}
 _PLOT_HEIGHT, _ROW = 280, 20  # pixels
@@ -26,7 +27,8 @@ def per_neuron_step(
     """Nanoseconds per neuron and step against T: flat lines are linear in T, and layers of any size can be compared.
 
     Of each record, at its largest number of neurons: the loop, the best of our compiled engines, and the peers that
-    compute the same equation. Hovering tells the size and where the number comes from.
+    compute the same equation. Published curves are dotted with hollow marks. Hovering tells the size and where the
+    number comes from.
 
     Args:
         records: from ``snnkit.records.load``, ``snnkit.bench.record.read`` or ``snnkit.bench.neurons.benchmark``.
@@ -36,9 +38,7 @@ def per_neuron_step(
     Raises:
         ValueError: nothing to draw, or a record that does not say where its numbers come from.
     """
-    if not all(record.get("provenance") for record in records):
-        raise ValueError("records must say where their numbers come from (provenance), else they are not shown")
-    lines = [line for record in records for line in _lines(record, dtype, equation)]
+    lines = [line for record in checked(records) for line in _lines(record, dtype, equation)]
     if not lines:
         raise ValueError(f"no record has rows of dtype {dtype!r} and equation {equation!r}")
     shown = [mode for mode in _TITLES if any(line["mode"] == mode for line in lines)]
@@ -48,7 +48,7 @@ def per_neuron_step(
         name, i = line["name"], names.index(line["name"])
         first = next(other for other in lines if other["name"] == name)
         look = {"colour": theme.colour(i), "symbol": SYMBOLS[i % len(SYMBOLS)]}
-        look["dash"] = theme.dash(i // len(theme.PALETTE))
+        look = published_look(i) if line["published"] else look | {"dash": theme.dash(i // len(theme.PALETTE))}
         hover = f"{name}<br>T = %{{x}}<br>%{{y:.3g}} ns<br>%{{customdata}}<extra></extra>"
         more: dict[str, Any] = {"customdata": line["notes"], "hovertemplate": hover, "legendgroup": name}
         more |= {"showlegend": line is first, "row": 1, "col": shown.index(line["mode"]) + 1}
@@ -56,7 +56,8 @@ def per_neuron_step(
     legend = theme.LEGEND_BELOW | {"y": -66 / _PLOT_HEIGHT}
     margin = {"t": theme.MARGIN["t"], "b": 70 + _ROW * len(names)}
     height = _PLOT_HEIGHT + margin["t"] + margin["b"]
-    figure.update_layout(title={"text": title}, height=height, legend=legend, margin=margin)
+    heading = f"{title}; hollow: published" if any(line["published"] for line in lines) else title
+    figure.update_layout(title={"text": heading}, height=height, legend=legend, margin=margin)
     steps = sorted({step for line in lines for step in line["steps"]})
     figure.update_xaxes(type="log", title={"text": "time steps T"}, tickvals=steps)
     figure.update_yaxes(type="log")
@@ -82,6 +83,7 @@ def _lines(record: Mapping[str, Any], dtype: str, equation: str) -> list[dict[st
         key = row["mode"], row["contestant"]
         name = f"{row['contestant']}, {where.partition(',')[0]}"
         line = found.setdefault(key, {"mode": row["mode"], "name": name, "steps": [], "ns": [], "notes": []})
+        line["published"] = published
         line["engine"] = "" if published else row["engine"]
         line["library"] = "" if published else row["library"]
         line["steps"].append(row["steps"])

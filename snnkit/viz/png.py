@@ -1,8 +1,9 @@
 """A PNG of a plotly figure, drawn with matplotlib: no browser needed.
 
 It covers what the kit's figures are made of: scatter, bar and heat-map traces on one or more pairs of axes (linear,
-logarithmic or of categories), titles, legends, annotations, lines, rectangles and sliders. Viewers that run no
-JavaScript (GitHub, nbconvert) show it in place of the interactive figure; JupyterLab shows it until one points at it.
+logarithmic or of categories), points in space, titles, legends, annotations, lines, rectangles and sliders. Viewers
+that run no JavaScript (GitHub, nbconvert) show it in place of the interactive figure; JupyterLab shows it until one
+points at it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 from . import theme
 from .png_extras import add_legend, add_note, add_shape, add_slider, legend_names, legend_width, plain, text_width
+from .png_space import add_space, paint_space
 from .png_traces import PAINTERS, px
 
 DPI = 100
@@ -23,9 +25,10 @@ def png_bytes(figure: Any, width: int | None = None, height: int | None = None) 
     Raises:
         ValueError: it holds a kind of trace that the kit's figures do not use.
     """
+    known = (*PAINTERS, "scatter3d")
     for trace in figure.data:
-        if trace.type not in PAINTERS:
-            raise ValueError(f"trace type {trace.type!r} has no PNG form; those that have: {', '.join(PAINTERS)}")
+        if trace.type not in known:
+            raise ValueError(f"trace type {trace.type!r} has no PNG form; those that have: {', '.join(known)}")
 
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -71,6 +74,9 @@ class Page:
         meshes = []
         for index, trace in enumerate(self.traces):
             axes, names = self._axes_of(trace)
+            if trace.type == "scatter3d":
+                paint_space(axes, trace, index)
+                continue
             meet: dict[str, Any] = {name[0]: self.categories.setdefault(name, []) for name in names if name}
             if trace.type == "bar" and stacked:
                 meet["floor"] = floors.setdefault(names, {})
@@ -111,9 +117,7 @@ class Page:
         if trace.type == "scatter3d":
             names = (trace.scene or "scene", "")
             if names not in self.axes:
-                box = self._box((0, 1), (0, 1))
-                self.axes[names] = self.page.add_axes(box, projection="3d", facecolor="none")
-                self._dress_scene(self.axes[names], getattr(self.layout, names[0]))
+                self.axes[names] = add_space(self, names[0])
             return self.axes[names], names
         names = (trace.xaxis or "x", trace.yaxis or "y")
         if names not in self.axes:
@@ -208,13 +212,6 @@ class Page:
         place.tick_params(colors=theme.TEXT, labelsize=px(11), length=2)
         if trace.colorbar.title.text:
             place.set_title(plain(trace.colorbar.title.text), fontsize=px(12), color=theme.TEXT, loc="left")
-
-    def _dress_scene(self, axes: Any, scene: Any) -> None:
-        for letter in "xyz":
-            title = getattr(scene, f"{letter}axis").title.text
-            getattr(axes, f"set_{letter}label")(plain(title or letter), fontsize=px(12), color=theme.TEXT)
-            axes.tick_params(axis=letter, colors=theme.TEXT, labelsize=px(10))
-            getattr(axes, f"{letter}axis").set_pane_color((0.5, 0.5, 0.5, 0.06))
 
 
 def _first(value: Any, otherwise: float) -> float:

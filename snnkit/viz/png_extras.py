@@ -35,6 +35,7 @@ def text_width(page: Page, text: str, size: float = _EM) -> float:
 def legend_names(page: Page) -> list[str]:
     """The entries of the legend; none where plotly shows no legend."""
     named = [t for t in page.traces if t.name and t.showlegend is not False]
+    named = [t for t in named if t.type != "heatmap" or t.showlegend]
     names = list(dict.fromkeys(plain(t.name) for t in named))
     wanted = page.layout.showlegend
     if wanted is False or not (wanted or len(names) > 1 or any(t.showlegend for t in named)):

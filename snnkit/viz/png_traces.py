@@ -30,6 +30,8 @@ _MARKERS = {
     "line-ns": "|",
     "line-ew": "_",
 }
+# Plotly's patterns of bars, as dense as it draws them.
+_HATCHES = {"/": "///", "\\": "\\\\\\", "x": "xxx", "-": "---", "|": "|||", "+": "+++", ".": ".."}
 _STEPS = {"hv": "steps-post", "vh": "steps-pre", "hvh": "steps-mid"}
 
 
@@ -81,7 +83,7 @@ def _scatter(axes: Any, trace: Any, index: int, categories: dict[str, Any]) -> N
     fallback = theme.colour(index)
     opacity = 1.0 if trace.opacity is None else trace.opacity
     mode = trace.mode or ("lines+markers" if len(x) < 20 else "lines")
-    style: dict[str, Any] = {"linestyle": "none", "marker": "", "label": _label(trace)}
+    style: dict[str, Any] = {"linestyle": "none", "marker": "", "label": label(trace)}
     colour = trace.line.color or trace.marker.color or fallback
     if "lines" in mode:
         style |= {"linestyle": _DASHES.get(trace.line.dash or "solid", "-"), "color": rgba(colour, opacity)}
@@ -89,17 +91,20 @@ def _scatter(axes: Any, trace: Any, index: int, categories: dict[str, Any]) -> N
         style["drawstyle"] = _STEPS.get(trace.line.shape or "", "default")
     many = trace.marker.color is not None and not isinstance(trace.marker.color, str)
     if "markers" in mode and many:
-        colours, cmap = _marker_colours(trace, opacity)
-        axes.scatter(x, y, c=colours, cmap=cmap, s=px(_size(trace)) ** 2, marker=_marker(trace), label=_label(trace))
+        colours, cmap = marker_colours(trace, opacity)
+        axes.scatter(
+            x, y, c=colours, cmap=cmap, s=px(marker_size(trace)) ** 2, marker=marker(trace), label=label(trace)
+        )
         style["label"] = "_"
     elif "markers" in mode:
         ink = rgba(
             trace.marker.color or colour, opacity * (1.0 if trace.marker.opacity is None else trace.marker.opacity)
         )
-        tick = _marker(trace) in "|_"
-        size = px(_size(trace)) * (1.4 if tick else 1.0)  # plotly draws ticks longer than other markers are wide
-        style |= {"marker": _marker(trace), "markersize": size, "markerfacecolor": ink}
-        style |= {"markeredgecolor": ink, "markeredgewidth": 1.1 if tick else 0.0}
+        tick = marker(trace) in "|_"
+        size = px(marker_size(trace)) * (1.4 if tick else 1.0)  # plotly draws ticks longer than other markers are wide
+        hollow = str(trace.marker.symbol).endswith("-open") and not tick
+        style |= {"marker": marker(trace), "markersize": size, "markerfacecolor": "none" if hollow else ink}
+        style |= {"markeredgecolor": ink, "markeredgewidth": 1.1 if tick or hollow else 0.0}
         style.setdefault("color", ink)
     if style["linestyle"] != "none" or style["marker"]:
         axes.plot(x, y, **style)
@@ -112,19 +117,6 @@ def _scatter(axes: Any, trace: Any, index: int, categories: dict[str, Any]) -> N
         texts = [trace.text] * len(x) if isinstance(trace.text, str) else trace.text
         for at_x, at_y, text in zip(x, y, texts, strict=False):
             axes.text(at_x, at_y, str(text), color=theme.TEXT, fontsize=px(11), ha="center", va="bottom")
-
-
-def _scatter3d(axes: Any, trace: Any, index: int, categories: dict[str, Any]) -> None:
-    places = [positions(values, []) for values in (trace.x, trace.y, trace.z)]
-    fallback = theme.colour(index)
-    if trace.marker.color is not None and not isinstance(trace.marker.color, str):
-        colours, cmap = _marker_colours(trace, 1.0)
-    else:
-        colours, cmap = [rgba(trace.marker.color or fallback)], None
-    if "markers" in (trace.mode or "markers"):
-        axes.scatter(*places, c=colours, cmap=cmap, s=px(_size(trace)) ** 2, label=_label(trace), linewidths=0)
-    if "lines" in (trace.mode or ""):
-        axes.plot(*places, color=rgba(trace.line.color or fallback), linewidth=px(2))
 
 
 def _bar(axes: Any, trace: Any, index: int, categories: dict[str, Any]) -> None:
@@ -141,7 +133,9 @@ def _bar(axes: Any, trace: Any, index: int, categories: dict[str, Any]) -> None:
     if "floor" in categories:
         base = _stacked(categories["floor"], at, length)
     paint = axes.barh if across else axes.bar
-    paint(at, length, width, base, color=ink, label=_label(trace), linewidth=0)
+    hatch = _HATCHES.get(trace.marker.pattern.shape or "")
+    look = {"hatch": hatch, "edgecolor": rgba(trace.marker.pattern.fgcolor or theme.WHITE)} if hatch else {}
+    paint(at, length, width, base, color=ink, label=label(trace), linewidth=0, **look)
     if trace.text is not None:
         texts = [trace.text] * len(at) if isinstance(trace.text, str) else trace.text
         for place, end, text in zip(at, length + np.asarray(base), texts, strict=False):
@@ -180,7 +174,7 @@ def _edges(centres: np.ndarray) -> np.ndarray:
     return np.concatenate([[2 * centres[0] - middles[0]], middles, [2 * centres[-1] - middles[-1]]])
 
 
-def _marker_colours(trace: Any, opacity: float) -> tuple[Any, Any]:
+def marker_colours(trace: Any, opacity: float) -> tuple[Any, Any]:
     colours = np.asarray(trace.marker.color)
     if colours.dtype.kind in "biuf":
         scale = trace.marker.colorscale if trace.marker.colorscale is not None else ((0, theme.SKY), (1, theme.BLUE))
@@ -188,20 +182,21 @@ def _marker_colours(trace: Any, opacity: float) -> tuple[Any, Any]:
     return [rgba(c, opacity) for c in colours], None
 
 
-def _size(trace: Any) -> float:
+def marker_size(trace: Any) -> float:
     size = trace.marker.size
     return 6.0 if size is None else float(np.mean(size))
 
 
-def _marker(trace: Any) -> str:
+def marker(trace: Any) -> str:
+    """The trace's symbol as matplotlib calls it; hollow ones have the name of their shape."""
     return _MARKERS.get(str(trace.marker.symbol or "circle").removesuffix("-open"), "o")
 
 
-def _label(trace: Any) -> str:
+def label(trace: Any) -> str:
     shown = trace.name and trace.showlegend is not False
     return str(trace.name) if shown else "_"
 
 
 # How to draw each type: painter(axes, trace, index among the traces, categories met so far on each axis). What a
 # painter returns, if anything, is what a colour bar can be made from.
-PAINTERS = {"scatter": _scatter, "scattergl": _scatter, "bar": _bar, "heatmap": _heatmap, "scatter3d": _scatter3d}
+PAINTERS = {"scatter": _scatter, "scattergl": _scatter, "bar": _bar, "heatmap": _heatmap}

@@ -48,7 +48,7 @@ def population_statistics(
     for i, (field, mean) in enumerate(means.items()):
         low, high = float(mean.min()), float(mean.max())
         figure.add_heatmap(
-            z=compact(mean), y=[called[k] for k in present], zmin=low, zmax=high if high > low else low + 1,
+            name=field, z=compact(mean), y=[called[k] for k in present], zmin=low, zmax=high if high > low else low + 1,
             colorscale=theme.INK, showscale=False, row=i // 2 + 1, col=i % 2 + 1,
             hovertemplate=f"population %{{x}}<br>class %{{y}}<br>{field} %{{z:.3g}}<extra></extra>",
         )  # fmt: skip

@@ -8,9 +8,11 @@ from typing import Any
 import plotly.graph_objects as go
 
 from . import theme
+from .arguments import whole
 from .axes import log_ticks
 from .panels import panels
-from .strokes import SYMBOLS, add_line
+from .rates import checked
+from .strokes import SYMBOLS, add_line, published_look
 
 _PLOT_HEIGHT, _LEGEND_WIDTH = 280, 620  # pixels
 _TITLES = {"inference": "Inference", "training": "Forward and backward"}
@@ -28,7 +30,8 @@ def races(
     """Milliseconds against T for everybody in one or more records, a panel for each mode.
 
     Under the lines of a measured record runs its floor, dashed: the bytes that have to be moved at the bandwidth of a
-    copy on the same device. Published curves have none. Hovering shows the spread, and where the number comes from.
+    copy on the same device. Published curves have none; they are dotted lines with hollow marks. Hovering shows the
+    spread, and where the number comes from.
 
     Args:
         records: from ``snnkit.records.load``, ``snnkit.bench.record.read`` or ``snnkit.bench.neurons.benchmark``.
@@ -40,12 +43,8 @@ def races(
     Raises:
         ValueError: nothing to draw, or a record that does not say where its numbers come from.
     """
-    every = [records] if isinstance(records, Mapping) else list(records)
-    if not every:
-        raise ValueError("records must hold at least one record")
-    for record in every:
-        if not record.get("provenance") or "rows" not in record:
-            raise ValueError("records must say where their numbers come from (provenance), else they are not shown")
+    every = checked(records)
+    neurons = None if neurons is None else whole(neurons, "neurons")
     wanted = set(modes)
     if not wanted <= set(_TITLES):
         raise ValueError(f"modes must be some of {', '.join(map(repr, _TITLES))}, but they are {modes!r}")
@@ -74,6 +73,7 @@ def races(
     legend = theme.LEGEND_BELOW | {"y": -66 / _PLOT_HEIGHT}
     height = _PLOT_HEIGHT + margin["t"] + margin["b"]
     heading = title or f"A layer of {size:,} neurons over time, {dtype}"
+    heading += "; hollow: published" if any(line["published"] for line in lines) else ""
     figure.update_layout(title={"text": heading}, height=height, legend=legend, margin=margin)
     steps = {step for line in lines for step in line["steps"]}
     figure.update_xaxes(type="log", title={"text": "time steps T"}, tickvals=sorted(steps))
@@ -97,7 +97,8 @@ def _lines(record: Mapping[str, Any], size: int, dtype: str, equation: str, name
 
     def add(row: Mapping[str, Any], name: str, seconds: float, note: str, floor: bool = False) -> None:
         name = f"{name}, {where.partition(',')[0]}" if named or not measured else name
-        entry = {"mode": row["mode"], "name": name, "floor": floor, "steps": [], "ms": [], "notes": []}
+        entry = {"mode": row["mode"], "name": name, "floor": floor, "published": not measured}
+        entry |= {"steps": [], "ms": [], "notes": []}
         line = found.setdefault((row["mode"], name), entry)
         line["steps"].append(row["steps"])
         line["ms"].append(seconds * 1e3)
@@ -138,6 +139,8 @@ def _look(line: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     if line["floor"]:
         return {"colour": theme.TEXT, "dash": "dash", "width": 1.5}
     i = names.index(line["name"])
+    if line["published"]:
+        return published_look(i)
     # Past the six colours the dash changes, so that no two lines look alike.
     return {"colour": theme.colour(i), "symbol": SYMBOLS[i % len(SYMBOLS)], "dash": theme.dash(i // len(theme.PALETTE))}
 

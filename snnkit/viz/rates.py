@@ -8,6 +8,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from . import theme
+from .arguments import told
 from .axes import log_ticks
 from .panels import panels
 from .strokes import SYMBOLS, add_line
@@ -133,15 +134,24 @@ def device_rates(
     return figure
 
 
-def checked(records: Mapping[str, Any] | Sequence[Mapping[str, Any]], kind: str) -> list[Mapping[str, Any]]:
-    """The records as a list; ValueError unless all are of this kind and say where their numbers come from."""
+def checked(records: Any, kind: str = "") -> list[Mapping[str, Any]]:
+    """The records as a list.
+
+    Raises:
+        TypeError: they are no records.
+        ValueError: there is none, or one that is of another kind or does not say where its numbers come from.
+    """
+    if not isinstance(records, (Mapping, list, tuple)):
+        raise TypeError(f"records must be a record or a list of records, not {told(records)}")
     every = [records] if isinstance(records, Mapping) else list(records)
     if not every:
         raise ValueError("records must hold at least one record")
     for record in every:
+        if not isinstance(record, Mapping):
+            raise TypeError(f"records must hold records as of snnkit.records.load, not {told(record)}")
         if not record.get("provenance") or "rows" not in record:
             raise ValueError("records must say where their numbers come from (provenance), else they are not shown")
-        if record["kind"] != kind:
+        if kind and record["kind"] != kind:
             raise ValueError(f"records must be of kind {kind!r}, but one is of kind {record['kind']!r}")
     return every
 

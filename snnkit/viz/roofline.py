@@ -10,6 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from . import theme
+from .arguments import told
 from .axes import log_ticks
 from .strokes import SYMBOLS, add_line
 
@@ -64,8 +65,13 @@ def roofline(
     Raises:
         ValueError: no runs, a number that is not positive and finite, or a span whose ends are not in order.
     """
+    runs = list(runs)
     if not runs:
         raise ValueError("runs must hold at least one Run")
+    if strangers := [run for run in runs if not isinstance(run, Run)]:
+        raise TypeError(f"runs must hold viz.roofline.Run, not {told(strangers[0])}")
+    if span is not None and not (isinstance(span, (tuple, list)) and len(span) == 2):
+        raise TypeError(f"span must be two numbers (low, high), not {told(span)}")
     for name, value in (("bandwidth", bandwidth), ("rate", rate)):
         _check(name, value)
     for run in runs:

@@ -9,6 +9,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from . import theme
+from .arguments import named, number
 
 _BAR, _ROOM = 34, 118  # pixels: of a bar with the gap after it, and of all else
 _LETTER, _PLOT_WIDTH = 7, 520  # pixels, of a total's letters and of the plot in a PNG
@@ -28,13 +29,8 @@ def shares(
     Raises:
         ValueError: no bar, no part, or a value that is negative or not finite.
     """
+    wholes = checked_parts(wholes)
     names = list(dict.fromkeys(part for parts in wholes.values() for part in parts))
-    if not names:
-        raise ValueError("wholes must hold at least one bar with at least one part")
-    for bar, parts in wholes.items():
-        for part, value in parts.items():
-            if not (math.isfinite(value) and value >= 0):
-                raise ValueError(f"{part!r} of {bar!r} must be a finite number of at least 0, not {value!r}")
     bars = list(wholes)
     totals = {bar: sum(parts.values()) for bar, parts in wholes.items()}
     figure = go.Figure()
@@ -62,3 +58,16 @@ def shares(
     figure.update_xaxes(title={"text": unit}, range=[0, most / (1 - room) or 1])
     figure.update_yaxes(type="category", autorange="reversed", showgrid=False)
     return figure
+
+
+def checked_parts(wholes: Any) -> dict[str, dict[str, float]]:
+    """Name of a bar to {name of a part: value}; raises as ``shares``."""
+    found: dict[str, dict[str, float]] = {}
+    for bar, parts in named(wholes, "wholes", "bar to its parts").items():
+        found[bar] = {}
+        for part, value in named(parts, f"wholes[{bar!r}]", "part to value").items():
+            what = "a finite number of at least 0"
+            found[bar][part] = number(value, f"{part!r} of {bar!r}", what, above=-math.ulp(0.0))
+    if not any(found.values()):
+        raise ValueError("wholes must hold at least one bar with at least one part")
+    return found

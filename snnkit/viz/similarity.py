@@ -9,6 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from . import theme
+from .arguments import named, told
 from .arrays import as_array, compact
 
 _CELL, _MOST = 15, 60  # pixels of a row; names that can be read
@@ -25,13 +26,16 @@ def similarity(vectors: Any, groups: Mapping[str, Sequence[str]], *, title: str 
         ValueError: vectors is of another shape, or there is not one name for each.
     """
     array = as_array(vectors, "vectors", "[N, features]").astype(np.float64)
+    for group, members in named(groups, "groups", "group to names").items():
+        if isinstance(members, str) or not isinstance(members, Sequence):
+            raise TypeError(f"groups[{group!r}] must be a list of names, not {told(members)}")
     names = [name for members in groups.values() for name in members]
     if len(names) != len(array):
         raise ValueError(f"groups must hold one name for each of the {len(array)} vectors, not {len(names)}")
     lengths = np.linalg.norm(array, axis=1, keepdims=True)
     unit = array / np.where(lengths > 0, lengths, 1)
     cosines = unit @ unit.T
-    look = {"colorscale": theme.INK, "zmin": min(0.0, float(cosines.min())), "zmax": 1.0}
+    look = {"name": "cosine", "colorscale": theme.INK, "zmin": min(0.0, float(cosines.min())), "zmax": 1.0}
     bar = {"title": {"text": "cosine"}, "thickness": 12, "outlinewidth": 0}
     pairs = [[f"{a}, {b}" for b in names] for a in names]
     hover = {"customdata": pairs, "hovertemplate": "%{customdata}: %{z:.2f}<extra></extra>"}

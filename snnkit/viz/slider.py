@@ -10,24 +10,31 @@ import plotly.graph_objects as go
 from plotly.basedatatypes import BaseFigure
 
 from . import theme
+from .moving import moving_layouts, moving_traces
 
 _MOST = 60  # more positions than this make a notebook heavy
 _TALL = 86  # pixels that the slider takes
 
 
-def frames(fn: Callable[[Any], go.Figure], name: str, values: Sequence[Any], start: int = 0) -> go.Figure:
+def frames(
+    fn: Callable[[Any], go.Figure], name: str, values: Sequence[Any], start: int = 0, *, play: int = 0
+) -> go.Figure:
     """A figure with a slider over ``values``, computed by ``fn(value) -> Figure`` for each: client side only.
 
     It answers on Colab, in exported HTML and on slides, because nothing is asked of the kernel. All figures must have
-    the same number of traces. Titles, annotations and shapes follow the slider; axes are fixed so that they hold all.
+    the same number of traces. Titles, annotations, shapes and ticks follow the slider; axes are fixed so that they hold
+    all, but one whose title changes (another quantity, or another unit) has a range for each position. What all figures
+    share is stored once.
 
     Args:
         name: shown before the value, e.g. "beta".
         values: at most 60 positions.
         start: index of the first shown.
+        play: milliseconds per position, for buttons that play them in a row; 0: no buttons.
 
     Raises:
-        ValueError: no values or too many, a start that is none of them, figures with different numbers of traces.
+        ValueError: no values or too many, a start that is none of them, figures with different numbers of traces, a
+            negative ``play``.
         TypeError: ``fn`` returns no Figure.
     """
     values = list(values)
@@ -35,29 +42,74 @@ def frames(fn: Callable[[Any], go.Figure], name: str, values: Sequence[Any], sta
         raise ValueError(f"values must hold 1 to {_MOST} positions, not {len(values)}")
     if not 0 <= start < len(values):
         raise ValueError(f"start must be an index into the {len(values)} values, not {start!r}")
+    if play < 0:
+        raise ValueError(f"play must be milliseconds per position, or 0, not {play!r}")
     figures: list[Any] = [fn(value) for value in values]
     counts = [_count(figure, f"{name} = {value}") for value, figure in zip(values, figures, strict=True)]
     for value, count in zip(values, counts, strict=True):
         if count != counts[0]:
             drew = f"{count} traces at {name} = {value} and {counts[0]} at {values[0]}"
             raise ValueError(f"fn must draw the same number of traces at every value; it drew {drew}")
+    return framed(figures, name, values, start, play)
+
+
+def framed(figures: Sequence[Any], name: str, values: Sequence[Any], start: int, play: int = 0) -> go.Figure:
+    """As ``frames``, of figures that have been computed: one per value, each with the same number of traces."""
     whole = go.Figure(figures[start])
-    height = (figures[start].layout.height or theme.HEIGHT) + _TALL
+    indices, traces = moving_traces(figures)
+    layouts = moving_layouts(figures)
+    for letter in "xy":
+        shared = _ranges(figures, letter)
+        own = [_ranges([figure], letter) | _fixed(figure, letter) for figure in figures]
+        for axis, ends in shared.items():
+            if any("title" in layout.get(axis, {}) for layout in layouts):
+                for layout, ranges in zip(layouts, own, strict=True):
+                    layout[axis]["range"] = list(ranges.get(axis, ends))
+                ends = layouts[start][axis]["range"]
+            whole.update_layout({axis: {"range": list(ends), "autorange": False}})
+    changes = [{"data": d, "traces": indices, "layout": layout} for d, layout in zip(traces, layouts, strict=True)]
+    return slid(whole, changes, name, values, start, play)
+
+
+def slid(
+    figure: go.Figure, changes: Sequence[dict[str, Any]], name: str, values: Sequence[Any], start: int, play: int = 0
+) -> go.Figure:
+    """``figure``, which shows the position ``start``, with a slider added.
+
+    Args:
+        changes: for each value plotly's "data", "traces" (their indices) and "layout" of a frame.
+    """
+    layout: Any = figure.layout
+    height = (layout.height or theme.HEIGHT) + _TALL
     # In a page that follows its container, animating to a frame that has no height makes the plot collapse.
-    layouts = [_moving(figure) | {"height": height} for figure in figures]
-    whole.frames = [go.Frame(name=str(i), data=figures[i].data, layout=layouts[i]) for i in range(len(figures))]
+    figure.frames = [
+        change | {"name": str(i), "layout": change["layout"] | {"height": height}} for i, change in enumerate(changes)
+    ]
     now = {"mode": "immediate", "frame": {"duration": 0, "redraw": True}, "transition": {"duration": 0}}
     steps = [{"method": "animate", "label": _label(v), "args": [[str(i)], now]} for i, v in enumerate(values)]
     # The slider sits under the axis title, so the page grows by as much as it takes.
-    below = figures[start].layout.margin.b
+    below = layout.margin.b
     below = theme.MARGIN["b"] if below is None else below
     pad = {"t": max(below - 4, 4), "b": 4}
     slider = {"active": start, "currentvalue": {"prefix": f"{name} = "}, "steps": steps, "pad": pad}
-    whole.update_layout(sliders=[slider], height=height, margin={"b": below + _TALL})
-    for letter in "xy":
-        for axis, (low, high) in _ranges(figures, letter).items():
-            whole.update_layout({axis: {"range": [low, high], "autorange": False}})
-    return whole
+    if play:
+        slider |= {"x": 0.16, "len": 0.84}
+        figure.update_layout(updatemenus=[_player(play, pad["t"])])
+    return figure.update_layout(sliders=[slider], height=height, margin={"b": below + _TALL})
+
+
+def _player(duration: int, above: float) -> dict[str, Any]:
+    """Buttons left of the slider: play from where it is, and stop."""
+    still = {"transition": {"duration": 0}}
+    run = {"fromcurrent": True, "frame": {"duration": duration, "redraw": True}} | still
+    stop = {"mode": "immediate", "frame": {"duration": 0, "redraw": False}} | still
+    buttons = [
+        {"label": "▶ play", "method": "animate", "args": [None, run]},
+        {"label": "❚❚ stop", "method": "animate", "args": [[None], stop]},
+    ]
+    place = {"x": 0, "xanchor": "left", "y": 0, "yanchor": "top", "pad": {"t": above + 4, "r": 0}}
+    look = {"bgcolor": theme.GRID, "bordercolor": theme.AXIS, "font": {"color": theme.TEXT, "size": 12}}
+    return {"type": "buttons", "direction": "down", "showactive": False, "buttons": buttons} | place | look
 
 
 def _count(figure: Any, where: str) -> int:
@@ -66,13 +118,7 @@ def _count(figure: Any, where: str) -> int:
     return len(list(figure.select_traces()))
 
 
-def _moving(figure: go.Figure) -> dict[str, Any]:
-    """What of the layout follows the slider."""
-    layout = figure.layout.to_plotly_json()
-    return {key: layout[key] for key in ("title", "annotations", "shapes") if key in layout}
-
-
-def _ranges(figures: list[Any], letter: str) -> dict[str, tuple[float, float]]:
+def _ranges(figures: Sequence[Any], letter: str) -> dict[str, tuple[float, float]]:
     """For each axis: a range that holds those that the figures have fixed, or else the data of all of them."""
     found: dict[str, list[float]] = {}
     for figure in figures:
@@ -88,6 +134,12 @@ def _ranges(figures: list[Any], letter: str) -> dict[str, tuple[float, float]]:
             low, high = min(map(min, fixed)), max(map(max, fixed))
             ranges[axis] = (high, low) if fixed[0][0] > fixed[0][1] else (low, high)
     return ranges
+
+
+def _fixed(figure: Any, letter: str) -> dict[str, tuple[float, float]]:
+    """The ranges that a figure has fixed."""
+    axes = (axis for axis in figure.layout if axis.startswith(f"{letter}axis"))
+    return {axis: figure.layout[axis].range for axis in axes if figure.layout[axis].range is not None}
 
 
 def _extent(trace: Any, letter: str, axis: Any) -> list[float]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
 
 from . import theme
+from .arguments import named, number, told
 
 Span = tuple[str, float, float]
 _LANE, _ROOM = 34, 132  # pixels: of a lane with the gap after it, and of all else
@@ -24,23 +24,27 @@ def spans(lanes: Mapping[str, Sequence[Span]], unit: str = "ms", title: str = "W
     Raises:
         ValueError: no span, or one that is not finite or ends before it begins.
     """
+    for lane, parts in named(lanes, "lanes", "name to its spans").items():
+        for part in parts if isinstance(parts, (list, tuple)) else [parts]:
+            if not isinstance(part, (tuple, list)) or len(part) != 3:
+                raise TypeError(f"lanes[{lane!r}] must hold (what, start, end), not {told(part)}")
     names = list(dict.fromkeys(what for lane in lanes.values() for what, _, _ in lane))
     if not names:
         raise ValueError("lanes must hold at least one lane with at least one span")
     for lane, parts in lanes.items():
         for what, start, end in parts:
-            if not (math.isfinite(start) and math.isfinite(end) and start <= end):
-                raise ValueError(f"{what!r} of {lane!r} must end after it begins, but it is {start!r} to {end!r}")
+            where = f"{what!r} of {lane!r}"
+            if not number(start, f"the start of {where}") <= number(end, f"the end of {where}"):
+                raise ValueError(f"{where} must end after it begins, but it is {start!r} to {end!r}")
     figure = go.Figure()
     for i, name in enumerate(names):
         parts = enumerate(lanes.values())
         found = [(row, start, end) for row, lane in parts for what, start, end in lane if what == name]
-        colour = theme.colour(i) if i < len(theme.PALETTE) else theme.AXIS
-        told = f"{name}<br>%{{x:.4g}} {unit} long, from %{{base:.4g}}<extra></extra>"
+        hover = f"{name}<br>%{{x:.4g}} {unit} long, from %{{base:.4g}}<extra></extra>"
         figure.add_bar(
             x=[end - start for _, start, end in found], y=[row for row, _, _ in found], name=name, orientation="h",
-            base=[start for _, start, _ in found], width=[0.72] * len(found), marker={"color": colour},
-            showlegend=True, hovertemplate=told,
+            base=[start for _, start, _ in found], width=[0.72] * len(found), marker=theme.bar(i),
+            showlegend=True, hovertemplate=hover,
         )  # fmt: skip
     height = _LANE * len(lanes) + _ROOM
     plot = height - theme.MARGIN["t"] - 88

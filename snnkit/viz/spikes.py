@@ -9,7 +9,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from . import theme
-from .arrays import as_array, class_names, compact
+from .arguments import whole
+from .arrays import as_array, axes, class_names, compact
 from .axes import times, whole_ticks
 from .strokes import TICK, add_mark, add_marks, tick_size
 
@@ -30,7 +31,13 @@ def raster(spikes: Any, dt: float | None = None, title: str = "Spikes") -> go.Fi
     time = times(steps, dt)
     figure = go.Figure()
     hover = f"neuron %{{y}}<br>{time.title} %{{x}}<extra></extra>"
-    look = {"symbol": TICK, "size": tick_size(neurons, 160), "colour": theme.BLUE, "hovertemplate": hover}
+    look = {
+        "symbol": TICK,
+        "size": tick_size(neurons, 160),
+        "colour": theme.BLUE,
+        "hovertemplate": hover,
+        "name": "spikes",
+    }
     add_marks(figure, time.at[when], who, **look)
     figure.update_layout(title={"text": f"{title} ({when.size:,} of {array.size:,} neuron-steps)"}, height=340)
     figure.update_xaxes(**time.look())
@@ -48,18 +55,20 @@ def firing_rate(spikes: Any, dt: float | None = None, bins: int = 20, title: str
     Raises:
         ValueError: spikes is neither [T, N] nor [N], bins is below 1, or dt is not positive.
     """
-    known = getattr(spikes, "ndim", 2) == 1
+    known = axes(spikes) == 1
     array = as_array(spikes, "spikes", "[N]" if known else "[T, N]")
-    if bins < 1:
-        raise ValueError(f"bins must be at least 1, not {bins!r}")
+    bins = whole(bins, "bins")
     times(1, dt)  # refuses a dt that is not positive
     unit = "Hz" if dt else "spikes per step"
     rates = (array if known else (array != 0).mean(axis=0)) / (dt or 1.0)
+    if not (np.isfinite(rates) & (rates >= 0)).all():
+        reach = f"{rates.min():g} to {rates.max():g}"
+        raise ValueError(f"spikes must hold rates that are finite and not below 0, but they reach from {reach}")
     counts, edges = np.histogram(rates, bins=bins, range=(0.0, max(float(rates.max()), 1e-6)))
     middles, widths = (edges[:-1] + edges[1:]) / 2, np.diff(edges)
     hover = f"%{{x:.3g}} {unit}<br>%{{y}} neurons<extra></extra>"
     figure = go.Figure(go.Bar(x=compact(middles), y=compact(counts), width=compact(widths * 0.92), hovertemplate=hover))
-    figure.update_traces(marker={"color": theme.BLUE}, showlegend=False)
+    figure.update_traces(marker={"color": theme.BLUE}, name="neurons", showlegend=False)
     mean = float(rates.mean())
     add_mark(figure, f"mean {mean:.3g}", mean, edges)
     silent = int((rates == 0).sum())
@@ -89,6 +98,7 @@ def spike_counts(
     counts = (array != 0).cumsum(axis=0).T
     figure = go.Figure(
         go.Heatmap(
+            name="spikes so far",
             z=compact(counts),
             x=time.at,
             y=names,

@@ -13,6 +13,7 @@ from .arrays import compact
 
 # Lines with markers differ in these as well as in colour.
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
+SPIKES = ("triangle-down", "diamond", "square", "circle", "cross", "x")  # of several neurons over one panel
 TICK, SPIKE = "line-ns-open", "triangle-down"
 _RULER = {"color": theme.TEXT, "dash": "dash", "width": 1.2}
 _NOTE = {"showarrow": False, "font": {"color": theme.TEXT, "size": 12}}
@@ -43,9 +44,14 @@ def add_line(
     if shape != "linear":
         line["shape"] = shape
     if symbol:
-        more["marker"] = {"symbol": symbol, "size": 6, "color": colour}
+        more["marker"] = {"symbol": symbol, "size": 8 if symbol.endswith("-open") else 6, "color": colour}
     mode = "lines+markers" if symbol else "lines"
     figure.add_scatter(x=compact(np.asarray(x)), y=compact(np.asarray(y)), name=name, mode=mode, line=line, **more)
+
+
+def published_look(index: int) -> dict[str, Any]:
+    """For ``add_line``: what others have published, beside what was measured: hollow markers on a dotted line."""
+    return {"colour": theme.colour(index), "symbol": f"{SYMBOLS[index % len(SYMBOLS)]}-open", "dash": "dot"}
 
 
 def add_marks(

@@ -8,6 +8,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from . import theme
+from .arguments import number, told, whole
 from .arrays import as_array
 from .panels import panels
 from .strokes import add_line
@@ -27,12 +28,14 @@ def surrogate_curves(surrogates: Sequence[Any] | Mapping[str, Any], limit: float
     """
     import torch
 
-    if not limit > 0:
-        raise ValueError(f"limit must be a positive number, not {limit!r}")
+    limit, points = number(limit, "limit", "a positive number", above=0), whole(points, "points", 2)
     if not isinstance(surrogates, Mapping):
         surrogates = {repr(s): s for s in surrogates}
     if not surrogates:
         raise ValueError("surrogates must hold at least one surrogate")
+    for label, one in surrogates.items():
+        if not callable(getattr(one, "derivative", None)):
+            raise TypeError(f"surrogates must have a derivative(u), which {label} has not: it is {told(one)}")
     u = torch.linspace(-limit, limit, points, dtype=torch.float64)
     titles = ("Forward: step and primitive", "Backward: derivative")
     figure = panels(1, 2, titles, horizontal_spacing=0.1)
@@ -49,6 +52,8 @@ def surrogate_curves(surrogates: Sequence[Any] | Mapping[str, Any], limit: float
     below = {"legend": theme.LEGEND_BELOW, "margin": {"b": 96}}
     figure.update_layout(title={"text": "Surrogate gradients"}, height=400, **below)
     figure.update_xaxes(title={"text": "u = potential − threshold"})
+    figure.update_yaxes(title={"text": "spike"}, row=1, col=1)
+    figure.update_yaxes(title={"text": "slope"}, row=1, col=2)
     return figure
 
 

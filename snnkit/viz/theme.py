@@ -6,23 +6,39 @@ so that figures a notebook builds by hand look the same and stay small (plotly's
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
 import plotly.graph_objects as go
 import plotly.io as pio
 
-# Okabe and Ito, "Color Universal Design" (2008), without black and yellow, which vanish on dark and light pages.
-BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9"
+WHITE, BLACK = "#ffffff", "#000000"
+DARK = "#111111"  # JupyterLab's dark page
+# Okabe and Ito, "Color Universal Design" (2008), without black and yellow, which vanish on dark and light pages. Orange
+# and sky blue are darker than theirs, so that all six have a contrast of at least 3 : 1 on WHITE and on DARK.
+BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY = "#0072B2", "#D55E00", "#009E73", "#D47F00", "#CC79A7", "#3399E0"
 PALETTE = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY)
-# Lines that share a panel differ in dash as well, so that nothing hangs on colour alone.
+# Lines that share a panel differ in dash as well, and bars in pattern, so that nothing hangs on colour alone.
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+PATTERNS = ("", "/", ".", "x", "-", "\\", "|", "+")
 
-TEXT = "#777777"  # contrast 4.5 : 1 on white and 4.2 : 1 on JupyterLab's dark page
+# Contrast 4.5 : 1 on WHITE and 4.2 : 1 on DARK. No colour has 4.5 on both, as these two pages are only 18.9 : 1 apart.
+TEXT = "#767676"
 GRID = "rgba(127,127,127,0.22)"
-PALE = "rgba(127,127,127,0.38)"  # broad lines that stand behind others
-AXIS = "rgba(127,127,127,0.6)"
-GRID_HEX, AXIS_HEX = "#7f7f7f38", "#7f7f7f99"  # the same two as matplotlib writes them
+PALE = "#949494"  # broad lines that stand behind others
+AXIS = "rgba(127,127,127,0.9)"
+GRID_HEX, AXIS_HEX = "#7f7f7f38", "#7f7f7fe6"  # the same two as matplotlib writes them
 CLEAR = "rgba(0,0,0,0)"
 # From nothing to ink: the page shows through where the value is zero.
 INK = ((0.0, "rgba(0,114,178,0)"), (1.0, "rgba(0,114,178,1)"))
+# Below zero, zero, above zero; the colours that people with any kind of colour vision tell apart best.
+SIGNED = (
+    (0.0, "rgba(213,94,0,1)"), (0.5, "rgba(213,94,0,0)"), (0.5, "rgba(0,114,178,0)"), (1.0, "rgba(0,114,178,1)"),
+)  # fmt: skip
+# The same two on paper of their own, for cells with text: no ink is readable on half-clear cells on every page.
+INK_ON_PAPER = ((0.0, "#f4f6f8"), (1.0, BLUE))
+SIGNED_ON_PAPER = ((0.0, VERMILION), (0.5, "#f4f6f8"), (1.0, BLUE))
 FONT_SIZE = 13
 TITLE_SIZE = 16
 HEIGHT = 380  # of a page that says nothing else
@@ -46,10 +62,50 @@ def dash(index: int) -> str:
     return DASHES[index % len(DASHES)]
 
 
+def bar(index: int) -> dict[str, Any]:
+    """The marker of the index-th bar of a stack: a colour and a white pattern on it (24 differ)."""
+    look: dict[str, Any] = {"color": colour(index)}
+    shape = PATTERNS[index % len(PATTERNS)]
+    if shape:
+        look["pattern"] = {"shape": shape, "fillmode": "overlay", "fgcolor": WHITE, "size": 7, "solidity": 0.25}
+    return look
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast ratio of two "#rrggbb" colours, 1 to 21 (WCAG 2.2, https://www.w3.org/TR/WCAG22)."""
+    dark, light = sorted((_luminance(one), _luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def ink_on(colour: str) -> str:
+    """Black or white, whichever is read more easily on this "#rrggbb" colour (4.5 : 1 at least)."""
+    return max((BLACK, WHITE), key=lambda ink: contrast(ink, colour))
+
+
+def colour_at(scale: Sequence[tuple[float, str]], share: float) -> str:
+    """The colour of an opaque ``scale`` at ``share`` of its length, which is held within 0 and 1."""
+    share = min(max(share, 0.0), 1.0)
+    (low, first), (high, last) = next(pair for pair in itertools.pairwise(scale) if share <= pair[1][0])
+    part = (share - low) / (high - low)
+    mixed = (round(a + (b - a) * part) for a, b in zip(_channels(first), _channels(last), strict=True))
+    return "#" + "".join(f"{channel:02x}" for channel in mixed)
+
+
 def faint(colour: str, alpha: float) -> str:
     """A "#rrggbb" colour as "rgba(…)" with this opacity."""
-    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    red, green, blue = _channels(colour)
     return f"rgba({red},{green},{blue},{alpha})"
+
+
+def _channels(colour: str) -> list[int]:
+    return [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+
+
+def _luminance(colour: str) -> float:
+    """The relative luminance, 0 to 1, of WCAG 2.2."""
+    shares = (channel / 255 for channel in _channels(colour))
+    linear = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in shares)
+    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
 def _template() -> go.layout.Template:
@@ -64,6 +120,9 @@ def _template() -> go.layout.Template:
         "automargin": True,
         "title": {"standoff": 8, "font": {"size": FONT_SIZE}},
     }
+    # Axes in space, without walls. WebGL leaves out lines that are as faint as GRID.
+    space = {"gridcolor": AXIS, "gridwidth": 0.5, "showbackground": False, "zeroline": False}
+    space |= {"showline": True, "linecolor": AXIS}
     return go.layout.Template(
         layout={
             "colorway": PALETTE,
@@ -74,6 +133,7 @@ def _template() -> go.layout.Template:
             "margin": MARGIN,
             "xaxis": axis,
             "yaxis": axis,
+            "scene": {"xaxis": space, "yaxis": space, "zaxis": space},
             "legend": {"bgcolor": CLEAR},
             "hoverlabel": {"align": "left"},
             "modebar": {"bgcolor": CLEAR, "color": AXIS, "activecolor": TEXT},

@@ -2,25 +2,40 @@
 
 JupyterLab gets a FigureWidget. Colab and unknown front ends get an image, because FigureWidget is fragile there and
 plain images work everywhere. (Updating a displayed figure through its display id leaves JupyterLab's plot as it was.)
+Figures with frames play in the browser, and are replaced as a whole.
 """
 
 from __future__ import annotations
 
+import base64
+import html
 import importlib.util
 from typing import Any
 
 import plotly
 import plotly.graph_objects as go
 
+from . import renderers
+from .alt import alt_text
+from .display import PLOTLY_MIME, plotly_json
 from .environment import on_colab
 from .png import png_bytes
 
 
-def view_of(result: Any) -> FigureView | ImageView | AnyView:
+def view_of(result: Any) -> FigureView | ImageView | FramesView | PageView | AnyView:
     """A view that starts with ``result`` and whose ``widget`` can be displayed."""
     if not isinstance(result, go.Figure):
         return AnyView(result)
+    if result.frames:
+        return PageView(result) if on_colab() else FramesView(result)
     return FigureView(result) if figure_widgets_work() else ImageView(result)
+
+
+def fits(view: Any, result: Any) -> bool:
+    """Whether ``view`` can show ``result``, or somebody has to make another with ``view_of``."""
+    if not isinstance(result, go.Figure):
+        return isinstance(view, AnyView)
+    return isinstance(view, (FramesView, PageView) if result.frames else (FigureView, ImageView))
 
 
 def figure_widgets_work() -> bool:
@@ -34,8 +49,10 @@ class FigureView:
     """A FigureWidget; an update changes what differs, so that zoom and hidden traces stay."""
 
     def __init__(self, figure: go.Figure) -> None:
-        self.widget: Any = go.FigureWidget(figure)
-        self.widget.update_layout(uirevision="kept")
+        renderers.prepare()
+        # Drawn before it is on the page, it would else stay at plotly's 700 pixels, however wide the page is.
+        self.widget: Any = go.FigureWidget(go.Figure(figure).update_layout(autosize=True, uirevision="kept"))
+        self.widget._config = {"responsive": True, "displaylogo": False}
 
     def update(self, figure: Any) -> None:
         old, new = self.widget.data, figure.data
@@ -51,21 +68,62 @@ class FigureView:
 
     def _layout(self, figure: Any) -> None:
         changes = _changes(
-            self.widget.layout.to_plotly_json(), figure.layout.to_plotly_json(), ("template", "uirevision")
+            self.widget.layout.to_plotly_json(), figure.layout.to_plotly_json(), ("template", "uirevision", "autosize")
         )
         self.widget.layout.update(changes, overwrite=True)
 
 
 class ImageView:
-    """An Image widget holding the PNG."""
+    """The PNG, with its description. (ipywidgets' Image has no place for one.)"""
 
     def __init__(self, figure: go.Figure) -> None:
         import ipywidgets
 
-        self.widget = ipywidgets.Image(value=png_bytes(figure), format="png")
+        self.widget = ipywidgets.HTML()
+        self.update(figure)
 
     def update(self, figure: go.Figure) -> None:
-        self.widget.value = png_bytes(figure)
+        data = base64.b64encode(png_bytes(figure)).decode("ascii")
+        alt = html.escape(alt_text(figure), quote=True)
+        self.widget.value = f'<img src="data:image/png;base64,{data}" alt="{alt}" style="max-width:100%">'
+
+
+class FramesView:
+    """A figure whose frames play in the browser. FigureWidget knows no frames, so an Output holds it."""
+
+    def __init__(self, figure: go.Figure) -> None:
+        import ipywidgets
+
+        self.widget = ipywidgets.Output()
+        self.update(figure)
+
+    def update(self, figure: go.Figure) -> None:
+        from IPython.display import display
+
+        with self.widget:
+            self.widget.clear_output(wait=True)
+            # No PNG beside it: JupyterLab would show that until somebody points at it.
+            display({PLOTLY_MIME: plotly_json(figure), "text/plain": alt_text(figure)}, raw=True)
+
+
+class PageView:
+    """The same where Output widgets don't run plotly: a page within the page, which fetches plotly.js."""
+
+    def __init__(self, figure: go.Figure) -> None:
+        import ipywidgets
+
+        self.widget = ipywidgets.HTML()
+        self.update(figure)
+
+    def update(self, figure: go.Figure) -> None:
+        page = figure.to_html(include_plotlyjs="cdn", full_html=True, auto_play=False, config={"displaylogo": False})
+        layout: Any = figure.layout
+        high = int(layout.height or 450) + 20
+        title = html.escape(alt_text(figure), quote=True)
+        self.widget.value = (
+            f'<iframe srcdoc="{html.escape(page, quote=True)}" title="{title}" '
+            f'style="width:100%;height:{high}px;border:0"></iframe>'
+        )
 
 
 class AnyView:

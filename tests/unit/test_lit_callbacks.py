@@ -177,7 +177,8 @@ def test_training_runs_as_without_throughput():
 @pytest.fixture
 def shown(monkeypatch):
     figures = []
-    monkeypatch.setattr("snnkit.viz.live.show", figures.append)
+    monkeypatch.setenv("SNNKIT_HEADLESS", "1")
+    monkeypatch.setattr("snnkit.viz.live.still.show", figures.append)
     return figures
 
 
@@ -190,7 +191,7 @@ def test_the_panel_draws_what_is_logged(shown):
     assert panel.series["train_loss"] == pytest.approx([epoch["train/loss"] for epoch in metrics.epochs])
     assert panel.series["test_accuracy"] == pytest.approx([epoch["val/acc"] for epoch in metrics.epochs])
     (figure,) = shown  # once, at the end, where nobody looks
-    assert {trace.name for trace in figure.data} == {"train", "test", "output"}
+    assert {trace.name for trace in figure.data} == {"train", "test", "output", "single updates"}
     assert "epoch 3 of 3" in figure.layout.title.text
 
 
@@ -208,6 +209,19 @@ def test_the_panel_of_a_run_that_ends_early(shown):
     with pytest.raises(RuntimeError, match="enough"):
         trainer(lit.NotebookPanel(), Stop(), max_epochs=5).fit(module(), whole())
     assert len(shown) == 1 and "epoch 2 of 5" in shown[0].layout.title.text
+
+
+def test_the_button_of_the_panel_stops_the_trainer_gracefully(shown):
+    class Press(Callback):
+        def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
+            if trainer.current_epoch == 1:
+                panel._panel._stop.ask()
+
+    panel = lit.NotebookPanel()
+    training = trainer(panel, Press(), max_epochs=5)
+    training.fit(module(), whole())
+    assert training.should_stop and training.current_epoch == 2 and panel._panel.stopped
+    assert len(shown) == 1
 
 
 def test_progress_bars_by_choice(monkeypatch):

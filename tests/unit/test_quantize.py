@@ -5,6 +5,7 @@ import math
 import pickle
 import subprocess
 import sys
+import types
 from functools import partial
 
 import pytest
@@ -262,6 +263,15 @@ def test_without_torchao_it_says_what_to_install(monkeypatch):
     for ask in (lambda: quantize.quantize(dense()), lambda: quantize.load("any.pt", dense())):
         with pytest.raises(ImportError, match=r"pip install 'snnkit\[quantize\]'"):
             ask()
+
+
+def test_with_a_torchao_that_is_too_old_it_says_what_to_install(monkeypatch):
+    """Colab's 0.10 knows no versions of a config."""
+    old = types.ModuleType("torchao.quantization")
+    old.Int8WeightOnlyConfig = lambda group_size=None: None
+    monkeypatch.setitem(sys.modules, "torchao.quantization", old)
+    with pytest.raises(ImportError, match=r"pip install 'snnkit\[quantize\]' \(it said: torchao .* is too old\)"):
+        quantize.quantize(dense())
 
 
 def test_importing_it_costs_no_torchao():

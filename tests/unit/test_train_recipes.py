@@ -154,13 +154,15 @@ def test_callbacks_are_called_in_turn():
     assert calls[-1] == (1, 1, "Sequential")
 
 
-def test_a_live_panel_follows_a_run():
+def test_a_live_panel_follows_a_run(capsys):
     pytest.importorskip("plotly")
     from snnkit.viz import LivePanel
 
     panel = LivePanel(3)
-    run(on_epoch=panel)
+    rates = []
+    run(on_epoch=panel, on_batch=[panel.on_batch, lambda info: rates.append(info.output_rate)], schedule="one-cycle")
     assert "epoch 3 of 3" in panel.figure.layout.title.text
+    assert "Done: 3 epochs" in capsys.readouterr().out and len(rates) == 3 * 4
 
 
 def test_the_recipes_learn():
@@ -180,7 +182,7 @@ def test_one_cycle_rises_and_falls_with_every_update():
     assert rates[:10] == pytest.approx([0.2 * (i + 1) for i in range(10)])
     assert all(a > b for a, b in itertools.pairwise(rates[9:]))
     assert rates[54] > 1 > rates[55] and 0 < rates[99] < 0.01 and rates[100] == pytest.approx(0)
-    cycle(train.BatchInfo(epoch=1, batch=4, batches=50, figures=torch.zeros(3), output=torch.zeros(1)))
+    cycle(train.BatchInfo(epoch=1, batch=4, batches=50, samples=1, figures=torch.zeros(3), output=torch.zeros(1)))
     assert optimizer.param_groups[0]["lr"] == rates[55]
     OneCycle(optimizer, 2.0, updates=1)
     assert 0 < optimizer.param_groups[0]["lr"] <= 2.0

@@ -6,7 +6,10 @@ import pytest
 
 from snnkit import viz
 from snnkit.viz import display, environment
+from snnkit.viz.alt import spoken
 from snnkit.viz.png_traces import rgba
+
+TOLD = "Figure: A line. V against t. line: 2 points from 3 to 4, highest at 2."
 
 
 def simple():
@@ -18,10 +21,10 @@ def simple():
 
 @pytest.fixture
 def shown(monkeypatch):
-    """A pretended notebook; the list of what it was given."""
+    """A pretended notebook; the list of (data, metadata) that it was given."""
     ipython = pytest.importorskip("IPython.display")
     seen = []
-    monkeypatch.setattr(ipython, "display", lambda what, raw=False: seen.append(what))
+    monkeypatch.setattr(ipython, "display", lambda what, raw=False, metadata=None: seen.append((what, metadata)))
     monkeypatch.setattr(display, "in_notebook", lambda: True)
     monkeypatch.delenv("COLAB_RELEASE_TAG", raising=False)
     return seen
@@ -29,18 +32,26 @@ def shown(monkeypatch):
 
 def test_one_output_holds_plotly_and_a_png(shown):
     viz.show(simple())
-    (bundle,) = shown
+    (bundle, metadata), _ = shown
     assert set(bundle) == {"application/vnd.plotly.v1+json", "image/png", "text/plain"}
     data = bundle["application/vnd.plotly.v1+json"]
     assert data["data"][0]["type"] == "scatter" and data["layout"]["title"]["text"] == "A line"
     assert base64.b64decode(bundle["image/png"])[:8] == b"\x89PNG\r\n\x1a\n"
-    assert bundle["text/plain"] == "Figure: A line (v against t)"
+    assert bundle["text/plain"] == TOLD and metadata == {"image/png": {"alt": TOLD}}
+
+
+def test_a_second_output_is_heard_and_not_seen(shown):
+    viz.show(simple())
+    words, metadata = shown[1]
+    assert words == {"text/html": spoken(TOLD), "text/plain": ""} and not metadata
+    assert TOLD in words["text/html"] and "overflow:hidden" in words["text/html"]
 
 
 def test_a_trace_without_png_form_is_still_shown(shown):
     with pytest.warns(UserWarning, match="'pie' has no PNG form"):
         viz.show(go.Figure(go.Pie(values=[1, 2])))
-    assert set(shown[0]) == {"application/vnd.plotly.v1+json", "text/plain"}
+    bundle, metadata = shown[0]
+    assert set(bundle) == {"application/vnd.plotly.v1+json", "text/plain"} and metadata == {}
 
 
 def test_colab_gets_plotlys_own_renderer(shown, monkeypatch):
@@ -48,12 +59,12 @@ def test_colab_gets_plotlys_own_renderer(shown, monkeypatch):
     monkeypatch.setenv("COLAB_RELEASE_TAG", "release")
     monkeypatch.setattr(go.Figure, "show", lambda figure, renderer: used.append(renderer))
     viz.show(simple())
-    assert used == ["colab"] and shown == []
+    assert used == ["colab"] and [set(what) for what, _ in shown] == [{"text/html", "text/plain"}]
 
 
-def test_outside_a_notebook_a_line_is_printed(capsys):
+def test_outside_a_notebook_it_is_told_in_words(capsys):
     viz.show(simple())
-    assert capsys.readouterr().out == "Figure: A line (v against t)\n"
+    assert capsys.readouterr().out == f"{TOLD}\n"
 
 
 def test_only_figures_can_be_shown():

@@ -1,21 +1,16 @@
+from typing import Annotated
+
 import plotly.graph_objects as go
 import pytest
 
 from snnkit import viz
-from snnkit.viz import views
-from snnkit.viz.controls import parse
-from snnkit.viz.explorer import Explorer
+from snnkit.viz import explorer
 
-widgets = pytest.importorskip("ipywidgets")
+pytest.importorskip("ipywidgets")
 
 
 def line(gain=1.0, kind="a", flip=False):
     return go.Figure(go.Scatter(y=[0.0, -gain if flip else gain])).update_layout(title={"text": kind})
-
-
-def explorer(fn, *, follow=False, **controls):
-    parsed = [parse(name, spec) for name, spec in controls.items()]
-    return Explorer(fn, parsed, fn(**{c.name: c.default for c in parsed}), follow=follow)
 
 
 class Counted:
@@ -25,6 +20,23 @@ class Counted:
     def __call__(self, gain=1.0):
         self.calls.append(gain)
         return self.fn(gain)
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """What explore hands to IPython and to show in what looks like a notebook."""
+    seen = []
+    monkeypatch.setattr("IPython.display.display", lambda what, **_: seen.append(what))
+    monkeypatch.setattr(explorer, "show", seen.append)
+    monkeypatch.setattr(explorer, "in_notebook", lambda: True)
+    monkeypatch.delenv("SNNKIT_HEADLESS", raising=False)
+    return seen
+
+
+@pytest.fixture
+def front_end(shown, monkeypatch):
+    monkeypatch.setattr(explorer, "live", lambda: True)
+    return shown
 
 
 def test_outside_a_notebook_the_function_is_called_once_and_shown(capsys, monkeypatch):
@@ -71,121 +83,63 @@ def test_an_error_in_the_first_call_stops_the_cell():
         viz.explore(lambda gain: {}["missing"], gain=(0.0, 1.0))
 
 
-@pytest.mark.parametrize("work", [True, False])
-def test_a_control_updates_the_view(work, monkeypatch):
-    monkeypatch.setattr(views, "figure_widgets_work", lambda: work)
-    fn = Counted(line)
-    box = explorer(fn, gain=(0.0, 2.0))
-    before = box.view.widget.data[0].y if work else box.view.widget.value
-    box.controls["gain"].value = 2.0
-    assert fn.calls == [1.0, 2.0]
-    after = box.view.widget.data[0].y if work else box.view.widget.value
-    assert (tuple(after) == (0.0, 2.0)) if work else (after != before and after[:4] == b"\x89PNG")
+def test_an_executed_notebook_keeps_a_slider(shown, monkeypatch):
+    monkeypatch.setenv("SNNKIT_HEADLESS", "1")
+    viz.explore(line, gain=(0.0, 2.0, 0.5), kind=["a", "b"], flip=False)
+    figure, note = shown
+    assert [step.label for step in figure.layout.sliders[0].steps] == ["0", "0.5", "1", "1.5", "2"]
+    assert figure.layout.sliders[0].active == 2
+    assert "moves gain" in note["text/plain"] and "also move kind, flip" in note["text/html"]
 
 
-def test_traces_and_layout_follow(monkeypatch):
-    monkeypatch.setattr(views, "figure_widgets_work", lambda: True)
-
-    def fn(lines):
-        figure = go.Figure([go.Scatter(y=[i, i]) for i in range(lines)])
-        if lines == 1:
-            figure.add_hline(y=0.5)
-        return figure.update_layout(title={"text": f"{lines} lines"})
-
-    box = explorer(fn, lines=(1, 3))
-    box.controls["lines"].value = 3
-    assert len(box.view.widget.data) == 3 and box.view.widget.layout.title.text == "3 lines"
-    assert len(box.view.widget.layout.shapes) == 0
-    box.controls["lines"].value = 1
-    assert len(box.view.widget.data) == 1 and len(box.view.widget.layout.shapes) == 1
+def test_an_executed_notebook_has_a_still_figure_where_frames_will_not_do(shown, monkeypatch):
+    monkeypatch.setenv("SNNKIT_HEADLESS", "1")
+    viz.explore(lambda lines: go.Figure([go.Scatter(y=[1])] * lines), lines=(1, 3))
+    (figure,) = shown
+    assert not figure.frames and len(figure.data) == 2
 
 
-def test_properties_that_vanish_are_taken_back(monkeypatch):
-    monkeypatch.setattr(views, "figure_widgets_work", lambda: True)
-
-    def fn(marked):
-        return go.Figure(go.Scatter(y=[0, 1], text=["a", "b"] if marked else None))
-
-    box = explorer(fn, marked=True)
-    box.controls["marked"].value = False
-    assert box.view.widget.data[0].text is None
+def test_jupyterlab_gets_widgets(front_end):
+    viz.explore(line, gain=(0.0, 2.0, 1.0))
+    (widget,) = front_end
+    assert [type(part).__name__ for part in widget.children] == ["Box", "HTML", "FigureWidget", "HTML"]
 
 
-def test_an_error_is_shown_escaped_and_raised():
-    def fn(gain):
-        if gain > 1:
-            raise ValueError("<b>too much</b>")
+def test_colab_gets_a_figure_without_a_kernel_where_one_control_has_few_positions(front_end, monkeypatch):
+    monkeypatch.setenv("COLAB_RELEASE_TAG", "release")
+    viz.explore(line, gain=(0.0, 2.0, 1.0))
+    (figure,) = front_end
+    assert len(figure.frames) == 3
+
+
+@pytest.mark.parametrize("controls", [{"gain": (0.0, 2.0)}, {"gain": (0.0, 2.0, 1.0), "flip": True}])
+def test_colab_gets_images_otherwise(controls, front_end, monkeypatch):
+    monkeypatch.setenv("COLAB_RELEASE_TAG", "release")
+    viz.explore(line, **controls)
+    (widget,) = front_end
+    assert "data:image/png;base64," in widget.children[2].value
+
+
+def test_colab_shows_where_a_function_fails(front_end, monkeypatch):
+    monkeypatch.setenv("COLAB_RELEASE_TAG", "release")
+    viz.explore(lambda gain: line(1 / (gain - 2)), gain=(0.0, 2.0, 1.0))
+    assert type(front_end[0]).__name__ == "VBox"
+
+
+def test_anything_that_is_no_figure_is_displayed(shown):
+    viz.explore(lambda n: "*" * n, n=(1, 3))
+    assert shown == ["**"]
+
+
+def test_annotated_arguments_have_a_tooltip(front_end):
+    def fn(gain: Annotated[float, "gain, volts per volt"] = 1.0, flip: bool = False):
         return line(gain)
 
-    box = explorer(fn, gain=(0.0, 2.0))
-    with pytest.raises(ValueError, match="too much"):
-        box.controls["gain"].value = 2.0
-    assert "&lt;b&gt;too much" in box.error.value and "ValueError" in box.error.value
-    box.controls["gain"].value = 0.5
-    assert box.error.value == ""
-
-
-def test_only_quick_functions_are_followed_while_dragging(monkeypatch):
-    monkeypatch.setattr(views, "figure_widgets_work", lambda: True)
-    assert explorer(line, follow=True, gain=(0.0, 1.0)).controls["gain"].continuous_update
-    assert not explorer(line, follow=False, gain=(0.0, 1.0)).controls["gain"].continuous_update
-    monkeypatch.setattr(views, "figure_widgets_work", lambda: False)
-    assert not explorer(line, follow=True, gain=(0.0, 1.0)).controls["gain"].continuous_update
-
-
-def test_colab_gets_images(monkeypatch):
-    monkeypatch.setenv("COLAB_RELEASE_TAG", "release")
-    assert not views.figure_widgets_work()
-    assert isinstance(explorer(line, gain=(0.0, 1.0)).view, views.ImageView)
-
-
-@pytest.mark.parametrize(
-    ("spec", "default", "kind", "first", "trials"),
-    [
-        ((0, 10), None, "IntSlider", 5, (0, 5, 10)),
-        ((0, 10, 2), 4, "IntSlider", 4, (0, 4, 10)),
-        ((0.0, 1.0), None, "FloatSlider", 0.5, (0.0, 0.5, 1.0)),
-        ((0.0, 1.0), 7.0, "FloatSlider", 0.5, (0.0, 0.5, 1.0)),
-        ((0.5, 1), 0.75, "FloatSlider", 0.75, (0.5, 0.75, 1)),
-        (["a", "b", "c"], "c", "Dropdown", "c", ("a", "b", "c")),
-        ([1, 2], None, "Dropdown", 1, (1, 2, 2)),
-        (True, None, "Checkbox", True, (False, True)),
-    ],
-)
-def test_controls_become_widgets(spec, default, kind, first, trials):
-    control = parse("some_name", spec, default)
-    widget = control.build()
-    assert type(widget).__name__ == kind
-    assert widget.value == control.default == first
-    assert control.trials == pytest.approx(trials) if kind.endswith("Slider") else control.trials == trials
-    assert widget.description == "some name"
-
-
-def test_widgets_are_taken_as_they_are():
-    slider = widgets.IntSlider(value=3, min=1, max=9)
-    assert parse("n", slider).build() is slider and parse("n", slider).trials == (1, 3, 9)
-    buttons = widgets.ToggleButtons(options=[("one", 1), ("two", 2), ("three", 3)])
-    assert parse("n", buttons).trials == (1, 2, 3)
-    assert parse("n", widgets.Checkbox(value=True)).trials == (False, True)
-
-
-@pytest.mark.parametrize(
-    ("spec", "error", "words"),
-    [
-        ((1, 0), ValueError, "min < max"),
-        ((1, 1), ValueError, "min < max"),
-        ((0, 1, 0), ValueError, "step above 0"),
-        ((0.0, float("nan")), ValueError, "finite"),
-        ((0, 1, 2, 3), ValueError, r"\(min, max\) or"),
-        (("a", "b"), TypeError, "must hold numbers"),
-        ([], ValueError, "at least one choice"),
-        (3, TypeError, "control gain must be"),
-        ("abc", TypeError, "control gain must be"),
-    ],
-)
-def test_senseless_controls_are_named(spec, error, words):
-    with pytest.raises(error, match=words):
-        viz.explore(line, gain=spec)
+    viz.explore(fn, gain=(0.0, 2.0), flip=True)
+    slider, box, *_ = front_end[0].children[0].children
+    name = "tooltip" if slider.has_trait("tooltip") else "description_tooltip"  # in ipywidgets 8, and before
+    assert getattr(slider, name) == "gain, volts per volt: from 0 to 2 in steps of 0.04"
+    assert not getattr(box, name)
 
 
 def test_functions_must_take_the_controls():

@@ -43,7 +43,7 @@ def test_bad_input_is_named():
         membrane_and_raster(torch.zeros(5), torch.zeros(5))
     with pytest.raises(ValueError, match="runs must hold at least one"):
         gallery({})
-    with pytest.raises(ValueError, match="columns must be at least 1"):
+    with pytest.raises(ValueError, match="columns must be a whole number of at least 1"):
         gallery({"a": (torch.zeros(3), torch.zeros(3))}, columns=0)
     with pytest.raises(ValueError, match="v of a has 3 steps, but its spikes have 4"):
         gallery({"a": (torch.zeros(3), torch.zeros(4))})

@@ -68,6 +68,9 @@ def test_published_curves_stand_beside_layers_of_another_size():
     name = f"{row['contestant']}, GeForce RTX 2080 Ti"
     assert forward[name][128] == pytest.approx(row["seconds"] / 2**20 / 128 * 1e9)
     (line,) = (t for t in figure.data if t.name == name and t.showlegend)
+    assert line.line.dash == "dot" and line.marker.symbol.endswith("-open")
+    assert figure.layout.title.text.endswith("; hollow: published")
+    assert all(t.line.dash != "dot" for t in figure.data if "2080" not in t.name)
     assert "published" in line.customdata[0] and "1,048,576" in line.customdata[0]
     assert viz.png_bytes(figure).startswith(b"\x89PNG")
 
@@ -75,7 +78,7 @@ def test_published_curves_stand_beside_layers_of_another_size():
 @pytest.mark.parametrize(
     ("given", "options", "message"),
     [
-        ([], {}, "no record has rows"),
+        ([], {}, "must hold at least one record"),
         ([measured()], {"dtype": "int8"}, "no record has rows of dtype 'int8'"),
         ([measured() | {"provenance": {}}], {}, "where their numbers come from"),
     ],

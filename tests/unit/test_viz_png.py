@@ -102,6 +102,29 @@ def test_a_long_title_fits_the_page():
     assert (pixels(figure)[:, -3:, 3] == 0).all()
 
 
+def test_patterned_bars_are_patterned():
+    def inside(index):
+        figure = go.Figure(go.Bar(x=[1], y=[1], marker=theme.bar(index) | {"color": theme.BLUE}))
+        return pixels(figure)[150:250, 300:400]
+
+    colour = rgba(theme.BLUE)[:3]
+    plain, *patterned = (np.abs(inside(i)[..., :3] - colour).max(axis=-1) > 0.2 for i in range(len(theme.PATTERNS)))
+    assert not plain.any()
+    assert all(0.04 < other.mean() < 0.7 for other in patterned)
+    assert len({other.tobytes() for other in patterned}) == len(patterned)
+
+
+def test_hollow_marks_are_hollow():
+    def drawn(symbol):
+        marks = go.Scatter(x=[0, 1], y=[0, 1], mode="markers")
+        figure = go.Figure(marks.update(marker={"symbol": symbol, "size": 30, "color": theme.GREEN}))
+        return pixels(figure.update_xaxes(visible=False).update_yaxes(visible=False))[..., 3] > 0.3
+
+    full, hollow = drawn("square"), drawn("square-open")
+    assert 0 < hollow.sum() < 0.3 * full.sum()
+    assert np.ptp(np.nonzero(hollow)[1]) == pytest.approx(np.ptp(np.nonzero(full)[1]), abs=3)
+
+
 def test_annotations_are_shifted_by_pixels():
     def at(**shift):
         figure = go.Figure(go.Scatter(x=[0, 1], y=[0, 1], mode="markers", marker={"color": theme.GREEN}))

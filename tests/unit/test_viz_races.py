@@ -88,6 +88,18 @@ def test_published_curves_name_their_hardware_and_have_no_floor():
     assert beside == set(alone) | {"block", "triton", "SpikingJelly", "snnTorch (Leaky)", "floor"}
 
 
+def test_published_curves_look_other_than_measured_ones():
+    figure = races([measured(), records.load("spikingjelly_rtx2080ti")])
+    assert (
+        figure.layout.title.text.endswith("; hollow: published")
+        and "published" not in races(measured()).layout.title.text
+    )
+    for trace in figure.data:
+        published = "2080" in trace.name
+        assert (trace.line.dash == "dot") == published == str(trace.marker.symbol).endswith("-open")
+    assert len({t.marker.symbol for t in figure.data if "2080" in t.name}) == 2
+
+
 def test_hovering_says_where_a_number_comes_from():
     note = next(t for t in races(measured()).data if t.name == "block").customdata[0]
     assert "Some GPU" in note and "times its floor" in note and "10-90 %" in note

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
+import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
+from torch import Tensor
 
 from snnkit.train.lit.rates import FiringRates
+from snnkit.train.loop import BatchInfo
 
 if TYPE_CHECKING:
     from snnkit.viz.live import LivePanel
@@ -24,11 +28,11 @@ _SERIES = {
 
 
 class NotebookPanel(Callback):
-    """Loss, accuracy and firing rates, drawn anew after each epoch: ``Trainer(callbacks=[NotebookPanel()])``.
+    """Loss, accuracy, firing rates, time left and a stop button: ``Trainer(callbacks=[NotebookPanel()])``.
 
     It draws on a ``viz.LivePanel``. Where layers are listened to (``FiringRates``, which ``SpikingModule`` brings
     along), their rates are shown, else that of the output. In a run that goes on from a checkpoint, curves go on, too.
-    Only rank 0 draws.
+    Only rank 0 draws. The button sets the trainer's ``should_stop``, if it has one rank: others could not know.
 
     Attributes:
         series: what is drawn, one number per epoch in each list.
@@ -38,18 +42,27 @@ class NotebookPanel(Callback):
         self.series: dict[str, list[float]] = {}
         self._panel: LivePanel | None = None
 
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        batches = trainer.num_training_batches
+        if not trainer.is_global_zero or not math.isfinite(batches):
+            return
+        loss = outputs["loss"] if isinstance(outputs, dict) else outputs
+        loss = loss.detach() if isinstance(loss, Tensor) else torch.tensor(math.nan)
+        figures = torch.stack([loss.float(), *loss.new_full((2,), math.nan, dtype=torch.float32)])
+        panel = self._panel_of(trainer)
+        panel.follow(BatchInfo(trainer.current_epoch, batch_idx, int(batches), _samples(batch), figures, loss))
+        if trainer.world_size == 1 and panel.stop_asked():
+            trainer.should_stop = True
+
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         for logged, name in _SERIES.items():
             if logged in trainer.callback_metrics:
                 self.series.setdefault(name, []).append(float(trainer.callback_metrics[logged]))
         if not trainer.is_global_zero or "train_loss" not in self.series:
             return
-        if self._panel is None:
-            from snnkit.viz.live import LivePanel  # here, as ranks that draw nothing need no plotly
-
-            done = len(self.series["train_loss"])
-            self._panel = LivePanel(max(trainer.max_epochs or done, done))
-        self._panel(self._drawn(trainer))
+        self._panel_of(trainer).record(self._drawn(trainer))
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self._panel is not None:
@@ -64,6 +77,14 @@ class NotebookPanel(Callback):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.series = {name: list(values) for name, values in state_dict["series"].items()}
 
+    def _panel_of(self, trainer: Trainer) -> LivePanel:
+        if self._panel is None:
+            from snnkit.viz.live import LivePanel  # here, as ranks that draw nothing need no plotly
+
+            done = len(self.series.get("train_loss", ()))
+            self._panel = LivePanel(max(trainer.max_epochs or 1, done))
+        return self._panel
+
     def _drawn(self, trainer: Trainer) -> dict[str, Any]:
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
             if isinstance(callback, FiringRates) and callback.rates:
@@ -72,3 +93,8 @@ class NotebookPanel(Callback):
                     "rates": rates
                 }
         return dict(self.series)
+
+
+def _samples(batch: Any) -> int:
+    first = batch[0] if isinstance(batch, (tuple, list)) else batch
+    return len(first) if isinstance(first, Tensor) and first.ndim else 0

@@ -1,0 +1,191 @@
+"""The engine race: a layer of neurons over time, timed here and now, or as it was recorded elsewhere."""
+
+from __future__ import annotations
+
+import functools
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import plotly.graph_objects as go
+import torch
+
+from snnkit import records
+from snnkit.bench.contestants import Contestant, contestants
+from snnkit.bench.floor import INFERENCE
+from snnkit.bench.measure import Case, measure
+from snnkit.bench.provenance import provenance
+from snnkit.engine.missing import missing_compiler
+
+from .. import theme
+from ..marked import Marked, marked
+from .lab import Lab
+
+CPU, GPU = "this CPU", "this GPU"
+# Devices that are not at hand: name to the record that knows them.
+RECORDED = {"AMD EPYC, 1 thread (record)": "cpu_epyc_1thread", "RTX 2080 Ti (published)": "spikingjelly_rtx2080ti"}
+EQUATION = "LIF"
+_WIDTH = 84  # letters of a line of notes
+
+# Neuron-steps up to which a race has so many rounds; three beyond. A move of a slider should not take long.
+_ROUNDS = ((2**17, 7), (2**20, 5))
+
+
+def engines() -> list[str]:
+    """Engines that can run on a device at hand; the fastest that needs no long compilation comes first."""
+    found = [] if missing_compiler("cpu") else ["cpp"]
+    found += ["triton"] if torch.cuda.is_available() and not missing_compiler("cuda") else []
+    return [*found, "eager", *(["block"] if found else [])]
+
+
+CONTROLS: dict[str, Any] = {
+    "T": [4, 8, 16, 32, 64, 128],
+    "N": [1024, 4096, 16384, 65536],
+    "dtype": ["float32", "bfloat16"],
+    "engine": engines(),
+    "device": [CPU, *([GPU] if torch.cuda.is_available() else []), *RECORDED],
+}
+
+
+def figure(
+    T: Annotated[int, "time steps"] = 16,
+    N: Annotated[int, "neurons in the layer"] = 4096,
+    dtype: Annotated[str, "numbers of the input"] = "float32",
+    engine: Annotated[str, "races against the Python loop (eager)"] = CONTROLS["engine"][0],
+    device: Annotated[str, "measured here, or taken from a record"] = CPU,
+) -> go.Figure:
+    """Milliseconds for a layer of N LIF neurons over T steps, forward, and the least time that its bytes need.
+
+    On a device at hand the eager loop and ``engine`` are compared, then timed side by side: circles are medians, lines
+    reach from the 10th to the 90th percentile. The first race of an engine compiles it. Elsewhere everything that the
+    record has of the nearest size is shown.
+
+    Raises:
+        ValueError: a setting that is not among its choices.
+    """
+    for name, value in {"T": T, "N": N, "dtype": dtype, "engine": engine, "device": device}.items():
+        if value not in CONTROLS[name]:
+            raise ValueError(f"{name} must be one of {', '.join(map(repr, CONTROLS[name]))}, not {value!r}")
+    if device in RECORDED:
+        return _recorded(records.load(RECORDED[device]), T, N, dtype, device)
+    return _raced(T, N, dtype, engine, torch.device("cuda" if device == GPU else "cpu"))
+
+
+def _raced(steps: int, neurons: int, dtype: str, engine: str, device: torch.device) -> go.Figure:
+    taking_part, left_out = _contestants(device, engine)
+    case = Case(neurons, steps, getattr(torch, dtype), INFERENCE, device)
+    repeats = next((rounds for most, rounds in _ROUNDS if neurons * steps <= most), 3)
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        outcome = measure(case, taking_part, repeats, {})
+    refused = {**left_out, **{skip["contestant"]: skip["reason"] for skip in outcome.skipped}}
+    origin = _provenance(device)
+    notes = [f"measured here, {repeats} rounds: {_machine(origin)}"]
+    notes += [f"{name}: {reason}" for name, reason in refused.items()]
+    return _drawn(outcome.rows, _result(outcome.rows, engine), notes, "measured")
+
+
+@functools.lru_cache(maxsize=8)
+def _contestants(device: torch.device, engine: str) -> tuple[list[Contestant], dict[str, str]]:
+    """The same ones each time: engines know the equations of neurons that they have seen."""
+    return contestants(device, tuple(dict.fromkeys(("eager", engine))), with_peers=False)
+
+
+@functools.lru_cache(maxsize=4)
+def _provenance(device: torch.device) -> dict[str, Any]:
+    return provenance(device)
+
+
+def _result(rows: Sequence[Mapping[str, Any]], engine: str) -> str:
+    """What the race says, for the title."""
+    if not rows:
+        return "nobody could be timed"
+    size = f"T = {rows[0]['steps']}, N = {rows[0]['neurons']:,}, {rows[0]['dtype']}"
+    by_name = {row["contestant"]: row for row in rows}
+    loop = by_name["eager"]
+    if engine == "eager" or engine not in by_name:
+        return f"{size}: the loop takes {loop['median_s'] * 1e3:.3g} ms"
+    other = by_name[engine]
+    if loop["p10_s"] <= other["p90_s"] and other["p10_s"] <= loop["p90_s"]:
+        return f"{size}: {engine} and the loop overlap, so neither wins"
+    return f"{size}: {engine} is {loop['median_s'] / other['median_s']:.3g} times as fast as the loop"
+
+
+def _recorded(record: Mapping[str, Any], steps: int, neurons: int, dtype: str, device: str) -> go.Figure:
+    rows = [row for row in record["rows"] if row["equation"] == EQUATION and row["mode"] == INFERENCE]
+    known = {row["dtype"] for row in rows}
+    taken = dtype if dtype in known else min(known)
+    rows = [row for row in rows if row["dtype"] == taken]
+
+    def distance(row: Mapping[str, Any]) -> tuple[float, float]:
+        return abs(math.log2(row["neurons"] / neurons)), abs(math.log2(row["steps"] / steps))
+
+    nearest = min(map(distance, rows))
+    rows = [row for row in rows if distance(row) == nearest]
+    size = {"T": rows[0]["steps"], "N": rows[0]["neurons"], "dtype": taken}
+    exact = size == {"T": steps, "N": neurons, "dtype": dtype}
+    origin = record["provenance"]
+    published = record["kind"] == "published"
+    where = origin["hardware"] if published else _machine(origin)
+    notes = [f"{'published' if published else 'recorded'}: {where}"]
+    if not exact:
+        notes.append("the nearest size in the record")
+    title = f"{device}: T = {size['T']}, N = {size['N']:,}, {taken}"
+    return _drawn(rows, title, notes, "published" if published else "measured")
+
+
+def _machine(origin: Mapping[str, Any]) -> str:
+    threads = origin["threads"]
+    parts = [origin["device"]["name"], f"{threads} thread{'s' if threads > 1 else ''}"]
+    parts += [f"torch {origin['versions']['torch']}", origin["date"][:10]]
+    if origin.get("commit"):
+        parts.append(f"commit {origin['commit']['id'][:7]}")
+    return ", ".join(parts)
+
+
+def _drawn(rows: Sequence[Mapping[str, Any]], title: str, notes: Sequence[str], mark: str) -> go.Figure:
+    numbers = [_number(row, mark) for row in rows]
+    floors = [row for row in rows if "floor_s" in row]
+    if floors:
+        floor = max(floors, key=lambda row: row["floor_bytes"])
+        source = f"{floor['floor_bytes'] / 1e6:.3g} MB at the bandwidth of a copy in the same race"
+        numbers.append(Marked("floor", "predicted", floor["floor_s"] * 1e3, source=source))
+    if not numbers:
+        return go.Figure(layout={"title": {"text": f"{title}<br>{'; '.join(notes)}"}})
+    page = marked(numbers, "milliseconds", title=title)
+    lines = [line for note in notes for line in textwrap.wrap(note, _WIDTH)]
+    below = {"x": 0, "xref": "paper", "xanchor": "left", "y": 1, "yref": "paper", "yanchor": "bottom", "yshift": 6}
+    font = {"size": 12, "color": theme.TEXT}
+    page.add_annotation(text="<br>".join(lines), align="left", showarrow=False, font=font, **below)
+    extra = 18 * len(lines)
+    layout: Any = page.layout
+    return page.update_layout(height=layout.height + extra, margin={"t": layout.margin.t + extra})
+
+
+def _number(row: Mapping[str, Any], mark: str) -> Marked:
+    if "median_s" not in row:
+        return Marked(row["contestant"], mark, row["seconds"] * 1e3)
+    low, middle, high = (row[key] * 1e3 for key in ("p10_s", "median_s", "p90_s"))
+    source = f"{row['over_floor']:.2f} times the floor<br>first call {row['first_s'] * 1e3:.3g} ms"
+    return Marked(row["contestant"], mark, middle, low, high, source)
+
+
+LAB = Lab(
+    "engine_race",
+    "Engine race",
+    figure,
+    CONTROLS,
+    "The Python loop over time against engines that compile it: from which size on does compiling pay?",
+)
+
+
+def engine_race(**start: Any) -> None:
+    """Show the engine race: milliseconds per engine, measured on the spot or taken from a record.
+
+    Args:
+        start: first values of ``T``, ``N``, ``dtype``, ``engine`` or ``device``.
+
+    Raises:
+        TypeError, ValueError: a setting that there is not, or a value that its control can't take.
+    """
+    LAB.show(**start)

@@ -1,0 +1,148 @@
+"""The surrogate lab: a shape and its slope, whom it hears, and what becomes of a gradient many layers down."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import numpy as np
+import plotly.graph_objects as go
+import torch
+
+from snnkit import surrogate as surrogates
+from snnkit.surrogate import Surrogate
+
+from .. import theme
+from ..axes import log_ticks, whole_ticks
+from ..panels import panels
+from ..strokes import add_line
+from .depth import DEEPEST, STEPS, Flow, distances, gradient_flow
+from .lab import Lab
+
+_LIMIT, _POINTS, _BINS = 3.0, 301, 60
+_TWICE = math.acosh(math.sqrt(2))
+
+# Each shape: how to make it from its slope, and the distance at which its derivative has fallen to half its peak.
+SHAPES: dict[str, tuple[Callable[[float], Surrogate], Callable[[float], float]]] = {
+    "ATan": (surrogates.ATan, lambda slope: 2 / (math.pi * slope)),
+    "Sigmoid": (surrogates.Sigmoid, lambda slope: 2 * _TWICE / slope),
+    "Triangle": (surrogates.Triangle, lambda slope: 0.5 / slope),
+    "FastSigmoid": (surrogates.FastSigmoid, lambda slope: (math.sqrt(2) - 1) / slope),
+    "SuperSpike": (surrogates.SuperSpike, lambda slope: (math.sqrt(2) - 1) / slope),
+    "StraightThrough": (lambda slope: surrogates.StraightThrough(), lambda slope: math.inf),
+}
+
+CONTROLS: dict[str, Any] = {
+    "shape": list(SHAPES),
+    "log2_slope": (-2.0, 7.0, 0.5),
+    "depth": (2, DEEPEST),
+    "detach_reset": True,
+}
+
+
+def figure(
+    shape: Annotated[str, "which surrogate of the kit"] = "ATan",
+    log2_slope: Annotated[float, "the surrogate's one number is 2 to this power"] = 1.0,
+    depth: Annotated[int, "layers of the net; the loss is at the last"] = 8,
+    detach_reset: Annotated[bool, "whether the reset is left out of the gradient"] = True,
+) -> go.Figure:
+    """A surrogate, its derivative among the membranes of a deep net, and the gradients it gives in that net."""
+    make, half_width = SHAPES[shape]
+    slope = 2.0**log2_slope
+    chosen, width = make(slope), half_width(slope)
+    u = distances(depth)
+    heard = float((u.abs() < width).double().mean())
+    flow = gradient_flow(chosen, depth, detach_reset)
+    titles = ["forward", "backward; bars: where membranes are", f"back in depth: {_change(flow)}", "back in time"]
+    page = panels(2, 2, titles, vertical_spacing=0.2, horizontal_spacing=0.13)
+    _shape(page, chosen, u)
+    usual = _usual(depth, detach_reset)
+    _gradients(page, "ATan(2.0)", usual, {"mode": "lines", "line": {"color": theme.PALE, "width": 7}})
+    for col, norms in enumerate(zip(flow, usual, strict=True), start=1):
+        ticks = log_ticks([norm for one in norms for norm in one])
+        page.update_yaxes(type="log", exponentformat="power", tickvals=ticks, row=2, col=col)
+    marked = {"mode": "lines+markers", "line": {"color": theme.VERMILION, "width": 2}, "marker": {"size": 6}}
+    _gradients(page, shape, flow, marked)
+    look = {"height": 560, "margin": {"t": 76, "b": 92}, "legend": theme.LEGEND_BELOW | {"y": -0.17}}
+    page.update_layout(title={"text": _said(chosen, width, heard)}, **look)
+    return page
+
+
+def _said(chosen: Surrogate, width: float, heard: float) -> str:
+    if math.isinf(width):
+        return "StraightThrough hears all membranes alike"
+    numbers = ", ".join(f"{value:.3g}" for value in vars(chosen).values() if isinstance(value, float))
+    return f"{type(chosen).__name__}({numbers}), half-width {width:.2g}: hears {100 * heard:.2g} % of membranes"
+
+
+@functools.lru_cache(maxsize=2 * DEEPEST)
+def _usual(depth: int, detach_reset: bool) -> Flow:
+    """What the default does, to compare with."""
+    return gradient_flow(surrogates.ATan(2.0), depth, detach_reset)
+
+
+def _shape(page: go.Figure, chosen: Surrogate, distance: torch.Tensor) -> None:
+    u = torch.linspace(-_LIMIT, _LIMIT, _POINTS, dtype=torch.float64)
+    primitive, derivative = chosen.primitive(u).numpy(), chosen.derivative(u).numpy()
+    look = {"showlegend": False, "row": 1, "col": 1}
+    step = {"colour": theme.TEXT, "width": 1.5, "hoverinfo": "skip"}
+    add_line(page, [-_LIMIT, 0, 0, _LIMIT], [0, 0, 1, 1], "spike", **step, **look)
+    hover = "u %{x:.3g}<br>%{y:.4g}<extra></extra>"
+    add_line(page, u.numpy(), primitive, "smooth", colour=theme.BLUE, dash="dash", hovertemplate=hover, **look)
+    counts, edges = np.histogram(distance.numpy(), bins=_BINS, range=(-_LIMIT, _LIMIT))
+    # Shares have no axis of their own: the tallest bar is as tall as the derivative.
+    height = derivative.max() * counts / counts.max()
+    look = {"customdata": counts / len(distance), "hovertemplate": "u about %{x:.2f}: %{customdata:.1%} of membranes"}
+    page.add_bar(
+        x=(edges[:-1] + edges[1:]) / 2, y=height, width=edges[1] - edges[0], name="membranes",
+        marker={"color": theme.faint(theme.TEXT, 0.3)}, showlegend=False, row=1, col=2, **look,
+    )  # fmt: skip
+    look = {"showlegend": False, "hovertemplate": hover, "row": 1, "col": 2}
+    add_line(page, u.numpy(), derivative, "derivative", colour=theme.BLUE, **look)
+    page.update_xaxes(title={"text": "u = potential − threshold"}, row=1)
+    page.update_yaxes(title={"text": "spike"}, range=[-0.15, 1.15], row=1, col=1)
+    page.update_yaxes(title={"text": "derivative"}, rangemode="tozero", row=1, col=2)
+
+
+def _change(flow: Flow) -> str:
+    """What is left at the first layer of the last layer's gradient."""
+    first, last = flow.by_layer[0], flow.by_layer[-1]
+    return f"× {first / last:.2g}" if first and last else "nothing is left"
+
+
+def _gradients(page: go.Figure, name: str, flow: Flow, look: dict[str, Any]) -> None:
+    layers = np.arange(1, len(flow.by_layer) + 1)
+    lags = np.arange(1 - STEPS, 1)
+    hover = f"{name}<br>%{{x}}: %{{y:.3g}}<extra></extra>"
+    for col, (x, values) in enumerate(((layers, flow.by_layer), (lags, flow.by_step)), start=1):
+        norms = np.array(values)
+        norms[norms == 0] = math.nan  # a logarithmic axis has no place for them
+        place: dict[str, Any] = {"row": 2, "col": col, "legendgroup": name, "showlegend": col == 1}
+        # Not by add_line, which draws in float32: that can't hold what a narrow surrogate makes.
+        page.add_scatter(x=x, y=norms, name=name, hovertemplate=hover, **look, **place)
+    page.update_xaxes(title={"text": "layer (the loss is at the last)"}, tickvals=whole_ticks(layers), row=2, col=1)
+    page.update_xaxes(title={"text": "time step (the loss is at 0)"}, tickvals=whole_ticks(lags), row=2, col=2)
+    page.update_yaxes(title={"text": "gradient norm"}, row=2, col=1)
+
+
+LAB = Lab(
+    "surrogate_lab",
+    "Surrogate lab",
+    figure,
+    CONTROLS,
+    "Which shape and slope let a gradient through many layers and steps without fading or exploding?",
+)
+
+
+def surrogate_lab(**start: Any) -> None:
+    """Show the surrogate lab: a shape and its slope, and what becomes of a gradient many layers down.
+
+    Args:
+        start: first values of ``shape``, ``log2_slope``, ``depth`` or ``detach_reset``.
+
+    Raises:
+        TypeError, ValueError: a setting that there is not, or a value that its control can't take.
+    """
+    LAB.show(**start)

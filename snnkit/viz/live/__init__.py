@@ -1,0 +1,10 @@
+"""A panel that shows a training run while it goes on, wherever it runs, and can stop it.
+
+    panel = viz.LivePanel(epochs)
+    train.fit(…, epochs=epochs, on_epoch=panel, on_batch=panel.on_batch)
+
+``panel`` is told what happens and decides what is worth drawing; one of ``notebook``, ``terminal``, ``lines`` and
+``still`` draws. ``stop`` and ``messages`` are why a button works while the kernel is busy.
+"""
+
+from .panel import LivePanel as LivePanel

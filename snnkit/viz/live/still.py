@@ -1,0 +1,30 @@
+"""For runs that nobody watches: one figure, when they are over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..display import show
+from .standing import Standing
+from .trail import Trail
+
+
+class Still:
+    draws = extends = False
+
+    def moved(self, standing: Standing) -> None:
+        pass
+
+    def epoch(self, series: Mapping[str, Any]) -> None:
+        pass
+
+    def draw(self, figure: Any) -> None:
+        pass
+
+    def extend(self, trail: Trail) -> None:
+        pass
+
+    def end(self, message: str, figure: Any) -> None:
+        if figure is not None:
+            show(figure)

@@ -1,0 +1,103 @@
+"""One example of each figure of the kit, by its name: what the tests of all figures go through."""
+
+import torch
+
+from snnkit import models, records
+from snnkit.hardware import roofline
+from snnkit.hardware.scaling import Measured
+from snnkit.surrogate import ATan, FastSigmoid
+from snnkit.viz import figures
+from snnkit.viz.marked import Marked, marked
+from snnkit.viz.roofline import Run
+from snnkit.viz.supersteps import supersteps
+from snnkit.viz.verdicts import verdicts
+
+from .test_viz_comparison import made
+
+T, N = 20, 6
+SPIKES = (torch.arange(T * N).reshape(T, N) % 5 == 0).float()
+V = torch.linspace(0, 1, T)
+IMAGE = torch.arange(64).reshape(8, 8) / 63
+HISTORY = {
+    "train_loss": [2.0, 1.0],
+    "test_loss": [2.1, 1.2],
+    "train_accuracy": [0.5, 0.9],
+    "test_accuracy": [0.4, 0.8],
+    "rates": {"hidden": [0.1, 0.2], "output": [0.2, 0.1]},
+}
+EVENTS = (torch.arange(4 * 2 * 8 * 8).reshape(4, 2, 8, 8) % 7 == 0).float()
+MATRIX = (torch.arange(12 * 16).reshape(12, 16) % 11 - 5) / 5
+
+
+def _demo():
+    """A record of ``snnkit bench demo`` with made-up times."""
+    row = {"mode": "training", "p10_s": 1e-3, "p90_s": 2e-3, "over_floor": 2.0, "model": "mlp", "dtype": "float32"}
+    rows = [
+        row | {"device": where, "batch": batch, "samples_per_s": 10.0 * batch**power}
+        for where, power in (("cpu", 0.2), ("cuda", 0.9))
+        for batch in (1, 32)
+    ]
+    return {"kind": "demo", "provenance": {"device": {"name": "Some GPU"}, "cpu": "Some CPU"}, "rows": rows}
+
+
+def _supersteps():
+    product = {"name": "mm", "kind": "matmul", "phase": "forward", "reads": 8e5, "writes": 4e5, "numel": 100_000}
+    return supersteps(roofline.Work("w", 1, (), (), 0, 0, 0), [roofline.Operation(**product)] * 2, tiles=3)
+
+
+_RATE = torch.tensor([[0.1, 0.9], [0.4, 0.2], [0.3, 0.3]])
+
+EXAMPLES = {
+    "coded_image": lambda: figures.coded_image(IMAGE, (IMAGE.flatten() > torch.rand(5, 64)).float(), IMAGE / 2),
+    "coded_signal": lambda: figures.coded_signal(V, {"delta": SPIKES[:, 0] - SPIKES[:, 1]}, {"delta": V / 2}, dt=1e-3),
+    "compared_spikes": lambda: figures.compared_spikes(torch.linspace(0, 1, N), SPIKES, SPIKES.roll(1, 0)),
+    "rate_against_brightness": lambda: figures.rate_against_brightness(torch.linspace(0, 1, N), SPIKES.mean(0), T),
+    "comparison": lambda: figures.comparison(made()),
+    "f_i_curve": lambda: figures.f_i_curve(V, {"LIF": V, "IF": V * 2}),
+    "lines": lambda: figures.lines(
+        {"a": V, "law": V**2}, x=V, x_title="x", y_title="loss", title="Lines", faint=["law"], levels={"guess": 0.7}
+    ),
+    "scaling_efficiency": lambda: figures.scaling_efficiency([Measured(1, 0.1), Measured(2, 0.11)], cores=1),
+    "event_cloud": lambda: figures.event_cloud(EVENTS, dt=1e-3),
+    "feature_maps": lambda: figures.feature_maps(EVENTS.transpose(0, 1).reshape(4, 2, 8, 8)),
+    "image_grid": lambda: figures.image_grid(IMAGE.expand(10, 1, 8, 8), torch.arange(10), columns=4),
+    "inference": lambda: figures.inference(IMAGE, SPIKES, SPIKES[:, :3], 1, ["a", "b", "c"]),
+    "confusion": lambda: figures.confusion(torch.eye(4) * 7 + 1),
+    "training_curves": lambda: figures.training_curves(HISTORY, epochs=5),
+    "magnitudes": lambda: figures.magnitudes({"g": V * 1e-6, "w": V}),
+    "memory_bars": lambda: figures.memory_bars(
+        {"training": {"weights": 4e6, "activity": 9e6}, "test": {"weights": 4e6}}, {"a card": 8e6, "an H200": 141e9}
+    ),
+    "gallery": lambda: figures.gallery({"a": (V, SPIKES[:, 0]), "b": (V**2, SPIKES[:, 1])}),
+    "membrane_and_raster": lambda: figures.membrane_and_raster(V, SPIKES, threshold=0.9, dt=1e-3),
+    "traces": lambda: figures.traces({"a": V, "b": V / 2}, {"b": SPIKES[:, 1]}, threshold=0.9, current=V, dt=1e-3),
+    "number_lines": lambda: figures.number_lines(0.1),
+    "per_neuron_step": lambda: figures.per_neuron_step([records.load("spikingjelly_rtx2080ti")]),
+    "population_statistics": lambda: figures.population_statistics(
+        models.Statistics(_RATE, _RATE / 4, _RATE * 2, _RATE * 3), [0, 1, 1]
+    ),
+    "races": lambda: figures.races(records.load("cpu_epyc_1thread")),
+    "rate_histogram": lambda: figures.rate_histogram({"hidden": V, "output": V[::2]}),
+    "device_rates": lambda: figures.device_rates(_demo()),
+    "training_rates": lambda: figures.training_rates(records.load("training_cpu_epyc_1thread")),
+    "roofline": lambda: figures.roofline([Run("loop", 8e6, 1e8, 2e-2), Run("fused", 8e6, 8e6, 1e-3)], 1e10, 4e10),
+    "shares": lambda: figures.shares({"before": {"conv": 6.0, "rest": 2.0}, "after": {"conv": 3.0}}, "ms"),
+    "similarity": lambda: figures.similarity(MATRIX[:3, :4], {"even": ["two", "four"], "odd": ["one"]}),
+    "spans": lambda: figures.spans({"rank 0": [("forward", 0, 2), ("backward", 2, 5)], "net": [("send", 4, 5)]}),
+    "firing_rate": lambda: figures.firing_rate(SPIKES, dt=1e-3),
+    "raster": lambda: figures.raster(SPIKES, dt=1e-3),
+    "spike_counts": lambda: figures.spike_counts(SPIKES),
+    "surrogate_curves": lambda: figures.surrogate_curves([ATan(), FastSigmoid()]),
+    "weights": lambda: figures.weights(MATRIX),
+    # Figures that rooms of their own give, beside ``viz.figures``.
+    "marked": lambda: marked(
+        [Marked("a net", "predicted", 2.0, 1.0, 4.0), Marked("a net", "measured", 3.0, 2.9, 3.1)], "ms", title="Both"
+    ),
+    "supersteps": _supersteps,
+    "verdicts": lambda: verdicts(
+        {"one": [[(1.1, 9.0), (0.5, 2.0)], [None, (0.1, 0.9)]]}, [16, 128], [100, 1000],
+        x_title="batch", y_title="width", title="Who is ahead",
+    ),
+}  # fmt: skip
+# In the namespace of the figures, but what figures are made of.
+PARTS = {"panels"}

@@ -1,0 +1,104 @@
+import pytest
+
+from snnkit.viz.controls import parse
+
+widgets = pytest.importorskip("ipywidgets")
+
+
+@pytest.mark.parametrize(
+    ("spec", "default", "kind", "first", "trials"),
+    [
+        ((0, 10), None, "IntSlider", 5, (0, 5, 10)),
+        ((0, 10, 2), 4, "IntSlider", 4, (0, 4, 10)),
+        ((0.0, 1.0), None, "FloatSlider", 0.5, (0.0, 0.5, 1.0)),
+        ((0.0, 1.0), 7.0, "FloatSlider", 0.5, (0.0, 0.5, 1.0)),
+        ((0.5, 1), 0.75, "FloatSlider", 0.75, (0.5, 0.75, 1)),
+        (["a", "b", "c"], "c", "Dropdown", "c", ("a", "b", "c")),
+        ([1, 2], None, "Dropdown", 1, (1, 2, 2)),
+        (True, None, "Checkbox", True, (False, True)),
+    ],
+)
+def test_controls_become_widgets(spec, default, kind, first, trials):
+    control = parse("some_name", spec, default)
+    widget = control.build()
+    assert type(widget).__name__ == kind
+    assert widget.value == control.default == first
+    assert control.trials == pytest.approx(trials) if kind.endswith("Slider") else control.trials == trials
+    assert widget.description == "some name"
+
+
+@pytest.mark.parametrize(
+    ("spec", "positions"),
+    [
+        ((0, 6, 2), [0, 2, 4, 6]),
+        ((0, 7, 2), [0, 2, 4, 6]),
+        ((0.0, 0.5, 0.1), [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]),
+        (["b", "a"], ["b", "a"]),
+        (False, [False, True]),
+        (widgets.IntSlider(value=3, min=1, max=9, step=4), [1, 5, 9]),
+        (widgets.Dropdown(options=[("one", 1), ("two", 2)]), [1, 2]),
+        (widgets.FloatLogSlider(min=0, max=4), []),
+        (widgets.Text("free"), []),
+    ],
+)
+def test_positions(spec, positions):
+    found = parse("n", spec).positions
+    assert list(found) == positions
+    assert list(found[1:]) == positions[1:]
+
+
+def test_thousands_of_positions_are_not_computed_until_asked_for():
+    positions = parse("n", (0.0, 1.0, 1e-8)).positions
+    assert len(positions) == 10**8 + 1 and positions[-1] == 1.0
+    with pytest.raises(IndexError):
+        positions[10**8 + 1]
+
+
+def test_widgets_are_taken_as_they_are():
+    slider = widgets.IntSlider(value=3, min=1, max=9)
+    assert parse("n", slider).build() is slider and parse("n", slider).trials == (1, 3, 9)
+    buttons = widgets.ToggleButtons(options=[("one", 1), ("two", 2), ("three", 3)])
+    assert parse("n", buttons).trials == (1, 2, 3)
+    assert parse("n", widgets.Checkbox(value=True)).trials == (False, True)
+    assert parse("n", widgets.FloatLogSlider(value=10.0, min=0, max=4)).trials == (1.0, 10.0, 10_000.0)
+
+
+@pytest.mark.parametrize("spec", [(0, 10), ["a", "b"], True])
+def test_long_descriptions_widen_the_widget(spec):
+    def width(name):
+        widget = parse(name, spec).build()
+        assert widget.style.description_width == "initial" and widget.layout.max_width == "100%"
+        return int(widget.layout.width.removesuffix("px"))
+
+    assert width("membrane_time_constant") - width("tau") >= 6 * len("membrane time constant")
+
+
+def test_a_choice_is_as_wide_as_its_longest_option():
+    width = [parse("n", ["a", "b" * n]).build().layout.width for n in (1, 40)]
+    assert int(width[1][:-2]) - int(width[0][:-2]) >= 6 * 39
+
+
+def test_sliders_tell_their_range():
+    for hint, told in {"": "from 0 to 10 in steps of 5", "spikes": "spikes: from 0 to 10 in steps of 5"}.items():
+        slider = parse("n", (0, 10, 5), hint=hint).build()
+        name = "tooltip" if slider.has_trait("tooltip") else "description_tooltip"  # in ipywidgets 8, and before
+        assert getattr(slider, name) == told
+
+
+@pytest.mark.parametrize(
+    ("spec", "error", "words"),
+    [
+        ((1, 0), ValueError, "min < max"),
+        ((1, 1), ValueError, "min < max"),
+        ((0, 1, 0), ValueError, "step above 0"),
+        ((0.0, float("nan")), ValueError, "finite"),
+        ((0, 1, 2, 3), ValueError, r"\(min, max\) or"),
+        (("a", "b"), TypeError, "must hold numbers"),
+        ([], ValueError, "at least one choice"),
+        (3, TypeError, "control gain must be"),
+        ("abc", TypeError, "control gain must be"),
+    ],
+)
+def test_senseless_controls_are_named(spec, error, words):
+    with pytest.raises(error, match=words):
+        parse("gain", spec)
