@@ -14,6 +14,7 @@ import snnkit
 from snnkit.bench.command import neurons
 from snnkit.bench.compare_command import compare
 from snnkit.bench.demo_command import demo
+from snnkit.bench.events_command import events
 from snnkit.bench.explorers_command import explorers
 from snnkit.bench.scaling_command import scaling
 from snnkit.bench.training_command import training
@@ -208,7 +209,7 @@ def bench() -> None:
     """Measure, and show what was measured."""
 
 
-for measurement in (neurons, training, demo, scaling, compare, explorers):
+for measurement in (neurons, training, demo, scaling, compare, explorers, events):
     bench.add_command(measurement)
 
 

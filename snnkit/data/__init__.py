@@ -6,10 +6,11 @@ images, labels = data.load("mnist", "test")     # uint8 [10000, 1, 28, 28]; from
 for x, y in data.batches(images, labels, 64):
     x = data.to_unit(x)                         # float32 in [0, 1], ready for snnkit.encode
     x = data.augment.Shift(2)(x)                # each image moved by up to two pixels
+recordings, labels = data.events.record_digits()    # what an event camera sends; see data.events
 ```
 """
 
-from snnkit.data import augment
+from snnkit.data import augment, events
 from snnkit.data._batches import batches, resolve_device, to_device, to_unit
 from snnkit.data._catalogue import CLASSES, available, load
 from snnkit.data._idx import DamagedFileError
@@ -23,6 +24,7 @@ __all__ = [
     "available",
     "batches",
     "event_digits",
+    "events",
     "events_of",
     "load",
     "randman",

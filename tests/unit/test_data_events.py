@@ -87,7 +87,7 @@ def test_the_digits_in_saccades():
 def test_the_number_of_images_at_a_time_is_of_no_account(monkeypatch):
     images, path = torch.rand(7, 1, 5, 5), data.saccades(4)
     whole = data.events_of(images, path)
-    monkeypatch.setattr("snnkit.data.events._CHUNK", 2)
+    monkeypatch.setattr("snnkit.data.events.camera._CHUNK", 2)
     assert torch.equal(data.events_of(images, path), whole)
     assert torch.equal(data.events_of(images[3:4], path)[0], whole[3])
 

@@ -43,9 +43,9 @@ def test_shapes_and_gradients(size):
 
 def test_in_pieces_of_time_the_same():
     for net in (EventConvNet(engine="eager"), EventRecurrentNet(engine="eager")):
-        whole, _ = net(4 * frames(8))
-        first, state = net(4 * frames(8)[:3])
-        second, _ = net(4 * frames(8)[3:], state)
+        whole, _ = net(40 * frames(8))
+        first, state = net(40 * frames(8)[:3])
+        second, _ = net(40 * frames(8)[3:], state)
         assert torch.equal(torch.cat([first, second]), whole) and whole.any()
 
 

@@ -1,4 +1,4 @@
-"""A synthetic event camera: its pixels report changes of brightness, as spikes of two polarities.
+"""A synthetic event camera: its pixels report changes of brightness, as spikes of two polarities, step by step.
 
 A pixel remembers the logarithm of the intensity at its last event. Whenever the logarithm has risen (or fallen) by a
 threshold since, the pixel emits an event of polarity ON (or OFF) and moves its memory by the threshold. Source of the
@@ -18,8 +18,6 @@ from torch import Tensor
 from snnkit.data import digits
 from snnkit.data._batches import check_generator, check_positive_int, check_real, seeded
 
-__all__ = ["event_digits", "events_of", "saccades"]
-
 _CHUNK = 256  # images at a time, so that memory does not grow with the data set
 
 _FARTHEST = 64  # pixels; images are no larger than half of that
@@ -31,7 +29,7 @@ def saccades(steps: int, amplitude: float = 2.0) -> Tensor:
     Three straight saccades of equal duration; it ends where it began.
     """
     check_positive_int("steps", steps)
-    _check_positive("amplitude", amplitude)
+    check_positive("amplitude", amplitude)
     if amplitude > _FARTHEST:
         raise ValueError(f"amplitude must be at most {_FARTHEST} pixels; got {amplitude!r}")
     corners = torch.tensor([[0.0, 0.0], [0.5, 1.0], [1.0, 0.0], [0.0, 0.0]]) * amplitude
@@ -72,19 +70,9 @@ def events_of(
         TypeError, ValueError: images that are no floating-point [N, 1, H, W] in [0, 1]; a path of another shape; a
             number out of its range.
     """
-    _check_images(images)
-    if not (isinstance(path, Tensor) and path.ndim == 2 and path.shape[1] == 2 and len(path) >= 2):
-        raise ValueError("path must be a tensor [T + 1, 2] of places in pixels (x, y), T at least 1")
-    _check_positive("threshold", threshold)
-    _check_positive("dark", dark)
-    for name, value in (("mismatch", mismatch), ("noise", noise)):
-        check_real(name, value)
-        if not 0 <= value < 1:
-            raise ValueError(f"{name} must lie in [0, 1), got {value!r}")
-    check_generator(generator)
-    height, width = images.shape[-2:]
-    drawn = torch.randn(2, height, width, generator=generator) if mismatch else torch.zeros(2, height, width)
-    limits = (threshold * (1 + mismatch * drawn)).clamp(min=threshold / 5).to(images.device, torch.float32)
+    check_scene(images, path, threshold, mismatch, dark, generator)
+    check_share("noise", noise)
+    limits = thresholds(images, threshold, mismatch, generator)
     events = torch.cat([_seen(part.float(), path, limits, dark) for part in images.split(_CHUNK)])
     if noise:
         events = torch.maximum(events, (torch.rand(events.shape, generator=generator) < noise).to(events))
@@ -118,14 +106,8 @@ def event_digits(
     Raises:
         TypeError, ValueError: as ``data.load`` and ``events_of``; a size below 8.
     """
-    if split not in ("train", "test"):
-        raise ValueError(f"split must be one of 'train', 'test'; got {split!r}")
-    check_positive_int("size", size)
-    if size < 8:
-        raise ValueError(f"size must be at least 8, the size of the digits; got {size}")
     generator = seeded(seed)
-    images, labels = digits.load(split)
-    large = F.interpolate(images.float() / 255, size=(size, size), mode="bilinear", align_corners=False)
+    large, labels = enlarged_digits(split, size)
     events = events_of(
         large,
         saccades(steps, amplitude),
@@ -139,10 +121,10 @@ def event_digits(
 
 def _seen(images: Tensor, path: Tensor, limits: Tensor, dark: float) -> Tensor:
     """Events [N, T, 2, H, W] of some images, without noise; ``limits`` [2, H, W] are the pixels' thresholds."""
-    memory = torch.log(_looked_at(images, path[0].tolist()) + dark)
+    memory = torch.log(looked_at(images, path[0].tolist()) + dark)
     steps = []
     for place in path[1:].tolist():
-        change = torch.log(_looked_at(images, place) + dark) - memory
+        change = torch.log(looked_at(images, place) + dark) - memory
         # How often the change holds the threshold, towards 0: a change of 2.5 thresholds is two events.
         rises = (change / limits[0]).floor().clamp(min=0)
         falls = (-change / limits[1]).floor().clamp(min=0)
@@ -151,7 +133,7 @@ def _seen(images: Tensor, path: Tensor, limits: Tensor, dark: float) -> Tensor:
     return torch.stack(steps, dim=1)
 
 
-def _looked_at(images: Tensor, place: Sequence[float]) -> Tensor:
+def looked_at(images: Tensor, place: Sequence[float]) -> Tensor:
     """Images [N, 1, H, W] seen with the gaze at (x, y): [N, H, W]; bilinear, 0 outside."""
     x, y = place
     whole_x, whole_y = math.floor(x), math.floor(y)
@@ -169,7 +151,44 @@ def _looked_at(images: Tensor, place: Sequence[float]) -> Tensor:
     return upper * (1 - part_y) + lower * part_y
 
 
-def _check_images(images: Tensor) -> None:
+def enlarged_digits(split: str, size: int) -> tuple[Tensor, Tensor]:
+    """The digits as float32 [N, 1, size, size] in [0, 1], and their labels; errors as ``event_digits``."""
+    if split not in ("train", "test"):
+        raise ValueError(f"split must be one of 'train', 'test'; got {split!r}")
+    check_positive_int("size", size)
+    if size < 8:
+        raise ValueError(f"size must be at least 8, the size of the digits; got {size}")
+    images, labels = digits.load(split)
+    return F.interpolate(images.float() / 255, size=(size, size), mode="bilinear", align_corners=False), labels
+
+
+def thresholds(images: Tensor, threshold: float, mismatch: float, generator: torch.Generator | None) -> Tensor:
+    """Of each pixel and polarity of one camera, [2, H, W]."""
+    height, width = images.shape[-2:]
+    drawn = torch.randn(2, height, width, generator=generator) if mismatch else torch.zeros(2, height, width)
+    return (threshold * (1 + mismatch * drawn)).clamp(min=threshold / 5).to(images.device, torch.float32)
+
+
+def check_scene(
+    images: Tensor,
+    path: Tensor,
+    threshold: float,
+    mismatch: float,
+    dark: float,
+    generator: torch.Generator | None,
+) -> None:
+    """Raise unless a camera can look at it; the arguments are those of ``events_of``."""
+    check_images(images)
+    if not (isinstance(path, Tensor) and path.ndim == 2 and path.shape[1] == 2 and len(path) >= 2):
+        raise ValueError("path must be a tensor [T + 1, 2] of places in pixels (x, y), T at least 1")
+    check_positive("threshold", threshold)
+    check_positive("dark", dark)
+    check_share("mismatch", mismatch)
+    check_generator(generator)
+
+
+def check_images(images: Tensor) -> None:
+    """Raise unless they are floating point [N, 1, H, W] in [0, 1]."""
     if not isinstance(images, Tensor) or not images.is_floating_point():
         got = images.dtype if isinstance(images, Tensor) else type(images).__name__
         raise TypeError(
@@ -182,7 +201,15 @@ def _check_images(images: Tensor) -> None:
         raise ValueError(f"images must lie in [0, 1]; got values from {low:g} to {high:g}")
 
 
-def _check_positive(name: str, value: float) -> None:
+def check_positive(name: str, value: float) -> None:
+    """Raise unless it is a finite number above 0."""
     check_real(name, value)
     if not 0 < value < math.inf:
         raise ValueError(f"{name} must be a finite number above 0; got {value!r}")
+
+
+def check_share(name: str, value: float) -> None:
+    """Raise unless it is a number in [0, 1)."""
+    check_real(name, value)
+    if not 0 <= value < 1:
+        raise ValueError(f"{name} must lie in [0, 1), got {value!r}")

@@ -1,0 +1,176 @@
+"""What an event camera sends: for each event its moment, its pixel and its polarity (address-event representation)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from snnkit.data._batches import check_positive_int
+
+_LARGEST = 2**15  # pixels in a direction: places are int16
+_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Events:
+    """The events of one recording in the order of time, on the CPU.
+
+    Attributes:
+        t: microseconds since the start of the recording, int64 [n], never falling.
+        x, y: column and row of the pixel, int16 [n] (given as any kind of integers).
+        p: polarity, bool [n]: True where it became brighter (ON). Frames hold ON in channel 0 and OFF in channel 1.
+        size: (height, width) in pixels.
+        duration: microseconds from the start to the end of the recording; 0, the default: until just after the last
+            event.
+        polarities: 2, or 1 for a sensor without OFF events, such as an artificial cochlea; ``p`` is then always True.
+
+    Raises:
+        TypeError: one of the four is no tensor, or of another dtype.
+        ValueError: they are empty or not of one length; times that fall or are outside of the recording; pixels
+            outside of the sensor.
+    """
+
+    t: Tensor
+    x: Tensor
+    y: Tensor
+    p: Tensor
+    size: tuple[int, int]
+    duration: int = 0
+    polarities: int = 2
+
+    def __post_init__(self) -> None:
+        _check_columns(self)
+        _check_sensor(self)
+        if not len(self.t):
+            raise ValueError("a recording must hold at least one event; t is empty")
+        if (falls := self.t.diff() < 0).any():
+            i = int(falls.nonzero()[0])
+            raise ValueError(
+                f"t must not fall (sort with events.in_order); "
+                f"event {i + 1} is at {int(self.t[i + 1])} µs, the one before at {int(self.t[i])} µs"
+            )
+        first, last = int(self.t[0]), int(self.t[-1])
+        if first < 0:
+            raise ValueError(f"t must be at least 0 µs, the start of the recording; got {first}")
+        if isinstance(self.duration, bool) or not isinstance(self.duration, int):
+            raise TypeError(f"duration must be an int of microseconds; got {self.duration!r}")
+        object.__setattr__(self, "duration", self.duration or last + 1)
+        if self.duration <= last:
+            raise ValueError(f"duration must be more than the time of the last event, {last} µs; got {self.duration}")
+        for name, limit in (("y", self.size[0]), ("x", self.size[1])):
+            value = getattr(self, name)
+            low, high = (int(end) for end in value.aminmax())
+            if low < 0 or high >= limit:
+                raise ValueError(f"{name} must lie in 0 .. {limit - 1}, the pixels of the sensor; got {low} .. {high}")
+            object.__setattr__(self, name, value.to(torch.int16))
+        if self.polarities == 1 and not self.p.all():
+            raise ValueError("p must be True everywhere where polarities is 1; got a False")
+
+    def __len__(self) -> int:
+        """How many events there are."""
+        return len(self.t)
+
+    def __repr__(self) -> str:
+        height, width = self.size
+        return f"Events({len(self)} in {self.duration / 1e6:g} s, {height} × {width} pixels)"
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Of one frame: (polarities, height, width)."""
+        return self.polarities, *self.size
+
+    def where(self, mask: Tensor) -> Events:
+        """Those of its events where a mask, bool [n], is True; the recording lasts as long as before.
+
+        Raises:
+            TypeError, ValueError: no such mask, or one that is True nowhere.
+        """
+        if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+            raise TypeError(f"mask must be a tensor of bool [n]; got {mask!r}")
+        if mask.shape != self.t.shape or not mask.any():
+            raise ValueError(f"mask must be [{len(self)}] and True somewhere; got {list(mask.shape)}")
+        return replace(self, t=self.t[mask], x=self.x[mask], y=self.y[mask], p=self.p[mask])
+
+    def numpy(self) -> np.ndarray:
+        """As a structured array [n] with the fields x, y, t, p, as ``tonic`` and its transforms use them."""
+        array = np.empty(len(self), dtype=[("x", np.int16), ("y", np.int16), ("t", np.int64), ("p", bool)])
+        for name in ("x", "y", "t", "p"):
+            array[name] = getattr(self, name).numpy()
+        return array
+
+
+def in_order(
+    t: Tensor, x: Tensor, y: Tensor, p: Tensor, size: tuple[int, int], duration: int = 0, polarities: int = 2
+) -> Events:
+    """Events from such as are not in the order of time; those of one moment stay in the order in which they came.
+
+    Arguments and errors as those of ``Events``.
+    """
+    if not isinstance(t, Tensor) or t.dtype != torch.int64 or t.ndim != 1:
+        raise TypeError("t must be a tensor of int64 microseconds [n]")
+    order = t.argsort(stable=True)
+    t, x, y, p = (part[order] if isinstance(part, Tensor) and part.shape == t.shape else part for part in (t, x, y, p))
+    return Events(t, x, y, p, size, duration, polarities)
+
+
+def from_numpy(array: Any, size: tuple[int, int], duration: int = 0, polarities: int = 2) -> Events:
+    """Events from a structured array [n] with the fields t (µs), x, y and p, as ``tonic`` reads data sets.
+
+    Without a field y all events are in row 0; without p all are ON. ``p`` may be bool or 0 and 1. What is not in the
+    order of time is sorted. Other arguments and errors as those of ``Events``.
+    """
+    names = getattr(getattr(array, "dtype", None), "names", None)
+    if not isinstance(array, np.ndarray) or names is None or not {"t", "x"} <= set(names):
+        raise TypeError("array must be a structured NumPy array with the fields t, x, y and p")
+    if not np.issubdtype(array["t"].dtype, np.integer):
+        raise TypeError(f"t must be integers, in microseconds; got {array['t'].dtype}")
+    p = array["p"] if "p" in names else np.ones(len(array), dtype=bool)
+    if p.dtype != bool and not np.isin(p, (0, 1)).all():
+        raise ValueError("p must hold bools, or 0 and 1; got other values")
+    y = array["y"] if "y" in names else np.zeros(len(array), dtype=np.int16)
+    t, x, y = (_integers(name, value) for name, value in (("t", array["t"]), ("x", array["x"]), ("y", y)))
+    return in_order(t, x, y, torch.from_numpy(p.astype(bool)), size, duration, polarities)
+
+
+def check_events(events: Any, name: str = "events") -> None:
+    """Raise TypeError unless it is a recording."""
+    if not isinstance(events, Events):
+        raise TypeError(f"{name} must be a data.events.Events; got {type(events).__name__}")
+
+
+def _integers(name: str, value: np.ndarray) -> Tensor:
+    if not np.issubdtype(value.dtype, np.integer):
+        raise TypeError(f"{name} must be integers; got {value.dtype}")
+    return torch.from_numpy(value.astype(np.int64))
+
+
+def _check_columns(events: Events) -> None:
+    for name, kinds in (("t", (torch.int64,)), ("x", _INTEGERS), ("y", _INTEGERS), ("p", (torch.bool,))):
+        value = getattr(events, name)
+        wanted = {"t": "int64 microseconds", "p": "bool"}.get(name, "integers")
+        if not isinstance(value, Tensor) or value.dtype not in kinds:
+            got = value.dtype if isinstance(value, Tensor) else type(value).__name__
+            raise TypeError(f"{name} must be a tensor of {wanted} [n]; got {got}")
+        if value.ndim != 1 or len(value) != len(events.t):
+            raise ValueError(f"t, x, y and p must be [n] of one length; got {name} {list(value.shape)}")
+        if value.device.type != "cpu":
+            raise ValueError(
+                f"events are kept on the CPU, frames are what moves to a device; {name} is on {value.device}"
+            )
+
+
+def _check_sensor(events: Events) -> None:
+    size = events.size
+    if not isinstance(size, (tuple, list)) or len(size) != 2:
+        raise TypeError(f"size must be (height, width) in pixels; got {size!r}")
+    for name, value in zip(("height", "width"), size, strict=True):
+        check_positive_int(name, value)
+        if value > _LARGEST:
+            raise ValueError(f"{name} must be at most {_LARGEST} pixels; got {value}")
+    object.__setattr__(events, "size", tuple(size))
+    if events.polarities not in (1, 2):
+        raise ValueError(f"polarities must be 1 or 2; got {events.polarities!r}")
