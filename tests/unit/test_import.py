@@ -4,6 +4,8 @@ import subprocess
 import sys
 
 HEAVY = (
+    "nir",
+    "h5py",
     "plotly",
     "matplotlib",
     "ipywidgets",

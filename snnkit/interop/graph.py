@@ -1,0 +1,159 @@
+"""Graph: a network whose layers branch, join and go round in circles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from ..engine.check import check_sequence
+from ..nn import is_stateful, time_batched
+from .cycles import groups, loop_order
+
+INPUT, OUTPUT = "input", "output"
+
+
+class LoopState(NamedTuple):
+    """State of nodes that reach each other.
+
+    Attributes:
+        outs: what each gave out last [B, ...].
+        states: that of each, None for stateless ones.
+    """
+
+    outs: tuple[Tensor, ...]
+    states: tuple[Any, ...]
+
+
+class Graph(nn.Module):
+    """``out, state = graph(x, state=None)``: nodes get the sum of what arrives on their edges.
+
+    What lies on no loop is run over the whole sequence, as ``nn.Sequential`` does it. A loop is run step by step:
+    within a step from where signals come in, and what goes back arrives in the next step; before the first, neurons in
+    it gave zeros.
+
+    Args:
+        layers: by name: neurons, ``Recurrent``s and stateless modules.
+        edges: (from, to), with "input" and "output" for those of the graph.
+        shapes: what each layer gives out for a sample, without time and batch.
+
+    Raises:
+        TypeError: a layer that is no module.
+        ValueError: a name that no module can have; an edge of a name that is not there; a node that no signal reaches,
+            or that leads nowhere; a loop without a neuron.
+    """
+
+    def __init__(
+        self, layers: Mapping[str, nn.Module], edges: Sequence[tuple[str, str]], shapes: Mapping[str, Sequence[int]]
+    ) -> None:
+        super().__init__()
+        self.edges: list[tuple[str, str]] = [(a, b) for a, b in edges]
+        self.shapes = {name: tuple(shape) for name, shape in shapes.items()}
+        names = [INPUT, *layers, OUTPUT]
+        for name, layer in layers.items():
+            if not isinstance(layer, nn.Module):
+                raise TypeError(f"{name} of Graph must be a torch.nn.Module, but it is a {type(layer).__name__}")
+            if name in (INPUT, OUTPUT) or "." in name or hasattr(self, name):
+                raise ValueError(f"layers of Graph can't hold {name!r}: that name is taken, or can't be a module's")
+        for a, b in self.edges:
+            for name in (a, b):
+                if name not in names:
+                    raise ValueError(f"edges hold ({a!r}, {b!r}), but there is no {name!r}; there are {names}")
+        self.stateful = {name: is_stateful(layer) for name, layer in layers.items()}
+        self.order: list[list[str]] = []
+        for group in groups(names, self.edges):
+            if self._goes_round(group):
+                neurons = [name for name in group if self.stateful[name]]
+                group = loop_order(group, self.edges, neurons)
+            self.order.append(group)
+        for name, layer in layers.items():
+            if not any(b == name for _, b in self.edges) or not any(a == name for a, _ in self.edges):
+                raise ValueError(f"edges must lead to and from every node, but not so to or from {name!r}")
+            self.add_module(name, layer)
+
+    def _goes_round(self, group: list[str]) -> bool:
+        return len(group) > 1 or (group[0], group[0]) in self.edges
+
+    def _sources(self, name: str) -> list[str]:
+        return [a for a, b in self.edges if b == name]
+
+    def forward(self, x: Tensor, state: tuple | None = None) -> tuple[Tensor, tuple]:
+        """x [T, B, ...] to out [T, B, ...] and the state: a tuple with one entry per group of nodes."""
+        check_sequence(x, "Graph")
+        if state is None:
+            state = (None,) * len(self.order)
+        elif not isinstance(state, tuple) or len(state) != len(self.order):
+            found = f"{len(state)} entries" if isinstance(state, tuple) else f"a {type(state).__name__}"
+            raise ValueError(f"state of Graph must be a tuple of {len(self.order)} entries or None, but it is {found}")
+        values = {INPUT: x}
+        new = []
+        for group, part in zip(self.order, state, strict=True):
+            if self._goes_round(group):
+                part = self._loop(group, values, part)
+            elif group[0] != INPUT:
+                part = self._whole(group[0], values, part)
+            new.append(part)
+        return values[OUTPUT], tuple(new)
+
+    def _whole(self, name: str, values: dict[str, Tensor], state: Any) -> Any:
+        """Run a node over all steps; its output goes into ``values``, its new state comes back."""
+        x = _total([values[a] for a in self._sources(name)])
+        if name == OUTPUT:
+            values[name] = x
+            return None
+        layer = self.get_submodule(name)
+        if self.stateful[name]:
+            values[name], state = layer(x, state)
+        else:
+            values[name] = time_batched(layer, x)
+        return state
+
+    def _loop(self, group: list[str], values: dict[str, Tensor], state: LoopState | None) -> LoopState:
+        """Run the nodes of a loop step by step; as ``_whole``."""
+        outside = {name: [values[a] for a in self._sources(name) if a not in group] for name in group}
+        arriving = {name: _total(parts) for name, parts in outside.items() if parts}
+        first = next(iter(arriving.values()))
+        if state is None:
+            last = self._rest(group, first)
+            states: dict[str, Any] = dict.fromkeys(group)
+        else:
+            last = dict(zip(group, state.outs, strict=True))
+            states = dict(zip(group, state.states, strict=True))
+        gave: dict[str, list[Tensor]] = {name: [] for name in group}
+        for t in range(first.shape[0]):
+            for name in group:
+                parts = [arriving[name][t]] if name in arriving else []
+                # Those that ran already have left here what they gave in this step.
+                x = _total([*parts, *(last[a] for a in self._sources(name) if a in group)])
+                layer = self.get_submodule(name)
+                if self.stateful[name]:
+                    out, states[name] = layer(x.unsqueeze(0), states[name])
+                    out = out.squeeze(0)
+                else:
+                    out = layer(x)
+                last[name] = out
+                gave[name].append(out)
+        values.update({name: torch.stack(outs) for name, outs in gave.items()})
+        return LoopState(tuple(last[name] for name in group), tuple(states[name] for name in group))
+
+    def _rest(self, group: list[str], like: Tensor) -> dict[str, Tensor]:
+        """What the nodes of a loop gave before the first step: neurons nothing, layers what they make of nothing."""
+        batch = like.shape[1]
+        last = {name: like.new_zeros(batch, *self.shapes[name]) for name in group}
+        waiting = [name for name in group if not self.stateful[name]]
+        while waiting:
+            for name in list(waiting):
+                sources = [a for a in self._sources(name) if a in group]
+                if not any(a in waiting for a in sources):
+                    last[name] = self.get_submodule(name)(_total([last[a] for a in sources]))
+                    waiting.remove(name)
+        return last
+
+
+def _total(parts: list[Tensor]) -> Tensor:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total

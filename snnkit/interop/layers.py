@@ -1,0 +1,187 @@
+"""Between PyTorch's stateless layers and NIR's nodes. Shapes are those of a sample, without time and batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from .package import nir_package
+from .pooling import SumPool2d
+
+Shape = tuple[int, ...]
+
+# Layers that do nothing to a trained network's values.
+TRANSPARENT = (nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout)
+
+
+def node_of(layer: nn.Module, shape: Shape) -> Any:
+    """The NIR node of a layer that gets samples of this shape; TypeError or ValueError if NIR has none."""
+    writer = _WRITERS.get(type(layer))
+    if writer is None:
+        hint = ""
+        if isinstance(layer, nn.modules.batchnorm._BatchNorm):
+            hint = "; fold it into the layer before it: torch.nn.utils.fusion.fuse_conv_bn_eval"
+        if isinstance(layer, (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d)):
+            hint = "; use nn.AvgPool2d or interop.SumPool2d, and train the network with it"
+        raise TypeError(f"NIR has no node for {type(layer).__name__}{hint}")
+    return writer(layer, shape)
+
+
+def layer_of(node: Any, dtype: torch.dtype) -> nn.Module:
+    """The layer that a node of ``LAYERS`` describes; ValueError if its numbers make none."""
+    return LAYERS[type(node).__name__](node, dtype)
+
+
+def _array(tensor: Tensor) -> np.ndarray:
+    tensor = tensor.detach().cpu()
+    # NumPy has no bfloat16; what has more than float32 keeps it.
+    return (tensor if tensor.dtype == torch.float64 else tensor.float()).numpy()
+
+
+def _write_linear(layer: nn.Linear, shape: Shape) -> Any:
+    nir = nir_package()
+    if len(shape) != 1:
+        raise ValueError(
+            f"Linear gets samples of shape {list(shape)}, but NIR's linear nodes take vectors; put nn.Flatten before it"
+        )
+    weight = _array(layer.weight)
+    return nir.Linear(weight=weight) if layer.bias is None else nir.Affine(weight=weight, bias=_array(layer.bias))
+
+
+def _write_conv(layer: nn.Conv1d | nn.Conv2d, shape: Shape) -> Any:
+    nir = nir_package()
+    if layer.padding_mode != "zeros":
+        raise ValueError(
+            f'padding_mode of {type(layer).__name__} must be "zeros" in NIR, but it is "{layer.padding_mode}"'
+        )
+    one = isinstance(layer, nn.Conv1d)
+    sizes = {"stride": layer.stride, "padding": layer.padding, "dilation": layer.dilation}
+    if one:
+        sizes = {name: size if isinstance(size, str) else size[0] for name, size in sizes.items()}
+    weight = _array(layer.weight)
+    return (nir.Conv1d if one else nir.Conv2d)(
+        input_shape=shape[-1] if one else tuple(shape[-2:]),
+        weight=weight,
+        groups=layer.groups,
+        bias=np.zeros(len(weight), weight.dtype) if layer.bias is None else _array(layer.bias),
+        **sizes,
+    )
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    return (value, value) if isinstance(value, int) else tuple(value)
+
+
+def _write_average(layer: nn.AvgPool2d, shape: Shape) -> Any:
+    if layer.ceil_mode or layer.divisor_override is not None or (layer.padding and not layer.count_include_pad):
+        raise ValueError("AvgPool2d in NIR knows neither ceil_mode nor divisor_override, and counts its padding")
+    return _write_pool("AvgPool2d", layer)
+
+
+def _write_sum(layer: SumPool2d, shape: Shape) -> Any:
+    return _write_pool("SumPool2d", layer)
+
+
+def _write_pool(kind: str, layer: nn.AvgPool2d | SumPool2d) -> Any:
+    sizes = {name: np.array(_pair(getattr(layer, name))) for name in ("kernel_size", "stride", "padding")}
+    return getattr(nir_package(), kind)(**sizes)
+
+
+def _write_flatten(layer: nn.Flatten, shape: Shape) -> Any:
+    # PyTorch counts the batch, NIR does not.
+    rank = len(shape) + 1
+    start, end = (dim % rank - 1 for dim in (layer.start_dim, layer.end_dim))
+    if start < 0:
+        raise ValueError(f"start_dim of Flatten must not be the batch, but it is {layer.start_dim}")
+    return nir_package().Flatten(
+        input_type={"input": np.array(shape)}, start_dim=start, end_dim=-1 if end == len(shape) - 1 else end
+    )
+
+
+_WRITERS: dict[type, Callable[[Any, Shape], Any]] = {
+    nn.Linear: _write_linear,
+    nn.Conv1d: _write_conv,
+    nn.Conv2d: _write_conv,
+    nn.AvgPool2d: _write_average,
+    SumPool2d: _write_sum,
+    nn.Flatten: _write_flatten,
+}
+
+
+def _weights(layer: Any, weight: np.ndarray, bias: np.ndarray | None) -> Any:
+    with torch.no_grad():
+        layer.weight.copy_(torch.from_numpy(weight))
+        if bias is not None:
+            layer.bias.copy_(torch.from_numpy(bias))
+    return layer
+
+
+def _copied(values: Any) -> np.ndarray:
+    """As an array that may be written to, as PyTorch wants them; some writers leave its own tensors in their nodes."""
+    return np.asarray(values).copy()
+
+
+def _read_linear(node: Any, dtype: torch.dtype) -> nn.Linear:
+    weight = _copied(node.weight)
+    bias = _copied(node.bias) if type(node).__name__ == "Affine" else None
+    if weight.ndim != 2:
+        raise ValueError(f"weight must be a matrix [out, in], but its shape is {list(weight.shape)}")
+    if bias is not None and bias.shape != weight.shape[:1]:
+        raise ValueError(f"bias must be of shape {[len(weight)]}, but its shape is {list(bias.shape)}")
+    outputs, inputs = weight.shape
+    return _weights(nn.Linear(inputs, outputs, bias is not None, dtype=dtype), weight, bias)
+
+
+def _read_conv(node: Any, dtype: torch.dtype) -> nn.Conv1d | nn.Conv2d:
+    kind = nn.Conv1d if type(node).__name__ == "Conv1d" else nn.Conv2d
+    dims = 1 if kind is nn.Conv1d else 2
+    weight, bias, groups = _copied(node.weight), _copied(node.bias), int(node.groups)
+    if weight.ndim != dims + 2:
+        raise ValueError(f"weight must have {dims + 2} dimensions, but its shape is {list(weight.shape)}")
+    if bias.shape != weight.shape[:1]:
+        raise ValueError(f"bias must be of shape {[len(weight)]}, but its shape is {list(bias.shape)}")
+    # NIR's convolutions always have a bias; zeros stand for none.
+    layer = kind(
+        weight.shape[1] * groups,
+        weight.shape[0],
+        weight.shape[2:],  # type: ignore[arg-type]
+        stride=_sizes(node.stride, dims),
+        padding=node.padding if isinstance(node.padding, str) else _sizes(node.padding, dims),
+        dilation=_sizes(node.dilation, dims),
+        groups=groups,
+        bias=bool(bias.any()),
+        dtype=dtype,
+    )
+    return _weights(layer, weight, bias if bias.any() else None)
+
+
+def _sizes(value: Any, dims: int) -> Any:
+    return tuple(int(size) for size in np.broadcast_to(np.asarray(value), (dims,)))
+
+
+def _read_average(node: Any, dtype: torch.dtype) -> nn.AvgPool2d:
+    return nn.AvgPool2d(_sizes(node.kernel_size, 2), _sizes(node.stride, 2), _sizes(node.padding, 2))
+
+
+def _read_sum(node: Any, dtype: torch.dtype) -> SumPool2d:
+    return SumPool2d(_sizes(node.kernel_size, 2), _sizes(node.stride, 2), _sizes(node.padding, 2))
+
+
+def _read_flatten(node: Any, dtype: torch.dtype) -> nn.Flatten:
+    start, end = (int(dim) + 1 if dim >= 0 else int(dim) for dim in (node.start_dim, node.end_dim))
+    return nn.Flatten(start, end)
+
+
+LAYERS: dict[str, Callable[[Any, torch.dtype], nn.Module]] = {
+    "Linear": _read_linear,
+    "Affine": _read_linear,
+    "Conv1d": _read_conv,
+    "Conv2d": _read_conv,
+    "AvgPool2d": _read_average,
+    "SumPool2d": _read_sum,
+    "Flatten": _read_flatten,
+}

@@ -1,0 +1,207 @@
+"""NIR's neurons under Euler's rule: a time step of ``dt`` seconds, every number of the equation its own.
+
+With z = H(v - v_threshold), strictly above, and v ← v_reset where it spiked. Equations: Pedersen et al. 2024,
+doi:10.1038/s41467-024-52259-9. NIR does not say where a membrane begins: here at ``v_leak``, and that of an ``IF`` at
+``v_reset``. Numbers are for all neurons or tensors that broadcast against a step [B, ...].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from ..neuron.base import MembraneState, Neuron, Value, everywhere, reset_membrane
+from ..neuron.cuba import SynapticState
+from ..surrogate import ATan
+
+
+class EulerNeuron(Neuron):
+    """What the five share: numbers with the names that NIR has for them, and ``dt`` in s."""
+
+    names: ClassVar[tuple[str, ...]]
+    dt: float
+    r: Value
+    v_leak: Value
+    v_threshold: Value
+    v_reset: Value
+
+    def __init__(self, dt: float, surrogate: Callable[..., Tensor] | None, engine: str, **numbers: Value) -> None:
+        super().__init__(surrogate=surrogate, engine=engine)
+        self.number("dt", dt, above=0)
+        for name, value in numbers.items():
+            self.number(name, value, above=0 if name.startswith("tau") else None)
+        if "v_threshold" in numbers:
+            self.threshold_above_reset("v_threshold", "v_reset")
+
+    def fire(self, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Spikes, and the membrane after them."""
+        spike = self.spike(v - self.v_threshold, strict=True)
+        return spike, reset_membrane(v, spike, self.v_threshold, self.v_reset)
+
+    def initial_state(self, x: Tensor) -> Any:
+        """At rest."""
+        start = self.v_leak if "v_leak" in self.names else self.v_reset
+        rest = everywhere(x, start)
+        return self.State(rest, *(everywhere(x, 0.0) for _ in self.State._fields[1:]))
+
+
+class EulerIF(EulerNeuron):
+    """v ← v + dt r x, then fires.
+
+    Args:
+        r: resistance (1/s for a dimensionless membrane).
+        v_threshold, v_reset: where it fires, and where it goes then.
+        dt: time step in s.
+        surrogate, engine: as in every neuron.
+    """
+
+    names = ("r", "v_threshold", "v_reset")
+
+    def __init__(
+        self,
+        r: Value,
+        v_threshold: Value,
+        v_reset: Value = 0.0,
+        *,
+        dt: float,
+        surrogate: Callable[..., Tensor] = ATan(),
+        engine: str = "auto",
+    ) -> None:
+        super().__init__(dt, surrogate, engine, r=r, v_threshold=v_threshold, v_reset=v_reset)
+
+    def step(self, x: Tensor, state: MembraneState) -> tuple[Tensor, MembraneState]:
+        spike, v = self.fire(state.v + self.dt * self.r * x)
+        return spike, MembraneState(v)
+
+
+class EulerLI(EulerNeuron):
+    """v ← v + dt/tau ((v_leak - v) + r x); its output is v.
+
+    Args:
+        tau: membrane time constant in s.
+        r: resistance.
+        v_leak: potential at rest.
+        dt, engine: as in ``EulerIF``.
+    """
+
+    names = ("tau", "r", "v_leak")
+    spiking = False
+    tau: Value
+
+    def __init__(self, tau: Value, r: Value, v_leak: Value = 0.0, *, dt: float, engine: str = "auto") -> None:
+        super().__init__(dt, None, engine, tau=tau, r=r, v_leak=v_leak)
+
+    def step(self, x: Tensor, state: MembraneState) -> tuple[Tensor, MembraneState]:
+        v = state.v + self.dt / self.tau * ((self.v_leak - state.v) + self.r * x)
+        return v, MembraneState(v)
+
+
+class EulerLIF(EulerNeuron):
+    """v ← v + dt/tau ((v_leak - v) + r x), then fires.
+
+    Args:
+        tau, r, v_leak: as in ``EulerLI``.
+        v_threshold, v_reset, dt, surrogate, engine: as in ``EulerIF``.
+    """
+
+    names = ("tau", "r", "v_leak", "v_threshold", "v_reset")
+    tau: Value
+
+    def __init__(
+        self,
+        tau: Value,
+        r: Value,
+        v_leak: Value,
+        v_threshold: Value,
+        v_reset: Value = 0.0,
+        *,
+        dt: float,
+        surrogate: Callable[..., Tensor] = ATan(),
+        engine: str = "auto",
+    ) -> None:
+        numbers = {"tau": tau, "r": r, "v_leak": v_leak, "v_threshold": v_threshold, "v_reset": v_reset}
+        super().__init__(dt, surrogate, engine, **numbers)
+
+    def step(self, x: Tensor, state: MembraneState) -> tuple[Tensor, MembraneState]:
+        spike, v = self.fire(state.v + self.dt / self.tau * ((self.v_leak - state.v) + self.r * x))
+        return spike, MembraneState(v)
+
+
+class _EulerSynaptic(EulerNeuron):
+    """i ← i + dt/tau_syn (w_in x - i), and then v ← v + dt/tau_mem ((v_leak - v) + r i)."""
+
+    State: ClassVar[Any] = SynapticState
+    tau_syn: Value
+    tau_mem: Value
+    w_in: Value
+
+    def charge(self, x: Tensor, state: SynapticState) -> SynapticState:
+        i = state.i + self.dt / self.tau_syn * (self.w_in * x - state.i)
+        return SynapticState(state.v + self.dt / self.tau_mem * ((self.v_leak - state.v) + self.r * i), i)
+
+
+class EulerCubaLI(_EulerSynaptic):
+    """i ← i + dt/tau_syn (w_in x - i);  v ← v + dt/tau_mem ((v_leak - v) + r i); its output is v.
+
+    Args:
+        tau_syn, tau_mem: time constants of synapse and membrane in s.
+        r: resistance.
+        v_leak: potential at rest.
+        w_in: weight of the input current; with tau_syn / dt a spike of 1 adds 1 to the current.
+        dt, engine: as in ``EulerIF``.
+    """
+
+    names = ("tau_syn", "tau_mem", "r", "v_leak", "w_in")
+    spiking = False
+
+    def __init__(
+        self,
+        tau_syn: Value,
+        tau_mem: Value,
+        r: Value,
+        v_leak: Value = 0.0,
+        w_in: Value = 1.0,
+        *,
+        dt: float,
+        engine: str = "auto",
+    ) -> None:
+        super().__init__(dt, None, engine, tau_syn=tau_syn, tau_mem=tau_mem, r=r, v_leak=v_leak, w_in=w_in)
+
+    def step(self, x: Tensor, state: SynapticState) -> tuple[Tensor, SynapticState]:
+        state = self.charge(x, state)
+        return state.v, state
+
+
+class EulerCubaLIF(_EulerSynaptic):
+    """i ← i + dt/tau_syn (w_in x - i);  v ← v + dt/tau_mem ((v_leak - v) + r i), then fires.
+
+    Args:
+        tau_syn, tau_mem, r, v_leak, w_in: as in ``EulerCubaLI``.
+        v_threshold, v_reset, dt, surrogate, engine: as in ``EulerIF``.
+    """
+
+    names = ("tau_syn", "tau_mem", "r", "v_leak", "v_threshold", "v_reset", "w_in")
+
+    def __init__(
+        self,
+        tau_syn: Value,
+        tau_mem: Value,
+        r: Value,
+        v_leak: Value,
+        v_threshold: Value,
+        v_reset: Value = 0.0,
+        w_in: Value = 1.0,
+        *,
+        dt: float,
+        surrogate: Callable[..., Tensor] = ATan(),
+        engine: str = "auto",
+    ) -> None:
+        numbers = {"tau_syn": tau_syn, "tau_mem": tau_mem, "r": r, "v_leak": v_leak, "w_in": w_in}
+        super().__init__(dt, surrogate, engine, **numbers, v_threshold=v_threshold, v_reset=v_reset)
+
+    def step(self, x: Tensor, state: SynapticState) -> tuple[Tensor, SynapticState]:
+        v, i = self.charge(x, state)
+        spike, v = self.fire(v)
+        return spike, SynapticState(v, i)

@@ -1,0 +1,135 @@
+"""Between the numbers of our neurons and those of NIR's nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..neuron import IF, LI, LIF, PLIF, CubaLIF, Leaky, Neuron
+from ..neuron.base import Value
+from .neurons import EulerCubaLI, EulerCubaLIF, EulerIF, EulerLI, EulerLIF, EulerNeuron
+
+# NIR's name of an equation, and the neuron that takes all of its numbers.
+EULER: dict[str, type[EulerNeuron]] = {
+    "IF": EulerIF,
+    "LI": EulerLI,
+    "LIF": EulerLIF,
+    "CubaLI": EulerCubaLI,
+    "CubaLIF": EulerCubaLIF,
+}
+
+Numbers = dict[str, Any]  # floats, and float64 arrays that broadcast against one sample
+
+
+class Described(NamedTuple):
+    """A neuron in NIR's words: which node, and its numbers."""
+
+    kind: str
+    numbers: Numbers
+
+
+def described(neuron: Neuron, dt: float) -> Described:
+    """What ``neuron`` is in NIR at time steps of ``dt`` seconds; ValueError or TypeError if it is nothing there."""
+    writer = _WRITERS.get(type(neuron))
+    if writer is None:
+        known = ", ".join(kind.__name__ for kind in _WRITERS)
+        raise TypeError(f"NIR has no node for {type(neuron).__name__}; it has for {known}")
+    own_dt = getattr(neuron, "dt", dt)
+    if not np.isclose(own_dt, dt, rtol=1e-9, atol=0):
+        raise ValueError(f"dt must be that of the network's {type(neuron).__name__}, {own_dt} s, but it is {dt}")
+    return writer(neuron, dt)
+
+
+def _plain(value: Value) -> Any:
+    """As float, or as array of float64."""
+    return value.detach().cpu().double().numpy() if isinstance(value, Tensor) else float(value)
+
+
+def _hard(neuron: IF | LIF | PLIF) -> Numbers:
+    if neuron.v_reset is None:
+        raise ValueError(
+            f"{type(neuron).__name__} has a soft reset (v_reset=None), which NIR can't say; "
+            "use a hard one, such as v_reset=0.0, and train the network with it"
+        )
+    return {"v_threshold": _plain(neuron.v_threshold), "v_reset": _plain(neuron.v_reset)}
+
+
+def _of_if(neuron: IF, dt: float) -> Described:
+    return Described("IF", {"r": 1 / dt, **_hard(neuron)})
+
+
+def _of_lif(neuron: LIF | PLIF, dt: float) -> Described:
+    tau = _plain(neuron.tau)
+    reset = _hard(neuron)
+    r = 1.0 if neuron.decay_input else tau
+    return Described("LIF", {"tau": tau * dt, "r": r, "v_leak": reset["v_reset"], **reset})
+
+
+def _of_leaky(neuron: Leaky, dt: float) -> Described:
+    if neuron.reset_mechanism != "zero":
+        raise ValueError(
+            f'Leaky has reset_mechanism="{neuron.reset_mechanism}", which NIR can\'t say; '
+            'use "zero", and train the network with it'
+        )
+    # The engine clamps a learned one in every step.
+    beta = np.clip(_plain(neuron.beta), 0, 1)
+    reset = {"v_threshold": _plain(neuron.threshold), "v_reset": 0.0}
+    if np.all(beta == 1):
+        return Described("IF", {"r": 1 / dt, **reset})
+    if np.any(beta == 1):
+        raise ValueError("beta of Leaky must be below 1 for all its neurons, or 1 for all: NIR has two nodes for these")
+    return Described("LIF", {"tau": dt / (1 - beta), "r": 1 / (1 - beta), "v_leak": 0.0, **reset})
+
+
+def _synaptic(neuron: CubaLIF | LI, dt: float) -> Numbers:
+    tau_syn = 1 / _plain(neuron.tau_syn_inv)
+    # A spike of 1 adds 1 to the current whatever dt is, where NIR's would add dt / tau_syn of its w_in.
+    return {
+        "tau_syn": tau_syn,
+        "tau_mem": 1 / _plain(neuron.tau_mem_inv),
+        "r": 1.0,
+        "v_leak": _plain(neuron.v_leak),
+        "w_in": tau_syn / dt,
+    }
+
+
+def _of_cuba(neuron: CubaLIF, dt: float) -> Described:
+    reset = {"v_threshold": _plain(neuron.v_th), "v_reset": _plain(neuron.v_reset)}
+    return Described("CubaLIF", {**_synaptic(neuron, dt), **reset})
+
+
+def _of_li(neuron: LI, dt: float) -> Described:
+    return Described("CubaLI", _synaptic(neuron, dt))
+
+
+def _of_euler(neuron: EulerNeuron, dt: float) -> Described:
+    (kind,) = (kind for kind, euler in EULER.items() if euler is type(neuron))
+    return Described(kind, {name: _plain(getattr(neuron, name)) for name in neuron.names})
+
+
+_WRITERS: dict[type, Callable[[Any, float], Described]] = {
+    IF: _of_if,
+    LIF: _of_lif,
+    PLIF: _of_lif,
+    Leaky: _of_leaky,
+    CubaLIF: _of_cuba,
+    LI: _of_li,
+    **dict.fromkeys(EULER.values(), _of_euler),
+}
+
+
+def euler_neuron(
+    kind: str, numbers: dict[str, np.ndarray], dt: float, dtype: torch.dtype, surrogate: Callable[..., Tensor]
+) -> Neuron:
+    """The neuron with exactly these numbers: arrays of the shape of a sample."""
+    values: dict[str, Any] = {
+        name: float(array.flat[0]) if np.all(array == array.flat[0]) else torch.tensor(array, dtype=dtype)
+        for name, array in numbers.items()
+    }
+    if "v_threshold" in numbers:
+        values["surrogate"] = surrogate
+    return EULER[kind](dt=dt, **values)

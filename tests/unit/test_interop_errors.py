@@ -1,0 +1,214 @@
+"""What interop refuses, and what it says then."""
+
+import itertools
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from snnkit.neuron import ALIF, IF, LI, LIF, CubaLIF, Izhikevich, Leaky, Recurrent
+from snnkit.nn import Sequential
+
+nir = pytest.importorskip("nir")
+
+from snnkit.interop import Graph, from_nir, to_nir  # noqa: E402
+from tests.unit.nir_cases import DT, nir_neuron, written  # noqa: E402
+
+X = torch.zeros(2, 1, 3)
+IMAGES = torch.zeros(2, 1, 1, 6, 6)
+
+
+class Own(nn.Module):
+    def forward(self, x):
+        return x
+
+
+@pytest.mark.parametrize(
+    "model, example, dt, error, message",
+    [
+        ("net", X, DT, TypeError, "model must be a torch.nn.Module, but it is a str"),
+        (IF(), [0.0], DT, TypeError, "x of to_nir must be a torch.Tensor"),
+        (IF(), X[0, 0], DT, ValueError, r"x of to_nir must be a sequence \[T, B"),
+        (IF(), X, 0, ValueError, "dt must be a positive number of seconds"),
+        (IF(), X, float("nan"), ValueError, "dt must be a positive"),
+        (IF(), X, "1ms", TypeError, "dt must be a number of seconds"),
+        (IF(), X[:, :, 0], DT, ValueError, "at least one dimension"),
+        (IF(v_reset=None), X, DT, ValueError, "if of model: IF has a soft reset .* v_reset=0.0"),
+        (Sequential(nn.Linear(3, 3), LIF(v_reset=None)), X, DT, ValueError, "1 of model: LIF has a soft reset"),
+        (Leaky(0.9), X, DT, ValueError, 'reset_mechanism="subtract", which NIR'),
+        (Leaky(0.9, reset_mechanism="none"), X, DT, ValueError, 'reset_mechanism="none"'),
+        (Leaky(torch.tensor([1, 0.5, 1]), reset_mechanism="zero"), X, DT, ValueError, "beta of Leaky must be below 1"),
+        (CubaLIF(dt=1e-3), X, 1e-4, ValueError, "dt must be that of the network's CubaLIF, 0.001 s, but it is 0.0001"),
+        (LI(dt=1e-3), X, 1e-4, ValueError, "dt must be that of the network's LI"),
+        (LIF(torch.full((4,), 2.0)), X, DT, ValueError, r"its tau of shape \[4\] does not broadcast against samples"),
+        (ALIF(), X, DT, TypeError, "alif of model: NIR has no node for ALIF; it has for IF, LIF"),
+        (Izhikevich(), X, DT, TypeError, "NIR has no node for Izhikevich"),
+        (Recurrent(ALIF(), 3), X, DT, TypeError, "recurrent of model: NIR has no node for ALIF"),
+        (Sequential(Own()), X, DT, TypeError, "0 of model: NIR has no node for Own"),
+        (nn.MaxPool2d(2), IMAGES, DT, TypeError, "MaxPool2d; use nn.AvgPool2d or interop.SumPool2d"),
+        (nn.BatchNorm2d(1), IMAGES, DT, TypeError, "fuse_conv_bn_eval"),
+        (nn.Linear(6, 2), IMAGES, DT, ValueError, "put nn.Flatten before it"),
+        (nn.Linear(4, 2), X, DT, ValueError, r"linear of model does not take samples of \[3\]"),
+        (nn.Conv2d(1, 1, 3, padding=1, padding_mode="circular"), IMAGES, DT, ValueError, 'padding_mode .* "circular"'),
+        (nn.AvgPool2d(2, ceil_mode=True), IMAGES, DT, ValueError, "AvgPool2d in NIR knows neither ceil_mode"),
+        (nn.AvgPool2d(2, padding=1, count_include_pad=False), IMAGES, DT, ValueError, "counts its padding"),
+        (nn.Flatten(0), X, DT, ValueError, "start_dim of Flatten must not be the batch"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else None,
+)
+def test_what_cannot_be_written(model, example, dt, error, message):
+    with pytest.raises(error, match=message):
+        written(model, example, dt)
+
+
+def node(kind="LIF", **changed):
+    found = nir_neuron(nir, kind, (3,), 0)
+    for name, value in changed.items():
+        setattr(found, name, value)
+    return found
+
+
+def graph_of(nodes, edges, size=3):
+    ends = {"input": nir.Input(input_type={"input": [size]}), "output": nir.Output(output_type={"output": [3]})}
+    return nir.NIRGraph({**ends, **nodes}, edges, type_check=False)
+
+
+def chain(*nodes, size=3):
+    names = [str(i) for i in range(len(nodes))]
+    row = ["input", *names, "output"]
+    return graph_of(dict(zip(names, nodes, strict=True)), list(itertools.pairwise(row)), size)
+
+
+LINEAR = nir.Linear(weight=np.ones((3, 3)))
+THROUGH = [("input", "a"), ("a", "output")]
+
+
+@pytest.mark.parametrize(
+    "graph, message",
+    [
+        (
+            chain(nir.Threshold(np.ones(3))),
+            "node '0' of graph is a Threshold, which is not known here; known are Input",
+        ),
+        (chain(nir.Delay(np.ones(3))), "node '0' of graph is a Delay"),
+        (chain(node(tau=np.array(0.01))), r"'0' of graph \(LIF\) .*: tau is a scalar, but NIR wants one value per neu"),
+        (chain(node(r=2.0)), "r is a scalar"),
+        (chain(node(v_leak=np.zeros(1))), r"v_leak must be of the shape of its input, but its shape is \[1\]"),
+        (chain(node(v_threshold=np.full(3, -1.0))), "v_threshold of EulerLIF must be greater than v_reset"),
+        (
+            chain(node(tau=np.full(3, 1e-5))),
+            "tau of 1e-05 s is below dt, 0.001 s: take a smaller dt, or mind the units",
+        ),
+        (chain(node(tau=np.full(3, np.nan))), "tau of nan s is below dt"),
+        (chain(node(r=np.full(3, np.inf))), "r of EulerLIF must be finite"),
+        (chain(LINEAR, size=4), r"node '0' of graph \(Linear\) with input \[4\]"),
+        (chain(nir.Linear(weight=np.ones((2, 3, 3)))), r"weight must be a matrix \[out, in\]"),
+        (chain(nir.Affine(np.ones((3, 3)), np.ones(2))), r"bias must be of shape \[3\], but its shape is \[2\]"),
+        (chain(nir.Linear(weight=np.ones((2, 3)))), r"edge '0' → 'output' of graph: \[2\] does not fit \[3\]"),
+        (graph_of({"a": node()}, [*THROUGH, ("a", "b")]), "edge 'a' → 'b' of graph: there is no node 'b'"),
+        (graph_of({"a": node()}, [*THROUGH, ("a", "output")]), "edge 'a' → 'output' of graph is there twice"),
+        (graph_of({"a": node(), "b": node()}, THROUGH), "node 'b' of graph must lie on a way from its input"),
+        (graph_of({"a": node(), "b": node()}, [*THROUGH, ("a", "b")]), "node 'b' of graph must lie on a way"),
+        (
+            graph_of({"a": LINEAR}, [*THROUGH, ("a", "a")]),
+            "a cycle without delay, a → a: every loop must pass a neuron",
+        ),
+        (
+            graph_of(
+                {"a": LINEAR, "b": LINEAR, "n": node()}, [*THROUGH, ("a", "b"), ("b", "a"), ("b", "n"), ("n", "a")]
+            ),
+            "graph has a cycle without delay, . → . → .: every loop",
+        ),
+        (graph_of({"a": node(), "c": nir.Input({"input": [3]})}, [*THROUGH, ("c", "a")]), "one input, but it has 2"),
+        (nir.NIRGraph({"a": node()}, [], type_check=False), "graph must have one input, but it has 0: none"),
+    ],
+)
+def test_graphs_that_cannot_be_read(graph, message):
+    with pytest.raises(ValueError, match=message):
+        from_nir(graph, DT)
+
+
+def test_a_shape_that_is_not_there():
+    graph = chain(node())
+    graph.nodes["input"].input_type = {"input": None}
+    with pytest.raises(ValueError, match="node 'input' of graph must say the shape"):
+        from_nir(graph, DT)
+
+
+def test_arguments_of_from_nir():
+    graph = chain(node())
+    for wrong in (None, 3, graph.nodes):
+        with pytest.raises(TypeError, match=r"graph must be a nir.NIRGraph or a path"):
+            from_nir(wrong, DT)
+    with pytest.raises(TypeError, match=r"dtype must be torch.float32 or torch.float64"):
+        from_nir(graph, DT, dtype=torch.float16)
+    with pytest.raises(ValueError, match="dt must be a positive"):
+        from_nir(graph, -1)
+    with pytest.raises(TypeError, match="dt"):
+        from_nir(graph)  # never assumed
+
+
+def test_files_that_are_none(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        from_nir(tmp_path / "missing.nir", DT)
+    (tmp_path / "text.nir").write_text("no HDF5")
+    with pytest.raises(ValueError, match=r"text.nir' can't be read as a NIR graph"):
+        from_nir(tmp_path / "text.nir", DT)
+    import h5py
+
+    with h5py.File(tmp_path / "other.nir", "w") as file:
+        file["numbers"] = np.arange(3)
+    with pytest.raises(ValueError, match="can't be read as a NIR graph"):
+        from_nir(str(tmp_path / "other.nir"), DT)
+    nir.write(tmp_path / "net.nir", chain(node()))
+    with h5py.File(tmp_path / "net.nir", "a") as file:
+        del file["node/nodes/0/type"]
+        file["node/nodes/0/type"] = "Nonsense"
+    with pytest.raises(ValueError, match="a node of a kind that the package nir does not know"):
+        from_nir(tmp_path / "net.nir", DT)
+
+
+def test_a_graph_of_layers():
+    n = IF()
+    with pytest.raises(ValueError, match="there is no 'b'"):
+        Graph({"a": n}, [("input", "b")], {})
+    with pytest.raises(TypeError, match=r"a of Graph must be a torch.nn.Module, but it is a str"):
+        Graph({"a": "relu"}, [], {})
+    for name in ("input", "a.b", "forward", "edges"):
+        with pytest.raises(ValueError, match=f"layers of Graph can't hold '{name}'"):
+            Graph({name: n}, [("input", name), (name, "output")], {})
+    with pytest.raises(ValueError, match="not so to or from 'a'"):
+        Graph({"a": n}, [("input", "a"), ("input", "output")], {})
+    with pytest.raises(ValueError, match="without delay"):
+        Graph({"a": nn.Linear(3, 3)}, [("input", "a"), ("a", "a"), ("a", "output")], {"a": (3,)})
+    graph = Graph({"a": nn.Sequential(nn.Linear(3, 3))}, [("input", "a"), ("a", "output")], {"a": (3,)})
+    with pytest.raises(TypeError, match="a of Graph must be a neuron or a layer"):
+        to_nir(graph, X, DT)
+
+
+def test_without_the_package_it_says_what_to_install():
+    code = (
+        "import sys; sys.modules['nir'] = None\n"
+        "import torch; from snnkit import interop, neuron\n"
+        "calls = ((interop.to_nir, neuron.IF(), torch.zeros(1, 1, 1), 1e-3), (interop.from_nir, 'x', 1e-3))\n"
+        "for function, *arguments in calls:\n"
+        "    try: function(*arguments)\n"
+        "    except ImportError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.count('pip install "snnkit[nir]"') == 2
+
+
+def test_an_old_package(monkeypatch):
+    monkeypatch.setattr(nir, "read", lambda filename: None)
+    with pytest.raises(ImportError, match=r"interop needs nir 1.0.7 or newer, but .* is here: pip install"):
+        from_nir("net.nir", DT)
+
+
+def test_the_package_is_imported_only_when_it_is_needed():
+    code = "import sys, snnkit.interop; print('nir' in sys.modules, 'h5py' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]

@@ -1,0 +1,166 @@
+"""To NIR and back: the same spikes, whatever the network."""
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+nir = pytest.importorskip("nir")
+
+from snnkit.interop import Graph, SumPool2d, to_nir  # noqa: E402
+from snnkit.neuron import IF, LI, LIF, PLIF, CubaLIF, Leaky, Recurrent  # noqa: E402
+from snnkit.nn import Once, Sequential, TimeBatched  # noqa: E402
+from tests.unit.nir_cases import DT, graphs, networks, quick, read, run, sequence, written  # noqa: E402
+
+# Two hundred cases take seconds; deadlines would measure the machine.
+MANY = settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+
+
+@MANY
+@given(case=networks(), seed=st.integers(0, 9))
+def test_random_networks(case, seed):
+    net, shape = case
+    x = sequence(shape, seed)
+    back = read(written(net, x))
+    assert type(back) is Sequential
+    assert torch.equal(run(back, x), run(net, x))
+
+
+@settings(MANY, max_examples=100)
+@given(graph=graphs(nir), seed=st.integers(0, 9))
+def test_random_graphs_of_others(graph, seed):
+    x = sequence(graph.nodes["input"].input_type["input"].tolist(), seed)
+    net = read(graph)
+    again = read(written(net, x))
+    assert torch.equal(run(again, x), run(net, x))
+
+
+@pytest.mark.parametrize(
+    "neuron",
+    [
+        IF(0.7, -0.3),
+        LIF(3.3, 0.9, -0.1),
+        LIF(3.3, decay_input=False),
+        PLIF(3.3),
+        Leaky(0.85, 0.9, reset_mechanism="zero"),
+        Leaky(1.0, reset_mechanism="zero", reset_delay=False),
+        CubaLIF(90.0, 130.0, v_leak=0.05, v_th=0.6, v_reset=-0.1),
+        LI(90.0, 130.0, v_leak=0.05),
+    ],
+    ids=lambda neuron: repr(neuron)[:24],
+)
+def test_through_a_file_each_neuron_comes_back_the_same(tmp_path, neuron):
+    net = quick(Sequential(nn.Linear(5, 4), neuron))
+    x = sequence((5,)) * 2
+    nir.write(tmp_path / "net.nir", written(net, x))
+    back = read(tmp_path / "net.nir")
+    assert type(back[1]) is type(neuron)
+    out = run(net, x)
+    assert out.abs().sum() > 0, "a silent network would prove nothing"
+    assert torch.equal(run(back, x), out)
+    assert [(n, p.shape) for n, p in back.named_parameters()] == [(n, p.shape) for n, p in net.named_parameters()] or (
+        isinstance(neuron, PLIF) and back[1].w.shape == (1,)
+    )
+
+
+def test_every_kind_of_layer_through_a_file(tmp_path):
+    net = quick(
+        Sequential(
+            TimeBatched(nn.Conv2d(2, 4, (3, 5), stride=(1, 2), padding=(1, 2), dilation=1, groups=2, bias=False)),
+            IF(0.5),
+            nn.AvgPool2d((2, 1), padding=(1, 0)),
+            Once(nn.Conv2d(4, 3, 3, padding="same")),
+            LIF(1.5, 0.1),
+            SumPool2d(2),
+            nn.Dropout(0.5),
+            Sequential(nn.Flatten(), nn.Identity(), nn.Linear(12, 6)),
+            Recurrent(CubaLIF(300.0, v_th=0.1), 6, bias=True),
+        )
+    )
+    x = sequence((2, 6, 8)) * 3
+    with pytest.warns(UserWarning, match="type_check=False"):  # grouped, and not square
+        nir.write(tmp_path / "net.nir", to_nir(net, x, DT))
+    back = read(tmp_path / "net.nir")
+    net.eval()
+    out = run(net, x)
+    assert 0 < out.sum() < out.numel()
+    assert torch.equal(run(back, x), out)
+    kinds = [type(m).__name__ for m in back]
+    assert kinds == ["Conv2d", "IF", "AvgPool2d", "Conv2d", "LIF", "SumPool2d", "Flatten", "Linear", "Recurrent"]
+
+
+def test_a_square_network_passes_the_check_of_types_of_nir(tmp_path, recwarn):
+    net = Sequential(nn.Conv2d(1, 2, 3), CubaLIF(), SumPool2d(2), nn.Flatten(), nn.Linear(8, 3), CubaLIF())
+    nir.write(tmp_path / "net.nir", to_nir(net, sequence((1, 6, 6)), DT))
+    assert not recwarn
+    graph = nir.read(tmp_path / "net.nir", type_check=True)
+    assert graph.nodes["output"].output_type["output"].tolist() == [3]
+
+
+def test_the_model_stays_as_it_is():
+    net = Sequential(nn.Linear(5, 4), nn.Dropout(0.5), Leaky(0.9, reset_mechanism="zero", engine="eager"))
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    graph = written(net, sequence((5,)))
+    graph.nodes["0"].weight[:] = 7
+    assert net.training and net[1].training and net[2].engine == "eager"
+    assert all(torch.equal(before[name], value) for name, value in net.state_dict().items())
+
+
+def test_float64():
+    net = quick(Sequential(nn.Linear(5, 4), LIF(torch.rand(4) * 4 + 1.1, 0.3)).double())
+    x = sequence((5,), dtype=torch.float64)
+    back = read(written(net, x), dtype=torch.float64)
+    assert back[0].weight.dtype == torch.float64
+    assert torch.equal(run(back, x), run(net, x))
+    halved = read(written(net, x))
+    assert halved[1].tau.dtype == torch.float32 and run(halved, x.float()).dtype == torch.float32
+
+
+def test_without_notes_membranes_agree_to_rounding():
+    """What another tool leaves of a file: the numbers are enough, but for the last digit."""
+    neurons = [LIF(3.3, 5.0, -0.1), Leaky(0.85, 5.0, reset_mechanism="zero"), CubaLIF(90.0, v_th=5.0, v_leak=0.1)]
+    for neuron in neurons:
+        net = quick(Sequential(neuron))
+        x = sequence((6,)) / 8
+        graph = written(net, x)
+        graph.nodes["0"].metadata = {}
+        back = read(graph)
+        assert type(back[0]) is not type(neuron)
+        with torch.no_grad():
+            ours, theirs = net(x)[1][0][0], back(x)[1][0][0]
+        assert ours.abs().max() > 0.1
+        torch.testing.assert_close(theirs, ours, rtol=1e-5, atol=1e-6)
+
+
+def test_a_note_is_not_believed_where_the_numbers_have_changed():
+    net = Sequential(LIF(4.0))
+    x = sequence((3,))
+    graph = written(net, x)
+    graph.nodes["0"].tau[:] *= 2
+    assert type(read(graph)[0]) is not LIF
+    assert read(graph)[0].tau == pytest.approx(8 * DT)
+    other_dt = read(written(net, x), dt=DT / 4)  # four times the steps: half the note would be wrong
+    assert other_dt[0].tau == pytest.approx(4 * DT) and other_dt[0].dt == DT / 4
+    for spoilt in ({"snnkit": "LIF"}, {"snnkit": "Nothing"}, {"snnkit": "LIF", "tau": "x"}):
+        graph = written(net, x)
+        graph.nodes["0"].metadata = spoilt
+        assert type(read(graph)[0]) is not LIF
+
+
+def test_a_graph_keeps_its_names_and_loops():
+    graph = nir.NIRGraph(
+        nodes={
+            "input": nir.Input(input_type={"input": [3]}),
+            "lif": nir.LIF(*(torch.full((3,), n).double().numpy() for n in (4e-3, 2.0, 0.0, 0.5, 0.0))),
+            "out.1": nir.LI(*(torch.full((3,), n).double().numpy() for n in (4e-3, 1.0, 0.0))),
+            "back": nir.Affine(weight=-torch.ones(3, 3).numpy(), bias=torch.ones(3).numpy()),
+            "output": nir.Output(output_type={"output": [3]}),
+        },
+        edges=[("input", "lif"), ("lif", "out.1"), ("out.1", "back"), ("back", "lif"), ("lif", "output")],
+    )
+    net = read(graph)
+    assert isinstance(net, Graph) and {n for n, _ in net.named_children()} == {"lif", "out_1", "back"}
+    again = written(net, sequence((3,)))
+    assert set(again.nodes) == {"input", "lif", "out_1", "back", "output"}
+    assert {(a.replace(".", "_"), b.replace(".", "_")) for a, b in graph.edges} == set(again.edges)
