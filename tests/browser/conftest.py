@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SHOTS = ROOT / "build" / "browser"
-NAMES = ("chromium", "chromium-browser", "google-chrome")
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -28,32 +28,44 @@ FLAGS = (
 
 def chromium() -> str | None:
     """Where the browser is, or None."""
-    return next(filter(None, map(shutil.which, NAMES)), None)
+    return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
 class Lab:
-    """A browser in front of a JupyterLab. Each notebook is opened and run once, by the first test that asks for it."""
+    """A browser in front of a JupyterLab. One notebook at a time is open, and run once, as the tests come sorted."""
 
     def __init__(self, browser: Any, server: Any) -> None:
-        self.notebooks: dict[str, Any] = {}
+        self.open: Any = None
+        self._name: str | None = None
         self._browser = browser
         self._url = server.url()
 
-    def notebook(self, name: str) -> Any:
-        """The page of a notebook ("00_preflight") on which all cells were run, or as many as would."""
+    def notebook(self, name: str, *, run: bool = True) -> Any:
+        """The page of a notebook ("00_preflight"); with ``run`` all cells were run on it, or as many as would."""
         from .notebook import Notebook
 
-        if name not in self.notebooks:
+        if name != self._name:
+            self.close()
             page = self._browser.new_page(viewport={"width": 1200, "height": 1000})
             page.set_default_timeout(30_000)
-            self.notebooks[name] = Notebook(page)
-            self.notebooks[name].open(f"{self._url}lab/workspaces/{name}/tree/{name}.ipynb")
-            self.notebooks[name].run_all(seconds=120)
-        return self.notebooks[name]
+            self.open, self._name = Notebook(page), name
+            self.open.open(f"{self._url}lab/workspaces/{name}/tree/{name}.ipynb")
+            if run:
+                self.open.run_all(seconds=180)
+        return self.open
+
+    def close(self) -> None:
+        """End the open notebook, its kernel included: two cores are for one."""
+        if self.open is not None:
+            self.open.close()
+        self.open = self._name = None
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def server(tmp_path_factory) -> Iterator[Any]:
+    pytest.importorskip("jupyterlab", reason="JupyterLab is not installed: pip install -e '.[all]'")
+    if chromium() is None:
+        pytest.skip(f"no browser: none of {', '.join(BROWSERS)} is on the PATH")
     from .server import Server
 
     root = tmp_path_factory.mktemp("notebooks")
@@ -69,13 +81,16 @@ def server(tmp_path_factory) -> Iterator[Any]:
 
 
 # Not for the session: as long as playwright lives, no other test can start an asyncio loop in this thread.
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def lab(server) -> Iterator[Lab]:
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=30_000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=[*FLAGS])
-        yield Lab(browser, server)
+        lab = Lab(browser, server)
+        yield lab
+        lab.close()
         browser.close()
 
 
@@ -88,21 +103,34 @@ def notebook(lab, name) -> Iterator[Any]:
     assert errors == []
 
 
+def pytest_collection_modifyitems(items) -> None:
+    """All tests of a notebook one after the other, for each notebook is run once."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker("browser")
+    places = [i for i, item in enumerate(items) if Path(__file__).parent in item.path.parents]
+    by_notebook = sorted((items[i] for i in places), key=lambda item: item.callspec.params["name"])
+    for place, item in zip(places, by_notebook, strict=True):
+        items[place] = item
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     report = yield
     known = getattr(item, "funcargs", {})
     if report.failed and "lab" in known:
-        seen = known["lab"].notebooks.get(known.get("name"))
-        shot = _shot(seen.page, SHOTS / f"{item.name}-{report.when}.png") if seen else "none"
+        seen = known["lab"].open
+        shot = shoot(seen.page, f"{item.name}-{report.when}") if seen else "none"
         # "stdout", or --show-capture=stdout hides it.
         report.sections.append(("stdout of JupyterLab", f"{known['server'].tail()}\nscreenshot: {shot}"))
     return report
 
 
-def _shot(page: Any, path: Path) -> str:
+def shoot(page: Any, name: str) -> str:
+    """Write what is on the page to build/browser/NAME.png; where that is, or why there is none."""
     from playwright.sync_api import Error
 
+    path = SHOTS / f"{name}.png"
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         page.screenshot(path=path)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Error, Locator, Page
 from playwright.sync_api import TimeoutError as TooLate
 
 READY = """() => {
@@ -33,6 +34,19 @@ SHOW = """async index => {
     notebook.activeCellIndex = index;
     await notebook.scrollToItem(index, 'start');
 }"""
+COUNT = "() => window.jupyterapp.shell.currentWidget.content.widgets.length"
+WRITE = """([index, source]) =>
+    window.jupyterapp.shell.currentWidget.content.widgets[index].model.sharedModel.setSource(source)"""
+RUN_FROM = """index => {
+    const notebook = window.jupyterapp.shell.currentWidget.content;
+    for (const cell of notebook.widgets.slice(index)) if (cell.model.type === 'code') cell.model.clearExecution();
+    notebook.deselectAll();
+    notebook.activeCellIndex = index;
+    window.jupyterapp.commands.execute('notebook:run-all-below');
+}"""
+SHUT_DOWN = "() => window.jupyterapp.serviceManager.sessions.shutdownAll().then(() => true)"
+# What plotly holds as data, typed arrays included.
+DATA = "figure => JSON.stringify(figure.data, (_, value) => ArrayBuffer.isView(value) ? Array.from(value) : value)"
 
 
 class Notebook:
@@ -48,13 +62,29 @@ class Notebook:
         self.page.goto(url)
         self.page.wait_for_function(READY)
 
+    def close(self) -> None:
+        """End the kernel and the page."""
+        try:
+            self.page.wait_for_function(SHUT_DOWN)
+        except Error as error:  # what ends must not fail a test; the server ends its kernels, too
+            print(f"the kernel did not end: {error}")
+        self.page.close()
+
+    def start(self) -> None:
+        """Run All Cells, and don't wait."""
+        self.page.evaluate(RUN)
+
     def run_all(self, seconds: int) -> None:
         """Run All Cells, and wait for the last or for an error.
 
         Raises:
             RuntimeError: after ``seconds`` neither had come.
         """
-        self.page.evaluate(RUN)
+        self.start()
+        self.wait_until_done(seconds)
+
+    def wait_until_done(self, seconds: int) -> None:
+        """Until the last cell has run, or one raised. Raises RuntimeError as ``run_all`` does."""
         try:
             self.page.wait_for_function(DONE, timeout=1000 * seconds, polling=200)
         except TooLate:
@@ -65,16 +95,51 @@ class Notebook:
         """Every code cell that isn't empty: its index, source, execution count (None: not run) and errors."""
         return self.page.evaluate(CODE)
 
-    def outputs(self, source: str) -> Locator:
-        """The outputs of the first code cell whose source holds ``source``, scrolled into view.
+    def find(self, text: str) -> tuple[int, str]:
+        """Index and source of the first code cell whose source holds ``text``. Raises ValueError: there is none."""
+        for cell in self.code():
+            if text in cell["source"]:
+                return cell["index"], cell["source"]
+        raise ValueError(f"text must occur in a code cell, {text!r} does not")
 
-        Raises:
-            ValueError: no such cell.
-        """
-        index = next((cell["index"] for cell in self.code() if source in cell["source"]), None)
-        if index is None:
-            raise ValueError(f"source must occur in a code cell, {source!r} does not")
+    def outputs(self, text: str) -> Locator:
+        """The outputs of the first code cell whose source holds ``text``, scrolled into view."""
+        return self._show(self.find(text)[0]).locator(".jp-Cell-outputArea")
+
+    def cells(self) -> Iterator[tuple[int, Locator]]:
+        """Every cell that holds anything, one after the other in view."""
+        for index in range(self.page.evaluate(COUNT)):
+            yield index, self._show(index)
+
+    def write(self, index: int, source: str) -> None:
+        """Put ``source`` into a cell."""
+        self.page.evaluate(WRITE, [index, source])
+
+    def start_from(self, index: int) -> None:
+        """Forget what a cell and those below have shown, run them, and don't wait."""
+        self.page.evaluate(RUN_FROM, index)
+
+    def _show(self, index: int) -> Locator:
         self.page.evaluate(SHOW, index)
-        found = self.page.locator(f'.jp-Notebook [data-windowed-list-index="{index}"] .jp-Cell-outputArea')
-        found.wait_for()
-        return found
+        cell = self.page.locator(f'.jp-Notebook [data-windowed-list-index="{index}"]')
+        cell.wait_for()
+        return cell
+
+    def drag(self, handle: Locator, share: float) -> None:
+        """Take a slider's handle by the mouse to ``share`` (0 to 1) of its length, in small steps as a hand does."""
+        handle.scroll_into_view_if_needed()
+        track = handle.locator("xpath=ancestor::*[contains(@class, 'noUi-target')]").bounding_box()
+        start = handle.bounding_box()
+        assert track is not None and start is not None, "a slider that is not on the page"
+        mouse = self.page.mouse
+        mouse.move(start["x"] + start["width"] / 2, start["y"] + start["height"] / 2)
+        mouse.down()
+        mouse.move(track["x"] + share * track["width"], track["y"] + track["height"] / 2, steps=12)
+        mouse.up()
+
+    def wait_for_other_data(self, figure: Locator, old: str, seconds: int = 30) -> None:
+        """Until plotly's figure holds other data than ``old``. Raises playwright's TimeoutError."""
+        arguments = [figure.element_handle(), old]
+        self.page.wait_for_function(
+            f"([figure, old]) => ({DATA})(figure) !== old", arg=arguments, timeout=1000 * seconds
+        )

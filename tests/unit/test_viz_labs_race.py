@@ -1,8 +1,11 @@
+import math
+
 import pytest
 import torch
 
 from snnkit import records
 from snnkit.engine.missing import cpp_compiler
+from snnkit.viz.controls import parse
 from snnkit.viz.labs import race
 
 SMALL = {"T": 4, "N": 1024}
@@ -13,7 +16,7 @@ def lanes(figure):
 
 
 def notes(figure):
-    return " ".join(note.text for note in figure.layout.annotations)
+    return " ".join(note.text for note in figure.layout.annotations).replace("<br>", " ")
 
 
 def test_every_record_of_this_benchmark_can_be_chosen():
@@ -29,6 +32,18 @@ def test_the_loop_alone_is_measured_above_its_floor():
     said = notes(figure)
     assert "measured here" in said and f"torch {torch.__version__}" in said and "thread" in said
     assert all(value > 0 for trace in figure.data for value in trace.x)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [(n, v) for n, spec in race.CONTROLS.items() for v in dict.fromkeys(parse(n, spec, race.LAB.defaults()[n]).trials)],
+)
+def test_every_control_at_its_ends_and_middle(name, value):
+    figure = race.figure(**race.LAB.defaults() | {"engine": "eager"} | {name: value})
+    assert figure.layout.title.text and figure.layout.xaxis.title.text == "milliseconds"
+    assert all(value > 0 and math.isfinite(value) for trace in figure.data for value in trace.x if value is not None)
+    if name == "engine":
+        assert value in lanes(figure)
 
 
 @pytest.mark.skipif(cpp_compiler() is None, reason="no C++ compiler")

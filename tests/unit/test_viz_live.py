@@ -6,8 +6,9 @@ import torch
 from snnkit import models
 from snnkit.viz import LivePanel
 from snnkit.viz.live import panel as panel_module
+from snnkit.viz.live.pace import Pace
 
-from .live_updates import history, run, update
+from .live_updates import Clock, history, run, update
 
 
 class Face:
@@ -49,6 +50,21 @@ def faces(monkeypatch):
     monkeypatch.setattr(panel_module, "EXTENSIONS", (0.0, 1e9))
     monkeypatch.setattr(panel_module, "DRAWINGS", (0.0, 1e9))
     return made
+
+
+@pytest.mark.parametrize(("extends", "seconds"), [(True, 1.0), (False, 8.0)])
+def test_what_opening_has_drawn_is_not_drawn_again_at_once(faces, monkeypatch, extends, seconds):
+    """Where each drawing is a picture of its own, a run of a few seconds has none but the first and the last."""
+    clock = Clock()
+    monkeypatch.setattr(panel_module, "Pace", lambda *pace: Pace(*pace, clock))
+    monkeypatch.setattr(panel_module, "DRAWINGS", (1.0, 1.0))
+    monkeypatch.setattr(Face, "extends", extends)
+    panel = LivePanel(9)
+    panel.on_batch(update(0, 0))
+    for epoch, at in enumerate([seconds - 0.1, seconds + 0.1], start=1):
+        clock.now = 100 + at
+        panel.record(history(epoch))
+        assert len(faces[0].figures) == (at > seconds)
 
 
 def test_a_headless_panel_shows_one_figure_at_the_end(capsys, monkeypatch):

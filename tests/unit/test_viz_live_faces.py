@@ -101,7 +101,7 @@ def test_a_click_stops_fit_and_the_page_keeps_message_and_figure(display):
     assert shown.button.disabled and "Stopped in epoch 2 of 50" in shown.told.value
     above, below = display.now
     assert "Stopped in epoch 2 of 50, after update 2 of 5." in above["text/plain"]
-    assert 'role="status"' in above["text/html"]
+    assert 'role="status"' in above["text/html"] and "snnkit-alt" in above["text/html"]
     assert {"application/vnd.plotly.v1+json", "image/png"} <= set(below)
 
 

@@ -63,6 +63,13 @@ def test_an_error_is_timed_too():
     assert not pace.due()
 
 
+def test_it_can_be_told_to_wait():
+    clock = Clock()
+    pace = Pace(0.5, 0.01, clock)
+    pace.wait(2.0)
+    assert due_after(pace, clock) == pytest.approx(2.0, abs=0.02)
+
+
 def followed(updates, clock, seconds=2.0, epochs=3, batches=4):
     stopwatch = Stopwatch(epochs, clock)
     for number in range(updates):

@@ -26,7 +26,7 @@ CPU, GPU = "this CPU", "this GPU"
 # Devices that are not at hand: name to the record that knows them.
 RECORDED = {"AMD EPYC, 1 thread (record)": "cpu_epyc_1thread", "RTX 2080 Ti (published)": "spikingjelly_rtx2080ti"}
 EQUATION = "LIF"
-_WIDTH = 84  # letters of a line of notes
+_WIDTH = 58  # characters of a note on a line: half a page, as at 200 %, has room for them
 
 # Neuron-steps up to which a race has so many rounds; three beyond. A move of a slider should not take long.
 _ROUNDS = ((2**17, 7), (2**20, 5))

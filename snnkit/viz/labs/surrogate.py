@@ -55,7 +55,7 @@ def figure(
     u = distances(depth)
     heard = float((u.abs() < width).double().mean())
     flow = gradient_flow(chosen, depth, detach_reset)
-    titles = ["forward", "backward; bars: where membranes are", f"back in depth: {_change(flow)}", "back in time"]
+    titles = ["forward", "backward; bars: membranes", f"back in depth: {_change(flow)}", "back in time"]
     page = panels(2, 2, titles, vertical_spacing=0.2, horizontal_spacing=0.13)
     _shape(page, chosen, u)
     usual = _usual(depth, detach_reset)

@@ -6,6 +6,7 @@ import html
 from collections.abc import Mapping
 from typing import Any
 
+from ..alt import alt_text, spoken
 from ..display import mime_bundle
 from ..environment import on_colab
 from ..views import FigureView, view_of
@@ -71,12 +72,12 @@ class NotebookFace:
         self.button.disabled = True
         text = f'<p role="status" style="margin:4px 0"><b>{html.escape(message)}</b></p>'
         self.told.value = text
+        if figure is not None:
+            self.draw(figure)
+            if not on_colab():  # there the view is a picture, which has its description and is saved as it is
+                self._below.update(mime_bundle(figure), raw=True)
+                text += spoken(alt_text(figure))
         self._above.update({"text/html": text, "text/plain": message}, raw=True)
-        if figure is None:
-            return
-        self.draw(figure)
-        if not on_colab():  # there the view is a picture, which is saved with the notebook as it is
-            self._below.update(mime_bundle(figure), raw=True)
 
     def _heard(self, button: Any) -> None:
         """In a thread of the kernel's, while the update under way is finished; if it has none, never in time."""

@@ -25,6 +25,10 @@ class Pace:
         self._last_cost: float | None = None
         self._next = clock()
 
+    def wait(self, seconds: float) -> None:
+        """Not due before that many seconds from now."""
+        self._next = self.clock() + seconds
+
     def due(self) -> bool:
         return self.clock() >= self._next
 

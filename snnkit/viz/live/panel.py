@@ -7,6 +7,8 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from snnkit.train.history import History
+
 from ..environment import headless, in_notebook, live
 from .curves import COLUMNS, panel_figure
 from .pace import Pace
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
 # Seconds from one to the next at least, and share of the time. A look at the loss waits for an accelerator.
 LOOKS = (0.5, 0.004)
 EXTENSIONS = (0.5, 0.004)
-DRAWINGS = (1.0, 0.01)
+DRAWINGS = (1.0, 0.008)
+FIRST = 8  # times as long until the first drawing where each is a picture of its own: a short run needs none
 _SERIES = tuple(name for names in COLUMNS.values() for name in names if name != "rates")
 
 
@@ -159,9 +162,10 @@ class LivePanel:
     def _begin(self, *, each_update: bool) -> Face:
         self._began = time.perf_counter()
         self._stop.begin()
-        self._face = self._open(each_update)
+        face = self._face = self._open(each_update)
         self._pace()
-        return self._face
+        self._drawings.wait(DRAWINGS[0] * (1 if face.extends else FIRST))  # it has just been drawn
+        return face
 
     def _pace(self) -> None:
         self._looks, self._extensions, self._drawings = Pace(*LOOKS), Pace(*EXTENSIONS), Pace(*DRAWINGS)
@@ -223,10 +227,11 @@ class LivePanel:
 
 def _series(history: Any) -> dict[str, Any]:
     """The series of a history; TypeError where it is none."""
-    series = history.to_dict() if hasattr(history, "to_dict") else history
+    # Not History.to_dict, which copies each number of each epoch so far.
+    series = vars(history) if isinstance(history, History) else history
     if not isinstance(series, Mapping):
         raise TypeError(f"history must be a train.History or a dict of its series, not {type(history).__name__}")
     for name in _SERIES:
         if not isinstance(values := series.get(name, []), (list, tuple)):
             raise TypeError(f"history[{name!r}] must be a list with a number for each epoch, not {values!r}")
-    return dict(series)
+    return {name: list(values) if isinstance(values, list) else values for name, values in series.items()}
