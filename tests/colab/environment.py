@@ -65,7 +65,7 @@ def environment(cache: Path) -> Environment:
         Unavailable: packages can't be had here.
         RuntimeError: pip refuses one of the packages that make it Colab.
     """
-    pins = _pins(PINS.read_text(encoding="utf-8"))
+    pins = pins_in(PINS.read_text(encoding="utf-8"))
     folder = cache / _key(pins)
     done = folder / "left_out.json"
     cache.mkdir(parents=True, exist_ok=True)
@@ -77,7 +77,7 @@ def environment(cache: Path) -> Environment:
     return Environment(_python(folder), json.loads(done.read_text(encoding="utf-8")))
 
 
-def _pins(text: str) -> list[str]:
+def pins_in(text: str) -> list[str]:
     lines = (line.partition("#")[0].strip() for line in text.splitlines())
     return [line for line in lines if line]
 

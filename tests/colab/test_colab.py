@@ -10,7 +10,7 @@ import pytest
 
 from snnkit.tools.project import find
 
-from .environment import CORE, PINS, _pins
+from .environment import CORE, PINS, pins_in
 from .notebook import Colab
 
 PROJECT = find()
@@ -28,7 +28,7 @@ print(json.dumps([versions, [name for name in sys.argv[2].split() if importlib.u
 
 
 def test_the_environment_has_the_versions_of_colab_and_lacks_what_colab_lacks(colab):
-    pins = dict(pin.split("==") for pin in _pins(PINS.read_text(encoding="utf-8")))
+    pins = dict(pin.split("==") for pin in pins_in(PINS.read_text(encoding="utf-8")))
     wanted = {name: version for name, version in pins.items() if name.lower() not in colab.left_out}
     assert set(CORE) <= set(wanted)
     command = [colab.python, "-c", INSIDE, " ".join(wanted), " ".join(NOT_ON_COLAB)]
