@@ -6,8 +6,8 @@ for a larger layer with the same equation, or by an earlier process), or when a 
 compiling has paid.
 
 Which engine runs must not be seen in results: a training run that was stopped and resumed would not be that of an
-unbroken one. So this holds only for equations that both engines compute equally to the bit: operations that IEEE 754
-rounds in one way, and no parameters, whose gradients are sums in another order.
+unbroken one. So this holds only where both engines compute equally to the bit: operations that IEEE 754 rounds in one
+way, no parameters and no standing input, whose gradients are sums in another order.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def worth_compiling(
 
     Counts the steps of ``x``, so ask once for each pass.
     """
-    if x.device.type != "cpu" or len(x) < FEWEST:
+    if x.device.type != "cpu" or len(x) < FEWEST or x.stride(0) == 0:
         return None
     try:
         before = _run.get(key := owner(step), 0)

@@ -5,8 +5,6 @@
 | ``mlp`` | snnTorch's dense 784-1000-10 | spikes [T, B, classes] |
 | ``ConvNet`` | Norse's convolutional net, read out by a leaky integrator | potentials [T, B, classes] |
 | ``FashionConvNet`` | SpikingJelly's convolutional net with batch norm | spikes [T, B, classes] |
-| ``EventConvNet`` | ours: strided convolutions for frames of events | spikes [T, B, classes] |
-| ``EventRecurrentNet`` | ours: one recurrent layer | spikes [T, B, classes] |
 | ``StatisticalSNN`` | ours: populations, read out by the statistics of their firing | logits [1, B, classes] |
 
 Plain layers (Linear, Conv2d, pooling) work on all steps at once, and only once if the input is static
@@ -15,7 +13,6 @@ Plain layers (Linear, Conv2d, pooling) work on all steps at once, and only once 
 
 from .conv import ConvNet
 from .dense import mlp
-from .event_nets import EventConvNet, EventRecurrentNet
 from .fashion import FashionConvNet
 from .population import Population, PopulationState, Statistics
 from .statistical import Answer, StatisticalSNN
@@ -23,8 +20,6 @@ from .statistical import Answer, StatisticalSNN
 __all__ = [
     "Answer",
     "ConvNet",
-    "EventConvNet",
-    "EventRecurrentNet",
     "FashionConvNet",
     "Population",
     "PopulationState",

@@ -91,6 +91,12 @@ def test_a_layer_that_runs_long_enough_is_compiled(from_scratch):
     assert torch.equal(neuron(x)[0], CubaLIF(engine="eager")(x)[0])
 
 
+def test_input_that_stands_still_stays_in_eager():
+    """Its gradient is a sum over time, which the engines add in their own orders."""
+    x, neuron = torch.rand(1, 1, 1).expand(1024, 1, 1), Leaky(0.9)
+    assert {taken(neuron, x) for _ in range(40)} == {"eager"}
+
+
 def test_no_compiler_no_kernel(from_scratch, monkeypatch):
     monkeypatch.setenv("TORCH_COMPILE_DISABLE", "1")
     x, neuron = torch.rand(1024, 1, 1), LIF()
