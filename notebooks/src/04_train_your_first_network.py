@@ -368,7 +368,7 @@ votes = output.sum(0)  # [N, 10]
 answers = votes.argmax(1)
 accuracy = float((answers == test_labels).float().mean())
 
-viz.show(figures.firing_rate(hidden_rates, bins=25, title="Hidden neurons, all test images"))
+viz.show(figures.rate_histogram(hidden_rates, bins=25, title="Hidden neurons, all test images"))
 print(
     f"{int((hidden_rates == 0).sum())} of {hidden} hidden neurons never fire; the busiest fires at {hidden_rates.max():.2f}"
 )

@@ -9,7 +9,7 @@ from torch import nn
 from ..neuron import LI, CubaLIF
 from ..nn import Sequential
 from ..surrogate import SuperSpike, Surrogate
-from ._check import check_count
+from ._check import check_count, check_widths
 
 _LARGE = 16  # pixels from which two rounds of 5 × 5 convolution and pooling leave something
 
@@ -56,12 +56,7 @@ class ConvNet(Sequential):
         check_count(channels, "channels")
         check_count(size, "size", at_least=4)
         check_count(classes, "classes")
-        if isinstance(widths, str) or not isinstance(widths, Sequence):
-            raise TypeError(f"widths must be three ints, such as (20, 50, 500), but it is {widths!r}")
-        if len(widths) != 3:
-            raise ValueError(f"widths must be three ints, such as (20, 50, 500), but it is {tuple(widths)}")
-        for i, width in enumerate(widths):
-            check_count(width, f"widths[{i}]")
+        check_widths(widths, (20, 50, 500))
         surrogate = SuperSpike(100.0) if surrogate is None else surrogate
 
         def lif() -> CubaLIF:

@@ -8,7 +8,7 @@ from torch import nn
 
 from ..neuron import Leaky, Recurrent
 from ..nn import Sequential
-from ._check import check_count
+from ._check import check_count, check_widths
 
 _BETA = 0.9  # a membrane forgets two thirds in ten steps, so that a saccade of five or so is seen as one
 
@@ -44,12 +44,7 @@ class EventConvNet(Sequential):
         check_count(polarities, "polarities")
         check_count(size, "size", at_least=4)
         check_count(classes, "classes")
-        if isinstance(widths, str) or not isinstance(widths, Sequence):
-            raise TypeError(f"widths must be two ints, such as (16, 32), but it is {widths!r}")
-        if len(widths) != 2:
-            raise ValueError(f"widths must be two ints, such as (16, 32), but it is {tuple(widths)}")
-        for i, width in enumerate(widths):
-            check_count(width, f"widths[{i}]")
+        check_widths(widths, (16, 32))
         first, second = widths
         side = -(-size // 4)
         super().__init__(

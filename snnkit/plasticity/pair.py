@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..engine import check_engine, unroll
 from . import check
-from .change import BATCHES, Limits, Pairings
-from .trace import Trace, TraceState
+from .change import Pairings
+from .rule import Rule
 
 
 class STDPState(NamedTuple):
@@ -28,7 +27,7 @@ class STDPState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PairSTDP:
+class PairSTDP(Rule):
     """Pair-based STDP: every pair of a presynaptic and a postsynaptic spike changes the weight between them.
 
     A pair at the lag s = t_post - t_pre changes it by ``a_plus`` exp(-s / tau_plus) where s >= 0 and by
@@ -70,13 +69,7 @@ class PairSTDP:
     engine: str = "auto"
 
     def __post_init__(self) -> None:
-        for name in ("a_plus", "a_minus"):
-            check.number(name, getattr(self, name), at_least=0.0)
-        for name in ("tau_plus", "tau_minus", "dt"):
-            check.number(name, getattr(self, name), above=0.0)
-        self._limits().checked()
-        check.choice("batch", self.batch, BATCHES)
-        check_engine(self.engine)
+        self.check_numbers(("a_plus", "a_minus"), ("tau_plus", "tau_minus"))
 
     def window(self, lag: float) -> float:
         """The STDP window: what one pair with t_post - t_pre = ``lag`` seconds does to a weight far from its bounds."""
@@ -115,7 +108,7 @@ class PairSTDP:
         pre, post = pre.to(weight.dtype), post.to(weight.dtype)
         pre_trace = torch.add(pre, state.pre, alpha=math.exp(-self.dt / self.tau_plus))
         post_trace = torch.add(post, state.post, alpha=math.exp(-self.dt / self.tau_minus))
-        new = self._limits().after_step(weight, self._pairings(pre, post, pre_trace, post_trace), out)
+        new = self.limits.after_step(weight, self._pairings(pre, post, pre_trace, post_trace), out)
         return new, STDPState(pre_trace, post_trace)
 
     @torch.no_grad()
@@ -141,21 +134,14 @@ class PairSTDP:
         check.finite("pre", pre)
         check.finite("post", post)
         pre, post = pre.to(weight.dtype), post.to(weight.dtype)
-        pre_trace, last_pre = self._traced(pre, state.pre, self.tau_plus)
-        post_trace, last_post = self._traced(post, state.post, self.tau_minus)
+        pre_trace, last_pre = self.traced(pre, state.pre, self.tau_plus)
+        post_trace, last_post = self.traced(post, state.post, self.tau_minus)
         by = self._pairings(pre, post, pre_trace, post_trace)
-        return self._limits().after_run(weight, by), STDPState(last_pre, last_post)
-
-    def _traced(self, spikes: Tensor, start: Tensor, tau: float) -> tuple[Tensor, Tensor]:
-        trace, last = unroll(Trace(tau, self.dt), spikes, TraceState(start), engine=self.engine)
-        return trace, last.trace
-
-    def _limits(self) -> Limits:
-        return Limits(self.bound, self.w_min, self.w_max)
+        return self.limits.after_run(weight, by), STDPState(last_pre, last_post)
 
     def _pairings(self, pre: Tensor, post: Tensor, pre_trace: Tensor, post_trace: Tensor) -> Pairings:
         """Post spikes with what is left of pre spikes, and pre spikes with what is left of post spikes."""
-        scale = 1.0 / pre.shape[-2] if self.batch == "mean" else 1.0
+        scale = self.scale(pre.shape[-2])
         left = torch.cat([post * (scale * self.a_plus), post_trace * (-scale * self.a_minus)], dim=-2)
         return Pairings(left, torch.cat([pre_trace, pre], dim=-2))
 

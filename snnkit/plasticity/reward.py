@@ -79,8 +79,8 @@ class RewardSTDP:
             TypeError, ValueError: a wrong kind, shape, dtype or device.
         """
         state = self._checked(pre, post, reward, weight, state, "B")
-        new = weight.detach().clone()
-        return new, self._go_on(pre, post, reward.to(weight.dtype), new, state, state.eligibility.clone())
+        new, eligibility = _copy(weight), _copy(state.eligibility)
+        return new, self._go_on(pre, post, reward.to(weight.dtype), new, state, eligibility)
 
     @torch.no_grad()
     def run(
@@ -96,7 +96,7 @@ class RewardSTDP:
         state = self._checked(pre, post, reward, weight, state, "T, B")
         for name, value in (("pre", pre), ("post", post), ("reward", reward)):
             check.finite(name, value)
-        new, eligibility = weight.detach().clone(), state.eligibility.clone()
+        new, eligibility = _copy(weight), _copy(state.eligibility)
         for pre_t, post_t, reward_t in zip(pre, post, reward.to(weight.dtype), strict=True):
             state = self._go_on(pre_t, post_t, reward_t, new, state, eligibility)
         return new, state
@@ -112,8 +112,7 @@ class RewardSTDP:
         left = torch.stack([pair.a_plus * post, -pair.a_minus * post_trace], dim=-1)
         right = torch.stack([pre_trace, pre], dim=-2)
         eligibility.baddbmm_(left, right, beta=math.exp(-pair.dt / self.tau_eligibility))
-        share = reward / samples if pair.batch == "mean" else reward
-        weight.view(-1).addmv_(eligibility.view(samples, -1).T, share)
+        weight.view(-1).addmv_(eligibility.view(samples, -1).T, reward * pair.scale(samples))
         if pair.bound == "hard":
             weight.clamp_(pair.w_min, pair.w_max)
         return RewardState(pre_trace, post_trace, eligibility)
@@ -139,3 +138,8 @@ class RewardSTDP:
             raise ValueError(f"state.eligibility must be a torch.Tensor {list(expected)}")
         check.like("state.eligibility", state.eligibility, weight)
         return state
+
+
+def _copy(tensor: Tensor) -> Tensor:
+    """One in which all numbers lie side by side, however they lie in ``tensor``: each sample's are used as a row."""
+    return tensor.detach().clone(memory_format=torch.contiguous_format)

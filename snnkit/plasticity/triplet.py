@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..engine import check_engine, unroll
 from . import check
-from .change import BATCHES, Limits, Pairings
-from .trace import Trace, TraceState
+from .change import Pairings
+from .rule import Rule
 
 
 class TripletState(NamedTuple):
@@ -30,7 +29,7 @@ class TripletState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TripletSTDP:
+class TripletSTDP(Rule):
     """Triplet STDP, all-to-all: what a pair of spikes does depends on the spikes before, and so on rates.
 
     With r1, r2 the presynaptic traces of tau_plus and tau_x and o1, o2 the postsynaptic ones of tau_minus and tau_y, a
@@ -68,13 +67,7 @@ class TripletSTDP:
     engine: str = "auto"
 
     def __post_init__(self) -> None:
-        for name in ("a2_plus", "a2_minus", "a3_plus", "a3_minus"):
-            check.number(name, getattr(self, name), at_least=0.0)
-        for name in ("tau_plus", "tau_minus", "tau_x", "tau_y", "dt"):
-            check.number(name, getattr(self, name), above=0.0)
-        self._limits().checked()
-        check.choice("batch", self.batch, BATCHES)
-        check_engine(self.engine)
+        self.check_numbers(("a2_plus", "a2_minus", "a3_plus", "a3_minus"), ("tau_plus", "tau_minus", "tau_x", "tau_y"))
 
     def initial_state(self, pre: Tensor, post: Tensor, weight: Tensor) -> TripletState:
         """No spikes so far, for steps like ``pre`` [..., B, n_pre] and ``post`` [..., B, n_post]."""
@@ -94,7 +87,7 @@ class TripletSTDP:
         r2, o2 = self._decay(self.tau_x) * state.pre_slow, self._decay(self.tau_y) * state.post_slow
         r1 = torch.add(pre, state.pre, alpha=self._decay(self.tau_plus))
         o1 = torch.add(post, state.post, alpha=self._decay(self.tau_minus))
-        new = self._limits().after_step(weight, self._pairings(pre, post, r1, r2, o1, o2), out)
+        new = self.limits.after_step(weight, self._pairings(pre, post, r1, r2, o1, o2), out)
         return new, TripletState(r1, r2 + pre, o1, o2 + post)
 
     @torch.no_grad()
@@ -106,28 +99,21 @@ class TripletSTDP:
         check.finite("pre", pre)
         check.finite("post", post)
         pre, post = pre.to(weight.dtype), post.to(weight.dtype)
-        r1, pre_last = self._traced(pre, state.pre, self.tau_plus)
-        r2, pre_slow = self._traced(pre, state.pre_slow, self.tau_x)
-        o1, post_last = self._traced(post, state.post, self.tau_minus)
-        o2, post_slow = self._traced(post, state.post_slow, self.tau_y)
+        r1, pre_last = self.traced(pre, state.pre, self.tau_plus)
+        r2, pre_slow = self.traced(pre, state.pre_slow, self.tau_x)
+        o1, post_last = self.traced(post, state.post, self.tau_minus)
+        o2, post_slow = self.traced(post, state.post_slow, self.tau_y)
         by = self._pairings(pre, post, r1, r2 - pre, o1, o2 - post)
-        return self._limits().after_run(weight, by), TripletState(pre_last, pre_slow, post_last, post_slow)
+        return self.limits.after_run(weight, by), TripletState(pre_last, pre_slow, post_last, post_slow)
 
     def _pairings(self, pre: Tensor, post: Tensor, r1: Tensor, r2: Tensor, o1: Tensor, o2: Tensor) -> Pairings:
-        scale = 1.0 / pre.shape[-2] if self.batch == "mean" else 1.0
+        scale = self.scale(pre.shape[-2])
         increase = post * (self.a2_plus + self.a3_plus * o2)
         decrease = pre * (self.a2_minus + self.a3_minus * r2)
         return Pairings(torch.cat([increase * scale, o1 * -scale], dim=-2), torch.cat([r1, decrease], dim=-2))
 
     def _decay(self, tau: float) -> float:
         return math.exp(-self.dt / tau)
-
-    def _traced(self, spikes: Tensor, start: Tensor, tau: float) -> tuple[Tensor, Tensor]:
-        trace, last = unroll(Trace(tau, self.dt), spikes, TraceState(start), engine=self.engine)
-        return trace, last.trace
-
-    def _limits(self) -> Limits:
-        return Limits(self.bound, self.w_min, self.w_max)
 
     def _checked(self, pre: Any, post: Any, weight: Any, state: Any, lead: str) -> TripletState:
         check.connection(pre, post, weight, lead)

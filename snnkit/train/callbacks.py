@@ -26,9 +26,10 @@ def in_turn(name: str, *groups: Callable[..., Any] | Iterable[Callable[..., Any]
 
 
 def finish(callback: Any) -> None:
-    """Tell a callback that training is over, if it wants to know."""
-    if callable(told := getattr(callback, "finish", None)):
-        told()
+    """Tell a callback that training is over, if it, or the object whose method it is, wants to know."""
+    for listener in (callback, getattr(callback, "__self__", None)):
+        if callable(told := getattr(listener, "finish", None)):
+            told()
 
 
 class _InTurn:

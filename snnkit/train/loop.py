@@ -215,6 +215,7 @@ def fit(
     finally:
         bar.close()
         finish(on_epoch)
+        finish(on_batch)
     return history
 
 

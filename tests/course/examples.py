@@ -17,7 +17,7 @@ def _leaks(candidate, reference):
     v, x = torch.tensor([0.5, 1.0]), torch.zeros(2)
     yours = candidate(v, x, 0.9)
     expect.tensor(yours, v, inputs={"v": v})
-    expect.close(yours, reference(v, x, 0.9), "Without input the potential decays.", inputs={"v": v}, hint=0)
+    expect.close(yours, reference(v, x, 0.9), "Without input the potential <b>decays</b>.", inputs={"v": v}, hint=0)
 
 
 def _adds(candidate, reference):

@@ -1,6 +1,5 @@
 import builtins
 import sys
-from types import ModuleType
 
 import pytest
 import torch
@@ -8,44 +7,13 @@ import torch
 from snnkit import course
 from snnkit.course import attempt, expect, grade, hint, solution
 from snnkit.course.card import Card, Line, short
-from snnkit.course.exercise import Check, Exercise, Question, Violation
-
-
-def leak(v, x, beta):
-    return beta * v + x
-
-
-def _leaks(candidate, reference):
-    v, x = torch.tensor([0.5, 1.0]), torch.zeros(2)
-    yours = candidate(v, x, 0.9)
-    expect.tensor(yours, v, inputs={"v": v})
-    expect.close(yours, reference(v, x, 0.9), "Without input the potential <b>decays</b>.", inputs={"v": v}, hint=0)
-
-
-def _adds(candidate, reference):
-    v, x = torch.zeros(2), torch.ones(2)
-    expect.close(candidate(v, x, 0.9), reference(v, x, 0.9), "The input is added.", hint="Where is x?")
-
-
-EXERCISES = [
-    Exercise(
-        "99.1",
-        "One leaky step",
-        leak,
-        [Check("a silent neuron leaks", _leaks), Check("input charges", _adds)],
-        hints=("v shrinks.", "by the factor `beta`.", "beta * v + x"),
-    ),
-    Exercise("99.2", "A number", 42.0, [Check("the number", lambda a, b: expect.close(a, b, "It is not that."))]),
-]
-QUIZ = [Question("Which?", ("this", "that"), answer=1, why="Because.")]
+from snnkit.course.exercise import Check, Exercise, Violation
+from tests.course.examples import ANSWER, EXERCISE, install, leak, question
 
 
 @pytest.fixture(autouse=True)
 def notebook(monkeypatch):
-    module = ModuleType("snnkit.course.nb99")
-    module.EXERCISES, module.QUIZ = EXERCISES, QUIZ
-    monkeypatch.setitem(sys.modules, "snnkit.course.nb99", module)
-    return module
+    return install(monkeypatch, EXERCISE, ANSWER, questions=[question()])
 
 
 def test_a_right_answer_is_handed_back(capsys):
@@ -256,7 +224,7 @@ def test_a_plot_is_shown_for_written_answers_only(monkeypatch, notebook):
     drawn = []
     monkeypatch.setattr("snnkit.viz.show", drawn.append)
     notebook.EXERCISES = [
-        Exercise("99.1", "Plotted", leak, EXERCISES[0].checks, plot=lambda mine, theirs: float(mine(1.0, 0.0, 0.5)))
+        Exercise("99.1", "Plotted", leak, EXERCISE.checks, plot=lambda mine, theirs: float(mine(1.0, 0.0, 0.5)))
     ]
     attempt("99.1", _ellipsis)
     assert drawn == []
@@ -294,7 +262,7 @@ def test_short_values():
     ],
 )
 def test_bad_exercises_are_refused(changes, words):
-    good = {"key": "99.1", "title": "t", "reference": leak, "checks": [Check("c", _adds)]}
+    good = {"key": "99.1", "title": "t", "reference": leak, "checks": EXERCISE.checks}
     with pytest.raises(ValueError, match=words):
         Exercise(**(good | changes))
     with pytest.raises(TypeError, match="not one text"):

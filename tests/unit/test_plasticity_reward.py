@@ -100,3 +100,13 @@ def test_rules_and_arguments_that_make_no_sense():
         RewardSTDP().run(pre, post, reward * math.nan, weight)
     with pytest.raises(ValueError, match=r"state.eligibility must be a torch.Tensor \[2, 2, 3\]"):
         RewardSTDP().run(pre, post, reward, weight, RewardState(pre[0], post[0], weight))
+
+
+def test_a_weight_may_lie_in_memory_as_it_likes():
+    pre, post, reward = (torch.rand(15, 2, n) < 0.3 for n in (3, 4, 1))
+    weight = torch.rand(3, 4, dtype=torch.float64).T
+    rule = RewardSTDP(PairSTDP(0.3, 0.1), 50e-3)
+    run = [rule.run(pre, post, reward[..., 0].double(), w)[0] for w in (weight, weight.contiguous())]
+    assert not weight.is_contiguous() and torch.equal(*run)
+    step = [rule.step(pre[0], post[0], reward[0, :, 0].double(), w)[0] for w in (weight, weight.contiguous())]
+    assert torch.equal(*step)

@@ -24,9 +24,9 @@ REQUESTS = {
         account="mine",
         name="my snn",
         output="logs/%x-%A-%j.out",
-        workdir="/work/my runs",
+        workdir="/home/ada/my runs",
         modules=("Stages/2025", "CUDA"),
-        venv="/work/my venv/",
+        venv="/home/ada/my venv/",
         address_suffix="i",
         environment={"NCCL_DEBUG": "WARN", "GLOO_SOCKET_IFNAME": "ib0", "SNNKIT_DATA": "/data", "X": "a $b 'c'"},
     ),
@@ -63,12 +63,12 @@ def test_all_that_was_asked_for_is_in_it():
         "requeue": "",
         "open-mode": "append",
         "output": "logs/%x-%A-%j.out",
-        "chdir": "/work/my runs",
+        "chdir": "/home/ada/my runs",
     }
     lines = script.lines
     for line in (
         "module load Stages/2025 CUDA",
-        "source '/work/my venv/bin/activate'",
+        "source '/home/ada/my venv/bin/activate'",
         'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)i',
         "export NCCL_DEBUG=WARN",
     ):

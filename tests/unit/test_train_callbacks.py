@@ -43,3 +43,20 @@ def test_a_group_shows_progress_if_one_of_it_does():
 def test_what_is_no_function_is_refused():
     with pytest.raises(TypeError, match="on_batch must be a function; got 3"):
         in_turn("on_batch", print, [3])
+
+
+def test_the_owner_of_a_method_hears_of_the_end():
+    class Panel:
+        ended = 0
+
+        def on_batch(self, info):
+            pass
+
+        def finish(self):
+            self.ended += 1
+
+    panel = Panel()
+    finish(panel.on_batch)
+    finish(in_turn("on_batch", panel.on_batch, print))
+    finish(None)
+    assert panel.ended == 2

@@ -26,7 +26,7 @@ def engines_of(work: Work, engine: str, kind: str, fitted: tuple[str, ...]) -> d
         paying = [name for name, least in AUTO[kind] if layer.steps * layer.neurons >= least and name in fitted]
         # A training run is long enough for kernels of small layers to be there, too (see ``engine.worth``; layers with
         # learnable numbers stay in the eager engine there, which is not looked at here).
-        if kind == "cpu" and "cpp" in fitted and layer.steps >= FEWEST:
+        if kind == "cpu" and "cpp" in fitted and layer.steps >= FEWEST and not layer.static:
             paying = ["cpp"]
         taken[i] = paying[0] if paying and i in fusible else "eager"
     return taken
