@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup run lab test gpu lint format lock peers clean
+.PHONY: setup run lab site test gpu lint format lock peers clean
 
 setup: $(STAMP)
 
@@ -21,6 +21,9 @@ run: setup  ## execute every notebook headless in QUICK mode; writes build/repor
 
 lab: setup  ## open the notebooks in JupyterLab
 	$(BIN)/jupyter lab notebooks
+
+site: setup  ## README, executed notebooks, workshop and reference as a web site, links checked: build/site/html
+	$(BIN)/snnkit site --out build/site
 
 test: setup  ## every test
 	$(BIN)/python -m pytest -n 2 --dist worksteal

@@ -204,6 +204,15 @@ def course(words: tuple[str, ...]) -> None:
     command.main(list(words), prog_name="snnkit course", standalone_mode=False)
 
 
+@main.command(add_help_option=False, context_settings={"ignore_unknown_options": True})
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[OPTIONS]")
+def site(words: tuple[str, ...]) -> None:
+    """Build the site: README, executed notebooks, workshop pages, the library's reference, a search."""
+    from snnkit.site.command import site as command
+
+    command.main(list(words), prog_name="snnkit site", standalone_mode=False)
+
+
 @main.group()
 def bench() -> None:
     """Measure, and show what was measured."""

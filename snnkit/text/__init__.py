@@ -1,5 +1,6 @@
-"""Text as spikes: a vocabulary, and an embedding whose vectors are the firing rates of spiking neurons::
+"""Text as spikes: a vocabulary, and an embedding whose vectors are the firing rates of spiking neurons.
 
+```python
 from snnkit import text
 
 sentences = text.corpus(seed=0)
@@ -7,6 +8,7 @@ embedding = text.SpikingEmbedding(text.Vocabulary.build(sentences), features=64,
 embedding.fit(sentences, seed=0)
 embedding.most_similar("dog", k=5)
 embedding.sparse("the dog eats bread")      # the spikes themselves, as a list of events
+```
 """
 
 from .agreement import Agreement, agreement
