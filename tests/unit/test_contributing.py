@@ -1,0 +1,94 @@
+"""Whoever follows the worked examples of CONTRIBUTING gets what they promise."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from snnkit.course import grade, questions
+from snnkit.tools import pair, run
+from tests.course.answers import Answers, Mistake, lacking
+from tests.unit import tiny_project
+
+TEXT = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+def example(about):
+    """The block under "A worked example: …" that has these words in its summary."""
+    (found,) = re.findall(
+        rf"<summary>A worked example: [^\n]*{about}[^\n]*</summary>\n\n```\w+\n(.*?)^```",
+        TEXT,
+        re.DOTALL | re.MULTILINE,
+    )
+    return found
+
+
+def executed(code, tmp_path, name, monkeypatch):
+    """The block as a module of its own: engines and cards look into the files of what they are given."""
+    (tmp_path / f"{name}.py").write_text(code, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    return __import__(name)
+
+
+@pytest.fixture
+def quadratic(tmp_path, monkeypatch):
+    return executed(example("quadratic integrate-and-fire"), tmp_path, "quadratic_example", monkeypatch)
+
+
+def test_the_neuron_is_its_equation(quadratic):
+    xs = (torch.rand(300, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 60 - 10).tolist()
+    spikes, membrane = quadratic.quadratic(xs)
+    out, (v,) = quadratic.QIF()(torch.tensor(xs, dtype=torch.float64)[:, None, None])
+    assert out.flatten().tolist() == spikes and 3 < sum(spikes) < 100
+    assert v.item() == pytest.approx(membrane[-1], rel=1e-12)
+
+
+@pytest.mark.parametrize("engine", ["cpp", "block"])
+def test_every_engine_runs_it_with_its_gradients(quadratic, engine):
+    x = torch.rand(17, 3, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) * 60 - 10
+    results = []
+    for name in ("eager", engine):
+        tau = torch.nn.Parameter(torch.linspace(10e-3, 40e-3, 5, dtype=torch.float64))
+        neuron, drive = quadratic.QIF(tau, engine=name).double(), x.clone().requires_grad_()
+        out, state = neuron(drive)
+        (out.sum() + state.v.sum()).backward()
+        results.append((out, state.v, drive.grad, neuron.tau.grad))
+    for eager, compiled in zip(*results, strict=True):
+        torch.testing.assert_close(compiled, eager)
+
+
+def test_it_refuses_what_its_docstring_says(quadratic):
+    with pytest.raises(ValueError, match="v_peak of QIF must be above v_reset"):
+        quadratic.QIF(v_peak=-20.0)
+    with pytest.raises(ValueError, match="tau of QIF"):
+        quadratic.QIF(0.0)
+
+
+def test_the_exercise_has_all_that_is_asked_of_one(tmp_path, monkeypatch):
+    module = executed(example("one exercise"), tmp_path, "exercise_example", monkeypatch)
+    (exercise,) = module.EXERCISES
+    assert grade(exercise, exercise.reference).status == "passed"
+    wrong = [Mistake(*row) for row in module.WRONG["42.1"]]
+    assert lacking(exercise, Answers(wrong, module.RIGHT["42.1"], module.STUBS["42.1"])) == []
+    for mistake in wrong:
+        outcome = grade(exercise, mistake.answer)
+        assert (outcome.status, outcome.check, outcome.hint) == ("failed", mistake.check, exercise.hints[mistake.hint])
+    assert [grade(exercise, answer).status for answer in module.RIGHT["42.1"]] == ["passed", "passed"]
+    assert [grade(exercise, stub).status for stub in module.STUBS["42.1"]] == ["to do", "to do"]
+    (question,) = module.QUIZ
+    assert type(question) is type(questions("01")[0])
+
+
+def test_the_notebook_is_built_and_runs(tmp_path):
+    project = tiny_project.make(tmp_path / "kit", {})
+    project.source("42_without_a_leak").write_text(example("the smallest notebook"), encoding="utf-8")
+    pair.build(project, "42_without_a_leak")
+    assert not list(pair.check(project, "42_without_a_leak"))
+    jobs = run.prepare(project, project.names(), {})
+    (result,) = run.execute_all(project, jobs, run.output_folder(project, tmp_path / "out"))
+    assert result.status == "ok", result.error
+    copy = (tmp_path / "out" / "notebooks" / "42_without_a_leak.ipynb").read_text(encoding="utf-8")
+    assert "6 spikes" in copy and "image/png" in copy
