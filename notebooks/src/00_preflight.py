@@ -9,7 +9,7 @@
 # %% [markdown] tags=["badge"]
 # [![Open In Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/00_preflight.ipynb)
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # # 00 · Pre-flight
 #
 # Ten minutes before take-off: see your first spikes, make sure that this machine can carry you through the course, and
@@ -74,7 +74,7 @@ from snnkit.tools import doctor
 train.seed_everything(SEED)
 course.start("00", solve=SOLVE)
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## First spikes
 #
 # A neuron's membrane is a leaky bucket. Input fills it, the leak empties it, and when it is full the neuron emits a
@@ -108,7 +108,7 @@ def make_neuron(steps):
 
 viz.explore(make_neuron(100), strength=(0.0, 4.0, 0.05))
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # **What to notice.** Up to an input of 1 the leak wins and the neuron stays silent for ever. Above, it fires at once like a
 # clock, and more than proportionally faster. Triangles mark the spikes; after each the membrane starts again from 0.
 # Notebook 01 explains every bend of this curve.
@@ -119,12 +119,12 @@ viz.explore(make_neuron(100), strength=(0.0, 4.0, 0.05))
 # ## Is everything there?
 #
 # One row per finding. **Green**: fine. **Amber**: works, with a limit; the arrow says what to do if you care. **Red**: mend
-# it now, or raise your hand. No GPU is amber, and for this notebook and the next four that is perfectly all right.
+# it now, or raise your hand. No GPU is amber, and perfectly all right: no notebook needs one.
 
 # %%
 doctor.card()
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## Spikes are tensors, and time comes first
 #
 # All over snnkit a train of spikes is a tensor of zeros and ones of shape `[T, B, N]`:
@@ -138,7 +138,7 @@ doctor.card()
 # A neuron takes such a tensor and returns **two** things: its own spikes, and its **state** at the end. Nothing is kept
 # inside. Who wants to go on hands the state back; who wants to start afresh does not.
 
-# %%
+# %% tags=["slide"]
 rain = encode.poisson(torch.full((4, 30), 0.3), steps=50, generator=torch.Generator().manual_seed(SEED))
 layer = neuron.LIF(tau=5.0, v_threshold=0.4)
 out, state = layer(rain)
@@ -200,7 +200,7 @@ shape = attempt("00.2", shape)
 spikes = torch.zeros(shape)
 print(f"T = {spikes.shape[0]} steps, B = {spikes.shape[1]} images, N = {spikes.shape[2]} neurons")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## What broke?
 #
 # The most frequent accident with spiking networks raises no error. Many data loaders deliver the batch first, `[B, T, N]`,
@@ -214,7 +214,7 @@ right, _ = layer(batch_first.transpose(0, 1))
 print(f"as delivered:      {tuple(wrong.shape)}: 4 steps of 50 samples, {int(wrong.sum())} spikes")
 print(f"time put in front: {tuple(right.shape)}: 50 steps of 4 samples, {int(right.sum())} spikes")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # No error, plausible spikes, and sample 3 has inherited the membrane of sample 0. **The mend:** `x.transpose(0, 1)` at the
 # door, and a look at `x.shape` before the first long run. When a number surprises you in this course, print shapes first.
 #
@@ -224,7 +224,7 @@ print(f"time put in front: {tuple(right.shape)}: 50 steps of 4 samples, {int(rig
 # Fashion-MNIST are fetched once and checked, or read from the folder that the environment variable `SNNKIT_DATA` names:
 # in a room with bad Wi-Fi the instructor hands that folder round on a stick.
 
-# %%
+# %% tags=["slide"]
 for name in ("digits", "mnist", "fashion"):
     print(f"{name:8} {'here' if data.available(name) else 'not here yet'}")
 
@@ -232,7 +232,7 @@ images, labels = data.load("digits")
 title = f"Digits: {len(images)} training images, {tuple(images.shape[1:])}"
 viz.show(viz.figures.image_grid(images[:20], labels[:20], columns=10, title=title))
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## GPU: when, and when not
 #
 # **Not now.** Notebooks 00 to 04 need none; Colab gives everyone a limited allowance, and a GPU that idles while you read
@@ -245,7 +245,7 @@ viz.show(viz.figures.image_grid(images[:20], labels[:20], columns=10, title=titl
 # %%
 print(f"DEVICE = {DEVICE!r} means here: {data.resolve_device(DEVICE)}")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## When you are stuck
 #
 # | what you see | what to do |

@@ -9,7 +9,7 @@
 # %% [markdown] tags=["badge"]
 # [![Open In Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/01_first_spiking_neuron.ipynb)
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # # 01 · Your first spiking neuron
 #
 # **After this notebook you can**
@@ -170,7 +170,7 @@ def lif_step(x, v, tau):
 
 lif_step = attempt("01.1", lif_step)
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 3. Fire and reset
 #
 # Real neurons do something violent at threshold: channels snap open and the voltage shoots up by 100 mV and back within
@@ -206,7 +206,7 @@ fire = attempt("01.2", fire)
 # `[T, ...]`.
 
 
-# %%
+# %% tags=["slide"]
 def simulate(x, tau=TAU, threshold=1.0, v_reset=0.0):
     """x [T, ...] -> spikes [T, ...] and the membrane after each step [T, ...]."""
     v = torch.zeros_like(x[0])
@@ -261,7 +261,7 @@ viz.explore(
     reset=["hard", "soft"],
 )
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 4. How often? A formula, and its check
 #
 # Put a constant $x$ in. After a hard reset to 0, equation (3) says $v(t) = x\,(1 - e^{-t/\tau})$. It reaches $\theta$ when
@@ -278,7 +278,7 @@ viz.explore(
 # **Predict first.** Does the rate double when $x$ goes from 1.5 to 3? And what happens to (4) for very large $x$: where does
 # the curve end up if a neuron can fire at most once per step?
 
-# %%
+# %% tags=["slide"]
 currents = torch.linspace(0, 6, 61 if QUICK else 241, dtype=torch.float64)
 steps = 1000 if QUICK else 4000
 constant = currents.expand(steps, -1)  # [T, currents]: one neuron per current, all at once, no copy
@@ -304,7 +304,7 @@ viz.show(figures.f_i_curve(currents, rates, faint=["equation (4)"], title=title)
 #   the formula's, up to the strongest input. When ordinary networks are converted to spiking ones, whose rates must stand for
 #   numbers, this is the reset they get.
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 5. The state is yours
 #
 # You need not write the loop yourself. The kit's `neuron.LIF` is the neuron you have just built, with the same
@@ -332,7 +332,7 @@ print("shapes: spikes", tuple(whole.shape), "and state v", tuple(state.v.shape))
 print("in two pieces the same spikes:", torch.equal(whole, torch.cat([first, second])))
 print("your neuron, the same spikes: ", torch.equal(simulate(x)[0], whole))
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # **What to notice.** The state has the shape of *one step*, `[B, N]`: time is not in it. It is all that the future needs to
 # know of the past, so 200 steps, or 70 and 130, or 200 times 1, are the same thing.
 # (The last line compares your neuron with the kit's, which steps as Euler did. If yours steps exactly, a few spikes fall
@@ -357,7 +357,7 @@ print("spikes found:", int(count))
 # threshold from there, and so it never does. No error, no warning, plausible shapes: just a dead sensor. Carry the state
 # and it lives. Underneath you see both.
 
-# %%
+# %% tags=["slide"]
 state = cell.initial_state(stream[0])
 carried, forgotten, spikes = [], [], []
 for packet in stream.split(25):
@@ -395,7 +395,7 @@ right = (cell(batch_first.transpose(0, 1))[0] != cell(changed.transpose(0, 1))[0
 print("as it came, [B, T, N]:            other samples changed at", int(wrong.sum()), "places")
 print("x.transpose(0, 1), so [T, B, N]:  other samples changed at", int(right.sum()), "places")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 6. Many neurons at once
 #
 # A step is elementwise arithmetic, so it doesn't care how many neurons there are: `[T, B, N]` runs `B × N` of them side by
@@ -405,7 +405,7 @@ print("x.transpose(0, 1), so [T, B, N]:  other samples changed at", int(right.su
 # **Predict first.** Sixty neurons with `tau` from 2 (bottom) to 100 (top) get the *same* input: a weak start, a
 # pulse (shaded), and noise. Which of them follow the noise? Which tell you most cleanly that there was a pulse?
 
-# %%
+# %% tags=["slide"]
 count, steps = 60, 400
 taus = torch.logspace(math.log10(2), math.log10(100), count)
 drive = 0.7 + 0.9 * torch.randn(steps, 1, 1)
@@ -423,7 +423,7 @@ viz.show(figure)
 # intervals, and stops when the pulse does.
 # Fast or reliable: `tau` is that choice. Networks can learn it (`neuron.PLIF`).
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 7. Neighbours in the catalogue
 #
 # The LIF is the simplest member of a family. Every one has the same form, `step(x, state) -> (spike, state)`. Only the
@@ -439,7 +439,7 @@ viz.show(figure)
 # **Predict first.** All get a step of constant current. Which of them will *not* fire at even intervals?
 
 
-# %%
+# %% tags=["slide"]
 def watch(cell, x):
     """Run a neuron step by step over x [T]: its first state variable [T] (the membrane), spikes [T]."""
     state, membrane, spikes = cell.initial_state(x[:1]), [], []
@@ -490,7 +490,7 @@ viz.labs.neuron_lab()
 # - Two odd ones out: `LI` never fires. It is a readout: its membrane is its answer. And the neurons of `Recurrent` hear each other, each spike
 #   a little inhibition for all others; without noise nobody is early, and all fire at once.
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 8. A neuron of your own (stretch)
 #
 # Adaptation is three lines. Let $a$ be how far the threshold is raised:
@@ -525,7 +525,7 @@ class Adaptive(neuron.Neuron):
 
 Adaptive = attempt("01.3", Adaptive)
 
-# %%
+# %% tags=["slide"]
 mine = Adaptive(tau=TAU, tau_a=150.0, jump=0.3)
 x = torch.full((400,), 2.5)
 v, spikes = watch(mine, x)

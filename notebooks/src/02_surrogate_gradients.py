@@ -9,7 +9,7 @@
 # %% [markdown] tags=["badge"]
 # [![Open In Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/02_surrogate_gradients.ipynb)
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # # 02 · Learning through a step: surrogate gradients
 #
 # **After this notebook you can**
@@ -66,7 +66,7 @@ course.start("02", solve=SOLVE)
 device = torch.device("cpu" if DEVICE == "auto" else DEVICE)
 torch.set_num_threads(1)  # on tensors this small, several threads mostly wait for each other
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 1. A landscape of stairs
 #
 # One neuron, one weight. It hears a fixed train of input spikes, and it should reproduce the output spikes of a "teacher", the
@@ -81,7 +81,7 @@ torch.set_num_threads(1)  # on tensors this small, several threads mostly wait f
 # **Predict first.** Sketch $L(w)$ for $w$ from 0 to 1.5 before you run the cell. What does its slope look like?
 
 
-# %%
+# %% tags=["slide"]
 def blur(steps, tau=5.0):
     """Lower-triangular kernel [steps, steps] that convolves a spike train with exp(-t / tau)."""
     t = torch.arange(steps, dtype=torch.float32)
@@ -106,7 +106,7 @@ viz.show(figures.lines({"loss": height}, shape="hv", title="Loss against the onl
 moved = (height.diff() != 0).float().mean().item()
 print(f"neighbouring weights with exactly the same loss: {1 - moved:.0%}")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # **What to notice.** Stairs. A small change of the weight moves the membrane a little, but no spike: the loss does not change at
 # all. Then a spike jumps to the next time step, or appears, and the loss jumps with it. On every tread the slope is exactly
 # zero; at the edges it doesn't exist. And yet *you* see at once where the valley is. Hold on to that thought.
@@ -155,7 +155,7 @@ print("spikes from torch.sign:  ", spikes.tolist(), "  gradient:", u.grad.tolist
 # ($\varsigma$ is the logistic function.) `StraightThrough` passes everything, near the threshold or not; `Triangle` passes nothing
 # beyond $1/\alpha$. The others have tails.
 
-# %%
+# %% tags=["slide"]
 curves = {
     "ATan(2)": surrogate.ATan(2.0),
     "Sigmoid(4)": surrogate.Sigmoid(4.0),
@@ -196,7 +196,7 @@ class MySpike(torch.autograd.Function):
 
 MySpike = attempt("02.1", MySpike)
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # Back to the stairs. A neuron of the kit takes any function of `u` as its surrogate, so yours goes straight in. Below the
 # landscape you see the gradient that backpropagation now reports at every weight. The true slope is zero throughout. Positive means
 # "go left", negative "go right".
@@ -264,7 +264,7 @@ viz.explore(stairs, log2_alpha=(-2.0, 6.0, 0.5), detach_reset=True)
 # `Triangle` keep their *area* of 1 and grow taller. `FastSigmoid` keeps its *peak* of 1.
 
 
-# %%
+# %% tags=["slide"]
 def of_width(w):
     """Four surrogates whose slope is half its peak at |u| = w."""
     return {
@@ -346,7 +346,7 @@ viz.show(viz.frames(flow_figure, "half-width w", widths, start=widths.index(0.3)
 # %%
 viz.labs.surrogate_lab()
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # **What to notice.**
 #
 # - `ATan(2)` gives a full voice to about one membrane in eight, and that is enough. `FastSigmoid` at its default of 25 (`log2_slope` about 4.5) is down to
@@ -386,7 +386,7 @@ for name, spike_function in {
     spike_function(leaf).sum().backward()
     print(name, " u =", u.tolist(), "  gradient:", [f"{value:.1e}" for value in leaf.grad.tolist()])
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # In float32 the largest number is about $3.4\cdot10^{38} \approx e^{88.7}$. At $u = -4$ and $k = 25$ the textbook asks for $e^{100}$,
 # gets `inf`, and `inf / inf` is NaN. One NaN in one neuron at one time step spreads to every weight of the layer with the next
 # optimiser step. On paper both formulas are the same; on a computer $k\,\varsigma(ku)\,(1 - \varsigma(ku))$ with
@@ -402,7 +402,7 @@ for name, spike_function in {
 #
 # **Predict first.** Which end loses: wide (0.25) or narrow (50)?
 
-# %%
+# %% tags=["slide"]
 STEPS, INPUTS, TASKS = 50, 40, 16
 EPOCHS = 80 if QUICK else 400
 generator = torch.Generator().manual_seed(SEED)
@@ -465,7 +465,7 @@ viz.show(figures.lines(means, title="Mean loss of 16 tasks, six slopes", **axes)
 solved = (spikes[-1] == targets.cpu()).all(0).float().mean(1)
 print("tasks solved to the step:", dict(zip(slopes, [f"{one:.0%}" for one in solved], strict=True)))
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # **What to notice.** From 0.25 to 5, a factor of 20, everything learns: the *shape* of the surrogate hardly matters and its width
 # has a broad optimum [4]. Beyond that it breaks down: the gradient is large where a membrane happens to be near the threshold
 # and next to nothing everywhere else, so each step is an accident.
@@ -494,7 +494,7 @@ def dead_neurons(u, surrogate, floor):
 
 dead_neurons = attempt("02.2", dead_neurons)
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # Now the same sixteen tasks, but the initial weights are somewhat too negative: at the start nobody fires. That's no exotic
 # case: it is what a careless initialisation or one large step of the optimiser does to a layer.
 #
@@ -503,7 +503,7 @@ dead_neurons = attempt("02.2", dead_neurons)
 # before training; the curves tell.
 
 
-# %%
+# %% tags=["slide"]
 def distances(mean, spread):
     """Distance to threshold u [T, B, TASKS] with fresh weights; nobody fires, so there is no reset."""
     drive, v, u = inputs @ (spread * start + mean).T, 0.0, []

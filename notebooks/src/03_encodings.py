@@ -9,7 +9,7 @@
 # %% [markdown] tags=["badge"]
 # [![Open In Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/03_encodings.ipynb)
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # # 03 · Turning the world into spikes
 #
 # A camera delivers numbers, a microphone delivers numbers, a spreadsheet delivers numbers. A spiking neuron
@@ -69,14 +69,14 @@ train.seed_everything(SEED)
 course.start("03", solve=SOLVE)
 device = data.resolve_device(DEVICE)
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## The picture we want to send
 #
 # Images arrive as whole numbers from 0 to 255. Every encoder here wants **brightness in [0, 1]**, so we divide once, at
 # the door: `data.to_unit`. We keep ten pictures, the most typical of each class, and flatten them to one row of pixels per
 # image, `[B, N]`. Spikes will be `[T, B, N]`: **time first**, as everywhere in snnkit.
 
-# %%
+# %% tags=["slide"]
 images, labels = data.load(DATASET)
 side = images.shape[-1]
 flat = data.to_unit(images).flatten(1)
@@ -88,7 +88,7 @@ x = flat[chosen]
 print(f"x: {tuple(x.shape)}, from {x.min():g} to {x.max():g}, mean brightness {x.mean():.2f}")
 viz.show(figures.image_grid(x.view(10, side, side), labels=data.CLASSES[DATASET], columns=10, title="Ten images"))
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 1 · When? The latency code
 #
 # A runner's position in the race tells how fast they are. Let the pixels race: **the brighter, the earlier**, one spike
@@ -143,7 +143,7 @@ def look(code, read, digit, title):
 
 look(lambda x: latency_encode(x, 16), read_latency, 3, "Latency code, T = 16")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # **What to notice.** The raster in the middle has one row per pixel, from the top left corner of the image downwards, so
 # you see the image's rows as groups of spikes. The strokes speak first and the grey edges last. The number of spikes is
 # the number of pixels that are not black, and **it does not depend on $T$**: a longer race costs time, not spikes. And the
@@ -169,7 +169,7 @@ look(lambda x: encode.latency(x, 16), read_latency, 3, "encode.latency with its 
 # even learn something from it. **Look at the raster before you train**, and use `encode.latency(x, T, linear=True)` for
 # images. It is your `latency_encode`.
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 2 · How often? The rate code
 #
 # The oldest answer, found by Adrian and Zotterman in 1926 on a frog's stretch receptor: the stronger the stimulus, the more
@@ -212,12 +212,12 @@ def read_rate(spikes):
 
 look(lambda x: poisson_encode(x, 16, generator), read_rate, 3, "Poisson code, T = 16")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # **Predict first.** How many steps until *you* can read the digits from Poisson spikes: 2, 8, 32 or 128? Decide, then move
 # the slider under the next picture. (It needs no kernel: all positions are inside the figure.)
 
 
-# %%
+# %% tags=["slide"]
 many = poisson_encode(x[[0, 3, 4, 8]], 128, generator)
 
 
@@ -233,7 +233,7 @@ def after(steps):
 
 viz.show(viz.frames(after, "T", [1, 2, 4, 8, 16, 32, 64, 128], start=3))
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # **What to notice.** The Poisson images emerge from snow like a photograph in its bath, and the last bit of snow goes
 # slowly: the error falls with $1/\sqrt T$, so each halving costs **four times** the steps. The middle greys are the noisiest
 # ($x(1-x)$ is largest at ½), black and white are exact from the first step. The latency code is rough below $T = 4$, where
@@ -278,7 +278,7 @@ look(lambda x: encode.repeat(x, 32), read_rate, 3, "Direct coding, T = 32: the s
 # first layer must multiply. It need do so only once, though: the repeated image is one image seen through a view that does
 # not move in memory, and snnkit's layers notice.
 
-# %%
+# %% tags=["slide"]
 repeated = encode.repeat(x, 32)
 print(f"repeat: shape {tuple(repeated.shape)}, strides {repeated.stride()}: 0 in time, nothing was copied")
 
@@ -287,7 +287,7 @@ with torch.no_grad():
     out, _ = first_layer(2 * repeated)
 viz.show(figures.raster(out[:, 3], title="40 untrained neurons, fed directly"))
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # Nobody wrote a code for these forty neurons: random weights, and yet every image has a raster of its own. The first
 # *layer* is the encoder now, and training will shape it.
 #
@@ -302,7 +302,7 @@ viz.show(figures.raster(out[:, 3], title="40 untrained neurons, fed directly"))
 # **Predict first.** The nearest-mean reader gets about nine digits in ten right on clean images. How many from **one** step
 # of Poisson spikes? And the digits have 17 grey levels: what will the latency code make of $T = 17$?
 
-# %%
+# %% tags=["slide"]
 test_images, test_labels = data.load(DATASET, "test")
 count, repeats = (355, 4) if QUICK else (1000, 12)
 truth = data.to_unit(test_images[:count]).flatten(1).to(device)
@@ -360,7 +360,7 @@ print(
     f"one step of Poisson spikes: {results['Poisson'][0, 1]:.0%} recognised; clean images: {results['direct'][0, 1]:.0%}"
 )
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # **What to notice.**
 #
 # - Poisson follows its law: a straight line of slope $-\tfrac12$ in the doubly logarithmic plot. There is nothing to
@@ -383,13 +383,13 @@ print(
 #
 # **Predict first.** Which code gives the most accurate image for 100 spikes?
 
-# %%
+# %% tags=["slide"]
 spent = {name: (results[name][:, 2], results[name][:, 0]) for name in ("Poisson", "latency", "LIF neuron")}
 spent = {name: (effort[effort > 0], error[effort > 0]) for name, (effort, error) in spent.items()}
 axes = {"x_title": "spikes per image", "y_title": "error (RMS)", "log": "xy"}
 viz.show(figures.lines(spent, title="What a spike buys", **axes))
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # The latency curve is a vertical drop: more steps, the same spikes. Poisson slides along its slope of $-\tfrac12$, here
 # paid in spikes.
 #
@@ -420,7 +420,7 @@ print(f"{'dense':12} {1:4} {'':13} {0:7.3f} {results['direct'][0, 1]:11.1%} {den
 # honest in your own papers, and mind what this estimate leaves out: fetching a weight from memory costs more than adding it,
 # and a GPU multiplies by zero at full price.
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 6 · Signals: send only what changes
 #
 # A picture stands still; the world does not. For a signal $x_t$ the natural code is the change: a spike *up* where it rises
@@ -432,7 +432,7 @@ print(f"{'dense':12} {1:4} {'':13} {0:7.3f} {results['direct'][0, 1]:11.1%} {den
 # **Predict first.** `encode.delta` compares each sample with the one before. Which parts of the heartbeat will it send, and
 # which will it miss?
 
-# %%
+# %% tags=["slide"]
 DT = 1e-3  # seconds
 time = torch.arange(0, 1.6, DT)
 
@@ -487,7 +487,7 @@ for name, back in read_back.items():
 # %%
 viz.labs.event_player()
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # **What to notice.** Press play: ON runs along one side of each stroke and OFF along the other, and they change sides when the gaze turns. There
 # are about as many of the one as of the other, since what got brighter for a pixel gets darker again on the way home. From a threshold of 0.2 to
 # 0.4 *more* than half of the events go: a weak edge now changes by too little to be reported at all. From 0.05 to 0.1 fewer than half go,
@@ -508,7 +508,7 @@ viz.labs.event_player()
 # %%
 viz.labs.encoder_lab()
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # **What to notice.**
 #
 # - The flat ones are the latency code with its *logarithm*, whose steps lie where this image has no pixels, and *delta*: an image that stands still
@@ -527,7 +527,7 @@ viz.labs.encoder_lab()
 # `torch.rand(...) < image` happily compares a number from 0 to 1 with a grey level from 0 to 255 (or 0 to 16, as
 # scikit-learn delivers the digits). Every pixel that is not black then fires at every step. snnkit's encoders refuse:
 
-# %%
+# %% tags=["slide"]
 raw = images[chosen].flatten(1)
 for name, wrong in {"bytes": raw, "floats up to 255": raw.float()}.items():
     try:
@@ -587,7 +587,7 @@ for kind, spikes in {"shared": shared, "own": own}.items():
 title = "Means of 1, 10 and 100 copies, T = 8: shared dice, then own dice"
 viz.show(figures.image_grid(torch.stack(panels).view(7, side, side), names, columns=7, title=title))
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # With dice of their own, a hundred copies are ten times as good as one; with shared dice, they are one. **The mend:** noise
 # of the full shape `(steps, *x.shape)`. Your check in 03.2 tests exactly this.
 #

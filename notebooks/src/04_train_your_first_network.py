@@ -9,7 +9,7 @@
 # %% [markdown] tags=["badge"]
 # [![Open In Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/04_train_your_first_network.ipynb)
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # # 04 · Train your first spiking network
 #
 # So far one neuron, one surrogate, one code. Now they go to work together: a network of 138 spiking neurons learns to
@@ -77,14 +77,14 @@ train.seed_everything(SEED)
 course.start("04", solve=SOLVE)
 device = data.resolve_device(DEVICE)
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 1 · The task
 #
 # An image goes in, the name of a class comes out. The digits come with scikit-learn: 1797 images of 8 × 8 pixels, written
 # by 13 people, of which we keep every fifth for the test. With `QUICK = False` the same notebook trains on MNIST: 60 000
 # images of 28 × 28 pixels and a hidden layer of 1000 neurons instead of 128.
 
-# %%
+# %% tags=["slide"]
 if DATASET == "auto":
     DATASET = "mnist" if not QUICK and data.available("mnist") else "digits"
     if not QUICK and DATASET == "digits":
@@ -106,7 +106,7 @@ print(f"{DATASET}: {len(train_images)} images to learn from, {len(test_images)} 
 some = [int((train_labels == k).nonzero()[i]) for i in range(2) for k in range(10)]
 viz.show(figures.image_grid(train_images[some], [classes[k] for k in range(10)] * 2, columns=10, title=DATASET))
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 2 · From picture to prediction
 #
 # Three stations lie between the pixels and the answer:
@@ -132,7 +132,7 @@ print("shape ", tuple(x.shape), "= [T, B, channels, height, width]")
 print("stride", x.stride())
 print(f"memory {x.untyped_storage().nbytes() / 1e3:.0f} kB, where copies would take {x.numel() * 4 / 1e3:.0f} kB")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # **Notice** the stride of 0 in the first dimension: to go from one time step to the next, move 0 numbers forward. The
 # sequence is a *view*; all its steps are the same piece of memory. snnkit uses that, too: whatever does not depend on
 # time is computed once instead of $T$ times.
@@ -173,7 +173,7 @@ for module, layer in zip(net, recording.layers, strict=True):
     told = "the same at all steps: computed once" if nn.is_static(layer) else told
     print(f"{type(module).__name__:8} {tuple(layer.shape)!s:16} {weights:7,} weights   {told}")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # **Notice** that the first `Linear` is computed once although it stands before a neuron that runs for 20 steps. On MNIST,
 # where this layer holds 98 % of the weights, one large matrix product is left of 25. From the first `Leaky` on, every step is
 # different, because the neurons have state.
@@ -189,7 +189,7 @@ print("spikes of the ten output neurons for the first image:", counts[0].int().t
 print(f"the untrained network says {classes[int(guess[0])]}, the label says {classes[int(labels[0])]}")
 print(f"right on {(guess == labels).float().mean():.0%} of the batch; chance would be 10 %")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 3 · The loss: how wrong was the vote?
 #
 # The counts are votes. To learn we need one number that says how wrong they were, and that is smooth in the counts. Take
@@ -224,7 +224,7 @@ silent = torch.zeros_like(recording.out)
 print(f"a silent network:       {count_cross_entropy(silent, labels):.4f}   (ln 10 = {math.log(10):.4f})")
 print(f"our untrained network:  {count_cross_entropy(recording.out, labels):.4f}")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # **Notice.** Silence is a uniform guess: all counts are 0, every class gets probability 1/10, the surprise is
 # $\ln 10 = 2.3026$. The untrained network lies a little *above*: it fires a few random spikes, each of them is a bet, and
 # bets without knowledge lose on average. Always make this check before a long training run. A first loss of 23 instead
@@ -251,14 +251,14 @@ def train_step(net, optimizer, loss_fn, x, y):
 
 train_step = attempt("04.2", train_step)
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # Here is a whole training program around it. There is nothing else to it: a network, an optimizer, batches.
 #
 # > **Predict first.** Sixty batches of 64 digits are two and a half walks through the training set. Will the loss fall
 # > smoothly? Where will it be at the end?
 
 
-# %%
+# %% tags=["slide"]
 def some_batches(count):
     """`count` encoded batches with their labels, walking through the training set as often as needed."""
     while True:
@@ -280,7 +280,7 @@ viz.show(
     )
 )
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # **Notice** how it jitters: every batch holds other images, and spike counts are whole numbers, so the loss moves in
 # small jumps. The trend counts. Within sixty batches the network has left guessing far behind.
 #
@@ -320,7 +320,7 @@ seconds = time.perf_counter() - started
 reached = f"right on {history.test_accuracy[-1]:.1%} of the test images" if history.epochs else "not one to its end"
 print(f"{history.epochs} epochs in {seconds:.1f} s; {reached}")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # **What to notice**
 #
 # - Training accuracy ends above test accuracy: the network also learns by heart. The gap is what it fails to generalise.
@@ -332,14 +332,14 @@ print(f"{history.epochs} epochs in {seconds:.1f} s; {reached}")
 #
 # A trained network is an animal that holds still. First, one image in full:
 
-# %%
+# %% tags=["slide"]
 with torch.no_grad():
     recording = net.record(encoder(data.to_unit(test_images[:1])))
 viz.show(
     figures.raster(recording.layers[HIDDEN][:, 0], title=f"Hidden layer while it sees a {classes[int(test_labels[0])]}")
 )
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # Each row is a neuron, each mark a spike. Many rows are empty: those neurons have nothing to say about *this* image.
 # Others fire like clockwork, because their input is constant: they are the f–I curve of notebook 01 at work.
 #
@@ -349,7 +349,7 @@ viz.show(
 # neuron.
 
 
-# %%
+# %% tags=["slide"]
 @torch.no_grad()
 def examine(net, images):
     """Output spikes [T, N, 10], firing rate of each hidden neuron [hidden], hidden spikes per image up to each step [T]."""
@@ -374,9 +374,10 @@ print(
 )
 
 # %% [markdown]
-# **Notice** the long tail: a few neurons work hard, most fire rarely, and some never do, for no image at all. The empty
-# rows were of both kinds. Neurons that never fire are dead weight: they get a gradient only while their membrane comes near
-# the threshold. `loss.spike_rate_regulariser` wakes them; the challenge at the end needs it.
+# **Notice** the long tail: a few neurons work hard, most fire rarely, and some never do, for no image at all: they are the
+# striped bar, apart from the others. The empty rows were of both kinds. Silent neurons are dead weight: they get a gradient
+# only while their membrane comes near the threshold. `loss.spike_rate_regulariser` wakes them; the challenge at the end
+# needs it. (A *saturated* neuron fires in nine steps of ten or more, and tells as little.)
 #
 # ### What does it confuse?
 
@@ -427,7 +428,7 @@ viz.explore(
     explorer(net, test_images, test_labels, wrong.tolist()), image=(0, 199), noise=(0.0, 1.0, 0.05), mistakes_only=False
 )
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ### When does it know?
 #
 # A conventional network answers when its last layer is done. A spiking network has an opinion at every moment; you may
@@ -438,7 +439,7 @@ viz.explore(
 #
 # > **Predict first.** It was trained to be right after all the steps. How many does it need to be *nearly* as good?
 
-# %%
+# %% tags=["slide"]
 by_step = (output.cumsum(0).argmax(2) == test_labels).float().mean(1).cpu()  # [T]
 enough = int((by_step >= accuracy - 0.01).nonzero()[0]) + 1
 stop = {f"step {enough}: within 1 % of the end": enough}
@@ -483,12 +484,12 @@ print(
     f"spikes per hidden neuron and image: {additions / 10 / hidden:.1f}; break-even is at 4.6 / 0.9 = {4.6 / 0.9:.1f}"
 )
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # > **Predict first.** So the spikes save energy in that layer. Is the whole spiking network cheaper than a conventional
 # > one of the same shape? Count what else there is: the first layer sees grey values, not spikes; and every neuron
 # > updates its membrane at every step ($\beta U + I$: one MAC).
 
-# %%
+# %% tags=["slide"]
 ADD, MAC = 0.9e-3, 4.6e-3  # nJ per operation, 45 nm CMOS, 32-bit floating point
 first = pixels * hidden * MAC  # once per image, because the image does not change
 conventional = first + hidden * 10 * MAC
@@ -517,7 +518,7 @@ print(
     f"{float(spiking[enough - 1]):,.1f} nJ ({float(spiking[enough - 1]) / conventional - 1:+.1%}) if it stops after {enough}"
 )
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # **Notice**, honestly: the second layer became cheap, and the network as a whole did not. With direct coding the first layer
 # still multiplies, and it is by far the largest; then $T$ steps of membrane updates come on top. "Spiking networks save
 # energy" is true under three conditions, and each of them is something you can work on:
@@ -540,7 +541,7 @@ print(
 # > **Predict first.** Which of the two layers is silent in A, and which in B?
 
 
-# %%
+# %% tags=["slide"]
 def attempt_training(scale=1.0, lr=lr, count=30):
     """Train a fresh network for a few batches; give the losses and the firing rate of each spiking layer."""
     net = make_net()

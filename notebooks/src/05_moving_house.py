@@ -9,7 +9,7 @@
 # %% [markdown] tags=["badge"]
 # [![Open In Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/05_moving_house.ipynb)
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # # 05 · Moving house: `.to(device)`, nested modules and state
 #
 # A GPU has memory of its own. Before it can help you, everything that your network is made of must move there: weights,
@@ -92,7 +92,7 @@ def said(function, *args):
 
 print(f"we live on cpu; the other house is {away}")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 1 · Two houses, one rule
 #
 # A tensor lives on exactly one device, and an operation wants all its tensors in one house. The kernel that adds two tensors
@@ -113,7 +113,7 @@ for told, function in {
 }.items():
     print(told, "→", said(function))
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # **Notice the third.** `torch.tensor(2.0)` lives on the CPU, and yet nobody complains: a tensor with *no dimensions* is treated
 # as a plain number and handed over. Convenient, and the reason for the nastiest bug of this notebook (section 6).
 #
@@ -148,7 +148,7 @@ cells = torch.nn.ModuleDict(
 )
 viz.module_tree(cells)
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # Now move one of them, and run it there on 10 steps for a batch of 2.
 #
 # > **Predict first.** After the cell below: where is `cell.tau`? Where is `x`? Where are the spikes and the membrane?
@@ -165,7 +165,7 @@ out, state = moved(x.to(away))
 print("the spikes are on", out.device)
 viz.module_tree(moved, state)
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # **Notice**
 #
 # - `module.to()` changes the module *in place* (and returns it). `tensor.to()` changes nothing: it returns a new tensor, and
@@ -225,7 +225,7 @@ _, middle = cell(first)
 again, _ = cell(second, move_state(middle, "cpu"))
 print("in two chunks at home, the same spikes as in one go:", torch.equal(again, whole[5:]))
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 4 · Rooms within rooms
 #
 # A network is a tree of modules. `.to()` walks it: from each module to its submodules, and in each to its parameters and buffers.
@@ -355,7 +355,7 @@ net = NestedSNN((6, 5, 3), gain=torch.full((6,), 2.0)).to(away)
 out, state = net(torch.rand(10, 2, 6, device=away))
 viz.module_tree(net, state)
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 5 · A convolutional network moves
 #
 # Norse's page on hardware acceleration [1] moves a network named `LIFConvNet`: an image as a constant current, two convolutions and a
@@ -478,7 +478,7 @@ there = copy.deepcopy(net).to(away)
 out, state = there(encoder(data.to_unit(test_images[:16]).to(away)))
 print(f"moved to {away}: {tuple(out.shape)}, left behind: {list(viz.module_tree(there).left_behind) or 'nothing'}")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # If your other house is a GPU, its numbers may differ from the CPU's in the last digit, because sums are added in another order. A
 # membrane that is within that last digit of the threshold then fires a step earlier or later. That is no bug; compare rates
 # and accuracies between devices, not single spikes.
@@ -521,7 +521,7 @@ for name, trained in {"his": fit(build(HisStandardise)), "ours": net}.items():
     print(f"{name:5} trained: {accuracy(trained):.1%}   loaded: {accuracy(fresh):.1%}")
 viz.module_tree(LIFConvNet(HisStandardise).standardise)
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # His `mean` and `std` are plain tensors with no dimensions. They never moved to the GPU, and nobody complained, since a
 # 0-dimensional CPU tensor counts as a number. They were not in the checkpoint either, and nobody complained, since
 # `load_state_dict` compares what is *registered* on both sides. The fresh network standardises by mean 0 and deviation 1. The
@@ -572,7 +572,7 @@ def parcel(module):
 for name, spike in {"ATan()": surrogate.ATan(), "a lambda": lambda u: (u >= 0).float()}.items():
     print(f"{name:9}", said(parcel, neuron.LIF(surrogate=spike)))
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 8 · Moving to a smaller flat: dtypes
 #
 # `.to()` also takes a dtype; `.double()`, `.half()` and `.bfloat16()` are short for it. bfloat16 halves the bytes and keeps the range
@@ -594,7 +594,7 @@ print(said(lambda: copy.deepcopy(net).to(torch.bfloat16)(encoder(data.to_unit(te
 # out. Is that fussy? Watch a neuron without leak that gets 0.001 per step and should fire every 1000 steps. One keeps its membrane
 # in float32, one in bfloat16:
 
-# %%
+# %% tags=["slide"]
 SMALL, LONG = 1e-3, 1200
 wide, narrow = torch.zeros(1), torch.zeros(1, dtype=torch.bfloat16)
 curves = {"float32": [], "bfloat16": []}
@@ -611,7 +611,7 @@ slow = neuron.IF()
 spikes, _ = slow(torch.full((LONG, 1), SMALL, dtype=torch.bfloat16))
 print(f"a neuron of the kit, bfloat16 in and out: {int(spikes.sum())} spike, at step {int(spikes.argmax()) + 1}")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # Up to 0.25 the two agree. From there on the narrow membrane runs too fast, since 0.001 is rounded up to the distance of two
 # neighbouring numbers, 0.00195. At 0.5 that distance has doubled, 0.001 is less than half of it and is rounded away: the membrane
 # is stuck, and this neuron will *never* fire. A membrane is a sum over time, and sums of many small things are what low precision

@@ -9,7 +9,7 @@
 # %% [markdown] tags=["badge"]
 # [![Open In Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/06_fused_neurons.ipynb)
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # # 06 · Fused multi-step neurons
 #
 # A spiking neuron does about ten additions and multiplications per time step. Your processor does billions in a second. And yet a
@@ -102,7 +102,7 @@ print(f"on {device}: engines {', '.join(['eager', *compiled])}; {N:,} neurons, T
 if compiler_missing:
     print(f"Without a compiler the fused engines can't run here, and eager takes their place: {compiler_missing}.")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 1 · A dozen errands
 #
 # The LIF neuron of notebook 05, with $\tau$ in time steps and everything else without units:
@@ -182,7 +182,7 @@ def eager_training(steps=8):
 loop_training = eager_training()
 print(f"training: {loop_training:.0f} bytes in the loop, {training} fused: {loop_training / training:.1f} times fewer")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # If memory were all that counts, these ratios would be the speed-ups. We will see.
 #
 # ## 2 · Step by step, or layer by layer
@@ -239,7 +239,7 @@ for (name, measured), share in zip(times.items(), same, strict=True):
     print(f"{name:21} {measured.median * 1e3:7.2f} ms    the same spikes: {share:.2%}")
 print(engine.explain(net, x))
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # **Notice.** The spikes agree (if a few don't: a matrix product of another size may add up in another order, and a membrane within
 # rounding of its threshold decides otherwise). `explain` says which engine each layer took, and why.
 #
@@ -271,7 +271,7 @@ GUESS_SLOPE = None  # of the fused engine: 1.0 means that twice the steps take t
 # the same rounds, would need for the bytes of your exercise: no program can be faster unless its data come from a cache. (The first
 # run compiles, which takes a quarter of a minute on a slow machine. Later runs find the kernels on disk.)
 
-# %%
+# %% tags=["slide"]
 arguments = Arguments(
     device=device.type,
     neurons=(N,),
@@ -353,7 +353,7 @@ if not records.names("neurons"):
 # %%
 viz.labs.engine_race()
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # **What to notice**
 #
 # - The loop pays for *starting* kernels, at every step anew, and at these sizes hardly for the neurons: 16 times as many take far less than 16 times as
@@ -460,7 +460,7 @@ for name, measured in times.items():
     faster = times["eager"].median / measured.median
     print(f"{name:6} {measured.median * 1e3:7.2f} ms forward and backward, {faster:4.1f} times as fast as eager")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 5 · What was generated
 #
 # How does a Python function become a kernel? In four stages, and you can look at each:
@@ -557,7 +557,7 @@ else:
     same = torch.equal(interpreted, Resting(engine="eager")(little)[0])
     print(f"the {ran} engine on {little.device}: spikes as those of eager, one for one: {same}")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 6 · Backward: compute again instead of keeping
 #
 # For the surrogate gradient, backward needs $V$ at every step. There are two ways to have it:
@@ -576,7 +576,7 @@ cpp_text, *_ = cpp.backward_source(equation, torch.float32, (), (True,))
 cpp_loop = between(cpp_text.partition("// Back in time")[2], "#pragma omp simd", "flush(")
 listing({"back through one step": as_text(backward_program), "the same in C++": (cpp_loop, "cpp")})
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # > **Predict first.** How many bytes per neuron and step stay allocated between forward and backward: in the loop, and fused?
 #
 # `held_for_backward` asks autograd, by its hooks for saved tensors, what it keeps (each memory block counted once):
@@ -608,7 +608,7 @@ try:
 except ValueError as error:
     print(f"with gradients: ValueError: {error}")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 7 · What broke?
 #
 # A colleague has two ideas. *Fair* neurons compete: each gets its input less the mean of the layer. *Impatient* ones save work: if
@@ -663,7 +663,7 @@ out, _ = mended(fair_input)
 print(f"the same spikes: {(out == slow_out).float().mean():.2%}")
 print(engine.explain(mended, fair_input))
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 8 · The roof
 #
 # How fast could it be at best? A program that computes `operations` and moves `bytes` meets two limits of the machine: the *rate* of
@@ -683,7 +683,7 @@ def least_seconds(operations, bytes, rate, bandwidth):
 
 least_seconds = attempt("06.3", least_seconds)
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # Divide the operations by that time and you have the **roofline** [2]: the rate that a program can reach, as a function of its *intensity*,
 # the operations it does for each byte it moves,
 #
@@ -714,7 +714,7 @@ class Busy(neuron.Neuron):
         return spike, neuron.base.MembraneState(v * (1 - spike))
 
 
-# %%
+# %% tags=["slide"]
 x = torch.rand(16, 1, 2**18 if device.type == "cpu" else 2**22, device=device)
 copied = torch.empty_like(x)
 ks = (0, 8, 24, 64)

@@ -9,7 +9,7 @@
 # %% [markdown] tags=["badge"]
 # [![Open In Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/07_conv_snn.ipynb)
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # # 07 · A 128-channel conv SNN with AMP
 #
 # SpikingJelly's tutorial has a network that many people meet first when they leave toy problems behind: two convolutions, two
@@ -99,7 +99,7 @@ CHANNELS, BATCH = (128, 128) if gpu else (16, 16) if QUICK else (32, 64)  # of t
 show = partial(encode.repeat, steps=STEPS)  # an image at every step
 print(f"on {device}: what is timed has {CHANNELS} channels and batches of {BATCH} images")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 1 · The network on paper
 #
 # $$\text{image} \;\to\; \underbrace{\text{conv} \to \text{norm} \to \text{IF} \to \text{pool}}_{28 \times 28 \,\to\, 14 \times 14}
@@ -185,7 +185,7 @@ def price(channels=128, steps=4, in_channels=1):
 
 viz.explore(price, channels=(8, 256, 8), steps=(1, 16), in_channels=[1, 3, 16, 64])
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 2 · Once instead of T times
 #
 # The first version of the tutorial took the static part out of the loop over time by hand [2]; today's repeats the image and computes everything
@@ -234,7 +234,7 @@ with torch.no_grad():
     print(f"the same spikes: {(net(static)[0] == net(copied)[0]).float().mean():.2%}")
     net.train()
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # **What to notice.** The first two layers gain most of the factor $T$ (not all of it: on small tensors fixed costs remain). And the whole step
 # gains *more than the share of the FLOPs*. The first convolution multiplies little because it has one input channel, but it writes the
 # largest tensor of the network, and the batch norm reads and writes that again, forward and backward. Counting FLOPs tells you what a processor
@@ -261,7 +261,7 @@ def all_steps(layer, x):
 
 all_steps = attempt("07.2", all_steps)
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # With it, the layers of our net can be run in three ways. State is handed in and out, so step by step needs no special mode of the
 # network: it is a loop over sequences of length one.
 #
@@ -353,7 +353,7 @@ if gpu:
 else:
     print(f"on a CPU: {half.dtype}")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # **Notice.** What crosses between layers is 16 bits wide; what *accumulates* is not: membranes, weights, the loss, the running
 # statistics. `Precision.choose` takes bfloat16 where the chip computes in it. Ask with `including_emulation=False`: a T4, the GPU that Colab
 # lends, answers True to the plain question, because it can *emulate* bfloat16, slowly.
@@ -363,7 +363,7 @@ else:
 #
 # > **Predict first.** bfloat16 has 8 binary digits. At which potential does a membrane in bfloat16 stop moving when 0.001 is added?
 
-# %%
+# %% tags=["slide"]
 x = torch.full((1300, 1), 0.001)
 
 
@@ -545,7 +545,7 @@ viz.show(figures.lines({"scale": scales}, x_title="update", y_title="scale", log
 skipped = sum(after < before for before, after in itertools.pairwise(scales))
 print(f"{skipped} of {len(losses)} updates skipped; the loss fell from {losses[0]:.4f} to {losses[-1]:.4f}")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # **Notice.** It halves once per update until nothing overflows, and learns nothing meanwhile. Then it tries the next power of two now and
 # then, which costs one skipped update each time. No single update with an infinity ever reaches the weights.
 #
@@ -579,7 +579,7 @@ for name, value in as_published.settings().items():
     if name not in ("name", "about") and (value or mine):
         print(f"{name:14} {value!s:>14} {mine!s:>14}{'' if value == mine else '   *'}")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # The loss is the one of the source [1]: the mean squared error between the *firing rates* of the ten output neurons and what they should be, 1
 # for the right class and 0 for the others,
 #
@@ -614,7 +614,7 @@ else:
 #
 # ### What does it confuse?
 
-# %%
+# %% tags=["slide"]
 with torch.no_grad():
     votes = torch.cat([net(show(data.to_unit(part)))[0].sum(0) for part in test_images.split(500)])  # [N, 10]
 answers = votes.argmax(1)
@@ -625,7 +625,7 @@ confused.index_put_((test_labels.cpu(), answers.cpu()), torch.tensor(1), accumul
 viz.show(figures.confusion(confused, classes, title=f"Test images of {DATASET}"))
 print(f"{int(wrong.sum())} mistakes; in {int((wrong & tied).sum())} of them two or more classes had equally many votes")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # With $T = 4$ steps there are just five possible votes per class, 0 to 4, so ties happen, and `argmax` then takes the first. Those mistakes are
 # the price of few steps; the others are the network's own.
 #
@@ -678,7 +678,7 @@ def explorer(net, images, labels, answers):
 
 viz.explore(explorer(net, test_images, test_labels, answers), image=(0, 99), layer=["conv 1", "conv 2"])
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 7 · Where the time goes
 #
 # Notebook 06 ended with a question: how much of a real training step do the neurons still take? Now we can answer it. `layer_times` runs each
@@ -687,7 +687,7 @@ viz.explore(explorer(net, test_images, test_labels, answers), image=(0, 99), lay
 # > **Predict first.** Convolutions do 69 % of the FLOPs, linear layers 31 %, neurons and pooling none. What are the shares of *time*, with
 # > neurons as a loop (`eager`) and fused? Which layer will you look at first?
 
-# %%
+# %% tags=["slide"]
 PARTS = {
     "Conv2d": "convolutions",
     "Once(BatchNorm2d)": "batch norm",
@@ -801,7 +801,7 @@ for kind, figure in {"training": figures.training_rates, "demo": figures.device_
     viz.show(figure(found))
     print("\n\n".join(heading(record) for record in found))
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 8 · Kill it
 #
 # Machines crash, queues end, laptops are closed. What must be in a checkpoint, so that going on is *exactly* like never having stopped?
@@ -836,7 +836,7 @@ pairs = zip(unbroken.model.state_dict().values(), resumed.model.state_dict().val
 print("equal to the last bit:", all(torch.equal(a, b) for a, b in pairs))
 print("in the file:", ", ".join(sorted({*saved, *saved["extra"]} - {"extra", "format"})))
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # The momentum of the optimizer, the learning rate's schedule, the scaler's scale, and the states of *all* random generators: the order of the
 # images, augmentation, dropout. Forget one, and the resumed run is a different run. It may be just as good; but you will never know whether that
 # strange bump in the curve was the crash.
@@ -854,7 +854,7 @@ print("in the file:", ", ".join(sorted({*saved, *saved["extra"]} - {"extra", "fo
 # > error message.
 
 
-# %%
+# %% tags=["slide"]
 def anna(loss, weights, optimizer, scaler, clip):
     optimizer.zero_grad()
     scaler.scale(loss).backward()
@@ -937,7 +937,7 @@ viz.show(
     )
 )
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # **Notice.** Each panel is one statistic: rows are digits, columns populations. A column with structure is a population that tells
 # classes apart by that number. Look at the ranges: which of the four has the network found useful? (A column that is white in all four is a population that never fires.) A whole run of it, on MNIST:
 # `snnkit train statistical`.

@@ -9,7 +9,7 @@
 # %% [markdown] tags=["badge"]
 # [![Open In Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/08_memory_precision_batching.ipynb)
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # # 08 · Memory, precision, batching
 #
 # *CUDA out of memory* is the error that ends more experiments than any other, and the usual answer is to make the batch smaller until it
@@ -87,7 +87,7 @@ torch.set_num_threads(1)  # one core, so that what we time is work and not the w
 MB = 1e6
 print(f"on {where}: {device.get_gpu_memory_usage(where)}")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 1 · The bill
 #
 # Four things lie in memory while a network learns:
@@ -161,7 +161,7 @@ viz.explore(
     numbers=["float32", "bfloat16"],
 )
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # (In mixed precision, each layer also keeps a narrow *copy of its weights*: that is what you see at batch 1.)
 #
 # ## 2 · A mountain
@@ -171,7 +171,7 @@ viz.explore(
 #
 # > **Predict first.** Draw memory over one training step, forward and backward, for $T = 4$ and $T = 16$. Where is the summit?
 
-# %%
+# %% tags=["slide"]
 CHANNELS, IMAGES = (32, 16) if QUICK else (64, 32) if where.type == "cpu" else (128, 128)
 conv = models.FashionConvNet(CHANNELS, hidden=8 * CHANNELS).to(where)
 pictures, classes = torch.rand(IMAGES, 1, 28, 28, device=where), torch.arange(IMAGES, device=where) % 10
@@ -196,7 +196,7 @@ for steps in (4, 8, 16):
 axes = {"x_title": "operations that change it by 1 % and more", "y_title": "alive (MB)"}
 viz.show(figures.lines(mountains, title="Memory over one training step", **axes))
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # **Notice.** Forward climbs: each layer adds what it keeps. The summit is where backward begins, or a little later, when the first gradients lie
 # beside all that activity. Then it goes down, layer by layer in reverse, with a tooth wherever a gradient at full resolution is made, and what remains is the gradients of the weights. Four times the steps,
 # more than three times the height (the image stands still, so what the first convolution makes of it is kept once). And only the summit counts:
@@ -225,7 +225,7 @@ off = max(((a - b).norm() / b.norm()).item() for a, b in zip(found, wanted, stri
 print(f"the same gradients, up to {off:.0e} of their length")
 report
 
-# %%
+# %% tags=["slide"]
 economical_curve = mountain(conv, LONG)
 both = {"plain": plain_curve, "computed again": economical_curve}
 viz.show(figures.lines(both, title=f"The same training step, T = {LONG}", **axes))
@@ -255,7 +255,7 @@ with device.packed_spikes() as packed:
 print(f"kept as bits: {packed.saved / MB:.2f} MB of {table.measured / MB:.2f} MB saved")
 del out
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ### Checkpoints in time
 #
 # The oldest recipe [2] works on time itself. Forward keeps the state at every $k$-th step, nothing else. Backward takes the last $k$ steps,
@@ -268,7 +268,7 @@ del out
 #
 # > **Predict first.** Few steps per chunk, many, or something between: where is the minimum?
 
-# %%
+# %% tags=["slide"]
 T = 32 if QUICK else 128
 small = models.mlp((64, 400, 10)).to(where)
 x = (torch.rand(T, B, 64, device=where) < 0.15).float()
@@ -286,7 +286,7 @@ curves = {"formula (2)": [(T / k * N + k * M) / MB for k in [*chunks, T]], "meas
 look = {"x_title": "k, steps per chunk", "y_title": "MB", "log": "x", "faint": ["formula (2)"]}
 viz.show(figures.lines(curves, x=[*chunks, T], title=f"Checkpoints in time, T = {T}", **look))
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # The measured line is about half as high again: backward through one chunk needs room to work in, and the gradients of the weights are there, too. (Batch
 # norm takes its mean over all steps, so a network in which one learns can't be cut in time. Recomputing layers has no such limit.)
 #
@@ -301,7 +301,7 @@ viz.show(figures.lines(curves, x=[*chunks, T], title=f"Checkpoints in time, T = 
 # %%
 viz.labs.memory_calculator()
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # **Notice.** (a) With nothing saved four times the steps leave a quarter of the batch, with checkpoints in time half: $\sqrt T$ at work. (b) 1.7 times only. The
 # places that max-pooling remembers are 8 bytes, however narrow the numbers; once they are a byte (`recompute and pack`) it is 1.9. (c) None: nearly all of the bill is weights,
 # gradients and Adam's numbers, and no saving here touches those. Look which part is longest before you choose the cure.
@@ -316,7 +316,7 @@ viz.labs.memory_calculator()
 #
 # Below, the gradient of a small network for each $k$, against the exact one: $\lVert g_k - g \rVert / \lVert g \rVert$. Move the slider.
 
-# %%
+# %% tags=["slide"]
 T = 64 if QUICK else 128
 events = (torch.rand(T, 32, 20, device=where) < 0.2).float()
 targets = torch.randint(3, (32,), device=where)
@@ -347,7 +347,7 @@ def forgetful(beta):
 
 viz.show(viz.frames(forgetful, "beta", [0.5, 0.8, 0.9, 0.95, 0.99], start=1))
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # **Notice.** A membrane remembers about $1/(1-\beta)$ steps, and a chunk must be several times as long before the gradient hardly knows the
 # difference. The error is no noise that averages out. It is a *bias*: the late reasons get all the credit, in every batch. For a sequence that is too
 # long for anything else it is still the only way, and for a stream that never ends it is the right one.
@@ -406,7 +406,7 @@ for norm in (False, True):
         kind = "with" if norm else "no"
         print(f"{kind:4} batch norm, {size:3} at a time: summit {summit:5.2f} MB, gradient off by {off:.0e}")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # **Notice.** Without batch norm the gradients agree up to rounding, in a fraction of the memory. With batch norm they don't: it standardises
 # by the mean of the samples *it sees*, and of 8 samples that is another mean. Nobody warns you; the network just learns something else. (In
 # `train.fit` all of this is `accumulate=4`.)
@@ -435,10 +435,10 @@ def near(digits=1.234, power=0, percent=2.0):
 
 viz.explore(near, digits=(1.0, 9.99, 0.001), power=(-10, 6), percent=(0.1, 10.0, 0.1))
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # > **Predict first.** Four small programs in three formats. Where does each break?
 
-# %%
+# %% tags=["slide"]
 FORMATS = (torch.float32, torch.bfloat16, torch.float16)
 
 
@@ -489,7 +489,7 @@ for dtype in (torch.float32, torch.bfloat16):
         taken = device.training_step(net, spikes_in.to(dtype))
     print(f"{str(dtype).removeprefix('torch.'):9} held {taken.held / MB:5.2f} MB, peak {taken.peak / MB:5.2f} MB")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 7 · When does a GPU pay?
 #
 # A GPU is a factory: it makes a million pieces at a time, and the lorry takes a while whatever is on it. Time against batch follows
@@ -502,7 +502,7 @@ for dtype in (torch.float32, torch.bfloat16):
 # > **Predict first.** The network 784-1000-10, $T = 25$, one training step. How much longer does a batch of 64 take than one of 4,
 # > on your machine?
 
-# %%
+# %% tags=["slide"]
 devices = ("cpu", "cuda") if where.type == "cuda" else ("cpu",)
 batches = (4, 16, 64) if QUICK else (1, 4, 16, 64, 256, 1024)
 arguments = demo.Arguments(devices, models=("mlp",), batches=batches, modes=("training",), repeats=9)
@@ -557,7 +557,7 @@ def crossing(overhead_ms=other_ms, times_the_rate=faster, cpu=fits["cpu"]):
 
 viz.explore(crossing, overhead_ms=(0.5, 200.0, 0.5), times_the_rate=(1.0, 200.0, 1.0))
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 8 · The drill
 #
 # Everybody's boat leaks once, and it is good to have rowed in the rain before. `device.memory_limit` makes any device small: beyond the limit,
@@ -640,7 +640,7 @@ moved = device.move_tensors_to_device(luggage, where)
 print("moved:", {name: type(part).__name__ for name, part in moved.items()})
 print(device.get_gpu_memory_usage(where))
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 9 · What broke?
 #
 # A colleague's training runs for an hour, in half of the memory. Then comes the test set: *out of memory*, although nothing is trained there, the
@@ -649,7 +649,7 @@ print(device.get_gpu_memory_usage(where))
 # > **Find it before you run the cell.** What does `total` hold after ten batches?
 
 
-# %%
+# %% tags=["slide"]
 def test_loss(model, forward):
     """Mean loss over the test set, and the bytes alive after each batch."""
     test_images, test_labels = data.to_device(*data.load("digits", "test"), where)
@@ -674,7 +674,7 @@ for name, forward in {"as he wrote it": as_he_wrote_it, "with torch.no_grad()": 
 look = {"x_title": "batch", "y_title": "alive (MB)"}
 viz.show(figures.lines(curves, title="Memory in the test loop", **look))
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # `total` is a tensor with a history. Each loss hangs on the graph of its batch, the graph on everything that backward would need, and no backward
 # ever comes to free it. In training the same line does little harm, since backward clears the graph away. `torch.no_grad()` around the loop is the
 # cure (`train.evaluate` has it), and `float(loss)` or `loss.item()` wherever you only want to know the number. The same goes for *state* that is
@@ -690,7 +690,7 @@ viz.show(figures.lines(curves, title="Memory in the test loop", **look))
 #
 # > **Predict first.** *the dog sleeps in the stable*, *the cow rests in the barn*: will `dog` find `cow`, or `sleeps`?
 
-# %%
+# %% tags=["slide"]
 train.seed_everything(SEED)
 sentences = text.corpus(seed=SEED, sentences=2500 if QUICK else 6000)
 vocabulary = text.Vocabulary.build(sentences)

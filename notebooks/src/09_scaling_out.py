@@ -9,7 +9,7 @@
 # %% [markdown] tags=["badge"]
 # [![Open In Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/09_scaling_out.ipynb)
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # # 09 · Scaling out with Lightning
 #
 # One GPU is not enough any more, or one night. In this notebook a spiking network leaves your kernel: first it becomes a
@@ -201,7 +201,7 @@ print("samples of each rank:", [len(mine) for mine, _ in parts], "  weights:", [
 for name, found in {"with your weights": weighted, "all weights 1": unweighted}.items():
     print(f"{name:18} gradient off by {((found - whole).norm() / whole.norm()).item():.0e} of its length")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # **Notice.** With weights it is the gradient of the whole batch, up to rounding. Without them it is off by a few per cent in this batch, and nobody
 # would ever tell you. PyTorch's `DistributedSampler` goes another way: it *repeats* samples until ranks divide them, which is worse in
 # evaluation, where some images then count twice. snnkit's loader deals batches out as you did, and hands your `weight` along.
@@ -308,7 +308,7 @@ print(
     *(p.name[:20] for p in folder.glob("curves/*/events*")),
 )
 
-# %%
+# %% tags=["slide"]
 module.to("cpu").eval()
 seen, answers = (part[:1] for part in data.load(DATASET, "test"))
 with torch.no_grad():
@@ -460,13 +460,13 @@ print("".join(f"{'rank ' + str(rank):52}" for rank in range(RANKS)))
 for lines in zip(*together.outputs, strict=False):
     print("".join(f"{line:52}" for line in lines))
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # Two programs, side by side: other samples, other losses. Are they learning the same network?
 #
 # > **Predict first.** One process trains with the same 32 samples per update. (a) Will its first gradient be that of the two ranks? (b) Will the
 # > two ranks have the same weights after all updates? (c) Will the one process have the same weights as they?
 
-# %%
+# %% tags=["slide"]
 sys.path.insert(0, str(folder))
 import one_rank
 
@@ -523,7 +523,7 @@ for rank in range(RANKS):
         lanes[kind] = [(w, (a - zero) * 1e3, (b - zero) * 1e3) for w, a, b in one_update(rank, number) if kept(w)]
 viz.show(figures.spans(lanes, title=f"Update {number + 1}"))
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # **Notice**
 #
 # - An all-reduce begins when backward has the gradients, and backward is not over before it is through: the last part of backward is waiting. This network is
@@ -565,14 +565,14 @@ def snapshot(run):
 
 snapshot = attempt("09.2", snapshot)
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ### What broke?
 #
 # "I save the weights, that's what matters." Most checkpoints in the wild are like that. Here the same run is stopped after 5 of 9 updates, once with your
 # snapshot, once with nothing but the weights.
 
 
-# %%
+# %% tags=["slide"]
 def interrupted(keep):
     """Losses of a run that is stopped after 5 updates, saved, and resumed from what `keep` leaves of the snapshot."""
     first, second = TinyRun(), TinyRun()
@@ -682,7 +682,7 @@ except LaunchError as error:
         f"killed:   rank {error.rank} was ended by signal {-(error.code or 0)}; rank 0 had come to {told(error.outputs)[-1]}"
     )
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # Rank 0 was healthy. It stood in an all-reduce, for gradients that would never come, and the launcher ended it. Left alone it would have noticed here, as gloo
 # talks over sockets, and the other end was gone. NCCL on GPUs notices nothing until a time-out, ten minutes by default, in which all GPUs of
 # the job are busy waiting.
@@ -704,7 +704,7 @@ ends = [torch.load(folder / f"{name}.pt", weights_only=True)["state_dict"] for n
 same = [torch.equal(ends[0][name], ends[1][name]) for name in ends[0]]
 print(f"equal to the unbroken run, to the last bit: {sum(same)} of {len(same)} tensors of weights")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # **Notice** what makes it exact, and cheap. The loader's order follows from (seed, epoch), so the *place* in it is two whole numbers. Random encoders and
 # dropout are seeded from (seed, epoch, batch, rank) before each batch, so there are no generators to save. State that needs not be
 # kept can't be forgotten. (To the last bit on a CPU, and on the same number of ranks. Some GPU kernels add up in an order that changes from run to run.)
@@ -771,13 +771,13 @@ script = attempt("09.3", script)
 print(f"mistakes in the script that we go on with: {len(slurm.check(script))}")
 print("sbatch on this machine:", shutil.which("sbatch") or "none; copy the script to a login node of the cluster")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 6 · How far does it go?
 #
 # Ranks add up gradients in a **ring**. The gradient is cut into $R$ pieces. In each step every rank sends one piece to its right and gets one from its left.
 # After $R - 1$ steps each rank has the whole sum of one piece; after $R - 1$ more, everybody has everything [5]. Move the slider:
 
-# %%
+# %% tags=["slide"]
 RING = 4
 
 

@@ -9,7 +9,7 @@
 # %% [markdown] tags=["badge"]
 # [![Open In Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/10_ipu_cuda.ipynb)
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # # 10 · IPU against CUDA
 #
 # *Up to 10 times faster than CUDA*, says snnTorch's page about a chip that few people have ever touched. Neither that chip nor the program of
@@ -99,7 +99,7 @@ keep_freed_memory()  # or the operating system may take tensors back, and clear 
 BATCH = 32 if QUICK else 128
 print(f"on {where}, batches of {BATCH}")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 1 · The claim
 #
 # snnTorch's tutorial on IPUs [1] trains a network of 784-1000-10 `Leaky` neurons over 25 steps, from batches of 128, and announces *"up to 10x
@@ -109,7 +109,7 @@ print(f"on {where}, batches of {BATCH}")
 #
 # These are the ratios that could be found in print. None of them is ours. Point at a star to see what was compared with what.
 
-# %%
+# %% tags=["slide"]
 published = [
     Marked(
         claim.who,
@@ -140,7 +140,7 @@ for claim in CLAIMS:
 # %%
 print(textwrap.fill(ipu.poptorch_status() or "PopTorch imports here: you may be the first to try.", 90))
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # And with SDKs from 3.0 on, the tutorial's script stops at its first forward pass: a neuron decides by a value in a buffer (snnTorch, issue 236). You will
 # meet that very line in section 3, and mend it.
 #
@@ -194,7 +194,7 @@ print(*(f"({number}) {source}" for source, number in sources.items()), sep="\n")
 # weights (all 25 steps at once), then the first time step of the output layer. Move the batch.
 
 
-# %%
+# %% tags=["slide"]
 def middle(batch):
     """The supersteps around the second matrix product."""
     work = roofline.tutorial(batch)
@@ -230,7 +230,7 @@ for batch in (16, 128, 1024):
     wholes[f"batch {batch}"] = {name: seconds.value * 1e6 / batch for name, seconds in said.parts.items()}
 viz.show(figures.shares(wholes, "µs", title="GC200, 784-1000-10 over 25 steps: a sample takes (predicted, likely)"))
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # These are the *likely* values of a model in which some constants are assumed. We come to the ranges in section 6.
 #
 # ## 3 · Make it fit
@@ -440,7 +440,7 @@ print(
     f"… and {len(lines)} lines in all. Imports: {', '.join(line[7:] for line in lines if line.startswith('import '))}"
 )
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # No `snnkit`, no `autograd.Function`; and there, in the three lines before `return`, is the nothing that has a gradient. `python on_ipu.py data.pt --ipu` would train it there. It
 # is written after PopTorch's documentation and tested against a double of its interface. It never met the real one.
 #
@@ -454,7 +454,7 @@ print(
 # > **Predict first.** Eager or fused, first layer at every step or once: order the four. Which of the two changes gains more on your device?
 
 
-# %%
+# %% tags=["slide"]
 def every_step(engine):
     """Ours in an engine, with the first layer at every step."""
     return lambda workload, precision: Ours(engine)(compare_contestants.EveryStep.of(workload), precision)
@@ -537,7 +537,7 @@ for name in kept:
 if not kept:
     print("none of this kind in this version: `snnkit bench compare --out FILE.json --plot FILE.png` makes yours")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 5 · A model that can be wrong
 #
 # For machines that you don't have, a model must do. The trouble with models of absent machines is that nobody can say how wrong they are. So first
@@ -555,7 +555,7 @@ print(f"{machine.device}: {machine.launch.value * 1e6:.1f} µs for the smallest 
 for key, figure in machine.chip().figures.items():
     print(f"{key.replace('_', ' ')}: {figure.value:.3g} {figure.unit} ({figure.mark}: {figure.source})")
 
-# %%
+# %% tags=["slide"]
 nets = roofline.nets()[:4] if QUICK else roofline.nets()
 judged = roofline.judge(machine, unseen=nets, repeats=3 if QUICK else 5)
 numbers = []
@@ -644,7 +644,7 @@ for name in ("T4", "A100", "H200"):
     told = ", ".join(f"{took:.2f} ms at {batch}" for batch, took in ms.items())
     print(f"{name:5} eager, by batch (predicted, likely): {told}")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # Flat far beyond the tutorial's batch, and there nearly the same for three very different chips. That is where the claim was made, and why it says
 # so little about any of them.
 #
@@ -744,7 +744,7 @@ viz.explore(
 # %% [markdown]
 # Which of them matter? Each assumption in turn goes from its low end to its high one, the others stay likely:
 
-# %%
+# %% tags=["slide"]
 work = roofline.tutorial(128)
 
 
@@ -791,7 +791,7 @@ print(
     f"{sum(high < 1 for _, high in cells)}: GPU ahead; {sum(low <= 1 <= high for low, high in cells)}: open"
 )
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # **Notice**
 #
 # - Against *eager* every cell is blue: the order survives all assumptions of the model. And what was published, "5 to 10 times", lies within the bands. That is
@@ -847,7 +847,7 @@ after
 # process, with a certain memory, of which the arithmetic is the smallest part. Here is the kind of figure that papers print, with
 # everything beside it that usually isn't:
 
-# %%
+# %% tags=["slide"]
 estimate = after.energy()
 numbers = [
     Marked("spiking: synapses, arithmetic alone", "predicted", estimate.synapses / 1e3),

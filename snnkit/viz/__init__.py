@@ -6,7 +6,7 @@
     viz.explore(lambda beta: viz.figures.traces(membrane(beta)), beta=(0.5, 0.99))
     viz.show(viz.frames(figure_at, "beta", [0.5, 0.7, 0.9]))       # its slider works without a kernel
     panel = viz.LivePanel(total_epochs=10)
-    train.fit(…, on_epoch=panel, on_batch=panel.on_batch)            # curves, time left, a button that stops it
+    train.fit(net, digits, on_epoch=panel, on_batch=panel.on_batch)  # curves, time left, a button that stops it
     viz.labs.neuron_lab()                                            # a ready-made explorer; viz.labs.LABS has them all
     viz.module_tree(net, state)                                      # every tensor, and what .to() leaves behind
 

@@ -15,6 +15,8 @@ from .environment import in_notebook, on_colab
 from .png import png_bytes
 
 PLOTLY_MIME = "application/vnd.plotly.v1+json"
+# Newer plotly.js has a button that uploads the figure to a company's server: not from a classroom.
+CONFIG = {"displaylogo": False, "modeBarButtonsToRemove": ["sendChartToCloud"]}
 
 
 def show(figure: Any) -> None:
@@ -57,7 +59,7 @@ def mime_bundle(figure: Any) -> dict[str, Any]:
 def plotly_json(figure: Any) -> dict[str, Any]:
     """``figure`` as plain JSON data, as plotly's renderers send it to the notebook."""
     data = json.loads(_checked(figure).to_json())
-    data.setdefault("config", {}).update(displaylogo=False, responsive=True)
+    data.setdefault("config", {}).update(CONFIG, responsive=True)
     return data
 
 

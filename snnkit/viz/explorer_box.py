@@ -41,7 +41,7 @@ class ExplorerBox:
     def __init__(self, fn: Callable[..., Any], controls: Sequence[Control], result: Any, *, seconds: float) -> None:
         import ipywidgets
 
-        from .views import view_of
+        from .views import page_helpers, view_of
 
         self.fn = fn
         self.view = view_of(result)
@@ -64,7 +64,7 @@ class ExplorerBox:
         self.reset.on_click(self._back)
         rows = {"display": "flex", "flex_flow": "row wrap", "align_items": "center"}
         box = ipywidgets.Box([*self.controls.values(), self.reset, self.status], layout=rows)
-        self.widget = ipywidgets.VBox([box, self.error, self.view.widget, self.spoken])
+        self.widget = ipywidgets.VBox([box, self.error, self.view.widget, self.spoken, *page_helpers()])
 
     def _handles(self) -> Any:
         from .handles import Handles

@@ -21,6 +21,7 @@ from .membranes import traces as traces
 from .memory_bars import memory_bars as memory_bars
 from .number_lines import number_lines as number_lines
 from .panels import panels as panels
+from .pareto import pareto as pareto
 from .per_step import per_neuron_step as per_neuron_step
 from .populations import population_statistics as population_statistics
 from .races import races as races
@@ -31,7 +32,6 @@ from .roofline import roofline as roofline
 from .shares import shares as shares
 from .similarity import similarity as similarity
 from .spans import spans as spans
-from .spikes import firing_rate as firing_rate
 from .spikes import raster as raster
 from .spikes import spike_counts as spike_counts
 from .surrogates import surrogate_curves as surrogate_curves

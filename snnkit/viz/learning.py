@@ -36,24 +36,22 @@ def training_curves(history: Any, epochs: int | None = None, title: str = "Train
     Raises:
         ValueError: history holds none of these series, or no epoch.
     """
-    drawn = [(name, series) for name, keys in _PANELS if (series := _series(history, keys))]
+    drawn = epoch_curves(history)
     if not drawn:
         known = ", ".join(key for _, keys in _PANELS for key in keys)
         raise ValueError(f"history must hold at least one series of {known}, with at least one epoch")
     epochs = None if epochs is None else whole(epochs, "epochs")
-    titles = [name for name, _ in drawn]
-    figure = panels(1, len(drawn), titles, horizontal_spacing=0.08)
+    figure = panels(1, len(drawn), list(drawn), horizontal_spacing=0.08)
     named: set[str] = set()
     length = 0
-    for col, (panel, series) in enumerate(drawn, start=1):
-        for name, values in series.items():
-            y = np.array([np.nan if value is None else float(value) for value in values])
-            y = y * 100 if "%" in panel else y
+    for col, (panel, series) in enumerate(drawn.items(), start=1):
+        for name, y in series.items():
             length = max(length, len(y))
             index = ("train", "test").index(name) if name in ("train", "test") else 2 + list(series).index(name)
             look = {"colour": theme.colour(index), "dash": theme.dash(index), "symbol": "circle", "legendgroup": name}
             hover = f"{name}<br>epoch %{{x}}<br>%{{y:.4g}}<extra></extra>"
             more = {"showlegend": name not in named, "hovertemplate": hover, "row": 1, "col": col}
+            more["meta"] = f"{panel}: {name}"
             add_line(figure, np.arange(1, len(y) + 1), y, name, **look, **more)
             named.add(name)
     end = max(epochs or 0, length, 2)
@@ -61,6 +59,20 @@ def training_curves(history: Any, epochs: int | None = None, title: str = "Train
     figure.update_xaxes(title={"text": "epoch"}, range=[0.8, end + 0.2], tickvals=whole_ticks([1, end], 6))
     figure.update_yaxes(rangemode="tozero")
     return figure
+
+
+def epoch_curves(history: Any) -> dict[str, dict[str, np.ndarray]]:
+    """What ``training_curves`` draws: panel to the name of a line to a number per epoch, NaN where it is not known.
+
+    A line's trace has "panel: name" as ``meta``.
+    """
+    found: dict[str, dict[str, np.ndarray]] = {}
+    for panel, keys in _PANELS:
+        scale = 100 if "%" in panel else 1
+        for name, values in _series(history, keys).items():
+            numbers = (np.nan if value is None else float(value) for value in values)
+            found.setdefault(panel, {})[name] = scale * np.fromiter(numbers, float, count=len(values))
+    return found
 
 
 def confusion(matrix: Any, labels: Sequence[str] | None = None, title: str = "Confusion matrix") -> go.Figure:

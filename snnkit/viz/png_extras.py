@@ -85,9 +85,12 @@ def add_slider(page: Page, slider: Any) -> None:
     value_at, track, labels = (top - pixels / page.high for pixels in (10, 36, 50))
     value = f"{slider.currentvalue.prefix or ''}{steps[active].label}{slider.currentvalue.suffix or ''}"
     page.page.text(page.left, value_at, plain(value), fontsize=px(14), color=theme.TEXT, va="center")
-    width = page.right - page.left
-    places = [page.left + width * i / max(len(steps) - 1, 1) for i in range(len(steps))]
-    ends = [page.left, page.right]
+    # Labels are centred at their places, and the outermost ones must not leave the page.
+    widths = (text_width(page, plain(str(step.label)), 11) for step in (steps[0], steps[-1]))
+    first, last = (min((wide / 2 + 2) / page.wide, 0.4) for wide in widths)
+    ends = [max(page.left, first), min(page.right, 1 - last)]
+    width = ends[1] - ends[0]
+    places = [ends[0] + width * i / max(len(steps) - 1, 1) for i in range(len(steps))]
     page.page.add_artist(Line2D(ends, [track, track], color=theme.AXIS_HEX, linewidth=px(6), solid_capstyle="round"))
     knob = {"marker": "o", "markersize": px(17), "color": theme.BLUE, "markeredgecolor": "white"}
     page.page.add_artist(Line2D([places[active]], [track], **knob))

@@ -122,7 +122,13 @@ def _scatter(axes: Any, trace: Any, index: int, categories: dict[str, Any]) -> N
 def _bar(axes: Any, trace: Any, index: int, categories: dict[str, Any]) -> None:
     x, y = _coordinates(trace, categories)
     colours = trace.marker.color if trace.marker.color is not None else theme.colour(index)
-    ink = rgba(colours) if isinstance(colours, str) else [rgba(c) for c in colours]
+    ink = rgba(colours) if isinstance(colours, str) else [rgba(c) for c in colours] or rgba(theme.colour(index))
+    hatch = _HATCHES.get(trace.marker.pattern.shape or "")
+    look: dict[str, Any] = {"color": ink, "label": label(trace), "linewidth": 0}
+    look |= {"hatch": hatch, "edgecolor": rgba(trace.marker.pattern.fgcolor or theme.WHITE)} if hatch else {}
+    if not len(x):  # nothing to see; but without any bar the legend would not know the colour
+        axes.bar(math.nan, math.nan, **look)
+        return
     across = trace.orientation == "h"
     at, length = (y, x) if across else (x, y)
     gap = float(np.diff(np.sort(np.unique(at))).min()) if np.unique(at).size > 1 else 1.0
@@ -133,9 +139,7 @@ def _bar(axes: Any, trace: Any, index: int, categories: dict[str, Any]) -> None:
     if "floor" in categories:
         base = _stacked(categories["floor"], at, length)
     paint = axes.barh if across else axes.bar
-    hatch = _HATCHES.get(trace.marker.pattern.shape or "")
-    look = {"hatch": hatch, "edgecolor": rgba(trace.marker.pattern.fgcolor or theme.WHITE)} if hatch else {}
-    paint(at, length, width, base, color=ink, label=label(trace), linewidth=0, **look)
+    paint(at, length, width, base, **look)
     if trace.text is not None:
         texts = [trace.text] * len(at) if isinstance(trace.text, str) else trace.text
         for place, end, text in zip(at, length + np.asarray(base), texts, strict=False):

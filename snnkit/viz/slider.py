@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from .moving import moving_layouts, moving_traces
 
 _MOST = 60  # more positions than this make a notebook heavy
 _TALL = 86  # pixels that the slider takes
+_LETTER, _GRIP = 7, 10  # pixels of a label's letter, and from the end of a slider to that of its track
 
 
 def frames(
@@ -90,12 +92,19 @@ def slid(
     # The slider sits under the axis title, so the page grows by as much as it takes.
     below = layout.margin.b
     below = theme.MARGIN["b"] if below is None else below
-    pad = {"t": max(below - 4, 4), "b": 4}
+    beside = theme.MARGIN["r"] if layout.margin.r is None else layout.margin.r
+    pad = {"t": max(below - 4, 4), "b": 4, "r": _room(steps[-1], beside)}
     slider = {"active": start, "currentvalue": {"prefix": f"{name} = "}, "steps": steps, "pad": pad}
     if play:
-        slider |= {"x": 0.16, "len": 0.84}
+        slider |= {"x": 0.16, "len": 0.84, "pad": pad | {"l": _room(steps[0], 0)}}
         figure.update_layout(updatemenus=[_player(play, pad["t"])])
     return figure.update_layout(sliders=[slider], height=height, margin={"b": below + _TALL})
+
+
+def _room(step: Mapping[str, Any], beside: float) -> int:
+    """Pixels by which a slider must end earlier, so that the label of its last position, whose middle is at the end of
+    its track, needs no more than ``beside``: plotly neither moves nor wraps it, but cuts it off at the page's edge."""
+    return max(0, math.ceil(_LETTER * len(step["label"]) / 2 - _GRIP - beside))
 
 
 def _player(duration: int, above: float) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Figures of spikes alone: when each neuron fires, how often, and how the counts add up."""
+"""Figures of spikes alone: when each neuron fires, and how the counts add up."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from . import theme
-from .arguments import whole
-from .arrays import as_array, axes, class_names, compact
+from .arrays import as_array, class_names, compact
 from .axes import times, whole_ticks
-from .strokes import TICK, add_mark, add_marks, tick_size
+from .strokes import TICK, add_marks, tick_size
 
 
 def raster(spikes: Any, dt: float | None = None, title: str = "Spikes") -> go.Figure:
@@ -42,39 +41,6 @@ def raster(spikes: Any, dt: float | None = None, title: str = "Spikes") -> go.Fi
     figure.update_layout(title={"text": f"{title} ({when.size:,} of {array.size:,} neuron-steps)"}, height=340)
     figure.update_xaxes(**time.look())
     figure.update_yaxes(title={"text": "neuron"}, range=[-0.7, neurons - 0.3], tickvals=whole_ticks([0, neurons - 1]))
-    return figure
-
-
-def firing_rate(spikes: Any, dt: float | None = None, bins: int = 20, title: str = "Firing rates") -> go.Figure:
-    """How many neurons fire how often.
-
-    Args:
-        spikes: [T, N], non-zero where a neuron spiked; or rates that are known already, [N] in spikes per step.
-        dt: seconds per step: rates are then in Hz, else in spikes per step.
-
-    Raises:
-        ValueError: spikes is neither [T, N] nor [N], bins is below 1, or dt is not positive.
-    """
-    known = axes(spikes) == 1
-    array = as_array(spikes, "spikes", "[N]" if known else "[T, N]")
-    bins = whole(bins, "bins")
-    times(1, dt)  # refuses a dt that is not positive
-    unit = "Hz" if dt else "spikes per step"
-    rates = (array if known else (array != 0).mean(axis=0)) / (dt or 1.0)
-    if not (np.isfinite(rates) & (rates >= 0)).all():
-        reach = f"{rates.min():g} to {rates.max():g}"
-        raise ValueError(f"spikes must hold rates that are finite and not below 0, but they reach from {reach}")
-    counts, edges = np.histogram(rates, bins=bins, range=(0.0, max(float(rates.max()), 1e-6)))
-    middles, widths = (edges[:-1] + edges[1:]) / 2, np.diff(edges)
-    hover = f"%{{x:.3g}} {unit}<br>%{{y}} neurons<extra></extra>"
-    figure = go.Figure(go.Bar(x=compact(middles), y=compact(counts), width=compact(widths * 0.92), hovertemplate=hover))
-    figure.update_traces(marker={"color": theme.BLUE}, name="neurons", showlegend=False)
-    mean = float(rates.mean())
-    add_mark(figure, f"mean {mean:.3g}", mean, edges)
-    silent = int((rates == 0).sum())
-    figure.update_layout(title={"text": f"{title}: {silent} of {rates.size} silent"}, height=320)
-    figure.update_xaxes(title={"text": f"firing rate ({unit})"})
-    figure.update_yaxes(title={"text": "neurons"}, tickvals=whole_ticks([0, counts.max()]))
     return figure
 
 

@@ -17,7 +17,7 @@ import plotly.graph_objects as go
 
 from . import renderers
 from .alt import alt_text
-from .display import PLOTLY_MIME, plotly_json
+from .display import CONFIG, PLOTLY_MIME, plotly_json
 from .environment import on_colab
 from .png import png_bytes
 
@@ -52,7 +52,7 @@ class FigureView:
         renderers.prepare()
         # Drawn before it is on the page, it would else stay at plotly's 700 pixels, however wide the page is.
         self.widget: Any = go.FigureWidget(go.Figure(figure).update_layout(autosize=True, uirevision="kept"))
-        self.widget._config = {"responsive": True, "displaylogo": False}
+        self.widget._config = CONFIG | {"responsive": True}
 
     def update(self, figure: Any) -> None:
         old, new = self.widget.data, figure.data
@@ -71,6 +71,15 @@ class FigureView:
             self.widget.layout.to_plotly_json(), figure.layout.to_plotly_json(), ("template", "uirevision", "autosize")
         )
         self.widget.layout.update(changes, overwrite=True)
+
+
+def page_helpers() -> tuple[Any, ...]:
+    """What belongs into a VBox with live figures or sliders besides them: one widget without a look, or none."""
+    if not figure_widgets_work() or importlib.util.find_spec("anywidget") is None:
+        return ()
+    from .page_helper import page_helper
+
+    return (page_helper(),)
 
 
 class ImageView:
@@ -116,7 +125,7 @@ class PageView:
         self.update(figure)
 
     def update(self, figure: go.Figure) -> None:
-        page = figure.to_html(include_plotlyjs="cdn", full_html=True, auto_play=False, config={"displaylogo": False})
+        page = figure.to_html(include_plotlyjs="cdn", full_html=True, auto_play=False, config=CONFIG)
         layout: Any = figure.layout
         high = int(layout.height or 450) + 20
         title = html.escape(alt_text(figure), quote=True)

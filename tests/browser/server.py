@@ -10,8 +10,12 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
+
+if TYPE_CHECKING:
+    from .fresh_clone import FreshClone
 
 ROOT = Path(__file__).parents[2]
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy knows nothing of this machine's ports
@@ -34,24 +38,26 @@ OPTIONS = [
 
 
 class Server:
-    """``jupyter lab`` on the folder ``root``; kernels run this interpreter. Call ``stop()`` in the end.
+    """``jupyter lab`` on the folder ``root``. Call ``stop()`` in the end.
 
     Args:
         folder: for its settings, its runtime files and its log; must be empty.
         port: where to listen, or on the next free one.
+        clone: whose environment runs it and its kernels, with empty caches; without one, this interpreter does.
     """
 
-    def __init__(self, folder: Path, root: Path, port: int) -> None:
+    def __init__(self, folder: Path, root: Path, port: int, clone: FreshClone | None = None) -> None:
         self._log = folder / "jupyter.log"
         self._runtime = folder / "runtime"
-        _kernel(folder / "data")
+        python = sys.executable if clone is None else str(clone.python)
+        _kernel(folder / "data", python)
         _no_news(folder / "config")
-        command = [sys.executable, "-m", "jupyterlab", *OPTIONS, f"--ServerApp.port={port}"]
+        command = [python, "-m", "jupyterlab", *OPTIONS, f"--ServerApp.port={port}"]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [*command, f"--ServerApp.root_dir={root}"],
                 cwd=root,
-                env=_environment(folder),
+                env=_environment(folder, clone),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -88,8 +94,12 @@ class Server:
         self._process.wait(timeout=10)
 
 
-def _environment(folder: Path) -> dict[str, str]:
+def _environment(folder: Path, clone: FreshClone | None) -> dict[str, str]:
     env = {name: value for name, value in os.environ.items() if name not in ("SNNKIT_HEADLESS", "COLAB_RELEASE_TAG")}
+    if clone is not None:
+        for name in [name for name in env if name.startswith(("SNNKIT_", "TORCHINDUCTOR_", "PYTHON", "MPL"))]:
+            del env[name]
+        env.update(clone.empty)
     own = {
         "JUPYTER_CONFIG_DIR": folder / "config",
         "JUPYTER_DATA_DIR": folder / "data",
@@ -99,15 +109,16 @@ def _environment(folder: Path) -> dict[str, str]:
         "SNNKIT_PROGRESS": folder / "progress.json",
     }
     env.update({name: str(path) for name, path in own.items()})
-    env["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [env.get("PYTHONPATH")])])
+    code = ROOT if clone is None else clone.root
+    env["PYTHONPATH"] = os.pathsep.join([str(code), *filter(None, [env.get("PYTHONPATH")])])
     return env
 
 
-def _kernel(data: Path) -> None:
+def _kernel(data: Path, python: str) -> None:
     """A kernel "python3" that is this interpreter. It comes first, because JUPYTER_PATH does."""
     spec = data / "kernels" / "python3" / "kernel.json"
     spec.parent.mkdir(parents=True)
-    argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    argv = [python, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     spec.write_text(json.dumps({"argv": argv, "display_name": "Python 3", "language": "python"}), encoding="utf-8")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from .conftest import shoot
@@ -14,6 +16,11 @@ each_notebook = pytest.mark.parametrize("name", NOTEBOOKS)
 LABS = (("01_first_spiking_neuron", "viz.labs.neuron_lab("), ("02_surrogate_gradients", "viz.labs.surrogate_lab("))
 # Which control of an explorer has the focus, as a number; -1 for none.
 FOCUSED = "controls => controls.findIndex(control => control.contains(document.activeElement))"
+# Whether a live figure is as wide as its place, and that satisfies a condition on the width.
+FITS = """figure => {
+    const place = figure.closest('.widget-vbox').clientWidth;
+    return Math.abs(figure.querySelector('.main-svg').clientWidth - place) <= 1 && (width => %s)(place);
+}"""
 
 
 @pytest.mark.parametrize(("name", "call"), [*((name, "viz.explore(") for name in NOTEBOOKS), *LABS])
@@ -57,3 +64,42 @@ def test_the_tab_key_reaches_every_control(notebook):
         reached.append(controls.evaluate_all(FOCUSED))
     assert [index for index in range(controls.count()) if index not in reached] == []
     assert reached[-1] == -1, "the focus can't leave the controls"
+
+
+@each_notebook
+def test_every_control_has_a_name_and_no_button_uploads(notebook):
+    outputs = notebook.outputs("viz.explore(")
+    outputs.locator(".js-plotly-plot .modebar-btn").first.wait_for(state="attached")
+    handles = outputs.locator(".noUi-handle")
+    for handle, label in zip(handles.all(), outputs.locator(".widget-slider label").all(), strict=True):
+        expect(handle).to_have_attribute("aria-label", label.inner_text())
+    for kind in ("select", "button.widget-button"):
+        for control in outputs.locator(kind).all():
+            expect(control).to_have_accessible_name(re.compile(r"\w+"))
+    expect(outputs.locator("[aria-label*=Share], [data-title*=Share]")).to_have_count(0)
+
+
+@pytest.mark.parametrize("name", ["01_first_spiking_neuron"])
+def test_a_live_figure_stays_as_wide_as_its_place(notebook):
+    page = notebook.page
+    normal = page.viewport_size
+
+    def fits(condition):
+        figure = notebook.outputs("viz.explore(").locator(".js-plotly-plot")
+        figure.wait_for()
+        page.wait_for_function(FITS % condition, arg=figure.element_handle())
+        return figure.evaluate("figure => figure.clientWidth")
+
+    first = fits("true")
+    try:
+        list(notebook.cells())  # to the end of the notebook, where the figure is no longer on the page
+        page.set_viewport_size(normal | {"width": 800})
+        fits(f"width < {first}")
+        list(notebook.cells())
+        page.set_viewport_size(normal)
+        fits(f"width === {first}")
+        page.evaluate("() => window.jupyterapp.shell.collapseLeft()")  # in view, and the window is as it was
+        fits(f"width > {first}")
+    finally:
+        page.set_viewport_size(normal)
+        page.evaluate("() => window.jupyterapp.shell.expandLeft()")

@@ -72,6 +72,10 @@ EXAMPLES = {
     "membrane_and_raster": lambda: figures.membrane_and_raster(V, SPIKES, threshold=0.9, dt=1e-3),
     "traces": lambda: figures.traces({"a": V, "b": V / 2}, {"b": SPIKES[:, 1]}, threshold=0.9, current=V, dt=1e-3),
     "number_lines": lambda: figures.number_lines(0.1),
+    "pareto": lambda: figures.pareto(
+        {"HIDDEN": [8, 8, 16, 16, 32, 32], "SEED": [0, 1] * 3, "acc": [0.7, 0.8, 0.95, 0.9, 0.9, 0.7], "n": range(6)},
+        maximise="acc", minimise="n", seeds="SEED",
+    ),
     "per_neuron_step": lambda: figures.per_neuron_step([records.load("spikingjelly_rtx2080ti")]),
     "population_statistics": lambda: figures.population_statistics(
         models.Statistics(_RATE, _RATE / 4, _RATE * 2, _RATE * 3), [0, 1, 1]
@@ -84,7 +88,6 @@ EXAMPLES = {
     "shares": lambda: figures.shares({"before": {"conv": 6.0, "rest": 2.0}, "after": {"conv": 3.0}}, "ms"),
     "similarity": lambda: figures.similarity(MATRIX[:3, :4], {"even": ["two", "four"], "odd": ["one"]}),
     "spans": lambda: figures.spans({"rank 0": [("forward", 0, 2), ("backward", 2, 5)], "net": [("send", 4, 5)]}),
-    "firing_rate": lambda: figures.firing_rate(SPIKES, dt=1e-3),
     "raster": lambda: figures.raster(SPIKES, dt=1e-3),
     "spike_counts": lambda: figures.spike_counts(SPIKES),
     "surrogate_curves": lambda: figures.surrogate_curves([ATan(), FastSigmoid()]),

@@ -212,6 +212,11 @@ def test_the_panel_of_a_run_that_ends_early(shown):
     assert len(shown) == 1 and "epoch 2 of 5" in shown[0].layout.title.text
 
 
+def test_the_panel_of_a_run_that_is_limited_by_updates(shown):
+    trainer(lit.NotebookPanel(), max_epochs=-1, max_steps=3).fit(module(), whole())
+    assert len(shown) == 1
+
+
 def test_the_button_of_the_panel_stops_the_trainer_gracefully(shown):
     class Press(Callback):
         def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):

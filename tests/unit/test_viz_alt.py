@@ -7,6 +7,7 @@ import pytest
 from snnkit import viz
 from snnkit.viz import figures
 from snnkit.viz.alt import MOST, alt_text, spoken
+from snnkit.viz.marked import Marked, marked
 
 
 def titled(*traces, **layout):
@@ -67,6 +68,11 @@ def test_what_rounding_leaves_of_zero_is_zero():
 def test_what_only_supports_others_is_not_told():
     figure = titled(go.Scatter(y=[1, 2], hoverinfo="skip"), go.Scatter(y=[1, 3], hoverinfo="skip", name="step"))
     assert alt_text(figure).count("points") == 1 and "step:" in alt_text(figure)
+
+
+def test_the_ranges_of_marked_numbers_are_no_lines():
+    words = alt_text(marked([Marked("a", "predicted", 2.0, 1.0, 4.0), Marked("b", "measured", 3.0)], "ms", title="T"))
+    assert words == "Figure: T. Across: ms (logarithmic). predicted: one at 2, a. measured: one at 3, b."
 
 
 def test_hidden_traces_are_not_told():

@@ -65,7 +65,6 @@ UNITS = {
     "raster": "time (ms)",
     "traces": "time (ms)",
     "event_cloud": "time (ms)",
-    "firing_rate": "firing rate (Hz)",
     "f_i_curve": "firing rate (spikes per step)",
     "rate_histogram": "firing rate (spikes per step)",
     "memory_bars": "memory (MB)",

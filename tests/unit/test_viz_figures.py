@@ -25,7 +25,7 @@ GALLERY = {
     "traces": lambda: figures.traces(V, SPIKES[:, 0], threshold=0.9, current=V, dt=1e-3),
     "traces by name": lambda: figures.traces({"a": V, "b": V / 2}, {"b": SPIKES[:, 1]}),
     "surrogates": lambda: figures.surrogate_curves([ATan(), FastSigmoid()]),
-    "rates": lambda: figures.firing_rate(SPIKES, dt=1e-3),
+    "rates": lambda: figures.rate_histogram(SPIKES, dt=1e-3),
     "f-I": lambda: figures.f_i_curve(V, {"LIF": V, "IF": V * 2}),
     "training": lambda: figures.training_curves(HISTORY, epochs=5),
     "confusion": lambda: figures.confusion(torch.eye(4) * 7 + 1),
@@ -114,18 +114,6 @@ def test_surrogate_curves_are_the_surrogates_functions():
     assert [t.name for t in figures.surrogate_curves({"bare": Bare()}).data] == ["step", "bare"]
 
 
-def test_firing_rate_counts_neurons_in_hertz():
-    spikes = torch.zeros(10, 4)
-    spikes[:5, 0] = 1
-    figure = figures.firing_rate(spikes, dt=1e-3, bins=5)
-    assert sum(figure.data[0].y) == 4
-    assert "3 of 4 silent" in figure.layout.title.text
-    assert figure.layout.annotations[0].text == "mean 125" and figure.layout.xaxis.title.text == "firing rate (Hz)"
-    known = figures.firing_rate((spikes != 0).float().mean(0), dt=1e-3, bins=5)
-    np.testing.assert_allclose(known.data[0].y, figure.data[0].y)
-    assert figures.firing_rate(torch.zeros(10, 4)).data[0].y[0] == 4
-
-
 def test_training_curves_take_histories_and_leave_out_what_is_missing():
     from snnkit.train.history import History
 
@@ -180,8 +168,6 @@ def test_dtypes_and_graphs_are_no_obstacle():
         (lambda: figures.traces({}), "at least one"),
         (lambda: figures.surrogate_curves([]), "at least one surrogate"),
         (lambda: figures.surrogate_curves([ATan()], limit=0), "limit must be"),
-        (lambda: figures.firing_rate(SPIKES, bins=0), "bins must be a whole number of at least 1"),
-        (lambda: figures.firing_rate(SPIKES, dt=-1.0), "dt must be a positive"),
         (lambda: figures.f_i_curve(V, V[:3]), "has 3 values"),
         (lambda: figures.training_curves({}), "history must hold at least one"),
         (lambda: figures.training_curves({"train_loss": []}), "history must hold at least one"),

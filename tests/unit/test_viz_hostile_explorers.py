@@ -41,7 +41,8 @@ def test_a_view_gives_way_to_one_of_another_kind(still):
         box.controls["kind"].value = kind
         assert type(box.view) is view and box.error.value == ""
         shown = box.widget.children
-        assert len(shown) == 4 and shown[2] is box.view.widget and shown[3] is box.spoken
+        assert shown[2] is box.view.widget and shown[3] is box.spoken
+        assert [type(one).__name__ for one in shown[4:]] == (["PageHelper"] if still is FigureView else [])
         assert ("height 1" in box.spoken.value) == (view is FigureView)
 
 

@@ -28,8 +28,8 @@ class Face:
     def draw(self, figure):
         self.figures.append(figure)
 
-    def extend(self, trail):
-        self.extensions.append(len(trail))
+    def extend(self, curves):
+        self.extensions.append(curves)
 
     def end(self, message, figure):
         self.ends.append((message, figure))
@@ -63,7 +63,7 @@ def test_what_opening_has_drawn_is_not_drawn_again_at_once(faces, monkeypatch, e
     panel.on_batch(update(0, 0))
     for epoch, at in enumerate([seconds - 0.1, seconds + 0.1], start=1):
         clock.now = 100 + at
-        panel.record(history(epoch))
+        panel.record(vars(history(epoch)) | {"test_loss": [0.5] * epoch})
         assert len(faces[0].figures) == (at > seconds)
 
 
@@ -139,12 +139,56 @@ def test_every_update_moves_the_panel_and_every_epoch_is_told(faces):
     assert {len(t.x) for t in face.figures[-1].data if t.name == "single updates"} == {8}
 
 
-def test_where_lines_can_be_extended_there_is_one_figure_for_each_epoch(faces, monkeypatch):
+def test_where_lines_can_be_extended_they_grow_in_the_figure_it_opened_with(faces, monkeypatch):
     monkeypatch.setattr(Face, "extends", True)
     run(LivePanel(3), epochs=3)
     (face,) = faces
-    assert [len(figure.data[0].x) for figure in face.figures] == [1, 2]  # the last comes with the end
-    assert face.extensions == [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
+    assert face.figures == [] and face.ends[0][1] is not None
+    assert [len(curves.lines["loss"][0]) for curves in face.extensions] == [2, 3, 4, 4, 5, 6, 7, 8, 8, 9, 10, 11, 12]
+    done = [len(curves.lines["Loss: train"][0]) for curves in face.extensions if curves.title.startswith("Training: ")]
+    assert done == [1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2]  # of the first, nothing is known before it ends
+
+
+@pytest.mark.parametrize("extends", [True, False])
+def test_other_lines_and_longer_axes_need_a_new_figure(faces, monkeypatch, extends):
+    monkeypatch.setattr(Face, "extends", extends)
+    panel = LivePanel(30)
+    for done in range(1, 13):
+        panel.record(vars(history(done)) | ({"test_loss": [0.5] * done} if done > 3 else {}))
+    drawn = [len(figure.data[0].x) for figure in faces[0].figures]
+    assert drawn == ([4, 11] if extends else list(range(1, 13)))
+
+
+def test_a_slow_machine_shows_each_epoch_while_the_next_one_runs(faces, monkeypatch):
+    """A figure takes 2 s, longer lines a quarter of one; epochs, half a minute."""
+    clock = Clock()
+    monkeypatch.undo()
+    monkeypatch.setattr(panel_module, "Pace", lambda *pace: Pace(*pace, clock))
+    shown = []
+
+    class Slow(Face):
+        extends = True
+
+        def draw(self, figure):
+            clock.now += 2.0
+            shown.append((clock.now, len(figure.data[0].x), 2.0))
+
+        def extend(self, curves):
+            clock.now += 0.25
+            shown.append((clock.now, len(curves.lines["Loss: train"][0]), 0.25))
+
+    monkeypatch.setattr(LivePanel, "_open", lambda self, each_update: Slow())
+    panel = LivePanel(10)
+    ended = {}
+    for epoch in range(9):
+        for batch in range(30):
+            clock.now += 1.0
+            panel.on_batch(update(epoch, batch, 30))
+        panel(history(epoch + 1))
+        ended[epoch + 1] = clock.now
+    late = [min(at for at, done, _ in shown if done >= epoch) - ended[epoch] for epoch in range(2, 9)]
+    assert max(late) < 40
+    assert sum(seconds for *_, seconds in shown) < 0.02 * (clock.now - 100)
 
 
 def test_between_looks_an_update_is_not_read(faces, monkeypatch):
@@ -199,6 +243,27 @@ def test_pressing_in_the_last_epoch_takes_nothing_away(faces):
     panel._face.epoch = lambda series: None
     panel.record(history(2))
     assert faces[0].ends[0][0].startswith("Done") and not panel.stopped
+
+
+@pytest.mark.parametrize("updates", [True, False])
+def test_epochs_beyond_those_announced_share_one_face(faces, updates):
+    panel = LivePanel(2)
+
+    def train(epochs):
+        for epoch in range(epochs):
+            for batch in range(2 * updates):
+                panel.on_batch(update(epoch, batch, 2))
+            panel(history(epoch + 1))
+        panel.finish()  # as fit does, which knows
+
+    train(5)
+    assert [face.epochs for face in faces] == [[1, 2], [3, 4, 5]]
+    (first, _), (last, figure) = (face.ends[0] for face in faces)
+    assert first.startswith("Done: 2 epochs in") and last.startswith("Done: 5 epochs in")
+    assert len(figure.data[0].x) == 5 and "epoch 5 of 5" in figure.layout.title.text
+    assert all((at.epoch, at.epochs) in [(3, 3), (4, 4), (5, 5)] for at in faces[1].standings)
+    train(5)  # the panel has learned how many there are
+    assert len(faces) == 3 and faces[2].epochs == [1, 2, 3, 4, 5] and len(faces[2].ends) == 1
 
 
 def test_a_second_run_begins_anew(faces):

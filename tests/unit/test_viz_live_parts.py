@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from snnkit.viz.live.curves import panel_figure
+from snnkit.viz.live.curves import panel_curves
 from snnkit.viz.live.pace import Pace
 from snnkit.viz.live.rows import epoch_row
 from snnkit.viz.live.standing import Standing, Stopwatch, duration
@@ -159,6 +159,11 @@ def test_a_trail_stays_short_and_keeps_its_ends():
     assert trail.at == [0.5]
 
 
+def panel_figure(*run, **options):
+    curves = panel_curves(*run, **options)
+    return None if curves is None else curves.figure()
+
+
 def one_point(**values):
     trail = Trail(NAMES)
     trail.add(0.25, {name.replace("_", " "): value for name, value in values.items()})
@@ -203,6 +208,29 @@ def test_the_axis_shows_a_run_of_many_epochs_step_by_step(done, epochs, end):
     series = history(done).to_dict()
     assert int(panel_figure(series, Trail(NAMES), epochs).layout.xaxis.range[1]) == end
     assert int(panel_figure(series, Trail(NAMES), epochs, over=True).layout.xaxis.range[1]) == max(done, 2)
+
+
+def test_each_line_is_known_by_its_name():
+    series = history(3).to_dict() | {"rates": {"hidden": [None, 0.1, 0.2]}}
+    curves = panel_curves(series, one_point(loss=0.5, accuracy=0.25), epochs=3)
+    drawn = {trace.meta: (list(trace.x), list(trace.y)) for trace in curves.figure().data}
+    assert drawn.keys() == curves.lines.keys()
+    assert {"Loss: train", "Accuracy (%): train", "Spikes per step: hidden", "loss", "accuracy"} <= drawn.keys()
+    for name, (x, y) in curves.lines.items():
+        assert drawn[name][0] == list(x)
+        assert drawn[name][1] == pytest.approx(list(y), nan_ok=True)
+    assert drawn["Accuracy (%): train"] == ([1, 2, 3], [50, 50, 50]) and drawn["accuracy"] == ([0.25], [25])
+
+
+def test_curves_extend_those_with_the_same_lines_and_axes():
+    def of(done, trail=None, epochs=300, **more):
+        return panel_curves(history(done).to_dict() | more, trail or Trail(NAMES), epochs)
+
+    assert of(2).extends(of(1)) and of(10).extends(of(2))
+    assert not of(1).extends(None)
+    assert not of(11).extends(of(10))  # the axis grows
+    assert not of(2, test_loss=[0.1, 0.2]).extends(of(1))
+    assert not of(2, one_point(loss=0.5)).extends(of(2))
 
 
 def test_nothing_known_is_no_figure():

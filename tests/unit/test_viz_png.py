@@ -50,6 +50,25 @@ def test_many_positions_have_labels_that_do_not_touch():
     assert (gaps > 8).sum() >= 5
 
 
+@pytest.mark.parametrize("play", [0, 500])
+def test_the_outermost_labels_of_a_slider_are_whole(play):
+    names = ["convolutional", "a little longer than wide"]
+    figure = viz.frames(lambda _: level(1.0), "network", names, start=1, play=play)
+    image = pixels(figure)
+    assert (image[:, [0, -1], 3] == 0).all()
+    (slider,) = figure.layout.sliders
+    assert theme.MARGIN["r"] + slider.pad.r > 60  # plotly's: half of what 25 letters of 12 px take, and more
+    assert bool(slider.pad.l) == bool(play)
+    short = viz.frames(level, "gain", [1.0, 2.0], play=play).layout.sliders[0]
+    assert not short.pad.l and not short.pad.r
+
+
+def test_labels_wider_than_the_page_leave_a_track():
+    figure = viz.frames(lambda _: level(1.0), "name", ["a" * 400, "b" * 400])
+    columns = where(pixels(figure), theme.BLUE)[1]
+    assert 200 < columns.mean() < 400
+
+
 def stack(mode):
     bars = [go.Bar(x=["p", "q"], y=[2, 1], name="low"), go.Bar(x=["p", "q"], y=[1, 3], name="high")]
     return go.Figure(bars).update_layout(barmode=mode).update_yaxes(range=[0, 4])
@@ -112,6 +131,18 @@ def test_patterned_bars_are_patterned():
     assert not plain.any()
     assert all(0.04 < other.mean() < 0.7 for other in patterned)
     assert len({other.tobytes() for other in patterned}) == len(patterned)
+
+
+def test_bars_that_are_not_there_keep_their_colour_in_the_legend():
+    def legend(*colours):
+        bars = [go.Bar(x=[1], y=[1], name="some")]
+        bars += [go.Bar(x=[], y=[], width=[], name="none", marker={"color": colour}) for colour in colours]
+        return pixels(go.Figure(bars).update_layout(barmode="stack", showlegend=True))
+
+    assert where(legend(theme.GREEN), theme.GREEN)[1].min() > 500
+    assert where(legend([]), theme.PALETTE[1])[1].min() > 500
+    plot, other = (image[60:, :500] for image in (legend(theme.GREEN), legend(theme.PURPLE)))
+    assert (plot == other).all() and (np.abs(plot[..., :3] - rgba(theme.BLUE)[:3]).max(axis=-1) < 0.02).any()
 
 
 def test_hollow_marks_are_hollow():

@@ -38,6 +38,7 @@ import rfc3987_syntax
 def test_a_live_figure_follows_the_width_of_its_place_whatever_is_put_into_it():
     view = FigureView(go.Figure())
     assert view.widget._config["responsive"] is True
+    assert "sendChartToCloud" in view.widget._config["modeBarButtonsToRemove"]
     view.update(go.Figure(go.Scatter(y=[1, 2])))
     view.update(go.Figure(go.Scatter(y=[2, 1]), layout={"title": {"text": "again"}}))
     assert view.widget.layout.autosize is True

@@ -82,7 +82,7 @@ class NotebookPanel(Callback):
             from snnkit.viz.live import LivePanel  # here, as ranks that draw nothing need no plotly
 
             done = len(self.series.get("train_loss", ()))
-            self._panel = LivePanel(max(trainer.max_epochs or 1, done))
+            self._panel = LivePanel(max(trainer.max_epochs or 1, done, 1))  # -1 epochs: max_steps decide
         return self._panel
 
     def _drawn(self, trainer: Trainer) -> dict[str, Any]:

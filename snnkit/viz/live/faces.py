@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from .curves import Curves
 from .standing import Standing
-from .trail import Trail
 
 
 class Face(Protocol):
@@ -29,8 +29,8 @@ class Face(Protocol):
     def draw(self, figure: Any) -> None:
         """The curves so far."""
 
-    def extend(self, trail: Trail) -> None:
-        """Of the figure drawn last, the lines of single updates."""
+    def extend(self, curves: Curves) -> None:
+        """The lines of the figure drawn last, as far as they are among these, and its title."""
 
     def end(self, message: str, figure: Any) -> None:
         """The run is over; ``figure`` is None if nothing is known of it."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .curves import Curves
 from .rows import epoch_row
 from .standing import Standing
-from .trail import Trail
 
 
 class Lines:
@@ -21,12 +21,13 @@ class Lines:
 
     def epoch(self, series: Mapping[str, Any]) -> None:
         told = ", ".join(f"{head} {number}" for head, number in epoch_row(series).items())
-        _write(f"epoch {len(series['train_loss'])} of {self.epochs}: {told}")
+        done = len(series["train_loss"])
+        _write(f"epoch {done} of {max(done, self.epochs)}: {told}")
 
     def draw(self, figure: Any) -> None:
         pass
 
-    def extend(self, trail: Trail) -> None:
+    def extend(self, curves: Curves) -> None:
         pass
 
     def end(self, message: str, figure: Any) -> None:

@@ -9,12 +9,11 @@ from typing import Any
 from ..alt import alt_text, spoken
 from ..display import mime_bundle
 from ..environment import on_colab
-from ..views import FigureView, view_of
-from .curves import trail_values
+from ..views import FigureView, page_helpers, view_of
+from .curves import Curves
 from .rows import epoch_row
 from .standing import Standing
 from .stop import StopRequest
-from .trail import Trail
 
 STOP = "Stop training"
 AFTER_UPDATE = "Ends the training after this update; the network keeps what it has learned. So does the notebook's ■."
@@ -45,7 +44,8 @@ class NotebookFace:
         row = ipywidgets.HBox([self.bar, self.button], layout={"align_items": "center", "max_width": "48em"})
         self.controls = ipywidgets.VBox([row, self.told])
         self._above: Any = display(self.controls, display_id=True)
-        self._below: Any = display(self._view.widget, display_id=True)
+        below = ipywidgets.VBox([self._view.widget, *page_helpers()])
+        self._below: Any = display(below, display_id=True)
         stop.listen(self.button)
         self.button.on_click(self._heard)
 
@@ -60,12 +60,13 @@ class NotebookFace:
     def draw(self, figure: Any) -> None:
         self._view.update(figure)
 
-    def extend(self, trail: Trail) -> None:
+    def extend(self, curves: Curves) -> None:
         widget: Any = self._view.widget
         with widget.batch_update():
             for trace in widget.data:
-                if trace.meta in trail.values:
-                    trace.x, trace.y = trail.at, trail_values(trail, trace.meta)
+                if trace.meta in curves.lines:
+                    trace.x, trace.y = curves.lines[trace.meta]
+            widget.layout.title.text = curves.title
 
     def end(self, message: str, figure: Any) -> None:
         # Not closed: a press that still waits in the kernel's queue must find its widget.

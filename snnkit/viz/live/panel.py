@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from snnkit.train.history import History
 
 from ..environment import headless, in_notebook, live
-from .curves import COLUMNS, panel_figure
+from .curves import COLUMNS, Curves, panel_curves
 from .pace import Pace
 from .probe import followed, layer_rates
 from .standing import Standing, Stopwatch, duration
@@ -20,10 +20,11 @@ from .trail import Trail
 if TYPE_CHECKING:
     from .faces import Face
 
-# Seconds from one to the next at least, and share of the time. A look at the loss waits for an accelerator.
-LOOKS = (0.5, 0.004)
-EXTENSIONS = (0.5, 0.004)
-DRAWINGS = (1.0, 0.008)
+# Seconds from one to the next at least, and share of the time; a fiftieth in all. A look at the loss waits for an
+# accelerator. Longer lines cost an eighth of a new figure, so that curves keep up with the text on slow machines, too.
+LOOKS = (0.5, 0.003)
+EXTENSIONS = (0.5, 0.007)
+DRAWINGS = (1.0, 0.01)
 FIRST = 8  # times as long until the first drawing where each is a picture of its own: a short run needs none
 _SERIES = tuple(name for names in COLUMNS.values() for name in names if name != "rates")
 
@@ -36,18 +37,18 @@ class LivePanel:
 
     In JupyterLab and on Colab the panel is updated in place, in a terminal it is a table (with rich installed), where
     output goes to a file a line for each epoch. A headless run (SNNKIT_HEADLESS=1) shows one figure, at the end.
-    Drawing takes about a hundredth of the time, so that large figures and slow machines get fewer of them.
+    Drawing takes at most a fiftieth of the time, so that large figures and slow machines get fewer of them.
 
     The button ends the training after the update under way, as Ctrl-C and the notebook's own stop button (■) do:
     ``fit`` returns the history with ``interrupted`` set. Without ``on_batch`` the panel is drawn after each epoch only,
     and the button acts there.
 
     Args:
-        total_epochs: how many there will be.
+        total_epochs: how many there will be. If there are more, the panel learns it when they come.
         layers: name to index of the modules of an ``nn.Sequential`` whose firing rates to follow, e.g.
             {"hidden": 1, "output": 3}. Without it the history's output rate is shown.
         probe: [T, B, …], the encoded input on which the layers' rates are measured after each epoch: a run of the
-            network on B samples, which is not counted in the hundredth. About a hundred are enough.
+            network on B samples, which is not counted in the fiftieth. About a hundred are enough.
 
     Attributes:
         rates: layer name to one rate per epoch, None for epochs that the panel has not seen.
@@ -76,11 +77,13 @@ class LivePanel:
         self._stop = StopRequest()
         self._face: Face | None = None  # while a run is under way
         self._began = 0.0
+        self._longer = False  # whether this run has gone beyond the epochs that it was said to have
 
     @property
     def figure(self) -> Any:
         """The curves so far, a plotly Figure; None before there is anything to draw."""
-        return panel_figure(self._series, self._trail, self.total_epochs)
+        curves = self._curves()
+        return None if curves is None else curves.figure()
 
     def on_batch(self, update: Any) -> None:
         """After an update: what ``train.fit`` hands to ``on_batch``.
@@ -122,10 +125,10 @@ class LivePanel:
             self._measure(model, done)
             series = {key: value for key, value in series.items() if key != "output_rate"} | {"rates": self.rates}
         self._series = series
+        self._reach(done)
         face = self._face or self._begin(each_update=False)
-        self._new_epoch = True
         face.epoch(series)
-        if done >= self.total_epochs:
+        if done >= self.total_epochs and not self._longer:
             self.finish()
         else:
             self._draw(face)
@@ -136,6 +139,7 @@ class LivePanel:
             self.finish()  # the run before this one, if nobody said that it was over
             self._trail.clear()
             self._series = {}
+        self._reach(update.epoch + 1)
         if self._face is None:
             standing = self._look(update)
             self._begin(each_update=True).moved(standing)
@@ -157,19 +161,22 @@ class LivePanel:
         whole = len(self._series.get("train_loss", ())) >= self.total_epochs and at.update == at.updates
         self.stopped = not whole and self._stop.asked()
         self._stop.end()
-        face.end(self._ending(whole), panel_figure(self._series, self._trail, self.total_epochs, over=True))
+        curves = self._curves(over=True)
+        face.end(self._ending(whole), None if curves is None else curves.figure())
 
     def _begin(self, *, each_update: bool) -> Face:
-        self._began = time.perf_counter()
+        if not self._longer:
+            self._began = time.perf_counter()
         self._stop.begin()
         face = self._face = self._open(each_update)
         self._pace()
+        self._drawn = self._curves()
         self._drawings.wait(DRAWINGS[0] * (1 if face.extends else FIRST))  # it has just been drawn
         return face
 
     def _pace(self) -> None:
         self._looks, self._extensions, self._drawings = Pace(*LOOKS), Pace(*EXTENSIONS), Pace(*DRAWINGS)
-        self._new_epoch = False  # one that no figure shows yet
+        self._drawn: Curves | None = None
 
     def _open(self, each_update: bool) -> Face:
         if live():
@@ -184,6 +191,11 @@ class LivePanel:
             return Still()
         return TerminalTable(self.total_epochs) if each_update and interactive() else Lines(self.total_epochs)
 
+    def _reach(self, epoch: int) -> None:
+        """A run that is longer than was said ends when its trainer says so: nobody knows which epoch is the last."""
+        self._longer = epoch > self.total_epochs or (self._longer and epoch == self.total_epochs)
+        self.total_epochs = self._stopwatch.epochs = max(epoch, self.total_epochs)
+
     def _look(self, update: Any) -> Standing:
         loss, accuracy, rate = (
             None if math.isnan(figure) else figure for figure in (update.loss, update.accuracy, update.output_rate)
@@ -192,14 +204,21 @@ class LivePanel:
         self._trail.add(update.epoch + (update.batch + 1) / update.batches, known)
         return self._stopwatch.standing(loss, accuracy)
 
+    def _curves(self, *, over: bool = False) -> Curves | None:
+        return panel_curves(self._series, self._trail, self.total_epochs, over=over)
+
     def _draw(self, face: Face) -> None:
-        if face.draws and (self._new_epoch or not face.extends) and self._drawings.due():
+        """A new figure where it has other lines or axes, or where lines can't grow; else longer lines."""
+        longer, anew = face.extends and self._extensions.due(), face.draws and self._drawings.due()
+        if not (longer or anew) or (curves := self._curves()) is None:
+            return
+        if anew and not (face.extends and curves.extends(self._drawn)):
             with self._drawings.timed():
-                face.draw(self.figure)
-            self._new_epoch = False
-        elif face.extends and self._extensions.due():
+                face.draw(curves.figure())
+            self._drawn = curves
+        elif longer:
             with self._extensions.timed():
-                face.extend(self._trail)
+                face.extend(curves)
 
     def _obey(self) -> None:
         if self._face is not None and self._stop.asked():

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..display import show
+from .curves import Curves
 from .standing import Standing
-from .trail import Trail
 
 
 class Still:
@@ -22,7 +22,7 @@ class Still:
     def draw(self, figure: Any) -> None:
         pass
 
-    def extend(self, trail: Trail) -> None:
+    def extend(self, curves: Curves) -> None:
         pass
 
     def end(self, message: str, figure: Any) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .curves import Curves
 from .rows import epoch_row
 from .standing import Standing
-from .trail import Trail
 
 ROWS = 8  # the latest epochs that the table shows
 
@@ -50,7 +50,7 @@ class TerminalTable:
     def draw(self, figure: Any) -> None:
         pass
 
-    def extend(self, trail: Trail) -> None:
+    def extend(self, curves: Curves) -> None:
         pass
 
     def end(self, message: str, figure: Any) -> None:
@@ -72,7 +72,9 @@ class TerminalTable:
         from rich.table import Table
 
         done = len(self._series["train_loss"])
-        table = Table(box=box.SIMPLE_HEAD, title=f"Training: epoch {done} of {self.epochs}", title_justify="left")
+        table = Table(
+            box=box.SIMPLE_HEAD, title=f"Training: epoch {done} of {max(done, self.epochs)}", title_justify="left"
+        )
         shown = range(max(0, done - ROWS), done)
         table.add_column("epoch", justify="right")
         for head in epoch_row(self._series):
