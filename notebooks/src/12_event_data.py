@@ -1,0 +1,810 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown] tags=["badge"]
+# [![Open In Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/12_event_data.ipynb)
+
+# %% [markdown] tags=["slide"]
+# # 12 · Event data
+#
+# A film is a stack of photographs: thirty times a second, all pixels are read, whether anything has happened or not. An *event camera* takes no
+# photographs. Each of its pixels watches its own light and sends a word when, and only when, that has changed. What comes out is no image but a
+# list: *this pixel, at this microsecond, became brighter*. Spikes, in other words, made by silicon. This is the data that spiking
+# networks were waiting for, and it must be handled in its own way, from the first byte to the last.
+#
+# **Afterwards you can**
+#
+# - say what an event camera reports, what it can't see, and when it saves bytes and when it doesn't;
+# - turn events into frames, time surfaces and voxel grids, quickly, and say what each of them forgets;
+# - clean a recording of noise with one number per pixel;
+# - tell changes of a recording that keep its label from those that don't;
+# - train a spiking network on events, and find out by experiment whether it uses time at all;
+# - recognise four mistakes that raise no error.
+#
+# | | |
+# |---|---|
+# | Time | 45 minutes |
+# | GPU minutes | 0. Everything runs on a CPU; where there is a GPU, the training uses it |
+# | Before this | 03 encodings (its last section has an event player), 04 training |
+
+# %% tags=["bootstrap"] cellView="form"
+# @title Setup: run this cell first
+import importlib.util
+import os
+import sys
+
+_snnkit = "snnkit @ git+https://github.com/snnkit/snnkit@main"
+
+if importlib.util.find_spec("snnkit") is None:
+    if "COLAB_RELEASE_TAG" in os.environ or "google.colab" in sys.modules:
+        # Colab ships all that snnkit needs; --no-deps leaves every package there as it is.
+        _wanted = f"'{_snnkit}'"
+        get_ipython().run_line_magic("pip", f"install -q --no-deps {_wanted}")  # noqa: F821
+        importlib.invalidate_caches()
+    else:
+        raise ModuleNotFoundError(
+            "The kernel of this notebook has no snnkit. Start Jupyter by `make lab` in a clone of the repository, "
+            f"or install it here: %pip install '{_snnkit}'"
+        )
+
+import snnkit
+
+print("snnkit", snnkit.__version__)
+
+# %% tags=["parameters"]
+QUICK: bool = True  # False: longer training, more windows in the comparison
+SOLVE: bool = False  # True: the exercises are filled in with their solutions
+SEED: int = 0  # of camera noise, weights and order
+DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
+PUBLISHED: str = ""  # "nmnist", "shd" or "dvs_gesture": opens that data set at the end (needs tonic; downloads)
+
+# %%
+import math
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from snnkit import course, data, loss, models, train, viz
+from snnkit.bench import timing
+from snnkit.course import attempt, hint, quiz, scorecard, solution
+from snnkit.data import events
+from snnkit.models.event_nets import EventConvNet, EventRecurrentNet
+from snnkit.viz import figures
+
+train.seed_everything(SEED)
+course.start("12", solve=SOLVE)
+device = data.resolve_device(DEVICE)
+draw = torch.Generator().manual_seed(SEED)
+torch.set_num_threads(1)  # on tensors this small, several threads mostly wait for each other
+
+# %% [markdown] tags=["slide"]
+# ## 1 · One pixel
+#
+# A pixel of an event camera takes the logarithm of its light and remembers one number: the logarithm at its last event. With the light $I$ in lux, at
+# time $t$ in seconds,
+#
+# $$ L(t) = \ln\big(I(t) + I_d\big), \qquad \text{event at } t \text{ when } \lvert L(t) - L(t_\text{last}) \rvert \ge \theta, \qquad
+# p = \operatorname{sign}\big(L(t) - L(t_\text{last})\big). \tag{1} $$
+#
+# The *polarity* $p$ is ON (brighter) or OFF (darker). The threshold $\theta$ has no unit: a difference of logarithms is a ratio, and $\theta = 0.2$
+# means a change by the factor $e^{0.2}$, about 22 %. $I_d$ is the light below which the pixel is blind. Notebook 03 coded a heartbeat by its changes; the new
+# thing here is the logarithm.
+#
+# A hand waves past three times and each time takes away 60 % of the light. It does so by moonlight (0.2 lux), in an office (500 lux) and in the sun
+# (100 000 lux). Beside the event pixel is a pixel of an ordinary camera: 8 bits, 30 frames a second, exposed for the office.
+#
+# > **Predict first.** How many events does the hand make in each of the three lights? And what does the ordinary camera see of it?
+
+
+# %% tags=["slide"]
+def pixel(light, threshold=0.2, blind=0.02):
+    """Equation (1): the light [T] of one pixel, in lux -> [(sample, polarity), …]."""
+    level = torch.log(light.double() + blind).tolist()
+    memory, sent = level[0], []
+    for sample, now in enumerate(level):
+        while abs(now - memory) >= threshold:
+            polarity = 1 if now > memory else -1
+            memory += polarity * threshold
+            sent.append((sample, polarity))
+    return sent
+
+
+time = torch.arange(0, 1, 1e-4)  # seconds
+hand = 1 - 0.6 * torch.sin(3 * torch.pi * time) ** 8  # share of the light that is left
+hand = hand * (1 + 0.05 * time)  # and a cloud moves away meanwhile
+lights = {"moon, 0.2 lux": 0.2, "office, 500 lux": 500.0, "sun, 100 000 lux": 1e5}
+figure = figures.panels(2, 3, lights, shared_xaxes=True, vertical_spacing=0.1)
+for col, (name, lux) in enumerate(lights.items(), start=1):
+    light = lux * hand
+    film = (255 * light[::333] / 700).round().clamp(0, 255)  # exposed so that 700 lux is white
+    line = {"color": viz.theme.PURPLE, "shape": "hv"}
+    figure.add_scatter(
+        x=time[::333], y=film, mode="lines", line=line, name="8 bits", showlegend=col == 1, row=1, col=col
+    )
+    level, sent = torch.log(light + 0.02), pixel(light)
+    level = level - level[0]
+    line = {"color": viz.theme.PALE}
+    figure.add_scatter(
+        x=time[::50], y=level[::50], mode="lines", line=line, name="L", showlegend=col == 1, row=2, col=col
+    )
+    looks = {1: ("on", viz.theme.BLUE, "circle"), -1: ("off", viz.theme.VERMILION, "diamond-open")}
+    for polarity, (word, colour, symbol) in looks.items():
+        at = [sample for sample, p in sent if p == polarity]
+        look = {"mode": "markers", "marker": {"color": colour, "symbol": symbol, "size": 7}, "showlegend": col == 1}
+        figure.add_scatter(x=time[at], y=level[at], name=word, **look, row=2, col=col)
+    figure.update_yaxes(range=[-12, 267], row=1, col=col)
+    figure.update_yaxes(range=[-1.15, 0.2], row=2, col=col)
+    figure.update_xaxes(title={"text": "time (s)"}, row=2, col=col)
+    print(f"{name:17} {len(sent):3} events; the 8-bit pixel goes from {film.min():3.0f} to {film.max():3.0f}")
+figure.update_yaxes(title={"text": "8 bits"}, row=1, col=1)
+figure.update_yaxes(title={"text": "L − L(0)"}, row=2, col=1)
+figure.update_layout(title={"text": "The same hand in three lights"}, height=440)
+viz.show(figure)
+
+# %% [markdown] tags=["slide"]
+# **Notice.** Office and sun, two hundred times brighter, give the same events: a hand that takes 60 % of the light changes $L$ by $\ln 0.4 = -0.92$ whatever the light is. That is
+# four thresholds down and four up again, three times. Only by moonlight, where $I_d$ begins to matter, there are fewer. The 8-bit pixel sees the hand in one light of the
+# three; it is black in the first and white in the last. An engineer puts it in decibels: the ratio of the brightest to the faintest usable light is some 60 dB (1000 : 1) for an ordinary
+# sensor, 120 dB (a million to one) for the first event camera that many people used [1].
+#
+# And the ordinary pixel says *nothing* new at most of its frames. The other one is silent unless something happens, and then it is on
+# time: it need not wait for the next frame, 33 ms at worst, but reports within microseconds of the crossing.
+#
+# ## 2 · A recording is a list
+#
+# We point 16 × 16 such pixels at a handwritten digit. A digit on paper does not move, so the camera does: three short jumps, *saccades*, round a
+# small triangle in 0.3 s. That is how N-MNIST was made [2], with a camera on a motor. Ours is simulated: thresholds that differ by
+# 3 % from pixel to pixel, some noise, and a dead time of 1 ms after each event (the *refractory period*).
+
+# %% tags=["slide"]
+recordings, labels = {}, {}
+for split in ("train", "test"):
+    recordings[split], labels[split] = events.record_digits(split, seed=SEED)
+of_digit = [recordings["train"][int((labels["train"] == digit).nonzero()[0])] for digit in range(10)]
+three = of_digit[3]
+print(f"{len(recordings['train'])} + {len(recordings['test'])} recordings; a three: {three}")
+print(f"\n{'t (µs)':>8} {'x':>3} {'y':>3}  p")
+for row in range(6):
+    t, x, y, p = (getattr(three, name)[row].item() for name in "txyp")
+    print(f"{t:8} {x:3} {y:3}  {'ON' if p else 'OFF'}")
+cloud = events.to_frames(three, steps=300).clamp(max=1)
+viz.show(figures.event_cloud(cloud, dt=1e-3, title="A three in 0.3 s"))
+
+# %% [markdown]
+# **Notice.** Turn it with the mouse. Seen along the time axis it is a three; seen from the side, each stroke is a ribbon that bends twice, where the saccades meet.
+# And the data is a *list*, in the order of time. There is no grid in it. A bright pixel and a dark pixel that do not change
+# look the same, because neither is in the list: from events alone you know the *changes* of the image, and never the image.
+#
+# This is the **address-event representation**: each event is its moment and its address. The files of N-MNIST spend 40 bits on it: 8 for the
+# column, 8 for the row, 1 for the polarity, 23 for the microseconds. Let us write one, and read it with the kit's reader.
+
+
+# %%
+def forty_bits(recording):
+    """5 bytes per event, as in the files of N-MNIST: uint8 [n, 5]."""
+    t, high = recording.t, recording.p.long() << 7 | recording.t >> 16
+    return torch.stack([recording.x.long(), recording.y.long(), high, t >> 8 & 255, t & 255], 1).to(torch.uint8)
+
+
+with tempfile.TemporaryDirectory() as folder:
+    path = Path(folder) / "three.bin"
+    path.write_bytes(forty_bits(three).numpy().tobytes())
+    again = events.files.read_nmnist(path)
+    print(f"{path.stat().st_size:,} bytes for {len(three):,} events; read again: {again}")
+same = all(torch.equal(getattr(three, name), getattr(again, name)) for name in "txyp")
+print(f"the same events: {same}; 23 bits of microseconds last {2**23 / 1e6:.1f} s")
+
+# %% [markdown] tags=["slide"]
+# ### What does it cost?
+#
+# A pixel that sends $r$ events per second costs $5r$ bytes per second. A pixel of a film costs one byte per frame, so with $f$ frames per second
+#
+# $$ \text{events are cheaper where}\quad 5\,r < f \qquad (r \text{ in events per second and pixel},\ f \text{ in Hz}). \tag{2} $$
+#
+# > **Predict first.** Two bets. (a) Which takes more bytes per second for our moving digit: its events, or a film at 30 frames per second?
+# > (b) The camera holds still. How many events does it send?
+
+# %%
+pixels = math.prod(three.size)
+images, digits = data.load("digits")
+paper = torch.nn.functional.interpolate(data.to_unit(images[digits == 3][:1]), size=(16, 16), mode="bilinear")
+nowhere = torch.zeros(49, 2)  # a gaze that does not move
+try:
+    events.record(paper, nowhere)
+except ValueError as error:
+    print("without noise,", error)
+still = events.record(paper, nowhere, noise=0.1, duration=10_000_000, generator=draw)[0]
+
+print(f"\n{'':32}{'events/s and pixel':>20}{'bytes/s':>12}")
+for name, recording in {"events of the moving digit": three, "events of the still one, noise": still}.items():
+    rate = len(recording) / (recording.duration / 1e6) / pixels
+    print(f"{name:32}{rate:20.2f}{5 * rate * pixels:12,.0f}")
+for name, frames in {"30": 30, "1 000": 1000, "1 000 000": 1_000_000}.items():
+    print(f"{f'film, {name} frames/s':32}{'':20}{frames * pixels:12,}")
+
+# %% [markdown] tags=["slide"]
+# **Notice.** (a) The film at 30 frames per second is by far the cheaper one. This scene is a close-up of nothing but edges, and all of them move. The film
+# loses only when you ask for the same sharpness in time: about tenfold at a frame per millisecond, ten-thousandfold at a frame per microsecond. Whoever says that events
+# save bytes must say against which film. (b) A perfect camera sends nothing at all, for ever: to it the still digit does not exist. A real one sends noise. That is where events
+# win: a street at night, a belt in a factory, a room in which somebody might fall. Most pixels, most of the time, have nothing to say.
+#
+# ## 3 · Events to frames
+#
+# A network wants tensors. The simplest way there: cut time into windows, and count. Channel 0 counts ON, channel 1 counts OFF:
+#
+# $$ F[k, c, y, x] = \#\{\, i : k\,\Delta \le t_i < (k+1)\,\Delta,\ \ c_i = c,\ y_i = y,\ x_i = x \,\}, \qquad \Delta \text{ in µs}. \tag{3} $$
+#
+# It is a histogram over four indices, and a camera may send millions of events per second: no time for a Python loop.
+#
+# ### Exercise 12.1 · Count without a loop (8 minutes, ●●○)
+#
+# A recording has `t`, `x`, `y` and `p` (bool, True for ON), one entry per event, and `size`, `duration`. The trick is to give each cell of the result a number, as if they lay
+# in one long row, and count how often each number occurs. The line that is missing computes these numbers. Stuck? `hint("12.1")`.
+
+
+# %% tags=["exercise"]
+def count_events(recording, window):
+    """Events per window of `window` µs, polarity (ON first) and pixel: float32 [T, 2, height, width]. No loop."""
+    height, width = recording.size
+    steps = -(-recording.duration // window)  # rounded up
+    cell = ...  # of each event: the number of its cell, int64 [n]
+    return torch.bincount(cell, minlength=steps * 2 * height * width).view(steps, 2, height, width).float()
+
+
+count_events = attempt("12.1", count_events)
+
+# %% [markdown] tags=["slide"]
+# > **Predict first.** How many times faster than the loop below?
+
+
+# %%
+def in_a_loop(recording, window):
+    """The same, event by event."""
+    frames = torch.zeros(-(-recording.duration // window), 2, *recording.size)
+    columns = (getattr(recording, name).tolist() for name in "txyp")
+    for t, x, y, p in zip(*columns, strict=True):
+        frames[t // window, 0 if p else 1, y, x] += 1
+    return frames
+
+
+def anywhere(count, size=(128, 128)):
+    """Events all over a sensor within a second."""
+    t = torch.randint(1_000_000, (count,), generator=draw).sort().values
+    y, x = (torch.randint(limit, (count,), generator=draw) for limit in size)
+    return events.Events(t, x, y, torch.rand(count, generator=draw) < 0.5, size, 1_000_000)
+
+
+few, many = anywhere(3_000), anywhere(1_000_000)
+assert torch.equal(in_a_loop(few, 50_000), count_events(few, 50_000))
+contestants = {
+    "a loop": lambda: in_a_loop(few, 50_000),
+    "yours": lambda: count_events(many, 50_000),
+    "events.to_frames": lambda: events.to_frames(many, window=50_000),
+}
+times = timing.race(contestants, repeats=5, warmup=1)
+rates = {name: len(few if name == "a loop" else many) / times[name].median for name in contestants}
+for name, rate in rates.items():
+    print(f"{name:17} {rate / 1e6:8.2f} million events per second, {rate / rates['a loop']:6.0f} × the loop")
+
+# %% [markdown]
+# **Notice.** The loop could not keep up with one busy camera. Yours could serve several. The kit's goes further by one thought: a window is a *slice* of the
+# list, as the list is sorted. So it counts slice by slice, into cells few enough to stay in the processor's cache, and
+# needs no index over time at all.
+#
+# ## 4 · What does it forget?
+#
+# Within a window, a count forgets the order. Here are three more ways to make a tensor of events, each with another memory:
+#
+# - **Spikes**: was there any event? `to_frames(…).clamp(max=1)`. Forgets how many, too.
+# - **Time surface** [3]. For each pixel and polarity, how long ago was the last event? With $\tau$ in µs, as $t$ is,
+#
+# $$ S(x, y, p;\, t) = e^{-(t - t_\text{last}(x, y, p)) / \tau}, \qquad 0 \text{ where there was none}. \tag{4} $$
+#
+# It forgets all events but the last of each pixel, and knows that one to the microsecond.
+#
+# - **Voxel grid** [4]. Each event is shared between the two bins $b$ on both sides of its moment $t^*_i \in [0, B - 1]$, in units of bins:
+#   $V_b = \sum_i p_i \max(0,\, 1 - \lvert b - t^*_i \rvert)$, with $p_i = \pm 1$. Smooth in time, but where a pixel was ON and OFF, they cancel.
+#
+# How do you find out what a representation forgets? Change what you suspect it forgets, and see if it notices. Let us turn time round.
+#
+# ### Exercise 12.2 · Play it backwards (5 minutes, ●○○)
+#
+# A recording of the scene, as if the film ran backwards. `replace` makes a copy with some fields exchanged. Three of the four columns need the same treatment.
+# What does the fourth need on top, if the film is to be one that a camera could have seen?
+
+
+# %% tags=["exercise"]
+def backwards(recording):
+    """The recording as of a film that runs backwards."""
+    t = ...
+    x, y, p = ..., ..., ...
+    return replace(recording, t=t, x=x, y=y, p=p)
+
+
+backwards = attempt("12.2", backwards)
+
+# %% [markdown] tags=["slide"]
+# Now the first saccade of the three, 100 ms, forwards and backwards, in five representations. Two films that any child can tell apart.
+#
+# > **Predict first.** Which of the five can tell them apart, and which can't possibly?
+
+# %% tags=["slide"]
+forth = replace(three.where(three.t < 100_000), duration=100_000)
+back = backwards(forth)
+ways = {
+    "all events": lambda recording: count_events(recording, 100_000).sum((0, 1)),
+    "ON events": lambda recording: count_events(recording, 100_000)[0, 0],
+    "ON spikes": lambda recording: count_events(recording, 100_000)[0, 0].clamp(max=1),
+    "time surface": lambda recording: events.time_surface(recording, tau=30_000, steps=1).amax((0, 1)),
+    "voxel bin 1 of 4": lambda recording: events.voxel_grid(recording, 4)[0].abs(),
+}
+panels, names = [], []
+for recording in (forth, back):
+    for name, way in ways.items():
+        picture = way(recording)
+        panels.append(picture / picture.max())
+        names.append(name)
+print("how much of it changes when time is turned round:")
+for name, way in ways.items():
+    change = (way(forth) - way(back)).abs().sum() / (way(forth) + way(back)).sum()
+    print(f"  {name:17} {change:4.0%}")
+title = "One saccade: forwards (above), backwards (below)"
+viz.show(figures.image_grid(torch.stack(panels), names, columns=5, title=title))
+
+# %% [markdown]
+# **Notice.** The sum of all events is *the same image* either way: nothing that comes after it, however deep, can tell the films apart. With polarity
+# they differ, since what was ON going forth is OFF coming back: polarity holds some of the arrow of time. The time surface is dark where the stroke went *last*, and so
+# points along the motion. A representation is a decision about what the network will never know. Make it on purpose.
+#
+# ### Explorer: windows and time constants
+#
+# Left: ON (blue) minus OFF (orange) in the window that ends at `now_ms`. Right: the time surface at the same moment, ON and OFF with their colours.
+#
+# > **Predict first.** (a) `window_ms` of 1 against 300: which one shows a three? (b) You want both to show the same stretch of the past.
+# > How large is $\tau$ for a window of 30 ms? (c) At 210 ms, 10 ms after the last turn of the gaze, with a window of 10 ms: which of the two shows a digit?
+
+
+# %%
+def two_views(now_ms=90, window_ms=30, tau_ms=20, digit=3, recordings=tuple(of_digit)):
+    """Counts in a window and a time surface, as they are at one moment."""
+    whole, now = recordings[digit], now_ms * 1000  # µs
+    seen = whole.t < now
+    recording = replace(whole.where(seen), duration=now)
+    recent = recording.t >= now - window_ms * 1000
+    counts = events.to_frames(recording.where(recent), steps=1)[0] if recent.any() else torch.zeros(2, 16, 16)
+    surface = events.time_surface(recording, tau=tau_ms * 1000, steps=1)[0]
+    latest = torch.where(surface[0] >= surface[1], surface[0], -surface[1])
+    page = figures.panels(1, 2, [f"counts, last {window_ms} ms", f"time surface, τ = {tau_ms} ms"])
+    for col, (picture, most) in enumerate(((counts[0] - counts[1], 3.0), (latest, 1.0)), start=1):
+        look = {"colorscale": viz.theme.SIGNED, "zmin": -most, "zmax": most, "showscale": False}
+        page.add_heatmap(z=picture.mul(100).round().div(100), **look, row=1, col=col)
+        page.update_xaxes(title={"text": "column (pixel)"}, range=[-0.5, 15.5], constrain="domain", row=1, col=col)
+        square = {"scaleanchor": f"x{col if col > 1 else ''}", "constrain": "domain"}
+        page.update_yaxes(range=[15.5, -0.5], **square, row=1, col=col)
+    page.update_yaxes(title={"text": "row (pixel)"}, row=1, col=1)
+    blank = (counts.sum(0) == 0).float().mean().item()
+    title = f"At {now_ms} ms: {int(counts.sum())} events in the window, {blank:.0%} of the pixels blank"
+    page.update_layout(title={"text": title}, height=400)
+    return page
+
+
+viz.explore(two_views, now_ms=(10, 300, 10), window_ms=(1, 300), tau_ms=(1, 100), digit=(0, 9))
+
+# %% [markdown]
+# **Notice.** (a) Neither. 1 ms is a few dots. In 300 ms the gaze comes back to where it began, so ON and OFF of each pixel cancel, all but a remainder of one. Some 20 or 30 ms show
+# strokes with a bright and a dark side: about the time in which an edge crosses a pixel, so it depends on the motion. (b) About 30 ms: an exponential weighs as much as a window of length $\tau$, only without an edge.
+# (c) The time surface. After a turn each pixel must first get a whole threshold away from its last event, so for some milliseconds hardly anything is sent, and an empty window knows
+# nothing. The time surface still has what was last said. (Does that remind you of something? A leaky membrane is a time surface that adds up, and $\tau$ is its time constant.)
+#
+# ## 5 · Noise
+#
+# A pixel sometimes reports although nothing has changed: thermal noise, leaking switches. Engineers call it *background activity*. It has one weakness: it is
+# lonely. An edge that moves touches neighbour after neighbour, so real events have company.
+#
+# **The witness filter** keeps an event if one of the 8 pixels around it fired within the last $\delta$ microseconds. All it takes is
+# one number per pixel, *when did I last hear of a neighbour?*, and the work per event is nine writes. It is old and simple, and the one that newer filters are compared with; in jAER it is the
+# [BackgroundActivityFilter](https://sourceforge.net/p/jaer/wiki/filt.net.sf.jaer.eventprocessing.filter.BackgroundActivityFilter/).
+#
+# ### Exercise 12.3 · Who has a witness? (8 minutes, ●●●)
+#
+# Two lines are missing, and each has a trap. Think of a defective pixel that fires without a pause, and of the corners.
+
+
+# %% tags=["exercise"]
+def supported(recording, within):
+    """Which events had one of the 8 pixels around theirs fire at most `within` µs before: bool [n]."""
+    heard = torch.full(recording.size, -torch.inf, dtype=torch.float64)  # when a neighbour fired last  # noqa: F841
+    kept = []
+    for t, x, y in zip(recording.t.tolist(), recording.x.tolist(), recording.y.tolist(), strict=True):  # noqa: B007
+        kept.append(...)  # has this pixel heard of a neighbour lately?
+        ...  # tell the pixels around, but not the pixel itself
+    return torch.tensor(kept)
+
+
+supported = attempt("12.3", supported)
+
+# %% [markdown] tags=["slide"]
+# Now the camera sees the three on a wall, 40 × 40 pixels, in the dark of a bad night. We add the noise ourselves, so that for once we know the truth about every event.
+#
+# > **Predict first.** From $\delta$ = 0.1 ms to 100 ms: what becomes of the real events, what of the noise? Sketch both curves.
+
+
+# %% tags=["slide"]
+def with_noise(recording, rate):
+    """With `rate` events per second, pixel and polarity at random; and which of all are real, bool [n]."""
+    height, width = recording.size
+    expected = rate * 2 * height * width * recording.duration / 1e6
+    count = int(torch.poisson(torch.tensor(expected), generator=draw))
+    limits = {"t": recording.duration, "x": width, "y": height, "p": 2}
+    extra = {name: torch.randint(limit, (count,), generator=draw) for name, limit in limits.items()}
+    t, x, y, p = (torch.cat([getattr(recording, name).long(), extra[name]]) for name in "txyp")
+    real = torch.arange(len(t)) < len(recording)
+    return events.in_order(t, x, y, p.bool(), recording.size, recording.duration), real[t.argsort(stable=True)]
+
+
+NOISE = 3.0  # Hz, per pixel and polarity
+clean = replace(three, x=three.x + 12, y=three.y + 12, size=(40, 40))
+noisy, real = with_noise(clean, NOISE)
+spans = [100, 300, 1000, 2000, 5000, 10_000, 30_000, 100_000]  # µs
+passed = {"real events": [], "noise": []}
+for span in spans:
+    kept = supported(noisy, span)
+    passed["real events"].append(100 * kept[real].float().mean().item())
+    passed["noise"].append(100 * kept[~real].float().mean().item())
+passed["noise, by (5)"] = [100 * (1 - math.exp(-8 * 2 * NOISE * span / 1e6)) for span in spans]
+look = {"x_title": "δ (ms)", "y_title": "kept (%)", "log": "x", "faint": ["noise, by (5)"]}
+viz.show(figures.lines(passed, x=[span / 1000 for span in spans], title="What the witness filter keeps", **look))
+
+best = max(range(len(spans)), key=lambda i: passed["real events"][i] - passed["noise"][i])
+kept = supported(noisy, spans[best])
+print(f"the curves are farthest apart at δ = {spans[best] / 1000:g} ms:")
+print(f"{passed['real events'][best]:.0f} % of the real events kept, {passed['noise'][best]:.0f} % of the noise")
+four = {"without noise": clean, "with noise": noisy, "kept": noisy.where(kept), "thrown away": noisy.where(~kept)}
+panels = torch.stack([count_events(recording, 50_000)[1].sum(0) for recording in four.values()])
+names = [f"{name}: {int(panel.sum())}" for name, panel in zip(four, panels, strict=True)]
+viz.show(figures.image_grid(panels.clamp(max=4), names, columns=4, title="All events from 50 to 100 ms"))
+
+# %% [markdown] tags=["slide"]
+# **Notice.** Both curves rise, and what you choose is a point between them. The pale line is the chance that noise is its own witness: 8 neighbours of two polarities, each at the rate $r_n$ =
+# 3 Hz, fire within $\delta$ (in s) with probability
+#
+# $$ P = 1 - e^{-8 \cdot 2 \cdot r_n\,\delta}. \tag{5} $$
+#
+# For short $\delta$ the measured noise lies above it, because the strokes vouch for whatever happens to fall beside them; for long $\delta$ below, since at the beginning nobody has fired yet and
+# pixels at the rim have fewer neighbours. And some real events are always thrown away: the first one of an edge has no witness yet.
+#
+# The other knob is in the camera. A longer refractory period sends less, of noise and of signal alike. (1 ms, as above, costs next to nothing: no edge is so fast that it crosses
+# two thresholds of a pixel within 1 ms.)
+
+# %%
+for dead in (0, 1000, 5000, 20_000, 50_000):
+    quiet = events.record_digits("train", 8, refractory=dead, seed=SEED)[0]
+    print(f"dead for {dead / 1000:4g} ms after an event: {sum(map(len, quiet)) / len(quiet):6.0f} events per recording")
+
+# %% [markdown] tags=["slide"]
+# ## 6 · A network that learns from events
+#
+# Recordings have different lengths, and a batch is one tensor. `events.collate` counts each recording in windows of the same length, and the shorter ones end in silence. That
+# is honest: nothing happened any more.
+
+# %%
+lengths = (120_000, 200_000, 300_000)  # µs
+shorter = [replace(one.where(one.t < end), duration=end) for one, end in zip(of_digit, lengths, strict=False)]
+batch, numbers = events.collate(zip(shorter, range(3), strict=True), window=20_000)
+print("one batch:", tuple(batch.shape), "labels", numbers.tolist())
+print("events per window:\n", batch.flatten(2).sum(2).int().T.numpy())
+
+# %% [markdown] tags=["slide"]
+# For the digits all lengths are equal, and we take 16 windows and spikes (was there an event?). The network is small: two convolutions with stride 2, each
+# followed by leaky neurons ($\beta = 0.9$ per step), and ten leaky outputs that vote with spikes. 10 074 weights.
+#
+# > **Predict first.** The dense network of notebook 04 saw the *brightness* of these digits and got some 96 % of the test right. This one never sees any
+# > brightness. What will it get?
+
+# %%
+STEPS = 16
+epochs = 4 if QUICK else 12
+
+
+def time_first(frames):
+    """[B, T, ...] -> [T, B, ...]"""
+    return frames.transpose(0, 1)
+
+
+frames = {split: events.frames_of(recordings[split], steps=STEPS) for split in recordings}
+print(f"frames {tuple(frames['train'].shape)}: {frames['train'].mean():.0%} of the cells hold a spike")
+net = EventConvNet()
+panel = viz.LivePanel(
+    epochs,
+    layers={"conv 1": 1, "conv 2": 3, "output": 6},
+    probe=time_first(frames["test"][:64]),
+)
+options = {"encode": time_first, "loss": loss.count_cross_entropy, "device": device, "seed": SEED}
+history = train.fit(
+    net,
+    (frames["train"], labels["train"]),
+    (frames["test"], labels["test"]),
+    lr=5e-3,
+    epochs=epochs,
+    on_epoch=panel,
+    on_batch=panel.on_batch,
+    **options,
+)
+
+
+def accuracy(frames, labels):
+    """Of the trained network, on frames [N, T, 2, 16, 16]."""
+    return train.evaluate(net, (frames, labels), encode=time_first, device=device)["accuracy"]
+
+
+print(f"test accuracy after {history.epochs} epochs: {accuracy(frames['test'], labels['test']):.1%}")
+
+# %% [markdown] tags=["slide"]
+# **Notice.** Well above nine in ten after a few epochs (`QUICK = False` trains three times as long). The edges were enough. Beside it stands `EventRecurrentNet`, one
+# layer of 128 neurons that hear each other's spikes: `train.event_digits.learn_event_digits("recurrent")` trains it, to about the same accuracy, with eight times the weights.
+#
+# ### Which changes are legal?
+#
+# There are 1442 recordings, so we would like to make more of them, by *augmentation*. A change is legal if the label stays true, and useful if the network does
+# not yet know that it doesn't matter.
+#
+# > **Predict first.** For each of the seven changes below: is it legal for digits? And how much accuracy does our network lose?
+
+# %%
+augment = events.augment
+changes = {
+    "as it is": lambda recording: recording,
+    "a tenth of the events lost": augment.Drop(0.1, generator=draw),
+    "half of the events lost": augment.Drop(0.5, generator=draw),
+    "moments jittered by 3 ms": augment.Jitter(3000.0, generator=draw),
+    "shifted by up to 2 pixels": augment.Shift(2, generator=draw),
+    "mirrored": augment.Flip(1.0),
+    "backwards": backwards,
+    "ON and OFF exchanged": lambda recording: replace(recording, p=~recording.p),
+}
+
+
+def changed(change, split="test"):
+    return events.frames_of([change(recording) for recording in recordings[split]], steps=STEPS)
+
+
+for name, change in changes.items():
+    print(f"{name:27} {accuracy(changed(change), labels['test']):6.1%}")
+mirrored = changed(changes["mirrored"])
+for digit in (0, 8):
+    some = labels["test"] == digit
+    print(f"{f'mirrored, only the {digit}s':27} {accuracy(mirrored[some], labels['test'][some]):6.1%}")
+
+# %% [markdown]
+# **Notice**
+#
+# - *Lost events and jitter* are legal. The network hardly minds a tenth of the events or 3 ms; half of the events it would have to be trained for.
+# - *Shifts* are legal, and cost dearly. The first thing to train with.
+# - *Mirrored* is illegal: a mirrored 3 is no 3. But a mirrored 0 is a 0, and an 8 is an 8. So why does it fail on most of these, too? Because it has learned
+#   digits *as this camera sees them*: the gaze always goes round the same way, so a given side of a stroke is always ON at a given time. In the mirror it is the other side,
+#   and the digit sits a little further to the right.
+# - *Backwards* and *ON and OFF exchanged* are legal for digits, and the second of them ruins the network: the same reason. (And for DVS Gesture, at the end of this notebook, backwards
+#   is illegal: an arm that circles clockwise then circles counter-clockwise, which is *another class*.)
+#
+# A data set with one motion teaches the motion. Augmentation can take some of that out again. We train on for a little while, with recordings that are shifted anew in each epoch; the events
+# are shifted, and then become frames.
+
+# %%
+shift = changes["shifted by up to 2 pixels"]
+shifted_test = changed(shift)
+before = accuracy(shifted_test, labels["test"])
+for epoch in range(3 if QUICK else 10):
+    options["seed"] = SEED + epoch  # another order of the samples
+    train.fit(net, (changed(shift, "train"), labels["train"]), lr=3e-3, progress=False, **options)
+print(f"shifted digits: {before:.1%} before, {accuracy(shifted_test, labels['test']):.1%} after")
+print(f"digits in place: {accuracy(frames['test'], labels['test']):.1%} after")
+
+# %% [markdown] tags=["slide"]
+# ## 7 · Does it need time?
+#
+# A spiking network, on event data, with microseconds. Surely it makes use of *when*? Don't believe it: test it. We blur time. Of the 16 frames, $16/T$ neighbours at a time are
+# replaced by their mean. With $T = 1$ all frames of a recording are the same, and nothing is left of time. The number of steps and of events stays as it was, so nothing else
+# changes.
+#
+# Two tasks, one network (with one channel: we drop the polarity):
+#
+# - **which digit?**
+# - **which way?** Each recording is played forwards or `backwards`, by the toss of a coin. Did the gaze go round clockwise or counter-clockwise?
+#
+# > **Predict first.** Accuracy of both tasks for $T$ = 1, 2, 4, 16: draw two lines. At one point you can be *certain*, by section 4. Which?
+
+# %% tags=["slide"]
+SAMPLES, ROUNDS = (480, 5) if QUICK else (1442, 10)
+
+
+def sums(recordings):
+    """Counts without polarity in 16 windows, [N, 16, 1, 16, 16]."""
+    return torch.stack([events.to_frames(recording, steps=16) for recording in recordings]).sum(2, keepdim=True)
+
+
+def two_ways(recordings):
+    """Each forwards (0) or backwards (1), by the toss of a coin; and which it is."""
+    way = torch.randint(2, (len(recordings),), generator=draw)
+    turned = [backwards(one) if back else one for one, back in zip(recordings, way.tolist(), strict=True)]
+    return sums(turned), way
+
+
+def blurred(frames, windows):
+    """Means over 16 / `windows` frames, each held for as long."""
+    hold = 16 // windows
+    return frames.unflatten(1, (windows, hold)).mean(2).repeat_interleave(hold, 1)
+
+
+some = {"train": recordings["train"][:SAMPLES], "test": recordings["test"]}
+tasks = {
+    "which digit?": {split: (sums(some[split]), labels[split][: len(some[split])]) for split in some},
+    "which way?": {split: two_ways(some[split]) for split in some},
+}
+windows = (1, 2, 4, 16) if QUICK else (1, 2, 4, 8, 16)
+reached = {}
+for name, task in tasks.items():
+    for count in windows:
+        train.seed_everything(SEED)
+        small = EventConvNet(1, classes=10 if name == "which digit?" else 2)
+        sets = [(blurred(task[split][0], count), task[split][1]) for split in ("train", "test")]
+        optimizer = torch.optim.Adam(small.parameters(), lr=1e-2)
+        cosine = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, ROUNDS)
+        how = {"optimizer": optimizer, "scheduler": cosine, "epochs": ROUNDS, "batch_size": 32, "progress": False}
+        learned = train.fit(small, *sets, **how, **options)
+        reached.setdefault(name, []).append(100 * learned.test_accuracy[-1])
+    print(f"{name:13} " + ", ".join(f"T = {t}: {right:.0f} %" for t, right in zip(windows, reached[name], strict=True)))
+look = {"x_title": "T, windows of time", "y_title": "right (%)", "log": "x", "levels": {"a coin": 50}}
+figure = figures.lines(reached, x=windows, title="What time is good for", **look)
+viz.show(figure.update_xaxes(tickvals=windows))
+
+# %% [markdown]
+# **Notice.** The digits don't need time. With all of it in one frame the network reads them as well as with sixteen, give or take a few percent. The way of the gaze is the opposite: at $T = 1$ it
+# *cannot* be known, since forwards and backwards are the same image (section 4), and the network tosses a coin. Two windows are enough to know it nearly always.
+#
+# (Why toss a coin for each recording? The first version of this cell played the first half of them forwards and the second half backwards. At full size it was right 59 % of the time at $T = 1$, where
+# nothing can be known. The digits lie in the file as people wrote them, one person after the other: it had learned, we think, whose hand it was. With coins it is 50 %. An experiment in which you know one
+# answer for certain is worth ten without.)
+#
+# This is no weakness of our toy. On N-MNIST, too, a network that sees only sums of events is among the best, so the data set does not need time, and a
+# good result on it says nothing about a network's use of spike times [5].
+#
+# But *needs* is not *uses*. The network of section 6 was given time, in order. Does it use it?
+#
+# > **Predict first.** We give it the same test windows in a random order, the last one first, and all replaced by their mean. What does it lose?
+
+# %%
+as_recorded = frames["test"]
+orders = {
+    "as recorded": as_recorded,
+    "in a random order": as_recorded[:, torch.randperm(STEPS, generator=draw)],
+    "the last window first": as_recorded.flip(1),
+    "all replaced by their mean": as_recorded.mean(1, keepdim=True).expand_as(as_recorded).contiguous(),
+}
+for name, other in orders.items():
+    print(f"{name:27} {accuracy(other, labels['test']):6.1%}")
+
+# %% [markdown] tags=["slide"]
+# **Notice.** It does. In the order of time there was something to hold on to, the way of the gaze, and so the network held on to it, though it could have done
+# without. Look at the table of section 6 again: *backwards* and *ON and OFF exchanged* consist of the same windows, the one in the opposite order of the other. (Why?) Yet one
+# costs little and the other nearly everything.
+#
+# Two questions, two experiments. Does the *task* need time? Train without it. Does the *network* use it? Test without it. Make both before you write about spike timing.
+#
+# ## 8 · What broke?
+#
+# Four colleagues, four bugs. Each made the frames of the test set with a small mistake, and gave them to the network that you trained. Nothing raised an error.
+#
+# > **Find out before you run the cell:** rank the four by how much accuracy they cost.
+
+# %%
+bugs = {
+    "none": lambda recording: recording,
+    "milliseconds taken for microseconds": lambda recording: replace(recording, t=recording.t // 1000),
+    "polarity lost: all events are ON": lambda recording: replace(recording, p=torch.ones_like(recording.p)),
+    "rows and columns exchanged": lambda recording: replace(recording, x=recording.y, y=recording.x),
+    "y counted from the bottom": lambda recording: replace(recording, y=15 - recording.y),
+}
+for name, bug in bugs.items():
+    print(f"{name:36} {accuracy(changed(bug), labels['test']):6.1%}")
+
+# %% [markdown]
+# A unit, a flag, an axis: a tensor of integers has none of them, so nothing can complain. Had the mistake been in the *training* set as well, most of the accuracy
+# would be back, and nobody would ever know. That is the worst case: a network that works on your files, and on nobody else's. The cure is dull: **look at one frame,
+# and print the first and the last time, before you train.**
+#
+# The fifth mistake is the meanest. Events come from several files or packets and are *not in order*. A histogram doesn't mind. A time surface by *last write wins* does:
+
+# %%
+shuffled = torch.randperm(len(three), generator=draw)
+t, x, y, p = (getattr(three, name)[shuffled] for name in "txyp")
+
+
+def last_write_wins(t, x, y):
+    """Time of the latest event [16, 16] in ms, as long as times never fall."""
+    last = torch.zeros(16, 16)
+    for when, column, row in zip(t.tolist(), x.tolist(), y.tolist(), strict=True):
+        last[row, column] = when / 1000
+    return last
+
+
+truth, wrong = last_write_wins(three.t, three.x, three.y), last_write_wins(t, x, y)
+print(f"{(truth != wrong).float().mean():.0%} of the pixels are wrong, by {(truth - wrong).mean():.0f} ms on average")
+try:
+    events.Events(t, x, y, p, three.size)
+except ValueError as error:
+    print("the kit:", error)
+mended = events.in_order(t, x, y, p, three.size)
+print("in order again:", torch.equal(mended.t, three.t))
+try:
+    events.from_numpy(three.numpy().astype([("x", "i2"), ("y", "i2"), ("t", "f4"), ("p", "?")]), three.size)
+except TypeError as error:
+    print("times as floats, perhaps seconds?", error)
+
+# %% [markdown] tags=["slide"]
+# The kit's `Events` checks order, range and type once, when a recording is made. It can't know a unit: it prints the duration instead. (A recording that lasts 0.0003 s should make you
+# stop.)
+#
+# ## 9 · Real recordings
+#
+# | data set | what | recordings | sensor | time needed? |
+# |---|---|---|---|---|
+# | [N-MNIST](https://www.garrickorchard.com/datasets/n-mnist) [2] | MNIST before a camera on a motor | 60 000 + 10 000, 0.3 s | 34 × 34, ON and OFF | no [5] |
+# | [SHD](https://zenkelab.org/resources/spiking-heidelberg-datasets-shd/) [6] | spoken digits, English and German, through a model of the cochlea | 8156 + 2264, about 1 s | 700 channels, one polarity | yes |
+# | [DVS Gesture](https://research.ibm.com/interactive/dvsgesture/) [7] | 11 gestures of 29 people | 1342, several seconds | 128 × 128, ON and OFF | for some of the gestures |
+#
+# With `tonic` installed (`pip install tonic`), `events.load` opens them and downloads what is missing; without it, `events.files` reads files that you
+# have. Set `PUBLISHED` in the parameters cell to try. All that you wrote above works on them as it is.
+
+# %%
+if PUBLISHED:
+    published = events.load(PUBLISHED, "test")
+    recording, label = published[0]
+    print(f"{len(published)} recordings of {published.classes} classes; the first, label {label}: {recording}")
+    print("frames of 10 ms:", tuple(events.to_frames(recording, window=10_000).shape))
+else:
+    print('PUBLISHED = "": nothing is downloaded. It would go like this:\n')
+    print('published = events.load("nmnist", "train")   # published[i]: a recording and its label')
+    print("together = partial(events.collate, window=10_000)")
+    print("loader = DataLoader(published, batch_size=64, shuffle=True, collate_fn=together)")
+
+# %% [markdown]
+# ## Quiz
+
+# %%
+quiz("12")
+
+# %%
+scorecard("12")
+
+# %% [markdown]
+# ## Where next
+#
+# In section 7 a task with two classes showed more than ten classes did. **13 · Sweeps and the open challenge** is about such a task, made so that it *can't* be solved without memory, and you
+# solve it with as few spikes as you can.
+#
+# Meanwhile: `QUICK = False`; the recurrent network in section 7; `events.record` with a scene of your own, say two dots that cross.
+#
+# **Worth reading**
+#
+# 1. P. Lichtsteiner, C. Posch, T. Delbruck, *A 128 × 128 120 dB 15 µs latency asynchronous temporal contrast vision sensor*, IEEE Journal of Solid-State Circuits 43
+#    (2008). [doi:10.1109/JSSC.2007.914337](https://doi.org/10.1109/JSSC.2007.914337)
+# 2. G. Orchard, A. Jayawant, G. K. Cohen, N. Thakor, *Converting static image datasets to spiking neuromorphic datasets using saccades*, Frontiers in Neuroscience 9
+#    (2015). [doi:10.3389/fnins.2015.00437](https://doi.org/10.3389/fnins.2015.00437)
+# 3. X. Lagorce, G. Orchard, F. Galluppi, B. E. Shi, R. B. Benosman, *HOTS: a hierarchy of event-based time-surfaces for pattern recognition*, IEEE TPAMI 39
+#    (2017). [doi:10.1109/TPAMI.2016.2574707](https://doi.org/10.1109/TPAMI.2016.2574707)
+# 4. A. Z. Zhu, L. Yuan, K. Chaney, K. Daniilidis, *Unsupervised event-based learning of optical flow, depth, and egomotion*, CVPR (2019).
+#    [arXiv:1812.08156](https://arxiv.org/abs/1812.08156)
+# 5. L. R. Iyer, Y. Chua, H. Li, *Is neuromorphic MNIST neuromorphic? Analyzing the discriminative power of neuromorphic datasets in the time domain*, Frontiers in
+#    Neuroscience 15 (2021). [doi:10.3389/fnins.2021.608567](https://doi.org/10.3389/fnins.2021.608567)
+# 6. B. Cramer, Y. Stradmann, J. Schemmel, F. Zenke, *The Heidelberg spiking data sets for the systematic evaluation of spiking neural networks*, IEEE Transactions on Neural
+#    Networks and Learning Systems 33 (2022). [doi:10.1109/TNNLS.2020.3044364](https://doi.org/10.1109/TNNLS.2020.3044364)
+# 7. A. Amir et al., *A low power, fully event-based gesture recognition system*, CVPR (2017).
+#    [doi:10.1109/CVPR.2017.781](https://doi.org/10.1109/CVPR.2017.781)
+# 8. G. Gallego et al., *Event-based vision: a survey*, IEEE TPAMI 44 (2022). [doi:10.1109/TPAMI.2020.3008413](https://doi.org/10.1109/TPAMI.2020.3008413). Start here.

@@ -1,0 +1,258 @@
+"""Exercises and quiz of notebook 12, "Event data"."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from snnkit.data.events import Events
+
+from . import expect, witnesses
+from .event_rows import Operations, drawn, made, shown
+from .exercise import Check, Exercise, Question, Violation
+
+
+def count_events(recording, window):
+    """Events per window of `window` µs, polarity (ON first) and pixel: float32 [T, 2, height, width]. No loop."""
+    height, width = recording.size
+    steps = -(-recording.duration // window)  # rounded up
+    step, channel = recording.t // window, 1 - recording.p.long()
+    cell = ((step * 2 + channel) * height + recording.y.long()) * width + recording.x.long()
+    return torch.bincount(cell, minlength=steps * 2 * height * width).view(steps, 2, height, width).float()
+
+
+def backwards(recording):
+    """The recording as of a film that runs backwards."""
+    t = recording.duration - 1 - recording.t.flip(0)
+    x, y, p = recording.x.flip(0), recording.y.flip(0), ~recording.p.flip(0)
+    return replace(recording, t=t, x=x, y=y, p=p)
+
+
+def supported(recording, within):
+    """Which events had one of the 8 pixels around theirs fire at most `within` µs before: bool [n]."""
+    heard = torch.full(recording.size, -math.inf, dtype=torch.float64)  # when a neighbour fired last
+    kept = []
+    for t, x, y in zip(recording.t.tolist(), recording.x.tolist(), recording.y.tolist(), strict=True):
+        before = heard[y, x].item()
+        kept.append(t - before <= within)
+        heard[max(y - 1, 0) : y + 2, max(x - 1, 0) : x + 2] = t
+        heard[y, x] = before  # nobody vouches for oneself
+    return torch.tensor(kept)
+
+
+# 12.1
+
+
+def _one_event(candidate: Any, reference: Any) -> None:
+    for row, place in (((2500, 2, 1, 1), (2, 0, 1, 2)), ((4999, 0, 2, 0), (4, 1, 2, 0))):
+        inputs = shown([row], size="3 × 4", duration=5000, window=1000)
+        found = candidate(made([row], (3, 4), 5000), 1000)
+        expect.tensor(found, torch.zeros(5, 2, 3, 4), inputs=inputs, hint=0)
+        places = found.nonzero().tolist()
+        step, channel, y, x = place
+        columns_first = divmod(x * 3 + y, 4)
+        known = {(step, 1 - channel, y, x): 1, (step, channel, x, y): 2, (step, channel, *columns_first): 2}
+        hint = known.get(tuple(places[0]), 0) if len(places) == 1 else 0
+        told = "One event is a single 1, at [window, channel, row, column]."
+        expect.true(places == [list(place)], told, inputs=inputs, yours=places, expected=[list(place)], hint=hint)
+
+
+def _turned(candidate: Any, reference: Any) -> None:
+    row = (0, 1, 2, 1)
+    found, told = candidate(made([row], (4, 4)), 1), "On a square sensor, too, the row is y and the column x."
+    expect.close(found.nonzero(), torch.tensor([[0, 0, 2, 1]]), told, inputs=shown([row], size="4 × 4"), hint=2)
+
+
+def _at_one_place(candidate: Any, reference: Any) -> None:
+    rows = [(t, 1, 1, p) for t, p in ((10, 1), (20, 1), (30, 0), (40, 1))]
+    found = candidate(made(rows, (3, 3), 100), 100)
+    told = "Three ON events of one pixel in one window count three."
+    expect.close(found[0, :, 1, 1], torch.tensor([3.0, 1.0]), told, inputs=shown(rows, window=100), hint=3)
+
+
+def _edges(candidate: Any, reference: Any) -> None:
+    rows = [(t, 0, 0, 1) for t in (0, 999, 1000, 1999, 2000, 2400)]
+    inputs = shown(rows, duration=3500, window=1000)
+    found, told = candidate(made(rows, (1, 1), 3500), 1000), "The recording lasts four windows, the last cut off."
+    expect.true(len(found) == 4, told, inputs=inputs, yours=f"{len(found)} windows", hint=4)
+    told = "A window starts at its first microsecond and ends before that of the next."
+    expect.close(found[:, 0, 0, 0], torch.tensor([2.0, 2.0, 2.0, 0.0]), told, inputs=inputs, hint=4)
+
+
+def _large(candidate: Any, reference: Any) -> None:
+    rows = [(10, 200, 100, 1), (20, 5, 299, 0), (30, 399, 250, 1)]
+    told = "On a sensor of 300 × 400 pixels, too, each event is where it belongs."
+    inputs = shown(rows, size="300 × 400")
+    try:
+        found = candidate(made(rows, (300, 400), 40), 40)
+    except (RuntimeError, IndexError) as error:
+        raise Violation(told, inputs=inputs, yours=str(error).splitlines()[0], hint=5) from None
+    want = torch.tensor([[0, 0, 100, 200], [0, 0, 250, 399], [0, 1, 299, 5]])
+    expect.close(found.nonzero(), want, told, inputs=inputs, hint=5)
+
+
+def _no_loop(candidate: Any, reference: Any) -> None:
+    counts = []
+    for many in (10, 400):
+        recording = drawn(many, (5, 6), 1000, seed=1)
+        with Operations() as seen:
+            candidate(recording, 250)
+        counts.append(seen.count)
+    told = "Forty times the events take no more operations on tensors: a loop would be a thousand times slower."
+    inputs, yours = {"events": "10, then 400"}, f"{counts[0]} operations, then {counts[1]}"
+    expect.true(counts[1] <= counts[0] + 20, told, inputs=inputs, yours=yours, hint=6)
+
+
+def _nothing_lost(candidate: Any, reference: Any) -> None:
+    recording = drawn(3000, (11, 7), 10_000, seed=2)
+    found, inputs = candidate(recording, 1500), {"events": 3000, "size": "11 × 7", "window": 1500}
+    expect.true(found.sum() == 3000, "All events are counted.", inputs=inputs, yours=found.sum(), expected=3000, hint=0)
+    expect.close(found, reference(recording, 1500), "Each is counted where it belongs.", inputs=inputs, hint=0)
+
+
+# 12.2
+
+_FILM = [(100, 0, 1, 1), (400, 2, 0, 1), (450, 3, 1, 0), (700, 1, 2, 1)]
+
+
+def _played(candidate: Any, recording: Events) -> Events:
+    was = [part.clone() for part in (recording.t, recording.x, recording.y, recording.p)]
+    inputs = shown(_FILM, duration=recording.duration)
+    try:
+        found = expect.written(candidate(recording))
+    except ValueError as error:
+        falls = "fall" in str(error)
+        told = "Times never fall." if falls else "All times stay within the recording."
+        raise Violation(told, inputs=inputs, yours=str(error), hint=1 if falls else 0) from None
+    if not isinstance(found, Events):
+        raise Violation("The answer is a recording.", yours=type(found).__name__, expected="Events", hint=4)
+    now = recording.t, recording.x, recording.y, recording.p
+    expect.true(all(map(torch.equal, was, now)), "The recording that was handed over stays as it was.", hint=4)
+    return found
+
+
+def _times(candidate: Any, reference: Any) -> None:
+    found = _played(candidate, made(_FILM, (3, 4), 1000))
+    told, inputs = "What was 100 µs after the start is 100 µs before the end.", shown(_FILM, duration=1000)
+    expect.close(found.t, torch.tensor([299, 549, 599, 899]), told, inputs=inputs, hint=0)
+
+
+def _pixels(candidate: Any, reference: Any) -> None:
+    found = _played(candidate, made(_FILM, (3, 4), 1000))
+    told, inputs = "Each event keeps its pixel: the last is the first now.", shown(_FILM, duration=1000)
+    expect.close(found.x, torch.tensor([1, 3, 2, 0]), told, inputs=inputs, hint=2)
+    expect.close(found.y, torch.tensor([2, 1, 0, 1]), told, inputs=inputs, hint=2)
+
+
+def _polarity(candidate: Any, reference: Any) -> None:
+    found = _played(candidate, made(_FILM, (3, 4), 1000))
+    turned = found.p.tolist() == [False, False, True, False]  # made dark, but not turned round
+    told, inputs = "Played backwards, what became brighter becomes darker.", shown(_FILM, duration=1000)
+    expect.close(found.p, torch.tensor([0, 1, 0, 0]), told, inputs=inputs, hint=2 if turned else 3)
+
+
+def _and_back(candidate: Any, reference: Any) -> None:
+    recording = drawn(200, (6, 5), 5000, seed=3)
+    once = _played(candidate, recording)
+    told = "Sensor and duration stay as they are."
+    expect.true((once.size, once.duration) == ((6, 5), 5000), told, yours=once, expected=recording, hint=4)
+    twice = _played(candidate, once)
+    for name in ("t", "x", "y", "p"):
+        expect.close(getattr(twice, name), getattr(recording, name), f"Played backwards twice, {name} is as before.")
+
+
+EXERCISES = [
+    Exercise(
+        "12.1",
+        "Count without a loop",
+        count_events,
+        [
+            Check("one event", _one_event),
+            Check("rows and columns", _turned),
+            Check("several at one place", _at_one_place),
+            Check("edges of windows", _edges),
+            Check("a large sensor", _large),
+            Check("no loop", _no_loop),
+            Check("nothing is lost", _nothing_lost),
+        ],
+        minutes=8,
+        difficulty=2,
+        hints=(
+            "Lay all cells of the result in one long row. Which number has the cell [window, channel, y, x]?",
+            "ON comes first: channel 0 where `p` is True, channel 1 where it is False.",
+            "The row is `y`, the column is `x`, and a row has `width` pixels: `y * width + x`.",
+            "`frames[places] += 1` adds once per place, however often it occurs. `torch.bincount` counts every time, "
+            "and so does `index_put_(…, accumulate=True)`.",
+            "Window k holds the times from `k * window` up to but not including `(k + 1) * window`: `t // window`.",
+            "`x` and `y` are int16, which ends at 32767, and `y * width` is more: convert first, `recording.y.long()`.",
+            "Whole tensors at a time: `((window * 2 + channel) * height + y) * width + x`, then one `torch.bincount`.",
+        ),
+    ),
+    Exercise(
+        "12.2",
+        "Play it backwards",
+        backwards,
+        [
+            Check("times", _times),
+            Check("pixels", _pixels),
+            Check("polarity", _polarity),
+            Check("and back again", _and_back),
+        ],
+        minutes=5,
+        difficulty=1,
+        hints=(
+            "The first microsecond, 0, becomes the last, `recording.duration - 1`. What becomes of 100?",
+            "What came last comes first now, and times must not fall: `.flip(0)`.",
+            "x, y and p are turned round with the times, or each event gets somebody else's.",
+            "A film of a lamp that goes on, played backwards, shows one that goes off: `~p`.",
+            "`replace(recording, t=…, x=…, y=…, p=…)` makes a new recording of the same size and duration.",
+        ),
+    ),
+    Exercise(
+        "12.3",
+        "Who has a witness?",
+        supported,
+        [
+            Check("alone", witnesses.alone),
+            Check("neighbours", witnesses.neighbours),
+            Check("in time", witnesses.in_time),
+            Check("itself", witnesses.itself),
+            Check("at the edge", witnesses.at_the_edge),
+            Check("many events", witnesses.many),
+        ],
+        minutes=8,
+        difficulty=3,
+        hints=(
+            "Ask first, write then: an event that has already told everybody of itself would be its own witness.",
+            "The eight around (x, y), no more and no fewer: rows y - 1 to y + 1, columns x - 1 to x + 1.",
+            "From the last time that a neighbour fired until now, at most `within`: `<=`.",
+            "The block of nine holds the pixel itself. Note what stood there, and put it back.",
+            "Beyond the edge, `y - 1` is -1, which Python takes for the end: `max(y - 1, 0)`.",
+            "Behind an ON edge there often comes an OFF edge. Neighbours of either polarity are witnesses.",
+        ),
+    ),
+]
+
+QUIZ = [
+    Question(
+        "A second lamp goes on: 1000 lux instead of 500. What does each pixel send, with a threshold of 0.2?",
+        ("none: nothing moves", "three, of polarity ON", "five hundred, one for each lux"),
+        answer=1,
+        why="ln 2 = 0.69 holds three thresholds of 0.2. A pixel knows nothing of motion, only of its own light.",
+    ),
+    Question(
+        "A recording and the same one played backwards agree in their",
+        ("sum of all events per pixel", "time surface at the end of it", "voxel grid of 8 bins"),
+        answer=0,
+        why="Backwards, each event comes at another time and with the other polarity, but at the same pixel.",
+    ),
+    Question(
+        "The times in a file are milliseconds. You count in windows of 20 000, meant as µs. What becomes of 300 ms?",
+        ("an error about the times", "thousands of frames, nearly all empty", "a single frame with all the events"),
+        answer=2,
+        why="300 is less than 20 000. Nothing raises: a list of integers does not know its unit.",
+    ),
+]

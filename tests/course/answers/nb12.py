@@ -1,0 +1,241 @@
+"""Answers to the exercises of notebook 12."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from snnkit.course.nb12 import backwards, count_events
+from snnkit.data.events import Events, in_order
+from tests.course.answers.nb12_witnesses import WAYS, WITNESSES, stub
+
+# 12.1
+
+
+def counter(channel=None, place=None, step=None, steps=None):
+    """An answer to 12.1 with one of its parts exchanged."""
+
+    def answer(recording, window):
+        height, width = recording.size
+        count = steps(recording, window) if steps else -(-recording.duration // window)
+        now = step(recording, window, count) if step else recording.t // window
+        which = channel(recording) if channel else 1 - recording.p.long()
+        pixel = place(recording) if place else recording.y.long() * width + recording.x.long()
+        cell = (now * 2 + which) * height * width + pixel
+        return torch.bincount(cell, minlength=count * 2 * height * width).view(count, 2, height, width).float()
+
+    return answer
+
+
+def columns_first(recording):
+    return recording.x.long() * recording.size[0] + recording.y.long()
+
+
+def on_second(recording):
+    return recording.p.long()
+
+
+def in_sixteen_bits(recording):
+    return (recording.y * recording.size[1] + recording.x).long()
+
+
+def empty(recording, window):
+    return torch.zeros(-(-recording.duration // window), 2, *recording.size)
+
+
+def indices(recording, window):
+    return recording.t // window, (~recording.p).long(), recording.y.long(), recording.x.long()
+
+
+def once_per_place(recording, window):
+    frames = empty(recording, window)
+    frames[indices(recording, window)] += 1
+    return frames
+
+
+def event_by_event(recording, window):
+    frames = empty(recording, window)
+    for t, x, y, p in zip(recording.t, recording.x, recording.y, recording.p, strict=True):
+        frames[int(t) // window, 0 if p else 1, int(y), int(x)] += 1
+    return frames
+
+
+def half_a_window_late(recording, window, steps):
+    return ((recording.t + window // 2) // window).clamp(max=steps - 1)
+
+
+def cut_in_equal_parts(recording, window, steps):
+    return recording.t * steps // recording.duration
+
+
+def to_the_last_event(recording, window):
+    return int(recording.t[-1]) // window + 1
+
+
+def some_are_left_out(recording, window):
+    return count_events(recording.where(torch.arange(len(recording)) < 1000), window)
+
+
+def as_spikes(recording, window):
+    return count_events(recording, window).clamp(max=1)
+
+
+def whole_numbers(recording, window):
+    return count_events(recording, window).long()
+
+
+def swapped_axes(recording, window):
+    return count_events(recording, window).transpose(2, 3)
+
+
+def by_index_put(recording, window):
+    return empty(recording, window).index_put_(indices(recording, window), torch.ones(1), accumulate=True)
+
+
+def by_scatter_add(recording, window):
+    steps, (height, width) = math.ceil(recording.duration / window), recording.size
+    cell = recording.t // window * 2 + torch.where(recording.p, 0, 1)
+    cell = cell * (height * width) + recording.y.int() * width + recording.x
+    flat = torch.zeros(steps * 2 * height * width).scatter_add_(0, cell, torch.ones(len(cell)))
+    return flat.unflatten(0, (steps, 2, height, width))
+
+
+def by_numpy(recording, window):
+    frames = empty(recording, window).numpy()
+    np.add.at(frames, tuple(part.numpy() for part in indices(recording, window)), 1)
+    return torch.from_numpy(frames)
+
+
+COUNTS = [
+    (counter(channel=on_second), "one event", 1, "ON second"),
+    (counter(place=columns_first), "one event", 2, "columns first"),
+    (lambda recording, window: count_events(recording, window).flip(0), "one event", 0, "windows turned round"),
+    (lambda recording, window: transposed_square(recording, window), "rows and columns", 2, "a transposed square"),
+    (lambda recording, window: mirrored_into(recording, window), "one event", 2, "x and y exchanged"),
+    (whole_numbers, "one event", 0),
+    (swapped_axes, "one event", 0),
+    (once_per_place, "several at one place", 3),
+    (as_spikes, "several at one place", 3),
+    (counter(step=half_a_window_late), "one event", 0, "half a window late"),
+    (counter(step=cut_in_equal_parts), "edges of windows", 4, "equal parts"),
+    (counter(steps=to_the_last_event), "one event", 0, "until the last event"),
+    (counter(place=in_sixteen_bits), "a large sensor", 5, "16 bits"),
+    (event_by_event, "no loop", 6),
+    (some_are_left_out, "nothing is lost", 0),
+]
+
+
+def transposed_square(recording, window):
+    found = count_events(recording, window)
+    return found.transpose(2, 3) if found.shape[2] == found.shape[3] else found
+
+
+def mirrored_into(recording, window):
+    """x and y exchanged, with the shape right: what lies beyond the rows comes back from the top."""
+    height, width = recording.size
+    moved = replace(recording, x=recording.y % width, y=recording.x % height)
+    return count_events(moved, window)
+
+
+# 12.2
+
+
+def player(t=None, places=None, p=None):
+    """An answer to 12.2 with one of its parts exchanged."""
+
+    def answer(recording):
+        right = backwards(recording)
+        x, y = (places(part) for part in (recording.x, recording.y)) if places else (right.x, right.y)
+        when, which = t(recording) if t else right.t, p(recording) if p else right.p
+        return replace(recording, t=when, x=x, y=y, p=which)
+
+    return answer
+
+
+def without_the_pause_at_the_end(recording):
+    return recording.t[-1] - recording.t.flip(0)
+
+
+def a_microsecond_too_late(recording):
+    return recording.duration - recording.t.flip(0)
+
+
+def beyond_the_end(recording):
+    return 2 * recording.duration - recording.t.flip(0)
+
+
+def not_sorted(recording):
+    return recording.duration - 1 - recording.t
+
+
+def as_it_is(part):
+    return part
+
+
+def in_place(recording):
+    recording.p.logical_not_()
+    return backwards(recording)
+
+
+def another_recording(recording):
+    turned = backwards(recording)
+    return Events(turned.t, turned.x, turned.y, turned.p, turned.size)
+
+
+def four_tensors(recording):
+    turned = backwards(recording)
+    return turned.t, turned.x, turned.y, turned.p
+
+
+def by_sorting(recording):
+    t = recording.duration - 1 - recording.t
+    return in_order(t, recording.x, recording.y, ~recording.p, recording.size, recording.duration)
+
+
+def by_an_order(recording):
+    order = torch.arange(len(recording) - 1, -1, -1)
+    columns = {name: getattr(recording, name)[order] for name in ("x", "y", "p")}
+    columns["p"] = columns["p"] == 0
+    return replace(recording, t=(recording.t[order] - recording.duration + 1).abs(), **columns)
+
+
+FILMS = [
+    (player(t=without_the_pause_at_the_end), "times", 0, "without the pause"),
+    (player(t=a_microsecond_too_late), "times", 0, "a microsecond late"),
+    (player(t=beyond_the_end), "times", 0, "beyond the end"),
+    (player(t=not_sorted), "times", 1, "not sorted"),
+    (lambda recording: recording, "times", 0, "as it was"),
+    (player(places=as_it_is), "pixels", 2, "pixels as they were"),
+    (player(p=lambda recording: ~recording.p), "polarity", 2, "polarities not turned round"),
+    (player(p=lambda recording: recording.p.flip(0)), "polarity", 3, "polarities kept"),
+    (player(p=lambda recording: torch.ones_like(recording.p)), "polarity", 3, "all ON"),
+    (in_place, "times", 4),
+    (four_tensors, "times", 4),
+    (another_recording, "and back again", 4),
+]
+
+WRONG = {"12.1": COUNTS, "12.2": FILMS, "12.3": WITNESSES}
+
+RIGHT = {
+    "12.1": [by_index_put, by_scatter_add, by_numpy],
+    "12.2": [by_sorting, by_an_order],
+    "12.3": WAYS,
+}
+
+
+def stub_of_the_notebook_1(recording, window):
+    height, width = recording.size
+    steps = -(-recording.duration // window)
+    cell: Any = ...
+    return torch.bincount(cell, minlength=steps * 2 * height * width).view(steps, 2, height, width).float()
+
+
+def stub_of_the_notebook_2(recording):
+    t = ...
+    x, y, p = ..., ..., ...
+    return replace(recording, t=t, x=x, y=y, p=p)
+
+
+STUBS = {"12.1": [stub_of_the_notebook_1], "12.2": [stub_of_the_notebook_2], "12.3": [stub]}
