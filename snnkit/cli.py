@@ -16,6 +16,8 @@ from snnkit.bench.compare_command import compare
 from snnkit.bench.demo_command import demo
 from snnkit.bench.events_command import events
 from snnkit.bench.explorers_command import explorers
+from snnkit.bench.local_command import local
+from snnkit.bench.plasticity_command import plasticity
 from snnkit.bench.scaling_command import scaling
 from snnkit.bench.training_command import training
 
@@ -85,7 +87,7 @@ def build(notebooks: tuple[str, ...], check: bool) -> None:
 
     try:
         project = find()
-        names = project.select(notebooks)
+        names = project.select(notebooks) + ([] if notebooks else project.workers())
         if not check:
             written = [file for name in names for file in pair.build(project, name)]
             click.echo("\n".join(f"wrote {file}" for file in written) or f"{len(names)} notebooks, all up to date")
@@ -213,12 +215,30 @@ def site(words: tuple[str, ...]) -> None:
     command.main(list(words), prog_name="snnkit site", standalone_mode=False)
 
 
+@main.command(add_help_option=False, context_settings={"ignore_unknown_options": True})
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[OPTIONS] COMMAND ...")
+def workshop(words: tuple[str, ...]) -> None:
+    """Prepare and run a workshop: schedules, machines, GPU budget; `snnkit workshop --help` lists the commands."""
+    from snnkit.workshop.command import workshop as command
+
+    command.main(list(words), prog_name="snnkit workshop", standalone_mode=False)
+
+
+@main.command(add_help_option=False, context_settings={"ignore_unknown_options": True})
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="MANIFEST.yaml|show DIR [OPTIONS]")
+def sweep(words: tuple[str, ...]) -> None:
+    """Run a notebook with every combination of parameters that a manifest lists; `snnkit sweep --help` says more."""
+    from snnkit.sweep import command
+
+    command.main(list(words))
+
+
 @main.group()
 def bench() -> None:
     """Measure, and show what was measured."""
 
 
-for measurement in (neurons, training, demo, scaling, compare, explorers, events):
+for measurement in (neurons, training, demo, scaling, compare, explorers, events, local, plasticity):
     bench.add_command(measurement)
 
 
@@ -230,15 +250,26 @@ for measurement in (neurons, training, demo, scaling, compare, explorers, events
 @click.option("--dtype", default="float32", show_default=True, help="Of the input, in the plot.")
 def show(record: str, plot: str | None, beside: tuple[str, ...], size: int | None, dtype: str) -> None:
     """Print a record: a file that `snnkit bench ... --out` wrote, or the name of one that comes with the kit."""
-    from snnkit.bench import compare_table, demo_table, scaling_command, scaling_table, table, training_table
+    from snnkit.bench import (
+        compare_table,
+        demo_table,
+        local,
+        plasticity_table,
+        scaling_command,
+        scaling_table,
+        table,
+        training_table,
+    )
 
     first = _record(record)
     tables = {"training": training_table.tables, "demo": demo_table.tables, "scaling": scaling_table.tables}
-    tables |= {"compare": compare_table.tables}
+    tables |= {"compare": compare_table.tables, "plasticity": plasticity_table.tables}
     click.echo(tables.get(first["kind"], table.tables)(first))
     if plot is None:
         return
     suffix = plot.rpartition(".")[2].lower()
+    if first["kind"] == "plasticity":
+        raise click.UsageError("there is no plot of records of this kind")
     if suffix not in ("png", "html"):
         raise click.UsageError(f"--plot must end in .png or .html, was {plot!r}")
     from pathlib import Path
@@ -254,6 +285,8 @@ def show(record: str, plot: str | None, beside: tuple[str, ...], size: int | Non
             figure = viz.figures.device_rates(every)
         elif first["kind"] == "scaling":
             figure = scaling_command.figure(first)
+        elif first["kind"] == "local":
+            figure = local.figure(first)
         elif first["kind"] == "compare":
             figure = viz.figures.comparison(every)
         else:

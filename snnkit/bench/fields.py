@@ -84,6 +84,33 @@ ROW = {
         "ready_s": NUMBER,
         "rounds_s": (list,),
     },
+    "plasticity": {
+        "case": TEXT,
+        "contestant": TEXT,
+        "library": TEXT,
+        "dtype": TEXT,
+        "weights": WHOLE,
+        "batch": WHOLE,
+        "steps": WHOLE,
+        "rate": NUMBER,
+        "median_s": NUMBER,
+        "p10_s": NUMBER,
+        "p90_s": NUMBER,
+        "floor_bytes": WHOLE,
+        "floor_s": NUMBER,
+        "over_floor": NUMBER,
+        "weights_differ": NUMBER,
+    },
+    "local": {
+        "pass": WHOLE,
+        "images": WHOLE,
+        "seconds": NUMBER,
+        "spikes_per_image": NUMBER,
+        "active": NUMBER,
+        "similarity": NUMBER,
+        "train_accuracy": NUMBER,
+        "test_accuracy": NUMBER,
+    },
     "published": LABELS | {"seconds": NUMBER},
 }
 ROW["compare"] = ROW["training"]  # of one network in many sizes
@@ -97,6 +124,8 @@ PROVENANCE = {
     "demo": MEASURED,
     "scaling": MEASURED,
     "compare": MEASURED,
+    "local": MEASURED,
+    "plasticity": MEASURED,
     "published": {"source": TEXT, "url": TEXT, "hardware": TEXT, "what": TEXT, "statistic": TEXT},
 }
 DEVICE = {"type": TEXT, "name": TEXT}
@@ -120,6 +149,7 @@ CLAIM = dict.fromkeys(("who", "said", "what", "source", "url"), TEXT)
 CLAIM |= {"low": NUMBER, "high": NUMBER, "batch": WHOLE, "hidden": WHOLE, "derived": FLAG}
 TUTORIAL = {"batch": WHOLE, "width": WHOLE, "steps": WHOLE}
 COMMIT = {"id": TEXT, "dirty": FLAG}
+RECEPTIVE = {"height": WHOLE, "width": WHOLE, "scale": NUMBER, "labels": (list,), "weights": TEXT}
 
 # The largest float: a whole number above it can't be divided.
 LARGEST = sys.float_info.max

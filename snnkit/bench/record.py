@@ -1,8 +1,9 @@
 """Records of measurements: JSON that is written by the program, whole or not at all, and read only if it says enough.
 
-A record of kind "neurons", "training", "demo", "scaling" or "compare" holds what ``snnkit bench`` measured, one of kind
-"recipe" what ``snnkit train`` reached epoch by epoch; one of kind "published" holds figures of other people with their
-source. Each has ``schema``, ``kind``, ``provenance`` and ``rows``.
+A record of kind "neurons", "training", "demo", "scaling", "compare" or "plasticity" holds what ``snnkit bench``
+measured, one of kind "recipe" what ``snnkit train`` reached epoch by epoch, one of kind "local" what ``snnkit bench
+local`` reached pass by pass; one of kind "published" holds figures of other people with their source. Each has
+``schema``, ``kind``, ``provenance`` and ``rows``.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from .fields import (
     MACHINE,
     NUMBER,
     PROVENANCE,
+    RECEPTIVE,
     ROW,
     SKIPPED,
     TEXT,
@@ -114,6 +116,11 @@ def validate(record: Any, name: str) -> None:
     if kind == "recipe":
         _check(record, {"arguments": (dict,), "parameters": WHOLE}, name)
         _check(record["arguments"], {"name": TEXT, "about": TEXT, "epochs": WHOLE, "seed": WHOLE}, f"{name}: arguments")
+    if kind == "local":
+        _check(record, {"arguments": (dict,), "fields": (dict,), "unlabelled": WHOLE}, name)
+        settings = {"data": TEXT, "neurons": WHOLE, "passes": WHOLE, "steps": WHOLE}
+        _check(record["arguments"], settings, f"{name}: arguments")
+        _check(record["fields"], RECEPTIVE, f"{name}: fields")
     if kind == "scaling":
         _check(record, {"arguments": (dict,), "machine": (dict,)}, name)
         _check(record["arguments"], TRAINED, f"{name}: arguments")

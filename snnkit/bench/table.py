@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from . import recipes
+from . import local, recipes
 from .columns import aligned
 
 _CASE = ("mode", "dtype", "neurons", "steps")
@@ -37,6 +37,8 @@ def tables(record: Mapping[str, Any]) -> str:
     """The whole record."""
     if record["kind"] == "recipe":
         return f"{heading(record)}\n\n{recipes.table(record)}"
+    if record["kind"] == "local":
+        return f"{heading(record)}\n\n{local.table(record)}"
     blocks = [case_table(rows, _copy_of(record, case)) for case, rows in cases(record["rows"])]
     lines = [f"not timed: {skip_line(skip)}" for skip in record.get("skipped", [])]
     return "\n\n".join([heading(record), *blocks, *(["\n".join(lines)] if lines else [])])

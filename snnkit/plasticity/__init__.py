@@ -1,9 +1,22 @@
 """Local learning: weights that change by the spikes on both sides of them, without a loss and without backward.
 
 ``PairSTDP``, ``TripletSTDP`` and ``RewardSTDP`` are the rules; ``pairwise``, ``tripletwise`` and ``rewarded`` are the
-same as sums over all pairs or triplets of spikes, slow and plain, which tests compare with them.
+same as sums over all pairs or triplets of spikes, slow and plain, which tests compare with them. ``connection``
+says who is connected: ``Dense()`` or ``Convolution(...)``.
+
+``CompetitiveLayer`` learns without a teacher: STDP between inputs and neurons that compete (``Competition``). What they
+stand for is found out afterwards, by ``assign_labels`` and ``vote``.
 """
 
+from .competition import Competition as Competition
+from .competition import CompetitionState as CompetitionState
+from .competitive_layer import CompetitiveLayer as CompetitiveLayer
+from .competitive_layer import LayerState as LayerState
+from .competitive_layer import similarity as similarity
+from .connection import Convolution as Convolution
+from .connection import Dense as Dense
+from .labels import assign_labels as assign_labels
+from .labels import vote as vote
 from .pair import PairSTDP as PairSTDP
 from .pair import STDPState as STDPState
 from .reference import pairwise as pairwise
@@ -17,6 +30,12 @@ from .triplet import TripletState as TripletState
 from .triplet import TripletSTDP as TripletSTDP
 
 __all__ = [
+    "Competition",
+    "CompetitionState",
+    "CompetitiveLayer",
+    "Convolution",
+    "Dense",
+    "LayerState",
     "PairSTDP",
     "RewardSTDP",
     "RewardState",
@@ -25,7 +44,10 @@ __all__ = [
     "TraceState",
     "TripletSTDP",
     "TripletState",
+    "assign_labels",
     "pairwise",
     "rewarded",
+    "similarity",
     "tripletwise",
+    "vote",
 ]

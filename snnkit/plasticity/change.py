@@ -1,30 +1,61 @@
-"""From what spikes say to new weights: additive, or held within bounds."""
+"""From what spikes say to new weights: additive, or held within bounds.
+
+Here in PyTorch, to be read, and for every device; on a CPU ``kernel`` does the same in one pass over the weights.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from . import check
+from .connection import Connection
 
 BOUNDS = ("hard", "soft", None)
 BATCHES = ("sum", "mean")
 
 
 class Pairings(NamedTuple):
-    """The factors of a step's changes, additive ones being ``left``ᵀ ``right``.
-
-    The first B rows are increases, the others decreases, whose ``left`` is negative.
+    """The factors of changes: ``up`` up_postᵀ up_pre is what weights gain, ``down`` down_postᵀ down_pre what they lose.
 
     Attributes:
-        left: [..., 2 B, n_post].
-        right: [..., 2 B, n_pre].
+        up_post, down_post: [..., S, n_post], or as the connection has its neurons, before ``flat``.
+        up_pre, down_pre: [..., S, groups n], or as the connection has its neurons.
+        up, down: 0 or more.
     """
 
-    left: Tensor
-    right: Tensor
+    up_post: Tensor
+    up_pre: Tensor
+    down_post: Tensor
+    down_pre: Tensor
+    up: float
+    down: float
+
+    def flat(self, connection: Connection, weight: Tensor) -> Pairings:
+        """As rows of matrices, one for each sample and position."""
+        return Pairings(
+            connection.rows(self.up_post),
+            connection.columns(self.up_pre, weight),
+            connection.rows(self.down_post),
+            connection.columns(self.down_pre, weight),
+            self.up,
+            self.down,
+        )
+
+    def steps(self, first: int, end: int) -> Pairings:
+        """Some of the steps of a sequence [T, ...]."""
+        return self._each(lambda part: part[first:end])
+
+    def together(self) -> Pairings:
+        """All steps of a sequence as one, for changes that only add up."""
+        return self._each(lambda part: part.flatten(0, 1))
+
+    def _each(self, act: Callable[[Tensor], Tensor]) -> Pairings:
+        up_post, up_pre, down_post, down_pre = map(act, self[:4])
+        return Pairings(up_post, up_pre, down_post, down_pre, self.up, self.down)
 
 
 class Limits(NamedTuple):
@@ -48,28 +79,33 @@ class Limits(NamedTuple):
             raise ValueError(f"w_min must be below w_max, but they are {self.low!r} and {self.high!r}")
         return self
 
-    def after_step(self, weight: Tensor, by: Pairings, out: Tensor | None = None) -> Tensor:
-        """The weight after one step, ``by`` [2 B, ...], in ``out`` or in a tensor of its own."""
-        if self.bound == "soft":
-            return self._softly(weight.detach().clone() if out is None else out.copy_(weight), *by)
-        if out is None:
-            out = torch.addmm(weight.detach(), by.left.T, by.right)
+
+def changed(weight: Tensor, by: Pairings, limits: Limits, groups: int, out: Tensor | None = None) -> Tensor:
+    """The weights after one step, in ``out``, which may be ``weight``, or in a tensor of their own.
+
+    Args:
+        weight: [n_post, n].
+        by: [S, ...] of one step, ``flat``.
+        groups: of rows that have columns of their own.
+    """
+    if limits.bound == "soft":
+        increase = by.up * _product(by.up_post, by.up_pre, groups) * (limits.high - weight)
+        decrease = by.down * _product(by.down_post, by.down_pre, groups) * (weight - limits.low)
+        new = torch.add(weight, increase.sub_(decrease), out=out)
+    else:
+        # Both in one product, for it reads and writes every weight.
+        left = torch.cat([by.up_post * by.up, by.down_post * -by.down])
+        right = torch.cat([by.up_pre, by.down_pre])
+        if groups == 1:
+            new = torch.addmm(weight, left.T, right, out=out)
         else:
-            torch.addmm(weight, by.left.T, by.right, out=out)
-        return out if self.bound is None else out.clamp_(self.low, self.high)
+            new = torch.add(weight, _product(left, right, groups), out=out)
+    return new if limits.bound is None else new.clamp_(limits.low, limits.high)
 
-    def after_run(self, weight: Tensor, by: Pairings) -> Tensor:
-        """The weight after a sequence, ``by`` [T, 2 B, ...]: one product for all steps, or with bounds one for each."""
-        if self.bound is None:
-            return torch.addmm(weight.detach(), by.left.flatten(0, 1).T, by.right.flatten(0, 1))
-        new = weight.detach().clone()
-        for left, right in zip(*by, strict=True):
-            self.after_step(new, Pairings(left, right), out=new)
-        return new
 
-    def _softly(self, weight: Tensor, left: Tensor, right: Tensor) -> Tensor:
-        """``weight``, changed in place."""
-        samples = len(left) // 2
-        increase = torch.mm(left[:samples].T, right[:samples]).mul_(self.high - weight)
-        decrease = torch.mm(left[samples:].T, right[samples:]).mul_(weight - self.low)
-        return weight.add_(increase).add_(decrease).clamp_(self.low, self.high)
+def _product(left: Tensor, right: Tensor, groups: int) -> Tensor:
+    """[S, n_post], [S, groups n] → [n_post, n]."""
+    if groups == 1:
+        return left.T @ right
+    left, right = (x.unflatten(1, (groups, -1)).transpose(0, 1) for x in (left, right))
+    return (left.mT @ right).flatten(0, 1)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from . import check
 from .change import Pairings
+from .connection import EVERY_PAIR, Connection
 from .rule import Rule
 
 
@@ -18,8 +19,8 @@ class STDPState(NamedTuple):
     """What synapses remember.
 
     Attributes:
-        pre: trace of the presynaptic spikes [B, n_pre].
-        post: trace of the postsynaptic spikes [B, n_post].
+        pre: trace of the presynaptic spikes [B, n_pre]; of a convolution [B, C, H, W].
+        post: trace of the postsynaptic spikes [B, n_post]; of a convolution [B, O, H', W'].
     """
 
     pre: Tensor
@@ -51,7 +52,11 @@ class PairSTDP(Rule):
             for many pairs in one step can overshoot. None: additive without bounds, ``w_min`` and ``w_max`` unused.
         w_min, w_max: the bounds. Weights that are outside come to the nearest bound with the first step.
         batch: "sum" adds up the changes of all samples of a step, "mean" averages them.
-        engine: what runs the traces of ``run``: "auto", or one of ``engine.ENGINES``.
+        engine: what runs the rule, one of ``engine.ENGINES``. "auto" and "cpp" do it in C++ on a CPU that has a
+            compiler ("auto": from 4096 dense weights on, or any convolution); "eager" does all in PyTorch. Else weights
+            change in PyTorch, and the engine runs the traces of ``run``.
+        connection: ``Dense()``, every neuron with every other, or ``Convolution(stride, padding, dilation, groups)``
+            with weights [O, C / groups, kH, kW], spikes pre [..., B, C, H, W] and post [..., B, O, H', W'].
 
     Raises:
         TypeError, ValueError: a number out of its range, w_min not below w_max, or a word that there is not.
@@ -67,6 +72,7 @@ class PairSTDP(Rule):
     w_max: float = 1.0
     batch: str = "sum"
     engine: str = "auto"
+    connection: Connection = EVERY_PAIR
 
     def __post_init__(self) -> None:
         self.check_numbers(("a_plus", "a_minus"), ("tau_plus", "tau_minus"))
@@ -80,18 +86,17 @@ class PairSTDP(Rule):
 
     def initial_state(self, pre: Tensor, post: Tensor, weight: Tensor) -> STDPState:
         """No spikes so far, for steps like ``pre`` [..., B, n_pre] and ``post`` [..., B, n_post]."""
-        look: dict[str, Any] = {"dtype": weight.dtype, "device": weight.device}
-        return STDPState(torch.zeros(pre.shape[-2:], **look), torch.zeros(post.shape[-2:], **look))
+        return STDPState(self.no_spikes(pre, weight), self.no_spikes(post, weight))
 
-    @torch.no_grad()
     def step(
         self, pre: Tensor, post: Tensor, weight: Tensor, state: STDPState | None = None, *, out: Tensor | None = None
     ) -> tuple[Tensor, STDPState]:
         """One time step.
 
         Args:
-            pre, post: spikes [B, n_pre] and [B, n_post] of this step, 0 or 1 in any dtype.
-            weight: [n_post, n_pre], float32 or float64.
+            pre, post: spikes [B, n_pre] and [B, n_post] of this step, or as the connection has its neurons; 0 or 1 in
+                any dtype.
+            weight: [n_post, n_pre], or as the connection has it; float32 or float64.
             state: of the step before; None: there were no spikes.
             out: where the new weight is written. ``out=weight`` changes the weight in place, which is
                 several times quicker for large ones: fresh memory costs more than the arithmetic.
@@ -102,13 +107,11 @@ class PairSTDP(Rule):
         Raises:
             TypeError, ValueError: a wrong kind, shape, dtype or device.
         """
-        state = self._checked(pre, post, weight, state, "B")
-        if out is not None:
-            check.place("out", out, weight)
-        pre, post = pre.to(weight.dtype), post.to(weight.dtype)
-        pre_trace = torch.add(pre, state.pre, alpha=math.exp(-self.dt / self.tau_plus))
-        post_trace = torch.add(post, state.post, alpha=math.exp(-self.dt / self.tau_minus))
-        new = self.limits.after_step(weight, self._pairings(pre, post, pre_trace, post_trace), out)
+        state = self._checked(pre, post, weight, state, "B", out)
+        pre, post, before_pre, before_post = self.as_weights_are(weight, pre, post, *state)
+        pre_trace = torch.add(pre, before_pre, alpha=math.exp(-self.dt / self.tau_plus))
+        post_trace = torch.add(post, before_post, alpha=math.exp(-self.dt / self.tau_minus))
+        new = self.after_step(weight, self._pairings(pre, post, pre_trace, post_trace), out)
         return new, STDPState(pre_trace, post_trace)
 
     @torch.no_grad()
@@ -117,11 +120,12 @@ class PairSTDP(Rule):
     ) -> tuple[Tensor, STDPState]:
         """A whole sequence: what ``step`` after ``step`` comes to.
 
-        The traces of all steps are made by an engine. Without bounds all changes then add up in one matrix product;
-        with bounds each depends on the weight that the one before left, so that there is a product for each step.
+        The traces of all steps are made by an engine. In C++ all steps then pass over a few rows of the weight at a
+        time, which stay in the cache.
 
         Args:
-            pre, post: spikes [T, B, n_pre] and [T, B, n_post], 0 or 1 in any dtype.
+            pre, post: spikes [T, B, n_pre] and [T, B, n_post], or as the connection has its neurons; 0 or 1 in any
+                dtype.
             weight, state: as in ``step``.
 
         Returns:
@@ -133,25 +137,22 @@ class PairSTDP(Rule):
         state = self._checked(pre, post, weight, state, "T, B")
         check.finite("pre", pre)
         check.finite("post", post)
-        pre, post = pre.to(weight.dtype), post.to(weight.dtype)
-        pre_trace, last_pre = self.traced(pre, state.pre, self.tau_plus)
-        post_trace, last_post = self.traced(post, state.post, self.tau_minus)
+        pre, post, in_cpp = pre.to(weight.dtype), post.to(weight.dtype), self.in_cpp(weight)
+        pre_trace, last_pre = self.traced(pre, state.pre, self.tau_plus, in_cpp)
+        post_trace, last_post = self.traced(post, state.post, self.tau_minus, in_cpp)
         by = self._pairings(pre, post, pre_trace, post_trace)
-        return self.limits.after_run(weight, by), STDPState(last_pre, last_post)
+        return self.after_run(weight, by), STDPState(last_pre, last_post)
 
     def _pairings(self, pre: Tensor, post: Tensor, pre_trace: Tensor, post_trace: Tensor) -> Pairings:
         """Post spikes with what is left of pre spikes, and pre spikes with what is left of post spikes."""
-        scale = self.scale(pre.shape[-2])
-        left = torch.cat([post * (scale * self.a_plus), post_trace * (-scale * self.a_minus)], dim=-2)
-        return Pairings(left, torch.cat([pre_trace, pre], dim=-2))
+        scale = self.scale(pre.shape[-1 - self.connection.dims])
+        return Pairings(post, pre_trace, post_trace, pre, scale * self.a_plus, scale * self.a_minus)
 
-    def _checked(self, pre: Any, post: Any, weight: Any, state: Any, lead: str) -> STDPState:
-        check.connection(pre, post, weight, lead)
-        if state is None:
-            return self.initial_state(pre, post, weight)
-        if not (isinstance(state, tuple) and len(state) == 2):
-            raise TypeError(f"state must be an STDPState or None, not a {type(state).__name__}")
-        state = STDPState(*state)
-        for name, value, spikes in (("pre", state.pre, pre), ("post", state.post, post)):
-            check.trace(name, value, spikes, weight)
-        return state
+    def _checked(self, pre: Any, post: Any, weight: Any, state: Any, lead: str, out: Any = None) -> STDPState:
+        if type(state) is not STDPState and state is not None:
+            if not (isinstance(state, tuple) and len(state) == 2):
+                self.check_sides(pre, post, weight, None, lead, out)
+                raise TypeError(f"state must be an STDPState or None, not a {type(state).__name__}")
+            state = STDPState(*state)
+        self.check_sides(pre, post, weight, state, lead, out)
+        return self.initial_state(pre, post, weight) if state is None else state

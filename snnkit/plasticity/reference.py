@@ -10,6 +10,7 @@ import math
 import torch
 from torch import Tensor
 
+from .connection import Connection, Convolution
 from .pair import PairSTDP
 from .reward import RewardSTDP
 from .triplet import TripletSTDP
@@ -19,65 +20,60 @@ def pairwise(rule: PairSTDP, pre: Tensor, post: Tensor, weight: Tensor) -> Tenso
     """What ``rule.run`` gives from rest.
 
     Args:
-        pre, post: spikes [T, B, n_pre] and [T, B, n_post].
-        weight: [n_post, n_pre].
+        pre, post: spikes [T, B, n_pre] and [T, B, n_post], or as the connection has its neurons.
+        weight: [n_post, n_pre], or as the connection has it.
 
     Returns:
-        The weight after the last step [n_post, n_pre], float64 on the CPU.
+        The weight after the last step, float64 on the CPU.
     """
-    before, after = pre.double().tolist(), post.double().tolist()
-    weights = weight.detach().double().tolist()
-    steps, samples = len(before), len(before[0])
-    share = 1 / samples if rule.batch == "mean" else 1.0
-    for t in range(steps):
-        for i, row in enumerate(weights):
-            for j, w in enumerate(row):
-                increase = decrease = 0.0
-                for b in range(samples):
+    before, after, weights, share = _listed(rule, pre, post, weight)
+    synapses = synapses_of(rule.connection, pre, weight)
+    for t in range(len(before)):
+        for k, shared in enumerate(synapses):
+            increase = decrease = 0.0
+            for b in range(len(before[0])):
+                for i, j in shared:
                     for s in range(t + 1):
                         age = (t - s) * rule.dt
                         increase += after[t][b][i] * before[s][b][j] * math.exp(-age / rule.tau_plus)
                         decrease += after[s][b][i] * before[t][b][j] * math.exp(-age / rule.tau_minus)
-                row[j] = _changed(rule, w, share * rule.a_plus * increase, share * rule.a_minus * decrease)
+            weights[k] = _changed(rule, weights[k], share * rule.a_plus * increase, share * rule.a_minus * decrease)
     return torch.tensor(weights, dtype=torch.float64).reshape(weight.shape)
 
 
 def tripletwise(rule: TripletSTDP, pre: Tensor, post: Tensor, weight: Tensor) -> Tensor:
     """The same for triplets; arguments and result as in ``pairwise``."""
-    before, after = pre.double().tolist(), post.double().tolist()
-    weights = weight.detach().double().tolist()
-    steps, samples = len(before), len(before[0])
-    share = 1 / samples if rule.batch == "mean" else 1.0
+    before, after, weights, share = _listed(rule, pre, post, weight)
+    synapses = synapses_of(rule.connection, pre, weight)
 
     def left(spikes: list, t: int, b: int, n: int, tau: float, last: int) -> float:
         return sum(spikes[s][b][n] * math.exp(-(t - s) * rule.dt / tau) for s in range(last))
 
-    for t in range(steps):
-        for i, row in enumerate(weights):
-            for j, w in enumerate(row):
-                increase = decrease = 0.0
-                for b in range(samples):
+    for t in range(len(before)):
+        for k, shared in enumerate(synapses):
+            increase = decrease = 0.0
+            for b in range(len(before[0])):
+                for i, j in shared:
                     earlier = left(after, t, b, i, rule.tau_y, t)
                     paired = left(before, t, b, j, rule.tau_plus, t + 1)
                     increase += after[t][b][i] * paired * (rule.a2_plus + rule.a3_plus * earlier)
                     earlier = left(before, t, b, j, rule.tau_x, t)
                     paired = left(after, t, b, i, rule.tau_minus, t + 1)
                     decrease += before[t][b][j] * paired * (rule.a2_minus + rule.a3_minus * earlier)
-                row[j] = _changed(rule, w, share * increase, share * decrease)
+            weights[k] = _changed(rule, weights[k], share * increase, share * decrease)
     return torch.tensor(weights, dtype=torch.float64).reshape(weight.shape)
 
 
 def rewarded(rule: RewardSTDP, pre: Tensor, post: Tensor, reward: Tensor, weight: Tensor) -> Tensor:
     """What ``rule.run`` gives from rest, reward [T, B]; otherwise as in ``pairwise``."""
-    before, after, rewards = pre.double().tolist(), post.double().tolist(), reward.double().tolist()
-    weights, pair = weight.detach().double().tolist(), rule.pair
+    pair, rewards = rule.pair, reward.double().tolist()
+    before, after, weights, share = _listed(pair, pre, post, weight)
     steps, samples = len(before), len(before[0])
-    share = 1 / samples if pair.batch == "mean" else 1.0
-    for i, row in enumerate(weights):
-        for j in range(len(row)):
-            # When each change was due [B][T], and then how much of it is left when a reward comes.
-            due = [[0.0] * steps for _ in range(samples)]
-            for b in range(samples):
+    for k, shared in enumerate(synapses_of(pair.connection, pre, weight)):
+        # When each change was due [B][T], and then how much of it is left when a reward comes.
+        due = [[0.0] * steps for _ in range(samples)]
+        for b in range(samples):
+            for i, j in shared:
                 for s in range(steps):
                     for t in range(steps):
                         both = before[s][b][j] * after[t][b][i]
@@ -86,13 +82,50 @@ def rewarded(rule: RewardSTDP, pre: Tensor, post: Tensor, reward: Tensor, weight
                             due[b][t] += pair.a_plus * both * math.exp(-lag / pair.tau_plus)
                         if lag <= 0:
                             due[b][s] -= pair.a_minus * both * math.exp(lag / pair.tau_minus)
-            for t in range(steps):
-                change = 0.0
-                for b in range(samples):
-                    for s in range(t + 1):
-                        change += rewards[t][b] * due[b][s] * math.exp(-(t - s) * pair.dt / rule.tau_eligibility)
-                row[j] = _changed(pair, row[j], share * change, 0.0)
+        for t in range(steps):
+            change = 0.0
+            for b in range(samples):
+                for s in range(t + 1):
+                    change += rewards[t][b] * due[b][s] * math.exp(-(t - s) * pair.dt / rule.tau_eligibility)
+            weights[k] = _changed(pair, weights[k], share * change, 0.0)
     return torch.tensor(weights, dtype=torch.float64).reshape(weight.shape)
+
+
+def synapses_of(connection: Connection, pre: Tensor, weight: Tensor) -> list[list[tuple[int, int]]]:
+    """For each weight the synapses that share it, as (postsynaptic, presynaptic) neurons, each side counted flat."""
+    if not isinstance(connection, Convolution):
+        posts, pres = weight.shape
+        return [[(i, j)] for i in range(posts) for j in range(pres)]
+    channels, inputs, height, width = weight.shape
+    rows, columns = connection.outputs(pre.shape, weight.shape)
+    (down, right), (above, before), (y_apart, x_apart) = (
+        value if isinstance(value, tuple) else (value, value)
+        for value in (connection.stride, connection.padding, connection.dilation)
+    )
+    synapses = []
+    for o in range(channels):
+        group = o // (channels // connection.groups)
+        for c in range(group * inputs, (group + 1) * inputs):
+            for ky in range(height):
+                for kx in range(width):
+                    shared = []
+                    for y in range(rows):
+                        for x in range(columns):
+                            from_y, from_x = y * down + ky * y_apart - above, x * right + kx * x_apart - before
+                            if 0 <= from_y < pre.shape[-2] and 0 <= from_x < pre.shape[-1]:
+                                neuron = (c * pre.shape[-2] + from_y) * pre.shape[-1] + from_x
+                                shared.append(((o * rows + y) * columns + x, neuron))
+                    synapses.append(shared)
+    return synapses
+
+
+def _listed(
+    rule: PairSTDP | TripletSTDP, pre: Tensor, post: Tensor, weight: Tensor
+) -> tuple[list, list, list[float], float]:
+    """Spikes of both sides [T][B][neurons], the weights one after the other, and what a sample counts."""
+    before, after = (spikes.double().flatten(2).tolist() for spikes in (pre, post))
+    share = 1 / len(before[0]) if rule.batch == "mean" else 1.0
+    return before, after, weight.detach().double().flatten().tolist(), share
 
 
 def _changed(rule: PairSTDP | TripletSTDP, w: float, increase: float, decrease: float) -> float:

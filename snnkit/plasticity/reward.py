@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from . import check
+from .change import Pairings
 from .pair import PairSTDP
 
 
@@ -18,7 +19,8 @@ class RewardState(NamedTuple):
 
     Attributes:
         pre, post: traces of the spikes, as in ``STDPState``.
-        eligibility: what STDP would have changed and is not forgotten yet, for each sample [B, n_post, n_pre].
+        eligibility: what STDP would have changed and is not forgotten yet, for each sample [B, n_post, n_pre]; of a
+            convolution [B, O, C / groups, kH, kW].
     """
 
     pre: Tensor
@@ -37,7 +39,7 @@ class RewardSTDP:
     Frémaux & Gerstner 2016 (doi:10.3389/fncir.2015.00085).
 
     Args:
-        pair: what makes a synapse eligible, and its dt, batch and bounds, "hard" or None.
+        pair: what makes a synapse eligible, and its connection, dt, batch and bounds, "hard" or None.
         tau_eligibility: seconds for which a synapse remembers.
 
     Raises:
@@ -58,7 +60,8 @@ class RewardSTDP:
     def initial_state(self, pre: Tensor, post: Tensor, weight: Tensor) -> RewardState:
         """No spikes so far, for steps like ``pre`` [..., B, n_pre] and ``post`` [..., B, n_post]."""
         start = self.pair.initial_state(pre, post, weight)
-        return RewardState(*start, weight.new_zeros(pre.shape[-2], *weight.shape))
+        samples = pre.shape[-1 - self.pair.connection.dims]
+        return RewardState(*start, torch.zeros(samples, *weight.shape, dtype=weight.dtype, device=weight.device))
 
     @torch.no_grad()
     def step(
@@ -67,9 +70,9 @@ class RewardSTDP:
         """One time step.
 
         Args:
-            pre, post: spikes [B, n_pre] and [B, n_post] of this step.
+            pre, post: spikes [B, n_pre] and [B, n_post] of this step, or as the connection has its neurons.
             reward: of each sample in this step [B]; negative ones punish.
-            weight: [n_post, n_pre], float32 or float64.
+            weight: [n_post, n_pre], or as the connection has it; float32 or float64.
             state: of the step before; None: there were no spikes.
 
         Returns:
@@ -105,39 +108,45 @@ class RewardSTDP:
         self, pre: Tensor, post: Tensor, reward: Tensor, weight: Tensor, state: RewardState, eligibility: Tensor
     ) -> RewardState:
         """A step that writes to ``weight`` and ``eligibility``."""
-        pair, (samples, _) = self.pair, pre.shape
+        pair, samples = self.pair, len(pre)
         pre, post = pre.to(weight.dtype), post.to(weight.dtype)
         pre_trace = torch.add(pre, state.pre, alpha=math.exp(-pair.dt / pair.tau_plus))
         post_trace = torch.add(post, state.post, alpha=math.exp(-pair.dt / pair.tau_minus))
-        left = torch.stack([pair.a_plus * post, -pair.a_minus * post_trace], dim=-1)
-        right = torch.stack([pre_trace, pre], dim=-2)
-        eligibility.baddbmm_(left, right, beta=math.exp(-pair.dt / self.tau_eligibility))
+        by = Pairings(post, pre_trace, post_trace, pre, pair.a_plus, pair.a_minus).flat(pair.connection, weight)
+        left = self._by_sample([by.up * by.up_post, -by.down * by.down_post], samples)
+        right = self._by_sample([by.up_pre, by.down_pre], samples)
+        products = eligibility.view(len(left), -1, right.shape[-1])
+        products.baddbmm_(left.mT, right, beta=math.exp(-pair.dt / self.tau_eligibility))
         weight.view(-1).addmv_(eligibility.view(samples, -1).T, reward * pair.scale(samples))
         if pair.bound == "hard":
             weight.clamp_(pair.w_min, pair.w_max)
         return RewardState(pre_trace, post_trace, eligibility)
 
+    def _by_sample(self, both: list[Tensor], samples: int) -> Tensor:
+        """Rows of gains and of losses, each [B positions, groups n] → [B groups, 2 positions, n]."""
+        of_each = torch.cat([rows.unflatten(0, (samples, -1)) for rows in both], dim=1)
+        return of_each.unflatten(2, (self.pair.connection.groups, -1)).transpose(1, 2).flatten(0, 1)
+
     def _checked(self, pre: Any, post: Any, reward: Any, weight: Any, state: Any, lead: str) -> RewardState:
-        check.connection(pre, post, weight, lead)
+        given = RewardState(*state) if isinstance(state, tuple) and len(state) == 3 else None
+        self.pair.check_sides(pre, post, weight, given, lead)
         if not isinstance(reward, Tensor):
             raise TypeError(f"reward must be a torch.Tensor [{lead}], not a {type(reward).__name__}")
-        if reward.shape != pre.shape[:-1] or reward.is_complex() or reward.device != weight.device:
+        each = pre.shape[: -self.pair.connection.dims]
+        if reward.shape != each or reward.is_complex() or reward.device != weight.device:
             raise ValueError(
-                f"reward must be real numbers {list(pre.shape[:-1])} on {weight.device}, one for each sample and step, "
+                f"reward must be real numbers {list(each)} on {weight.device}, one for each sample and step, "
                 f"not {reward.dtype} {list(reward.shape)} on {reward.device}"
             )
         if state is None:
             return self.initial_state(pre, post, weight)
-        if not (isinstance(state, tuple) and len(state) == 3):
+        if given is None:
             raise TypeError(f"state must be a RewardState or None, not a {type(state).__name__}")
-        state = RewardState(*state)
-        for name, value, spikes in (("pre", state.pre, pre), ("post", state.post, post)):
-            check.trace(name, value, spikes, weight)
-        expected = (pre.shape[-2], *weight.shape)
-        if not isinstance(state.eligibility, Tensor) or state.eligibility.shape != expected:
+        expected = (each[-1], *weight.shape)
+        if not isinstance(given.eligibility, Tensor) or given.eligibility.shape != expected:
             raise ValueError(f"state.eligibility must be a torch.Tensor {list(expected)}")
-        check.like("state.eligibility", state.eligibility, weight)
-        return state
+        check.like("state.eligibility", given.eligibility, weight)
+        return given
 
 
 def _copy(tensor: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from . import check
 from .change import Pairings
+from .connection import EVERY_PAIR, Connection
 from .rule import Rule
 
 
@@ -45,7 +46,7 @@ class TripletSTDP(Rule):
         a3_plus, a3_minus: what an earlier spike of the same side adds to that, 0 or more.
         tau_plus, tau_minus, tau_x, tau_y: time constants in seconds.
         dt: seconds per step.
-        bound, w_min, w_max, batch, engine: as in ``PairSTDP``.
+        bound, w_min, w_max, batch, engine, connection: as in ``PairSTDP``.
 
     Raises:
         TypeError, ValueError: a number out of its range, w_min not below w_max, or a word that there is not.
@@ -65,14 +66,14 @@ class TripletSTDP(Rule):
     w_max: float = 1.0
     batch: str = "sum"
     engine: str = "auto"
+    connection: Connection = EVERY_PAIR
 
     def __post_init__(self) -> None:
         self.check_numbers(("a2_plus", "a2_minus", "a3_plus", "a3_minus"), ("tau_plus", "tau_minus", "tau_x", "tau_y"))
 
     def initial_state(self, pre: Tensor, post: Tensor, weight: Tensor) -> TripletState:
         """No spikes so far, for steps like ``pre`` [..., B, n_pre] and ``post`` [..., B, n_post]."""
-        look: dict[str, Any] = {"dtype": weight.dtype, "device": weight.device}
-        before, after = torch.zeros(pre.shape[-2:], **look), torch.zeros(post.shape[-2:], **look)
+        before, after = self.no_spikes(pre, weight), self.no_spikes(post, weight)
         return TripletState(before, before.clone(), after, after.clone())
 
     @torch.no_grad()
@@ -80,14 +81,12 @@ class TripletSTDP(Rule):
         self, pre: Tensor, post: Tensor, weight: Tensor, state: TripletState | None = None, *, out: Tensor | None = None
     ) -> tuple[Tensor, TripletState]:
         """One time step; arguments, results and errors as in ``PairSTDP.step``."""
-        state = self._checked(pre, post, weight, state, "B")
-        if out is not None:
-            check.place("out", out, weight)
+        state = self._checked(pre, post, weight, state, "B", out)
         pre, post = pre.to(weight.dtype), post.to(weight.dtype)
         r2, o2 = self._decay(self.tau_x) * state.pre_slow, self._decay(self.tau_y) * state.post_slow
         r1 = torch.add(pre, state.pre, alpha=self._decay(self.tau_plus))
         o1 = torch.add(post, state.post, alpha=self._decay(self.tau_minus))
-        new = self.limits.after_step(weight, self._pairings(pre, post, r1, r2, o1, o2), out)
+        new = self.after_step(weight, self._pairings(pre, post, r1, r2, o1, o2), out)
         return new, TripletState(r1, r2 + pre, o1, o2 + post)
 
     @torch.no_grad()
@@ -98,30 +97,28 @@ class TripletSTDP(Rule):
         state = self._checked(pre, post, weight, state, "T, B")
         check.finite("pre", pre)
         check.finite("post", post)
-        pre, post = pre.to(weight.dtype), post.to(weight.dtype)
-        r1, pre_last = self.traced(pre, state.pre, self.tau_plus)
-        r2, pre_slow = self.traced(pre, state.pre_slow, self.tau_x)
-        o1, post_last = self.traced(post, state.post, self.tau_minus)
-        o2, post_slow = self.traced(post, state.post_slow, self.tau_y)
+        pre, post, in_cpp = pre.to(weight.dtype), post.to(weight.dtype), self.in_cpp(weight)
+        r1, pre_last = self.traced(pre, state.pre, self.tau_plus, in_cpp)
+        r2, pre_slow = self.traced(pre, state.pre_slow, self.tau_x, in_cpp)
+        o1, post_last = self.traced(post, state.post, self.tau_minus, in_cpp)
+        o2, post_slow = self.traced(post, state.post_slow, self.tau_y, in_cpp)
         by = self._pairings(pre, post, r1, r2 - pre, o1, o2 - post)
-        return self.limits.after_run(weight, by), TripletState(pre_last, pre_slow, post_last, post_slow)
+        return self.after_run(weight, by), TripletState(pre_last, pre_slow, post_last, post_slow)
 
     def _pairings(self, pre: Tensor, post: Tensor, r1: Tensor, r2: Tensor, o1: Tensor, o2: Tensor) -> Pairings:
-        scale = self.scale(pre.shape[-2])
+        scale = self.scale(pre.shape[-1 - self.connection.dims])
         increase = post * (self.a2_plus + self.a3_plus * o2)
         decrease = pre * (self.a2_minus + self.a3_minus * r2)
-        return Pairings(torch.cat([increase * scale, o1 * -scale], dim=-2), torch.cat([r1, decrease], dim=-2))
+        return Pairings(increase, r1, o1, decrease, scale, scale)
 
     def _decay(self, tau: float) -> float:
         return math.exp(-self.dt / tau)
 
-    def _checked(self, pre: Any, post: Any, weight: Any, state: Any, lead: str) -> TripletState:
-        check.connection(pre, post, weight, lead)
-        if state is None:
-            return self.initial_state(pre, post, weight)
-        if not (isinstance(state, tuple) and len(state) == 4):
-            raise TypeError(f"state must be a TripletState or None, not a {type(state).__name__}")
-        state = TripletState(*state)
-        for name, value in state._asdict().items():
-            check.trace(name, value, pre if name.startswith("pre") else post, weight)
-        return state
+    def _checked(self, pre: Any, post: Any, weight: Any, state: Any, lead: str, out: Any = None) -> TripletState:
+        if type(state) is not TripletState and state is not None:
+            if not (isinstance(state, tuple) and len(state) == 4):
+                self.check_sides(pre, post, weight, None, lead, out)
+                raise TypeError(f"state must be a TripletState or None, not a {type(state).__name__}")
+            state = TripletState(*state)
+        self.check_sides(pre, post, weight, state, lead, out)
+        return self.initial_state(pre, post, weight) if state is None else state

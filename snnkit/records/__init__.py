@@ -18,8 +18,8 @@ from ..bench.record import parse
 
 
 def names(kind: str | None = None) -> list[str]:
-    """Names of all records, or of one kind: "neurons", "training", "compare", "demo", "scaling", "recipe" or
-    "published".
+    """Names of all records, or of one kind: "neurons", "training", "compare", "demo", "scaling", "recipe", "local",
+    "plasticity" or "published".
     """
     found = sorted(e.name.removesuffix(".json") for e in files(__name__).iterdir() if e.name.endswith(".json"))
     return found if kind is None else [name for name in found if load(name)["kind"] == kind]

@@ -34,9 +34,10 @@ def stepwise(rule, pre, post, weight, state=None):
     taus=st.tuples(st.floats(1e-3, 0.1), st.floats(1e-3, 0.1)),
     bound=st.sampled_from(["hard", "soft", None]),
     batch=st.sampled_from(["sum", "mean"]),
+    engine=st.sampled_from(["eager", "cpp"]),
 )
-def test_it_is_the_sum_over_all_pairs(seed, shape, a_plus, a_minus, taus, bound, batch):
-    rule = PairSTDP(a_plus, a_minus, *taus, bound=bound, w_min=0.1, w_max=0.8, batch=batch, engine="eager")
+def test_it_is_the_sum_over_all_pairs(seed, shape, a_plus, a_minus, taus, bound, batch, engine):
+    rule = PairSTDP(a_plus, a_minus, *taus, bound=bound, w_min=0.1, w_max=0.8, batch=batch, engine=engine)
     pre, post, weight = random_spikes(seed, *shape)
     expected = pairwise(rule, pre, post, weight)
     for got, _ in (rule.run(pre, post, weight), stepwise(rule, pre, post, weight)):

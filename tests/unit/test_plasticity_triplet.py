@@ -31,9 +31,10 @@ def stepwise(rule, pre, post, weight):
     taus=st.tuples(*[st.floats(1e-3, 0.1)] * 4),
     bound=st.sampled_from(["hard", "soft", None]),
     batch=st.sampled_from(["sum", "mean"]),
+    engine=st.sampled_from(["eager", "cpp"]),
 )
-def test_it_is_the_sum_over_all_triplets(seed, shape, amplitudes, taus, bound, batch):
-    more = {"bound": bound, "w_min": 0.1, "w_max": 0.8, "batch": batch, "engine": "eager"}
+def test_it_is_the_sum_over_all_triplets(seed, shape, amplitudes, taus, bound, batch, engine):
+    more = {"bound": bound, "w_min": 0.1, "w_max": 0.8, "batch": batch, "engine": engine}
     rule = TripletSTDP(*amplitudes, *taus, **more)
     pre, post, weight = random_spikes(seed, *shape)
     expected = tripletwise(rule, pre, post, weight)

@@ -192,6 +192,8 @@ def test_each_record_of_the_kit_is_complete(name):
         "demo",
         "scaling",
         "recipe",
+        "local",
+        "plasticity",
         "published",
     )
     assert loaded.get("complete", True)

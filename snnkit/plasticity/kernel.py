@@ -1,0 +1,150 @@
+"""The changes of ``change`` in C++: one pass over the weights for a step, or many, and hardly more work than spikes.
+
+PyTorch reads and writes all weights several times in a step. Here (``kernel.cpp``) they are read and written once, and
+what nobody's spike concerns is passed over; over a sequence they stay in the cache. Of a convolution PyTorch lays out
+what each position sees; here (``convolution.cpp``) spikes look for whom they meet. Both are compiled when they are
+first used, once a machine, as the kernels of the C++ engine are.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import warnings
+from importlib.resources import files
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..engine.compiled import CompilationFailed
+from ..engine.cpp import _threads
+from ..engine.cpp.build import load
+from ..engine.select import inside_functional_transform
+from .change import Limits, Pairings
+from .connection import Connection, Convolution, Dense
+
+# "auto" takes it from so many dense weights on. Below, a step takes some 30 microseconds in PyTorch, and half of that
+# here, which is not worth the seconds of the first compilation.
+FEWEST = 2**12
+
+# Of traces and spikes that are read again for every few rows of weights: half of what a core's second-level cache has.
+_CACHED = 2**18
+
+_BOUND = {None: 0, "hard": 1, "soft": 2}
+_Pointers = ctypes.c_void_p * 6
+_PLAIN = (Tensor, nn.Parameter)
+
+
+def takes(engine: str, connection: Connection, weight: Tensor, out: Tensor) -> bool:
+    """Whether the kernel is what ``engine`` means for these weights, and can be had."""
+    if engine != "cpp" and (engine != "auto" or (weight.numel() < FEWEST and isinstance(connection, Dense))):
+        return False
+    if torch.compiler.is_compiling() or inside_functional_transform():
+        return False
+    for tensor in (weight,) if out is weight else (weight, out):
+        # What is not so plain is PyTorch's: it knows its own subclasses, and what may be written where.
+        plain = type(tensor) in _PLAIN and tensor.device.type == "cpu" and tensor.is_contiguous()
+        if not plain or (tensor.is_inference() and not torch.is_inference_mode_enabled()):
+            return False
+    if out is not weight and _overlap(weight, out):
+        return False
+    if isinstance(connection, Convolution) and _library("convolution.cpp") is None:
+        return False
+    return _library("kernel.cpp") is not None
+
+
+def _overlap(weight: Tensor, out: Tensor) -> bool:
+    """Whether they share memory without being the same: what is written to one row would be read in another."""
+    same = weight.untyped_storage().data_ptr() == out.untyped_storage().data_ptr()
+    return same and weight.data_ptr() != out.data_ptr()
+
+
+def steps_at_once(by: Pairings, weight: Tensor, connection: Connection) -> int:
+    """How many steps of a sequence [T, ...] are best given to one call."""
+    if isinstance(connection, Convolution):
+        return 1
+    return max(1, _CACHED // (2 * by.up_pre[0].numel() * weight.element_size()))
+
+
+def change(weight: Tensor, by: Pairings, limits: Limits, connection: Connection, out: Tensor) -> None:
+    """Write the weights after a step, or of dense connections after several, to ``out``, which may be ``weight``.
+
+    Args:
+        weight: for which ``takes`` said yes.
+        by: [B, ...], dense ones also [T, B, ...]; as the connection has its neurons, in the dtype of ``weight``.
+
+    Raises:
+        MemoryError: too little memory for the spikes.
+    """
+    if isinstance(connection, Convolution):
+        source = "convolution.cpp"
+        # Of traces, the channels lie side by side.
+        parts = by.up_post, by.up_pre.movedim(1, -1), by.down_post.movedim(1, -1), by.down_pre
+        kernel, axes = weight.shape[2:], [number for pair in connection.axes for number in pair]
+        sizes = [*by.up_pre.shape, *by.up_post.shape[1:], connection.groups, *kernel, *axes]
+    else:
+        source, parts = "kernel.cpp", by[:4]
+        *lead, samples, posts = by.up_post.shape
+        sizes = [lead[0] if lead else 1, samples, posts, weight.shape[1]]
+    parts = [part.contiguous() for part in parts]  # alive until the call is done
+    short = _function(source, weight.dtype)(
+        _Pointers(*[x.data_ptr() for x in parts], weight.data_ptr(), out.data_ptr()),
+        _whole(tuple(sizes)),
+        _real((by.up, by.down, limits.low, limits.high)),
+        _BOUND[limits.bound],
+        max(_threads(weight), _threads(by.up_pre), _threads(by.up_post)) if torch.get_num_threads() > 1 else 1,
+    )
+    if short:
+        raise MemoryError(f"too little memory to change weights {list(weight.shape)} by {list(by.up_pre.shape)} spikes")
+    if not out.is_inference():
+        # Autograd is told what it can't see: that numbers it may have kept are others now.
+        torch.autograd.graph.increment_version(out)
+
+
+def traced(spikes: Tensor, start: Tensor, decay: float) -> Tensor:
+    """The traces [T, ...] of spikes [T, ...], all in the dtype of ``start`` [...]; where ``takes`` said yes."""
+    library = _library("kernel.cpp")
+    assert library is not None, "ask takes() first"
+    spikes, start = spikes.contiguous(), start.contiguous()
+    trace = torch.empty_like(spikes)
+    function = library.trace_float32 if spikes.dtype == torch.float32 else library.trace_float64
+    pointers = (ctypes.c_void_p * 3)(spikes.data_ptr(), start.data_ptr(), trace.data_ptr())
+    function(pointers, ctypes.c_int64(len(spikes)), ctypes.c_int64(start.numel()), ctypes.c_double(decay))
+    return trace
+
+
+@functools.cache
+def _function(source: str, dtype: torch.dtype) -> Any:
+    """Of a library that there is."""
+    library = _library(source)
+    assert library is not None, "ask takes() first"
+    return getattr(library, f"{source.removesuffix('.cpp')}_{str(dtype).removeprefix('torch.')}")
+
+
+@functools.lru_cache(maxsize=512)
+def _whole(numbers: tuple[int, ...]) -> ctypes.Array[ctypes.c_int64]:
+    return (ctypes.c_int64 * len(numbers))(*numbers)
+
+
+@functools.lru_cache(maxsize=512)
+def _real(numbers: tuple[float, ...]) -> ctypes.Array[ctypes.c_double]:
+    return (ctypes.c_double * len(numbers))(*numbers)
+
+
+@functools.cache
+def _library(source: str) -> ctypes.CDLL | None:
+    """None, with a warning, where there is no compiler."""
+    if os.environ.get("TORCH_COMPILE_DISABLE") == "1":
+        reason = "TORCH_COMPILE_DISABLE=1 forbids compiling"
+    else:
+        try:
+            return load(files(__name__.rpartition(".")[0]).joinpath(source).read_text(encoding="utf-8"))
+        except CompilationFailed as error:
+            reason = str(error)
+    warnings.warn(
+        f"plasticity runs in PyTorch, not in C++, several times slower: {reason}. Use engine='eager' to ask for it.",
+        stacklevel=2,
+    )
+    return None

@@ -1,0 +1,251 @@
+"""Neurons that compete: against a plain version of the equations, and what a layer of them does with its weights."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from snnkit.plasticity import (
+    Competition,
+    CompetitionState,
+    CompetitiveLayer,
+    LayerState,
+    PairSTDP,
+    TripletSTDP,
+    assign_labels,
+    similarity,
+    vote,
+)
+from snnkit.plasticity.connection import Convolution
+
+F64 = torch.float64
+CELLS = Competition(tau=0.02, threshold=1.0, inhibition=0.7, theta_plus=0.1, tau_theta=2.0, dt=1e-3)
+LAYER = CompetitiveLayer(CELLS, PairSTDP(a_plus=0.05, a_minus=0.01, dt=1e-3), total=2.0)
+
+
+def plain_step(cells, current, v, theta):
+    """One step, sample by sample and neuron by neuron, in Python's numbers."""
+    spikes = [[0.0] * len(row) for row in current]
+    raised = [value * math.exp(-len(current) * cells.dt / cells.tau_theta) for value in theta]
+    after = []
+    for b, row in enumerate(current):
+        charged = [math.exp(-cells.dt / cells.tau) * old + x for old, x in zip(v[b], row, strict=True)]
+        above = [value - cells.threshold - raise_ for value, raise_ in zip(charged, theta, strict=True)]
+        firing = [i for i, value in enumerate(above) if value >= 0]
+        if cells.inhibition and firing:
+            firing = [max(firing, key=above.__getitem__)]
+        for i in range(len(row)):
+            if i in firing:
+                spikes[b][i], charged[i] = 1.0, 0.0
+                raised[i] += cells.theta_plus
+            elif cells.inhibition:
+                charged[i] = max(charged[i] - cells.inhibition * bool(firing), -cells.inhibition)
+        after.append(charged)
+    return spikes, after, raised
+
+
+@pytest.mark.parametrize("inhibition", [0.0, 0.7, 50.0])
+@pytest.mark.parametrize("theta_plus", [0.0, 0.1])
+def test_steps_are_those_of_the_plain_version(inhibition, theta_plus):
+    cells = replace(CELLS, inhibition=inhibition, theta_plus=theta_plus)
+    currents = torch.rand(60, 3, 5, dtype=F64) * 0.4
+    state, v, theta = None, [[0.0] * 5 for _ in range(3)], [0.0] * 5
+    total = 0.0
+    for current in currents:
+        spikes, state = cells.step(current, state)
+        plain, v, theta = plain_step(cells, current.tolist(), v, theta)
+        assert spikes.tolist() == plain
+        torch.testing.assert_close(state.v, torch.tensor(v, dtype=F64), rtol=0, atol=1e-12)
+        torch.testing.assert_close(state.theta, torch.tensor(theta, dtype=F64), rtol=0, atol=1e-12)
+        total += float(spikes.sum())
+    assert total > 5
+
+
+def test_at_the_threshold_a_neuron_fires_and_of_two_the_one_farther_above():
+    current = torch.tensor([[0.0, 1.0, 0.999], [1.1, 1.3, 0.2], [0.5, 0.5, 0.5]])
+    spikes, state = CELLS.step(current)
+    assert spikes.tolist() == [[0, 1, 0], [0, 1, 0], [0, 0, 0]]
+    # The one that fired starts again, the others are pushed down, to -inhibition at most; where nobody fired, nothing.
+    torch.testing.assert_close(state.v, torch.tensor([[-0.7, 0, 0.299], [0.4, 0, -0.5], [0.5, 0.5, 0.5]]))
+    spikes, _ = CELLS.step(current, CompetitionState(torch.zeros(3, 3), torch.tensor([0.0, 0.5, 0.0])))
+    assert spikes.tolist() == [[0, 0, 0], [1, 0, 0], [0, 0, 0]]
+
+
+def test_a_response_leaves_thresholds_as_they_are():
+    current = torch.full((4, 3), 2.0)
+    state = CompetitionState(torch.zeros(4, 3), torch.tensor([0.3, 0.2, 0.1]))
+    spikes, after = CELLS.respond(current, state)
+    assert torch.equal(spikes, CELLS.step(current, state)[0]) and spikes[:, 2].all()
+    assert after.theta is state.theta
+    assert CELLS.step(current, state)[1].theta[2] == pytest.approx(0.1 * math.exp(-4e-3 / 2) + 4 * 0.1)
+
+
+def by_hand(layer, spikes, weight, theta):
+    weight, theta, counts = weight.clone(), theta.tolist(), torch.zeros(spikes.shape[1], len(weight), dtype=F64)
+    v, pre_trace, post_trace = [[0.0] * len(weight) for _ in counts], 0.0, 0.0
+    rule = layer.rule
+    for pre in spikes:
+        fired, v, theta = plain_step(layer.competition, (pre @ weight.T).tolist(), v, theta)
+        post = torch.tensor(fired, dtype=F64)
+        pre_trace = pre + math.exp(-rule.dt / rule.tau_plus) * pre_trace
+        post_trace = post + math.exp(-rule.dt / rule.tau_minus) * post_trace
+        change = rule.a_plus * torch.einsum("bi,bj->ij", post, pre_trace)
+        weight = (weight + change - rule.a_minus * torch.einsum("bi,bj->ij", post_trace, pre)).clamp(0, 1)
+        counts += post
+    if layer.total is not None:
+        weight = weight * (layer.total / weight.sum(1, keepdim=True))
+    return counts, weight, torch.tensor(theta, dtype=F64)
+
+
+@pytest.mark.parametrize("total", [2.0, None])
+def test_a_presentation_is_competition_and_stdp_step_by_step(total):
+    layer = replace(LAYER, total=total)
+    spikes = (torch.rand(25, 3, 6) < 0.3).to(F64)
+    state = LayerState(torch.rand(4, 6, dtype=F64), torch.rand(4, dtype=F64) * 0.1)
+    before = LayerState(*(part.clone() for part in state))
+    counts, after = layer.learn(spikes, state)
+    expected = by_hand(layer, spikes, *state)
+    assert counts.sum() > 5
+    for got, should in zip((counts, *after), expected, strict=True):
+        torch.testing.assert_close(got, should, rtol=0, atol=1e-12)
+    assert all(map(torch.equal, state, before))  # handed in and out, not changed
+    assert not after.weight.requires_grad
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        PairSTDP(a_plus=0.02, a_minus=0.002),
+        PairSTDP(bound="soft", a_plus=0.1, a_minus=0.01),
+        TripletSTDP(a3_plus=0.02, a2_minus=1e-3),
+    ],
+    ids=["hard", "soft", "triplet"],
+)
+def test_weights_keep_their_sum_with_every_rule(rule):
+    layer = replace(LAYER, rule=rule)
+    state = layer.initial_state(6, 4)
+    for _ in range(5):
+        torch.testing.assert_close(state.weight.sum(1), torch.full((4,), 2.0))
+        assert (state.weight >= 0).all()
+        old, (counts, state) = state, layer.learn((torch.rand(30, 8, 6) < 0.4).float(), state)
+        assert counts.sum() > 0 and not torch.equal(old.weight, state.weight)
+
+
+def test_a_neuron_without_weights_stays_one():
+    state = LayerState(torch.tensor([[0.0, 0.0], [0.5, 0.5]]), torch.zeros(2))
+    counts, after = LAYER.learn(torch.ones(10, 1, 2), state)
+    assert after.weight[0].tolist() == [0, 0] and after.weight.isfinite().all()
+    assert counts[0, 0] == 0 and counts[0, 1] > 0
+
+
+def test_a_response_is_that_of_step_after_step():
+    spikes, state = (
+        (torch.rand(20, 3, 6) < 0.4).to(F64),
+        LayerState(torch.rand(4, 6, dtype=F64), torch.rand(4, dtype=F64)),
+    )
+    cells, counts = None, 0
+    for pre in spikes:
+        current = pre @ state.weight.T
+        cells = CELLS.initial_state(current, state.theta) if cells is None else cells
+        post, cells = CELLS.respond(current, cells)
+        counts = counts + post
+    assert torch.equal(LAYER.respond(spikes, state), counts) and counts.sum() > 5
+
+
+def test_first_weights_follow_from_the_generator():
+    first, second = (LAYER.initial_state(6, 4, generator=torch.Generator().manual_seed(3)) for _ in range(2))
+    assert torch.equal(first.weight, second.weight) and not first.theta.any()
+    assert not torch.equal(first.weight, LAYER.initial_state(6, 4).weight)
+
+
+def test_similarity_is_the_mean_cosine_of_two_fields():
+    weight = torch.rand(7, 5, dtype=F64)
+    pairs = [(i, j) for i in range(7) for j in range(i)]
+    cosines = [float(torch.cosine_similarity(weight[i], weight[j], dim=0)) for i, j in pairs]
+    assert similarity(weight) == pytest.approx(sum(cosines) / len(cosines), abs=1e-12)
+    assert similarity(torch.ones(3, 4)) == pytest.approx(1.0)
+    assert similarity(torch.eye(3)) == pytest.approx(0.0)
+    assert math.isnan(similarity(torch.ones(1, 4)))
+
+
+COUNTS = torch.tensor([[4.0, 0, 1, 0], [4, 0, 0, 0], [0, 3, 3, 0], [5, 0, 0, 0], [4, 0, 0, 0]])
+
+
+def test_a_neuron_stands_for_the_class_it_answers_to_most_on_average():
+    # Neuron 0 has most spikes for class 0, of which there are more samples; its mean is largest for class 2.
+    assert assign_labels(COUNTS, torch.tensor([0, 0, 1, 2, 0]), 4).tolist() == [2, 1, 1, -1]
+    assert assign_labels(COUNTS, torch.tensor([0, 0, 0, 0, 0]), 4).tolist() == [0, 0, 0, -1]
+
+
+def test_votes_are_averages_over_the_neurons_of_a_class():
+    assigned = torch.tensor([0, 0, 1, -1])
+    counts = torch.tensor([[2.0, 2, 3, 0], [4, 4, 3, 0], [0, 0, 0, 9], [0, 0, 0, 0], [2, 2, 2, 0]])
+    assert vote(counts, assigned, 3).tolist() == [1, 0, -1, -1, 0]
+    assert vote(counts, torch.full((4,), -1), 3).tolist() == [-1] * 5
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "says"),
+    [
+        (lambda: Competition(tau=0), ValueError, "tau must be above 0, not 0"),
+        (lambda: Competition(inhibition=-1.0), ValueError, "inhibition must be at least 0, not -1.0"),
+        (lambda: Competition(theta_plus=float("nan")), ValueError, "theta_plus must be finite"),
+        (lambda: Competition(threshold="1"), TypeError, "threshold must be a number, not '1'"),
+        (lambda: CELLS.step([[1.0]]), TypeError, r"current must be a torch.Tensor \[B, n\], not a list"),
+        (lambda: CELLS.step(torch.ones(2, 2, dtype=torch.int64)), TypeError, "current must be float32 or float64"),
+        (lambda: CELLS.step(torch.ones(2)), ValueError, r"current must be \[B, n\], none of them 0"),
+        (lambda: CELLS.step(torch.ones(1, 2), 3), TypeError, "state must be a CompetitionState or None, not a int"),
+        (
+            lambda: CELLS.step(torch.ones(1, 2), CompetitionState(torch.ones(2, 2), torch.ones(2))),
+            ValueError,
+            r"state.v must be a torch.Tensor \[1, 2\]",
+        ),
+        (
+            lambda: CELLS.step(torch.ones(1, 2), CompetitionState(torch.ones(1, 2), torch.ones(2, dtype=F64))),
+            ValueError,
+            "state.theta must be torch.float32 on cpu, as current is, not torch.float64",
+        ),
+        (lambda: CompetitiveLayer("fast"), TypeError, "competition must be a Competition, not a str"),
+        (lambda: CompetitiveLayer(rule=CELLS), TypeError, "rule must be a PairSTDP or a TripletSTDP, not a Comp"),
+        (
+            lambda: replace(LAYER, rule=PairSTDP(connection=Convolution())),
+            ValueError,
+            r"rule must connect every input with every neuron, Dense\(\), not Convolution",
+        ),
+        (lambda: CompetitiveLayer(CELLS), ValueError, "rule and competition must have one dt, .* 0.005 and 0.001"),
+        (lambda: replace(LAYER, total=0), ValueError, "total must be above 0, not 0"),
+        (lambda: replace(LAYER, rule=PairSTDP(bound=None)), ValueError, "rule must hold weights at 0 or above"),
+        (lambda: replace(LAYER, rule=PairSTDP(w_min=-1.0)), ValueError, "its bound is 'hard' and its w_min -1.0"),
+        (lambda: LAYER.initial_state(0, 3), ValueError, "n_pre must be a whole number of at least 1, not 0"),
+        (lambda: LAYER.initial_state(3, True), ValueError, "n_post must be a whole number of at least 1, not True"),
+        (lambda: LAYER.learn(torch.ones(3, 1, 2), None), TypeError, "state must be a LayerState, as initial_state"),
+        (
+            lambda: LAYER.learn(torch.ones(3, 1, 2), LAYER.initial_state(3, 4)),
+            ValueError,
+            "spikes must have the 3 neurons",
+        ),
+        (lambda: LAYER.respond(torch.ones(1, 3), LAYER.initial_state(3, 4)), ValueError, r"spikes must be \[T, B"),
+        (
+            lambda: LAYER.learn(torch.ones(3, 1, 3, dtype=torch.bool), LAYER.initial_state(3, 4)),
+            TypeError,
+            "spikes must be torch.float32, as the weights are, not torch.bool",
+        ),
+        (
+            lambda: LAYER.learn(torch.ones(3, 1, 3), LayerState(torch.ones(2, 3), torch.ones(3))),
+            ValueError,
+            r"state.theta must be a torch.Tensor \[2\]",
+        ),
+        (lambda: assign_labels([1], torch.tensor([0]), 2), TypeError, "counts must be a floating-point tensor"),
+        (lambda: assign_labels(COUNTS[0], torch.tensor([0]), 2), ValueError, r"counts must be \[N, n\]"),
+        (lambda: assign_labels(COUNTS, torch.tensor([0]), 2), ValueError, r"labels must be \[N\], one for each sample"),
+        (lambda: assign_labels(COUNTS, torch.ones(5), 2), TypeError, "labels must be an int64 tensor"),
+        (lambda: assign_labels(COUNTS, torch.arange(5), 4), ValueError, "labels must lie in 0 .. 3, .* from 0 to 4"),
+        (lambda: assign_labels(COUNTS, torch.arange(5), 0), ValueError, "classes must be a whole number of at least 1"),
+        (lambda: vote(COUNTS, torch.arange(4) - 2, 4), ValueError, "assigned must lie in -1 .. 3, .* from -2 to 1"),
+        (lambda: vote(COUNTS, torch.arange(5), 5), ValueError, r"assigned must be \[n\], one for each neuron"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_name(wrong, error, says):
+    with pytest.raises(error, match=says):
+        wrong()

@@ -1,0 +1,249 @@
+"""STDP of convolutions: equal to sums over all pairs of spikes at all positions, for every rule and geometry."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from snnkit.plasticity import PairSTDP, RewardSTDP, STDPState, TripletSTDP, pairwise, rewarded, tripletwise
+from snnkit.plasticity.connection import Convolution, Dense
+
+F64 = torch.float64
+
+
+@st.composite
+def geometries(draw):
+    """A convolution, and (batch, inputs, outputs, image, kernel) that fit it."""
+
+    def both(low, high):
+        return draw(st.integers(low, high) | st.tuples(*[st.integers(low, high)] * 2))
+
+    groups = draw(st.integers(1, 2))
+    connection = Convolution(both(1, 2), both(0, 2), both(1, 2), groups)
+    kernel = draw(st.tuples(*[st.integers(1, 2)] * 2))
+    image = draw(st.tuples(*[st.integers(3, 4)] * 2))
+    batch, inputs, outputs = draw(st.tuples(st.integers(1, 2), st.integers(1, 2), st.integers(1, 2)))
+    return connection, batch, inputs * groups, outputs * groups, image, kernel
+
+
+def random_images(seed, geometry, steps, rate=0.3):
+    connection, batch, inputs, outputs, image, kernel = geometry
+    draw = torch.Generator().manual_seed(seed)
+    weight = torch.rand(outputs, inputs // connection.groups, *kernel, generator=draw, dtype=F64)
+    pre = (torch.rand(steps, batch, inputs, *image, generator=draw) < rate).to(F64)
+    size = connection.outputs(pre.shape, weight.shape)
+    return pre, (torch.rand(steps, batch, outputs, *size, generator=draw) < rate).to(F64), weight
+
+
+def stepwise(rule, *sequences, weight):
+    state = None
+    for now in zip(*sequences, strict=True):
+        weight, state = rule.step(*now, weight, state)
+    return weight, state
+
+
+def same(one, other):
+    torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+MORE = {
+    "bound": st.sampled_from(["hard", "soft", None]),
+    "batch": st.sampled_from(["sum", "mean"]),
+    "engine": st.sampled_from(["eager", "cpp"]),
+}
+
+
+@settings(deadline=None, max_examples=40)
+@given(geometry=geometries(), seed=st.integers(0, 10_000), more=st.fixed_dictionaries(MORE))
+def test_pairs_of_all_positions_add_up(geometry, seed, more):
+    pre, post, weight = random_images(seed, geometry, 5)
+    rule = PairSTDP(0.11, 0.13, 5e-3, 8e-3, w_min=0.1, w_max=0.8, connection=geometry[0], **more)
+    expected = pairwise(rule, pre, post, weight)
+    (whole, last), (online, state) = rule.run(pre, post, weight), stepwise(rule, pre, post, weight=weight)
+    same(whole, expected)
+    same(online, expected)
+    for one, other in zip(last, state, strict=True):
+        same(one, other)
+
+
+@settings(deadline=None, max_examples=20)
+@given(geometry=geometries(), seed=st.integers(0, 10_000), more=st.fixed_dictionaries(MORE))
+def test_triplets_of_all_positions_add_up(geometry, seed, more):
+    pre, post, weight = random_images(seed, geometry, 4)
+    rule = TripletSTDP(0.1, 0.12, 0.2, 0.15, 5e-3, 8e-3, 9e-3, 7e-3, w_max=0.9, connection=geometry[0], **more)
+    expected = tripletwise(rule, pre, post, weight)
+    same(rule.run(pre, post, weight)[0], expected)
+    same(stepwise(rule, pre, post, weight=weight)[0], expected)
+
+
+@settings(deadline=None, max_examples=20)
+@given(
+    geometry=geometries(),
+    seed=st.integers(0, 10_000),
+    bound=st.sampled_from(["hard", None]),
+    batch=MORE["batch"],
+)
+def test_rewards_come_to_all_positions(geometry, seed, bound, batch):
+    pre, post, weight = random_images(seed, geometry, 4)
+    reward = torch.randn(pre.shape[:2], generator=torch.Generator().manual_seed(seed), dtype=F64)
+    rule = RewardSTDP(PairSTDP(0.11, 0.13, 5e-3, bound=bound, batch=batch, connection=geometry[0]), 6e-3)
+    expected = rewarded(rule, pre, post, reward, weight)
+    whole, state = rule.run(pre, post, reward, weight)
+    assert state.eligibility.shape == (pre.shape[1], *weight.shape)
+    same(whole, expected)
+    same(stepwise(rule, pre, post, reward, weight=weight)[0], expected)
+
+
+def test_a_kernel_as_large_as_the_image_is_a_dense_connection():
+    geometry = (Convolution(), 3, 2, 4, (3, 5), (3, 5))
+    pre, post, weight = random_images(1, geometry, 10)
+    for kind in (PairSTDP, TripletSTDP):
+        got, _ = kind(connection=Convolution()).run(pre, post, weight)
+        dense, _ = kind(connection=Dense()).run(pre.flatten(2), post.flatten(2), weight.flatten(1))
+        assert not torch.equal(dense, weight.flatten(1))
+        same(got.flatten(1), dense)
+
+
+@pytest.mark.parametrize("engine", ["eager", "cpp"])
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_weights_of_a_layer_change_in_place_however_they_lie_in_memory(engine, layout):
+    layer = torch.nn.Conv2d(3, 4, 3, stride=2, padding=1).double().to(memory_format=layout)
+    rule = PairSTDP(0.05, 0.04, w_min=-1.0, connection=Convolution.of(layer), engine=engine)
+    assert rule.connection == Convolution((2, 2), (1, 1), (1, 1))
+    pre = (torch.rand(2, 3, 6, 6) < 0.4).to(memory_format=layout)
+    post = torch.rand(2, 4, 3, 3) < 0.4
+    before = layer.weight.detach().clone()
+    apart, state = rule.step(pre, post, layer.weight)
+    assert not apart.requires_grad and not any(trace.requires_grad for trace in state)
+    got, _ = rule.step(pre, post, layer.weight, out=layer.weight)
+    assert got is layer.weight and layer.weight.requires_grad and layer.weight.grad_fn is None
+    same(layer.weight.data, apart)
+    same(apart, pairwise(rule, pre[None], post[None], before))
+
+
+def test_autograd_learns_that_a_weight_it_kept_has_changed():
+    layer = torch.nn.Conv2d(2, 3, 3)
+    pre = torch.rand(1, 2, 5, 5).requires_grad_()
+    out = layer(pre)
+    rule = PairSTDP(0.1, connection=Convolution.of(layer), engine="cpp")
+    rule.step(pre > 0.5, out > 0, layer.weight, out=layer.weight)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
+DT, TAU = 1e-3, 50e-3
+
+
+def norse_steps(pre, post, weight, algorithm, eta, **geometry):
+    stdp = pytest.importorskip("norse.torch.functional.stdp")
+    state = stdp.STDPState(torch.zeros_like(pre[0]), torch.zeros_like(post[0]))
+    one, rate = torch.ones((), dtype=F64), torch.full((), 1 / TAU, dtype=F64)
+    parameters = stdp.STDPParameters(
+        one, one, rate, rate, eta_plus=eta, eta_minus=eta, stdp_algorithm=algorithm, convolutional=True, **geometry
+    )
+    for pre_t, post_t in zip(pre, post, strict=True):
+        weight, state = stdp.stdp_step_conv2d(pre_t, post_t, weight, state, parameters, DT)
+    return weight
+
+
+# By Norse 1.1.0 with torch 2.13, from ``norse_steps(*small(), name, 0.05)``: the sum of all weights and one of them.
+GOLDEN = {
+    "additive": (15.386769047306943, 0.6187479762706645),
+    "multiplicative_relu": (15.114889298483929, 0.6105799234234777),
+}
+BY_NAME = {"additive": "hard", "multiplicative_relu": "soft"}
+
+
+def like_norse(bound, eta, connection, engine="auto"):
+    tau = -DT / math.log(1 - DT / TAU)  # its traces decay by steps of Euler's, and count dt / tau for a spike
+    amplitude = eta * DT / TAU
+    return PairSTDP(amplitude, amplitude, tau, tau, DT, bound=bound, connection=connection, engine=engine)
+
+
+def small():
+    """Spikes and weights made of sines, which are the same everywhere."""
+    waves = [torch.arange(4 * n, dtype=F64).mul(0.7).sin() for n in (2 * 2 * 5 * 4, 2 * 3 * 4 * 3)]
+    pre, post = waves[0].view(4, 2, 2, 5, 4) > 0.2, waves[1].view(4, 2, 3, 4, 3) > 0.4
+    return pre.to(F64), post.to(F64), torch.arange(24, dtype=F64).mul(0.9).cos().abs().view(3, 2, 2, 2)
+
+
+@pytest.mark.parametrize("algorithm", BY_NAME)
+def test_it_gives_the_numbers_that_norse_gave(algorithm):
+    got, _ = like_norse(BY_NAME[algorithm], 0.05, Convolution()).run(*small())
+    assert (got.sum().item(), got[0, 0, 0, 1].item()) == pytest.approx(GOLDEN[algorithm], rel=0, abs=1e-12)
+
+
+@pytest.mark.parametrize("algorithm", BY_NAME)
+@pytest.mark.parametrize("engine", ["eager", "cpp"])
+def test_it_gives_what_norse_gives(algorithm, engine):
+    connection = Convolution(2, 1, 2)
+    pre, post, weight = random_images(5, (connection, 2, 3, 4, (9, 8), (3, 3)), 30)
+    expected = norse_steps(pre, post, weight, algorithm, 0.3, stride=2, padding=1, dilation=2)
+    got, _ = like_norse(BY_NAME[algorithm], 0.3, connection, engine).run(pre, post, weight)
+    assert (got - weight).abs().max() > 0.1
+    same(got, expected)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "error", "match"),
+    [
+        ({"stride": 0}, ValueError, "stride must be at least 1, not 0"),
+        ({"stride": (1, 0)}, ValueError, r"stride\[1\] must be at least 1, not 0"),
+        ({"padding": -1}, ValueError, "padding must be at least 0, not -1"),
+        ({"padding": "same"}, TypeError, "padding must be a whole number, not 'same'"),
+        ({"dilation": (1, 2, 3)}, ValueError, r"dilation must be one number or a tuple of two, not \(1, 2, 3\)"),
+        ({"dilation": 1.0}, TypeError, "dilation must be a whole number, not 1.0"),
+        ({"groups": True}, TypeError, "groups must be a whole number, not True"),
+    ],
+)
+def test_numbers_that_make_no_convolution(numbers, error, match):
+    with pytest.raises(error, match=match):
+        Convolution(**numbers)
+
+
+def test_layers_and_connections_of_another_kind_are_refused():
+    with pytest.raises(TypeError, match=r"layer must be a torch\.nn\.Conv2d, not a Linear"):
+        Convolution.of(torch.nn.Linear(2, 2))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="layer must have the padding_mode 'zeros', not 'circular'"):
+        Convolution.of(torch.nn.Conv2d(1, 1, 3, padding=1, padding_mode="circular"))
+    with pytest.raises(ValueError, match="layer must say its padding in numbers, not as 'same'"):
+        Convolution.of(torch.nn.Conv2d(1, 1, 3, padding="same"))
+    for kind in (PairSTDP, TripletSTDP):
+        with pytest.raises(TypeError, match="connection must be a Dense or a Convolution, not 'conv'"):
+            kind(connection="conv")
+
+
+PRE, POST, WEIGHT = torch.zeros(2, 4, 6, 5), torch.zeros(2, 6, 4, 4), torch.zeros(6, 2, 3, 2)
+
+
+@pytest.mark.parametrize(
+    ("handed", "error", "match"),
+    [
+        ((PRE, POST, WEIGHT[0]), ValueError, r"weight must be \[O, C / groups, kH, kW\], but its shape is \[2, 3, 2\]"),
+        ((PRE, POST, WEIGHT.half()), TypeError, "weight must be float32 or float64"),
+        ((PRE, POST, WEIGHT[:5]), ValueError, "output channels that 2 groups can share, not 5"),
+        ((PRE, POST, WEIGHT[..., :0]), ValueError, r"at least one weight, but its shape is \[6, 2, 3, 0\]"),
+        ((PRE[0], POST, WEIGHT), ValueError, r"pre must be \[B, C, H, W\], but its shape is \[4, 6, 5\]"),
+        ((PRE[:, :3], POST, WEIGHT), ValueError, "pre must have the 4 channels that weight"),
+        ((PRE, POST[:, :3], WEIGHT), ValueError, "post must have the 6 channels that weight"),
+        ((PRE, POST[:1], WEIGHT), ValueError, "pre and post must have the same steps and samples"),
+        ((PRE[:0], POST[:0], WEIGHT), ValueError, "at least one step and one sample"),
+        ((PRE, POST[..., :3], WEIGHT), ValueError, "post must have 4 × 4 neurons per channel, as the convolution"),
+        ((PRE[:, :, :2], POST, WEIGHT), ValueError, "there is no position for it"),
+        ((PRE[..., :0], POST, WEIGHT), ValueError, "pre must have at least one neuron"),
+        ((PRE.to("meta"), POST, WEIGHT), ValueError, "pre is on meta and weight on cpu"),
+        ((PRE, POST, WEIGHT, STDPState(PRE, PRE)), ValueError, r"state.post must have the shape \[2, 6, 4, 4\]"),
+        ((PRE, POST, WEIGHT, STDPState(PRE.double(), POST)), ValueError, "state.pre must be torch.float32 on cpu"),
+    ],
+)
+def test_what_no_step_can_be_made_of(handed, error, match):
+    for _ in range(2):  # what was refused once is not remembered as good
+        with pytest.raises(error, match=match):
+            PairSTDP(connection=Convolution(groups=2)).step(*handed)
+
+
+def test_a_run_wants_time_first():
+    with pytest.raises(ValueError, match=r"pre must be \[T, B, C, H, W\], but its shape is \[2, 4, 6, 5\]"):
+        PairSTDP(connection=Convolution()).run(PRE, POST, WEIGHT)
