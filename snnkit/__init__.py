@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 __version__ = "0.1.0"
 
 __all__ = [
+    "challenge",
     "course",
     "data",
     "device",
@@ -25,6 +26,7 @@ __all__ = [
     "plasticity",
     "quantize",
     "surrogate",
+    "sweep",
     "text",
     "tools",
     "train",
@@ -33,6 +35,7 @@ __all__ = [
 
 if _TYPE_CHECKING:
     from . import (
+        challenge,
         course,
         data,
         device,
@@ -48,6 +51,7 @@ if _TYPE_CHECKING:
         plasticity,
         quantize,
         surrogate,
+        sweep,
         text,
         tools,
         train,

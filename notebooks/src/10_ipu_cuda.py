@@ -942,7 +942,7 @@ scorecard("10")
 # ## Where next
 #
 # All that was trained so far was trained by backpropagation: a global error that travels back through layers and time. Brains have no such wire,
-# and chips would rather not. **11 · Local learning** (coming) does without.
+# and chips would rather not. **11 · Local learning** does without.
 #
 # Meanwhile: `snnkit bench compare` on your own GPU, and `ipu.check` on the network you brought along.
 #

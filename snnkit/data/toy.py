@@ -23,6 +23,7 @@ def xor_in_time(
     cue_steps: int = 3,
     rate: float = 0.6,
     noise: float = 0.0,
+    jitter: int = 0,
     seed: int = 0,
     generator: torch.Generator | None = None,
 ) -> tuple[Tensor, Tensor]:
@@ -31,18 +32,24 @@ def xor_in_time(
     Each cue is one bit, told by which of two groups of `units` channels fires: group 0 is channels `0 .. units-1`,
     group 1 the rest. The first cue fills the steps `0 .. cue_steps-1`, then come `delay` silent steps, then the second
     cue, then silence until `steps`. A unit of a firing group spikes with probability `rate` in each step; any unit at
-    any other time with probability `noise`. The four pairs of cues are equally frequent (to within one).
+    any other time with probability `noise`. The four pairs of cues are equally frequent (to within one). With `jitter`,
+    either cue of a sample comes up to so many steps late, drawn evenly and on its own, and the delay varies with them.
 
     Returns spikes float32 `[steps, n, 2 * units]`, 0 or 1, and labels int64 `[n]`, 0 or 1. Randomness comes from
     `generator` if given, else from `seed`. Raises ValueError where the cues don't fit into `steps`.
     """
     for name, value in (("n", n), ("steps", steps), ("units", units), ("cue_steps", cue_steps)):
         check_positive_int(name, value)
-    if isinstance(delay, bool) or not isinstance(delay, int) or delay < 0:
-        raise ValueError(f"delay must be an int of at least 0 (steps between the cues); got {delay!r}")
-    if 2 * cue_steps + delay > steps:
+    for name, value, meaning in (("delay", delay, "steps between the cues"), ("jitter", jitter, "steps")):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise ValueError(f"{name} must be an int of at least 0 ({meaning}); got {value!r}")
+    if jitter > delay:
+        raise ValueError(f"jitter must be at most delay, or cues would overlap; they are {jitter} and {delay}")
+    needed = 2 * cue_steps + delay + jitter
+    if needed > steps:
+        late = f" and a jitter of {jitter}" if jitter else ""
         raise ValueError(
-            f"two cues of {cue_steps} steps and a delay of {delay} need {2 * cue_steps + delay} steps; steps is {steps}"
+            f"two cues of {cue_steps} steps, a delay of {delay}{late} need {needed} steps; steps is {steps}"
         )
     _check_probability("rate", rate)
     _check_probability("noise", noise)
@@ -53,7 +60,10 @@ def xor_in_time(
     probability = torch.full((steps, n, 2, units), float(noise))
     samples = torch.arange(n)
     for start, bit in ((0, first), (cue_steps + delay, second)):
-        probability[start : start + cue_steps, samples, bit] = float(rate)
+        # Nothing is drawn without jitter, so that the samples of a seed are what they were before there was any.
+        late = torch.randint(jitter + 1, (n,), generator=generator) if jitter else torch.zeros(n, dtype=torch.int64)
+        for step in range(start, start + cue_steps):
+            probability[step + late, samples, bit] = float(rate)
     spikes = torch.rand(probability.shape, generator=generator) < probability
     return spikes.flatten(2).float(), first ^ second
 

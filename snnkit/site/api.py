@@ -22,6 +22,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "Training through Lightning": ("snnkit.train.lit",),
     "Batch scripts for SLURM": ("snnkit.train.slurm",),
     "Local learning": ("snnkit.plasticity",),
+    "Sweeps and the open challenge": ("snnkit.sweep", "snnkit.challenge"),
     "Devices and memory": ("snnkit.device",),
     "Text": ("snnkit.text",),
     "Exchange and export": ("snnkit.interop", "snnkit.export", "snnkit.quantize"),

@@ -52,6 +52,10 @@ class Project:
         """Names of all notebooks that have a source, in order: `["00_preflight", ...]`."""
         return sorted(path.stem for path in self.sources.glob("*.py") if SOURCE_NAME.fullmatch(path.stem))
 
+    def workers(self) -> list[str]:
+        """Names of the notebooks made for sweeps: `["workers/xor_in_time"]`. They are no part of the course."""
+        return sorted(f"workers/{path.stem}" for path in (self.sources / "workers").glob("*.py"))
+
     def orphans(self) -> list[str]:
         """Names of notebooks in `notebooks/` that have no source."""
         made = {path.stem for path in self.notebooks.glob("*.ipynb") if SOURCE_NAME.fullmatch(path.stem)}

@@ -101,8 +101,8 @@ def execute_all(
     """
     from snnkit.tools.watch import Watch
 
-    environment = _environment(at_once)
-    watches = {job.name: Watch(environment, str(project.notebooks), limit) for job in jobs}
+    own = environment(at_once)
+    watches = {job.name: Watch(own, str(project.notebooks), limit) for job in jobs}
     results: dict[str, Result] = {}
     with ThreadPoolExecutor(at_once) as pool:
         waiting = {pool.submit(execute, job, out, watches[job.name]) for job in jobs}
@@ -154,7 +154,7 @@ def execute(job: Job, out: Path, watch: Watch) -> Result:
     return Result(job.name, "failed" if failure else "ok", round(seconds, 2), peak, **(failure or {}))
 
 
-def _environment(at_once: int) -> dict[str, str]:
+def environment(at_once: int) -> dict[str, str]:
     """For the kernels: headless, unbuffered, and the cores shared out where several run at once."""
     environment = {
         **os.environ,

@@ -1,7 +1,7 @@
 """An environment with Colab's versions (constraints/colab.txt), made once and kept until they change.
 
 What is large, and what the list lacks or can't have on this Python, is lent by the environment that runs the tests:
-only what is needed, so that the rest is missing here as it is on Colab (papermill, JupyterLab).
+only what is needed, so that the rest is missing here as it is on Colab (JupyterLab).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 PINS = ROOT / "constraints" / "colab.txt"
-# The last three: Colab has TensorBoard, and notebook 09 installs the others there.
-LENT = ("torch", "scikit-learn", "tensorboard", "lightning", "torchmetrics")
+# Colab has TensorBoard and polars; the last three are installed there by notebooks 09 and 13.
+LENT = ("torch", "scikit-learn", "tensorboard", "polars", "lightning", "torchmetrics", "papermill")
 # Imports what is lent from where it is. (Links would give the files of PyTorch two names each, which confuses Dynamo.)
 FINDER = """import sys
 from importlib.machinery import PathFinder

@@ -14,7 +14,7 @@ from .environment import CORE, PINS, pins_in
 from .notebook import Colab
 
 PROJECT = find()
-NOT_ON_COLAB = ["papermill", "jupyterlab", "kaleido", "playwright"]
+NOT_ON_COLAB = ["jupyterlab", "kaleido", "playwright"]
 CORE_WIDGETS = {"@jupyter-widgets/base", "@jupyter-widgets/controls", "@jupyter-widgets/output"}
 CHOICES = ("DropdownModel", "SelectionSliderModel", "ToggleButtonsModel")
 CONTROLS = ("FloatSliderModel", "IntSliderModel", *CHOICES)

@@ -211,7 +211,7 @@ def test_an_output_folder_that_can_not_be_is_refused(project, tmp_path):
 def test_a_kernel_sees_the_folders_that_were_meant_here(monkeypatch, tmp_path, name):
     def seen(value):
         monkeypatch.setenv(name, value)
-        return run._environment(1)[name]
+        return run.environment(1)[name]
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -220,7 +220,7 @@ def test_a_kernel_sees_the_folders_that_were_meant_here(monkeypatch, tmp_path, n
     assert seen("/data") == "/data"
     assert seen("") == ""
     monkeypatch.delenv(name)
-    assert name not in run._environment(1)
+    assert name not in run.environment(1)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")

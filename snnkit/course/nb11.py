@@ -1,0 +1,289 @@
+"""Exercises and quiz of notebook 11, "Local learning: STDP"."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from . import expect
+from .exercise import Check, Exercise, Question, Violation
+
+NAMES = ("x", "y", "increase", "decrease")
+
+
+def stdp_step(pre, post, x, y, keep_x, keep_y):
+    """One step of pair STDP: the traces, and what it adds to and takes from each weight."""
+    x = keep_x * x + pre
+    y = keep_y * y + post
+    increase = torch.outer(post, x)  # a postsynaptic spike finds what is left of earlier presynaptic ones
+    decrease = torch.outer(y, pre)  # and the other way round
+    return x, y, increase, decrease
+
+
+def bounded(w, increase, decrease, mu):
+    """The weights after one step, within 0 and 1: a change shrinks with the room that is left to the power mu."""
+    return (w + (1 - w) ** mu * increase - w**mu * decrease).clamp(0, 1)
+
+
+def assign_labels(counts, labels, classes):
+    """The class that each neuron answers to most, -1 for one that is silent."""
+    member = F.one_hot(labels, classes).to(counts.dtype)  # [N, classes]: 1 where an image is of a class
+    mean = counts.T @ member / member.sum(0).clamp(min=1)
+    return torch.where(mean.sum(1) > 0, mean.argmax(1), -1)
+
+
+def _step(candidate: Any, pre: Any, post: Any, x: Any, y: Any, keep_x: float = 0.5, keep_y: float = 0.8) -> tuple:
+    """The four tensors of an answer, and the arguments as a learner should see them."""
+    pre, post, x, y = (torch.tensor(values, dtype=torch.float64) for values in (pre, post, x, y))
+    shown = {"pre": pre, "post": post, "x": x, "y": y, "keep_x": keep_x, "keep_y": keep_y}
+    found = expect.written(candidate(*shown.values()))
+    if not isinstance(found, (tuple, list)) or len(found) != 4:
+        raise Violation("The answer is four tensors: x, y, increase, decrease.", yours=found)
+    return (*found, shown)
+
+
+def _traces(candidate: Any, reference: Any) -> None:
+    for pre, post in (([0, 0], [0, 0, 0]), ([1, 0], [0, 1, 0])):
+        *found, shown = _step(candidate, pre, post, [0.4, 1.5], [0.2, 1.0, 0.6])
+        want = reference(*shown.values())
+        told = "A trace shrinks by its factor in each step, and each spike adds 1 to it."
+        for name, one, right in zip(NAMES, found[:2], want[:2], strict=False):
+            expect.close(one, right, told.replace("A trace", f"The trace `{name}`", 1), inputs=shown, hint=0)
+
+
+def _one_row_for_each_post(candidate: Any, reference: Any) -> None:
+    *found, shown = _step(candidate, [1, 0], [0, 1, 0], [0.4, 1.5], [0.2, 1.0, 0.6])
+    for name, change in zip(NAMES[2:], found[2:], strict=True):
+        told = f"`{name}` has a row for each postsynaptic neuron and a column for each presynaptic one."
+        expect.tensor(change, torch.zeros(3, 2, dtype=torch.float64), told, inputs=shown, hint=1)
+
+
+def _pre_then_post(candidate: Any, reference: Any) -> None:
+    *_, increase, decrease, shown = _step(candidate, [0, 0], [0, 1, 0], [1.0, 0.0], [0.0, 0.0, 0.0])
+    want = reference(*shown.values())
+    told = "Post fires some time after pre: the weight between the two becomes stronger, and no other."
+    expect.close(increase, want[2], told, inputs=shown, hint=2)
+    expect.close(decrease, want[3], "Where pre is silent in this step, nothing is taken away.", inputs=shown, hint=2)
+
+
+def _post_then_pre(candidate: Any, reference: Any) -> None:
+    *_, increase, decrease, shown = _step(candidate, [0, 1], [0, 0, 0], [0.0, 0.0], [0.0, 1.0, 0.0])
+    want = reference(*shown.values())
+    told = (
+        "Pre fires some time after post: `decrease` says by how much the weight between them becomes weaker, 0 or more."
+    )
+    expect.close(decrease, want[3], told, inputs=shown, hint=3)
+    expect.close(increase, want[2], "Where post is silent in this step, nothing is added.", inputs=shown, hint=2)
+
+
+def _same_step(candidate: Any, reference: Any) -> None:
+    *_, increase, decrease, shown = _step(candidate, [1], [1], [0.0], [0.0])
+    told = "Two spikes within one step are a pair on both sides: each finds the trace that holds the other already."
+    one = torch.ones(1, 1, dtype=torch.float64)
+    expect.close(increase, one, told, inputs=shown, hint=4)
+    expect.close(decrease, one, told, inputs=shown, hint=4)
+
+
+def all_pairs(first: Tensor, then: Tensor, keep: float) -> Tensor:
+    """What pairs of a spike in ``first`` [T, m] and one not before it in ``then`` [T, n] come to [n, m]."""
+    total = torch.zeros(then.shape[1], first.shape[1], dtype=first.dtype)
+    for early, late in torch.triu_indices(len(first), len(first)).T.tolist():
+        total += keep ** (late - early) * torch.outer(then[late], first[early])
+    return total
+
+
+def _whole_trains(candidate: Any, reference: Any) -> None:
+    generator = torch.Generator().manual_seed(3)
+    pre, post = ((torch.rand(20, n, generator=generator) < 0.4).double() for n in (4, 3))
+    x, y, keep = torch.zeros(4).double(), torch.zeros(3).double(), (math.exp(-1 / 5), math.exp(-1 / 8))
+    more, less = torch.zeros(3, 4).double(), torch.zeros(3, 4).double()
+    for pre_t, post_t in zip(pre, post, strict=True):
+        x, y, increase, decrease = candidate(pre_t, post_t, x, y, *keep)
+        more, less = more + increase, less + decrease
+    told = "Added up over 20 steps, it is the sum over all pairs of spikes."
+    shown = "random spikes of 4 presynaptic and 3 postsynaptic neurons"
+    expect.close(more, all_pairs(pre, post, keep[0]), told, inputs=shown, hint=0)
+    expect.close(less, all_pairs(post, pre, keep[1]).T, told, inputs=shown, hint=0)
+
+
+W = torch.tensor([[0.2, 0.5, 0.9], [0.0, 0.6, 1.0]], dtype=torch.float64)
+
+
+def _bounds(candidate: Any, told: str, hint: int, *, up: float = 0.0, down: float = 0.0, mu: Any = 1.0) -> None:
+    change = torch.ones_like(W)
+    shown = {"w": W, "increase": up * change, "decrease": down * change, "mu": mu}
+    want = bounded(*shown.values())
+    expect.close(candidate(*shown.values()), want, told, inputs=shown, hint=hint)
+
+
+def _additive(candidate: Any, reference: Any) -> None:
+    w, none = torch.full((2, 2), 0.5), torch.zeros(2, 2)
+    shown = {"w": w, "increase": none + 0.2, "decrease": none + 0.05, "mu": 0.0}
+    told = "With mu = 0 both factors are 1: 0.5 + 0.2 - 0.05, whatever the weight."
+    expect.tensor(candidate(*shown.values()), w, inputs=shown)
+    expect.close(candidate(*shown.values()), w + 0.15, told, inputs=shown, hint=0)
+
+
+def _held(candidate: Any, reference: Any) -> None:
+    _bounds(candidate, "No weight gets above 1, however large the increase.", 1, up=0.7, mu=0.0)
+    _bounds(candidate, "No weight gets below 0, however large the decrease.", 1, down=0.7, mu=0.0)
+
+
+def _room(candidate: Any, reference: Any) -> None:
+    _bounds(candidate, "With mu = 1 an increase is scaled by the room left above, 1 - w.", 2, up=0.1)
+    _bounds(candidate, "With mu = 1 a decrease is scaled by the room left below, w.", 2, down=0.1)
+    _bounds(candidate, "With mu = 1 and many pairs at once a weight could still overshoot: it is cut off.", 1, up=1.5)
+
+
+def _at_once(candidate: Any, reference: Any) -> None:
+    told = "Both factors see the weight as it was before the step."
+    _bounds(candidate, told, 3, up=0.4, down=0.3)
+
+
+def _powers(candidate: Any, reference: Any) -> None:
+    told = "Between additive and multiplicative, the room is taken to the power mu."
+    _bounds(candidate, told, 4, up=0.1, down=0.1, mu=0.5)
+    mu = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+    _bounds(candidate, "mu may be a column: one exponent for each postsynaptic neuron.", 4, up=0.1, down=0.1, mu=mu)
+
+
+def _labels(candidate: Any, counts: Sequence, labels: Sequence, classes: int, told: str, hint: int) -> None:
+    shown = {"counts": torch.tensor(counts, dtype=torch.float32), "labels": torch.tensor(labels), "classes": classes}
+    want, found = assign_labels(*shown.values()), candidate(*shown.values())
+    expect.written(found)
+    if isinstance(found, Tensor) and found.shape != want.shape:
+        expect.tensor(found, want, "There is one label for each neuron.", inputs=shown, hint=0)
+    expect.close(found, want, told, inputs=shown, hint=hint)
+
+
+def _best_class(candidate: Any, reference: Any) -> None:
+    told = "A neuron stands for the class whose images make it fire most."
+    _labels(candidate, [[5, 0, 1], [0, 4, 1], [1, 0, 9]], [0, 1, 2], 3, told, 0)
+    _labels(candidate, [[5, 0], [0, 4], [1, 3], [0, 1]], [2, 0, 2, 1], 3, told, 0)
+
+
+def _mean_of_a_class(candidate: Any, reference: Any) -> None:
+    told = "Three images of class 0 with 2 spikes each are less than one image of class 1 with 5."
+    _labels(candidate, [[2], [2], [2], [5]], [0, 0, 0, 1], 2, told, 1)
+    told = "Images of class 1 with 9, 0 and 0 spikes, 3 on average, are less than one of class 0 with 4."
+    _labels(candidate, [[4], [9], [0], [0]], [0, 1, 1, 1], 2, told, 2)
+
+
+def _silent(candidate: Any, reference: Any) -> None:
+    told = "A neuron that never fires stands for nothing: -1."
+    _labels(candidate, [[0, 3], [0, 1]], [1, 0], 2, told, 3)
+
+
+def _missing_class(candidate: Any, reference: Any) -> None:
+    told = "A class without images gets no neuron, and no NaN either."
+    _labels(candidate, [[1, 0, 4], [3, 0, 2]], [0, 3], 4, told, 4)
+
+
+def _counts_stay(candidate: Any, reference: Any) -> None:
+    found = candidate(torch.tensor([[5.0], [1.0]]), torch.tensor([0, 1]), 2)
+    like = torch.zeros(1, dtype=torch.int64)
+    expect.tensor(found, like, "Labels are whole numbers (int64), as those of images are.", hint=5)
+
+
+EXERCISES = [
+    Exercise(
+        "11.1",
+        "One step of STDP",
+        stdp_step,
+        [
+            Check("the traces", _traces),
+            Check("rows and columns", _one_row_for_each_post),
+            Check("pre, then post", _pre_then_post),
+            Check("post, then pre", _post_then_pre),
+            Check("in one step", _same_step),
+            Check("all pairs", _whole_trains),
+        ],
+        minutes=7,
+        difficulty=2,
+        hints=(
+            "First what is left, `keep_x * x`, then what is new, `+ pre`. Nothing else happens to a trace.",
+            "`torch.outer(a, b)` has a row for each element of `a`, a column for each of `b`. Rows are postsynaptic.",
+            "`increase` happens when post fires. Its size is what is left of presynaptic spikes: `post` and `x`.",
+            "`decrease` happens when pre fires. Its size is what is left of postsynaptic spikes: `y` and `pre`. "
+            "It is a size: the minus sign comes later.",
+            "Use the new traces, after the spikes of this step were added.",
+        ),
+    ),
+    Exercise(
+        "11.2",
+        "Bounds, hard and soft",
+        bounded,
+        [
+            Check("additive", _additive),
+            Check("held", _held),
+            Check("room", _room),
+            Check("at once", _at_once),
+            Check("in between", _powers),
+        ],
+        minutes=5,
+        difficulty=1,
+        hints=(
+            "`w + … * increase - … * decrease`. Anything to the power 0 is 1, 0 included.",
+            "`.clamp(0, 1)`, at the very end and for every mu.",
+            "Upwards there is `1 - w` left, downwards `w`.",
+            "One expression, with the `w` that was handed in on both sides.",
+            "`(1 - w) ** mu` and `w ** mu`: a power, not a product.",
+        ),
+    ),
+    Exercise(
+        "11.3",
+        "What does a neuron stand for?",
+        assign_labels,
+        [
+            Check("most spikes", _best_class),
+            Check("the mean", _mean_of_a_class),
+            Check("silence", _silent),
+            Check("no images", _missing_class),
+            Check("whole numbers", _counts_stay),
+        ],
+        minutes=6,
+        difficulty=2,
+        hints=(
+            "`counts.T @ member` is [neurons, classes]: a neuron's spikes for a class. Then its `argmax(1)`.",
+            "Divide by the number of images of each class, `member.sum(0)`: a frequent class is not a favourite one.",
+            "All images of a class count, those that made no spike, too: divide by `member.sum(0)`.",
+            "`torch.where(mean.sum(1) > 0, best, -1)`: the first class is no answer where nothing was said.",
+            "0 / 0 is NaN, and NaN wins every argmax. `member.sum(0).clamp(min=1)` keeps it away.",
+            "`argmax` gives int64; leave it so.",
+        ),
+    ),
+]
+
+QUIZ = [
+    Question(
+        "Pre fires at 10 ms and at 30 ms, post at 28 ms; A₊ = A₋, all time constants 20 ms. The weight",
+        (
+            "grows: one pair is causal, and it came first",
+            "shrinks: post comes 2 ms before pre, 18 ms after",
+            "stays: one pair adds what the other takes",
+        ),
+        answer=1,
+        why="Both pairs count. exp(-18/20) = 0.41 is added at 28 ms, exp(-2/20) = 0.90 is taken away at 30 ms.",
+    ),
+    Question(
+        "You learn from 1000 steps in place of 100. What does pair STDP keep in memory?",
+        ("as much as before", "√10 times as much", "10 times as much, as BPTT does"),
+        answer=0,
+        why="Two traces, however long it goes on. BPTT keeps the activity of each step until backward comes by.",
+    ),
+    Question(
+        "100 neurons compete for images of digits. Without homeostasis",
+        (
+            "all of them learn the same mean digit",
+            "all weights go to zero, as none fires",
+            "a few win nearly every image; most learn nothing",
+        ),
+        answer=2,
+        why="Who wins looks more like the next image, and wins again. A threshold that rises by each spike makes room.",
+    ),
+]

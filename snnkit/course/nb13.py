@@ -1,0 +1,274 @@
+"""Notebook 13: a score with its error, a Pareto front, a fair comparison, an honest winner."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import expect
+from .exercise import Check, Exercise, Question, Violation
+
+
+def score_of(correct: Tensor, spikes: Tensor, price: float) -> tuple[float, float]:
+    """Score and its standard error, from samples that were answered rightly [N] (bool) and their spikes [N]."""
+    each = correct.float() - price * spikes
+    return each.mean().item(), each.std().item() / len(each) ** 0.5
+
+
+def front(accuracy: list[float], spikes: list[float]) -> list[int]:
+    """Indices of the networks that no other beats, by ascending spikes."""
+
+    def beaten(i: int) -> bool:
+        return any(
+            accuracy[k] >= accuracy[i]
+            and spikes[k] <= spikes[i]
+            and (accuracy[k] > accuracy[i] or spikes[k] < spikes[i])
+            for k in range(len(spikes))
+        )
+
+    return sorted((i for i in range(len(spikes)) if not beaten(i)), key=lambda i: spikes[i])
+
+
+def paired(a: Tensor, b: Tensor) -> tuple[float, float]:
+    """Mean of the differences a - b of scores with the same seeds [n], and its standard error."""
+    difference = a - b
+    return difference.mean().item(), difference.std().item() / len(difference) ** 0.5
+
+
+def honest_winner(valid: Tensor, test: Tensor) -> tuple[int, float]:
+    """Which of the networks to take, and what to report of it, by accuracies on two sets of samples [n]."""
+    chosen = int(valid.argmax())
+    return chosen, test[chosen].item()
+
+
+# 13.1
+
+CORRECT = torch.tensor([True, True, False, True, True, True, False, True])
+SPIKES = torch.tensor([4.0, 2.0, 7.0, 3.0, 0.0, 5.0, 1.0, 2.0])
+
+
+def _value(candidate: Any, reference: Any) -> None:
+    told = "The score is the mean of (1 if right, else 0) - price · spikes."
+    for price, hint in ((0.0, 0), (0.01, 1), (0.1, 1)):
+        inputs = {"correct": CORRECT, "spikes": SPIKES, "price": price}
+        found, _ = _two(candidate(CORRECT, SPIKES, price), "a score and its error")
+        expect.close(found, reference(CORRECT, SPIKES, price)[0], told, inputs=inputs, hint=hint)
+
+
+def _error(candidate: Any, reference: Any) -> None:
+    told = "The standard error is the standard deviation of the samples' scores, divided by the root of their number."
+    inputs = {"correct": CORRECT, "spikes": SPIKES, "price": 0.0}
+    _, found = _two(candidate(CORRECT, SPIKES, 0.0), "a score and its error")
+    expect.close(found, reference(CORRECT, SPIKES, 0.0)[1], told, inputs=inputs, hint=2)
+
+
+def _together(candidate: Any, reference: Any) -> None:
+    told = "Accuracy and spikes vary together: the error is that of their difference, sample by sample."
+    correct, spikes = torch.tensor([True, False] * 50), torch.tensor([10.0, 0.0] * 50)
+    inputs = "100 samples; every right answer takes 10 spikes, every wrong one none; price 0.1"
+    _, found = _two(candidate(correct, spikes, 0.1), "a score and its error")
+    expect.close(found, reference(correct, spikes, 0.1)[1], told, inputs=inputs, hint=3)
+
+
+# 13.2
+
+
+def _clear(candidate: Any, reference: Any) -> None:
+    accuracy, spikes = [0.90, 0.95, 0.80, 0.99], [5.0, 3.0, 8.0, 20.0]
+    told = "Network 1 beats 0 and 2: it is more accurate with fewer spikes. Nobody beats 1 or 3."
+    _same(candidate, reference, accuracy, spikes, told, hint=0, ordered=False)
+
+
+def _sparse(candidate: Any, reference: Any) -> None:
+    accuracy, spikes = [0.99, 0.50, 0.97, 0.90], [60.0, 0.0, 9.0, 10.0]
+    told = "The front has both ends: the most accurate network, and the one with the fewest spikes, however bad it is."
+    _same(candidate, reference, accuracy, spikes, told, hint=1, ordered=False)
+
+
+def _in_order(candidate: Any, reference: Any) -> None:
+    accuracy, spikes = [0.99, 0.50, 0.97, 0.60], [60.0, 0.0, 9.0, 1.0]
+    _same(candidate, reference, accuracy, spikes, "They come by ascending spikes.", hint=2)
+
+
+def _draws(candidate: Any, reference: Any) -> None:
+    accuracy, spikes = [0.9, 0.9, 0.9, 0.8], [5.0, 5.0, 6.0, 5.0]
+    told = "Two that are equal in both don't beat each other; equal in one and worse in the other is beaten."
+    _same(candidate, reference, accuracy, spikes, told, hint=3, ordered=False)
+
+
+# 13.3
+
+A = torch.tensor([0.91, 0.72, 0.85, 0.64, 0.80, 0.77])
+B = torch.tensor([0.89, 0.71, 0.82, 0.60, 0.79, 0.73])
+
+
+def _difference(candidate: Any, reference: Any) -> None:
+    for a, b in ((A, B), (B, A)):
+        found, _ = _two(candidate(a, b), "a mean and its error")
+        told = "The first is the mean of a - b, with its sign."
+        expect.close(found, reference(a, b)[0], told, inputs={"a": a, "b": b}, hint=0)
+
+
+def _of_pairs(candidate: Any, reference: Any) -> None:
+    _, found = _two(candidate(A, B), "a mean and its error")
+    apart = math.sqrt((A.var().item() + B.var().item()) / len(A))
+    told = "The error is that of the differences: what a seed does to both networks cancels."
+    inputs = {"a": A, "b": B}
+    if math.isclose(float(found), apart, rel_tol=1e-3):
+        raise Violation(told, inputs=inputs, yours=found, expected=reference(A, B)[1], hint=1)
+    expect.close(found, reference(A, B)[1], told, inputs=inputs, hint=2)
+
+
+def _shift(candidate: Any, reference: Any) -> None:
+    seeds = torch.tensor([0.5, 0.8, 0.2, 0.9])
+    mean, error = _two(candidate(seeds + 0.125, seeds), "a mean and its error")
+    told = "Where a is better by the same amount with every seed, that amount is certain: the error is 0."
+    expect.close((mean, error), (0.125, 0.0), told, inputs="b = a - 0.125", hint=1, atol=1e-5)
+
+
+# 13.4
+
+VALID = torch.tensor([0.95, 0.98, 0.97, 0.96])
+TEST = torch.tensor([0.96, 0.95, 0.97, 0.99])
+
+
+def _chosen(candidate: Any, reference: Any) -> None:
+    told = "You choose before you look at the test samples: by `valid` alone."
+    found, _ = _two(candidate(VALID, TEST), "a number and an accuracy")
+    expect.close(found, 1, told, inputs={"valid": VALID, "test": TEST}, hint=0)
+
+
+def _reported(candidate: Any, reference: Any) -> None:
+    told = "What you report is measured on samples that played no part in choosing."
+    _, found = _two(candidate(VALID, TEST), "a number and an accuracy")
+    expect.close(found, TEST[1].item(), told, inputs={"valid": VALID, "test": TEST}, hint=1)
+
+
+def _whole_number(candidate: Any, reference: Any) -> None:
+    found, value = _two(candidate(VALID.flip(0), TEST.flip(0)), "a number and an accuracy")
+    told = "Whichever network it is: its number, counted from 0, and its own accuracy."
+    expect.close((found, value), reference(VALID.flip(0), TEST.flip(0)), told, inputs="both reversed", hint=2)
+
+
+def _two(answer: Any, what: str) -> Any:
+    expect.written(answer)
+    expect.true(
+        isinstance(answer, (tuple, list)) and len(answer) == 2, f"The answer is two values: {what}.", yours=answer
+    )
+    return answer
+
+
+def _indices(answer: Any) -> list[int]:
+    expect.written(answer)
+    told = "The answer is a list of indices, whole numbers from 0 on."
+    if isinstance(answer, Tensor) and (answer.is_meta or answer.dim() != 1):
+        raise Violation(told, yours=f"a tensor of shape {list(answer.shape)}")
+    values = answer.tolist() if isinstance(answer, Tensor) else answer
+    expect.true(isinstance(values, (list, tuple)), told, yours=type(values).__name__)
+    try:
+        return [int(value) for value in values]
+    except (TypeError, ValueError, NotImplementedError, RuntimeError):
+        raise Violation(told, yours=type(values[0]).__name__) from None
+
+
+def _same(
+    candidate: Any, reference: Any, accuracy: list, spikes: list, told: str, *, hint: int, ordered: bool = True
+) -> None:
+    found, wanted = _indices(candidate(list(accuracy), list(spikes))), reference(accuracy, spikes)
+    same = found == wanted if ordered else sorted(found) == sorted(wanted)
+    expect.true(same, told, inputs={"accuracy": accuracy, "spikes": spikes}, yours=found, expected=wanted, hint=hint)
+
+
+EXERCISES = [
+    Exercise(
+        "13.1",
+        "A score with its error",
+        score_of,
+        [Check("the score", _value), Check("the error", _error), Check("sample by sample", _together)],
+        minutes=5,
+        difficulty=1,
+        hints=(
+            "PyTorch subtracts nothing from True: `correct.float()`. Its mean is the accuracy.",
+            "One score for each sample: `each = correct.float() - price * spikes`. The score is `each.mean()`.",
+            "`each.std() / len(each) ** 0.5`.",
+            "Don't add up an error of the accuracy and one of the spikes: take the spread of `each`.",
+        ),
+    ),
+    Exercise(
+        "13.2",
+        "The front",
+        front,
+        [
+            Check("who is beaten", _clear),
+            Check("both ends", _sparse),
+            Check("the order", _in_order),
+            Check("draws", _draws),
+        ],
+        minutes=7,
+        difficulty=2,
+        hints=(
+            "k beats i if `accuracy[k] >= accuracy[i] and spikes[k] <= spikes[i]`, and one of the two is strict.",
+            "A silent network has 0 spikes: which other could have fewer? Nothing is said about a good score here.",
+            "`sorted(kept, key=lambda i: spikes[i])`.",
+            "Who beats must be better somewhere: `accuracy[k] > accuracy[i] or spikes[k] < spikes[i]`.",
+        ),
+    ),
+    Exercise(
+        "13.3",
+        "A fair comparison",
+        paired,
+        [Check("the difference", _difference), Check("its error", _of_pairs), Check("a mere shift", _shift)],
+        minutes=5,
+        difficulty=2,
+        hints=(
+            "`difference = a - b`, one for each seed; then its mean.",
+            "A hard seed is hard for both. Subtract first, then look how far the differences spread.",
+            "`difference.std() / len(difference) ** 0.5`: of the mean, not of a single difference.",
+        ),
+    ),
+    Exercise(
+        "13.4",
+        "An honest winner",
+        honest_winner,
+        [Check("who wins", _chosen), Check("what to report", _reported), Check("anyone may win", _whole_number)],
+        minutes=4,
+        difficulty=1,
+        hints=(
+            "`valid.argmax()`.",
+            "The best of `valid` was chosen because it was lucky, too. Luck does not repeat: `test[chosen]`.",
+            "An index into both: `chosen = int(valid.argmax())`, then `test[chosen]`.",
+        ),
+    ),
+]
+
+QUIZ = [
+    Question(
+        "A sweep of 200 runs was killed after 150. You start it again with the same manifest. What happens?",
+        (
+            "all 200 run again, as nobody knows which were whole",
+            "50 run, and the table has 200 rows",
+            "the folder is refused, as it holds results",
+        ),
+        answer=1,
+        why="A run has its own file, written whole or not at all, and is known by its parameters.",
+    ),
+    Question(
+        "You try 24 networks on 500 validation samples and report the accuracy of the best one on them. It is",
+        ("right on average", "too high on average", "too low on average"),
+        answer=1,
+        why="Chosen was who was good and lucky. On new samples, the luck is gone.",
+    ),
+    Question(
+        "Which network can be better than all on the Pareto front of accuracy and spikes, by accuracy - λ · spikes?",
+        (
+            "one behind the front, if λ is small enough",
+            "one behind the front, if λ is large enough",
+            "none, for any λ > 0",
+        ),
+        answer=2,
+        why="Who is beaten has a rival with no less accuracy and no more spikes, one of them better: a better score.",
+    ),
+]

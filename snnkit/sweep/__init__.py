@@ -1,0 +1,45 @@
+"""Sweeps: a notebook run with every combination of its parameters, some runs at a time, and a table of what came out.
+
+    from snnkit import sweep
+
+    table = sweep.run("manifest.yaml")            # a polars DataFrame; called again, it goes on where it was
+    sweep.means(table)                             # over the seeds
+    sweep.failures("results/xor")                  # what broke, with tracebacks
+    sweep.front(table, maximise="accuracy", minimise="spikes")
+
+and in the notebook that is run, which has its parameters in a cell tagged ``parameters``:
+
+    sweep.record(accuracy=0.97, spikes=812.0)
+
+From a shell it is ``snnkit sweep manifest.yaml``. A manifest:
+
+```yaml
+notebook: xor_in_time          # a name, or the path of an .ipynb file from here
+out: results/xor               # folder of the results, from here
+mode: grid                     # every combination; or random, with samples: 20 and seed: 0
+parameters:                    # in random also {uniform: [a, b]}, {log_uniform: [a, b]}, {integer: [a, b]}
+  HIDDEN: [16, 32]
+  LEARNING_RATE: [0.01, 0.003]
+fixed: {QUICK: true}           # the same in each run
+seeds: [0, 1, 2]               # each is passed as SEED
+workers: 2                     # runs at a time
+seconds: 600                   # limit of one run
+pareto: {maximise: accuracy, minimise: spikes}
+```
+
+A sweep may be taken up again with more values, seeds or samples, and other ``workers``, ``seconds`` and ``pareto``:
+what has ended stays. Another notebook, other code in it, other ``fixed`` values or names of parameters are refused.
+"""
+
+from .analysis import front as front
+from .analysis import means as means
+from .execute import run as run
+from .folder import Ended as Ended
+from .manifest import Manifest as Manifest
+from .manifest import load as load
+from .problems import ManifestError as ManifestError
+from .problems import SweepError as SweepError
+from .recording import record as record
+from .table import Failure as Failure
+from .table import failures as failures
+from .table import results as results

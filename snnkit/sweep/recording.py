@@ -1,0 +1,78 @@
+"""What a notebook says of its run: ``sweep.record(accuracy=0.97)``, an output that the sweep reads.
+
+The numbers travel as a display output with a MIME type of their own, in the notebook itself: it needs no file, no port
+and no sweep around it, and the executed copy keeps them beside the plots.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+MIME = "application/vnd.snnkit.sweep.v1+json"
+RESERVED = ("run", "status", "seconds", "peak_mb", "error")  # columns that every table of results has
+
+
+def record(**values: Any) -> None:
+    """Note results of this run of a notebook, by their names; in a sweep they become columns of its table.
+
+    May be called several times. Of a name recorded twice the last value stands: so a notebook may record after each
+    epoch, and a run that is cut short keeps what it had. Outside a sweep the values are shown, and that is all.
+
+    Args:
+        values: int, float (nan and inf, too), bool or str; also of numpy or torch, if they have no axes.
+
+    Raises:
+        TypeError: a value is something else, or there is none at all.
+        ValueError: a name that every table has (run, status, seconds, peak_mb, error), or that is no Python name.
+    """
+    if not values:
+        raise TypeError("record needs at least one name with its value, such as record(accuracy=0.97)")
+    for name in values:
+        if name in RESERVED or not name.isidentifier():
+            raise ValueError(f"{name!r} can't be recorded: these are columns of every table: {', '.join(RESERVED)}")
+    plain = {name: _scalar(name, value) for name, value in values.items()}
+    told = " · ".join(f"{name} {show(value)}" for name, value in plain.items())
+    IPython = sys.modules.get("IPython")
+    if IPython is None or IPython.get_ipython() is None:
+        print(told)
+        return
+    from IPython.display import display
+
+    display({MIME: {"values": pack(plain)}, "text/plain": told}, raw=True)
+
+
+def recorded(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The values in the MIME bundle of an output; empty where it holds none."""
+    payload = data.get(MIME)
+    values = payload.get("values") if isinstance(payload, Mapping) else None
+    return unpack(values) if isinstance(values, Mapping) else {}
+
+
+def pack(values: Mapping[str, Any]) -> dict[str, Any]:
+    """As JSON can hold them, which has no nan and no inf."""
+    odd = {k: {"float": str(v)} for k, v in values.items() if isinstance(v, float) and not math.isfinite(v)}
+    return {**values, **odd}
+
+
+def unpack(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``pack`` was given."""
+    return {k: float(v["float"]) if isinstance(v, Mapping) else v for k, v in values.items()}
+
+
+def show(value: Any) -> str:
+    """A value for people: four digits of a float."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _scalar(name: str, value: Any) -> bool | int | float | str:
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:  # of numpy or torch, without importing them
+        value = value.item()
+    for kind in (bool, int, float, str):
+        if isinstance(value, kind):
+            return kind(value)
+    shape = getattr(value, "shape", None)
+    was = repr(value) if shape is None else f"{type(value).__name__} of shape {tuple(shape)}"
+    raise TypeError(f"{name} must be int, float, bool or str, was {was}")

@@ -1,0 +1,240 @@
+"""The challenge's rules: what is counted, and who is refused with which words."""
+
+import time
+
+import pytest
+import torch
+
+from snnkit import challenge, data, encode, neuron, nn
+from snnkit.challenge import task
+
+LINEAR = torch.nn.Linear
+
+
+def cell(**settings):
+    return neuron.LIF(20.0, v_reset=None, decay_input=False, **settings)
+
+
+def net(*between, last=None):
+    torch.manual_seed(0)
+    middle = between or (LINEAR(8, 6), cell())
+    return nn.Sequential(*middle, LINEAR(6, 2), last or cell())
+
+
+@pytest.fixture(scope="module")
+def samples():
+    return challenge.samples(64, seed=5)
+
+
+def test_samples_are_those_of_the_seed():
+    x, y = challenge.samples(40, seed=3)
+    again, _ = challenge.samples(40, seed=3)
+    assert x.shape == (24, 40, 8) and y.bincount().tolist() == [20, 20] and torch.equal(x, again)
+    assert not torch.equal(x, challenge.samples(40, seed=4)[0])
+
+
+def test_hidden_samples_depend_on_the_salt_alone():
+    one, other = task.hidden(), task.hidden("a secret")
+    assert all(torch.equal(a[0], b[0]) for a, b in zip(one, task.hidden(), strict=True))
+    assert not torch.equal(one[0][0], other[0][0]) and not torch.equal(one[0][0], one[1][0])
+    assert task.mark("a secret") != task.mark() and "secret" not in task.mark("a secret")
+    with pytest.raises(TypeError, match="salt"):
+        task.hidden(7)  # type: ignore[arg-type]
+
+
+def test_jitter_moves_each_cue_and_leaves_seeds_without_it_alone():
+    still, _ = data.xor_in_time(200, 24, delay=8, units=1, rate=1.0, seed=1)
+    late, labels = data.xor_in_time(200, 24, delay=8, units=1, rate=1.0, jitter=2, seed=1)
+    assert still.sum(0).sum() == late.sum(0).sum() == 200 * 6
+    starts = [part.amax(2).argmax(0) for part in (late[:8], late[8:])]
+    assert set(starts[0].tolist()) == {0, 1, 2} and set((starts[1] + 8).tolist()) == {11, 12, 13}
+    assert (starts[0] != starts[1] - 3).any() and labels.bincount().tolist() == [100, 100]
+    assert torch.equal(still, data.xor_in_time(200, 24, delay=8, units=1, rate=1.0, jitter=0, seed=1)[0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"jitter": -1}, "jitter must be"),
+        ({"jitter": 9, "delay": 8}, "at most delay"),
+        ({"jitter": 1}, "need 24 steps"),
+    ],
+)
+def test_bad_jitter(arguments, words):
+    with pytest.raises(ValueError, match=words):
+        data.xor_in_time(4, 23, **({"delay": 17} | arguments))
+
+
+def test_every_spike_of_every_neuron_is_counted(samples):
+    x, y = samples
+    model = nn.Sequential(LINEAR(8, 6), nn.Recurrent(cell(), 6), LINEAR(6, 2), cell())
+    with torch.no_grad():
+        next(model[0].parameters()).mul_(4)
+        recorded = model.record(x)
+    found = challenge.evaluate(model, x, y)
+    wanted = recorded.layers[1].sum((0, 2)) + recorded.layers[3].sum((0, 2))
+    assert wanted.sum() > 0 and torch.equal(found.counts, wanted)
+    assert found.spikes == pytest.approx(wanted.mean().item()) == pytest.approx(sum(found.layers.values()))
+    assert torch.equal(found.correct, recorded.out.sum(0).argmax(1) == y)
+    assert found.accuracy == pytest.approx(found.correct.float().mean().item())
+
+
+def test_a_layer_may_serve_twice(samples):
+    once = cell()
+    model = nn.Sequential(LINEAR(8, 2), once, LINEAR(2, 2), once)
+    with torch.no_grad():
+        next(model[0].parameters()).mul_(4)
+        layers = model.record(samples[0]).layers
+    assert torch.equal(challenge.evaluate(model, *samples).counts, layers[1].sum((0, 2)) + layers[3].sum((0, 2)))
+
+
+def test_silence_says_zero(samples):
+    model = net()
+    with torch.no_grad():
+        for weights in model.parameters():
+            weights.zero_()
+    found = challenge.evaluate(model, *samples)
+    assert (found.accuracy, found.spikes) == (0.5, 0.0)
+
+
+def test_the_network_is_left_as_it_was(samples):
+    model = nn.Sequential(LINEAR(8, 6), torch.nn.BatchNorm1d(6), cell(), LINEAR(6, 2), cell())
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    model.train()
+    state = torch.get_rng_state()
+    challenge.evaluate(model, *samples)
+    assert all(module.training for module in model.modules()) and torch.equal(state, torch.get_rng_state())
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+
+
+class Graded(neuron.Neuron):
+    """Hands on how far it is above the threshold."""
+
+    State = neuron.MembraneState
+
+    def step(self, x, state):
+        return torch.relu(state.v + x), neuron.MembraneState(state.v + x)
+
+
+class Keeps(torch.nn.Module):
+    """Goes on from the state of the last call."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner, self.state = inner, None
+
+    def forward(self, x):
+        state = self.state
+        if state is not None and state[1].v.shape[0] != x.shape[1]:
+            state = None
+        out, self.state = self.inner(x, state)
+        return out
+
+
+class Through(torch.nn.Module):
+    """Applies a function to what a network gives, or to what it gets."""
+
+    def __init__(self, inner, after=None, before=None):
+        super().__init__()
+        self.inner, self.after, self.before = inner, after, before
+
+    def forward(self, x):
+        out, _ = self.inner(self.before(x) if self.before else x)
+        return self.after(out) if self.after else out
+
+
+def lively():
+    model = net()
+    with torch.no_grad():
+        for weights in model.parameters():
+            weights.mul_(5)
+    return model
+
+
+def with_nan():
+    model = net(last=Graded())
+    with torch.no_grad():
+        next(model[2].parameters()).fill_(float("nan"))
+    return model
+
+
+REFUSED = {
+    "no neuron": (lambda: nn.Sequential(LINEAR(8, 2)), "must have neurons"),
+    "a readout": (lambda: net(last=neuron.LI()), r"3 \(LI\) must fire spikes, but it hands on its potential"),
+    "graded": (lambda: net(LINEAR(8, 6), Graded()), r"1 \(Graded\) must fire spikes, .* not graded"),
+    "nan": (with_nan, "x of Graded must be finite"),
+    "relu": (lambda: net(LINEAR(8, 6), torch.nn.ReLU(), LINEAR(6, 6), cell()), r"1 \(ReLU\) must be a synapse"),
+    "layer norm": (lambda: net(LINEAR(8, 6), torch.nn.LayerNorm(6), cell()), r"1 \(LayerNorm\) must be a synapse"),
+    "other input": (lambda: nn.Sequential(LINEAR(4, 2), cell()), "must take spikes .* but it raised RuntimeError"),
+    "three classes": (lambda: nn.Sequential(LINEAR(8, 3), cell()), r"\[24, 32, 2\], but it gave \[24, 32, 3\]"),
+    "no tensor": (lambda: Through(net(), after=lambda out: "spikes"), "but it gave a str"),
+    "an output of nobody": (
+        lambda: Through(lively(), after=lambda out: 1 - out),
+        "output 0 must be what a neuron",
+    ),
+    "a kept state": (lambda: Keeps(lively()), "something is left from one call to the next"),
+    "the neighbour's": (lambda: Through(lively(), before=lambda x: x.roll(1, dims=1)), "depend on the others"),
+    "changes x": (lambda: Through(net(), before=lambda x: x.mul_(0)), "but it changed x"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(case, samples):
+    make, words = REFUSED[case]
+    x, y = samples
+    before = x.clone()
+    with pytest.raises(challenge.RuleError, match=words):
+        challenge.evaluate(make(), x, y)
+    assert torch.equal(x, before)
+
+
+def test_delays_and_other_linear_synapses_may_take_part(samples):
+    synapses = challenge.Delays((0, 11)), LINEAR(16, 6), torch.nn.BatchNorm1d(6), torch.nn.Dropout(0.5)
+    model = nn.Sequential(*synapses, cell(), LINEAR(6, 2), cell())
+    assert 0 <= challenge.evaluate(model, *samples).accuracy <= 1
+
+
+def test_too_slow(samples):
+    def slowly(x):
+        time.sleep(0.05)
+        return x
+
+    with pytest.raises(TimeoutError, match=r"net may take 0.01 s, but 32 samples took"):
+        challenge.evaluate(Through(net(), before=slowly), *samples, seconds=0.01)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"net": lambda x: x}, TypeError, "net must be a torch.nn.Module"),
+        ({"x": [[0.0]]}, TypeError, "x must be a tensor"),
+        ({"x": torch.zeros(24, 3, 8)}, ValueError, r"x must be spikes \[T, N, C\]"),
+        ({"x": torch.full((24, 64, 8), 0.5)}, ValueError, "x must hold 0 and 1 only"),
+        ({"y": torch.full((64,), 2)}, ValueError, "y must hold 0 and 1 only"),
+        ({"seconds": 0}, ValueError, "seconds must be a positive number"),
+    ],
+)
+def test_bad_arguments(arguments, error, words, samples):
+    with pytest.raises(error, match=words):
+        challenge.evaluate(**({"net": net(), "x": samples[0], "y": samples[1]} | arguments))
+
+
+def test_delays_are_what_they_say_in_one_part_or_in_two():
+    x = torch.rand(9, 2, 3)
+    layer = challenge.Delays((0, 2, 5))
+    out, state = layer(x)
+    assert out.shape == (9, 2, 9) and torch.equal(out[..., :3], x)
+    assert torch.equal(out[2:, :, 3:6], x[:-2]) and out[:2, :, 3:6].sum() == 0 and torch.equal(out[5:, :, 6:], x[:-5])
+    a, middle = layer(x[:4])
+    b, end = layer(x[4:], middle)
+    assert torch.equal(torch.cat([a, b]), out) and torch.equal(end, state)
+    assert torch.equal(nn.Sequential(layer)(encode.repeat(x[0], 9))[0], layer(x[:1].expand(9, 2, 3))[0])
+
+
+@pytest.mark.parametrize(
+    ("steps", "error"), [((), ValueError), ((-1,), ValueError), ((1.5,), TypeError), (3, TypeError)]
+)
+def test_bad_delays(steps, error):
+    with pytest.raises(error, match="steps of Delays"):
+        challenge.Delays(steps)
