@@ -147,6 +147,22 @@ def available(dataset: IdxDataset, root: str | os.PathLike[str] | None = None) -
     return all(_find_folder(dataset, split, base) is not None for split in dataset.files)
 
 
+def files(dataset: IdxDataset, root: str | os.PathLike[str] | None = None) -> list[Path]:
+    """Where the files of the data set lie, of all its splits, for whoever copies them elsewhere.
+
+    Raises:
+        FileNotFoundError: not all are there; nothing is downloaded.
+        DamagedFileError: one is damaged: every file is read, and compared with its checksum.
+    """
+    found = []
+    for split, parts in dataset.files.items():
+        load(dataset, split, root=root, download=False)
+        folder = _find_folder(dataset, split, data_root(root))
+        assert folder is not None  # or load had raised
+        found += [_require(folder, file) for file in parts]
+    return found
+
+
 def data_root(root: str | os.PathLike[str] | None = None) -> Path:
     """The folder that contains `mnist/` and `fashion/`: the argument, else `SNNKIT_DATA`, else the user's cache."""
     chosen = root if root is not None else os.environ.get("SNNKIT_DATA")

@@ -1,0 +1,131 @@
+"""Writes the README's tables of measurements from the records that come with the kit.
+
+    python docs/measured.py            writes them
+    python docs/measured.py --check    says whether they are as the records have it; exit code 1 if not
+
+A table stands between ``<!-- measured: NAME -->`` and ``<!-- /measured -->``.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from snnkit import records
+from snnkit.tools import atomic
+
+README = Path(__file__).parents[1] / "README.md"
+BLOCK = re.compile(r"(<!-- measured: (\w+) -->\n).*?(<!-- /measured -->)", re.DOTALL)
+
+LAYERS = {"SpikingJelly": "`LIFNode`", "snnTorch": "`Leaky`", "Norse": "`LIF`"}
+NETS = (
+    ("conv", "SpikingJelly", "conv net of SpikingJelly's tutorial, 32 channels, T = 4"),
+    ("mlp", "snnTorch", "784-1000-10, T = 25: snnTorch `Leaky`"),
+    ("mlp", "SpikingJelly", "the same with SpikingJelly `LIFNode`"),
+    ("mlp", "Norse", "the same with Norse `LIF`"),
+)
+
+
+def layers() -> str:
+    rows = [
+        row
+        for row in records.load("cpu_epyc_1thread")["rows"]
+        if (row["neurons"], row["steps"], row["dtype"]) == (2**18, 32, "float32") and row["out_dtype"] != "uint8"
+    ]
+    lines = [
+        "| the other library | its forward | ours | | its forward + backward | ours | |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    for library, name in LAYERS.items():
+        cells = [f"{library} {name}"]
+        for mode in ("inference", "training"):
+            theirs = _one(row for row in rows if row["library"] == library and row["mode"] == mode)
+            ours = _one(
+                row
+                for row in rows
+                if row["engine"] == "cpp" and row["equation"] == theirs["equation"] and row["mode"] == mode
+            )
+            cells += [_ms(theirs), _ms(ours), _times(theirs, ours)]
+        lines.append(_row(cells))
+    return "\n".join(lines)
+
+
+def nets() -> str:
+    every = records.load("training_cpu_epyc_1thread")["rows"]
+    lines = [
+        "| network, and the other library | its update | its best setting | ours | over its best "
+        "| bfloat16: its best | ours | over its best |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    for net, library, name in NETS:
+        cells = [name]
+        for dtype in ("float32", "bfloat16"):
+            rows = [row for row in every if row["net"] == net and row["dtype"] == dtype]
+            theirs = [row for row in rows if row["library"] == library]
+            best = _best(theirs)
+            ours = _best(row for row in rows if row["library"] == "snnkit" and row["equation"] == best["equation"])
+            if dtype == "float32":
+                cells.append(_ms(_one(row for row in theirs if row["default"]), 0))
+            cells += [_ms(best, 0), _ms(ours, 0), _times(best, ours)]
+        lines.append(_row(cells))
+    return "\n".join(lines)
+
+
+def mnist() -> str:
+    lines = ["| recipe | test accuracy | training |", "|---|--:|--:|"]
+    for recipe, prefix in (("mnist-small", "mnist_small_cpu_epyc"), ("dense", "mnist_dense_cpu_epyc")):
+        runs = [records.load(name) for name in records.names() if name.startswith(prefix)]
+        runs.sort(key=lambda run: run["arguments"]["seed"])
+        found = [100 * run["rows"][-1]["test_accuracy"] for run in runs]
+        seeds = ", ".join(str(run["arguments"]["seed"]) for run in runs)
+        minutes = sum(row["seconds"] for row in runs[0]["rows"]) / 60
+        each = ", ".join(f"{one:.2f}" for one in found)
+        lines.append(
+            _row([f"`{recipe}`", f"**{statistics.mean(found):.1f} %** (seeds {seeds}: {each})", _about(minutes)])
+        )
+    return "\n".join(lines)
+
+
+TABLES: dict[str, Callable[[], str]] = {"layers": layers, "nets": nets, "mnist": mnist}
+
+
+def written(text: str) -> str:
+    """``text`` with its tables as the records have them. KeyError for a table that there is not."""
+    return BLOCK.sub(lambda found: f"{found[1]}\n{TABLES[found[2]]()}\n\n{found[3]}", text)
+
+
+def _one(rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    (row,) = rows
+    return row
+
+
+def _best(rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    return min(rows, key=lambda row: row["median_s"])
+
+
+def _ms(row: dict[str, Any], digits: int = 1) -> str:
+    return f"{1e3 * row['median_s']:.{digits}f} ms"
+
+
+def _times(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
+    return f"**{theirs['median_s'] / ours['median_s']:.1f} ×**"
+
+
+def _about(minutes: float) -> str:
+    return f"{max(1, round(minutes))} min"
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    before = README.read_text(encoding="utf-8")
+    after = written(before)
+    if "--check" in sys.argv[1:]:
+        sys.exit(before != after and "README.md is not as the records have it: python docs/measured.py")
+    atomic.write_text(README, after)

@@ -1,0 +1,78 @@
+"""What the workshop's pages tell people to type exists."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from snnkit import course
+from snnkit.cli import main
+from snnkit.course import registry
+from snnkit.course.command import course as course_command
+from snnkit.tools.project import find
+from snnkit.train.command import train
+from snnkit.train.slurm.command import slurm
+from snnkit.workshop import links
+from snnkit.workshop.command import workshop
+
+from .test_readme import calls
+
+ROOT = find(Path(__file__).parent).root
+PAGES = {page.name: page.text for page in links.pages(ROOT)}
+FURTHER = {"course": course_command, "workshop": workshop, "train": train, "slurm": slurm}  # get all words, unparsed
+each_page = pytest.mark.parametrize("name", PAGES)
+
+
+def parse(command: click.Command, name: str, arguments: list[str]) -> None:
+    """The command itself reads its options and values; a group hands what is left to one of its commands."""
+    context = command.make_context(name, list(arguments))
+    if isinstance(command, click.Group) and arguments:
+        held = getattr(context, "_protected_args", ()) or getattr(context, "protected_args", ())  # click 8.2; before
+        rest = [*held, *context.args]
+        assert rest[0] in command.commands, f"there is no {name} {rest[0]}"
+        parse(command.commands[rest[0]], f"{name} {rest[0]}", rest[1:])
+
+
+@each_page
+def test_every_command_is_one(name, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "FOLDER").mkdir()
+    (tmp_path / "job.sh").write_text("")
+    for words in calls("snnkit", PAGES[name]):
+        if not words:
+            continue  # `snnkit` alone: the name of the kit
+        first, *arguments = words
+        assert first in main.commands, f"{name} names a command {first!r}"
+        if ">" in arguments:
+            arguments = arguments[: arguments.index(">")]
+        try:
+            parse(FURTHER.get(first, main.commands[first]), first, arguments)
+        except click.exceptions.Exit:
+            assert "--help" in words or "-h" in words
+        except click.ClickException as error:
+            pytest.fail(f"{name}: snnkit {shlex.join(words)}: {error.format_message()}")
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if "budget" not in name])  # its hours look like keys
+def test_every_exercise_that_is_named_exists(name):
+    keys = {one.key for number in registry.notebooks() for one in registry.exercises(number)}
+    text = re.sub(r"(?ms)^```.*?^```", "", PAGES[name])
+    for key in re.findall(r"(?<![\d.,/])(\d\d\.\d)(?![\d.%–]| ?×)", text):
+        if key[:2] in registry.notebooks():
+            assert key in keys, f"{name} names an exercise {key}"
+
+
+@each_page
+def test_nothing_is_left_to_be_filled_in(name):
+    assert not re.findall(r"\{\{.*?\}\}|\bTODO\b|\bTBD\b|\bFIXME\b|\bMEASURED\b", PAGES[name])
+    assert not re.search(r"/(work|root|home/\w+|tmp/w)/", PAGES[name])
+
+
+def test_the_functions_that_pages_name_exist():
+    for page, text in PAGES.items():
+        for attribute in re.findall(r"`course\.(\w+)\(", text):
+            assert hasattr(course, attribute), f"{page} names course.{attribute}"
