@@ -22,12 +22,6 @@ exclude_patterns = ["_build"]
 
 # Notebooks are executed before, by the kit's own runner, which knows a failure when it sees one.
 nb_execution_mode = "off"
-# Plots as pictures: a page with ten live ones takes seconds to open, and plotly's script is on another server.
-nb_mime_priority_overrides = [
-    ("html", "image/png", 0),
-    ("html", "application/vnd.plotly.v1+json", None),
-    ("html", "application/vnd.jupyter.widget-view+json", None),
-]
 nb_merge_streams = True
 myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_heading_anchors = 4

@@ -2,7 +2,8 @@
 //
 // Of the spikes, most are 0. A row changes as a whole where its own neuron fires, and otherwise in the columns whose
 // neurons fire: so columns are taken in blocks of a vector's width, and blocks in which nobody fires are passed over.
-// Bounds are applied to the whole row in the first step, and after that to what has changed.
+// Bounds are applied to the whole row in the first step (which is not written where it is within them), and after that
+// to what has changed.
 //
 // T steps, S samples, P rows, N columns.
 
@@ -80,6 +81,7 @@ Firing<F> firing(const Task<F> &task) {
     found.blocks = (task.N + SIZE - 1) / SIZE;
     found.start.assign(task.T * found.blocks + 1, 0);
     if (task.down == 0) return found;
+    found.sample.reserve(found.blocks), found.value.reserve(found.blocks * SIZE);  // a step of one sample
     int64_t *end = found.start.data() + 1;
     for (int64_t t = 0; t < task.T; t++)
         for (int64_t column = 0; column < task.N; column += SIZE) {
@@ -172,6 +174,25 @@ bool increase(const Task<F> &task, int64_t t, int64_t row, Factor<F> *factors, F
     return all;
 }
 
+// Whether no weight of so many is beyond the bounds.
+template <class F>
+__attribute__((noinline)) bool within(const F *weight, int64_t count, F low, F high) {
+    constexpr int WIDTH = 64;  // as many as hide the time that a comparison takes
+    F least[WIDTH], most[WIDTH];
+    for (int j = 0; j < WIDTH; j++) least[j] = high, most[j] = low;
+    int64_t k = 0;
+    for (; k + WIDTH <= count; k += WIDTH)
+#pragma omp simd
+        for (int j = 0; j < WIDTH; j++) {
+            least[j] = std::min(least[j], weight[k + j]);
+            most[j] = std::max(most[j], weight[k + j]);
+        }
+    int beyond = 0;
+    for (; k < count; k++) beyond |= (weight[k] < low) | (weight[k] > high);
+    for (int j = 0; j < WIDTH; j++) beyond |= (least[j] < low) | (most[j] > high);
+    return !beyond;
+}
+
 // All steps of R rows.
 template <class F, int R, Bound BOUND>
 void rows(const Task<F> &task, const Firing<F> &fired, int64_t row, Factor<F> *factors, F *scratch) {
@@ -183,7 +204,8 @@ void rows(const Task<F> &task, const Firing<F> &fired, int64_t row, Factor<F> *f
         const F *up = increase<F, R>(task, t, row, factors, scratch) ? scratch : nullptr;
         const F *down = task.down_post + t * task.S * task.P + row;
         const F *from = t == 0 ? weight : out;
-        const bool everywhere = up || (t == 0 && (BOUND != NONE || weight != out));
+        bool everywhere = up || (t == 0 && weight != out);
+        if (BOUND != NONE && t == 0 && !everywhere) everywhere = !within(weight, R * task.N, task.low, task.high);
         const int64_t *start = fired.start.data() + t * fired.blocks;
         for (int64_t b = 0; b < fired.blocks; b++) {
             const int64_t firing = start[b + 1] - start[b], k = b * SIZE;
@@ -253,23 +275,25 @@ void traced(const F *spikes, const F *start, F *trace, int64_t T, int64_t N, F d
         for (int64_t k = 0; k < N; k++) trace[k] = decay * start[k] + spikes[k];
 }
 
+// One step: tensors as for `changed`, but with the traces before it, then where its own go; numbers, then decays.
+template <class F>
+int stepped(void *const *tensors, const int64_t *sizes, const double *numbers, int bound, int threads) {
+    const F *const *in = (const F *const *)tensors;
+    F *const pre = (F *)tensors[6], *const post = (F *)tensors[7];
+    traced(in[3], in[1], pre, 1, sizes[1] * sizes[3], (F)numbers[4]);
+    traced(in[0], in[2], post, 1, sizes[1] * sizes[2], (F)numbers[5]);
+    void *const with[] = {tensors[0], pre, post, tensors[3], tensors[4], tensors[5]};
+    return changed<F>(with, sizes, numbers, bound, threads);
+}
+
 }  // namespace
 
-// 0, or 1 where there was too little memory; then nothing has been written.
-extern "C" int kernel_float32(void *const *tensors, const int64_t *sizes, const double *numbers, int bound,
-                              int threads) {
-    return changed<float>(tensors, sizes, numbers, bound, threads);
-}
-
-extern "C" int kernel_float64(void *const *tensors, const int64_t *sizes, const double *numbers, int bound,
-                              int threads) {
-    return changed<double>(tensors, sizes, numbers, bound, threads);
-}
-
-extern "C" void trace_float32(void *const *tensors, int64_t T, int64_t N, double decay) {
-    traced((const float *)tensors[0], (const float *)tensors[1], (float *)tensors[2], T, N, (float)decay);
-}
-
-extern "C" void trace_float64(void *const *tensors, int64_t T, int64_t N, double decay) {
-    traced((const double *)tensors[0], (const double *)tensors[1], (double *)tensors[2], T, N, decay);
-}
+// `kernel` and `step` give 0, or 1 where there was too little memory; then no weight has been written.
+#define CALL (void *const *tensors, const int64_t *sizes, const double *numbers, int bound, int threads)
+#define EXPORT(NAME, F)                                                                                         \
+    extern "C" int kernel_##NAME CALL { return changed<F>(tensors, sizes, numbers, bound, threads); }           \
+    extern "C" int step_##NAME CALL { return stepped<F>(tensors, sizes, numbers, bound, threads); }             \
+    extern "C" void trace_##NAME(void *const *tensors, int64_t T, int64_t N, double decay) {                    \
+        traced((const F *)tensors[0], (const F *)tensors[1], (F *)tensors[2], T, N, (F)decay);                  \
+    }
+EXPORT(float32, float) EXPORT(float64, double)

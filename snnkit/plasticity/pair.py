@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from . import check
+from . import check, kernel
 from .change import Pairings
 from .connection import EVERY_PAIR, Connection
 from .rule import Rule
@@ -109,8 +109,14 @@ class PairSTDP(Rule):
         """
         state = self._checked(pre, post, weight, state, "B", out)
         pre, post, before_pre, before_post = self.as_weights_are(weight, pre, post, *state)
-        pre_trace = torch.add(pre, before_pre, alpha=math.exp(-self.dt / self.tau_plus))
-        post_trace = torch.add(post, before_post, alpha=math.exp(-self.dt / self.tau_minus))
+        decays = math.exp(-self.dt / self.tau_plus), math.exp(-self.dt / self.tau_minus)
+        dense = self.connection.dims == 1
+        if dense and kernel.takes(self.engine, self.connection, weight, weight if out is None else out):
+            new = torch.empty_like(weight) if out is None else out
+            by = self._pairings(pre, post, before_pre, before_post)
+            return new, STDPState(*kernel.step_of_pairs(weight, by, decays, self.limits, new))
+        pre_trace = torch.add(pre, before_pre, alpha=decays[0])
+        post_trace = torch.add(post, before_post, alpha=decays[1])
         new = self.after_step(weight, self._pairings(pre, post, pre_trace, post_trace), out)
         return new, STDPState(pre_trace, post_trace)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -61,9 +61,14 @@ class Rule:
         """Whether a sequence runs in ``kernel``."""
         return kernel.takes(self.engine, self.connection, weight, weight)
 
-    def as_weights_are(self, weight: Tensor, *sides: Tensor) -> list[Tensor]:
+    def as_weights_are(self, weight: Tensor, *sides: Tensor) -> Sequence[Tensor]:
         """Spikes or traces in the dtype of ``weight`` and without gradient."""
         dtype = weight.dtype
+        for x in sides:
+            if x.dtype != dtype or x.requires_grad:
+                break
+        else:
+            return sides
         return [x if x.dtype == dtype and not x.requires_grad else x.detach().to(dtype) for x in sides]
 
     def no_spikes(self, spikes: Tensor, weight: Tensor) -> Tensor:

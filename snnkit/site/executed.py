@@ -12,6 +12,8 @@ from snnkit.tools.project import Project, ProjectError
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
+WIDGET, PLOT = "application/vnd.jupyter.widget-view+json", "application/vnd.plotly.v1+json"
+
 
 def stale(project: Project, folder: Path, names: Sequence[str]) -> list[str]:
     """Those of ``names`` whose executed copy in ``folder`` is missing, failed, or of another text than the source."""
@@ -36,20 +38,29 @@ def execute(project: Project, names: Sequence[str], out: Path, told: Callable[[s
 
 
 def read(path: Path) -> NotebookNode:
-    """An executed notebook without what a page can't show: the states of widgets, and outputs that need a kernel."""
+    """An executed notebook without what a page can't show: widgets, which need a kernel, plots beside their pictures.
+
+    Plots are shown as pictures: a page with ten live ones takes seconds to open, and plotly's script is on another
+    server.
+    """
     import nbformat
 
     notebook = nbformat.read(path, as_version=4)
     notebook.metadata.pop("widgets", None)
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            cell.outputs = [output for output in cell.outputs if not _only_a_widget(output)]
+            cell.outputs = [output for output in cell.outputs if _can_be_shown(output)]
+            for output in cell.outputs:
+                data = output.get("data", {})
+                data.pop(WIDGET, None)
+                if "image/png" in data:
+                    data.pop(PLOT, None)
     return notebook
 
 
-def _only_a_widget(output: NotebookNode) -> bool:
+def _can_be_shown(output: NotebookNode) -> bool:
     data = output.get("data", {})
-    return "application/vnd.jupyter.widget-view+json" in data and not {"image/png", "text/html"} & data.keys()
+    return WIDGET not in data or bool({"image/png", "text/html"} & data.keys())
 
 
 def _current(project: Project, path: Path, name: str) -> bool:

@@ -15,7 +15,7 @@ def test_any_number_of_tiles_gives_what_eager_gives(monkeypatch, steps, neurons,
     """Tiles of 256 neurons, so that a thread has none, one, or several, the last of them not full."""
     monkeypatch.setattr(cpp, "_FORWARD_TILE", 1)
     monkeypatch.setattr(cpp, "_BACKWARD_TILE", 1)
-    monkeypatch.setattr(cpp, "_threads", lambda x: threads)
+    monkeypatch.setattr(cpp, "threads_for", lambda x: threads)
     torch.manual_seed(0)
     makers = (
         lambda engine: Leaky(nn.Parameter(torch.linspace(0.5, 0.9, neurons).double()), engine=engine),

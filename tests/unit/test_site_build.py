@@ -119,6 +119,18 @@ def test_copies_that_are_no_longer_current(project, tmp_path):
     assert executed.stale(project, tmp_path, ["00_one"]) == ["00_one"]
 
 
+def test_pages_show_the_picture_of_a_plot_and_no_widget(tmp_path):
+    plot = {executed.PLOT: {}, "image/png": "aGk=", "text/plain": "a plot"}
+    outputs = [plot, {executed.WIDGET: {}, "text/plain": "a widget"}, {"text/html": "<b>card</b>", executed.WIDGET: {}}]
+    cell = nbformat.v4.new_code_cell("x", outputs=[nbformat.v4.new_output("display_data", data=one) for one in outputs])
+    notebook = nbformat.v4.new_notebook(cells=[cell], metadata={"widgets": {}})
+    nbformat.write(notebook, tmp_path / "x.ipynb")
+    read = executed.read(tmp_path / "x.ipynb")
+    assert "widgets" not in read.metadata
+    first, second = read.cells[0].outputs
+    assert set(first.data) == {"image/png", "text/plain"} and set(second.data) == {"text/html"}
+
+
 def test_every_room_is_in_the_reference():
     pages_of = {module.split(".")[1] for modules in api.PAGES.values() for module in modules}
     assert set(snnkit.__all__) - {"tools"} <= pages_of

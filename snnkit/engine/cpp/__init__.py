@@ -80,7 +80,7 @@ def forward(
     source, constants = forward_source(equation, x.dtype, out_dtype, tuple(p.dim() for p in parameters))
     out = torch.empty(x.shape, dtype=out_dtype)
     last = [torch.empty_like(s) for s in state]
-    threads = _threads(x)
+    threads = threads_for(x)
     tile = _tile(neurons, threads, _FORWARD_TILE // (_size(equation) * max(len(state), 1)))
     streaming = out.numel() * out.element_size() >= _STREAMING
     sizes = (steps, neurons, x.stride(0), tile, streaming, _same(state))
@@ -109,7 +109,7 @@ def backward(
     )
     d_first = [torch.empty_like(s) for s in state]
     d_parameters = [x.new_empty(neurons, dtype=equation.dtype) if need else None for need in needs[1:]]
-    threads = _threads(x)
+    threads = threads_for(x)
     tile = _tile(neurons, threads, _BACKWARD_TILE // (_size(equation) * max(rows, 1) * steps))
     streaming = x.numel() * x.element_size() >= _STREAMING
     sizes = (steps, neurons, x.stride(0), d_out.stride(0), tile, streaming, _same((*state, *d_last)))
@@ -149,7 +149,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def _threads(x: Tensor) -> int:
+def threads_for(x: Tensor) -> int:
     if _forked:
         return 1
     return max(1, min(torch.get_num_threads(), x.numel() // _PER_THREAD))
