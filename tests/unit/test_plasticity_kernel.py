@@ -65,7 +65,7 @@ def test_it_does_what_pytorch_does(seed, shape, rate, name, bound, cached, dtype
 def three_threads(monkeypatch):
     before = torch.get_num_threads()
     torch.set_num_threads(3)
-    monkeypatch.setattr(kernel, "_threads", lambda tensor: 3)  # as for larger layers
+    monkeypatch.setattr(kernel, "threads_for", lambda tensor: 3)  # as for larger layers
     yield
     torch.set_num_threads(before)
 
