@@ -7,7 +7,6 @@ import math
 import os
 import re
 import secrets
-import stat
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 from torch import nn
 
-from snnkit.data._files import replacing
+from snnkit.data._files import replacing, small_json
 
 from . import rules, task
 from .scoring import PRICE, score
@@ -101,15 +100,7 @@ def read(path: Path) -> Entry:
         ValueError: it is something else, or damaged; the text says what.
         OSError: it cannot be read.
     """
-    status = path.stat()
-    if not stat.S_ISREG(status.st_mode):
-        raise ValueError("no regular file")  # a pipe would be waited for
-    if status.st_size > LARGEST:
-        raise ValueError(f"too large: {status.st_size / 1e3:.0f} kB")
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
-        raise ValueError("no JSON, or only a part of it") from None
+    content = small_json(path, LARGEST)
     if not isinstance(content, dict) or content.get("kind") != KIND:
         raise ValueError("no entry of the challenge")
     if content.get("format") != FORMAT or content.get("price") != PRICE:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import stat
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+from snnkit.data._files import small_json
 
 from . import exports, scores
 from .progress import check_entry, check_marks
@@ -62,15 +62,7 @@ def read(path: Path) -> Learner:
         ValueError: it is something else, or damaged; the text says what.
         OSError: it cannot be read.
     """
-    status = path.stat()
-    if not stat.S_ISREG(status.st_mode):
-        raise ValueError("no regular file")  # a pipe would be waited for
-    if status.st_size > LARGEST:
-        raise ValueError(f"too large: {status.st_size / 1e6:.1f} MB")
-    try:
-        data = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (ValueError, RecursionError):
-        raise ValueError("no JSON, or only a part of it") from None
+    data = small_json(path, LARGEST)
     kind = data.get("kind") if isinstance(data, dict) else None
     if kind not in (exports.KIND, scores.KIND):
         raise ValueError("neither an exported progress nor a scorecard")

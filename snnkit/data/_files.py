@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 
 @contextlib.contextmanager
@@ -40,6 +41,23 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         raise
     finally:
         part.unlink(missing_ok=True)
+
+
+def small_json(path: Path, largest: int) -> Any:
+    """What a JSON file of somebody else holds, as people hand them in.
+
+    Raises ValueError saying what is wrong with it: no regular file (a pipe would be waited for), more than `largest`
+    bytes, or no JSON; and OSError.
+    """
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError("no regular file")
+    if status.st_size > largest:
+        raise ValueError(f"too large: {status.st_size / 1e6:.3g} MB")
+    try:
+        return json.loads(path.read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError):
+        raise ValueError("no JSON, or only a part of it") from None
 
 
 def destination(path: Path) -> Path:
