@@ -229,7 +229,7 @@ def stairs(log2_alpha=1.0, detach_reset=True):
     figure.add_scatter(x=[0, 1.5], y=[0, 0], mode="lines", line=line, name="true", row=2, col=1)
     line = {"color": viz.theme.VERMILION}
     figure.add_scatter(x=w, y=gradient, mode="lines", line=line, name="surrogate", row=2, col=1)
-    title = f"alpha = {alpha:.3g}: points towards the teacher at {right:.0%} of the weights"
+    title = f"alpha = {alpha:.3g}: to the teacher at {right:.0%} of the weights"
     figure.update_layout(title={"text": title}, height=430)
     figure.update_yaxes(title={"text": "loss"}, row=1, col=1)
     figure.update_yaxes(title={"text": "gradient"}, row=2, col=1)

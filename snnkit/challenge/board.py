@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import task
-from .entries import Entry, read
+from .entries import Entry, plain, read
 from .scoring import PRICE
 
 if TYPE_CHECKING:
@@ -138,9 +138,9 @@ def board(folder: str | os.PathLike[str] = "challenge", *, references: bool = Tr
                 raise ValueError(f"scored on other samples (mark {entry.mark}, not {mark})")
             entries.append(entry)
         except ValueError as error:
-            refused.append((path.name, str(error)))
+            refused.append((plain(path.name), str(error)))
         except OSError as error:
-            refused.append((path.name, error.strerror or type(error).__name__))
+            refused.append((plain(path.name), error.strerror or type(error).__name__))
     entries.sort(key=lambda entry: (-entry.score, entry.when))
     shown: tuple[Entry, ...] = ()
     if references:

@@ -22,6 +22,8 @@ from .scoring import PRICE, score
 KIND = "snnkit challenge entry"
 FORMAT = 1
 NAME, NOTE = 40, 200  # characters
+MOST = 10**15  # of anything that is counted
+JOINER = "\u200d"  # of emoji that are made of several; it is not printable by itself
 LARGEST = 1 << 16  # bytes of a file; an entry has less than one kB
 
 
@@ -106,10 +108,14 @@ def read(path: Path) -> Entry:
     if content.get("format") != FORMAT or content.get("price") != PRICE:
         raise ValueError("of another version of the challenge")
     texts = {key: _field(content, key, str) for key in ("name", "note", "when", "mark", "neurons")}
-    numbers = {key: float(_field(content, key, (int, float))) for key in ("score", "error", "accuracy", "spikes")}
+    numbers = {key: _number(content, key) for key in ("score", "error", "accuracy", "spikes")}
     counts = {key: _field(content, key, int) for key in ("samples", "parameters")}
     if not all(math.isfinite(value) for value in numbers.values()):
         raise ValueError("damaged: a number is not finite")
+    if not 0 <= numbers["accuracy"] <= 1 or numbers["error"] < 0:
+        raise ValueError("damaged: no accuracy is below 0 or above 1, and no error below 0")
+    if any(not 0 <= value < MOST for value in (numbers["spikes"], *counts.values())):
+        raise ValueError("damaged: a count is negative or too large")
     if abs(numbers["accuracy"] - PRICE * numbers["spikes"] - numbers["score"]) > 1e-6:
         raise ValueError("damaged: the score is not that of its accuracy and spikes")
     return Entry(**{key: plain(value) for key, value in texts.items()}, **numbers, **counts)
@@ -117,7 +123,7 @@ def read(path: Path) -> Entry:
 
 def plain(text: str) -> str:
     """One line that is safe on a terminal and in a table."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[:NOTE])
+    return "".join(c if c.isprintable() or c == JOINER else "\N{REPLACEMENT CHARACTER}" for c in text[:NOTE])
 
 
 def neurons_in_words(net: nn.Module) -> str:
@@ -133,10 +139,16 @@ def _field(content: dict[str, Any], key: str, kind: Any) -> Any:
     return value
 
 
+def _number(content: dict[str, Any], key: str) -> float:
+    value = _field(content, key, (int, float))
+    return float(value) if abs(value) < MOST else math.nan
+
+
 def _line(what: str, text: Any, longest: int, *, empty: bool = False) -> str:
     if not isinstance(text, str):
         raise TypeError(f"{what} must be a text, but it is a {type(text).__name__}")
     text = text.strip()
-    if len(text) > longest or not text.isprintable() or not (text or empty):
+    seen = text.replace(JOINER, "")
+    if len(text) > longest or not seen.isprintable() or not (seen or empty):
         raise ValueError(f"{what} must be one line of {0 if empty else 1} to {longest} characters, but it is {text!r}")
     return text

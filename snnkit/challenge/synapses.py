@@ -56,7 +56,13 @@ def check_linear(name: str, call: Call) -> None:
     u, v = (torch.randn(args[0].shape, generator=generator).to(args[0]) for _ in range(2))
 
     def f(x: Tensor) -> Tensor:
-        out = module(x, *args[1:], **kwargs)
+        try:
+            out = module(x, *args[1:], **kwargs)
+        except Exception as error:
+            raise RuleError(
+                f"{name} ({type(module).__name__}) must be a synapse, which takes any numbers, but of random ones it "
+                f"raised {type(error).__name__}: {error}"
+            ) from error
         return out[0] if isinstance(out, tuple) else out
 
     apart, together = f(u) + f(v), f(u + v) + f(torch.zeros_like(u))

@@ -65,7 +65,7 @@ def steps_at_once(by: Pairings, weight: Tensor, connection: Connection) -> int:
     """How many steps of a sequence [T, ...] are best given to one call."""
     if isinstance(connection, Convolution):
         return 1
-    return max(1, _CACHED // (2 * by.up_pre[0].numel() * weight.element_size()))
+    return max(1, _CACHED // max(2 * by.up_pre[0].numel() * weight.element_size(), 1))
 
 
 def change(weight: Tensor, by: Pairings, limits: Limits, connection: Connection, out: Tensor) -> None:

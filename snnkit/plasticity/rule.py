@@ -113,7 +113,7 @@ class Rule:
             return new
         if self.bound is None:  # all changes add up in one product; with bounds each depends on the one before
             rows = by.up_post[0].numel() // max(len(weight), 1)  # samples, and their positions
-            most = max(1, _AT_ONCE // max(rows * weight[0].numel() * self.connection.groups, 1))
+            most = max(1, _AT_ONCE // max(rows * weight.shape[1:].numel() * self.connection.groups, 1))
         else:
             most = 1
         new = None

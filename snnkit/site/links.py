@@ -56,10 +56,15 @@ def check(folder: Path) -> Links:
     for path, page in pages.items():
         name = path.relative_to(folder.resolve()).as_posix()
         for link in dict.fromkeys(page.links):
-            parts = urlsplit(link)
-            if parts.scheme in ("http", "https") or parts.netloc:
-                external.setdefault(link, []).append(name)
-            elif not parts.scheme and not _leads_somewhere(path, parts.path, parts.fragment, pages):
+            try:
+                parts = urlsplit(link)
+                if parts.scheme in ("http", "https") or parts.netloc:
+                    external.setdefault(link, []).append(name)
+                    continue
+                good = parts.scheme or _leads_somewhere(folder.resolve(), path, parts.path, parts.fragment, pages)
+            except (ValueError, OSError):  # no address at all, or no name that a file can have
+                good = False
+            if not good:
                 broken.append(Broken(name, link))
     return Links(broken, dict(sorted(external.items())))
 
@@ -70,11 +75,11 @@ def _parsed(path: Path) -> _Page:
     return page
 
 
-def _leads_somewhere(page: Path, path: str, fragment: str, pages: dict[Path, _Page]) -> bool:
+def _leads_somewhere(folder: Path, page: Path, path: str, fragment: str, pages: dict[Path, _Page]) -> bool:
     target = (page.parent / unquote(path)).resolve() if path else page
     if target.is_dir():
         target = target / "index.html"
-    if not target.is_file():
+    if not target.is_file() or folder not in target.parents:
         return False
     # Places in a file that is no page, a picture's or a script's, are its own affair.
     return not fragment or target not in pages or unquote(fragment) in pages[target].places

@@ -57,7 +57,8 @@ def run(
     with folder.open(asked):
         before = folder.ended()
         todo = [one for one in asked.runs if one.id not in before or (retry and before[one.id].status != "ok")]
-        skipped = [before[one.id] for one in asked.runs if one.id in before and one not in todo]
+        ahead = {one.id for one in todo}
+        skipped = [before[one.id] for one in asked.runs if one.id in before and one.id not in ahead]
         face = faces.choose(show, asked, at_once)
         try:
             _do(asked, folder, todo, min(at_once, len(todo)), Rows(folder, before), face, skipped)

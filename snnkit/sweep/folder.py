@@ -96,6 +96,8 @@ class Folder:
         found = _read(file)
         if found.get("format") != FORMAT:
             raise SweepError(f"{file} is of format {found.get('format')!r}, this snnkit reads {FORMAT}")
+        if not (isinstance(found.get("order"), list) and found.keys() >= {*SAME, "machine", "pareto"}):
+            raise SweepError(f"{file} is damaged; with it gone, the runs stay readable in {self.path / RUNS}")
         return found
 
     def ended(self) -> dict[str, Ended]:
@@ -107,8 +109,8 @@ class Folder:
             try:
                 metrics = recording.unpack(content.pop("metrics"))
                 run = Ended(**content, metrics=metrics)
-                sound = run.run == file.stem == identity(run.parameters)
-            except (TypeError, KeyError):
+                sound = run.run == file.stem == identity(run.parameters) and _sound(run)
+            except (TypeError, KeyError, ValueError, AttributeError):
                 sound = False
             if not sound:
                 raise SweepError(f"{file} is damaged; delete it, and its run will be done again")
@@ -135,7 +137,8 @@ class Folder:
             for key in SAME:
                 if before[key] != asked[key]:
                     raise SweepError(_differs(self.path, key, before[key], asked[key]))
-            order += [run for run in before["order"] if run not in set(order)]
+            known = set(order)
+            order += [run for run in before["order"] if run not in known]
             asked["machine"] = before["machine"]
         else:
             asked["machine"] = _machine()
@@ -205,10 +208,22 @@ def _machine() -> dict[str, Any]:
     }
 
 
+def _sound(run: Ended) -> bool:
+    """Whether a run that was read has what tables and messages count on."""
+    texts = (run.error, run.source, run.traceback)
+    return (
+        run.status in ("ok", "failed")
+        and all(isinstance(number, (int, float)) for number in (run.seconds, run.peak_mb))
+        and all(isinstance(value, (bool, int, float, str)) for value in run.metrics.values())
+        and not run.metrics.keys() & {*recording.RESERVED, *run.parameters}
+        and all(text is None or isinstance(text, str) for text in texts)
+    )
+
+
 def _read(file: Path) -> dict[str, Any]:
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SweepError(f"{file} can't be read: {error}; delete it, and what it held will be done again") from None
     if not isinstance(content, dict):
         raise SweepError(f"{file} is damaged; delete it, and what it held will be done again")

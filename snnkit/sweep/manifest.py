@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ KEYS = (
 )  # fmt: skip
 MODES = ("grid", "random")
 SEED = "SEED"
+_LONGEST = 1e9  # seconds; clocks of the system end some way beyond
 _BUSY = 4  # workers where the manifest says nothing, on machines with so many cores
 
 
@@ -138,7 +138,7 @@ def _checked(name: str, given: dict[str, Any], base: Path, out: str | os.PathLik
     return Manifest(
         name=name,
         notebook=notebook,
-        out=(Path(out).expanduser() if out is not None else base / Path(_text(given, "out")).expanduser()).resolve(),
+        out=_folder(base, _text(given, "out")) if out is None else _folder(Path(), out),
         mode=mode,
         parameters=parameters,
         fixed=fixed,
@@ -165,6 +165,13 @@ def _text(given: Mapping[str, Any], key: str) -> str:
     return value
 
 
+def _folder(base: Path, given: str | os.PathLike[str]) -> Path:
+    try:
+        return (base / Path(given).expanduser()).resolve()
+    except (OSError, ValueError, RuntimeError) as error:  # a null character, links in a circle, nobody's home
+        raise ManifestError(f"out must be a folder for the results, was {str(given)!r}: {error}") from None
+
+
 def whole(key: str, value: Any, *, least: int = 1) -> int:
     """`value` if it is an int of at least `least`. Raises ManifestError."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
@@ -175,7 +182,7 @@ def whole(key: str, value: Any, *, least: int = 1) -> int:
 def _seconds(value: Any) -> float | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= _LONGEST:
         raise ManifestError(f"seconds must be a number above 0, the limit of one run, was {value!r}")
     return float(value)
 
@@ -188,6 +195,8 @@ def _known(notebook: Notebook, key: str, given: Any, read: Callable[[Any, Any], 
         raise ManifestError(f"{key} must hold names and values of parameters, was {given!r}")
     found = {}
     for name, value in given.items():
+        if name in RESERVED:
+            raise ManifestError(f"{key}: a parameter can't be called {name}, as each table has a column {name}")
         if name not in notebook.parameters:
             listing = "; ".join(map(str, notebook.parameters.values())) or "none"
             raise ManifestError(f"{key}: notebook {notebook.name} has no parameter {name!r}; it has: {listing}")

@@ -45,7 +45,10 @@ def read(given: str, folder: Path) -> Notebook:
     notebook for sweeps (`xor_in_time`). Raises ManifestError."""
     import nbformat
 
-    path = folder / Path(given).expanduser() if given.endswith(".ipynb") else _named(given)
+    try:
+        path = folder / Path(given).expanduser() if given.endswith(".ipynb") else _named(given)
+    except RuntimeError as error:  # ~somebody who isn't there
+        raise ManifestError(f"notebook: {given!r} can't be found: {error}") from None
     try:
         node = nbformat.reads(path.read_text(encoding="utf-8"), as_version=4)
         nbformat.validate(node)

@@ -75,6 +75,9 @@ def _drawn(parameters: Mapping[str, Listed | Law], samples: int, seed: int) -> l
     """`samples` different points. The i-th draw of a parameter depends on nothing but `seed`, i and its name: so more
     samples keep those that are there, and the order of the parameters says nothing."""
     found: dict[str, dict[str, Any]] = {}
+    sizes = [len(values.values) for values in parameters.values() if isinstance(values, Listed)]
+    if len(sizes) == len(parameters) and math.prod(sizes) < samples:  # known before a million draws
+        raise ManifestError(f"samples: there are {math.prod(sizes)} different ones, but {samples} were asked for")
     for i in range(samples * _DRAWS):
         point = {name: values.at(_uniform(seed, i, name)) for name, values in parameters.items()}
         found.setdefault(identity(point), point)

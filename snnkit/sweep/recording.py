@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 MIME = "application/vnd.snnkit.sweep.v1+json"
+_SHOWN = 60  # characters of a value
 RESERVED = ("run", "status", "seconds", "peak_mb", "error")  # columns that every table of results has
 
 
@@ -48,7 +49,11 @@ def recorded(data: Mapping[str, Any]) -> dict[str, Any]:
     """The values in the MIME bundle of an output; empty where it holds none."""
     payload = data.get(MIME)
     values = payload.get("values") if isinstance(payload, Mapping) else None
-    return unpack(values) if isinstance(values, Mapping) else {}
+    try:
+        found = unpack(values) if isinstance(values, Mapping) else {}
+    except (KeyError, TypeError, ValueError):  # not made by record
+        return {}
+    return {k: v for k, v in found.items() if k not in RESERVED and isinstance(v, (bool, int, float, str))}
 
 
 def pack(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,8 +68,9 @@ def unpack(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def show(value: Any) -> str:
-    """A value for people: four digits of a float."""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    """A value for people: four digits of a float, the beginning of what is long."""
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
 def _scalar(name: str, value: Any) -> bool | int | float | str:

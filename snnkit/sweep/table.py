@@ -108,7 +108,7 @@ def _type(values: Sequence[Any]) -> Any:
         return polars.Boolean()
     if kinds == {int} and all(value is None or -(2**63) <= value < 2**63 for value in values):
         return polars.Int64()
-    if kinds and kinds <= {int, float}:
+    if kinds and kinds <= {int, float} and all(_has_float(value) for value in values):
         return polars.Float64()
     return polars.String() if kinds else polars.Float64()
 
@@ -119,5 +119,13 @@ def _cast(values: Sequence[Any], kind: Any) -> list[Any]:
     if isinstance(kind, polars.Float64):
         return [None if value is None else float(value) for value in values]
     if isinstance(kind, polars.String):
-        return [None if value is None else str(value) for value in values]
+        # Half of a pair of surrogates, as of a file name that is no text, is nothing that a table can hold.
+        return [None if value is None else str(value).encode(errors="replace").decode() for value in values]
     return list(values)
+
+
+def _has_float(value: Any) -> bool:
+    try:
+        return value is None or isinstance(float(value), float)
+    except OverflowError:  # an int of more than 308 digits
+        return False

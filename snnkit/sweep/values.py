@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -49,6 +50,8 @@ class Law:
         return {self.kind: [self.low, self.high]}
 
 
+_MOST_WHOLE = 2**53  # a draw has so many different numbers
+_MOST_REAL = sys.float_info.max / 2  # so that the distance of two ends is finite, too
 LAWS = ("uniform", "log_uniform", "integer")
 
 
@@ -73,9 +76,11 @@ def _listed(given: Any, parameter: Parameter) -> Listed:
     if not given:
         raise ParameterError("must list at least one value, was an empty list: there would be nothing to run")
     values = tuple(parameter.check(value) for value in given)
-    for i, value in enumerate(values):
-        if value in values[:i]:
-            raise ParameterError(f"lists {given[i]!r} twice")
+    seen: set[Any] = set()
+    for value, written in zip(values, given, strict=True):
+        if value in seen:
+            raise ParameterError(f"lists {written!r} twice")
+        seen.add(value)
     return Listed(values)
 
 
@@ -90,7 +95,8 @@ def _law(kind: str, ends: Any, parameter: Parameter) -> Law:
             "float uniform and log_uniform, for all choice"
         )
     for end in ends:
-        if isinstance(end, bool) or not isinstance(end, int if whole else (int, float)) or not math.isfinite(end):
+        fits = not isinstance(end, bool) and isinstance(end, int if whole else (int, float))
+        if not fits or not abs(end) <= (_MOST_WHOLE if whole else _MOST_REAL):
             raise ParameterError(f"must be {wanted} with {'whole' if whole else 'finite'} numbers, was {ends!r}")
     low, high = ends
     if not low < high:

@@ -28,7 +28,7 @@ def read(text: str, name: str) -> Any:
     except yaml.MarkedYAMLError as error:
         line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise ManifestError(f"{name}{line}: {error.problem or error.context}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, KeyError, TypeError, RecursionError) as error:  # of a tag that doesn't fit
         raise ManifestError(f"{name} is not YAML: {' '.join(str(error).split())}") from None
 
 

@@ -93,6 +93,8 @@ def learn_locally(
         check_positive_int(name, value)
     if isinstance(snapshots, bool) or not isinstance(snapshots, int) or snapshots < 0:
         raise ValueError(f"snapshots must be a whole number of at least 0; got {snapshots!r}")
+    if on_progress is not None and not callable(on_progress):
+        raise TypeError(f"on_progress must be a function or None; got a {type(on_progress).__name__}")
     if code is not None and not isinstance(code, RateCode):
         raise TypeError(f"code must be a RateCode or None; got a {type(code).__name__}")
     layer, code = _layer(data, layer), code or RateCode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import csv
 import io
@@ -52,11 +53,17 @@ def from_path(path: Path) -> Room:
         try:
             if file.stat().st_size > LARGEST:
                 raise WorkshopError(f"{file} is larger than {LARGEST // 1_000_000} MB: no list of verdicts")
-            text = file.read_text(encoding="utf-8", errors="replace")
+            text = _decoded(file.read_bytes())
         except OSError as error:
             raise WorkshopError(f"can't read {file}: {error.strerror or error}") from None
         lines += [(f"{file.name}:{number}", line) for number, line in enumerate(text.splitlines(), 1)]
     return from_lines(lines)
+
+
+def _decoded(content: bytes) -> str:
+    """UTF-8, or UTF-16 with its mark: PowerShell's ``>`` writes that."""
+    wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return content.decode("utf-16" if wide else "utf-8", errors="replace")
 
 
 def from_lines(lines: Iterable[tuple[str, str]]) -> Room:
@@ -109,10 +116,9 @@ def text(room: Room, expected: int | None = None) -> str:
         if found:
             lines += ["", title]
             for word, count in found.most_common():
-                names = [
-                    one.facts.get("name", "") for one in room.verdicts if word in one.facts.get(kind, "").split(",")
-                ]
-                lines.append(f"  {word}: {count} ({', '.join(names[:8])}{', …' if count > 8 else ''})")
+                hit = [one for one in room.verdicts if word in one.facts.get(kind, "").split(",")]
+                names = [_short(one.facts.get("name", "")) for one in hit]
+                lines.append(f"  {_short(word)}: {count} ({', '.join(names[:8])}{', …' if count > 8 else ''})")
     if room.damaged:
         lines += ["", "Lines that could not be read", *(f"  {one}" for one in room.damaged)]
     return "\n".join(lines)
@@ -134,4 +140,4 @@ def _short(value: str, width: int = 30) -> str:
 
 def _harmless(value: str) -> str:
     """A value that no spreadsheet takes for a formula: lines come from strangers."""
-    return f"'{value}" if value[:1] in ("=", "+", "-", "@") else value
+    return f"'{value}" if value[:1] in ("=", "+", "-", "@", "\t", "\r") else value

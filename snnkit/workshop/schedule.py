@@ -111,7 +111,7 @@ class _Reader:
     def schedule(self) -> Schedule:
         tables = [table for table in self.page.tables if table.columns == PLAN]
         days = tuple(tuple(item for row in table.rows if (item := self.item(row))) for table in tables)
-        promised = re.search(r"\*\*Minutes:\*\* (?:(\d+) × )?(\d+)", self.page.text)
+        promised = re.search(r"\*\*Minutes:\*\* (?:(\d{1,4}) × )?(\d{1,6})\b", self.page.text)
         if not promised:
             self.wrong(0, "must say its length, as in **Minutes:** 90 or **Minutes:** 2 × 480")
         elif len(days) != int(promised[1] or 1):
@@ -146,7 +146,7 @@ class _Reader:
     def item(self, row: Row) -> Item | None:
         start, minutes, what, file, gpu = (row.cells.get(name, "") for name in PLAN)
         began = re.fullmatch(r"(\d{1,2}):([0-5]\d)", start)
-        if not began or not minutes.isdigit():
+        if not began or not _is_whole(minutes):
             self.wrong(row.line, f"start must be hours:minutes and minutes a whole number, were {start!r}, {minutes!r}")
             return None
         if gpu not in GPU:
@@ -166,10 +166,10 @@ class _Reader:
                 if target.stem not in self.notebooks:
                     self.wrong(line, f"there is no notebook {target.stem!r}; there are: {', '.join(self.notebooks)}")
                     continue
-                if not target.exists():
+                if not _exists(target):
                     self.wrong(line, f"links to {match[2]}, which does not exist: run `snnkit build`")
                 about = self.notebooks[target.stem], file[match.end() :].strip()
-            elif not target.exists():
+            elif not _exists(target):
                 self.wrong(line, f"links to {match[2]}, which does not exist")
         if about is None:
             return None, None, None
@@ -200,7 +200,7 @@ class _Reader:
             self.wrong(section.line, f"must hold a table with the columns {' | '.join(CUTS)}")
         for row in (row for table in tables for row in table.rows):
             cut, saves = row.cells.get("cut", ""), row.cells.get("saves", "")
-            if not saves.isdigit():
+            if not _is_whole(saves):
                 self.wrong(row.line, f"saves must be a whole number of minutes, was {saves!r}")
                 continue
             notebook, parts, needed = self.work(row.line, cut)
@@ -213,6 +213,17 @@ class _Reader:
                 self.wrong(row.line, f"cuts {cut!r}, which is not in the plan")
             elif needed is not None and int(saves) > needed:
                 self.wrong(row.line, f"saves {saves} minutes of something that takes {needed}")
+
+
+def _is_whole(text: str) -> bool:
+    return re.fullmatch(r"[0-9]{1,6}", text) is not None
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name that is too long
+        return False
 
 
 def _numbers(text: str) -> tuple[int, ...]:

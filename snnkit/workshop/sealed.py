@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import lzma
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -14,7 +15,9 @@ from snnkit.data._files import replacing
 from .problem import WorkshopError
 
 CHECKSUMS = "CHECKSUMS.sha256"  # as `sha256sum --check` reads it, too
-UNREADABLE = (OSError, zipfile.BadZipFile, zlib.error)
+# Encrypted entries are a RuntimeError; so, as a kind of it, are ways of packing that Python does not know.
+UNREADABLE = (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
+LARGEST_LIST = 1 << 24  # bytes; that of a bundle has some kB
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same content gives the same file, whenever it is packed
 
 
@@ -57,7 +60,7 @@ def verify(place: Path) -> Sealed:
         raise WorkshopError(f"{place} is no bundle: it has no {CHECKSUMS}")
     try:
         with there.pop(CHECKSUMS).open() as file:
-            expected = _listed(place, file.read())
+            expected = _listed(place, file.read(LARGEST_LIST))
     except UNREADABLE as error:
         raise WorkshopError(f"{place} is damaged: {CHECKSUMS} can't be read ({error})") from None
     wrong = []
@@ -112,9 +115,17 @@ def _in_zip(path: Path) -> Iterator[tuple[str, _File]]:
         archive = zipfile.ZipFile(path)
     except (OSError, zipfile.BadZipFile) as error:
         raise WorkshopError(f"{path} is no zip that can be read ({error}); copy it again") from None
+    seen: set[str] = set()
     for info in archive.infolist():
-        if not info.is_dir():
-            yield info.filename.partition("/")[2], _File(None, archive, info.filename)
+        top, _, name = info.filename.partition("/")
+        if not top or "\\" in info.filename or ".." in PurePosixPath(info.filename).parts:
+            raise WorkshopError(f"{path} must not be unpacked: {info.filename!r} would leave its folder")
+        if info.is_dir():
+            continue
+        if name and name in seen:
+            raise WorkshopError(f"{path} is damaged: it has {name!r} twice")
+        seen.add(name)
+        yield name, _File(None, archive, info.filename)
 
 
 def _listed(place: Path, content: bytes) -> dict[str, str]:
@@ -125,6 +136,8 @@ def _listed(place: Path, content: bytes) -> dict[str, str]:
         if not (gap and len(digest) == 64 and parts) or ".." in parts or name.startswith("/"):
             raise WorkshopError(f"{place} is damaged: {CHECKSUMS} has the line {line[:80]!r}")
         expected[name] = digest
+    if not expected:
+        raise WorkshopError(f"{place} is damaged: {CHECKSUMS} lists no file")
     return expected
 
 

@@ -122,7 +122,8 @@ def test_a_sequence_in_pieces_with_the_state_handed_on():
         for part in x.split([5, 1, 1, 1, 4]):
             out, state = net(part, detach(state))
             outs.append(out)
-    assert torch.equal(torch.cat(outs), whole)
+    # Some processors sum a product of one row in another order than one of many.
+    torch.testing.assert_close(torch.cat(outs), whole, rtol=1e-5, atol=1e-6)
     with pytest.raises(ValueError, match="state of Graph must be a tuple of"):
         net(x, (None,))
 

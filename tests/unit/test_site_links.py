@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from snnkit.site.links import Broken, check
 
 
@@ -41,3 +43,16 @@ def test_what_leads_nowhere_is_named_with_its_page(tmp_path):
 def test_templates_of_the_theme_are_no_pages(tmp_path):
     page(tmp_path / "_static" / "macros.html", "<a href=\"{{ pathto('x') }}\"></a>")
     assert check(tmp_path) == ([], {})
+
+
+@pytest.mark.parametrize("link", ["http://[bad", "//[", "a%00b", "a" * 5000, "../outside.html"])
+def test_what_is_no_address_or_leaves_the_site_is_broken(tmp_path, link):
+    page(tmp_path / "outside.html", "")
+    page(tmp_path / "site" / "index.html", f'<a href="{link}"></a>')
+    assert check(tmp_path / "site").broken == [Broken("index.html", link)]
+
+
+def test_spaces_and_umlauts_are_found_plain_and_quoted(tmp_path):
+    page(tmp_path / "ü b.html", '<h2 id="ä ö"></h2>')
+    page(tmp_path / "index.html", '<a href="ü b.html#ä ö"></a><a href="%C3%BC%20b.html#%C3%A4%20%C3%B6"></a>')
+    assert check(tmp_path).broken == []

@@ -182,6 +182,7 @@ SPLIT = (IMAGES, LABELS)
         ({"data": 3, "layer": LAYER}, TypeError, "data must be a name or .* got a int"),
         ({"data": (SPLIT, SPLIT)}, ValueError, "layer must be given for images of your own"),
         ({"layer": "digits"}, TypeError, "layer must be a plasticity.CompetitiveLayer or None; got a str"),
+        ({"on_progress": 5}, TypeError, "on_progress must be a function or None; got a int"),
         ({"code": 20}, TypeError, "code must be a RateCode or None; got a int"),
         ({"data": (SPLIT, (IMAGES, LABELS[:3])), "layer": LAYER}, ValueError, r"data\[1\]: the images must be"),
         ({"data": (SPLIT, (IMAGES[..., 0], LABELS)), "layer": LAYER}, ValueError, "with 4 pixels each"),

@@ -102,7 +102,7 @@ def test_an_executed_notebook_has_a_still_figure_where_frames_will_not_do(shown,
 def test_jupyterlab_gets_widgets(front_end):
     viz.explore(line, gain=(0.0, 2.0, 1.0))
     (widget,) = front_end
-    assert [type(part).__name__ for part in widget.children] == ["Box", "HTML", "FigureWidget", "HTML"]
+    assert [type(part).__name__ for part in widget.children] == ["Box", "HTML", "FigureWidget", "HTML", "PageHelper"]
 
 
 def test_colab_gets_a_figure_without_a_kernel_where_one_control_has_few_positions(front_end, monkeypatch):

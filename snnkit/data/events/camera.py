@@ -181,6 +181,8 @@ def check_scene(
     check_images(images)
     if not (isinstance(path, Tensor) and path.ndim == 2 and path.shape[1] == 2 and len(path) >= 2):
         raise ValueError("path must be a tensor [T + 1, 2] of places in pixels (x, y), T at least 1")
+    if not path.isfinite().all():
+        raise ValueError("path must be finite, but holds a NaN or an infinity")
     check_positive("threshold", threshold)
     check_positive("dark", dark)
     check_share("mismatch", mismatch)

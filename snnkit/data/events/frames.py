@@ -130,6 +130,8 @@ def edges(duration: int, steps: int | None, window: int | None) -> Tensor:
     if window is not None:
         return torch.arange(-(-duration // window) + 1) * window
     assert steps is not None
+    if steps * duration >= 2**63:  # times since 1970 in nanoseconds, say; Python's numbers have no end
+        return torch.tensor([k * duration // steps for k in range(steps + 1)])
     return torch.arange(steps + 1) * duration // steps
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from snnkit.data._batches import check_positive_int
 
+_LONGEST = 2**62  # microseconds, so that int64 holds the end of the last window, too
 _LARGEST = 2**15  # pixels in a direction: places are int16
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -59,6 +60,8 @@ class Events:
         if isinstance(self.duration, bool) or not isinstance(self.duration, int):
             raise TypeError(f"duration must be an int of microseconds; got {self.duration!r}")
         object.__setattr__(self, "duration", self.duration or last + 1)
+        if self.duration > _LONGEST:
+            raise ValueError(f"duration must be at most {_LONGEST} µs; got {self.duration}")
         if self.duration <= last:
             raise ValueError(f"duration must be more than the time of the last event, {last} µs; got {self.duration}")
         for name, limit in (("y", self.size[0]), ("x", self.size[1])):

@@ -107,8 +107,8 @@ def _result(rows: Sequence[Mapping[str, Any]], engine: str) -> str:
         return f"{size}: the loop takes {loop['median_s'] * 1e3:.3g} ms"
     other = by_name[engine]
     if loop["p10_s"] <= other["p90_s"] and other["p10_s"] <= loop["p90_s"]:
-        return f"{size}: {engine} and the loop overlap, so neither wins"
-    return f"{size}: {engine} is {loop['median_s'] / other['median_s']:.3g} times as fast as the loop"
+        return f"{size}<br>{engine} and the loop overlap, so neither wins"
+    return f"{size}<br>{engine} is {loop['median_s'] / other['median_s']:.3g} times as fast as the loop"
 
 
 def _recorded(record: Mapping[str, Any], steps: int, neurons: int, dtype: str, device: str) -> go.Figure:
