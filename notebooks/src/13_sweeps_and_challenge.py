@@ -178,7 +178,7 @@ for name, one in {"trained": found, "silent": nothing}.items():
 # next week nobody knows what was run.
 #
 # A **manifest** says it all: which notebook, which values, which seeds. The notebook to be run is an ordinary one with a parameters cell, and says by
-# `sweep.record(accuracy=…, spikes=…)` what came out (`notebooks/workers/xor_in_time.ipynb`, have a look). Before anything starts,
+# `sweep.record(accuracy=…, spikes=…)` what came out (`notebooks/workers/xor_in_time.ipynb` in the repository, have a look). Before anything starts,
 # every name and every type is compared with that cell.
 
 # %%
@@ -347,8 +347,8 @@ for price in sorted(set(columns["RATE_PENALTY"])):
     print(f"  price {price:<6} {difference:+.3f} ± {error:.3f}   {verdict}")
 
 # %% [markdown] tags=["slide"]
-# "Less than $2\varepsilon$" is a rule of thumb: with eight seeds, some 5 to 8 % of differences exceed it by luck alone. Here are six comparisons. Do
-# twenty, and one of them will look like a discovery.
+# "Less than $2\varepsilon$" is a rule of thumb: with eight seeds, some 9 % of differences exceed it by luck alone. Here are six comparisons. Do
+# twenty, and one or two of them will look like discoveries.
 #
 # ## 5 · The winner's curse
 #

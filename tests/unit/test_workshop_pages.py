@@ -41,7 +41,10 @@ def parse(command: click.Command, name: str, arguments: list[str]) -> None:
 def test_every_command_is_one(name, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "FOLDER").mkdir()
-    (tmp_path / "job.sh").write_text("")
+    bundle = tmp_path / "build" / "workshop" / "snnkit-workshop.zip"
+    bundle.parent.mkdir(parents=True)
+    for file in (bundle, tmp_path / "job.sh"):
+        file.touch()
     for words in calls("snnkit", PAGES[name]):
         if not words:
             continue  # `snnkit` alone: the name of the kit
