@@ -89,7 +89,7 @@ course.start("00", solve=SOLVE)
 # spikes? Decide, then move the slider.
 
 
-# %%
+# %% tags=["slide"]
 def make_neuron(steps):
     cell = neuron.LIF(tau=20.0)  # a leaky integrate-and-fire neuron that forgets within about 20 steps
 

@@ -786,7 +786,7 @@ scorecard("12")
 # %% [markdown]
 # ## Where next
 #
-# In section 7 a task with two classes showed more than ten classes did. **13 · Sweeps and the open challenge** is about such a task, made so that it *can't* be solved without memory, and you
+# In section 7 a task with two classes showed more than ten classes did. [**13 · Sweeps and the open challenge**](13_sweeps_and_challenge.ipynb) is about such a task, made so that it *can't* be solved without memory, and you
 # solve it with as few spikes as you can.
 #
 # Meanwhile: `QUICK = False`; the recurrent network in section 7; `events.record` with a scene of your own, say two dots that cross.

@@ -27,7 +27,9 @@ def solutions(notebooks: tuple[str, ...], out: str) -> None:
         build(project, names, Path(out), click.echo)
     except (ProjectError, WorkshopError) as error:
         raise click.ClickException(str(error)) from None
-    click.echo(f"{len(names)} notebooks in {Path(out) / 'html'} and {Path(out) / 'notebooks'}")
+    click.echo(
+        f"{len(names)} {'notebook' if len(names) == 1 else 'notebooks'} in {Path(out) / 'html'} and {Path(out) / 'notebooks'}"
+    )
 
 
 @click.command()
@@ -53,7 +55,7 @@ def slides(notebooks: tuple[str, ...], copies: str, out: str) -> None:
             atomic.write_text(Path(out) / f"{name}.html", page)
     except (ProjectError, WorkshopError, OSError) as error:
         raise click.ClickException(str(error)) from None
-    click.echo(f"{len(pages)} pages in {out}")
+    click.echo(f"{len(pages)} {'page' if len(pages) == 1 else 'pages'} in {out}")
 
 
 @click.command()
@@ -89,7 +91,7 @@ def bundle(out: str, data: tuple[str, ...], wheels: bool, solved: str | None) ->
 @click.option("--run", "names", multiple=True, metavar="NB", help="Execute this notebook of an unpacked bundle, too.")
 @click.option("--out", default="build", show_default=True, metavar="DIR", help="For executed copies.")
 def verify(place: Path, names: tuple[str, ...], out: str) -> None:
-    """Prove that a bundle, packed or unpacked, is as it was made, and that its notebooks run here.
+    """Prove that a bundle, packed or unpacked, is as it was made; with --run, that its notebooks run here, too.
 
     Exit code 1 if a file is missing or other than it was, or a notebook fails.
     """
