@@ -18,8 +18,8 @@ h1 + p { column-span: all; margin: 0 0 .6em; }
 h2 { font-size: 1.05em; margin: .8em 0 .2em; border-bottom: 1px solid; break-after: avoid; }
 p, ul { margin: .25em 0; }
 ul { padding-left: 1.2em; }
-pre { font-size: .86em; line-height: 1.3; margin: .3em 0; padding: .4em .6em; white-space: pre-wrap; break-inside: avoid;
-      background: rgba(127, 127, 127, .13); border-radius: 3px; }
+pre { font-size: .86em; line-height: 1.3; margin: .3em 0; padding: .4em .6em; white-space: pre-wrap;
+      break-inside: avoid; background: rgba(127, 127, 127, .13); border-radius: 3px; }
 code { font-family: ui-monospace, Consolas, monospace; }
 table { border-collapse: collapse; font-size: .92em; margin: .3em 0; break-inside: avoid; }
 th, td { border-bottom: 1px solid rgba(127, 127, 127, .4); padding: .1em .5em .1em 0; text-align: left; }

@@ -27,9 +27,7 @@ def solutions(notebooks: tuple[str, ...], out: str) -> None:
         build(project, names, Path(out), click.echo)
     except (ProjectError, WorkshopError) as error:
         raise click.ClickException(str(error)) from None
-    click.echo(
-        f"{len(names)} {'notebook' if len(names) == 1 else 'notebooks'} in {Path(out) / 'html'} and {Path(out) / 'notebooks'}"
-    )
+    click.echo(f"executed: {len(names)}, in {Path(out) / 'notebooks'} and {Path(out) / 'html'}")
 
 
 @click.command()
