@@ -119,11 +119,10 @@ def _held_by_a_step(neuron: Any, dtype: torch.dtype, device: torch.device) -> in
     many = (64, *shape)
     counts = []
     for steps in (2, 3):
-        saved: dict[int, Any] = {}
+        saved: list[Tensor] = []  # the tensors themselves, so that none is freed and its place taken by another
 
-        def note(t: Tensor, saved: dict[int, Any] = saved) -> Tensor:
-            storage = t.untyped_storage()
-            saved[storage._cdata] = storage
+        def note(t: Tensor, saved: list[Tensor] = saved) -> Tensor:
+            saved.append(t)
             return t
 
         x = torch.zeros((steps, *many), dtype=dtype, device=device, requires_grad=True)
@@ -131,7 +130,7 @@ def _held_by_a_step(neuron: Any, dtype: torch.dtype, device: torch.device) -> in
         with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(note, lambda t: t):
             for x_t in x.unbind(0):
                 _, state = neuron.step(x_t, state)
-        counts.append(sum(s.nbytes() for s in saved.values()))
+        counts.append(sum({s.data_ptr(): s.nbytes() for s in (t.untyped_storage() for t in saved)}.values()))
     return (counts[1] - counts[0]) // prod(many)
 
 

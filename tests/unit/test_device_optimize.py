@@ -201,9 +201,7 @@ def test_layers_without_a_formula_are_named():
     assert "<table>" in table._repr_html_()
 
 
-def test_an_optimised_model_shows_both(monkeypatch, tmp_path):
-    # Small layers take a kernel once it is on disk: here no other process may put it there between the two tables.
-    monkeypatch.setenv("SNNKIT_KERNELS", str(tmp_path))
+def test_an_optimised_model_shows_both():
     net, x = conv_net(), torch.rand(5, 4, 1, 28, 28)
     plain = explain_memory(net, x)
     optimize_memory_usage(net)
