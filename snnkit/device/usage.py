@@ -76,7 +76,7 @@ def get_gpu_memory_usage(device: str | torch.device = "auto") -> MemoryUsage:
         return MemoryUsage(str(where), "", None, None, None, None, None)
     resident = _resident()
     free, total = _machine()
-    return MemoryUsage("cpu", "", resident, resident, _peak_resident(), free, total)
+    return MemoryUsage("cpu", "", resident, resident, _peak_resident(resident or 0), free, total)
 
 
 def available(device: torch.device) -> int | None:
@@ -103,13 +103,14 @@ def _resident() -> int | None:
     return psutil.Process().memory_info().rss
 
 
-def _peak_resident() -> int | None:
+def _peak_resident(now: int) -> int | None:
     try:
         import resource
     except ImportError:  # Windows
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+    peak = peak if sys.platform == "darwin" else peak * 1024
+    return max(peak, now)  # Linux notes its peak now and then, and may be behind
 
 
 def _machine() -> tuple[int | None, int | None]:
