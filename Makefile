@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup run lab site test gpu lint format lock peers clean
+.PHONY: setup run lab site test test-all gpu lint format lock peers clean
 
 setup: $(STAMP)
 
@@ -25,8 +25,11 @@ lab: setup  ## open the notebooks in JupyterLab
 site: setup  ## README, executed notebooks, workshop and reference as a web site, links checked: build/site/html
 	$(BIN)/snnkit site --out build/site
 
-test: setup  ## every test
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+test: setup  ## the tests that find defects fast
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+test-all: setup  ## the rest: Colab's versions, browser, SLURM, twenty kills, site, wheel
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
 # Not in .venv: the Python at hand, as its PyTorch fits the driver of the machine.
 gpu:  ## what needs a CUDA device: tests, then benchmarks that write records into build/gpu; under 8 minutes

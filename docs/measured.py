@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from snnkit import records
-from snnkit.tools import atomic
+from snnkit import files, records
 
 README = Path(__file__).parents[1] / "README.md"
 BLOCK = re.compile(r"(<!-- measured: (\w+) -->\n).*?(<!-- /measured -->)", re.DOTALL)
@@ -128,4 +127,4 @@ if __name__ == "__main__":
     after = written(before)
     if "--check" in sys.argv[1:]:
         sys.exit(before != after and "README.md is not as the records have it: python docs/measured.py")
-    atomic.write_text(README, after)
+    files.write_text(README, after)

@@ -275,7 +275,7 @@ def show(record: str, plot: str | None, beside: tuple[str, ...], size: int | Non
     from pathlib import Path
 
     from snnkit import viz
-    from snnkit.data._files import replacing
+    from snnkit.files import replacing
 
     every = [first, *map(_record, beside)]
     try:

@@ -20,3 +20,10 @@ torch.set_num_threads(1)
 def seeded():
     """Each test starts from the same random state, whatever ran before it."""
     torch.manual_seed(0)
+
+
+def pytest_collection_modifyitems(items):
+    """Folders that start browsers, environments and clusters run in `make test-all` as a whole."""
+    for item in items:
+        if item.path.relative_to(ROOT).parts[1] in ("browser", "colab"):
+            item.add_marker(pytest.mark.slow)

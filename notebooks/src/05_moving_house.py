@@ -69,8 +69,7 @@ from pathlib import Path
 
 import torch
 
-from snnkit import course, data, encode, loss, neuron, nn, surrogate, train, viz
-from snnkit.bench import timing
+from snnkit import course, data, encode, loss, measure, neuron, nn, surrogate, train, viz
 from snnkit.bench.transfers import Transfers
 from snnkit.course import attempt, hint, quiz, scorecard, solution
 from snnkit.viz import figures
@@ -692,7 +691,7 @@ contestants = {"one copy": at_once, f"{T} copies": in_steps}
 if device.type == "cuda":
     pinned = recording.pin_memory()
     contestants["one copy, pinned"] = lambda: goal.copy_(pinned, non_blocking=True)
-times = timing.race(contestants, repeats=5 if QUICK else 21, clock=timing.clock_for(device))
+times = measure.race(contestants, repeats=5 if QUICK else 21, clock=measure.clock_for(device))
 for name, measured in times.items():
     rate = recording.numel() * 4 / measured.median / 1e9
     print(f"{name:17} {measured.median * 1e6:8.0f} µs   {rate:6.1f} GB/s   cpu → {device}")

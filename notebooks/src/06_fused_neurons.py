@@ -72,12 +72,9 @@ from typing import NamedTuple
 
 import torch
 
-from snnkit import course, data, engine, neuron, nn, records, surrogate, train, viz
-from snnkit.bench import memory, timing
-from snnkit.bench.allocator import keep_freed_memory
+from snnkit import course, data, engine, measure, neuron, nn, records, surrogate, train, viz
 from snnkit.bench.neurons import Arguments, benchmark
 from snnkit.bench.table import heading
-from snnkit.bench.traffic import Traffic
 from snnkit.course import attempt, hint, quiz, scorecard, solution
 from snnkit.engine import cpp, triton
 from snnkit.engine.equations import equation_of
@@ -91,9 +88,9 @@ from snnkit.viz.roofline import Run
 train.seed_everything(SEED)
 course.start("06", solve=SOLVE)
 device = data.resolve_device(DEVICE)
-clock = timing.clock_for(device)
+clock = measure.clock_for(device)
 torch.set_num_threads(1)  # one core, so that what we time is work and not the waking of threads
-keep_freed_memory()  # or the operating system may take tensors back, and clear their pages for the next
+measure.keep_freed_memory()  # or the operating system may take tensors back, and clear their pages for the next
 compiled = [name for name, _ in AUTO[device.type]]  # the engines made for this device
 compiler_missing = missing_compiler(device.type)
 N = 2**16 if QUICK else 2**18 if device.type == "cpu" else 2**20
@@ -121,7 +118,7 @@ if compiler_missing:
 # %%
 cell = neuron.LIF(tau=2.0, engine="eager")
 x_one = torch.rand(1)
-with Traffic() as seen:
+with measure.Traffic() as seen:
     cell.step(x_one, cell.initial_state(x_one))
 ops = seen.kernels[2:]  # the first two make the membrane of the first step
 for name, reads, writes in ops:
@@ -173,7 +170,7 @@ print(f"with spikes of one byte: {narrow}")
 def eager_training(steps=8):
     """Bytes per neuron and step of the loop with its backward pass."""
     x = torch.rand(steps, 1, 1, requires_grad=True)
-    with Traffic() as seen:
+    with measure.Traffic() as seen:
         out, _ = cell(x)
         out.backward(torch.ones_like(out))
     return seen.bytes / steps
@@ -234,7 +231,7 @@ def layer_by_layer_fused():
 contestants = [step_by_step, layer_by_layer, layer_by_layer_fused]
 results = [contestant() for contestant in contestants]
 same = [(out == results[0]).float().mean().item() for out in results]
-times = timing.race({c.__name__: c for c in contestants}, repeats=7 if QUICK else 21, clock=clock)
+times = measure.race({c.__name__: c for c in contestants}, repeats=7 if QUICK else 21, clock=clock)
 for (name, measured), share in zip(times.items(), same, strict=True):
     print(f"{name:21} {measured.median * 1e3:7.2f} ms    the same spikes: {share:.2%}")
 print(engine.explain(net, x))
@@ -455,7 +452,7 @@ for name in raced[1:]:
     equal = torch.equal(out, wanted[0]), torch.equal(v, wanted[1])
     print(f"{name:6} spikes equal: {equal[0]}   membranes equal: {equal[1]}   gradient off by {off:.0e}")
 
-times = timing.race({name: lambda cell=cell: both_ways(cell) for name, cell in cells.items()}, repeats=5, clock=clock)
+times = measure.race({name: lambda cell=cell: both_ways(cell) for name, cell in cells.items()}, repeats=5, clock=clock)
 for name, measured in times.items():
     faster = times["eager"].median / measured.median
     print(f"{name:6} {measured.median * 1e3:7.2f} ms forward and backward, {faster:4.1f} times as fast as eager")
@@ -584,7 +581,7 @@ listing({"back through one step": as_text(backward_program), "the same in C++": 
 # %%
 some = torch.rand(32, 1, 2**12, device=device)
 for name in raced:
-    held = memory.held_for_backward(lambda x, cell=cells[name]: cell(x)[0], some)
+    held = measure.held_for_backward(lambda x, cell=cells[name]: cell(x)[0], some)
     total, of_x = held.total / some.numel(), held.x / some.numel()
     print(f"{name:6} {total:5.1f} bytes per neuron and step, {of_x:.0f} of them x itself")
 
@@ -733,15 +730,15 @@ def counted(cell):
     """Operations, and bytes of each one by itself, per neuron and step."""
     one = torch.rand(1)
     at_rest = cell.initial_state(one)
-    with Traffic() as seen:
+    with measure.Traffic() as seen:
         cell.step(one, at_rest)
     equation = equation_of(cell, at_rest, torch.float32, one.device)
     return len(programs(equation).forward.ops), seen.bytes
 
 
 contestants = {"copy": lambda: copied.copy_(x), **{f"k = {k}": pass_of(Busy(k)) for k in ks}}
-times = timing.race(contestants, repeats=7, clock=clock)
-times |= timing.race({"loop": pass_of(Busy(0, "eager"))}, repeats=3, clock=clock)
+times = measure.race(contestants, repeats=7, clock=clock)
+times |= measure.race({"loop": pass_of(Busy(0, "eager"))}, repeats=3, clock=clock)
 bandwidth = 2 * x.nbytes / times["copy"].median
 
 runs = []

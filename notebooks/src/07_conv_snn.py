@@ -74,25 +74,22 @@ from pathlib import Path
 
 import torch
 
-from snnkit import course, data, encode, export, loss, models, neuron, nn, quantize, records, train, viz
-from snnkit.bench import timing
-from snnkit.bench.allocator import keep_freed_memory
+from snnkit import course, data, encode, export, loss, measure, models, neuron, nn, quantize, records, train, viz
 from snnkit.bench.layers import layer_times
 from snnkit.bench.table import heading
-from snnkit.bench.traffic import Traffic
 from snnkit.course import attempt, hint, quiz, scorecard, solution
 from snnkit.train import recipes
-from snnkit.train.precision import Precision
+from snnkit.device import Precision
 from snnkit.viz import figures
 
 train.seed_everything(SEED)
 course.start("07", solve=SOLVE)
 device = data.resolve_device(DEVICE)
 gpu = device.type == "cuda"
-clock = timing.clock_for(device)
+clock = measure.clock_for(device)
 if not gpu and QUICK:
     torch.set_num_threads(1)  # layers this small are done before a second thread has been woken
-keep_freed_memory()  # or the operating system may take tensors back, and clear their pages for the next
+measure.keep_freed_memory()  # or the operating system may take tensors back, and clear their pages for the next
 
 STEPS = 4  # T, as published
 CHANNELS, BATCH = (128, 128) if gpu else (16, 16) if QUICK else (32, 64)  # of the nets that are only timed
@@ -222,8 +219,8 @@ def training_pass(net, x):
 
 
 repeats = 9 if QUICK else 15
-fronts = timing.race({"once": front_of(static), "T times": front_of(copied)}, repeats, clock=clock)
-whole = timing.race({"once": training_pass(net, static), "T times": training_pass(net, copied)}, repeats, clock=clock)
+fronts = measure.race({"once": front_of(static), "T times": front_of(copied)}, repeats, clock=clock)
+whole = measure.race({"once": training_pass(net, static), "T times": training_pass(net, copied)}, repeats, clock=clock)
 for name, times in {"conv 1 and norm, forward": fronts, "whole training pass": whole}.items():
     once, often = times["once"].median, times["T times"].median
     print(
@@ -298,7 +295,7 @@ def layer_by_layer_fused():
 
 contestants = [step_by_step, layer_by_layer, layer_by_layer_fused]
 results = [contestant() for contestant in contestants]
-times = timing.race({c.__name__: c for c in contestants}, repeats, clock=clock)
+times = measure.race({c.__name__: c for c in contestants}, repeats, clock=clock)
 for (name, measured), out in zip(times.items(), results, strict=True):
     share = (out == results[0]).float().mean().item()
     print(f"{name:21} {measured.median * 1e3:7.2f} ms    the same output spikes: {share:.2%}")
@@ -741,7 +738,7 @@ for bar, parts in bars.items():
 small = models.FashionConvNet(CHANNELS, 16 * CHANNELS).to(device)
 optimizer = torch.optim.SGD(small.parameters(), lr=0.1, momentum=0.9)
 training_pass(small, static)()  # compiles, if need be
-with Traffic() as seen:
+with measure.Traffic() as seen:
     training_pass(small, static)()
     optimizer.step()
 print(

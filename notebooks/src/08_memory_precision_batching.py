@@ -71,8 +71,8 @@ from pathlib import Path
 import torch
 from torch.nn import functional as F
 
-from snnkit import course, data, device, encode, loss, models, neuron, nn, records, text, train, viz
-from snnkit.bench import demo, timing
+from snnkit import course, data, device, encode, loss, measure, models, neuron, nn, records, text, train, viz
+from snnkit.bench import demo
 from snnkit.bench.table import heading
 from snnkit.course import attempt, hint, quiz, scorecard, solution
 from snnkit.device.timeline import outline, timeline
@@ -82,7 +82,7 @@ from snnkit.viz.number_lines import spacing
 train.seed_everything(SEED)
 course.start("08", solve=SOLVE)
 where = data.resolve_device(DEVICE)
-clock = timing.clock_for(where)
+clock = measure.clock_for(where)
 torch.set_num_threads(1)  # one core, so that what we time is work and not the waking of threads
 MB = 1e6
 print(f"on {where}: {device.get_gpu_memory_usage(where)}")
@@ -232,7 +232,7 @@ viz.show(figures.lines(both, title=f"The same training step, T = {LONG}", **axes
 
 plain = models.FashionConvNet(CHANNELS, hidden=8 * CHANNELS).to(where)
 contestants = {"plain": lambda: learn(plain, LONG), "computed again": lambda: learn(conv, LONG)}
-times = timing.race(contestants, repeats=3 if QUICK else 11, warmup=1, clock=clock)
+times = measure.race(contestants, repeats=3 if QUICK else 11, warmup=1, clock=clock)
 slower = times["computed again"].median / times["plain"].median
 for name, measured in times.items():
     print(f"{name:14} {measured.median * 1e3:7.1f} ms, summit {both[name].max():5.1f} MB")
@@ -654,10 +654,10 @@ def test_loss(model, forward):
     """Mean loss over the test set, and the bytes alive after each batch."""
     test_images, test_labels = data.to_device(*data.load("digits", "test"), where)
     alive, total = [], 0.0
-    with device.Ledger() as ledger:
+    with device.MemoryTracker() as tracker:
         for x, y in data.batches(test_images, test_labels, 32, shuffle=False):
             total = total + len(y) * forward(model, data.to_unit(x).flatten(1), y)
-            alive.append(ledger.live / MB)
+            alive.append(tracker.live / MB)
     return total.item() / len(test_labels), alive
 
 

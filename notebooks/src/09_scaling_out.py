@@ -89,15 +89,14 @@ from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
-from snnkit import course, data, encode, loss, models, neuron, nn, records, train, viz
-from snnkit.bench import timing
+from snnkit import course, data, encode, loss, measure, models, neuron, nn, records, train, viz
 from snnkit.bench.table import heading
 from snnkit.course import attempt, hint, quiz, scorecard, solution
 from snnkit.course.tiny_run import TinyRun
 from snnkit.hardware import scaling
 from snnkit.train import lit, slurm
 from snnkit.train.launch import LaunchError, launch
-from snnkit.train.precision import Precision
+from snnkit.device import Precision
 from snnkit.viz import figures
 from snnkit.viz.slurm_form import sbatch_form
 
@@ -922,8 +921,8 @@ def learn(count):
     return torch.autograd.grad(loss.membrane_max_cross_entropy(out, classes[:count]), workshop.parameters())
 
 
-times = timing.race(
-    {count: partial(learn, count) for count in pair}, repeats=3, warmup=1, clock=timing.clock_for(where)
+times = measure.race(
+    {count: partial(learn, count) for count in pair}, repeats=3, warmup=1, clock=measure.clock_for(where)
 )
 a, b = (times[count].median for count in pair)
 per_sample = max(b - a, 0.2 * b) / (pair[1] - pair[0])

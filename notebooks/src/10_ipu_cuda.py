@@ -75,17 +75,16 @@ from functools import partial
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from snnkit import course, data, encode, loss, models, records, surrogate, train, viz
-from snnkit.bench import compare_contestants, compare_table, timing
-from snnkit.bench.allocator import keep_freed_memory
+from snnkit import course, data, encode, loss, measure, models, records, surrogate, train, viz
+from snnkit.bench import compare_contestants, compare_table
 from snnkit.bench.compare_claims import CLAIMS
 from snnkit.bench.training_contestants import OURS, Contestant, Ours
-from snnkit.bench.training_measure import measure
+from snnkit.bench.training_measure import measure as time_contestants
 from snnkit.course import attempt, hint, quiz, scorecard, solution
 from snnkit.engine.missing import missing_compiler
 from snnkit.hardware import chips, energy, ipu, roofline
 from snnkit.hardware.roofline import probes
-from snnkit.train.precision import Precision
+from snnkit.device import Precision
 from snnkit.viz import figures
 from snnkit.viz.marked import Marked, marked
 from snnkit.viz.supersteps import supersteps
@@ -95,7 +94,7 @@ train.seed_everything(SEED)
 course.start("10", solve=SOLVE)
 where = data.resolve_device(DEVICE)
 torch.set_num_threads(1)  # one core, so that what we time is work and not the waking of threads
-keep_freed_memory()  # or the operating system may take tensors back, and clear their pages for the next
+measure.keep_freed_memory()  # or the operating system may take tensors back, and clear their pages for the next
 BATCH = 32 if QUICK else 128
 print(f"on {where}, batches of {BATCH}")
 
@@ -470,7 +469,7 @@ runs = [
 workload = compare_contestants.tutorial(batch=BATCH)
 everybody = compare_contestants.contestants(where, workload, with_peers=True)
 runs += [one for one in everybody if one.library == compare_table.PEER]  # eager snnTorch, where it is installed
-outcome = measure(workload, Precision.choose(where, False), runs, 3 if QUICK else 7)
+outcome = time_contestants(workload, Precision.choose(where, False), runs, 3 if QUICK else 7)
 rows = {row["contestant"]: row for row in outcome.rows}
 seconds = {name: row["median_s"] for name, row in rows.items()}
 timed = [
@@ -505,7 +504,7 @@ if missing_compiler(where.type):
 # %%
 launches = roofline.tutorial(BATCH, hoisted=False).launches
 number = torch.zeros(1, device=where)
-smallest = timing.race({"add": lambda: number + number}, repeats=7, clock=timing.clock_for(where))["add"].median
+smallest = measure.race({"add": lambda: number + number}, repeats=7, clock=measure.clock_for(where))["add"].median
 slow = seconds[f"{EAGER}, layer 1 every step"]
 print(f"{launches} operations, {smallest * 1e6:.2f} µs for the smallest (measured)")
 print(f"starting them: {launches * smallest * 1e3:.2f} ms of {slow * 1e3:.2f} ms, {launches * smallest / slow:.1%}")

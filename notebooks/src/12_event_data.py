@@ -71,8 +71,7 @@ from pathlib import Path
 
 import torch
 
-from snnkit import course, data, loss, models, train, viz
-from snnkit.bench import timing
+from snnkit import course, data, loss, measure, models, train, viz
 from snnkit.course import attempt, hint, quiz, scorecard, solution
 from snnkit.data import events
 from snnkit.models.event_nets import EventConvNet, EventRecurrentNet
@@ -288,7 +287,7 @@ contestants = {
     "yours": lambda: count_events(many, 50_000),
     "events.to_frames": lambda: events.to_frames(many, window=50_000),
 }
-times = timing.race(contestants, repeats=5, warmup=1)
+times = measure.race(contestants, repeats=5, warmup=1)
 rates = {name: len(few if name == "a loop" else many) / times[name].median for name in contestants}
 for name, rate in rates.items():
     print(f"{name:17} {rate / 1e6:8.2f} million events per second, {rate / rates['a loop']:6.0f} × the loop")

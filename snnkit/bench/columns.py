@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 # What each row of a training throughput begins with.
 THROUGHPUT = ("contestant", "samples/s", "ms", "10-90 %", "first s")
-
-
-def aligned(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1, always: int = 0) -> list[str]:
-    """A line for the head and one for each row.
-
-    Args:
-        left: so many columns are aligned to the left, the others to the right.
-        always: so many are shown even if they are empty.
-    """
-    used = [i for i in range(len(head)) if i < always or any(row[i] for row in rows)]
-    widths = {i: max(len(line[i]) for line in (head, *rows)) for i in used}
-    return [
-        "  ".join(line[i].ljust(widths[i]) if i < left else line[i].rjust(widths[i]) for i in used).rstrip()
-        for line in (head, *rows)
-    ]
 
 
 def throughput(row: Mapping[str, Any]) -> tuple[str, ...]:

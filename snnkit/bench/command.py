@@ -122,13 +122,13 @@ def prepare_process(device: str, threads: int | None, keep_memory: bool) -> None
     """Threads (one on a CPU, unless asked) and allocator of this process, which may start itself anew for them."""
     import torch
 
-    from ..train.pages import KEPT
+    from ..measure.memory import MALLOC_SETTINGS
 
     if device == "cpu":
         threads = threads or 1
         if keep_memory:
             # For us and for the peers alike.
-            start_anew_with(KEPT | {"OMP_NUM_THREADS": str(threads)})
+            start_anew_with(MALLOC_SETTINGS | {"OMP_NUM_THREADS": str(threads)})
     if threads is not None:
         torch.set_num_threads(threads)
 

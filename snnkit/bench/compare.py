@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
+from ..device.precision import Precision
 from ..hardware import chips
-from ..train.precision import Precision
 from . import compare_contestants, compare_table, record
 from .compare_claims import CLAIMS
 from .compare_command import compare as main

@@ -14,7 +14,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from ..train.precision import Precision
+from ..device.precision import Precision
 from . import contestants as layers
 from . import training_peers
 from .training_contestants import OURS, Contestant, Ours, Trainer

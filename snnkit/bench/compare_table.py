@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .columns import THROUGHPUT, aligned, megabytes, throughput, times
+from ..tables import text_table
+from .columns import THROUGHPUT, megabytes, throughput, times
 from .table import heading
 
 __all__ = ["baseline", "case_table", "cases", "claims", "heading", "skip_line", "summary", "tables"]
@@ -50,7 +51,7 @@ def case_table(rows: Sequence[Mapping[str, Any]], bands: Sequence[Mapping[str, A
     dtype, width, steps, batch = _case_of(rows[0])
     title = f"measured: 784-{width}-10, {dtype}, T = {steps}, batch {batch}"
     slow = baseline(rows)
-    lines = aligned(_HEAD, [_cells(row, slow) for row in rows])
+    lines = text_table(_HEAD, [_cells(row, slow) for row in rows])
     lines += [
         f"predicted, never run: {band['chip']} ({band['precision']}) {band['low']:,.0f} to {band['high']:,.0f} "
         f"samples/s, likely {band['likely']:,.0f}"

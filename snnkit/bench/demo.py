@@ -13,13 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..train.precision import Precision
+from ..device.precision import Precision
+from ..measure.machine import provenance
+from ..measure.timing import first_call, race
 from . import demo_table, record
 from .demo_command import demo as main
 from .demo_models import Demo, demos
 from .floor import INFERENCE, MODES, TRAINING
-from .provenance import provenance
-from .timing import first_call, race
 from .training_measure import Stretch
 
 # No more rounds than fit into so many seconds (but three): a large net takes long on a CPU.

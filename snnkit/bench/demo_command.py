@@ -36,7 +36,7 @@ def demo(
     """
     import torch
 
-    from ..train.pages import KEPT
+    from ..measure.memory import MALLOC_SETTINGS
     from .demo import Arguments, benchmark
     from .demo_models import demos
 
@@ -46,7 +46,7 @@ def demo(
         raise click.UsageError(f"--model must be one of all, {', '.join(known)}, was {wrong[0]!r}")
     check_plot(plot)
     if keep_memory:
-        start_anew_with(KEPT)
+        start_anew_with(MALLOC_SETTINGS)
     if threads is not None:
         torch.set_num_threads(threads)
     devices = ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
-from snnkit.bench.timing import Timing, race
 from snnkit.data.events import Events, time_surface, to_frames, voxel_grid
+from snnkit.measure.timing import Timing, race
 
 
 @dataclass(frozen=True)

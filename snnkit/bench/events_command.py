@@ -16,7 +16,7 @@ def events(count: int, side: int, steps: int, threads: int, repeats: int) -> Non
     import torch
 
     from snnkit.bench.events import paces, table
-    from snnkit.bench.provenance import processor
+    from snnkit.measure.machine import processor
 
     torch.set_num_threads(threads)
     click.echo(f"torch {torch.__version__}, {processor()}, {threads} threads; {count:,} events, {side} × {side} pixels")

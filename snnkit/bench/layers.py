@@ -7,9 +7,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from ..device.precision import Precision
+from ..measure.timing import Clock, clock_for, race
 from ..nn import Sequential, is_static
-from ..train.precision import Precision
-from .timing import Clock, clock_for, race
 
 
 def layer_times(

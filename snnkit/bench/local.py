@@ -25,7 +25,7 @@ def record_of(run: LocalRun, shape: tuple[int, int], arguments: Mapping[str, Any
         shape: (H, W) of the images.
         arguments: what it was called with; code and layer are added from ``run``.
     """
-    from .provenance import provenance
+    from ..measure.machine import provenance
     from .record import SCHEMA
 
     shown = run.weights[:FIELDS].cpu()

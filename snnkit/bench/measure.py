@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..measure.memory import available, held_for_backward, peak_of
+from ..measure.timing import Timing, clock_for, first_call, race
 from .contestants import COMPILED, EQUATIONS, OURS, Contestant
 from .floor import TRAINING, bytes_per_neuron_step
-from .memory import available, held_for_backward, peak_of
-from .timing import Timing, clock_for, first_call, race
 
 COPY = "copy of x"
 

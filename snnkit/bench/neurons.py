@@ -16,11 +16,11 @@ from typing import Any
 
 import torch
 
+from ..measure.machine import provenance
 from . import record, table
 from .command import neurons as main
 from .contestants import contestants
 from .measure import Case, measure
-from .provenance import provenance
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..measure.timing import race
 from ..plasticity import PairSTDP
 from ..plasticity.connection import Convolution, Dense
 from . import record
 from .plasticity_norse import DT, TAU, norse_steps
 from .plasticity_table import case_table, heading
-from .timing import race
 
 Steps = Callable[[Tensor, Tensor, Tensor], Tensor]  # pre [T, ...], post [T, ...], weight -> weight
 

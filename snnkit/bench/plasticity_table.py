@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .columns import aligned, times
+from ..tables import text_table
+from .columns import times
 from .table import heading
 
 __all__ = ["case_table", "heading", "tables"]
@@ -31,7 +32,7 @@ def case_table(rows: Sequence[Mapping[str, Any]]) -> str:
         f"{first['steps']} steps; copy of the weights: {first['floor_s'] * 1e6:.3g} µs"
     )
     norse = next((row["median_s"] for row in rows if row["library"] == "Norse"), None)
-    return "\n".join([title, *aligned(_HEAD, [_cells(row, norse) for row in rows], always=4)])
+    return "\n".join([title, *text_table(_HEAD, [_cells(row, norse) for row in rows], always=4)])
 
 
 def _cells(row: Mapping[str, Any], norse: float | None) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ _HEAD = ("epoch", "train loss", "train acc", "test loss", "test acc", "seconds",
 
 def record_of(run: Run) -> dict[str, Any]:
     """A record for ``record.write``: the settings, every epoch, and where they were measured."""
-    from .provenance import provenance
+    from ..measure.machine import provenance
     from .record import SCHEMA
 
     history = run.history

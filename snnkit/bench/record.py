@@ -49,7 +49,7 @@ def begin(kind: str, device: Any, arguments: Any, **parts: Any) -> dict[str, Any
         device: a torch.device.
         arguments: a dataclass.
     """
-    from .provenance import provenance
+    from ..measure.machine import provenance
 
     made = {"schema": SCHEMA, "kind": kind, "complete": False, "provenance": provenance(device)}
     return made | {"arguments": asdict(arguments), **parts, "rows": [], "skipped": []}
@@ -61,7 +61,7 @@ def write(path: str | Path, record: Mapping[str, Any]) -> Path:
     Raises:
         RecordError: it lacks something that a reader needs.
     """
-    from ..data._files import replacing
+    from ..files import replacing
 
     path = Path(path)
     validate(record, str(path))

@@ -21,9 +21,9 @@ from typing import Any
 import torch
 
 from ..hardware import scaling as model
+from ..measure.machine import provenance
 from ..train.launch import Launched, launch
 from . import record, scaling_table
-from .provenance import provenance
 from .scaling_command import scaling as main
 from .scaling_model import APART, TOGETHER
 from .scaling_worker import ANSWER

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ..tables import text_table
 from . import local, recipes
-from .columns import aligned
 
 _CASE = ("mode", "dtype", "neurons", "steps")
 _HEAD = ("contestant", "equation", "ms", "10-90 %", "host ms", "first s", "x floor", "held B", "peak MB", "x ours")
@@ -64,7 +64,7 @@ def case_table(rows: Sequence[Mapping[str, Any]], copy: Mapping[str, Any] | None
     title = f"{mode}, {dtype}, N = {neurons:,}, T = {steps}"
     if copy:
         title += f"; copy of x: {copy['median_s'] * 1e3:.3g} ms, {copy['bytes_per_s'] / 1e9:.3g} GB/s"
-    return "\n".join([title, *aligned(_HEAD, [_cells(row, rows) for row in rows], left=2, always=3)])
+    return "\n".join([title, *text_table(_HEAD, [_cells(row, rows) for row in rows], left=2, always=3)])
 
 
 def skip_line(skip: Mapping[str, Any]) -> str:

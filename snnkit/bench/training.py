@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from ..train.precision import Precision
+from ..device.precision import Precision
 from . import record, training_table
 from .training_command import training as main
 from .training_contestants import OURS, Contestant, ours

@@ -90,7 +90,7 @@ def draw(figure: object, plot: str) -> None:
     from pathlib import Path
 
     from .. import viz
-    from ..data._files import replacing
+    from ..files import replacing
 
     try:
         png = plot.lower().endswith(".png")

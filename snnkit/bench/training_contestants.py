@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from ..device.precision import Precision
 from ..train.compiling import Compiled
 from ..train.graphed import GraphedStep
 from ..train.ledger import Ledger
-from ..train.precision import Precision
 from ..train.step import PlainStep, Task
 from .training_nets import Workload
 

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from ..device import Ledger
-from ..train.precision import Precision
-from .timing import Timing, first_call, race
+from ..device.precision import Precision
+from ..measure.timing import Timing, first_call, race
+from ..measure.tracker import MemoryTracker
 from .training_contestants import OURS, Contestant, Trainer, fill, ours
 from .training_nets import Workload
 
@@ -198,11 +198,11 @@ def _peak_on_cpu(contestant: Contestant, workload: Workload, precision: Precisio
     """
     if contestant.compiles:
         return None
-    with Ledger() as ledger:
+    with MemoryTracker() as tracker:
         trainer = contestant.make(workload, precision)
         for _ in range(2):
             trainer.step()
-    return ledger.peak
+    return tracker.peak
 
 
 def _one_update(trainer: Trainer, weights: list[Tensor]) -> tuple[Tensor, Tensor]:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ..data import to_unit
-from ..train.precision import Precision
+from ..device.precision import Precision
 from .training_contestants import Contestant, Trainer, fill
 from .training_nets import HIDDEN_PER_CHANNEL, Workload
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .columns import THROUGHPUT, aligned, megabytes, throughput, times
+from ..tables import text_table
+from .columns import THROUGHPUT, megabytes, throughput, times
 from .table import heading
 
 __all__ = ["case_table", "cases", "heading", "ratios", "skip_line", "tables"]
@@ -45,7 +46,7 @@ def case_table(rows: Sequence[Mapping[str, Any]], matmul: Mapping[str, Any] | No
     if matmul:
         title += f"; matrix product: {matmul['flops_per_s'] / 1e12:.3g} TFLOP/s"
     best = min((row["median_s"] for row in rows if row["library"] == OURS), default=None)
-    return "\n".join([title, *aligned(_HEAD, [_cells(row, best) for row in rows])])
+    return "\n".join([title, *text_table(_HEAD, [_cells(row, best) for row in rows])])
 
 
 def skip_line(skip: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import nn
 
-from snnkit.data._files import replacing, small_json
+from snnkit.files import replacing, small_json
 
 from . import rules, task
 from .scoring import PRICE, score

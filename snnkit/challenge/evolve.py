@@ -23,7 +23,7 @@ NUMBERS = 10
 START = (0.5, -0.5, 0.25, -0.15, 0.0, 0.0, -2.0, 0.0, 0.9, 1.25)
 TAU = 50.0  # steps
 SPREAD = 0.15
-CANDIDATES, KEPT = 48, 12
+CANDIDATES, MALLOC_SETTINGS = 48, 12
 DRAWN, SAMPLES = 800, 8000  # of the samples, so many are drawn anew for each generation
 
 
@@ -59,7 +59,7 @@ def evolve(generations: int = 800, seed: int = 0) -> Tensor:
     for _ in range(generations):
         rows = torch.randint(SAMPLES, (DRAWN,), generator=generator)
         drawn = mean + spread * torch.randn(CANDIDATES, NUMBERS, generator=generator)
-        best = drawn[scores(drawn, heard[:, rows], y[rows]).topk(KEPT).indices]
+        best = drawn[scores(drawn, heard[:, rows], y[rows]).topk(MALLOC_SETTINGS).indices]
         spread = 0.9 * spread + 0.1 * (best - mean).square().mean(0).sqrt()
         mean = mean + 0.7 * (best.mean(0) - mean)
     return mean

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from snnkit.bench.provenance import commit
-from snnkit.data._files import replacing
+from snnkit.files import replacing
+from snnkit.measure.machine import commit
 
 from .kept import COLUMNS, FILE
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 import snnkit
-from snnkit.data._files import replacing
+from snnkit.files import replacing
 
 from . import delay_lines, evolve, references
 from .training import network, train

@@ -32,7 +32,7 @@ def export(file: Path, name: str) -> None:
 @click.option("--html", "page", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a page.")
 def board(folder: Path, page: Path | None) -> None:
     """Show the progress of everybody whose exported file is in FOLDER."""
-    from snnkit.data._files import replacing
+    from snnkit.files import replacing
 
     from . import rooms
 

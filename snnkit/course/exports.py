@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import snnkit
-from snnkit.data._files import replacing
+from snnkit.files import replacing
 
 from . import registry, session
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from snnkit.data._files import small_json
+from snnkit.files import small_json
 
 from . import exports, scores
 from .progress import check_entry, check_marks

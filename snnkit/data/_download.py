@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from snnkit.data._files import replacing
 from snnkit.data._idx import DamagedFileError, IdxFile, read_idx
+from snnkit.files import replacing
 
 TIMEOUT = 30  # seconds without an answer before the next mirror is tried
 ELSEWHERE = "point SNNKIT_DATA (or root=) at one of your own"

@@ -10,30 +10,32 @@
 ``truncated``                truncated backpropagation through time
 ``packed_spikes``            spikes kept as bits, in any PyTorch model
 ``memory_limit``             a small device to run out of memory on, for drills and tests
-``Ledger``                   bytes of tensors as they come and go, on any device
+``MemoryTracker``                   bytes of tensors as they come and go, on any device
 ``timeline``                 the same from operation to operation; ``outline`` is its shape
 ===========================  ==========================================================================
 """
 
+from ..measure.tracker import MemoryTracker, memory_limit
 from .accelerate import Accelerated, accelerate, setup_gpu_acceleration
 from .batch import batch_process
 from .bits import packed_spikes
 from .chunks import truncated
 from .explain import MemoryTable, explain_memory
-from .ledger import Ledger, memory_limit
 from .measure import Taken, training_step
 from .move import move_tensors_to_device
 from .optimize import optimize_memory_usage, restore_memory_usage
+from .precision import Precision
 from .report import MemoryReport
 from .timeline import outline, timeline
 from .usage import MemoryUsage, get_gpu_memory_usage
 
 __all__ = [
     "Accelerated",
-    "Ledger",
     "MemoryReport",
     "MemoryTable",
+    "MemoryTracker",
     "MemoryUsage",
+    "Precision",
     "Taken",
     "accelerate",
     "batch_process",

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from snnkit.train.precision import Precision
+from snnkit.device.precision import Precision
 
 from .batch import batch_process
 from .move import move

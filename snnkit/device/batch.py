@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 from snnkit.neuron.base import Neuron
 
-from .ledger import peak_of
+from ..measure.tracker import peak_of
+from ..tables import size_of
 from .move import move
 from .optimize import free_caches_of
 from .place import check_module, device_of
-from .sizes import size_of
 from .usage import available
 
 # With "auto": samples to try first, and the most at once; larger batches gain nothing.

@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..tables import html_table, size_of
 from .economy import economise, release
 from .layers import KEEP_OUTPUT, in_memory, is_layer, layer_of
 from .measure import Taken, output_of, training_step, untouched
 from .optimize import economical_parts
 from .place import check_module, check_together
-from .sizes import html_table, size_of
 
 # What an optimizer keeps, in times the weights.
 OPTIMIZERS = {"sgd": 0, "momentum": 1, "rmsprop": 1, "adagrad": 1, "adam": 2, "adamw": 2}

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .ledger import Ledger
+from ..measure.tracker import MemoryTracker
 
 
 class Taken(NamedTuple):
@@ -37,9 +37,9 @@ def training_step(model: nn.Module, x: Tensor) -> Taken:
             _step(model, x, held, lambda: torch.cuda.memory_allocated(x.device) - before)
             torch.cuda.synchronize(x.device)
             return Taken(held[0], torch.cuda.max_memory_allocated(x.device) - before)
-        with Ledger() as ledger:
-            _step(model, x, held, lambda: ledger.live)
-        return Taken(held[0], ledger.peak)
+        with MemoryTracker() as tracker:
+            _step(model, x, held, lambda: tracker.live)
+        return Taken(held[0], tracker.peak)
 
 
 def _step(model: nn.Module, x: Tensor, held: list[int], count: Any = None) -> None:

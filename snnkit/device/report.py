@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..tables import html_table, size_of
 from .measure import Taken
-from .sizes import html_table, size_of
 
 _HEAD = ("saves bytes", "held", "at the peak", "", "")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .ledger import Ledger
+from ..measure.tracker import MemoryTracker
 
 
 def timeline(function: Callable[[], Any]) -> list[int]:
     """Bytes of tensors alive after each operation that ``function()`` runs, on any device.
 
-    As in a ``Ledger``, only tensors made within count, and the result is alive to the end. Views and other operations
+    As in a ``MemoryTracker``, only tensors made within count, and the result is alive to the end. Views and others
     that run no kernel are operations, too. Call ``function`` once before where it compiles something at first.
 
     Raises:
@@ -41,7 +41,7 @@ def outline(curve: list[int], share: float = 0.01) -> list[int]:
     return kept
 
 
-class _Recorder(Ledger):
+class _Recorder(MemoryTracker):
     def __init__(self) -> None:
         super().__init__()
         self.curve: list[int] = []

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import torch
 
-from .ledger import left_under_limit
+from ..measure.tracker import left_under_limit
+from ..tables import size_of
 from .place import choose_device
-from .sizes import size_of
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from snnkit import files
 from snnkit.site import executed, links, pages
-from snnkit.tools import atomic
 from snnkit.tools.project import Project, ProjectError
 
 
@@ -48,7 +48,7 @@ def build(project: Project, out: Path, *, run: bool = True, told: Callable[[str]
         listed = "\n".join(f"  {one}" for one in found.broken)
         raise SiteError(f"{len(found.broken)} links lead nowhere:\n{listed}")
     lines = [f"{address}  {', '.join(where)}" for address, where in found.external.items()]
-    atomic.write_text(out / "external_links.txt", "\n".join(lines) + "\n")
+    files.write_text(out / "external_links.txt", "\n".join(lines) + "\n")
     shutil.rmtree(out / "html", ignore_errors=True)
     fresh.rename(out / "html")
     return out / "html" / "index.html"

@@ -121,7 +121,7 @@ def _drawn(folder: Path, table: polars.DataFrame, file: str | None = None) -> st
     if asked["pareto"] is None:
         return ""
     from snnkit import viz
-    from snnkit.data._files import replacing
+    from snnkit.files import replacing
 
     seeds = "SEED" if "SEED" in table.columns and table["SEED"].n_unique() > 1 else None
     title = f"{asked['notebook']}: Pareto front"

@@ -147,9 +147,9 @@ class Folder:
         self._write(ASKED, {"format": FORMAT, **asked, "order": order})
 
     def _write(self, name: str, content: Mapping[str, Any]) -> None:
-        from snnkit.tools import atomic  # brings torch along
+        from snnkit import files  # brings torch along
 
-        atomic.write_text(self.path / name, json.dumps(content, indent=1) + "\n")
+        files.write_text(self.path / name, json.dumps(content, indent=1) + "\n")
 
 
 def _plain(manifest: Manifest) -> dict[str, Any]:
@@ -194,7 +194,7 @@ def _machine() -> dict[str, Any]:
     from datetime import datetime, timezone
 
     import snnkit
-    from snnkit.bench.provenance import processor
+    from snnkit.measure.machine import processor
     from snnkit.tools import machine
 
     packages = ("torch", *machine.PACKAGES)

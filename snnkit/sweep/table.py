@@ -72,7 +72,7 @@ class Rows:
 
     def write(self) -> polars.DataFrame:
         """Write both files of the table, and return it."""
-        from snnkit.data._files import replacing
+        from snnkit.files import replacing
 
         made = frame(sorted(self._runs.values(), key=lambda run: self._order.get(run.run, len(self._order))))
         with replacing(self._folder.path / PARQUET) as file:

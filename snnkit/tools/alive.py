@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from snnkit.tools import atomic
+from snnkit import files
 
 PLOTLY_MIME = "application/vnd.plotly.v1+json"
 SCRIPT = "plotly.min.js"  # beside the pages, which share it: it has 5 MB
@@ -53,7 +53,7 @@ def write_script(folder: Path) -> None:
     script = get_plotlyjs()
     path = folder / SCRIPT
     if not path.exists() or path.stat().st_size != len(script.encode()):
-        atomic.write_text(path, script)
+        files.write_text(path, script)
 
 
 def _html(name: str, data: Any) -> str:

@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from snnkit.bench.provenance import processor
+from snnkit.measure.machine import processor
 from snnkit.tools import machine
 
 GREEN, AMBER, RED = "green", "amber", "red"

@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from importlib import metadata
 
-from snnkit.bench.provenance import processor
+from snnkit.measure.machine import processor
 
 PACKAGES = (
     "numpy",

@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from snnkit.tools import atomic
+from snnkit import files
 from snnkit.tools.generated import normalise
 from snnkit.tools.project import Project, ProjectError
 
@@ -84,11 +84,11 @@ def build(project: Project, name: str) -> list[str]:
     content = to_json(notebook(project, name))
     written = []
     if project.source(name).read_text(encoding="utf-8") != source:
-        atomic.write_text(project.source(name), source)
+        files.write_text(project.source(name), source)
         written.append(str(project.source(name).relative_to(project.root)))
     pair = project.pair(name)
     if not pair.exists() or pair.read_text(encoding="utf-8", errors="replace") != content:
-        atomic.write_text(pair, content)
+        files.write_text(pair, content)
         written.append(str(pair.relative_to(project.root)))
     return written
 

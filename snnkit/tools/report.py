@@ -10,7 +10,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from snnkit.tools import alive, atomic
+from snnkit import files
+from snnkit.tools import alive
 from snnkit.tools.run import Result
 
 FIELDS = ("name", "status", "seconds", "peak_mb", "cell", "error")
@@ -22,9 +23,9 @@ def write(out: Path, results: Sequence[Result], environment: Mapping[str, Any]) 
         "notebooks": [{field: getattr(result, field) for field in FIELDS} for result in results],
         "environment": dict(environment),
     }
-    atomic.write_text(out / "report.json", json.dumps(content, indent=1, ensure_ascii=False, default=str) + "\n")
+    files.write_text(out / "report.json", json.dumps(content, indent=1, ensure_ascii=False, default=str) + "\n")
     page = out / "report.html"
-    atomic.write_text(page, html(out, results, environment))
+    files.write_text(page, html(out, results, environment))
     return page
 
 
@@ -47,7 +48,7 @@ def render_copy(out: Path, name: str) -> None:
         if figures:
             alive.write_script(out / "html")
             body = alive.page(body)
-        atomic.write_text(out / "html" / f"{name}.html", body)
+        files.write_text(out / "html" / f"{name}.html", body)
 
 
 def html(out: Path, results: Sequence[Result], environment: Mapping[str, Any]) -> str:

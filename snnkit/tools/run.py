@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from snnkit.tools import atomic, machine, pair, parameters, scan
+from snnkit import files
+from snnkit.tools import machine, pair, parameters, scan
 from snnkit.tools.project import Project, ProjectError
 
 if TYPE_CHECKING:
@@ -210,4 +211,4 @@ def _save_copy(job: Job, out: Path, watch: Watch) -> None:
     import nbformat
 
     if watch.notebook is not None:
-        atomic.write_text(out / "notebooks" / f"{job.name}.ipynb", nbformat.writes(watch.notebook) + "\n")
+        files.write_text(out / "notebooks" / f"{job.name}.ipynb", nbformat.writes(watch.notebook) + "\n")

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from snnkit.data._files import destination, replacing
+from snnkit.files import destination, replacing
 
 
 def writable(path: str | os.PathLike[str], name: str) -> Path:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 
-from snnkit.train.precision import Precision
+from snnkit.device.precision import Precision
 
 
 class RunningStatistics:

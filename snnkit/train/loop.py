@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from snnkit.data import batches, resolve_device, to_device, to_unit
 from snnkit.data._batches import check_data, check_positive_int
+from snnkit.device.precision import Precision
 from snnkit.train.archive import writable
 from snnkit.train.arguments import check_arguments, check_callables, check_same_dtype, check_update
 from snnkit.train.callbacks import finish
@@ -23,7 +24,6 @@ from snnkit.train.generators import generators_of
 from snnkit.train.graphed import GraphedStep
 from snnkit.train.history import History
 from snnkit.train.ledger import Ledger, Reading, figures_of
-from snnkit.train.precision import Precision
 from snnkit.train.resume import resume_run, save_run
 from snnkit.train.seed import seed_everything
 from snnkit.train.step import NotFinite, PlainStep, Task, run_model

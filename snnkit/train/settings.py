@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from snnkit.data._files import replacing
+from snnkit.files import replacing
 from snnkit.train.recipe import Recipe
 
 

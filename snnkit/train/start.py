@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
+from snnkit.measure.memory import missing_malloc_settings
 from snnkit.train import recipes
 from snnkit.train.launch import REQUEUED, LaunchError, launch
-from snnkit.train.pages import kept
 from snnkit.train.place import Place
 
 _GRACE = 60.0  # seconds for the update under way and a checkpoint, where ranks are asked to end
@@ -53,7 +53,7 @@ def ranks(
     end = words.index("--") if "--" in words else len(words)
     command = [sys.executable, "-m", "snnkit.cli", "train", *words[:end], *added, *words[end:]]
     try:
-        env = kept(os.environ) if target.type == "cpu" else {}
+        env = missing_malloc_settings(os.environ) if target.type == "cpu" else {}
         launch(command, devices, env=env, on_line=_say, restarts=restarts, grace=_GRACE)
     except LaunchError as error:
         if error.code in _IN_ORDER:

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from snnkit.data import to_unit
+from snnkit.device.precision import Precision
 from snnkit.train.ledger import Ledger, figures_of, step_unless
-from snnkit.train.precision import Precision
 
 Function = Callable[[Tensor], Tensor]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from snnkit.data._files import destination
+from snnkit.files import destination
 from snnkit.train import recipes
 from snnkit.train.archive import writable
 from snnkit.train.settings import SettingsFile

@@ -59,7 +59,7 @@ def preflight(name: str, needs: tuple[str, ...], collect: str | None, expect: in
 
 
 def _collect(place: str, expect: int | None, table: Path | None) -> None:
-    from snnkit.tools import atomic
+    from snnkit import files
 
     from . import collect
     from .problem import WorkshopError
@@ -76,7 +76,7 @@ def _collect(place: str, expect: int | None, table: Path | None) -> None:
     click.echo(collect.text(room, expect))
     if table is not None:
         try:
-            atomic.write_text(table, collect.table(room))
+            files.write_text(table, collect.table(room))
         except OSError as error:
             raise click.ClickException(f"can't write {str(table)!r}: {error.strerror or error}") from None
         click.echo(f"\ntable: {table}")
@@ -157,7 +157,7 @@ def print_budget(name: str, people: int) -> None:
 @click.option("--html", "page", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a page.")
 def print_cheatsheet(page: Path | None) -> None:
     """Print the cheatsheet; with --html, write it as one page for a printer or a browser."""
-    from snnkit.tools import atomic
+    from snnkit import files
 
     from . import cheatsheet
 
@@ -168,7 +168,7 @@ def print_cheatsheet(page: Path | None) -> None:
             return
         content = cheatsheet.html(root)
     try:
-        atomic.write_text(page, content)
+        files.write_text(page, content)
     except OSError as error:
         raise click.ClickException(f"can't write {str(page)!r}: {error.strerror or error}") from None
     click.echo(f"page: {page}; it prints on one sheet of A4")

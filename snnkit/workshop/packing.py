@@ -39,7 +39,7 @@ def slides(notebooks: tuple[str, ...], copies: str, out: str) -> None:
 
     Each page stands alone, needs no network, and prints a slide a page. Arrows turn it.
     """
-    from snnkit.tools import atomic
+    from snnkit import files
     from snnkit.tools.project import ProjectError, find
 
     from . import slides as making
@@ -50,7 +50,7 @@ def slides(notebooks: tuple[str, ...], copies: str, out: str) -> None:
             name: making.html(making.read(Path(copies) / f"{name}.ipynb"), name) for name in find().select(notebooks)
         }
         for name, page in pages.items():
-            atomic.write_text(Path(out) / f"{name}.html", page)
+            files.write_text(Path(out) / f"{name}.html", page)
     except (ProjectError, WorkshopError, OSError) as error:
         raise click.ClickException(str(error)) from None
     click.echo(f"{len(pages)} {'page' if len(pages) == 1 else 'pages'} in {out}")

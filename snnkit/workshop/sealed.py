@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 
-from snnkit.data._files import replacing
+from snnkit.files import replacing
 
 from .problem import WorkshopError
 

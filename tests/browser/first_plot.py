@@ -21,7 +21,7 @@ from pathlib import Path
 
 from playwright.sync_api import Locator, Page, sync_playwright
 
-from snnkit.bench.provenance import processor
+from snnkit.measure.machine import processor
 from snnkit.tools import machine
 
 from .conftest import FLAGS, ROOT, chromium

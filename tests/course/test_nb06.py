@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from snnkit.bench.traffic import Traffic
 from snnkit.course.nb06 import bytes_moved, one_resting_neuron, resting_step
+from snnkit.measure.traffic import Traffic
 from snnkit.neuron import LIF
 from snnkit.neuron.base import MembraneState
 from snnkit.surrogate import ATan

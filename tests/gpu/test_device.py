@@ -83,13 +83,13 @@ def test_the_peak_is_lower(cuda):
     assert table.predicted == pytest.approx(table.measured, rel=0.05)
 
 
-def test_a_ledger_counts_what_the_allocator_counts(cuda):
+def test_a_tracker_counts_what_the_allocator_counts(cuda):
     x = torch.rand(2**20, device=cuda)
     gc.collect()  # or what earlier tests left behind may go just now
-    with toolkit.Ledger() as ledger:
+    with toolkit.MemoryTracker() as tracker:
         before = torch.cuda.memory_allocated()
         y = x.exp().sin() + x[: 2**10].repeat(2**10)
-        assert ledger.live == torch.cuda.memory_allocated() - before == y.nbytes
+        assert tracker.live == torch.cuda.memory_allocated() - before == y.nbytes
 
 
 def test_out_of_memory_is_survived(cuda):

@@ -12,10 +12,10 @@ from torch import nn
 from snnkit import encode, models, train
 from snnkit.bench import record
 from snnkit.cli import main
+from snnkit.device.precision import Precision
 from snnkit.loss import rate_mse
 from snnkit.train.graphed import GraphedStep, why_not
 from snnkit.train.ledger import Ledger
-from snnkit.train.precision import Precision
 from snnkit.train.step import PlainStep, Task
 
 IMAGES = torch.randint(256, (200, 1, 12, 12), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)

@@ -13,7 +13,7 @@ from snnkit.bench import neurons, record
 from snnkit.bench.contestants import EQUATIONS
 from snnkit.bench.peers import Peer
 from snnkit.cli import main
-from snnkit.train.pages import KEPT
+from snnkit.measure.memory import MALLOC_SETTINGS
 
 SMALL = ("--device", "cpu", "--neurons", "64", "--steps", "4", "--repeats", "3", "--no-keep-memory")
 
@@ -174,7 +174,7 @@ def test_the_process_starts_anew_once_with_the_allocators_settings(monkeypatch):
     call("neurons", "--quick", "--device", "cpu")
     ((program, words, environment),) = started
     assert program == sys.executable and words[1:] == ["-m", "snnkit.bench.neurons", "--threads", "1"]
-    assert KEPT.items() <= environment.items() and environment["OMP_NUM_THREADS"] == "1"
+    assert MALLOC_SETTINGS.items() <= environment.items() and environment["OMP_NUM_THREADS"] == "1"
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     call("neurons", "--quick", "--device", "cpu")

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from snnkit.bench.allocator import MMAP_THRESHOLD, TOP_PAD, TRIM_THRESHOLD, keep_freed_memory
+from snnkit.measure.memory import MMAP_THRESHOLD, TOP_PAD, TRIM_THRESHOLD, keep_freed_memory
 
 
 class Library:
@@ -24,7 +24,7 @@ class Library:
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="mallopt(3) is glibc's")
 def test_glibc_takes_the_settings():
     # In a process of its own, as they can't be taken back.
-    program = "from snnkit.bench.allocator import keep_freed_memory; assert keep_freed_memory()"
+    program = "from snnkit.measure.memory import keep_freed_memory; assert keep_freed_memory()"
     subprocess.run([sys.executable, "-c", program], check=True)
 
 

@@ -16,8 +16,8 @@ from snnkit.bench.compare_predictions import predictions
 from snnkit.bench.training_contestants import Contestant, Ours
 from snnkit.bench.training_measure import measure
 from snnkit.cli import main
+from snnkit.device.precision import Precision
 from snnkit.nn import is_static
-from snnkit.train.precision import Precision
 
 CPU = torch.device("cpu")
 PLAIN = Precision(CPU, None)

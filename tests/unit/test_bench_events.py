@@ -6,8 +6,8 @@ from click.testing import CliRunner
 
 from snnkit.bench import events as bench
 from snnkit.bench.events_command import events as command
-from snnkit.bench.timing import Timing
 from snnkit.data.events import to_frames
+from snnkit.measure.timing import Timing
 
 
 @pytest.mark.parametrize("steps", [1, 7, 40])

@@ -6,7 +6,7 @@ import torch
 from snnkit import encode, models, neuron, nn
 from snnkit.bench import layers
 from snnkit.bench.layers import layer_times
-from snnkit.train.precision import Precision
+from snnkit.device.precision import Precision
 
 
 class CountingClock:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from snnkit.bench import memory
+from snnkit.measure import memory
 from snnkit.neuron import LIF
 
 X = torch.rand(6, 1, 50)

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from snnkit.bench import timing
 from snnkit.bench.floor import bytes_per_neuron_step
+from snnkit.measure import timing
 
 
 class ScriptedClock:

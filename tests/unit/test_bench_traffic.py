@@ -2,7 +2,7 @@
 
 import torch
 
-from snnkit.bench.traffic import Kernel, Traffic
+from snnkit.measure.traffic import Kernel, Traffic
 from snnkit.neuron import LIF
 from snnkit.neuron.base import MembraneState
 

@@ -16,7 +16,7 @@ from snnkit.bench.training_measure import Stretch, flops_of, measure
 from snnkit.bench.training_nets import conv, dense
 from snnkit.bench.training_peers import peers
 from snnkit.cli import main
-from snnkit.train.precision import Precision
+from snnkit.device.precision import Precision
 
 CPU = torch.device("cpu")
 PLAIN = Precision(CPU, None)

@@ -5,9 +5,9 @@ import os
 
 import pytest
 
+from snnkit import files
 from snnkit.bench import record
-from snnkit.data._files import destination, replacing
-from snnkit.tools import atomic
+from snnkit.files import destination, replacing
 
 
 def write(path, content=b"new"):
@@ -32,7 +32,7 @@ def test_a_pipe_stays_a_pipe(tmp_path):
         with pytest.raises(FileExistsError, match="only a regular file can be replaced.*" + path.name):
             write(path)
         with pytest.raises(FileExistsError):
-            atomic.write_text(path, "text")
+            files.write_text(path, "text")
     assert pipe.is_fifo() and names(tmp_path) == ["link", "pipe"]
 
 

@@ -72,9 +72,9 @@ def test_out_of_memory_halves_the_batch_and_loses_nothing():
     sizes: list[int] = []
     expected = fn(net.eval(), images)
     sizes.clear()
-    with memory_limit(700_000) as ledger, pytest.warns(UserWarning, match="50 samples at once; going on with 25"):
+    with memory_limit(700_000) as tracker, pytest.warns(UserWarning, match="50 samples at once; going on with 25"):
         found = batch_process(net, images, fn, 50, progress=False)
-    assert torch.equal(found, expected) and ledger.peak <= 700_000
+    assert torch.equal(found, expected) and tracker.peak <= 700_000
     assert sizes == [50, 25, 25]  # the first did not fit; nothing was skipped or done twice
 
 

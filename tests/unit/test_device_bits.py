@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from snnkit.device import Ledger, bits, packed_spikes
+from snnkit.device import MemoryTracker, bits, packed_spikes
 
 
 def spikes(*shape, dtype=torch.float32):
@@ -82,13 +82,13 @@ def test_packed_spikes_may_be_entered_again():
 
 def test_only_the_spikes_are_kept_as_bits_and_then_freed():
     layer = nn.Linear(4096, 4096)
-    with Ledger() as ledger:
+    with MemoryTracker() as tracker:
         x = spikes(4096) + torch.zeros(4096, requires_grad=True)
         with bits.keeps_as_bits(x, verify=True):
             out = layer(x)
-        before = ledger.live
+        before = tracker.live
         del x
-        assert before - ledger.live == 4 * 4096  # nothing else holds the spikes
+        assert before - tracker.live == 4 * 4096  # nothing else holds the spikes
         (gradient,) = torch.autograd.grad(out.sum(), [layer.weight])
     assert torch.equal(gradient, gradient[:1].expand_as(gradient)) and set(gradient.unique().tolist()) <= {0.0, 1.0}
 

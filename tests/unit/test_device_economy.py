@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from snnkit import encode
-from snnkit.device import Ledger, economy, optimize_memory_usage, restore_memory_usage, segment
+from snnkit.device import MemoryTracker, economy, optimize_memory_usage, restore_memory_usage, segment
 from snnkit.device.economy import economise, release
 from snnkit.device.plan import Settings, stages
 from snnkit.device.pool import Pooled, pool
@@ -290,9 +290,9 @@ def test_a_model_of_another_kind_keeps_its_spikes_as_bits():
     net, x = Own(), torch.rand(500, 64)
 
     def held():
-        with Ledger() as ledger:
+        with MemoryTracker() as tracker:
             out = net(x)
-            held = ledger.live
+            held = tracker.live
         return held, torch.autograd.grad(out.sin().sum(), [*net.parameters()])
 
     plain, expected = held()

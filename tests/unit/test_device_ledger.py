@@ -4,52 +4,52 @@ import pytest
 import torch
 
 from snnkit import device
-from snnkit.device import Ledger, memory_limit
-from snnkit.device.ledger import left_under_limit, peak_of
+from snnkit.device import MemoryTracker, memory_limit
+from snnkit.measure.tracker import left_under_limit, peak_of
 
 MB = 2**20
 
 
 def test_what_lives_and_what_lived():
     old = torch.rand(MB // 4)
-    with Ledger() as ledger:
+    with MemoryTracker() as tracker:
         a = torch.zeros(MB // 4)
         view = a[10:].view(-1)
-        assert ledger.live == MB  # a view takes nothing
+        assert tracker.live == MB  # a view takes nothing
         b = a + old
-        assert ledger.live == ledger.peak == 2 * MB
+        assert tracker.live == tracker.peak == 2 * MB
         del a
-        assert ledger.live == 2 * MB  # the view holds it
+        assert tracker.live == 2 * MB  # the view holds it
         del view
-        assert ledger.live == MB
+        assert tracker.live == MB
         old.add_(1)
         del b
-    assert (ledger.live, ledger.peak) == (0, 2 * MB)
+    assert (tracker.live, tracker.peak) == (0, 2 * MB)
 
 
 def test_what_was_there_before_never_counts():
     old = torch.rand(MB)
-    with Ledger() as ledger:
+    with MemoryTracker() as tracker:
         kept = [old[:5], old.view(2, -1).t(), old.detach()]
-    assert ledger.live == ledger.peak == 0 and len(kept) == 3
+    assert tracker.live == tracker.peak == 0 and len(kept) == 3
 
 
 def test_a_tensor_that_grows_in_place():
-    with Ledger() as ledger:
+    with MemoryTracker() as tracker:
         x = torch.empty(0)
         x.resize_(MB)
         x.zero_()
-        assert ledger.live == 4 * MB
+        assert tracker.live == 4 * MB
 
 
 def test_backward_is_seen():
     x = torch.rand(MB // 4, requires_grad=True)
-    with Ledger() as ledger:
+    with MemoryTracker() as tracker:
         y = x.exp().sin().sum()
-        held = ledger.live
+        held = tracker.live
         y.backward()
     assert held == MB + 4  # exp(x), which both keep, and the sum
-    assert ledger.peak == 3 * MB + 8  # backward: that, its cosine, a product, and the gradient of the sum
+    assert tracker.peak == 3 * MB + 8  # backward: that, its cosine, a product, and the gradient of the sum
 
 
 def test_peak_of_a_function():
@@ -58,12 +58,12 @@ def test_peak_of_a_function():
 
 
 def test_a_limit_raises_what_a_full_device_raises():
-    with memory_limit(3 * MB) as ledger:
+    with memory_limit(3 * MB) as tracker:
         kept = torch.zeros(MB // 2)
         assert left_under_limit() == MB
         with pytest.raises(torch.OutOfMemoryError, match=r"tried to allocate 2\.1 MB.*needed 4194304 bytes"):
             torch.zeros(MB // 2)
-        assert ledger.live == 2 * MB  # what did not fit is gone
+        assert tracker.live == 2 * MB  # what did not fit is gone
         smaller = torch.zeros(MB // 4)  # and what fits still does
     assert left_under_limit() is None and kept is not smaller
     torch.zeros(MB)

@@ -8,10 +8,10 @@ from torch import nn
 
 from snnkit import device, encode
 from snnkit.device import accelerate, explain_memory, optimize_memory_usage, training_step
+from snnkit.device.precision import Precision
 from snnkit.models import FashionConvNet, StatisticalSNN, mlp
 from snnkit.neuron import LIF, Recurrent
 from snnkit.nn import Sequential
-from snnkit.train.precision import Precision
 
 
 def conv_net():

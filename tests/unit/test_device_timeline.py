@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from snnkit.device import Ledger
+from snnkit.device import MemoryTracker
 from snnkit.device.timeline import outline, timeline
 
 
@@ -20,17 +20,17 @@ def test_what_is_made_and_freed_is_seen_in_order():
     assert timeline(work) == [400, 800, 404]
 
 
-def test_its_summit_is_the_peak_of_a_ledger():
+def test_its_summit_is_the_peak_of_a_tracker():
     net = torch.nn.Sequential(torch.nn.Linear(20, 300), torch.nn.Sigmoid(), torch.nn.Linear(300, 5))
     x = torch.rand(64, 20)
 
     def step():
         return torch.autograd.grad(net(x).sum(), net.parameters())
 
-    with Ledger() as ledger:
+    with MemoryTracker() as tracker:
         step()
     curve = timeline(step)
-    assert max(curve) == ledger.peak > 2 * 64 * 300 * 4
+    assert max(curve) == tracker.peak > 2 * 64 * 300 * 4
     assert curve.index(max(curve)) > 4  # in backward
     assert curve[-1] < max(curve)
 

@@ -9,11 +9,11 @@ from torch import nn
 
 from snnkit import encode, models
 from snnkit.bench.floor import bytes_per_neuron_step
-from snnkit.bench.traffic import Traffic
 from snnkit.hardware import chips, roofline
 from snnkit.hardware.chips import MissingFigure
 from snnkit.hardware.roofline import Assumed, Assumptions, DoesNotFit, Operation, Range, Work, count
 from snnkit.loss import count_cross_entropy, rate_mse
+from snnkit.measure.traffic import Traffic
 from snnkit.neuron import IF, LIF, CubaLIF, Recurrent
 from snnkit.nn import Sequential
 

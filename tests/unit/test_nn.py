@@ -272,11 +272,11 @@ def test_gradients_reach_every_recorded_layer_of_a_static_input():
 
 
 def test_a_plain_call_keeps_no_layer_alive():
-    from snnkit.device import Ledger
+    from snnkit.device import MemoryTracker
 
     net = Sequential(*(nn.Linear(100, 100) for _ in range(8)))
     x = torch.rand(4, 50, 100)
-    with Ledger() as ledger, torch.no_grad():
+    with MemoryTracker() as ledger, torch.no_grad():
         net(x)
     assert ledger.peak <= 3 * 4 * 50 * 100 * 4  # input and output of one layer, and what is being made
 

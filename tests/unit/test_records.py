@@ -8,7 +8,8 @@ import subprocess
 import pytest
 
 from snnkit import records
-from snnkit.bench import demo_table, provenance, record, table, training_table
+from snnkit.bench import demo_table, record, table, training_table
+from snnkit.measure import machine
 
 PUBLISHED = "spikingjelly_rtx2080ti"
 
@@ -230,20 +231,20 @@ def test_the_commit_and_whether_files_differ_from_it(tmp_path):
     package = tmp_path / "package"
     package.mkdir()
     (package / "__init__.py").write_text("")
-    assert provenance.commit(package) is None
+    assert machine.commit(package) is None
     git("init", "-q")
-    assert provenance.commit(package) is None  # nothing committed
+    assert machine.commit(package) is None  # nothing committed
     git("add", "package/__init__.py")
     git("commit", "-q", "-m", "one")
-    clean = provenance.commit(package)
+    clean = machine.commit(package)
     assert clean is not None and len(clean["id"]) == 40 and clean["dirty"] is False
     strange = tmp_path / "strange"
     strange.mkdir()
     (strange / "__init__.py").write_text("")
-    assert provenance.commit(strange) is None  # in a repository, but none of its files
+    assert machine.commit(strange) is None  # in a repository, but none of its files
     shutil.rmtree(strange)
     (package / "r.json").write_text("{}")
     (tmp_path / "notes.txt").write_text("")
-    assert provenance.commit(package) == clean
+    assert machine.commit(package) == clean
     (package / "__init__.py").write_text("x = 1")
-    assert provenance.commit(package) == clean | {"dirty": True}
+    assert machine.commit(package) == clean | {"dirty": True}

@@ -13,11 +13,11 @@ import torch
 from torch import nn
 
 from snnkit import encode, train
+from snnkit.device.precision import Precision
 from snnkit.train import graphed
 from snnkit.train.generators import generators_of
 from snnkit.train.graphed import GraphedStep, observed, why_not
 from snnkit.train.ledger import Ledger
-from snnkit.train.precision import Precision
 from snnkit.train.step import PlainStep, Task
 
 SAMPLES = torch.rand(40, 6, generator=torch.Generator().manual_seed(0))

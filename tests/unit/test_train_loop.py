@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from snnkit import data, train
-from snnkit.train.precision import Precision
+from snnkit.device.precision import Precision
 
 STEPS = 3
 

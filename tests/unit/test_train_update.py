@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from snnkit import encode, models, train
+from snnkit.device.precision import Precision
 from snnkit.loss import rate_mse
 from snnkit.train import compiling
 from snnkit.train.ledger import Ledger, step_unless
-from snnkit.train.precision import Precision
 from snnkit.train.step import PlainStep, Task
 
 SAMPLES = torch.rand(96, 12, generator=torch.Generator().manual_seed(0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...device.sizes import html_table
+from ...tables import html_table
 from .operations import Operations
 from .prices import AGAINST, Evidence, Prices
 from .prices import prices as priced

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...device.sizes import html_table, size_of
+from ...tables import html_table, size_of
 from .estimate import Estimate, estimate
 from .operations import Operations
 from .prices import Prices

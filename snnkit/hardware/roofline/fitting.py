@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from ...bench.allocator import keep_freed_memory
-from ...bench.provenance import provenance
-from ...bench.timing import Clock
 from ...engine.missing import cpp_compiler
+from ...measure.machine import provenance
+from ...measure.memory import keep_freed_memory
+from ...measure.timing import Clock
 from . import probes
 from .fitting_eager import elementwise_curves, fixed_costs, surcharges
 from .fitting_engines import engine_costs

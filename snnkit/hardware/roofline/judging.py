@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from ...bench.allocator import keep_freed_memory
-from ...bench.timing import Clock
+from ...measure.memory import keep_freed_memory
+from ...measure.timing import Clock
 from . import probes
 from .machine import Machine
 from .ranges import Range

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ...bench.timing import Clock, race
+from ...measure.timing import Clock, race
 from ...neuron import Neuron
 from ...neuron.base import MembraneState
 from ...surrogate import ATan

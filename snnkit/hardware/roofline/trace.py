@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
-from ...bench.traffic import Kernel, Traffic
+from ...measure.traffic import Kernel, Traffic
 from ...neuron import Neuron
 from ...nn import is_static
 from .work import Layer, Operation

@@ -6,8 +6,8 @@ import torch
 from lightning.pytorch import LightningModule
 from torch import Tensor, nn
 
+from snnkit.device.precision import Precision
 from snnkit.train.finite import RunningStatistics, check_weights, loss_not_finite
-from snnkit.train.precision import Precision
 
 
 class Brake:

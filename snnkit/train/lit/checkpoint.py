@@ -9,7 +9,7 @@ from typing import Any
 
 from lightning.fabric.plugins import CheckpointIO
 
-from snnkit.data._files import destination
+from snnkit.files import destination
 from snnkit.train import archive
 from snnkit.train.checkpoint import FORMAT, check_plain
 

@@ -22,6 +22,7 @@ from lightning.pytorch import Callback, LightningDataModule, Trainer
 from torch import nn
 
 from snnkit.data._batches import check_positive_int, check_real
+from snnkit.device.precision import Precision
 from snnkit.train import recipes
 from snnkit.train.arguments import check_callables
 from snnkit.train.history import History
@@ -34,7 +35,6 @@ from snnkit.train.lit.keeper import Keeper
 from snnkit.train.lit.module import SpikingModule
 from snnkit.train.lit.preempt import REQUEUE, Notes, Stopped
 from snnkit.train.place import Place
-from snnkit.train.precision import Precision
 from snnkit.train.recipe import Recipe
 from snnkit.train.seed import seed_everything
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from snnkit.data._files import replacing
+from snnkit.files import replacing
 from snnkit.train.slurm import Request, SubmitError, check, explain, script, submit
 
 

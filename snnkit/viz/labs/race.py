@@ -15,8 +15,8 @@ from snnkit import records
 from snnkit.bench.contestants import Contestant, contestants
 from snnkit.bench.floor import INFERENCE
 from snnkit.bench.measure import Case, measure
-from snnkit.bench.provenance import provenance
 from snnkit.engine.missing import missing_compiler
+from snnkit.measure.machine import provenance
 
 from .. import theme
 from ..marked import Marked, marked

@@ -17,11 +17,11 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from .sizes import size_of
+from ..tables import size_of
 
 
-class Ledger(TorchDispatchMode):
-    """Bytes of all tensors that were made since it began and still live; within ``with Ledger() as ledger:``.
+class MemoryTracker(TorchDispatchMode):
+    """Bytes of all tensors that were made since it began and still live; within ``with MemoryTracker() as tracker:``.
 
     Backward passes are seen, too. What was there before (weights, data) does not count. Every operation takes some
     20 µs more.
@@ -91,11 +91,11 @@ def _tensors(tree: Any) -> Iterator[Tensor]:
     return (leaf for leaf in tree_leaves(tree) if isinstance(leaf, Tensor))
 
 
-_limits: list[Ledger] = []
+_limits: list[MemoryTracker] = []
 
 
 @contextlib.contextmanager
-def memory_limit(limit: int) -> Iterator[Ledger]:
+def memory_limit(limit: int) -> Iterator[MemoryTracker]:
     """Simulate a device with little memory: within the ``with``, more than ``limit`` bytes of new tensors raise
     ``torch.OutOfMemoryError``, as a full GPU does. For drills and tests; nothing is allocated or reserved.
 
@@ -105,28 +105,28 @@ def memory_limit(limit: int) -> Iterator[Ledger]:
         limit: bytes, an int of at least 1.
 
     Yields:
-        The ``Ledger``: ``live`` and ``peak`` in bytes.
+        The ``MemoryTracker``: ``live`` and ``peak`` in bytes.
     """
     if isinstance(limit, bool) or not isinstance(limit, int):
         raise TypeError(f"limit must be a whole number of bytes, but it is {limit!r}")
     if limit < 1:
         raise ValueError(f"limit must be at least 1 byte, but it is {limit}")
-    with Ledger(limit) as ledger:
-        _limits.append(ledger)
+    with MemoryTracker(limit) as tracker:
+        _limits.append(tracker)
         try:
-            yield ledger
+            yield tracker
         finally:
-            _limits.remove(ledger)
+            _limits.remove(tracker)
 
 
 def left_under_limit() -> int | None:
     """Bytes that a ``memory_limit`` at work still allows; None without one."""
-    return min((ledger.limit - ledger.live for ledger in _limits if ledger.limit is not None), default=None)
+    return min((tracker.limit - tracker.live for tracker in _limits if tracker.limit is not None), default=None)
 
 
 def peak_of(function: Callable[[], object], device: torch.device) -> int:
     """Most bytes that ``function()`` had allocated beyond those before it: on CUDA by PyTorch's own count, elsewhere by
-    a ``Ledger``."""
+    a ``MemoryTracker``."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
         torch.cuda.reset_peak_memory_stats(device)
@@ -134,6 +134,6 @@ def peak_of(function: Callable[[], object], device: torch.device) -> int:
         function()
         torch.cuda.synchronize(device)
         return torch.cuda.max_memory_allocated(device) - before
-    with Ledger() as ledger:
+    with MemoryTracker() as tracker:
         function()
-    return ledger.peak
+    return tracker.peak

@@ -1,4 +1,4 @@
-"""Bytes and tables for people."""
+"""Tables for people, as text and as HTML, and sizes in words."""
 
 from __future__ import annotations
 
@@ -14,6 +14,21 @@ def size_of(count: float) -> str:
         if count >= scale:
             return f"{sign}{count / scale:.1f} {unit}"
     return f"{sign}{count:.0f} B"
+
+
+def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1, always: int = 0) -> list[str]:
+    """A line for the head and one for each row.
+
+    Args:
+        left: so many columns are aligned to the left, the others to the right.
+        always: so many are shown even if they are empty.
+    """
+    used = [i for i in range(len(head)) if i < always or any(row[i] for row in rows)]
+    widths = {i: max(len(line[i]) for line in (head, *rows)) for i in used}
+    return [
+        "  ".join(line[i].ljust(widths[i]) if i < left else line[i].rjust(widths[i]) for i in used).rstrip()
+        for line in (head, *rows)
+    ]
 
 
 def html_table(head: Sequence[str], rows: Iterable[Sequence[str]], notes: Iterable[str] = ()) -> str:

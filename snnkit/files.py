@@ -43,6 +43,12 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         part.unlink(missing_ok=True)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Replace the file at `path` by `text` (UTF-8, `\\n`), keeping its mode; if interrupted, it stays as it was."""
+    with replacing(path) as file:
+        file.write(text.encode())
+
+
 def small_json(path: Path, largest: int) -> Any:
     """What a JSON file of somebody else holds, as people hand them in.
 

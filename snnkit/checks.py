@@ -1,0 +1,115 @@
+"""Arguments are checked here, so that every error reads alike: ``tau of LIF must be greater than 0, but it is -1``.
+
+Each function returns the value in its plain type, or raises
+
+- TypeError: the value is of the wrong kind;
+- ValueError: the kind is right, but not the value.
+
+``name`` is what the caller calls the argument; of a class it is "tau of LIF".
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable, Mapping
+from numbers import Real
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+_LONGEST = 200
+
+
+def shown(value: Any) -> str:
+    """``value`` as an error message quotes it: arrays by their shape, long texts cut."""
+    shape = getattr(value, "shape", None)
+    if shape is not None and tuple(shape):
+        return f"a {type(value).__name__} of shape {list(shape)}"
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def number(
+    name: str,
+    value: Any,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    below: float | None = None,
+    at_most: float | None = None,
+    finite: bool = True,
+) -> float:
+    """A real number within its bounds, as a float. Numbers of NumPy and tensors without axes count, booleans do not."""
+    value = _without_axes(value)
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, but it is {shown(value)}")
+    if (finite and not math.isfinite(value)) or value != value:
+        raise ValueError(f"{name} must be finite, but it is {value}")
+    _within(name, value, above, at_least, below, at_most)
+    return float(value)
+
+
+def integer(name: str, value: Any, *, at_least: int | None = None, at_most: int | None = None) -> int:
+    """A whole number within its bounds, as an int. 3.0 is none, as it may be the result of a rounding error."""
+    value = _without_axes(value)
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be an integer, but it is {shown(value)}")
+    value = operator.index(value)
+    _within(name, value, None, at_least, None, at_most)
+    return value
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or False; nothing that merely counts as one."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, but it is {shown(value)}")
+    return value
+
+
+def choice(name: str, value: Any, choices: Iterable[T]) -> T:
+    """One of a few values, compared by type and value."""
+    choices = tuple(choices)
+    for known in choices:
+        if type(value) is type(known) and value == known:
+            return known
+    listed = ", ".join(map(repr, choices))
+    error = ValueError if any(isinstance(value, type(known)) for known in choices) else TypeError
+    raise error(f"{name} must be one of {listed}, but it is {shown(value)}")
+
+
+def instance(name: str, value: Any, kinds: type | tuple[type, ...], what: str, *, optional: bool = False) -> Any:
+    """An object of the given class or classes. ``what`` says so in words: "a torch.Tensor"."""
+    if not (optional and value is None) and not isinstance(value, kinds):
+        hint = f"{'the class ' if isinstance(value, type) else ''}{shown(value)}"
+        raise TypeError(f"{name} must be {what}{' or None' if optional else ''}, but it is {hint}")
+    return value
+
+
+def function(name: str, value: Any, *, optional: bool = False) -> Any:
+    """Something that can be called."""
+    if not callable(value) and not (optional and value is None):
+        raise TypeError(f"{name} must be a function{' or None' if optional else ''}, but it is {shown(value)}")
+    return value
+
+
+def mapping(name: str, value: Any, what: str) -> Mapping[str, Any]:
+    """A dict or the like. ``what`` it holds: "name to height"."""
+    return instance(name, value, Mapping, f"a dict of {what}")
+
+
+def _without_axes(value: Any) -> Any:
+    """The number in an array or tensor without axes."""
+    return value.item() if getattr(value, "ndim", None) == 0 and hasattr(value, "item") else value
+
+
+def _within(
+    name: str, value: Any, above: float | None, at_least: float | None, below: float | None, at_most: float | None
+) -> None:
+    for holds, bound in (
+        (above is None or value > above, f"greater than {above}"),
+        (at_least is None or value >= at_least, f"at least {at_least}"),
+        (below is None or value < below, f"less than {below}"),
+        (at_most is None or value <= at_most, f"at most {at_most}"),
+    ):
+        if not holds:
+            raise ValueError(f"{name} must be {bound}, but it is {value}")

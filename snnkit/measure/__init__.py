@@ -1,0 +1,22 @@
+"""Time, memory, traffic, and the machine that a number comes from: what benchmarks and cost models share."""
+
+from .machine import commit as commit
+from .machine import processor as processor
+from .machine import provenance as provenance
+from .memory import MALLOC_SETTINGS as MALLOC_SETTINGS
+from .memory import Held as Held
+from .memory import held_for_backward as held_for_backward
+from .memory import keep_freed_memory as keep_freed_memory
+from .memory import missing_malloc_settings as missing_malloc_settings
+from .timing import Clock as Clock
+from .timing import DeviceClock as DeviceClock
+from .timing import HostClock as HostClock
+from .timing import Timing as Timing
+from .timing import clock_for as clock_for
+from .timing import first_call as first_call
+from .timing import race as race
+from .tracker import MemoryTracker as MemoryTracker
+from .tracker import memory_limit as memory_limit
+from .tracker import peak_of as peak_of
+from .traffic import Kernel as Kernel
+from .traffic import Traffic as Traffic

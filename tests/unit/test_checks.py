@@ -1,0 +1,73 @@
+"""Every argument error is one sentence: what the argument must be, and what it is."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from snnkit import checks
+
+
+@pytest.mark.parametrize(
+    ("check", "error", "message"),
+    [
+        (
+            lambda: checks.number("tau of LIF", -1, above=0),
+            ValueError,
+            "tau of LIF must be greater than 0, but it is -1",
+        ),
+        (lambda: checks.number("x", "1"), TypeError, "x must be a number, but it is '1'"),
+        (lambda: checks.number("x", True), TypeError, "x must be a number, but it is True"),
+        (lambda: checks.number("x", math.nan), ValueError, "x must be finite, but it is nan"),
+        (lambda: checks.number("x", math.inf), ValueError, "x must be finite, but it is inf"),
+        (lambda: checks.number("x", math.nan, finite=False), ValueError, "x must be finite, but it is nan"),
+        (lambda: checks.number("x", 2, at_most=1.5), ValueError, "x must be at most 1.5, but it is 2"),
+        (lambda: checks.number("x", 1, below=1), ValueError, "x must be less than 1, but it is 1"),
+        (
+            lambda: checks.number("x", np.zeros((2, 3))),
+            TypeError,
+            "x must be a number, but it is a ndarray of shape [2, 3]",
+        ),
+        (lambda: checks.integer("n", 3.0), TypeError, "n must be an integer, but it is 3.0"),
+        (lambda: checks.integer("n", True), TypeError, "n must be an integer, but it is True"),
+        (lambda: checks.integer("n", 0, at_least=1), ValueError, "n must be at least 1, but it is 0"),
+        (lambda: checks.integer("n", 9, at_most=8), ValueError, "n must be at most 8, but it is 9"),
+        (lambda: checks.flag("amp", 1), TypeError, "amp must be True or False, but it is 1"),
+        (lambda: checks.choice("mode", "c", ("a", "b")), ValueError, "mode must be one of 'a', 'b', but it is 'c'"),
+        (lambda: checks.choice("mode", 1, ("a", "b")), TypeError, "mode must be one of 'a', 'b', but it is 1"),
+        (
+            lambda: checks.instance("x", 1, torch.Tensor, "a torch.Tensor"),
+            TypeError,
+            "x must be a torch.Tensor, but it is 1",
+        ),
+        (
+            lambda: checks.function("encode", 1, optional=True),
+            TypeError,
+            "encode must be a function or None, but it is 1",
+        ),
+        (
+            lambda: checks.mapping("by", [1], "name to height"),
+            TypeError,
+            "by must be a dict of name to height, but it is [1]",
+        ),
+    ],
+)
+def test_the_sentence(check, error, message):
+    with pytest.raises(error, match=f"^{re.escape(message)}$"):
+        check()
+
+
+def test_good_values_come_back_in_their_plain_type():
+    assert checks.number("x", torch.tensor(0.5)) == 0.5
+    assert type(checks.number("x", np.float32(0.5))) is float and type(checks.integer("n", np.int64(3))) is int
+    assert checks.number("x", math.inf, finite=False) == math.inf
+    assert checks.choice("mode", "a", ("a", None)) == "a" and checks.choice("mode", None, ("a", None)) is None
+    assert checks.function("f", None, optional=True) is None and checks.flag("amp", False) is False
+
+
+def test_a_huge_value_is_quoted_in_part():
+    with pytest.raises(TypeError) as caught:
+        checks.number("x", "9" * 10_000)
+    assert len(str(caught.value)) < 300
