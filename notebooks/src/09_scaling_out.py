@@ -291,7 +291,7 @@ trainer = Trainer(
     precision=precision,
     accumulate_grad_batches=1,
     logger=TensorBoard(folder, name="curves"),
-    callbacks=[lit.NotebookPanel(), lit.progress_bar("none"), best, speed],
+    callbacks=[viz.NotebookPanel(), lit.progress_bar("none"), best, speed],
     enable_model_summary=False,
     num_sanity_val_steps=0,
 )

@@ -506,7 +506,7 @@ train_images, train_labels = data.load(DATASET)
 test_images, test_labels = data.load(DATASET, "test")
 where = "cpu" if DEVICE == "auto" and DATASET == "digits" else DEVICE  # 100 neurons are no work for a GPU
 settings = {"neurons": NEURONS, "passes": PASSES, "seed": SEED, "device": where}
-run = train.learn_locally(DATASET, snapshots=8, **settings)
+run = plasticity.learn_locally(DATASET, snapshots=8, **settings)
 print(f"{run.history.images[-1]:,} images shown in {run.seconds:.1f} s, no label among them")
 
 
@@ -601,7 +601,7 @@ missing = {
     "normalisation": replace(layer, total=None),
 }
 trial = settings if DATASET == "digits" else settings | {"samples": 6000, "passes": 1}
-patients = {name: train.learn_locally(DATASET, layer=one, **trial) for name, one in missing.items()}
+patients = {name: plasticity.learn_locally(DATASET, layer=one, **trial) for name, one in missing.items()}
 print("missing         right   spikes per image   neurons that fire   half of all spikes from   fields alike")
 for name, patient in patients.items():
     answers = patient.respond(test_images).cpu()
@@ -677,7 +677,7 @@ def trained(count):
 untaught = replace(layer, rule=replace(layer.rule, a_plus=0.0, a_minus=0.0))
 untouched = images[torch.randperm(len(images), generator=draw)[:NEURONS]]
 results = {
-    "random fields, nothing learned": train.learn_locally(DATASET, layer=untaught, **trial).accuracy,
+    "random fields, nothing learned": plasticity.learn_locally(DATASET, layer=untaught, **trial).accuracy,
     f"{NEURONS} training images, the nearest": nearest(untouched, closeness),
     "STDP, by its spikes": accuracy,
     "STDP, its fields by their angle": nearest(run.weights.cpu(), angle),

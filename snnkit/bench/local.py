@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     from plotly.graph_objects import Figure
 
-    from ..train.local_run import LocalRun
+    from ..plasticity.local_run import LocalRun
 
 # So many receptive fields go into a record, those of the first neurons: none is chosen for its looks.
 FIELDS = 36
@@ -21,7 +21,7 @@ def record_of(run: LocalRun, shape: tuple[int, int], arguments: Mapping[str, Any
     """A record for ``record.write``: the settings, every pass, some receptive fields, and where it was measured.
 
     Args:
-        run: of ``train.learn_locally``.
+        run: of ``plasticity.learn_locally``.
         shape: (H, W) of the images.
         arguments: what it was called with; code and layer are added from ``run``.
     """
@@ -76,7 +76,7 @@ def figure(record: Mapping[str, Any]) -> Figure:
 
 def table(record: Mapping[str, Any]) -> str:
     """The settings and a line for each pass; ``table.tables`` says above it where they were measured."""
-    from ..train.local_run import LocalHistory
+    from ..plasticity.local_run import LocalHistory
 
     settings = record["arguments"]
     told = ", ".join(f"{name} {value}" for name, value in settings.items() if name != "layer" and value is not None)

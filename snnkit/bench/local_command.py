@@ -41,9 +41,9 @@ def local(
     from tqdm.auto import tqdm
 
     from ..data import load
-    from ..train import learn_locally
+    from ..plasticity import learn_locally
+    from ..plasticity.local import LocalProgress
     from ..train.archive import writable
-    from ..train.local import LocalProgress
     from .local import record_of
     from .record import RecordError, write
     from .table import tables

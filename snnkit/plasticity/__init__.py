@@ -17,6 +17,11 @@ from .connection import Convolution as Convolution
 from .connection import Dense as Dense
 from .labels import assign_labels as assign_labels
 from .labels import vote as vote
+from .local import learn_locally as learn_locally
+from .local_run import LocalHistory as LocalHistory
+from .local_run import LocalRun as LocalRun
+from .local_run import RateCode as RateCode
+from .local_run import Snapshot as Snapshot
 from .pair import PairSTDP as PairSTDP
 from .pair import STDPState as STDPState
 from .reference import pairwise as pairwise
@@ -36,15 +41,20 @@ __all__ = [
     "Convolution",
     "Dense",
     "LayerState",
+    "LocalHistory",
+    "LocalRun",
     "PairSTDP",
+    "RateCode",
     "RewardSTDP",
     "RewardState",
     "STDPState",
+    "Snapshot",
     "Trace",
     "TraceState",
     "TripletSTDP",
     "TripletState",
     "assign_labels",
+    "learn_locally",
     "pairwise",
     "rewarded",
     "similarity",

@@ -3,8 +3,6 @@
 from snnkit.train import recipes
 from snnkit.train.checkpoint import load_checkpoint, save_checkpoint
 from snnkit.train.history import History
-from snnkit.train.local import learn_locally
-from snnkit.train.local_run import LocalHistory, LocalRun, RateCode, Snapshot
 from snnkit.train.loop import BatchInfo, evaluate, fit
 from snnkit.train.seed import seed_everything
 from snnkit.train.tensorboard import TensorBoard
@@ -12,14 +10,9 @@ from snnkit.train.tensorboard import TensorBoard
 __all__ = [
     "BatchInfo",
     "History",
-    "LocalHistory",
-    "LocalRun",
-    "RateCode",
-    "Snapshot",
     "TensorBoard",
     "evaluate",
     "fit",
-    "learn_locally",
     "load_checkpoint",
     "recipes",
     "save_checkpoint",

@@ -13,6 +13,8 @@
 Importing this package makes the kit's theme plotly's default template for the running kernel.
 """
 
+from typing import Any
+
 import plotly.io as pio
 
 from . import environment as environment
@@ -31,3 +33,11 @@ from .slurm_form import sbatch_form as sbatch_form
 from .slurm_table import sbatch_table as sbatch_table
 
 pio.templates.default = theme.NAME
+
+
+def __getattr__(name: str) -> Any:
+    if name == "NotebookPanel":  # imported on first use, as it needs Lightning
+        from .live.lightning import NotebookPanel
+
+        return NotebookPanel
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

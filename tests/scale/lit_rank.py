@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from lightning.pytorch import Callback, Trainer
 
+from snnkit import viz
 from snnkit.train import lit
 from tests.unit.lit_runs import images, module
 
@@ -31,7 +32,7 @@ def main(folder):
     trainer = Trainer(
         accelerator="cpu", devices=world, strategy="ddp" if world > 1 else "auto", max_epochs=3, logger=False,
         accumulate_grad_batches=3, enable_checkpointing=False, enable_model_summary=False,
-        callbacks=[notes, speed, rates, lit.progress_bar("none"), lit.NotebookPanel()],
+        callbacks=[notes, speed, rates, lit.progress_bar("none"), viz.NotebookPanel()],
     )  # fmt: skip
     trainer.fit(made, data)
     tested = trainer.test(made, data, verbose=False)[0]

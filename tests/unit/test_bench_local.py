@@ -8,7 +8,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from snnkit import train
+from snnkit import plasticity
 from snnkit.bench import local, record, table
 from snnkit.bench.local_command import local as command
 from snnkit.cli import main
@@ -18,7 +18,7 @@ SMALL = {"neurons": 40, "passes": 2, "batch_size": 32, "samples": 160, "seed": 1
 
 @pytest.fixture(scope="module")
 def run():
-    return train.learn_locally("digits", device="cpu", **SMALL)
+    return plasticity.learn_locally("digits", device="cpu", **SMALL)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_the_command_writes_what_the_function_learned(made, tmp_path):
     assert timeless == [{**row, "seconds": 0} for row in made["rows"]] and len(timeless) == 2
     for part in ("arguments", "fields", "unlabelled"):
         assert written[part] == made[part]
-    assert written["arguments"]["layer"] == asdict(train.local.LAYERS["digits"])
+    assert written["arguments"]["layer"] == asdict(plasticity.local.LAYERS["digits"])
     assert table.tables(written) in result.output and f"record: {out}" in result.output
     shown = CliRunner().invoke(main, ["bench", "show", str(out), "--plot", str(tmp_path / "fields.html")])
     assert shown.exit_code == 0 and table.tables(written) in shown.output

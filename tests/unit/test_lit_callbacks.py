@@ -7,7 +7,7 @@ import torch
 from lightning.pytorch import Callback
 from lightning.pytorch.callbacks import RichProgressBar, TQDMProgressBar
 
-from snnkit import data, encode, models
+from snnkit import data, encode, models, viz
 from snnkit.train import lit
 
 from .lit_runs import images, module, net, trainer, weights
@@ -183,7 +183,7 @@ def shown(monkeypatch):
 
 
 def test_the_panel_draws_what_is_logged(shown):
-    panel, metrics = lit.NotebookPanel(), Metrics()
+    panel, metrics = viz.NotebookPanel(), Metrics()
     trainer(panel, metrics, max_epochs=3).fit(module(), whole())
     assert {name: len(values) for name, values in panel.series.items()} == dict.fromkeys(
         ["train_loss", "test_loss", "train_accuracy", "test_accuracy", "output_rate"], 3
@@ -197,7 +197,7 @@ def test_the_panel_draws_what_is_logged(shown):
 
 
 def test_the_panel_shows_layers_where_they_are_listened_to(shown):
-    trainer(lit.NotebookPanel(), max_epochs=2).fit(module(rates=True), whole())
+    trainer(viz.NotebookPanel(), max_epochs=2).fit(module(rates=True), whole())
     assert {"layer 2", "layer 4"} <= {trace.name for trace in shown[0].data}
 
 
@@ -208,12 +208,12 @@ def test_the_panel_of_a_run_that_ends_early(shown):
                 raise RuntimeError("enough")
 
     with pytest.raises(RuntimeError, match="enough"):
-        trainer(lit.NotebookPanel(), Stop(), max_epochs=5).fit(module(), whole())
+        trainer(viz.NotebookPanel(), Stop(), max_epochs=5).fit(module(), whole())
     assert len(shown) == 1 and "epoch 2 of 5" in shown[0].layout.title.text
 
 
 def test_the_panel_of_a_run_that_is_limited_by_updates(shown):
-    trainer(lit.NotebookPanel(), max_epochs=-1, max_steps=3).fit(module(), whole())
+    trainer(viz.NotebookPanel(), max_epochs=-1, max_steps=3).fit(module(), whole())
     assert len(shown) == 1
 
 
@@ -223,7 +223,7 @@ def test_the_button_of_the_panel_stops_the_trainer_gracefully(shown):
             if trainer.current_epoch == 1:
                 panel._panel._stop.ask()
 
-    panel = lit.NotebookPanel()
+    panel = viz.NotebookPanel()
     training = trainer(panel, Press(), max_epochs=5)
     training.fit(module(), whole())
     assert training.should_stop and training.current_epoch == 2 and panel._panel.stopped

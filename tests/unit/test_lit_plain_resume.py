@@ -7,6 +7,7 @@ import torch
 from lightning.pytorch import Callback
 from lightning.pytorch.callbacks import ModelCheckpoint
 
+from snnkit import viz
 from snnkit.train import lit
 
 from .lit_runs import images, module, net, trainer, weights
@@ -34,7 +35,7 @@ def run(folder, kill=None, resume=None, accumulate=1, schedule="constant", seed=
     keep = ModelCheckpoint(
         folder, "last", every_n_train_steps=3, enable_version_counter=False, save_on_train_epoch_end=False
     )
-    panel = lit.NotebookPanel()
+    panel = viz.NotebookPanel()
     panel.on_train_end = lambda *arguments: None
     made = module(net(seed=seed), encoder="poisson", scheduler=schedule, rates=True)
     callbacks = [keep, panel, *([Kill(kill)] if kill else [])]

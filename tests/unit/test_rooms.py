@@ -32,8 +32,6 @@ UPWARD = {
     ("hardware", "bench"),
     ("records", "bench"),
     ("train", "bench"),
-    ("train", "plasticity"),
-    ("train", "viz"),
 }
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 

@@ -28,7 +28,6 @@ from snnkit.train.lit.faults import RankError
 from snnkit.train.lit.gradients import SteadyDDP
 from snnkit.train.lit.loader import Batch, SharedBatches
 from snnkit.train.lit.module import SpikingModule
-from snnkit.train.lit.panel import NotebookPanel
 from snnkit.train.lit.progress import progress_bar
 from snnkit.train.lit.rates import FiringRates
 from snnkit.train.lit.run import ScaledRun, run_recipe
@@ -43,7 +42,6 @@ __all__ = [
     "FashionMNISTDataModule",
     "FiringRates",
     "MNISTDataModule",
-    "NotebookPanel",
     "RankError",
     "ScaledRun",
     "SharedBatches",

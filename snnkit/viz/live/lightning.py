@@ -1,23 +1,20 @@
-"""Curves of a run under Lightning, in a notebook."""
+"""The live panel as a callback of Lightning."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
-from snnkit.train.lit.rates import FiringRates
-from snnkit.train.loop import BatchInfo
+from snnkit.train import BatchInfo
+from snnkit.train.lit import FiringRates
 
-if TYPE_CHECKING:
-    from snnkit.viz.live import LivePanel
+from .panel import LivePanel
 
-__all__ = ["NotebookPanel"]
-
-# What SpikingModule logs, by the names that curves have in a History.
+# Names under which SpikingModule logs, to those of the curves in a History.
 _SERIES = {
     "train/loss": "train_loss",
     "val/loss": "test_loss",
@@ -30,12 +27,12 @@ _SERIES = {
 class NotebookPanel(Callback):
     """Loss, accuracy, firing rates, time left and a stop button: ``Trainer(callbacks=[NotebookPanel()])``.
 
-    It draws on a ``viz.LivePanel``. Where layers are listened to (``FiringRates``, which ``SpikingModule`` brings
-    along), their rates are shown, else that of the output. In a run that goes on from a checkpoint, curves go on, too.
-    Only rank 0 draws. The button sets the trainer's ``should_stop``, if it has one rank: others could not know.
+    It draws on a ``viz.LivePanel``: the rates of layers where ``FiringRates`` counts them (``SpikingModule`` adds it
+    by default), else the mean output. A run resumed from a checkpoint continues its curves. Only rank 0 draws. The
+    button sets the trainer's ``should_stop`` if there is a single rank; others would not learn of it.
 
     Attributes:
-        series: what is drawn, one number per epoch in each list.
+        series: the curves, one number per epoch in each list.
     """
 
     def __init__(self) -> None:
@@ -79,8 +76,6 @@ class NotebookPanel(Callback):
 
     def _panel_of(self, trainer: Trainer) -> LivePanel:
         if self._panel is None:
-            from snnkit.viz.live import LivePanel  # here, as ranks that draw nothing need no plotly
-
             done = len(self.series.get("train_loss", ()))
             self._panel = LivePanel(max(trainer.max_epochs or 1, done, 1))  # -1 epochs: max_steps decide
         return self._panel

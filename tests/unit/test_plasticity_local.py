@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from snnkit import data, train
+from snnkit import data, plasticity
 from snnkit.plasticity import CompetitiveLayer, PairSTDP, assign_labels, vote
-from snnkit.train.local import LAYERS
+from snnkit.plasticity.local import LAYERS
 
 LAYER = LAYERS["digits"]
 CHANCE = 0.1
@@ -21,7 +21,7 @@ def digits():
 @pytest.fixture(scope="session")
 def run():
     """As it is for who asks for nothing else."""
-    return train.learn_locally("digits", device="cpu", snapshots=4)
+    return plasticity.learn_locally("digits", device="cpu", snapshots=4)
 
 
 def small(digits, *, seed=0, train_labels=None, test_labels=None, **settings):
@@ -29,7 +29,7 @@ def small(digits, *, seed=0, train_labels=None, test_labels=None, **settings):
     labels = labels if train_labels is None else train_labels
     expected = expected if test_labels is None else test_labels
     settings = {"neurons": 20, "passes": 1, "layer": LAYER} | settings
-    return train.learn_locally(
+    return plasticity.learn_locally(
         ((images[:320], labels[:320]), (test[:100], expected[:100])), seed=seed, device="cpu", **settings
     )
 
@@ -45,7 +45,7 @@ def test_three_of_four_digits_are_recognised(run, digits):
 
 def test_it_is_learning_that_makes_the_difference(run):
     still = replace(LAYER, rule=PairSTDP(a_plus=0.0, a_minus=0.0, dt=LAYER.rule.dt))
-    unlearned = train.learn_locally("digits", layer=still, device="cpu", passes=2)
+    unlearned = plasticity.learn_locally("digits", layer=still, device="cpu", passes=2)
     torch.testing.assert_close(unlearned.weights, LAYER.initial_state(64, 100, generator=seeded(0)).weight)
     assert CHANCE < unlearned.accuracy < run.accuracy - 0.2
 
@@ -96,20 +96,20 @@ def test_weights_have_their_sum_and_know_nothing_of_autograd(run):
 
 
 def test_without_inhibition_all_fields_are_alike(run):
-    alone = train.learn_locally("digits", layer=changed(inhibition=0.0), device="cpu", passes=2)
+    alone = plasticity.learn_locally("digits", layer=changed(inhibition=0.0), device="cpu", passes=2)
     assert alone.history.similarity[-1] > 0.98 > 0.9 > run.history.similarity[-1]
     assert alone.accuracy < run.accuracy / 2
 
 
 def test_without_homeostasis_a_few_neurons_take_all(run):
-    unequal = train.learn_locally("digits", layer=changed(theta_plus=0.0), device="cpu", passes=2)
+    unequal = plasticity.learn_locally("digits", layer=changed(theta_plus=0.0), device="cpu", passes=2)
     assert unequal.history.active[-1] < 0.5 and unequal.accuracy < run.accuracy / 2
     assert (unequal.labels == -1).float().mean() > 0.5
     assert not unequal.thresholds.any()
 
 
 def test_without_normalisation_weights_run_to_their_bound(run):
-    grown = train.learn_locally("digits", layer=replace(LAYER, total=None), device="cpu", passes=2)
+    grown = plasticity.learn_locally("digits", layer=replace(LAYER, total=None), device="cpu", passes=2)
     assert grown.weights.sum(1).mean() > 1.5 * LAYER.total
     assert (grown.weights > 0.9).float().mean() > 10 * (run.weights > 0.9).float().mean()
     assert grown.accuracy < run.accuracy - 0.2
@@ -159,8 +159,10 @@ def test_progress_is_told_after_every_batch(digits):
 
 def test_fewer_samples_are_the_first_ones(digits):
     (images, labels), test = digits
-    by_number = train.learn_locally("digits", neurons=10, passes=1, samples=64, device="cpu")
-    by_hand = train.learn_locally(((images[:64], labels[:64]), test), neurons=10, passes=1, layer=LAYER, device="cpu")
+    by_number = plasticity.learn_locally("digits", neurons=10, passes=1, samples=64, device="cpu")
+    by_hand = plasticity.learn_locally(
+        ((images[:64], labels[:64]), test), neurons=10, passes=1, layer=LAYER, device="cpu"
+    )
     assert torch.equal(by_number.weights, by_hand.weights) and by_number.accuracy == by_hand.accuracy
 
 
@@ -193,7 +195,7 @@ SPLIT = (IMAGES, LABELS)
 )
 def test_what_makes_no_sense_is_refused_by_name(settings, error, says):
     with pytest.raises(error, match=says):
-        train.learn_locally(**({"device": "cpu"} | settings))
+        plasticity.learn_locally(**({"device": "cpu"} | settings))
 
 
 @pytest.mark.parametrize(
@@ -212,12 +214,12 @@ def test_it_answers_to_images_of_its_size(run, images, error, says):
 
 def test_a_code_says_how_many_spikes_images_become():
     bright = torch.full((50, 4), 255, dtype=torch.uint8)
-    spikes = train.RateCode(steps=40, max_rate=0.25)(bright, seeded(0))
+    spikes = plasticity.RateCode(steps=40, max_rate=0.25)(bright, seeded(0))
     assert spikes.shape == (40, 50, 4) and float(spikes.mean()) == pytest.approx(0.25, abs=0.02)
     with pytest.raises(ValueError, match="steps must be at least 1"):
-        train.RateCode(steps=0)
+        plasticity.RateCode(steps=0)
     with pytest.raises(ValueError, match="max_rate must be above 0"):
-        train.RateCode(max_rate=0.0)
+        plasticity.RateCode(max_rate=0.0)
 
 
 def test_the_layer_for_mnist_learns_images_of_that_size(digits):
@@ -227,7 +229,7 @@ def test_the_layer_for_mnist_learns_images_of_that_size(digits):
 
     train_set, test_set = map(large, digits)
     settings = {"neurons": 50, "passes": 1, "batch_size": 32, "device": "cpu"}
-    run = train.learn_locally((train_set, test_set), layer=LAYERS["mnist"], **settings)
+    run = plasticity.learn_locally((train_set, test_set), layer=LAYERS["mnist"], **settings)
     assert run.weights.shape == (50, 28 * 28) and run.accuracy > 0.75
 
 

@@ -11,7 +11,8 @@ from torch import Tensor
 from snnkit import encode
 from snnkit.data import to_unit
 from snnkit.data._batches import check_positive_int, check_real
-from snnkit.plasticity import CompetitiveLayer, LayerState, vote
+from snnkit.plasticity.competitive_layer import CompetitiveLayer, LayerState
+from snnkit.plasticity.labels import vote
 
 # Images that are shown at once where nothing is learned: their spikes in all steps are 20 MB for MNIST.
 _AT_ONCE = 250

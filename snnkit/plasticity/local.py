@@ -17,8 +17,11 @@ from torch import Tensor
 
 from snnkit.data import CLASSES, load, resolve_device
 from snnkit.data._batches import batches, check_data, check_positive_int, seeded
-from snnkit.plasticity import Competition, CompetitiveLayer, LayerState, PairSTDP, assign_labels, similarity, vote
-from snnkit.train.local_run import LocalHistory, LocalRun, RateCode, Snapshot, check_images, respond
+from snnkit.plasticity.competition import Competition
+from snnkit.plasticity.competitive_layer import CompetitiveLayer, LayerState, similarity
+from snnkit.plasticity.labels import assign_labels, vote
+from snnkit.plasticity.local_run import LocalHistory, LocalRun, RateCode, Snapshot, check_images, respond
+from snnkit.plasticity.pair import PairSTDP
 
 Split = tuple[Tensor, Tensor]
 
