@@ -4,15 +4,14 @@ import os
 import subprocess
 import sys
 
-import click
 import pytest
 import torch
 
 from snnkit import data
-from snnkit.cli import main
-from snnkit.train.command import train
 from tests.conftest import ROOT
 from tests.gpu.__main__ import parts
+
+from .test_readme import parsed
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="the real thing can be had here: make gpu")
 
@@ -39,13 +38,7 @@ def test_what_is_measured_there_are_commands_with_such_options(tmp_path, monkeyp
     for name, (_, flag, _, *words), _ in parts(tmp_path):
         if flag != "-c":
             continue
-        command, context = main, None
-        while isinstance(command, click.Group):
-            command = command.commands[words.pop(0)]
-        if command.name == "train":
-            command = train
-        context = command.make_context(command.name, words)
-        assert context.params["out"].startswith(str(tmp_path))
+        assert parsed(words).params["out"].startswith(str(tmp_path))
         names.append(name)
     assert {"neurons, large", "training", "training, compiled", "accuracy on MNIST", "compare", "demo"} <= set(names)
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from snnkit.cli.workshop import workshop
 from snnkit.tools.project import find
 from snnkit.workshop import budget, cheatsheet, material, schedule
 from snnkit.workshop import preflight as preflight_module
-from snnkit.workshop.command import workshop
 from snnkit.workshop.markdown import Page
 
 PROJECT = find(Path(__file__).parent)

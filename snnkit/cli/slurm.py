@@ -9,12 +9,13 @@ from typing import Any
 
 import click
 
+from snnkit.cli import SETTINGS
 from snnkit.files import replacing
 from snnkit.train.slurm import Request, SubmitError, check, explain, script, submit
 
 
 # The options end at the first word of the command, as with srun; all behind it belongs to that.
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "allow_interspersed_args": False})
+@click.command(context_settings={**SETTINGS, "allow_interspersed_args": False})
 @click.argument("words", metavar="COMMAND ...", nargs=-1, type=click.UNPROCESSED)
 @click.option("--nodes", type=int, default=1, show_default=True, help="Machines.")
 @click.option("--gpus-per-node", type=int, default=0, show_default=True, help="GPUs of each; 0: train on CPUs.")

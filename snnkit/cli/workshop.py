@@ -9,16 +9,12 @@ from pathlib import Path
 
 import click
 
-from . import packing
+from snnkit.cli import SETTINGS
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(context_settings=SETTINGS)
 def workshop() -> None:
     """Prepare and run a workshop: check machines and pages, print a schedule, a budget, the cheatsheet."""
-
-
-for command in packing.COMMANDS:
-    workshop.add_command(command)
 
 
 @workshop.command()
@@ -43,9 +39,8 @@ def preflight(name: str, needs: tuple[str, ...], collect: str | None, expect: in
     if expect is not None or table is not None:
         raise click.UsageError("--expect and --csv go with --collect")
     from snnkit.tools import doctor
-
-    from . import preflight as check
-    from .verdict import STOP
+    from snnkit.workshop import preflight as check
+    from snnkit.workshop.verdict import STOP
 
     lines = doctor.report()
     try:
@@ -60,10 +55,9 @@ def preflight(name: str, needs: tuple[str, ...], collect: str | None, expect: in
 
 def _collect(place: str, expect: int | None, table: Path | None) -> None:
     from snnkit import files
-
-    from . import collect
-    from .problem import WorkshopError
-    from .verdict import STOP
+    from snnkit.workshop import collect
+    from snnkit.workshop.problem import WorkshopError
+    from snnkit.workshop.verdict import STOP
 
     try:
         if place == "-":
@@ -87,8 +81,7 @@ def _collect(place: str, expect: int | None, table: Path | None) -> None:
 def check() -> None:
     """Hold the schedules and facilitator pages to the notebooks; exit code 1 if something does not fit."""
     from snnkit.tools.project import find
-
-    from . import facilitator, links, material, schedule
+    from snnkit.workshop import facilitator, links, material, schedule
 
     with _told():
         root = (project := find()).root
@@ -110,7 +103,7 @@ def print_schedule(name: str, start: str) -> None:
     """Print a schedule with the times of the clock; without a NAME, the names."""
     import re
 
-    from . import schedule
+    from snnkit.workshop import schedule
 
     root, known = _project()
     if not name:
@@ -138,7 +131,7 @@ def print_schedule(name: str, start: str) -> None:
 @click.option("--people", type=click.IntRange(1), default=30, show_default=True, metavar="N", help="With a GPU each.")
 def print_budget(name: str, people: int) -> None:
     """GPU hours that a schedule takes, from the rows in which it says that the GPU is on, or may be."""
-    from . import budget, schedule
+    from snnkit.workshop import budget, schedule
 
     root, known = _project()
     with _told():
@@ -158,8 +151,7 @@ def print_budget(name: str, people: int) -> None:
 def print_cheatsheet(page: Path | None) -> None:
     """Print the cheatsheet; with --html, write it as one page for a printer or a browser."""
     from snnkit import files
-
-    from . import cheatsheet
+    from snnkit.workshop import cheatsheet
 
     root, _ = _project(notebooks=False)
     with _told():
@@ -174,11 +166,109 @@ def print_cheatsheet(page: Path | None) -> None:
     click.echo(f"page: {page}; it prints on one sheet of A4")
 
 
+@workshop.command("solutions")
+@click.argument("notebooks", nargs=-1, metavar="[NB]...")
+@click.option("--out", default="workshop/solutions", show_default=True, metavar="DIR", help="For the executed copies.")
+def write_solutions(notebooks: tuple[str, ...], out: str) -> None:
+    """Execute notebooks with their solutions, each with its checks and hints below it: the instructor's copies.
+
+    NB is a number (04), a name or a path; all where none is given. Exit code 1 if one fails, or a solution does not
+    pass its own checks. Takes some minutes for all.
+    """
+    from snnkit.tools.project import ProjectError, find
+    from snnkit.workshop.problem import WorkshopError
+    from snnkit.workshop.solutions import build
+
+    try:
+        project = find()
+        names = project.select(notebooks)
+        build(project, names, Path(out), click.echo)
+    except (ProjectError, WorkshopError) as error:
+        raise click.ClickException(str(error)) from None
+    click.echo(f"executed: {len(names)}, in {Path(out) / 'notebooks'} and {Path(out) / 'html'}")
+
+
+@workshop.command("slides")
+@click.argument("notebooks", nargs=-1, metavar="[NB]...")
+@click.option("--copies", default="build/notebooks", show_default=True, metavar="DIR", help="Executed by `snnkit run`.")
+@click.option("--out", default="build/slides", show_default=True, metavar="DIR", help="A page for each notebook.")
+def write_slides(notebooks: tuple[str, ...], copies: str, out: str) -> None:
+    """Make slides of the cells that are tagged `slide`, with the pictures of executed copies.
+
+    Each page stands alone, needs no network, and prints a slide a page. Arrows turn it.
+    """
+    from snnkit import files
+    from snnkit.tools.project import ProjectError, find
+    from snnkit.workshop import slides as making
+    from snnkit.workshop.problem import WorkshopError
+
+    try:
+        pages = {
+            name: making.html(making.read(Path(copies) / f"{name}.ipynb"), name) for name in find().select(notebooks)
+        }
+        for name, page in pages.items():
+            files.write_text(Path(out) / f"{name}.html", page)
+    except (ProjectError, WorkshopError, OSError) as error:
+        raise click.ClickException(str(error)) from None
+    click.echo(f"{len(pages)} {'page' if len(pages) == 1 else 'pages'} in {out}")
+
+
+@workshop.command("bundle")
+@click.option("--out", default="build/workshop", show_default=True, metavar="DIR", help="Where the zips come to.")
+@click.option("--data", multiple=True, metavar="NAME", help="Pack mnist or fashion, too; repeatable.")
+@click.option("--wheels", is_flag=True, help="Pack everything that has to be installed, for machines like this one.")
+@click.option(
+    "--solutions", "solved", metavar="DIR", help="Of `snnkit workshop solutions`: packed in a zip of their own."
+)
+def write_bundle(out: str, data: tuple[str, ...], wheels: bool, solved: str | None) -> None:
+    """Pack one zip for a room without a network: notebooks, the wheel of snnkit, pages, checksums.
+
+    Learners unpack it and type `python start.py`.
+    """
+    from snnkit.tools.project import ProjectError, find
+    from snnkit.workshop import bundle as packing
+    from snnkit.workshop.problem import WorkshopError
+
+    try:
+        project = find()
+        made = [packing.build(project, Path(out), data=data, wheels=wheels)]
+        if solved is not None:
+            made.append(packing.build_solutions(project, Path(solved), Path(out)))
+    except (ProjectError, WorkshopError, OSError) as error:
+        raise click.ClickException(str(error)) from None
+    for one in made:
+        click.echo(f"{one}  {one.stat().st_size / 1e6:.1f} MB")
+
+
+@workshop.command()
+@click.argument("place", metavar="ZIP|DIR", type=click.Path(exists=True, path_type=Path))
+@click.option("--run", "names", multiple=True, metavar="NB", help="Execute this notebook of an unpacked bundle, too.")
+@click.option("--out", default="build", show_default=True, metavar="DIR", help="For executed copies.")
+def verify(place: Path, names: tuple[str, ...], out: str) -> None:
+    """Prove that a bundle, packed or unpacked, is as it was made; with --run, that its notebooks run here, too.
+
+    Exit code 1 if a file is missing or other than it was, or a notebook fails.
+    """
+    from snnkit.tools.project import ProjectError
+    from snnkit.workshop import bundle as packing
+    from snnkit.workshop import sealed
+    from snnkit.workshop.problem import WorkshopError
+
+    try:
+        found = sealed.verify(place)
+        click.echo(f"{found.files} files are as they were packed; {len(found.more)} more are there")
+        if names:
+            if not place.is_dir():
+                raise click.UsageError("--run needs a bundle that is unpacked")
+            packing.run(place.resolve(), names, Path(out), click.echo)
+    except (ProjectError, WorkshopError) as error:
+        raise click.ClickException(str(error)) from None
+
+
 def _project(notebooks: bool = True):
     """The project's folder, and its notebooks by name."""
     from snnkit.tools.project import find
-
-    from . import material
+    from snnkit.workshop import material
 
     with _told():
         project = find()
@@ -189,8 +279,7 @@ def _project(notebooks: bool = True):
 def _told() -> Iterator[None]:
     """What is wrong with the project or its pages, as a message and no traceback."""
     from snnkit.tools.project import ProjectError
-
-    from .problem import WorkshopError
+    from snnkit.workshop.problem import WorkshopError
 
     try:
         yield

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import click
 
+from snnkit.cli import SETTINGS
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+
+@click.group(context_settings=SETTINGS)
 def course() -> None:
     """Progress in the notebooks: hand in your own, look at a room's."""
 
@@ -17,7 +19,7 @@ def course() -> None:
 @click.option("--name", default="", help="Name or nickname. Default: the file's name without its ending.")
 def export(file: Path, name: str) -> None:
     """Write your progress in all notebooks to FILE (JSON): results and counts, no answers."""
-    from . import exports
+    from snnkit.course import exports
 
     try:
         click.echo(f"progress: {exports.export(file, name)}")
@@ -32,9 +34,8 @@ def export(file: Path, name: str) -> None:
 @click.option("--html", "page", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a page.")
 def board(folder: Path, page: Path | None) -> None:
     """Show the progress of everybody whose exported file is in FOLDER."""
+    from snnkit.course import rooms
     from snnkit.files import replacing
-
-    from . import rooms
 
     room = rooms.room(folder)
     click.echo(repr(room))

@@ -8,28 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from . import table as tables
-from .execute import run
-from .folder import Folder
-from .manifest import Manifest, load
-from .problems import ManifestError, SweepError
+from snnkit.cli import INTERRUPTED, SETTINGS
+from snnkit.sweep import table as tables
+from snnkit.sweep.execute import run
+from snnkit.sweep.folder import Folder
+from snnkit.sweep.manifest import Manifest, load
+from snnkit.sweep.problems import ManifestError, SweepError
 
 if TYPE_CHECKING:
     import polars
 
-_HELP = {"help_option_names": ["-h", "--help"]}
-_INTERRUPTED = 130  # what a shell reports for Ctrl-C
+
+class _RunOrShow(click.Command):
+    """``snnkit sweep MANIFEST`` is one command, ``snnkit sweep show DIR`` another."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> click.Context:
+        if args[:1] == ["show"]:
+            return show.make_context(f"{info_name} show", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
 
 
-def main(words: list[str]) -> None:
-    """Either command, by the first word."""
-    if words[:1] == ["show"]:
-        show.main(words[1:], prog_name="snnkit sweep show", standalone_mode=False)
-    else:
-        sweep.main(words, prog_name="snnkit sweep", standalone_mode=False)
-
-
-@click.command(context_settings=_HELP)
+@click.command(cls=_RunOrShow, context_settings=SETTINGS)
 @click.argument("manifest", metavar="MANIFEST.yaml", type=click.Path())
 @click.option("--out", metavar="DIR", help="Folder of the results.  [the manifest's]")
 @click.option("--workers", type=click.IntRange(1), metavar="N", help="Runs at a time.  [the manifest's]")
@@ -60,14 +59,14 @@ def sweep(manifest: str, out: str | None, workers: int | None, retry: bool, dry:
         click.echo(
             f"\ninterrupted; what has ended is in {asked.out}, and the same command goes on from there", err=True
         )
-        sys.exit(_INTERRUPTED)
+        sys.exit(INTERRUPTED)
     for failure in failed:
         click.echo(f"failed: {failure}")
     click.echo(f"{len(table)} runs, {len(failed)} failed: {asked.out / tables.CSV}, {tables.PARQUET}{drawn}")
     sys.exit(bool(failed))
 
 
-@click.command(context_settings=_HELP)
+@click.command(context_settings=SETTINGS)
 @click.argument("folder", metavar="DIR", type=click.Path())
 @click.option("--plot", metavar="FILE", help="Draw the Pareto front: .png or .html.  [DIR/pareto.png and .html]")
 @click.option("--traceback", "told", is_flag=True, help="The whole traceback of each run that failed.")

@@ -1,0 +1,108 @@
+"""The ``snnkit`` command: one file for each group of commands, imported when a command of it is called."""
+
+from __future__ import annotations
+
+import importlib
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import click
+
+import snnkit
+
+INTERRUPTED = 130  # what a shell reports for Ctrl-C
+PATIENCE = 2.0  # seconds after a Ctrl-C in which another one is the same
+SETTINGS = {"help_option_names": ["-h", "--help"]}
+
+# Each command: where it is, and its line in `snnkit --help`, which imports none of them.
+COMMANDS = {
+    "bench": ("snnkit.cli.bench:bench", "Measure, and show what was measured."),
+    "build": ("snnkit.cli.notebooks:build", "Make notebooks/NN_name.ipynb from notebooks/src/NN_name.py."),
+    "course": ("snnkit.cli.course:course", "Progress in the notebooks: hand in your own, look at a room's."),
+    "doctor": ("snnkit.cli.notebooks:doctor", "Say what this machine has: green, amber or red, with the fix."),
+    "run": ("snnkit.cli.notebooks:run", "Execute notebooks headless and write report.html and report.json."),
+    "site": ("snnkit.cli.notebooks:site", "Build the site: README, executed notebooks, workshop pages, reference."),
+    "slurm": ("snnkit.cli.slurm:slurm", "Write a batch script for SLURM, explain it, check it, submit it."),
+    "sweep": ("snnkit.cli.sweep:sweep", "Run a notebook with every combination of parameters that a manifest lists."),
+    "train": ("snnkit.train.command:train", "Train a network by a named recipe."),
+    "workshop": ("snnkit.cli.workshop:workshop", "Prepare and run a workshop: schedules, machines, GPU budget."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group of commands that are imported when they are called.
+
+    Args:
+        lazy: name of a command -> ("module:attribute", its help in one line).
+    """
+
+    def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]] | None = None, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.lazy = dict(lazy or {})
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *self.lazy})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.lazy:
+            return super().get_command(ctx, cmd_name)
+        module, _, attribute = self.lazy[cmd_name][0].partition(":")
+        return getattr(importlib.import_module(module), attribute)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        own = {name: command.get_short_help_str(80) for name, command in self.commands.items()}
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted([*own.items(), *((name, text) for name, (_, text) in self.lazy.items())]))
+
+
+class Interrupts:
+    """A handler of Ctrl-C: raises KeyboardInterrupt, but not again at once, as that would break the clearing up."""
+
+    def __init__(self) -> None:
+        self.last = float("-inf")
+
+    def __call__(self, *_: Any) -> None:
+        now = time.monotonic()
+        # Not for ever: code that swallows exceptions, as some imports do, may have swallowed the last one.
+        if now - self.last > PATIENCE:
+            self.last = now
+            raise KeyboardInterrupt
+
+
+class Interruptible(LazyGroup):
+    """Commands that Ctrl-C ends with exit code 130 and no traceback, wherever they are: in an import, too."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        if threading.current_thread() is not threading.main_thread():  # only there may handlers be set
+            return super().invoke(ctx)
+        interrupts = Interrupts()
+        before = signal.signal(signal.SIGINT, interrupts)
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            exit_interrupted("interrupted")
+        except Exception:
+            # An import that is interrupted may fail by another exception than the one raised in it.
+            if time.monotonic() - interrupts.last > PATIENCE:
+                raise
+            exit_interrupted("interrupted")
+        finally:
+            if signal.getsignal(signal.SIGINT) is interrupts:
+                signal.signal(signal.SIGINT, before)
+
+
+def exit_interrupted(message: str) -> NoReturn:
+    """End with exit code 130. Further interrupts are ignored from here on: threads are still to be joined."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    click.echo(f"\n{message}", err=True)
+    sys.exit(INTERRUPTED)
+
+
+@click.group(cls=Interruptible, lazy=COMMANDS, context_settings=SETTINGS)
+@click.version_option(snnkit.__version__, prog_name="snnkit")
+def main() -> None:
+    """Learn and experiment with spiking neural networks: build, run and check the notebooks."""

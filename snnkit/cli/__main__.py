@@ -1,0 +1,3 @@
+from snnkit.cli import main
+
+main()
