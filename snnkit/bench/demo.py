@@ -15,12 +15,11 @@ from torch import Tensor
 
 from ..device.precision import Precision
 from ..measure.machine import provenance
-from ..measure.timing import first_call, race
+from ..measure.timing import ThroughputClock, first_call, race
 from . import demo_table, record
 from .demo_command import demo as main
 from .demo_models import Demo, demos
 from .floor import INFERENCE, MODES, TRAINING
-from .training_measure import Stretch
 
 # No more rounds than fit into so many seconds (but three): a large net takes long on a CPU.
 _LONGEST = 8.0
@@ -99,7 +98,7 @@ def _row(demo: Demo, mode: str, batch: int, precision: Precision, repeats: int) 
     seconds, _ = first_call(run, device)
     again, _ = first_call(run, device)
     rounds = max(3, min(repeats, int(_LONGEST / max(again, 1e-6))))
-    timing = race({demo.name: run}, rounds, warmup=1, clock=Stretch(device))[demo.name]
+    timing = race({demo.name: run}, rounds, warmup=1, clock=ThroughputClock(device))[demo.name]
     low, high = timing.spread
     return _labels(demo, mode, batch, precision) | {
         "parameters": sum(p.numel() for p in model.parameters()),

@@ -3,31 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from ..train.recipes import Run
+from typing import Any
 
 _HEAD = ("epoch", "train loss", "train acc", "test loss", "test acc", "seconds", "samples/s")
-
-
-def record_of(run: Run) -> dict[str, Any]:
-    """A record for ``record.write``: the settings, every epoch, and where they were measured."""
-    from ..measure.machine import provenance
-    from .record import SCHEMA
-
-    history = run.history
-    columns = {name: values for name, values in history.to_dict().items() if isinstance(values, list)}
-    rows = [{"epoch": i + 1, **{name: values[i] for name, values in columns.items()}} for i in range(history.epochs)]
-    return {
-        "schema": SCHEMA,
-        "kind": "recipe",
-        "complete": history.epochs >= run.recipe.epochs,
-        "provenance": provenance(run.device),
-        "arguments": run.recipe.settings(),
-        "parameters": sum(p.numel() for p in run.model.parameters()),
-        "rows": rows,
-    }
 
 
 def table(record: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from ..device.precision import Precision
-from ..measure.timing import Timing, first_call, race
+from ..measure.timing import ThroughputClock, Timing, first_call, race
 from ..measure.tracker import MemoryTracker
 from .training_contestants import OURS, Contestant, Trainer, fill, ours
 from .training_nets import Workload
@@ -52,29 +52,6 @@ def _product(a: Tensor, b: Tensor) -> Tensor:
         torch.backends.cuda.matmul.allow_tf32 = usual
 
 
-class Stretch:
-    """A clock for steps that follow each other: several in a row, and the device done at the end.
-
-    Unlike a clock that stops after each step, it sees what a training run sees: the host is ahead while it can be.
-    """
-
-    name = "stretch"
-
-    def __init__(self, device: torch.device) -> None:
-        self.wait = torch.cuda.synchronize if device.type == "cuda" else lambda: None
-        self.least = 10 if device.type == "cuda" else 1
-
-    def seconds(self, function: Callable[[], object], calls: int = 1) -> tuple[float, float]:
-        calls = max(calls, self.least)
-        self.wait()
-        start = time.perf_counter()
-        for _ in range(calls):
-            function()
-        host = time.perf_counter() - start
-        self.wait()
-        return (time.perf_counter() - start) / calls, host / calls
-
-
 class DoesNotRun(Exception):
     """A contestant can't be timed; the message says why."""
 
@@ -99,7 +76,7 @@ def measure(workload: Workload, precision: Precision, contestants: Sequence[Cont
         return Outcome([], {}, skipped)
     size = _MATMUL_SIZE[device.type]
     a, b = (torch.rand(size, size, device=device, dtype=precision.dtype or torch.float32) for _ in range(2))
-    timings = race({MATMUL: lambda: _product(a, b), **runs}, repeats, clock=Stretch(device))
+    timings = race({MATMUL: lambda: _product(a, b), **runs}, repeats, clock=ThroughputClock(device))
     rate = 2 * size**3 / timings[MATMUL].median
     for name, row in rows.items():
         floor = flops / rate

@@ -11,6 +11,7 @@ from .memory import missing_malloc_settings as missing_malloc_settings
 from .timing import Clock as Clock
 from .timing import DeviceClock as DeviceClock
 from .timing import HostClock as HostClock
+from .timing import ThroughputClock as ThroughputClock
 from .timing import Timing as Timing
 from .timing import clock_for as clock_for
 from .timing import first_call as first_call

@@ -1,37 +1,77 @@
-"""Measured results that come with the kit, each with its provenance: machine, versions, commit and date, or source.
+"""Records: measured results as JSON, each with its provenance. Some come with the kit.
 
     from snnkit import records
 
     records.names()
     records.load("spikingjelly_rtx2080ti")
+    records.read("mine.json")
 
-``snnkit bench neurons --out FILE.json`` and ``snnkit train NAME --out FILE.json`` write one; those of kind "published"
-hold figures of other people.
+``snnkit bench ... --out FILE.json`` and ``snnkit train NAME --out FILE.json`` write one. Each has ``schema``, ``kind``,
+``provenance`` (machine, versions, commit and date, or a source) and ``rows``. Records of kind "recipe" have a row for
+each epoch, those of kind "local" one for each pass; those of kind "published" hold figures of other people.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
-from ..bench.record import parse
+from ..files import replacing
+from .schema import KINDS, SCHEMA, RecordError, validate
+
+__all__ = ["KINDS", "SCHEMA", "RecordError", "load", "names", "parse", "read", "validate", "write"]
 
 
 def names(kind: str | None = None) -> list[str]:
-    """Names of all records, or of one kind: "neurons", "training", "compare", "demo", "scaling", "recipe", "local",
-    "plasticity" or "published".
-    """
-    found = sorted(e.name.removesuffix(".json") for e in files(__name__).iterdir() if e.name.endswith(".json"))
-    return found if kind is None else [name for name in found if load(name)["kind"] == kind]
+    """Names of all records that come with the kit, or of one of ``KINDS``."""
+    every = sorted(e.name.removesuffix(".json") for e in files(__name__).iterdir() if e.name.endswith(".json"))
+    return every if kind is None else [name for name in every if load(name)["kind"] == kind]
 
 
 def load(name: str) -> dict[str, Any]:
-    """The record called ``name``.
+    """The record of this name that comes with the kit.
 
     Raises:
-        ValueError: there is none of that name; or (``RecordError``) it is damaged or says not where it comes from.
+        ValueError: there is none of that name; or (``RecordError``) it is damaged or lacks its provenance.
     """
     known = names()
     if name not in known:
         raise ValueError(f"name must be one of {', '.join(map(repr, known))}, but it is {name!r}")
     return parse(files(__name__).joinpath(f"{name}.json").read_bytes(), f"{name}.json")
+
+
+def read(path: str | Path) -> dict[str, Any]:
+    """The record in the file at ``path``.
+
+    Raises:
+        RecordError: the file is damaged, of another schema, or without provenance.
+        OSError: it can't be read.
+    """
+    return parse(Path(path).read_bytes(), str(path))
+
+
+def parse(data: bytes, name: str) -> dict[str, Any]:
+    """The record in ``data``, the content of a file called ``name``. Raises ``RecordError`` as ``read``."""
+    try:
+        record = json.loads(data)
+    except (ValueError, RecursionError) as error:  # of the encoding, too; brackets in brackets in brackets
+        raise RecordError(f"{name} is not a record: it is damaged or not JSON ({error})") from None
+    validate(record, name)
+    return record
+
+
+def write(path: str | Path, record: Mapping[str, Any]) -> Path:
+    """Write ``record`` to ``path``: readers see the old file or the new one, never a part.
+
+    Raises:
+        RecordError: it lacks something that a reader needs.
+    """
+    path = Path(path)
+    validate(record, str(path))
+    text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    with replacing(path) as file:
+        file.write(text.encode())
+    return path

@@ -80,14 +80,32 @@ class _Lines:
 
 def write_record(out: str, run: recipes.Run, ranks: int = 1) -> None:
     """Write the record of a run, and say where; ``ranks``: that have trained together."""
-    from snnkit.bench import record
-    from snnkit.bench.recipes import record_of
+    from snnkit import records
 
     try:
         content = record_of(run)
         if ranks > 1:
             content["arguments"]["ranks"] = ranks
-        path = record.write(out, content)
-    except (OSError, record.RecordError) as error:
+        path = records.write(out, content)
+    except (OSError, records.RecordError) as error:
         raise click.ClickException(str(error)) from None
     click.echo(f"record: {path}")
+
+
+def record_of(run: recipes.Run) -> dict[str, Any]:
+    """A record for ``records.write``: the settings, every epoch, and where they were measured."""
+    from snnkit.measure import provenance
+    from snnkit.records import SCHEMA
+
+    history = run.history
+    columns = {name: values for name, values in history.to_dict().items() if isinstance(values, list)}
+    rows = [{"epoch": i + 1, **{name: values[i] for name, values in columns.items()}} for i in range(history.epochs)]
+    return {
+        "schema": SCHEMA,
+        "kind": "recipe",
+        "complete": history.epochs >= run.recipe.epochs,
+        "provenance": provenance(run.device),
+        "arguments": run.recipe.settings(),
+        "parameters": sum(p.numel() for p in run.model.parameters()),
+        "rows": rows,
+    }

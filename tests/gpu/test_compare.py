@@ -2,7 +2,7 @@
 
 from click.testing import CliRunner
 
-from snnkit.bench import record
+from snnkit import records
 from snnkit.cli import main
 
 
@@ -13,7 +13,7 @@ def test_graphs_and_kernels_are_timed(cuda, tmp_path):
         main, ["bench", "compare", "--device", "cuda", *sizes, "--no-peers", "--no-keep-memory", "--out", str(path)]
     )
     assert result.exit_code == 0, result.output
-    content = record.read(path)
+    content = records.read(path)
     assert content["provenance"]["device"]["type"] == "cuda"
     for dtype in ("float32", "bfloat16"):
         rows = {row["contestant"]: row for row in content["rows"] if row["dtype"] == dtype and row["batch"] == 16}

@@ -9,8 +9,7 @@ import torch
 from click.testing import CliRunner
 from torch import nn
 
-from snnkit import encode, models, train
-from snnkit.bench import record
+from snnkit import encode, models, records, train
 from snnkit.cli import main
 from snnkit.device.precision import Precision
 from snnkit.loss import rate_mse
@@ -236,7 +235,7 @@ def test_the_training_benchmark_runs(device, tmp_path, monkeypatch):
     words = ["bench", "training", "--device", device.type, "--quick", "--no-keep-memory", "--out", str(path)]
     result = CliRunner().invoke(main, words)
     assert result.exit_code == 0, result.output
-    content = record.read(path)
+    content = records.read(path)
     mine = {row["contestant"] for row in content["rows"] if row["library"] == "snnkit" and row["net"] == "conv"}
     assert {"eager", "auto", "channels-last"} <= mine
     if device.type == "cuda":
@@ -260,4 +259,4 @@ def test_the_demo_compares_devices(cuda, tmp_path):
     ]
     result = CliRunner().invoke(main, words)
     assert result.exit_code == 0 and "GPU/CPU" in result.output, result.output
-    assert {row["device"] for row in record.read(path)["rows"]} == {"cpu", "cuda"}
+    assert {row["device"] for row in records.read(path)["rows"]} == {"cpu", "cuda"}

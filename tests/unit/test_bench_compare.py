@@ -257,12 +257,12 @@ def test_wrong_usage_is_told(arguments, says):
 @pytest.mark.parametrize(
     "path, words",
     [
-        (("rows", 0, "over_floor"), r"rows\[0\]\.over_floor is missing"),
-        (("predictions", 0, "source"), r"predictions\[0\]\.source is missing"),
-        (("predictions", 0, "mark"), r"predictions\[0\]\.mark is missing"),
-        (("claims", 0, "url"), r"claims\[0\]\.url is missing"),
-        (("arguments", "width"), r"arguments\.width is missing"),
-        (("claims",), "claims is missing"),
+        (("rows", 0, "over_floor"), r"rows\[0\]\.over_floor must be .*, but it is missing"),
+        (("predictions", 0, "source"), r"predictions\[0\]\.source must be .*, but it is missing"),
+        (("predictions", 0, "mark"), r"predictions\[0\]\.mark must be .*, but it is missing"),
+        (("claims", 0, "url"), r"claims\[0\]\.url must be .*, but it is missing"),
+        (("arguments", "width"), r"arguments\.width must be .*, but it is missing"),
+        (("claims",), "claims must be .*, but it is missing"),
     ],
 )
 def test_a_record_must_say_everything(measured, path, words):

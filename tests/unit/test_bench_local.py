@@ -66,11 +66,11 @@ def test_the_table_has_a_line_for_each_pass_and_says_where(made):
 @pytest.mark.parametrize(
     ("path", "says"),
     [
-        ("rows.0.test_accuracy", r"rows\[0\].test_accuracy is missing, but it must be a number"),
-        ("fields.weights", "fields.weights is missing, but it must be a text"),
-        ("arguments.neurons", "arguments.neurons is missing"),
-        ("unlabelled", "unlabelled is missing, but it must be a whole number"),
-        ("provenance.date", "provenance.date is missing"),
+        ("rows.0.test_accuracy", r"rows\[0\].test_accuracy must be .*, but it is missing"),
+        ("fields.weights", "fields.weights must be .*, but it is missing"),
+        ("arguments.neurons", "arguments.neurons must be .*, but it is missing"),
+        ("unlabelled", "unlabelled must be .*, but it is missing"),
+        ("provenance.date", "provenance.date must be .*, but it is missing"),
     ],
 )
 def test_a_record_that_lacks_something_is_refused(made, path, says):

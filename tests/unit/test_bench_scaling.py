@@ -162,19 +162,19 @@ def test_one_rank_alone_is_refused():
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [
-        (("machine", "sharing"), None, "machine.sharing is missing"),
+        (("machine", "sharing"), None, "machine.sharing must be"),
         (("machine", "cores"), 0, "machine.cores is 0"),
         (("machine", "bytes_per_s"), 0, "machine.bytes_per_s is 0"),
         (("arguments", "batch"), "many", "arguments.batch is 'many'"),
         (("rows", 0, "ranks"), 0, "rows[0].ranks is 0"),
-        (("rows", 1, "rounds_s"), None, "rows[1].rounds_s is missing"),
+        (("rows", 1, "rounds_s"), None, "rows[1].rounds_s must be"),
         (("rows", 1, "rounds_s"), ["soon"], "rows[1].rounds_s"),
         (("rows", 1, "rounds_s"), [], "rows[1].rounds_s"),
         (("rows", 2, "ranks"), 3, "rows[2].ranks is 3"),
         (("rows", 0, "mode"), "apart", "one rank alone"),
-        (("arguments", "ranks"), [2, 4], "rows[0].ranks is 1"),
-        (("links", 0, "bytes"), -1, "links[0].bytes is -1"),
-        (("machine",), None, "machine is missing"),
+        (("arguments", "ranks"), [2, 4], "but it is 1"),
+        (("links", 0, "bytes"), -1, "links[0].bytes must be a whole number, but it is -1"),
+        (("machine",), None, "machine must be"),
     ],
 )
 def test_a_damaged_record_is_refused(measured, path, value, words):

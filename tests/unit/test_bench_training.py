@@ -12,11 +12,12 @@ from torch import nn
 from snnkit import models, viz
 from snnkit.bench import demo_command, demo_models, record, training, training_measure, training_table
 from snnkit.bench.training_contestants import Contestant, Ours, Trainer, ours
-from snnkit.bench.training_measure import Stretch, flops_of, measure
+from snnkit.bench.training_measure import flops_of, measure
 from snnkit.bench.training_nets import conv, dense
 from snnkit.bench.training_peers import peers
 from snnkit.cli import main
 from snnkit.device.precision import Precision
+from snnkit.measure.timing import ThroughputClock
 
 CPU = torch.device("cpu")
 PLAIN = Precision(CPU, None)
@@ -184,7 +185,7 @@ def test_operations_are_counted_by_hand():
 
 
 def test_the_clock_takes_steps_in_a_row():
-    clock, calls = Stretch(CPU), []
+    clock, calls = ThroughputClock(CPU), []
     seconds, host = clock.seconds(lambda: calls.append(1), 7)
     assert len(calls) == 7 and 0 <= host <= seconds
     clock.least = 10

@@ -5,8 +5,7 @@ import os
 
 import pytest
 
-from snnkit import files
-from snnkit.bench import record
+from snnkit import files, records
 from snnkit.files import destination, replacing
 
 
@@ -83,7 +82,7 @@ def test_a_full_disk_leaves_the_old_file_and_is_told_with_a_name(tmp_path, named
 
 def test_a_record_does_not_replace_a_pipe(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "r.json")
-    monkeypatch.setattr(record, "validate", lambda *_: None)
+    monkeypatch.setattr(records, "validate", lambda *_: None)
     with pytest.raises(FileExistsError):
-        record.write(tmp_path / "r.json", {})
+        records.write(tmp_path / "r.json", {})
     assert (tmp_path / "r.json").is_fifo()

@@ -29,9 +29,6 @@ LAYERS = [
 # What still points up, to be emptied.
 UPWARD = {
     ("bench", "viz"),
-    ("hardware", "bench"),
-    ("records", "bench"),
-    ("train", "bench"),
 }
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from snnkit.bench import record
+from snnkit import records
 from snnkit.cli import main
 from snnkit.train import command, recipes, told
 from snnkit.train.recipe import Recipe
@@ -59,7 +59,7 @@ def test_it_trains_and_writes_all_it_was_asked_for(tmp_path):
     lines = result.output.splitlines()
     assert lines[0].startswith("epoch  train loss") and [line.split()[0] for line in lines[1:3]] == ["1", "2"]
     assert lines[3] == f"record: {out}"
-    measured = record.read(out)
+    measured = records.read(out)
     assert measured["kind"] == "recipe" and measured["complete"] is True
     assert measured["arguments"]["hidden"] == 8 and measured["arguments"]["seed"] == 0
     assert measured["parameters"] == 64 * 8 + 8 + 8 * 10 + 10
@@ -84,7 +84,7 @@ def test_a_record_can_be_shown(tmp_path):
     shown = CliRunner().invoke(main, ["bench", "show", out])
     assert shown.exit_code == 0, shown.output
     assert "digits: 64-128-10" in shown.output and "hidden 8" in shown.output and "parameters: 610" in shown.output
-    rows = record.read(out)["rows"]
+    rows = records.read(out)["rows"]
     assert f"{rows[-1]['test_accuracy']:.2%}" in shown.output.splitlines()[-1]
 
 
@@ -111,7 +111,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, monkeypatch):
     result = call(*QUICK, "--checkpoint", file, "--out", out)
     assert result.exit_code == 130
     assert f"interrupted after 1 of 2 epochs; --resume goes on from {file}" in result.output
-    assert record.read(out)["complete"] is False
+    assert records.read(out)["complete"] is False
 
 
 @pytest.mark.parametrize(
@@ -195,10 +195,10 @@ def test_a_record_that_leaves_out_how_it_was_made_is_refused(tmp_path, place, sa
     call(*QUICK, "--out", out)
     content = json.loads((tmp_path / "r.json").read_text())
     del content[place]
-    with pytest.raises(record.RecordError, match=says):
-        record.validate(content, "r.json")
+    with pytest.raises(records.RecordError, match=says):
+        records.validate(content, "r.json")
     content = json.loads((tmp_path / "r.json").read_text())
     for wrong in (None, -1.0, "good"):
         content["rows"][0]["test_accuracy"] = wrong
-        with pytest.raises(record.RecordError, match=r"rows\[0\]\.test_accuracy is"):
-            record.validate(content, "r.json")
+        with pytest.raises(records.RecordError, match=r"rows\[0\]\.test_accuracy is"):
+            records.validate(content, "r.json")

@@ -34,9 +34,9 @@ class Processor:
 
 def clock_of(device: torch.device) -> Clock:
     """For one thread on a CPU the processor's; for several its seconds would add up, so the host's."""
-    from ...bench.training_measure import Stretch
+    from ...measure.timing import ThroughputClock
 
-    return Processor() if device.type == "cpu" and torch.get_num_threads() == 1 else Stretch(device)
+    return Processor() if device.type == "cpu" and torch.get_num_threads() == 1 else ThroughputClock(device)
 
 
 def times(contestants: Mapping[str, Callable[[], object]], clock: Clock, repeats: int) -> dict[str, Range]:
