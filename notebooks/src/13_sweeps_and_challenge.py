@@ -236,7 +236,7 @@ table.group_by("status").len()
 # A handful of runs is an anecdote. The kit brings a sweep of 96: six prices, 8 or 32 hidden neurons, eight seeds each.
 
 # %% tags=["slide"]
-columns, origin = challenge.kept_sweep()
+columns, origin = challenge.recorded_sweep()
 kept = polars.DataFrame(columns).with_columns(score=polars.col("accuracy") - challenge.PRICE * polars.col("spikes"))
 machine = origin["machine"]
 print(f"{origin['runs']} runs of {origin['notebook']} with {origin['fixed']}")

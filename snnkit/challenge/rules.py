@@ -1,39 +1,80 @@
-"""What counts: every spike of every neuron, and nothing but spikes between neurons.
+"""The task, what a network may do, and its score: every spike of every neuron counts.
 
-The checks find mistakes, not fraud: a graded "spike", a ReLU between two layers, a state that was left from the last
-batch. Whoever wants to hide a computation from them in Python can.
+The checks find mistakes, not fraud: a graded "spike", a ReLU between two layers, a state left over from the last batch.
+A participant who wants to hide a computation from them in Python can.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from snnkit import checks
+from snnkit.data import xor_in_time
 from snnkit.device.measure import untouched
 from snnkit.neuron import Neuron
 
-from .counting import RuleError, SpikeCounter
-from .synapses import check_linear, first_calls
-from .task import CLASSES
+STEPS, CHANNELS, CLASSES = 24, 8, 2
+# What a network can rely on: a cue lasts 3 steps, its 4 units fire in each with a probability of 0.8 (9.6 spikes on
+# average), the second begins 11 steps after the first, either up to 2 late, and noise adds about 2 spikes.
+SETTINGS = {"delay": 8, "units": 4, "cue_steps": 3, "rate": 0.8, "noise": 0.01, "jitter": 2}
 
-SECONDS = 60.0  # of one evaluation
+SALT = "two bits, one after the other"
+HIDDEN_SETS, HIDDEN_SAMPLES = 4, 500
+PRICE = 0.01  # of one spike per sample: as much as one percentage point of accuracy
+
+SECONDS = 60.0  # limit of one evaluation
 CHUNK = 500  # samples at a time
-LOOKED_AT = 32  # samples on which behaviour is checked
+PROBED = 32  # samples on which behaviour is checked
 MAY_DIFFER = 4  # of them: another batch size may round otherwise, and move a spike
+TOLERANCE = 1e-3  # of the largest value: far above rounding, far below what a ReLU does to random numbers
+
+
+class RuleError(ValueError):
+    """A network that can't take part: what it did, and what the rules require."""
+
+
+def samples(n: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Samples of the challenge: spikes float32 [24, n, 8] (T, B, C) of 0 and 1, and labels int64 [n], 0 or 1.
+
+    Channels 0 … 3 fire for a cue that says 0, channels 4 … 7 for one that says 1; the label is the XOR of both cues.
+    The same for the same seed. See ``data.xor_in_time``, which makes them.
+    """
+    return xor_in_time(n, STEPS, seed=seed, **SETTINGS)
+
+
+def hidden(salt: str = SALT) -> tuple[Tensor, Tensor]:
+    """The samples of the score [24, 2000, 8] and their labels, made from ``salt`` so that their seeds are unlikely
+    to be used by chance.
+
+    They keep participants from overfitting by accident, not from cheating: this function can make them. An instructor
+    who wants more gives another salt when the work is handed in.
+    """
+    checks.instance("salt", salt, str, "a text")
+    seeds = (int.from_bytes(hashlib.sha256(f"{salt} #{i}".encode()).digest()[:7], "big") for i in range(HIDDEN_SETS))
+    x, y = zip(*(samples(HIDDEN_SAMPLES, seed=seed) for seed in seeds), strict=True)
+    return torch.cat(x, dim=1), torch.cat(y)
+
+
+def mark(salt: str = SALT) -> str:
+    """Six letters that tell salts apart without revealing them: scores with different marks don't compare."""
+    return hashlib.sha256(f"mark of {salt}".encode()).hexdigest()[:6]
 
 
 @dataclass(frozen=True)
-class Found:
-    """What an evaluation found.
+class Evaluation:
+    """The result of ``evaluate``.
 
     Attributes:
-        accuracy: share of the samples that were answered rightly.
+        accuracy: share of the samples that were answered correctly.
         spikes: per sample, of all neurons; the input is not counted.
         layers: name of each layer of neurons -> its spikes per sample.
         correct, counts: of each sample: bool [N] and spikes float32 [N], on the CPU.
@@ -50,17 +91,66 @@ class Found:
         return f"accuracy {self.accuracy:.1%}, {self.spikes:.2f} spikes per sample ({parts})"
 
 
-def evaluate(net: nn.Module, x: Tensor, y: Tensor, *, seconds: float = SECONDS) -> Found:
-    """Count the right answers of ``net`` and its spikes, by the rules.
+@dataclass(frozen=True)
+class Score:
+    """How well a network did on the hidden samples.
 
-    The answer to a sample is the output neuron that fired more; of equal counts it is 0, so silence is an answer. The
-    network runs in evaluation mode, without gradients, and is left as it was.
+    Attributes:
+        score: accuracy - PRICE · spikes: 1 would be perfect without a spike, 0.5 is what a silent network gets.
+        error: standard error of the score: how far another draw of as many samples would move it.
+        accuracy: share of correct answers.
+        spikes: per sample, of all neurons.
+        samples: how many there were.
+        layers: name of each layer of neurons -> its spikes per sample.
+        mark: of the salt: scores with different marks are of different samples.
+    """
+
+    score: float
+    error: float
+    accuracy: float
+    spikes: float
+    samples: int
+    layers: dict[str, float]
+    mark: str
+
+    def __repr__(self) -> str:
+        return (
+            f"score {self.score:.4f} ± {self.error:.4f}: accuracy {self.accuracy:.2%}, "
+            f"{self.spikes:.2f} spikes per sample at {PRICE} each"
+        )
+
+
+def score(net: nn.Module, *, salt: str = SALT, seconds: float = SECONDS) -> Score:
+    """The score of ``net`` on the hidden samples; what it may be and what is counted: see ``evaluate``.
+
+    Look at it when you have decided, not to decide: choose among networks by samples of your own, or the best of many
+    scores will be a lucky one.
+
+    Args:
+        net: the network.
+        salt: another one means other hidden samples; an instructor may use a secret one.
+        seconds: the longest it may take.
+
+    Raises:
+        As ``evaluate``; TypeError: ``salt`` is no text.
+    """
+    result = evaluate(net, *hidden(salt), seconds=seconds)
+    each = result.correct.double() - PRICE * result.counts.double()
+    error = each.std().item() / math.sqrt(len(each))
+    return Score(each.mean().item(), error, result.accuracy, result.spikes, len(each), result.layers, mark(salt))
+
+
+def evaluate(net: nn.Module, x: Tensor, y: Tensor, *, seconds: float = SECONDS) -> Evaluation:
+    """Count the correct answers of ``net`` and its spikes, by the rules.
+
+    The answer to a sample is the output neuron that fired more often; of equal counts it is 0, so silence is an answer.
+    The network runs in evaluation mode, without gradients, and is left as it was.
 
     Args:
         net: called ``net(x)`` on spikes [T, B, 8], it gives spikes [T, B, 2], or those and a state. Its neurons are
-            ``neuron.Neuron``s that fire 0 or 1; what stands between them is linear (weights, sums, delays).
+            ``neuron.Neuron``s that fire 0 or 1; all else between them is linear (weights, sums, delays).
         x, y: as ``samples`` gives them, on any device: spikes [T, N, 8] and labels int64 [N].
-        seconds: the longest it may take; looked at between parts of the samples.
+        seconds: the longest it may take; checked between parts of the samples.
 
     Raises:
         TypeError: ``net`` is no module, or ``x`` or ``y`` no tensor.
@@ -69,43 +159,90 @@ def evaluate(net: nn.Module, x: Tensor, y: Tensor, *, seconds: float = SECONDS) 
         TimeoutError: it takes too long.
     """
     _check_arguments(net, x, y)
+    seconds = checks.number("seconds", seconds, above=0, finite=False)
     neurons = neurons_of(net)
     device = next((p.device for p in (*net.parameters(), *net.buffers())), torch.device("cpu"))
-    clock = _Clock(seconds)
+    start = time.monotonic()
+
+    def check_time(done: str) -> None:
+        if (taken := time.monotonic() - start) > seconds:
+            raise TimeoutError(f"net may take {seconds:g} s, but {done} took {taken:.1f} s")
+
     correct, counts = [], []
     totals = dict.fromkeys(neurons, 0.0)
     with _at_rest(net, device):
-        _check_behaviour(net, x[:, :LOOKED_AT].to(device), neurons, clock)
-        for start in range(0, len(y), CHUNK):
-            part, labels = x[:, start : start + CHUNK].to(device), y[start : start + CHUNK].to(device)
-            with SpikeCounter(neurons) as counter:
-                out = answer(net, part)
-            correct.append(out.sum(0).argmax(1) == labels)
-            counts.append(counter.per_sample(len(labels), device))
-            for name, each in counter.counts.items():
+        _check_behaviour(net, x[:, :PROBED].to(device), neurons)
+        check_time(f"{min(PROBED, len(y))} samples")
+        for first in range(0, len(y), CHUNK):
+            part, labels = x[:, first : first + CHUNK].to(device), y[first : first + CHUNK].to(device)
+            with _recording(neurons, len(labels)) as trains:
+                out = _answer(net, part)
+            correct.append((out.sum(0).argmax(1) == labels.to(device)).cpu())
+            counts.append(torch.zeros(len(labels)))
+            for name, parts in trains.items():
+                each = sum((part.float().sum((0, 2)) for part in parts), torch.zeros(len(labels), device=device)).cpu()
+                counts[-1] += each
                 totals[name] += float(each.sum())
-            clock.check(f"{start + len(labels)} of {len(y)} samples")
-    right, each = torch.cat(correct).cpu(), torch.cat(counts).cpu()
+            check_time(f"{first + len(labels)} of {len(y)} samples")
+    right, each = torch.cat(correct), torch.cat(counts)
     layers = {name: total / len(y) for name, total in totals.items()}
-    return Found(right.float().mean().item(), each.mean().item(), layers, right, each)
+    return Evaluation(right.float().mean().item(), each.mean().item(), layers, right, each)
 
 
 def neurons_of(net: nn.Module) -> dict[str, Neuron]:
     """Name -> layer of neurons; RuleError where there is none, or one that does not spike."""
-    found = {name or type(net).__name__: module for name, module in net.named_modules() if isinstance(module, Neuron)}
-    if not found:
+    neurons = {name or type(net).__name__: module for name, module in net.named_modules() if isinstance(module, Neuron)}
+    if not neurons:
         raise RuleError(
             "net must have neurons (snnkit.neuron.Neuron, or a subclass of your own), as it is their spikes that are "
             f"counted, but this {type(net).__name__} has none"
         )
-    for name, neuron in found.items():
+    for name, neuron in neurons.items():
         if not neuron.spiking:
             raise RuleError(f"{name} ({type(neuron).__name__}) must fire spikes, but it hands on its potential")
-    return found
+    return neurons
 
 
-def answer(net: nn.Module, x: Tensor) -> Tensor:
-    """What ``net`` makes of x [T, B, C]: spikes [T, B, 2], or RuleError."""
+@contextlib.contextmanager
+def _recording(neurons: Mapping[str, nn.Module], batch: int) -> Iterator[dict[str, list[Tensor]]]:
+    """While this is open, records the spikes [T, B, N] of each call of a neuron; refuses what is not 0 or 1.
+
+    A layer may receive a sequence in parts, or serve in two places.
+    """
+    trains: dict[str, list[Tensor]] = {name: [] for name in neurons}
+
+    def hook_of(name: str) -> Any:
+        def hook(neuron: nn.Module, args: tuple, result: Any) -> None:
+            spikes = (result[0] if isinstance(result, tuple) else result).detach()
+            _check_spikes(f"{name} ({type(neuron).__name__})", spikes)
+            if spikes.shape[1] != batch:
+                raise RuleError(
+                    f"{name} must keep the samples in dimension 1, but of {batch} samples it saw {spikes.shape[1]}"
+                )
+            trains[name].append(spikes.flatten(2) if spikes.dim() > 2 else spikes[..., None])
+
+        return hook
+
+    handles = [neuron.register_forward_hook(hook_of(name)) for name, neuron in neurons.items()]
+    try:
+        yield trains
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _check_spikes(name: str, spikes: Tensor) -> None:
+    if spikes.dim() < 2:
+        raise RuleError(f"{name} must fire spikes [T, B, ...], but its output has the shape {list(spikes.shape)}")
+    wrong = (spikes != 0) & (spikes != 1)
+    if wrong.any():
+        value = float(spikes[wrong][0])
+        kind = "NaN: weights or state are broken" if value != value else f"{value:.4g}: a spike is 0 or 1, not graded"
+        raise RuleError(f"{name} must fire spikes, but it fired {kind}")
+
+
+def _answer(net: nn.Module, x: Tensor) -> Tensor:
+    """The output of ``net`` for x [T, B, C]: spikes [T, B, 2], or RuleError."""
     try:
         out = net(x)
     except RuleError:
@@ -121,14 +258,16 @@ def answer(net: nn.Module, x: Tensor) -> Tensor:
     return out.detach()
 
 
-def _check_behaviour(net: nn.Module, x: Tensor, neurons: dict[str, Neuron], clock: _Clock) -> None:
-    heard = x.clone()
-    with SpikeCounter(neurons, keep=True) as counter, first_calls(net) as calls:
-        out = answer(net, heard)
-    if not torch.equal(heard, x):
+def _check_behaviour(net: nn.Module, x: Tensor, neurons: dict[str, Neuron]) -> None:
+    given = x.clone()
+    with _recording(neurons, x.shape[1]) as trains, _first_calls(net) as calls:
+        out = _answer(net, given)
+    if not torch.equal(given, x):
         raise RuleError("net must leave its input as it is, but it changed x")
-    clock.check(f"{x.shape[1]} samples")
-    fired = torch.cat([out[..., :0], *counter.fired(len(out))], dim=2)
+    fired = out[..., :0]
+    for parts in trains.values():
+        in_parts = sum(map(len, parts)) == len(out)
+        fired = torch.cat([fired, *([torch.cat(parts)] if in_parts else [p for p in parts if len(p) == len(out)])], 2)
     for k in range(CLASSES):
         if not (fired == out[..., k : k + 1]).all(0).all(0).any():
             raise RuleError(
@@ -136,18 +275,64 @@ def _check_behaviour(net: nn.Module, x: Tensor, neurons: dict[str, Neuron], cloc
                 "thing on the way out be a spiking neuron"
             )
     for name, call in calls.items():
-        check_linear(name, call)
-    if _differs(answer(net, x), out):
+        _check_linear(name, *call)
+    if _differs(_answer(net, x), out):
         raise RuleError(
             "net must answer the same samples in the same way twice, but it did not: something is left from one call "
             "to the next (start from state=None), or it draws random numbers"
         )
-    if _differs(answer(net, x.flip(1)[:, : -(-x.shape[1] // 2)]).flip(1), out[:, x.shape[1] // 2 :]):
+    if _differs(_answer(net, x.flip(1)[:, : -(-x.shape[1] // 2)]).flip(1), out[:, x.shape[1] // 2 :]):
         raise RuleError("net must answer each sample by itself, but its answers depend on the others in the batch")
 
 
 def _differs(one: Tensor, other: Tensor) -> bool:
     return int((one != other).any(0).any(1).sum()) > min(MAY_DIFFER, one.shape[1] // 8)
+
+
+@contextlib.contextmanager
+def _first_calls(net: nn.Module) -> Iterator[dict[str, tuple[nn.Module, tuple, dict[str, Any]]]]:
+    """While this is open, records the first call of each synapse: an innermost module that is no part of a neuron."""
+    calls: dict[str, tuple[nn.Module, tuple, dict[str, Any]]] = {}
+    handles = []
+    inside = tuple(name for name, module in net.named_modules() if isinstance(module, Neuron))
+    for name, module in net.named_modules():
+        if not name or any(True for _ in module.children()) or f"{name}.".startswith(tuple(f"{n}." for n in inside)):
+            continue
+
+        def note(module: nn.Module, args: tuple, kwargs: dict[str, Any], name: str = name) -> None:
+            calls.setdefault(name, (module, args, kwargs))
+
+        handles.append(module.register_forward_pre_hook(note, with_kwargs=True))
+    try:
+        yield calls
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _check_linear(name: str, module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
+    """RuleError unless what a module does to its input is linear up to a constant, f(u) + f(v) = f(u + v) + f(0)."""
+    if not args or not isinstance(args[0], Tensor) or not args[0].is_floating_point():
+        return
+    generator = torch.Generator().manual_seed(0)
+    u, v = (torch.randn(args[0].shape, generator=generator).to(args[0]) for _ in range(2))
+
+    def f(x: Tensor) -> Tensor:
+        try:
+            out = module(x, *args[1:], **kwargs)
+        except Exception as error:
+            raise RuleError(
+                f"{name} ({type(module).__name__}) must be a synapse, which takes any numbers, but for random ones it "
+                f"raised {type(error).__name__}: {error}"
+            ) from error
+        return out[0] if isinstance(out, tuple) else out
+
+    apart, together = f(u) + f(v), f(u + v) + f(torch.zeros_like(u))
+    if not bool(((apart - together).abs() <= TOLERANCE * (1 + apart.abs().max())).all()):
+        raise RuleError(
+            f"{name} ({type(module).__name__}) must be a synapse: weights, sums, delays. But it is not linear, and so "
+            "computes without spiking; only neurons may do that"
+        )
 
 
 @contextlib.contextmanager
@@ -163,33 +348,15 @@ def _at_rest(net: nn.Module, device: torch.device) -> Iterator[None]:
                 module.training = training
 
 
-class _Clock:
-    def __init__(self, seconds: float) -> None:
-        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
-            raise ValueError(f"seconds must be a positive number, but it is {seconds!r}")
-        self.seconds, self.start = seconds, time.monotonic()
-
-    def check(self, done: str) -> None:
-        taken = time.monotonic() - self.start
-        if taken > self.seconds:
-            raise TimeoutError(f"net may take {self.seconds:g} s, but {done} took {taken:.1f} s")
-
-
 def _check_arguments(net: Any, x: Any, y: Any) -> None:
-    if not isinstance(net, nn.Module):
-        raise TypeError(f"net must be a torch.nn.Module, but it is a {type(net).__name__}")
+    checks.instance("net", net, nn.Module, "a torch.nn.Module")
     for name, value in (("x", x), ("y", y)):
-        if not isinstance(value, Tensor):
-            raise TypeError(f"{name} must be a tensor, but it is a {type(value).__name__}")
+        checks.instance(name, value, Tensor, "a tensor")
     if x.dim() != 3 or x.numel() == 0 or y.shape != x.shape[1:2] or y.dtype != torch.int64:
         raise ValueError(
             "x must be spikes [T, N, C] and y labels int64 [N], "
             f"but they are {list(x.shape)} and {y.dtype} {list(y.shape)}"
         )
-    _check_zero_or_one("x", x)
-    _check_zero_or_one("y", y)
-
-
-def _check_zero_or_one(name: str, values: Tensor) -> None:
-    if not bool(((values == 0) | (values == 1)).all()):
-        raise ValueError(f"{name} must hold 0 and 1 only")
+    for name, values in (("x", x), ("y", y)):
+        if not bool(((values == 0) | (values == 1)).all()):
+            raise ValueError(f"{name} must hold 0 and 1 only, but there are other values in it")

@@ -19,7 +19,7 @@ def test_a_score_with_its_error_is_that_of_the_challenge():
 
 
 def test_the_front_is_that_of_a_sweep():
-    columns, _ = challenge.kept_sweep()
+    columns, _ = challenge.recorded_sweep()
     table = polars.DataFrame(columns)
     mine = front(columns["accuracy"], columns["spikes"])
     theirs = sweep.front(table, maximise="accuracy", minimise="spikes")
@@ -30,7 +30,7 @@ def test_the_front_is_that_of_a_sweep():
 
 
 def test_whatever_a_spike_costs_the_winner_is_on_the_front():
-    columns, _ = challenge.kept_sweep()
+    columns, _ = challenge.recorded_sweep()
     accuracy, spikes = (torch.tensor(columns[name], dtype=torch.float64) for name in ("accuracy", "spikes"))
     best = front(accuracy.tolist(), spikes.tolist())
     for price in torch.logspace(-5, 0, 20, dtype=torch.float64):

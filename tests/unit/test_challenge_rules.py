@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from snnkit import challenge, data, encode, neuron, nn
-from snnkit.challenge import task
+from snnkit.challenge import rules
 
 LINEAR = torch.nn.Linear
 
@@ -34,12 +34,12 @@ def test_samples_are_those_of_the_seed():
 
 
 def test_hidden_samples_depend_on_the_salt_alone():
-    one, other = task.hidden(), task.hidden("a secret")
-    assert all(torch.equal(a[0], b[0]) for a, b in zip(one, task.hidden(), strict=True))
-    assert not torch.equal(one[0][0], other[0][0]) and not torch.equal(one[0][0], one[1][0])
-    assert task.mark("a secret") != task.mark() and "secret" not in task.mark("a secret")
+    one, other = rules.hidden(), rules.hidden("a secret")
+    assert torch.equal(one[0], rules.hidden()[0]) and one[0].shape == (24, 2000, 8)
+    assert not torch.equal(one[0], other[0]) and not torch.equal(one[0][:, :500], one[0][:, 500:1000])
+    assert rules.mark("a secret") != rules.mark() and "secret" not in rules.mark("a secret")
     with pytest.raises(TypeError, match="salt"):
-        task.hidden(7)  # type: ignore[arg-type]
+        rules.hidden(7)  # type: ignore[arg-type]
 
 
 def test_jitter_moves_each_cue_and_leaves_seeds_without_it_alone():
@@ -117,7 +117,7 @@ class Graded(neuron.Neuron):
         return torch.relu(state.v + x), neuron.MembraneState(state.v + x)
 
 
-class Keeps(torch.nn.Module):
+class Stateful(torch.nn.Module):
     """Goes on from the state of the last call."""
 
     def __init__(self, inner):
@@ -169,11 +169,11 @@ REFUSED = {
     "other input": (lambda: nn.Sequential(LINEAR(4, 2), cell()), "must take spikes .* but it raised RuntimeError"),
     "three classes": (lambda: nn.Sequential(LINEAR(8, 3), cell()), r"\[24, 32, 2\], but it gave \[24, 32, 3\]"),
     "no tensor": (lambda: Through(net(), after=lambda out: "spikes"), "but it gave a str"),
-    "an output of nobody": (
+    "no neuron's output": (
         lambda: Through(lively(), after=lambda out: 1 - out),
         "output 0 must be what a neuron",
     ),
-    "a kept state": (lambda: Keeps(lively()), "something is left from one call to the next"),
+    "a leftover state": (lambda: Stateful(lively()), "something is left from one call to the next"),
     "the neighbour's": (lambda: Through(lively(), before=lambda x: x.roll(1, dims=1)), "depend on the others"),
     "changes x": (lambda: Through(net(), before=lambda x: x.mul_(0)), "but it changed x"),
 }
@@ -212,7 +212,7 @@ def test_too_slow(samples):
         ({"x": torch.zeros(24, 3, 8)}, ValueError, r"x must be spikes \[T, N, C\]"),
         ({"x": torch.full((24, 64, 8), 0.5)}, ValueError, "x must hold 0 and 1 only"),
         ({"y": torch.full((64,), 2)}, ValueError, "y must hold 0 and 1 only"),
-        ({"seconds": 0}, ValueError, "seconds must be a positive number"),
+        ({"seconds": 0}, ValueError, "seconds must be greater than 0, but it is 0"),
     ],
 )
 def test_bad_arguments(arguments, error, words, samples):
@@ -238,3 +238,15 @@ def test_delays_are_what_they_say_in_one_part_or_in_two():
 def test_bad_delays(steps, error):
     with pytest.raises(error, match="steps of Delays"):
         challenge.Delays(steps)
+
+
+class OnlySpikes(torch.nn.Module):
+    def forward(self, x):
+        assert ((x == 0) | (x == 1)).all(), "no spikes"
+        return x
+
+
+def test_a_synapse_that_takes_spikes_alone_is_named():
+    net = nn.Sequential(OnlySpikes(), LINEAR(8, 2), neuron.LIF())
+    with pytest.raises(challenge.RuleError, match=r"0 \(OnlySpikes\) must be a synapse.*AssertionError: no spikes"):
+        challenge.evaluate(net, *challenge.samples(8))

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from snnkit import challenge, neuron, nn
-from snnkit.challenge import delay_lines, evolve, keep, kept, references, task
+from snnkit.challenge import leaderboard, networks, rules
 
 
 def small():
@@ -24,10 +24,9 @@ def thrifty():
 
 def test_the_score_is_that_of_its_parts(thrifty):
     found = challenge.score(thrifty)
-    x, y = (torch.cat(parts, dim) for parts, dim in zip(zip(*task.hidden(), strict=True), (1, 0), strict=True))
-    seen = challenge.evaluate(thrifty, x, y)
+    seen = challenge.evaluate(thrifty, *rules.hidden())
     each = seen.correct.double() - 0.01 * seen.counts
-    assert found.samples == len(y) == 2000 and found.accuracy == seen.accuracy and found.spikes == seen.spikes
+    assert found.samples == 2000 and found.accuracy == seen.accuracy and found.spikes == seen.spikes
     assert (
         found.score == pytest.approx(seen.accuracy - 0.01 * seen.spikes, abs=1e-6) == pytest.approx(each.mean().item())
     )
@@ -37,39 +36,14 @@ def test_the_score_is_that_of_its_parts(thrifty):
 
 
 def test_references_keep_their_promises():
-    scores = {name: challenge.reference_score(name) for name in references.NOTES}
+    scores = {name: challenge.reference_score(name) for name in networks.NOTES}
     assert scores["plain"].score < 0.5 < scores["thrifty"].score < scores["two neurons"].score < scores["delays"].score
     assert scores["two neurons"].spikes == pytest.approx(0.75, abs=0.01) and scores["two neurons"].accuracy > 0.995
     assert scores["delays"].spikes == pytest.approx(0.5, abs=0.01) and scores["delays"].accuracy > 0.995
-    with pytest.raises(ValueError, match="name must be one of plain, thrifty, two neurons, delays"):
+    with pytest.raises(
+        ValueError, match="name must be one of 'plain', 'thrifty', 'two neurons', 'delays', but it is 'best'"
+    ):
         challenge.reference("best")
-
-
-def test_evolution_scores_candidates_as_the_rules_do():
-    generator = torch.Generator().manual_seed(1)
-    numbers = torch.tensor(evolve.START) + 0.3 * torch.randn(4, evolve.NUMBERS, generator=generator)
-    x, y = challenge.samples(400, seed=2)
-    found = evolve.scores(numbers, x.unflatten(2, (2, -1)).sum(3), y)
-    for candidate, score in zip(numbers, found, strict=True):
-        seen = challenge.evaluate(references.two_neurons(candidate), x, y)
-        assert seen.accuracy - challenge.PRICE * seen.spikes == pytest.approx(score.item(), abs=0.01)
-
-
-def test_evolution_climbs():
-    start = torch.tensor(evolve.START)
-    x, y = challenge.samples(2000, seed=11)
-    heard = x.unflatten(2, (2, -1)).sum(3)
-    before, after = evolve.scores(torch.stack([start, evolve.evolve(generations=60)]), heard, y)
-    assert after > before + 0.1
-
-
-def test_a_neuron_behind_delay_lines_fires_where_the_sum_is_positive():
-    weights, bias = delay_lines.fit(updates=30)
-    x, _ = challenge.samples(100, seed=1)
-    heard, _ = challenge.Delays(delay_lines.LATE)(x.unflatten(2, (2, -1)).sum(3))
-    positive = (heard @ weights.flatten() + bias).amax(0) > 0
-    out, _ = references.with_delays(weights, bias)(x)
-    assert positive.any() and torch.equal(out[..., 1].sum(0), positive.float()) and out[..., 0].sum() == 0
 
 
 def test_training_learns_and_a_penalty_saves_spikes():
@@ -94,17 +68,17 @@ def test_training_repeats():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"penalty": -1.0}, "penalty must be"),
-        ({"penalty": float("nan")}, "penalty must be"),
-        ({"updates": 0}, "updates must be"),
-        ({"batch": 1.5}, "batch must be"),
-        ({"samples": True}, "samples must be"),
-        ({"warm_up": 2}, "warm_up must be"),
+        ({"penalty": -1.0}, "penalty must be at least 0, but it is -1.0"),
+        ({"penalty": float("nan")}, "penalty must be finite"),
+        ({"updates": 0}, "updates must be at least 1, but it is 0"),
+        ({"batch": 1.5}, "batch must be an integer, but it is 1.5"),
+        ({"samples": True}, "samples must be an integer, but it is True"),
+        ({"warm_up": 2}, "warm_up must be at most 1, but it is 2"),
         ({"device": "nowhere"}, "device must be"),
     ],
 )
 def test_bad_training(arguments, words):
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises((TypeError, ValueError), match=words):
         challenge.train(small(), **arguments)
 
 
@@ -127,7 +101,7 @@ def test_entries_come_back_best_first(tmp_path, thrifty):
     assert entry.neurons == "LIF, LIF" and entry.parameters == 178
     assert [row[0] for row in board.rows()] == ["1.", "2."]
     with_references = challenge.board(folder)
-    assert [row[0] for row in with_references.rows()].count("") == len(references.SHOWN)
+    assert [row[0] for row in with_references.rows()].count("") == len(networks.SHOWN)
     assert "sixteen" in repr(with_references) and "sixteen" in with_references._repr_html_()
     assert not list(folder.glob("*.part"))
 
@@ -216,32 +190,60 @@ def test_the_figure_draws_silence_too(tmp_path):
         challenge.board(tmp_path / "none", references=False).figure()
 
 
-def test_the_kept_sweep_says_where_it_comes_from():
-    columns, origin = challenge.kept_sweep()
-    assert set(columns) == set(kept.COLUMNS) and {len(values) for values in columns.values()} == {origin["runs"]} == {
-        96
-    }
+def test_the_recorded_sweep_says_where_it_comes_from():
+    columns, origin = challenge.recorded_sweep()
+    assert set(columns) == {"RATE_PENALTY", "HIDDEN", "SEED", "accuracy", "spikes", "seconds"}
+    assert {len(values) for values in columns.values()} == {origin["runs"]} == {96}
     assert origin["machine"]["processor"] and origin["machine"]["packages"]["torch"] and origin["machine"]["date"]
     runs = list(zip(*(columns[name] for name in ("RATE_PENALTY", "HIDDEN", "SEED")), strict=True))
     assert len(set(runs)) == 96
 
 
-def test_only_a_whole_sweep_is_kept(tmp_path):
-    pytest.importorskip("polars")
-    heads = "run,status,RATE_PENALTY,HIDDEN,SEED,accuracy,spikes,seconds"
-    rows = [f"{i},ok,0.0,8,{i},0.9,10.0,1.0" for i in range(2)]
-    asked = {"notebook": "xor_in_time", "fixed": {}, "machine": {}, "order": ["0", "1"]}
-    (tmp_path / "sweep.json").write_text(json.dumps(asked))
-    (tmp_path / "results.csv").write_text("\n".join([heads, *rows]))
-    target = tmp_path / "kept.json"
-    keep.keep(tmp_path, target)
-    assert json.loads(target.read_text())["columns"]["SEED"] == [0, 1]
-    for text in (
-        [heads, rows[0]],
-        [heads, rows[0], rows[1].replace("ok", "failed")],
-        [heads.replace("spikes", "s"), *rows],
-    ):
-        (tmp_path / "results.csv").write_text("\n".join(text))
-        with pytest.raises(ValueError, match="must hold a sweep that is done"):
-            keep.keep(tmp_path, tmp_path / "other.json")
-    assert not (tmp_path / "other.json").exists()
+ENTRY = {
+    "kind": leaderboard.KIND, "format": leaderboard.FORMAT, "price": challenge.PRICE, "name": "Ada", "note": "",
+    "when": "2026-01-01T00:00:00+00:00", "score": 0.89, "error": 0.01, "accuracy": 0.9, "spikes": 1.0,
+    "samples": 2000, "mark": rules.mark(), "neurons": "LIF", "parameters": 3,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"accuracy": 10**400},
+        {"accuracy": 5.0, "score": 4.99},
+        {"spikes": -1000.0, "score": 10.9},
+        {"accuracy": -0.1, "score": -0.11},
+        {"error": -1.0},
+        {"samples": -1},
+        {"parameters": 10**4000},
+        {"spikes": float("inf")},
+        {"score": float("nan")},
+    ],
+)
+def test_an_impossible_entry_is_listed_and_the_board_is_still_drawn(tmp_path, damage):
+    (tmp_path / "good.json").write_text(json.dumps(ENTRY))
+    (tmp_path / "bad.json").write_text(json.dumps({**ENTRY, **damage}))
+    board = challenge.board(tmp_path, references=False)
+    assert [entry.name for entry in board.entries] == ["Ada"]
+    ((file, why),) = board.refused
+    assert file == "bad.json" and "damaged" in why
+    board.figure()
+
+
+def test_a_file_name_can_not_steer_a_terminal(tmp_path):
+    (tmp_path / "\x1b[2Jx.json").write_text("{}")
+    assert "\x1b" not in repr(challenge.board(tmp_path, references=False))
+
+
+@pytest.mark.parametrize("name", ["👩\u200d💻 Ada", "🦊", "عربي", "a/b", "<b>x</b>"])
+def test_names_as_people_have_them(tmp_path, name):
+    (tmp_path / "one.json").write_text(json.dumps({**ENTRY, "name": name}))
+    board = challenge.board(tmp_path, references=False)
+    assert board.entries[0].name == name == leaderboard._line("name", name, leaderboard.NAME, least=1)
+    assert "<b>x" not in board._repr_html_()
+
+
+@pytest.mark.parametrize("name", ["\u200d", "a\u202eb", "a\nb", " "])
+def test_names_that_cannot_be_read(name):
+    with pytest.raises(ValueError, match="name must be one line"):
+        leaderboard._line("name", name, leaderboard.NAME, least=1)
