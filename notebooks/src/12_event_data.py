@@ -195,7 +195,7 @@ def forty_bits(recording):
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder) / "three.bin"
     path.write_bytes(forty_bits(three).numpy().tobytes())
-    again = events.files.read_nmnist(path)
+    again = events.read_nmnist(path)
     print(f"{path.stat().st_size:,} bytes for {len(three):,} events; read again: {again}")
 same = all(torch.equal(getattr(three, name), getattr(again, name)) for name in "txyp")
 print(f"the same events: {same}; 23 bits of microseconds last {2**23 / 1e6:.1f} s")
@@ -557,14 +557,14 @@ print(f"test accuracy after {history.epochs} epochs: {accuracy(frames['test'], l
 # > **Predict first.** For each of the seven changes below: is it legal for digits? And how much accuracy does our network lose?
 
 # %%
-augment = events.augment
+transforms = events.transforms
 changes = {
     "as it is": lambda recording: recording,
-    "a tenth of the events lost": augment.Drop(0.1, generator=draw),
-    "half of the events lost": augment.Drop(0.5, generator=draw),
-    "moments jittered by 3 ms": augment.Jitter(3000.0, generator=draw),
-    "shifted by up to 2 pixels": augment.Shift(2, generator=draw),
-    "mirrored": augment.Flip(1.0),
+    "a tenth of the events lost": transforms.Drop(0.1, generator=draw),
+    "half of the events lost": transforms.Drop(0.5, generator=draw),
+    "moments jittered by 3 ms": transforms.Jitter(3000.0, generator=draw),
+    "shifted by up to 2 pixels": transforms.Shift(2, generator=draw),
+    "mirrored": transforms.Flip(1.0),
     "backwards": backwards,
     "ON and OFF exchanged": lambda recording: replace(recording, p=~recording.p),
 }
@@ -739,8 +739,8 @@ try:
     events.Events(t, x, y, p, three.size)
 except ValueError as error:
     print("the kit:", error)
-mended = events.in_order(t, x, y, p, three.size)
-print("in order again:", torch.equal(mended.t, three.t))
+ordered = events.in_order(t, x, y, p, three.size)
+print("in order again:", torch.equal(ordered.t, three.t))
 try:
     events.from_numpy(three.numpy().astype([("x", "i2"), ("y", "i2"), ("t", "f4"), ("p", "?")]), three.size)
 except TypeError as error:
@@ -758,8 +758,8 @@ except TypeError as error:
 # | [SHD](https://zenkelab.org/resources/spiking-heidelberg-datasets-shd/) [6] | spoken digits, English and German, through a model of the cochlea | 8156 + 2264, about 1 s | 700 channels, one polarity | yes |
 # | [DVS Gesture](https://research.ibm.com/interactive/dvsgesture/) [7] | 11 gestures of 29 people | 1342, several seconds | 128 × 128, ON and OFF | for some of the gestures |
 #
-# With `tonic` installed (`pip install tonic`), `events.load` opens them and downloads what is missing; without it, `events.files` reads files that you
-# have. Set `PUBLISHED` in the parameters cell to try. All that you wrote above works on them as it is.
+# With `tonic` installed (`pip install tonic`), `events.load` opens them and downloads what is missing; without it, `events.read_nmnist` reads files of
+# N-MNIST that you have. Set `PUBLISHED` in the parameters cell to try. All that you wrote above works on them as it is.
 
 # %%
 if PUBLISHED:

@@ -6,15 +6,15 @@ images, labels = data.load("mnist", "test")     # uint8 [10000, 1, 28, 28]; from
 for x, y in data.batches(images, labels, 64):
     x = data.to_unit(x)                         # float32 in [0, 1], ready for snnkit.encode
     x = data.augment.Shift(2)(x)                # each image moved by up to two pixels
-recordings, labels = data.events.record_digits()    # what an event camera sends; see data.events
+recordings, labels = data.events.record_digits()    # from an event camera; see data.events
 ```
 """
 
 from snnkit.data import augment, events
 from snnkit.data._batches import batches, resolve_device, to_device, to_unit
-from snnkit.data._catalogue import CLASSES, available, load
-from snnkit.data._idx import DamagedFileError
+from snnkit.data.datasets import CLASSES, available, load
 from snnkit.data.events import event_digits, events_of, saccades
+from snnkit.data.idx import DamagedFileError
 from snnkit.data.toy import randman, xor_in_time, yin_yang
 
 __all__ = [

@@ -8,16 +8,18 @@ from numbers import Real
 import torch
 from torch import Tensor
 
+from snnkit import checks
+
 
 def resolve_device(device: str | torch.device = "auto") -> torch.device:
-    """`"auto"` is CUDA where there is a CUDA device, else the CPU; anything else is what PyTorch makes of it."""
+    """``"auto"`` is CUDA where there is a CUDA device, else the CPU; anything else is what PyTorch makes of it."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         chosen = torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise ValueError(
-            f"device must be 'auto' or a PyTorch device such as 'cpu' or 'cuda:0'; got {device!r}"
+            f"device must be 'auto' or a PyTorch device such as 'cpu' or 'cuda:0', but it is {device!r}"
         ) from error
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device is {device!r}, but PyTorch sees no CUDA device here; use 'cpu' or 'auto'")
@@ -32,7 +34,7 @@ def resolve_device(device: str | torch.device = "auto") -> torch.device:
 
 
 def to_device(images: Tensor, labels: Tensor, device: str | torch.device = "auto") -> tuple[Tensor, Tensor]:
-    """Put a whole data set on a device, each half as one contiguous tensor in its own dtype.
+    """Put a whole data set on a device, each half as one contiguous tensor of unchanged dtype.
 
     MNIST's 60000 images take 47 MB as uint8; there they need neither workers nor a copy per batch.
     Raises ValueError where images `[N, ...]` and labels `[N]` don't match.
@@ -45,7 +47,7 @@ def to_device(images: Tensor, labels: Tensor, device: str | torch.device = "auto
 def to_unit(images: Tensor) -> Tensor:
     """Images uint8 in 0..255 to float32 in [0, 1], any shape."""
     if images.dtype != torch.uint8:
-        raise TypeError(f"images must be uint8, as data.load gives them; got {images.dtype}")
+        raise TypeError(f"images must be uint8, as data.load gives them, but they are {images.dtype}")
     return images.float() / 255
 
 
@@ -58,30 +60,28 @@ def batches(
     generator: torch.Generator | None = None,
     drop_last: bool = False,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Walk once through a data set: pairs of images `[B, ...]` and labels `[B]`, on the device where the data are.
+    """Iterate once over a data set: pairs of images `[B, ...]` and labels `[B]`, on the device of the data.
 
-    The last batch may be smaller, unless `drop_last`. With `shuffle` the order is a permutation drawn from
-    `generator` (the default one if None); a CPU generator gives the same order on every device. Without it, the
+    The last batch may be smaller, unless ``drop_last``. With ``shuffle`` the order is a permutation drawn from
+    ``generator`` (the default one if None); a CPU generator gives the same order on every device. Without it, the
     batches are views of the data.
 
     Raises ValueError for a batch size below 1, or where images and labels differ in length or device; TypeError for
     arguments of another kind.
     """
     check_data(images, labels)
-    check_positive_int("batch_size", batch_size)
+    checks.integer("batch_size", batch_size, at_least=1)
     check_generator(generator)
     if images.device != labels.device:
-        raise ValueError(f"images are on {images.device} and labels on {labels.device}; move both with data.to_device")
-    return _walk(images, labels, batch_size, shuffle, generator, drop_last)
+        raise ValueError(
+            f"images and labels must be on one device (see data.to_device), but they are on {images.device} and "
+            f"{labels.device}"
+        )
+    return _iterate(images, labels, batch_size, shuffle, generator, drop_last)
 
 
-def _walk(
-    images: Tensor,
-    labels: Tensor,
-    batch_size: int,
-    shuffle: bool,
-    generator: torch.Generator | None,
-    drop_last: bool,
+def _iterate(
+    images: Tensor, labels: Tensor, batch_size: int, shuffle: bool, generator: torch.Generator | None, drop_last: bool
 ) -> Iterator[tuple[Tensor, Tensor]]:
     n = len(labels)
     order = None
@@ -95,19 +95,28 @@ def _walk(
 
 
 def check_data(images: Tensor, labels: Tensor, name: str = "images, labels") -> None:
-    """Raise unless `images [N, ...]` and integer `labels [N]` are a data set with at least one sample."""
+    """Raise unless ``images`` `[N, ...]` and integer ``labels`` `[N]` are a data set with at least one sample."""
     for part, value in (("images", images), ("labels", labels)):
-        if not isinstance(value, Tensor):
-            raise TypeError(f"{name}: the {part} must be a tensor; got {type(value).__name__}")
+        checks.instance(f"{name}: the {part}", value, Tensor, "a tensor")
     if labels.ndim != 1 or labels.dtype != torch.int64:
-        raise ValueError(f"{name}: the labels must be int64 [N]; got {labels.dtype} {list(labels.shape)}")
+        raise ValueError(f"{name}: the labels must be int64 [N], but they are {labels.dtype} {list(labels.shape)}")
     if images.ndim < 2 or len(images) != len(labels):
         raise ValueError(
-            f"{name}: the images must be [N, ...] with one label each; "
-            f"got images {list(images.shape)} and labels {list(labels.shape)}"
+            f"{name}: the images must be [N, ...] with one label each, "
+            f"but there are images {list(images.shape)} and labels {list(labels.shape)}"
         )
     if not len(labels):
-        raise ValueError(f"{name}: the data set is empty")
+        raise ValueError(f"{name}: the data set must hold at least one sample, but it is empty")
+
+
+def check_generator(generator: torch.Generator | None) -> None:
+    """Raise unless ``generator`` is one, or None."""
+    checks.instance("generator", generator, torch.Generator, "a torch.Generator", optional=True)
+
+
+def seeded(seed: int) -> torch.Generator:
+    """A generator on the CPU that starts from ``seed``, an int in 0 .. 2**63 - 1."""
+    return torch.Generator().manual_seed(checks.integer("seed", seed, at_least=0, at_most=2**63 - 1))
 
 
 def check_positive_int(name: str, value: int) -> None:
@@ -122,18 +131,3 @@ def check_real(name: str, value: float) -> None:
     """Raise unless `value` is a number; the caller knows its range."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number; got {value!r} ({type(value).__name__})")
-
-
-def seeded(seed: int) -> torch.Generator:
-    """A generator on the CPU that starts from `seed`; raise unless that is an int it takes."""
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        raise TypeError(f"seed must be an int; got {seed!r} ({type(seed).__name__})")
-    if not 0 <= seed < 2**63:
-        raise ValueError(f"seed must lie in 0 .. 2**63 - 1; got {seed}")
-    return torch.Generator().manual_seed(seed)
-
-
-def check_generator(generator: torch.Generator | None) -> None:
-    """Raise unless `generator` is one, or None."""
-    if generator is not None and not isinstance(generator, torch.Generator):
-        raise TypeError(f"generator must be a torch.Generator or None; got {generator!r} ({type(generator).__name__})")

@@ -5,13 +5,13 @@ change = augment.Compose(augment.Shift(2), augment.Flip())
 train.fit(net, data.load("fashion"), ..., augment=change)
 ```
 
-Each takes float images [B, C, H, W] and gives others of the same shape, dtype and device. Each image is changed by
-draws of its own, all in one operation without a loop and without waiting for the device, so that a CUDA graph can
-capture it (`fit(graphed=True)`). The draws come from `generator`, which must be on the device of the images; None is
-PyTorch's global one. `fit` saves the state of either in its checkpoints, so that a resumed run sees what it would have
-seen.
+Each takes float images [B, C, H, W] and returns images of the same shape, dtype and device. Each image is changed by
+separate random numbers, all in one operation without a loop and without waiting for the device, so that a CUDA graph
+can capture it (``fit(graphed=True)``). The random numbers come from ``generator``, which must be on the device of the
+images; None is PyTorch's global one. ``fit`` saves the state of either in its checkpoints, so that a resumed run draws
+what it would have drawn.
 
-All raise TypeError and ValueError for arguments and images that are not what is stated.
+All raise TypeError and ValueError for arguments and images of another kind or outside their range.
 """
 
 from __future__ import annotations
@@ -19,19 +19,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from snnkit.data._batches import check_generator, check_real
+from snnkit import checks
+from snnkit.data._batches import check_generator
 
-__all__ = ["Affine", "Compose", "Erase", "Flip", "Shift"]
+__all__ = ["Affine", "Compose", "Flip", "Shift"]
 
 
 @dataclass(frozen=True)
 class _Augmentation:
-    """Checks the images, then changes them by `change`."""
+    """Checks the images, then changes them by ``change``."""
 
     generator: torch.Generator | None = field(default=None, kw_only=True, repr=False)
 
@@ -41,14 +43,14 @@ class _Augmentation:
     def __call__(self, images: Tensor) -> Tensor:
         name = type(self).__name__
         if not isinstance(images, Tensor) or not images.is_floating_point():
-            got = images.dtype if isinstance(images, Tensor) else type(images).__name__
-            raise TypeError(f"images for {name} must be a floating-point tensor [B, C, H, W]; got {got}")
+            actual = images.dtype if isinstance(images, Tensor) else f"a {type(images).__name__}"
+            raise TypeError(f"images for {name} must be a floating-point tensor [B, C, H, W], but it is {actual}")
         if images.ndim != 4:
-            raise ValueError(f"images for {name} must be [B, C, H, W]; got {list(images.shape)}")
+            raise ValueError(f"images for {name} must be [B, C, H, W], but their shape is {list(images.shape)}")
         if self.generator is not None and self.generator.device.type != images.device.type:
             raise ValueError(
-                f"generator of {name} must be on the device of the images; "
-                f"got {self.generator.device} and {images.device}"
+                f"generator of {name} must be on the device of the images, {images.device}, "
+                f"but it is on {self.generator.device}"
             )
         return self.change(images)
 
@@ -68,9 +70,9 @@ class _Augmentation:
 
 @dataclass(frozen=True)
 class Shift(_Augmentation):
-    """Move each image by a whole number of pixels from -`pixels` to `pixels`, drawn for each direction.
+    """Move each image by a whole number of pixels from -``pixels`` to ``pixels``, drawn for each direction.
 
-    What moves out is lost; what comes in is `fill`.
+    What moves out is lost; what comes in is ``fill``.
     """
 
     pixels: int = 2
@@ -78,8 +80,8 @@ class Shift(_Augmentation):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_whole("pixels", self.pixels)
-        _check_finite("fill", self.fill)
+        checks.integer("pixels", self.pixels, at_least=0)
+        checks.number("fill", self.fill)
 
     def change(self, images: Tensor) -> Tensor:
         b, c, h, w = images.shape
@@ -93,13 +95,13 @@ class Shift(_Augmentation):
 
 @dataclass(frozen=True)
 class Flip(_Augmentation):
-    """Mirror each image left to right with probability `p`. For clothes, not for digits."""
+    """Mirror each image left to right with probability ``p``. For clothes, not for digits."""
 
     p: float = 0.5
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_between("p", self.p, 0.0, 1.0)
+        checks.number("p", self.p, at_least=0, at_most=1)
 
     def change(self, images: Tensor) -> Tensor:
         chosen = self.uniform(images, 0.0, 1.0) < self.p
@@ -108,12 +110,12 @@ class Flip(_Augmentation):
 
 @dataclass(frozen=True)
 class Affine(_Augmentation):
-    """Turn, scale, shear and move each image about its centre, with bilinear interpolation; 0 comes in from outside.
+    """Rotate, scale, shear and move each image about its centre, with bilinear interpolation; 0 comes in from outside.
 
-    - `degrees`: turned by an angle from -degrees to degrees, at most 180.
-    - `scale`: enlarged by a factor from 1 / (1 + scale) to 1 + scale, as often one as the other.
-    - `shear`: a row at distance y from the centre is moved sideways by y times a number from -shear to shear.
-    - `shift`: moved by a part of its height and of its width from -shift to shift.
+    - ``degrees``: rotated by an angle from -degrees to degrees, at most 180.
+    - ``scale``: enlarged by a factor from 1 / (1 + scale) to 1 + scale, as often one as the other.
+    - ``shear``: a row at distance y from the centre is moved sideways by y times a number from -shear to shear.
+    - ``shift``: moved by a part of its height and of its width from -shift to shift.
     """
 
     degrees: float = 10.0
@@ -123,9 +125,9 @@ class Affine(_Augmentation):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_between("degrees", self.degrees, 0.0, 180.0)
+        checks.number("degrees", self.degrees, at_least=0, at_most=180)
         for name in ("scale", "shear", "shift"):
-            _check_between(name, getattr(self, name), 0.0, math.inf)
+            checks.number(name, getattr(self, name), at_least=0)
 
     def change(self, images: Tensor) -> Tensor:
         h, w = images.shape[2:]
@@ -143,65 +145,18 @@ class Affine(_Augmentation):
         return F.grid_sample(images.to(grid.dtype), grid, align_corners=False).to(images.dtype)
 
 
-@dataclass(frozen=True)
-class Erase(_Augmentation):
-    """Paint a square of `pixels` × `pixels` in each image with `fill`.
-
-    Its centre is any pixel, so that part of it may lie outside. Source: cutout (DeVries and Taylor 2017,
-    arXiv:1708.04552).
-    """
-
-    pixels: int = 8
-    fill: float = 0.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_whole("pixels", self.pixels)
-        _check_finite("fill", self.fill)
-
-    def change(self, images: Tensor) -> Tensor:
-        b, _, h, w = images.shape
-        inside = []
-        for length, shape in ((h, (b, 1, h, 1)), (w, (b, 1, 1, w))):
-            first = self.whole(images, 0, length - 1).unsqueeze(1) - self.pixels // 2
-            place = torch.arange(length, device=images.device)
-            inside.append(((place >= first) & (place < first + self.pixels)).view(shape))
-        return images.masked_fill(inside[0] & inside[1], self.fill)
-
-
 class Compose:
-    """One augmentation after the other."""
+    """One augmentation after the other, of images or of events."""
 
-    def __init__(self, *steps: Callable[[Tensor], Tensor]) -> None:
+    def __init__(self, *steps: Callable[[Any], Any]) -> None:
         for i, step in enumerate(steps):
-            if not callable(step):
-                raise TypeError(f"step {i} of Compose must be a function of images; got {step!r}")
+            checks.function(f"step {i} of Compose", step)
         self.steps = steps
 
-    def __call__(self, images: Tensor) -> Tensor:
+    def __call__(self, x: Any) -> Any:
         for step in self.steps:
-            images = step(images)
-        return images
+            x = step(x)
+        return x
 
     def __repr__(self) -> str:
         return f"Compose({', '.join(map(repr, self.steps))})"
-
-
-def _check_whole(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be an int of at least 0; got {value!r} ({type(value).__name__})")
-    if value < 0:
-        raise ValueError(f"{name} must be at least 0; got {value}")
-
-
-def _check_finite(name: str, value: float) -> None:
-    check_real(name, value)
-    if not math.isfinite(value):
-        raise ValueError(f"{name} must be finite; got {value}")
-
-
-def _check_between(name: str, value: float, low: float, high: float) -> None:
-    check_real(name, value)
-    if not (low <= value <= high and math.isfinite(value)):
-        limits = f"lie in [{low:g}, {high:g}]" if math.isfinite(high) else f"be finite and at least {low:g}"
-        raise ValueError(f"{name} must {limits}; got {value}")

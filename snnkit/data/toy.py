@@ -1,7 +1,7 @@
-"""Toy problems whose answer lies in time: made from formulas, no download, the same for the same seed everywhere.
+"""Toy problems whose answer depends on time: made from formulas, no download, the same for the same seed everywhere.
 
-To train on spikes `[T, N, C]` with `train.fit`, put samples first and let `encode` put time first again:
-`fit(net, (spikes.transpose(0, 1), labels), encode=lambda x: x.transpose(0, 1), ...)`.
+To train on spikes ``[T, N, C]`` with ``train.fit``, put samples first and let ``encode`` put time first again:
+``fit(net, (spikes.transpose(0, 1), labels), encode=lambda x: x.transpose(0, 1), ...)``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import math
 import torch
 from torch import Tensor
 
-from snnkit.data._batches import check_generator, check_positive_int, check_real, seeded
+from snnkit import checks
+from snnkit.data._batches import check_generator, seeded
 
 
 def xor_in_time(
@@ -27,32 +28,33 @@ def xor_in_time(
     seed: int = 0,
     generator: torch.Generator | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Two cues, one after the other; the label is the XOR of what they said. Only a memory can solve it.
+    """Two cues, one after the other; the label is the XOR of both. Only a network with memory can solve it.
 
-    Each cue is one bit, told by which of two groups of `units` channels fires: group 0 is channels `0 .. units-1`,
-    group 1 the rest. The first cue fills the steps `0 .. cue_steps-1`, then come `delay` silent steps, then the second
-    cue, then silence until `steps`. A unit of a firing group spikes with probability `rate` in each step; any unit at
-    any other time with probability `noise`. The four pairs of cues are equally frequent (to within one). With `jitter`,
-    either cue of a sample comes up to so many steps late, drawn evenly and on its own, and the delay varies with them.
+    Each cue is one bit: which of two groups of ``units`` channels fires. Group 0 is channels ``0 .. units-1``, group 1
+    the rest. The first cue fills the steps ``0 .. cue_steps-1``, then come ``delay`` silent steps, then the second cue,
+    then silence until ``steps``. A unit of a firing group spikes with probability ``rate`` in each step; any unit at
+    any other time with probability ``noise``. The four pairs of cues are equally frequent (to within one). With
+    ``jitter``, either cue of a sample comes up to so many steps late, drawn evenly and independently, which varies the
+    delay, too.
 
-    Returns spikes float32 `[steps, n, 2 * units]`, 0 or 1, and labels int64 `[n]`, 0 or 1. Randomness comes from
-    `generator` if given, else from `seed`. Raises ValueError where the cues don't fit into `steps`.
+    Returns spikes float32 ``[steps, n, 2 * units]``, 0 or 1, and labels int64 ``[n]``, 0 or 1. Randomness comes from
+    ``generator`` if given, else from ``seed``. Raises ValueError where the cues don't fit into ``steps``.
     """
     for name, value in (("n", n), ("steps", steps), ("units", units), ("cue_steps", cue_steps)):
-        check_positive_int(name, value)
-    for name, value, meaning in (("delay", delay, "steps between the cues"), ("jitter", jitter, "steps")):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise ValueError(f"{name} must be an int of at least 0 ({meaning}); got {value!r}")
+        checks.integer(name, value, at_least=1)
+    checks.integer("delay", delay, at_least=0)
+    checks.integer("jitter", jitter, at_least=0)
     if jitter > delay:
-        raise ValueError(f"jitter must be at most delay, or cues would overlap; they are {jitter} and {delay}")
+        raise ValueError(f"jitter must be at most delay, {delay}, or the cues could overlap, but it is {jitter}")
     needed = 2 * cue_steps + delay + jitter
     if needed > steps:
         late = f" and a jitter of {jitter}" if jitter else ""
         raise ValueError(
-            f"two cues of {cue_steps} steps, a delay of {delay}{late} need {needed} steps; steps is {steps}"
+            f"steps must be at least {needed} for two cues of {cue_steps} steps and a delay of {delay}{late}, "
+            f"but it is {steps}"
         )
-    _check_probability("rate", rate)
-    _check_probability("noise", noise)
+    checks.number("rate", rate, at_least=0, at_most=1)
+    checks.number("noise", noise, at_least=0, at_most=1)
     generator = _generator(seed, generator)
 
     pair = torch.randperm(n, generator=generator) % 4
@@ -74,16 +76,14 @@ def yin_yang(
     """Points in the yin-yang sign; which part is each in? Small, yet no linear readout of the inputs solves it.
 
     The sign is a disc of radius 0.5 in the unit square: yin (class 0), yang (1), and the two dots (2) of radius
-    `r_small`. Each part is filled evenly and the classes are equally frequent (to within one).
+    ``r_small``. Each part is filled evenly and the classes are equally frequent (to within one).
     Source: Kriener, Göltz, Petrovici, NICE 2022, doi:10.1145/3517343.3517380.
 
-    Returns features float32 `[n, 4]`, (x, y, 1 - x, 1 - y) in [0, 1], made for encoding as spike times, and labels
-    int64 `[n]`. Randomness comes from `generator` if given, else from `seed`.
+    Returns features float32 ``[n, 4]``, (x, y, 1 - x, 1 - y) in [0, 1], made for encoding as spike times, and labels
+    int64 ``[n]``. Randomness comes from ``generator`` if given, else from ``seed``.
     """
-    check_positive_int("n", n)
-    check_real("r_small", r_small)
-    if not 0 < r_small < 0.25:
-        raise ValueError(f"r_small must lie between 0 and 0.25 (a dot has to fit into its lobe); got {r_small!r}")
+    checks.integer("n", n, at_least=1)
+    checks.number("r_small", r_small, above=0, below=0.25)  # a dot has to fit into its lobe
     generator = _generator(seed, generator)
     labels = torch.randperm(n, generator=generator) % 3
 
@@ -124,22 +124,18 @@ def randman(
 
         f_i(x) = prod_j sum_k  A_ijk k^-alpha sin(2 pi (k x_j B_ijk + C_ijk)),   A, B, C uniform in [0, 1]
 
-    scaled to [0, 1] over the class's samples. A larger `alpha` makes smoother manifolds, a larger `dim` harder ones.
-    The sum ends where k^-alpha falls below 1/1000.
+    scaled to [0, 1] over the class's samples. A larger ``alpha`` makes smoother manifolds, a larger ``dim`` harder
+    ones. The sum ends where k^-alpha falls below 1/1000.
     Source: Zenke & Vogels, Neural Computation 33 (2021), doi:10.1162/neco_a_01367.
 
-    Returns spikes float32 `[steps, n_classes * samples_per_class, n_units]` and labels int64, in random order. For a
-    test set, split the result: another seed means other manifolds. Randomness comes from `generator` if given, else
-    from `seed`.
+    Returns spikes float32 ``[steps, n_classes * samples_per_class, n_units]`` and labels int64, in random order. For a
+    test set, split the result: another seed means other manifolds. Randomness comes from ``generator`` if given, else
+    from ``seed``.
     """
     for name, value in (("n_classes", n_classes), ("n_units", n_units), ("steps", steps), ("dim", dim)):
-        check_positive_int(name, value)
-    check_positive_int("samples_per_class", samples_per_class)
-    if samples_per_class < 2:
-        raise ValueError("samples_per_class must be at least 2: one point has no extent to scale")
-    check_real("alpha", alpha)
-    if not (math.isfinite(alpha) and alpha >= 1):
-        raise ValueError(f"alpha must be a finite number of at least 1; got {alpha!r}")
+        checks.integer(name, value, at_least=1)
+    checks.integer("samples_per_class", samples_per_class, at_least=2)  # one point has no extent to scale
+    checks.number("alpha", alpha, at_least=1)
     generator = _generator(seed, generator)
 
     amplitude, frequency, phase = (
@@ -161,7 +157,7 @@ def randman(
 
 
 def _in_disc(n: int, radius: float, generator: torch.Generator) -> Tensor:
-    """`[n, 2]` points spread evenly over a disc around the origin (hence the square root)."""
+    """``[n, 2]`` points spread evenly over a disc around the origin (hence the square root)."""
     r, angle = torch.rand(2, n, generator=generator)
     r, angle = radius * r.sqrt(), 2 * math.pi * angle
     return torch.stack([r * angle.cos(), r * angle.sin()], dim=1)
@@ -171,12 +167,6 @@ def _generator(seed: int, generator: torch.Generator | None) -> torch.Generator:
     check_generator(generator)
     if generator is not None:
         if generator.device.type != "cpu":
-            raise ValueError(f"generator must be a CPU generator; got one on {generator.device}")
+            raise ValueError(f"generator must be on the CPU, but it is on {generator.device}")
         return generator
     return seeded(seed)
-
-
-def _check_probability(name: str, value: float) -> None:
-    check_real(name, value)
-    if not 0 <= value <= 1:
-        raise ValueError(f"{name} must be a probability in [0, 1]; got {value!r}")

@@ -101,13 +101,13 @@ def run(place: Path, names: Sequence[str], out: Path, told: Any) -> None:
 
 
 def _data(name: str) -> dict[str, Path | bytes]:
-    from snnkit.data import mnist
+    from snnkit.data import DamagedFileError, datasets
 
-    if name not in mnist.DATASETS:
-        raise WorkshopError(f"data must be of {', '.join(mnist.DATASETS)}, was {name!r}")
+    if name not in datasets.IDX:
+        raise WorkshopError(f"data must be of {', '.join(datasets.IDX)}, was {name!r}")
     try:
-        return {f"data/{name}/{path.name}": path for path in mnist.files(mnist.DATASETS[name])}
-    except (FileNotFoundError, mnist.DamagedFileError) as error:
+        return {f"data/{name}/{path.name}": path for path in datasets.files_of(name)}
+    except (FileNotFoundError, DamagedFileError) as error:
         raise WorkshopError(f"can't pack {name}: {error}") from None
 
 

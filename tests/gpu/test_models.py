@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from snnkit import data, encode, loss, train
-from snnkit.data.augment import Affine, Compose, Erase, Flip, Shift
+from snnkit.data.augment import Affine, Compose, Flip, Shift
 from snnkit.models import FashionConvNet, StatisticalSNN
 from snnkit.surrogate import FastSigmoid
 from snnkit.train import recipes
 
-ALL = Compose(Shift(2), Flip(), Affine(20, 0.2, 0.1, 0.1), Erase(3))
+ALL = Compose(Shift(2), Flip(), Affine(20, 0.2, 0.1, 0.1))
 
 
 def images(batch=8, size=12):

@@ -7,9 +7,9 @@ import pickle
 import pytest
 import torch
 
-from snnkit.data.augment import Affine, Compose, Erase, Flip, Shift
+from snnkit.data.augment import Affine, Compose, Flip, Shift
 
-ALL = [Shift(2), Flip(), Affine(20, 0.2, 0.1, 0.1), Erase(3), Compose(Shift(1), Flip())]
+ALL = [Shift(2), Flip(), Affine(20, 0.2, 0.1, 0.1), Compose(Shift(1), Flip())]
 
 
 def images(batch=64, channels=2, height=9, width=7, dtype=torch.float32):
@@ -35,7 +35,7 @@ def test_each_image_is_changed_by_draws_of_its_own_and_all_its_channels_alike(ch
     assert torch.equal(out[:, 0], out[:, 1])
 
 
-@pytest.mark.parametrize("make", [Shift, Flip, Affine, Erase])
+@pytest.mark.parametrize("make", [Shift, Flip, Affine])
 def test_a_generator_makes_it_repeatable(make):
     x, draws = images(), []
     for seed in (3, 3, 4):
@@ -110,19 +110,6 @@ def test_affine_turns_scales_shears_and_moves_in_pixels_whatever_the_shape():
     assert sheared[0, 0].argmax(1).tolist() == [8, 7, 6, 5, 4, 3, 2, 1, 0]
 
 
-def test_erase_paints_one_square():
-    out = Erase(3, fill=-1.0)(images(500, 2, 8, 8))
-    painted = out == -1.0
-    assert torch.equal(painted[:, 0], painted[:, 1])
-    areas = painted[:, 0].sum((1, 2))
-    assert set(areas.unique().tolist()) == {4, 6, 9}  # in a corner, at an edge, inside
-    rows, columns = painted[:, 0].any(2).sum(1), painted[:, 0].any(1).sum(1)
-    assert torch.equal(rows * columns, areas) and int(rows.max()) == 3
-    assert painted.any(0).all()
-    x = images()
-    assert torch.equal(Erase(0)(x), x)
-
-
 def test_compose_goes_in_order():
     x = images()
     assert torch.equal(Compose(lambda x: x + 1, lambda x: x * 2)(x), (x + 1) * 2)
@@ -142,27 +129,30 @@ def test_copies(change):
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: Shift(-1), ValueError, "pixels must be at least 0; got -1"),
-        (lambda: Shift(1.5), TypeError, "pixels must be an int"),
-        (lambda: Shift(True), TypeError, "pixels must be an int"),
+        (lambda: Shift(-1), ValueError, "pixels must be at least 0, but it is -1"),
+        (lambda: Shift(1.5), TypeError, "pixels must be an integer"),
+        (lambda: Shift(True), TypeError, "pixels must be an integer"),
         (lambda: Shift(1, fill=math.nan), ValueError, "fill must be finite"),
         (lambda: Shift(1, fill="0"), TypeError, "fill must be a number"),
-        (lambda: Flip(1.5), ValueError, r"p must lie in \[0, 1\]; got 1.5"),
+        (lambda: Flip(1.5), ValueError, r"p must be at most 1, but it is 1.5"),
         (lambda: Flip("x"), TypeError, "p must be a number"),
-        (lambda: Affine(200.0), ValueError, r"degrees must lie in \[0, 180\]"),
-        (lambda: Affine(scale=-0.1), ValueError, "scale must be finite and at least 0"),
+        (lambda: Affine(200.0), ValueError, r"degrees must be at most 180"),
+        (lambda: Affine(scale=-0.1), ValueError, "scale must be at least 0"),
         (lambda: Affine(shear=math.inf), ValueError, "shear must be finite"),
         (lambda: Affine(shift=math.nan), ValueError, "shift must be finite"),
-        (lambda: Erase(-2), ValueError, "pixels must be at least 0"),
         (lambda: Shift(1, generator=3), TypeError, "generator must be a torch.Generator or None"),
-        (lambda: Compose(Flip(), 3), TypeError, "step 1 of Compose must be a function of images; got 3"),
-        (lambda: Flip()(torch.zeros(2, 3, 3)), ValueError, r"images for Flip must be \[B, C, H, W\]; got \[2, 3, 3\]"),
+        (lambda: Compose(Flip(), 3), TypeError, "step 1 of Compose must be a function, but it is 3"),
+        (
+            lambda: Flip()(torch.zeros(2, 3, 3)),
+            ValueError,
+            r"images for Flip must be \[B, C, H, W\], but their shape is \[2, 3, 3\]",
+        ),
         (lambda: Flip()(torch.zeros(2, 1, 3, 3, dtype=torch.uint8)), TypeError, "floating-point .* torch.uint8"),
-        (lambda: Flip()([1]), TypeError, "got list"),
+        (lambda: Flip()([1]), TypeError, "but it is a list"),
         (
             lambda: Flip(generator=torch.Generator())(torch.zeros(1, 1, 2, 2, device="meta")),
             ValueError,
-            "generator of Flip must be on the device of the images; got cpu and meta",
+            "generator of Flip must be on the device of the images, meta, but it is on cpu",
         ),
     ],
 )

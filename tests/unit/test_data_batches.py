@@ -80,7 +80,7 @@ def test_mixed_devices():
 
 
 def test_a_generator_that_is_none():
-    with pytest.raises(TypeError, match=r"generator must be a torch\.Generator or None; got 3"):
+    with pytest.raises(TypeError, match=r"generator must be a torch\.Generator or None, but it is 3"):
         data.batches(*numbered(4), 2, generator=3)
 
 

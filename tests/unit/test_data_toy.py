@@ -70,7 +70,7 @@ def test_xor_cannot_be_read_from_one_cue_and_noise_is_where_it_should_be():
     "arguments, words",
     [
         ({"n": 0}, "n must be"),
-        ({"n": 4, "steps": 15}, "need 16 steps"),
+        ({"n": 4, "steps": 15}, "steps must be at least 16"),
         ({"n": 4, "delay": -1}, "delay"),
         ({"n": 4, "rate": 1.5}, "rate"),
         ({"n": 4, "noise": float("nan")}, "noise"),

@@ -140,7 +140,7 @@ def test_wrong_usage_is_told_without_a_traceback(arguments, code, says, monkeypa
     def no_network(*_, **__):
         raise ConnectionError("could not download into nowhere")
 
-    monkeypatch.setattr("snnkit.data.mnist.load", no_network)
+    monkeypatch.setattr("snnkit.data.datasets.fetch", no_network)
     result = call(*arguments)
     assert result.exit_code == code and says in said(result)
     assert isinstance(result.exception, SystemExit)

@@ -1,4 +1,4 @@
-"""Event data: recordings as lists of events, a synthetic event camera, and the frames that networks take in.
+"""Event data: recordings as lists of events, a synthetic event camera, and frames as the input of networks.
 
 ```python
 from snnkit.data import events
@@ -7,7 +7,7 @@ recordings, labels = events.record_digits("train", samples=64)   # a camera move
 recordings[0]                                           # Events(1201 in 0.3 s, 16 × 16 pixels)
 frames = events.to_frames(recordings[0], steps=16)      # counts float32 [16, 2, 16, 16]: ON, OFF
 batch, y = events.collate(zip(recordings, labels), window=20_000)   # [T, 64, 2, 16, 16]; windows of 20 ms
-changed = events.augment.Compose(events.augment.Shift(2), events.augment.Drop(0.1))(recordings[0])
+changed = events.transforms.Compose(events.transforms.Shift(2), events.transforms.Drop(0.1))(recordings[0])
 shd = events.load("shd", "train")                       # published recordings; needs tonic
 ```
 
@@ -15,30 +15,28 @@ A recording's time is in microseconds. ``event_digits`` and ``events_of`` make t
 without recordings.
 """
 
-from snnkit.data.events import augment, files
-from snnkit.data.events.batch import collate, frames_of
-from snnkit.data.events.camera import event_digits, events_of, saccades
-from snnkit.data.events.frames import time_surface, to_frames, voxel_grid
+from snnkit.data.events import transforms
+from snnkit.data.events.camera import event_digits, events_of, record, record_digits, saccades
+from snnkit.data.events.frames import collate, frames_of, time_surface, to_frames, voxel_grid
+from snnkit.data.events.readers import Recordings, load, read_nmnist
 from snnkit.data.events.recording import Events, from_numpy, in_order
-from snnkit.data.events.sensor import record, record_digits
-from snnkit.data.events.sets import Recordings, load
 
 __all__ = [
     "Events",
     "Recordings",
-    "augment",
     "collate",
     "event_digits",
     "events_of",
-    "files",
     "frames_of",
     "from_numpy",
     "in_order",
     "load",
+    "read_nmnist",
     "record",
     "record_digits",
     "saccades",
     "time_surface",
     "to_frames",
+    "transforms",
     "voxel_grid",
 ]

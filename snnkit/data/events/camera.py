@@ -1,26 +1,35 @@
-"""A synthetic event camera: its pixels report changes of brightness, as spikes of two polarities, step by step.
+"""A synthetic event camera: its pixels report changes of brightness as events of two polarities.
 
 A pixel remembers the logarithm of the intensity at its last event. Whenever the logarithm has risen (or fallen) by a
-threshold since, the pixel emits an event of polarity ON (or OFF) and moves its memory by the threshold. Source of the
-model: Rebecq, Gehrig and Scaramuzza, ESIM (CoRL 2018, PMLR 87:969-982); of the motion, three saccades along a triangle
-in front of a still image: Orchard et al., N-MNIST (2015, doi:10.3389/fnins.2015.00437).
+threshold since, the pixel emits an event of polarity ON (or OFF) and moves its memory by the threshold. Between two
+places of the gaze the logarithm changes linearly, and an event is sent at the moment at which it crosses the next
+threshold. So ``record`` gives every event with its own time, however the path is sampled, while ``events_of`` reports
+step by step which pixels sent any.
+
+Source of the model: Rebecq, Gehrig and Scaramuzza, ESIM (CoRL 2018, PMLR 87:969-982); of the motion, three saccades
+along a triangle in front of a still image: Orchard et al., N-MNIST (2015, doi:10.3389/fnins.2015.00437).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from snnkit.data import digits
-from snnkit.data._batches import check_generator, check_positive_int, check_real, seeded
+from snnkit import checks
+from snnkit.data import datasets
+from snnkit.data._batches import check_generator, seeded
+from snnkit.data.events.frames import edges
+from snnkit.data.events.recording import Events
 
 _CHUNK = 256  # images at a time, so that memory does not grow with the data set
-
 _FARTHEST = 64  # pixels; images are no larger than half of that
+_LONGEST = 2**31 - 1  # microseconds, 35 minutes
+_MOST_PLACES = 2**62  # pixels times microseconds that one sorted int64 can hold
 
 
 def saccades(steps: int, amplitude: float = 2.0) -> Tensor:
@@ -28,10 +37,8 @@ def saccades(steps: int, amplitude: float = 2.0) -> Tensor:
 
     Three straight saccades of equal duration; it ends where it began.
     """
-    check_positive_int("steps", steps)
-    check_positive("amplitude", amplitude)
-    if amplitude > _FARTHEST:
-        raise ValueError(f"amplitude must be at most {_FARTHEST} pixels; got {amplitude!r}")
+    checks.integer("steps", steps, at_least=1)
+    checks.number("amplitude", amplitude, above=0, at_most=_FARTHEST)
     corners = torch.tensor([[0.0, 0.0], [0.5, 1.0], [1.0, 0.0], [0.0, 0.0]]) * amplitude
     place = torch.linspace(0, 3, steps + 1)
     side = place.floor().clamp(max=2).long()
@@ -49,7 +56,7 @@ def events_of(
     dark: float = 0.1,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """What the camera sees of still images while its gaze moves along a path.
+    """What the camera sees of still images while its gaze moves along a path, as spikes step by step.
 
     Args:
         images: [N, 1, H, W] in [0, 1]; outside of them all is 0.
@@ -70,13 +77,67 @@ def events_of(
         TypeError, ValueError: images that are no floating-point [N, 1, H, W] in [0, 1]; a path of another shape; a
             number out of its range.
     """
-    check_scene(images, path, threshold, mismatch, dark, generator)
-    check_share("noise", noise)
-    limits = thresholds(images, threshold, mismatch, generator)
-    events = torch.cat([_seen(part.float(), path, limits, dark) for part in images.split(_CHUNK)])
+    _check_scene(images, path, threshold, mismatch, dark, generator)
+    checks.number("noise", noise, at_least=0, below=1)
+    limits = _thresholds(images, threshold, mismatch, generator)
+    spikes = []
+    for part in images.split(_CHUNK):
+        moves = _moves(part.float(), path, limits, dark)
+        spikes.append(torch.stack([torch.stack([m.rises, m.falls], dim=1).clamp(max=1) for m in moves], dim=1))
+    events = torch.cat(spikes)
     if noise:
         events = torch.maximum(events, (torch.rand(events.shape, generator=generator) < noise).to(events))
     return events
+
+
+def record(
+    images: Tensor,
+    path: Tensor,
+    *,
+    duration: int = 300_000,
+    threshold: float = 0.2,
+    mismatch: float = 0.0,
+    noise: float = 0.0,
+    refractory: int = 0,
+    dark: float = 0.1,
+    generator: torch.Generator | None = None,
+) -> list[Events]:
+    """Record still images while the gaze moves along a path: one recording for each.
+
+    With ``noise`` and ``refractory`` 0, ``to_frames(recording, steps=T).clamp(max=1)`` equals ``events_of`` of the same
+    arguments.
+
+    Args:
+        images, path, threshold, mismatch, dark: as of ``events_of``; on the CPU.
+        duration: of the whole path, microseconds; each of its T steps takes the same time.
+        noise: events per second, pixel and polarity without a reason, at random moments (a Poisson process).
+        refractory: microseconds for which a pixel is dead after an event; what it would report is lost, but its memory
+            moves all the same.
+        generator: draws ``mismatch`` and ``noise``; None: PyTorch's global one.
+
+    Raises:
+        TypeError, ValueError: as ``events_of``; a duration shorter than T microseconds; a number out of its range; an
+            image of which the camera sees nothing.
+    """
+    _check_scene(images, path, threshold, mismatch, dark, generator)
+    if images.device.type != "cpu":
+        raise ValueError(f"images must be on the CPU, but they are on {images.device}")
+    checks.integer("duration", duration, at_least=len(path) - 1, at_most=_LONGEST)  # at least a microsecond per step
+    if images[:, 0].numel() * 2 * duration > _MOST_PLACES:
+        raise ValueError("images and duration are too much for one recording; record fewer images at a time")
+    checks.number("noise", noise, at_least=0, at_most=1e6)
+    checks.integer("refractory", refractory, at_least=0, at_most=_LONGEST)
+    limits = _thresholds(images, threshold, mismatch, generator)
+    t, cell = _crossings(images.float(), path, limits, dark, duration)
+    if noise:
+        cells = 2 * images.numel()
+        expected = torch.tensor(cells * noise * duration / 1e6, dtype=torch.float64)
+        many = int(torch.poisson(expected, generator=generator))
+        t = torch.cat([t, torch.randint(duration, (many,), generator=generator)])
+        cell = torch.cat([cell, torch.randint(cells, (many,), generator=generator)])
+    if refractory:
+        t, cell = _alive(t, cell, refractory, duration, images[0].numel())
+    return _recordings(t, cell, images, duration)
 
 
 def event_digits(
@@ -107,33 +168,81 @@ def event_digits(
         TypeError, ValueError: as ``data.load`` and ``events_of``; a size below 8.
     """
     generator = seeded(seed)
-    large, labels = enlarged_digits(split, size)
-    events = events_of(
-        large,
-        saccades(steps, amplitude),
+    images, labels = _enlarged_digits(split, size)
+    path = saccades(steps, amplitude)
+    spikes = events_of(images, path, threshold=threshold, mismatch=mismatch, noise=noise, generator=generator)
+    return spikes, labels
+
+
+def record_digits(
+    split: str = "train",
+    samples: int | None = None,
+    *,
+    size: int = 16,
+    amplitude: float = 2.0,
+    duration: int = 300_000,
+    threshold: float = 0.2,
+    mismatch: float = 0.03,
+    noise: float = 0.1,
+    refractory: int = 1000,
+    seed: int = 0,
+) -> tuple[list[Events], Tensor]:
+    """Record the handwritten digits (``data.load("digits")``) in three saccades, as N-MNIST was recorded.
+
+    Args:
+        split: "train" (1442) or "test" (355).
+        samples: so many of them, from the first on; None: all.
+        size, amplitude: as of ``event_digits``.
+        duration, threshold, mismatch, noise, refractory: as of ``record``.
+        seed: of mismatch and noise; the thresholds of the pixels are the same in both splits.
+
+    Returns:
+        Recordings of ``size`` × ``size`` pixels, and labels int64 [N].
+
+    Raises:
+        TypeError, ValueError: as ``event_digits`` and ``record``; more ``samples`` than there are.
+    """
+    generator = seeded(seed)
+    images, labels = _enlarged_digits(split, size)
+    if samples is not None:
+        checks.integer("samples", samples, at_least=1, at_most=len(labels))
+    recordings = record(
+        images[:samples],
+        saccades(48, amplitude),  # enough that between two places the picture moves by a tenth of a pixel or so
+        duration=duration,
         threshold=threshold,
         mismatch=mismatch,
         noise=noise,
+        refractory=refractory,
         generator=generator,
     )
-    return events, labels
+    return recordings, labels[:samples]
 
 
-def _seen(images: Tensor, path: Tensor, limits: Tensor, dark: float) -> Tensor:
-    """Events [N, T, 2, H, W] of some images, without noise; ``limits`` [2, H, W] are the pixels' thresholds."""
-    memory = torch.log(looked_at(images, path[0].tolist()) + dark)
-    steps = []
+class _Move(NamedTuple):
+    """One step of the gaze; logarithms of intensity and numbers of events, each [N, H, W]."""
+
+    before: Tensor
+    now: Tensor
+    memory: Tensor  # before the events of this step
+    rises: Tensor
+    falls: Tensor
+
+
+def _moves(images: Tensor, path: Tensor, limits: Tensor, dark: float) -> Iterator[_Move]:
+    """What the pixels notice in each step of the path, without noise; ``limits`` [2, H, W] are their thresholds."""
+    now = memory = torch.log(_looked_at(images, path[0].tolist()) + dark)
     for place in path[1:].tolist():
-        change = torch.log(looked_at(images, place) + dark) - memory
+        before, now = now, torch.log(_looked_at(images, place) + dark)
+        change = now - memory
         # How often the change holds the threshold, towards 0: a change of 2.5 thresholds is two events.
         rises = (change / limits[0]).floor().clamp(min=0)
         falls = (-change / limits[1]).floor().clamp(min=0)
+        yield _Move(before, now, memory, rises, falls)
         memory = memory + rises * limits[0] - falls * limits[1]
-        steps.append(torch.stack([rises, falls], dim=1).clamp(max=1))
-    return torch.stack(steps, dim=1)
 
 
-def looked_at(images: Tensor, place: Sequence[float]) -> Tensor:
+def _looked_at(images: Tensor, place: Sequence[float]) -> Tensor:
     """Images [N, 1, H, W] seen with the gaze at (x, y): [N, H, W]; bilinear, 0 outside."""
     x, y = place
     whole_x, whole_y = math.floor(x), math.floor(y)
@@ -151,67 +260,104 @@ def looked_at(images: Tensor, place: Sequence[float]) -> Tensor:
     return upper * (1 - part_y) + lower * part_y
 
 
-def enlarged_digits(split: str, size: int) -> tuple[Tensor, Tensor]:
-    """The digits as float32 [N, 1, size, size] in [0, 1], and their labels; errors as ``event_digits``."""
-    if split not in ("train", "test"):
-        raise ValueError(f"split must be one of 'train', 'test'; got {split!r}")
-    check_positive_int("size", size)
-    if size < 8:
-        raise ValueError(f"size must be at least 8, the size of the digits; got {size}")
-    images, labels = digits.load(split)
-    return F.interpolate(images.float() / 255, size=(size, size), mode="bilinear", align_corners=False), labels
-
-
-def thresholds(images: Tensor, threshold: float, mismatch: float, generator: torch.Generator | None) -> Tensor:
+def _thresholds(images: Tensor, threshold: float, mismatch: float, generator: torch.Generator | None) -> Tensor:
     """Of each pixel and polarity of one camera, [2, H, W]."""
     height, width = images.shape[-2:]
     drawn = torch.randn(2, height, width, generator=generator) if mismatch else torch.zeros(2, height, width)
     return (threshold * (1 + mismatch * drawn)).clamp(min=threshold / 5).to(images.device, torch.float32)
 
 
-def check_scene(
-    images: Tensor,
-    path: Tensor,
-    threshold: float,
-    mismatch: float,
-    dark: float,
-    generator: torch.Generator | None,
+def _crossings(images: Tensor, path: Tensor, limits: Tensor, dark: float, duration: int) -> tuple[Tensor, Tensor]:
+    """Moments [n] and cells [n] at which a threshold is crossed; cells count through [N, 2, H, W]."""
+    count, _, height, width = images.shape
+    cells = torch.arange(count * 2 * height * width).view(count, 2, height, width)
+    ends = edges(duration, len(path) - 1, None).tolist()
+    moments, places = [torch.empty(0, dtype=torch.int64)], [torch.empty(0, dtype=torch.int64)]
+    for move, start, end in zip(_moves(images, path, limits, dark), ends, ends[1:], strict=False):
+        for channel, (many, step) in enumerate(((move.rises, limits[0]), (move.falls, -limits[1]))):
+            # One round for each further threshold within the step; most pixels have none, the edges a few.
+            for further in range(1, int(many.max()) + 1):
+                there = many >= further
+                level = move.memory + further * step
+                # A crossing lies in (start, end]; it belongs to the last microsecond before it has happened.
+                share = ((level - move.before) / (move.now - move.before))[there].double()
+                at = (share * (end - start)).ceil().nan_to_num(0.0).clamp(1, end - start).long() - 1
+                moments.append(at + start)
+                places.append(cells[:, channel][there])
+    return torch.cat(moments), torch.cat(places)
+
+
+def _alive(t: Tensor, cell: Tensor, dead: int, duration: int, pixels: int) -> tuple[Tensor, Tensor]:
+    """The events at least ``dead`` µs after the last that their pixel (both polarities together) sent.
+
+    In rounds: the first event of each pixel, the second, and so on, all pixels at once.
+    """
+    pixel = cell // (2 * pixels) * pixels + cell % pixels
+    order = (pixel * duration + t).argsort(stable=True)
+    t, cell, pixel = t[order], cell[order], pixel[order]
+    _, many = torch.unique_consecutive(pixel, return_counts=True)
+    first = many.cumsum(0) - many
+    last = torch.full_like(first, -dead)
+    sent = torch.zeros(len(t), dtype=torch.bool)
+    for nth in range(int(many.max()) if len(many) else 0):
+        some = many > nth
+        at = first[some] + nth
+        alive = t[at] - last[some] >= dead
+        sent[at] = alive
+        last[some] = torch.where(alive, t[at], last[some])
+    return t[sent], cell[sent]
+
+
+def _recordings(t: Tensor, cell: Tensor, images: Tensor, duration: int) -> list[Events]:
+    """Sorted by image and moment, and at one moment by cell."""
+    count, _, height, width = images.shape
+    cells = 2 * height * width
+    order = cell.argsort(stable=True)
+    order = order[((cell[order] // cells) * duration + t[order]).argsort(stable=True)]
+    t, cell = t[order], cell[order]
+    many = torch.bincount(cell // cells, minlength=count)
+    if (many == 0).any():
+        blind = int((many == 0).nonzero()[0])
+        raise ValueError(
+            f"the camera sees nothing of image {blind}: no change reaches the threshold; "
+            "lower threshold, move further, or add noise"
+        )
+    on = cell % cells < height * width
+    y, x = (cell % (height * width) // width).short(), (cell % width).short()
+    ends = many.cumsum(0).tolist()
+    return [
+        Events(*(part[start:end].clone() for part in (t, x, y, on)), size=(height, width), duration=duration)
+        for start, end in zip([0, *ends], ends, strict=False)
+    ]
+
+
+def _enlarged_digits(split: str, size: int) -> tuple[Tensor, Tensor]:
+    """The digits as float32 [N, 1, size, size] in [0, 1], and their labels."""
+    checks.integer("size", size, at_least=8)
+    images, labels = datasets.load("digits", split)
+    return F.interpolate(images.float() / 255, size=(size, size), mode="bilinear", align_corners=False), labels
+
+
+def _check_scene(
+    images: Tensor, path: Tensor, threshold: float, mismatch: float, dark: float, generator: torch.Generator | None
 ) -> None:
-    """Raise unless a camera can look at it; the arguments are those of ``events_of``."""
-    check_images(images)
-    if not (isinstance(path, Tensor) and path.ndim == 2 and path.shape[1] == 2 and len(path) >= 2):
-        raise ValueError("path must be a tensor [T + 1, 2] of places in pixels (x, y), T at least 1")
-    if not path.isfinite().all():
-        raise ValueError("path must be finite, but holds a NaN or an infinity")
-    check_positive("threshold", threshold)
-    check_positive("dark", dark)
-    check_share("mismatch", mismatch)
-    check_generator(generator)
-
-
-def check_images(images: Tensor) -> None:
-    """Raise unless they are floating point [N, 1, H, W] in [0, 1]."""
     if not isinstance(images, Tensor) or not images.is_floating_point():
-        got = images.dtype if isinstance(images, Tensor) else type(images).__name__
+        actual = images.dtype if isinstance(images, Tensor) else f"a {type(images).__name__}"
         raise TypeError(
-            f"images must be a floating-point tensor [N, 1, H, W], scale uint8 with data.to_unit; got {got}"
+            f"images must be a floating-point tensor [N, 1, H, W] (scale uint8 with data.to_unit), but it is {actual}"
         )
     if images.ndim != 4 or images.shape[1] != 1 or images.numel() == 0:
-        raise ValueError(f"images must be [N, 1, H, W] and not empty; got {list(images.shape)}")
+        raise ValueError(f"images must be [N, 1, H, W] and not empty, but their shape is {list(images.shape)}")
     low, high = float(images.min()), float(images.max())
     if not (low >= 0 and high <= 1):
-        raise ValueError(f"images must lie in [0, 1]; got values from {low:g} to {high:g}")
-
-
-def check_positive(name: str, value: float) -> None:
-    """Raise unless it is a finite number above 0."""
-    check_real(name, value)
-    if not 0 < value < math.inf:
-        raise ValueError(f"{name} must be a finite number above 0; got {value!r}")
-
-
-def check_share(name: str, value: float) -> None:
-    """Raise unless it is a number in [0, 1)."""
-    check_real(name, value)
-    if not 0 <= value < 1:
-        raise ValueError(f"{name} must lie in [0, 1), got {value!r}")
+        raise ValueError(f"images must be in [0, 1], but their values go from {low:g} to {high:g}")
+    if not (isinstance(path, Tensor) and path.ndim == 2 and path.shape[1] == 2 and len(path) >= 2):
+        raise ValueError(
+            f"path must be a tensor [T + 1, 2] of places in pixels (x, y), T at least 1, but it is {checks.shown(path)}"
+        )
+    if not path.isfinite().all():
+        raise ValueError("path must be finite, but holds a NaN or an infinity")
+    checks.number("threshold", threshold, above=0)
+    checks.number("dark", dark, above=0)
+    checks.number("mismatch", mismatch, at_least=0, below=1)
+    check_generator(generator)

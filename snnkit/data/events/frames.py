@@ -1,18 +1,20 @@
-"""Recordings as pictures: counts per window of time, how long ago each pixel fired, and a grid over space and time.
+"""Recordings as tensors: counts per window of time, time surfaces, grids over space and time, and batches of frames.
 
-Frames are what a network takes in; all results are float32 on the CPU. Events of a window are counted pixel by pixel
+Frames are the input of a network; all results are float32 on the CPU. Events of a window are counted pixel by pixel
 without touching the rest of the recording: with the whole of it as one index, memory that is written at random would
-not fit into the caches (``snnkit.bench.events`` times both ways).
+not fit into the caches (``snnkit bench events`` times both ways).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from snnkit.data._batches import check_positive_int, check_real
+from snnkit import checks
 from snnkit.data.events.recording import Events, check_events
 
 
@@ -39,12 +41,12 @@ def to_frames(
         name: value for name, value in (("steps", steps), ("window", window), ("count", count)) if value is not None
     }
     if len(given) != 1:
-        raise ValueError(f"give one of steps, window (µs) and count; got {', '.join(given) or 'none'}")
+        raise ValueError(
+            f"exactly one of steps, window (µs) and count must be given, but it is {', '.join(given) or 'none'}"
+        )
     ((name, value),) = given.items()
-    check_positive_int(name, value)
+    checks.integer(name, value, at_least=1, at_most=len(events) if name == "count" else None)
     if count is not None:
-        if count > len(events):
-            raise ValueError(f"count must be at most {len(events)}, all events of the recording; got {count}")
         cuts = list(range(0, len(events) + 1, count))
     else:
         cuts = _cuts(events, edges(events.duration, steps, window))
@@ -72,12 +74,12 @@ def time_surface(events: Events, *, tau: float, steps: int | None = None, window
         TypeError, ValueError: as ``to_frames``; a ``tau`` that is no finite number above 0.
     """
     check_events(events)
-    check_real("tau", tau)
-    if not 0 < tau < math.inf:
-        raise ValueError(f"tau must be a finite number of microseconds above 0; got {tau!r}")
+    checks.number("tau", tau, above=0)
     if (steps is None) == (window is None):
-        raise ValueError("give one of steps and window (µs)")
-    check_positive_int(*(("steps", steps) if steps is not None else ("window", window)))  # type: ignore[arg-type]
+        raise ValueError(
+            f"exactly one of steps and window (µs) must be given, but it is {'none' if steps is None else 'both'}"
+        )
+    checks.integer(*(("window", window) if steps is None else ("steps", steps)), at_least=1)
     ends = edges(events.duration, steps, window)
     cuts = _cuts(events, ends)
     pixels = _pixels(events).long()
@@ -106,12 +108,12 @@ def voxel_grid(events: Events, bins: int) -> Tensor:
         TypeError, ValueError: no recording; ``bins`` is no int of at least 1.
     """
     check_events(events)
-    check_positive_int("bins", bins)
+    checks.integer("bins", bins, at_least=1)
     height, width = events.size
     first, last = int(events.t[0]), int(events.t[-1])
     place = (events.t - first).double() * ((bins - 1) / max(last - first, 1))
     cuts = torch.searchsorted(place, torch.arange(bins, dtype=torch.float64)).tolist()
-    cuts[-1] = len(events)  # the last event of all, which lies on the last bin, counts to the gap before it
+    cuts[-1] = len(events)  # the last event of all, which is on the last bin, counts to the gap before it
     pixels = events.y.to(torch.int32).mul_(width).add_(events.x)
     sign = events.p.double().mul_(2).sub_(1)
     grid = torch.zeros(bins, height * width, dtype=torch.float64)
@@ -125,12 +127,59 @@ def voxel_grid(events: Events, bins: int) -> Tensor:
     return grid.view(bins, height, width).float()
 
 
+def collate(
+    samples: Iterable[tuple[Events, int | Tensor]],
+    *,
+    steps: int | None = None,
+    window: int | None = None,
+    count: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Count the events of some recordings in frames, as one batch; shorter ones end with empty frames.
+
+    As the ``collate_fn`` of a PyTorch loader::
+
+        loader = DataLoader(recordings, batch_size=32, collate_fn=partial(events.collate, window=10_000))
+
+    Args:
+        samples: pairs of a recording and its label; all recordings of one sensor.
+        steps, window, count: as of ``to_frames``, exactly one. With ``steps`` all are equally long.
+
+    Returns:
+        Counts float32 [T, B, polarities, height, width] with T of the longest, and labels int64 [B].
+
+    Raises:
+        TypeError, ValueError: as ``to_frames``; no samples; samples that are no such pairs; recordings of sensors that
+            differ.
+    """
+    recordings, labels = _pairs(samples)
+    for i, events in enumerate(recordings):
+        if events.shape != recordings[0].shape:
+            raise ValueError(
+                "samples must be of one sensor, but (polarities, height, width) is "
+                f"{recordings[0].shape} of recording 0 and {events.shape} of recording {i}"
+            )
+    frames = [to_frames(events, steps=steps, window=window, count=count) for events in recordings]
+    batch = torch.zeros(max(map(len, frames)), len(frames), *recordings[0].shape)
+    for i, frame in enumerate(frames):
+        batch[: len(frame), i] = frame
+    return batch, torch.tensor(labels, dtype=torch.int64)
+
+
+def frames_of(recordings: Iterable[Events], *, steps: int) -> Tensor:
+    """Spikes float32 [N, steps, polarities, height, width], 0 or 1, of recordings of one sensor: for data modules.
+
+    Whether there was an event in the window of the pixel; errors as ``collate``.
+    """
+    batch, _ = collate(((events, 0) for events in recordings), steps=steps)
+    return batch.clamp_(max=1).transpose(0, 1).contiguous()
+
+
 def edges(duration: int, steps: int | None, window: int | None) -> Tensor:
     """Where windows start and end, int64 microseconds [T + 1]: of equal number or of equal length."""
     if window is not None:
         return torch.arange(-(-duration // window) + 1) * window
     assert steps is not None
-    if steps * duration >= 2**63:  # times since 1970 in nanoseconds, say; Python's numbers have no end
+    if steps * duration >= 2**63:  # Python's integers have no limit
         return torch.tensor([k * duration // steps for k in range(steps + 1)])
     return torch.arange(steps + 1) * duration // steps
 
@@ -148,3 +197,25 @@ def _pixels(events: Events) -> Tensor:
     if events.polarities == 2:
         cell.add_((~events.p).to(torch.int32), alpha=height * width)
     return cell
+
+
+def _pairs(samples: Any) -> tuple[list[Events], list[int]]:
+    try:
+        rows = list(samples)
+    except TypeError as error:
+        raise TypeError(
+            f"samples must be pairs of a recording and its label, but it is a {type(samples).__name__}"
+        ) from error
+    if not rows:
+        raise ValueError("samples must hold at least one recording and its label, but it is empty")
+    recordings, labels = [], []
+    for i, row in enumerate(rows):
+        if not isinstance(row, (tuple, list)) or len(row) != 2:
+            raise TypeError(
+                f"samples must be pairs of a recording and its label, but sample {i} is a {type(row).__name__}"
+            )
+        check_events(row[0], f"the recording of sample {i}")
+        label = row[1].item() if isinstance(row[1], Tensor) and row[1].numel() == 1 else row[1]
+        recordings.append(row[0])
+        labels.append(checks.integer(f"the label of sample {i}", label))
+    return recordings, labels

@@ -1,4 +1,4 @@
-"""What an event camera sends: for each event its moment, its pixel and its polarity (address-event representation)."""
+"""The output of an event camera: for each event its time, its pixel and its polarity (address-event representation)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from snnkit.data._batches import check_positive_int
+from snnkit import checks
 
 _LONGEST = 2**62  # microseconds, so that int64 holds the end of the last window, too
 _LARGEST = 2**15  # pixels in a direction: places are int16
@@ -47,34 +47,33 @@ class Events:
         _check_columns(self)
         _check_sensor(self)
         if not len(self.t):
-            raise ValueError("a recording must hold at least one event; t is empty")
+            raise ValueError("a recording must hold at least one event, but t is empty")
         if (falls := self.t.diff() < 0).any():
             i = int(falls.nonzero()[0])
             raise ValueError(
-                f"t must not fall (sort with events.in_order); "
-                f"event {i + 1} is at {int(self.t[i + 1])} µs, the one before at {int(self.t[i])} µs"
+                f"t must not fall (sort with events.in_order), but event {i + 1} is at {int(self.t[i + 1])} µs and the "
+                f"one before at {int(self.t[i])} µs"
             )
         first, last = int(self.t[0]), int(self.t[-1])
         if first < 0:
-            raise ValueError(f"t must be at least 0 µs, the start of the recording; got {first}")
-        if isinstance(self.duration, bool) or not isinstance(self.duration, int):
-            raise TypeError(f"duration must be an int of microseconds; got {self.duration!r}")
-        object.__setattr__(self, "duration", self.duration or last + 1)
-        if self.duration > _LONGEST:
-            raise ValueError(f"duration must be at most {_LONGEST} µs; got {self.duration}")
-        if self.duration <= last:
-            raise ValueError(f"duration must be more than the time of the last event, {last} µs; got {self.duration}")
+            raise ValueError(f"t must be at least 0, the start of the recording, but it is {first}")
+        duration = checks.integer("duration", checks.integer("duration", self.duration) or last + 1, at_most=_LONGEST)
+        if duration <= last:
+            raise ValueError(f"duration must be greater than {last}, the time of the last event, but it is {duration}")
+        object.__setattr__(self, "duration", duration)
         for name, limit in (("y", self.size[0]), ("x", self.size[1])):
             value = getattr(self, name)
             low, high = (int(end) for end in value.aminmax())
             if low < 0 or high >= limit:
-                raise ValueError(f"{name} must lie in 0 .. {limit - 1}, the pixels of the sensor; got {low} .. {high}")
+                raise ValueError(
+                    f"{name} must be in 0 .. {limit - 1}, the pixels of the sensor, but it goes from {low} to {high}"
+                )
             object.__setattr__(self, name, value.to(torch.int16))
         if self.polarities == 1 and not self.p.all():
-            raise ValueError("p must be True everywhere where polarities is 1; got a False")
+            raise ValueError("p must be True everywhere where polarities is 1, but there is a False")
 
     def __len__(self) -> int:
-        """How many events there are."""
+        """Number of events."""
         return len(self.t)
 
     def __repr__(self) -> str:
@@ -83,7 +82,7 @@ class Events:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Of one frame: (polarities, height, width)."""
+        """Shape of one frame: (polarities, height, width)."""
         return self.polarities, *self.size
 
     def where(self, mask: Tensor) -> Events:
@@ -93,9 +92,12 @@ class Events:
             TypeError, ValueError: no such mask, or one that is True nowhere.
         """
         if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-            raise TypeError(f"mask must be a tensor of bool [n]; got {mask!r}")
+            raise TypeError(f"mask must be a tensor of bool [n], but it is {checks.shown(mask)}")
         if mask.shape != self.t.shape or not mask.any():
-            raise ValueError(f"mask must be [{len(self)}] and True somewhere; got {list(mask.shape)}")
+            raise ValueError(
+                f"mask must be [{len(self)}] and True somewhere, but its shape is {list(mask.shape)} and its sum "
+                f"{int(mask.sum())}"
+            )
         return replace(self, t=self.t[mask], x=self.x[mask], y=self.y[mask], p=self.p[mask])
 
     def numpy(self) -> np.ndarray:
@@ -130,10 +132,10 @@ def from_numpy(array: Any, size: tuple[int, int], duration: int = 0, polarities:
     if not isinstance(array, np.ndarray) or names is None or not {"t", "x"} <= set(names):
         raise TypeError("array must be a structured NumPy array with the fields t, x, y and p")
     if not np.issubdtype(array["t"].dtype, np.integer):
-        raise TypeError(f"t must be integers, in microseconds; got {array['t'].dtype}")
+        raise TypeError(f"t must be integers, in microseconds, but it is {array['t'].dtype}")
     p = array["p"] if "p" in names else np.ones(len(array), dtype=bool)
     if p.dtype != bool and not np.isin(p, (0, 1)).all():
-        raise ValueError("p must hold bools, or 0 and 1; got other values")
+        raise ValueError("p must hold bools, or 0 and 1, but there are other values")
     y = array["y"] if "y" in names else np.zeros(len(array), dtype=np.int16)
     t, x, y = (_integers(name, value) for name, value in (("t", array["t"]), ("x", array["x"]), ("y", y)))
     return in_order(t, x, y, torch.from_numpy(p.astype(bool)), size, duration, polarities)
@@ -141,39 +143,39 @@ def from_numpy(array: Any, size: tuple[int, int], duration: int = 0, polarities:
 
 def check_events(events: Any, name: str = "events") -> None:
     """Raise TypeError unless it is a recording."""
-    if not isinstance(events, Events):
-        raise TypeError(f"{name} must be a data.events.Events; got {type(events).__name__}")
+    checks.instance(name, events, Events, "a data.events.Events")
 
 
 def _integers(name: str, value: np.ndarray) -> Tensor:
     if not np.issubdtype(value.dtype, np.integer):
-        raise TypeError(f"{name} must be integers; got {value.dtype}")
+        raise TypeError(f"{name} must be integers, but it is {value.dtype}")
     return torch.from_numpy(value.astype(np.int64))
 
 
 def _check_columns(events: Events) -> None:
-    for name, kinds in (("t", (torch.int64,)), ("x", _INTEGERS), ("y", _INTEGERS), ("p", (torch.bool,))):
+    for name, kinds, what in (
+        ("t", (torch.int64,), "int64 microseconds"),
+        ("x", _INTEGERS, "integers"),
+        ("y", _INTEGERS, "integers"),
+        ("p", (torch.bool,), "bool"),
+    ):
         value = getattr(events, name)
-        wanted = {"t": "int64 microseconds", "p": "bool"}.get(name, "integers")
         if not isinstance(value, Tensor) or value.dtype not in kinds:
-            got = value.dtype if isinstance(value, Tensor) else type(value).__name__
-            raise TypeError(f"{name} must be a tensor of {wanted} [n]; got {got}")
+            actual = value.dtype if isinstance(value, Tensor) else f"a {type(value).__name__}"
+            raise TypeError(f"{name} must be a tensor of {what} [n], but it is {actual}")
         if value.ndim != 1 or len(value) != len(events.t):
-            raise ValueError(f"t, x, y and p must be [n] of one length; got {name} {list(value.shape)}")
+            raise ValueError(f"t, x, y and p must be [n] of one length, but the shape of {name} is {list(value.shape)}")
         if value.device.type != "cpu":
-            raise ValueError(
-                f"events are kept on the CPU, frames are what moves to a device; {name} is on {value.device}"
-            )
+            raise ValueError(f"{name} must be on the CPU (only frames move to a device), but it is on {value.device}")
 
 
 def _check_sensor(events: Events) -> None:
     size = events.size
     if not isinstance(size, (tuple, list)) or len(size) != 2:
-        raise TypeError(f"size must be (height, width) in pixels; got {size!r}")
-    for name, value in zip(("height", "width"), size, strict=True):
-        check_positive_int(name, value)
-        if value > _LARGEST:
-            raise ValueError(f"{name} must be at most {_LARGEST} pixels; got {value}")
-    object.__setattr__(events, "size", tuple(size))
-    if events.polarities not in (1, 2):
-        raise ValueError(f"polarities must be 1 or 2; got {events.polarities!r}")
+        raise TypeError(f"size must be (height, width) in pixels, but it is {checks.shown(size)}")
+    height, width = (
+        checks.integer(name, value, at_least=1, at_most=_LARGEST)
+        for name, value in zip(("height", "width"), size, strict=True)
+    )
+    object.__setattr__(events, "size", (height, width))
+    checks.choice("polarities", events.polarities, (1, 2))

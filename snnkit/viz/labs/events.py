@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from snnkit.data import digits, to_unit
+from snnkit.data import load, to_unit
 from snnkit.data.events import events_of, saccades
 
 from .. import theme
@@ -63,7 +63,7 @@ def figure(
 @functools.lru_cache(maxsize=1)
 def _images() -> Tensor:
     """One image of each digit, [10, SIZE, SIZE] in [0, 1]."""
-    images, labels = digits.load("train")
+    images, labels = load("digits")
     first = [int((labels == label).nonzero()[0]) for label in range(10)]
     return F.interpolate(to_unit(images[first]), size=(SIZE, SIZE), mode="bilinear", align_corners=False)[:, 0]
 

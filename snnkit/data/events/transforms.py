@@ -1,31 +1,31 @@
 """Random changes to a recording, event by event and before it becomes frames.
 
 ```python
-change = events.augment.Compose(events.augment.Shift(2), events.augment.Drop(0.1))
+change = events.transforms.Compose(events.transforms.Shift(2), events.transforms.Drop(0.1))
 frames = events.to_frames(change(recording), steps=16)
 ```
 
-Each takes ``Events`` and gives others of the same sensor. What it draws comes from ``generator``, a generator on the
-CPU; None is PyTorch's global one. All raise TypeError and ValueError for arguments that are not what is stated. A draw
-that would leave not a single event leaves the recording as it was.
+Each takes ``Events`` and returns ``Events`` of the same sensor. Random numbers come from ``generator``, a generator on
+the CPU; None is PyTorch's global one. All raise TypeError and ValueError for arguments of another kind or outside their
+range. A draw that would leave not a single event leaves the recording as it was.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import torch
 
-from snnkit.data._batches import check_generator, check_real
+from snnkit import checks
+from snnkit.data._batches import check_generator
+from snnkit.data.augment import Compose
 from snnkit.data.events.recording import Events, check_events, in_order
 
 __all__ = ["Compose", "Drop", "Flip", "Jitter", "Shift"]
 
 
 @dataclass(frozen=True)
-class _Augmentation:
+class _Transform:
     generator: torch.Generator | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
@@ -38,20 +38,16 @@ class _Augmentation:
     def change(self, events: Events) -> Events:
         raise NotImplementedError
 
-    def whole(self, limit: int) -> int:
-        """A whole number from -limit to limit."""
-        return int(torch.randint(-limit, limit + 1, (), generator=self.generator))
-
 
 @dataclass(frozen=True)
-class Flip(_Augmentation):
+class Flip(_Transform):
     """Mirror the recording left to right with probability ``p``."""
 
     p: float = 0.5
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_probability("p", self.p)
+        checks.number("p", self.p, at_least=0, at_most=1)
 
     def change(self, events: Events) -> Events:
         if float(torch.rand((), generator=self.generator)) >= self.p:
@@ -60,7 +56,7 @@ class Flip(_Augmentation):
 
 
 @dataclass(frozen=True)
-class Shift(_Augmentation):
+class Shift(_Transform):
     """Move all events by a whole number of pixels from -``pixels`` to ``pixels``, drawn for each direction.
 
     What moves out of the sensor is lost.
@@ -70,12 +66,13 @@ class Shift(_Augmentation):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_whole("pixels", self.pixels)
+        checks.integer("pixels", self.pixels, at_least=0, at_most=2**15 - 1)
 
     def change(self, events: Events) -> Events:
         height, width = events.size
+        dx, dy = (int(torch.randint(-self.pixels, self.pixels + 1, (), generator=self.generator)) for _ in range(2))
         # As int32: a place at the edge of the largest sensor and a shift are more than int16 holds.
-        x, y = events.x.int() + self.whole(self.pixels), events.y.int() + self.whole(self.pixels)
+        x, y = events.x.int() + dx, events.y.int() + dy
         inside = (x >= 0) & (x < width) & (y >= 0) & (y < height)
         if not inside.any():
             return events
@@ -83,22 +80,22 @@ class Shift(_Augmentation):
 
 
 @dataclass(frozen=True)
-class Drop(_Augmentation):
+class Drop(_Transform):
     """Lose each event with probability ``p``."""
 
     p: float = 0.1
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_probability("p", self.p)
+        checks.number("p", self.p, at_least=0, at_most=1)
 
     def change(self, events: Events) -> Events:
-        kept = torch.rand(len(events), generator=self.generator) >= self.p
-        return events.where(kept) if kept.any() else events
+        remaining = torch.rand(len(events), generator=self.generator) >= self.p
+        return events.where(remaining) if remaining.any() else events
 
 
 @dataclass(frozen=True)
-class Jitter(_Augmentation):
+class Jitter(_Transform):
     """Move each event in time by a normally distributed number of microseconds, of standard deviation ``std``.
 
     What would leave the recording stays at its start or end. The events are in the order of their new times.
@@ -108,42 +105,9 @@ class Jitter(_Augmentation):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_real("std", self.std)
-        if not 0 <= self.std < math.inf:
-            raise ValueError(f"std must be a finite number of microseconds of at least 0; got {self.std!r}")
+        checks.number("std", self.std, at_least=0)
 
     def change(self, events: Events) -> Events:
         drawn = torch.randn(len(events), generator=self.generator, dtype=torch.float64)
         t = (events.t + (drawn * self.std).round()).clamp(0, events.duration - 1).long()
         return in_order(t, events.x, events.y, events.p, events.size, events.duration, events.polarities)
-
-
-class Compose:
-    """One augmentation after the other."""
-
-    def __init__(self, *steps: Callable[[Events], Events]) -> None:
-        for i, step in enumerate(steps):
-            if not callable(step):
-                raise TypeError(f"step {i} of Compose must be a function of events; got {step!r}")
-        self.steps = steps
-
-    def __call__(self, events: Events) -> Events:
-        for step in self.steps:
-            events = step(events)
-        return events
-
-    def __repr__(self) -> str:
-        return f"Compose({', '.join(map(repr, self.steps))})"
-
-
-def _check_whole(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be an int of at least 0; got {value!r} ({type(value).__name__})")
-    if not 0 <= value < 2**15:
-        raise ValueError(f"{name} must lie in 0 .. {2**15 - 1}; got {value}")
-
-
-def _check_probability(name: str, value: float) -> None:
-    check_real(name, value)
-    if not 0 <= value <= 1:
-        raise ValueError(f"{name} must lie in [0, 1]; got {value!r}")

@@ -1,9 +1,11 @@
-"""MNIST and Fashion-MNIST: finding, verifying, downloading. On tiny files of the same format, and on the real MNIST
+"""Images by name: the embedded digits; MNIST and Fashion-MNIST on tiny files of the same format, and on the real MNIST
 where SNNKIT_DATA (or ../shared/data) has it."""
 
 import gzip
 import hashlib
 import os
+import subprocess
+import sys
 import threading
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,8 +15,8 @@ import pytest
 import torch
 
 from snnkit import data
-from snnkit.data import mnist
-from snnkit.data._idx import IdxFile, read_idx
+from snnkit.data import datasets
+from snnkit.data.idx import IdxFile, read_idx
 
 SIZES = {"train": 12, "test": 6}
 
@@ -24,7 +26,7 @@ def idx_bytes(values: torch.Tensor) -> bytes:
     return header + values.to(torch.uint8).numpy().tobytes()
 
 
-def tiny_dataset(original: mnist.IdxDataset, seed: int) -> tuple[mnist.IdxDataset, dict[str, bytes]]:
+def tiny_dataset(original: datasets.IdxDataset, seed: int) -> tuple[datasets.IdxDataset, dict[str, bytes]]:
     """The data set with a few 28 x 28 images in place of thousands, and the contents of its files."""
     generator = torch.Generator().manual_seed(seed)
     contents, files = {}, {}
@@ -50,15 +52,15 @@ def alone(monkeypatch):
 
 @pytest.fixture
 def tiny(monkeypatch):
-    dataset, contents = tiny_dataset(mnist.MNIST, 1)
-    monkeypatch.setitem(mnist.DATASETS, "mnist", dataset)
+    dataset, contents = tiny_dataset(datasets.MNIST, 1)
+    monkeypatch.setitem(datasets.IDX, "mnist", dataset)
     return dataset, contents
 
 
 @pytest.fixture
 def tiny_fashion(monkeypatch):
-    dataset, contents = tiny_dataset(mnist.FASHION, 2)
-    monkeypatch.setitem(mnist.DATASETS, "fashion", dataset)
+    dataset, contents = tiny_dataset(datasets.FASHION, 2)
+    monkeypatch.setitem(datasets.IDX, "fashion", dataset)
     return dataset, contents
 
 
@@ -101,7 +103,7 @@ def test_snnkit_data_names_the_root_and_the_argument_wins(tiny, tmp_path, monkey
 def test_without_snnkit_data_the_users_cache_is_the_root(monkeypatch):
     pooch = pytest.importorskip("pooch")
     monkeypatch.setattr(pooch, "os_cache", lambda project: Path("/cache") / project)
-    assert mnist.data_root() == Path("/cache/snnkit")
+    assert datasets.data_root() == Path("/cache/snnkit")
 
 
 def test_root_that_is_a_file(tiny, tmp_path):
@@ -184,10 +186,10 @@ def test_damage_is_refused_with_the_name_and_both_checksums(tmp_path, raw, reaso
     message = str(caught.value)
     assert str(path) in message
     assert SPEC.md5 in message and SPEC.sha256 in message
-    found = message.split("found contents:")[1].split()[1].strip(",")
-    assert len(found) == 32
+    checksum = message.split("actual contents:")[1].split()[1].strip(",")
+    assert len(checksum) == 32
     if not raw.startswith(b"\x1f\x8b"):
-        assert found == hashlib.md5(raw).hexdigest()
+        assert checksum == hashlib.md5(raw).hexdigest()
     assert isinstance(caught.value, ValueError)
 
 
@@ -218,12 +220,12 @@ class Mirror:
 
     def __init__(self):
         self.answers: dict[str, tuple[int, bytes, int | None]] = {}
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         mirror = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self):
-                mirror.asked.append(self.path)
+                mirror.requests.append(self.path)
                 status, body, length = mirror.answers.get(self.path, (404, b"", None))
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(body) if length is None else length))
@@ -261,7 +263,7 @@ def web():
 
 
 def use_mirrors(monkeypatch, dataset, *mirrors):
-    monkeypatch.setitem(mnist.DATASETS, "mnist", replace(dataset, mirrors=mirrors))
+    monkeypatch.setitem(datasets.IDX, "mnist", replace(dataset, mirrors=mirrors))
 
 
 def test_downloads_once_and_only_what_is_asked_for(tiny, web, tmp_path, monkeypatch):
@@ -273,16 +275,16 @@ def test_downloads_once_and_only_what_is_asked_for(tiny, web, tmp_path, monkeypa
         "t10k-images-idx3-ubyte.gz",
         "t10k-labels-idx1-ubyte.gz",
     ]
-    assert len(web.asked) == 2
+    assert len(web.requests) == 2
     again, _ = data.load("mnist", "test", root=root)
-    assert torch.equal(again, images) and len(web.asked) == 2
+    assert torch.equal(again, images) and len(web.requests) == 2
 
 
 def test_only_missing_files_are_downloaded(tiny, web, tmp_path, monkeypatch):
     use_mirrors(monkeypatch, tiny[0], web.offer("good", tiny[1]))
     put(tmp_path / "mnist", {"train-images-idx3-ubyte": tiny[1]["train-images-idx3-ubyte"]}, pack=False)
     data.load("mnist", root=tmp_path)
-    assert web.asked == ["/good/train-labels-idx1-ubyte.gz"]
+    assert web.requests == ["/good/train-labels-idx1-ubyte.gz"]
 
 
 def test_dead_damaged_and_lying_mirrors_are_passed_over(tiny, web, tmp_path, monkeypatch):
@@ -304,7 +306,7 @@ def test_dead_damaged_and_lying_mirrors_are_passed_over(tiny, web, tmp_path, mon
         "train-images-idx3-ubyte.gz",
         "train-labels-idx1-ubyte.gz",
     ]
-    assert [path.split("/")[1] for path in web.asked[:5]] == ["has-nothing", "cut", "hangs-up", "other", "good"]
+    assert [path.split("/")[1] for path in web.requests[:5]] == ["has-nothing", "cut", "hangs-up", "other", "good"]
 
 
 def test_when_all_mirrors_fail_nothing_is_left_and_the_error_helps(tiny, web, tmp_path, monkeypatch):
@@ -325,7 +327,7 @@ def test_an_interrupted_download_leaves_nothing(tiny, web, tmp_path, monkeypatch
     def stop(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("snnkit.data._download.read_idx", stop)
+    monkeypatch.setattr("snnkit.data.idx.read_idx", stop)
     with pytest.raises(KeyboardInterrupt):
         data.load("mnist", root=tmp_path)
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
@@ -381,8 +383,8 @@ def test_real_mnist():
 
 @pytest.mark.skipif(REAL is None, reason="needs MNIST in SNNKIT_DATA or ../shared/data")
 def test_real_mnist_repacked_is_accepted_and_is_not_fashion(tmp_path):
-    for file in mnist.MNIST.files["test"]:
-        content = read_idx(mnist._find(REAL / "mnist", file), file)
+    for file in datasets.MNIST.files["test"]:
+        content = read_idx(datasets._find(REAL / "mnist", file), file)
         (tmp_path / f"{file.name}.gz").write_bytes(gzip.compress(file.header + content.tobytes(), 1))
     assert data.load("mnist", "test", root=tmp_path, download=False)[0].shape[0] == 10000
     with pytest.raises(FileNotFoundError):
@@ -396,13 +398,104 @@ def test_real_mnist_repacked_is_accepted_and_is_not_fashion(tmp_path):
 
 @pytest.mark.parametrize("function", [data.load, data.available])
 def test_arguments_of_another_kind(function, monkeypatch):
-    with pytest.raises(TypeError, match=r"name must be one of 'digits'.*got \['mnist'\] \(list\)"):
+    with pytest.raises(TypeError, match=r"name must be one of 'digits'.*but it is \['mnist'\]"):
         function(["mnist"])
     for root in (3, 0, b"x"):
         with pytest.raises(TypeError, match="root must be the path of a folder"):
             function("mnist", root=root)
-    with pytest.raises(ValueError, match="root must be the path of a folder; got '~no-such-user/x'"):
+    with pytest.raises(ValueError, match="root must be the path of a folder, but it is '~no-such-user/x'"):
         function("mnist", root="~no-such-user/x")
     monkeypatch.setenv("SNNKIT_DATA", "~no-such-user/x")
     with pytest.raises(ValueError, match="SNNKIT_DATA must be the path"):
         function("mnist")
+
+
+# -- the digits and the names -----------------------------------------------------------------------------------------
+
+
+def test_shapes_dtypes_and_range():
+    images, labels = data.load("digits")
+    assert images.shape == (1442, 1, 8, 8) and images.dtype == torch.uint8
+    assert labels.shape == (1442,) and labels.dtype == torch.int64
+    assert images.min() == 0 and images.max() == 255
+
+
+def test_splits_are_disjoint_complete_and_stratified():
+    train, train_labels = data.load("digits", "train")
+    test, test_labels = data.load("digits", "test")
+    rows = {tuple(image.flatten().tolist()) for image in torch.cat([train, test])}
+    assert len(rows) == 1797, "some image is in both splits or in neither"
+    counts = train_labels.bincount() + test_labels.bincount()
+    assert counts.tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
+    assert test_labels.bincount().tolist() == [count // 5 for count in counts.tolist()]
+
+
+def test_matches_scikit_learn():
+    datasets = pytest.importorskip("sklearn.datasets")
+    reference = datasets.load_digits()
+    images, labels = data.load("digits")
+    assert labels[:10].tolist() == reference.target[:10].tolist()
+    expected = (torch.tensor(reference.images[:10]) * 255 / 16 + 0.5).floor().to(torch.uint8)
+    assert torch.equal(images[:10, 0], expected)
+
+
+def test_every_call_gives_writable_tensors_of_its_own():
+    first, _ = data.load("digits", "test")
+    first.zero_()
+    second, _ = data.load("digits", "test")
+    assert second.any()
+
+
+def test_missing_scikit_learn_is_explained(monkeypatch):
+    monkeypatch.setattr(datasets.importlib.util, "find_spec", lambda name: None)
+    assert not data.available("digits")
+    with pytest.raises(FileNotFoundError, match="pip install scikit-learn"):
+        data.load("digits")
+
+
+@pytest.mark.parametrize("damage", ["changed", "truncated", "noise"])
+def test_damaged_file_is_refused(tmp_path, monkeypatch, damage):
+    content = gzip.decompress(datasets.digits_path().read_bytes())
+    damaged = {
+        "changed": gzip.compress(b"1" + content[1:]),
+        "truncated": gzip.compress(content)[:-3000],
+        "noise": b"not an archive",
+    }
+    file = tmp_path / "digits.csv.gz"
+    file.write_bytes(damaged[damage])
+    monkeypatch.setattr(datasets, "digits_path", lambda: file)
+    with pytest.raises(data.DamagedFileError, match=r"digits\.csv\.gz"):
+        data.load("digits")
+
+
+def test_a_repacked_file_is_accepted(tmp_path, monkeypatch):
+    content = gzip.decompress(datasets.digits_path().read_bytes())
+    file = tmp_path / "digits.csv.gz"
+    file.write_bytes(gzip.compress(content.replace(b"\n", b"\r\n"), 1))
+    monkeypatch.setattr(datasets, "digits_path", lambda: file)
+    assert data.load("digits")[0].shape == (1442, 1, 8, 8)
+
+
+@pytest.mark.parametrize("call", [data.load, data.available])
+def test_unknown_name_lists_the_choices(call):
+    with pytest.raises(ValueError, match="'digits', 'mnist', 'fashion', but it is 'cifar'"):
+        call("cifar")
+
+
+@pytest.mark.parametrize("name", ["digits", "mnist", "fashion"])
+def test_unknown_split_lists_the_choices(name):
+    with pytest.raises(ValueError, match="'train', 'test', but it is 'validation'"):
+        data.load(name, "validation")
+
+
+def test_class_names_cover_the_labels():
+    assert all(len(names) == 10 for names in data.CLASSES.values())
+
+
+def test_importing_and_loading_digits_stays_cheap():
+    code = (
+        "import sys, snnkit.data, snnkit.train; snnkit.data.load('digits');"
+        "print([m for m in ('sklearn', 'pooch', 'requests', 'matplotlib', 'plotly', 'scipy') if m in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"

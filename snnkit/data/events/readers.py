@@ -1,16 +1,20 @@
-"""Published recordings by name, through ``tonic``, which finds or downloads them. (``files`` reads what lies here.)"""
+"""Published recordings: data sets by name through ``tonic``, and a reader of N-MNIST's own files."""
 
 from __future__ import annotations
 
 import os
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from snnkit import checks
+from snnkit.data.datasets import SPLITS, data_root
 from snnkit.data.events.recording import Events, from_numpy
-from snnkit.data.mnist import data_root
+from snnkit.data.idx import DamagedFileError
 
 
 class _Published(NamedTuple):
-    """Of which class in ``tonic.datasets`` a data set is, and what its recordings are."""
+    """The class in ``tonic.datasets``, and what its recordings are."""
 
     tonic: str
     size: tuple[int, int]
@@ -26,7 +30,7 @@ _SETS = {
 
 
 class Recordings:
-    """The recordings of one split, read when they are asked for: a data set for PyTorch's loaders.
+    """The recordings of one split, read when they are indexed: a data set for PyTorch's loaders.
 
     ``len(recordings)``; ``recordings[i]`` is a recording and its label, an int.
 
@@ -46,10 +50,9 @@ class Recordings:
         return len(self.source)
 
     def __getitem__(self, i: int) -> tuple[Events, int]:
-        if isinstance(i, bool) or not hasattr(i, "__index__"):
-            raise TypeError(f"the number of a recording must be an int; got {i!r}")
+        checks.integer("the index of a recording", i)
         if not -len(self) <= i < len(self):  # a loop over it ends by this
-            raise IndexError(f"the number of a recording must be below {len(self)}; got {i}")
+            raise IndexError(f"the index of a recording must be less than {len(self)}, but it is {i}")
         array, label = self.source[int(i) % len(self)]
         try:
             return from_numpy(array, self.size, polarities=self.polarities), int(label)
@@ -74,15 +77,41 @@ def load(name: str, split: str = "train", *, root: str | os.PathLike[str] | None
         ImportError: tonic is not installed.
         ValueError: an unknown name or split; when read, a recording that is damaged or empty.
     """
-    if not isinstance(name, str) or name not in _SETS:
-        raise ValueError(f"name must be one of {', '.join(map(repr, _SETS))}; got {name!r}")
-    if split not in ("train", "test"):
-        raise ValueError(f"split must be one of 'train', 'test'; got {split!r}")
+    checks.choice("name", name, _SETS)
+    checks.choice("split", split, SPLITS)
     try:
         from tonic import datasets  # type: ignore[import-not-found]
     except ImportError as error:
         raise ImportError(
-            f"events.load({name!r}) needs tonic: pip install tonic. Without it, events.files reads the files themselves"
+            f"events.load({name!r}) needs tonic: pip install tonic. (events.read_nmnist reads files of N-MNIST alone.)"
         ) from error
     made = getattr(datasets, _SETS[name].tonic)(save_to=str(data_root(root)), train=split == "train")
     return Recordings(name, made)
+
+
+def read_nmnist(path: str | os.PathLike[str]) -> Events:
+    """One digit of N-MNIST, from its ``.bin`` file: 34 × 34 pixels, about 300 ms.
+
+    Of each event's 40 bits, 8 are the column, 8 the row, 1 the polarity and 23 the microseconds, largest bits first.
+    One in row 240 is none, but says that all times from there on are 2¹³ µs later. Sources: Orchard et al. (2015,
+    doi:10.3389/fnins.2015.00437), gorchard/event-Python.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        DamagedFileError: it is empty, no whole number of events, or holds a pixel that the sensor does not have.
+    """
+    raw = np.fromfile(path, dtype=np.uint8)
+    if raw.size == 0 or raw.size % 5:
+        raise DamagedFileError(
+            f"{path}: must be one or more events of 5 bytes, but has {raw.size} bytes; fetch it again"
+        )
+    x, y, high, middle, low = raw.reshape(-1, 5).T.astype(np.int64)
+    later = y == 240
+    t = ((high & 127) << 16 | middle << 8 | low) + (later.cumsum() << 13)
+    t, x, y, p = (column[~later] for column in (t, x, y, high >> 7 == 1))
+    array = np.empty(len(t), dtype=[("t", np.int64), ("x", np.int64), ("y", np.int64), ("p", bool)])
+    array["t"], array["x"], array["y"], array["p"] = t, x, y, p
+    try:
+        return from_numpy(array, (34, 34))
+    except ValueError as error:
+        raise DamagedFileError(f"{path}: {error}") from error

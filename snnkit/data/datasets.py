@@ -1,0 +1,298 @@
+"""Data sets of images by name: the digits of scikit-learn, MNIST and Fashion-MNIST, the latter two from IDX files.
+
+Digits: E. Alpaydin, C. Kaynak, Optical Recognition of Handwritten Digits, UCI Machine Learning Repository (1998),
+doi:10.24432/C50P49; the 1797 test images as scikit-learn ships them. MNIST: Y. LeCun, C. Cortes, C. J. C. Burges,
+CC BY-SA 3.0. Fashion-MNIST: H. Xiao, K. Rasul, R. Vollgraf, arXiv:1708.07747, MIT licence.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import importlib.util
+import os
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from snnkit import checks
+from snnkit.data.idx import DamagedFileError, IdxFile, fetch, read_idx
+
+SPLITS = ("train", "test")
+
+#: What each label means, by data set: ``CLASSES["fashion"][9] == "ankle boot"``.
+CLASSES: dict[str, tuple[str, ...]] = {
+    "digits": tuple("0123456789"),
+    "mnist": tuple("0123456789"),
+    "fashion": (
+        "T-shirt",
+        "trouser",
+        "pullover",
+        "dress",
+        "coat",
+        "sandal",
+        "shirt",
+        "sneaker",
+        "bag",
+        "ankle boot",
+    ),
+}
+
+# Of the 1797 x 65 numbers as bytes (64 pixels 0..16, then the label), so that repacking or line ends don't matter.
+_DIGITS_SHA256 = "68aea062d35a127749050fa0e52dca09d6569ac08092c925610e0954e172dde2"
+_DIGITS_SHAPE = (1797, 65)
+
+
+@dataclass(frozen=True)
+class IdxDataset:
+    """A data set of two IDX files per split, its folders and its mirrors."""
+
+    name: str
+    folders: tuple[str, ...]  # below the root, in the order in which they are searched; downloads go to the first
+    mirrors: tuple[str, ...]
+    files: dict[str, tuple[IdxFile, IdxFile]]  # split -> images, labels
+
+
+def _split(prefix: str, count: int, images: dict[str, str], labels: dict[str, str]) -> tuple[IdxFile, IdxFile]:
+    return (
+        IdxFile(f"{prefix}-images-idx3-ubyte", (count, 28, 28), **images),
+        IdxFile(f"{prefix}-labels-idx1-ubyte", (count,), **labels),
+    )
+
+
+MNIST = IdxDataset(
+    name="mnist",
+    folders=("mnist", "MNIST/raw", "."),
+    mirrors=(
+        "https://ossci-datasets.s3.amazonaws.com/mnist/",
+        "https://storage.googleapis.com/cvdf-datasets/mnist/",
+    ),
+    files={
+        "train": _split(
+            "train",
+            60000,
+            {
+                "md5": "6bbc9ace898e44ae57da46a324031adb",
+                "sha256": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+            },
+            {
+                "md5": "a25bea736e30d166cdddb491f175f624",
+                "sha256": "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+            },
+        ),
+        "test": _split(
+            "t10k",
+            10000,
+            {
+                "md5": "2646ac647ad5339dbf082846283269ea",
+                "sha256": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+            },
+            {
+                "md5": "27ae3e4e09519cfbb04c329615203637",
+                "sha256": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+            },
+        ),
+    },
+)
+
+# Its authors publish the MD5s of the archives, so an archive with that checksum passes by itself. The MD5s of the
+# uncompressed contents are the ones on which several independent projects agree; we have not computed them ourselves.
+FASHION = IdxDataset(
+    name="fashion",
+    folders=("fashion", "FashionMNIST/raw", "."),
+    mirrors=(
+        "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+        "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
+    ),
+    files={
+        "train": _split(
+            "train",
+            60000,
+            {"md5": "f4a8712d7a061bf5bd6d2ca38dc4d50a", "archive_md5": "8d4fb7e6c68d591d4c3dfef9ec88bf0d"},
+            {"md5": "9018921c3c673c538a1fc5bad174d6f9", "archive_md5": "25c81989df183df01b3e8a0aad5dffbe"},
+        ),
+        "test": _split(
+            "t10k",
+            10000,
+            {"md5": "8181f5470baa50b63fa0f6fddb340f0a", "archive_md5": "bef4ecab320f06d8554ea6380940ec79"},
+            {"md5": "15d484375f8d13e6eb1aabb0c3f46965", "archive_md5": "bb300cfdad3c16e7a12a480ee83cd310"},
+        ),
+    },
+)
+
+IDX = {dataset.name: dataset for dataset in (MNIST, FASHION)}
+
+
+def load(
+    name: str,
+    split: str = "train",
+    *,
+    root: str | os.PathLike[str] | None = None,
+    download: bool = True,
+    progress: bool | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Load one split of a data set: images uint8 `[N, 1, H, W]` in 0..255 and labels int64 `[N]` in 0..9.
+
+    | name | images | train / test | where from |
+    |---|---|---|---|
+    | `"digits"` | 8 x 8 | 1442 / 355 | inside scikit-learn, always offline |
+    | `"mnist"` | 28 x 28 | 60000 / 10000 | ``root``, or downloaded into it once |
+    | `"fashion"` | 28 x 28 | 60000 / 10000 | ``root``, or downloaded into it once |
+
+    The test split of the digits is every fifth image of each class (the 5th, 10th, ... in the file's order), the same
+    on every machine because nothing is drawn at random.
+
+    ``root`` contains the folders `mnist/` and `fashion/`; it is the argument, else the environment variable
+    ``SNNKIT_DATA``, else the user's cache folder. The files may also be in torchvision's `MNIST/raw/` or
+    `FashionMNIST/raw/`, or in the root itself; with or without .gz. A folder that has both files of the split is only
+    read, never written. ``download=False`` never touches the network. ``progress`` shows a bar while downloading (None:
+    yes, unless ``SNNKIT_HEADLESS=1``).
+
+    Raises ValueError for an unknown name or split, DamagedFileError (a ValueError) for a file whose contents are not
+    the published ones, FileNotFoundError where ``download=False`` and files are missing, ConnectionError when no mirror
+    could deliver them.
+    """
+    checks.choice("name", name, CLASSES)
+    checks.choice("split", split, SPLITS)
+    if name == "digits":
+        return _load_digits(split)
+    dataset, base = IDX[name], data_root(root)
+    folder = _find_folder(dataset, split, base)
+    if folder is None:
+        folder = base / dataset.folders[0]
+        missing = [file for file in dataset.files[split] if _find(folder, file) is None]
+        if not download:
+            raise FileNotFoundError(
+                f"{' and '.join(f'{file.name}[.gz]' for file in missing)} not found in {folder}; "
+                "allow download=True, or point SNNKIT_DATA (or root=) at the folder that contains "
+                f"{dataset.folders[0]}/"
+            )
+        for file in missing:
+            fetch(file, folder, dataset.mirrors, progress)
+    images, labels = (read_idx(_require(folder, file), file) for file in dataset.files[split])
+    # A copy each: NumPy's view of the file's bytes is read-only.
+    return torch.from_numpy(images[:, None].copy()), torch.from_numpy(labels.astype("int64"))
+
+
+def available(name: str, root: str | os.PathLike[str] | None = None) -> bool:
+    """Whether ``load(name, root=root, download=False)`` would find files of both splits. No network, no checksums."""
+    checks.choice("name", name, CLASSES)
+    if name == "digits":
+        return digits_path() is not None
+    base = data_root(root)
+    return all(_find_folder(IDX[name], split, base) is not None for split in SPLITS)
+
+
+def files_of(name: str, root: str | os.PathLike[str] | None = None) -> list[Path]:
+    """The files of MNIST or Fashion-MNIST on this machine, of both splits, to be copied elsewhere.
+
+    Raises:
+        FileNotFoundError: not all are there; nothing is downloaded.
+        DamagedFileError: one is damaged: every file is read, and compared with its checksum.
+    """
+    dataset, base = IDX[checks.choice("name", name, IDX)], data_root(root)
+    paths = []
+    for split in SPLITS:
+        load(name, split, root=root, download=False)
+        folder = _find_folder(dataset, split, base)
+        assert folder is not None  # or load had raised
+        paths += [_require(folder, file) for file in dataset.files[split]]
+    return paths
+
+
+def data_root(root: str | os.PathLike[str] | None = None) -> Path:
+    """The folder that contains `mnist/` and `fashion/`: the argument, else ``SNNKIT_DATA``, else the user's cache."""
+    chosen = root if root is not None else os.environ.get("SNNKIT_DATA")
+    if chosen is None or chosen == "":
+        import pooch
+
+        return Path(pooch.os_cache("snnkit"))
+    source = "root" if root is not None else "SNNKIT_DATA"
+    checks.instance(source, chosen, (str, os.PathLike), "the path of a folder")
+    try:
+        path = Path(chosen).expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"{source} must be the path of a folder, but it is {str(chosen)!r}: {error}") from error
+    if path.exists() and not path.is_dir():
+        raise NotADirectoryError(f"{source} must be a folder, but {path} is a file")
+    return path
+
+
+def digits_path() -> Path | None:
+    """Scikit-learn's file of digits, or None; without importing scikit-learn, which takes a second."""
+    spec = importlib.util.find_spec("sklearn")
+    for folder in (spec.submodule_search_locations if spec else None) or ():
+        file = Path(folder) / "datasets" / "data" / "digits.csv.gz"
+        if file.is_file():
+            return file
+    return None
+
+
+def _load_digits(split: str) -> tuple[Tensor, Tensor]:
+    """Images uint8 `[N, 1, 8, 8]`, 0..16 scaled to 0..255, and labels."""
+    file = digits_path()
+    if file is None:
+        raise FileNotFoundError(
+            "the digits come with scikit-learn, whose file datasets/data/digits.csv.gz was not found; "
+            "install it with `pip install scikit-learn`"
+        )
+    try:
+        with gzip.open(file, "rt", encoding="ascii") as lines:
+            table = np.loadtxt(lines, delimiter=",", dtype=np.uint8, ndmin=2)
+    except (EOFError, gzip.BadGzipFile, zlib.error, ValueError) as error:
+        raise DamagedFileError(f"{file} can't be read ({error}); reinstall scikit-learn") from error
+    sha256 = hashlib.sha256(np.ascontiguousarray(table).tobytes()).hexdigest()
+    if table.shape != _DIGITS_SHAPE or sha256 != _DIGITS_SHA256:
+        raise DamagedFileError(
+            f"{file} does not hold the digits: expected a table {_DIGITS_SHAPE} with sha256 {_DIGITS_SHA256}, "
+            f"but it is {table.shape} with sha256 {sha256}; reinstall scikit-learn"
+        )
+    pixels, labels = table[:, :-1], table[:, -1]
+    images = ((pixels.astype(np.uint16) * 255 + 8) // 16).astype(np.uint8).reshape(-1, 1, 8, 8)
+    in_test = np.zeros(len(labels), dtype=bool)
+    for digit in range(10):
+        in_test[np.flatnonzero(labels == digit)[4::5]] = True
+    chosen = in_test if split == "test" else ~in_test
+    return torch.from_numpy(images[chosen]), torch.from_numpy(labels[chosen].astype(np.int64))
+
+
+def _find_folder(dataset: IdxDataset, split: str, base: Path) -> Path | None:
+    """The first folder that has both files of the split."""
+    for name in dataset.folders:
+        folder = base / name
+        if all(_find(folder, file) for file in dataset.files[split]) and not (
+            name == "." and _holds_another(dataset, split, folder)
+        ):
+            return folder
+    return None
+
+
+def _find(folder: Path, file: IdxFile) -> Path | None:
+    for name in (file.name, f"{file.name}.gz"):
+        if (folder / name).is_file():
+            return folder / name
+    return None
+
+
+def _require(folder: Path, file: IdxFile) -> Path:
+    path = _find(folder, file)
+    if path is None:
+        raise FileNotFoundError(f"{folder / file.name} was there a moment ago and is gone")
+    return path
+
+
+def _holds_another(dataset: IdxDataset, split: str, folder: Path) -> bool:
+    """Both data sets use the same file names; where the folder's name does not tell, the small label file does."""
+    for other in IDX.values():
+        labels = other.files[split][1]
+        if other.name != dataset.name:
+            try:
+                read_idx(_require(folder, labels), labels)
+            except (DamagedFileError, OSError):
+                continue
+            return True
+    return False

@@ -1,0 +1,156 @@
+"""IDX files (the format of MNIST): downloading, reading and verifying them."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import hashlib
+import io
+import math
+import os
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from snnkit.files import replacing
+
+TIMEOUT = 30  # seconds without an answer before the next mirror is tried
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+class DamagedFileError(ValueError):
+    """A data file is truncated, damaged or not the published one. The message names it and both checksums."""
+
+
+@dataclass(frozen=True)
+class IdxFile:
+    """What one published file of unsigned bytes must be.
+
+    ``md5`` and ``sha256`` are of the uncompressed contents, so a repacked archive passes and a damaged one doesn't.
+    ``archive_md5`` is of the published .gz: an archive with that checksum is the original and needs no other proof.
+    """
+
+    name: str  # without .gz
+    shape: tuple[int, ...]
+    md5: str
+    sha256: str | None = None
+    archive_md5: str | None = None
+
+    @property
+    def header(self) -> bytes:
+        """Magic number (two zeros, 8 for unsigned byte, rank), then each dimension as a big-endian 32-bit integer."""
+        return bytes([0, 0, 8, len(self.shape)]) + np.array(self.shape, dtype=">u4").tobytes()
+
+    @property
+    def nbytes(self) -> int:
+        return len(self.header) + math.prod(self.shape)
+
+
+def read_idx(path: Path, expected: IdxFile) -> np.ndarray:
+    """Read and verify a file, gzipped or not (decided by its first bytes, not its name): uint8 of ``expected.shape``.
+
+    Raises DamagedFileError unless the contents are exactly the expected ones.
+    """
+    raw = path.read_bytes()
+    content, damage = _gunzip(raw, expected.nbytes) if raw.startswith(_GZIP_MAGIC) else (raw, None)
+    md5, sha256 = _md5(content), hashlib.sha256(content).hexdigest()
+    is_published_archive = expected.archive_md5 is not None and _md5(raw) == expected.archive_md5
+    same_contents = md5 == expected.md5 and expected.sha256 in (None, sha256)
+
+    if damage is None and len(content) != expected.nbytes:
+        damage = f"{len(content)} bytes instead of {expected.nbytes}"
+    if damage is None and not content.startswith(expected.header):
+        damage = f"not an IDX file of unsigned bytes {list(expected.shape)}"
+    if damage is None and not (same_contents or is_published_archive):
+        damage = "other contents"
+    if damage is not None:
+        published = f"md5 {expected.md5}" + (f", sha256 {expected.sha256}" if expected.sha256 else "")
+        raise DamagedFileError(
+            f"{path} is damaged or is not the published {expected.name}: {damage}.\n"
+            f"  expected contents: {published}\n"
+            f"  actual contents:   md5 {md5}, sha256 {sha256}\n"
+            "Delete the file and load again to get a fresh copy."
+        )
+    return np.frombuffer(content, dtype=np.uint8, offset=len(expected.header)).reshape(expected.shape)
+
+
+def _gunzip(raw: bytes, nbytes: int) -> tuple[bytes, str | None]:
+    """What could be unpacked of ``raw`` (never more than one byte too many), and what is wrong with it."""
+    content = bytearray()
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(raw)) as archive:
+            while len(content) <= nbytes:
+                # Small pieces, so that what precedes the damage remains for the checksum in the message.
+                piece = archive.read(min(1 << 16, nbytes + 1 - len(content)))
+                if not piece:
+                    break
+                content += piece
+    except EOFError:
+        return bytes(content), "the gzip archive ends early"
+    except (gzip.BadGzipFile, zlib.error) as error:
+        return bytes(content), f"the gzip archive is corrupt ({error})"
+    return bytes(content), None if len(content) <= nbytes else f"more than {nbytes} bytes"
+
+
+def _md5(content: bytes) -> str:
+    return hashlib.md5(content, usedforsecurity=False).hexdigest()
+
+
+def fetch(expected: IdxFile, folder: Path, mirrors: tuple[str, ...], progress: bool | None = None) -> Path:
+    """Download ``expected.name + ".gz"`` into ``folder`` from the first mirror that delivers it undamaged.
+
+    Nothing unverified ever gets that name. Raises ConnectionError, with what each mirror did, when none of them
+    delivers the published contents.
+    """
+    import requests
+
+    path = folder / f"{expected.name}.gz"
+    elsewhere = "point SNNKIT_DATA (or root=) at another one"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise type(error)(
+            error.errno, f"can't make the folder for downloads ({error.strerror}); {elsewhere}", str(folder)
+        ) from error
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(errno.EACCES, f"no permission to download into the folder; {elsewhere}", str(folder))
+
+    failures = []
+    for mirror in mirrors:
+        url = f"{mirror.rstrip('/')}/{path.name}"
+        try:
+            _fetch_from(url, path, expected, progress)
+        except (requests.RequestException, ConnectionError, TimeoutError, DamagedFileError) as error:
+            reason = (str(error).splitlines() or ["no reason given"])[0]
+            failures.append(f"  {url}: {type(error).__name__}: {reason}")
+        else:
+            return path
+    raise ConnectionError(
+        f"could not download {path.name} into {folder}. Mirrors tried:\n" + "\n".join(failures) + "\n"
+        f"Without a network: put the file (or its uncompressed contents, {expected.name}) into the folder "
+        f"{folder.name}/ of a data folder, and point the environment variable SNNKIT_DATA at that data folder."
+    )
+
+
+def _fetch_from(url: str, path: Path, expected: IdxFile, progress: bool | None) -> None:
+    import pooch
+    from tqdm.auto import tqdm
+
+    hidden = os.environ.get("SNNKIT_HEADLESS") == "1" if progress is None else not progress
+    with (
+        # The total is a placeholder until the server has sent it: pooch tests the bar's truth, which needs one.
+        tqdm(desc=path.name, total=1, unit="B", unit_scale=True, mininterval=1, disable=hidden) as bar,
+        replacing(path) as file,
+    ):
+        # pooch sets `total` and calls `reset`, neither of which a disabled tqdm has; its annotation forgets bars.
+        progressbar: Any = False if hidden else bar
+        download = pooch.HTTPDownloader(progressbar=progressbar, chunk_size=1 << 16, timeout=TIMEOUT)
+        download(url, output_file=file, pooch=None)
+        file.flush()
+        try:
+            read_idx(Path(file.name), expected)
+        except DamagedFileError as error:
+            raise DamagedFileError(str(error).replace(file.name, "what it sent")) from None

@@ -1,0 +1,261 @@
+"""The synthetic event camera: events where the logarithm of intensity changes, and nowhere else; step by step, and one
+by one with their moments, noise and dead time."""
+
+import math
+
+import pytest
+import torch
+
+from snnkit import data
+from snnkit.data import events, load
+
+STILL = torch.zeros(2, 2)
+LEFT = torch.tensor([[0.0, 0.0], [1.0, 0.0]])
+
+
+def still(steps=3):
+    return torch.zeros(steps + 1, 2)
+
+
+def across(steps, dx=1.0, dy=0.0):
+    return torch.arange(steps + 1.0)[:, None] * torch.tensor([dx, dy])
+
+
+def edge(height=4, width=12, at=6):
+    """Dark to the left, bright to the right."""
+    image = torch.zeros(1, 1, height, width)
+    image[..., at:] = 1.0
+    return image
+
+
+def test_who_does_not_move_sees_nothing():
+    assert not data.events_of(torch.rand(3, 1, 6, 6), still()).any()
+
+
+def test_an_edge_that_passes_makes_one_polarity_where_it_is():
+    # Looking to the right moves the image to the left: the bright side comes in at the edge.
+    spikes = data.events_of(edge(), across(3))
+    for t in range(3):
+        rising = torch.zeros(4, 12)
+        rising[:, 5 - t] = 1
+        assert torch.equal(spikes[0, t, 0, :, :9], rising[:, :9])
+    assert not spikes[0, :, 1, :, :9].any()
+    # Back again: the same places, falling.
+    path = torch.cat([across(3), across(3)[:3].flip(0)])
+    back = data.events_of(edge(), path)
+    assert torch.equal(back[0, 3:, 1, :, :9], spikes[0, :, 0, :, :9].flip(0)) and not back[0, 3:, 0, :, :9].any()
+
+
+def test_small_changes_add_up_until_the_threshold():
+    # Intensity grows by a quarter pixel's share per step; log(0.1 + share) from log(0.1) on, counted by hand.
+    spikes = data.events_of(edge(), across(4, 0.25), threshold=0.7)[0, :, 0, 0, 5]
+    memory, expected = math.log(0.1), []
+    for share in (0.25, 0.5, 0.75, 1.0):
+        count = math.floor((math.log(0.1 + share) - memory) / 0.7)
+        memory += count * 0.7
+        expected.append(float(count > 0))
+    assert spikes.tolist() == expected and 0 in expected
+
+
+def test_saccades_go_round_a_triangle():
+    path = data.saccades(6, 2.0)
+    assert path.tolist() == [[0, 0], [0.5, 1], [1, 2], [1.5, 1], [2, 0], [1, 0], [0, 0]]
+    lengths = data.saccades(30, 4.0).diff(dim=0).norm(dim=1)
+    for side in lengths.split(10):
+        torch.testing.assert_close(side, side[:1].expand(10), rtol=1e-4, atol=1e-5)
+
+
+def test_pixels_differ_and_report_without_reason():
+    images = torch.rand(2, 1, 6, 6)
+    path = data.saccades(5)
+
+    def seen(seed=0, **options):
+        return data.events_of(images, path, generator=torch.Generator().manual_seed(seed), **options)
+
+    clean = seen()
+    assert torch.equal(clean, seen(seed=1))  # nothing is drawn
+    assert not torch.equal(clean, seen(mismatch=0.3))
+    noisy = data.events_of(torch.zeros(50, 1, 6, 6), still(10), noise=0.1)
+    assert noisy.mean().item() == pytest.approx(0.1, abs=0.01) and set(noisy.unique().tolist()) == {0.0, 1.0}
+
+
+def test_the_digits_in_saccades():
+    spikes, labels = data.event_digits("test", 9, size=12, seed=3)
+    assert spikes.shape == (355, 9, 2, 12, 12) and spikes.dtype == torch.float32
+    assert torch.equal(labels, data.load("digits", "test")[1])
+    assert set(spikes.unique().tolist()) == {0.0, 1.0} and 0.03 < spikes.mean() < 0.4
+    assert torch.equal(spikes, data.event_digits("test", 9, size=12, seed=3)[0])
+    assert not torch.equal(spikes, data.event_digits("test", 9, size=12, seed=4)[0])
+    assert data.event_digits("train", 2, noise=0.0)[0].shape == (1442, 2, 2, 16, 16)
+
+
+def test_the_number_of_images_at_a_time_is_of_no_account(monkeypatch):
+    images, path = torch.rand(7, 1, 5, 5), data.saccades(4)
+    whole = data.events_of(images, path)
+    monkeypatch.setattr("snnkit.data.events.camera._CHUNK", 2)
+    assert torch.equal(data.events_of(images, path), whole)
+    assert torch.equal(data.events_of(images[3:4], path)[0], whole[3])
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"images": torch.zeros(2, 1, 4, 4, dtype=torch.uint8)}, TypeError, "scale uint8 with data.to_unit"),
+        ({"images": torch.zeros(2, 4, 4)}, ValueError, r"images must be \[N, 1, H, W\]"),
+        (
+            {"images": torch.full((1, 1, 2, 2), 2.0)},
+            ValueError,
+            r"images must be in \[0, 1\], but their values go from 2 to 2",
+        ),
+        ({"images": torch.full((1, 1, 2, 2), math.nan)}, ValueError, r"images must be in \[0, 1\]"),
+        ({"path": torch.zeros(1, 2)}, ValueError, r"path must be a tensor \[T \+ 1, 2\]"),
+        ({"threshold": 0.0}, ValueError, "threshold must be greater than 0"),
+        ({"dark": -1.0}, ValueError, "dark must be greater than 0"),
+        ({"noise": 1.0}, ValueError, r"noise must be less than 1"),
+        ({"mismatch": "much"}, TypeError, "mismatch must be a number"),
+        ({"generator": 3}, TypeError, "generator must be a torch.Generator or None"),
+    ],
+)
+def test_bad_input_step_by_step(options, error, words):
+    with pytest.raises(error, match=words):
+        data.events_of(**{"images": torch.zeros(2, 1, 4, 4), "path": still(), **options})
+
+
+def test_bad_input_of_the_digits_and_the_path():
+    for arguments, words in (
+        ({"split": "val"}, "split must be one of 'train', 'test'"),
+        ({"size": 7}, "size must be at least 8"),
+        ({"seed": -1}, "seed must be at least 0"),
+        ({"steps": 0}, "steps must be at least 1"),
+        ({"amplitude": 0.0}, "amplitude must be greater than 0"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            data.event_digits(**arguments)
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def bar(bright=1.0):
+    """A dark picture of 1 × 4 pixels with a bright column, which moves onto its left neighbour."""
+    image = torch.zeros(1, 1, 1, 4)
+    image[..., 2] = bright
+    return image
+
+
+def columns(recording):
+    return [(name, getattr(recording, name).tolist()) for name in "txyp"]
+
+
+@pytest.mark.parametrize("mismatch", [0.0, 0.2])
+@pytest.mark.parametrize("duration", [160_000, 1_003])
+def test_the_same_as_the_camera_that_goes_step_by_step(mismatch, duration):
+    images, path = torch.rand(5, 1, 7, 9, generator=seeded(1)), events.saccades(16)
+    dense = events.events_of(images, path, mismatch=mismatch, generator=seeded())
+    recordings = events.record(images, path, duration=duration, mismatch=mismatch, generator=seeded())
+    assert torch.equal(events.frames_of(recordings, steps=16), dense)
+    assert all(r.duration == duration and r.size == (7, 9) for r in recordings)
+
+
+def test_thresholds_are_crossed_at_their_moments():
+    # The logarithm goes in a straight line from log(0.1) to log(1.1) in 1000 µs: by 2.398, eleven times 0.2 and more.
+    (recording,) = events.record(bar(), LEFT, duration=1000, threshold=0.2)
+    rising = recording.where(recording.p)
+    whole = math.log(1.1) - math.log(0.1)
+    expected = [math.ceil(1000 * 0.2 * i / whole) - 1 for i in range(1, 12)]
+    assert rising.t.tolist() == pytest.approx(expected, abs=1) and set(rising.x.tolist()) == {1}
+    falling = recording.where(~recording.p)
+    assert len(falling) == 11 and set(falling.x.tolist()) == {2}  # the column that the bar leaves
+
+
+def test_a_dead_pixel_loses_what_it_would_send():
+    (free,) = events.record(bar(), LEFT, duration=1000, threshold=0.2)
+    (slow,) = events.record(bar(), LEFT, duration=1000, threshold=0.2, refractory=200)
+    for pixel in (1, 2):
+        times = free.t[free.x == pixel].tolist()
+        sent = []
+        for t in times:
+            if not sent or t - sent[-1] >= 200:
+                sent.append(t)
+        assert slow.t[slow.x == pixel].tolist() == sent and 1 < len(sent) < len(times)
+
+
+def test_both_polarities_share_the_dead_time_and_the_other_pixels_do_not():
+    (noisy,) = events.record(torch.zeros(1, 1, 2, 3), STILL, noise=2000.0, refractory=700, generator=seeded())
+    assert 0.4 < noisy.p.float().mean() < 0.6
+    pixel = noisy.y.int() * 3 + noisy.x
+    for i in range(6):
+        own = noisy.where(pixel == i)
+        assert own.t.diff().min() >= 700 and len(own) > 100
+    assert noisy.t.diff().min() < 700
+    dark = torch.zeros(1, 1, 1, 1)
+    (often,) = events.record(dark, STILL, duration=20_000, noise=1e5, refractory=3, generator=seeded())
+    assert often.t.diff().min() == 3  # it lives again as soon as the time is over
+
+
+def test_noise_comes_at_its_rate_everywhere():
+    recordings = events.record(torch.zeros(20, 1, 8, 8), STILL, duration=500_000, noise=5.0, generator=seeded())
+    total = sum(map(len, recordings))
+    expected = 20 * 64 * 2 * 5.0 * 0.5
+    assert abs(total - expected) < 5 * math.sqrt(expected)
+    together = torch.cat([r.t for r in recordings]).float()
+    assert together.mean().item() == pytest.approx(250_000, rel=0.03)
+    on = torch.cat([r.p for r in recordings]).float().mean().item()
+    assert on == pytest.approx(0.5, abs=0.04)
+
+
+def test_the_same_seed_gives_the_same_recordings():
+    one, again, other = (events.record_digits("test", 6, noise=2.0, seed=seed)[0] for seed in (3, 3, 4))
+    assert [columns(r) for r in one] == [columns(r) for r in again] != [columns(r) for r in other]
+
+
+def test_the_digits_recorded():
+    recordings, labels = events.record_digits("test")
+    assert len(recordings) == 355 and torch.equal(labels, load("digits", "test")[1])
+    assert recordings[0].size == (16, 16) and recordings[0].duration == 300_000
+    rates = [len(r) for r in recordings]
+    assert min(rates) > 100 and max(rates) < 16 * 16 * 300  # no pixel more often than once a millisecond
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"images": torch.zeros(2, 4, 4)}, ValueError, r"images must be \[N, 1, H, W\]"),
+        ({"path": torch.zeros(3)}, ValueError, "path must be a tensor"),
+        ({"threshold": 0.0}, ValueError, "threshold must be greater than 0"),
+        ({"duration": 0}, ValueError, "duration must be at least 1"),
+        ({"path": torch.zeros(5, 2), "duration": 3}, ValueError, r"duration must be at least 4"),
+        ({"duration": 0.3}, TypeError, "duration must be an integer"),
+        ({"noise": -1.0}, ValueError, "noise must be at least 0"),
+        ({"noise": math.nan}, ValueError, "noise must be finite"),
+        ({"refractory": 1e-3}, TypeError, "refractory must be an integer"),
+        ({"refractory": -1}, ValueError, "refractory must be at least 0"),
+        ({"mismatch": 1.0}, ValueError, "mismatch must be less than 1"),
+        ({"generator": 0}, TypeError, "generator must be a torch.Generator"),
+        ({"images": torch.cat([bar(), bar(0.0)])}, ValueError, "sees nothing of image 1"),
+    ],
+)
+def test_bad_input_of_recordings(options, error, words):
+    with pytest.raises(error, match=words):
+        events.record(**{"images": bar(), "path": LEFT, **options})
+
+
+def test_bad_input_of_the_recorded_digits():
+    for arguments, error, words in (
+        (("val",), ValueError, "split must be one of"),
+        (("test", 356), ValueError, "samples must be at most 355"),
+        (("test", 0), ValueError, "samples must be at least 1"),
+        (("test", 1.5), TypeError, "samples must be an integer"),
+    ):
+        with pytest.raises(error, match=words):
+            events.record_digits(*arguments)
+
+
+@pytest.mark.parametrize("place", [float("nan"), float("inf")])
+def test_a_camera_that_is_nowhere_sees_nothing(place):
+    path = events.saccades(4)
+    path[1, 0] = place
+    for look in (events.events_of, events.record):
+        with pytest.raises(ValueError, match="path must be finite"):
+            look(torch.rand(1, 1, 8, 8), path)
