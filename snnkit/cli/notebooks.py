@@ -57,13 +57,12 @@ def run(
     timeout: float | None,
     jobs: int,
 ) -> None:
-    """Execute notebooks headless and write report.html and report.json.
+    """Execute notebooks headless and write run_report.html and report.json.
 
     NB is a number (04), a name or a path; all notebooks where none is given. They run in QUICK mode unless --full is
     given. Exit code: 0 if all ran, 1 if any failed, 2 for wrong usage.
     """
-    from snnkit.tools import report
-    from snnkit.tools import run as runner
+    from snnkit.tools import run_report, runner
     from snnkit.tools.parameters import ParameterError
     from snnkit.tools.project import ProjectError, find
 
@@ -86,15 +85,15 @@ def run(
         if result.status != "ok":
             line += f"  {f'cell {result.cell}: ' if result.cell is not None else ''}{result.error}"
         click.echo(line)
-        report.render_copy(folder, result.name)
-        report.write(folder, results, environment | {"interrupted": True})  # true until the last one is in
+        run_report.render_copy(folder, result.name)
+        run_report.write(folder, results, environment | {"interrupted": True})  # true until the last one is in
 
     try:
         runner.execute_all(project, prepared, folder, limit=timeout, at_once=jobs, on_result=note)
     except KeyboardInterrupt:
-        page = report.write(folder, results, environment | {"interrupted": True})
+        page = run_report.write(folder, results, environment | {"interrupted": True})
         exit_interrupted(f"interrupted: {len(results)} of {len(prepared)} notebooks ran; report: {page}")
-    page = report.write(folder, results, environment | {"interrupted": False})
+    page = run_report.write(folder, results, environment | {"interrupted": False})
     click.echo(f"report: {page}")
     sys.exit(any(result.status != "ok" for result in results))
 
@@ -151,7 +150,7 @@ def _assigned(assignments: tuple[str, ...]) -> dict[str, str]:
 def _environment(parameters: dict[str, Any]) -> dict[str, Any]:
     from datetime import datetime, timezone
 
-    from snnkit.tools import machine
+    from snnkit.measure import machine
 
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
     return {"date": now, **machine.describe(), "parameters": parameters}

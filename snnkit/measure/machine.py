@@ -1,10 +1,16 @@
-"""Where a number comes from: device, driver, versions, commit, date."""
+"""What this machine has, and where a number comes from: device, driver, versions, commit, date.
+
+Nothing here makes a CUDA context: kernels of notebooks need the GPU's memory.
+"""
 
 from __future__ import annotations
 
 import os
 import platform
+import shutil
 import subprocess
+import sys
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
@@ -12,6 +18,19 @@ from typing import Any
 
 # Versions that are noted where they are installed; the last three are the peers.
 PACKAGES = ("snnkit", "torch", "lightning", "triton", "numpy", "spikingjelly", "snntorch", "norse")
+
+NOTEBOOK_PACKAGES = (
+    "numpy",
+    "scikit-learn",
+    "plotly",
+    "ipywidgets",
+    "jupyterlab",
+    "ipykernel",
+    "papermill",
+    "nbclient",
+    "jupytext",
+)
+GIB = 1024**3
 
 # The C library's settings that keep large tensors from being handed back to the kernel, see ``train.pages``.
 ALLOCATOR_SETTINGS = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_")
@@ -23,8 +42,8 @@ def provenance(device: Any) -> dict[str, Any]:
 
     import snnkit
 
-    found = {package: _version(package) for package in PACKAGES} | {"snnkit": snnkit.__version__}
-    versions = {package: version for package, version in found.items() if version}
+    found = {package: version(package) for package in PACKAGES} | {"snnkit": snnkit.__version__}
+    versions = {package: text for package, text in found.items() if text}
     versions |= {"python": platform.python_version(), "torch": torch.__version__}
     return {
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -64,24 +83,100 @@ def processor() -> str:
         return platform.processor() or platform.machine()
 
 
+@dataclass(frozen=True)
+class Gpu:
+    """One line of nvidia-smi."""
+
+    name: str
+    driver: str
+    memory_gib: float
+    capability: tuple[int, int] | None
+
+
+def in_colab() -> bool:
+    return "COLAB_RELEASE_TAG" in os.environ or "google.colab" in sys.modules
+
+
+def cores() -> int:
+    """CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def memory_gib() -> tuple[float, float]:
+    """(all, free) main memory in GiB."""
+    import psutil
+
+    memory = psutil.virtual_memory()
+    return memory.total / GIB, memory.available / GIB
+
+
+def gpus() -> list[Gpu]:
+    """The NVIDIA GPUs that the driver lists; empty without a driver."""
+    found = []
+    fields = "--query-gpu=name,driver_version,memory.total,compute_cap"
+    for line in _lines("nvidia-smi", fields, "--format=csv,noheader,nounits"):
+        values = [value.strip() for value in line.split(",")]
+        if len(values) != 4:
+            continue
+        name, driver, memory, capability = values
+        major, _, minor = capability.partition(".")
+        known = (int(major), int(minor)) if major.isdigit() and minor.isdigit() else None
+        found.append(Gpu(name, driver, float(memory) / 1024 if memory.isdigit() else 0.0, known))
+    return found
+
+
+def compiler() -> tuple[str, str] | None:
+    """(path, first line of ``--version``) of the C++ compiler for torch.compile on a CPU; None where there is none."""
+    for name in (os.environ.get("CXX"), "g++", "clang++", "c++"):
+        path = shutil.which(name) if name else None
+        if path:
+            lines = _lines(path, "--version")
+            return path, lines[0] if lines else "no answer to --version"
+    return None
+
+
+def describe() -> dict[str, object]:
+    """What belongs beside every result: interpreter, versions, processor, memory, GPUs."""
+    import torch
+
+    import snnkit
+
+    total, _ = memory_gib()
+    devices = gpus() if torch.cuda.is_available() else []
+    return {
+        "snnkit": snnkit.__version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "devices": [gpu.name for gpu in devices],
+        "driver": devices[0].driver if devices else None,
+        "processor": processor(),
+        "cores": cores(),
+        "memory_gib": round(total, 1),
+        "packages": {package: version(package) for package in NOTEBOOK_PACKAGES},
+    }
+
+
 def _device(device: Any) -> dict[str, Any]:
     if device.type != "cuda":
         return {"type": device.type, "name": processor()}
     import torch
 
     properties = torch.cuda.get_device_properties(device)
-    driver = _lines("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+    listed = gpus()
     return {
         "type": "cuda",
         "name": properties.name,
         "compute_capability": f"{properties.major}.{properties.minor}",
-        "driver": driver[0].strip() if driver else None,
+        "driver": listed[0].driver if listed else None,
         "memory_bytes": properties.total_memory,
         "l2_bytes": getattr(properties, "L2_cache_size", None),
     }
 
 
-def _version(package: str) -> str | None:
+def version(package: str) -> str | None:
+    """Installed version of ``package``, without importing it; None where it isn't installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -26,11 +26,14 @@ def execute(project: Project, names: Sequence[str], out: Path, told: Callable[[s
     Raises:
         ProjectError: one of them fails; it names the notebook, the cell and the error.
     """
-    from snnkit.tools import run
+    from snnkit.tools import runner
 
-    jobs = run.prepare(project, names, {})
-    results = run.execute_all(
-        project, jobs, run.output_folder(project, out), on_result=lambda result: told(f"{result.name}: {result.status}")
+    jobs = runner.prepare(project, names, {})
+    results = runner.execute_all(
+        project,
+        jobs,
+        runner.output_folder(project, out),
+        on_result=lambda result: told(f"{result.name}: {result.status}"),
     )
     failed = [f"{one.name}, cell {one.cell}: {one.error}" for one in results if one.status != "ok"]
     if failed:

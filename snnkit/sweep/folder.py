@@ -194,8 +194,8 @@ def _machine() -> dict[str, Any]:
     from datetime import datetime, timezone
 
     import snnkit
+    from snnkit.measure import machine
     from snnkit.measure.machine import processor
-    from snnkit.tools import machine
 
     packages = ("torch", *machine.PACKAGES)
     return {

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import snnkit
-from snnkit.tools import run as runner
-from snnkit.tools.watch import Watch
+from snnkit.tools import runner
+from snnkit.tools.papermill_engine import Watch
 
 from .folder import Ended
 from .notebook import Notebook

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from snnkit.tools import machine
+from snnkit.measure import machine
 from snnkit.tools.parameters import ParameterError
 
 from . import notebook as notebooks

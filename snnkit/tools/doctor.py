@@ -11,8 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from snnkit.measure.machine import processor
-from snnkit.tools import machine
+from snnkit.measure import machine
 
 GREEN, AMBER, RED = "green", "amber", "red"
 MARKS = {GREEN: "ok", AMBER: "!!", RED: "XX"}
@@ -36,7 +35,7 @@ def report() -> list[Line]:
             lines += check()
         except Exception as error:
             name = check.__name__.strip("_").replace("_", " ")
-            lines.append(Line(name, AMBER, f"could not tell: {type(error).__name__}: {error}"))
+            lines.append(Line(name, AMBER, f"check failed: {type(error).__name__}: {error}"))
     return lines
 
 
@@ -77,6 +76,7 @@ def print_report(lines: list[Line]) -> None:
     """On the terminal, in colour where rich is installed."""
     try:
         from rich.console import Console
+        from rich.markup import escape as literal
         from rich.table import Table
     except ImportError:
         print(as_text(lines))
@@ -85,16 +85,9 @@ def print_report(lines: list[Line]) -> None:
     table = Table(show_header=False, box=None, pad_edge=False)
     for line in lines:
         colour = colours[line.status]
-        value = _literal(line.value) + (f"\n[dim]-> {_literal(line.fix)}[/dim]" if line.fix else "")
+        value = literal(line.value) + (f"\n[dim]-> {literal(line.fix)}[/dim]" if line.fix else "")
         table.add_row(f"[{colour}]●[/{colour}]", f"[{colour}]{line.status}[/{colour}]", line.name, value)
     Console(highlight=False).print(table)
-
-
-def _literal(text: str) -> str:
-    """`text` without a meaning in rich's markup."""
-    from rich.markup import escape as escape_markup
-
-    return escape_markup(text)
 
 
 def _html_row(line: Line) -> str:
@@ -189,9 +182,9 @@ def _gpu() -> Iterator[Line]:
 
 
 def _compiler() -> Iterator[Line]:
-    found = machine.compiler()
-    if found:
-        yield Line("C++ compiler", GREEN, f"{found[1]} ({found[0]})")
+    if compiler := machine.compiler():
+        path, version = compiler
+        yield Line("C++ compiler", GREEN, f"{version} ({path})")
     else:
         fix = "sudo apt-get install g++ (Debian, Ubuntu) or xcode-select --install (macOS)"
         yield Line("C++ compiler", AMBER, "none: torch.compile can't make CPU kernels", fix)
@@ -211,7 +204,7 @@ def _triton() -> Iterator[Line]:
 
 def _processor_and_memory() -> Iterator[Line]:
     cores = machine.cores()
-    name = f"{processor()}, {cores} core{'s' if cores > 1 else ''}"
+    name = f"{machine.processor()}, {cores} core{'s' if cores > 1 else ''}"
     yield Line("processor", GREEN if cores >= 2 else AMBER, name)
     total, free = machine.memory_gib()
     good = free >= 2

@@ -1,17 +1,19 @@
 """Builds `notebooks/NN_name.ipynb` from `notebooks/src/NN_name.py`, and says where the two differ.
 
-A notebook is a function of its source's text and of `[tool.snnkit]`; no clock, file time or former notebook has a say.
+A notebook is a function of its source's text and of `[tool.snnkit]` alone, not of file times or of the former notebook.
+Two cells are generated: the Colab badge and the setup cell. They are in the source, too, so that both sides of a pair
+hold the same cells; they are found by their tags (`badge`, `bootstrap`), and only they are rewritten.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from snnkit import files
-from snnkit.tools.generated import normalise
 from snnkit.tools.project import Project, ProjectError
 
 if TYPE_CHECKING:
@@ -21,6 +23,11 @@ KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3
 CELL_METADATA = ("cellView", "slideshow", "tags")
 # These cells hold text that comes from settings: their ids are their names, so that a new setting keeps the ids.
 NAMED_CELLS = ("badge", "bootstrap", "parameters")
+BADGE_MARKER = '# %% [markdown] tags=["badge"]'
+BOOTSTRAP_MARKER = '# %% tags=["bootstrap"] cellView="form"'
+
+_MARKER = re.compile(r"^# %%.*$", re.MULTILINE)
+_MARKDOWN = re.compile(r"^# %%\s+\[markdown\]")
 
 
 @dataclass(frozen=True)
@@ -172,3 +179,80 @@ class _Ids:
         text = f"{self.name}\0{cell_type}\0{source}"
         repeat = self.given[text] = self.given.get(text, 0) + 1
         return hashlib.sha256(f"{text}\0{repeat}".encode()).hexdigest()[:12]
+
+
+# --- the generated cells ---------------------------------------------------------------------------------------------
+
+
+def colab_url(project: Project, name: str) -> str:
+    """Address that opens notebook `name` in Colab."""
+    path = project.repository.removeprefix("https://github.com/")
+    return f"https://colab.research.google.com/github/{path}/blob/{project.branch}/notebooks/{name}.ipynb"
+
+
+def badge(project: Project, name: str) -> str:
+    """Markdown of the first cell."""
+    return f"[![Open In Colab](https://colab.research.google.com/assets/colab-badge.svg)]({colab_url(project, name)})"
+
+
+def bootstrap(project: Project, name: str) -> str:
+    """Code of the cell of notebook `name` that makes `import snnkit` work, or says what to do."""
+    more = project.colab.get(name, ())
+    but = f" but {', '.join(more)}" if more else ""
+    # A line of its own for each, so that the longest list fits into the lines of the sources.
+    listed = "".join(f'        _wanted += " {package}"\n' for package in more)
+    return f"""# @title Setup: run this cell first
+import importlib.util
+import os
+import sys
+
+_snnkit = "snnkit @ git+{project.repository}@{project.branch}"
+
+if importlib.util.find_spec("snnkit") is None:
+    if "COLAB_RELEASE_TAG" in os.environ or "google.colab" in sys.modules:
+        # Colab ships all that snnkit needs{but}; --no-deps leaves every package there as it is.
+        _wanted = f"'{{_snnkit}}'"
+{listed}        get_ipython().run_line_magic("pip", f"install -q --no-deps {{_wanted}}")  # noqa: F821
+        importlib.invalidate_caches()
+    else:
+        raise ModuleNotFoundError(
+            "The kernel of this notebook has no snnkit. Start Jupyter by `make lab` in a clone of the repository, "
+            f"or install it here: %pip install '{{_snnkit}}'"
+        )
+
+import snnkit
+
+print("snnkit", snnkit.__version__)"""
+
+
+def normalise(project: Project, name: str, source: str) -> str:
+    """The py:percent text `source` of notebook `name` with its two generated cells brought up to date (or put in)."""
+    header, cells = _split(source.replace("\r\n", "\n"))
+    badge_cell = f"{BADGE_MARKER}\n# {badge(project, name)}\n\n"
+    bootstrap_cell = f"{BOOTSTRAP_MARKER}\n{bootstrap(project, name)}"
+
+    cells = [cell for cell in cells if not _has_tag(cell, "badge")]
+    at = next((i for i, cell in enumerate(cells) if _has_tag(cell, "bootstrap")), None)
+    if at is None:
+        at = next((i for i, cell in enumerate(cells) if not _MARKDOWN.match(cell)), len(cells))
+        if at:
+            cells[at - 1] = cells[at - 1].rstrip("\n") + "\n\n"
+        cells.insert(at, bootstrap_cell + "\n\n")
+    else:  # how many empty lines follow is the formatter's business
+        cells[at] = bootstrap_cell + cells[at][len(cells[at].rstrip("\n")) :]
+    header = header.rstrip("\n") + "\n\n" if header.strip() else ""
+    return (header + badge_cell + "".join(cells)).rstrip("\n") + "\n"
+
+
+def _split(source: str) -> tuple[str, list[str]]:
+    """Header (everything before the first cell) and the cells, each with its marker line."""
+    starts = [match.start() for match in _MARKER.finditer(source)]
+    if not starts:
+        return source, []
+    ends = [*starts[1:], len(source)]
+    return source[: starts[0]], [source[start:end] for start, end in zip(starts, ends, strict=True)]
+
+
+def _has_tag(cell: str, tag: str) -> bool:
+    marker = cell.split("\n", 1)[0]
+    return re.search(rf"""tags=\[[^\]]*["']{tag}["']""", marker) is not None

@@ -79,8 +79,7 @@ def run(place: Path, names: Sequence[str], out: Path, told: Any) -> None:
     """
     import nbformat
 
-    from snnkit.tools import parameters
-    from snnkit.tools import run as runner
+    from snnkit.tools import parameters, runner
 
     # A bundle has notebooks where a project has them, which is all that the runner asks of it.
     room, there = Project(place, "", ""), {path.stem: path for path in sorted((place / "notebooks").glob("*.ipynb"))}

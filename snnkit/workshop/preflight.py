@@ -10,7 +10,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import snnkit
-from snnkit.tools import doctor, machine
+from snnkit.measure import machine
+from snnkit.tools import doctor
 
 from .verdict import LIMITS, READY, STOP, Verdict
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from snnkit.tools import report
-from snnkit.tools import run as runner
+from snnkit.tools import run_report, runner
 from snnkit.tools.project import Project
 
 from .problem import WorkshopError
@@ -33,7 +32,7 @@ def build(project: Project, names: Sequence[str], out: Path, told: Callable[[str
 
     def note(result: runner.Result) -> None:
         told(f"{result.name}: {result.status}, {result.seconds:.0f} s")
-        report.render_copy(folder, result.name)
+        run_report.render_copy(folder, result.name)
 
     results = runner.execute_all(project, jobs, folder, on_result=note)
     failed = [f"{one.name}, cell {one.cell}: {one.error}" for one in results if one.status != "ok"]

@@ -21,8 +21,8 @@ from pathlib import Path
 
 from playwright.sync_api import Locator, Page, sync_playwright
 
+from snnkit.measure import machine
 from snnkit.measure.machine import processor
-from snnkit.tools import machine
 
 from .conftest import FLAGS, ROOT, chromium
 from .fresh_clone import FreshClone

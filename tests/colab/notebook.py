@@ -18,7 +18,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionComplete
 from nbclient.util import run_sync
 
-from snnkit.tools import scan
+from snnkit.tools.papermill_engine import Problem, errors_in_notebook, errors_in_widgets, problem_of
 
 STUB = Path(__file__).parent / "stub"
 # Colab's kernel has its own package loaded before the first cell.
@@ -48,7 +48,7 @@ class Colab(NotebookClient):
         specs = KernelSpecManager(kernel_dirs=[str(folder / "kernels")], ensure_native_kernel=False)
         manager = AsyncKernelManager(kernel_name="colab", kernel_spec_manager=specs)
         super().__init__(nbformat.read(path, as_version=4), km=manager, kernel_name="colab", **options)
-        self.errors: list[scan.Problem] = []
+        self.errors: list[Problem] = []
         self._folder = folder
 
     @contextmanager
@@ -75,12 +75,16 @@ class Colab(NotebookClient):
 
     def process_message(self, msg: dict[str, Any], cell: Any, cell_index: int) -> Any:
         if msg["msg_type"] == "error":
-            self.errors.append(scan.problem(cell_index, msg["content"]))
+            self.errors.append(problem_of(cell_index, msg["content"]))
         return super().process_message(msg, cell, cell_index)
 
-    def problems(self) -> list[scan.Problem]:
+    def problems(self) -> list[Problem]:
         """Errors anywhere: raised in cells and callbacks, written by threads, swallowed by Output widgets."""
-        return [*self.errors, *scan.in_notebook(self.nb), *scan.in_widgets(self.widget_state.values())]
+        return [
+            *self.errors,
+            *errors_in_notebook(self.nb),
+            *errors_in_widgets(self.widget_state.values()),
+        ]
 
     def calls(self) -> list[dict[str, Any]]:
         """What was asked of ``google.colab.output``."""

@@ -7,7 +7,7 @@ import re
 import nbformat
 import pytest
 
-from snnkit.tools import run, scan
+from snnkit.tools import papermill_engine, runner
 from snnkit.tools.project import find
 
 PROJECT = find()
@@ -17,13 +17,13 @@ PROJECT = find()
 @pytest.mark.parametrize("solve", [False, True], ids=["attempt", "solve"])
 @pytest.mark.parametrize("name", PROJECT.names())
 def test_runs_in_quick_mode(name, solve, tmp_path):
-    out = run.output_folder(PROJECT, tmp_path)
-    (result,) = run.execute_all(PROJECT, run.prepare(PROJECT, [name], {}, solve=solve), out, limit=600)
+    out = runner.output_folder(PROJECT, tmp_path)
+    (result,) = runner.execute_all(PROJECT, runner.prepare(PROJECT, [name], {}, solve=solve), out, limit=600)
     assert result.status == "ok", f"cell {result.cell}: {result.error}\n{result.source}\n{result.traceback}"
 
     copy = out / "notebooks" / f"{name}.ipynb"
     notebook = nbformat.read(copy, as_version=4)
-    assert scan.in_notebook(notebook) == []
+    assert papermill_engine.errors_in_notebook(notebook) == []
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert all(cell.execution_count for cell in code if cell.source.strip()), "not every cell was executed"
     assert any(cell.outputs for cell in code)

@@ -9,7 +9,7 @@ import jupytext
 import pytest
 
 from snnkit.tools import pair, parameters
-from snnkit.tools.generated import bootstrap, colab_url
+from snnkit.tools.pair import bootstrap, colab_url
 from snnkit.tools.project import find
 
 PROJECT = find()

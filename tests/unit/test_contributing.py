@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from snnkit.course import grade, questions
-from snnkit.tools import pair, run
+from snnkit.tools import pair, runner
 from tests.course.answers import Answers, Mistake, lacking
 from tests.unit import tiny_project
 
@@ -87,8 +87,8 @@ def test_the_notebook_is_built_and_runs(tmp_path):
     project.source("42_without_a_leak").write_text(example("the smallest notebook"), encoding="utf-8")
     pair.build(project, "42_without_a_leak")
     assert not list(pair.check(project, "42_without_a_leak"))
-    jobs = run.prepare(project, project.names(), {})
-    (result,) = run.execute_all(project, jobs, run.output_folder(project, tmp_path / "out"))
+    jobs = runner.prepare(project, project.names(), {})
+    (result,) = runner.execute_all(project, jobs, runner.output_folder(project, tmp_path / "out"))
     assert result.status == "ok", result.error
     copy = (tmp_path / "out" / "notebooks" / "42_without_a_leak.ipynb").read_text(encoding="utf-8")
     assert "6 spikes" in copy and "image/png" in copy

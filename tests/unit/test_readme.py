@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import runpy
 import shlex
@@ -13,8 +14,8 @@ import jupytext
 import pytest
 
 from snnkit.cli import main
-from snnkit.tools import run
-from snnkit.tools.generated import colab_url
+from snnkit.tools import runner
+from snnkit.tools.pair import colab_url
 from snnkit.tools.project import find
 
 PROJECT = find(Path(__file__).parent)
@@ -51,7 +52,8 @@ def calls(program, text):
         while words and re.fullmatch(r"[A-Z_]+=\S*", words[0]):
             words.pop(0)
         if words and words[0] == program:
-            found.append(words[1:])
+            # What is behind a pipe or a redirection is no argument; nor are the other names of `a | b | c` in prose.
+            found.append(list(itertools.takewhile(lambda word: word not in ("|", ">"), words[1:])))
     return found
 
 
@@ -175,7 +177,7 @@ def test_every_snnkit_command_is_one(page):
         if words[0] == "run":
             parameters = dict(pair.split("=", 1) for pair in given["assignments"])
             chosen = PROJECT.select(given["notebooks"])
-            assert run.prepare(PROJECT, chosen, parameters, full=given["full"], solve=given["solve"])
+            assert runner.prepare(PROJECT, chosen, parameters, full=given["full"], solve=given["solve"])
 
 
 def test_commands_are_found_at_all():
@@ -187,7 +189,7 @@ def test_the_papermill_call_names_a_notebook_and_parameters_that_exist():
     ((notebook, _, *rest),) = [words for words in calls("papermill", README) if words]
     assert (PROJECT.root / notebook).is_file()
     assert rest[::3] == ["-p"] * (len(rest) // 3)
-    assert run.prepare(PROJECT, [Path(notebook).stem], dict(zip(rest[1::3], rest[2::3], strict=True)))
+    assert runner.prepare(PROJECT, [Path(notebook).stem], dict(zip(rest[1::3], rest[2::3], strict=True)))
 
 
 @each_page

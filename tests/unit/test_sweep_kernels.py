@@ -12,7 +12,7 @@ import nbformat
 import pytest
 
 from snnkit import sweep
-from snnkit.tools import scan
+from snnkit.tools import papermill_engine
 
 from .sweep_cases import asked, notebook
 
@@ -102,7 +102,7 @@ def test_executed_notebooks_are_kept_with_their_parameters(swept):
         copy = nbformat.read(folder / "out" / "notebooks" / f"{rows[name]['run']}.ipynb", as_version=4)
         injected = [cell for cell in copy.cells if "injected-parameters" in cell.metadata.get("tags", [])]
         assert f'NAME = "{name}"' in injected[0].source and "A = 3" in injected[0].source
-        assert bool(scan.in_notebook(copy)) is (name == "raises")
+        assert bool(papermill_engine.errors_in_notebook(copy)) is (name == "raises")
 
 
 def test_ctrl_c_ends_orderly(tmp_path):

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from snnkit.tools import alive, report
+from snnkit.tools import run_report
 
 nbformat = pytest.importorskip("nbformat")
 pytest.importorskip("nbconvert")
@@ -31,7 +31,7 @@ def figure_of(markup):
 
 def test_figures_become_scripts_with_their_frames():
     made = notebook(framed(), go.Figure(go.Bar(y=[1])))
-    assert alive.enliven(made) == 2
+    assert run_report.embed_plotly(made) == 2
     first, second, words = made.cells[0].outputs
     assert len(figure_of(first.data["text/html"])["frames"]) == 2
     assert figure_of(second.data["text/html"])["data"][0]["type"] == "bar"
@@ -43,7 +43,7 @@ def test_figures_become_scripts_with_their_frames():
 
 def test_a_title_cannot_end_the_script():
     made = notebook(go.Figure(layout={"title": {"text": '</script> "quoted" <b>bold</b>'}}))
-    alive.enliven(made)
+    run_report.embed_plotly(made)
     markup = made.cells[0].outputs[0].data["text/html"]
     assert markup.count("</script>") == 1
     assert figure_of(markup)["layout"]["title"]["text"] == '</script> "quoted" <b>bold</b>'
@@ -56,7 +56,7 @@ def test_the_page_and_its_script(tmp_path):
         (tmp_path / folder).mkdir()
     for name, made in {"01_one": notebook(framed()), "02_none": notebook()}.items():
         nbformat.write(made, tmp_path / "notebooks" / f"{name}.ipynb")
-        report.render_copy(tmp_path, name)
+        run_report.render_copy(tmp_path, name)
     page = (tmp_path / "html" / "01_one.html").read_text("utf-8")
     assert page.index("plotly.min.js") < page.index("require")
     assert "Plotly.newPlot" in page and "<title>01_one</title>" in page

@@ -6,7 +6,8 @@ import shutil
 
 import torch
 
-from snnkit.tools import doctor, machine
+from snnkit.measure import machine
+from snnkit.tools import doctor
 
 from .tiny_project import settings
 
@@ -84,7 +85,7 @@ def test_a_check_that_breaks_is_a_line_and_no_crash(monkeypatch):
 
     monkeypatch.setattr(machine, "memory_gib", broken)
     lines = doctor.report()
-    assert any("could not tell: RuntimeError: no such thing" in line.value for line in lines)
+    assert any("check failed: RuntimeError: no such thing" in line.value for line in lines)
     assert "Python" in by_name(lines)
 
 
@@ -97,7 +98,7 @@ def test_the_card_is_html_in_a_notebook_and_text_elsewhere(monkeypatch):
 
 def test_nvidia_smi_is_read(monkeypatch):
     monkeypatch.setattr(
-        machine, "_run", lambda *command: ["NVIDIA H200, 570.1, 143771, 9.0", "nonsense", "X, 1, [N/A], [N/A]"]
+        machine, "_lines", lambda *command: ["NVIDIA H200, 570.1, 143771, 9.0", "nonsense", "X, 1, [N/A], [N/A]"]
     )
     first, second = machine.gpus()
     assert (first.name, first.driver, round(first.memory_gib), first.capability) == (

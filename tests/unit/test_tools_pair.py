@@ -9,7 +9,7 @@ from dataclasses import replace
 import nbformat
 import pytest
 
-from snnkit.tools import generated, pair
+from snnkit.tools import pair
 from snnkit.tools.project import ProjectError, find
 
 from .tiny_project import HEADER, make, settings
@@ -156,7 +156,7 @@ def test_empty_lines_after_a_generated_cell_are_left_to_the_formatter(project):
 
 def test_the_badge_is_first_even_if_it_was_moved(project):
     source = project.source("00_start")
-    badge = f"\n{generated.BADGE_MARKER}\n# {generated.badge(project, '00_start')}\n"
+    badge = f"\n{pair.BADGE_MARKER}\n# {pair.badge(project, '00_start')}\n"
     source.write_text(source.read_text().replace(badge[1:], "") + badge)
     pair.build(project, "00_start")
     assert [cell.id for cell in pair.notebook(project, "00_start").cells].index("badge") == 0
@@ -179,7 +179,7 @@ def test_the_bootstrap_cell_says_what_to_do_where_snnkit_is_missing(project, mon
     with pytest.raises(
         ModuleNotFoundError, match=r"make lab.*%pip install 'snnkit @ git\+https://github.com/someone/kit@main'"
     ):
-        exec(generated.bootstrap(project, "00_start"), {})
+        exec(pair.bootstrap(project, "00_start"), {})
 
 
 def test_on_colab_the_bootstrap_cell_installs_the_kit_and_nothing_else(project, monkeypatch):
@@ -191,11 +191,11 @@ def test_on_colab_the_bootstrap_cell_installs_the_kit_and_nothing_else(project, 
 
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     monkeypatch.setenv("COLAB_RELEASE_TAG", "release")
-    exec(generated.bootstrap(project, "00_start"), {"get_ipython": Shell})
+    exec(pair.bootstrap(project, "00_start"), {"get_ipython": Shell})
     assert asked == [("pip", "install -q --no-deps 'snnkit @ git+https://github.com/someone/kit@main'")]
     wants_more = replace(project, colab={"01_more": ["lightning", "torchmetrics"]})
-    assert generated.bootstrap(wants_more, "00_start") == generated.bootstrap(project, "00_start")
-    exec(generated.bootstrap(wants_more, "01_more"), {"get_ipython": Shell})
+    assert pair.bootstrap(wants_more, "00_start") == pair.bootstrap(project, "00_start")
+    exec(pair.bootstrap(wants_more, "01_more"), {"get_ipython": Shell})
     assert asked[1] == ("pip", f"{asked[0][1]} lightning torchmetrics")
 
 

@@ -13,11 +13,11 @@ from html.parser import HTMLParser
 import nbformat
 import pytest
 
-from snnkit.tools import pair, report, run
+from snnkit.tools import pair, run_report, runner
+from snnkit.tools.papermill_engine import Watch
 from snnkit.tools.parameters import ParameterError
 from snnkit.tools.project import ProjectError
-from snnkit.tools.report import FIELDS
-from snnkit.tools.watch import Watch
+from snnkit.tools.run_report import FIELDS
 
 from .tiny_project import make
 
@@ -42,9 +42,9 @@ def project(tmp_path_factory):
 @pytest.fixture(scope="module")
 def executed(project, tmp_path_factory):
     """(output folder, results by name) of all cases, run two at a time with one parameter set."""
-    out = run.output_folder(project, tmp_path_factory.mktemp("out"))
-    jobs = run.prepare(project, project.select(), {"STEPS": "3", "RATE": 2}, solve=True)
-    results = run.execute_all(project, jobs, out, limit=120, at_once=2)
+    out = runner.output_folder(project, tmp_path_factory.mktemp("out"))
+    jobs = runner.prepare(project, project.select(), {"STEPS": "3", "RATE": 2}, solve=True)
+    results = runner.execute_all(project, jobs, out, limit=120, at_once=2)
     return out, {result.name: result for result in results}
 
 
@@ -135,15 +135,15 @@ def test_the_pairs_are_not_touched(executed, project):
 
 def test_a_notebook_may_not_take_longer_than_its_limit(tmp_path):
     project = make(tmp_path, {"00_slow": "import time\n\ntime.sleep(100)"})
-    out = run.output_folder(project, tmp_path / "out")
-    (result,) = run.execute_all(project, run.prepare(project, ["00_slow"], {}), out, limit=5)
+    out = runner.output_folder(project, tmp_path / "out")
+    (result,) = runner.execute_all(project, runner.prepare(project, ["00_slow"], {}), out, limit=5)
     assert result.error == "TimeoutError: the notebook took longer than 5 s"
     assert "sleep" in result.source
 
 
 def test_report_json_has_exactly_the_fields_promised(executed):
     out, results = executed
-    report.write(out, list(results.values()), {"python": "3"})
+    run_report.write(out, list(results.values()), {"python": "3"})
     content = json.loads((out / "report.json").read_text())
     assert set(content) == {"notebooks", "environment"}
     assert [set(entry) for entry in content["notebooks"]] == [set(FIELDS)] * len(CASES)
@@ -152,8 +152,10 @@ def test_report_json_has_exactly_the_fields_promised(executed):
 
 def test_report_html_is_one_page_that_needs_nothing_else(executed):
     out, results = executed
-    report.render_copy(out, "01_raises")
-    page = report.write(out, list(results.values()), {"devices": [], "cuda": None, "packages": {"a": "1"}}).read_text()
+    run_report.render_copy(out, "01_raises")
+    page = run_report.write(
+        out, list(results.values()), {"devices": [], "cuda": None, "packages": {"a": "1"}}
+    ).read_text()
     assert "4 of 6 notebooks failed" in page
     assert "no &lt;b&gt;such&lt;/b&gt; thing" in page and "<b>such" not in page
     links = Links()
@@ -175,17 +177,17 @@ class Links(HTMLParser):
 
 def test_everything_is_refused_before_anything_runs(project):
     with pytest.raises(ParameterError, match="notebook 00_ok has no parameter 'STEP'"):
-        run.prepare(project, project.names(), {"STEP": "3"})
+        runner.prepare(project, project.names(), {"STEP": "3"})
     with pytest.raises(ParameterError, match=r"STEPS must be int, was '3\.5'"):
-        run.prepare(project, project.names(), {"STEPS": "3.5"})
+        runner.prepare(project, project.names(), {"STEPS": "3.5"})
     with pytest.raises(ParameterError, match="QUICK is given twice"):
-        run.prepare(project, project.names(), {"QUICK": "true"}, full=True)
+        runner.prepare(project, project.names(), {"QUICK": "true"}, full=True)
 
 
 def test_full_means_not_quick(project):
-    assert run.prepare(project, ["00_ok"], {})[0].parameters == {"QUICK": True}
-    assert run.prepare(project, ["00_ok"], {}, full=True)[0].parameters == {"QUICK": False}
-    assert run.prepare(project, ["00_ok"], {"QUICK": "off"}, solve=True)[0].parameters == {
+    assert runner.prepare(project, ["00_ok"], {})[0].parameters == {"QUICK": True}
+    assert runner.prepare(project, ["00_ok"], {}, full=True)[0].parameters == {"QUICK": False}
+    assert runner.prepare(project, ["00_ok"], {"QUICK": "off"}, solve=True)[0].parameters == {
         "QUICK": False,
         "SOLVE": True,
     }
@@ -196,22 +198,22 @@ def test_a_parameter_must_be_in_every_notebook_chosen(tmp_path):
     source = project.source("01_b")
     source.write_text(source.read_text().replace("STEPS: int = 8  # time steps\n", ""))
     with pytest.raises(ParameterError, match="notebook 01_b has no parameter 'STEPS'"):
-        run.prepare(project, project.names(), {"STEPS": "3"})
+        runner.prepare(project, project.names(), {"STEPS": "3"})
 
 
 def test_an_output_folder_that_can_not_be_is_refused(project, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ProjectError, match="can't write to the output folder"):
-        run.output_folder(project, tmp_path / "file")
+        runner.output_folder(project, tmp_path / "file")
     with pytest.raises(ProjectError, match="would overwrite the notebooks"):
-        run.output_folder(project, project.root)
+        runner.output_folder(project, project.root)
 
 
-@pytest.mark.parametrize("name", run.PATH_VARIABLES)
+@pytest.mark.parametrize("name", runner.PATH_VARIABLES)
 def test_a_kernel_sees_the_folders_that_were_meant_here(monkeypatch, tmp_path, name):
     def seen(value):
         monkeypatch.setenv(name, value)
-        return run.environment(1)[name]
+        return runner.environment(1)[name]
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -220,7 +222,7 @@ def test_a_kernel_sees_the_folders_that_were_meant_here(monkeypatch, tmp_path, n
     assert seen("/data") == "/data"
     assert seen("") == ""
     monkeypatch.delenv(name)
-    assert name not in run.environment(1)
+    assert name not in runner.environment(1)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")

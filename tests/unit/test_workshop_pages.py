@@ -32,8 +32,6 @@ def test_every_command_is_one(name, monkeypatch, tmp_path):
     for words in calls("snnkit", PAGES[name]):
         if not words:
             continue  # `snnkit` alone: the name of the kit
-        if ">" in words:
-            words = words[: words.index(">")]
         try:
             parsed(words)
         except click.exceptions.Exit:

@@ -10,7 +10,8 @@ from email.message import Message
 
 import pytest
 
-from snnkit.tools import doctor, machine
+from snnkit.measure import machine
+from snnkit.tools import doctor
 from snnkit.tools.doctor import AMBER, GREEN, RED, Line
 from snnkit.workshop import collect, preflight
 from snnkit.workshop.problem import WorkshopError

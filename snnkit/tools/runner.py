@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from snnkit import files
-from snnkit.tools import machine, pair, parameters, scan
+from snnkit.measure.machine import cores
+from snnkit.tools import pair, parameters
 from snnkit.tools.project import Project, ProjectError
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
-    from snnkit.tools.watch import Watch
+    from snnkit.tools.papermill_engine import Problem, Watch
 
 
 # These name files and folders from where the command was given, and a kernel runs elsewhere.
@@ -96,11 +97,11 @@ def execute_all(
     at_once: int = 1,
     on_result: Callable[[Result], None] = lambda result: None,
 ) -> list[Result]:
-    """Run `jobs`, `at_once` at a time; the results are in the order of `jobs`, `on_result` hears of each as it ends.
+    """Run `jobs`, `at_once` at a time; the results are in the order of `jobs`, `on_result` gets each as it ends.
 
     `limit`: seconds for each notebook. On KeyboardInterrupt the kernels are ended and the exception goes on.
     """
-    from snnkit.tools.watch import Watch
+    from snnkit.tools.papermill_engine import Watch
 
     own = environment(at_once)
     watches = {job.name: Watch(own, str(project.notebooks), limit) for job in jobs}
@@ -127,7 +128,7 @@ def execute(job: Job, out: Path, watch: Watch) -> Result:
     import papermill
     from papermill.exceptions import PapermillExecutionError
 
-    from snnkit.tools.watch import KERNEL, register
+    from snnkit.tools.papermill_engine import KERNEL, register
 
     logging.getLogger("papermill").setLevel(logging.CRITICAL)  # what it would log is in the result
     started = time.perf_counter()
@@ -171,12 +172,12 @@ def environment(at_once: int) -> dict[str, str]:
     # Idle OpenMP threads spin by default and take the cores from those that work: 53 s became 16 s on a busy machine.
     environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     if at_once > 1:
-        environment.setdefault("OMP_NUM_THREADS", str(max(1, machine.cores() // at_once)))
+        environment.setdefault("OMP_NUM_THREADS", str(max(1, cores() // at_once)))
     return environment
 
 
 def _failure(job: Job, watch: Watch, raised: Exception | None) -> dict[str, Any] | None:
-    """The fields of a Result that tell what went wrong; None if nothing did."""
+    """The fields of a Result that say what went wrong; None if nothing did."""
     if raised is not None:
         problem = _explain(watch, raised)
     elif watch.problems:
@@ -188,15 +189,17 @@ def _failure(job: Job, watch: Watch, raised: Exception | None) -> dict[str, Any]
     return {"cell": cell, "error": str(problem), "source": source, "traceback": problem.traceback}
 
 
-def _explain(watch: Watch, raised: Exception) -> scan.Problem:
+def _explain(watch: Watch, raised: Exception) -> Problem:
     from nbclient.exceptions import CellTimeoutError, DeadKernelError
 
+    from snnkit.tools.papermill_engine import Problem
+
     if isinstance(raised, CellTimeoutError):
-        return scan.Problem(watch.cell, "TimeoutError", f"the notebook took longer than {watch.limit:g} s")
+        return Problem(watch.cell, "TimeoutError", f"the notebook took longer than {watch.limit:g} s")
     why = str(raised)
     if isinstance(raised, DeadKernelError):
         why += " (out of memory, or a crash in native code)"
-    return scan.Problem(watch.cell, type(raised).__name__, why, watch.log)
+    return Problem(watch.cell, type(raised).__name__, why, watch.log)
 
 
 def _as_built(job: Job, cell: int | None) -> int | None:

@@ -8,10 +8,12 @@ wherever a front end would draw it, and keeps the states of widgets in memory on
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import IO, Any
 
 import psutil
@@ -21,12 +23,78 @@ from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import Engine, NotebookExecutionManager, papermill_engines
 from traitlets import Any as AnyTrait
 
-from snnkit.tools import scan
-
 ENGINE = "snnkit"
 KERNEL = "python3"
 MEMORY_EVERY = 0.25  # seconds
 MIB = 1024 * 1024
+WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
+
+_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_TRACEBACK = "Traceback (most recent call last)"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An exception found in cell `cell` (None: in a widget that belongs to no known cell)."""
+
+    cell: int | None
+    name: str
+    message: str
+    traceback: str = field(default="", compare=False)
+
+    def __str__(self) -> str:
+        return short(f"{self.name}: {self.message}" if self.message else self.name)
+
+
+def short(text: str, limit: int = 300) -> str:
+    """`text` on one line, without colour codes, at most `limit` characters."""
+    line = " ".join(plain(text).split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def plain(text: str) -> str:
+    """`text` without terminal colours."""
+    return _ANSI.sub("", text)
+
+
+def problem_of(cell: int | None, content: Mapping[str, Any]) -> Problem:
+    """The Problem for an error output, or the content of an error message."""
+    lines = content.get("traceback") or []
+    return Problem(cell, content.get("ename", "Error"), plain(str(content.get("evalue", ""))), plain("\n".join(lines)))
+
+
+def errors_in_outputs(outputs: Iterable[Mapping[str, Any]], cell: int | None = None) -> list[Problem]:
+    """Errors among `outputs`: error outputs, and tracebacks written to stderr (by threads, callbacks, loggers)."""
+    found = []
+    stderr = ""
+    for output in outputs:
+        if output.get("output_type") == "error":
+            found.append(problem_of(cell, output))
+        elif output.get("output_type") == "stream" and output.get("name") == "stderr":
+            stderr += "".join(output.get("text", ""))  # a string, or a list of lines; a traceback may come in pieces
+    if _TRACEBACK in stderr:
+        last = plain(stderr[stderr.index(_TRACEBACK) :])
+        raised = re.search(r"^([A-Za-z_][\w.]*)(?:: (.*))?$", last, re.MULTILINE)
+        name, message = raised.groups() if raised else ("Traceback", "")
+        found.append(Problem(cell, name, message or "", last))
+    return found
+
+
+def errors_in_widgets(states: Iterable[Mapping[str, Any]]) -> list[Problem]:
+    """Errors among the outputs that widgets hold: `states` are the states of the models (OutputModel has `outputs`)."""
+    found = []
+    for state in states:
+        found += errors_in_outputs(state.get("outputs") or ())
+    return found
+
+
+def errors_in_notebook(notebook: Mapping[str, Any]) -> list[Problem]:
+    """Errors anywhere in an executed notebook: its outputs and, where they were saved, its widgets."""
+    found = []
+    for index, cell in enumerate(notebook["cells"]):
+        found += errors_in_outputs(cell.get("outputs", ()), index)
+    saved = notebook["metadata"].get("widgets", {}).get(WIDGET_STATE, {}).get("state", {})
+    return found + errors_in_widgets(model.get("state", {}) for model in saved.values())
 
 
 class Stopped(Exception):
@@ -45,7 +113,7 @@ class Watch:
         self.limit = limit
         self.notebook: Any = None  # as far as it has been executed
         self.cell: int | None = None  # index of the cell that runs, as papermill counts
-        self.problems: list[scan.Problem] = []
+        self.problems: list[Problem] = []
         self.peak_bytes = 0
         self.log = ""  # what the kernel process itself wrote: reasons of a crash
         self._deadline = float("inf")
@@ -93,14 +161,14 @@ class Watch:
     def see(self, message: dict[str, Any], cell: int) -> None:
         """Note the exception that a message of the kernel tells of, if it does."""
         if message["msg_type"] == "error":
-            self._note(scan.problem(cell, message["content"]))
+            self._note(problem_of(cell, message["content"]))
 
     def finish(self, widget_states: Iterable[dict[str, Any]]) -> None:
         """Look through the outputs and widgets as they are at the end."""
-        for found in (*scan.in_notebook(self.notebook), *scan.in_widgets(widget_states)):
+        for found in (*errors_in_notebook(self.notebook), *errors_in_widgets(widget_states)):
             self._note(found)
 
-    def _note(self, found: scan.Problem) -> None:
+    def _note(self, found: Problem) -> None:
         if all((found.name, found.message) != (other.name, other.message) for other in self.problems):
             self.problems.append(found)
 
