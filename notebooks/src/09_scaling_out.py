@@ -92,7 +92,7 @@ from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from snnkit import course, data, encode, loss, measure, models, neuron, nn, records, train, viz
 from snnkit.bench.table import heading
 from snnkit.course import attempt, hint, quiz, scorecard, solution
-from snnkit.course.tiny_run import TinyRun
+from snnkit.course import TinyRun
 from snnkit.hardware import scaling
 from snnkit.train import lit, slurm
 from snnkit.train.launch import LaunchError, launch

@@ -19,10 +19,10 @@ def course() -> None:
 @click.option("--name", default="", help="Name or nickname. Default: the file's name without its ending.")
 def export(file: Path, name: str) -> None:
     """Write your progress in all notebooks to FILE (JSON): results and counts, no answers."""
-    from snnkit.course import exports
+    from snnkit.course import progress
 
     try:
-        click.echo(f"progress: {exports.export(file, name)}")
+        click.echo(f"progress: {progress.export(file, name)}")
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     except OSError as error:
@@ -33,11 +33,11 @@ def export(file: Path, name: str) -> None:
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--html", "page", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a page.")
 def board(folder: Path, page: Path | None) -> None:
-    """Show the progress of everybody whose exported file is in FOLDER."""
-    from snnkit.course import rooms
+    """Show the progress of all learners whose exported file is in FOLDER."""
+    from snnkit.course import class_report
     from snnkit.files import replacing
 
-    room = rooms.room(folder)
+    room = class_report.room(folder)
     click.echo(repr(room))
     if page is None:
         return

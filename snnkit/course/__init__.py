@@ -24,33 +24,41 @@ The exercises of notebook "01" are data in ``snnkit/course/nb01.py``:
                           minutes=6, hints=("What happens to v without input?", "v shrinks by the factor beta."))]
     QUIZ = [Question("Which …?", ("this", "that"), answer=1, why="Because …")]
 
-Whoever runs a room:
+For instructors:
 
     course.export("ada.json")                # a learner's whole progress, to be handed in
-    course.room("room/")                     # everybody's: who is where, who is stuck, what fails most
+    course.room("room/")                     # all learners: who is where, who is stuck, what fails most
 
 Checks get tests with ``grade("01.1", candidate)``, which returns an ``Outcome`` and shows nothing.
 """
 
 from . import expect as expect
-from .answers import attempt as attempt
-from .answers import hint as hint
-from .answers import solution as solution
+from .attempts import Outcome as Outcome
+from .attempts import attempt as attempt
+from .attempts import grade as grade
+from .attempts import hint as hint
+from .attempts import solution as solution
+from .class_report import Room as Room
+from .class_report import room as room
 from .exercise import Check as Check
 from .exercise import Exercise as Exercise
 from .exercise import Question as Question
 from .exercise import Violation as Violation
-from .exports import export as export
-from .grading import Outcome as Outcome
-from .grading import grade as grade
+from .exercise import exercises as exercises
+from .exercise import notebooks as notebooks
+from .exercise import questions as questions
+from .progress import Scorecard as Scorecard
+from .progress import export as export
+from .progress import scorecard as scorecard
+from .progress import solve as solve
+from .progress import start as start
 from .quizzes import QuizResult as QuizResult
 from .quizzes import quiz as quiz
-from .registry import exercises as exercises
-from .registry import notebooks as notebooks
-from .registry import questions as questions
-from .rooms import Room as Room
-from .rooms import room as room
-from .scores import Scorecard as Scorecard
-from .scores import scorecard as scorecard
-from .session import solve as solve
-from .session import start as start
+
+
+def __getattr__(name: str) -> object:
+    if name == "TinyRun":  # of notebook 09, which brings the SLURM tools along
+        from .nb09 import TinyRun
+
+        return TinyRun
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,10 +1,15 @@
-"""What an exercise is: a reference, checks of properties, hints. Data only; ``grading`` runs it."""
+"""What an exercise is: a reference, checks of properties, hints; and where those of a notebook are."""
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
+
+from snnkit import checks
 
 CheckFunction = Callable[[Any, Any], None]
 
@@ -84,15 +89,13 @@ class Exercise:
     def __post_init__(self) -> None:
         notebook, _, number = self.key.partition(".")
         if not (len(notebook) == 2 and notebook.isdigit() and number.isdigit()):
-            raise ValueError(f'key must look like "01.1" (notebook, dot, number), not {self.key!r}')
-        if self.difficulty not in (1, 2, 3):
-            raise ValueError(f"difficulty must be 1, 2 or 3, not {self.difficulty!r}")
+            raise ValueError(f'key must look like "01.1" (notebook, dot, number), but it is {self.key!r}')
+        checks.choice(f"difficulty of exercise {self.key}", self.difficulty, (1, 2, 3))
         if not self.checks:
             raise ValueError(f"checks of exercise {self.key} must hold at least one Check")
-        if not isinstance(self.seconds, (int, float)) or not 0 < self.seconds < float("inf"):
-            raise ValueError(f"seconds of exercise {self.key} must be a number above 0, not {self.seconds!r}")
+        checks.number(f"seconds of exercise {self.key}", self.seconds, above=0)
         if isinstance(self.hints, str):
-            raise TypeError(f"hints of exercise {self.key} must be a sequence of texts, not one text")
+            raise TypeError(f"hints of exercise {self.key} must be a sequence of texts, but it is one text")
 
     @property
     def notebook(self) -> str:
@@ -110,6 +113,47 @@ class Question:
 
     def __post_init__(self) -> None:
         if isinstance(self.choices, str) or len(self.choices) < 2:
-            raise ValueError(f"choices must be a sequence of at least two texts, not {self.choices!r}")
+            raise ValueError(f"choices must be a sequence of at least two texts, but it is {self.choices!r}")
         if not 0 <= self.answer < len(self.choices):
-            raise ValueError(f"answer must be an index into the {len(self.choices)} choices, not {self.answer!r}")
+            raise ValueError(f"answer must be an index into the {len(self.choices)} choices, but it is {self.answer!r}")
+
+
+def notebooks() -> list[str]:
+    """The notebooks that have a course module, as ["00", "01", …]."""
+    import snnkit.course
+
+    names = (module.name for module in pkgutil.iter_modules(snnkit.course.__path__))
+    return sorted(name[2:] for name in names if name.startswith("nb") and name[2:].isdigit())
+
+
+def exercises(notebook: str) -> list[Exercise]:
+    """The exercises of a notebook ("01"), in order."""
+    return list(getattr(_module(notebook), "EXERCISES", ()))
+
+
+def questions(notebook: str) -> list[Question]:
+    """The quiz questions of a notebook ("01"), in order."""
+    return list(getattr(_module(notebook), "QUIZ", ()))
+
+
+def find(key: str) -> Exercise:
+    """The exercise with this key ("01.1"). ValueError, listing the keys there are, if there is none."""
+    checks.instance("key", key, str, 'a text such as "01.1"')
+    known = exercises(key.partition(".")[0])
+    for one in known:
+        if one.key == key:
+            return one
+    keys = ", ".join(e.key for e in known) or "none"
+    raise ValueError(f"key must be an exercise of this notebook ({keys}), but it is {key!r}")
+
+
+def _module(notebook: str) -> ModuleType:
+    checks.instance("notebook", notebook, str, 'a text such as "01"')
+    name = f"snnkit.course.nb{notebook}"
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        known = ", ".join(notebooks()) or "none"
+        raise ValueError(f"notebook must be one of those with exercises ({known}), but it is {notebook!r}") from None

@@ -93,7 +93,7 @@ def close(
     try:
         a = _numbers(yours)
     except (TypeError, ValueError, RuntimeError, OverflowError):
-        raise Violation(message, inputs=inputs, yours=_told(yours), expected=expected, hint=hint) from None
+        raise Violation(message, inputs=inputs, yours=_described(yours), expected=expected, hint=hint) from None
     if a.shape != b.shape:
         raise Violation(
             f"{message} (The shapes differ.)",
@@ -126,8 +126,8 @@ def _numbers(yours: Any) -> Tensor:
     return tensor.to("cpu", torch.float64)
 
 
-def _told(yours: Any) -> str:
-    """What somebody reads who gave something that is no number, tensor or array of real numbers."""
+def _described(yours: Any) -> str:
+    """Description of a value that is not a number, tensor or array of real numbers."""
     if isinstance(yours, Tensor):
         return NO_NUMBERS if yours.is_meta else f"a tensor of {yours.dtype}"
     kind = article(type(yours).__name__)

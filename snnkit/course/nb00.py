@@ -41,7 +41,7 @@ def _one_number(candidate: Any, _: Any) -> None:
 
 def _silence(candidate: Any, _: Any) -> None:
     silent = torch.zeros(6, 2, 3)
-    message = "Where nobody spikes, the count is 0."
+    message = "Where no neuron spikes, the count is 0."
     expect.close(torch.as_tensor(candidate(silent)).squeeze(), 0.0, message, inputs="36 zeros", hint=1)
 
 
@@ -57,7 +57,7 @@ def _counts(candidate: Any, reference: Any) -> None:
 
 SHAPE_HINTS = (
     "Three numbers in round brackets, for example `(1, 2, 3)`.",
-    "snnkit is time-first: `[T, B, N]`. The number of steps stands in front.",
+    "snnkit is time-first: `[T, B, N]`. The number of steps comes first.",
     "Then the batch, then the neurons. One neuron per pixel: how many pixels has an image of 8 × 8?",
     "Each axis keeps its own length: nothing is multiplied across time, batch and neurons.",
 )
@@ -122,7 +122,7 @@ QUIZ = [
             "hand the returned state back: `neuron(more, state)`",
         ),
         answer=2,
-        why="State is explicit. Nothing is kept inside, so nothing has to be reset: no state means a start at rest.",
+        why="State is explicit. Nothing is stored inside, so nothing has to be reset: no state means a start at rest.",
     ),
     Question(
         "Your answer to an exercise is wrong and you choose Run All. What do the cells after it work with?",

@@ -62,15 +62,15 @@ def _step_leaks(candidate: Any, reference: Any) -> None:
     v, x = torch.tensor([1.0, -0.5, 0.0]), torch.zeros(3)
     new = candidate(x, v, 10.0)
     shown = {"inputs": {"x": x, "v": v, "tau": 10.0}, "yours": new, "expected": reference(x, v, 10.0)}
-    told = "Without input the membrane comes nearer to 0 and does not cross it."
-    expect.true(new * v >= 0, told, hint=3, **shown)
-    expect.true(new[:2].abs() < v[:2].abs(), told, hint=0, **shown)
+    message = "Without input the membrane comes nearer to 0 and does not cross it."
+    expect.true(new * v >= 0, message, hint=3, **shown)
+    expect.true(new[:2].abs() < v[:2].abs(), message, hint=0, **shown)
 
 
 def _step_rests_at_x(candidate: Any, reference: Any) -> None:
     x = torch.tensor([0.7, -0.3])
-    told = "A membrane that has reached x stays there: leak and drive are in balance."
-    expect.close(candidate(x, x.clone(), 10.0), x, told, inputs={"x": x, "v": x, "tau": 10.0}, hint=1)
+    message = "A membrane that has reached x stays there: leak and drive are in balance."
+    expect.close(candidate(x, x.clone(), 10.0), x, message, inputs={"x": x, "v": x, "tau": 10.0}, hint=1)
     v = torch.zeros(2)
     new = candidate(x, v, 10.0)
     between = (new * x > 0) & (new.abs() < x.abs())
@@ -84,22 +84,22 @@ def _step_takes_tau(candidate: Any, reference: Any) -> None:
         for _ in range(int(tau)):
             v = candidate(x, v, tau)
         # Euler's method is off by 1/(2 tau), the exact solution by nothing: both are right answers.
-        told = f"After tau = {tau:g} steps without input, 1/e = 0.368 of the potential is left."
-        expect.close(v, torch.full_like(v, math.exp(-1)), told, rtol=0.03, hint=2)
+        message = f"After tau = {tau:g} steps without input, 1/e = 0.368 of the potential is left."
+        expect.close(v, torch.full_like(v, math.exp(-1)), message, rtol=0.03, hint=2)
 
 
 def intervals(step: Any, current: float, tau: float, spikes: int = 3, patience: int = 4000) -> list[int]:
     """Steps between the first spikes of a LIF (threshold 1, hard reset to 0) charged by ``step``."""
     x, v = torch.tensor([current], dtype=torch.float64), torch.zeros(1, dtype=torch.float64)
-    found, since = [], 0
+    result, since = [], 0
     for _ in range(patience):
         v, since = step(x, v, tau), since + 1
         if bool(v >= 1):
-            found.append(since)
+            result.append(since)
             v, since = torch.zeros_like(v), 0
-        if len(found) == spikes:
+        if len(result) == spikes:
             break
-    return found
+    return result
 
 
 def _step_fires_as_predicted(candidate: Any, reference: Any) -> None:
@@ -108,10 +108,10 @@ def _step_fires_as_predicted(candidate: Any, reference: Any) -> None:
     expect.true(early == 0, "With x = 0.99, below the threshold of 1, it never fires.", yours=f"{early} spikes", hint=1)
     for current in (1.2, 1.5, 3.0):
         predicted = -tau * math.log(1 - 1 / current)
-        found = intervals(candidate, current, tau)
-        told = f"With x = {current:g} it fires every -tau ln(1 - 1/x) = {predicted:.1f} steps."
-        near = len(found) == 3 and all(abs(n - predicted) <= 1 + 0.02 * predicted for n in found)
-        expect.true(near, told, yours=found or "no spike", expected=f"{predicted:.1f} steps, rounded up", hint=2)
+        result = intervals(candidate, current, tau)
+        message = f"With x = {current:g} it fires every -tau ln(1 - 1/x) = {predicted:.1f} steps."
+        near = len(result) == 3 and all(abs(n - predicted) <= 1 + 0.02 * predicted for n in result)
+        expect.true(near, message, yours=result or "no spike", expected=f"{predicted:.1f} steps, rounded up", hint=2)
 
 
 def _step_plot(candidate: Any, reference: Any) -> Any:
@@ -140,54 +140,56 @@ def _fire_gives_two(candidate: Any, reference: Any) -> None:
 
 def _fire_at_threshold(candidate: Any, reference: Any) -> None:
     v = torch.tensor([0.5, 0.999, 1.0, 1.3, -2.0])
-    told = "A membrane at or above the threshold fires (1), one below does not (0)."
+    message = "A membrane at or above the threshold fires (1), one below does not (0)."
     for threshold, hint in ((1.0, 1), (0.5, "Is the threshold a fixed number in your code?")):
         spike = candidate(v, threshold, 0.0)[0]
-        expect.close(spike, reference(v, threshold, 0.0)[0], told, inputs={"v": v, "threshold": threshold}, hint=hint)
+        expect.close(
+            spike, reference(v, threshold, 0.0)[0], message, inputs={"v": v, "threshold": threshold}, hint=hint
+        )
 
 
 def _fire_hard(candidate: Any, reference: Any) -> None:
     v = torch.tensor([0.5, 1.0, 1.3, -0.7])
-    told = "Hard reset: who fired goes to v_reset, and nobody else changes."
+    message = "Hard reset: a neuron that fired goes to v_reset, and no other changes."
     for v_reset, hint in ((-0.2, 2), (0.0, 4)):
         inputs = {"v": v, "threshold": 1.0, "v_reset": v_reset}
-        expect.close(candidate(v, 1.0, v_reset)[1], reference(v, 1.0, v_reset)[1], told, inputs=inputs, hint=hint)
+        expect.close(candidate(v, 1.0, v_reset)[1], reference(v, 1.0, v_reset)[1], message, inputs=inputs, hint=hint)
 
 
 def _fire_soft(candidate: Any, reference: Any) -> None:
     v = torch.tensor([0.5, 1.0, 1.3, -0.7])
-    told = "Soft reset (v_reset is None): who fired loses one threshold and keeps the rest."
+    message = "Soft reset (v_reset is None): who fired loses one threshold and keeps the rest."
     for threshold in (1.0, 0.4):
         inputs = {"v": v, "threshold": threshold, "v_reset": None}
-        expect.close(candidate(v, threshold, None)[1], reference(v, threshold, None)[1], told, inputs=inputs, hint=3)
+        expect.close(candidate(v, threshold, None)[1], reference(v, threshold, None)[1], message, inputs=inputs, hint=3)
 
 
 def _adaptive_form(candidate: Any, reference: Any) -> None:
     cell, x = candidate(), torch.tensor([[0.5, 40.0]])
     result = expect.written(cell.step(x, cell.initial_state(x)))
-    told = "step returns (spike, AdaptiveState(v, a)), each of the shape of x."
-    expect.true(isinstance(result, tuple) and len(result) == 2, told, yours=result)
+    message = "step returns (spike, AdaptiveState(v, a)), each of the shape of x."
+    expect.true(isinstance(result, tuple) and len(result) == 2, message, yours=result)
     spike, state = result
-    expect.true(isinstance(expect.written(state), tuple) and hasattr(state, "a"), told, yours=state)
+    expect.true(isinstance(expect.written(state), tuple) and hasattr(state, "a"), message, yours=state)
     expect.written(tuple(state))
     for part in (spike, *state):
-        expect.tensor(part, x, told)
-    told = "At rest the threshold is 1, as for a plain LIF."
-    expect.close(spike, torch.tensor([[0.0, 1.0]]), told, inputs={"x": x}, hint=0)
+        expect.tensor(part, x, message)
+    message = "At rest the threshold is 1, as for a plain LIF."
+    expect.close(spike, torch.tensor([[0.0, 1.0]]), message, inputs={"x": x}, hint=0)
 
 
 def _adaptive_state(candidate: Any, reference: Any) -> None:
     mine, right = candidate(tau_a=50.0, jump=0.3), reference(tau_a=50.0, jump=0.3)
     x, v, a = torch.tensor([0.1, 24.0, 24.0]), torch.tensor([0.4, 0.0, -0.2]), torch.tensor([0.5, 0.0, 0.5])
-    told = {
+    message = {
         "a": ("a shrinks by a / tau_a in each step and grows by jump where the neuron fired.", 2),
-        "v": ("Who fired starts again at 0; nobody else's v changes.", 1),
+        "v": ("A neuron that fired starts again at 0; no other v changes.", 1),
     }
     spike, state = mine.step(x, mine.State(v, a))
     want_spike, want = right.step(x, right.State(v, a))
     inputs = {"x": x, "v": v, "a": a}
     expect.close(spike, want_spike, "It fires where v has reached 1 + a.", inputs=inputs, hint=0)
-    for name, (text, hint) in told.items():
+    for name, (text, hint) in message.items():
         # The exact decay exp(-1/tau_a) is as good an answer as Euler's 1 - 1/tau_a.
         expect.close(getattr(state, name), getattr(want, name), text, inputs=inputs, hint=hint, atol=1e-3)
 
@@ -196,9 +198,9 @@ def _adaptive_slows(candidate: Any, reference: Any) -> None:
     spikes, _ = candidate(engine="eager")(torch.full((400, 1), 2.5))
     when = spikes[:, 0].nonzero().squeeze(1)
     gaps = when.diff()
-    told = "Under a constant input the intervals between spikes grow."
+    message = "Under a constant input the intervals between spikes grow."
     slows = len(gaps) >= 4 and bool((gaps[1:4] >= gaps[:3]).all()) and bool(gaps[-1] > gaps[0])
-    expect.true(slows, told, inputs="x = 2.5 for 400 steps", yours=gaps.tolist()[:8], hint=4)
+    expect.true(slows, message, inputs="x = 2.5 for 400 steps", yours=gaps.tolist()[:8], hint=4)
 
 
 def _adaptive_compiles(candidate: Any, reference: Any) -> None:
@@ -206,8 +208,8 @@ def _adaptive_compiles(candidate: Any, reference: Any) -> None:
     try:
         equations.equation_of(cell, cell.initial_state(x), torch.float32, x.device)
     except NotElementwise as reason:
-        told = "The step is plain elementwise tensor arithmetic, so that an engine can compile it."
-        raise Violation(told, yours=str(reason), hint=3) from None
+        message = "The step is plain elementwise tensor arithmetic, so that an engine can compile it."
+        raise Violation(message, yours=str(reason), hint=3) from None
 
 
 EXERCISES = [

@@ -53,17 +53,17 @@ def _forward_is_a_step(candidate: Any, reference: Any) -> None:
     for dtype in (torch.float64, torch.float32):
         u = torch.tensor([-2.0, -1e-4, 0.0, 1e-4, 3.0], dtype=dtype)
         spikes = expect.written(candidate.apply(u, 2.0))
-        told = "Forward stays a step: 1 where u >= 0, else 0, in the dtype of u."
-        expect.tensor(spikes, u, told, hint=0)
-        expect.close(spikes, (u >= 0).to(dtype), told, inputs={"u": u}, hint=0)
+        message = "Forward stays a step: 1 where u >= 0, else 0, in the dtype of u."
+        expect.tensor(spikes, u, message, hint=0)
+        expect.close(spikes, (u >= 0).to(dtype), message, inputs={"u": u}, hint=0)
 
 
 def _peak(candidate: Any, reference: Any) -> None:
     u = torch.zeros(1, dtype=torch.float64)
     for alpha in (2.0, 5.0):
-        found = gradient(candidate, u, alpha)
-        told = f"At the threshold the slope of sigma is alpha / 2 = {alpha / 2:g}."
-        expect.close(found, u + alpha / 2, told, inputs={"u": u, "alpha": alpha}, hint=1)
+        result = gradient(candidate, u, alpha)
+        message = f"At the threshold the slope of sigma is alpha / 2 = {alpha / 2:g}."
+        expect.close(result, u + alpha / 2, message, inputs={"u": u, "alpha": alpha}, hint=1)
 
 
 def _numeric(candidate: Any, reference: Any) -> None:
@@ -71,24 +71,24 @@ def _numeric(candidate: Any, reference: Any) -> None:
     for alpha in (2.0, 0.7):
         sigma = ATan(alpha).primitive
         measured = (sigma(u + 1e-5) - sigma(u - 1e-5)) / 2e-5
-        told = "The gradient is the slope of sigma, here measured as (sigma(u + h) - sigma(u - h)) / 2h."
-        expect.close(gradient(candidate, u, alpha), measured, told, inputs={"u": u, "alpha": alpha}, hint=2)
+        message = "The gradient is the slope of sigma, here measured as (sigma(u + h) - sigma(u - h)) / 2h."
+        expect.close(gradient(candidate, u, alpha), measured, message, inputs={"u": u, "alpha": alpha}, hint=2)
 
 
 def _chain_rule(candidate: Any, reference: Any) -> None:
     u, upstream = torch.tensor([-0.5, 0.0, 0.5]), torch.tensor([2.0, -3.0, 0.0])
-    told = "What arrives from above is passed on, times the slope (the chain rule)."
+    message = "What arrives from above is passed on, times the slope (the chain rule)."
     inputs = {"u": u, "grad_output": upstream}
     want = gradient(reference, u, 2.0, upstream)
-    expect.close(gradient(candidate, u, 2.0, upstream), want, told, inputs=inputs, hint=3)
+    expect.close(gradient(candidate, u, 2.0, upstream), want, message, inputs=inputs, hint=3)
 
 
 def _finite(candidate: Any, reference: Any) -> None:
     u = torch.tensor([-3e38, -1e20, 1e20, 3e38])
-    found = gradient(candidate, u, 2.0)
-    told = "Far from the threshold the gradient fades to 0; it never becomes NaN or infinite."
-    expect.true(torch.isfinite(found), told, inputs={"u": u}, yours=found, expected=torch.zeros(4), hint=4)
-    expect.tensor(found, u)
+    result = gradient(candidate, u, 2.0)
+    message = "Far from the threshold the gradient fades to 0; it never becomes NaN or infinite."
+    expect.true(torch.isfinite(result), message, inputs={"u": u}, yours=result, expected=torch.zeros(4), hint=4)
+    expect.tensor(result, u)
 
 
 def _plot_slope(candidate: Any, reference: Any) -> Any:
@@ -102,8 +102,8 @@ def _plot_slope(candidate: Any, reference: Any) -> Any:
 
 def _dead_form(candidate: Any, reference: Any) -> None:
     u = torch.full((3, 2, 4), -0.5)
-    found = expect.written(candidate(u, ATan(), 0.01))
-    expect.tensor(found, torch.zeros(4, dtype=torch.bool), "One True or False per neuron: bool [N].", hint=0)
+    result = expect.written(candidate(u, ATan(), 0.01))
+    expect.tensor(result, torch.zeros(4, dtype=torch.bool), "One True or False per neuron: bool [N].", hint=0)
 
 
 # Five neurons, 3 steps, 2 samples: lost, fires once (far above threshold), comes near once, always near, fires once.
@@ -121,18 +121,20 @@ def _dead_is_both(candidate: Any, reference: Any) -> None:
         (2, False, "A neuron that comes near the threshold once, in one sample, can learn: it is not dead.", 2),
         (3, False, "A silent neuron with a gradient can still learn: it is not dead.", 1),
     )
-    found = candidate(_U, Triangle(1.0), 1e-3)
-    for index, dead, told, hint in stories:
+    result = candidate(_U, Triangle(1.0), 1e-3)
+    for index, dead, message, hint in stories:
         inputs = f"surrogate Triangle(1), floor 0.001, u of this neuron {_U[:, :, index].tolist()}"
-        expect.true(bool(found[index]) == dead, told, inputs=inputs, yours=bool(found[index]), expected=dead, hint=hint)
+        expect.true(
+            bool(result[index]) == dead, message, inputs=inputs, yours=bool(result[index]), expected=dead, hint=hint
+        )
 
 
 def _dead_asks_the_surrogate(candidate: Any, reference: Any) -> None:
     for surrogate, floor in ((ATan(2.0), 1e-3), (ATan(2.0), 1e-2), (Triangle(0.1), 1e-3), (Triangle(10.0), 1e-3)):
-        told = "Whether a gradient gets through depends on the surrogate and on the floor."
+        message = "Whether a gradient gets through depends on the surrogate and on the floor."
         inputs = f"surrogate {surrogate}, floor {floor}, u of each neuron {_U.flatten(0, 1).T.tolist()}"
         want = reference(_U, surrogate, floor)
-        expect.close(candidate(_U, surrogate, floor), want, told, inputs=inputs, hint=3)
+        expect.close(candidate(_U, surrogate, floor), want, message, inputs=inputs, hint=3)
 
 
 EXERCISES = [

@@ -60,7 +60,7 @@ def _latency_dark(candidate: Any, _: Any) -> None:
         inputs = {"x": x[0, :dark], "steps": 10, "threshold": threshold}
         expect.true(counts == 0, "A pixel below the threshold stays silent.", inputs=inputs, yours=counts, hint=2)
     spoken = candidate(torch.tensor([[0.009, 0.015, 1.0]]), 40).sum(0)[0]
-    message = "If nobody says otherwise, the threshold is 0.01: 0.009 is silent, 0.015 is not."
+    message = "By default the threshold is 0.01: 0.009 is silent, 0.015 is not."
     expect.close(spoken, torch.tensor([0.0, 1.0, 1.0]), message, inputs={"x": (0.009, 0.015, 1), "steps": 40}, hint=2)
     x = torch.tensor([[0.25, 0.75]])
     counts = candidate(x, 10, 0.25).sum(0)
@@ -157,7 +157,7 @@ def poisson_encode(x, steps, generator=None):
 
 POISSON_HINTS = (
     "Time comes first: draw `torch.rand(steps, *x.shape, ...)`. A comparison gives bools: finish with `.to(x.dtype)`.",
-    "u is even between 0 and 1, so it lies below x with probability x: the spike is `u < x`, and black never fires.",
+    "u is even between 0 and 1, so it is below x with probability x: the spike is `u < x`, and black never fires.",
     "Draw a new u for each step, each image and each pixel: the shape of the noise is `(steps, *x.shape)` with no 1 "
     "in it, and `rand`, not one `rand_like(x)` for all steps.",
     "The chance of a spike is x itself at every step: nothing divided by `steps`, no square, no bell curve (`randn`).",
@@ -199,9 +199,9 @@ def _poisson_independent(candidate: Any, _: Any) -> None:
     for name, (a, b) in pairs.items():
         # At least 6000 independent pairs: 0.05 is over seven standard errors.
         agree = (a == b).double().mean().item()
-        message = f"Spikes are drawn anew everywhere: {name} must agree no more often than chance has it."
-        told = {"yours": f"{agree:.0%} of the spikes agree", "expected": f"about {chance:.0%}"}
-        expect.true(abs(agree - chance) < 0.05, message, inputs={"x": "0.5 everywhere"}, hint=2, **told)
+        message = f"Every spike is a fresh draw: {name} must agree no more often than chance has it."
+        shares = {"yours": f"{agree:.0%} of the spikes agree", "expected": f"about {chance:.0%}"}
+        expect.true(abs(agree - chance) < 0.05, message, inputs={"x": "0.5 everywhere"}, hint=2, **shares)
 
 
 def _poisson_rate(candidate: Any, _: Any) -> None:
@@ -219,10 +219,10 @@ def _poisson_generator(candidate: Any, _: Any) -> None:
     generator, state = _seeded(5), torch.get_rng_state()
     fresh = not torch.equal(candidate(x, 10, generator), candidate(x, 10, generator))
     expect.true(fresh, "A second call with the same generator gives other spikes.", hint=4)
-    kept = torch.equal(state, torch.get_rng_state())
+    unchanged = torch.equal(state, torch.get_rng_state())
     free = not torch.equal(candidate(x, 10), candidate(x, 10))
     expect.true(free, "Without a generator every call gives other spikes, too.", hint=4)
-    expect.true(kept, "PyTorch's global random state stays as it is when a generator is given.", hint=4)
+    expect.true(unchanged, "PyTorch's global random state stays as it is when a generator is given.", hint=4)
 
 
 def _poisson_device(candidate: Any, _: Any) -> None:

@@ -7,11 +7,14 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
+
+from snnkit import loss
+from snnkit.neuron import Leaky
+from snnkit.nn import Sequential
 
 from . import expect
 from .exercise import Check, Exercise, Question, Violation
-from .watched import Watched
 
 
 def count_cross_entropy(spikes, labels):
@@ -50,25 +53,25 @@ def _loss_is_scalar(candidate: Any, reference: Any) -> None:
     for dtype in (torch.float32, torch.float64):
         spikes, labels = torch.zeros(4, 3, 10, dtype=dtype), torch.tensor([1, 2, 3])
         value = candidate(spikes, labels)
-        told = "The loss is one number (a tensor without dimensions), the mean over the batch."
+        message = "The loss is one number (a tensor without dimensions), the mean over the batch."
         shown: dict[str, Any] = {"inputs": {"spikes": spikes, "labels": labels}, "hint": 3}
-        expect.true(isinstance(value, Tensor) and value.ndim == 0, told, yours=value, **shown)
+        expect.true(isinstance(value, Tensor) and value.ndim == 0, message, yours=value, **shown)
 
 
 def _silence_is_a_guess(candidate: Any, reference: Any) -> None:
     for classes, batch in ((10, 1), (10, 6), (3, 2)):
         spikes, labels = torch.zeros(5, batch, classes), torch.arange(batch) % classes
-        told = f"A silent network gives all {classes} classes the same chance: its loss is ln {classes}."
+        message = f"A silent network gives all {classes} classes the same chance: its loss is ln {classes}."
         shown: dict[str, Any] = {"inputs": f"zeros [5, {batch}, {classes}]", "hint": 2}
-        expect.close(candidate(spikes, labels), math.log(classes), told, **shown)
+        expect.close(candidate(spikes, labels), math.log(classes), message, **shown)
 
 
 def _only_counts_matter(candidate: Any, reference: Any) -> None:
     together, apart = _votes(9, [3, 1, 2]), _votes(9, [3, 1, 2], staggered=True)
     label = torch.tensor([0])
-    told = "Only how often each neuron fired matters, not when: both trains have the counts 3, 1, 2."
+    message = "Only how often each neuron fired matters, not when: both trains have the counts 3, 1, 2."
     expect.close(
-        candidate(apart, label), candidate(together, label), told, inputs={"spikes[:, 0]": apart[:, 0]}, hint=0
+        candidate(apart, label), candidate(together, label), message, inputs={"spikes[:, 0]": apart[:, 0]}, hint=0
     )
 
 
@@ -77,20 +80,24 @@ def _right_votes_help(candidate: Any, reference: Any) -> None:
     for votes in (1, 4):
         spikes = _votes(8, [0, votes, 0, 0])
         want = math.log(1 + 3 * math.exp(-votes))
-        found = candidate(spikes, label)
-        shown: dict[str, Any] = {"inputs": f"T = 8, counts 0, {votes}, 0, 0, label 1", "yours": found, "expected": want}
+        result = candidate(spikes, label)
+        shown: dict[str, Any] = {
+            "inputs": f"T = 8, counts 0, {votes}, 0, 0, label 1",
+            "yours": result,
+            "expected": want,
+        }
         sign = "A spike of the right neuron must lower the loss, which is never below 0."
-        expect.true(0 <= float(found) < math.log(4), sign, hint=2, **shown)
-        told = f"With {votes} for the right one of four neurons, the loss is ln(1 + 3 exp(−{votes}))."
-        expect.close(found, want, told, inputs=shown["inputs"], hint=1)
+        expect.true(0 <= float(result) < math.log(4), sign, hint=2, **shown)
+        message = f"With {votes} for the right one of four neurons, the loss is ln(1 + 3 exp(−{votes}))."
+        expect.close(result, want, message, inputs=shown["inputs"], hint=1)
 
 
 def _every_spike_learns(candidate: Any, reference: Any) -> None:
     spikes = _votes(6, [1, 3, 0]).repeat(1, 2, 1).requires_grad_()
     labels = torch.tensor([0, 2])
     value = candidate(spikes, labels)
-    told = "The loss must be differentiable, so that it can tell every spike which way to go."
-    expect.true(value.requires_grad, told, yours="a number without gradient", hint=4)
+    message = "The loss must be differentiable, so that it can tell every spike which way to go."
+    expect.true(value.requires_grad, message, yours="a number without gradient", hint=4)
     (grad,) = torch.autograd.grad(value, spikes)
     want = (spikes.detach().sum(0).softmax(1) - F.one_hot(labels, 3)) / 2
     expect.close(grad, want.expand(6, 2, 3), "The gradient is (p − 1 of the right class) / B, at every step.", hint=4)
@@ -121,8 +128,8 @@ def _weights_go_downhill(candidate: Any, reference: Any) -> None:
     wanted = torch.cat([(b - a).flatten() for a, b in zip(before, theirs.weights(), strict=True)])
     uphill = "The weights must move against the gradient, so that the loss falls."
     expect.true((moved * wanted).sum() > 0, uphill, yours=moved[:4], expected=wanted[:4], hint=4)
-    told = "One step is one forward pass and one update by the whole gradient of `loss_fn(out, y)`."
-    expect.close(moved, wanted, told, inputs={"what happened": mine.order}, hint=4, rtol=1e-3)
+    message = "One step is one forward pass and one update by the whole gradient of `loss_fn(out, y)`."
+    expect.close(moved, wanted, message, inputs={"what happened": mine.order}, hint=4, rtol=1e-3)
 
 
 def _gradients_are_fresh(candidate: Any, reference: Any) -> None:
@@ -130,28 +137,28 @@ def _gradients_are_fresh(candidate: Any, reference: Any) -> None:
     for _ in range(3):
         mine.run(candidate)
         theirs.run(reference)
-    told = "After three steps the weights are wrong: gradients of earlier batches were still there and were added."
+    message = "After three steps the weights are wrong: gradients of earlier batches were still there and were added."
     if not all(
         torch.allclose(a, b, rtol=1e-3, atol=1e-5) for a, b in zip(mine.weights(), theirs.weights(), strict=True)
     ):
-        raise Violation(told, yours=mine.order, expected=" → ".join([_RIGHT_ORDER] * 3), hint=3)
+        raise Violation(message, yours=mine.order, expected=" → ".join([_RIGHT_ORDER] * 3), hint=3)
 
 
 def _loss_is_handed_back(candidate: Any, reference: Any) -> None:
     mine, theirs = Watched(), Watched()
     value, want = mine.run(candidate), theirs.run(reference)
     alive = isinstance(value, Tensor) and value.requires_grad
-    told = "The loss still holds the graph of all time steps, and so their memory, for as long as you keep it."
-    expect.true(not alive, told, yours=value, expected=want, hint=5)
+    message = "The loss still holds the graph of all time steps, and so their memory, for as long as you keep it."
+    expect.true(not alive, message, yours=value, expected=want, hint=5)
     expect.close(value, want, "The function gives back the loss of this batch, as it was before the update.", hint=5)
 
 
 # 04.3
 
 
-def _operations(candidate: Any, spikes: Tensor, fan_out: int, want: float, told: str, hint: int) -> None:
+def _operations(candidate: Any, spikes: Tensor, fan_out: int, want: float, message: str, hint: int) -> None:
     shown = {"spikes": f"{int(spikes.sum())} spikes in {list(spikes.shape)}", "fan_out": fan_out}
-    expect.close(candidate(spikes, fan_out), want, told, inputs=shown, hint=hint)
+    expect.close(candidate(spikes, fan_out), want, message, inputs=shown, hint=hint)
 
 
 def _one_spike(candidate: Any, reference: Any) -> None:
@@ -170,12 +177,12 @@ def _every_spike_counts(candidate: Any, reference: Any) -> None:
 def _per_image(candidate: Any, reference: Any) -> None:
     spikes = (torch.rand(9, 1, 5, generator=torch.Generator().manual_seed(1)) < 0.4).float()
     want = float(spikes.sum()) * 3
-    told = "The answer is per image: a batch of four equal images costs, per image, what one does."
-    _operations(candidate, spikes.repeat(1, 4, 1), 3, want, told, 2)
+    message = "The answer is per image: a batch of four equal images costs, per image, what one does."
+    _operations(candidate, spikes.repeat(1, 4, 1), 3, want, message, 2)
     other = torch.zeros(9, 1, 5)
     other[0, 0, 0] = 1
-    told = "The answer is the mean of both images, whether or not they fire alike."
-    _operations(candidate, torch.cat([spikes.repeat(1, 2, 1), other], 1), 3, (2 * want + 3) / 3, told, 2)
+    message = "The answer is the mean of both images, whether or not they fire alike."
+    _operations(candidate, torch.cat([spikes.repeat(1, 2, 1), other], 1), 3, (2 * want + 3) / 3, message, 2)
 
 
 def _vote_plot(candidate: Any, reference: Any) -> Any:
@@ -186,6 +193,59 @@ def _vote_plot(candidate: Any, reference: Any) -> Any:
     series = {name: [float(fn(_votes(8, [n, 2, 0]), label)) for n in votes] for name, fn in both.items()}
     title = "Loss when the wrong neuron has fired twice"
     return figures.lines(series, x=votes, x_title="spikes of the right neuron", y_title="loss", title=title)
+
+
+# --- a training step under observation --------------------------------------------------------------------------------
+
+
+class Watched:
+    """A small network, optimizer, loss and batch (always the same), and what a training step does with them.
+
+    Attributes:
+        events: "forward", "zero_grad", "backward" and "step", in the order in which they happened.
+    """
+
+    def __init__(self) -> None:
+        generator = torch.Generator().manual_seed(4)
+        self.net = Sequential(nn.Linear(6, 5), Leaky(0.9), nn.Linear(5, 3), Leaky(0.9))
+        with torch.no_grad():
+            for p in self.net.parameters():
+                p.copy_(torch.rand(p.shape, generator=generator) - 0.3)
+        self.x = torch.rand(5, 8, 6, generator=generator)
+        self.y = torch.arange(8) % 3
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.2)
+        self.events: list[str] = []
+        self.net.register_forward_hook(lambda *_: self.events.append("forward"))
+        for owner, name in ((self.optimizer, "step"), (self.optimizer, "zero_grad"), (self.net, "zero_grad")):
+            self._note(owner, name)
+
+    def _note(self, owner: Any, name: str) -> None:
+        original = getattr(owner, name)
+
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            self.events.append(name)
+            return original(*args, **kwargs)
+
+        setattr(owner, name, noted)
+
+    def loss_fn(self, spikes: Tensor, labels: Tensor) -> Tensor:
+        if isinstance(spikes, tuple):
+            message = "`net(x)` gives spikes and state; `loss_fn` takes the spikes alone."
+            raise Violation(message, yours="loss_fn was given both", expected="loss_fn(out, y)", hint=0)
+        value = loss.count_cross_entropy(spikes, labels)
+        if value.requires_grad:
+            value.register_hook(lambda _: self.events.append("backward"))
+        return value
+
+    def run(self, step: Any) -> Any:
+        return step(self.net, self.optimizer, self.loss_fn, self.x, self.y)
+
+    def weights(self) -> list[Tensor]:
+        return [p.detach().clone() for p in self.net.parameters()]
+
+    @property
+    def order(self) -> str:
+        return " → ".join(self.events) or "nothing"
 
 
 EXERCISES = [
@@ -226,7 +286,7 @@ EXERCISES = [
         hints=(
             "Five lines: forward, loss, zero_grad, backward, step. `net(x)` gives two things: spikes and state.",
             "Nothing has computed a gradient: call `.backward()` on the loss.",
-            "The gradients are there, but nobody has used them: call `optimizer.step()`.",
+            "The gradients are there, but nothing has used them: call `optimizer.step()`.",
             "PyTorch adds new gradients to old ones. Call `optimizer.zero_grad()` once per step, before `backward` and "
             "never between `backward` and `step`.",
             "`backward` belongs to the loss itself, `value = loss_fn(out, y)`, called once and with its own sign: the "

@@ -17,8 +17,7 @@ from snnkit.nn import Sequential
 from snnkit.viz import module_tree
 
 from . import expect
-from .exercise import Check, Exercise, Question, Violation
-from .repaired import build, lively
+from .exercise import Check, Exercise, NotWritten, Question, Violation
 
 AWAY = "meta"  # a second device that every machine has
 
@@ -69,8 +68,8 @@ def _moved(candidate: Any, state: Any, device: str = AWAY) -> Any:
     except AttributeError as error:
         if "has no attribute 'to'" not in str(error):
             raise
-        told = "Only a tensor has `.to`: a state may also be None, a tuple, or a NamedTuple."
-        raise Violation(told, yours=str(error), hint=1 if "NoneType" in str(error) else 2) from None
+        message = "Only a tensor has `.to`: a state may also be None, a tuple, or a NamedTuple."
+        raise Violation(message, yours=str(error), hint=1 if "NoneType" in str(error) else 2) from None
 
 
 def _tensor_moves(candidate: Any, reference: Any) -> None:
@@ -82,20 +81,20 @@ def _tensor_moves(candidate: Any, reference: Any) -> None:
 
 def _nothing_stays_nothing(candidate: Any, reference: Any) -> None:
     for state in ((None,), (None, (None, torch.ones(2)))):
-        found = _moved(candidate, state, "cpu")
-        told = "A layer without state has None in its place; it keeps the place, and stays None."
-        kept = isinstance(found, tuple) and len(found) == len(state) and found[0] is None
-        expect.true(kept, told, inputs={"state": state}, yours=found, expected=state, hint=1)
+        result = _moved(candidate, state, "cpu")
+        message = "A layer without state has None in its place; it keeps the place, and stays None."
+        same = isinstance(result, tuple) and len(result) == len(state) and result[0] is None
+        expect.true(same, message, inputs={"state": state}, yours=result, expected=state, hint=1)
 
 
 def _every_level_moves(candidate: Any, reference: Any) -> None:
-    def compare(found: Any, want: Any, path: str) -> None:
+    def compare(result: Any, want: Any, path: str) -> None:
         if isinstance(want, Tensor):
-            expect.tensor(found, want, f"Every tensor moves, however deep it is: here {path}.", hint=2)
+            expect.tensor(result, want, f"Every tensor moves, however deep it is: here {path}.", hint=2)
         elif want is not None:
-            told = f"{path} is still a {type(want).__name__}: the neuron asks for its fields by name."
-            expect.true(type(found) is type(want), told, yours=type(found).__name__, hint=3)
-            for i, (one, other) in enumerate(zip(found, want, strict=True)):
+            message = f"{path} is still a {type(want).__name__}: the neuron asks for its fields by name."
+            expect.true(type(result) is type(want), message, yours=type(result).__name__, hint=3)
+            for i, (one, other) in enumerate(zip(result, want, strict=True)):
                 compare(one, other, f"{path}[{i}]")
 
     state = _state()
@@ -105,8 +104,8 @@ def _every_level_moves(candidate: Any, reference: Any) -> None:
 def _gradient_survives(candidate: Any, reference: Any) -> None:
     v = torch.ones(2, requires_grad=True)
     moved = candidate(MembraneState(2 * v), AWAY)
-    told = "The gradient still reaches back through the moved state: no detach, no .data, no torch.tensor(…)."
-    expect.true(moved.v.requires_grad, told, yours="no graph", expected="a graph back to the old state", hint=4)
+    message = "The gradient still reaches back through the moved state: no detach, no .data, no torch.tensor(…)."
+    expect.true(moved.v.requires_grad, message, yours="no graph", expected="a graph back to the old state", hint=4)
 
 
 _GAIN = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
@@ -115,41 +114,41 @@ _GAIN = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
 def _weights_are_found(candidate: Any, reference: Any) -> None:
     net, want = build(candidate, _GAIN), reference((6, 5, 3), _GAIN)
     for what in ("layers", "cells"):
-        found = sorted(name for name in net.state_dict() if name.startswith(what))
+        result = sorted(name for name in net.state_dict() if name.startswith(what))
         wanted = sorted(name for name in want.state_dict() if name.startswith(what))
-        told = f"state_dict(), .to() and the optimizer find what is in `{what}`."
-        expect.true(found == wanted, told, yours=found or "nothing found", expected=wanted, hint=0)
-    told = "The cells are those that were there, with their time constants."
+        message = f"state_dict(), .to() and the optimizer find what is in `{what}`."
+        expect.true(result == wanted, message, yours=result or "nothing", expected=wanted, hint=0)
+    message = "The cells are those that were there, with their time constants."
     mine, theirs = ([v for name, v in one.state_dict().items() if name.startswith("cells")] for one in (net, want))
-    expect.close(mine, theirs, told, hint="Only where the cells are kept has to change.")
+    expect.close(mine, theirs, message, hint="Only where the cells are stored has to change.")
 
 
 def _gain_is_a_buffer(candidate: Any, reference: Any) -> None:
     net = build(candidate, _GAIN)
-    told = "`gain` is given, not learned: no optimizer may change it, so it is no parameter."
-    expect.true("gain" not in dict(net.named_parameters()), told, yours="a parameter", expected="a buffer", hint=1)
-    told = "`gain` belongs to the network: .to() must find it, so it is a buffer."
-    expect.true("gain" in dict(net.named_buffers()), told, yours="a plain attribute", expected="a buffer", hint=1)
-    told = "`gain` is saved: without it a loaded network would scale its input by the wrong numbers."
-    expect.true("gain" in net.state_dict(), told, yours="not in state_dict()", hint=2)
+    message = "`gain` is given, not learned: no optimizer may change it, so it is no parameter."
+    expect.true("gain" not in dict(net.named_parameters()), message, yours="a parameter", expected="a buffer", hint=1)
+    message = "`gain` belongs to the network: .to() must find it, so it is a buffer."
+    expect.true("gain" in dict(net.named_buffers()), message, yours="a plain attribute", expected="a buffer", hint=1)
+    message = "`gain` is saved: without it a loaded network would scale its input by the wrong numbers."
+    expect.true("gain" in net.state_dict(), message, yours="not in state_dict()", hint=2)
     expect.close(net.get_buffer("gain"), _GAIN, "`gain` holds the values that were given.", hint=2)
 
 
 def _volume_is_learned(candidate: Any, reference: Any) -> None:
     net = build(candidate, _GAIN)
-    told = "`volume` is found among the parameters, so that an optimizer can learn it."
-    found = dict(net.named_parameters())
-    expect.true("volume" in found, told, yours=sorted(found), expected="volume among them", hint=3)
-    told = "`volume` is one number, and starts at 1 as it did."
-    expect.tensor(found["volume"], torch.tensor(1.0), told, hint=3)
-    expect.close(found["volume"], 1.0, told, hint=3)
+    message = "`volume` is among the parameters, so that an optimizer can learn it."
+    result = dict(net.named_parameters())
+    expect.true("volume" in result, message, yours=sorted(result), expected="volume among them", hint=3)
+    message = "`volume` is one number, and starts at 1 as it did."
+    expect.tensor(result["volume"], torch.tensor(1.0), message, hint=3)
+    expect.close(result["volume"], 1.0, message, hint=3)
 
 
 def _moves_whole(candidate: Any, reference: Any) -> None:
     net = copy.deepcopy(build(candidate, _GAIN)).to(AWAY)
     left = module_tree(net).left_behind
-    told = f'After .to("{AWAY}") nothing is left behind.'
-    expect.true(not left, told, yours=f"left behind: {', '.join(left)}", expected="nothing", hint=4)
+    message = f'After .to("{AWAY}") nothing is left behind.'
+    expect.true(not left, message, yours=f"left behind: {', '.join(left)}", expected="nothing", hint=4)
     out, _ = net(torch.rand(4, 2, 6, device=AWAY))
     expect.tensor(out, torch.empty(4, 2, 3, device=AWAY), "The moved network runs where it is now.", hint=4)
 
@@ -158,12 +157,12 @@ def _loads(candidate: Any, reference: Any) -> None:
     net, twin = build(candidate, _GAIN), reference((6, 5, 3), torch.zeros(6))
     x = lively(net)
     twin.load_state_dict(net.state_dict())
-    told = "A second network with the loaded state_dict() gives the same output."
+    message = "A second network with the loaded state_dict() gives the same output."
     whole, _ = twin(x)
-    expect.close(net(x)[0], whole, told, hint=2)
-    told = "`forward` is as it was: a sequence in two parts, with the state handed on, gives what it gives in one."
+    expect.close(net(x)[0], whole, message, hint=2)
+    message = "`forward` is as it was: a sequence in two parts, with the state handed on, gives what it gives in one."
     first, state = net(x[:4])
-    expect.close(torch.cat([first, net(x[4:], state)[0]]), whole, told, hint="Only `__init__` needs repair.")
+    expect.close(torch.cat([first, net(x[4:], state)[0]]), whole, message, hint="Only `__init__` needs repair.")
 
 
 _IMAGES = torch.arange(0, 192, dtype=torch.uint8).reshape(3, 1, 8, 8)
@@ -171,38 +170,64 @@ _IMAGES = torch.arange(0, 192, dtype=torch.uint8).reshape(3, 1, 8, 8)
 
 def _right_sequence(candidate: Any, reference: Any) -> None:
     inputs = "images 0 … 191 as uint8 [3, 1, 8, 8], steps 5"
-    found, want = candidate(_IMAGES, 5, "cpu"), reference(_IMAGES, 5, "cpu")
-    expect.tensor(found, want, "The sequence is float32 [T, B, 1, H, W].", inputs=inputs, hint=0)
-    expect.close(found, want, "Each step shows the image with grey values in [0, 1].", inputs=inputs, hint=0)
+    result, want = candidate(_IMAGES, 5, "cpu"), reference(_IMAGES, 5, "cpu")
+    expect.tensor(result, want, "The sequence is float32 [T, B, 1, H, W].", inputs=inputs, hint=0)
+    expect.close(result, want, "Each step shows the image with grey values in [0, 1].", inputs=inputs, hint=0)
 
 
 def _watch(candidate: Any, steps: int = 5) -> tuple[Any, Transfers]:
     with Transfers() as seen:
-        found = candidate(_IMAGES, steps, AWAY)
-    return found, seen
+        result = candidate(_IMAGES, steps, AWAY)
+    return result, seen
 
 
 def _arrives(candidate: Any, reference: Any) -> None:
-    found, _ = _watch(candidate)
-    expect.tensor(found, reference(_IMAGES, 5, AWAY), "The sequence is on the device that was asked for.", hint=1)
+    result, _ = _watch(candidate)
+    expect.tensor(result, reference(_IMAGES, 5, AWAY), "The sequence is on the requested device.", hint=1)
 
 
 def _one_copy(candidate: Any, reference: Any) -> None:
     for steps in (5, 9):
         _, seen = _watch(candidate, steps)
-        told = "One copy, whatever the number of steps."
+        message = "One copy, whatever the number of steps."
         inputs = {"steps": steps, "device": AWAY}
-        expect.true(seen.count == 1, told, inputs=inputs, yours=f"{seen.count} copies", expected="1 copy", hint=2)
+        expect.true(seen.count == 1, message, inputs=inputs, yours=f"{seen.count} copies", expected="1 copy", hint=2)
 
 
 def _few_bytes(candidate: Any, reference: Any) -> None:
     _, seen = _watch(candidate)
     size = _IMAGES.numel()
     if seen.bytes == 4 * size:
-        told, hint = "One byte per pixel crosses, as the images are stored.", 3
+        message, hint = "One byte per pixel crosses, as the images are stored.", 3
     else:
-        told, hint = "The steps are all alike, so the image crosses once, not T times.", 4
-    expect.true(seen.bytes == size, told, yours=f"{seen.bytes} bytes", expected=f"{size} bytes", hint=hint)
+        message, hint = "The steps are all alike, so the image crosses once, not T times.", 4
+    expect.true(seen.bytes == size, message, yours=f"{seen.bytes} bytes", expected=f"{size} bytes", hint=hint)
+
+
+# --- the network to repair --------------------------------------------------------------------------------------------
+
+
+def build(candidate: Any, gain: Tensor, sizes: tuple[int, ...] = (6, 5, 3)) -> nn.Module:
+    """A learner's network; "to do" while one of its attributes is still ``...``."""
+    try:
+        net = candidate(sizes, gain)
+    except KeyError as error:
+        if "already exists" not in str(error):
+            raise
+        message = "register_buffer makes the attribute by itself: nothing of that name may be there before."
+        raise Violation(message, yours=error.args[0], hint=1) from None
+    if any(value is ... for value in vars(net).values()):
+        raise NotWritten("A `...` is still in your code.")
+    return net
+
+
+def lively(net: nn.Module) -> Tensor:
+    """Weights with which some of the neurons fire at some of the steps, and a sequence that makes them do so."""
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.copy_(torch.rand(parameter.shape, generator=generator) * 1.2 - 0.3)
+    return torch.rand(9, 4, 6, generator=generator)
 
 
 EXERCISES = [
@@ -244,7 +269,7 @@ EXERCISES = [
             'Given and not learned: a buffer. `self.register_buffer("gain", gain)` in place of `self.gain = …`.',
             "Without `persistent=False` a buffer is saved. Is it there, with the values that were given?",
             "Learned: `self.volume = torch.nn.Parameter(torch.tensor(1.0))`.",
-            "`viz.module_tree(net)` shows what stays behind, and where it is kept.",
+            "`viz.module_tree(net)` shows what stays behind, and where it is stored.",
         ),
     ),
     Exercise(
@@ -288,17 +313,17 @@ QUIZ = [
             "where it was: you hold it, you move it",
         ),
         answer=2,
-        why="State is handed in and out, never kept in a module. .to() can't know of it; `move_state` does it.",
+        why="State is handed in and out, never stored in a module. .to() can't know of it; `move_state` does it.",
     ),
     Question(
-        "A gain is kept as self.gain = torch.tensor(3.0). On the GPU all runs without an error. What is wrong?",
+        "A gain is stored as self.gain = torch.tensor(3.0). On the GPU all runs without an error. What is wrong?",
         (
             "nothing: tensors of one element follow by themselves to any device",
             "a saved and loaded network has another gain",
             "it is copied to the GPU in double precision, at each step",
         ),
         answer=1,
-        why="It is in no state_dict. A 0-dimensional CPU tensor may be mixed with tensors of any device, so nobody "
+        why="It is in no state_dict. A 0-dimensional CPU tensor may be mixed with tensors of any device, so nothing "
         "complains until you load.",
     ),
 ]

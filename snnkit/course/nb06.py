@@ -57,39 +57,39 @@ _OPS = [
 ]
 
 
-def _three(found: Any) -> Sequence[Any]:
-    expect.written(found)
-    if not isinstance(found, (tuple, list)) or len(found) != 3:
-        raise Violation("The answer is three numbers: alone, inference, training.", yours=found)
-    return found
+def _three(result: Any) -> Sequence[Any]:
+    expect.written(result)
+    if not isinstance(result, (tuple, list)) or len(result) != 3:
+        raise Violation("The answer is three numbers: alone, inference, training.", yours=result)
+    return result
 
 
 def _operations_alone(candidate: Any, reference: Any) -> None:
     for ops in (_OPS, [("add", (4, 4), (4,))], [("zeros", (), (4,))]):
         want = reference(ops)[0]
-        found = _three(candidate(ops))[0]
-        told = "An operation by itself reads all its tensors and writes its result; then comes the next."
+        result = _three(candidate(ops))[0]
+        message = "An operation by itself reads all its tensors and writes its result; then comes the next."
         reads, writes = sum(sum(op[1]) for op in ops), sum(sum(op[2]) for op in ops)
-        hint = 1 if writes and found in (reads, writes) else 0
-        expect.close(found, want, told, inputs={"ops": ops}, hint=hint)
+        hint = 1 if writes and result in (reads, writes) else 0
+        expect.close(result, want, message, inputs={"ops": ops}, hint=hint)
 
 
 def _fused_inference(candidate: Any, reference: Any) -> None:
-    told = "All steps in one kernel: what it must read and write for each neuron and step."
-    found = _three(candidate(_OPS))[1]
-    expect.close(found, 8, told, inputs={"x": 4, "spike": 4}, hint=2 if found in (12, 16) else 3)
+    message = "All steps in one kernel: what it must read and write for each neuron and step."
+    result = _three(candidate(_OPS))[1]
+    expect.close(result, 8, message, inputs={"x": 4, "spike": 4}, hint=2 if result in (12, 16) else 3)
     for x, spike in ((2, 2), (4, 1)):
-        found = _three(candidate(_OPS, x, spike))[1]
-        told = "Narrower numbers are fewer bytes: of x and of the spikes, each for itself."
-        expect.close(found, x + spike, told, inputs={"x": x, "spike": spike}, hint=3)
+        result = _three(candidate(_OPS, x, spike))[1]
+        message = "Narrower numbers are fewer bytes: of x and of the spikes, each for itself."
+        expect.close(result, x + spike, message, inputs={"x": x, "spike": spike}, hint=3)
 
 
 def _fused_training(candidate: Any, reference: Any) -> None:
     for x, spike in ((4, 4), (2, 2), (4, 1)):
         inference, training = _three(candidate(_OPS, x, spike))[1:]
-        told = "Training is forward and backward: count both."
+        message = "Training is forward and backward: count both."
         hint = {2 * inference: 5, 3 * inference: 6}.get(training, 4) if isinstance(training, (int, float)) else 4
-        expect.close(training, reference(_OPS, x, spike)[2], told, inputs={"x": x, "spike": spike}, hint=hint)
+        expect.close(training, reference(_OPS, x, spike)[2], message, inputs={"x": x, "spike": spike}, hint=hint)
 
 
 _FIRE = ATan()
@@ -108,23 +108,23 @@ def _run(candidate: Any, x: Tensor, fire: Any = _FIRE) -> tuple[Tensor, Tensor, 
 
 def _step(candidate: Any, x: Tensor, v: Tensor, rest: Tensor, fire: Any) -> Sequence[Any]:
     try:
-        found = candidate(x, v, rest, fire)
+        result = candidate(x, v, rest, fire)
     except RuntimeError as error:
         if "Boolean value of Tensor" not in str(error):
             raise
-        told = "`if` asks for one True or False, but each neuron has its own."
-        raise Violation(told, inputs={"rest": rest}, yours=str(error).splitlines()[0], hint=0) from None
-    expect.written(found)
-    if not isinstance(found, (tuple, list)) or len(found) != 3:
-        raise Violation("A step returns three tensors: spike, v, rest.", yours=type(found).__name__)
-    return found
+        message = "`if` asks for one True or False, but each neuron has its own."
+        raise Violation(message, inputs={"rest": rest}, yours=str(error).splitlines()[0], hint=0) from None
+    expect.written(result)
+    if not isinstance(result, (tuple, list)) or len(result) != 3:
+        raise Violation("A step returns three tensors: spike, v, rest.", yours=type(result).__name__)
+    return result
 
 
 def _many_neurons(candidate: Any, reference: Any) -> None:
     x = torch.tensor([1.5, 0.2, 1.5])
     v, rest = torch.tensor([0.0, 0.5, 0.0]), torch.tensor([0.0, 0.0, 2.0])
-    found = _step(candidate, x, v, rest, _FIRE)
-    for name, part in zip(("spike", "v", "rest"), found, strict=True):
+    result = _step(candidate, x, v, rest, _FIRE)
+    for name, part in zip(("spike", "v", "rest"), result, strict=True):
         expect.tensor(part, x, f"`{name}` is a tensor with a number for each neuron.", hint=1)
 
 
@@ -134,16 +134,16 @@ def _rests(candidate: Any, reference: Any) -> None:
     inputs = {"x": "5.0 at each of 4 steps"}
     expect.close(spikes, [1, 0, 0, 1], "A spike, two steps of rest, a spike.", inputs=inputs, hint=3)
     expect.close(rests, [2, 1, 0, 2], "`rest` counts down, once a step.", inputs=inputs, hint=3)
-    told = "Who rests is deaf: its membrane stays where it was."
-    expect.close(vs, [0, 0, 0, 0], told, inputs=inputs, hint=4)
+    message = "Who rests is deaf: its membrane stays where it was."
+    expect.close(vs, [0, 0, 0, 0], message, inputs=inputs, hint=4)
     _, v, _ = _step(candidate, torch.tensor([0.5]), torch.tensor([0.3]), torch.tensor([1.0]), _FIRE)
-    expect.close(v, torch.tensor([0.3]), told, inputs={"x": 0.5, "v": 0.3, "rest": 1.0}, hint=4)
+    expect.close(v, torch.tensor([0.3]), message, inputs={"x": 0.5, "v": 0.3, "rest": 1.0}, hint=4)
 
 
 def _agrees(candidate: Any, reference: Any) -> None:
     generator = torch.Generator().manual_seed(2)
     x = torch.rand(40, 6, generator=generator) * 1.2 - 0.1
-    found = _run(candidate, x)
+    result = _run(candidate, x)
     wanted = []
     for neuron in x.T.tolist():
         v = rest = 0.0
@@ -153,8 +153,10 @@ def _agrees(candidate: Any, reference: Any) -> None:
             row.append((spike, v, rest))
         wanted.append(row)
     want = torch.tensor(wanted).permute(2, 1, 0)  # [spike v rest, T, N]
-    told = "Six neurons at once do what each would do by itself."
-    expect.close(torch.stack([part.float() for part in found]), want, told, inputs={"x": "[40, 6]"}, hint=1, atol=1e-5)
+    message = "Six neurons at once do what each would do by itself."
+    expect.close(
+        torch.stack([part.float() for part in result]), want, message, inputs={"x": "[40, 6]"}, hint=1, atol=1e-5
+    )
 
 
 def _fuses(candidate: Any, reference: Any) -> None:
@@ -165,19 +167,19 @@ def _fuses(candidate: Any, reference: Any) -> None:
     try:
         trace(step, (torch.zeros(1), torch.zeros(1)), [], torch.float32, torch.device("cpu"))
     except NotElementwise as reason:
-        told = "The step is elementwise, so that it can be traced and fused."
-        raise Violation(told, yours=str(reason), hint=2) from None
+        message = "The step is elementwise, so that it can be traced and fused."
+        raise Violation(message, yours=str(reason), hint=2) from None
 
 
 def _learns(candidate: Any, reference: Any) -> None:
     x = torch.tensor([0.8, 0.8, 0.8], requires_grad=True)
     v, rest = torch.tensor([0.1, 0.6, 0.0]), torch.tensor([0.0, 0.0, 1.0])
     spike = _step(candidate, x, v, rest, _FIRE)[0]
-    told = "The gradient of a spike reaches the input of neurons that are awake."
-    expect.true(spike.requires_grad, told, yours="no gradient", hint=5)
-    (found,) = torch.autograd.grad(spike.sum(), x)
+    message = "The gradient of a spike reaches the input of neurons that are awake."
+    expect.true(spike.requires_grad, message, yours="no gradient", hint=5)
+    (result,) = torch.autograd.grad(spike.sum(), x)
     (want,) = torch.autograd.grad(reference(x, v, rest, _FIRE)[0].sum(), x)
-    expect.close(found, want, told, inputs={"v": v, "rest": rest}, hint=5)
+    expect.close(result, want, message, inputs={"v": v, "rest": rest}, hint=5)
 
 
 def _seconds(candidate: Any, *given: float) -> Any:
@@ -186,24 +188,24 @@ def _seconds(candidate: Any, *given: float) -> Any:
 
 def _waits_for_memory(candidate: Any, reference: Any) -> None:
     inputs = {"operations": 1e6, "bytes": 8.5e9, "rate": 1e12, "bandwidth": 1e9}
-    found = _seconds(candidate, *inputs.values())
-    told = "8.5 GB at 1 GB/s and next to nothing to compute: 8.5 seconds."
-    hint = 1 if isinstance(found, (int, float)) and 0 < found < 1e-3 else 0
-    expect.close(found, 8.5, told, inputs=inputs, hint=hint)
+    result = _seconds(candidate, *inputs.values())
+    message = "8.5 GB at 1 GB/s and next to nothing to compute: 8.5 seconds."
+    hint = 1 if isinstance(result, (int, float)) and 0 < result < 1e-3 else 0
+    expect.close(result, 8.5, message, inputs=inputs, hint=hint)
 
 
 def _waits_for_arithmetic(candidate: Any, reference: Any) -> None:
     inputs = {"operations": 5.5e12, "bytes": 1e3, "rate": 1e12, "bandwidth": 1e9}
-    found = _seconds(candidate, *inputs.values())
-    told = "5.5·10¹² operations at 10¹² per second and next to nothing to move: 5.5 seconds."
-    expect.close(found, 5.5, told, inputs=inputs, hint=2)
+    result = _seconds(candidate, *inputs.values())
+    message = "5.5·10¹² operations at 10¹² per second and next to nothing to move: 5.5 seconds."
+    expect.close(result, 5.5, message, inputs=inputs, hint=2)
 
 
 def _at_the_same_time(candidate: Any, reference: Any) -> None:
     inputs = {"operations": 3e9, "bytes": 4e9, "rate": 1e9, "bandwidth": 1e9}
-    found = _seconds(candidate, *inputs.values())
-    told = "3 s of arithmetic while 4 s of memory traffic goes on: both are done after 4 s."
-    expect.close(found, 4.0, told, inputs=inputs, hint=3)
+    result = _seconds(candidate, *inputs.values())
+    message = "3 s of arithmetic while 4 s of memory traffic goes on: both are done after 4 s."
+    expect.close(result, 4.0, message, inputs=inputs, hint=3)
 
 
 EXERCISES = [
@@ -224,7 +226,7 @@ EXERCISES = [
             "The state is in a register from the first step to the last. Per step, memory sees none of it.",
             "Only x comes in and only the spike goes out: `x + spike`. Both sizes are arguments.",
             "Backward reads the gradient of the spikes (as wide as they) and writes that of x. What else does it read?",
-            "v was not kept. To have it again, backward runs forward again, from x: count x twice in all.",
+            "v was not stored. To have it again, backward runs forward again, from x: count x twice in all.",
             "Nothing is stored in between, so v, v - 1 and the like cost nothing. Forward: 2 streams. Backward: 3.",
         ),
     ),

@@ -51,15 +51,15 @@ def _one_value(candidate: Any, reference: Any) -> None:
 
 def _sum_of_products(candidate: Any, reference: Any) -> None:
     given = {"inputs": 5, "outputs": 1, "kernel": 3, "height": 1, "width": 1}
-    found = candidate(**given)
-    told = "One output value from 5 channels with a 3 × 3 kernel is a sum of 45 products."
-    expect.close(found, 90, told, inputs=given, hint={30: 2, 18: 1}.get(found, 1))
+    result = candidate(**given)
+    message = "One output value from 5 channels with a 3 × 3 kernel is a sum of 45 products."
+    expect.close(result, 90, message, inputs=given, hint={30: 2, 18: 1}.get(result, 1))
 
 
 def _every_value(candidate: Any, reference: Any) -> None:
     given = {"inputs": 2, "outputs": 7, "kernel": 3, "height": 4, "width": 5}
-    told = "There are 7 channels of 4 × 5 output values, and each costs the same."
-    expect.close(candidate(**given), reference(**given), told, inputs=given, hint=3)
+    message = "There are 7 channels of 4 × 5 output values, and each costs the same."
+    expect.close(candidate(**given), reference(**given), message, inputs=given, hint=3)
 
 
 def _every_step(candidate: Any, reference: Any) -> None:
@@ -67,8 +67,8 @@ def _every_step(candidate: Any, reference: Any) -> None:
     wanted = reference(**given)
     expect.close(candidate(**given), wanted, "Six different steps are six convolutions.", inputs=given, hint=4)
     given["static"] = True
-    told = "A static input is the same at all steps: one convolution is enough."
-    expect.close(candidate(**given), reference(**given), told, inputs=given, hint=5)
+    message = "A static input is the same at all steps: one convolution is enough."
+    expect.close(candidate(**given), reference(**given), message, inputs=given, hint=5)
 
 
 # 07.2
@@ -90,49 +90,49 @@ def _applied(candidate: Any, layer: nn.Module, x: Tensor, hint: int) -> Any:
     try:
         return candidate(layer, x)
     except RuntimeError as error:
-        told = "The layer takes [B, ...], and its answer must fit into [T, B, ...] again."
-        raise Violation(told, inputs={"x": list(x.shape)}, yours=str(error).splitlines()[0], hint=hint) from None
+        message = "The layer takes [B, ...], and its answer must fit into [T, B, ...] again."
+        raise Violation(message, inputs={"x": list(x.shape)}, yours=str(error).splitlines()[0], hint=hint) from None
 
 
 def _each_step(candidate: Any, reference: Any) -> None:
     x = torch.rand(3, 2, 4, 6, generator=torch.Generator().manual_seed(0))
-    found = _applied(candidate, _Counting(), x, hint=1)
+    result = _applied(candidate, _Counting(), x, hint=1)
     want = torch.stack([2 * x_t[..., ::2] for x_t in x])
     expect.tensor(
-        found, want, "The result is [T, B, ...]: time and batch as before.", inputs={"x": [3, 2, 4, 6]}, hint=1
+        result, want, "The result is [T, B, ...]: time and batch as before.", inputs={"x": [3, 2, 4, 6]}, hint=1
     )
-    told = "Step t of the result is the layer applied to step t."
-    expect.close(found, want, told, inputs={"x": [3, 2, 4, 6]}, hint=2)
+    message = "Step t of the result is the layer applied to step t."
+    expect.close(result, want, message, inputs={"x": [3, 2, 4, 6]}, hint=2)
 
 
 def _one_call(candidate: Any, reference: Any) -> None:
     layer, x = _Counting(), torch.rand(3, 2, 4, 6)
     _applied(candidate, layer, x, hint=1)
-    told = "The layer is called once, with all T · B = 6 samples."
-    expect.true(layer.seen == [(6, 4, 6)], told, yours=layer.seen, expected=[(6, 4, 6)], hint=0)
+    message = "The layer is called once, with all T · B = 6 samples."
+    expect.true(layer.seen == [(6, 4, 6)], message, yours=layer.seen, expected=[(6, 4, 6)], hint=0)
 
 
 def _a_real_layer(candidate: Any, reference: Any) -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         layer, x = nn.Conv2d(2, 3, 3, padding=1), torch.rand(4, 5, 2, 6, 6)
-    told = "A convolution sees no time: each step by itself gives the same."
-    found = _applied(candidate, layer, x, hint=2)
+    message = "A convolution sees no time: each step by itself gives the same."
+    result = _applied(candidate, layer, x, hint=2)
     want = torch.stack([layer(x_t) for x_t in x])
-    expect.tensor(found, want, told, inputs={"x": list(x.shape)}, hint=1)
-    expect.close(found, want, told, inputs={"x": list(x.shape)}, hint=2, atol=1e-5)
+    expect.tensor(result, want, message, inputs={"x": list(x.shape)}, hint=1)
+    expect.close(result, want, message, inputs={"x": list(x.shape)}, hint=2, atol=1e-5)
 
 
 def _static_once(candidate: Any, reference: Any) -> None:
     layer, image = _Counting(), torch.rand(2, 4, 6)
-    found = _applied(candidate, layer, repeat(image, 5), hint=4)
-    told = "A static input goes through the layer once, as one step of B = 2 samples."
-    expect.true(layer.seen == [(2, 4, 6)], told, yours=layer.seen, expected=[(2, 4, 6)], hint=3)
+    result = _applied(candidate, layer, repeat(image, 5), hint=4)
+    message = "A static input goes through the layer once, as one step of B = 2 samples."
+    expect.true(layer.seen == [(2, 4, 6)], message, yours=layer.seen, expected=[(2, 4, 6)], hint=3)
     want = (2 * image[..., ::2]).expand(5, 2, 4, 3)
-    expect.tensor(found, want, "The result has T = 5 steps again.", inputs={"x": [5, 2, 4, 6]}, hint=4)
-    expect.close(found, want, "All steps of the result are the layer applied to the image.", hint=4)
-    told = "The result of a static input is static: a view with stride 0 in time."
-    expect.true(is_static(found), told, yours=f"stride {found.stride()}", expected="stride (0, ...)", hint=5)
+    expect.tensor(result, want, "The result has T = 5 steps again.", inputs={"x": [5, 2, 4, 6]}, hint=4)
+    expect.close(result, want, "All steps of the result are the layer applied to the image.", hint=4)
+    message = "The result of a static input is static: a view with stride 0 in time."
+    expect.true(is_static(result), message, yours=f"stride {result.stride()}", expected="stride (0, ...)", hint=5)
 
 
 # 07.3
@@ -141,7 +141,7 @@ _SCALE = 2.0**10
 
 
 class _Bench:
-    """One weight of two numbers, plain SGD, a scaler; a loss whose gradient is the ``gradient`` asked for."""
+    """One weight of two numbers, plain SGD, a scaler; a loss whose gradient is the requested ``gradient``."""
 
     def __init__(self, lr: float = 0.5) -> None:
         self.weight = nn.Parameter(torch.tensor([1.0, -2.0]))
@@ -157,8 +157,8 @@ class _Bench:
         except RuntimeError as error:
             if "unscale_() has already been called" not in str(error):
                 raise
-            told = "A scaler is unscaled once for each update, and told by `scaler.update()` that it is over."
-            raise Violation(told, yours=str(error), hint=5) from None
+            message = "A scaler is unscaled once for each update, and `scaler.update()` ends it."
+            raise Violation(message, yours=str(error), hint=5) from None
         except AssertionError as error:
             raise Violation("The scaler needs gradients of a scaled loss.", yours=str(error), hint=0) from None
 
@@ -167,27 +167,27 @@ def _scaled(candidate: Any, reference: Any) -> None:
     bench = _Bench()
     expect.written(bench.update(candidate, (3e-4, 4e-4)))
     expect.true(bool(bench.arrived), "Backward has to run.", yours="no gradient arrived", hint=0)
-    told = "Backward runs from the scaled loss, so that the gradients on their way are large."
-    expect.close(bench.arrived[0], torch.tensor([3e-4, 4e-4]) * _SCALE, told, inputs={"scale": _SCALE}, hint=0)
+    message = "Backward runs from the scaled loss, so that the gradients on their way are large."
+    expect.close(bench.arrived[0], torch.tensor([3e-4, 4e-4]) * _SCALE, message, inputs={"scale": _SCALE}, hint=0)
 
 
 def _true_step(candidate: Any, reference: Any) -> None:
     bench = _Bench()
     norm = bench.update(candidate, (3.0, 4.0))
-    told = "The update is that of the true gradients: the scale is gone again."
+    message = "The update is that of the true gradients: the scale is gone again."
     want = torch.tensor([1.0, -2.0]) - 0.5 * torch.tensor([3.0, 4.0])
     inputs = {"gradient": (3.0, 4.0), "lr": 0.5, "scale": _SCALE}
     unmoved = torch.equal(bench.weight.detach(), torch.tensor([1.0, -2.0]))
-    expect.close(bench.weight, want, told, inputs=inputs, hint=6 if unmoved else 1)
+    expect.close(bench.weight, want, message, inputs=inputs, hint=6 if unmoved else 1)
     expect.close(norm, 5.0, "The norm of the gradients (3, 4) is 5, whatever the scale.", inputs=inputs, hint=2)
 
 
 def _clipped(candidate: Any, reference: Any) -> None:
     bench = _Bench()
     norm = bench.update(candidate, (3.0, 4.0), clip=1.0)
-    told = "Gradients (3, 4), clipped to a norm of 1, are (0.6, 0.8)."
+    message = "Gradients (3, 4), clipped to a norm of 1, are (0.6, 0.8)."
     want = torch.tensor([1.0, -2.0]) - 0.5 * torch.tensor([0.6, 0.8])
-    expect.close(bench.weight, want, told, inputs={"clip": 1.0, "scale": _SCALE}, hint=3, rtol=1e-3)
+    expect.close(bench.weight, want, message, inputs={"clip": 1.0, "scale": _SCALE}, hint=3, rtol=1e-3)
     expect.close(norm, 5.0, "The norm is that before clipping.", inputs={"clip": 1.0}, hint=2)
 
 
@@ -195,8 +195,8 @@ def _overflow(candidate: Any, reference: Any) -> None:
     bench = _Bench()
     bench.update(candidate, (math.inf, 1.0), clip=1.0)
     inputs = {"gradient": (math.inf, 1.0), "scale": _SCALE}
-    told = "An infinite gradient changes no weight: the update is skipped."
-    expect.close(bench.weight, torch.tensor([1.0, -2.0]), told, inputs=inputs, hint=4)
+    message = "An infinite gradient changes no weight: the update is skipped."
+    expect.close(bench.weight, torch.tensor([1.0, -2.0]), message, inputs=inputs, hint=4)
     expect.close(bench.scaler.get_scale(), _SCALE / 2, "Then the scale is halved.", inputs=inputs, hint=5)
 
 
@@ -204,9 +204,9 @@ def _twice(candidate: Any, reference: Any) -> None:
     bench = _Bench()
     for gradient in ((1.0, 0.0), (0.0, 2.0)):
         bench.update(candidate, gradient)
-    told = "The second update knows nothing of the first one's gradients."
+    message = "The second update knows nothing of the first one's gradients."
     want = torch.tensor([1.0 - 0.5, -2.0 - 1.0])
-    expect.close(bench.weight, want, told, inputs={"gradients": "(1, 0), then (0, 2)"}, hint=7)
+    expect.close(bench.weight, want, message, inputs={"gradients": "(1, 0), then (0, 2)"}, hint=7)
 
 
 EXERCISES = [
@@ -295,19 +295,19 @@ QUIZ = [
         (
             "more digits than float16, so less is rounded away",
             "exponents as small as float32's",
-            "gradients that are kept in float32",
+            "gradients that stay in float32",
         ),
         answer=1,
         why="bfloat16 has fewer digits (8, not 11) and the exponents of float32: small gradients stay small numbers.",
     ),
     Question(
-        "Your net trains with rate_mse and ten classes, and the loss stands at 0.1000. First suspicion?",
+        "Your net trains with rate_mse and ten classes, and the loss stays at 0.1000. First suspicion?",
         (
             "it has converged: one class in ten is always wrong",
             "the labels are shuffled, so there is nothing to learn",
             "no output neuron fires: what keeps it silent?",
         ),
         answer=2,
-        why="Silence is wrong by 1 at one class of ten: 0.1. Anna's clipped, scaled gradients kept the net just there.",
+        why="Silence is wrong by 1 at one class of ten: 0.1. Anna's clipped, scaled gradients left the net just there.",
     ),
 ]

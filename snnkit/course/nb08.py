@@ -14,7 +14,6 @@ from snnkit.nn import Sequential
 
 from . import expect
 from .exercise import Check, Exercise, Question, Violation
-from .little_memory import OUT_OF_MEMORY, Fits
 
 
 def training_bytes(weights, kept, steps, batch, copies=1, width=4):
@@ -53,41 +52,41 @@ _CASE = {"weights": 1000, "kept": 50, "steps": 8, "batch": 3, "copies": 1, "widt
 
 
 def _both(candidate: Any, **changes: float) -> Sequence[Any]:
-    found = expect.written(candidate(**{**_CASE, **changes}))
-    if not isinstance(found, (tuple, list)) or len(found) != 2:
-        raise Violation("The answer is two numbers: model, activity.", yours=found)
-    return found
+    result = expect.written(candidate(**{**_CASE, **changes}))
+    if not isinstance(result, (tuple, list)) or len(result) != 2:
+        raise Violation("The answer is two numbers: model, activity.", yours=result)
+    return result
 
 
 def _of_the_model(candidate: Any, reference: Any) -> None:
     for copies in (0, 1, 2):
         want = 4000 * (2 + copies)
-        found, _ = _both(candidate, copies=copies)
-        seen: Any = found if isinstance(found, Real) else None
+        result, _ = _both(candidate, copies=copies)
+        seen: Any = result if isinstance(result, Real) else None
         hints = {1000 * (2 + copies): 1, 8000: 2, 3 * want: 3, 8 * want: 3, 24 * want: 3}
-        told = "A weight, its gradient, and what the optimizer keeps of it: float32 each."
-        expect.close(found, want, told, inputs={**_CASE, "copies": copies}, hint=hints.get(seen, 0))
+        message = "A weight, its gradient, and what the optimizer keeps of it: float32 each."
+        expect.close(result, want, message, inputs={**_CASE, "copies": copies}, hint=hints.get(seen, 0))
 
 
 def _of_the_activity(candidate: Any, reference: Any) -> None:
-    told = "What backward needs is kept for each sample at each step."
+    message = "What backward needs is stored for each sample at each step."
     for changes in ({}, {"steps": 16}, {"batch": 1}, {"kept": 70}):
         case = {**_CASE, **changes}
-        found = _both(candidate, **changes)[1]
-        seen: Any = found if isinstance(found, Real) else None
+        result = _both(candidate, **changes)[1]
+        seen: Any = result if isinstance(result, Real) else None
         without = {case["steps"] * case["kept"] * 4, case["batch"] * case["kept"] * 4, case["kept"] * 4}
         bare = case["steps"] * case["batch"] * case["kept"]
         hint = 1 if seen == bare else 4 if seen in without else 5
-        expect.close(found, 4 * bare, told, inputs=case, hint=hint)
+        expect.close(result, 4 * bare, message, inputs=case, hint=hint)
 
 
 def _of_narrow_numbers(candidate: Any, reference: Any) -> None:
     (model, activity), inputs = _both(candidate, width=2), {**_CASE, "width": 2}
     expect.close(activity, 2400, "Of narrow numbers the activity is half.", inputs=inputs, hint=5)
     expect.close(model, 12000, "Weights, gradients and the optimizer's numbers stay float32.", inputs=inputs, hint=6)
-    told = "If nobody says otherwise, `copies` is 1 and `width` is 4."
-    found = candidate(1000, 50, 8, 3)
-    expect.close(tuple(found), (12000, 4800), told, hint="Leave the arguments and their defaults as they were.")
+    message = "By default, `copies` is 1 and `width` is 4."
+    result = candidate(1000, 50, 8, 3)
+    expect.close(tuple(result), (12000, 4800), message, hint="Leave the arguments and their defaults as they were.")
 
 
 class _Diary(nn.Module):
@@ -126,43 +125,43 @@ def _weight_gradient(function: Any, samples: int, size: int) -> tuple[Tensor, An
 
 
 def _equal_parts(candidate: Any, reference: Any) -> None:
-    found, _, notes = _weight_gradient(candidate, 8, 2)
+    result, _, notes = _weight_gradient(candidate, 8, 2)
     net, diary, x, y = _task(8)
     weight = diary.linear.weight
     (whole,) = torch.autograd.grad(_mean_loss(net(x)[0], y), weight)
     (last,) = torch.autograd.grad(_mean_loss(net(x[:, -2:])[0], y[-2:]), weight)
     mistakes = {1: [4 * whole], 3: [last, last / 4]}
-    seen = [h for h, wrong in mistakes.items() if any(torch.allclose(found, w, rtol=1e-3) for w in wrong)]
+    seen = [h for h, wrong in mistakes.items() if any(torch.allclose(result, w, rtol=1e-3) for w in wrong)]
     hint = [*seen, 0][0] if "backward" in notes else 2
-    told = "Four parts of two samples leave the gradient of the batch of eight."
-    expect.close(found, whole, told, inputs={"samples": 8, "size": 2}, hint=hint)
+    message = "Four parts of two samples leave the gradient of the batch of eight."
+    expect.close(result, whole, message, inputs={"samples": 8, "size": 2}, hint=hint)
 
 
 def _one_at_a_time(candidate: Any, reference: Any) -> None:
     _, _, notes = _weight_gradient(candidate, 8, 2)
-    told = "Backward of one part comes before forward of the next: only then is there one part in memory at a time."
+    message = "Backward of one part comes before forward of the next: only then is there one part in memory at a time."
     hint = 4 if notes[:2] == ["forward of 2", "forward of 2"] else 0
-    expect.true(notes == ["forward of 2", "backward"] * 4, told, yours=", ".join(notes), hint=hint)
+    expect.true(notes == ["forward of 2", "backward"] * 4, message, yours=", ".join(notes), hint=hint)
 
 
 def _uneven_parts(candidate: Any, reference: Any) -> None:
-    (found, _, _), (whole, _, _) = _weight_gradient(candidate, 7, 3), _weight_gradient(reference, 7, 7)
-    told = "Seven samples make parts of 3, 3 and 1, and each sample counts as much as any other."
-    expect.close(found, whole, told, inputs={"samples": 7, "size": 3}, hint=5)
+    (result, _, _), (whole, _, _) = _weight_gradient(candidate, 7, 3), _weight_gradient(reference, 7, 7)
+    message = "Seven samples make parts of 3, 3 and 1, and each sample counts as much as any other."
+    expect.close(result, whole, message, inputs={"samples": 7, "size": 3}, hint=5)
 
 
 def _loss_of_the_batch(candidate: Any, reference: Any) -> None:
     (_, given, _), (_, whole, _) = _weight_gradient(candidate, 7, 3), _weight_gradient(reference, 7, 7)
-    told = "What comes back is a plain number. A tensor with a graph would keep the memory of its part alive."
-    expect.true(not (isinstance(given, Tensor) and given.requires_grad), told, yours=given, hint=6)
+    message = "What comes back is a plain number. A tensor with a graph would keep the memory of its part alive."
+    expect.true(not (isinstance(given, Tensor) and given.requires_grad), message, yours=given, hint=6)
     expect.close(given, whole, "It is the mean loss of the whole batch.", inputs={"samples": 7, "size": 3}, hint=6)
 
 
 def _plain(candidate: Any, reference: Any) -> None:
-    fn, told = Fits(100), "With memory enough: every sample once, in order."
-    expect.close(candidate(fn, torch.arange(10), 4), 2 * torch.arange(10), told, hint=0)
+    fn, message = Fits(100), "With memory enough: every sample once, in order."
+    expect.close(candidate(fn, torch.arange(10), 4), 2 * torch.arange(10), message, hint=0)
     expect.true(fn.sizes == [4, 4, 2], "With memory enough: parts of `size`.", yours=fn.sizes, expected=[4, 4, 2])
-    expect.close(candidate(Fits(100), torch.arange(8), 4), 2 * torch.arange(8), told, hint=0)
+    expect.close(candidate(Fits(100), torch.arange(8), 4), 2 * torch.arange(8), message, hint=0)
 
 
 def _order(candidate: Any, reference: Any) -> None:
@@ -173,34 +172,66 @@ def _order(candidate: Any, reference: Any) -> None:
         room = f"{most} samples" + (f", from sample {late} on for 2" if late < count else "")
         inputs = {"samples": f"0 … {count - 1}", "size": size, "memory for": room}
         try:
-            found = candidate(fn, torch.arange(count), size)
+            result = candidate(fn, torch.arange(count), size)
         except OUT_OF_MEMORY:
-            told, hint = "Where memory runs out, half as many samples are tried.", 1 if error is first else 4
-            raise Violation(told, inputs=inputs, yours=error.__name__, hint=hint) from None
-        told = "Every sample is done once, in order, wherever memory ran out."
-        expect.tensor(found, torch.arange(count), told, inputs=inputs, hint=2)
-        expect.close(found, 2 * torch.arange(count), told, inputs=inputs, hint=2)
+            message, hint = "Where memory runs out, half as many samples are tried.", 1 if error is first else 4
+            raise Violation(message, inputs=inputs, yours=error.__name__, hint=hint) from None
+        message = "Every sample is done once, in order, wherever memory ran out."
+        expect.tensor(result, torch.arange(count), message, inputs=inputs, hint=2)
+        expect.close(result, 2 * torch.arange(count), message, inputs=inputs, hint=2)
 
 
 def _gives_up(candidate: Any, reference: Any) -> None:
-    told = "When even one sample does not fit, the error is passed on."
+    message = "When even one sample does not fit, the error is passed on."
     try:
-        found = candidate(Fits(0), torch.arange(4), 4)
+        result = candidate(Fits(0), torch.arange(4), 4)
     except OUT_OF_MEMORY:
         return
-    raise Violation(told, yours=found, expected="OutOfMemoryError", hint=3)
+    raise Violation(message, yours=result, expected="OutOfMemoryError", hint=3)
 
 
 def _other_errors(candidate: Any, reference: Any) -> None:
-    told = "Any other error is none of its business: half a batch would not mend it."
+    message = "Any other error is none of its business: half a batch would not help."
     for error in (ValueError, RuntimeError):
         fn = Fits(0, error=error)
         try:
             candidate(fn, torch.arange(4), 4)
         except error:
-            expect.true(fn.sizes == [4], told, yours=f"tried with {fn.sizes} samples", hint=4)
+            expect.true(fn.sizes == [4], message, yours=f"tried with {fn.sizes} samples", hint=4)
             continue
-        raise Violation(told, yours="no error", expected=error.__name__, hint=4)
+        raise Violation(message, yours="no error", expected=error.__name__, hint=4)
+
+
+# --- a function that runs out of memory on purpose --------------------------------------------------------------------
+
+
+OUT_OF_MEMORY = torch.OutOfMemoryError, MemoryError
+
+
+class Fits:
+    """Doubles its samples, if they are at most ``most`` (from number ``late`` on: two), else runs out of memory.
+
+    Attributes:
+        sizes: of the calls so far; ``failed``: of the last one, if memory ran out in it, else 0.
+    """
+
+    def __init__(self, most: int, late: int = 99, error: type[Exception] = torch.OutOfMemoryError) -> None:
+        self.most, self.late, self.error, self.sizes, self.failed = most, late, error, [], 0
+
+    def __call__(self, samples: Tensor) -> Tensor:
+        self.sizes.append(len(samples))
+        yours = f"the last calls were with {', '.join(map(str, self.sizes[-12:]))} samples"
+        if len(self.sizes) > 50:
+            raise Violation("Each call must make progress or use fewer samples.", yours=yours, hint=1)
+        if not len(samples):
+            raise Violation("A part without samples is none.", yours=yours, hint=3 if self.failed == 1 else 0)
+        if len(samples) < self.failed // 2:
+            raise Violation("Where memory runs out, half as many samples are tried, not fewer.", yours=yours, hint=1)
+        self.failed = 0
+        if len(samples) > (2 if (samples >= self.late).any() else self.most):
+            self.failed = len(samples)
+            raise self.error("out of memory")
+        return 2 * samples
 
 
 EXERCISES = [
@@ -242,7 +273,7 @@ EXERCISES = [
             "`loss` is a mean over its samples. Four means added up are four times the mean of all.",
             "No gradient has arrived. Who calls `.backward()`?",
             "The gradients of the earlier parts are gone: nothing may be zeroed within the loop.",
-            "One backward at the end gives the right gradient, but until then every part is kept. Call it in the loop.",
+            "One backward at the end gives the right gradient, but holds all parts in memory. Call it in the loop.",
             "The share of a part is `len(y_part) / len(y)`: the last part may be smaller than the others.",
             "`part.item()` is a number without a graph; the shares of the parts add up to the mean of the batch.",
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import math
 import pickle
@@ -11,9 +12,13 @@ from typing import Any
 
 import torch
 
-from . import batch_script, expect
-from .exercise import Check, Exercise, Question, Violation
-from .tiny_run import PARTS, TinyRun
+from snnkit import neuron, nn
+from snnkit.train import slurm
+from snnkit.train.slurm.formats import seconds
+from snnkit.train.slurm.parse import parse
+
+from . import expect
+from .exercise import Check, Exercise, NotWritten, Question, Violation
 
 
 def share(batch, rank, ranks):
@@ -41,7 +46,7 @@ def ring_seconds(ranks, size, latency, bandwidth):
 
 
 def _shares(candidate: Any, count: int, ranks: int) -> list[tuple[list[int], float]]:
-    found = []
+    result = []
     for rank in range(ranks):
         answer = expect.written(candidate(list(range(count)), rank, ranks))
         if not isinstance(answer, (tuple, list)) or len(answer) != 2:
@@ -51,8 +56,8 @@ def _shares(candidate: Any, count: int, ranks: int) -> list[tuple[list[int], flo
             raise Violation("The part is a list of samples.", yours=mine, hint=0)
         if not isinstance(weight, (Real, torch.Tensor)):
             raise Violation("The weight is a number.", yours=weight, hint=5)
-        found.append((list(mine), weight))
-    return found
+        result.append((list(mine), weight))
+    return result
 
 
 _CASES = (8, 1), (8, 2), (7, 2), (10, 4), (7, 4), (5, 4), (3, 4)
@@ -63,29 +68,29 @@ def _each_once(candidate: Any, reference: Any) -> None:
         parts = [mine for mine, _ in _shares(candidate, count, ranks)]
         every, inputs = sorted(sample for mine in parts for sample in mine), {"samples": count, "ranks": ranks}
         twice, lost = len(every) - len(set(every)), sorted(set(range(count)) - set(every))
-        told = "All ranks together have every sample once."
+        message = "All ranks together have every sample once."
         hint = 1 if ranks > 1 and all(mine == list(range(count)) for mine in parts) else 3 if twice else 2
-        expect.true(not twice and not lost, told, inputs=inputs, yours=parts, hint=hint)
+        expect.true(not twice and not lost, message, inputs=inputs, yours=parts, hint=hint)
 
 
 def _fair(candidate: Any, reference: Any) -> None:
     for count, ranks in _CASES:
         most, least = max(len(mine) for mine, _ in _shares(candidate, count, ranks)), -(-count // ranks)
-        told = "No part is larger than it must be: the others wait for the rank that has most."
+        message = "No part is larger than it must be: the others wait for the rank that has most."
         inputs = {"samples": count, "ranks": ranks}
-        expect.true(most <= least, told, inputs=inputs, yours=f"up to {most}", expected=f"up to {least}", hint=4)
+        expect.true(most <= least, message, inputs=inputs, yours=f"up to {most}", expected=f"up to {least}", hint=4)
 
 
 def _mean_of_all(candidate: Any, reference: Any) -> None:
     for count, ranks in _CASES:
-        found = _shares(candidate, count, ranks)
+        result = _shares(candidate, count, ranks)
         inputs = {"samples": f"losses 0, 1, … {count - 1}", "ranks": ranks}
-        mean = sum(weight * sum(mine) / len(mine) for mine, weight in found if mine) / ranks
-        told = "The mean over ranks of (weight × mean loss of the part) is the mean loss of the whole batch."
-        weights = [weight for _, weight in found]
+        mean = sum(weight * sum(mine) / len(mine) for mine, weight in result if mine) / ranks
+        message = "The mean over ranks of (weight × mean loss of the part) is the mean loss of the whole batch."
+        weights = [weight for _, weight in result]
         even = all(weight == 1 for weight in weights)
         hint = 6 if even else 7 if math.isclose(sum(weights), 1.0, rel_tol=1e-6) else 5
-        expect.close(mean, (count - 1) / 2, told, inputs=inputs, hint=hint)
+        expect.close(mean, (count - 1) / 2, message, inputs=inputs, hint=hint)
 
 
 def _restored(candidate: Any, updates: int) -> tuple[TinyRun, TinyRun]:
@@ -101,14 +106,14 @@ def _restored(candidate: Any, updates: int) -> tuple[TinyRun, TinyRun]:
         known = ", ".join(PARTS)
         expect.true(name in PARTS, f"Each entry is named like a part of the run: {known}.", yours=name, hint=0)
     file = io.BytesIO()
-    told = "A checkpoint holds plain values and tensors, so that reading it runs nobody's code."
+    message = "A checkpoint holds plain values and tensors, so that reading it runs no code."
     try:
         torch.save(saved, file)
         file.seek(0)
         saved = torch.load(file, weights_only=True)
     except (pickle.PickleError, TypeError, AttributeError, RuntimeError) as error:
         yours = {name: type(value).__name__ for name, value in saved.items()}
-        raise Violation(told, yours=yours, hint=1) from error
+        raise Violation(message, yours=yours, hint=1) from error
     again = TinyRun()
     try:
         again.restore(saved)
@@ -126,7 +131,7 @@ def _part(name: str, message: str, hint: int) -> Check:
     def check(candidate: Any, reference: Any) -> None:
         for updates in (5, 3, 1):  # in the second epoch, at its beginning, in the first one
             run, again = _restored(candidate, updates)
-            have, want = again.told(name), run.told(name)
+            have, want = again.message(name), run.message(name)
             inputs = {"stopped after": f"{updates} updates", "batches in an epoch": TinyRun.BATCHES}
             expect.true(have == want, message, inputs=inputs, yours=have, expected=want, hint=hint)
 
@@ -141,36 +146,181 @@ def _identical(candidate: Any, reference: Any) -> None:
             while one.epoch < 3:
                 one.update()
         inputs = {"stopped after": f"{updates} updates"}
-        told = "From there on, the losses are those of the unbroken run, to the last bit."
-        expect.true(again.losses == run.losses, told, inputs=inputs, yours=again.losses, expected=run.losses, hint=7)
+        message = "From there on, the losses are those of the unbroken run, to the last bit."
+        expect.true(again.losses == run.losses, message, inputs=inputs, yours=again.losses, expected=run.losses, hint=7)
 
 
 _LINK = {"latency": 1e-5, "bandwidth": 1e9}
 
 
 def _alone(candidate: Any, reference: Any) -> None:
-    found = candidate(1, 4e6, **_LINK)
-    expect.close(found, 0.0, "A rank alone has nothing to add up.", inputs={"ranks": 1}, hint=0)
+    result = candidate(1, 4e6, **_LINK)
+    expect.close(result, 0.0, "A rank alone has nothing to add up.", inputs={"ranks": 1}, hint=0)
 
 
 def _all_latency(candidate: Any, reference: Any) -> None:
     for ranks in (2, 8):
-        told = "Of an empty message only the steps are left, each with its latency."
-        found, want = candidate(ranks, 0.0, **_LINK), 2 * (ranks - 1) * 1e-5
-        hint = 1 if math.isclose(found, want / 2) else 0
-        expect.close(found, want, told, inputs={"ranks": ranks, "size": 0}, hint=hint, atol=1e-12)
+        message = "Of an empty message only the steps are left, each with its latency."
+        result, want = candidate(ranks, 0.0, **_LINK), 2 * (ranks - 1) * 1e-5
+        hint = 1 if math.isclose(result, want / 2) else 0
+        expect.close(result, want, message, inputs={"ranks": ranks, "size": 0}, hint=hint, atol=1e-12)
 
 
 def _pieces(candidate: Any, reference: Any) -> None:
     for ranks, size in ((2, 4e6), (4, 4e6), (1000, 4e6), (4, 10.0)):
         want = 2 * (ranks - 1) / ranks * size / 1e9
-        found = candidate(ranks, size, latency=1e-300, bandwidth=1e9)
+        result = candidate(ranks, size, latency=1e-300, bandwidth=1e9)
         whole = 2 * (ranks - 1) * (size // ranks) / 1e9
         mistakes = ((1, want / 2), (2, want * ranks), (2, whole), (3, want * 1e18))
-        close = [hint for hint, wrong in mistakes if math.isclose(found, wrong)]
-        told = "With no latency to speak of: in each step, a piece of size / ranks goes over the link."
+        close = [hint for hint, wrong in mistakes if math.isclose(result, wrong)]
+        message = "With no latency to speak of: in each step, a piece of size / ranks goes over the link."
         inputs = {"ranks": ranks, "size": size, "bandwidth": 1e9}
-        expect.close(found, want, told, inputs=inputs, hint=[*close, 0][0], rtol=1e-6, atol=1e-12)
+        expect.close(result, want, message, inputs=inputs, hint=[*close, 0][0], rtol=1e-6, atol=1e-12)
+
+
+# --- a training run that is small enough to read in one go ------------------------------------------------------------
+
+
+PARTS = ("model", "optimizer", "scheduler", "noise", "epoch", "batch")
+
+
+class TinyRun:
+    """Six neurons learn two classes: Adam, a cosine, spikes drawn at random, three shuffled batches in an epoch.
+
+    Attributes:
+        model, optimizer, scheduler: of PyTorch; each has ``state_dict()``.
+        noise: the generator that spikes are drawn from; it has ``get_state()``.
+        epoch, batch: what comes next, from 0 on.
+        losses: of the updates so far; a log, of which nothing depends.
+    """
+
+    BATCHES = 3
+
+    def __init__(self) -> None:
+        start = torch.Generator().manual_seed(0)
+        self.pixels = torch.rand(12, 4, generator=start)
+        self.labels = (self.pixels[:, 0] > self.pixels[:, 1]).long()
+        first, second = torch.nn.Linear(4, 6), torch.nn.Linear(6, 2)
+        for linear in (first, second):
+            torch.nn.init.normal_(linear.weight, generator=start)
+            torch.nn.init.constant_(linear.bias, 0.1)
+        self.model = nn.Sequential(first, neuron.Leaky(0.9, engine="eager"), second, neuron.LI(engine="eager"))
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.05)
+        self.scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, 9)
+        self.noise = torch.Generator().manual_seed(1)
+        self.epoch, self.batch = 0, 0
+        self.losses: list[float] = []
+
+    def update(self) -> None:
+        """Learn from the next batch."""
+        shuffled = torch.randperm(12, generator=torch.Generator().manual_seed(self.epoch))
+        rows = shuffled.chunk(self.BATCHES)[self.batch]
+        spikes = (torch.rand(8, 4, 4, generator=self.noise) < self.pixels[rows]).float()  # [T, B, pixels]
+        out, _ = self.model(spikes)
+        loss = torch.nn.functional.cross_entropy(out.mean(0), self.labels[rows])
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        self.scheduler.step()
+        self.losses.append(loss.item())
+        self.batch += 1
+        if self.batch == self.BATCHES:
+            self.epoch, self.batch = self.epoch + 1, 0
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Take over each part that was saved; the others stay as they are in a new run."""
+        for name, value in saved.items():
+            value = copy.deepcopy(value)  # an optimizer would go on in the very tensors that it is given
+            part = getattr(self, name)
+            if isinstance(part, torch.Generator):
+                part.set_state(value)
+            elif hasattr(part, "load_state_dict"):
+                part.load_state_dict(value)
+            else:
+                setattr(self, name, value)
+
+    def message(self, name: str) -> Any:
+        """What can be compared of a part, and shown: a number that depends on all of its state."""
+        part = getattr(self, name)
+        if name == "model":
+            return f"weights that add up to {sum(p.sum().item() for p in part.parameters()):.6f}"
+        if name == "optimizer":
+            state = part.state_dict()["state"]
+            sums = sum(v.sum().item() for entry in state.values() for v in entry.values())
+            return f"running means and counts that add up to {sums:.6f}"
+        if name == "scheduler":
+            return f"after {part.last_epoch} updates, lr {part.get_last_lr()[0]:.6f}"
+        if name == "noise":
+            ahead = torch.Generator()
+            ahead.set_state(part.get_state())
+            return f"next number {torch.rand((), generator=ahead).item():.6f}"
+        return part
+
+
+# --- the batch script with three planted mistakes, as it should be ----------------------------------------------------
+
+
+REPAIRED = r"""#!/bin/bash
+#SBATCH --job-name=snnkit
+#SBATCH --account=snn
+#SBATCH --partition=booster
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=4
+#SBATCH --gpus-per-node=4
+#SBATCH --cpus-per-task=4
+#SBATCH --time=02:00:00
+#SBATCH --signal=SIGUSR1@120
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --output=%x-%j.out
+
+set -e
+export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+export MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))
+export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK
+
+srun --kill-on-bad-exit=1 --cpus-per-task="$SLURM_CPUS_PER_TASK" \
+  snnkit train workshop --checkpoint run.pt --every 200 --resume
+"""
+_PLANTED = {"devices": 0, "signal": 1, "time": 1, "value": 1, "port": 2}  # rule to its hint
+
+
+def _repairing(text: Any) -> str:
+    expect.written(text)
+    if not isinstance(text, str):
+        raise Violation("The script is a text.", yours=type(text).__name__)
+    if {problem.rule for problem in slurm.check(text)} >= {"devices", "signal", "port"}:
+        raise NotWritten("All three mistakes are still there.")
+    return text
+
+
+def _same_job(text: Any, reference: Any) -> None:
+    """The repaired script requests what the broken one requested."""
+    script = parse(_repairing(text))
+    for name, want in (("nodes", 2), ("gpus-per-node", 4)):
+        message = f"It is still the job that was wanted: --{name}={want}."
+        expect.true(script.number(name) == want, message, yours=script.number(name), expected=want, hint=3)
+    message = "It still trains: srun starts `snnkit train workshop`."
+    expect.true("snnkit train workshop" in text, message, hint=3)
+
+
+def _no_mistakes(text: Any, reference: Any) -> None:
+    """``slurm.check`` finds nothing; else its first problem is the violation, with the line."""
+    lines = _repairing(text).splitlines()
+    for problem in slurm.check(text):
+        where = "a line that is missing" if problem.line is None else f"line {problem.line}"
+        yours = None if problem.line is None else lines[problem.line - 1]
+        hint = _PLANTED.get(problem.rule, 4)
+        raise Violation(problem.what, inputs=f"{where} (rule: {problem.rule})", yours=yours, hint=hint)
+
+
+def _two_hours(text: Any, reference: Any) -> None:
+    """The time limit is the one that was wanted."""
+    limit = parse(_repairing(text)).option("time")
+    message = "The job asks for two hours."
+    yours = None if limit is None else limit.value
+    result = None if limit is None else seconds(limit.value)
+    expect.true(result == 7200, message, yours=yours, expected="two hours", hint=1)
 
 
 EXERCISES = [
@@ -213,7 +363,7 @@ EXERCISES = [
             "Read `TinyRun.update` line by line, and ask of each value: will a new run have it?",
             "Of an object, save what `state_dict()` gives; of a generator, what `get_state()` gives; never the object.",
             "`run.model.state_dict()` holds weights and buffers.",
-            "Adam keeps two running means for each weight, and counts its updates. Without them it begins anew.",
+            "Adam keeps two running means for each weight, and counts its updates. Without them it starts from zero.",
             "The learning rate follows a cosine. Which object knows how far it has come?",
             "Spikes are drawn from `run.noise`. A new generator would start at its first number again.",
             "Saved in the middle of an epoch, the run must know which one (`epoch`) and where (`batch`).",
@@ -223,11 +373,11 @@ EXERCISES = [
     Exercise(
         "09.3",
         "Three mistakes",
-        batch_script.REPAIRED,
+        REPAIRED,
         [
-            Check("the same job", batch_script.same_job),
-            Check("no mistakes left", batch_script.no_mistakes),
-            Check("two hours", batch_script.two_hours),
+            Check("the same job", _same_job),
+            Check("no mistakes left", _no_mistakes),
+            Check("two hours", _two_hours),
         ],
         minutes=6,
         difficulty=2,
@@ -235,7 +385,7 @@ EXERCISES = [
             "One process for each GPU of a node: `--ntasks-per-node` must equal `--gpus-per-node`.",
             "How does SLURM read `02:00`? With one colon it is minutes and seconds; hours need two.",
             "All jobs on a node would meet at the same port. Make it from the job's number, and keep it below 65536.",
-            "Mend the lines, and keep what was asked for: 2 nodes, 4 GPUs each, and the training command.",
+            "Repair the lines, and keep the rest: 2 nodes, 4 GPUs each, and the training command.",
             "This was not one of the three: `slurm.check(text)` says what is wrong with it, and what to write.",
         ),
     ),

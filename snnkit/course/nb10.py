@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from snnkit.hardware import ipu
 from snnkit.surrogate import ATan
 
 from . import expect
 from .exercise import Check, Exercise, Question, Violation
-from .ipu_ready import STEPS, Net, example, gradient, loss, pictures, rates, ready
 
 
 def leaky(mem, x, fire, beta=0.9, threshold=1.0):
@@ -66,13 +66,13 @@ def _run(step: Callable[..., Any], x: Tensor) -> tuple[Tensor, Tensor]:
     """Spikes and membranes [T, B, N] of ``step`` from rest."""
     mem, spikes, mems = torch.zeros_like(x[0]), [], []
     for current in x:
-        found = expect.written(step(mem, current, _strict))
-        told = "A step gives back two tensors of the shape of x: spikes, membrane."
-        if not (isinstance(found, (tuple, list)) and len(found) == 2):
-            raise Violation(told, yours=type(found).__name__, hint=5)
-        fired, mem = found
-        for part in found:
-            expect.tensor(part, current, told, hint=5)
+        result = expect.written(step(mem, current, _strict))
+        message = "A step gives back two tensors of the shape of x: spikes, membrane."
+        if not (isinstance(result, (tuple, list)) and len(result) == 2):
+            raise Violation(message, yours=type(result).__name__, hint=5)
+        fired, mem = result
+        for part in result:
+            expect.tensor(part, current, message, hint=5)
         spikes.append(fired)
         mems.append(mem)
     return torch.stack(spikes), torch.stack(mems)
@@ -82,24 +82,24 @@ def _numbers(candidate: Any, reference: Any) -> None:
     x = torch.rand(STEPS, 3, 5, generator=torch.Generator().manual_seed(3)) * 1.4 - 0.1
     want, want_mem = _run(reference, x)
     try:
-        found, found_mem = _run(candidate, x)
+        result, found_mem = _run(candidate, x)
     except RuntimeError as error:
         if "ambiguous" not in str(error) and "scalar" not in str(error):
             raise
-        told = "A whole batch of neurons comes in, and each decides for itself: there is no single yes or no."
-        raise Violation(told, yours=str(error), hint=1) from None
-    swapped = torch.allclose(found[0].float(), want_mem[0]) and torch.allclose(found_mem[0].float(), want[0])
+        message = "A whole batch of neurons comes in, and each decides for itself: there is no single yes or no."
+        raise Violation(message, yours=str(error), hint=1) from None
+    swapped = torch.allclose(result[0].float(), want_mem[0]) and torch.allclose(found_mem[0].float(), want[0])
     expect.true(not swapped, "Spikes come first, then the membrane.", hint=5)
-    told = "Six steps from rest give the membranes of `Leaky`."
+    message = "Six steps from rest give the membranes of `Leaky`."
     no_reset = torch.zeros_like(want_mem[0])
     without = torch.stack([no_reset := 0.9 * no_reset + current for current in x])
-    expect.close(found_mem, want_mem, told, hint=0 if torch.allclose(found_mem.float(), without) else 3)
-    expect.close(found, want, "And it fires where the new membrane is above its threshold.", hint=0)
+    expect.close(found_mem, want_mem, message, hint=0 if torch.allclose(found_mem.float(), without) else 3)
+    expect.close(result, want, "And it fires where the new membrane is above its threshold.", hint=0)
     mem, given = torch.tensor([0.4, 0.5, 0.6]), {"beta": 0.8, "threshold": 0.5}
     inputs = {"mem": mem, "x": "0 everywhere", **given}
-    found, want = (step(mem, torch.zeros(3), _strict, **given)[1] for step in (candidate, reference))
-    told = "`beta` and `threshold` are given, and a membrane at the threshold is not above it."
-    expect.close(found, want, told, inputs=inputs, hint=0)
+    result, want = (step(mem, torch.zeros(3), _strict, **given)[1] for step in (candidate, reference))
+    message = "`beta` and `threshold` are given, and a membrane at the threshold is not above it."
+    expect.close(result, want, message, inputs=inputs, hint=0)
 
 
 def _static(candidate: Any, reference: Any) -> None:
@@ -108,35 +108,35 @@ def _static(candidate: Any, reference: Any) -> None:
 
 
 def _no_gradient_in_reset(candidate: Any, reference: Any) -> None:
-    found, want = (gradient(step, _strict) for step in (candidate, reference))
-    told = "The gradient is that of `Leaky`, where none goes through the reset."
-    expect.close(found, want, told, hint=4)
+    result, want = (gradient(step, _strict) for step in (candidate, reference))
+    message = "The gradient is that of `Leaky`, where none goes through the reset."
+    expect.close(result, want, message, hint=4)
 
 
 def _is_0_or_1(candidate: Any, reference: Any) -> None:
     u = torch.linspace(-3, 3, 301)
-    told = "The value is exactly 0.0 or 1.0, whatever smooth function helps with the gradient."
+    message = "The value is exactly 0.0 or 1.0, whatever smooth function helps with the gradient."
     for name, smooth in {"a sigmoid": torch.sigmoid, "a steep line": lambda u: 1234.567 * u}.items():
-        found, want = expect.written(candidate(u, smooth)), (u > 0).float()
-        expect.tensor(found, want, hint=0)
+        result, want = expect.written(candidate(u, smooth)), (u > 0).float()
+        expect.tensor(result, want, hint=0)
         told_0 = "Where u is exactly 0, there is no spike: `u > 0`."
         expect.close(expect.written(candidate(torch.zeros(2), smooth)), torch.zeros(2), told_0, inputs={"u": 0}, hint=0)
-        off = (found - want).abs().max().item()
+        off = (result - want).abs().max().item()
         hint = 0 if off > 0.01 else 2
         inputs = {"u": "-3 … 3", "smooth": name}
-        expect.true(off == 0, told, inputs=inputs, yours=f"up to {off:.2g} off", expected="0", hint=hint)
+        expect.true(off == 0, message, inputs=inputs, yours=f"up to {off:.2g} off", expected="0", hint=hint)
 
 
 def _has_the_gradient(candidate: Any, reference: Any) -> None:
     u = torch.linspace(-2, 2, 9, requires_grad=True)
-    told = "The gradient is that of the smooth function."
-    found = candidate(u, torch.sigmoid)
-    if not found.requires_grad:
-        raise Violation(told, yours="no gradient at all", hint=1)
-    (grad,) = torch.autograd.grad(found.sum(), u, allow_unused=True)
+    message = "The gradient is that of the smooth function."
+    result = candidate(u, torch.sigmoid)
+    if not result.requires_grad:
+        raise Violation(message, yours="no gradient at all", hint=1)
+    (grad,) = torch.autograd.grad(result.sum(), u, allow_unused=True)
     (want,) = torch.autograd.grad(torch.sigmoid(u).sum(), u)
     grad = torch.zeros_like(u) if grad is None else grad
-    expect.close(grad, want, told, inputs={"u": "-2 … 2", "smooth": "a sigmoid"}, hint=0 if grad.any() else 1)
+    expect.close(grad, want, message, inputs={"u": "-2 … 2", "smooth": "a sigmoid"}, hint=0 if grad.any() else 1)
 
 
 def _plain(candidate: Any, reference: Any) -> None:
@@ -153,8 +153,8 @@ def _inference(candidate: Any, reference: Any) -> None:
     try:
         out = expect.written(candidate(net, rates)(x))
     except RuntimeError as error:
-        told = "Pictures [B, 1, H, W] come in, of any number B."
-        raise Violation(told, inputs={"x": tuple(x.shape)}, yours=str(error), hint=0) from None
+        message = "Pictures [B, 1, H, W] come in, of any number B."
+        raise Violation(message, inputs={"x": tuple(x.shape)}, yours=str(error), hint=0) from None
     except (AttributeError, TypeError) as error:
         if "NoneType" not in str(error):
             raise
@@ -164,13 +164,15 @@ def _inference(candidate: Any, reference: Any) -> None:
 
 def _training(candidate: Any, reference: Any) -> None:
     net, (x, y) = _readout(), pictures()
-    found = expect.written(candidate(net, rates)(x, y))
-    told = "With y: out, and one loss, a tensor that has its history."
-    shape = f"{len(found)} values" if isinstance(found, (tuple, list)) else type(found).__name__
-    expect.true(isinstance(found, (tuple, list)) and len(found) == 2, told, yours=shape, expected="out, loss", hint=2)
-    out, value = found
+    result = expect.written(candidate(net, rates)(x, y))
+    message = "With y: out, and one loss, a tensor that has its history."
+    shape = f"{len(result)} values" if isinstance(result, (tuple, list)) else type(result).__name__
+    expect.true(
+        isinstance(result, (tuple, list)) and len(result) == 2, message, yours=shape, expected="out, loss", hint=2
+    )
+    out, value = result
     has_history = isinstance(value, Tensor) and value.requires_grad
-    expect.true(has_history, told, yours=type(value).__name__, expected="a tensor with a gradient", hint=3)
+    expect.true(has_history, message, yours=type(value).__name__, expected="a tensor with a gradient", hint=3)
     expect.true(net.first.weight.grad is None, "The model only computes the loss.", yours="a backward pass", hint=4)
     expect.close(value, rates(out, y), "The loss is that of out and y.", hint=2)
 
@@ -181,29 +183,92 @@ def _one_loss(candidate: Any, reference: Any) -> None:
 
 
 def _crossing(candidate: Any, reference: Any) -> None:
-    told = "Time is a + b · batch; the answer is the batch at which b · batch = a."
+    message = "Time is a + b · batch; the answer is the batch at which b · batch = a."
     for a, b, small, large in ((3e-3, 1e-4, 1, 101), (2e-3, 5e-4, 8, 64), (0.5, 0.01, 20, 30)):
         case = (small, a + b * small), (large, a + b * large)
-        found, want = expect.written(candidate(*case)), a / b
+        result, want = expect.written(candidate(*case)), a / b
         (b0, t0), (b1, t1) = case
         slope = (t1 - t0) / (b1 - b0)
         mistakes = {1: b / a, 2: t0 / slope, 3: t0 / (t1 / b1)}
-        number = float(found) if isinstance(found, Real) else math.nan
+        number = float(result) if isinstance(result, Real) else math.nan
         seen = [hint for hint, wrong in mistakes.items() if math.isclose(number, wrong, rel_tol=1e-6)]
-        expect.close(found, want, told, inputs={"small": case[0], "large": case[1]}, hint=[*seen, 0][0], rtol=1e-3)
+        expect.close(result, want, message, inputs={"small": case[0], "large": case[1]}, hint=[*seen, 0][0], rtol=1e-3)
 
 
 def _edges(candidate: Any, reference: Any) -> None:
     flat = (1, 0.004), (64, 0.004)
     try:
-        found = expect.written(candidate(*flat))
+        result = expect.written(candidate(*flat))
     except ZeroDivisionError:
-        found = "ZeroDivisionError"
-    told = "Where a larger batch takes no longer, the crossover is never reached: `math.inf`."
-    expect.true(found == math.inf, told, inputs={"small": flat[0], "large": flat[1]}, yours=found, hint=4)
+        result = "ZeroDivisionError"
+    message = "Where a larger batch takes no longer, the crossover is never reached: `math.inf`."
+    expect.true(result == math.inf, message, inputs={"small": flat[0], "large": flat[1]}, yours=result, hint=4)
     steep = (1, 0.001), (64, 0.1)
-    told = "Where nothing is left at batch 0, it is 0: no batch is below 0."
-    expect.close(candidate(*steep), 0.0, told, inputs={"small": steep[0], "large": steep[1]}, hint=5)
+    message = "Where nothing is left at batch 0, it is 0: no batch is below 0."
+    expect.close(candidate(*steep), 0.0, message, inputs={"small": steep[0], "large": steep[1]}, hint=5)
+
+
+# --- a small network made of the answer, and the first rule that it breaks --------------------------------------------
+
+
+STEPS = 6
+
+
+class Net(nn.Module):
+    """Linear, neurons, linear over time, as an IPU would be given it."""
+
+    def __init__(self, step: Callable[..., Any], fire: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.step, self.fire = step, fire
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(1)
+            self.first, self.last = nn.Linear(6, 5), nn.Linear(5, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        current = 3 * self.first(x)
+        mem, outs = current * 0, []
+        for _ in range(STEPS):
+            fired, mem = self.step(mem, current, self.fire)
+            outs.append(self.last(fired))
+        return torch.stack(outs, 1)
+
+
+def loss(out: Tensor, y: Tensor) -> Tensor:
+    return F.cross_entropy(out.sum(1), y)
+
+
+def example(samples: int = 4) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(2)
+    x, y = torch.randn(samples, 6, generator=generator), torch.arange(samples) % 3
+    return x, y
+
+
+def ready(report: ipu.Report, hints: dict[str, int]) -> None:
+    """Violation with the first rule that is broken. ``hints``: by rule, and "sizes" where one depends on values."""
+    if report.ready:
+        return
+    first = report.errors[0]
+    broken = ", ".join(f'"{rule}"' for rule, verdict in report.rules.items() if verdict == "error")
+    message = f"ipu.check finds no rule broken. Here: {broken}."
+    where = f" ({first.where})" if first.where else ""
+    rule = "sizes" if first.rule == "static graph" and "size" in first.what else first.rule
+    raise Violation(message, yours=f"{first.what}{where}", hint=hints.get(rule, 0))
+
+
+def gradient(step: Callable[..., Any], fire: Callable[[Tensor], Tensor]) -> Tensor:
+    net = Net(step, fire)
+    x, y = example()
+    return torch.autograd.grad(loss(net(x), y), net.first.weight, allow_unused=True)[0]
+
+
+def rates(out: Tensor, y: Tensor) -> Tensor:
+    """No operation of it is one that PopTorch knows as a loss."""
+    return ((out.mean(1) - F.one_hot(y, 3).to(out.dtype)) ** 2).mean()
+
+
+def pictures(samples: int = 6) -> tuple[Tensor, Tensor]:
+    x, y = example(samples)
+    return x.reshape(samples, 1, 2, 3), y
 
 
 EXERCISES = [
@@ -245,7 +310,7 @@ EXERCISES = [
             "A comparison has no gradient. Only a part of the answer that is computed from `smooth(u)` can bring one.",
             "Rounding: `step + s - s.detach()` is computed from the left, and s may be large. `(s - s.detach())` first "
             "is exactly 0.",
-            "The `backward` of a `torch.autograd.Function` is never asked: PopTorch differentiates the forward pass.",
+            "The `backward` of a `torch.autograd.Function` is never called: PopTorch differentiates the forward pass.",
             "This operation is none that PopTorch documents. `(u > 0).to(u.dtype)` is made of two that are.",
         ),
     ),
@@ -293,7 +358,7 @@ QUIZ = [
         "A network with an `autograd.Function` as its surrogate is given to PopTorch. What counts?",
         ("only its forward pass", "its `backward`, as everywhere", "both, one after the other"),
         answer=0,
-        why="PopTorch records the forward pass and lets PopART differentiate that. `backward` is never asked.",
+        why="PopTorch records the forward pass and lets PopART differentiate that. `backward` is never called.",
     ),
     Question(
         "“10 times faster than CUDA.” Which question do you ask first?",

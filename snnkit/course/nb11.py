@@ -41,52 +41,52 @@ def _step(candidate: Any, pre: Any, post: Any, x: Any, y: Any, keep_x: float = 0
     """The four tensors of an answer, and the arguments as a learner should see them."""
     pre, post, x, y = (torch.tensor(values, dtype=torch.float64) for values in (pre, post, x, y))
     shown = {"pre": pre, "post": post, "x": x, "y": y, "keep_x": keep_x, "keep_y": keep_y}
-    found = expect.written(candidate(*shown.values()))
-    if not isinstance(found, (tuple, list)) or len(found) != 4:
-        raise Violation("The answer is four tensors: x, y, increase, decrease.", yours=found)
-    return (*found, shown)
+    result = expect.written(candidate(*shown.values()))
+    if not isinstance(result, (tuple, list)) or len(result) != 4:
+        raise Violation("The answer is four tensors: x, y, increase, decrease.", yours=result)
+    return (*result, shown)
 
 
 def _traces(candidate: Any, reference: Any) -> None:
     for pre, post in (([0, 0], [0, 0, 0]), ([1, 0], [0, 1, 0])):
-        *found, shown = _step(candidate, pre, post, [0.4, 1.5], [0.2, 1.0, 0.6])
+        *result, shown = _step(candidate, pre, post, [0.4, 1.5], [0.2, 1.0, 0.6])
         want = reference(*shown.values())
-        told = "A trace shrinks by its factor in each step, and each spike adds 1 to it."
-        for name, one, right in zip(NAMES, found[:2], want[:2], strict=False):
-            expect.close(one, right, told.replace("A trace", f"The trace `{name}`", 1), inputs=shown, hint=0)
+        message = "A trace shrinks by its factor in each step, and each spike adds 1 to it."
+        for name, one, right in zip(NAMES, result[:2], want[:2], strict=False):
+            expect.close(one, right, message.replace("A trace", f"The trace `{name}`", 1), inputs=shown, hint=0)
 
 
 def _one_row_for_each_post(candidate: Any, reference: Any) -> None:
-    *found, shown = _step(candidate, [1, 0], [0, 1, 0], [0.4, 1.5], [0.2, 1.0, 0.6])
-    for name, change in zip(NAMES[2:], found[2:], strict=True):
-        told = f"`{name}` has a row for each postsynaptic neuron and a column for each presynaptic one."
-        expect.tensor(change, torch.zeros(3, 2, dtype=torch.float64), told, inputs=shown, hint=1)
+    *result, shown = _step(candidate, [1, 0], [0, 1, 0], [0.4, 1.5], [0.2, 1.0, 0.6])
+    for name, change in zip(NAMES[2:], result[2:], strict=True):
+        message = f"`{name}` has a row for each postsynaptic neuron and a column for each presynaptic one."
+        expect.tensor(change, torch.zeros(3, 2, dtype=torch.float64), message, inputs=shown, hint=1)
 
 
 def _pre_then_post(candidate: Any, reference: Any) -> None:
     *_, increase, decrease, shown = _step(candidate, [0, 0], [0, 1, 0], [1.0, 0.0], [0.0, 0.0, 0.0])
     want = reference(*shown.values())
-    told = "Post fires some time after pre: the weight between the two becomes stronger, and no other."
-    expect.close(increase, want[2], told, inputs=shown, hint=2)
+    message = "Post fires some time after pre: the weight between the two becomes stronger, and no other."
+    expect.close(increase, want[2], message, inputs=shown, hint=2)
     expect.close(decrease, want[3], "Where pre is silent in this step, nothing is taken away.", inputs=shown, hint=2)
 
 
 def _post_then_pre(candidate: Any, reference: Any) -> None:
     *_, increase, decrease, shown = _step(candidate, [0, 1], [0, 0, 0], [0.0, 0.0], [0.0, 1.0, 0.0])
     want = reference(*shown.values())
-    told = (
+    message = (
         "Pre fires some time after post: `decrease` says by how much the weight between them becomes weaker, 0 or more."
     )
-    expect.close(decrease, want[3], told, inputs=shown, hint=3)
+    expect.close(decrease, want[3], message, inputs=shown, hint=3)
     expect.close(increase, want[2], "Where post is silent in this step, nothing is added.", inputs=shown, hint=2)
 
 
 def _same_step(candidate: Any, reference: Any) -> None:
     *_, increase, decrease, shown = _step(candidate, [1], [1], [0.0], [0.0])
-    told = "Two spikes within one step are a pair on both sides: each finds the trace that holds the other already."
+    message = "Two spikes within one step are a pair on both sides: each finds the trace that holds the other already."
     one = torch.ones(1, 1, dtype=torch.float64)
-    expect.close(increase, one, told, inputs=shown, hint=4)
-    expect.close(decrease, one, told, inputs=shown, hint=4)
+    expect.close(increase, one, message, inputs=shown, hint=4)
+    expect.close(decrease, one, message, inputs=shown, hint=4)
 
 
 def all_pairs(first: Tensor, then: Tensor, keep: float) -> Tensor:
@@ -105,28 +105,28 @@ def _whole_trains(candidate: Any, reference: Any) -> None:
     for pre_t, post_t in zip(pre, post, strict=True):
         x, y, increase, decrease = candidate(pre_t, post_t, x, y, *keep)
         more, less = more + increase, less + decrease
-    told = "Added up over 20 steps, it is the sum over all pairs of spikes."
+    message = "Added up over 20 steps, it is the sum over all pairs of spikes."
     shown = "random spikes of 4 presynaptic and 3 postsynaptic neurons"
-    expect.close(more, all_pairs(pre, post, keep[0]), told, inputs=shown, hint=0)
-    expect.close(less, all_pairs(post, pre, keep[1]).T, told, inputs=shown, hint=0)
+    expect.close(more, all_pairs(pre, post, keep[0]), message, inputs=shown, hint=0)
+    expect.close(less, all_pairs(post, pre, keep[1]).T, message, inputs=shown, hint=0)
 
 
 W = torch.tensor([[0.2, 0.5, 0.9], [0.0, 0.6, 1.0]], dtype=torch.float64)
 
 
-def _bounds(candidate: Any, told: str, hint: int, *, up: float = 0.0, down: float = 0.0, mu: Any = 1.0) -> None:
+def _bounds(candidate: Any, message: str, hint: int, *, up: float = 0.0, down: float = 0.0, mu: Any = 1.0) -> None:
     change = torch.ones_like(W)
     shown = {"w": W, "increase": up * change, "decrease": down * change, "mu": mu}
     want = bounded(*shown.values())
-    expect.close(candidate(*shown.values()), want, told, inputs=shown, hint=hint)
+    expect.close(candidate(*shown.values()), want, message, inputs=shown, hint=hint)
 
 
 def _additive(candidate: Any, reference: Any) -> None:
     w, none = torch.full((2, 2), 0.5), torch.zeros(2, 2)
     shown = {"w": w, "increase": none + 0.2, "decrease": none + 0.05, "mu": 0.0}
-    told = "With mu = 0 both factors are 1: 0.5 + 0.2 - 0.05, whatever the weight."
+    message = "With mu = 0 both factors are 1: 0.5 + 0.2 - 0.05, whatever the weight."
     expect.tensor(candidate(*shown.values()), w, inputs=shown)
-    expect.close(candidate(*shown.values()), w + 0.15, told, inputs=shown, hint=0)
+    expect.close(candidate(*shown.values()), w + 0.15, message, inputs=shown, hint=0)
 
 
 def _held(candidate: Any, reference: Any) -> None:
@@ -141,53 +141,53 @@ def _room(candidate: Any, reference: Any) -> None:
 
 
 def _at_once(candidate: Any, reference: Any) -> None:
-    told = "Both factors see the weight as it was before the step."
-    _bounds(candidate, told, 3, up=0.4, down=0.3)
+    message = "Both factors see the weight as it was before the step."
+    _bounds(candidate, message, 3, up=0.4, down=0.3)
 
 
 def _powers(candidate: Any, reference: Any) -> None:
-    told = "Between additive and multiplicative, the room is taken to the power mu."
-    _bounds(candidate, told, 4, up=0.1, down=0.1, mu=0.5)
+    message = "Between additive and multiplicative, the room is taken to the power mu."
+    _bounds(candidate, message, 4, up=0.1, down=0.1, mu=0.5)
     mu = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
     _bounds(candidate, "mu may be a column: one exponent for each postsynaptic neuron.", 4, up=0.1, down=0.1, mu=mu)
 
 
-def _labels(candidate: Any, counts: Sequence, labels: Sequence, classes: int, told: str, hint: int) -> None:
+def _labels(candidate: Any, counts: Sequence, labels: Sequence, classes: int, message: str, hint: int) -> None:
     shown = {"counts": torch.tensor(counts, dtype=torch.float32), "labels": torch.tensor(labels), "classes": classes}
-    want, found = assign_labels(*shown.values()), candidate(*shown.values())
-    expect.written(found)
-    if isinstance(found, Tensor) and found.shape != want.shape:
-        expect.tensor(found, want, "There is one label for each neuron.", inputs=shown, hint=0)
-    expect.close(found, want, told, inputs=shown, hint=hint)
+    want, result = assign_labels(*shown.values()), candidate(*shown.values())
+    expect.written(result)
+    if isinstance(result, Tensor) and result.shape != want.shape:
+        expect.tensor(result, want, "There is one label for each neuron.", inputs=shown, hint=0)
+    expect.close(result, want, message, inputs=shown, hint=hint)
 
 
 def _best_class(candidate: Any, reference: Any) -> None:
-    told = "A neuron stands for the class whose images make it fire most."
-    _labels(candidate, [[5, 0, 1], [0, 4, 1], [1, 0, 9]], [0, 1, 2], 3, told, 0)
-    _labels(candidate, [[5, 0], [0, 4], [1, 3], [0, 1]], [2, 0, 2, 1], 3, told, 0)
+    message = "A neuron represents the class whose images make it fire most."
+    _labels(candidate, [[5, 0, 1], [0, 4, 1], [1, 0, 9]], [0, 1, 2], 3, message, 0)
+    _labels(candidate, [[5, 0], [0, 4], [1, 3], [0, 1]], [2, 0, 2, 1], 3, message, 0)
 
 
 def _mean_of_a_class(candidate: Any, reference: Any) -> None:
-    told = "Three images of class 0 with 2 spikes each are less than one image of class 1 with 5."
-    _labels(candidate, [[2], [2], [2], [5]], [0, 0, 0, 1], 2, told, 1)
-    told = "Images of class 1 with 9, 0 and 0 spikes, 3 on average, are less than one of class 0 with 4."
-    _labels(candidate, [[4], [9], [0], [0]], [0, 1, 1, 1], 2, told, 2)
+    message = "Three images of class 0 with 2 spikes each are less than one image of class 1 with 5."
+    _labels(candidate, [[2], [2], [2], [5]], [0, 0, 0, 1], 2, message, 1)
+    message = "Images of class 1 with 9, 0 and 0 spikes, 3 on average, are less than one of class 0 with 4."
+    _labels(candidate, [[4], [9], [0], [0]], [0, 1, 1, 1], 2, message, 2)
 
 
 def _silent(candidate: Any, reference: Any) -> None:
-    told = "A neuron that never fires stands for nothing: -1."
-    _labels(candidate, [[0, 3], [0, 1]], [1, 0], 2, told, 3)
+    message = "A neuron that never fires represents nothing: -1."
+    _labels(candidate, [[0, 3], [0, 1]], [1, 0], 2, message, 3)
 
 
 def _missing_class(candidate: Any, reference: Any) -> None:
-    told = "A class without images gets no neuron, and no NaN either."
-    _labels(candidate, [[1, 0, 4], [3, 0, 2]], [0, 3], 4, told, 4)
+    message = "A class without images gets no neuron, and no NaN either."
+    _labels(candidate, [[1, 0, 4], [3, 0, 2]], [0, 3], 4, message, 4)
 
 
 def _counts_stay(candidate: Any, reference: Any) -> None:
-    found = candidate(torch.tensor([[5.0], [1.0]]), torch.tensor([0, 1]), 2)
+    result = candidate(torch.tensor([[5.0], [1.0]]), torch.tensor([0, 1]), 2)
     like = torch.zeros(1, dtype=torch.int64)
-    expect.tensor(found, like, "Labels are whole numbers (int64), as those of images are.", hint=5)
+    expect.tensor(result, like, "Labels are whole numbers (int64), as those of images are.", hint=5)
 
 
 EXERCISES = [

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from snnkit.data.events import Events
 
-from . import expect, witnesses
-from .event_rows import Operations, drawn, made, shown
+from . import expect
 from .exercise import Check, Exercise, Question, Violation
 
 
@@ -39,7 +40,7 @@ def supported(recording, within):
         before = heard[y, x].item()
         kept.append(t - before <= within)
         heard[max(y - 1, 0) : y + 2, max(x - 1, 0) : x + 2] = t
-        heard[y, x] = before  # nobody vouches for oneself
+        heard[y, x] = before  # a pixel is not its own witness
     return torch.tensor(kept)
 
 
@@ -49,49 +50,49 @@ def supported(recording, within):
 def _one_event(candidate: Any, reference: Any) -> None:
     for row, place in (((2500, 2, 1, 1), (2, 0, 1, 2)), ((4999, 0, 2, 0), (4, 1, 2, 0))):
         inputs = shown([row], size="3 × 4", duration=5000, window=1000)
-        found = candidate(made([row], (3, 4), 5000), 1000)
-        expect.tensor(found, torch.zeros(5, 2, 3, 4), inputs=inputs, hint=0)
-        places = found.nonzero().tolist()
+        result = candidate(made([row], (3, 4), 5000), 1000)
+        expect.tensor(result, torch.zeros(5, 2, 3, 4), inputs=inputs, hint=0)
+        places = result.nonzero().tolist()
         step, channel, y, x = place
         columns_first = divmod(x * 3 + y, 4)
         known = {(step, 1 - channel, y, x): 1, (step, channel, x, y): 2, (step, channel, *columns_first): 2}
         hint = known.get(tuple(places[0]), 0) if len(places) == 1 else 0
-        told = "One event is a single 1, at [window, channel, row, column]."
-        expect.true(places == [list(place)], told, inputs=inputs, yours=places, expected=[list(place)], hint=hint)
+        message = "One event is a single 1, at [window, channel, row, column]."
+        expect.true(places == [list(place)], message, inputs=inputs, yours=places, expected=[list(place)], hint=hint)
 
 
 def _turned(candidate: Any, reference: Any) -> None:
     row = (0, 1, 2, 1)
-    found, told = candidate(made([row], (4, 4)), 1), "On a square sensor, too, the row is y and the column x."
-    expect.close(found.nonzero(), torch.tensor([[0, 0, 2, 1]]), told, inputs=shown([row], size="4 × 4"), hint=2)
+    result, message = candidate(made([row], (4, 4)), 1), "On a square sensor, too, the row is y and the column x."
+    expect.close(result.nonzero(), torch.tensor([[0, 0, 2, 1]]), message, inputs=shown([row], size="4 × 4"), hint=2)
 
 
 def _at_one_place(candidate: Any, reference: Any) -> None:
     rows = [(t, 1, 1, p) for t, p in ((10, 1), (20, 1), (30, 0), (40, 1))]
-    found = candidate(made(rows, (3, 3), 100), 100)
-    told = "Three ON events of one pixel in one window count three."
-    expect.close(found[0, :, 1, 1], torch.tensor([3.0, 1.0]), told, inputs=shown(rows, window=100), hint=3)
+    result = candidate(made(rows, (3, 3), 100), 100)
+    message = "Three ON events of one pixel in one window count three."
+    expect.close(result[0, :, 1, 1], torch.tensor([3.0, 1.0]), message, inputs=shown(rows, window=100), hint=3)
 
 
 def _edges(candidate: Any, reference: Any) -> None:
     rows = [(t, 0, 0, 1) for t in (0, 999, 1000, 1999, 2000, 2400)]
     inputs = shown(rows, duration=3500, window=1000)
-    found, told = candidate(made(rows, (1, 1), 3500), 1000), "The recording lasts four windows, the last cut off."
-    expect.true(len(found) == 4, told, inputs=inputs, yours=f"{len(found)} windows", hint=4)
-    told = "A window starts at its first microsecond and ends before that of the next."
-    expect.close(found[:, 0, 0, 0], torch.tensor([2.0, 2.0, 2.0, 0.0]), told, inputs=inputs, hint=4)
+    result, message = candidate(made(rows, (1, 1), 3500), 1000), "The recording lasts four windows, the last cut off."
+    expect.true(len(result) == 4, message, inputs=inputs, yours=f"{len(result)} windows", hint=4)
+    message = "A window starts at its first microsecond and ends before that of the next."
+    expect.close(result[:, 0, 0, 0], torch.tensor([2.0, 2.0, 2.0, 0.0]), message, inputs=inputs, hint=4)
 
 
 def _large(candidate: Any, reference: Any) -> None:
     rows = [(10, 200, 100, 1), (20, 5, 299, 0), (30, 399, 250, 1)]
-    told = "On a sensor of 300 × 400 pixels, too, each event is where it belongs."
+    message = "On a sensor of 300 × 400 pixels, too, each event is where it belongs."
     inputs = shown(rows, size="300 × 400")
     try:
-        found = candidate(made(rows, (300, 400), 40), 40)
+        result = candidate(made(rows, (300, 400), 40), 40)
     except (RuntimeError, IndexError) as error:
-        raise Violation(told, inputs=inputs, yours=str(error).splitlines()[0], hint=5) from None
+        raise Violation(message, inputs=inputs, yours=str(error).splitlines()[0], hint=5) from None
     want = torch.tensor([[0, 0, 100, 200], [0, 0, 250, 399], [0, 1, 299, 5]])
-    expect.close(found.nonzero(), want, told, inputs=inputs, hint=5)
+    expect.close(result.nonzero(), want, message, inputs=inputs, hint=5)
 
 
 def _no_loop(candidate: Any, reference: Any) -> None:
@@ -101,16 +102,18 @@ def _no_loop(candidate: Any, reference: Any) -> None:
         with Operations() as seen:
             candidate(recording, 250)
         counts.append(seen.count)
-    told = "Forty times the events take no more operations on tensors: a loop would be a thousand times slower."
+    message = "Forty times the events take no more operations on tensors: a loop would be a thousand times slower."
     inputs, yours = {"events": "10, then 400"}, f"{counts[0]} operations, then {counts[1]}"
-    expect.true(counts[1] <= counts[0] + 20, told, inputs=inputs, yours=yours, hint=6)
+    expect.true(counts[1] <= counts[0] + 20, message, inputs=inputs, yours=yours, hint=6)
 
 
 def _nothing_lost(candidate: Any, reference: Any) -> None:
     recording = drawn(3000, (11, 7), 10_000, seed=2)
-    found, inputs = candidate(recording, 1500), {"events": 3000, "size": "11 × 7", "window": 1500}
-    expect.true(found.sum() == 3000, "All events are counted.", inputs=inputs, yours=found.sum(), expected=3000, hint=0)
-    expect.close(found, reference(recording, 1500), "Each is counted where it belongs.", inputs=inputs, hint=0)
+    result, inputs = candidate(recording, 1500), {"events": 3000, "size": "11 × 7", "window": 1500}
+    expect.true(
+        result.sum() == 3000, "All events are counted.", inputs=inputs, yours=result.sum(), expected=3000, hint=0
+    )
+    expect.close(result, reference(recording, 1500), "Each is counted where it belongs.", inputs=inputs, hint=0)
 
 
 # 12.2
@@ -122,46 +125,158 @@ def _played(candidate: Any, recording: Events) -> Events:
     was = [part.clone() for part in (recording.t, recording.x, recording.y, recording.p)]
     inputs = shown(_FILM, duration=recording.duration)
     try:
-        found = expect.written(candidate(recording))
+        result = expect.written(candidate(recording))
     except ValueError as error:
         falls = "fall" in str(error)
-        told = "Times never fall." if falls else "All times stay within the recording."
-        raise Violation(told, inputs=inputs, yours=str(error), hint=1 if falls else 0) from None
-    if not isinstance(found, Events):
-        raise Violation("The answer is a recording.", yours=type(found).__name__, expected="Events", hint=4)
+        message = "Times never fall." if falls else "All times stay within the recording."
+        raise Violation(message, inputs=inputs, yours=str(error), hint=1 if falls else 0) from None
+    if not isinstance(result, Events):
+        raise Violation("The answer is a recording.", yours=type(result).__name__, expected="Events", hint=4)
     now = recording.t, recording.x, recording.y, recording.p
     expect.true(all(map(torch.equal, was, now)), "The recording that was handed over stays as it was.", hint=4)
-    return found
+    return result
 
 
 def _times(candidate: Any, reference: Any) -> None:
-    found = _played(candidate, made(_FILM, (3, 4), 1000))
-    told, inputs = "What was 100 µs after the start is 100 µs before the end.", shown(_FILM, duration=1000)
-    expect.close(found.t, torch.tensor([299, 549, 599, 899]), told, inputs=inputs, hint=0)
+    result = _played(candidate, made(_FILM, (3, 4), 1000))
+    message, inputs = "What was 100 µs after the start is 100 µs before the end.", shown(_FILM, duration=1000)
+    expect.close(result.t, torch.tensor([299, 549, 599, 899]), message, inputs=inputs, hint=0)
 
 
 def _pixels(candidate: Any, reference: Any) -> None:
-    found = _played(candidate, made(_FILM, (3, 4), 1000))
-    told, inputs = "Each event keeps its pixel: the last is the first now.", shown(_FILM, duration=1000)
-    expect.close(found.x, torch.tensor([1, 3, 2, 0]), told, inputs=inputs, hint=2)
-    expect.close(found.y, torch.tensor([2, 1, 0, 1]), told, inputs=inputs, hint=2)
+    result = _played(candidate, made(_FILM, (3, 4), 1000))
+    message, inputs = "Each event keeps its pixel: the last is the first now.", shown(_FILM, duration=1000)
+    expect.close(result.x, torch.tensor([1, 3, 2, 0]), message, inputs=inputs, hint=2)
+    expect.close(result.y, torch.tensor([2, 1, 0, 1]), message, inputs=inputs, hint=2)
 
 
 def _polarity(candidate: Any, reference: Any) -> None:
-    found = _played(candidate, made(_FILM, (3, 4), 1000))
-    turned = found.p.tolist() == [False, False, True, False]  # made dark, but not turned round
-    told, inputs = "Played backwards, what became brighter becomes darker.", shown(_FILM, duration=1000)
-    expect.close(found.p, torch.tensor([0, 1, 0, 0]), told, inputs=inputs, hint=2 if turned else 3)
+    result = _played(candidate, made(_FILM, (3, 4), 1000))
+    turned = result.p.tolist() == [False, False, True, False]  # made dark, but not turned round
+    message, inputs = "Played backwards, what became brighter becomes darker.", shown(_FILM, duration=1000)
+    expect.close(result.p, torch.tensor([0, 1, 0, 0]), message, inputs=inputs, hint=2 if turned else 3)
 
 
 def _and_back(candidate: Any, reference: Any) -> None:
     recording = drawn(200, (6, 5), 5000, seed=3)
     once = _played(candidate, recording)
-    told = "Sensor and duration stay as they are."
-    expect.true((once.size, once.duration) == ((6, 5), 5000), told, yours=once, expected=recording, hint=4)
+    message = "Sensor and duration stay as they are."
+    expect.true((once.size, once.duration) == ((6, 5), 5000), message, yours=once, expected=recording, hint=4)
     twice = _played(candidate, once)
     for name in ("t", "x", "y", "p"):
         expect.close(getattr(twice, name), getattr(recording, name), f"Played backwards twice, {name} is as before.")
+
+
+# --- small recordings -------------------------------------------------------------------------------------------------
+
+
+def made(rows: Sequence[tuple[int, int, int, int]], size: tuple[int, int], duration: int = 0) -> Events:
+    """Of rows (t, x, y, p)."""
+    t, x, y, p = torch.tensor(rows).T
+    return Events(t, x, y, p.bool(), size, duration)
+
+
+def drawn(count: int, size: tuple[int, int], duration: int, seed: int) -> Events:
+    """Events anywhere, at moments that differ."""
+    draw = torch.Generator().manual_seed(seed)
+    t = torch.randperm(duration, generator=draw)[:count].sort().values
+    y, x = (torch.randint(limit, (count,), generator=draw) for limit in size)
+    return Events(t, x, y, torch.rand(count, generator=draw) < 0.5, size, duration)
+
+
+def shown(rows: Sequence[tuple[int, int, int, int]], **more: Any) -> dict[str, Any]:
+    return {"events (t, x, y, p)": list(rows), **more}
+
+
+class Operations(TorchDispatchMode):
+    """How many operations on tensors are done."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += 1
+        return func(*args, **(kwargs or {}))
+
+
+# --- 12.3: an event is believed if a neighbour fired shortly before ---------------------------------------------------
+
+
+def _asked(candidate: Any, rows: Sequence[tuple[int, int, int, int]], within: int = 1000) -> tuple[list[bool], dict]:
+    result = candidate(made(rows, (5, 6)), within)
+    inputs = shown(rows, size="5 × 6", within=within)
+    expect.tensor(result, torch.zeros(len(rows), dtype=torch.bool), inputs=inputs, hint="One bool for each event: [n].")
+    return result.tolist(), inputs
+
+
+def _alone(candidate: Any, reference: Any) -> None:
+    rows = [(5000, 1, 1, 1), (5200, 4, 1, 1), (5300, 1, 3, 0)]
+    result, inputs = _asked(candidate, rows)
+    message = "None of these is next to another."
+    expect.true(result == [False] * 3, message, inputs=inputs, yours=result, hint=0 if all(result) else 1)
+    result, inputs = _asked(candidate, [(100, 1, 1, 1)])
+    message, hint = (
+        "The very first has no witness.",
+        "At the start no pixel has fired yet: `heard` begins with `-torch.inf`.",
+    )
+    expect.true(result == [False], message, inputs=inputs, yours=result, hint=hint)
+
+
+def _neighbours(candidate: Any, reference: Any) -> None:
+    for dy in (-1, 0, 1):
+        for dx in (-1, 0, 1):
+            if dx or dy:
+                rows = [(500, 2, 2, 1), (800, 2 + dx, 2 + dy, 1)]
+                result, inputs = _asked(candidate, rows)
+                message = "The first is alone, the second is next to it."
+                expect.true(result == [False, True], message, inputs=inputs, yours=result, hint=1)
+    rows = [(500, 2, 2, 1), (800, 3, 2, 0)]
+    result, inputs = _asked(candidate, rows)
+    message = "A neighbour of the other polarity counts as well."
+    expect.true(result == [False, True], message, inputs=inputs, yours=result, hint=5)
+
+
+def _in_time(candidate: Any, reference: Any) -> None:
+    for later, want in ((1000, True), (1001, False)):
+        rows = [(500, 2, 2, 1), (500 + later, 3, 2, 1)]
+        result, inputs = _asked(candidate, rows)
+        message = f"The neighbour fired {later} µs before."
+        expect.true(result[1] == want, message, inputs=inputs, yours=result[1], expected=want, hint=2)
+    rows = [(500, 2, 2, 1), (1400, 1, 2, 1), (2000, 3, 2, 1)]
+    result, inputs = _asked(candidate, rows)
+    message = "The third's neighbour fired 1500 µs before; the second is no neighbour of it."
+    expect.true(result == [False, True, False], message, inputs=inputs, yours=result, hint=2)
+
+
+def _itself(candidate: Any, reference: Any) -> None:
+    rows = [(500, 2, 2, 1), (700, 2, 2, 0), (900, 2, 2, 1)]
+    result, inputs = _asked(candidate, rows)
+    message = "A defective pixel that fires again and again has no neighbours for that."
+    expect.true(result == [False] * 3, message, inputs=inputs, yours=result, hint=3)
+    rows = [(500, 3, 2, 1), (600, 2, 2, 1), (900, 2, 2, 1)]
+    result, inputs = _asked(candidate, rows)
+    message = "A neighbour of the third fired 400 µs before it. That its own pixel fired since then changes nothing."
+    expect.true(result == [False, True, True], message, inputs=inputs, yours=result, hint=3)
+
+
+def _at_the_edge(candidate: Any, reference: Any) -> None:
+    cases = {
+        "The corner has neighbours, too.": ([(500, 0, 0, 1), (800, 1, 1, 1)], [False, True]),
+        "The last column is not next to the first.": ([(500, 0, 2, 1), (800, 5, 2, 1)], [False, False]),
+        "The last row is not next to the first.": ([(500, 3, 0, 1), (800, 3, 4, 1)], [False, False]),
+        "At the far corner nothing is different.": ([(500, 5, 4, 1), (800, 5, 3, 1)], [False, True]),
+    }  # fmt: skip
+    for message, (rows, want) in cases.items():
+        try:
+            result, inputs = _asked(candidate, rows)
+        except IndexError as error:
+            raise Violation(message, inputs=shown(rows, size="5 × 6"), yours=f"IndexError: {error}", hint=4) from None
+        expect.true(result == want, message, inputs=inputs, yours=result, expected=want, hint=4)
+
+
+def _many(candidate: Any, reference: Any) -> None:
+    recording = drawn(300, (5, 6), 20_000, seed=4)
+    result, want = candidate(recording, 300), reference(recording, 300)
+    expect.close(result, want, "300 events anywhere on the sensor.", inputs={"size": "5 × 6", "within": 300}, hint=0)
 
 
 EXERCISES = [
@@ -206,7 +321,7 @@ EXERCISES = [
         hints=(
             "The first microsecond, 0, becomes the last, `recording.duration - 1`. What becomes of 100?",
             "What came last comes first now, and times must not fall: `.flip(0)`.",
-            "x, y and p are turned round with the times, or each event gets somebody else's.",
+            "x, y and p are turned round with the times, or each event gets those of another.",
             "A film of a lamp that goes on, played backwards, shows one that goes off: `~p`.",
             "`replace(recording, t=…, x=…, y=…, p=…)` makes a new recording of the same size and duration.",
         ),
@@ -216,17 +331,17 @@ EXERCISES = [
         "Who has a witness?",
         supported,
         [
-            Check("alone", witnesses.alone),
-            Check("neighbours", witnesses.neighbours),
-            Check("in time", witnesses.in_time),
-            Check("itself", witnesses.itself),
-            Check("at the edge", witnesses.at_the_edge),
-            Check("many events", witnesses.many),
+            Check("alone", _alone),
+            Check("neighbours", _neighbours),
+            Check("in time", _in_time),
+            Check("itself", _itself),
+            Check("at the edge", _at_the_edge),
+            Check("many events", _many),
         ],
         minutes=8,
         difficulty=3,
         hints=(
-            "Ask first, write then: an event that has already told everybody of itself would be its own witness.",
+            "Read first, then write: an event that has already entered its own time would be its own witness.",
             "The eight around (x, y), no more and no fewer: rows y - 1 to y + 1, columns x - 1 to x + 1.",
             "From the last time that a neighbour fired until now, at most `within`: `<=`.",
             "The block of nine holds the pixel itself. Note what stood there, and put it back.",

@@ -51,26 +51,28 @@ SPIKES = torch.tensor([4.0, 2.0, 7.0, 3.0, 0.0, 5.0, 1.0, 2.0])
 
 
 def _value(candidate: Any, reference: Any) -> None:
-    told = "The score is the mean of (1 if right, else 0) - price · spikes."
+    message = "The score is the mean of (1 if right, else 0) - price · spikes."
     for price, hint in ((0.0, 0), (0.01, 1), (0.1, 1)):
         inputs = {"correct": CORRECT, "spikes": SPIKES, "price": price}
-        found, _ = _two(candidate(CORRECT, SPIKES, price), "a score and its error")
-        expect.close(found, reference(CORRECT, SPIKES, price)[0], told, inputs=inputs, hint=hint)
+        result, _ = _two(candidate(CORRECT, SPIKES, price), "a score and its error")
+        expect.close(result, reference(CORRECT, SPIKES, price)[0], message, inputs=inputs, hint=hint)
 
 
 def _error(candidate: Any, reference: Any) -> None:
-    told = "The standard error is the standard deviation of the samples' scores, divided by the root of their number."
+    message = (
+        "The standard error is the standard deviation of the samples' scores, divided by the root of their number."
+    )
     inputs = {"correct": CORRECT, "spikes": SPIKES, "price": 0.0}
-    _, found = _two(candidate(CORRECT, SPIKES, 0.0), "a score and its error")
-    expect.close(found, reference(CORRECT, SPIKES, 0.0)[1], told, inputs=inputs, hint=2)
+    _, result = _two(candidate(CORRECT, SPIKES, 0.0), "a score and its error")
+    expect.close(result, reference(CORRECT, SPIKES, 0.0)[1], message, inputs=inputs, hint=2)
 
 
 def _together(candidate: Any, reference: Any) -> None:
-    told = "Accuracy and spikes vary together: the error is that of their difference, sample by sample."
+    message = "Accuracy and spikes vary together: the error is that of their difference, sample by sample."
     correct, spikes = torch.tensor([True, False] * 50), torch.tensor([10.0, 0.0] * 50)
     inputs = "100 samples; every right answer takes 10 spikes, every wrong one none; price 0.1"
-    _, found = _two(candidate(correct, spikes, 0.1), "a score and its error")
-    expect.close(found, reference(correct, spikes, 0.1)[1], told, inputs=inputs, hint=3)
+    _, result = _two(candidate(correct, spikes, 0.1), "a score and its error")
+    expect.close(result, reference(correct, spikes, 0.1)[1], message, inputs=inputs, hint=3)
 
 
 # 13.2
@@ -78,14 +80,16 @@ def _together(candidate: Any, reference: Any) -> None:
 
 def _clear(candidate: Any, reference: Any) -> None:
     accuracy, spikes = [0.90, 0.95, 0.80, 0.99], [5.0, 3.0, 8.0, 20.0]
-    told = "Network 1 beats 0 and 2: it is more accurate with fewer spikes. Nobody beats 1 or 3."
-    _same(candidate, reference, accuracy, spikes, told, hint=0, ordered=False)
+    message = "Network 1 beats 0 and 2: it is more accurate with fewer spikes. Nobody beats 1 or 3."
+    _same(candidate, reference, accuracy, spikes, message, hint=0, ordered=False)
 
 
 def _sparse(candidate: Any, reference: Any) -> None:
     accuracy, spikes = [0.99, 0.50, 0.97, 0.90], [60.0, 0.0, 9.0, 10.0]
-    told = "The front has both ends: the most accurate network, and the one with the fewest spikes, however bad it is."
-    _same(candidate, reference, accuracy, spikes, told, hint=1, ordered=False)
+    message = (
+        "The front has both ends: the most accurate network, and the one with the fewest spikes, however bad it is."
+    )
+    _same(candidate, reference, accuracy, spikes, message, hint=1, ordered=False)
 
 
 def _in_order(candidate: Any, reference: Any) -> None:
@@ -95,8 +99,8 @@ def _in_order(candidate: Any, reference: Any) -> None:
 
 def _draws(candidate: Any, reference: Any) -> None:
     accuracy, spikes = [0.9, 0.9, 0.9, 0.8], [5.0, 5.0, 6.0, 5.0]
-    told = "Two that are equal in both don't beat each other; equal in one and worse in the other is beaten."
-    _same(candidate, reference, accuracy, spikes, told, hint=3, ordered=False)
+    message = "Two that are equal in both don't beat each other; equal in one and worse in the other is beaten."
+    _same(candidate, reference, accuracy, spikes, message, hint=3, ordered=False)
 
 
 # 13.3
@@ -107,26 +111,26 @@ B = torch.tensor([0.89, 0.71, 0.82, 0.60, 0.79, 0.73])
 
 def _difference(candidate: Any, reference: Any) -> None:
     for a, b in ((A, B), (B, A)):
-        found, _ = _two(candidate(a, b), "a mean and its error")
-        told = "The first is the mean of a - b, with its sign."
-        expect.close(found, reference(a, b)[0], told, inputs={"a": a, "b": b}, hint=0)
+        result, _ = _two(candidate(a, b), "a mean and its error")
+        message = "The first is the mean of a - b, with its sign."
+        expect.close(result, reference(a, b)[0], message, inputs={"a": a, "b": b}, hint=0)
 
 
 def _of_pairs(candidate: Any, reference: Any) -> None:
-    _, found = _two(candidate(A, B), "a mean and its error")
+    _, result = _two(candidate(A, B), "a mean and its error")
     apart = math.sqrt((A.var().item() + B.var().item()) / len(A))
-    told = "The error is that of the differences: what a seed does to both networks cancels."
+    message = "The error is that of the differences: what a seed does to both networks cancels."
     inputs = {"a": A, "b": B}
-    if math.isclose(float(found), apart, rel_tol=1e-3):
-        raise Violation(told, inputs=inputs, yours=found, expected=reference(A, B)[1], hint=1)
-    expect.close(found, reference(A, B)[1], told, inputs=inputs, hint=2)
+    if math.isclose(float(result), apart, rel_tol=1e-3):
+        raise Violation(message, inputs=inputs, yours=result, expected=reference(A, B)[1], hint=1)
+    expect.close(result, reference(A, B)[1], message, inputs=inputs, hint=2)
 
 
 def _shift(candidate: Any, reference: Any) -> None:
     seeds = torch.tensor([0.5, 0.8, 0.2, 0.9])
     mean, error = _two(candidate(seeds + 0.125, seeds), "a mean and its error")
-    told = "Where a is better by the same amount with every seed, that amount is certain: the error is 0."
-    expect.close((mean, error), (0.125, 0.0), told, inputs="b = a - 0.125", hint=1, atol=1e-5)
+    message = "Where a is better by the same amount with every seed, that amount is certain: the error is 0."
+    expect.close((mean, error), (0.125, 0.0), message, inputs="b = a - 0.125", hint=1, atol=1e-5)
 
 
 # 13.4
@@ -136,21 +140,21 @@ TEST = torch.tensor([0.96, 0.95, 0.97, 0.99])
 
 
 def _chosen(candidate: Any, reference: Any) -> None:
-    told = "You choose before you look at the test samples: by `valid` alone."
-    found, _ = _two(candidate(VALID, TEST), "a number and an accuracy")
-    expect.close(found, 1, told, inputs={"valid": VALID, "test": TEST}, hint=0)
+    message = "You choose before you look at the test samples: by `valid` alone."
+    result, _ = _two(candidate(VALID, TEST), "a number and an accuracy")
+    expect.close(result, 1, message, inputs={"valid": VALID, "test": TEST}, hint=0)
 
 
 def _reported(candidate: Any, reference: Any) -> None:
-    told = "What you report is measured on samples that played no part in choosing."
-    _, found = _two(candidate(VALID, TEST), "a number and an accuracy")
-    expect.close(found, TEST[1].item(), told, inputs={"valid": VALID, "test": TEST}, hint=1)
+    message = "What you report is measured on samples that played no part in choosing."
+    _, result = _two(candidate(VALID, TEST), "a number and an accuracy")
+    expect.close(result, TEST[1].item(), message, inputs={"valid": VALID, "test": TEST}, hint=1)
 
 
 def _whole_number(candidate: Any, reference: Any) -> None:
-    found, value = _two(candidate(VALID.flip(0), TEST.flip(0)), "a number and an accuracy")
-    told = "Whichever network it is: its number, counted from 0, and its own accuracy."
-    expect.close((found, value), reference(VALID.flip(0), TEST.flip(0)), told, inputs="both reversed", hint=2)
+    result, value = _two(candidate(VALID.flip(0), TEST.flip(0)), "a number and an accuracy")
+    message = "Whichever network it is: its number, counted from 0, and its own accuracy."
+    expect.close((result, value), reference(VALID.flip(0), TEST.flip(0)), message, inputs="both reversed", hint=2)
 
 
 def _two(answer: Any, what: str) -> Any:
@@ -163,23 +167,25 @@ def _two(answer: Any, what: str) -> Any:
 
 def _indices(answer: Any) -> list[int]:
     expect.written(answer)
-    told = "The answer is a list of indices, whole numbers from 0 on."
+    message = "The answer is a list of indices, whole numbers from 0 on."
     if isinstance(answer, Tensor) and (answer.is_meta or answer.dim() != 1):
-        raise Violation(told, yours=f"a tensor of shape {list(answer.shape)}")
+        raise Violation(message, yours=f"a tensor of shape {list(answer.shape)}")
     values = answer.tolist() if isinstance(answer, Tensor) else answer
-    expect.true(isinstance(values, (list, tuple)), told, yours=type(values).__name__)
+    expect.true(isinstance(values, (list, tuple)), message, yours=type(values).__name__)
     try:
         return [int(value) for value in values]
     except (TypeError, ValueError, NotImplementedError, RuntimeError):
-        raise Violation(told, yours=type(values[0]).__name__) from None
+        raise Violation(message, yours=type(values[0]).__name__) from None
 
 
 def _same(
-    candidate: Any, reference: Any, accuracy: list, spikes: list, told: str, *, hint: int, ordered: bool = True
+    candidate: Any, reference: Any, accuracy: list, spikes: list, message: str, *, hint: int, ordered: bool = True
 ) -> None:
-    found, wanted = _indices(candidate(list(accuracy), list(spikes))), reference(accuracy, spikes)
-    same = found == wanted if ordered else sorted(found) == sorted(wanted)
-    expect.true(same, told, inputs={"accuracy": accuracy, "spikes": spikes}, yours=found, expected=wanted, hint=hint)
+    result, wanted = _indices(candidate(list(accuracy), list(spikes))), reference(accuracy, spikes)
+    same = result == wanted if ordered else sorted(result) == sorted(wanted)
+    expect.true(
+        same, message, inputs={"accuracy": accuracy, "spikes": spikes}, yours=result, expected=wanted, hint=hint
+    )
 
 
 EXERCISES = [
@@ -212,7 +218,7 @@ EXERCISES = [
         hints=(
             "k beats i if `accuracy[k] >= accuracy[i] and spikes[k] <= spikes[i]`, and one of the two is strict.",
             "A silent network has 0 spikes: which other could have fewer? Nothing is said about a good score here.",
-            "`sorted(kept, key=lambda i: spikes[i])`.",
+            "`sorted(front, key=lambda i: spikes[i])`.",
             "Who beats must be better somewhere: `accuracy[k] > accuracy[i] or spikes[k] < spikes[i]`.",
         ),
     ),
@@ -248,7 +254,7 @@ QUIZ = [
     Question(
         "A sweep of 200 runs was killed after 150. You start it again with the same manifest. What happens?",
         (
-            "all 200 run again, as nobody knows which were whole",
+            "all 200 run again, as no one knows which were whole",
             "50 run, and the table has 200 rows",
             "the folder is refused, as it holds results",
         ),

@@ -1,4 +1,4 @@
-"""The learner's progress, in one small JSON file.
+"""The learner's progress, in one small JSON file: results, scorecards, and the file to hand in.
 
 The file is $SNNKIT_PROGRESS, or ``progress.json`` in the user's cache folder. A headless run writes only where
 $SNNKIT_PROGRESS says. Every change reads the file, changes one entry and replaces the file in one step, so that two
@@ -12,21 +12,31 @@ import copy
 import json
 import os
 import stat
-import tempfile
 import threading
 import warnings
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import snnkit
+from snnkit import checks, files
 from snnkit.viz.environment import headless
 
-FORMAT = 1
+from . import exercise as registry
+from .card import Card, Line
+
+FORMAT = 1  # of the progress file, of a scorecard and of an export
+SCORECARD, EXPORT = "snnkit scorecard", "snnkit progress"
+NAME_LENGTH = 60  # characters of a learner's name
 _RANK = {"to do": 0, "failed": 1, "passed": 2}
+_SIGNS = {"passed": "✓", "solution": "✓", "failed": "✗", "to do": "○"}
+
+# --- the file ---------------------------------------------------------------------------------------------------------
 
 
 def default_path() -> Path | None:
-    """Where progress is kept, or None when it is kept in memory only."""
+    """Where progress is saved, or None when it stays in memory only."""
     named = os.environ.get("SNNKIT_PROGRESS")
     if named:
         return Path(named).expanduser()
@@ -38,7 +48,7 @@ def default_path() -> Path | None:
 
 
 class Progress:
-    """Results by exercise key, and quiz answers by notebook. ``path=None`` keeps them in memory."""
+    """Results by exercise key, and quiz answers by notebook. With ``path=None`` they stay in memory."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
@@ -99,12 +109,12 @@ class Progress:
         if self.path is None:
             return
         if _other_than_a_file(self.path):
-            self._give_up(OSError("it is no regular file"))  # replacing it would take a device or a pipe away
+            self._give_up(OSError("it is not a regular file"))  # replacing it would remove a device or a pipe
             return
         try:
             raw = self.path.read_text(encoding="utf-8")
         except OSError:
-            return  # no file yet, or one that cannot be read: what is in memory stands
+            return  # no file yet, or one that cannot be read: what is in memory remains
         except UnicodeDecodeError:
             self._set_aside(self.path)
             return
@@ -124,21 +134,14 @@ class Progress:
     def _write(self) -> None:
         if self.path is None:
             return
-        temporary = ""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=self.path.parent, prefix=".progress-", suffix=".json")
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(self._data, file, indent=1)
-            os.replace(temporary, self.path)
+            files.write_text(self.path, json.dumps(self._data, indent=1))
         except OSError as error:
-            if temporary:
-                Path(temporary).unlink(missing_ok=True)
             self._give_up(error)
 
     def _give_up(self, error: OSError) -> None:
         warnings.warn(
-            f"Progress cannot be kept in {self.path} ({error}); it lasts until the kernel stops. "
+            f"Progress cannot be saved in {self.path} ({error}); it lasts until the kernel stops. "
             "Set SNNKIT_PROGRESS to a file that can be written.",
             stacklevel=4,
         )
@@ -191,3 +194,169 @@ def _other_than_a_file(path: Path) -> bool:
         return not stat.S_ISREG(path.stat().st_mode)
     except OSError:
         return False
+
+
+# --- this kernel ------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Session:
+    progress: Progress
+    solving: bool = False
+    opened: dict[str, int] = field(default_factory=dict)
+    solved: set[str] = field(default_factory=set)
+    lock: threading.RLock = field(default_factory=threading.RLock)  # buttons may have a thread of their own
+
+
+_session: Session | None = None
+
+
+def current() -> Session:
+    """The running session; made at the first use, so that importing the course touches no file."""
+    global _session
+    if _session is None:
+        _session = Session(Progress(default_path()))
+    return _session
+
+
+def start(notebook: str, *, solve: bool = False) -> None:
+    """Begin a notebook ("01"): load the progress file, close the opened hints.
+
+    With ``solve=True`` the references are used (see ``solve``). ValueError for a notebook that has no exercises.
+    """
+    registry.exercises(notebook)  # raises where there are none
+    global _session
+    _session = Session(Progress(default_path()), solving=checks.flag("solve", solve))
+
+
+def solve(on: bool = True) -> None:
+    """Switch solve mode: ``attempt`` then uses, checks and returns the references, and records nothing."""
+    current().solving = checks.flag("solve", on)
+
+
+# --- the scorecard ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ExerciseScore:
+    """One row: ``status`` is "passed", "failed", "to do" or (solve mode) "solution"."""
+
+    key: str
+    title: str
+    status: str
+    attempts: int
+    hints: int
+    solution_seen: bool
+
+
+@dataclass(frozen=True)
+class Scorecard:
+    """What a learner has reached in one notebook. Shown as a table when it is a cell's last line."""
+
+    notebook: str
+    exercises: tuple[ExerciseScore, ...]
+    quiz: tuple[bool | None, ...]
+
+    @property
+    def passed(self) -> int:
+        """How many exercises the learner has passed (those of solve mode do not count)."""
+        return sum(row.status == "passed" for row in self.exercises)
+
+    def to_json(self) -> str:
+        """The whole card, e.g. {"notebook": "01", "passed": 1, "exercises": […], "quiz": [true, false, null], …}."""
+        whole = {"kind": SCORECARD, "format": FORMAT, "notebook": self.notebook}
+        whole |= {"passed": self.passed, "of": len(self.exercises)}
+        return json.dumps(whole | {k: v for k, v in asdict(self).items() if k != "notebook"}, indent=1)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write ``to_json()`` to ``path`` (in one step: no half file) and return the path."""
+        files.write_text(Path(path), self.to_json() + "\n")
+        return Path(path)
+
+    def _card(self) -> Card:
+        lines = [Line(_row(row)) for row in self.exercises]
+        if self.quiz:
+            marks = " ".join({True: "✓", False: "✗", None: "○"}[mark] for mark in self.quiz)
+            lines.append(
+                Line(f"{marks}  ({sum(m is True for m in self.quiz)} of {len(self.quiz)} right)", label="Quiz")
+            )
+        solved = sum(row.status == "solution" for row in self.exercises)
+        word = f"{self.passed} of {len(self.exercises)} exercises passed" + (f", {solved} solved" if solved else "")
+        tone = "good" if self.exercises and self.passed + solved == len(self.exercises) else "open"
+        return Card(tone, f"Notebook {self.notebook}", word, lines)
+
+    def __repr__(self) -> str:
+        return self._card().text()
+
+    def _repr_html_(self) -> str:
+        return self._card().html()
+
+
+def scorecard(notebook: str) -> Scorecard:
+    """The learner's scorecard of a notebook ("01"). ValueError if it has no exercises."""
+    now = current()
+    rows = []
+    for exercise in registry.exercises(notebook):
+        entry = now.progress.exercise(exercise.key)
+        status = "solution" if now.solving and exercise.key in now.solved else entry["status"]
+        seen = bool(entry["solution"])
+        rows.append(ExerciseScore(exercise.key, exercise.title, status, entry["attempts"], entry["hints"], seen))
+    marks = now.progress.quiz(notebook, len(registry.questions(notebook)))
+    return Scorecard(notebook, tuple(rows), tuple(marks))
+
+
+def _row(row: ExerciseScore) -> str:
+    notes = [row.status]
+    if row.attempts:
+        notes.append("1 attempt" if row.attempts == 1 else f"{row.attempts} attempts")
+    if row.hints:
+        notes.append("1 hint" if row.hints == 1 else f"{row.hints} hints")
+    if row.solution_seen:
+        notes.append("solution seen")
+    return f"{_SIGNS[row.status]} {row.key} {row.title}: {', '.join(notes)}"
+
+
+# --- handing in -------------------------------------------------------------------------------------------------------
+
+
+def export(path: str | os.PathLike[str], name: str = "") -> Path:
+    """Write the progress in all notebooks to ``path`` (JSON), and return the path.
+
+    The file holds no more than: the name, results, attempts, hints, which checks failed, quiz marks, dates, and the
+    kit's version. No answers. ``course.room(folder)`` shows a folder of such files.
+
+    Args:
+        path: the file to write, in one step; folders are made as needed.
+        name: the learner's name or nickname. Default: the file's name without its ending.
+
+    Raises:
+        ValueError: the name is too long, or not one line of text.
+        TypeError: the name is no text.
+        OSError: the file cannot be written; FileExistsError if it is there and no regular file.
+    """
+    target = Path(path).expanduser()
+    content = json.dumps(_exported(name or target.stem), indent=1, ensure_ascii=False)
+    files.write_text(target, f"{content}\n")
+    return target
+
+
+def _exported(name: str) -> dict[str, Any]:
+    """What ``export`` writes: {"kind", "format", "kit", "name", "when", "notebooks": {"01": {"exercises", "quiz"}}}."""
+    progress = current().progress
+    notebooks = {}
+    for notebook in registry.notebooks():
+        rows = [
+            {"key": one.key, "title": one.title} | progress.exercise(one.key) for one in registry.exercises(notebook)
+        ]
+        marks = progress.quiz(notebook, len(registry.questions(notebook)))
+        notebooks[notebook] = {"exercises": rows, "quiz": marks}
+    when = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    head = {"kind": EXPORT, "format": FORMAT, "kit": snnkit.__version__, "name": _name(name), "when": when}
+    return head | {"notebooks": notebooks}
+
+
+def _name(name: Any) -> str:
+    checks.instance("name", name, str, "a text")
+    if len(name) > NAME_LENGTH or not name.isprintable() or not name.strip():
+        raise ValueError(f"name must be one line of 1 to {NAME_LENGTH} characters, but it is {checks.shown(name)}")
+    return name.strip()

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from snnkit import checks
 from snnkit.viz.environment import live
 
-from . import registry, session
+from . import exercise as registry
+from . import progress
 from .card import Card, Line, rich
 from .exercise import Question
 
@@ -57,14 +59,13 @@ def quiz(notebook: str, answers: Sequence[int | None] | None = None) -> QuizResu
 
 def _answer(notebook: str, questions: list[Question], answers: Sequence[int | None]) -> QuizResult:
     if isinstance(answers, (str, int)) or len(answers) != len(questions):
-        raise ValueError(f"answers must hold {len(questions)} choices, one per question, not {answers!r}")
+        raise ValueError(
+            f"answers must hold {len(questions)} choices, one for each question, but it is {checks.shown(answers)}"
+        )
     for question, choice in zip(questions, answers, strict=True):
         if choice is None:
             continue
-        if not isinstance(choice, int) or isinstance(choice, bool):
-            raise TypeError(f"each answer must be the number of a choice (or None), not {choice!r}")
-        if not 1 <= choice <= len(question.choices):
-            raise ValueError(f"each answer must be a number from 1 to {len(question.choices)}, not {choice}")
+        checks.integer("each answer (a choice's number, or None)", choice, at_least=1, at_most=len(question.choices))
     marks: list[bool | None] = []
     for number, (question, choice) in enumerate(zip(questions, answers, strict=True), start=1):
         if choice is None:
@@ -77,7 +78,7 @@ def _answer(notebook: str, questions: list[Question], answers: Sequence[int | No
 
 def _mark(notebook: str, questions: list[Question], index: int, choice: int) -> bool:
     right = choice == questions[index].answer
-    session.current().progress.answered(notebook, index, right, len(questions))
+    progress.current().progress.answered(notebook, index, right, len(questions))
     return right
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from snnkit.course import registry
+from snnkit.course import exercise as registry
 from snnkit.course.exercise import Exercise
 
 from .markdown import Page, Section

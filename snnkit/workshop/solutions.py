@@ -55,13 +55,14 @@ def annotated(notebook: NotebookNode) -> list[NotebookNode]:
 
 
 def _page(key: str) -> str:
-    from snnkit.course import helps, registry
+    from snnkit.course import attempts
+    from snnkit.course import exercise as registry
 
-    exercise = registry.exercise(key)
+    exercise = registry.find(key)
     checks = "\n".join(f"1. {check.name}" for check in exercise.checks)
     hints = "\n".join(f"1. {hint}" for hint in exercise.hints)
     return (
-        f"> **For the instructor: {helps.heading(exercise)}** ({exercise.minutes} minutes)\n\n"
-        f"```python\n{helps.source(exercise)}\n```\n\n"
+        f"> **For the instructor: {exercise.key} {exercise.title}** ({exercise.minutes} minutes)\n\n"
+        f"```python\n{attempts.source(exercise)}\n```\n\n"
         f"What is checked, in this order:\n\n{checks}\n\nThe hints, as they open:\n\n{hints}"
     )

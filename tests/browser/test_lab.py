@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from snnkit.course import registry
+from snnkit.course import exercise as registry
 
 expect = pytest.importorskip("playwright.sync_api", reason="pip install -e '.[all]'").expect
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from snnkit.course import session
+from snnkit.course import progress
 
 
 @pytest.fixture(autouse=True)
@@ -10,5 +10,5 @@ def progress_file(tmp_path, monkeypatch):
     path = tmp_path / "progress.json"
     monkeypatch.setenv("SNNKIT_PROGRESS", str(path))
     monkeypatch.delenv("SNNKIT_HEADLESS", raising=False)
-    monkeypatch.setattr(session, "_session", None)
+    monkeypatch.setattr(progress, "_session", None)
     return path

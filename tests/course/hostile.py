@@ -2,7 +2,6 @@
 
 import os
 import sys
-import threading
 import time
 import warnings
 
@@ -18,14 +17,6 @@ def asleep(v, x, beta):
     time.sleep(600)
 
 
-def swallowing(v, x, beta):
-    while True:
-        try:  # noqa: SIM105
-            time.sleep(600)
-        except BaseException:
-            pass
-
-
 def printing(v, x, beta):
     while True:
         print("still here")
@@ -33,10 +24,6 @@ def printing(v, x, beta):
 
 def exits(v, x, beta):
     sys.exit(3)
-
-
-def interrupts(v, x, beta):
-    raise KeyboardInterrupt
 
 
 class Own(BaseException):
@@ -135,28 +122,17 @@ def digs(v, x, beta):
     return beta * v + x
 
 
-def leaves_a_thread(v, x, beta):
-    def go_on():
-        while True:
-            time.sleep(0.01)
-
-    threading.Thread(target=go_on, name="runaway", daemon=True).start()
-    return beta * v + x
-
-
 CASES = {
     for_ever: "was stopped: it was still running after 1 s",
     asleep: "was stopped: it was still running after 1 s",
-    swallowing: "was stopped: it was still running after 1 s",
     printing: "was stopped: it was still running after 1 s",
     exits: "A function ends with `return`",
-    interrupts: "Your code raised KeyboardInterrupt",
     raises_its_own: "Your code raised Own",
     recurses: "nothing ends that",
-    asks_for_everything: "asks for more memory than there is",
-    asks_python_for_everything: "asks for more memory than there is",
-    generates: "gave a generator",
-    awaits: "gave a coroutine",
+    asks_for_everything: "needs more memory than there is",
+    asks_python_for_everything: "needs more memory than there is",
+    generates: "returned a generator",
+    awaits: "returned a coroutine",
     on_meta: "device meta",
     numpy: "must be a tensor, not a ndarray",
     a_method: "must be a tensor, not a builtin_function_or_method",
@@ -171,5 +147,4 @@ CASES = {
     seeds: "the seed of PyTorch's random numbers",
     to_meta_by_default: "PyTorch's default device (cpu → meta)",
     digs: "Python's recursion limit",
-    leaves_a_thread: "left a thread running (runaway)",
 }

@@ -6,8 +6,7 @@ The answers themselves are in ``tests/course/answers``.
 import pytest
 import torch
 
-from snnkit.course import exercises, grade
-from snnkit.course.registry import notebooks
+from snnkit.course import exercises, grade, notebooks
 from tests.course.answers import answers, named
 
 EVERY = [(exercise, answers(exercise)) for notebook in notebooks() for exercise in exercises(notebook)]

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from snnkit import course
-from snnkit.course import attempt, buttons, hint, scorecard
+from snnkit.course import attempt, attempts, hint, scorecard
 from tests.course.examples import ANSWER, EXERCISE, HINTS, install
 
 pytest.importorskip("ipywidgets")
@@ -30,7 +30,7 @@ def shown(monkeypatch):
     display = pytest.importorskip("IPython.display")
     seen = []
     monkeypatch.setattr(display, "display", lambda what, **_: seen.append(what))
-    monkeypatch.setattr("snnkit.course.answers.live", lambda: True)
+    monkeypatch.setattr("snnkit.course.attempts.live", lambda: True)
     return seen
 
 
@@ -92,14 +92,14 @@ def test_nothing_of_it_in_solve_mode_or_where_nobody_looks(shown, monkeypatch, c
     course.solve()
     attempt("99.1", stub)
     course.solve(False)
-    monkeypatch.setattr("snnkit.course.answers.live", lambda: False)
+    monkeypatch.setattr("snnkit.course.attempts.live", lambda: False)
     attempt("99.1", stub)
     assert shown == []
     assert 'hint("99.1")' in capsys.readouterr().out
 
 
 def test_pressing_while_a_cell_runs_loses_nothing():
-    row = buttons.row(EXERCISE, hints=True)
+    row = attempts._buttons(EXERCISE, hints=True)
     press = _parts(row)[0]["Hint"].click
     course.start("99")
     threads = [threading.Thread(target=press) for _ in range(2)]

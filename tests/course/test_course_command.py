@@ -12,7 +12,7 @@ from tests.course.examples import ANSWER, install
 
 @pytest.fixture(autouse=True)
 def notebook(monkeypatch):
-    monkeypatch.setattr("snnkit.course.registry.notebooks", lambda: ["99"])
+    monkeypatch.setattr("snnkit.course.exercise.notebooks", lambda: ["99"])
     install(monkeypatch, ANSWER)
     attempt("99.2", 41.0)
 

@@ -4,9 +4,8 @@ from collections import Counter
 
 import pytest
 
-from snnkit.course import exercises, grade, questions
+from snnkit.course import exercises, grade, notebooks, questions
 from snnkit.course.exercise import Check, Exercise
-from snnkit.course.registry import notebooks
 from tests.course.answers import Answers, Mistake, answers, lacking, module
 
 EVERY = [exercise for notebook in notebooks() for exercise in exercises(notebook)]

@@ -13,7 +13,7 @@ from tests.course.examples import ANSWER, EXERCISE, install, question
 
 @pytest.fixture(autouse=True)
 def notebook(monkeypatch):
-    monkeypatch.setattr("snnkit.course.registry.notebooks", lambda: ["99"])
+    monkeypatch.setattr("snnkit.course.exercise.notebooks", lambda: ["99"])
     return install(monkeypatch, EXERCISE, ANSWER, questions=[question()])
 
 
@@ -82,7 +82,7 @@ def test_progress_is_not_kept_in_a_pipe_or_device(tmp_path, monkeypatch):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     monkeypatch.setenv("SNNKIT_PROGRESS", str(pipe))
-    with pytest.warns(UserWarning, match="no regular file"):
+    with pytest.warns(UserWarning, match="not a regular file"):
         course.start("99")  # opening the pipe would wait for ever
     attempt("99.2", 42.0)
     assert pipe.is_fifo() and course.scorecard("99").passed == 1

@@ -3,8 +3,7 @@
 import torch
 
 from snnkit.course import grade
-from snnkit.course.nb05 import NestedSNN, move_state, pack_light
-from snnkit.course.repaired import lively
+from snnkit.course.nb05 import NestedSNN, lively, move_state, pack_light
 from snnkit.neuron import LIF
 from tests.course.answers import nb05
 

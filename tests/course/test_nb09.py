@@ -4,9 +4,7 @@ import pytest
 import torch
 
 from snnkit.course import grade
-from snnkit.course.batch_script import REPAIRED
-from snnkit.course.nb09 import ring_seconds, share, snapshot
-from snnkit.course.tiny_run import PARTS, TinyRun
+from snnkit.course.nb09 import PARTS, REPAIRED, TinyRun, ring_seconds, share, snapshot
 from snnkit.hardware import scaling
 from snnkit.train import slurm
 from tests.course.answers.nb09 import BROKEN, repaired

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from snnkit.course.event_rows import drawn
-from snnkit.course.nb12 import backwards, count_events, supported
+from snnkit.course.nb12 import backwards, count_events, drawn, supported
 from snnkit.data import events
 
 

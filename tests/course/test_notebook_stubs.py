@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from snnkit.course import exercises, grade
-from snnkit.course.registry import notebooks
+from snnkit.course import exercises, grade, notebooks
 
 SOURCES = Path(__file__).parents[2] / "notebooks" / "src"
 HEADING = re.compile(r"^# #+ Exercise (\d\d\.\d+)(?:: | · )(.+?)(?: \((\d+) min(?:utes)?, ([●○]{3})\))?$", re.M)

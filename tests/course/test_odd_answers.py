@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from snnkit.course import attempt, exercises, grade
-from snnkit.course.registry import notebooks
+from snnkit.course import attempt, exercises, grade, notebooks
 
 FUNCTIONS = [e for n in notebooks() for e in exercises(n) if inspect.isfunction(e.reference)]
 CLASSES = [e for n in notebooks() for e in exercises(n) if inspect.isclass(e.reference)]

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from snnkit import course
-from snnkit.course import room, room_files
+from snnkit.course import class_report, room
 
 
 def entry(key, status="to do", attempts=0, hints=0, solution=False, failed=None):
@@ -118,7 +118,7 @@ ROW = entry("01.1")
         (b"[]", "neither an exported progress nor a scorecard"),
         (b'{"format": 1, "exercises": {}, "quiz": {}}', "neither an exported progress nor a scorecard"),
         (b'{"kind": []}', "neither an exported progress nor a scorecard"),
-        (GOOD | {"format": 2}, "of another version: its format is 2, known is 1"),
+        (GOOD | {"format": 2}, "format must be 1, but it is 2"),
         (GOOD, "damaged: notebooks is missing"),
         (GOOD | {"notebooks": []}, "damaged"),
         (GOOD | {"notebooks": {"../..": {"exercises": [], "quiz": []}}}, "damaged: a notebook without a number"),
@@ -149,7 +149,7 @@ def test_damaged_and_foreign_files_are_listed_and_stop_nothing(content, why, fol
 def test_files_that_are_none_are_listed_unopened(folder, monkeypatch):
     (folder / "folder.json").mkdir()
     (folder / "gone.json").symlink_to(folder / "nowhere")
-    monkeypatch.setattr(room_files, "LARGEST", 10_000)
+    monkeypatch.setattr(class_report, "LARGEST", 10_000)
     (folder / "large.json").write_text(" " * 10_001)
     expected = {"folder.json": "no regular file", "large.json": "too large"}
     if hasattr(os, "mkfifo"):

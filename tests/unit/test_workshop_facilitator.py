@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from snnkit.course import registry
+from snnkit.course import exercise as registry
 from snnkit.tools.project import find
 from snnkit.workshop import facilitator, links, material
 from snnkit.workshop.markdown import Page

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from snnkit import course
-from snnkit.course import registry
+from snnkit.course import exercise as registry
 from snnkit.tools.project import find
 from snnkit.workshop import links
 

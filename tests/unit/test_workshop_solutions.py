@@ -18,9 +18,9 @@ def test_each_exercise_is_followed_by_its_solution_checks_and_hints():
     at = next(i for i, cell in enumerate(cells) if 'attempt("01.1"' in cell.source)
     page = cells[at + 1]
     assert page.cell_type == "markdown" and page.id == "solution-01-1"
-    from snnkit.course import registry
+    from snnkit.course import exercise as registry
 
-    exercise = registry.exercise("01.1")
+    exercise = registry.find("01.1")
     assert f"def {exercise.reference.__name__}" in page.source
     assert all(hint in page.source for hint in exercise.hints)
     assert all(check.name in page.source for check in exercise.checks)

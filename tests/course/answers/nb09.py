@@ -2,9 +2,7 @@
 
 import copy
 
-from snnkit.course.batch_script import REPAIRED
-from snnkit.course.nb09 import snapshot
-from snnkit.course.tiny_run import PARTS
+from snnkit.course.nb09 import PARTS, REPAIRED, snapshot
 
 # 09.1
 

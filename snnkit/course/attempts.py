@@ -1,0 +1,338 @@
+"""Attempt an exercise or fall back: the learner's answer if it passes, else the reference, so Run All never stops."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import linecache
+import textwrap
+from collections.abc import Iterable
+from dataclasses import dataclass
+from traceback import FrameSummary
+from typing import Any
+
+from snnkit.viz.environment import live
+
+from . import exercise as registry
+from . import progress, sandbox
+from .card import Card, Line, short
+from .exercise import Exercise, NotWritten, Violation
+
+# --- grading ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of an attempt.
+
+    Args:
+        status: "passed", "to do" or "failed".
+        check: the name of the first check that did not hold ("" when none).
+        message: the violated property, or what the answer raised.
+        inputs, yours, expected: what shows it (None where there is nothing to show).
+        hint: the violation's own hint, as text.
+        where: the learner's line that raised, as "line 3: return v * beta".
+        passed: how many checks held before; ``total``: how many there are.
+        printed: the first lines that the answer printed, and how many more there were.
+    """
+
+    status: str
+    check: str = ""
+    message: str = ""
+    inputs: dict[str, Any] | str | None = None
+    yours: Any = None
+    expected: Any = None
+    hint: str = ""
+    where: str = ""
+    passed: int = 0
+    total: int = 0
+    printed: str = ""
+
+
+def grade(exercise: Exercise | str, candidate: Any) -> Outcome:
+    """Run the checks of ``exercise`` (or of its key) on ``candidate``, up to the first that does not hold.
+
+    Each check has ``exercise.seconds`` (the reference is trusted, and has no limit). Never raises for a wrong answer.
+    """
+    if isinstance(exercise, str):
+        exercise = registry.find(exercise)
+    total = len(exercise.checks)
+    mine = sandbox.Candidate(candidate, exercise)
+    if mine.is_stub:
+        return Outcome("to do", total=total)
+    limit = None if candidate is exercise.reference else exercise.seconds
+    prints = sandbox.Prints()
+    for passed, check in enumerate(exercise.checks):
+        trial = sandbox.run(functools.partial(check.run, mine.answer, exercise.reference), limit, prints)
+        failed = functools.partial(
+            Outcome, "failed", check=check.name, passed=passed, total=total, printed=prints.text()
+        )
+        error, where = trial.error, _line(trial.stack, mine.files)
+        if isinstance(error, sandbox.OutOfTime):
+            return failed(**_out_of_time(limit or 0.0, trial.seconds), where=where)
+        if isinstance(error, NotWritten):
+            return Outcome("to do", message=error.note, total=total, printed=prints.text())
+        known = error is None or isinstance(error, Violation)
+        if trial.changed and (known or not where):  # first: a changed dtype, say, is the reason why a result is wrong
+            return failed(**_changed(trial.changed))
+        if error is not None and not isinstance(error, Violation):
+            if "ellipsis" in _text_of(error):
+                return Outcome("to do", message="A `...` is still in your code.", total=total, printed=prints.text())
+            return failed(**_raised(error, where, mine.last), where=where)
+        if error is not None:
+            return failed(
+                message=error.message,
+                inputs=error.inputs,
+                yours=error.yours,
+                expected=error.expected,
+                hint=_hint_text(exercise, error.hint),
+            )
+    return Outcome("passed", passed=total, total=total, printed=prints.text())
+
+
+def _hint_text(exercise: Exercise, hint: int | str | None) -> str:
+    if isinstance(hint, int):
+        return exercise.hints[hint] if hint < len(exercise.hints) else ""
+    return hint or ""
+
+
+def _line(stack: Iterable[FrameSummary], files: set[str]) -> str:
+    """The last line of the learner's own file or cell that was running."""
+    frames = [frame for frame in stack if frame.filename in files]
+    if not frames:
+        return ""
+    number = frames[-1].lineno or 0
+    line = (frames[-1].line or linecache.getline(frames[-1].filename, number)).strip()
+    return f"line {number}: {line}" if line else f"line {number}"
+
+
+def _text_of(error: BaseException) -> str:
+    """The exception's own words, whatever its ``__str__`` does."""
+    try:
+        return str(error)[:500]
+    except Exception:
+        return ""
+
+
+def _raised(error: BaseException, where: str, last: Any) -> dict[str, Any]:
+    """``where``: the learner's line, "" if it was a line of the check; ``last``: what the function returned last."""
+    kind, text = type(error).__name__, _text_of(error)
+    message = f"{kind}: {text}" if text else kind
+    if _out_of_memory(error, text):
+        hint = "How large is your largest tensor? Multiply the numbers of its shape, and by 4 bytes."
+        return {"message": f"Your code needs more memory than there is ({message})", "hint": hint}
+    if isinstance(error, RecursionError):
+        hint = "Somewhere the function calls itself, and nothing ends that."
+        return {"message": f"Your code raised {message}", "hint": hint}
+    if isinstance(error, SystemExit):
+        hint = "A function ends with `return`; `exit()` ends the program, here the kernel."
+        return {"message": f"Your code raised {message}", "hint": hint}
+    if where:
+        return {"message": f"Your code raised {message}"}
+    return {"message": f"The answer could not be checked: {message}", "yours": last}
+
+
+def _out_of_memory(error: BaseException, text: str) -> bool:
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    return isinstance(error, RuntimeError) and ("can't allocate memory" in text or "not enough memory" in text)
+
+
+def _out_of_time(limit: float, seconds: float) -> dict[str, Any]:
+    """The answer was stopped after ``limit`` seconds, or as late as after ``seconds``."""
+    if seconds > limit + 1:
+        hint = "It was one long operation, which nothing can interrupt. Is a tensor much larger than it has to be?"
+        return {"message": f"Your code took {seconds:.0f} s; it has {limit:g} s.", "hint": hint}
+    hint = "Does every loop end? What changes from one iteration to the next?"
+    return {"message": f"Your code was stopped: it was still running after {limit:g} s.", "hint": hint}
+
+
+def _changed(what: list[str]) -> dict[str, Any]:
+    listed = what[0] if len(what) == 1 else f"{', '.join(what[:-1])} and {what[-1]}"
+    return {
+        "message": f"An answer leaves the notebook as it was; yours {listed}. That was undone.",
+        "hint": "A function takes what it needs as arguments and leaves everything else as it was: "
+        "`dtype=` and `device=` in the call, `with torch.no_grad():`, a `torch.Generator` created for it.",
+    }
+
+
+# --- attempts ---------------------------------------------------------------------------------------------------------
+
+
+def attempt(key: str, answer: Any) -> Any:
+    """Check ``answer`` to the exercise ``key`` ("01.1"), show the result, and return something that works.
+
+    Returns ``answer`` if it passes every check, else the reference. A wrong, unfinished or raising answer, or one that
+    does not end, is shown on a card and never raises here. In solve mode the reference is checked and returned. In a
+    live notebook there are buttons under the card, which do what ``hint(key)`` and ``solution(key)`` do.
+
+    Raises:
+        ValueError: there is no such exercise.
+        TypeError: a value where the exercise expects a function, or the other way round.
+        RuntimeError: in solve mode, when a reference fails its own checks (a fault of the course, not of a learner).
+    """
+    exercise = registry.find(key)
+    now = progress.current()
+    if now.solving:
+        return _solved(exercise)
+    _check_kind(exercise, answer)
+    if answer is exercise.reference and callable(answer):
+        Card("open", _heading(exercise), "to do", [Line("This is the reference: run your definition again.")]).show()
+        return answer
+    outcome = grade(exercise, answer)
+    _card(exercise, outcome).show()
+    if live():
+        from IPython.display import display
+
+        display(_buttons(exercise, hints=outcome.status != "passed"))
+    if outcome.status != "to do":  # a stub that Run All passes over is no attempt
+        now.progress.attempted(key, outcome.status, outcome.check)
+        _plot(exercise, answer)
+    return answer if outcome.status == "passed" else exercise.reference
+
+
+def _solved(exercise: Exercise) -> Any:
+    outcome = grade(exercise, exercise.reference)
+    if outcome.status != "passed":
+        reason = f"{outcome.check}: {outcome.message}"
+        raise RuntimeError(f"the reference of exercise {exercise.key} does not pass its own checks ({reason})")
+    progress.current().solved.add(exercise.key)
+    Card("good", _heading(exercise), f"passed (solution, {outcome.total} of {outcome.total} checks)").show()
+    if exercise.plot is not None:
+        _show(exercise.plot(exercise.reference, exercise.reference))
+    return exercise.reference
+
+
+def _check_kind(exercise: Exercise, answer: Any) -> None:
+    if answer is None or answer is Ellipsis:
+        return
+    if callable(exercise.reference) and not callable(answer):
+        kind = "class" if inspect.isclass(exercise.reference) else "function"
+        raise TypeError(
+            f"answer to {exercise.key} must be a {kind} (its name, without calling it), but it is {short(answer)}"
+        )
+    if callable(answer) and not callable(exercise.reference):
+        raise TypeError(f"answer to {exercise.key} must be a value, but it is the function {short(answer)}")
+
+
+def _card(exercise: Exercise, outcome: Outcome) -> Card:
+    """The card of an attempt: the first violated property, yours against expected, and where help is."""
+    tally = f"{outcome.passed} of {outcome.total} checks"
+    printed = [Line(outcome.printed, label="printed", code=True)] if outcome.printed else []
+    if outcome.status == "passed":
+        return Card("good", _heading(exercise), f"passed ({tally})", printed)
+    help_line = f'Help: `hint("{exercise.key}")`, then `solution("{exercise.key}")`. ' if exercise.hints else ""
+    onward = Line(f"{help_line}Until yours passes, the notebook goes on with the reference.")
+    if outcome.status == "to do":
+        effort = f"about {exercise.minutes} min, {'●' * exercise.difficulty}{'○' * (3 - exercise.difficulty)}"
+        lines = [Line(outcome.message)] if outcome.message else []
+        return Card("open", _heading(exercise), f"to do ({effort})", [*lines, *printed, onward])
+    lines = [Line(outcome.message, label=outcome.check)]
+    shown = {"where": outcome.where or None, "inputs": outcome.inputs}
+    shown |= {"yours": outcome.yours, "expected": outcome.expected}
+    lines += [Line(_readable(value), label=label, code=True) for label, value in shown.items() if value is not None]
+    lines += printed
+    if outcome.hint:
+        lines.append(Line(outcome.hint, label="Hint"))
+    return Card("bad", _heading(exercise), f"failed ({tally} hold)", [*lines, onward])
+
+
+def _readable(value: Any) -> str:
+    """``short(value)`` within two seconds: what is shown may be an object of the learner's."""
+    texts: list[str] = []
+    sandbox.run(lambda: texts.append(short(value)), 2.0, sandbox.Prints())
+    return texts[0] if texts else f"({type(value).__name__} that cannot be shown)"
+
+
+def _plot(exercise: Exercise, answer: Any) -> None:
+    if exercise.plot is None:
+        return
+    plot, figures = exercise.plot, []
+    sandbox.run(lambda: figures.append(plot(answer, exercise.reference)), exercise.seconds, sandbox.Prints())
+    # A wrong answer need not be drawable, and the card has already said what is wrong.
+    if figures:
+        _show(figures[0])
+
+
+def _show(figure: Any) -> None:
+    from snnkit.viz import show
+
+    if figure is not None:
+        show(figure)
+
+
+def _heading(exercise: Exercise) -> str:
+    return f"{exercise.key} {exercise.title}"
+
+
+# --- help -------------------------------------------------------------------------------------------------------------
+
+
+def hint(key: str) -> None:
+    """Open the next hint of an exercise; those already open are shown above it."""
+    _next_hint(registry.find(key)).show()
+
+
+def solution(key: str) -> None:
+    """Show the reference: its source, or its value."""
+    _reveal(registry.find(key)).show()
+
+
+def source(exercise: Exercise) -> str:
+    """The reference's source text (or, of a value, the value)."""
+    if not callable(exercise.reference):
+        return short(exercise.reference)
+    return textwrap.dedent(inspect.getsource(exercise.reference)).rstrip()
+
+
+def _next_hint(exercise: Exercise) -> Card:
+    now, total = progress.current(), len(exercise.hints)
+    with now.lock:
+        opened = min(now.opened.get(exercise.key, 0) + 1, total)
+        now.opened[exercise.key] = opened
+        if not now.solving:
+            now.progress.hinted(exercise.key, opened)
+        return _open_hints(exercise)
+
+
+def _open_hints(exercise: Exercise) -> Card:
+    """The hints that are open in this session."""
+    key, opened, total = exercise.key, progress.current().opened.get(exercise.key, 0), len(exercise.hints)
+    lines = [Line(text, label=f"Hint {i + 1}") for i, text in enumerate(exercise.hints[:opened])]
+    if opened < total:
+        more = "One more hint" if total - opened == 1 else f"{total - opened} more hints"
+        lines.append(Line(f'{more}: `hint("{key}")` again.'))
+    else:
+        lines.append(Line(f'{"No more hints." if total else "No hints here."} The solution: `solution("{key}")`.'))
+    return Card("info", _heading(exercise), f"hint {opened} of {total}" if total else "", lines)
+
+
+def _reveal(exercise: Exercise) -> Card:
+    """The reference, its source or its value; looking at it is recorded."""
+    now = progress.current()
+    if not now.solving:
+        now.progress.revealed(exercise.key)
+    return Card("info", _heading(exercise), "solution", [Line(source(exercise), code=True)])
+
+
+def _buttons(exercise: Exercise, *, hints: bool) -> Any:
+    """A widget with the buttons "Hint" (if ``hints``, and if there are any) and "Solution", and a place for the help.
+
+    Hints that an earlier attempt opened are still shown.
+    """
+    import ipywidgets as widgets
+
+    opened, solved = widgets.HTML(), widgets.HTML()
+    buttons = []
+
+    def button(text: str, tooltip: str, place: Any, card: Any) -> None:
+        one = widgets.Button(description=text, tooltip=tooltip)
+        one.on_click(lambda _: setattr(place, "value", card(exercise).announced()))
+        buttons.append(one)
+
+    if hints and exercise.hints:
+        button("Hint", f"Open the next hint of {exercise.key}", opened, _next_hint)
+        if progress.current().opened.get(exercise.key):
+            opened.value = _open_hints(exercise).announced()
+    button("Solution", f"Show the solution of {exercise.key}", solved, _reveal)
+    return widgets.VBox([widgets.HBox(buttons), opened, solved])
