@@ -229,7 +229,7 @@ def read(path: Path) -> Entry:
         raise ValueError("of another version of the challenge")
     for key, kind in Entry.__annotations__.items():
         kinds: Any = {"str": str, "int": int, "float": (int, float)}[kind]
-        value = content.get(key)
+        value: Any = content.get(key)
         if isinstance(value, bool) or not isinstance(value, kinds):
             raise ValueError(f"damaged: {key} is missing or of a wrong kind")
         if kind == "str":

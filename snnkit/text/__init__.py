@@ -11,23 +11,13 @@ embedding.sparse("the dog eats bread")      # the spikes themselves, as a list o
 ```
 """
 
-from .agreement import Agreement, agreement
-from .corpus import GROUPS, corpus
-from .embedding import SpikingEmbedding
-from .events import SparseSpikes
-from .skipgram import Training
-from .vocabulary import UNKNOWN, Vocabulary, split_sentences, tokenize
-
-__all__ = [
-    "GROUPS",
-    "UNKNOWN",
-    "Agreement",
-    "SparseSpikes",
-    "SpikingEmbedding",
-    "Training",
-    "Vocabulary",
-    "agreement",
-    "corpus",
-    "split_sentences",
-    "tokenize",
-]
+from .embedding import Agreement as Agreement
+from .embedding import SpikingEmbedding as SpikingEmbedding
+from .embedding import Training as Training
+from .embedding import agreement as agreement
+from .sparse_spikes import SparseSpikes as SparseSpikes
+from .vocabulary import GROUPS as GROUPS
+from .vocabulary import Vocabulary as Vocabulary
+from .vocabulary import corpus as corpus
+from .vocabulary import split_sentences as split_sentences
+from .vocabulary import tokenize as tokenize

@@ -1,29 +1,71 @@
-"""SpikingEmbedding: words as the firing rates of spiking neurons, trained through them."""
+"""SpikingEmbedding: words as the firing rates of spiking neurons, trained through them.
+
+Training is by skip-grams with negative sampling. A word should predict which words are near it: for a word w and a word
+c of its neighbourhood, σ(r(w) · u(c)) should be near 1, where r(w) are the firing rates that w evokes and u(c) what c
+expects; for words drawn at random near 0 (Mikolov et al. 2013, arXiv:1310.4546, equation 4, with the rates in place of
+the input vectors). Frequent words are left out at random, and drawn with the power 3/4 of their frequency, as there. In
+addition, a mean rate above a limit is penalised, so that the vectors stay sparse.
+"""
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable, Iterable, Sequence
-from numbers import Integral, Real
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from snnkit import encode
+from snnkit import checks, encode
+from snnkit.data import resolve_device
 from snnkit.neuron import Leaky
 from snnkit.surrogate import ATan
-from snnkit.text import skipgram
-from snnkit.text.events import SparseSpikes
-from snnkit.text.vocabulary import Vocabulary
-from snnkit.train.checkpoint import load_checkpoint, save_checkpoint
+from snnkit.train import load_checkpoint, save_checkpoint
+
+from .sparse_spikes import SparseSpikes
+from .vocabulary import GROUPS, Vocabulary, split_sentences, tokenize
 
 _FORMAT = "snnkit SpikingEmbedding 1"
+_AT_ONCE = 2**24  # neurons times steps computed at once for all words of the vocabulary: 64 MB of float32
 
-# Neurons times steps that are worked out at once where all words of the vocabulary are: 64 MB of float32.
-_AT_ONCE = 2**24
+
+@dataclass
+class Training:
+    """The result of ``SpikingEmbedding.fit``, one entry per epoch.
+
+    Attributes:
+        loss: mean over the pairs of words, without the penalty; log 2 * (1 + negatives) is that of guessing, nan that
+            of an epoch for which no pair was drawn.
+        rate: spikes per neuron and step, mean over the pairs.
+        pairs: of words, that were trained on.
+        seconds: per epoch.
+        interrupted: by Ctrl-C, in the epoch after the last entry.
+    """
+
+    loss: list[float] = field(default_factory=list)
+    rate: list[float] = field(default_factory=list)
+    pairs: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    interrupted: bool = False
+
+
+class Agreement(NamedTuple):
+    """The result of ``agreement``. Cosines are means over pairs of different words.
+
+    Attributes:
+        within: between words of one group.
+        between: between words of different groups.
+        neighbours: the share of each word's nearest words, of the whole vocabulary, that are of its group.
+    """
+
+    within: float
+    between: float
+    neighbours: float
 
 
 class SpikingEmbedding(nn.Module):
@@ -59,20 +101,12 @@ class SpikingEmbedding(nn.Module):
         engine: str = "auto",
     ) -> None:
         super().__init__()
-        if not isinstance(vocabulary, Vocabulary):
-            raise TypeError(
-                f"vocabulary must be a Vocabulary, as Vocabulary.build(texts) gives it, but it is a "
-                f"{type(vocabulary).__name__}"
-            )
-        for name, value in (("features", features), ("steps", steps)):
-            _check_count(name, value)
-        for name, value in (("beta", beta), ("threshold", threshold)):
-            if isinstance(value, bool) or not isinstance(value, Real):
-                raise TypeError(f"{name} must be a number, but it is a {type(value).__name__}")
+        checks.instance("vocabulary", vocabulary, Vocabulary, "a Vocabulary, as Vocabulary.build(texts) gives it,")
         self.vocabulary = vocabulary
-        self.features, self.steps = int(features), int(steps)
-        surrogate = ATan() if surrogate is None else surrogate
-        self.neuron = Leaky(float(beta), float(threshold), surrogate=surrogate, engine=engine)
+        self.features = checks.integer("features", features, at_least=1)
+        self.steps = checks.integer("steps", steps, at_least=1)
+        beta, threshold = checks.number("beta", beta), checks.number("threshold", threshold)
+        self.neuron = Leaky(beta, threshold, surrogate=surrogate or ATan(), engine=engine)
         self.table = nn.Embedding(len(vocabulary), self.features)
         # What a word expects of its neighbours; ``fit`` needs it, and goes on from it.
         self.context = nn.Embedding(len(vocabulary), self.features)
@@ -91,8 +125,8 @@ class SpikingEmbedding(nn.Module):
     def forward(self, numbers: Tensor, state: Any = None) -> tuple[Tensor, Any]:
         """Word numbers [...] to spikes [T, ..., features] and the neurons' state after them."""
         if not isinstance(numbers, Tensor) or numbers.dtype not in (torch.int32, torch.int64):
-            found = numbers.dtype if isinstance(numbers, Tensor) else type(numbers).__name__
-            raise TypeError(f"numbers must be a tensor of int64 (or int32) word numbers, but it is {found}")
+            given = numbers.dtype if isinstance(numbers, Tensor) else checks.shown(numbers)
+            raise TypeError(f"numbers must be a tensor of int64 (or int32) word numbers, but it is {given}")
         drive = self.table(numbers) * self.rheobase
         return self.neuron(encode.repeat(drive, self.steps), state)
 
@@ -108,17 +142,11 @@ class SpikingEmbedding(nn.Module):
 
     @torch.no_grad()
     def sentence_vectors(self, texts: str | Iterable[str]) -> Tensor:
-        """The vectors [len(texts), features] of sentences: the mean over their words, unknown ones as the vocabulary's
-        policy says. One str is one sentence."""
+        """The vectors [len(texts), features] of sentences: the mean over their known words. One str is one sentence."""
         texts = [texts] if isinstance(texts, str) else list(texts)
         if not texts:
             raise ValueError("texts must hold at least one sentence, but it is empty")
-        numbers = [self.vocabulary.numbers(text) for text in texts]
-        lengths = torch.tensor([len(part) for part in numbers], device=self.table.weight.device)
-        rates = self.rates(self._tensor([number for part in numbers for number in part]))
-        sentence = torch.repeat_interleave(torch.arange(len(texts), device=rates.device), lengths)
-        sums = rates.new_zeros(len(texts), self.features).index_add_(0, sentence, rates)
-        return sums / lengths.unsqueeze(1)
+        return torch.stack([self.rates(self._tensor(self.vocabulary.numbers(text))).mean(0) for text in texts])
 
     @torch.no_grad()
     def sparse(self, text: str) -> SparseSpikes:
@@ -136,39 +164,132 @@ class SpikingEmbedding(nn.Module):
 
     @torch.no_grad()
     def nearest(self, vectors: Tensor, k: int = 10, *, without: Iterable[int] = ()) -> list[list[tuple[str, float]]]:
-        """The ``k`` words nearest to each of many vectors.
+        """The words nearest to some vectors by cosine.
 
         Args:
             vectors: [N, features], of words, sentences or your own.
             k: how many, at most as many as there are words.
-            without: word numbers that don't count.
+            without: word numbers that are left out.
 
         Returns:
             For each vector its (word, cosine) pairs, the nearest first.
         """
-        _check_count("k", k)
         left_out = sorted(set(without))
-        most = len(self.vocabulary) - len(left_out)
-        if k > most:
-            raise ValueError(f"k must be at most {most}, the number of other words, but it is {k}")
+        k = checks.integer("k", k, at_least=1, at_most=len(self.vocabulary) - len(left_out))
         if not isinstance(vectors, Tensor) or vectors.dim() != 2 or vectors.shape[1] != self.features:
-            found = list(vectors.shape) if isinstance(vectors, Tensor) else type(vectors).__name__
-            raise ValueError(f"vectors must be a tensor [N, {self.features}], but it is {found}")
+            raise ValueError(f"vectors must be a tensor [N, {self.features}], but it is {checks.shown(vectors)}")
         if not (finite := vectors.isfinite().all(1)).all():
             row = finite.tolist().index(False)
             raise ValueError(f"vectors must hold finite numbers, but row {row} has NaN or infinity in it")
-        words = functional.normalize(self._all_rates(), dim=1)
+        every = torch.arange(len(self.vocabulary), device=self.table.weight.device)
+        parts = every.split(max(_AT_ONCE // (self.steps * self.features), 1))
+        words = functional.normalize(torch.cat([self.rates(part) for part in parts]), dim=1)
         cosines = functional.normalize(vectors.to(words), dim=1) @ words.t()
         cosines[:, left_out] = -torch.inf
-        best = cosines.topk(int(k), dim=1)
+        best = cosines.topk(k, dim=1)
         return [
             [(self.vocabulary.words[number], cosine) for number, cosine in zip(numbers, row, strict=True)]
             for numbers, row in zip(best.indices.tolist(), best.values.tolist(), strict=True)
         ]
 
-    def fit(self, texts: str | Iterable[str], **options: Any) -> skipgram.Training:
-        """Train on a text in place; arguments and result are those of ``skipgram.fit``."""
-        return skipgram.fit(self, texts, **options)
+    def fit(
+        self,
+        texts: str | Iterable[str],
+        *,
+        epochs: int = 3,
+        window: int = 3,
+        negatives: int = 5,
+        subsample: float = 1e-3,
+        batch_size: int = 1024,
+        lr: float = 0.1,
+        max_rate: float = 0.1,
+        rate_penalty: float = 10.0,
+        device: str | torch.device = "auto",
+        seed: int | None = None,
+        progress: bool = True,
+    ) -> Training:
+        """Train in place, on the device that the embedding is moved to. Called again, it goes on from where it was.
+
+        Args:
+            texts: one str, cut into sentences, or an iterable of sentences.
+            window: neighbours are the words at most this far away in the sentence.
+            negatives: random words for each pair.
+            subsample: words whose share of the text is above it, and above that of an average word, are left out at
+                random, so that they don't dominate the rest.
+            lr: of Adam, which falls to a tenth over the epochs; weights are of the order of 1.
+            max_rate, rate_penalty: loss += rate_penalty * (mean rate of a batch - max_rate)², where it is above.
+            device: "auto" is CUDA where there is a CUDA device, else the CPU.
+            seed: of all draws here; None: from PyTorch's global generator. (The weights were drawn when the embedding
+                was made: call ``train.seed_everything`` before that.)
+            progress: show a bar.
+
+        Returns:
+            Loss, rate, pairs and seconds of each epoch. Ctrl-C ends the training and returns those so far.
+
+        Raises:
+            TypeError, ValueError: an argument of another kind or out of range; a text without two known words in one
+                sentence.
+            FloatingPointError: the loss is not finite; the weights are as they were before that batch.
+        """
+        for name, value in {
+            "epochs": epochs,
+            "window": window,
+            "negatives": negatives,
+            "batch_size": batch_size,
+        }.items():
+            checks.integer(name, value, at_least=1)
+        for name, value in {"lr": lr, "subsample": subsample}.items():
+            checks.number(name, value, above=0)
+        for name, value in {"max_rate": max_rate, "rate_penalty": rate_penalty}.items():
+            checks.number(name, value, at_least=0)
+        seed = int(torch.randint(2**31, ())) if seed is None else checks.integer("seed", seed)
+        target = resolve_device(device)
+        self.to(target)
+        words, sentence = _numbered(self.vocabulary, texts, target)
+        generator = torch.Generator(target).manual_seed(seed)
+        count = torch.tensor(self.vocabulary.counts, dtype=torch.float32, device=target)
+        share = max(subsample, 1 / len(count)) * count.sum()
+        take = (share / count.clamp(min=1)).sqrt().clamp(max=1)[words]
+        noise = count.pow(0.75).cumsum(0)
+        optimizer = torch.optim.Adam([self.table.weight, self.context.weight], lr=lr)
+        scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, total_iters=epochs)
+        history = Training()
+        bar = _progress_bar(epochs, progress)
+        try:
+            for epoch in range(epochs):
+                started = time.perf_counter()
+                chosen = torch.rand(len(words), generator=generator, device=target) < take
+                word, near = _pairs(words[chosen], sentence[chosen], window)
+                order = torch.randperm(len(word), generator=generator, device=target)
+                sums = [0.0, 0.0]
+                for batch in order.split(batch_size) if len(order) else ():
+                    others = _draw(noise, (len(batch), negatives), generator)
+                    rates = self.rates(word[batch])
+                    loss = _loss(rates, self.context(near[batch]), self.context(others))
+                    rate = rates.mean()
+                    values = torch.stack([loss.detach(), rate.detach()]).tolist()
+                    if not math.isfinite(values[0]):
+                        raise FloatingPointError(
+                            f"the loss is {values[0]} in epoch {epoch + 1}; the weights are as they were before this "
+                            f"batch. Try a lower lr (it is {lr:g}), and look for NaN or infinity in the weights"
+                        )
+                    optimizer.zero_grad()
+                    (loss + rate_penalty * (rate - max_rate).clamp(min=0) ** 2).backward()
+                    optimizer.step()
+                    sums = [total + value * len(batch) for total, value in zip(sums, values, strict=True)]
+                    bar.update(len(batch) / len(word))
+                scheduler.step()
+                mean_loss, mean_rate = (total / len(word) if len(word) else math.nan for total in sums)
+                bar.set_postfix(loss=f"{mean_loss:.3f}", rate=f"{mean_rate:.1%}", refresh=False)
+                history.loss.append(mean_loss)
+                history.rate.append(mean_rate)
+                history.pairs.append(len(word))
+                history.seconds.append(time.perf_counter() - started)
+        except KeyboardInterrupt:
+            history.interrupted = True
+        finally:
+            bar.close()
+        return history
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write weights, vocabulary and settings to one file, whole or not at all; return its path."""
@@ -176,7 +297,6 @@ class SpikingEmbedding(nn.Module):
             "kind": _FORMAT,
             "words": self.vocabulary.words,
             "counts": self.vocabulary.counts,
-            "unknown": self.vocabulary.unknown,
             "features": self.features,
             "steps": self.steps,
             "beta": self.neuron.beta,
@@ -194,7 +314,7 @@ class SpikingEmbedding(nn.Module):
         surrogate: Callable[..., Tensor] | None = None,
         engine: str = "auto",
     ) -> SpikingEmbedding:
-        """What ``save`` wrote, on ``map_location``. The file can't run code.
+        """Load from a file that ``save`` wrote, to ``map_location``. The file can't run code.
 
         Raises FileNotFoundError where there is none, ValueError where it is damaged or something else.
         """
@@ -202,9 +322,11 @@ class SpikingEmbedding(nn.Module):
         settings = content["extra"]
         if settings.get("kind") != _FORMAT:
             raise ValueError(f"{path} holds no SpikingEmbedding, but another checkpoint; use train.load_checkpoint")
+        if (policy := settings.get("unknown", "skip")) != "skip":
+            raise ValueError(f"{path} was saved with unknown={policy!r}, but unknown words can only be left out now")
         Leaky(0.5, surrogate=surrogate or ATan(), engine=engine)  # if these are wrong, it isn't the file's fault
         try:
-            vocabulary = Vocabulary(settings["words"], settings["counts"], unknown=settings["unknown"])
+            vocabulary = Vocabulary(settings["words"], settings["counts"])
             sizes = {name: settings[name] for name in ("features", "steps", "beta", "threshold")}
             dtype = getattr(torch, settings["dtype"])
             embedding = cls(vocabulary, **sizes, surrogate=surrogate, engine=engine).to(map_location, dtype)
@@ -216,14 +338,77 @@ class SpikingEmbedding(nn.Module):
     def _tensor(self, numbers: list[int]) -> Tensor:
         return torch.tensor(numbers, dtype=torch.int64, device=self.table.weight.device)
 
-    def _all_rates(self) -> Tensor:
-        every = torch.arange(len(self.vocabulary), device=self.table.weight.device)
-        rows = max(_AT_ONCE // (self.steps * self.features), 1)
-        return torch.cat([self.rates(part) for part in every.split(rows)])
+
+def agreement(
+    embedding: SpikingEmbedding, groups: Mapping[str, Sequence[str]] = GROUPS, *, k: int | None = None
+) -> Agreement:
+    """How well similarities agree with groups of words that are known to belong together.
+
+    Args:
+        groups: at least two groups of at least two words each, by name, all of them in the vocabulary.
+        k: how many neighbours of a word to look at; None: five, or as many as its group has, if that is fewer.
+
+    Raises:
+        ValueError: fewer than two groups, a group of one word, an unknown word.
+    """
+    if len(groups) < 2 or min(len(words) for words in groups.values()) < 2:
+        raise ValueError(f"groups must be at least two, of at least two words each, but they are {dict(groups)}")
+    words = [word for group in groups.values() for word in group]
+    group_of = {word: name for name, group in groups.items() for word in group}
+    label = torch.tensor([list(groups).index(group_of[word]) for word in words])
+    vectors = functional.normalize(embedding.vectors(words).float().cpu(), dim=1)
+    cosine = vectors @ vectors.t()
+    same = label[:, None] == label
+    hits = []
+    for word in words:
+        size = min(5, len(groups[group_of[word]]) - 1) if k is None else k
+        near = embedding.most_similar(word, size)
+        hits.append(sum(group_of.get(other) == group_of[word] for other, _ in near) / size)
+    other_words = ~torch.eye(len(words), dtype=torch.bool)
+    return Agreement(float(cosine[same & other_words].mean()), float(cosine[~same].mean()), sum(hits) / len(hits))
 
 
-def _check_count(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{name} must be an int of at least 1, but it is {value!r}")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, but it is {value}")
+def _loss(rates: Tensor, near: Tensor, others: Tensor) -> Tensor:
+    """Mean over pairs, of rates [B, N] against the context vectors of one neighbour [B, N] and of others [B, K, N]."""
+    together = (rates * near).sum(-1)
+    apart = torch.einsum("bn,bkn->bk", rates, others)
+    return -functional.logsigmoid(together).mean() - functional.logsigmoid(-apart).sum(-1).mean()
+
+
+def _numbered(vocabulary: Vocabulary, texts: str | Iterable[str], device: torch.device) -> tuple[Tensor, Tensor]:
+    """The known words of a text, one after the other, and the sentence of each."""
+    sentences = [
+        [vocabulary.number(word) for word in tokenize(text) if word in vocabulary] for text in split_sentences(texts)
+    ]
+    if max(map(len, sentences), default=0) < 2:
+        raise ValueError(
+            "texts must contain a sentence with at least two words of the vocabulary to learn from, but there is none"
+        )
+    lengths = torch.tensor([len(part) for part in sentences])
+    numbers = torch.tensor([number for part in sentences for number in part], device=device)
+    return numbers, torch.arange(len(sentences)).repeat_interleave(lengths).to(device)
+
+
+def _pairs(words: Tensor, sentence: Tensor, window: int) -> tuple[Tensor, Tensor]:
+    """Each two words of a sentence at most ``window`` apart, both ways round."""
+    left, right = [], []
+    for distance in range(1, window + 1):
+        same = sentence[distance:] == sentence[:-distance]
+        one, other = words[:-distance][same], words[distance:][same]
+        left += [one, other]
+        right += [other, one]
+    return torch.cat(left), torch.cat(right)
+
+
+def _draw(cumulative: Tensor, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    """Word numbers with probabilities in proportion to the increments of ``cumulative``."""
+    at = torch.rand(shape, generator=generator, device=cumulative.device) * cumulative[-1]
+    return torch.searchsorted(cumulative, at, right=True).clamp(max=len(cumulative) - 1)
+
+
+def _progress_bar(total: int, progress: bool) -> Any:
+    from tqdm.auto import tqdm
+
+    hidden = not progress or os.environ.get("SNNKIT_HEADLESS") == "1"
+    shape = "{l_bar}{bar}| {n:.1f}/{total} [{elapsed}<{remaining}{postfix}]"
+    return tqdm(total=total, desc="embedding", unit="epoch", mininterval=1, bar_format=shape, disable=hidden)

@@ -1,19 +1,15 @@
-"""From text to word numbers: a tokenizer and a vocabulary, with a stated policy for unknown words."""
+"""From text to word numbers: a tokenizer, a vocabulary, and a small text to learn from."""
 
 from __future__ import annotations
 
 import difflib
+import random
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from numbers import Integral
 
-__all__ = ["UNKNOWN", "Vocabulary", "split_sentences", "tokenize"]
-
-# The word that stands for all unknown ones, under the policy "token". No text can contain it: the tokenizer drops < >.
-UNKNOWN = "<unknown>"
-POLICIES = ("skip", "token", "error")
+from snnkit import checks
 
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 _END = re.compile(r"[.!?…。！？]+|\n+")
@@ -25,8 +21,7 @@ def tokenize(text: str) -> list[str]:
     The text is brought into Unicode's composed form first, so that é is one letter however it was typed. Languages that
     write no spaces between words need a splitter of their own before this.
     """
-    if not isinstance(text, str):
-        raise TypeError(f"text must be a str, but it is a {type(text).__name__}")
+    checks.instance("text", text, str, "a str")
     return _WORD.findall(unicodedata.normalize("NFC", text).lower().replace("’", "'"))
 
 
@@ -34,39 +29,28 @@ def split_sentences(texts: str | Iterable[str]) -> list[str]:
     """One str, cut at line ends and at . ! ?; or several, each taken for a sentence."""
     if isinstance(texts, str):
         return [part for part in _END.split(texts) if part.strip()]
-    try:
-        parts = list(texts)
-    except TypeError:
-        raise TypeError(f"texts must be a str or an iterable of str, but it is a {type(texts).__name__}") from None
-    for i, part in enumerate(parts):
-        if not isinstance(part, str):
-            raise TypeError(f"texts[{i}] must be a str, but it is a {type(part).__name__}")
-    return parts
+    checks.instance("texts", texts, Iterable, "a str or an iterable of str")
+    return [checks.instance(f"texts[{i}]", part, str, "a str") for i, part in enumerate(texts)]
 
 
 class Vocabulary:
-    """Words and their numbers.
+    """Words and their numbers. Words of a text that are not here are left out.
 
     Args:
         words: each once, in the order of their numbers.
         counts: how often each was seen; None: once each. They decide which words are drawn in training.
-        unknown: what becomes of words of a text that are not here: "skip" leaves them out, "token" gives them the
-            number of ``UNKNOWN``, which must be one of the words, "error" refuses the text.
 
     Raises:
-        TypeError, ValueError: words that are not strings, not different or none; counts that don't fit; another policy.
+        TypeError, ValueError: words that are not strings, not different or none; counts that don't fit.
     """
 
-    def __init__(self, words: Sequence[str], counts: Sequence[int] | None = None, *, unknown: str = "skip") -> None:
+    def __init__(self, words: Sequence[str], counts: Sequence[int] | None = None) -> None:
         if isinstance(words, str) or not isinstance(words, Sequence) or not all(isinstance(w, str) for w in words):
-            raise TypeError(f"words must be a sequence of str, but it is {words!r}")
+            raise TypeError(f"words must be a sequence of str, but it is {checks.shown(words)}")
         if not words:
             raise ValueError("words must hold at least one word, but it is empty")
-        if unknown not in POLICIES:
-            raise ValueError(f"unknown must be one of {', '.join(map(repr, POLICIES))}, but it is {unknown!r}")
         self.words = list(words)
         self.counts = [1] * len(words) if counts is None else [int(count) for count in counts]
-        self.unknown = unknown
         self._numbers = {word: number for number, word in enumerate(self.words)}
         if len(self._numbers) != len(self.words):
             twice = next(word for word, count in Counter(self.words).items() if count > 1)
@@ -75,43 +59,29 @@ class Vocabulary:
             raise ValueError(f"counts must be one per word, {len(self.words)}, but there are {len(self.counts)}")
         if min(self.counts) < 0 or max(self.counts) == 0:
             raise ValueError("counts must be 0 or more, and not all 0")
-        if unknown == "token" and UNKNOWN not in self._numbers:
-            raise ValueError(f"words must contain {UNKNOWN!r} for unknown='token'; Vocabulary.build adds it")
 
     @classmethod
-    def build(
-        cls,
-        texts: str | Iterable[str],
-        *,
-        min_count: int = 1,
-        max_words: int | None = None,
-        unknown: str = "skip",
-    ) -> Vocabulary:
+    def build(cls, texts: str | Iterable[str], *, min_count: int = 1, max_words: int | None = None) -> Vocabulary:
         """The words of a text, the most frequent first (equally frequent ones in alphabetical order).
 
         Args:
             texts: one str, or an iterable of sentences.
             min_count: rarer words are left out.
-            max_words: the most frequent ones are kept; None: all.
-            unknown: see the class. With "token" the words that are left out are counted as ``UNKNOWN``, number 0, and
-                so trained as one word; with nothing left out, its vector stays as it began.
+            max_words: only so many of the most frequent ones are taken; None: all.
         """
-        _check_positive("min_count", min_count)
+        checks.integer("min_count", min_count, at_least=1)
         if max_words is not None:
-            _check_positive("max_words", max_words)
+            checks.integer("max_words", max_words, at_least=1)
         counted = Counter(word for sentence in split_sentences(texts) for word in tokenize(sentence))
         if not counted:
             raise ValueError("texts must contain at least one word, but there is none in them")
         ranked = sorted(counted.items(), key=lambda pair: (-pair[1], pair[0]))
-        kept = [pair for pair in ranked if pair[1] >= min_count][:max_words]
-        if not kept:
+        frequent = [pair for pair in ranked if pair[1] >= min_count][:max_words]
+        if not frequent:
             raise ValueError(
                 f"min_count must be at most {ranked[0][1]}, the count of the most frequent word, but it is {min_count}"
             )
-        if unknown == "token":
-            kept.insert(0, (UNKNOWN, sum(counted.values()) - sum(count for _, count in kept)))
-        words, counts = zip(*kept, strict=True)
-        return cls(words, counts, unknown=unknown)
+        return cls(*zip(*frequent, strict=True))
 
     def __len__(self) -> int:
         return len(self.words)
@@ -123,41 +93,31 @@ class Vocabulary:
         return word in self._numbers
 
     def __repr__(self) -> str:
-        return f"Vocabulary({len(self)} words: {', '.join(self.words[:5])}, …; unknown={self.unknown!r})"
+        return f"Vocabulary({len(self)} words: {', '.join(self.words[:5])}, …)"
 
     def number(self, word: str) -> int:
-        """The number of one word; ValueError with similar words if it is unknown (unless the policy is "token")."""
-        if not isinstance(word, str):
-            raise TypeError(f"word must be a str, but it is a {type(word).__name__}")
+        """The number of one word; ValueError with similar words if it is unknown."""
+        checks.instance("word", word, str, "a str")
         if word in self._numbers:
             return self._numbers[word]
         parts = tokenize(word)
         if len(parts) != 1:
             raise ValueError(f"word must be one word, but it is {word!r}")
-        if parts[0] in self._numbers:
-            return self._numbers[parts[0]]
-        if self.unknown == "token":
-            return self._numbers[UNKNOWN]
-        raise ValueError(f"word {parts[0]!r} is not in the vocabulary of {len(self)} words{self._similar(parts[0])}")
+        if parts[0] not in self._numbers:
+            raise ValueError(
+                f"word {parts[0]!r} is not in the vocabulary of {len(self)} words{self._similar(parts[0])}"
+            )
+        return self._numbers[parts[0]]
 
     def numbers(self, text: str) -> list[int]:
-        """The numbers of the words of a text, unknown ones as the policy says.
-
-        Raises:
-            ValueError: a text without any word; under "skip" one without a known word, under "error" one with an
-                unknown word.
-        """
+        """The numbers of the known words of a text; ValueError if there is none."""
         words = tokenize(text)
         if not words:
-            raise ValueError(f"text must contain at least one word, but it is {_shortened(text)}")
-        if self.unknown == "token":
-            return [self._numbers.get(word, self._numbers[UNKNOWN]) for word in words]
-        if self.unknown == "error":
-            return [self.number(word) for word in words]
+            raise ValueError(f"text must contain at least one word, but it is {checks.shown(text)}")
         known = [self._numbers[word] for word in words if word in self._numbers]
         if not known:
             raise ValueError(
-                f"text must contain at least one known word, but none of {_shortened(text)} is in the vocabulary of "
+                f"text must contain at least one known word, but none of {checks.shown(text)} is in the vocabulary of "
                 f"{len(self)} words{self._similar(words[0])}"
             )
         return known
@@ -167,12 +127,93 @@ class Vocabulary:
         return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
 
 
-def _shortened(text: str, length: int = 60) -> str:
-    return repr(text if len(text) <= length else text[:length] + "…")
+# A text to train on: sentences that a grammar draws, about words whose groups are known. Words of one group ("dog",
+# "horse") occur in the same kinds of sentence ("the dog sleeps in the stable"), and some kinds are open to all groups
+# ("we talked about the dog"). So a good embedding must find the groups, and how well it does can be measured without a
+# licence, a download or an opinion on what is similar.
+GROUPS: dict[str, tuple[str, ...]] = {
+    name: tuple(words.split())
+    for name, words in {
+        "animal": "dog cat horse sheep goat cow rabbit fox wolf hen duck donkey",
+        "food": "bread soup cheese rice pasta salad cake stew pie porridge pizza jam",
+        "city": "paris rome cairo tokyo lima oslo delhi berlin madrid boston lagos quito",
+        "profession": "doctor teacher baker lawyer farmer painter nurse pilot judge tailor plumber dentist",
+        "instrument": "piano violin guitar flute drum trumpet cello harp clarinet banjo oboe lute",
+        "vehicle": "car bus train truck bicycle tram ship ferry taxi van scooter motorbike",
+    }.items()
+}
+
+# A sentence is drawn by putting a word of a group for each {group}, and one of the alternatives for each (a|b).
+# Several kinds of sentence name two groups, so that company alone does not tell them apart.
+_KINDS: dict[str, tuple[str, ...]] = {
+    "animal": (
+        "the {animal} (sleeps|rests|hides) in the (stable|barn|grass)",
+        "a (hungry|young|wild) {animal} (runs|jumps) across the (field|meadow)",
+        "the {animal} (feeds|licks|guards) its young",
+        "a {animal} with soft fur (and|or) a short tail",
+        "the {profession} fed the {animal} in the barn",
+    ),
+    "food": (
+        "she (cooked|tasted|ate) the {food} for (dinner|lunch|breakfast)",
+        "a (bowl|plate|slice) of (warm|fresh|sweet) {food}",
+        "add (salt|butter|sugar) to the {food}",
+        "this {food} smells (delicious|burnt)",
+        "the {animal} ate the {food} from the plate",
+    ),
+    "city": (
+        "they (moved|flew|travelled) to {city} last (summer|winter|spring)",
+        "{city} is a (large|famous|crowded) (city|capital)",
+        "the (mayor|museum|streets) of {city}",
+        "the weather in {city} is (hot|cold|rainy)",
+        "the {vehicle} from {city} to {city} was late",
+    ),
+    "profession": (
+        "the {profession} (works|studied) at the (hospital|office|school)",
+        "my (sister|brother|uncle) is a {profession}",
+        "the {profession} earns a good (salary|living)",
+        "they (hired|paid|thanked) an honest {profession}",
+        "a {profession} from {city} works at the office",
+    ),
+    "instrument": (
+        "he (plays|practises|tunes) the {instrument} in the (orchestra|band)",
+        "a (melody|song|solo) for {instrument} and {instrument}",
+        "the sound of the {instrument} was (loud|gentle|clear)",
+        "she took (lessons|classes) on the {instrument}",
+        "the {profession} plays the {instrument} in the band",
+    ),
+    "vehicle": (
+        "the {vehicle} (stops|waits|arrives) at the (station|corner|bridge)",
+        "we (drove|parked|repaired) the {vehicle} near the (garage|road)",
+        "the (wheels|engine|brakes) of the {vehicle} broke",
+        "a {vehicle} full of (passengers|luggage)",
+        "the {profession} repaired the {vehicle} in the garage",
+    ),
+}
+_OPEN = (
+    "we (talked|heard|read) about (the|this|another) {any}",
+    "do you (remember|know|like) (the|this) {any}",
+    "there was (the|a|this) {any} in the picture",
+)
 
 
-def _check_positive(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{name} must be an int of at least 1, but it is {value!r}")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, but it is {value}")
+def corpus(seed: int = 0, sentences: int = 6000) -> list[str]:
+    """Draw sentences about the words of GROUPS.
+
+    Args:
+        seed: the same seed gives the same sentences.
+        sentences: how many; below a thousand many words are too rare to learn.
+
+    Returns:
+        Sentences in lower case, without punctuation. About a fifth of them say nothing about the group.
+
+    Raises:
+        TypeError, ValueError: an argument that is no int; fewer than one sentence.
+    """
+    draw = random.Random(checks.integer("seed", seed))
+    result = []
+    for _ in range(checks.integer("sentences", sentences, at_least=1)):
+        group = draw.choice(list(GROUPS))
+        kind = draw.choice(_OPEN).replace("any", group) if draw.random() < 0.2 else draw.choice(_KINDS[group])
+        chosen = re.sub(r"\(([^)]*)\)", lambda match: draw.choice(match[1].split("|")), kind)
+        result.append(re.sub(r"\{(\w+)\}", lambda match: draw.choice(GROUPS[match[1]]), chosen))
+    return result

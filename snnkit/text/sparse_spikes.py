@@ -1,4 +1,4 @@
-"""Spikes as a list of events: which neuron fired, step by step, and nothing of those that did not."""
+"""Spikes as a list of events: which neuron fired, step by step, and nothing about those that did not."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["SparseSpikes"]
+from snnkit import checks
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class SparseSpikes:
         neuron: of each event [events], int16 or int32, rows one after the other.
         start: first event of each row, and the end of the last [T * ... + 1], int32 (int64 from 2³¹ events).
         shape: (T, ..., N), as of the dense spikes.
-        dense_bytes: what the spikes took in the tensor that they came from.
+        dense_bytes: size of the tensor that the spikes came from.
     """
 
     neuron: Tensor
@@ -38,8 +38,7 @@ class SparseSpikes:
         Raises:
             TypeError, ValueError: no tensor; fewer than two dimensions; a value that is neither 0 nor 1.
         """
-        if not isinstance(spikes, Tensor):
-            raise TypeError(f"spikes must be a tensor [T, ..., N], but it is a {type(spikes).__name__}")
+        checks.instance("spikes", spikes, Tensor, "a tensor [T, ..., N]")
         if spikes.dim() < 2:
             raise ValueError(f"spikes must be [T, ..., N], but its shape is {list(spikes.shape)}")
         rows = spikes.detach().reshape(math.prod(spikes.shape[:-1]), spikes.shape[-1])
@@ -68,13 +67,8 @@ class SparseSpikes:
 
     @property
     def bytes(self) -> int:
-        """What the events take."""
+        """Size of the events."""
         return sum(part.numel() * part.element_size() for part in (self.neuron, self.start))
-
-    @property
-    def bytes_saved(self) -> int:
-        """Against the dense tensor; below 0 where the spikes are too many to be worth a list."""
-        return self.dense_bytes - self.bytes
 
     def __repr__(self) -> str:
         return (
@@ -87,18 +81,11 @@ class SparseSpikes:
 
     def dense(self, dtype: torch.dtype = torch.float32) -> Tensor:
         """Spikes [T, ..., N] of 0 and 1 again."""
-        spikes = torch.zeros(len(self.start) - 1, self.shape[-1], dtype=dtype, device=self.neuron.device)
-        spikes[self._rows(), self.neuron.long()] = 1
+        each = self.start.diff().long()
+        rows = torch.repeat_interleave(torch.arange(len(each), device=each.device), each)
+        spikes = torch.zeros(len(each), self.shape[-1], dtype=dtype, device=each.device)
+        spikes[rows, self.neuron.long()] = 1
         return spikes.reshape(self.shape)
-
-    def rates(self) -> Tensor:
-        """Spikes per step of each neuron [..., N], float32: the mean over T."""
-        steps, *samples, neurons = self.shape
-        count = torch.zeros(math.prod(samples), neurons, device=self.neuron.device)
-        sample = self._rows() % max(math.prod(samples), 1)
-        ones = torch.ones(len(self), device=self.neuron.device)
-        count.index_put_((sample, self.neuron.long()), ones, accumulate=True)
-        return (count / steps).reshape(*samples, neurons)
 
     def linear(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         """``torch.nn.functional.linear`` of the spikes [T, ..., M], event by event.
@@ -115,14 +102,3 @@ class SparseSpikes:
         if bias is not None:
             out = out + bias
         return out.reshape(*self.shape[:-1], weight.shape[0])
-
-    def torch(self, dtype: torch.dtype = torch.float32) -> Tensor:
-        """A PyTorch sparse (COO) tensor [T * ..., N] with ones for values, for ``torch.sparse``."""
-        at = torch.stack([self._rows(), self.neuron.long()])
-        values = torch.ones(len(self), dtype=dtype, device=at.device)
-        size = (len(self.start) - 1, self.shape[-1])
-        return torch.sparse_coo_tensor(at, values, size, check_invariants=False, is_coalesced=True)
-
-    def _rows(self) -> Tensor:
-        each = self.start.diff().long()
-        return torch.repeat_interleave(torch.arange(len(each), device=each.device), each)
