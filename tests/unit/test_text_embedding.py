@@ -142,9 +142,7 @@ def test_one_seed_one_result():
 
 def test_pairs_are_neighbours_within_a_sentence():
     words, sentence = torch.tensor([10, 11, 12, 20, 21]), torch.tensor([0, 0, 0, 1, 1])
-    near, far = (
-        set(zip(*(t.tolist() for t in module._pairs(words, sentence, w)), strict=True)) for w in (1, 9)
-    )
+    near, far = (set(zip(*(t.tolist() for t in module._pairs(words, sentence, w)), strict=True)) for w in (1, 9))
     assert near == {(10, 11), (11, 10), (11, 12), (12, 11), (20, 21), (21, 20)}
     assert far == near | {(10, 12), (12, 10)}
 
