@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     from plotly.graph_objects import Figure
 
-    from ..plasticity.local_run import LocalRun
+    from ..plasticity import LocalRun
 
 # So many receptive fields go into a record, those of the first neurons: none is chosen for its looks.
 FIELDS = 36
@@ -76,7 +76,7 @@ def figure(record: Mapping[str, Any]) -> Figure:
 
 def table(record: Mapping[str, Any]) -> str:
     """The settings and a line for each pass; ``table.tables`` says above it where they were measured."""
-    from ..plasticity.local_run import LocalHistory
+    from ..plasticity import LocalHistory
 
     settings = record["arguments"]
     told = ", ".join(f"{name} {value}" for name, value in settings.items() if name != "layer" and value is not None)

@@ -41,8 +41,7 @@ def local(
     from tqdm.auto import tqdm
 
     from ..data import load
-    from ..plasticity import learn_locally
-    from ..plasticity.local import LocalProgress
+    from ..plasticity import LocalProgress, learn_locally
     from ..train.archive import writable
     from .local import record_of
     from .record import RecordError, write

@@ -1,29 +1,68 @@
-"""From what spikes say to new weights: additive, or held within bounds.
+"""From spikes to new weights: traces, pairings of traces and spikes, and the change, additive or within bounds.
 
 Here in PyTorch, to be read, and for every device; on a CPU ``kernel`` does the same in one pass over the weights.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
-from . import check
+from ..neuron import Neuron
 from .connection import Connection
 
-BOUNDS = ("hard", "soft", None)
-BATCHES = ("sum", "mean")
+
+class TraceState(NamedTuple):
+    """State of a trace.
+
+    Attributes:
+        trace: how much is left of all spikes so far [B, ...].
+    """
+
+    trace: Tensor
+
+
+class Trace(Neuron):
+    """All spikes so far, each weighted with exp(-age / tau): trace ← exp(-dt / tau) trace + x.
+
+    A spike counts in full at its own step. Runs over [T, B, ...] in any engine, as neurons do; the output is the trace.
+    Source: Morrison, Diesmann & Gerstner 2008, eq. 6 (doi:10.1007/s00422-008-0233-1), integrated exactly over a step.
+
+    Args:
+        tau: time constant in seconds.
+        dt: seconds per step.
+        engine: "auto", or one of ``engine.ENGINES``.
+
+    Raises:
+        TypeError, ValueError: ``tau`` or ``dt`` is no number above 0.
+    """
+
+    State: ClassVar = TraceState
+    spiking: ClassVar[bool] = False
+
+    decay: float
+
+    def __init__(self, tau: float = 20e-3, dt: float = 1e-3, *, engine: str = "auto") -> None:
+        super().__init__(engine=engine)
+        self.number("tau", tau, above=0.0)
+        self.number("dt", dt, above=0.0)
+        self.decay = math.exp(-dt / tau)
+
+    def step(self, x: Tensor, state: TraceState) -> tuple[Tensor, TraceState]:
+        trace = self.decay * state.trace + x
+        return trace, TraceState(trace)
 
 
 class Pairings(NamedTuple):
-    """The factors of changes: ``up`` up_postᵀ up_pre is what weights gain, ``down`` down_postᵀ down_pre what they lose.
+    """The factors of changes: ``up`` up_postᵀ up_pre is the gain of the weights, ``down`` down_postᵀ down_pre the loss.
 
     Attributes:
-        up_post, down_post: [..., S, n_post], or as the connection has its neurons, before ``flat``.
-        up_pre, down_pre: [..., S, groups n], or as the connection has its neurons.
+        up_post, down_post: [..., S, n_post], or in the connection's shape, before ``flat``.
+        up_pre, down_pre: [..., S, groups n], or in the connection's shape.
         up, down: 0 or more.
     """
 
@@ -59,34 +98,20 @@ class Pairings(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Within what weights are held.
-
-    Attributes:
-        bound: one of ``BOUNDS``.
-        low, high: the bounds.
-    """
+    """The range of the weights: ``bound`` ("hard", "soft" or None) between ``low`` and ``high``."""
 
     bound: str | None
     low: float
     high: float
 
-    def checked(self) -> Limits:
-        """Itself, if it makes sense; the errors name the arguments of a rule."""
-        check.choice("bound", self.bound, BOUNDS)
-        check.number("w_min", self.low)
-        check.number("w_max", self.high)
-        if not self.low < self.high:
-            raise ValueError(f"w_min must be below w_max, but they are {self.low!r} and {self.high!r}")
-        return self
-
 
 def changed(weight: Tensor, by: Pairings, limits: Limits, groups: int, out: Tensor | None = None) -> Tensor:
-    """The weights after one step, in ``out``, which may be ``weight``, or in a tensor of their own.
+    """The weights after one step, in ``out``, which may be ``weight``, or in a new tensor.
 
     Args:
         weight: [n_post, n].
         by: [S, ...] of one step, ``flat``.
-        groups: of rows that have columns of their own.
+        groups: of rows that have separate columns.
     """
     if limits.bound == "soft":
         increase = by.up * _product(by.up_post, by.up_pre, groups) * (limits.high - weight)

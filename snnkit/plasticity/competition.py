@@ -1,15 +1,24 @@
-"""Neurons that compete: whoever fires first holds the others down, and whoever fires often becomes harder to excite."""
+"""Learning without a teacher: neurons that inhibit each other and adapt, a layer of them with STDP, their labels.
+
+Source: Diehl & Cook 2015 (doi:10.3389/fncom.2015.00099).
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from . import check
+from snnkit import checks
+
+from .connection import DTYPES, Dense, check_spikes, check_weight
+from .spike_timing import PairSTDP, TripletSTDP
+
+# Weights begin as random shares of their range, as in Diehl & Cook's program.
+_FIRST = 0.3
 
 
 class CompetitionState(NamedTuple):
@@ -39,7 +48,7 @@ class Competition:
         theta ← exp(-B dt / tau_theta) theta + ``theta_plus`` × spikes
 
     Inhibition is taken to be quicker than a time step, so that one neuron fires per step and sample at most.
-    With ``inhibition`` = 0 nobody holds anybody down: all neurons above their threshold fire. With ``theta_plus`` = 0
+    With ``inhibition`` = 0 there is no competition: all neurons above their threshold fire. With ``theta_plus`` = 0
     there is no homeostasis.
 
     Source: Diehl & Cook 2015 (doi:10.3389/fncom.2015.00099), with the inhibitory layer written as what it does; samples
@@ -67,9 +76,9 @@ class Competition:
 
     def __post_init__(self) -> None:
         for name in ("tau", "threshold", "tau_theta", "dt"):
-            check.number(name, getattr(self, name), above=0.0)
+            checks.number(name, getattr(self, name), above=0)
         for name in ("inhibition", "theta_plus"):
-            check.number(name, getattr(self, name), at_least=0.0)
+            checks.number(name, getattr(self, name), at_least=0)
 
     def initial_state(self, current: Tensor, theta: Tensor | None = None) -> CompetitionState:
         """At rest, for steps like ``current`` [..., B, n]; thresholds raised by ``theta`` [n], or not yet (None)."""
@@ -111,23 +120,236 @@ class Competition:
         return spikes, CompetitionState(v.mul_(1 - spikes), state.theta)
 
     def _checked(self, current: Any, state: Any) -> CompetitionState:
-        if not isinstance(current, Tensor):
-            raise TypeError(f"current must be a torch.Tensor [B, n], not a {type(current).__name__}")
-        if current.dtype not in check.DTYPES:
-            raise TypeError(f"current must be float32 or float64, not {current.dtype}")
+        checks.instance("current", current, Tensor, "a torch.Tensor [B, n]")
+        if current.dtype not in DTYPES:
+            raise TypeError(f"current must be float32 or float64, but it is {current.dtype}")
         if current.dim() != 2 or 0 in current.shape:
             raise ValueError(f"current must be [B, n], none of them 0, but its shape is {list(current.shape)}")
         if state is None:
             return self.initial_state(current)
         if not (isinstance(state, tuple) and len(state) == 2):
-            raise TypeError(f"state must be a CompetitionState or None, not a {type(state).__name__}")
-        state = CompetitionState(*state)
-        for name, value, shape in (("v", state.v, current.shape), ("theta", state.theta, current.shape[1:])):
-            if not isinstance(value, Tensor) or value.shape != shape:
-                raise ValueError(f"state.{name} must be a torch.Tensor {list(shape)} for current {list(current.shape)}")
-            if (value.dtype, value.device) != (current.dtype, current.device):
+            raise TypeError(f"state must be a CompetitionState or None, but it is a {type(state).__name__}")
+        for name, value, shape in (("v", state[0], current.shape), ("theta", state[1], current.shape[1:])):
+            checks.instance(f"state.{name}", value, Tensor, f"a torch.Tensor {list(shape)}")
+            if value.shape != shape or (value.dtype, value.device) != (current.dtype, current.device):
                 raise ValueError(
-                    f"state.{name} must be {current.dtype} on {current.device}, as current is, "
-                    f"not {value.dtype} on {value.device}"
+                    f"state.{name} must be {current.dtype} {list(shape)} on {current.device} for current "
+                    f"{list(current.shape)}, but it is {value.dtype} {list(value.shape)} on {value.device}"
                 )
-        return state
+        return CompetitionState(*state)
+
+
+class LayerState(NamedTuple):
+    """The learned values of a ``CompetitiveLayer``.
+
+    Attributes:
+        weight: [n_post, n_pre]; a row is a neuron's receptive field.
+        theta: how far homeostasis has raised each threshold [n_post].
+    """
+
+    weight: Tensor
+    theta: Tensor
+
+
+@dataclass(frozen=True)
+class CompetitiveLayer:
+    """A dense layer whose neurons share the inputs among themselves: ``Competition``, STDP, and weights of fixed sum.
+
+    A presentation is a sequence of spikes [T, B, n_pre], B samples at once. It begins with membranes at rest and no
+    traces; after it, every neuron's weights are scaled to the sum ``total``, so that a synapse grows at the cost of the
+    neuron's others: that is most of the depression. Weights and thresholds are arguments and results (``LayerState``);
+    the layer holds numbers only.
+
+    Source: Diehl & Cook 2015 (doi:10.3389/fncom.2015.00099); time constants of membranes and traces are those of their
+    program.
+
+    Args:
+        competition: the neurons.
+        rule: PairSTDP or TripletSTDP, with the dt of ``competition``. Of a batch, changes add up ("sum") as if the
+            samples had been shown one after the other.
+        total: sum of a neuron's weights after each presentation, above 0; None leaves them as the rule made them.
+            Scaling may lift a weight above the rule's ``w_max``, until the rule's next step.
+
+    Raises:
+        TypeError, ValueError: another kind of object; a rule for convolutions; two different dt; with ``total``, a rule
+            that lets weights fall below 0.
+    """
+
+    competition: Competition = field(default_factory=Competition)
+    rule: PairSTDP | TripletSTDP = field(default_factory=lambda: PairSTDP(a_plus=0.02, a_minus=0.002, dt=5e-3))
+    total: float | None = 16.0
+
+    def __post_init__(self) -> None:
+        checks.instance("competition", self.competition, Competition, "a Competition")
+        checks.instance("rule", self.rule, (PairSTDP, TripletSTDP), "a PairSTDP or a TripletSTDP")
+        if not isinstance(self.rule.connection, Dense):
+            raise ValueError(f"connection of rule must be Dense(), but it is {self.rule.connection}")
+        if self.rule.dt != self.competition.dt:
+            raise ValueError(
+                f"rule and competition must have one dt, but theirs are {self.rule.dt!r} and {self.competition.dt!r}"
+            )
+        if self.total is not None:
+            checks.number("total", self.total, above=0)
+            if self.rule.bound is None or self.rule.w_min < 0:
+                raise ValueError(
+                    "rule must hold weights at 0 or above (bound 'hard' or 'soft', w_min >= 0) for them to be scaled "
+                    f"to a total, but its bound is {self.rule.bound!r} and its w_min {self.rule.w_min!r}"
+                )
+
+    def initial_state(
+        self,
+        n_pre: int,
+        n_post: int,
+        *,
+        generator: torch.Generator | None = None,
+        device: str | torch.device = "cpu",
+    ) -> LayerState:
+        """Random weights, float32, and thresholds that are not raised yet.
+
+        Args:
+            n_pre, n_post: inputs and neurons, 1 or more.
+            generator: on the CPU, so that weights are the same on every device; None: PyTorch's global one.
+            device: of the state.
+        """
+        checks.integer("n_pre", n_pre, at_least=1)
+        checks.integer("n_post", n_post, at_least=1)
+        low, high = (self.rule.w_min, self.rule.w_max) if self.rule.bound is not None else (0.0, 1.0)
+        weight = low + _FIRST * (high - low) * torch.rand(n_post, n_pre, generator=generator)
+        return LayerState(self._scaled(weight).to(device), torch.zeros(n_post, device=device))
+
+    @torch.no_grad()
+    def learn(self, spikes: Tensor, state: LayerState) -> tuple[Tensor, LayerState]:
+        """Show a batch of samples once, and learn from it.
+
+        Args:
+            spikes: [T, B, n_pre], 0 or 1 in the dtype of the weights.
+            state: as it was before; it stays as it is.
+
+        Returns:
+            How often each neuron fired for each sample [B, n_post], and the new state.
+
+        Raises:
+            TypeError, ValueError: a wrong kind, shape, dtype or device.
+        """
+        state = _checked(spikes, state)
+        weight = state.weight.detach().clone()
+        counts = weight.new_zeros(spikes.shape[1], len(weight))
+        cells = self.competition.initial_state(counts, state.theta)
+        traces: Any = None
+        for pre in spikes:
+            post, cells = self.competition.step(pre @ weight.T, cells)
+            _, traces = self.rule.step(pre, post, weight, traces, out=weight)
+            counts += post
+        return counts, LayerState(self._scaled(weight), cells.theta)
+
+    @torch.no_grad()
+    def respond(self, spikes: Tensor, state: LayerState) -> Tensor:
+        """How often each neuron fires for each sample [B, n_post]: weights and thresholds stay as they are.
+
+        Arguments and errors as in ``learn``. As weights don't change, one matrix product serves all steps.
+        """
+        state = _checked(spikes, state)
+        current = spikes @ state.weight.T
+        counts, cells = torch.zeros_like(current[0]), self.competition.initial_state(current, state.theta)
+        for current_t in current:
+            post, cells = self.competition.respond(current_t, cells)
+            counts += post
+        return counts
+
+    def _scaled(self, weight: Tensor) -> Tensor:
+        """``weight`` with rows of the sum ``total``, changed in place; a row of zeros stays."""
+        if self.total is None:
+            return weight
+        sums = weight.sum(1, keepdim=True)
+        return weight.mul_(torch.where(sums > 0, self.total / sums, 1.0))
+
+
+def similarity(weight: Tensor) -> float:
+    """How alike receptive fields are: the mean cosine between the rows of two neurons of ``weight`` [n, n_pre].
+
+    1 where all neurons have learned the same, 0 where no two share an input; NaN for a single neuron.
+    """
+    check_weight(weight)
+    unit = torch.nn.functional.normalize(weight.detach(), dim=1)
+    n = len(unit)
+    together = unit.sum(0).square().sum() - unit.square().sum()  # of all pairs: the square of a sum without its squares
+    return float(together / (n * (n - 1))) if n > 1 else float("nan")
+
+
+def _checked(spikes: Any, state: Any) -> LayerState:
+    if not (isinstance(state, tuple) and len(state) == 2):
+        raise TypeError(f"state must be a LayerState, as initial_state gives one, but it is a {type(state).__name__}")
+    state = LayerState(*state)
+    check_weight(state.weight)
+    check_spikes("spikes", spikes, "T, B, n_pre", state.weight, state.weight.shape[1])
+    if spikes.dtype != state.weight.dtype:
+        raise TypeError(f"spikes must be {state.weight.dtype}, as the weights are, but they are {spikes.dtype}")
+    return state
+
+
+def assign_labels(counts: Tensor, labels: Tensor, classes: int) -> Tensor:
+    """The class to which each neuron responds most, by its mean spike count over the samples of each class.
+
+    Use training samples: labels derived from the test set would leak its answers.
+
+    Args:
+        counts: spikes of each neuron for each sample [N, n].
+        labels: int64 [N], 0 to ``classes`` - 1.
+        classes: how many there are.
+
+    Returns:
+        int64 [n]; -1 for a neuron that never fired. Of classes that tie, the first.
+
+    Raises:
+        TypeError, ValueError: a wrong kind, shape or dtype, or a label out of its range.
+    """
+    _check_counts(counts)
+    _check_labels("labels", labels, len(counts), "[N], one for each sample", classes, lowest=0, like=counts)
+    members = torch.nn.functional.one_hot(labels, classes).to(counts.dtype)
+    means = (members.T @ counts) / members.sum(0).clamp(min=1).unsqueeze(1)
+    return torch.where(counts.sum(0) > 0, means.argmax(0), -1)
+
+
+def vote(counts: Tensor, assigned: Tensor, classes: int) -> Tensor:
+    """The class whose neurons fired most for each sample, on average over the neurons of a class (Diehl & Cook 2015).
+
+    Args:
+        counts: spikes of each neuron for each sample [N, n].
+        assigned: class of each neuron, int64 [n], -1 for one that has no vote (``assign_labels``).
+        classes: how many there are.
+
+    Returns:
+        int64 [N]; -1 for a sample for which no neuron with a vote fired. Of classes that tie, the first.
+
+    Raises:
+        TypeError, ValueError: a wrong kind, shape or dtype, or a class out of its range.
+    """
+    _check_counts(counts)
+    _check_labels("assigned", assigned, counts.shape[1], "[n], one for each neuron", classes, lowest=-1, like=counts)
+    # Class 0 of the table is for neurons without a vote; a class without neurons gets nothing.
+    members = torch.nn.functional.one_hot(assigned + 1, classes + 1)[:, 1:].to(counts.dtype)
+    means = (counts @ members) / members.sum(0).clamp(min=1)
+    most, which = means.max(dim=1)
+    return torch.where(most > 0, which, -1)
+
+
+def _check_counts(counts: Any) -> None:
+    if not isinstance(counts, Tensor) or not counts.is_floating_point():
+        actual = counts.dtype if isinstance(counts, Tensor) else f"a {type(counts).__name__}"
+        raise TypeError(f"counts must be a floating-point tensor [N, n], but it is {actual}")
+    if counts.dim() != 2 or 0 in counts.shape:
+        raise ValueError(f"counts must be [N, n] with a sample and a neuron, but its shape is {list(counts.shape)}")
+
+
+def _check_labels(name: str, value: Any, count: int, shape: str, classes: Any, *, lowest: int, like: Tensor) -> None:
+    checks.integer("classes", classes, at_least=1)
+    if not isinstance(value, Tensor) or value.dtype != torch.int64:
+        actual = value.dtype if isinstance(value, Tensor) else f"a {type(value).__name__}"
+        raise TypeError(f"{name} must be an int64 tensor {shape}, but it is {actual}")
+    if value.shape != (count,):
+        raise ValueError(f"{name} must be {shape} of counts {list(like.shape)}, but its shape is {list(value.shape)}")
+    if value.device != like.device:
+        raise ValueError(f"{name} must be on {like.device}, as counts is, but it is on {value.device}")
+    low, high = int(value.min()), int(value.max())
+    if low < lowest or high >= classes:
+        raise ValueError(f"{name} must be in {lowest} .. {classes - 1}, but they go from {low} to {high}")

@@ -1,7 +1,7 @@
-"""Who is connected with whom: every neuron with every other, or as in a convolution, where synapses share a weight.
+"""Connections of two layers: every neuron with every other, or as in a convolution, where synapses share a weight.
 
-A rule knows pairs of neurons. Here the spikes and traces of two layers become the rows of two matrices: a weight
-[n_post, n] changes by the sum of the outer products of their rows. A convolution has a row for each of its positions.
+Here the spikes and traces of two layers become the rows of two matrices: a weight [n_post, n] changes by the sum of the
+outer products of their rows. A convolution has a row for each of its positions.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
-from . import check
+from snnkit import checks
 
 Pair = int | tuple[int, int]
+DTYPES = (torch.float32, torch.float64)
 
 
 @dataclass(frozen=True)
@@ -25,10 +27,10 @@ class Dense:
 
     def check(self, pre: Any, post: Any, weight: Any, lead: str) -> None:
         """TypeError or ValueError unless the three fit each other. ``lead`` is "B" or "T, B"."""
-        check.weight_matrix(weight)
-        check.spikes("pre", pre, weight.shape[1], weight, lead)
-        check.spikes("post", post, weight.shape[0], weight, lead)
-        check.same_lead(pre, post, lead)
+        check_weight(weight)
+        check_spikes("pre", pre, f"{lead}, n_pre", weight, weight.shape[1])
+        check_spikes("post", post, f"{lead}, n_post", weight, weight.shape[0])
+        _check_lead(pre, post, lead)
 
     def rows(self, post: Tensor) -> Tensor:
         """Of the postsynaptic side [..., B, n_post]."""
@@ -43,9 +45,9 @@ class Dense:
 class Convolution:
     """As in ``torch.nn.Conv2d``: weight [O, C / groups, kH, kW], pre [B, C, H, W], post [B, O, H', W'].
 
-    Every neuron has a trace of its own. A weight is shared by a synapse at each position, and its change is the sum
-    over all of them, as in Norse; for the mean, divide the amplitudes of the rule by H' W'. Beyond the edges nobody
-    fires.
+    Every neuron has its own trace. A weight is shared by a synapse at each position, and its change is the sum over all
+    of them, as in Norse; for the mean, divide the amplitudes of the rule by H' W'. Beyond the edges nothing
+    spikes.
 
     Args:
         stride, padding, dilation: one for both axes, or (vertical, horizontal).
@@ -64,40 +66,50 @@ class Convolution:
 
     def __post_init__(self) -> None:
         for name, least in (("stride", 1), ("padding", 0), ("dilation", 1)):
-            check.both_axes(name, getattr(self, name), least)
-        check.whole("groups", self.groups, 1)
+            value = getattr(self, name)
+            if isinstance(value, tuple):
+                if len(value) != 2:
+                    raise ValueError(f"{name} must be one number or a tuple of two, but it is {value!r}")
+                for i, one in enumerate(value):
+                    checks.integer(f"{name}[{i}]", one, at_least=least)
+            else:
+                checks.integer(name, value, at_least=least)
+        checks.integer("groups", self.groups, at_least=1)
 
     @classmethod
     def of(cls, layer: nn.Conv2d) -> Convolution:
-        """That of a layer.
+        """The connection of a layer.
 
         Raises:
             TypeError, ValueError: no ``Conv2d``, or one that pads with something else than zeros, or by a word.
         """
-        if not isinstance(layer, nn.Conv2d):
-            raise TypeError(f"layer must be a torch.nn.Conv2d, not a {type(layer).__name__}")
-        if layer.padding_mode != "zeros":
-            raise ValueError(f"layer must have the padding_mode 'zeros', not {layer.padding_mode!r}")
+        checks.instance("layer", layer, nn.Conv2d, "a torch.nn.Conv2d")
+        checks.choice("padding_mode of layer", layer.padding_mode, ("zeros",))
         if isinstance(layer.padding, str):
-            raise ValueError(f"layer must say its padding in numbers, not as {layer.padding!r}")
-        axes: Any = layer  # PyTorch does not say that they are pairs
+            raise ValueError(f"padding of layer must be given in numbers, but it is {layer.padding!r}")
+        axes: Any = layer  # PyTorch's annotations do not make them pairs
         return cls(axes.stride, axes.padding, axes.dilation, layer.groups)
 
     def outputs(self, pre: tuple[int, ...], kernel: tuple[int, ...]) -> tuple[int, int]:
         """(H', W') of pre [..., H, W] and weight [..., kH, kW]; 0 or less where the kernel is larger than the image."""
-        found = [
+        height, width = (
             (size + 2 * padding - dilation * (width - 1) - 1) // stride + 1
             for size, width, stride, padding, dilation in zip(pre[-2:], kernel[-2:], *self.axes, strict=True)
-        ]
-        return found[0], found[1]
+        )
+        return height, width
 
     def check(self, pre: Any, post: Any, weight: Any, lead: str) -> None:
         """TypeError or ValueError unless the three fit each other. ``lead`` is "B" or "T, B"."""
-        check.weight_kernel(weight, self.groups)
-        channels, inputs = weight.shape[0], weight.shape[1] * self.groups
-        check.images("pre", pre, inputs, weight, lead, "C, H, W")
-        check.images("post", post, channels, weight, lead, "O, H', W'")
-        check.same_lead(pre, post, lead)
+        check_weight(weight, "[O, C / groups, kH, kW]")
+        if 0 in weight.shape:
+            raise ValueError(f"weight must hold at least one weight, but its shape is {list(weight.shape)}")
+        if weight.shape[0] % self.groups:
+            raise ValueError(
+                f"weight must have output channels that {self.groups} groups can share, but it has {weight.shape[0]}"
+            )
+        check_spikes("pre", pre, f"{lead}, C, H, W", weight, weight.shape[1] * self.groups, axis=-3)
+        check_spikes("post", post, f"{lead}, O, H', W'", weight, weight.shape[0], axis=-3)
+        _check_lead(pre, post, lead)
         expected = self.outputs(pre.shape, weight.shape)
         if min(expected) < 1:
             raise ValueError(
@@ -115,7 +127,7 @@ class Convolution:
         return post.movedim(-3, -1).flatten(-4, -2)
 
     def columns(self, pre: Tensor, weight: Tensor) -> Tensor:
-        """What each position sees: [..., B, C, H, W] → [..., B H' W', C kH kW]."""
+        """The input of each position: [..., B, C, H, W] → [..., B H' W', C kH kW]."""
         (vertical, horizontal), padding, dilation = self.axes
         seen = nn.functional.pad(pre, (padding[1], padding[1], padding[0], padding[0]))
         height, width = (d * (size - 1) + 1 for d, size in zip(dilation, weight.shape[-2:], strict=True))
@@ -130,12 +142,48 @@ class Convolution:
 
 
 Connection = Dense | Convolution
-CONNECTIONS = (Dense, Convolution)
 EVERY_PAIR = Dense()
 
 
-def checked_connection(value: Any) -> Connection:
-    """``value`` if it is one, else TypeError."""
-    if not isinstance(value, CONNECTIONS):
-        raise TypeError(f"connection must be a Dense or a Convolution, not {value!r}")
-    return value
+def check_weight(weight: Any, shape: str = "[n_post, n_pre]") -> None:
+    """TypeError or ValueError unless these are weights of such a shape that can hold small changes."""
+    checks.instance("weight", weight, Tensor, f"a torch.Tensor {shape}")
+    if weight.dtype not in DTYPES:
+        raise TypeError(f"weight must be float32 or float64, or small changes would be lost, but it is {weight.dtype}")
+    if weight.dim() != shape.count(",") + 1:
+        raise ValueError(f"weight must be {shape}, but its shape is {list(weight.shape)}")
+
+
+def check_spikes(name: str, value: Any, shape: str, weight: Tensor, count: int, axis: int = -1) -> None:
+    """TypeError or ValueError unless these are spikes of such a ``shape`` with ``count`` neurons or channels."""
+    checks.instance(name, value, Tensor, f"a torch.Tensor [{shape}]")
+    if value.is_complex():
+        raise TypeError(f"{name} must hold real numbers, but it is {value.dtype}")
+    if value.dim() != shape.count(",") + 1:
+        raise ValueError(f"{name} must be [{shape}], but its shape is {list(value.shape)}")
+    if value.shape[axis] != count:
+        raise ValueError(
+            f"{name} must have {count} {'neurons' if axis == -1 else 'channels'} for weight {list(weight.shape)}, "
+            f"but its shape is {list(value.shape)}"
+        )
+    if 0 in (value.shape[:-1] if axis == -1 else value.shape):
+        raise ValueError(f"{name} must have at least one step and one sample, but its shape is {list(value.shape)}")
+    if value.device != weight.device:
+        raise ValueError(f"{name} must be on {weight.device}, as weight is, but it is on {value.device}")
+
+
+def check_like(name: str, value: Tensor, weight: Tensor) -> None:
+    """ValueError unless ``value`` has the dtype and the device of ``weight``."""
+    if value.dtype != weight.dtype or value.device != weight.device:
+        raise ValueError(
+            f"{name} must be {weight.dtype} on {weight.device}, as weight is, but it is {value.dtype} on {value.device}"
+        )
+
+
+def _check_lead(pre: Tensor, post: Tensor, lead: str) -> None:
+    leading = len(lead.split(","))
+    if pre.shape[:leading] != post.shape[:leading]:
+        raise ValueError(
+            f"pre and post must have the same steps and samples, but their shapes are {list(pre.shape)} and "
+            f"{list(post.shape)}"
+        )

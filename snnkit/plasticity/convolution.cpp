@@ -86,13 +86,13 @@ void gain(const Task<F> &task, int64_t o, F *sum) {
 // The positions at which a part of the kernel meets a neuron, -1 where it does not: [neurons, kernel].
 std::vector<int64_t> meeting(int64_t neurons, int64_t kernel, int64_t positions, int64_t stride, int64_t pad,
                              int64_t dilation) {
-    std::vector<int64_t> found(neurons * kernel, -1);
+    std::vector<int64_t> table(neurons * kernel, -1);
     for (int64_t n = 0; n < neurons; n++)
         for (int64_t k = 0; k < kernel; k++) {
             const int64_t from = n + pad - k * dilation;
-            if (from >= 0 && from % stride == 0 && from / stride < positions) found[n * kernel + k] = from / stride;
+            if (from >= 0 && from % stride == 0 && from / stride < positions) table[n * kernel + k] = from / stride;
         }
-    return found;
+    return table;
 }
 
 // What the weights from an input channel lose: `sum` [KY, KX, O / G].

@@ -1,7 +1,7 @@
 // Weights that change step by step, a few rows at a time and all steps over them, so that they stay in the cache.
 //
 // Of the spikes, most are 0. A row changes as a whole where its own neuron fires, and otherwise in the columns whose
-// neurons fire: so columns are taken in blocks of a vector's width, and blocks in which nobody fires are passed over.
+// neurons fire: so columns are taken in blocks of a vector's width, and blocks in which no neuron fires are skipped.
 // Bounds are applied to the whole row in the first step (which is not written where it is within them), and after that
 // to what has changed.
 //
@@ -77,12 +77,12 @@ inline void store(F *to, typename Wide<F>::V v, int64_t count) {
 template <class F>
 Firing<F> firing(const Task<F> &task) {
     constexpr int SIZE = Wide<F>::SIZE;
-    Firing<F> found;
-    found.blocks = (task.N + SIZE - 1) / SIZE;
-    found.start.assign(task.T * found.blocks + 1, 0);
-    if (task.down == 0) return found;
-    found.sample.reserve(found.blocks), found.value.reserve(found.blocks * SIZE);  // a step of one sample
-    int64_t *end = found.start.data() + 1;
+    Firing<F> firing;
+    firing.blocks = (task.N + SIZE - 1) / SIZE;
+    firing.start.assign(task.T * firing.blocks + 1, 0);
+    if (task.down == 0) return firing;
+    firing.sample.reserve(firing.blocks), firing.value.reserve(firing.blocks * SIZE);  // a step of one sample
+    int64_t *end = firing.start.data() + 1;
     for (int64_t t = 0; t < task.T; t++)
         for (int64_t column = 0; column < task.N; column += SIZE) {
             const int64_t count = std::min<int64_t>(SIZE, task.N - column);
@@ -94,14 +94,14 @@ Firing<F> firing(const Task<F> &task) {
                 else
                     for (int k = 0; k < count; k++) any |= from[k] != 0;
                 if (!any) continue;
-                found.sample.push_back((int32_t)s);
-                const size_t first = found.value.size();
-                found.value.resize(first + SIZE);
-                for (int k = 0; k < count; k++) found.value[first + k] = task.down * from[k];
+                firing.sample.push_back((int32_t)s);
+                const size_t first = firing.value.size();
+                firing.value.resize(first + SIZE);
+                for (int k = 0; k < count; k++) firing.value[first + k] = task.down * from[k];
             }
-            *end++ = (int64_t)found.sample.size();
+            *end++ = (int64_t)firing.sample.size();
         }
-    return found;
+    return firing;
 }
 
 // R rows of one block of columns, of which `count` are left if it is not whole.

@@ -1,9 +1,9 @@
 """The changes of ``change`` in C++: one pass over the weights for a step, or many, and hardly more work than spikes.
 
 PyTorch reads and writes all weights several times in a step. Here (``kernel.cpp``) they are read and written once, and
-what nobody's spike concerns is passed over; over a sequence they stay in the cache. Of a convolution PyTorch lays out
-what each position sees; here (``convolution.cpp``) spikes look for whom they meet. Both are compiled when they are
-first used, once a machine, as the kernels of the C++ engine are.
+those that no spike concerns are skipped; over a sequence they stay in the cache. For a convolution PyTorch unfolds the
+input of each position; here (``convolution.cpp``) the loop goes over the spikes. Both are compiled on first use, once
+per machine, as the kernels of the C++ engine are.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .connection import Connection, Convolution, Dense
 # here, which is not worth the seconds of the first compilation.
 FEWEST = 2**12
 
-# Of traces and spikes that are read again for every few rows of weights: half of what a core's second-level cache has.
+# Bytes of traces and spikes that are read again for every few rows of weights: half a core's second-level cache.
 _CACHED = 2**18
 
 _BOUND = {None: 0, "hard": 1, "soft": 2}
@@ -44,7 +44,7 @@ def takes(engine: str, connection: Connection, weight: Tensor, out: Tensor) -> b
     if torch.compiler.is_compiling() or inside_functional_transform():
         return False
     for tensor in (weight,) if out is weight else (weight, out):
-        # What is not so plain is PyTorch's: it knows its own subclasses, and what may be written where.
+        # Anything else is left to PyTorch, which knows its subclasses and what may be written where.
         plain = type(tensor) in _PLAIN and tensor.is_cpu and tensor.is_contiguous()
         if not plain or (tensor.is_inference() and not torch.is_inference_mode_enabled()):
             return False
@@ -56,7 +56,7 @@ def takes(engine: str, connection: Connection, weight: Tensor, out: Tensor) -> b
 
 
 def _overlap(weight: Tensor, out: Tensor) -> bool:
-    """Whether they share memory without being the same: what is written to one row would be read in another."""
+    """Whether they share memory without being the same: rows already written would be read as others."""
     same = weight.untyped_storage().data_ptr() == out.untyped_storage().data_ptr()
     return same and weight.data_ptr() != out.data_ptr()
 
@@ -80,7 +80,7 @@ def change(weight: Tensor, by: Pairings, limits: Limits, connection: Connection,
     """
     if isinstance(connection, Convolution):
         source = "convolution.cpp"
-        # Of traces, the channels lie side by side.
+        # In traces, channels are contiguous.
         parts = by.up_post, by.up_pre.movedim(1, -1), by.down_post.movedim(1, -1), by.down_pre
         kernel, axes = weight.shape[2:], [number for pair in connection.axes for number in pair]
         sizes = [*by.up_pre.shape, *by.up_post.shape[1:], connection.groups, *kernel, *axes]
@@ -104,7 +104,7 @@ def step_of_pairs(
         decays: by what the traces of ``by.up_pre`` and of ``by.down_post`` are multiplied before spikes are added.
 
     Returns:
-        The traces of both with this step, in memory of their own.
+        The traces of both with this step, in new memory.
 
     Raises:
         MemoryError: too little memory for the spikes.
@@ -138,14 +138,14 @@ def _call(
     if short:
         raise MemoryError(f"too little memory to change weights {list(out.shape)} by {list(by.up_pre.shape)} spikes")
     if not out.is_inference():
-        # Autograd is told what it can't see: that numbers it may have kept are others now.
+        # So that autograd notices that saved values have changed.
         torch.autograd.graph.increment_version(out)
 
 
 def traced(spikes: Tensor, start: Tensor, decay: float) -> Tensor:
     """The traces [T, ...] of spikes [T, ...], all in the dtype of ``start`` [...]; where ``takes`` said yes."""
     library = _library("kernel.cpp")
-    assert library is not None, "ask takes() first"
+    assert library is not None, "call takes() first"
     spikes, start = spikes.contiguous(), start.contiguous()
     trace = torch.empty_like(spikes)
     function = library.trace_float32 if spikes.dtype == torch.float32 else library.trace_float64
@@ -156,9 +156,9 @@ def traced(spikes: Tensor, start: Tensor, decay: float) -> Tensor:
 
 @functools.cache
 def _function(source: str, dtype: torch.dtype, name: str = "") -> Any:
-    """Of a library that there is; its name is that of the source, unless another is given."""
+    """A function of a compiled library; by default named as the source is."""
     library = _library(source)
-    assert library is not None, "ask takes() first"
+    assert library is not None, "call takes() first"
     return getattr(library, f"{name or source.removesuffix('.cpp')}_{str(dtype).removeprefix('torch.')}")
 
 
@@ -183,7 +183,7 @@ def _library(source: str) -> ctypes.CDLL | None:
         except CompilationFailed as error:
             reason = str(error)
     warnings.warn(
-        f"plasticity runs in PyTorch, not in C++, several times slower: {reason}. Use engine='eager' to ask for it.",
+        f"plasticity runs in PyTorch, not in C++, several times slower: {reason}. Use engine='eager' to choose it.",
         stacklevel=2,
     )
     return None

@@ -1,6 +1,6 @@
-"""The rules as their definitions say them: sums over all pairs or triplets of spikes, in plain Python and float64.
+"""The rules by their definitions: sums over all pairs or triplets of spikes, in plain Python and float64.
 
-They take time in proportion to T² and are there to be read and compared with.
+They take time in proportion to T² and exist to be read and compared with.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ import torch
 from torch import Tensor
 
 from .connection import Connection, Convolution
-from .pair import PairSTDP
 from .reward import RewardSTDP
-from .triplet import TripletSTDP
+from .spike_timing import PairSTDP, TripletSTDP
 
 
 def pairwise(rule: PairSTDP, pre: Tensor, post: Tensor, weight: Tensor) -> Tensor:
-    """What ``rule.run`` gives from rest.
+    """The result of ``rule.run`` from rest.
 
     Args:
         pre, post: spikes [T, B, n_pre] and [T, B, n_post], or as the connection has its neurons.
@@ -65,7 +64,7 @@ def tripletwise(rule: TripletSTDP, pre: Tensor, post: Tensor, weight: Tensor) ->
 
 
 def rewarded(rule: RewardSTDP, pre: Tensor, post: Tensor, reward: Tensor, weight: Tensor) -> Tensor:
-    """What ``rule.run`` gives from rest, reward [T, B]; otherwise as in ``pairwise``."""
+    """The result of ``rule.run`` from rest, reward [T, B]; otherwise as in ``pairwise``."""
     pair, rewards = rule.pair, reward.double().tolist()
     before, after, weights, share = _listed(pair, pre, post, weight)
     steps, samples = len(before), len(before[0])
@@ -98,10 +97,7 @@ def synapses_of(connection: Connection, pre: Tensor, weight: Tensor) -> list[lis
         return [[(i, j)] for i in range(posts) for j in range(pres)]
     channels, inputs, height, width = weight.shape
     rows, columns = connection.outputs(pre.shape, weight.shape)
-    (down, right), (above, before), (y_apart, x_apart) = (
-        value if isinstance(value, tuple) else (value, value)
-        for value in (connection.stride, connection.padding, connection.dilation)
-    )
+    (down, right), (above, before), (y_apart, x_apart) = connection.axes
     synapses = []
     for o in range(channels):
         group = o // (channels // connection.groups)

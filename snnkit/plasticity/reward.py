@@ -1,25 +1,27 @@
-"""STDP that waits for a reward: pairs of spikes mark a synapse, and what comes later decides about the mark."""
+"""Reward-modulated STDP: pairs of spikes make a synapse eligible, and a later reward changes its weight."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from . import check
+from snnkit import checks
+
 from .change import Pairings
-from .pair import PairSTDP
+from .connection import check_like
+from .rule import check_finite
+from .spike_timing import PairSTDP, STDPState
 
 
 class RewardState(NamedTuple):
-    """What synapses remember.
+    """Traces and eligibilities of ``RewardSTDP``.
 
     Attributes:
         pre, post: traces of the spikes, as in ``STDPState``.
-        eligibility: what STDP would have changed and is not forgotten yet, for each sample [B, n_post, n_pre]; of a
+        eligibility: the decaying sum of what STDP would have changed, for each sample [B, n_post, n_pre]; of a
             convolution [B, O, C / groups, kH, kW].
     """
 
@@ -32,7 +34,7 @@ class RewardState(NamedTuple):
 class RewardSTDP:
     """Reward-modulated STDP: eligibility ← exp(-dt / tau) eligibility + STDP;  w ← w + reward × eligibility.
 
-    Every sample has rewards and an eligibility of its own. A pair of spikes is eligible from the step of its later
+    Every sample has its own rewards and eligibility. A pair of spikes is eligible from the step of its later
     spike on, for a reward in the same step, too.
 
     Sources: Izhikevich 2007 (doi:10.1093/cercor/bhl152), with the reward in place of the concentration of dopamine;
@@ -51,11 +53,9 @@ class RewardSTDP:
     tau_eligibility: float = 1.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.pair, PairSTDP):
-            raise TypeError(f"pair must be a PairSTDP, not a {type(self.pair).__name__}")
-        if self.pair.bound == "soft":
-            raise ValueError("pair must have the bound 'hard' or None, not 'soft'")
-        check.number("tau_eligibility", self.tau_eligibility, above=0.0)
+        checks.instance("pair", self.pair, PairSTDP, "a PairSTDP")
+        checks.choice("bound of pair", self.pair.bound, ("hard", None))
+        checks.number("tau_eligibility", self.tau_eligibility, above=0)
 
     def initial_state(self, pre: Tensor, post: Tensor, weight: Tensor) -> RewardState:
         """No spikes so far, for steps like ``pre`` [..., B, n_pre] and ``post`` [..., B, n_post]."""
@@ -76,7 +76,7 @@ class RewardSTDP:
             state: of the step before; None: there were no spikes.
 
         Returns:
-            The new weight, a tensor of its own without gradient, and the new state.
+            The new weight, a new tensor without gradient, and the new state.
 
         Raises:
             TypeError, ValueError: a wrong kind, shape, dtype or device.
@@ -94,11 +94,11 @@ class RewardSTDP:
         Weight and eligibility are copied once and then changed in place.
 
         Raises:
-            TypeError, ValueError: a wrong kind, shape, dtype or device; NaN or infinity (found on a CPU only).
+            TypeError, ValueError: a wrong kind, shape, dtype or device; NaN or infinity (detected on a CPU only).
         """
         state = self._checked(pre, post, reward, weight, state, "T, B")
         for name, value in (("pre", pre), ("post", post), ("reward", reward)):
-            check.finite(name, value)
+            check_finite(name, value)
         new, eligibility = _copy(weight), _copy(state.eligibility)
         for pre_t, post_t, reward_t in zip(pre, post, reward.to(weight.dtype), strict=True):
             state = self._go_on(pre_t, post_t, reward_t, new, state, eligibility)
@@ -110,13 +110,13 @@ class RewardSTDP:
         """A step that writes to ``weight`` and ``eligibility``."""
         pair, samples = self.pair, len(pre)
         pre, post = pre.to(weight.dtype), post.to(weight.dtype)
-        pre_trace = torch.add(pre, state.pre, alpha=math.exp(-pair.dt / pair.tau_plus))
-        post_trace = torch.add(post, state.post, alpha=math.exp(-pair.dt / pair.tau_minus))
+        pre_trace = torch.add(pre, state.pre, alpha=pair.decay(pair.tau_plus))
+        post_trace = torch.add(post, state.post, alpha=pair.decay(pair.tau_minus))
         by = Pairings(post, pre_trace, post_trace, pre, pair.a_plus, pair.a_minus).flat(pair.connection, weight)
         left = self._by_sample([by.up * by.up_post, -by.down * by.down_post], samples)
         right = self._by_sample([by.up_pre, by.down_pre], samples)
         products = eligibility.view(len(left), -1, right.shape[-1])
-        products.baddbmm_(left.mT, right, beta=math.exp(-pair.dt / self.tau_eligibility))
+        products.baddbmm_(left.mT, right, beta=pair.decay(self.tau_eligibility))
         weight.view(-1).addmv_(eligibility.view(samples, -1).T, reward * pair.scale(samples))
         if pair.bound == "hard":
             weight.clamp_(pair.w_min, pair.w_max)
@@ -128,27 +128,29 @@ class RewardSTDP:
         return of_each.unflatten(2, (self.pair.connection.groups, -1)).transpose(1, 2).flatten(0, 1)
 
     def _checked(self, pre: Any, post: Any, reward: Any, weight: Any, state: Any, lead: str) -> RewardState:
-        given = RewardState(*state) if isinstance(state, tuple) and len(state) == 3 else None
-        self.pair.check_sides(pre, post, weight, given, lead)
-        if not isinstance(reward, Tensor):
-            raise TypeError(f"reward must be a torch.Tensor [{lead}], not a {type(reward).__name__}")
+        if state is not None and not (isinstance(state, tuple) and len(state) == len(RewardState._fields)):
+            raise TypeError(f"state must be a RewardState or None, but it is a {type(state).__name__}")
+        traces = None if state is None else STDPState(*state[:2])
+        self.pair.checked_state(STDPState, traces, pre, post, weight, lead)
+        checks.instance("reward", reward, Tensor, f"a torch.Tensor [{lead}]")
         each = pre.shape[: -self.pair.connection.dims]
         if reward.shape != each or reward.is_complex() or reward.device != weight.device:
             raise ValueError(
                 f"reward must be real numbers {list(each)} on {weight.device}, one for each sample and step, "
-                f"not {reward.dtype} {list(reward.shape)} on {reward.device}"
+                f"but it is {reward.dtype} {list(reward.shape)} on {reward.device}"
             )
         if state is None:
             return self.initial_state(pre, post, weight)
-        if given is None:
-            raise TypeError(f"state must be a RewardState or None, not a {type(state).__name__}")
-        expected = (each[-1], *weight.shape)
-        if not isinstance(given.eligibility, Tensor) or given.eligibility.shape != expected:
-            raise ValueError(f"state.eligibility must be a torch.Tensor {list(expected)}")
-        check.like("state.eligibility", given.eligibility, weight)
-        return given
+        state, expected = RewardState(*state), (each[-1], *weight.shape)
+        checks.instance("state.eligibility", state.eligibility, Tensor, f"a torch.Tensor {list(expected)}")
+        if state.eligibility.shape != expected:
+            raise ValueError(
+                f"state.eligibility must be {list(expected)}, but its shape is {list(state.eligibility.shape)}"
+            )
+        check_like("state.eligibility", state.eligibility, weight)
+        return state
 
 
 def _copy(tensor: Tensor) -> Tensor:
-    """One in which all numbers lie side by side, however they lie in ``tensor``: each sample's are used as a row."""
+    """A contiguous copy: the numbers of each sample are used as a row."""
     return tensor.detach().clone(memory_format=torch.contiguous_format)

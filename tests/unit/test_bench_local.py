@@ -40,7 +40,7 @@ def test_the_command_writes_what_the_function_learned(made, tmp_path):
     assert timeless == [{**row, "seconds": 0} for row in made["rows"]] and len(timeless) == 2
     for part in ("arguments", "fields", "unlabelled"):
         assert written[part] == made[part]
-    assert written["arguments"]["layer"] == asdict(plasticity.local.LAYERS["digits"])
+    assert written["arguments"]["layer"] == asdict(plasticity.LAYERS["digits"])
     assert table.tables(written) in result.output and f"record: {out}" in result.output
     shown = CliRunner().invoke(main, ["bench", "show", str(out), "--plot", str(tmp_path / "fields.html")])
     assert shown.exit_code == 0 and table.tables(written) in shown.output

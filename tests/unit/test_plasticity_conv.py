@@ -189,13 +189,13 @@ def test_it_gives_what_norse_gives(algorithm, engine):
 @pytest.mark.parametrize(
     ("numbers", "error", "match"),
     [
-        ({"stride": 0}, ValueError, "stride must be at least 1, not 0"),
-        ({"stride": (1, 0)}, ValueError, r"stride\[1\] must be at least 1, not 0"),
-        ({"padding": -1}, ValueError, "padding must be at least 0, not -1"),
-        ({"padding": "same"}, TypeError, "padding must be a whole number, not 'same'"),
-        ({"dilation": (1, 2, 3)}, ValueError, r"dilation must be one number or a tuple of two, not \(1, 2, 3\)"),
-        ({"dilation": 1.0}, TypeError, "dilation must be a whole number, not 1.0"),
-        ({"groups": True}, TypeError, "groups must be a whole number, not True"),
+        ({"stride": 0}, ValueError, "stride must be at least 1, but it is 0"),
+        ({"stride": (1, 0)}, ValueError, r"stride\[1\] must be at least 1, but it is 0"),
+        ({"padding": -1}, ValueError, "padding must be at least 0, but it is -1"),
+        ({"padding": "same"}, TypeError, "padding must be an integer, but it is 'same'"),
+        ({"dilation": (1, 2, 3)}, ValueError, r"dilation must be one number or a tuple of two, but it is \(1, 2, 3\)"),
+        ({"dilation": 1.0}, TypeError, "dilation must be an integer, but it is 1.0"),
+        ({"groups": True}, TypeError, "groups must be an integer, but it is True"),
     ],
 )
 def test_numbers_that_make_no_convolution(numbers, error, match):
@@ -204,14 +204,14 @@ def test_numbers_that_make_no_convolution(numbers, error, match):
 
 
 def test_layers_and_connections_of_another_kind_are_refused():
-    with pytest.raises(TypeError, match=r"layer must be a torch\.nn\.Conv2d, not a Linear"):
+    with pytest.raises(TypeError, match=r"layer must be a torch\.nn\.Conv2d, but it is Linear"):
         Convolution.of(torch.nn.Linear(2, 2))  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="layer must have the padding_mode 'zeros', not 'circular'"):
+    with pytest.raises(ValueError, match="padding_mode of layer must be one of 'zeros', but it is 'circular'"):
         Convolution.of(torch.nn.Conv2d(1, 1, 3, padding=1, padding_mode="circular"))
-    with pytest.raises(ValueError, match="layer must say its padding in numbers, not as 'same'"):
+    with pytest.raises(ValueError, match="padding of layer must be given in numbers, but it is 'same'"):
         Convolution.of(torch.nn.Conv2d(1, 1, 3, padding="same"))
     for kind in (PairSTDP, TripletSTDP):
-        with pytest.raises(TypeError, match="connection must be a Dense or a Convolution, not 'conv'"):
+        with pytest.raises(TypeError, match="connection must be a Dense or a Convolution, but it is 'conv'"):
             kind(connection="conv")
 
 
@@ -223,17 +223,17 @@ PRE, POST, WEIGHT = torch.zeros(2, 4, 6, 5), torch.zeros(2, 6, 4, 4), torch.zero
     [
         ((PRE, POST, WEIGHT[0]), ValueError, r"weight must be \[O, C / groups, kH, kW\], but its shape is \[2, 3, 2\]"),
         ((PRE, POST, WEIGHT.half()), TypeError, "weight must be float32 or float64"),
-        ((PRE, POST, WEIGHT[:5]), ValueError, "output channels that 2 groups can share, not 5"),
+        ((PRE, POST, WEIGHT[:5]), ValueError, "output channels that 2 groups can share, but it has 5"),
         ((PRE, POST, WEIGHT[..., :0]), ValueError, r"at least one weight, but its shape is \[6, 2, 3, 0\]"),
         ((PRE[0], POST, WEIGHT), ValueError, r"pre must be \[B, C, H, W\], but its shape is \[4, 6, 5\]"),
-        ((PRE[:, :3], POST, WEIGHT), ValueError, "pre must have the 4 channels that weight"),
-        ((PRE, POST[:, :3], WEIGHT), ValueError, "post must have the 6 channels that weight"),
+        ((PRE[:, :3], POST, WEIGHT), ValueError, "pre must have 4 channels for weight"),
+        ((PRE, POST[:, :3], WEIGHT), ValueError, "post must have 6 channels for weight"),
         ((PRE, POST[:1], WEIGHT), ValueError, "pre and post must have the same steps and samples"),
         ((PRE[:0], POST[:0], WEIGHT), ValueError, "at least one step and one sample"),
         ((PRE, POST[..., :3], WEIGHT), ValueError, "post must have 4 × 4 neurons per channel, as the convolution"),
         ((PRE[:, :, :2], POST, WEIGHT), ValueError, "there is no position for it"),
-        ((PRE[..., :0], POST, WEIGHT), ValueError, "pre must have at least one neuron"),
-        ((PRE.to("meta"), POST, WEIGHT), ValueError, "pre is on meta and weight on cpu"),
+        ((PRE[..., :0], POST, WEIGHT), ValueError, "pre must have at least one step and one sample"),
+        ((PRE.to("meta"), POST, WEIGHT), ValueError, "pre must be on cpu, as weight is, but it is on meta"),
         ((PRE, POST, WEIGHT, STDPState(PRE, PRE)), ValueError, r"state.post must have the shape \[2, 6, 4, 4\]"),
         ((PRE, POST, WEIGHT, STDPState(PRE.double(), POST)), ValueError, "state.pre must be torch.float32 on cpu"),
     ],

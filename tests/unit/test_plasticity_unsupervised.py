@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from snnkit import data, plasticity
-from snnkit.plasticity import CompetitiveLayer, PairSTDP, assign_labels, vote
-from snnkit.plasticity.local import LAYERS
+from snnkit.plasticity import LAYERS, CompetitiveLayer, PairSTDP, assign_labels, vote
 
 LAYER = LAYERS["digits"]
 CHANCE = 0.1
@@ -20,7 +19,7 @@ def digits():
 
 @pytest.fixture(scope="session")
 def run():
-    """As it is for who asks for nothing else."""
+    """With default settings."""
     return plasticity.learn_locally("digits", device="cpu", snapshots=4)
 
 
@@ -148,12 +147,12 @@ def test_more_snapshots_than_batches_are_as_many_as_there_are(digits):
     assert [s.images for s in small(digits, batch_size=160, snapshots=50).snapshots] == [0, 160, 320]
 
 
-def test_progress_is_told_after_every_batch(digits):
-    told = []
-    run = small(digits, batch_size=100, passes=2, on_progress=told.append)
-    assert [p.images for p in told] == [100, 200, 300, 320, 420, 520, 620, 640] and {p.of for p in told} == {640}
-    assert torch.equal(told[-1].state.weight, run.weights)
-    fired = [p.spikes_per_image * n for p, n in zip(told[:4], (100, 100, 100, 20), strict=True)]
+def test_progress_is_reported_after_every_batch(digits):
+    reports = []
+    run = small(digits, batch_size=100, passes=2, on_progress=reports.append)
+    assert [p.images for p in reports] == [100, 200, 300, 320, 420, 520, 620, 640] and {p.of for p in reports} == {640}
+    assert torch.equal(reports[-1].state.weight, run.weights)
+    fired = [p.spikes_per_image * n for p, n in zip(reports[:4], (100, 100, 100, 20), strict=True)]
     assert sum(fired) / 320 == pytest.approx(run.history.spikes_per_image[0])
 
 
@@ -173,23 +172,23 @@ SPLIT = (IMAGES, LABELS)
 @pytest.mark.parametrize(
     ("settings", "error", "says"),
     [
-        ({"neurons": 0}, ValueError, "neurons must be at least 1; got 0"),
-        ({"passes": 1.5}, TypeError, "passes must be an int of at least 1; got 1.5"),
-        ({"batch_size": 0}, ValueError, "batch_size must be at least 1; got 0"),
-        ({"samples": 0}, ValueError, "samples must be at least 1; got 0"),
-        ({"samples": 1443}, ValueError, "samples must be at most 1442, the number of training images; got 1443"),
-        ({"snapshots": -1}, ValueError, "snapshots must be a whole number of at least 0; got -1"),
-        ({"seed": -1}, ValueError, "seed must lie in"),
-        ({"data": "fashion"}, ValueError, "data must be one of 'digits', 'mnist', or images and labels; got 'fashion'"),
-        ({"data": 3, "layer": LAYER}, TypeError, "data must be a name or .* got a int"),
+        ({"neurons": 0}, ValueError, "neurons must be at least 1, but it is 0"),
+        ({"passes": 1.5}, TypeError, "passes must be an integer, but it is 1.5"),
+        ({"batch_size": 0}, ValueError, "batch_size must be at least 1, but it is 0"),
+        ({"samples": 0}, ValueError, "samples must be at least 1, but it is 0"),
+        ({"samples": 1443}, ValueError, "samples must be at most 1442, but it is 1443"),
+        ({"snapshots": -1}, ValueError, "snapshots must be at least 0, but it is -1"),
+        ({"seed": -1}, ValueError, "seed must be at least 0"),
+        ({"data": "fashion"}, ValueError, "data must be one of 'digits', 'mnist', but it is 'fashion'"),
+        ({"data": 3, "layer": LAYER}, TypeError, "data must be a name or .* but it is a int"),
         ({"data": (SPLIT, SPLIT)}, ValueError, "layer must be given for images of your own"),
-        ({"layer": "digits"}, TypeError, "layer must be a plasticity.CompetitiveLayer or None; got a str"),
-        ({"on_progress": 5}, TypeError, "on_progress must be a function or None; got a int"),
-        ({"code": 20}, TypeError, "code must be a RateCode or None; got a int"),
+        ({"layer": "digits"}, TypeError, "layer must be a plasticity.CompetitiveLayer or None, but it is 'digits'"),
+        ({"on_progress": 5}, TypeError, "on_progress must be a function or None, but it is 5"),
+        ({"code": 20}, TypeError, "code must be a RateCode or None, but it is 20"),
         ({"data": (SPLIT, (IMAGES, LABELS[:3])), "layer": LAYER}, ValueError, r"data\[1\]: the images must be"),
         ({"data": (SPLIT, (IMAGES[..., 0], LABELS)), "layer": LAYER}, ValueError, "with 4 pixels each"),
         ({"data": ((IMAGES.float(), LABELS), SPLIT), "layer": LAYER}, TypeError, "images must be a uint8 tensor"),
-        ({"data": ((IMAGES, LABELS - 1), SPLIT), "layer": LAYER}, ValueError, "labels must be 0 or more"),
+        ({"data": ((IMAGES, LABELS - 1), SPLIT), "layer": LAYER}, ValueError, "labels must be at least 0"),
         ({"device": "nowhere"}, ValueError, "device must be"),
     ],
 )
@@ -201,8 +200,8 @@ def test_what_makes_no_sense_is_refused_by_name(settings, error, says):
 @pytest.mark.parametrize(
     ("images", "error", "says"),
     [
-        ([1], TypeError, "images must be a uint8 tensor .* not a list"),
-        (torch.zeros(2, 1, 8, 8), TypeError, "not torch.float32"),
+        ([1], TypeError, "images must be a uint8 tensor .* but it is a list"),
+        (torch.zeros(2, 1, 8, 8), TypeError, "but it is torch.float32"),
         (torch.zeros(2, 1, 7, 8, dtype=torch.uint8), ValueError, r"with 64 pixels each, .* \[2, 1, 7, 8\]"),
         (torch.zeros(0, 1, 8, 8, dtype=torch.uint8), ValueError, "with 64 pixels each"),
     ],
@@ -218,7 +217,7 @@ def test_a_code_says_how_many_spikes_images_become():
     assert spikes.shape == (40, 50, 4) and float(spikes.mean()) == pytest.approx(0.25, abs=0.02)
     with pytest.raises(ValueError, match="steps must be at least 1"):
         plasticity.RateCode(steps=0)
-    with pytest.raises(ValueError, match="max_rate must be above 0"):
+    with pytest.raises(ValueError, match="max_rate must be greater than 0"):
         plasticity.RateCode(max_rate=0.0)
 
 

@@ -1,0 +1,477 @@
+"""Rules of STDP: equal to sums over all pairs or triplets of spikes, to published windows and to Norse's step."""
+
+import math
+import pickle
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from snnkit.plasticity import (
+    PairSTDP,
+    RewardState,
+    RewardSTDP,
+    STDPState,
+    Trace,
+    TripletSTDP,
+    pairwise,
+    rewarded,
+    tripletwise,
+)
+
+F64 = torch.float64
+
+
+def random_spikes(seed, steps, batch, pre, post, rate=0.3):
+    draw = torch.Generator().manual_seed(seed)
+    spikes = [(torch.rand(steps, batch, n, generator=draw) < rate).to(F64) for n in (pre, post)]
+    return *spikes, torch.rand(post, pre, generator=draw, dtype=F64)
+
+
+def stepwise(rule, pre, post, weight, state=None):
+    for pre_t, post_t in zip(pre, post, strict=True):
+        weight, state = rule.step(pre_t, post_t, weight, state)
+    return weight, state
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    seed=st.integers(0, 10_000),
+    shape=st.tuples(*(st.integers(1, most) for most in (12, 3, 4, 3))),
+    a_plus=st.floats(0, 0.5),
+    a_minus=st.floats(0, 0.5),
+    taus=st.tuples(st.floats(1e-3, 0.1), st.floats(1e-3, 0.1)),
+    bound=st.sampled_from(["hard", "soft", None]),
+    batch=st.sampled_from(["sum", "mean"]),
+    engine=st.sampled_from(["eager", "cpp"]),
+)
+def test_it_is_the_sum_over_all_pairs(seed, shape, a_plus, a_minus, taus, bound, batch, engine):
+    rule = PairSTDP(a_plus, a_minus, *taus, bound=bound, w_min=0.1, w_max=0.8, batch=batch, engine=engine)
+    pre, post, weight = random_spikes(seed, *shape)
+    expected = pairwise(rule, pre, post, weight)
+    for got, _ in (rule.run(pre, post, weight), stepwise(rule, pre, post, weight)):
+        torch.testing.assert_close(got, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("bound", ["hard", "soft", None])
+def test_a_sequence_may_be_cut_anywhere(bound):
+    rule = PairSTDP(0.05, 0.06, bound=bound)
+    pre, post, weight = random_spikes(1, 20, 2, 5, 4)
+    whole, last = rule.run(pre, post, weight)
+    part, state = rule.run(pre[:7], post[:7], weight)
+    part, state = stepwise(rule, pre[7:9], post[7:9], part, state)
+    part, state = rule.run(pre[9:], post[9:], part, state)
+    torch.testing.assert_close(part, whole, rtol=1e-12, atol=1e-12)
+    for one, other in zip(state, last, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+def pair_at(lag, rule):
+    """What one pair with the post spike ``lag`` steps after the pre spike does."""
+    pre, post = torch.zeros(41, 1, 1, dtype=F64), torch.zeros(41, 1, 1, dtype=F64)
+    pre[20], post[20 + lag] = 1, 1
+    weight = torch.full((1, 1), 0.5, dtype=F64)
+    return (rule.run(pre, post, weight)[0] - weight).item()
+
+
+@pytest.mark.parametrize("lag", [-20, -3, -1, 0, 1, 5, 20])
+def test_one_pair_follows_the_window(lag):
+    rule = PairSTDP(0.02, 0.03, 10e-3, 30e-3, bound=None)
+    expected = 0.02 * math.exp(-lag / 10) if lag > 0 else -0.03 * math.exp(lag / 30) if lag < 0 else 0.02 - 0.03
+    assert pair_at(lag, rule) == pytest.approx(expected, rel=1e-12)
+    assert rule.window(lag * 1e-3) == pytest.approx(expected, rel=1e-12)
+
+
+def test_spikes_of_one_step_count_on_both_sides():
+    # The trace includes the present spike, so neither side can be forgotten.
+    one = torch.ones(1, 1, dtype=F64)
+    for a_plus, a_minus, change in ((0.1, 0.0, 0.1), (0.0, 0.2, -0.2), (0.1, 0.2, -0.1)):
+        weight, _ = PairSTDP(a_plus, a_minus, bound=None).step(one, one, 0.5 * one)
+        assert weight.item() == pytest.approx(0.5 + change)
+
+
+def test_hard_bounds_hold_at_every_step_and_not_only_at_the_end():
+    # Up beyond the bound, then down: cut off only at the end, it would still stand at the bound.
+    pre, post = torch.tensor([[[1.0]], [[1.0]]]), torch.tensor([[[1.0]], [[0.0]]])
+    rule = PairSTDP(0.9, 0.1, 1e-6, 1e6, w_max=1.0)
+    weight, _ = rule.run(pre, post, torch.tensor([[0.9]]))
+    assert weight.item() == pytest.approx(0.9)
+
+
+def test_soft_bounds_are_approached_and_never_passed():
+    ones = torch.ones(50, 4, 1)
+    up, _ = PairSTDP(0.9, 0.0, bound="soft", w_max=0.7).run(ones, ones, torch.tensor([[0.1]]))
+    down, _ = PairSTDP(0.0, 0.9, bound="soft", w_min=-0.2).run(ones, ones, torch.tensor([[0.1]]))
+    assert up.item() == pytest.approx(0.7) and down.item() == pytest.approx(-0.2)
+    assert up.item() <= 0.7 + 1e-7 and down.item() >= -0.2 - 1e-7
+
+
+def test_the_mean_over_a_batch_of_copies_is_what_one_sample_does():
+    pre, post, weight = random_spikes(2, 10, 1, 3, 2)
+    alone, _ = PairSTDP().run(pre, post, weight)
+    copies = [x.expand(-1, 5, -1) for x in (pre, post)]
+    torch.testing.assert_close(PairSTDP(batch="mean").run(*copies, weight)[0], alone)
+    summed = PairSTDP(bound=None).run(*copies, weight)[0]
+    torch.testing.assert_close(summed - weight, 5 * (PairSTDP(bound=None).run(pre, post, weight)[0] - weight))
+
+
+def test_traces_run_through_an_engine_that_compiles():
+    pre, post, weight = random_spikes(3, 16, 2, 5, 4)
+    compiled, eager = (PairSTDP(engine=e).run(pre, post, weight)[0] for e in ("cpp", "eager"))
+    torch.testing.assert_close(compiled, eager, rtol=1e-12, atol=1e-12)
+
+
+def test_a_trace_remembers_each_spike_by_its_age():
+    out, state = Trace(20e-3)(torch.tensor([1.0, 0.0, 1.0]).double().reshape(3, 1, 1))
+    decay = math.exp(-1 / 20)
+    assert out.flatten().tolist() == pytest.approx([1.0, decay, decay**2 + 1])
+    assert state.trace.item() == out[-1].item()
+
+
+@pytest.mark.parametrize("bound", ["hard", "soft", None])
+def test_autograd_sees_nothing_and_weights_are_not_written(bound):
+    pre, post, weight = random_spikes(4, 6, 2, 3, 2)
+    parameter = torch.nn.Parameter(weight.clone())
+    spikes = post.clone().requires_grad_()
+    for new, state in (
+        PairSTDP(bound=bound).step(pre[0], spikes[0], parameter),
+        PairSTDP(bound=bound).run(pre, spikes, parameter),
+    ):
+        assert not new.requires_grad and not any(trace.requires_grad for trace in state)
+        assert torch.equal(parameter.detach(), weight)
+        assert new.data_ptr() != parameter.data_ptr()
+    with torch.inference_mode():
+        same, _ = PairSTDP(bound=bound).run(pre, post, parameter)
+    assert torch.equal(same, PairSTDP(bound=bound).run(pre, post, weight)[0])
+
+
+@pytest.mark.parametrize("bound", ["hard", "soft", None])
+def test_weights_can_be_changed_in_place(bound):
+    rule = PairSTDP(0.2, 0.1, bound=bound)
+    pre, post, weight = random_spikes(6, 6, 2, 3, 2)
+    parameter, other, state = torch.nn.Parameter(weight.clone()), torch.empty_like(weight), None
+    for pre_t, post_t in zip(pre, post, strict=True):
+        into, _ = rule.step(pre_t, post_t, parameter, state, out=other)
+        got, state = rule.step(pre_t, post_t, parameter, state, out=parameter)
+        assert got is parameter and into is other and torch.equal(got, into)
+    assert parameter.requires_grad and parameter.grad_fn is None
+    torch.testing.assert_close(parameter.data, pairwise(rule, pre, post, weight), rtol=1e-12, atol=1e-12)
+    for out, error, match in (
+        (weight.float(), ValueError, r"out must be torch.float64 on cpu, as weight is, but it is torch.float32"),
+        (weight.T, ValueError, r"out must have the shape \[2, 3\] of weight, but its shape is \[3, 2\]"),
+        ([0.0], TypeError, "out must be a torch.Tensor, but it is"),
+    ):
+        with pytest.raises(error, match=match):
+            rule.step(pre[0], post[0], weight, out=out)
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.bfloat16, torch.float32, torch.float64])
+def test_spikes_may_be_of_any_dtype(dtype):
+    pre, post, weight = random_spikes(5, 8, 2, 3, 2)
+    expected, _ = PairSTDP().run(pre, post, weight)
+    got, state = PairSTDP().run(pre.to(dtype), post.to(dtype), weight)
+    assert torch.equal(got, expected) and state.pre.dtype == F64
+    assert PairSTDP().step(pre[0].to(dtype), post[0].to(dtype), weight.float())[0].dtype == torch.float32
+
+
+def test_a_rule_is_a_value():
+    rule = PairSTDP(0.02, bound="soft")
+    assert pickle.loads(pickle.dumps(rule)) == rule != PairSTDP()
+
+
+@pytest.mark.parametrize(
+    ("numbers", "error", "match"),
+    [
+        ({"a_plus": -0.1}, ValueError, "a_plus must be at least 0, but it is -0.1"),
+        ({"a_minus": "1"}, TypeError, "a_minus must be a number, but it is '1'"),
+        ({"tau_plus": 0}, ValueError, "tau_plus must be greater than 0, but it is 0"),
+        ({"tau_minus": math.nan}, ValueError, "tau_minus must be finite, but it is nan"),
+        ({"dt": math.inf}, ValueError, "dt must be finite, but it is inf"),
+        ({"w_min": 1.0}, ValueError, "w_max must be greater than 1.0, but it is 1.0"),
+        ({"bound": "clamp"}, ValueError, "bound must be one of 'hard', 'soft', None, but it is 'clamp'"),
+        ({"batch": None}, TypeError, "batch must be one of 'sum', 'mean', but it is None"),
+        ({"engine": "gpu"}, ValueError, "engine"),
+    ],
+)
+def test_numbers_that_make_no_rule(numbers, error, match):
+    with pytest.raises(error, match=match):
+        PairSTDP(**numbers)
+
+
+PRE, POST, WEIGHT = torch.zeros(2, 3), torch.zeros(2, 4), torch.zeros(4, 3)
+
+
+@pytest.mark.parametrize(
+    ("handed", "error", "match"),
+    [
+        ((PRE, POST, WEIGHT.half()), TypeError, "weight must be float32 or float64, .* but it is torch.float16"),
+        ((PRE, POST, [[0.0]]), TypeError, r"weight must be a torch.Tensor \[n_post, n_pre\], but it is "),
+        ((PRE, POST, WEIGHT[0]), ValueError, r"weight must be \[n_post, n_pre\], but its shape is \[3\]"),
+        ((POST, PRE, WEIGHT), ValueError, r"pre must have 3 neurons for weight \[4, 3\]"),
+        ((PRE, PRE, WEIGHT), ValueError, "post must have 4 neurons"),
+        ((PRE[0], POST, WEIGHT), ValueError, r"pre must be \[B, n_pre\], but its shape is \[3\]"),
+        ((PRE[:1], POST, WEIGHT), ValueError, "pre and post must have the same steps and samples"),
+        ((PRE[:0], POST[:0], WEIGHT), ValueError, "at least one step and one sample"),
+        ((PRE, POST.to(torch.complex64), WEIGHT), TypeError, "post must hold real numbers"),
+        ((PRE.to("meta"), POST, WEIGHT), ValueError, "pre must be on cpu, as weight is, but it is on meta"),
+        ((PRE, POST, WEIGHT, PRE), TypeError, "state must be a STDPState or None, but it is a Tensor"),
+        ((PRE, POST, WEIGHT, STDPState(POST, PRE)), ValueError, r"state.pre must have the shape \[2, 3\]"),
+        ((PRE, POST, WEIGHT, STDPState(PRE, POST.double())), ValueError, "state.post must be torch.float32 on cpu"),
+        ((PRE, POST, WEIGHT, (PRE, 0.0)), TypeError, "state.post must be a torch.Tensor, but it is 0.0"),
+    ],
+)
+def test_what_no_step_can_be_made_of(handed, error, match):
+    with pytest.raises(error, match=match):
+        PairSTDP().step(*handed)
+
+
+def test_a_run_wants_time_first_and_finite_spikes():
+    with pytest.raises(ValueError, match=r"pre must be \[T, B, n_pre\], but its shape is \[2, 3\]"):
+        PairSTDP().run(PRE, POST, WEIGHT)
+    broken = torch.full((5, 2, 3), math.nan)
+    with pytest.raises(ValueError, match=r"pre must be finite, but pre\[0, 0, 0\] is nan"):
+        PairSTDP().run(broken, torch.zeros(5, 2, 4), WEIGHT)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    seed=st.integers(0, 10_000),
+    shape=st.tuples(*(st.integers(1, most) for most in (10, 3, 3, 3))),
+    amplitudes=st.tuples(*[st.floats(0, 0.3)] * 4),
+    taus=st.tuples(*[st.floats(1e-3, 0.1)] * 4),
+    bound=st.sampled_from(["hard", "soft", None]),
+    batch=st.sampled_from(["sum", "mean"]),
+    engine=st.sampled_from(["eager", "cpp"]),
+)
+def test_it_is_the_sum_over_all_triplets(seed, shape, amplitudes, taus, bound, batch, engine):
+    more = {"bound": bound, "w_min": 0.1, "w_max": 0.8, "batch": batch, "engine": engine}
+    rule = TripletSTDP(*amplitudes, *taus, **more)
+    pre, post, weight = random_spikes(seed, *shape)
+    expected = tripletwise(rule, pre, post, weight)
+    (whole, last), (online, state) = rule.run(pre, post, weight), stepwise(rule, pre, post, weight)
+    torch.testing.assert_close(whole, expected, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(online, expected, rtol=1e-12, atol=1e-12)
+    for one, other in zip(last, state, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+def test_a_sequence_of_triplets_may_be_cut_anywhere():
+    rule = TripletSTDP(0.01, 0.02, 0.03, 0.04)
+    pre, post, weight = random_spikes(1, 20, 2, 5, 4)
+    part, state = rule.run(pre[:7], post[:7], weight)
+    part, _ = rule.run(pre[7:], post[7:], part, state)
+    torch.testing.assert_close(part, rule.run(pre, post, weight)[0], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("bound", ["hard", "soft", None])
+def test_without_triplets_it_is_pair_stdp(bound):
+    pre, post, weight = random_spikes(2, 20, 2, 5, 4)
+    triplet = TripletSTDP(0.05, 0.06, 0.0, 0.0, 20e-3, 30e-3, bound=bound)
+    pair = PairSTDP(0.05, 0.06, 20e-3, 30e-3, bound=bound)
+    torch.testing.assert_close(triplet.run(pre, post, weight)[0], pair.run(pre, post, weight)[0])
+
+
+def change_at(rate):
+    """Of 60 pairs, post 10 ms after pre, so many per second."""
+    period = round(1000 / rate)
+    pre, post = torch.zeros(60 * period + 20, 1, 1, dtype=F64), torch.zeros(60 * period + 20, 1, 1, dtype=F64)
+    pre[: 60 * period : period], post[10 : 60 * period + 10 : period] = 1, 1
+    weight = torch.full((1, 1), 0.5, dtype=F64)
+    return (TripletSTDP(bound=None).run(pre, post, weight)[0] - weight).item()
+
+
+def test_pairs_that_are_rare_do_little_and_frequent_ones_strengthen():
+    # What the defaults are fitted to: Sjöström, Turrigiano & Nelson 2001 (doi:10.1016/S0896-6273(01)00542-6).
+    assert abs(change_at(0.1)) < 0.1
+    assert 0.3 < change_at(50) < 1.0
+    assert change_at(10) < change_at(20) < change_at(40)
+
+
+def test_triplets_change_weights_in_place_and_autograd_sees_nothing():
+    pre, post, weight = random_spikes(3, 1, 2, 3, 2)
+    parameter = torch.nn.Parameter(weight.clone())
+    apart, _ = TripletSTDP().step(pre[0], post[0], parameter)
+    assert torch.equal(parameter.data, weight) and not apart.requires_grad
+    got, _ = TripletSTDP().step(pre[0], post[0], parameter, out=parameter)
+    assert got is parameter and torch.equal(parameter.data, apart)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "match"),
+    [
+        ({"a3_plus": -1.0}, "a3_plus must be at least 0"),
+        ({"tau_y": 0.0}, "tau_y must be greater than 0"),
+        ({"bound": "none"}, "bound must be one of"),
+        ({"w_max": 0.0}, "w_max must be greater than 0.0, but it is 0.0"),
+    ],
+)
+def test_numbers_that_make_no_triplet_rule(numbers, match):
+    with pytest.raises(ValueError, match=match):
+        TripletSTDP(**numbers)
+
+
+def test_states_of_another_rule_are_refused():
+    pre, post, weight = random_spikes(4, 3, 2, 3, 2)
+    with pytest.raises(TypeError, match="state must be a TripletState or None, but it is a STDPState"):
+        TripletSTDP().run(pre, post, weight, STDPState(pre[0], post[0]))
+    with pytest.raises(ValueError, match=r"state\.post_slow must have the shape"):
+        TripletSTDP().run(pre, post, weight, (pre[0], pre[0], post[0], pre[0]))
+
+
+def random_run(seed, steps, batch, pre, post):
+    draw = torch.Generator().manual_seed(seed)
+    spikes = [(torch.rand(steps, batch, n, generator=draw) < 0.3).to(F64) for n in (pre, post)]
+    reward = torch.randn(steps, batch, generator=draw, dtype=F64)
+    return *spikes, reward, torch.rand(post, pre, generator=draw, dtype=F64)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    seed=st.integers(0, 10_000),
+    shape=st.tuples(*(st.integers(1, most) for most in (10, 3, 3, 3))),
+    numbers=st.tuples(st.floats(0, 0.3), st.floats(0, 0.3), st.floats(1e-3, 0.1), st.floats(1e-3, 0.1)),
+    tau=st.floats(1e-3, 1.0),
+    bound=st.sampled_from(["hard", None]),
+    batch=st.sampled_from(["sum", "mean"]),
+)
+def test_it_is_the_sum_over_pairs_and_rewards(seed, shape, numbers, tau, bound, batch):
+    rule = RewardSTDP(PairSTDP(*numbers, bound=bound, w_min=0.1, w_max=0.8, batch=batch), tau)
+    pre, post, reward, weight = random_run(seed, *shape)
+    expected = rewarded(rule, pre, post, reward, weight)
+    whole, last = rule.run(pre, post, reward, weight)
+    online, state = weight, None
+    for now in zip(pre, post, reward, strict=True):
+        online, state = rule.step(*now, online, state)
+    torch.testing.assert_close(whole, expected, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(online, expected, rtol=1e-12, atol=1e-12)
+    for one, other in zip(last, state, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+def test_a_reward_that_is_always_one_and_no_memory_is_pair_stdp():
+    pre, post, _, weight = random_run(1, 15, 2, 4, 3)
+    pair = PairSTDP(0.05, 0.06)
+    got, _ = RewardSTDP(pair, 1e-6).run(pre, post, torch.ones(15, 2), weight)
+    torch.testing.assert_close(got, pair.run(pre, post, weight)[0])
+
+
+def test_a_reward_that_comes_later_counts_less_and_without_one_nothing_changes():
+    pre, post, reward = torch.zeros(101, 1, 1), torch.zeros(101, 1, 1), torch.zeros(101, 1)
+    pre[0], post[0], reward[100] = 1, 1, 2
+    rule = RewardSTDP(PairSTDP(0.3, 0.1, bound=None), 50e-3)
+    start = torch.tensor([[0.5]], dtype=F64)
+    assert torch.equal(rule.run(pre, post, 0 * reward, start)[0], start)
+    got, state = rule.run(pre, post, reward, start)
+    assert got.item() - 0.5 == pytest.approx(2 * 0.2 * math.exp(-2))
+    assert state.eligibility.item() == pytest.approx(0.2 * math.exp(-2))
+
+
+def test_the_synapse_that_was_rewarded_becomes_the_strongest():
+    # Izhikevich's experiment in small: among random spikes, pairs of one synapse are followed by a reward.
+    draw = torch.Generator().manual_seed(0)
+    pre, post = ((torch.rand(8000, 1, n, generator=draw) < 0.01).to(F64) for n in (20, 20))
+    paired = torch.arange(500, 8000, 500)
+    pre[paired, 0, 7], post[paired + 5, 0, 3], reward = 1, 1, torch.zeros(8000, 1)
+    reward[paired + 60] = 1
+    weight = torch.full((20, 20), 0.5, dtype=F64)
+    got, _ = RewardSTDP(PairSTDP(0.02, 0.02), 0.1).run(pre, post, reward, weight)
+    assert got.argmax().item() == 3 * 20 + 7
+    assert (got[3, 7] - 0.5) > 1.5 * got.flatten().sort().values[-2].sub(0.5)
+
+
+def test_what_is_handed_in_is_left_alone():
+    pre, post, reward, weight = random_run(2, 4, 2, 3, 2)
+    parameter = torch.nn.Parameter(weight.clone())
+    _, state = RewardSTDP().run(pre, post, reward, parameter)
+    before = [part.clone() for part in state]
+    new, _ = RewardSTDP().run(pre, post, reward, parameter, state)
+    RewardSTDP().step(pre[0], post[0], reward[0], parameter, state)
+    assert not new.requires_grad and torch.equal(parameter.data, weight)
+    assert all(map(torch.equal, state, before))
+
+
+def test_rules_and_arguments_that_make_no_sense():
+    pre, post, reward, weight = random_run(3, 4, 2, 3, 2)
+    with pytest.raises(ValueError, match="bound of pair must be one of 'hard', None, but it is 'soft'"):
+        RewardSTDP(PairSTDP(bound="soft"))
+    with pytest.raises(TypeError, match="pair must be a PairSTDP, but it is"):
+        RewardSTDP(0.1)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="tau_eligibility must be greater than 0"):
+        RewardSTDP(tau_eligibility=0.0)
+    with pytest.raises(TypeError, match=r"reward must be a torch.Tensor \[T, B\], but it is 1.0"):
+        RewardSTDP().run(pre, post, 1.0, weight)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"reward must be real numbers \[4, 2\] on cpu"):
+        RewardSTDP().run(pre, post, reward[:, :1], weight)
+    with pytest.raises(ValueError, match=r"reward must be finite, but reward\[0, 0\] is nan"):
+        RewardSTDP().run(pre, post, reward * math.nan, weight)
+    with pytest.raises(ValueError, match=r"state.eligibility must be \[2, 2, 3\]"):
+        RewardSTDP().run(pre, post, reward, weight, RewardState(pre[0], post[0], weight))
+
+
+def test_a_weight_may_lie_in_memory_as_it_likes():
+    pre, post, reward = (torch.rand(15, 2, n) < 0.3 for n in (3, 4, 1))
+    weight = torch.rand(3, 4, dtype=torch.float64).T
+    rule = RewardSTDP(PairSTDP(0.3, 0.1), 50e-3)
+    run = [rule.run(pre, post, reward[..., 0].double(), w)[0] for w in (weight, weight.contiguous())]
+    assert not weight.is_contiguous() and torch.equal(*run)
+    step = [rule.step(pre[0], post[0], reward[0, :, 0].double(), w)[0] for w in (weight, weight.contiguous())]
+    assert torch.equal(*step)
+
+
+DT, TAU, ETA = 1e-3, 50e-3, 1e-3  # Norse's defaults
+N_PRE = torch.tensor([[[1, 0], [0, 1]], [[0, 1], [1, 1]], [[1, 1], [0, 0]]], dtype=F64)
+N_POST = torch.tensor([[[0], [1]], [[1], [0]], [[1], [1]]], dtype=F64)
+N_WEIGHT = torch.tensor([[0.5, 0.3]], dtype=F64)
+BY_NAME = {"additive": "hard", "multiplicative_relu": "soft"}
+# By Norse 1.1.0 with torch 2.13, from ``norse_steps(N_PRE, N_POST, N_WEIGHT, name)``.
+GOLDEN = {
+    "additive": [0.500019208, 0.300019208],
+    "multiplicative_relu": [0.500009604, 0.3000531239290153],
+}
+
+
+def like_norse(bound, eta=ETA):
+    """Norse's traces decay by 1 - dt / tau, a step of Euler's, and count dt / tau for a spike."""
+    tau = -DT / math.log(1 - DT / TAU)
+    return PairSTDP(eta * DT / TAU, eta * DT / TAU, tau, tau, DT, bound=bound)
+
+
+def norse_steps(pre, post, weight, algorithm, eta=ETA):
+    stdp = pytest.importorskip("norse.torch.functional.stdp")
+    state = stdp.STDPState(torch.zeros_like(pre[0]), torch.zeros_like(post[0]))
+    one, rate = torch.ones((), dtype=F64), torch.full((), 1 / TAU, dtype=F64)  # its own are float32
+    parameters = stdp.STDPParameters(one, one, rate, rate, eta_plus=eta, eta_minus=eta, stdp_algorithm=algorithm)
+    for pre_t, post_t in zip(pre, post, strict=True):
+        weight, state = stdp.stdp_step_linear(pre_t, post_t, weight, state, parameters, DT)
+    return weight
+
+
+@pytest.mark.parametrize("algorithm", BY_NAME)
+def test_it_gives_the_numbers_that_norse_gave(algorithm):
+    got, _ = like_norse(BY_NAME[algorithm]).run(N_PRE, N_POST, N_WEIGHT)
+    assert got.flatten().tolist() == pytest.approx(GOLDEN[algorithm], rel=0, abs=1e-13)
+
+
+@pytest.mark.parametrize("algorithm", BY_NAME)
+def test_it_gives_what_norse_gives(algorithm):
+    draw = torch.Generator().manual_seed(0)
+    pre, post = ((torch.rand(60, 4, n, generator=draw) < 0.3).to(F64) for n in (7, 5))
+    weight = torch.rand(5, 7, generator=draw, dtype=F64)
+    eta = 2.0  # large enough for weights to reach their bounds
+    expected = norse_steps(pre, post, weight, algorithm, eta)
+    got, _ = like_norse(BY_NAME[algorithm], eta).run(pre, post, weight)
+    assert (got - weight).abs().max() > 0.1
+    torch.testing.assert_close(got, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("engine", ["eager", "cpp"])
+@pytest.mark.parametrize("bound", ["hard", "soft", None])
+@pytest.mark.parametrize("rule", [PairSTDP, TripletSTDP])
+@pytest.mark.parametrize(("posts", "pres"), [(5, 0), (0, 5), (0, 0)])
+def test_a_layer_without_neurons_has_no_weights_to_change(engine, bound, rule, posts, pres):
+    weight = torch.empty(posts, pres)
+    learning = rule(engine=engine, bound=bound)
+    whole, _ = learning.run(torch.ones(3, 2, pres), torch.ones(3, 2, posts), weight)
+    step, _ = learning.step(torch.ones(2, pres), torch.ones(2, posts), weight)
+    assert whole.shape == step.shape == weight.shape
