@@ -1,4 +1,4 @@
-"""What train.fit tells a panel, made by hand."""
+"""What train.fit passes to a panel, made by hand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from snnkit.train.history import History
 
 
 class Clock:
-    """Stands still until told."""
+    """Moves only when set."""
 
     def __init__(self):
         self.now = 100.0
@@ -28,12 +28,12 @@ def history(epochs):
 
 
 def run(panel, epochs=2, batches=4):
-    """What fit does with a panel that nobody touches."""
+    """What fit does with a panel whose button is not pressed."""
     try:
         for epoch in range(epochs):
             for batch in range(batches):
                 panel.on_batch(update(epoch, batch, batches))
             panel(history(epoch + 1))
     except KeyboardInterrupt as stop:  # which would end pytest
-        raise AssertionError("the panel stops a run without being asked") from stop
+        raise AssertionError("the panel stops a run without a press") from stop
     panel.finish()

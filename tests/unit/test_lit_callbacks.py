@@ -178,7 +178,7 @@ def test_training_runs_as_without_throughput():
 def shown(monkeypatch):
     figures = []
     monkeypatch.setenv("SNNKIT_HEADLESS", "1")
-    monkeypatch.setattr("snnkit.viz.live.still.show", figures.append)
+    monkeypatch.setattr("snnkit.viz.live.renderers.show", figures.append)
     return figures
 
 
@@ -221,7 +221,7 @@ def test_the_button_of_the_panel_stops_the_trainer_gracefully(shown):
     class Press(Callback):
         def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
             if trainer.current_epoch == 1:
-                panel._panel._stop.ask()
+                panel._panel._stop.request()
 
     panel = viz.NotebookPanel()
     training = trainer(panel, Press(), max_epochs=5)

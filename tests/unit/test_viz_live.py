@@ -1,70 +1,52 @@
 """The live panel: what it shows where, when it draws, and how it is stopped."""
 
+import math
+
 import pytest
 import torch
 
 from snnkit import models
 from snnkit.viz import LivePanel
 from snnkit.viz.live import panel as panel_module
-from snnkit.viz.live.pace import Pace
+from snnkit.viz.live.progress import Throttle
+from snnkit.viz.live.renderers import Renderer
 
 from .live_updates import Clock, history, run, update
 
 
-class Face:
-    """Writes down what it is told."""
-
-    draws, extends = True, False
+class Recorder(Renderer):
+    """Records its calls."""
 
     def __init__(self):
-        self.standings, self.epochs, self.figures, self.extensions, self.ends = [], [], [], [], []
+        self.words, self.epochs, self.curves, self.ends = [], [], [], []
 
-    def moved(self, standing):
-        self.standings.append(standing)
+    def update(self, progress, words):
+        self.words.append(words)
 
-    def epoch(self, series):
+    def epoch(self, series, epochs):
         self.epochs.append(len(series["train_loss"]))
 
-    def draw(self, figure):
-        self.figures.append(figure)
+    def draw(self, curves):
+        self.curves.append(curves)
 
-    def extend(self, curves):
-        self.extensions.append(curves)
-
-    def end(self, message, figure):
-        self.ends.append((message, figure))
+    def end(self, message, curves):
+        self.ends.append((message, curves and curves.figure()))
 
 
 @pytest.fixture
-def faces(monkeypatch):
+def renderers(monkeypatch):
     """Panels draw on these, as often as they like."""
     made = []
 
     def opened(self, each_update):
-        made.append(Face())
+        made.append(Recorder())
         made[-1].each_update = each_update
         return made[-1]
 
     monkeypatch.setattr(LivePanel, "_open", opened)
-    monkeypatch.setattr(panel_module, "LOOKS", (0.0, 1e9))
-    monkeypatch.setattr(panel_module, "EXTENSIONS", (0.0, 1e9))
+    monkeypatch.setattr(panel_module, "READINGS", (0.0, 1e9))
     monkeypatch.setattr(panel_module, "DRAWINGS", (0.0, 1e9))
     return made
-
-
-@pytest.mark.parametrize(("extends", "seconds"), [(True, 1.0), (False, 8.0)])
-def test_what_opening_has_drawn_is_not_drawn_again_at_once(faces, monkeypatch, extends, seconds):
-    """Where each drawing is a picture of its own, a run of a few seconds has none but the first and the last."""
-    clock = Clock()
-    monkeypatch.setattr(panel_module, "Pace", lambda *pace: Pace(*pace, clock))
-    monkeypatch.setattr(panel_module, "DRAWINGS", (1.0, 1.0))
-    monkeypatch.setattr(Face, "extends", extends)
-    panel = LivePanel(9)
-    panel.on_batch(update(0, 0))
-    for epoch, at in enumerate([seconds - 0.1, seconds + 0.1], start=1):
-        clock.now = 100 + at
-        panel.record(vars(history(epoch)) | {"test_loss": [0.5] * epoch})
-        assert len(faces[0].figures) == (at > seconds)
 
 
 def test_a_headless_panel_shows_one_figure_at_the_end(capsys, monkeypatch):
@@ -83,7 +65,7 @@ def test_without_a_terminal_there_is_a_line_for_each_epoch(capsys):
     run(panel)
     out = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in out] == ["epoch 1 of 2", "epoch 2 of 2", "Done"]
-    assert "loss 0.500, accuracy 50.0 %, output rate 0.100" in out[1]
+    assert "loss 0.500 · accuracy 50.0 % · output rate 0.100" in out[1]
     assert "\x1b" not in "".join(out)
 
 
@@ -125,57 +107,36 @@ def test_rates_stay_with_their_epochs():
     assert len(panel.rates["hidden"]) == 1
 
 
-def test_every_update_moves_the_panel_and_every_epoch_is_told(faces):
+def test_every_update_moves_the_panel_and_every_epoch_is_reported(renderers):
     panel = LivePanel(2)
     run(panel)
-    (face,) = faces
-    assert face.each_update
-    assert [(at.epoch, at.update) for at in face.standings] == [(e, u) for e in (1, 2) for u in (1, 2, 3, 4)]
-    assert face.standings[0].loss == 0.5 and face.standings[0].accuracy == 0.25
-    assert face.epochs == [1, 2]
-    ((message, figure),) = face.ends  # the last epoch ends it, and only once
+    (shown,) = renderers
+    assert shown.each_update
+    assert [words.split(" · ")[:3] for words in shown.words] == [
+        [f"epoch {e} of 2", f"update {u} of 4", "loss 0.500"] for e in (1, 2) for u in (1, 2, 3, 4)
+    ]
+    assert shown.epochs == [1, 2]
+    ((message, figure),) = shown.ends  # the last epoch ends it, and only once
     assert message.startswith("Done: 2 epochs in ") and "epoch 2 of 2" in figure.layout.title.text
-    assert len(face.figures) == 3 + 1 + 4  # at each update but the first, and after the first epoch
-    assert {len(t.x) for t in face.figures[-1].data if t.name == "single updates"} == {8}
+    assert len(shown.curves) == 3 + 1 + 4  # at each update but the first, and after the first epoch
+    assert [len(curves.lines["loss"][0]) for curves in shown.curves] == [2, 3, 4, 4, 5, 6, 7, 8]
 
 
-def test_where_lines_can_be_extended_they_grow_in_the_figure_it_opened_with(faces, monkeypatch):
-    monkeypatch.setattr(Face, "extends", True)
-    run(LivePanel(3), epochs=3)
-    (face,) = faces
-    assert face.figures == [] and face.ends[0][1] is not None
-    assert [len(curves.lines["loss"][0]) for curves in face.extensions] == [2, 3, 4, 4, 5, 6, 7, 8, 8, 9, 10, 11, 12]
-    done = [len(curves.lines["Loss: train"][0]) for curves in face.extensions if curves.title.startswith("Training: ")]
-    assert done == [1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2]  # of the first, nothing is known before it ends
-
-
-@pytest.mark.parametrize("extends", [True, False])
-def test_other_lines_and_longer_axes_need_a_new_figure(faces, monkeypatch, extends):
-    monkeypatch.setattr(Face, "extends", extends)
-    panel = LivePanel(30)
-    for done in range(1, 13):
-        panel.record(vars(history(done)) | ({"test_loss": [0.5] * done} if done > 3 else {}))
-    drawn = [len(figure.data[0].x) for figure in faces[0].figures]
-    assert drawn == ([4, 11] if extends else list(range(1, 13)))
-
-
-def test_a_slow_machine_shows_each_epoch_while_the_next_one_runs(faces, monkeypatch):
+def test_drawing_takes_a_fiftieth_of_the_time_also_on_a_slow_machine(renderers, monkeypatch):
     """A figure takes 2 s, longer lines a quarter of one; epochs, half a minute."""
     clock = Clock()
     monkeypatch.undo()
-    monkeypatch.setattr(panel_module, "Pace", lambda *pace: Pace(*pace, clock))
+    monkeypatch.setattr(panel_module, "Throttle", lambda *limits: Throttle(*limits, clock))
     shown = []
 
-    class Slow(Face):
-        extends = True
+    class Slow(Recorder):
+        last = None
 
-        def draw(self, figure):
-            clock.now += 2.0
-            shown.append((clock.now, len(figure.data[0].x), 2.0))
-
-        def extend(self, curves):
-            clock.now += 0.25
-            shown.append((clock.now, len(curves.lines["Loss: train"][0]), 0.25))
+        def draw(self, curves):
+            cost = 0.25 if curves.extends(self.last) else 2.0
+            self.last = curves
+            clock.now += cost
+            shown.append((clock.now, len(curves.lines.get("Loss: train", [[]])[0]), cost))
 
     monkeypatch.setattr(LivePanel, "_open", lambda self, each_update: Slow())
     panel = LivePanel(10)
@@ -191,62 +152,62 @@ def test_a_slow_machine_shows_each_epoch_while_the_next_one_runs(faces, monkeypa
     assert sum(seconds for *_, seconds in shown) < 0.02 * (clock.now - 100)
 
 
-def test_between_looks_an_update_is_not_read(faces, monkeypatch):
-    monkeypatch.setattr(panel_module, "LOOKS", (1000.0, 1.0))
+def test_between_readings_an_update_is_not_read(renderers, monkeypatch):
+    monkeypatch.setattr(panel_module, "READINGS", (1000.0, 1.0))
     panel = LivePanel(2)
     updates = [update(0, batch, 50) for batch in range(50)]
     for one in updates:
         panel.on_batch(one)
     read = [i for i, one in enumerate(updates) if "_read" in vars(one)]
-    assert read == [0, 1]  # the one it opened with, and the first look after that
+    assert read == [0, 1]  # the one it opened with, and the first after that
 
 
-def test_a_loss_alone_is_enough(faces):
+def test_a_loss_alone_is_enough(renderers):
     panel = LivePanel(1)
     panel.on_batch(update(0, 0, figures=(0.5, float("nan"), float("nan"))))
     panel.on_batch(update(0, 1, figures=(0.25, float("nan"), float("nan"))))
-    assert faces[0].standings[-1].accuracy is None
-    assert [len(trace.x) for trace in faces[0].figures[-1].data if trace.name == "single updates"] == [2]
+    assert "accuracy" not in renderers[0].words[-1]
+    assert {name: len(x) for name, (x, _) in renderers[0].curves[-1].lines.items() if name == "loss"} == {"loss": 2}
 
 
-def test_pressing_the_button_ends_the_run_once(faces):
+def test_pressing_the_button_ends_the_run_once(renderers):
     panel = LivePanel(3)
     panel.on_batch(update(0, 0))
-    panel._stop.ask()
+    panel._stop.request()
     with pytest.raises(KeyboardInterrupt, match="button"):
         panel.on_batch(update(0, 1))
-    (face,) = faces
+    (shown,) = renderers
     assert panel.stopped
-    ((message, figure),) = face.ends
+    ((message, figure),) = shown.ends
     assert message.startswith("Stopped in epoch 1 of 3, after update 2 of 4.") and figure is not None
-    panel._stop.ask()  # again: there is no run
+    panel._stop.request()  # again: there is no run
     panel.finish()
-    assert len(face.ends) == 1
+    assert len(shown.ends) == 1
     run(panel, epochs=3)  # nor does it stop the next one
-    assert len(faces) == 2 and faces[1].ends[0][0].startswith("Done") and not panel.stopped
+    assert len(renderers) == 2 and renderers[1].ends[0][0].startswith("Done") and not panel.stopped
 
 
-def test_the_button_acts_after_an_epoch_where_updates_are_not_told(faces):
+def test_the_button_acts_after_an_epoch_where_updates_are_not_reported(renderers):
     panel = LivePanel(3)
     panel(history(1))
-    assert not faces[0].each_update
-    panel._stop.ask()
+    assert not renderers[0].each_update
+    panel._stop.request()
     with pytest.raises(KeyboardInterrupt):
         panel(history(2))
-    assert faces[0].ends[0][0].startswith("Stopped after epoch 2 of 3.")
+    assert renderers[0].ends[0][0].startswith("Stopped after epoch 2 of 3.")
 
 
-def test_pressing_in_the_last_epoch_takes_nothing_away(faces):
+def test_pressing_in_the_last_epoch_takes_nothing_away(renderers):
     panel = LivePanel(2)
     panel(history(1))
-    panel._stop.ask()
-    panel._face.epoch = lambda series: None
+    panel._stop.request()
+    panel._renderer.epoch = lambda series, epochs: None
     panel.record(history(2))
-    assert faces[0].ends[0][0].startswith("Done") and not panel.stopped
+    assert renderers[0].ends[0][0].startswith("Done") and not panel.stopped
 
 
 @pytest.mark.parametrize("updates", [True, False])
-def test_epochs_beyond_those_announced_share_one_face(faces, updates):
+def test_epochs_beyond_those_announced_share_one_renderer(renderers, updates):
     panel = LivePanel(2)
 
     def train(epochs):
@@ -257,33 +218,77 @@ def test_epochs_beyond_those_announced_share_one_face(faces, updates):
         panel.finish()  # as fit does, which knows
 
     train(5)
-    assert [face.epochs for face in faces] == [[1, 2], [3, 4, 5]]
-    (first, _), (last, figure) = (face.ends[0] for face in faces)
+    assert [shown.epochs for shown in renderers] == [[1, 2], [3, 4, 5]]
+    (first, _), (last, figure) = (shown.ends[0] for shown in renderers)
     assert first.startswith("Done: 2 epochs in") and last.startswith("Done: 5 epochs in")
     assert len(figure.data[0].x) == 5 and "epoch 5 of 5" in figure.layout.title.text
-    assert all((at.epoch, at.epochs) in [(3, 3), (4, 4), (5, 5)] for at in faces[1].standings)
-    train(5)  # the panel has learned how many there are
-    assert len(faces) == 3 and faces[2].epochs == [1, 2, 3, 4, 5] and len(faces[2].ends) == 1
+    if updates:
+        assert {words.split(" · ")[0] for words in renderers[1].words} == {f"epoch {e} of {e}" for e in (3, 4, 5)}
+    train(5)  # the panel knows now how many there are
+    assert len(renderers) == 3 and renderers[2].epochs == [1, 2, 3, 4, 5] and len(renderers[2].ends) == 1
 
 
-def test_a_second_run_begins_anew(faces):
+def test_a_second_run_starts_afresh(renderers):
     panel = LivePanel(2)
     for batch in range(3):
         panel.on_batch(update(0, batch))
-    panel.on_batch(update(0, 0))  # nobody said that the first was over
-    assert len(faces) == 2 and faces[0].ends[0][0].startswith("Ended early")
+    panel.on_batch(update(0, 0))  # without a word that the first was over
+    assert len(renderers) == 2 and renderers[0].ends[0][0].startswith("Ended early")
     (trace, *_) = [trace for trace in panel.figure.data if trace.name == "single updates"]
     assert len(trace.x) == 1
 
 
-def test_bad_arguments():
-    for epochs in (0, -1, 1.5, True):
-        with pytest.raises(ValueError, match="total_epochs"):
-            LivePanel(epochs)
-    with pytest.raises(ValueError, match="belong together"):
-        LivePanel(1, layers={"hidden": 1})
+PROBE = torch.zeros(4, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((0,), ValueError, "total_epochs must be at least 1, but it is 0"),
+        ((1.5,), TypeError, "total_epochs must be an integer"),
+        ((True,), TypeError, "total_epochs must be an integer, but it is True"),
+        ((1, {"hidden": 1}), ValueError, "layers and probe must be given together"),
+        ((2, [1], PROBE), TypeError, "layers must be a dict of name to index"),
+        ((2, {1: 1}, PROBE), TypeError, "each key of layers must be a name, but it is 1"),
+        ((2, {"hidden": "1"}, PROBE), TypeError, r"layers\['hidden'\] must be an integer"),
+        ((2, {"hidden": True}, PROBE), TypeError, r"layers\['hidden'\] must be an integer"),
+        ((2, {"hidden": 1}, "x"), TypeError, "probe must be a tensor"),
+        ((2, {"hidden": 1}, torch.zeros(3)), ValueError, r"probe must be .* but its shape is \[3\]"),
+        ((2, {"hidden": 1}, torch.zeros(4, 0, 3)), ValueError, "probe must be"),
+        ((2, {"hidden": 1}, PROBE.to("meta")), ValueError, "probe must hold numbers"),
+    ],
+)
+def test_bad_arguments(arguments, error, message):
+    with pytest.raises(error, match=message):
+        LivePanel(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("values", "error", "message"),
+    [
+        (None, TypeError, r"history must be a train\.History or a dict"),
+        ([1.0], TypeError, r"history must be a train\.History or a dict"),
+        ({"train_loss": []}, ValueError, "at least one epoch"),
+        ({"train_loss": [1.0], "test_loss": 3.0}, TypeError, r"history\['test_loss'\] must be a list"),
+        ({"train_loss": [1.0], "test_loss": None}, TypeError, r"history\['test_loss'\] must be a list"),
+    ],
+)
+def test_bad_histories(values, error, message):
+    with pytest.raises(error, match=message):
+        LivePanel(2)(values)
+
+
+def test_bad_models():
+    with pytest.raises(TypeError, match=r"model must be an nn\.Sequential of snnkit"):
+        LivePanel(2, {"hidden": 0}, PROBE)({"train_loss": [1.0]}, torch.nn.Sequential(torch.nn.Linear(3, 2)))
     panel = LivePanel(1, layers={"hidden": 9}, probe=torch.ones(2, 1, 4))
-    with pytest.raises(ValueError, match=r"layers\['hidden'\]"):
+    with pytest.raises(ValueError, match=r"layers\['hidden'\] must be at most 4, but it is 9"):
         panel(history(1), models.mlp((4, 8, 2), engine="eager"))
-    with pytest.raises(ValueError, match="at least one epoch"):
-        LivePanel(1)(history(0))
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf, None])
+def test_losses_that_are_no_numbers_are_drawn_as_gaps(loss, capsys):
+    panel = LivePanel(1)
+    panel({"train_loss": [loss]})
+    assert panel.figure.layout.title.text == "Training: epoch 1 of 1"
+    assert "Done: 1 epoch" in capsys.readouterr().out

@@ -24,9 +24,9 @@ TRAIN = """
 stop.begin()
 print("begun", flush=True)
 began = time.monotonic()
-while not stop.asked() and time.monotonic() - began < 30:
+while not stop.requested() and time.monotonic() - began < 30:
     time.sleep(0.01)
-print("stopped" if stop.asked() else "never")
+print("stopped" if stop.requested() else "never")
 stop.end()
 order.append("trained")
 """
@@ -37,7 +37,7 @@ class Kernel:
         self.client = client
 
     def run(self, code):
-        """Ask for a cell; its message's id."""
+        """Request a cell; the id of the message."""
         return self.client.execute(code)
 
     def press(self, comm_id, subshell=None):
@@ -94,8 +94,8 @@ def test_a_press_stops_a_busy_kernel_and_all_else_keeps_its_order(kernel, way):
     assert kernel.printed(following) == "here\n"
     kernel.press(button)  # again, when all is over
     deadline = time.monotonic() + 20
-    while (told := kernel.printed(kernel.run("print(*order)")).split()).count("press") < 2:
-        assert time.monotonic() < deadline, told
-    assert [word for word in told if word != "press"] == ["trained", "next", "other"]
-    assert kernel.printed(kernel.run("print(stop.asked())")) == "True\n"  # of the run that is over
-    assert kernel.printed(kernel.run("stop.begin(); print(stop.asked())")) == "False\n"
+    while (words := kernel.printed(kernel.run("print(*order)")).split()).count("press") < 2:
+        assert time.monotonic() < deadline, words
+    assert [word for word in words if word != "press"] == ["trained", "next", "other"]
+    assert kernel.printed(kernel.run("print(stop.requested())")) == "True\n"  # of the run that is over
+    assert kernel.printed(kernel.run("stop.begin(); print(stop.requested())")) == "False\n"

@@ -3,8 +3,8 @@
     panel = viz.LivePanel(epochs)
     train.fit(…, epochs=epochs, on_epoch=panel, on_batch=panel.on_batch)
 
-``panel`` is told what happens and decides what is worth drawing; one of ``notebook``, ``terminal``, ``lines`` and
-``still`` draws. ``stop`` and ``messages`` are why a button works while the kernel is busy.
+``panel`` receives what happens and decides what to draw; one of ``renderers`` draws it. ``stop`` is why a button works
+while the kernel is busy.
 """
 
 from .panel import LivePanel as LivePanel

@@ -1,32 +1,24 @@
-"""Watch a training run: a panel of curves that grows while the network learns."""
+"""A panel of curves that grows while the network learns."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from snnkit import checks
 from snnkit.train.history import History
 
 from ..environment import headless, in_notebook, live
-from .curves import COLUMNS, Curves, panel_curves
-from .pace import Pace
-from .probe import followed, layer_rates
-from .standing import Standing, Stopwatch, duration
+from .progress import COLUMNS, Curves, Point, Progress, Throttle, curves_of, duration
+from .renderers import HeadlessRenderer, NotebookRenderer, Renderer, TextRenderer
 from .stop import StopRequest
-from .trail import Trail
 
-if TYPE_CHECKING:
-    from .faces import Face
-
-# Seconds from one to the next at least, and share of the time; a fiftieth in all. A look at the loss waits for an
-# accelerator. Longer lines cost an eighth of a new figure, so that curves keep up with the text on slow machines, too.
-LOOKS = (0.5, 0.003)
-EXTENSIONS = (0.5, 0.007)
-DRAWINGS = (1.0, 0.01)
-FIRST = 8  # times as long until the first drawing where each is a picture of its own: a short run needs none
-_SERIES = tuple(name for names in COLUMNS.values() for name in names if name != "rates")
+# Seconds from one to the next at least, and share of the time: at most a fiftieth in all. Reading the loss waits for an
+# accelerator.
+READINGS = (0.5, 0.003)
+DRAWINGS = (0.5, 0.012)
 
 
 class LivePanel:
@@ -35,16 +27,16 @@ class LivePanel:
         panel = LivePanel(10)
         train.fit(…, epochs=10, on_epoch=panel, on_batch=panel.on_batch)
 
-    In JupyterLab and on Colab the panel is updated in place, in a terminal it is a table (with rich installed), where
-    output goes to a file a line for each epoch. A headless run (SNNKIT_HEADLESS=1) shows one figure, at the end.
-    Drawing takes at most a fiftieth of the time, so that large figures and slow machines get fewer of them.
+    In JupyterLab and on Colab the panel is updated in place, in a terminal it is a bar under a line for each epoch, in
+    a file these lines alone. A headless run (SNNKIT_HEADLESS=1) shows one figure, at the end. Drawing takes at most a
+    fiftieth of the time, so that large figures and slow machines get fewer of them.
 
-    The button ends the training after the update under way, as Ctrl-C and the notebook's own stop button (■) do:
-    ``fit`` returns the history with ``interrupted`` set. Without ``on_batch`` the panel is drawn after each epoch only,
-    and the button acts there.
+    The button ends the training after the current update, as Ctrl-C and the notebook's own stop button (■) do: ``fit``
+    returns the history with ``interrupted`` set. Without ``on_batch`` the panel is drawn after each epoch only, and the
+    button acts there.
 
     Args:
-        total_epochs: how many there will be. If there are more, the panel learns it when they come.
+        total_epochs: how many there will be. If there are more, the panel extends its axis.
         layers: name to index of the modules of an ``nn.Sequential`` whose firing rates to follow, e.g.
             {"hidden": 1, "output": 3}. Without it the history's output rate is shown.
         probe: [T, B, …], the encoded input on which the layers' rates are measured after each epoch: a run of the
@@ -56,28 +48,25 @@ class LivePanel:
 
     Raises:
         TypeError: layers is no dict of names to indices, or probe no tensor.
-        ValueError: total_epochs is not a positive whole number, only one of ``layers`` and ``probe`` is given, or probe
-            is on the device meta or has an empty axis.
+        ValueError: total_epochs is not positive, only one of ``layers`` and ``probe`` is given, or probe is on the
+            device meta or has an empty axis.
     """
 
     def __init__(self, total_epochs: int, layers: Mapping[str, int] | None = None, probe: Any = None) -> None:
-        if not isinstance(total_epochs, int) or isinstance(total_epochs, bool) or total_epochs < 1:
-            raise ValueError(f"total_epochs must be a whole number above 0, not {total_epochs!r}")
+        self.total_epochs = checks.integer("total_epochs", total_epochs, at_least=1)
         if (layers is None) != (probe is None):
-            raise ValueError("layers and probe belong together: give both or neither")
-        self.total_epochs = total_epochs
-        self.layers = {} if layers is None else followed(layers, probe)
+            raise ValueError("layers and probe must be given together, but one of them is missing")
+        self.layers = {} if layers is None else _checked_layers(layers, probe)
         self.probe = probe
         self.rates: dict[str, list[float | None]] = {name: [] for name in self.layers}
         self.stopped = False
         self._series: dict[str, Any] = {}
-        self._trail = Trail(tuple(COLUMNS))
-        self._stopwatch = Stopwatch(total_epochs)
-        self._pace()
+        self._updates: list[Point] = []
+        self._progress = Progress(total_epochs)
         self._stop = StopRequest()
-        self._face: Face | None = None  # while a run is under way
+        self._renderer: Renderer | None = None  # during a run
         self._began = 0.0
-        self._longer = False  # whether this run has gone beyond the epochs that it was said to have
+        self._longer = False  # whether this run has gone beyond the announced number of epochs
 
     @property
     def figure(self) -> Any:
@@ -86,10 +75,10 @@ class LivePanel:
         return None if curves is None else curves.figure()
 
     def on_batch(self, update: Any) -> None:
-        """After an update: what ``train.fit`` hands to ``on_batch``.
+        """After an update: for ``on_batch`` of ``train.fit``.
 
         Raises:
-            KeyboardInterrupt: somebody has pressed the button. ``fit`` takes it as the end of the training.
+            KeyboardInterrupt: the button was pressed. ``fit`` takes it as the end of the training.
         """
         self.follow(update)
         self._obey()
@@ -97,7 +86,7 @@ class LivePanel:
     on_batch.shows_progress = True  # type: ignore[attr-defined]  # so that fit leaves out its own bar
 
     def __call__(self, history: Any, model: Any = None) -> None:
-        """After an epoch: what ``train.fit`` hands to ``on_epoch``.
+        """After an epoch: for ``on_epoch`` of ``train.fit``.
 
         Raises:
             ValueError: as ``record``.
@@ -120,121 +109,95 @@ class LivePanel:
         series = _series(history)
         done = len(series.get("train_loss", ()))
         if not done:
-            raise ValueError("history must have a train_loss with at least one epoch")
+            raise ValueError("history must have a train_loss with at least one epoch, but it has none")
         if self.layers:
             self._measure(model, done)
             series = {key: value for key, value in series.items() if key != "output_rate"} | {"rates": self.rates}
         self._series = series
         self._reach(done)
-        face = self._face or self._begin(each_update=False)
-        face.epoch(series)
+        renderer = self._renderer or self._begin(each_update=False)
+        renderer.epoch(series, self.total_epochs)
         if done >= self.total_epochs and not self._longer:
             self.finish()
         else:
-            self._draw(face)
+            self._draw(renderer)
 
     def follow(self, update: Any) -> None:
-        """After an update, for trainers that stop in another way: they ask ``stop_asked()``."""
-        if self._stopwatch.note(update, begins=self._face is None):
-            self.finish()  # the run before this one, if nobody said that it was over
-            self._trail.clear()
-            self._series = {}
+        """After an update, for trainers that stop in another way: they call ``stop_asked()``."""
+        if self._progress.note(update, begins=self._renderer is None):
+            self.finish()  # the run before this one, if that has not been reported
+            self._updates, self._series = [], {}
         self._reach(update.epoch + 1)
-        if self._face is None:
-            standing = self._look(update)
-            self._begin(each_update=True).moved(standing)
-        elif self._looks.due():
-            with self._looks.timed():
-                self._face.moved(self._look(update))
-            self._draw(self._face)
+        if self._renderer is None:
+            words = self._read(update)  # first, so that the panel opens with it
+            self._begin(each_update=True).update(self._progress, words)
+        elif self._readings.due():
+            with self._readings.timed():
+                self._renderer.update(self._progress, self._read(update))
+            self._draw(self._renderer)
 
     def stop_asked(self) -> bool:
-        """Whether somebody has pressed the button in this run."""
-        return self._stop.asked()
+        """Whether the button has been pressed in this run."""
+        return self._stop.requested()
 
     def finish(self) -> None:
         """The run is over: say so, with the final figure. ``train.fit`` calls it however it ends; twice is no harm."""
-        if self._face is None:
+        if self._renderer is None:
             return
-        face, self._face = self._face, None
-        at = self._stopwatch.standing()
-        whole = len(self._series.get("train_loss", ())) >= self.total_epochs and at.update == at.updates
-        self.stopped = not whole and self._stop.asked()
+        renderer, self._renderer = self._renderer, None
+        done = len(self._series.get("train_loss", ()))
+        epoch, update = self._progress.place
+        whole = done >= self.total_epochs and update == self._progress.updates
+        self.stopped = not whole and self._stop.requested()
         self._stop.end()
-        curves = self._curves(over=True)
-        face.end(self._ending(whole), None if curves is None else curves.figure())
+        if whole:
+            message = f"Done: {done} epoch{'s' * (done > 1)} in {duration(time.perf_counter() - self._began)}."
+        else:
+            where = f"after epoch {done} of {self.total_epochs}"
+            if update < self._progress.updates:
+                where = f"in epoch {epoch} of {self.total_epochs}, after update {update} of {self._progress.updates}"
+            message = f"{'Stopped' if self.stopped else 'Ended early'} {where}."
+            message += " The network keeps what it has learned so far."
+        renderer.end(message, self._curves(over=True))
 
-    def _begin(self, *, each_update: bool) -> Face:
+    def _begin(self, *, each_update: bool) -> Renderer:
         if not self._longer:
             self._began = time.perf_counter()
         self._stop.begin()
-        face = self._face = self._open(each_update)
-        self._pace()
-        self._drawn = self._curves()
-        self._drawings.wait(DRAWINGS[0] * (1 if face.extends else FIRST))  # it has just been drawn
-        return face
+        self._readings, self._drawings = Throttle(*READINGS), Throttle(*DRAWINGS)
+        with self._drawings.timed():  # it opens with a figure
+            self._renderer = self._open(each_update)
+        return self._renderer
 
-    def _pace(self) -> None:
-        self._looks, self._extensions, self._drawings = Pace(*LOOKS), Pace(*EXTENSIONS), Pace(*DRAWINGS)
-        self._drawn: Curves | None = None
-
-    def _open(self, each_update: bool) -> Face:
+    def _open(self, each_update: bool) -> Renderer:
         if live():
-            from .notebook import NotebookFace
-
-            return NotebookFace(self.figure, self._stop, each_update=each_update)
-        from .lines import Lines
-        from .still import Still
-        from .terminal import TerminalTable, interactive
-
-        if headless() or in_notebook():
-            return Still()
-        return TerminalTable(self.total_epochs) if each_update and interactive() else Lines(self.total_epochs)
+            return NotebookRenderer(self._curves(), self._stop, each_update=each_update)
+        return HeadlessRenderer() if headless() or in_notebook() else TextRenderer(each_update=each_update)
 
     def _reach(self, epoch: int) -> None:
-        """A run that is longer than was said ends when its trainer says so: nobody knows which epoch is the last."""
+        """A run that is longer than announced ends when its trainer says so, as its last epoch is unknown."""
         self._longer = epoch > self.total_epochs or (self._longer and epoch == self.total_epochs)
-        self.total_epochs = self._stopwatch.epochs = max(epoch, self.total_epochs)
+        self.total_epochs = self._progress.epochs = max(epoch, self.total_epochs)
 
-    def _look(self, update: Any) -> Standing:
+    def _read(self, update: Any) -> str:
         loss, accuracy, rate = (
             None if math.isnan(figure) else figure for figure in (update.loss, update.accuracy, update.output_rate)
         )
-        known = {"loss": loss, "accuracy": accuracy, "output rate": rate}
-        self._trail.add(update.epoch + (update.batch + 1) / update.batches, known)
-        return self._stopwatch.standing(loss, accuracy)
+        self._updates.append((update.epoch + (update.batch + 1) / update.batches, loss, accuracy, rate))
+        return self._progress.words(loss, accuracy)
 
     def _curves(self, *, over: bool = False) -> Curves | None:
-        return panel_curves(self._series, self._trail, self.total_epochs, over=over)
+        return curves_of(self._series, self._updates, self.total_epochs, over=over)
 
-    def _draw(self, face: Face) -> None:
-        """A new figure where it has other lines or axes, or where lines can't grow; else longer lines."""
-        longer, anew = face.extends and self._extensions.due(), face.draws and self._drawings.due()
-        if not (longer or anew) or (curves := self._curves()) is None:
-            return
-        if anew and not (face.extends and curves.extends(self._drawn)):
+    def _draw(self, renderer: Renderer) -> None:
+        if self._drawings.due() and (curves := self._curves()) is not None:
             with self._drawings.timed():
-                face.draw(curves.figure())
-            self._drawn = curves
-        elif longer:
-            with self._extensions.timed():
-                face.extend(curves)
+                renderer.draw(curves)
 
     def _obey(self) -> None:
-        if self._face is not None and self._stop.asked():
+        if self._renderer is not None and self._stop.requested():
             self.finish()
             raise KeyboardInterrupt("stopped by the button of the panel")
-
-    def _ending(self, whole: bool) -> str:
-        done = len(self._series.get("train_loss", ()))
-        if whole:
-            seconds = duration(time.perf_counter() - self._began)
-            return f"Done: {done} epoch{'s' * (done > 1)} in {seconds}."
-        at = self._stopwatch.standing()
-        where = f"after epoch {done} of {self.total_epochs}"
-        if at.update < at.updates:
-            where = f"in epoch {at.epoch} of {at.epochs}, after update {at.update} of {at.updates}"
-        return f"{'Stopped' if self.stopped else 'Ended early'} {where}. The network keeps what it has learned so far."
 
     def _measure(self, model: Any, done: int) -> None:
         measured = layer_rates(model, self.layers, self.probe)
@@ -244,13 +207,52 @@ class LivePanel:
             values.append(measured[name])
 
 
+def layer_rates(model: Any, layers: Mapping[str, int], probe: Any) -> dict[str, float]:
+    """Mean output per neuron and step of some modules of an ``nn.Sequential``: their firing rates, if they spike.
+
+    The model runs on ``probe`` [T, B, …] in evaluation mode, without gradients.
+    """
+    import torch
+
+    if not callable(getattr(model, "record", None)):
+        raise TypeError(
+            f"model must be an nn.Sequential of snnkit to follow its layers, but it is {type(model).__name__}"
+        )
+    modules = len(list(model.children()))
+    for name, index in layers.items():
+        checks.integer(f"layers[{name!r}]", index, at_least=-modules, at_most=modules - 1)
+    training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            device = next((p.device for p in model.parameters()), probe.device)
+            outputs = model.record(probe.to(device)).layers
+    finally:
+        model.train(training)
+    return {name: float(outputs[index].float().mean()) for name, index in layers.items()}
+
+
+def _checked_layers(layers: Any, probe: Any) -> dict[str, int]:
+    """Checked before the training, in place of after its first epoch."""
+    import torch
+
+    checks.mapping("layers", layers, "name to index, such as {'hidden': 1}")
+    for name, index in layers.items():
+        checks.instance("each key of layers", name, str, "a name")
+        checks.integer(f"layers[{name!r}]", index)
+    checks.instance("probe", probe, torch.Tensor, "a tensor [T, B, …]")
+    if probe.ndim < 2 or probe.numel() == 0:
+        raise ValueError(f"probe must be [T, B, …] with no empty axis, but its shape is {list(probe.shape)}")
+    if probe.is_meta:
+        raise ValueError("probe must hold numbers, but it is on the device meta")
+    return dict(layers)
+
+
 def _series(history: Any) -> dict[str, Any]:
-    """The series of a history; TypeError where it is none."""
     # Not History.to_dict, which copies each number of each epoch so far.
     series = vars(history) if isinstance(history, History) else history
-    if not isinstance(series, Mapping):
-        raise TypeError(f"history must be a train.History or a dict of its series, not {type(history).__name__}")
-    for name in _SERIES:
+    checks.instance("history", series, Mapping, "a train.History or a dict of its series")
+    for name in {name for names in COLUMNS.values() for name in names if name != "rates"}:
         if not isinstance(values := series.get(name, []), (list, tuple)):
-            raise TypeError(f"history[{name!r}] must be a list with a number for each epoch, not {values!r}")
+            raise TypeError(f"history[{name!r}] must be a list with a number for each epoch, but it is {values!r}")
     return {name: list(values) if isinstance(values, list) else values for name, values in series.items()}

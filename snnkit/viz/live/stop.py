@@ -1,4 +1,12 @@
-"""A wish to stop, from a button, that the running training finds."""
+"""A button that stops a training, although the kernel is busy with it.
+
+A kernel runs one thing after the other. While a cell trains a network, the press of a button waits in a queue, behind
+the cells that are still to run, and is read when the training is over. (JupyterLab 4.4 and ipykernel 7 can handle it in
+another thread, but after the main thread has used the widget, ipykernel 7.4 sends it to the main thread's queue all the
+same.) So the training has to look into the queue itself. Fetching messages from the socket is safe: the kernel's own
+callback receives each of them, queues it, and runs it in turn after the cell, so nothing runs early or is lost. The
+idea is that of jupyter-ui-poll by K. Kouzoubov, which also runs the messages.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +14,26 @@ import threading
 import time
 from typing import Any
 
-from .messages import WaitingMessages
-
-SECONDS = 0.25  # between looks at what waits for the kernel; a press is answered within that and an update
+SECONDS = 0.25  # between two looks into the queue; a press is answered within that and an update
 
 
 class StopRequest:
-    """Whether somebody has asked the run to stop.
+    """Whether a stop of the run has been requested.
 
-    A press reaches it on one of two ways: through the button's callback, where the kernel runs that in another thread,
-    or by a look at the messages that wait for this one. Either may come late, when the run is over; then it is nothing.
+    A press arrives in one of two ways: by the button's callback, where the kernel runs that in another thread, or by
+    a look at the messages that wait for this one. A press that arrives after the run has no effect.
     """
 
     def __init__(self) -> None:
-        self._asked = threading.Event()
+        self._requested = threading.Event()
         self._running = False
-        self._waiting: WaitingMessages | None = None
+        self._comm_id: str | None = None
+        self._kernel: Any = None
         self._next = 0.0
 
     def begin(self) -> None:
-        """A run begins; what was asked before does not count."""
-        self._asked.clear()
+        """A run begins; earlier requests do not count."""
+        self._requested.clear()
         self._running = True
 
     def end(self) -> None:
@@ -34,20 +41,67 @@ class StopRequest:
 
     def listen(self, button: Any) -> None:
         """To an ipywidgets Button."""
-        button.on_click(lambda _: self.ask())
-        self._waiting = WaitingMessages(button.model_id, self._told)
+        from IPython import get_ipython  # type: ignore[attr-defined]
 
-    def ask(self) -> None:
+        button.on_click(lambda _: self.request())
+        self._comm_id = button.model_id
+        self._kernel = getattr(get_ipython(), "kernel", None)
+
+    def request(self) -> None:
         if self._running:
-            self._asked.set()
+            self._requested.set()
 
-    def asked(self) -> bool:
+    def requested(self) -> bool:
         """Quick enough to be called after each update."""
-        if self._waiting is not None and not self._asked.is_set() and (now := time.perf_counter()) >= self._next:
-            self._waiting.look()
+        if self._comm_id and not self._requested.is_set() and (now := time.perf_counter()) >= self._next:
+            self._fetch_messages()
             self._next = now + SECONDS
-        return self._asked.is_set()
+        return self._requested.is_set()
 
-    def _told(self, data: Any) -> None:
-        if data.get("method") == "custom" and data.get("content", {}).get("event") == "click":
-            self.ask()
+    def _fetch_messages(self) -> None:
+        """Do nothing outside a kernel's main thread, and in kernels of another kind."""
+        stream = _stream(self._kernel)
+        deliver = getattr(stream, "_recv_callback", None)
+        if deliver is None or threading.current_thread() is not threading.main_thread():
+            return
+
+        def inspect(frames: Any) -> Any:
+            self._inspect(frames)
+            return deliver(frames)
+
+        stream._recv_callback = inspect  # in place of on_recv, which would also set how frames are copied
+        try:
+            stream.flush(1)  # zmq.POLLIN: incoming only
+        finally:
+            stream._recv_callback = deliver
+
+    def _inspect(self, frames: Any) -> None:
+        session = self._kernel.session
+        try:
+            # Not session.deserialize: that remembers signatures, and would refuse the message when its turn comes.
+            _, (_, header, _, _, content, *_) = session.feed_identities(frames, copy=False)
+            if session.unpack(_bytes(header))["msg_type"] != "comm_msg":
+                return
+            content = session.unpack(_bytes(content))
+            data = content["data"]
+            if (
+                content["comm_id"] == self._comm_id
+                and data["method"] == "custom"
+                and data["content"]["event"] == "click"
+            ):
+                self.request()
+        except (ValueError, KeyError, TypeError):
+            return  # no message as the protocol has them: the kernel will complain
+
+
+def _stream(kernel: Any) -> Any:
+    """The stream of requests to the main thread: since ipykernel 7 the end of a pipe, before that the shell socket."""
+    thread = getattr(kernel, "shell_channel_thread", None)
+    if thread is None:
+        return getattr(kernel, "shell_stream", None)
+    pair = getattr(thread.manager, "get_shell_channel_to_subshell_pair", None)
+    return None if pair is None else pair(None).to_stream
+
+
+def _bytes(frame: Any) -> bytes:
+    return bytes(getattr(frame, "buffer", frame))

@@ -1,4 +1,4 @@
-"""The forms of the live panel: widgets in a notebook, a table in a terminal."""
+"""The forms of the live panel: widgets in a notebook, a bar and lines in a terminal."""
 
 import io
 import types
@@ -7,10 +7,10 @@ import pytest
 
 from snnkit import models, train
 from snnkit.viz import LivePanel
-from snnkit.viz.live.standing import Standing
-from snnkit.viz.live.terminal import ROWS, TerminalTable, interactive
+from snnkit.viz.live.progress import Progress
+from snnkit.viz.live.renderers import TextRenderer
 
-from .live_updates import history, update
+from .live_updates import Clock, history, update
 
 
 class Display:
@@ -38,9 +38,9 @@ def display(monkeypatch):
 
 def parts(display):
     controls, view = display.first
-    row, told = controls.children
+    row, text = controls.children
     bar, button = row.children
-    return types.SimpleNamespace(bar=bar, button=button, told=told, view=view.children[0])
+    return types.SimpleNamespace(bar=bar, button=button, text=text, view=view.children[0])
 
 
 @pytest.mark.parametrize("widgets", [True, False])
@@ -61,14 +61,14 @@ def test_a_panel_shows_how_far_the_run_is(display):
     panel.on_batch(update(0, 2))
     shown = parts(display)
     assert shown.bar.value == pytest.approx(3 / 8)
-    assert "epoch 1 of 2 · update 3 of 4 · loss 0.500" in shown.told.value
+    assert "epoch 1 of 2 · update 3 of 4 · loss 0.500" in shown.text.value
     assert shown.button.description == "Stop training" and "update" in shown.button.tooltip
 
 
 def test_lines_grow_within_an_epoch(display, monkeypatch):
     pytest.importorskip("anywidget")
-    monkeypatch.setattr("snnkit.viz.live.panel.LOOKS", (0.0, 1e9))
-    monkeypatch.setattr("snnkit.viz.live.panel.EXTENSIONS", (0.0, 1e9))
+    monkeypatch.setattr("snnkit.viz.live.panel.READINGS", (0.0, 1e9))
+    monkeypatch.setattr("snnkit.viz.live.panel.DRAWINGS", (0.0, 1e9))
     panel = LivePanel(2)
     for batch, figures in enumerate([(0.5, 0.25, 0.125), (0.75, 0.5, 0.25)]):
         panel.on_batch(update(0, batch, figures=figures))
@@ -77,11 +77,11 @@ def test_lines_grow_within_an_epoch(display, monkeypatch):
     assert list(drawn[0].x) == [0.25, 0.5]
 
 
-def test_without_updates_the_panel_tells_of_epochs(display):
+def test_without_updates_the_panel_shows_epochs(display):
     panel = LivePanel(2)
     panel(history(1))
     shown = parts(display)
-    assert "epoch 1 · loss 1.000" in shown.told.value and "after this epoch" in shown.button.tooltip
+    assert "epoch 1 · loss 1.000" in shown.text.value and "after this epoch" in shown.button.tooltip
 
 
 def test_a_click_stops_fit_and_the_page_keeps_message_and_figure(display):
@@ -98,7 +98,7 @@ def test_a_click_stops_fit_and_the_page_keeps_message_and_figure(display):
     assert history.interrupted and history.epochs == 1 and clicks == [0]
     assert panel.stopped
     shown = parts(display)
-    assert shown.button.disabled and "Stopped in epoch 2 of 50" in shown.told.value
+    assert shown.button.disabled and "Stopped in epoch 2 of 50" in shown.text.value
     above, below = display.now
     assert "Stopped in epoch 2 of 50, after update 2 of 5." in above["text/plain"]
     assert 'role="status"' in above["text/html"] and "snnkit-alt" in above["text/html"]
@@ -150,32 +150,36 @@ def test_fit_has_no_bar_beside_a_panel(capsys):
     assert "training:" in capsys.readouterr().err
 
 
-def terminal(epochs=20):
-    rich = pytest.importorskip("rich.console")
-    console = rich.Console(file=io.StringIO(), force_terminal=True, width=120, color_system=None)
-    return TerminalTable(epochs, console), console.file
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
 
 
-def test_a_terminal_shows_the_latest_epochs_and_the_present_one():
-    table, file = terminal()
-    table.epoch(history(12).to_dict())
-    table.moved(Standing(13, 20, 3, 40, 0.5, 0.75, 1234.0, 61.0))
+def test_a_terminal_has_a_bar_and_above_it_a_line_for_each_epoch(monkeypatch):
+    file = Terminal()
+    monkeypatch.setattr("sys.stderr", file)
+    monkeypatch.setattr("sys.stdout", file)
+    clock = Clock()
+    progress = Progress(2, clock)
+    renderer = TextRenderer(each_update=True)
+    for batch in range(3):
+        clock.now += 1
+        progress.note(update(0, batch), begins=not batch)
+        renderer.update(progress, progress.words(0.5, 0.75))
+    renderer.epoch(history(1).to_dict(), 2)
+    renderer.end("Stopped somewhere.", None)
     text = file.getvalue()
-    assert "Training: epoch 12 of 20" in text and "update 3 of 40" in text and "1 min 01 s left" in text
-    rows = [line.split()[0] for line in text.splitlines() if line.split()[:1] and line.split()[0].isdigit()]
-    assert set(rows) == {str(epoch) for epoch in range(12 - ROWS + 1, 13)}
-    assert "Ctrl-C stops" in text
-    table.end("Stopped somewhere.", None)
-    assert file.getvalue().splitlines()[-2:][0].endswith("Stopped somewhere.")
-    assert file.getvalue().rfind("\x1b[?25h") > file.getvalue().rfind("\x1b[?25l")  # the cursor is there
+    assert (
+        "38 %|" in text
+        and "epoch 1 of 2 · update 3 of 4 · loss 0.500 · accuracy 75.0 % · 10 samples/s · 5 s left" in text
+    )
+    assert "Ctrl-C stops" in text and "epoch 1 of 2: loss 1.000 · accuracy 50.0 % · output rate 0.100\n" in text
+    assert text.rstrip().endswith("Stopped somewhere.")
 
 
-def test_a_terminal_whose_run_is_cut_off_has_a_cursor():
-    table, file = terminal()
-    table.moved(Standing(1, 20, 1, 40))
-    assert file.getvalue().rfind("\x1b[?25h") > file.getvalue().rfind("\x1b[?25l")
-    table.end("", None)
-
-
-def test_a_file_is_no_terminal(capsys):
-    assert not interactive()
+def test_a_file_has_no_bar(capsys):
+    renderer = TextRenderer(each_update=True)
+    renderer.update(Progress(2), "words")
+    renderer.end("Done.", None)
+    shown = capsys.readouterr()
+    assert shown.out == "Done.\n" and shown.err == ""
