@@ -1,26 +1,29 @@
-"""Graph: a network whose layers branch, join and go round in circles."""
+"""Graph: a network whose layers branch, join and form loops, and the order in which its nodes run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from snnkit import checks
+
 from ..engine.check import check_sequence
 from ..nn import is_stateful, time_batched
-from .cycles import groups, loop_order
 
 INPUT, OUTPUT = "input", "output"
+Edges = Sequence[tuple[str, str]]
 
 
 class LoopState(NamedTuple):
     """State of nodes that reach each other.
 
     Attributes:
-        outs: what each gave out last [B, ...].
-        states: that of each, None for stateless ones.
+        outs: the last output of each [B, ...].
+        states: the state of each, None for stateless ones.
     """
 
     outs: tuple[Tensor, ...]
@@ -28,21 +31,20 @@ class LoopState(NamedTuple):
 
 
 class Graph(nn.Module):
-    """``out, state = graph(x, state=None)``: nodes get the sum of what arrives on their edges.
+    """``out, state = graph(x, state=None)``: the input of a node is the sum over its incoming edges.
 
-    What lies on no loop is run over the whole sequence, as ``nn.Sequential`` does it. A loop is run step by step:
-    within a step from where signals come in, and what goes back arrives in the next step; before the first, neurons in
-    it gave zeros.
+    Nodes outside of loops run over the whole sequence, as in ``nn.Sequential``. A loop runs step by step: within a step
+    from its entry on, and what goes back arrives in the next step; before the first, its neurons' outputs were zeros.
 
     Args:
         layers: by name: neurons, ``Recurrent``s and stateless modules.
         edges: (from, to), with "input" and "output" for those of the graph.
-        shapes: what each layer gives out for a sample, without time and batch.
+        shapes: of the output of each layer for a sample, without time and batch.
 
     Raises:
         TypeError: a layer that is no module.
-        ValueError: a name that no module can have; an edge of a name that is not there; a node that no signal reaches,
-            or that leads nowhere; a loop without a neuron.
+        ValueError: a name that no module can have; an edge of an unknown name; a node without incoming or without
+            outgoing edges; a loop without a neuron.
     """
 
     def __init__(
@@ -53,8 +55,7 @@ class Graph(nn.Module):
         self.shapes = {name: tuple(shape) for name, shape in shapes.items()}
         names = [INPUT, *layers, OUTPUT]
         for name, layer in layers.items():
-            if not isinstance(layer, nn.Module):
-                raise TypeError(f"{name} of Graph must be a torch.nn.Module, but it is a {type(layer).__name__}")
+            checks.instance(f"{name} of Graph", layer, nn.Module, "a torch.nn.Module")
             if name in (INPUT, OUTPUT) or "." in name or hasattr(self, name):
                 raise ValueError(f"layers of Graph can't hold {name!r}: that name is taken, or can't be a module's")
         for a, b in self.edges:
@@ -64,7 +65,7 @@ class Graph(nn.Module):
         self.stateful = {name: is_stateful(layer) for name, layer in layers.items()}
         self.order: list[list[str]] = []
         for group in groups(names, self.edges):
-            if self._goes_round(group):
+            if self._is_loop(group):
                 neurons = [name for name in group if self.stateful[name]]
                 group = loop_order(group, self.edges, neurons)
             self.order.append(group)
@@ -73,7 +74,7 @@ class Graph(nn.Module):
                 raise ValueError(f"edges must lead to and from every node, but not so to or from {name!r}")
             self.add_module(name, layer)
 
-    def _goes_round(self, group: list[str]) -> bool:
+    def _is_loop(self, group: list[str]) -> bool:
         return len(group) > 1 or (group[0], group[0]) in self.edges
 
     def _sources(self, name: str) -> list[str]:
@@ -85,12 +86,12 @@ class Graph(nn.Module):
         if state is None:
             state = (None,) * len(self.order)
         elif not isinstance(state, tuple) or len(state) != len(self.order):
-            found = f"{len(state)} entries" if isinstance(state, tuple) else f"a {type(state).__name__}"
-            raise ValueError(f"state of Graph must be a tuple of {len(self.order)} entries or None, but it is {found}")
+            actual = f"{len(state)} entries" if isinstance(state, tuple) else f"a {type(state).__name__}"
+            raise ValueError(f"state of Graph must be a tuple of {len(self.order)} entries or None, but it is {actual}")
         values = {INPUT: x}
         new = []
         for group, part in zip(self.order, state, strict=True):
-            if self._goes_round(group):
+            if self._is_loop(group):
                 part = self._loop(group, values, part)
             elif group[0] != INPUT:
                 part = self._whole(group[0], values, part)
@@ -98,7 +99,7 @@ class Graph(nn.Module):
         return values[OUTPUT], tuple(new)
 
     def _whole(self, name: str, values: dict[str, Tensor], state: Any) -> Any:
-        """Run a node over all steps; its output goes into ``values``, its new state comes back."""
+        """Run a node over all steps; its output goes into ``values``, its new state is returned."""
         x = _total([values[a] for a in self._sources(name)])
         if name == OUTPUT:
             values[name] = x
@@ -121,11 +122,11 @@ class Graph(nn.Module):
         else:
             last = dict(zip(group, state.outs, strict=True))
             states = dict(zip(group, state.states, strict=True))
-        gave: dict[str, list[Tensor]] = {name: [] for name in group}
+        outputs: dict[str, list[Tensor]] = {name: [] for name in group}
         for t in range(first.shape[0]):
             for name in group:
                 parts = [arriving[name][t]] if name in arriving else []
-                # Those that ran already have left here what they gave in this step.
+                # Of nodes that ran already, ``last`` has the output of this step.
                 x = _total([*parts, *(last[a] for a in self._sources(name) if a in group)])
                 layer = self.get_submodule(name)
                 if self.stateful[name]:
@@ -134,12 +135,12 @@ class Graph(nn.Module):
                 else:
                     out = layer(x)
                 last[name] = out
-                gave[name].append(out)
-        values.update({name: torch.stack(outs) for name, outs in gave.items()})
+                outputs[name].append(out)
+        values.update({name: torch.stack(outs) for name, outs in outputs.items()})
         return LoopState(tuple(last[name] for name in group), tuple(states[name] for name in group))
 
     def _rest(self, group: list[str], like: Tensor) -> dict[str, Tensor]:
-        """What the nodes of a loop gave before the first step: neurons nothing, layers what they make of nothing."""
+        """Outputs of a loop before the first step: of neurons zeros, of layers what follows from these."""
         batch = like.shape[1]
         last = {name: like.new_zeros(batch, *self.shapes[name]) for name in group}
         waiting = [name for name in group if not self.stateful[name]]
@@ -157,3 +158,68 @@ def _total(parts: list[Tensor]) -> Tensor:
     for part in parts[1:]:
         total = total + part
     return total
+
+
+def reachable(edges: Edges, start: str) -> set[str]:
+    """All nodes that a signal from ``start`` reaches; itself only over a loop."""
+    reached: set[str] = set()
+    waiting = [start]
+    while waiting:
+        node = waiting.pop()
+        new = [b for a, b in edges if a == node and b not in reached]
+        reached.update(new)
+        waiting.extend(new)
+    return reached
+
+
+def groups(nodes: Sequence[str], edges: Edges) -> list[list[str]]:
+    """Nodes that reach each other are one group; groups in an order in which each gets its input from earlier ones."""
+    ahead = {node: reachable(edges, node) for node in nodes}
+    home: dict[str, str] = {}
+    members: dict[str, list[str]] = {}
+    for node in nodes:
+        if node not in home:
+            together = [b for b in nodes if b == node or (b in ahead[node] and node in ahead[b])]
+            home.update(dict.fromkeys(together, node))
+            members[node] = together
+    sorter = TopologicalSorter({first: set() for first in members})
+    for a, b in edges:
+        if home[a] != home[b]:
+            sorter.add(home[b], home[a])
+    return [members[first] for first in sorter.static_order()]
+
+
+def loop_order(members: Sequence[str], edges: Edges, stateful: Collection[str]) -> list[str]:
+    """The order in which the nodes of a loop run within one step, from its entry on.
+
+    The input from a node that runs later is its output of the step before. ``edges`` are all of the graph.
+
+    Raises:
+        ValueError: part of the loop has no neuron in it, so that its output would depend on itself.
+    """
+    inside = [(a, b) for a, b in edges if a in members and b in members]
+    instant = [(a, b) for a, b in inside if a not in stateful and b not in stateful]
+    sorter: TopologicalSorter[str] = TopologicalSorter()
+    for a, b in instant:
+        sorter.add(b, a)
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        raise ValueError(
+            f"graph has a cycle without delay, {' → '.join(reversed(error.args[1]))}: every loop must pass a neuron"
+        ) from None
+    entries = [b for a, b in edges if b in members and a not in members]
+    done: list[str] = []
+    seen: set[str] = set()
+
+    def visit(node: str) -> None:
+        seen.add(node)
+        for a, b in inside:
+            if a == node and b not in seen:
+                visit(b)
+        done.append(node)
+
+    for node in (*entries, *members):
+        if node not in seen:
+            visit(node)
+    return done[::-1]

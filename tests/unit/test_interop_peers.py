@@ -89,7 +89,7 @@ def test_norse():
         for x_t in x:
             spikes, state = lif(fc(x_t), state)
             wanted.append(spikes)
-    with pytest.raises(ValueError, match=r"below dt, 0.001 s: take a smaller dt, or mind the units"):
+    with pytest.raises(ValueError, match=r"at least dt, 0.001 s, .*: take a smaller dt, or check the units"):
         read(graph, dt=1e-3)
     same_spikes(read(graph, dt=1e-6), x, torch.stack(wanted))
 

@@ -13,8 +13,8 @@ from snnkit.neuron import IF, LI, LIF, PLIF, CubaLIF, Leaky, Recurrent  # noqa: 
 from snnkit.nn import Once, Sequential, TimeBatched  # noqa: E402
 from tests.unit.nir_cases import DT, graphs, networks, quick, read, run, sequence, written  # noqa: E402
 
-# Two hundred cases take seconds; deadlines would measure the machine.
-MANY = settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+# Deadlines would measure the machine.
+MANY = settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 @MANY
@@ -27,7 +27,7 @@ def test_random_networks(case, seed):
     assert torch.equal(run(back, x), run(net, x))
 
 
-@settings(MANY, max_examples=100)
+@settings(MANY, max_examples=50)
 @given(graph=graphs(nir), seed=st.integers(0, 9))
 def test_random_graphs_of_others(graph, seed):
     x = sequence(graph.nodes["input"].input_type["input"].tolist(), seed)

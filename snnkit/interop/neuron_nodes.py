@@ -1,4 +1,10 @@
-"""Between the numbers of our neurons and those of NIR's nodes."""
+"""Between our neurons and NIR's nodes: their numbers, and a note by which a neuron comes back exactly as it was.
+
+Numbers that went through seconds and back differ in their last digit, and NIR can't express that a neuron fires at its
+threshold. So a node's metadata note which of our neurons it was, with its arguments. The note counts only where that
+neuron, written again, has the numbers of the node: after another program has changed these, or at another ``dt``, the
+numbers alone count.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +17,9 @@ from torch import Tensor
 
 from ..neuron import IF, LI, LIF, PLIF, CubaLIF, Leaky, Neuron
 from ..neuron.base import Value
-from .neurons import EulerCubaLI, EulerCubaLIF, EulerIF, EulerLI, EulerLIF, EulerNeuron
+from .euler import EulerCubaLI, EulerCubaLIF, EulerIF, EulerLI, EulerLIF, EulerNeuron
+
+KEY = "snnkit"  # of the note in the metadata
 
 # NIR's name of an equation, and the neuron that takes all of its numbers.
 EULER: dict[str, type[EulerNeuron]] = {
@@ -26,18 +34,18 @@ Numbers = dict[str, Any]  # floats, and float64 arrays that broadcast against on
 
 
 class Described(NamedTuple):
-    """A neuron in NIR's words: which node, and its numbers."""
+    """A neuron in NIR's terms: kind of node, and its numbers."""
 
     kind: str
     numbers: Numbers
 
 
 def described(neuron: Neuron, dt: float) -> Described:
-    """What ``neuron`` is in NIR at time steps of ``dt`` seconds; ValueError or TypeError if it is nothing there."""
+    """``neuron`` in NIR at time steps of ``dt`` seconds; ValueError or TypeError if there is no such node."""
     writer = _WRITERS.get(type(neuron))
     if writer is None:
         known = ", ".join(kind.__name__ for kind in _WRITERS)
-        raise TypeError(f"NIR has no node for {type(neuron).__name__}; it has for {known}")
+        raise TypeError(f"NIR has no node for {type(neuron).__name__}; it has nodes for {known}")
     own_dt = getattr(neuron, "dt", dt)
     if not np.isclose(own_dt, dt, rtol=1e-9, atol=0):
         raise ValueError(f"dt must be that of the network's {type(neuron).__name__}, {own_dt} s, but it is {dt}")
@@ -52,7 +60,7 @@ def _plain(value: Value) -> Any:
 def _hard(neuron: IF | LIF | PLIF) -> Numbers:
     if neuron.v_reset is None:
         raise ValueError(
-            f"{type(neuron).__name__} has a soft reset (v_reset=None), which NIR can't say; "
+            f"{type(neuron).__name__} has a soft reset (v_reset=None), which NIR can't express; "
             "use a hard one, such as v_reset=0.0, and train the network with it"
         )
     return {"v_threshold": _plain(neuron.v_threshold), "v_reset": _plain(neuron.v_reset)}
@@ -72,7 +80,7 @@ def _of_lif(neuron: LIF | PLIF, dt: float) -> Described:
 def _of_leaky(neuron: Leaky, dt: float) -> Described:
     if neuron.reset_mechanism != "zero":
         raise ValueError(
-            f'Leaky has reset_mechanism="{neuron.reset_mechanism}", which NIR can\'t say; '
+            f'Leaky has reset_mechanism="{neuron.reset_mechanism}", which NIR can\'t express; '
             'use "zero", and train the network with it'
         )
     # The engine clamps a learned one in every step.
@@ -133,3 +141,69 @@ def euler_neuron(
     if "v_threshold" in numbers:
         values["surrogate"] = surrogate
     return EULER[kind](dt=dt, **values)
+
+
+# The arguments on which the output of each depends.
+_ARGUMENTS: dict[type[Neuron], tuple[str, ...]] = {
+    IF: ("v_threshold", "v_reset"),
+    LIF: ("tau", "v_threshold", "v_reset", "decay_input"),
+    PLIF: ("w", "v_threshold", "v_reset", "decay_input"),
+    Leaky: ("beta", "threshold", "reset_mechanism", "reset_delay"),
+    CubaLIF: ("tau_mem_inv", "tau_syn_inv", "v_leak", "v_th", "v_reset", "dt"),
+    LI: ("tau_mem_inv", "tau_syn_inv", "v_leak", "dt"),
+}
+_CLASSES = {kind.__name__: kind for kind in _ARGUMENTS}
+
+
+def note_on(neuron: Neuron) -> dict[str, Any]:
+    """The metadata of the node of ``neuron``."""
+    names = _ARGUMENTS.get(type(neuron))
+    if names is None:
+        return {}
+    return {KEY: type(neuron).__name__, **{name: _stored(getattr(neuron, name)) for name in names}}
+
+
+def neuron_of(
+    metadata: dict[str, Any], kind: str, numbers: dict[str, np.ndarray], dt: float, surrogate: Callable[..., Tensor]
+) -> Neuron | None:
+    """The neuron of the note; None if there is no note, or if it does not fit the node's numbers."""
+    owner = _CLASSES.get(str(metadata.get(KEY)))
+    if owner is None:
+        return None
+    try:
+        arguments = {name: _restored(metadata[name]) for name in _ARGUMENTS[owner]}
+        neuron = _made(owner, arguments, surrogate)
+        node = described(neuron, dt)
+        if node.kind != kind:
+            return None
+        for name, array in numbers.items():
+            if not np.allclose(np.broadcast_to(node.numbers[name], array.shape), array, rtol=1e-6, atol=1e-12):
+                return None
+    except (KeyError, TypeError, ValueError):  # the note, or the shape of a number, was changed
+        return None
+    return neuron
+
+
+def _made(owner: type[Neuron], arguments: dict[str, Any], surrogate: Callable[..., Tensor]) -> Neuron:
+    if owner is PLIF:
+        w = arguments.pop("w")
+        neuron = PLIF(**arguments, shape=tuple(w.shape), surrogate=surrogate)
+        with torch.no_grad():
+            neuron.w = torch.nn.Parameter(w)
+        return neuron
+    if owner is not LI:
+        arguments["surrogate"] = surrogate
+    return owner(**arguments)
+
+
+def _stored(value: Any) -> Any:
+    """As HDF5 stores it: a tensor of no dimension becomes one of one value, which differs from a float's arithmetic."""
+    return np.atleast_1d(value.detach().cpu().numpy()) if isinstance(value, Tensor) else value
+
+
+def _restored(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, np.generic):
+        return value.item()
+    return torch.from_numpy(np.array(value)) if isinstance(value, np.ndarray) else value

@@ -1,7 +1,7 @@
-"""NIR's neurons under Euler's rule: a time step of ``dt`` seconds, every number of the equation its own.
+"""NIR's neurons under Euler's rule, with a time step of ``dt`` seconds.
 
 With z = H(v - v_threshold), strictly above, and v ← v_reset where it spiked. Equations: Pedersen et al. 2024,
-doi:10.1038/s41467-024-52259-9. NIR does not say where a membrane begins: here at ``v_leak``, and that of an ``IF`` at
+doi:10.1038/s41467-024-52259-9. NIR does not define where a membrane begins: here at ``v_leak``, that of an ``IF`` at
 ``v_reset``. Numbers are for all neurons or tensors that broadcast against a step [B, ...].
 """
 
@@ -18,7 +18,7 @@ from ..surrogate import ATan
 
 
 class EulerNeuron(Neuron):
-    """What the five share: numbers with the names that NIR has for them, and ``dt`` in s."""
+    """Base of the five: numbers with NIR's names, and ``dt`` in s."""
 
     names: ClassVar[tuple[str, ...]]
     dt: float
@@ -52,7 +52,7 @@ class EulerIF(EulerNeuron):
 
     Args:
         r: resistance (1/s for a dimensionless membrane).
-        v_threshold, v_reset: where it fires, and where it goes then.
+        v_threshold, v_reset: potential at which it fires, and after it has fired.
         dt: time step in s.
         surrogate, engine: as in every neuron.
     """

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from .package import nir_package
-from .pooling import SumPool2d
+from snnkit import checks
 
 Shape = tuple[int, ...]
 
@@ -18,8 +19,58 @@ Shape = tuple[int, ...]
 TRANSPARENT = (nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout)
 
 
+def nir_package() -> Any:
+    """The module ``nir``, imported when it is needed; ImportError with how to install it."""
+    try:
+        import nir
+    except ImportError as error:
+        raise ImportError(
+            'interop needs the package nir (and h5py, which comes with it): pip install "snnkit[nir]"'
+        ) from error
+    if "type_check" not in inspect.signature(nir.read).parameters:
+        raise ImportError(f'interop needs nir 1.0.7 or newer, but it is {nir.__version__}: pip install "snnkit[nir]"')
+    return nir
+
+
+class SumPool2d(nn.Module):
+    """Sum over windows, which NIR has and PyTorch has not: [B, C, H, W] -> [B, C, H', W'].
+
+    It counts spikes, where an average would weaken them.
+
+    Args:
+        kernel_size: height and width of the window; one int for both.
+        stride: from window to window; None: ``kernel_size``.
+        padding: zeros on each side, at most half the window.
+    """
+
+    def __init__(
+        self,
+        kernel_size: int | tuple[int, int],
+        stride: int | tuple[int, int] | None = None,
+        padding: int | tuple[int, int] = 0,
+    ) -> None:
+        super().__init__()
+        self.kernel_size = _checked_pair("kernel_size", kernel_size, 1)
+        self.stride = self.kernel_size if stride is None else _checked_pair("stride", stride, 1)
+        self.padding = _checked_pair("padding", padding, 0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.avg_pool2d(x, self.kernel_size, self.stride, self.padding, divisor_override=1)
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+def _checked_pair(name: str, value: int | tuple[int, int], least: int) -> tuple[int, int]:
+    pair = value if isinstance(value, tuple) else (value, value)
+    if len(pair) != 2:
+        raise TypeError(f"{name} of SumPool2d must be an int or a tuple of two, but it is {value!r}")
+    height, width = (checks.integer(f"{name} of SumPool2d", number, at_least=least) for number in pair)
+    return height, width
+
+
 def node_of(layer: nn.Module, shape: Shape) -> Any:
-    """The NIR node of a layer that gets samples of this shape; TypeError or ValueError if NIR has none."""
+    """The NIR node of a layer for samples of this shape; TypeError or ValueError if NIR has none."""
     writer = _WRITERS.get(type(layer))
     if writer is None:
         hint = ""
@@ -38,7 +89,7 @@ def layer_of(node: Any, dtype: torch.dtype) -> nn.Module:
 
 def _array(tensor: Tensor) -> np.ndarray:
     tensor = tensor.detach().cpu()
-    # NumPy has no bfloat16; what has more than float32 keeps it.
+    # NumPy has no bfloat16; float64 stays.
     return (tensor if tensor.dtype == torch.float64 else tensor.float()).numpy()
 
 
@@ -46,7 +97,7 @@ def _write_linear(layer: nn.Linear, shape: Shape) -> Any:
     nir = nir_package()
     if len(shape) != 1:
         raise ValueError(
-            f"Linear gets samples of shape {list(shape)}, but NIR's linear nodes take vectors; put nn.Flatten before it"
+            f"samples of Linear must be vectors in NIR, but their shape is {list(shape)}; put nn.Flatten before it"
         )
     weight = _array(layer.weight)
     return nir.Linear(weight=weight) if layer.bias is None else nir.Affine(weight=weight, bias=_array(layer.bias))
@@ -72,23 +123,13 @@ def _write_conv(layer: nn.Conv1d | nn.Conv2d, shape: Shape) -> Any:
     )
 
 
-def _pair(value: Any) -> tuple[int, int]:
-    return (value, value) if isinstance(value, int) else tuple(value)
-
-
-def _write_average(layer: nn.AvgPool2d, shape: Shape) -> Any:
-    if layer.ceil_mode or layer.divisor_override is not None or (layer.padding and not layer.count_include_pad):
-        raise ValueError("AvgPool2d in NIR knows neither ceil_mode nor divisor_override, and counts its padding")
-    return _write_pool("AvgPool2d", layer)
-
-
-def _write_sum(layer: SumPool2d, shape: Shape) -> Any:
-    return _write_pool("SumPool2d", layer)
-
-
-def _write_pool(kind: str, layer: nn.AvgPool2d | SumPool2d) -> Any:
-    sizes = {name: np.array(_pair(getattr(layer, name))) for name in ("kernel_size", "stride", "padding")}
-    return getattr(nir_package(), kind)(**sizes)
+def _write_pool(layer: nn.AvgPool2d | SumPool2d, shape: Shape) -> Any:
+    if isinstance(layer, nn.AvgPool2d) and (
+        layer.ceil_mode or layer.divisor_override is not None or (layer.padding and not layer.count_include_pad)
+    ):
+        raise ValueError("AvgPool2d in NIR has neither ceil_mode nor divisor_override, and counts its padding")
+    sizes = {name: np.broadcast_to(getattr(layer, name), 2).copy() for name in ("kernel_size", "stride", "padding")}
+    return getattr(nir_package(), type(layer).__name__)(**sizes)
 
 
 def _write_flatten(layer: nn.Flatten, shape: Shape) -> Any:
@@ -106,8 +147,8 @@ _WRITERS: dict[type, Callable[[Any, Shape], Any]] = {
     nn.Linear: _write_linear,
     nn.Conv1d: _write_conv,
     nn.Conv2d: _write_conv,
-    nn.AvgPool2d: _write_average,
-    SumPool2d: _write_sum,
+    nn.AvgPool2d: _write_pool,
+    SumPool2d: _write_pool,
     nn.Flatten: _write_flatten,
 }
 
@@ -121,7 +162,7 @@ def _weights(layer: Any, weight: np.ndarray, bias: np.ndarray | None) -> Any:
 
 
 def _copied(values: Any) -> np.ndarray:
-    """As an array that may be written to, as PyTorch wants them; some writers leave its own tensors in their nodes."""
+    """As a writable array, as PyTorch requires; some programs leave PyTorch tensors in their nodes."""
     return np.asarray(values).copy()
 
 
@@ -144,7 +185,7 @@ def _read_conv(node: Any, dtype: torch.dtype) -> nn.Conv1d | nn.Conv2d:
         raise ValueError(f"weight must have {dims + 2} dimensions, but its shape is {list(weight.shape)}")
     if bias.shape != weight.shape[:1]:
         raise ValueError(f"bias must be of shape {[len(weight)]}, but its shape is {list(bias.shape)}")
-    # NIR's convolutions always have a bias; zeros stand for none.
+    # NIR's convolutions always have a bias; zeros mean none.
     layer = kind(
         weight.shape[1] * groups,
         weight.shape[0],
@@ -163,12 +204,9 @@ def _sizes(value: Any, dims: int) -> Any:
     return tuple(int(size) for size in np.broadcast_to(np.asarray(value), (dims,)))
 
 
-def _read_average(node: Any, dtype: torch.dtype) -> nn.AvgPool2d:
-    return nn.AvgPool2d(_sizes(node.kernel_size, 2), _sizes(node.stride, 2), _sizes(node.padding, 2))
-
-
-def _read_sum(node: Any, dtype: torch.dtype) -> SumPool2d:
-    return SumPool2d(_sizes(node.kernel_size, 2), _sizes(node.stride, 2), _sizes(node.padding, 2))
+def _read_pool(node: Any, dtype: torch.dtype) -> nn.AvgPool2d | SumPool2d:
+    kind = nn.AvgPool2d if type(node).__name__ == "AvgPool2d" else SumPool2d
+    return kind(_sizes(node.kernel_size, 2), _sizes(node.stride, 2), _sizes(node.padding, 2))
 
 
 def _read_flatten(node: Any, dtype: torch.dtype) -> nn.Flatten:
@@ -181,7 +219,7 @@ LAYERS: dict[str, Callable[[Any, torch.dtype], nn.Module]] = {
     "Affine": _read_linear,
     "Conv1d": _read_conv,
     "Conv2d": _read_conv,
-    "AvgPool2d": _read_average,
-    "SumPool2d": _read_sum,
+    "AvgPool2d": _read_pool,
+    "SumPool2d": _read_pool,
     "Flatten": _read_flatten,
 }

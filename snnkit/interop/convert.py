@@ -1,0 +1,417 @@
+"""Networks of ours as NIR graphs, and NIR graphs as networks of ours."""
+
+from __future__ import annotations
+
+import copy
+import os
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from snnkit import checks
+
+from ..engine.check import check_sequence
+from ..neuron import IF, LIF, PLIF, Neuron, Recurrent
+from ..nn import Once, Sequential, TimeBatched, time_batched
+from ..surrogate import ATan
+from .graph import INPUT, OUTPUT, Graph, groups, loop_order, reachable
+from .layer_nodes import LAYERS, TRANSPARENT, Shape, layer_of, nir_package, node_of
+from .neuron_nodes import EULER, KEY, described, euler_neuron, neuron_of, note_on
+
+
+class InexactWarning(UserWarning):
+    """Other readers of a graph may compute spikes at other times than the network that it was written from."""
+
+
+def to_nir(model: nn.Module, example: Tensor, dt: float) -> Any:
+    """Write a network as a graph of NIR, as it is in evaluation mode.
+
+    Args:
+        model: a ``Sequential`` (or ``Graph``) of neurons and of layers that NIR has, in any depth; or one of these. It
+            stays as it is.
+        example: x [T, B, ...]; only the shape of a sample matters, as NIR has every number once per neuron.
+        dt: the time step in s, which turns time constants in steps into seconds. That of ``CubaLIF`` and ``LI`` must be
+            the same.
+
+    Returns:
+        A ``nir.NIRGraph``, ready for ``nir.write``. Node names are those of the modules.
+
+    Raises:
+        TypeError, ValueError: something that NIR can't express; the message begins with the module's name in the model.
+        ImportError: without the package nir.
+
+    Warns:
+        InexactWarning: the network fires at its threshold where other readers will fire above it only.
+    """
+    nir = nir_package()
+    checks.instance("model", model, nn.Module, "a torch.nn.Module")
+    dt = checks.number("dt", dt, above=0)
+    check_sequence(example, "to_nir")
+    net = copy.deepcopy(model).eval()
+    start = torch.zeros((1, 1, *example.shape[2:]), dtype=example.dtype, device=example.device)
+    writer = _Writer(nir, dt, tuple(start.shape[2:]))
+    with torch.no_grad():
+        sources, end = writer.write(net, "", start, [INPUT])
+    writer.end(sources, tuple(end.shape[2:]))
+    if writer.at_threshold:
+        warnings.warn(
+            f"{', '.join(writer.at_threshold)} fire at exactly the threshold, as SpikingJelly's neurons do, and NIR's "
+            "only above it: spikes may differ elsewhere where a membrane meets it exactly. from_nir reads a note about "
+            "it in the graph, and fires at it.",
+            InexactWarning,
+            stacklevel=2,
+        )
+    metadata = {KEY: "dt is a hint", "dt": dt}
+    try:
+        return nir.NIRGraph(writer.nodes, writer.edges, metadata=metadata)
+    except ValueError as error:
+        # Up to 1.0.8 it takes kernels for square and convolutions for ungrouped when it works out shapes.
+        warnings.warn(
+            f"the package nir computes other shapes in this graph than it has ({error}); "
+            "read its file with type_check=False",
+            stacklevel=2,
+        )
+        return nir.NIRGraph(writer.nodes, writer.edges, metadata=metadata, type_check=False)
+
+
+def from_nir(
+    graph: Any,
+    dt: float,
+    *,
+    dtype: torch.dtype = torch.float32,
+    surrogate: Callable[..., Tensor] = ATan(),
+) -> Sequential | Graph:
+    """Make a network of a NIR graph, of this or another program.
+
+    Args:
+        graph: a ``nir.NIRGraph``, or the path of a file of one.
+        dt: time step in s at which the network is to run. Euler's rule holds while it is far below all time constants.
+        dtype: of weights and of numbers that differ between neurons: ``torch.float32`` or ``torch.float64``.
+        surrogate: the spike function of all neurons, as NIR has none.
+
+    Returns:
+        ``out, state = net(x, state=None)``: a ``Sequential`` if one layer follows the other, else a ``Graph``. Neurons
+        that ``to_nir`` wrote are the same again, others are ``EulerLIF`` and the like.
+
+    Raises:
+        ValueError: a node of unknown kind, a loop without a neuron in it, numbers that are scalars or of another shape
+            than the layer's input, a time constant below ``dt``, an edge to an unknown node, more than one input or
+            output; the message names the node.
+        TypeError: neither a graph nor a path; a dtype or dt of the wrong kind.
+        ImportError: without the package nir.
+    """
+    nir = nir_package()
+    dt = checks.number("dt", dt, above=0)
+    checks.choice("dtype", dtype, (torch.float32, torch.float64))
+    if isinstance(graph, (str, os.PathLike)):
+        graph = _opened(nir, graph)
+    checks.instance("graph", graph, nir.NIRGraph, "a nir.NIRGraph or a path")
+    flat = _flattened(graph)
+    layers, shapes = _built(flat, dt, dtype, surrogate)
+    edges = _with_recurrent(layers, flat.edges, shapes)
+    chain = _chain(layers, edges)
+    if chain is None:
+        return Graph(layers, edges, shapes)
+    net = Sequential()
+    for name in chain:
+        net.add_module(name, layers[name])
+    return net
+
+
+def _opened(nir: Any, path: str | os.PathLike) -> Any:
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"graph: there is no file {os.fspath(path)!r}")
+    try:
+        return nir.read(path, type_check=False)
+    except (AssertionError, KeyError, OSError, TypeError, ValueError) as error:
+        # Without a message for a node of an unknown kind.
+        reason = str(error) or "a node of a kind that the package nir does not know"
+        raise ValueError(f"graph: {os.fspath(path)!r} can't be read as a NIR graph: {reason}") from error
+
+
+class _Writer:
+    """Nodes and edges so far. ``sources`` are the nodes whose outputs, added up, are the signal at hand."""
+
+    def __init__(self, nir: Any, dt: float, shape: tuple[int, ...]) -> None:
+        self.nir = nir
+        self.dt = dt
+        self.nodes: dict[str, Any] = {INPUT: nir.Input(input_type={"input": np.array(shape)})}
+        self.edges: list[tuple[str, str]] = []
+        self.at_threshold: list[str] = []
+
+    def write(self, module: nn.Module, name: str, x: Tensor, sources: list[str]) -> tuple[list[str], Tensor]:
+        """Append a module with the input x [1, 1, ...]; returns sources and x after it."""
+        if type(module) in (Sequential, nn.Sequential):
+            for part, layer in module._modules.items():
+                if layer is not None:
+                    sources, x = self.write(layer, f"{name}_{part}" if name else part, x, sources)
+            return sources, x
+        if type(module) in (TimeBatched, Once):
+            return self.write(module.module, name, x, sources)  # type: ignore[arg-type]
+        if type(module) in TRANSPARENT:
+            return sources, x
+        if type(module) is Graph:
+            return self._graph(module, name, x, sources)
+        name = self._free(name or type(module).__name__.lower())
+        try:
+            if isinstance(module, Recurrent):
+                self.nodes[name] = self._neuron(module.neuron, name, x)
+                weight = self._free(f"{name}_rec")
+                self.nodes[weight] = node_of(module.weight, tuple(x.shape[2:]))
+                self.edges += [(source, name) for source in sources] + [(name, weight), (weight, name)]
+                return [name], x
+            if isinstance(module, Neuron):
+                self.nodes[name] = self._neuron(module, name, x)
+            else:
+                self.nodes[name] = node_of(module, tuple(x.shape[2:]))
+                x = time_batched(module, x)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{name} of model: {error}") from None
+        except RuntimeError as error:
+            raise ValueError(f"{name} of model does not take samples of {list(x.shape[2:])}: {error}") from error
+        self.edges += [(source, name) for source in sources]
+        return [name], x
+
+    def _graph(self, graph: Graph, name: str, x: Tensor, sources: list[str]) -> tuple[list[str], Tensor]:
+        """The nodes of a graph, as part of the whole one."""
+        ends: dict[str, str] = {}
+        for part, layer in graph.named_children():
+            if type(layer) in (Sequential, nn.Sequential, TimeBatched, Once, Graph, *TRANSPARENT):
+                raise TypeError(
+                    f"{part} of Graph must be a neuron or a layer to be written, but it is a {type(layer).__name__}"
+                )
+            (before, *_) = (a for a, b in graph.edges if b == part)
+            shape = tuple(x.shape[2:]) if before == INPUT else graph.shapes[before]
+            # Its edges come from the graph's own list.
+            (end, *_), _ = self.write(layer, f"{name}_{part}" if name else part, x.new_zeros(1, 1, *shape), [])
+            ends[part] = end
+        last = [ends[a] for a, b in graph.edges if b == OUTPUT and a != INPUT]
+        for a, b in graph.edges:
+            if b != OUTPUT:
+                self.edges += [(s, ends[b]) for s in (sources if a == INPUT else [ends[a]])]
+            elif a == INPUT:
+                last += sources
+        (first, *_) = (a for a, b in graph.edges if b == OUTPUT)
+        shape = tuple(x.shape[2:]) if first == INPUT else graph.shapes[first]
+        return last, x.new_zeros(1, 1, *shape)
+
+    def end(self, sources: list[str], shape: tuple[int, ...]) -> None:
+        """The output."""
+        self.nodes[OUTPUT] = self.nir.Output(output_type={"output": np.array(shape)})
+        self.edges += [(source, OUTPUT) for source in sources]
+
+    def _neuron(self, neuron: Neuron, name: str, x: Tensor) -> Any:
+        kind, numbers = described(neuron, self.dt)
+        shape = tuple(x.shape[2:])
+        if not shape:
+            raise ValueError("neurons must get samples with at least one dimension, as NIR's do: x [T, B, N]")
+        arrays = {}
+        for key, value in numbers.items():
+            try:
+                arrays[key] = np.broadcast_to(value, shape).astype(np.float64)
+            except ValueError:
+                raise ValueError(
+                    f"its {key} of shape {list(np.shape(value))} does not broadcast against samples {list(shape)}"
+                ) from None
+        if type(neuron) in (IF, LIF, PLIF):
+            self.at_threshold.append(f"{name} ({type(neuron).__name__})")
+        return getattr(self.nir, kind)(**arrays, metadata=note_on(neuron))
+
+    def _free(self, name: str) -> str:
+        while name in self.nodes or name == OUTPUT:
+            name += "_"
+        return name
+
+
+class _Flat(NamedTuple):
+    """A graph without subgraphs.
+
+    Attributes:
+        nodes: by name, without inputs and outputs.
+        edges: (from, to), with "input" and "output" for those of the graph.
+        input_shape, output_shape: of a sample.
+    """
+
+    nodes: dict[str, Any]
+    edges: list[tuple[str, str]]
+    input_shape: tuple[int, ...]
+    output_shape: tuple[int, ...]
+
+
+def _flattened(graph: Any) -> _Flat:
+    """The graph without subgraphs and with names that modules can have; ValueError for a node or an edge of no use."""
+    nodes, edges, ins, outs = _inlined(graph, "")
+    for what, ends in (("input", ins), ("output", outs)):
+        if len(ends) != 1:
+            raise ValueError(f"graph must have one {what}, but it has {len(ends)}: {', '.join(ends) or 'none'}")
+    renamed: dict[str, str] = {ins[0]: INPUT, outs[0]: OUTPUT}
+    for name in nodes:
+        if name not in renamed:
+            renamed[name] = _fitting_name(name, set(renamed.values()))
+    return _Flat(
+        {renamed[name]: node for name, node in nodes.items() if name not in (ins[0], outs[0])},
+        [(renamed[a], renamed[b]) for a, b in edges],
+        _shape(nodes[ins[0]].input_type, "input", ins[0]),
+        _shape(nodes[outs[0]].output_type, "output", outs[0]),
+    )
+
+
+def _inlined(graph: Any, prefix: str) -> tuple[dict[str, Any], list[tuple[str, str]], list[str], list[str]]:
+    """Nodes, edges, and the names of inputs and outputs; those of subgraphs are replaced by joined edges."""
+    nodes: dict[str, Any] = {}
+    ins: dict[str, list[str]] = {}  # where an edge to this name arrives
+    outs: dict[str, list[str]] = {}  # where one from it begins
+    edges: list[tuple[str, str]] = []
+    own: dict[str, list[str]] = {"Input": [], "Output": []}
+    for key, node in graph.nodes.items():
+        name = f"{prefix}{key}"
+        kind = type(node).__name__
+        if kind == "NIRGraph":
+            inner, inner_edges, entrances, exits = _inlined(node, f"{name}_")
+            ends = {*entrances, *exits}
+            nodes.update({n: part for n, part in inner.items() if n not in ends})
+            ins[key] = [b for a, b in inner_edges if a in entrances]
+            outs[key] = [a for a, b in inner_edges if b in exits]
+            if ends & {*ins[key], *outs[key]}:
+                raise ValueError(
+                    f"subgraph {name!r} of graph must have a node on every path from its input to its output"
+                )
+            edges += [edge for edge in inner_edges if not ends & set(edge)]
+            continue
+        if kind not in ("Input", "Output", *LAYERS, *EULER):
+            known = ", ".join(["Input", "Output", *LAYERS, *EULER, "NIRGraph"])
+            raise ValueError(f"node {name!r} of graph is a {kind}, but it must be one of {known}")
+        if name in nodes:
+            raise ValueError(f"node {name!r} of graph must not have the name of a node in a subgraph")
+        nodes[name] = node
+        ins[key] = outs[key] = [name]
+        if kind in own:
+            own[kind].append(name)
+    for a, b in graph.edges:
+        for key in (a, b):
+            if key not in graph.nodes:
+                raise ValueError(f"edge {a!r} → {b!r} of graph: there is no node {key!r}")
+        joined = [(start, end) for start in outs[a] for end in ins[b]]
+        if twice := [edge for edge in joined if edge in edges]:
+            raise ValueError(f"edge {twice[0][0]!r} → {twice[0][1]!r} of graph is there twice")
+        edges += joined
+    return nodes, edges, own["Input"], own["Output"]
+
+
+def _fitting_name(name: str, taken: set[str]) -> str:
+    """``name``, or one like it that a module of a network can have."""
+    name = name.replace(".", "_") or "node"
+    # ``add_module`` refuses names of what a module has already.
+    while name in taken or hasattr(Sequential, name) or name in _PLAIN or name in _GRAPHS:
+        name += "_"
+    return name
+
+
+_PLAIN = {*vars(Sequential())}
+_GRAPHS = {*vars(nn.Module()), *dir(Graph), "edges", "shapes", "stateful", "order"}
+
+
+def _shape(types: Any, key: str, name: str) -> tuple[int, ...]:
+    value = (types or {}).get(key)
+    if value is None:
+        raise ValueError(f"node {name!r} of graph must have the shape of a sample, but it is None")
+    return tuple(int(size) for size in np.atleast_1d(np.asarray(value)))
+
+
+def _built(
+    flat: _Flat, dt: float, dtype: torch.dtype, surrogate: Callable[..., Tensor]
+) -> tuple[dict[str, nn.Module], dict[str, Shape]]:
+    """Every node's layer, and the shape of its output, from the input on."""
+    neurons = [name for name, node in flat.nodes.items() if type(node).__name__ in EULER]
+    order: list[str] = []
+    for group in groups([INPUT, *flat.nodes, OUTPUT], flat.edges):
+        order += loop_order(group, flat.edges, neurons) if len(group) > 1 else group
+    ahead = reachable(flat.edges, INPUT)
+    for name in flat.nodes:
+        if name not in ahead or OUTPUT not in reachable(flat.edges, name):
+            raise ValueError(f"node {name!r} of graph must be on a path from its input to its output")
+    for name in flat.nodes:
+        if (name, name) in flat.edges and name not in neurons:
+            raise ValueError(f"graph has a cycle without delay, {name} → {name}: every loop must pass a neuron")
+    shapes: dict[str, Shape] = {INPUT: flat.input_shape}
+    layers: dict[str, nn.Module] = {}
+    for name in order:
+        if name not in flat.nodes:
+            continue
+        shape = next(shapes[a] for a, b in flat.edges if b == name and a in shapes)
+        node = flat.nodes[name]
+        try:
+            if name in neurons:
+                layers[name], shapes[name] = _neuron(node, shape, dt, dtype, surrogate), shape
+            else:
+                layers[name] = layer_of(node, dtype)
+                with torch.no_grad():
+                    shapes[name] = tuple(layers[name](torch.zeros(1, *shape, dtype=dtype)).shape[1:])
+        except (TypeError, ValueError, RuntimeError, IndexError) as error:
+            raise ValueError(
+                f"node {name!r} of graph ({type(node).__name__}) with input {list(shape)}: {error}"
+            ) from error
+    for a, b in flat.edges:
+        expected = flat.output_shape if b == OUTPUT else next(shapes[s] for s, t in flat.edges if t == b)
+        if shapes[a] != expected:
+            raise ValueError(f"edge {a!r} → {b!r} of graph: {list(shapes[a])} does not fit {list(expected)}")
+    return {name: layers[name] for name in flat.nodes}, shapes
+
+
+def _neuron(node: Any, shape: Shape, dt: float, dtype: torch.dtype, surrogate: Callable[..., Tensor]) -> Neuron:
+    kind = type(node).__name__
+    numbers = {}
+    for name in EULER[kind].names:
+        array = np.asarray(getattr(node, name), dtype=np.float64)
+        if array.ndim == 0:
+            raise ValueError(
+                f"{name} must have one value per neuron, but it is a scalar: use np.full({shape}, {array})"
+            )
+        if array.shape != shape:
+            raise ValueError(f"{name} must have the shape of its input, but its shape is {list(array.shape)}")
+        if name.startswith("tau") and not array.min() >= dt * (1 - 1e-6):
+            raise ValueError(
+                f"{name} must be at least dt, {dt:.3g} s, but it is {array.min():.3g} s: take a smaller dt, or "
+                "check the units"
+            )
+        numbers[name] = array
+    same = neuron_of(node.metadata, kind, numbers, dt, surrogate)
+    if same is None:
+        same = euler_neuron(kind, numbers, dt, dtype, surrogate)
+    return same.to(dtype)
+
+
+def _with_recurrent(
+    layers: dict[str, nn.Module], edges: list[tuple[str, str]], shapes: dict[str, Shape]
+) -> list[tuple[str, str]]:
+    """Neurons with only a matrix from their outputs to their inputs become ``Recurrent``; returns the other edges."""
+    for name in [name for name, layer in layers.items() if isinstance(layer, nn.Linear)]:
+        before = [a for a, b in edges if b == name]
+        after = [b for a, b in edges if a == name]
+        neuron = layers.get(before[0])
+        if len(before) != 1 or before != after or not isinstance(neuron, Neuron) or len(shapes[name]) != 1:
+            continue
+        weight = layers.pop(name)
+        around = Recurrent(neuron, weight.out_features, bias=weight.bias is not None)  # type: ignore[attr-defined, arg-type]
+        around.weight = weight  # type: ignore[assignment]
+        layers[before[0]] = around
+        edges = [edge for edge in edges if name not in edge]
+    return edges
+
+
+def _chain(layers: dict[str, nn.Module], edges: list[tuple[str, str]]) -> list[str] | None:
+    """The names in order if one layer follows the other, else None."""
+    # From every node, and from the input, at least one edge leads on; so if there are no more, it is one from each.
+    if len(edges) != len(layers) + 1:
+        return None
+    follows = dict(edges)
+    chain = []
+    name = follows[INPUT]
+    while name != OUTPUT:
+        chain.append(name)
+        name = follows[name]
+    return chain
