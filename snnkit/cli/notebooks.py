@@ -140,7 +140,7 @@ def _assigned(assignments: tuple[str, ...]) -> dict[str, str]:
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
         if not equals or not name.isidentifier():
-            raise click.UsageError(f"-p takes NAME=VALUE, was {assignment!r}")
+            raise click.UsageError(f"-p takes NAME=VALUE, but it is {assignment!r}")
         if name in values:
             raise click.UsageError(f"parameter {name} is given twice")
         values[name] = value

@@ -90,7 +90,7 @@ def _environment(assignments: tuple[str, ...]) -> dict[str, str]:
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
         if not equals:
-            raise click.UsageError(f"--env takes NAME=VALUE, was {assignment!r}")
+            raise click.UsageError(f"--env takes NAME=VALUE, but it is {assignment!r}")
         values[name] = value
     return values
 

@@ -111,7 +111,7 @@ def print_schedule(name: str, start: str) -> None:
         return
     begins = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)", start)
     if not begins:
-        raise click.UsageError(f"--start must be a time such as 09:00, was {start!r}")
+        raise click.UsageError(f"--start must be a time such as 09:00, but it is {start!r}")
     first = 60 * int(begins[1]) + int(begins[2])
     with _told():
         plan = schedule.load(name, root, known)

@@ -1,8 +1,8 @@
-"""Sweeps: a notebook run with every combination of its parameters, some runs at a time, and a table of what came out.
+"""Sweeps: a notebook run with every combination of its parameters, several runs at a time, and a table of results.
 
     from snnkit import sweep
 
-    table = sweep.run("manifest.yaml")            # a polars DataFrame; called again, it goes on where it was
+    table = sweep.run("manifest.yaml")            # a polars DataFrame; called again, it continues where it was
     sweep.means(table)                             # over the seeds
     sweep.failures("results/xor")                  # what broke, with tracebacks
     sweep.front(table, maximise="accuracy", minimise="spikes")
@@ -27,19 +27,19 @@ seconds: 600                   # limit of one run
 pareto: {maximise: accuracy, minimise: spikes}
 ```
 
-A sweep may be taken up again with more values, seeds or samples, and other ``workers``, ``seconds`` and ``pareto``:
-what has ended stays. Another notebook, other code in it, other ``fixed`` values or names of parameters are refused.
+A sweep may be continued with more values, seeds or samples, and other ``workers``, ``seconds`` and ``pareto``: what has
+ended stays. Another notebook, other code in it, other ``fixed`` values or names of parameters are refused. Several
+processes, tasks of a SLURM job array or machines with a shared folder may do one sweep at the same time.
 """
 
-from .analysis import front as front
-from .analysis import means as means
 from .execute import run as run
-from .folder import Ended as Ended
 from .manifest import Manifest as Manifest
+from .manifest import ManifestError as ManifestError
 from .manifest import load as load
-from .problems import ManifestError as ManifestError
-from .problems import SweepError as SweepError
 from .recording import record as record
-from .table import Failure as Failure
-from .table import failures as failures
-from .table import results as results
+from .results import RunResult as RunResult
+from .results import SweepError as SweepError
+from .results import failures as failures
+from .results import front as front
+from .results import means as means
+from .results import results as results

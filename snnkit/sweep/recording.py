@@ -1,4 +1,4 @@
-"""What a notebook says of its run: ``sweep.record(accuracy=0.97)``, an output that the sweep reads.
+"""Results of a run, from within its notebook: ``sweep.record(accuracy=0.97)``, an output that the sweep reads.
 
 The numbers travel as a display output with a MIME type of their own, in the notebook itself: it needs no file, no port
 and no sweep around it, and the executed copy keeps them beside the plots.
@@ -19,7 +19,7 @@ RESERVED = ("run", "status", "seconds", "peak_mb", "error")  # columns that ever
 def record(**values: Any) -> None:
     """Note results of this run of a notebook, by their names; in a sweep they become columns of its table.
 
-    May be called several times. Of a name recorded twice the last value stands: so a notebook may record after each
+    May be called several times. Of a name recorded twice the last value counts: so a notebook may record after each
     epoch, and a run that is cut short keeps what it had. Outside a sweep the values are shown, and that is all.
 
     Args:
@@ -35,14 +35,14 @@ def record(**values: Any) -> None:
         if name in RESERVED or not name.isidentifier():
             raise ValueError(f"{name!r} can't be recorded: these are columns of every table: {', '.join(RESERVED)}")
     plain = {name: _scalar(name, value) for name, value in values.items()}
-    told = " · ".join(f"{name} {show(value)}" for name, value in plain.items())
+    text = " · ".join(f"{name} {show_value(value)}" for name, value in plain.items())
     IPython = sys.modules.get("IPython")
     if IPython is None or IPython.get_ipython() is None:
-        print(told)
+        print(text)
         return
     from IPython.display import display
 
-    display({MIME: {"values": pack(plain)}, "text/plain": told}, raw=True)
+    display({MIME: {"values": pack(plain)}, "text/plain": text}, raw=True)
 
 
 def recorded(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,10 +50,10 @@ def recorded(data: Mapping[str, Any]) -> dict[str, Any]:
     payload = data.get(MIME)
     values = payload.get("values") if isinstance(payload, Mapping) else None
     try:
-        found = unpack(values) if isinstance(values, Mapping) else {}
+        read = unpack(values) if isinstance(values, Mapping) else {}
     except (KeyError, TypeError, ValueError):  # not made by record
         return {}
-    return {k: v for k, v in found.items() if k not in RESERVED and isinstance(v, (bool, int, float, str))}
+    return {k: v for k, v in read.items() if k not in RESERVED and isinstance(v, (bool, int, float, str))}
 
 
 def pack(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def unpack(values: Mapping[str, Any]) -> dict[str, Any]:
     return {k: float(v["float"]) if isinstance(v, Mapping) else v for k, v in values.items()}
 
 
-def show(value: Any) -> str:
+def show_value(value: Any) -> str:
     """A value for people: four digits of a float, the beginning of what is long."""
     text = f"{value:.4g}" if isinstance(value, float) else str(value)
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
@@ -81,4 +81,4 @@ def _scalar(name: str, value: Any) -> bool | int | float | str:
             return kind(value)
     shape = getattr(value, "shape", None)
     was = repr(value) if shape is None else f"{type(value).__name__} of shape {tuple(shape)}"
-    raise TypeError(f"{name} must be int, float, bool or str, was {was}")
+    raise TypeError(f"{name} must be int, float, bool or str, but it is {was}")

@@ -160,7 +160,7 @@ def _gpu_metadata(project: Project, name: str, header: Any) -> dict[str, Any]:
     if accelerator is None:
         return {}
     if accelerator != "GPU":
-        raise ProjectError(f"{project.source(name)}: accelerator must be GPU or absent, was {accelerator!r}")
+        raise ProjectError(f"{project.source(name)}: accelerator must be GPU or absent, but it is {accelerator!r}")
     return {"accelerator": "GPU", "colab": {"gpuType": "T4", "provenance": [], **header.get("colab", {})}}
 
 

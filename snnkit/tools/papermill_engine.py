@@ -12,7 +12,7 @@ import re
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -105,12 +105,20 @@ class Watch:
     """What is known of one run while it goes on, and after it.
 
     `limit`: seconds for the whole notebook, None for no limit. `environment`, `cwd`: of the kernel.
+    `on_message` gets each message of the kernel.
     """
 
-    def __init__(self, environment: dict[str, str], cwd: str, limit: float | None = None) -> None:
+    def __init__(
+        self,
+        environment: dict[str, str],
+        cwd: str,
+        limit: float | None = None,
+        on_message: Callable[[dict[str, Any]], None] = lambda message: None,
+    ) -> None:
         self.environment = environment
         self.cwd = cwd
         self.limit = limit
+        self.on_message = on_message
         self.notebook: Any = None  # as far as it has been executed
         self.cell: int | None = None  # index of the cell that runs, as papermill counts
         self.problems: list[Problem] = []
@@ -160,6 +168,7 @@ class Watch:
 
     def see(self, message: dict[str, Any], cell: int) -> None:
         """Note the exception that a message of the kernel tells of, if it does."""
+        self.on_message(message)
         if message["msg_type"] == "error":
             self._note(problem_of(cell, message["content"]))
 

@@ -47,7 +47,7 @@ class Parameter:
             elif self.kind in (int, float):
                 value = self.kind(text)
         except (KeyError, ValueError):
-            raise ParameterError(f"parameter {self.name} must be {self.expects}, was {text!r}") from None
+            raise ParameterError(f"parameter {self.name} must be {self.expects}, but it is {text!r}") from None
         return self.check(value)
 
     def check(self, value: Any) -> Any:
@@ -58,10 +58,12 @@ class Parameter:
             try:
                 value = float(value)
             except OverflowError:
-                raise ParameterError(f"parameter {self.name} must be {self.expects}, was an int too large") from None
+                raise ParameterError(
+                    f"parameter {self.name} must be {self.expects}, but it is an int too large"
+                ) from None
         fits = type(value) is self.kind and not (isinstance(value, float) and math.isnan(value))
         if not fits:
-            raise ParameterError(f"parameter {self.name} must be {self.expects}, was {value!r}")
+            raise ParameterError(f"parameter {self.name} must be {self.expects}, but it is {value!r}")
         return value
 
 

@@ -115,18 +115,20 @@ def _settings(pyproject: Path) -> tuple[str, str, dict[str, list[str]]] | None:
     table = tools["snnkit"] if isinstance(tools, dict) else tools
     if not isinstance(table, dict):
         what = "[tool.snnkit]" if isinstance(tools, dict) else "[tool]"
-        raise ProjectError(f"{what} in {pyproject} must be a table, was {table!r}")
+        raise ProjectError(f"{what} in {pyproject} must be a table, but it is {table!r}")
     repository, branch = table.get("repository"), table.get("branch", "main")
     if not isinstance(repository, str) or not re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+", repository):
         raise ProjectError(
-            f"[tool.snnkit] repository in {pyproject} must be https://github.com/OWNER/NAME, was {repository!r}"
+            f"[tool.snnkit] repository in {pyproject} must be https://github.com/OWNER/NAME, but it is {repository!r}"
         )
     if not isinstance(branch, str) or not re.fullmatch(r"[\w./-]+", branch):
-        raise ProjectError(f"[tool.snnkit] branch in {pyproject} must be the name of a branch or tag, was {branch!r}")
+        raise ProjectError(
+            f"[tool.snnkit] branch in {pyproject} must be the name of a branch or tag, but it is {branch!r}"
+        )
     colab = table.get("colab", {})
     if not isinstance(colab, dict) or not all(
         isinstance(names, list) and all(isinstance(n, str) and re.fullmatch(r"[\w.-]+", n) for n in names)
         for names in colab.values()
     ):
-        raise ProjectError(f"[tool.snnkit.colab] in {pyproject} must have lists of packages, was {colab!r}")
+        raise ProjectError(f"[tool.snnkit.colab] in {pyproject} must have lists of packages, but it is {colab!r}")
     return repository.removesuffix(".git"), branch, colab

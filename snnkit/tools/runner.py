@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from snnkit import files
-from snnkit.measure.machine import cores
 from snnkit.tools import pair, parameters
 from snnkit.tools.project import Project, ProjectError
 
@@ -172,6 +171,8 @@ def environment(at_once: int) -> dict[str, str]:
     # Idle OpenMP threads spin by default and take the cores from those that work: 53 s became 16 s on a busy machine.
     environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     if at_once > 1:
+        from snnkit.measure.machine import cores  # brings PyTorch
+
         environment.setdefault("OMP_NUM_THREADS", str(max(1, cores() // at_once)))
     return environment
 

@@ -25,7 +25,7 @@ class Budget:
 def of(schedule: Schedule, people: int) -> Budget:
     """The budget of ``people`` with a GPU each. A connected GPU counts, busy or not: that is how clouds bill."""
     if people < 1:
-        raise ValueError(f"people must be at least 1, was {people}")
+        raise ValueError(f"people must be at least 1, but it is {people}")
     on, both = schedule.gpu_minutes("on"), schedule.gpu_minutes("on", "optional")
     return Budget(people, people * on / 60, people * both / 60)
 
@@ -36,11 +36,11 @@ def gpus_to_share(people: int, busy: float, memory_gib: float, each_gib: float =
     Enough for the mean load at 70 % use, and for everybody's memory: a context and a notebook's tensors, ``each_gib``.
     """
     if people < 1:
-        raise ValueError(f"people must be at least 1, was {people}")
+        raise ValueError(f"people must be at least 1, but it is {people}")
     if not 0 < busy <= 1:
-        raise ValueError(f"busy must be above 0 and at most 1, was {busy}")
+        raise ValueError(f"busy must be above 0 and at most 1, but it is {busy}")
     if memory_gib < each_gib:
-        raise ValueError(f"memory_gib must be at least each_gib, {each_gib}, was {memory_gib}")
+        raise ValueError(f"memory_gib must be at least each_gib, {each_gib}, but it is {memory_gib}")
     load = math.ceil(people * busy / 0.7)
     room = math.ceil(people / math.floor(memory_gib / each_gib))
     return max(load, room)

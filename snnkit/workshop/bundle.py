@@ -103,7 +103,7 @@ def _data(name: str) -> dict[str, Path | bytes]:
     from snnkit.data import DamagedFileError, datasets
 
     if name not in datasets.IDX:
-        raise WorkshopError(f"data must be of {', '.join(datasets.IDX)}, was {name!r}")
+        raise WorkshopError(f"data must be of {', '.join(datasets.IDX)}, but it is {name!r}")
     try:
         return {f"data/{name}/{path.name}": path for path in datasets.files_of(name)}
     except (FileNotFoundError, DamagedFileError) as error:

@@ -115,13 +115,13 @@ def _check_timings(page: Page, section: Section, notebook: Notebook, exercises: 
     for row in tables[0].rows:
         part, minutes, titles = (row.cells.get(name, "") for name in ("part", "min", "section"))
         if not minutes.isdigit():
-            problems.append(Problem(page.name, row.line, f"min must be a whole number, was {minutes!r}"))
+            problems.append(Problem(page.name, row.line, f"min must be a whole number, but it is {minutes!r}"))
             continue
         if not titles:  # the sum
             last = int(minutes)
             continue
         if part != str(len(minutes_at) + 1):
-            problems.append(Problem(page.name, row.line, f"part must be {len(minutes_at) + 1}, was {part!r}"))
+            problems.append(Problem(page.name, row.line, f"part must be {len(minutes_at) + 1}, but it is {part!r}"))
         minutes_at[row.line] = int(minutes)
         total += int(minutes)
         for title in (title.strip() for title in titles.split(";")):

@@ -34,7 +34,7 @@ def verdict(name: str = "", needs: Sequence[str] = (), lines: Sequence[doctor.Li
     """
     unknown = [need for need in needs if need not in NEEDS]
     if unknown:
-        raise ValueError(f"needs must be of {', '.join(NEEDS)}, was {unknown[0]!r}")
+        raise ValueError(f"needs must be of {', '.join(NEEDS)}, but it is {unknown[0]!r}")
     lines = doctor.report() if lines is None else lines
     by_name = {line.name: line for line in lines}
     online = reachable()

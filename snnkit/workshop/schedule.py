@@ -150,7 +150,7 @@ class _Reader:
             self.wrong(row.line, f"start must be hours:minutes and minutes a whole number, were {start!r}, {minutes!r}")
             return None
         if gpu not in GPU:
-            self.wrong(row.line, f"GPU must be one of {', '.join(GPU)}, was {gpu!r}")
+            self.wrong(row.line, f"GPU must be one of {', '.join(GPU)}, but it is {gpu!r}")
         notebook, parts, needed = self.work(row.line, file)
         if needed is not None and needed != int(minutes):
             self.wrong(row.line, f"has {minutes} minutes for what takes {needed} by the facilitator page")
@@ -201,7 +201,7 @@ class _Reader:
         for row in (row for table in tables for row in table.rows):
             cut, saves = row.cells.get("cut", ""), row.cells.get("saves", "")
             if not _is_whole(saves):
-                self.wrong(row.line, f"saves must be a whole number of minutes, was {saves!r}")
+                self.wrong(row.line, f"saves must be a whole number of minutes, but it is {saves!r}")
                 continue
             notebook, parts, needed = self.work(row.line, cut)
             if notebook is None:

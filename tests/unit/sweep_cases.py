@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import nbformat
 
 from snnkit import sweep
-from snnkit.sweep.plan import Run
+from snnkit.sweep.manifest import Run
 
 PARAMETERS = "A: int = 1\nRATE: float = 0.5\nSEED: int = 0\nNAME: str = 'x'\nFAST: bool = True\nMANY: int | None = None"
 BODY = "from snnkit import sweep\n\nsweep.record(score=A * RATE + SEED / 100, cost=float(A * A))"
@@ -46,14 +45,14 @@ class Fake:
         self.seconds, self.log = seconds, log
         self.begun: list[str] = []
 
-    def execute(self, run: Run) -> sweep.Ended:
+    def execute(self, run: Run) -> sweep.RunResult:
         self.begun.append(run.id)
         if self.log is not None:
             with open(self.log, "a") as file:
                 file.write(f"{run.id}\n")
         time.sleep(self.seconds)
         failed = run.parameters.get("A") == 13
-        return sweep.Ended(
+        return sweep.RunResult(
             run=run.id,
             parameters=dict(run.parameters),
             status="failed" if failed else "ok",
@@ -70,5 +69,5 @@ class Fake:
 
 
 def without_kernels(fake: Fake) -> Any:
-    """What takes the place of ``snnkit.sweep.kernels.kernels``."""
-    return lambda *_, **__: contextlib.nullcontext(fake)
+    """What takes the place of ``snnkit.sweep.execute.Kernels``."""
+    return lambda *_: fake

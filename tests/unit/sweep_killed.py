@@ -15,7 +15,7 @@ import threading
 from pathlib import Path
 
 from snnkit import sweep
-from snnkit.sweep import kernels  # with PyTorch and papermill, once for all children
+from snnkit.sweep import execute  # with PyTorch and papermill, once for all children
 
 from .sweep_cases import Fake, asked, without_kernels
 
@@ -28,7 +28,7 @@ def main(folder: Path, moments: list[int]) -> None:
         child = os.fork()
         if child == 0:
             kill_at(moment)
-            kernels.kernels = without_kernels(Fake(0.005, folder / "begun"))
+            execute.Kernels = without_kernels(Fake(0.005, folder / "begun"))
             sweep.run(keys, show="none")
             os._exit(0)
         _, status = os.waitpid(child, 0)

@@ -66,10 +66,10 @@ def test_check_finds_notebooks_without_a_source(project):
     [
         (("build", "9"), "unknown notebook '9'; there are: 00_ok, 01_bad"),
         (("run", "nine"), "unknown notebook 'nine'; there are: 00_ok, 01_bad"),
-        (("run", "-p", "STEPS"), "-p takes NAME=VALUE, was 'STEPS'"),
-        (("run", "-p", "=3"), "-p takes NAME=VALUE, was '=3'"),
+        (("run", "-p", "STEPS"), "-p takes NAME=VALUE, but it is 'STEPS'"),
+        (("run", "-p", "=3"), "-p takes NAME=VALUE, but it is '=3'"),
         (("run", "-p", "STEPS=3", "-p", "STEPS=4"), "STEPS is given twice"),
-        (("run", "-p", "STEPS=many"), "STEPS must be int, was 'many'"),
+        (("run", "-p", "STEPS=many"), "STEPS must be int, but it is 'many'"),
         (("run", "-p", "WIDTH=3"), "has no parameter 'WIDTH'; it has: QUICK: bool = True"),
         (("run", "-p", "SOLVE=no", "--solve"), "SOLVE is given twice"),
         (("run", "--timeout", "0"), "--timeout"),

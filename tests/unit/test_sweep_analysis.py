@@ -9,11 +9,11 @@ import polars
 import pytest
 
 from snnkit import sweep
-from snnkit.sweep.table import frame
+from snnkit.sweep.results import frame
 
 
 def ended(a, metrics=None, status="ok", seed=0):
-    return sweep.Ended(
+    return sweep.RunResult(
         run=f"{a}-{seed}", parameters={"A": a, "SEED": seed}, status=status, metrics=metrics or {}, seconds=1.5,
         peak_mb=2.0, started="", error=None if status == "ok" else "boom",
     )  # fmt: skip
@@ -64,7 +64,7 @@ def test_means_are_over_seeds_and_without_failures(table):
 def test_means_by_columns_of_choice(table):
     assert sweep.means(table, "SEED")["cost"].to_list() == pytest.approx([65 / 3, 35])
     assert sweep.means(table, [])["runs"].to_list() == [5]
-    with pytest.raises(ValueError, match=r"by must name columns of the table \(run, .*was 'B'"):
+    with pytest.raises(ValueError, match=r"by must name columns of the table \(run, .*has 'B'"):
         sweep.means(table, ["A", "B"])
 
 

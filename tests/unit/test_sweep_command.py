@@ -1,18 +1,16 @@
-"""`snnkit sweep`: what it prints, draws and exits with; and the faces of a sweep while it goes on."""
+"""`snnkit sweep`: what it prints, draws and exits with."""
 
 from __future__ import annotations
 
-import io
 import json
 
 import polars
 import pytest
-import rich.console
 from click.testing import CliRunner
 
 from snnkit import sweep
 from snnkit.cli import main
-from snnkit.sweep import faces, kernels
+from snnkit.sweep import execute
 
 from .sweep_cases import Fake, asked, notebook, without_kernels
 
@@ -20,7 +18,7 @@ from .sweep_cases import Fake, asked, notebook, without_kernels
 @pytest.fixture
 def fake(monkeypatch):
     made = Fake()
-    monkeypatch.setattr(kernels, "kernels", without_kernels(made))
+    monkeypatch.setattr(execute, "Kernels", without_kernels(made))
     return made
 
 
@@ -122,7 +120,7 @@ def test_a_front_of_what_was_not_recorded_is_told_and_breaks_nothing(manifest, t
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("show", "out", "--plot", "front.pdf"), "--plot must end in .png or .html, was 'front.pdf'"),
+        (("show", "out", "--plot", "front.pdf"), "--plot must end in .png or .html, but it is 'front.pdf'"),
         (("show", "out", "--plot", "front.png"), "there is nothing to plot: the manifest has no pareto"),
         (("show", "."), "holds no results of a sweep"),
     ],
@@ -132,39 +130,6 @@ def test_wrong_usage_of_show(words, says, manifest, tmp_path, fake, monkeypatch)
     call(manifest())
     done = call(*words)
     assert done.exit_code == 2 and says in done.output
-
-
-def rendered(table):
-    console = rich.console.Console(file=io.StringIO(), width=100)
-    console.print(table)
-    return console.file.getvalue()
-
-
-def test_the_live_table(tmp_path):
-    made = sweep.load(asked(tmp_path, parameters={"A": [1, 13, 3]}, fixed={"RATE": 2}))
-    face, fake = faces.Live(made, 2), Fake()
-    one, bad, later = made.runs
-    with face.shown(made.runs, []):
-        face.started(one)
-        face.started(bad)
-        assert rendered(face.table()).count("running") == 2
-        face.ended(fake.execute(one))
-        face.ended(fake.execute(bad))
-        face.started(later)
-        text = rendered(face.table())
-    assert "tiny: 2 of 3 runs, 1 failed" in text and "ValueError: unlucky" in text
-    rows = [line.split() for line in text.splitlines() if line.split()[:1] in (["ok"], ["failed"], ["running"])]
-    assert [row[:2] for row in rows] == [["ok", "1"], ["failed", "13"], ["running", "3"]]
-    assert rows[0][2] == "0.125" and "RATE" not in text, "only what differs is shown"
-
-
-def test_the_face_fits_the_place(tmp_path, monkeypatch, capsys):
-    made = sweep.load(asked(tmp_path))
-    assert type(faces.choose("auto", made, 1)) is faces.Lines
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    assert type(faces.choose("auto", made, 1)) is faces.Live
-    assert type(faces.choose("lines", made, 1)) is faces.Lines
-    assert type(faces.choose("none", made, 1)) is faces.Face
 
 
 def test_results_may_be_read_by_others(manifest, tmp_path, fake):

@@ -9,8 +9,8 @@ import polars
 import pytest
 
 from snnkit import sweep
-from snnkit.sweep import kernels
-from snnkit.sweep.folder import Folder
+from snnkit.sweep import execute
+from snnkit.sweep.results import Folder
 
 from .sweep_cases import Fake, asked, notebook, without_kernels
 
@@ -19,7 +19,7 @@ from .sweep_cases import Fake, asked, notebook, without_kernels
 def fake(monkeypatch):
     """What runs do in place of kernels."""
     made = Fake()
-    monkeypatch.setattr(kernels, "kernels", without_kernels(made))
+    monkeypatch.setattr(execute, "Kernels", without_kernels(made))
     return made
 
 
@@ -77,7 +77,7 @@ def test_a_random_sweep_may_take_more_samples(tmp_path, fake):
 
 
 CHANGES = {
-    "fixed": ({"fixed": {"FAST": False}}, r'fixed has changed .*\(was \{"FAST": true\}, is \{"FAST": false\}\)'),
+    "fixed": ({"fixed": {"FAST": False}}, r'fixed has changed .*\(it was \{"FAST": true\}, and is \{"FAST": false\}\)'),
     "fixed gone": ({"fixed": None}, r"fixed has changed"),
     "another name": ({"parameters": {"A": [1, 2], "NAME": ["a"]}}, r"which parameters vary has changed"),
     "mode": ({"mode": "random", "samples": 2}, r"the mode has changed"),
@@ -114,7 +114,7 @@ def test_another_notebook_is_refused_but_other_prose_is_not(tmp_path, fake):
     notebook(tmp_path / "tiny.ipynb", "print('something else')")
     with pytest.raises(sweep.SweepError, match="the code of the notebook has changed since"):
         run(tmp_path)
-    with pytest.raises(sweep.SweepError, match=r'the notebook has changed .*was "tiny", is "other"'):
+    with pytest.raises(sweep.SweepError, match=r'the notebook has changed .*it was "tiny", and is "other"'):
         run(tmp_path, notebook=str(notebook(tmp_path / "other.ipynb")))
 
 
@@ -129,22 +129,23 @@ def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path, fake):
         run(tmp_path, out=str(out / "thesis.tex"))
 
 
-def test_two_live_sweeps_on_one_folder(tmp_path, fake):
-    begun, go_on = threading.Event(), threading.Event()
-    one, fake.execute = fake.execute, lambda run: (begun.set(), go_on.wait(20), one(run))[2]
-    first = threading.Thread(target=run, args=(tmp_path,))
-    first.start()
-    try:
-        assert begun.wait(20)
-        with pytest.raises(
-            sweep.SweepError, match=r"in use by another sweep \(process \d+ on .* since 20.*take another"
-        ):
-            run(tmp_path)
-        assert sweep.results(tmp_path / "out").height == 0, "looking on is allowed"
-    finally:
-        go_on.set()
-        first.join()
-    assert run(tmp_path).height == 4
+def test_two_live_sweeps_on_one_folder_share_the_runs(tmp_path, fake):
+    both, one = threading.Barrier(2, timeout=20), fake.execute
+
+    def slow(run):
+        if len(fake.begun) < 2:
+            both.wait()  # each of the two sweeps has a run
+        return one(run)
+
+    fake.execute = slow
+    threads = [threading.Thread(target=run, args=(tmp_path,), kwargs={"workers": 1}) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(fake.begun) == sorted(set(fake.begun)) and len(fake.begun) == 4
+    assert sweep.results(tmp_path / "out").height == polars.read_csv(tmp_path / "out" / "results.csv").height == 4
+    assert not list((tmp_path / "out" / "runs").glob(".*.lock"))
 
 
 def test_interrupted_it_keeps_what_has_ended_and_does_the_rest_later(tmp_path, fake):
@@ -190,9 +191,7 @@ def test_a_full_disk_stops_the_sweep_in_words(tmp_path, fake, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(Folder, "write", full)
-        with pytest.raises(
-            sweep.SweepError, match=r"stopped, and can be taken up again from the folder .*No space left"
-        ):
+        with pytest.raises(sweep.SweepError, match=r"stopped, and can be continued from the folder .*No space left"):
             run(tmp_path)
     assert run(tmp_path).height == 4
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from snnkit import sweep
-from snnkit.sweep import kernels, plan, recording
+from snnkit.sweep import execute, manifest, recording
 
 from . import sweep_cases
 
@@ -59,8 +59,8 @@ def test_parameters_can_not_have_the_names_of_columns(tmp_path):
 
 
 def test_too_few_combinations_are_known_without_drawing(tmp_path, monkeypatch):
-    monkeypatch.setattr(plan, "_uniform", lambda *_: pytest.fail("drawn"))
-    with pytest.raises(sweep.ManifestError, match="there are 4 different ones, but 50000 were asked for"):
+    monkeypatch.setattr(manifest, "_uniform", lambda *_: pytest.fail("drawn"))
+    with pytest.raises(sweep.ManifestError, match="samples must be at most 4, the different ones, but it is 50000"):
         load(tmp_path, f"{ASKED}mode: random\nsamples: 50000\nparameters: {{A: [1, 2], RATE: [1.0, 2.0]}}")
 
 
@@ -69,7 +69,7 @@ def test_every_value_that_can_be_recorded_can_be_in_a_table(tmp_path, monkeypatc
     fake = sweep_cases.Fake()
     plain = fake.execute
     monkeypatch.setattr(fake, "execute", lambda run: dataclasses.replace(plain(run), metrics={"x": value, "y": 1}))
-    monkeypatch.setattr(kernels, "kernels", sweep_cases.without_kernels(fake))
+    monkeypatch.setattr(execute, "Kernels", sweep_cases.without_kernels(fake))
     table = sweep.run(sweep_cases.asked(tmp_path), show="none")
     assert table.equals(sweep.results(tmp_path / "out")) and table["x"].null_count() == 0
     assert sweep.means(table)["y"].to_list() == [1.0] * 4
@@ -91,7 +91,7 @@ def test_every_value_that_can_be_recorded_can_be_in_a_table(tmp_path, monkeypatc
     ],
 )
 def test_a_damaged_run_is_named(tmp_path, monkeypatch, damage):
-    monkeypatch.setattr(kernels, "kernels", sweep_cases.without_kernels(sweep_cases.Fake()))
+    monkeypatch.setattr(execute, "Kernels", sweep_cases.without_kernels(sweep_cases.Fake()))
     sweep.run(sweep_cases.asked(tmp_path), show="none")
     file = sorted((tmp_path / "out" / "runs").glob("*.json"))[0]
     file.write_text(json.dumps({**json.loads(file.read_text()), **damage}))
@@ -102,7 +102,7 @@ def test_a_damaged_run_is_named(tmp_path, monkeypatch, damage):
 
 
 def test_a_run_that_is_nothing_but_brackets_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(kernels, "kernels", sweep_cases.without_kernels(sweep_cases.Fake()))
+    monkeypatch.setattr(execute, "Kernels", sweep_cases.without_kernels(sweep_cases.Fake()))
     sweep.run(sweep_cases.asked(tmp_path), show="none")
     file = sorted((tmp_path / "out" / "runs").glob("*.json"))[0]
     file.write_text("[" * 200_000)
@@ -112,7 +112,7 @@ def test_a_run_that_is_nothing_but_brackets_is_named(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("lost", ["order", "machine", "code", "pareto"])
 def test_a_damaged_sweep_is_named(tmp_path, monkeypatch, lost):
-    monkeypatch.setattr(kernels, "kernels", sweep_cases.without_kernels(sweep_cases.Fake()))
+    monkeypatch.setattr(execute, "Kernels", sweep_cases.without_kernels(sweep_cases.Fake()))
     sweep.run(sweep_cases.asked(tmp_path), show="none")
     file = tmp_path / "out" / "sweep.json"
     content = json.loads(file.read_text())
@@ -128,4 +128,4 @@ def test_what_record_has_not_made_is_no_result(values):
 
 
 def test_long_values_are_shown_by_their_beginning():
-    assert len(recording.show("z" * 5_000_000)) == len(recording.show(10**400)) == 60
+    assert len(recording.show_value("z" * 5_000_000)) == len(recording.show_value(10**400)) == 60

@@ -118,7 +118,7 @@ def test_ctrl_c_ends_orderly(tmp_path):
     process.send_signal(signal.SIGINT)
     told, _ = process.communicate(timeout=60)
     assert process.returncode == 130, told
-    assert f"interrupted; what has ended is in {tmp_path / 'out'}, and the same command goes on" in told
+    assert f"interrupted; what has ended is in {tmp_path / 'out'}, and the same command continues" in told
     assert "Traceback" not in told
     assert sweep.results(tmp_path / "out")["A"].to_list() == [1, 2]
     assert (tmp_path / "out" / "results.csv").read_text().count("\n") == 3

@@ -8,8 +8,7 @@ import math
 import pytest
 
 from snnkit import sweep
-from snnkit.sweep import plan
-from snnkit.sweep.yaml_text import read
+from snnkit.sweep.manifest import identity, read_yaml
 
 from .sweep_cases import PARAMETERS, asked, notebook
 
@@ -32,7 +31,7 @@ def test_a_run_is_known_by_its_parameters_alone(tmp_path):
     assert one.runs[1].id == other.runs[0].id, "an int where a float is declared is that float"
     assert one.runs[0].id not in {run.id for run in other.runs}
     assert type(one.runs[0].parameters["RATE"]) is float
-    assert plan.identity({"A": 1}) != plan.identity({"A": 1.0}) != plan.identity({"A": True})
+    assert identity({"A": 1}) != identity({"A": 1.0}) != identity({"A": True})
 
 
 def test_seeds_alone_are_a_sweep(tmp_path):
@@ -71,50 +70,61 @@ def test_more_samples_keep_those_there_are_and_another_seed_does_not(tmp_path):
 def test_samples_differ_even_where_few_are_possible(tmp_path):
     made = drawn(tmp_path, parameters={"A": {"integer": [1, 4]}}, samples=4)
     assert sorted(points(made, "A")) == [(1,), (2,), (3,), (4,)]
-    with pytest.raises(sweep.ManifestError, match=r"samples: 5 different ones were asked for.* gave 4"):
+    with pytest.raises(
+        sweep.ManifestError, match=r"samples must be at most 4, all that these parameters give, but it is 5"
+    ):
         drawn(tmp_path, parameters={"A": {"integer": [1, 4]}}, samples=5)
 
 
 WRONG = {
     "unknown key": ({"worker": 2}, r"unknown key 'worker'; there are: notebook, .*did you mean workers\?"),
     "no such parameter": ({"parameters": {"B": [1]}}, r"notebook tiny has no parameter 'B'; it has: A: int = 1; RATE"),
-    "float for int": ({"parameters": {"A": [1, 2.0]}}, r"parameters: parameter A must be int, was 2\.0"),
-    "text for float": ({"parameters": {"RATE": ["fast"]}}, r"parameter RATE must be float, was 'fast'"),
-    "bool for int": ({"parameters": {"A": [True]}}, r"parameter A must be int, was True"),
-    "none for int": ({"parameters": {"A": [None]}}, r"parameter A must be int, was None"),
-    "empty list": ({"parameters": {"A": []}}, r"parameter A must list at least one value.*nothing to run"),
-    "no list": ({"parameters": {"A": 3}}, r"parameter A must be a list of values, such as \[1\], was 3"),
+    "float for int": ({"parameters": {"A": [1, 2.0]}}, r"parameters: parameter A must be int, but it is 2\.0"),
+    "text for float": ({"parameters": {"RATE": ["fast"]}}, r"parameter RATE must be float, but it is 'fast'"),
+    "bool for int": ({"parameters": {"A": [True]}}, r"parameter A must be int, but it is True"),
+    "none for int": ({"parameters": {"A": [None]}}, r"parameter A must be int, but it is None"),
+    "empty list": ({"parameters": {"A": []}}, r"parameter A must list at least one value"),
+    "no list": ({"parameters": {"A": 3}}, r"parameter A must be a list of values, such as \[1\], but it is 3"),
     "text as list": ({"parameters": {"NAME": "ab"}}, r"parameter NAME must be a list of values"),
-    "twice in a list": ({"parameters": {"RATE": [1, 1.0]}}, r"parameter RATE lists 1\.0 twice"),
+    "twice in a list": (
+        {"parameters": {"RATE": [1, 1.0]}},
+        r"parameter RATE must list each value once, but it has 1\.0 twice",
+    ),
     "range in a grid": ({"parameters": {"A": {"integer": [1, 2]}}}, r"A must be a list in mode grid.*mode random"),
     "nothing varies": ({"parameters": {}}, r"parameters must name at least one"),
     "parameters as list": ({"parameters": ["A"]}, r"parameters must hold names and values"),
     "fixed unknown": ({"fixed": {"QUICK": True}}, r"fixed: notebook tiny has no parameter 'QUICK'"),
-    "fixed type": ({"fixed": {"FAST": 1}}, r"fixed: parameter FAST must be bool, was 1"),
+    "fixed type": ({"fixed": {"FAST": 1}}, r"fixed: parameter FAST must be bool, but it is 1"),
     "fixed twice": ({"fixed": {"A": 1}}, r"fixed: A is given twice"),
     "seed twice": ({"seeds": [1], "fixed": {"SEED": 1}}, r"seeds: SEED is given twice"),
     "seeds empty": ({"seeds": []}, r"seeds: parameter SEED must list at least one"),
     "seeds as number": ({"seeds": 3}, r"seeds: parameter SEED must be a list"),
-    "mode": ({"mode": "bayes"}, r"mode must be one of grid, random, was 'bayes'"),
+    "mode": ({"mode": "bayes"}, r"mode must be one of grid, random, but it is 'bayes'"),
     "samples in a grid": ({"samples": 3}, r"samples is for mode random"),
-    "no samples": ({"mode": "random"}, r"samples must be a whole number of at least 1, was None"),
-    "workers": ({"workers": 0}, r"workers must be a whole number of at least 1, was 0"),
+    "no samples": ({"mode": "random"}, r"samples must be a whole number of at least 1, but it is None"),
+    "workers": ({"workers": 0}, r"workers must be a whole number of at least 1, but it is 0"),
     "workers as bool": ({"workers": True}, r"workers must be"),
     "seconds": ({"seconds": -1}, r"seconds must be a number above 0"),
     "seconds inf": ({"seconds": math.inf}, r"seconds must be"),
-    "no out": ({"out": None}, r"out must be a folder for the results, was None"),
-    "no notebook": ({"notebook": None}, r"notebook must be the path of an \.ipynb file or the name"),
+    "no out": ({"out": None}, r"out must be a folder for the results, but it is None"),
+    "no notebook": ({"notebook": None}, r"notebook must be the path of an \.ipynb file or a notebook's name"),
     "missing file": ({"notebook": "gone.ipynb"}, r"notebook: there is no file .*gone\.ipynb"),
     "unknown name": ({"notebook": "no_such"}, r"unknown notebook 'no_such'; there are: .*for sweeps: xor_in_time"),
     "pareto of one": ({"pareto": {"maximise": "score"}}, r"pareto must name two different columns"),
-    "pareto of text": ({"pareto": {"maximise": "score", "minimise": "error"}}, r"pareto: error is no number"),
+    "pareto of text": (
+        {"pareto": {"maximise": "score", "minimise": "error"}},
+        r"pareto must name columns of numbers, but error is text",
+    ),
     "pareto key": ({"pareto": {"max": "score"}}, r"pareto must be \{maximise: NAME"),
-    "too many": ({"parameters": {"A": list(range(400)), "RATE": list(range(400))}}, r"160,000 runs, and 100,000 are"),
+    "too many": (
+        {"parameters": {"A": list(range(400)), "RATE": list(range(400))}},
+        r"at most 100,000 runs, but these are 160,000",
+    ),
 }
 WRONG_LAWS = {
     "uniform int": ({"A": {"uniform": [1, 2]}}, r"parameter A is int, but uniform is for float"),
     "integer float": ({"RATE": {"integer": [1, 2]}}, r"parameter RATE is float, but integer is for int"),
-    "not two": ({"RATE": {"uniform": [1]}}, r"RATE must be \{uniform: \[low, high\]\}, was \[1\]"),
+    "not two": ({"RATE": {"uniform": [1]}}, r"RATE must be \{uniform: \[low, high\]\}, but it is \[1\]"),
     "upside down": ({"RATE": {"uniform": [2, 1]}}, r"low < high"),
     "log of 0": ({"RATE": {"log_uniform": [0, 1]}}, r"low above 0"),
     "infinite": ({"RATE": {"uniform": [0, math.inf]}}, r"finite numbers"),
@@ -171,7 +181,7 @@ def test_a_notebook_in_another_language(tmp_path):
     content = json.loads(notebook(tmp_path / "tiny.ipynb").read_text())
     content["metadata"]["kernelspec"] = {"name": "ir", "display_name": "R", "language": "R"}
     (tmp_path / "tiny.ipynb").write_text(json.dumps(content))
-    with pytest.raises(sweep.ManifestError, match="must be in Python, was in R"):
+    with pytest.raises(sweep.ManifestError, match="must be in Python, but it is in R"):
         sweep.load(asked(tmp_path))
 
 
@@ -199,20 +209,20 @@ def test_paths_of_a_file_start_where_it_lies_and_out_where_the_command_is_given(
 def test_plain_words_of_yaml():
     spelled = "[010, 0x1F, -7, 1., 1e5, -.inf, true, null, ~, on, +12e03, a: b]"
     expected = [10, 31, -7, 1.0, 1e5, -math.inf, True, None, None, "on", 12e3, {"a": "b"}]
-    found = read(spelled, "x")
+    found = read_yaml(spelled, "x")
     assert found == expected and [type(value) for value in found] == [type(value) for value in expected]
-    assert math.isnan(read(".nan", "x"))
+    assert math.isnan(read_yaml(".nan", "x"))
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("out: a\nout: b", r"m\.yaml, line 2: the key out stands there twice"),
+        ("out: a\nout: b", r"m\.yaml, line 2: the key out is given twice"),
         ("out: [", r"m\.yaml, line"),
         ("1: 2", r"1 can't be a key"),
         ("!!python/object:os.system {}", r"m\.yaml, line 1: could not determine a constructor"),
-        ("- a", r"m\.yaml: must hold the keys notebook, out"),
-        ("", r"m\.yaml: must hold the keys .*was None"),
+        ("- a", r"m\.yaml must hold the keys notebook, out"),
+        ("", r"m\.yaml must hold the keys .*is None"),
     ],
 )
 def test_a_file_that_is_no_manifest(text, says, tmp_path):

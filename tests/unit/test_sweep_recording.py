@@ -63,11 +63,11 @@ def test_without_a_notebook_the_values_are_printed(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("value", "says"),
     [
-        ([1.0], r"accuracy must be int, float, bool or str, was \[1\.0\]"),
-        (None, "was None"),
-        (1j, "was 1j"),
-        (torch.zeros(2), r"was Tensor of shape \(2,\)"),
-        (np.zeros((1, 2)), r"was ndarray of shape \(1, 2\)"),
+        ([1.0], r"accuracy must be int, float, bool or str, but it is \[1\.0\]"),
+        (None, "but it is None"),
+        (1j, "but it is 1j"),
+        (torch.zeros(2), r"but it is Tensor of shape \(2,\)"),
+        (np.zeros((1, 2)), r"but it is ndarray of shape \(1, 2\)"),
     ],
 )
 def test_what_is_no_single_value_is_refused(value, says, shown):

@@ -8,22 +8,22 @@ from pathlib import Path
 import pytest
 
 from snnkit import sweep
-from snnkit.sweep import notebook as notebooks
+from snnkit.sweep import manifest as manifests
 from snnkit.tools import pair
 from snnkit.tools.project import find
 
 PROJECT = find()
-WORKERS = sorted(path.stem for path in (PROJECT.sources / notebooks.WORKERS).glob("*.py"))
+WORKERS = sorted(path.stem for path in (PROJECT.sources / manifests.WORKERS).glob("*.py"))
 
 
 def test_each_notebook_has_a_source_and_is_what_build_would_write():
-    assert sorted(path.stem for path in (PROJECT.notebooks / notebooks.WORKERS).glob("*.ipynb")) == WORKERS
+    assert sorted(path.stem for path in (PROJECT.notebooks / manifests.WORKERS).glob("*.ipynb")) == WORKERS
     assert WORKERS and [str(found) for name in WORKERS for found in pair.check(PROJECT, f"workers/{name}")] == []
 
 
 @pytest.mark.parametrize("name", WORKERS)
 def test_it_is_small_has_no_outputs_and_records(name):
-    path = PROJECT.notebooks / notebooks.WORKERS / f"{name}.ipynb"
+    path = PROJECT.notebooks / manifests.WORKERS / f"{name}.ipynb"
     code = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
     assert path.stat().st_size < 50_000 and all(cell["outputs"] == [] for cell in code)
     assert sum("sweep.record(" in "".join(cell["source"]) for cell in code) == 1
@@ -50,7 +50,7 @@ def test_the_worker_notebook_learns_xor_and_a_price_on_spikes_saves_some(tmp_pat
 
 def test_the_package_carries_the_workers_of_the_clone():
     """By a link, whose files a wheel gets; without a clone they are found there."""
-    found = notebooks.read(WORKER, Path())
-    packaged = Path(notebooks.__file__).with_name(notebooks.WORKERS) / f"{WORKER}.ipynb"
+    found = manifests.read_notebook(WORKER, Path())
+    packaged = Path(manifests.__file__).with_name(manifests.WORKERS) / f"{WORKER}.ipynb"
     assert packaged.samefile(found.path)
     assert {"QUICK", "SEED", "DEVICE", "HIDDEN", "LEARNING_RATE", "TAU", "RATE_PENALTY"} <= set(found.parameters)

@@ -169,7 +169,7 @@ def test_a_gpu_is_asked_for_in_the_header(project):
     assert metadata["accelerator"] == "GPU"
     assert metadata["colab"] == {"gpuType": "T4", "provenance": []}
     edit(project, "accelerator: GPU", "accelerator: TPU")
-    with pytest.raises(ProjectError, match="GPU or absent, was 'TPU'"):
+    with pytest.raises(ProjectError, match="GPU or absent, but it is 'TPU'"):
         pair.notebook(project, "00_start")
 
 

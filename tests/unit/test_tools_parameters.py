@@ -35,14 +35,14 @@ def test_declarations_are_read():
         (("A = 1",), "NAME: type = literal"),
         (("A: int",), "NAME: type = literal"),
         (("A: int = 2 * 4",), "must be a literal"),
-        (("A: int = True",), "must be int, was True"),
-        (("A: bool = 1",), "must be bool, was 1"),
-        (("A: int = None",), "must be int, was None"),
+        (("A: int = True",), "must be int, but it is True"),
+        (("A: bool = 1",), "must be bool, but it is 1"),
+        (("A: int = None",), "must be int, but it is None"),
         (("A: list = []",), "the type may be"),
         (("A: int = {[]: 1}",), "must be a literal"),
         (("A: int = {{}}",), "must be a literal"),
         (("A: int = 1\0",), "not Python"),
-        (("A: float = 1" + "0" * 400,), "must be float, was an int too large"),
+        (("A: float = 1" + "0" * 400,), "must be float, but it is an int too large"),
         (("import os",), "NAME: type = literal"),
         (("A: int = 1\nA: int = 2",), "twice"),
         (("A: int = ",), "not Python"),
@@ -79,7 +79,7 @@ def test_text_becomes_a_value_of_the_type(kind, text, value):
     [(bool, "maybe"), (bool, ""), (int, "3.0"), (int, "many"), (float, "fast"), (float, "nan"), (int, "none")],
 )
 def test_text_of_another_type_is_refused(kind, text):
-    with pytest.raises(ParameterError, match=f"parameter P must be {kind.__name__}, was"):
+    with pytest.raises(ParameterError, match=f"parameter P must be {kind.__name__}, but it is"):
         Parameter("P", kind, None).parse(text)
 
 

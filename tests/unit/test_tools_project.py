@@ -20,7 +20,7 @@ def test_is_found_from_a_folder_inside_it(project):
 
 
 def test_outside_any_project_the_one_that_snnkit_came_from_is_meant(tmp_path):
-    assert (find(tmp_path).root / "snnkit" / "cli.py").exists()
+    assert (find(tmp_path).root / "snnkit" / "cli").exists()
 
 
 @pytest.mark.parametrize("token", ["04", "4", "04_train", "train", "04_train.py", "notebooks/04_train.ipynb"])
@@ -80,8 +80,8 @@ def test_a_broken_pyproject_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("tool = 3", r"\[tool\] in .*pyproject.toml must be a table, was 3"),
-        ("[tool]\nsnnkit = 3", r"\[tool.snnkit\] in .*pyproject.toml must be a table, was 3"),
+        ("tool = 3", r"\[tool\] in .*pyproject.toml must be a table, but it is 3"),
+        ("[tool]\nsnnkit = 3", r"\[tool.snnkit\] in .*pyproject.toml must be a table, but it is 3"),
         (
             '[tool.snnkit]\nrepository = "https://github.com/someone/kit"\ncolab = {"00_start" = ["a b"]}',
             r"\[tool.snnkit.colab\].*lists of packages",

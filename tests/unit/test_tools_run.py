@@ -178,7 +178,7 @@ class Links(HTMLParser):
 def test_everything_is_refused_before_anything_runs(project):
     with pytest.raises(ParameterError, match="notebook 00_ok has no parameter 'STEP'"):
         runner.prepare(project, project.names(), {"STEP": "3"})
-    with pytest.raises(ParameterError, match=r"STEPS must be int, was '3\.5'"):
+    with pytest.raises(ParameterError, match=r"STEPS must be int, but it is '3\.5'"):
         runner.prepare(project, project.names(), {"STEPS": "3.5"})
     with pytest.raises(ParameterError, match="QUICK is given twice"):
         runner.prepare(project, project.names(), {"QUICK": "true"}, full=True)

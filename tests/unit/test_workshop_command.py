@@ -55,7 +55,7 @@ def test_a_schedule_by_the_clock():
     two = run("schedule", "two_days", "--start", "9:00")
     assert two.count("end") >= 2 and "Day 2" in two and "[GPU on]" in two
     assert "unknown schedule 'noon'" in run("schedule", "noon", code=2)
-    assert "--start must be a time such as 09:00, was '25:00'" in run(
+    assert "--start must be a time such as 09:00, but it is '25:00'" in run(
         "schedule", "half_day", "--start", "25:00", code=2
     )
 
@@ -163,10 +163,10 @@ def test_the_measured_column_is_what_the_programs_reports_say():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((0, 0.1, 16), "people must be at least 1, was 0"),
-        ((10, 0.0, 16), "busy must be above 0 and at most 1, was 0.0"),
-        ((10, 1.5, 16), "busy must be above 0 and at most 1, was 1.5"),
-        ((10, 0.5, 1), "memory_gib must be at least each_gib, 2.0, was 1"),
+        ((0, 0.1, 16), "people must be at least 1, but it is 0"),
+        ((10, 0.0, 16), "busy must be above 0 and at most 1, but it is 0.0"),
+        ((10, 1.5, 16), "busy must be above 0 and at most 1, but it is 1.5"),
+        ((10, 0.5, 1), "memory_gib must be at least each_gib, 2.0, but it is 1"),
     ],
 )
 def test_budgets_of_nothing_are_refused(arguments, said):
@@ -175,5 +175,5 @@ def test_budgets_of_nothing_are_refused(arguments, said):
 
 
 def test_a_budget_needs_people():
-    with pytest.raises(ValueError, match="people must be at least 1, was 0"):
+    with pytest.raises(ValueError, match="people must be at least 1, but it is 0"):
         budget.of(schedule.load("half_day", PROJECT.root, NOTEBOOKS), 0)

@@ -83,7 +83,7 @@ def test_a_gpu_is_told_and_an_old_one_is_no_limit_of_its_own():
 
 
 def test_an_unknown_need_is_refused():
-    with pytest.raises(ValueError, match="needs must be of gpu, network, mnist, fashion, was 'coffee'"):
+    with pytest.raises(ValueError, match="needs must be of gpu, network, mnist, fashion, but it is 'coffee'"):
         preflight.verdict("ada", ("coffee",), GOOD)
 
 

@@ -114,7 +114,7 @@ def test_too_little_buffer():
         ("parts 2–3", "parts 2–33", "numbers of 01_first_spiking_neuron: 1, 2, 3"),
         ("parts 2–3", "some parts", "must be 'demo', or 'parts'"),
         ("../feedback.md", "../feedbock.md", "links to ../feedbock.md, which does not exist"),
-        ("| – | off |", "| – | of |", "GPU must be one of off, optional, on, was 'of'"),
+        ("| – | off |", "| – | of |", "GPU must be one of off, optional, on, but it is 'of'"),
         ("| 0:03 | 7 |", "| 3 | 7 |", "start must be hours:minutes"),
         ("**Minutes:** 90", "Minutes: 90", "must say its length"),
         ("**Minutes:** 90", "**Minutes:** 2 × 90", "has 1 tables"),
