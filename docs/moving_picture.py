@@ -14,8 +14,8 @@ from pathlib import Path
 from PIL import Image
 
 from snnkit import viz
+from snnkit.viz.frame_slider import framed
 from snnkit.viz.labs.neuron import figure
-from snnkit.viz.slider import framed
 
 CURRENTS = [round(0.8 + 0.2 * step, 1) for step in range(12)]
 WIDTH, COLOURS, MILLISECONDS, REST = 640, 16, 220, 900

@@ -159,7 +159,7 @@ viz.show(figure)
 #
 # ### Explorer: the STDP lab
 #
-# Two spikes on each side, and all four pairs. In JupyterLab you can drag the spikes themselves. The traces are explained below; first play.
+# Two spikes on each side, and all four pairs. The traces are explained below; first play.
 #
 # > **Predict first.** (a) As it stands, is the sum of the four pairs above or below 0? (b) Move `post_2` from 55 to 65 ms: two of the pairs change. What
 # > becomes of the sum? (c) Choose `soft` bounds and start at `weight = 0.95`. Which of the two directions is now the easier one?

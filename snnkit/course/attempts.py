@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from traceback import FrameSummary
 from typing import Any
 
-from snnkit.viz.environment import live
+from snnkit.viz.frontend import live
 
 from . import exercise as registry
 from . import progress, sandbox

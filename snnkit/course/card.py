@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from snnkit.viz.environment import in_notebook
+from snnkit.viz.frontend import in_notebook
 
 SHOWN = 12  # entries of a dict
 # The figures' colours (viz.theme); each also has a sign and a word, so that nothing hangs on the colour alone.

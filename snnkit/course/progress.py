@@ -21,7 +21,7 @@ from typing import Any
 
 import snnkit
 from snnkit import checks, files
-from snnkit.viz.environment import headless
+from snnkit.viz.frontend import headless
 
 from . import exercise as registry
 from .card import Card, Line

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from snnkit import checks
-from snnkit.viz.environment import live
+from snnkit.viz.frontend import live
 
 from . import exercise as registry
 from . import progress

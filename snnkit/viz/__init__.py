@@ -17,18 +17,18 @@ from typing import Any
 
 import plotly.io as pio
 
-from . import environment as environment
 from . import figures as figures
+from . import frontend as frontend
 from . import labs as labs
 from . import theme as theme
 from .display import mime_bundle as mime_bundle
 from .display import show as show
 from .explorer import explore as explore
+from .frame_slider import frames as frames
 from .layers import layer_costs as layer_costs
 from .live import LivePanel as LivePanel
 from .modules import module_tree as module_tree
 from .png import png_bytes as png_bytes
-from .slider import frames as frames
 from .slurm_form import sbatch_form as sbatch_form
 from .slurm_table import sbatch_table as sbatch_table
 

@@ -9,9 +9,8 @@ from typing import Any
 
 from plotly.basedatatypes import BaseFigure
 
-from . import renderers
 from .alt import alt_text, spoken
-from .environment import in_notebook, on_colab
+from .frontend import in_notebook, on_colab, prepare_plotly
 from .png import png_bytes
 
 PLOTLY_MIME = "application/vnd.plotly.v1+json"
@@ -37,7 +36,7 @@ def show(figure: Any) -> None:
     from IPython.display import display
 
     if on_colab():
-        renderers.prepare()
+        prepare_plotly()
         figure.show(renderer="colab")
     else:
         bundle = mime_bundle(figure)

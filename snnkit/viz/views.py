@@ -15,10 +15,9 @@ from typing import Any
 import plotly
 import plotly.graph_objects as go
 
-from . import renderers
 from .alt import alt_text
 from .display import CONFIG, PLOTLY_MIME, plotly_json
-from .environment import on_colab
+from .frontend import on_colab, page_helper, prepare_plotly
 from .png import png_bytes
 
 
@@ -32,7 +31,7 @@ def view_of(result: Any) -> FigureView | ImageView | FramesView | PageView | Any
 
 
 def fits(view: Any, result: Any) -> bool:
-    """Whether ``view`` can show ``result``, or somebody has to make another with ``view_of``."""
+    """Whether ``view`` can show ``result``, or another must be made with ``view_of``."""
     if not isinstance(result, go.Figure):
         return isinstance(view, AnyView)
     return isinstance(view, (FramesView, PageView) if result.frames else (FigureView, ImageView))
@@ -49,9 +48,9 @@ class FigureView:
     """A FigureWidget; an update changes what differs, so that zoom and hidden traces stay."""
 
     def __init__(self, figure: go.Figure) -> None:
-        renderers.prepare()
+        prepare_plotly()
         # Drawn before it is on the page, it would else stay at plotly's 700 pixels, however wide the page is.
-        self.widget: Any = go.FigureWidget(go.Figure(figure).update_layout(autosize=True, uirevision="kept"))
+        self.widget: Any = go.FigureWidget(go.Figure(figure).update_layout(autosize=True, uirevision="constant"))
         self.widget._config = CONFIG | {"responsive": True}
 
     def update(self, figure: Any) -> None:
@@ -77,8 +76,6 @@ def page_helpers() -> tuple[Any, ...]:
     """What belongs into a VBox with live figures or sliders besides them: one widget without a look, or none."""
     if not figure_widgets_work() or importlib.util.find_spec("anywidget") is None:
         return ()
-    from .page_helper import page_helper
-
     return (page_helper(),)
 
 
@@ -111,7 +108,7 @@ class FramesView:
 
         with self.widget:
             self.widget.clear_output(wait=True)
-            # No PNG beside it: JupyterLab would show that until somebody points at it.
+            # No PNG beside it: JupyterLab would show that until the pointer is over it.
             display({PLOTLY_MIME: plotly_json(figure), "text/plain": alt_text(figure)}, raw=True)
 
 

@@ -1,4 +1,6 @@
+import numpy as np
 import pytest
+import torch
 
 from snnkit.viz.controls import parse
 
@@ -47,13 +49,6 @@ def test_positions(spec, positions):
     assert list(found[1:]) == positions[1:]
 
 
-def test_thousands_of_positions_are_not_computed_until_asked_for():
-    positions = parse("n", (0.0, 1.0, 1e-8)).positions
-    assert len(positions) == 10**8 + 1 and positions[-1] == 1.0
-    with pytest.raises(IndexError):
-        positions[10**8 + 1]
-
-
 def test_widgets_are_taken_as_they_are():
     slider = widgets.IntSlider(value=3, min=1, max=9)
     assert parse("n", slider).build() is slider and parse("n", slider).trials == (1, 3, 9)
@@ -79,10 +74,10 @@ def test_a_choice_is_as_wide_as_its_longest_option():
 
 
 def test_sliders_tell_their_range():
-    for hint, told in {"": "from 0 to 10 in steps of 5", "spikes": "spikes: from 0 to 10 in steps of 5"}.items():
+    for hint, text in {"": "from 0 to 10 in steps of 5", "spikes": "spikes: from 0 to 10 in steps of 5"}.items():
         slider = parse("n", (0, 10, 5), hint=hint).build()
         name = "tooltip" if slider.has_trait("tooltip") else "description_tooltip"  # in ipywidgets 8, and before
-        assert getattr(slider, name) == told
+        assert getattr(slider, name) == text
 
 
 @pytest.mark.parametrize(
@@ -102,3 +97,26 @@ def test_sliders_tell_their_range():
 def test_senseless_controls_are_named(spec, error, words):
     with pytest.raises(error, match=words):
         parse("gain", spec)
+
+
+@pytest.mark.parametrize("number", [np.float32, np.float64, np.int64, int])
+def test_numbers_of_numpy_make_sliders(number):
+    control = parse("n", (number(0), number(4)), number(3))
+    assert control.build().value == control.default == 3
+    assert isinstance(control.build(), widgets.IntSlider) == (number in (np.int64, int))
+
+
+@pytest.mark.parametrize("spec", [(-1e308, 1e308), (0, 10**30), (0.0, 1.0, 1e-12), (0.0, 1.0, 5e-5), (0, 10**10)])
+def test_sliders_beyond_what_a_browser_can_count(spec):
+    with pytest.raises(ValueError, match="control n must"):
+        parse("n", spec)
+
+
+@pytest.mark.parametrize("option", [np.ones(2), torch.ones(2), float("nan")])
+def test_choices_that_cannot_be_compared(option):
+    with pytest.raises(TypeError, match="control n must offer choices that can be compared"):
+        parse("n", [option, "other"])
+
+
+def test_a_default_that_cannot_be_compared_is_none_of_the_choices():
+    assert parse("n", [1, 2], np.array([2, 2])).default == 1

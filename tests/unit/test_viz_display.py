@@ -5,7 +5,7 @@ import plotly.graph_objects as go
 import pytest
 
 from snnkit import viz
-from snnkit.viz import display, environment
+from snnkit.viz import display, frontend
 from snnkit.viz.alt import spoken
 from snnkit.viz.png_traces import rgba
 
@@ -108,11 +108,11 @@ def test_colours():
 
 def test_where_the_code_runs(monkeypatch):
     monkeypatch.setenv("SNNKIT_HEADLESS", "0")
-    assert not environment.headless()
+    assert not frontend.headless()
     monkeypatch.setenv("SNNKIT_HEADLESS", "1")
-    assert environment.headless() and not environment.live()
+    assert frontend.headless() and not frontend.live()
     monkeypatch.delenv("COLAB_RELEASE_TAG", raising=False)
-    assert not environment.on_colab()
+    assert not frontend.on_colab()
     monkeypatch.setitem(sys.modules, "google.colab", object())
-    assert environment.on_colab()
-    assert not environment.in_notebook()
+    assert frontend.on_colab()
+    assert not frontend.in_notebook()

@@ -173,3 +173,14 @@ sys.exit(f"imported {woken}" if woken else 0)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@BY_NAME
+def test_labs_refuse_arrays_and_strange_settings_by_name(lab):
+    for name in lab.controls:
+        for bad in (np.array([1, 2]), torch.ones(2), None, object()):
+            with pytest.raises((TypeError, ValueError), match=f"{name} of {lab.name} must"):
+                lab.starting(**{name: bad})
+    for name in ("self", "start", "nonsense"):
+        with pytest.raises(TypeError, match=f"has no setting '{name}'"):
+            lab.starting(**{name: 1})

@@ -1,11 +1,10 @@
-"""The STDP lab: what it draws is what the rule does, and spikes are dragged by the lines that stand for them."""
+"""The STDP lab: what it draws is what the rule does."""
 
 import numpy as np
 import pytest
 import torch
 
 from snnkit.plasticity import PairSTDP, pairwise
-from snnkit.viz.controls import parse
 from snnkit.viz.labs import stdp as lab
 
 SPIKES = ("pre_1", "pre_2", "post_1", "post_2")
@@ -61,76 +60,9 @@ def test_bounds_are_drawn_where_there_are_any():
     assert lab.figure(bound="none", weight=1.0, pre_2=29, a_plus=0.5).layout.yaxis4.range[1] > 1.2
 
 
-def test_the_lines_have_the_names_and_places_of_the_controls_that_move_them():
+def test_the_lines_have_the_names_and_places_of_their_controls():
     figure = lab.figure()
     shapes = {shape.name: shape for shape in figure.layout.shapes}
     assert set(shapes) == set(SPIKES) <= set(lab.CONTROLS)
     for name in SPIKES:
         assert shapes[name].x0 == shapes[name].x1 == lab.LAB.defaults()[name]
-
-
-@pytest.fixture
-def box(monkeypatch):
-    pytest.importorskip("ipywidgets")
-    from snnkit.viz import views
-    from snnkit.viz.explorer_box import ExplorerBox
-
-    monkeypatch.setattr(views, "figure_widgets_work", lambda: True)
-    controls = [parse(name, spec, lab.LAB.defaults()[name]) for name, spec in lab.CONTROLS.items()]
-    return ExplorerBox(lab.figure, controls, lab.figure(), seconds=1.0)
-
-
-def drag(box, name, x, **more):
-    """What the browser reports when a shape was moved to ``x``."""
-    widget = box.view.widget
-    (index,) = [i for i, shape in enumerate(widget.layout.shapes) if shape.name == name]
-    moved = {"x0": x, "x1": x} | more
-    widget._js2py_relayout = {
-        "relayout_data": {f"shapes[{index}].{key}": value for key, value in moved.items()},
-        "source_view_id": "",
-    }
-    return {shape.name: shape for shape in widget.layout.shapes}
-
-
-def test_the_browser_is_told_to_let_shapes_be_dragged(box):
-    assert box.view.widget._config["edits"] == {"shapePosition": True}
-
-
-def test_a_dragged_spike_moves_its_control_and_all_that_follows_from_it(box):
-    shapes = drag(box, "post_1", 44.4, y0=0.3, y1=1.7)
-    assert {name: box.controls[name].value for name in SPIKES} == {"pre_1": 20, "pre_2": 60, "post_1": 44, "post_2": 55}
-    expected = lab.figure(post_1=44)
-    assert box.view.widget.layout.title.text == expected.layout.title.text
-    assert named(box.view.widget, "weight")[1].tolist() == named(expected, "weight")[1].tolist()
-    shape = shapes["post_1"]
-    # It snaps to the millisecond, and stands upright on its axis again.
-    assert (shape.x0, shape.x1, shape.y0) == (44, 44, 0)
-
-
-@pytest.mark.parametrize(("x", "ends_at"), [(-30.0, 0), (140.0, 99), (20.3, 20)])
-def test_a_spike_stays_on_its_axis(box, x, ends_at):
-    shape = drag(box, "pre_1", x, y0=0.5, y1=2.0)["pre_1"]
-    assert box.controls["pre_1"].value == ends_at == shape.x0
-    assert shape.y0 == 0
-
-
-def test_a_line_pulled_at_one_end_goes_where_that_end_went(box):
-    drag(box, "pre_2", 60, x1=71.0)
-    assert box.controls["pre_2"].value == 71
-
-
-def test_sliders_still_move_the_lines_and_one_way_back_leads_to_all(box):
-    box.controls["pre_1"].value = 33
-    assert {shape.name: shape.x0 for shape in box.view.widget.layout.shapes}["pre_1"] == 33
-    box.reset.click()
-    assert box.controls["pre_1"].value == 20
-    assert {shape.name: shape.x0 for shape in box.view.widget.layout.shapes}["pre_1"] == 20
-
-
-def test_one_change_is_drawn_once(box):
-    calls, draw = [], box.fn
-    box.fn = lambda **settings: calls.append(settings) or draw(**settings)
-    box.controls["pre_1"].value = 33  # moves a line, too: that is not somebody dragging it
-    assert len(calls) == 1
-    drag(box, "pre_1", 50)
-    assert len(calls) == 2

@@ -68,8 +68,8 @@ def test_in_a_live_notebook_it_is_a_form(monkeypatch):
     IPython = pytest.importorskip("IPython.display")
     given = []
     monkeypatch.setattr(IPython, "display", given.append)
-    monkeypatch.setattr("snnkit.viz.environment.headless", lambda: False)
-    monkeypatch.setattr("snnkit.viz.environment.in_notebook", lambda: True)
+    monkeypatch.setattr("snnkit.viz.frontend.headless", lambda: False)
+    monkeypatch.setattr("snnkit.viz.frontend.in_notebook", lambda: True)
     viz.sbatch_form()._ipython_display_()
     assert isinstance(given[0], widgets.VBox)
 
@@ -82,7 +82,7 @@ def form():
     return made
 
 
-def test_a_change_writes_the_script_anew(form):
+def test_a_change_writes_the_script_again(form):
     before = form.text
     for name, value in {
         "nodes": 2,
@@ -97,7 +97,7 @@ def test_a_change_writes_the_script_anew(form):
         "command": f"{TRAIN} --every 5",
     }.items():
         form.fields[name].value = value
-        assert form.told.value == ""
+        assert form.message.value == ""
     expected = slurm.Request(
         f"{TRAIN} --every 5", nodes=2, gpus_per_node=4, cpus_per_task=8, signal_seconds=60, time="02:00:00",
         partition="fast", account="us", memory="9G", venv="/v", name="mine", environment={"A": "1"},
@@ -111,19 +111,19 @@ def test_a_change_writes_the_script_anew(form):
     assert "--partition" not in form.text
 
 
-def test_a_value_that_is_refused_is_told_and_changes_nothing(form):
+def test_a_value_that_is_refused_is_explained_and_changes_nothing(form):
     before = form.text
     form.fields["time"].value = "<soon>"
-    assert "time must be written as" in form.told.value and "&lt;soon&gt;" in form.told.value
+    assert "time must be written as" in form.message.value and "&lt;soon&gt;" in form.message.value
     assert form.text == before and form.view.value == form.table._repr_html_()
     form.fields["time"].value = "03:00:00"
-    assert form.told.value == "" and "#SBATCH --time=03:00:00" in form.text
+    assert form.message.value == "" and "#SBATCH --time=03:00:00" in form.text
 
 
 def test_bad_beginnings_are_refused():
     with pytest.raises(ValueError, match="nodes must be at least 1"):
         viz.sbatch_form(TRAIN, nodes=0)
-    with pytest.raises(TypeError, match="command must be a text"):
+    with pytest.raises(TypeError, match="command must be a text, as typed in a shell"):
         viz.sbatch_form(["python"])
     with pytest.raises(TypeError, match="script must be a text"):
         viz.sbatch_table(3)

@@ -17,7 +17,7 @@ from snnkit.data.events import events_of, saccades
 from .. import theme
 from ..arrays import compact
 from ..event_cloud import event_cloud
-from ..slider import slid
+from ..frame_slider import slid
 from .lab import Lab
 
 SIZE = 16  # pixels of the camera, in both directions

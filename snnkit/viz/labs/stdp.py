@@ -80,7 +80,7 @@ def _course(rule: PairSTDP, before: list[int], after: list[int], weight: float) 
 def _neuron(
     page: go.Figure, row: int, side: str, spikes: dict[str, int], trace: np.ndarray, colour: str, dash: str
 ) -> None:
-    """Its trace, and for each spike a mark on a line, which has the name of the control that moves it."""
+    """Its trace, and for each spike a mark on a line, which is named like its control."""
     place: dict[str, Any] = {"row": row, "col": 1}
     hover = f"{side} trace %{{y:.3g}} at %{{x}} ms<extra></extra>"
     look = {"colour": colour, "dash": dash, "showlegend": False}
@@ -147,8 +147,6 @@ LAB = Lab(
 
 def stdp_lab(**start: Any) -> None:
     """Show the STDP lab: the weight between two neurons whose spikes you move.
-
-    With sliders everywhere; in JupyterLab the spikes can be dragged with the mouse, too.
 
     Args:
         start: first values of ``pre_1``, ``pre_2``, ``post_1`` and ``post_2`` (ms), ``a_plus``, ``a_minus``,

@@ -10,7 +10,7 @@ from typing import Any
 from snnkit import checks
 from snnkit.train.history import History
 
-from ..environment import headless, in_notebook, live
+from ..frontend import headless, in_notebook, live
 from .progress import COLUMNS, Curves, Point, Progress, Throttle, curves_of, duration
 from .renderers import HeadlessRenderer, NotebookRenderer, Renderer, TextRenderer
 from .stop import StopRequest

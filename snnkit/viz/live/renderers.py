@@ -8,7 +8,7 @@ from typing import Any
 
 from ..alt import alt_text, spoken
 from ..display import mime_bundle, show
-from ..environment import on_colab
+from ..frontend import on_colab
 from ..views import FigureView, page_helpers, view_of
 from .progress import Curves, Progress, epoch_words
 from .stop import StopRequest

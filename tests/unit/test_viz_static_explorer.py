@@ -3,9 +3,9 @@ import plotly.graph_objects as go
 import pytest
 
 from snnkit import viz
-from snnkit.viz import sweep
+from snnkit.viz import static_explorer
 from snnkit.viz.controls import parse
-from snnkit.viz.sweep import Grid, swept, whole_sweep
+from snnkit.viz.static_explorer import Grid, swept, whole_sweep
 
 
 def line(gain=1.0, points=3):
@@ -37,7 +37,7 @@ def test_each_setting_is_computed_once():
 
 def test_the_first_call_counts_until_there_are_others(monkeypatch):
     clock = iter([0.0, 0.25, 1.0, 1.75])
-    monkeypatch.setattr(sweep.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(static_explorer.time, "perf_counter", lambda: next(clock))
     made = grid(line, seconds=100.0, gain=(0, 2))
     assert made.seconds == 100.0
     made.at(made.controls[0], 0)
@@ -160,7 +160,7 @@ def test_frames_can_be_played():
     assert play.args[1]["frame"]["duration"] == 80 and play.args[1]["fromcurrent"]
     assert list(stop.args[0]) == [None]
     assert not viz.frames(line, "gain", [1.0, 2.0]).layout.updatemenus
-    with pytest.raises(ValueError, match="play must be milliseconds"):
+    with pytest.raises(ValueError, match="play must be at least 0"):
         viz.frames(line, "gain", [1.0], play=-1)
 
 
@@ -185,3 +185,16 @@ def test_ranges_that_figures_have_fixed_stay_theirs():
     figure = viz.frames(fn, "unit", ["V", "mV"])
     assert [tuple(frame.layout.yaxis.range) for frame in figure.frames] == [(0, 2), (0, 2000)]
     assert tuple(figure.layout.yaxis.range) == (0, 2)
+
+
+def test_a_figure_that_is_handed_out_again_and_again():
+    only = line(0)
+
+    def fn(height):
+        only.data[0].y = [0, height]
+        return only
+
+    parsed = [parse("height", (0, 2))]
+    figure, _ = swept(Grid(fn, parsed, fn(1), 0.001))
+    assert [frame.data[0].y[1] for frame in figure.frames] == [0, 1, 2]
+    assert figure.data[0].y[1] == 1

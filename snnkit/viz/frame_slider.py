@@ -10,9 +10,11 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.basedatatypes import BaseFigure
 
-from . import theme
-from .moving import moving_layouts, moving_traces
+from snnkit import checks
 
+from . import theme
+
+FOLLOWING = ("title", "tickvals", "ticktext")  # of an axis, these may change from frame to frame
 _MOST = 60  # more positions than this make a notebook heavy
 _TALL = 86  # pixels that the slider takes
 _LETTER, _GRIP = 7, 10  # pixels of a label's letter, and from the end of a slider to that of its track
@@ -23,7 +25,7 @@ def frames(
 ) -> go.Figure:
     """A figure with a slider over ``values``, computed by ``fn(value) -> Figure`` for each: client side only.
 
-    It answers on Colab, in exported HTML and on slides, because nothing is asked of the kernel. All figures must have
+    It answers on Colab, in exported HTML and on slides, because it needs no kernel. All figures must have
     the same number of traces. Titles, annotations, shapes and ticks follow the slider; axes are fixed so that they hold
     all, but one whose title changes (another quantity, or another unit) has a range for each position. What all figures
     share is stored once.
@@ -41,25 +43,24 @@ def frames(
     """
     values = list(values)
     if not 1 <= len(values) <= _MOST:
-        raise ValueError(f"values must hold 1 to {_MOST} positions, not {len(values)}")
+        raise ValueError(f"values must hold 1 to {_MOST} positions, but there are {len(values)}")
     if not 0 <= start < len(values):
-        raise ValueError(f"start must be an index into the {len(values)} values, not {start!r}")
-    if play < 0:
-        raise ValueError(f"play must be milliseconds per position, or 0, not {play!r}")
+        raise ValueError(f"start must be an index into the {len(values)} values, but it is {start!r}")
+    checks.integer("play", play, at_least=0)
     figures: list[Any] = [fn(value) for value in values]
     counts = [_count(figure, f"{name} = {value}") for value, figure in zip(values, figures, strict=True)]
     for value, count in zip(values, counts, strict=True):
         if count != counts[0]:
-            drew = f"{count} traces at {name} = {value} and {counts[0]} at {values[0]}"
-            raise ValueError(f"fn must draw the same number of traces at every value; it drew {drew}")
+            drawn = f"{count} at {name} = {value} and {counts[0]} at {values[0]}"
+            raise ValueError(f"fn must draw the same number of traces at every value, but it drew {drawn}")
     return framed(figures, name, values, start, play)
 
 
 def framed(figures: Sequence[Any], name: str, values: Sequence[Any], start: int, play: int = 0) -> go.Figure:
     """As ``frames``, of figures that have been computed: one per value, each with the same number of traces."""
     whole = go.Figure(figures[start])
-    indices, traces = moving_traces(figures)
-    layouts = moving_layouts(figures)
+    indices, traces = _changing_traces(figures)
+    layouts = _changing_layouts(figures)
     for letter in "xy":
         shared = _ranges(figures, letter)
         own = [_ranges([figure], letter) | _fixed(figure, letter) for figure in figures]
@@ -123,20 +124,20 @@ def _player(duration: int, above: float) -> dict[str, Any]:
 
 def _count(figure: Any, where: str) -> int:
     if not isinstance(figure, BaseFigure):
-        raise TypeError(f"fn must return a plotly Figure, not {type(figure).__name__} (at {where})")
+        raise TypeError(f"fn must return a plotly Figure, but at {where} it is {checks.shown(figure)}")
     return len(list(figure.select_traces()))
 
 
 def _ranges(figures: Sequence[Any], letter: str) -> dict[str, tuple[float, float]]:
     """For each axis: a range that holds those that the figures have fixed, or else the data of all of them."""
-    found: dict[str, list[float]] = {}
+    ends_of: dict[str, list[float]] = {}
     for figure in figures:
         for trace in figure.data:
             axis = f"{letter}axis{(trace[f'{letter}axis'] or letter)[1:]}" if f"{letter}axis" in trace else ""
             if axis and figure.layout[axis].range is None and trace.type in ("scatter", "scattergl", "bar"):
-                found.setdefault(axis, []).extend(_extent(trace, letter, figure.layout[axis]))
-    pads = {axis: 0.05 * (max(ends) - min(ends)) or 0.5 for axis, ends in found.items() if ends}
-    ranges = {axis: (min(found[axis]) - pad, max(found[axis]) + pad) for axis, pad in pads.items()}
+                ends_of.setdefault(axis, []).extend(_extent(trace, letter, figure.layout[axis]))
+    pads = {axis: 0.05 * (max(ends) - min(ends)) or 0.5 for axis, ends in ends_of.items() if ends}
+    ranges = {axis: (min(ends_of[axis]) - pad, max(ends_of[axis]) + pad) for axis, pad in pads.items()}
     for axis in (a for a in figures[0].layout if a.startswith(f"{letter}axis")):
         fixed = [figure.layout[axis].range for figure in figures if figure.layout[axis].range is not None]
         if len(set(fixed)) > 1:
@@ -166,3 +167,49 @@ def _extent(trace: Any, letter: str, axis: Any) -> list[float]:
 
 def _label(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _changing_traces(figures: Sequence[Any]) -> tuple[list[int], list[list[dict[str, Any]]]]:
+    """Indices of the traces that change, and for each figure these traces without what is the same in all of them."""
+    every = [[trace.to_plotly_json() for trace in figure.data] for figure in figures]
+    indices: list[int] = []
+    changed: list[list[dict[str, Any]]] = [[] for _ in figures]
+    for index, same_trace in enumerate(zip(*every, strict=True)):
+        keys = [key for key in dict.fromkeys(key for trace in same_trace for key in trace) if _differs(key, same_trace)]
+        if not keys:
+            continue
+        indices.append(index)
+        for changes, trace in zip(changed, same_trace, strict=True):
+            # A trace without a type would be a line to plotly.
+            changes.append({"type": trace["type"]} | {key: trace[key] for key in keys if key in trace})
+    return indices, changed
+
+
+def _changing_layouts(figures: Sequence[Any]) -> list[dict[str, Any]]:
+    """For each figure: its title, annotations and shapes, and the titles and ticks of axes that have not the same."""
+    every = [figure.layout.to_plotly_json() for figure in figures]
+    changed = [{key: layout[key] for key in ("title", "annotations", "shapes") if key in layout} for layout in every]
+    for axis in dict.fromkeys(key for layout in every for key in layout if key[1:].startswith("axis")):
+        axes = [layout.get(axis, {}) for layout in every]
+        keys = [key for key in FOLLOWING if _differs(key, axes)]
+        for changes, spec in zip(changed, axes, strict=True):
+            if keys:
+                changes[axis] = {key: spec[key] for key in keys if key in spec}
+    return changed
+
+
+def _differs(key: str, dictionaries: Sequence[dict[str, Any]]) -> bool:
+    first = dictionaries[0]
+    return any((key in one) != (key in first) or not _same(one.get(key), first.get(key)) for one in dictionaries[1:])
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        one, other = np.asarray(one), np.asarray(other)
+        numbers = one.dtype.kind in "fc" and other.dtype.kind in "fc"  # NaN is a gap in both
+        return one.dtype == other.dtype and np.array_equal(one, other, equal_nan=numbers)
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(value, other[key]) for key, value in one.items())
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other)

@@ -1,4 +1,4 @@
-"""One control of an explorer as a figure with frames: for pages that no kernel stands behind."""
+"""One control of an explorer as a figure with frames: for pages without a kernel."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ import plotly.graph_objects as go
 
 from .controls import Control, label, same
 from .display import plotly_json
-from .moving import FOLLOWING
-from .slider import framed
+from .frame_slider import FOLLOWING, framed
 
 _MOST = 25  # positions
-_FEWEST = 3  # a slider with fewer tells nothing of a control that has more
+_FEWEST = 3  # a slider with fewer does not show what a control with more positions does
 _BYTES = 300_000  # of a figure with all its frames on Colab, which has nothing else to load
 _SAVED = 120_000  # of one that is saved in an executed notebook, where there are several
 _PATIENCE = 2.0  # seconds for computing frames
@@ -32,7 +31,7 @@ class Grid:
 
     def __init__(self, fn: Callable[..., Any], controls: Sequence[Control], result: Any, seconds: float) -> None:
         self.fn, self.controls = fn, controls
-        self.result = result = _kept(result)
+        self.result = result = _copied(result)
         self._times = [seconds]
         self._values = {control.name: control.default for control in controls}
         self._known: dict[str, list[tuple[Any, Any]]] = {c.name: [(c.default, result)] for c in controls}
@@ -50,7 +49,7 @@ class Grid:
                 return result
         began = time.perf_counter()
         try:
-            result = _kept(self.fn(**(self._values | {control.name: value})))
+            result = _copied(self.fn(**(self._values | {control.name: value})))
         except Exception as error:
             where = f"{control.name} = {value!r}"
             raise RuntimeError(f"the explorer fails at {where}: {type(error).__name__}: {error}") from error
@@ -65,7 +64,7 @@ class Grid:
                 self.at(control, value)
 
 
-def _kept(result: Any) -> Any:
+def _copied(result: Any) -> Any:
     """A copy of a figure: ``fn`` may change the one that it has handed out, and hand it out again."""
     return go.Figure(result) if isinstance(result, go.Figure) else result
 

@@ -19,6 +19,7 @@ SHOWN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("rfc3987_syntax") is None, reason="the slow import is not installed")
 @pytest.mark.parametrize("what", SHOWN)
 def test_the_slow_import_is_left_out_and_still_to_be_had(what, monkeypatch):
