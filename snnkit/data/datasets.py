@@ -66,7 +66,7 @@ def _split(prefix: str, count: int, images: dict[str, str], labels: dict[str, st
 
 MNIST = IdxDataset(
     name="mnist",
-    folders=("mnist", "MNIST/raw", "."),
+    folders=("mnist", "MNIST/raw"),
     mirrors=(
         "https://ossci-datasets.s3.amazonaws.com/mnist/",
         "https://storage.googleapis.com/cvdf-datasets/mnist/",
@@ -103,7 +103,7 @@ MNIST = IdxDataset(
 # uncompressed contents are the ones on which several independent projects agree; we have not computed them ourselves.
 FASHION = IdxDataset(
     name="fashion",
-    folders=("fashion", "FashionMNIST/raw", "."),
+    folders=("fashion", "FashionMNIST/raw"),
     mirrors=(
         "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
         "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
@@ -148,7 +148,7 @@ def load(
 
     ``root`` contains the folders `mnist/` and `fashion/`; it is the argument, else the environment variable
     ``SNNKIT_DATA``, else the user's cache folder. The files may also be in torchvision's `MNIST/raw/` or
-    `FashionMNIST/raw/`, or in the root itself; with or without .gz. A folder that has both files of the split is only
+    `FashionMNIST/raw/`; with or without .gz. A folder that has both files of the split is only
     read, never written. ``download=False`` never touches the network. ``progress`` shows a bar while downloading (None:
     yes, unless ``SNNKIT_HEADLESS=1``).
 
@@ -263,11 +263,8 @@ def _load_digits(split: str) -> tuple[Tensor, Tensor]:
 def _find_folder(dataset: IdxDataset, split: str, base: Path) -> Path | None:
     """The first folder that has both files of the split."""
     for name in dataset.folders:
-        folder = base / name
-        if all(_find(folder, file) for file in dataset.files[split]) and not (
-            name == "." and _holds_another(dataset, split, folder)
-        ):
-            return folder
+        if all(_find(base / name, file) for file in dataset.files[split]):
+            return base / name
     return None
 
 
@@ -283,16 +280,3 @@ def _require(folder: Path, file: IdxFile) -> Path:
     if path is None:
         raise FileNotFoundError(f"{folder / file.name} was there a moment ago and is gone")
     return path
-
-
-def _holds_another(dataset: IdxDataset, split: str, folder: Path) -> bool:
-    """Both data sets use the same file names; where the folder's name does not tell, the small label file does."""
-    for other in IDX.values():
-        labels = other.files[split][1]
-        if other.name != dataset.name:
-            try:
-                read_idx(_require(folder, labels), labels)
-            except (DamagedFileError, OSError):
-                continue
-            return True
-    return False

@@ -1,8 +1,6 @@
 """Augmentation: what may change and what may not, drawn for each image, repeatable, and refused where it can't be."""
 
-import copy
 import math
-import pickle
 
 import pytest
 import torch
@@ -61,14 +59,6 @@ def test_shift_moves_by_whole_pixels_and_takes_every_one_of_them():
     assert torch.equal(Shift(0)(x), x)
 
 
-def test_what_comes_in_from_outside():
-    x = torch.ones(200, 1, 4, 4)
-    out = Shift(3, fill=-1.0)(x)
-    assert set(out.unique().tolist()) == {-1.0, 1.0}
-    # Whole rows and columns of it, at most three.
-    assert ((out == 1).sum((1, 2, 3)) >= 1).all()
-
-
 def test_flip_mirrors_the_share_of_images_it_should():
     x = images(4000, 1, 2, 3)
     out = Flip(0.25)(x)
@@ -115,15 +105,6 @@ def test_compose_goes_in_order():
     assert torch.equal(Compose(lambda x: x + 1, lambda x: x * 2)(x), (x + 1) * 2)
     assert torch.equal(Compose()(x), x)
     assert repr(Compose(Shift(1), Flip())) == "Compose(Shift(pixels=1, fill=0.0), Flip(p=0.5))"
-
-
-@pytest.mark.parametrize("change", ALL, ids=repr)
-def test_copies(change):
-    x, results = images(), []
-    for one in (change, copy.deepcopy(change), pickle.loads(pickle.dumps(change))):
-        torch.manual_seed(0)
-        results.append(one(x))
-    assert torch.equal(results[0], results[1]) and torch.equal(results[0], results[2])
 
 
 @pytest.mark.parametrize(

@@ -35,12 +35,6 @@ def test_the_generator_decides_the_order():
     assert order(1) != sorted(order(1))
 
 
-def test_each_walk_draws_a_new_order():
-    generator = torch.Generator().manual_seed(0)
-    first, second = (torch.cat([y for _, y in data.batches(*numbered(50), 8, generator=generator)]) for _ in range(2))
-    assert not torch.equal(first, second)
-
-
 def test_in_order_batches_are_views():
     images, labels = numbered(10)
     x, _ = next(data.batches(images, labels, 4, shuffle=False))

@@ -57,13 +57,6 @@ def tiny(monkeypatch):
     return dataset, contents
 
 
-@pytest.fixture
-def tiny_fashion(monkeypatch):
-    dataset, contents = tiny_dataset(datasets.FASHION, 2)
-    monkeypatch.setitem(datasets.IDX, "fashion", dataset)
-    return dataset, contents
-
-
 def put(folder: Path, contents: dict[str, bytes], pack: bool = True) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in contents.items():
@@ -78,7 +71,7 @@ def listing(root: Path) -> dict[str, tuple[int, int]]:
 
 
 @pytest.mark.parametrize("pack", [True, False], ids=["gz", "plain"])
-@pytest.mark.parametrize("folder", ["mnist", "MNIST/raw", "."])
+@pytest.mark.parametrize("folder", ["mnist", "MNIST/raw"])
 def test_loads_from_every_layout_and_writes_nothing(tiny, tmp_path, folder, pack):
     put(tmp_path / folder, tiny[1], pack)
     before = listing(tmp_path)
@@ -119,22 +112,6 @@ def test_missing_files_without_download_name_the_folder(tiny, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_one_split_alone_is_not_available_but_loads(tiny, tmp_path):
-    put(tmp_path / "mnist", {name: content for name, content in tiny[1].items() if name.startswith("train")})
-    assert not data.available("mnist", tmp_path)
-    assert data.load("mnist", root=tmp_path, download=False)[1].shape == (12,)
-
-
-def test_same_names_in_the_root_are_told_apart(tiny, tiny_fashion, tmp_path):
-    put(tmp_path, tiny_fashion[1])
-    assert data.available("fashion", tmp_path)
-    assert not data.available("mnist", tmp_path)
-    put(tmp_path / "mnist", tiny[1])
-    mnist_labels = data.load("mnist", root=tmp_path, download=False)[1]
-    fashion_labels = data.load("fashion", root=tmp_path, download=False)[1]
-    assert not torch.equal(mnist_labels, fashion_labels)
-
-
 # -- damage ----------------------------------------------------------------------------------------------------------
 
 VALUES = torch.arange(2 * 3 * 4).reshape(2, 3, 4)
@@ -162,13 +139,11 @@ flipped[20] ^= 0x10
 DAMAGED = {
     "empty": (b"", "bytes instead of"),
     "one byte short": (CONTENT[:-1], "bytes instead of"),
-    "one byte more": (CONTENT + b"\0", "bytes instead of"),
     "one bit off": (CONTENT[:-1] + bytes([CONTENT[-1] ^ 1]), "other contents"),
     "wrong magic": (b"\1" + CONTENT[1:], "not an IDX file"),
     "other shape": (CONTENT[:4] + CONTENT[8:12] + CONTENT[4:8] + CONTENT[12:], "not an IDX file"),
     "web page": (b"<html>please log in</html>", "bytes instead of"),
     "archive cut": (gzip.compress(CONTENT)[:-20], "ends early"),
-    "archive without its trailer": (gzip.compress(CONTENT)[:-8], "ends early"),
     "archive with a flipped bit": (bytes(flipped), "corrupt"),
     "archive with rubbish behind": (gzip.compress(CONTENT) + b"rubbish", "corrupt"),
     "archive of other contents": (gzip.compress(CONTENT[:-1] + b"\0"), "other contents"),
@@ -333,25 +308,11 @@ def test_an_interrupted_download_leaves_nothing(tiny, web, tmp_path, monkeypatch
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
 
 
-def test_progress_bar_is_shown_on_request(tiny, web, tmp_path, monkeypatch, capsys):
-    use_mirrors(monkeypatch, tiny[0], web.offer("good", tiny[1]))
-    data.load("mnist", "test", root=tmp_path)
-    assert capsys.readouterr().err == ""
-    data.load("mnist", "train", root=tmp_path, progress=True)
-    assert "train-images-idx3-ubyte.gz" in capsys.readouterr().err
-
-
 def test_a_folder_that_cannot_be_written_is_named(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # whoever runs the tests may be allowed everything
     with pytest.raises(PermissionError, match="SNNKIT_DATA") as caught:
         data.load("mnist", root=tmp_path)
     assert str(tmp_path / "mnist") in str(caught.value)
-
-
-def test_a_folder_that_cannot_be_made_is_named(tiny, tmp_path):
-    (tmp_path / "mnist").write_text("in the way")
-    with pytest.raises(FileExistsError, match=r"can't make the folder.*SNNKIT_DATA"):
-        data.load("mnist", root=tmp_path)
 
 
 # -- the real thing --------------------------------------------------------------------------------------------------
@@ -379,21 +340,6 @@ def test_real_mnist():
     assert unit.std().item() == pytest.approx(0.3081, abs=1e-4)
     images, labels = data.load("mnist", "test", root=REAL, download=False)
     assert images.shape == (10000, 1, 28, 28) and labels[:5].tolist() == [7, 2, 1, 0, 4]
-
-
-@pytest.mark.skipif(REAL is None, reason="needs MNIST in SNNKIT_DATA or ../shared/data")
-def test_real_mnist_repacked_is_accepted_and_is_not_fashion(tmp_path):
-    for file in datasets.MNIST.files["test"]:
-        content = read_idx(datasets._find(REAL / "mnist", file), file)
-        (tmp_path / f"{file.name}.gz").write_bytes(gzip.compress(file.header + content.tobytes(), 1))
-    assert data.load("mnist", "test", root=tmp_path, download=False)[0].shape[0] == 10000
-    with pytest.raises(FileNotFoundError):
-        data.load("fashion", "test", root=tmp_path, download=False)
-    (tmp_path / "fashion").mkdir()
-    for file in list(tmp_path.glob("*.gz")):
-        file.rename(tmp_path / "fashion" / file.name)
-    with pytest.raises(data.DamagedFileError, match="other contents"):
-        data.load("fashion", "test", root=tmp_path, download=False)
 
 
 @pytest.mark.parametrize("function", [data.load, data.available])
@@ -439,13 +385,6 @@ def test_matches_scikit_learn():
     assert torch.equal(images[:10, 0], expected)
 
 
-def test_every_call_gives_writable_tensors_of_its_own():
-    first, _ = data.load("digits", "test")
-    first.zero_()
-    second, _ = data.load("digits", "test")
-    assert second.any()
-
-
 def test_missing_scikit_learn_is_explained(monkeypatch):
     monkeypatch.setattr(datasets.importlib.util, "find_spec", lambda name: None)
     assert not data.available("digits")
@@ -486,10 +425,6 @@ def test_unknown_name_lists_the_choices(call):
 def test_unknown_split_lists_the_choices(name):
     with pytest.raises(ValueError, match="'train', 'test', but it is 'validation'"):
         data.load(name, "validation")
-
-
-def test_class_names_cover_the_labels():
-    assert all(len(names) == 10 for names in data.CLASSES.values())
 
 
 def test_importing_and_loading_digits_stays_cheap():

@@ -123,16 +123,6 @@ def test_weights_of_a_layer_change_in_place_however_they_lie_in_memory(engine, l
     same(apart, pairwise(rule, pre[None], post[None], before))
 
 
-def test_autograd_learns_that_a_weight_it_kept_has_changed():
-    layer = torch.nn.Conv2d(2, 3, 3)
-    pre = torch.rand(1, 2, 5, 5).requires_grad_()
-    out = layer(pre)
-    rule = PairSTDP(0.1, connection=Convolution.of(layer), engine="cpp")
-    rule.step(pre > 0.5, out > 0, layer.weight, out=layer.weight)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        out.sum().backward()
-
-
 DT, TAU = 1e-3, 50e-3
 
 
@@ -242,8 +232,3 @@ def test_what_no_step_can_be_made_of(handed, error, match):
     for _ in range(2):  # what was refused once is not remembered as good
         with pytest.raises(error, match=match):
             PairSTDP(connection=Convolution(groups=2)).step(*handed)
-
-
-def test_a_run_wants_time_first():
-    with pytest.raises(ValueError, match=r"pre must be \[T, B, C, H, W\], but its shape is \[2, 4, 6, 5\]"):
-        PairSTDP(connection=Convolution()).run(PRE, POST, WEIGHT)
