@@ -23,8 +23,8 @@ multiplied by dt: what ran at 1e-3 is read with ``dt=1e-6``. SpikingJelly 2.0 re
 refuses others; it fires at the threshold and does not say so in the file.
 """
 
-from .convert import InexactWarning, from_nir, to_nir
 from .euler import EulerCubaLI, EulerCubaLIF, EulerIF, EulerLI, EulerLIF
+from .exchange import InexactWarning, from_nir, to_nir
 from .graph import Graph
 from .layer_nodes import SumPool2d
 

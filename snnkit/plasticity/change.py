@@ -1,6 +1,6 @@
 """From spikes to new weights: traces, pairings of traces and spikes, and the change, additive or within bounds.
 
-Here in PyTorch, to be read, and for every device; on a CPU ``kernel`` does the same in one pass over the weights.
+Here in PyTorch, to be read, and for every device; on a CPU ``cpp_kernels`` does the same in one pass over the weights.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from torch import Tensor
 from snnkit import checks
 
 from ..engine import check_engine, unroll
-from . import kernel
+from . import cpp_kernels
 from .change import Limits, Pairings, Trace, TraceState, changed
 from .connection import Connection, Convolution, Dense, check_like
 
@@ -64,14 +64,14 @@ class Rule:
     def traced(self, spikes: Tensor, start: Tensor, tau: float, in_cpp: bool = False) -> tuple[Tensor, Tensor]:
         """The trace of spikes [T, B, ...] at every step, and after the last."""
         if in_cpp:
-            trace = kernel.traced(spikes, start, self.decay(tau))
+            trace = cpp_kernels.traced(spikes, start, self.decay(tau))
             return trace, trace[-1].clone()  # or it would keep the whole sequence in memory
         trace, last = unroll(Trace(tau, self.dt), spikes, TraceState(start), engine=self.engine)
         return trace, last.trace
 
     def in_cpp(self, weight: Tensor) -> bool:
-        """Whether a sequence runs in ``kernel``."""
-        return kernel.takes(self.engine, self.connection, weight, weight)
+        """Whether a sequence runs in ``cpp_kernels``."""
+        return cpp_kernels.takes(self.engine, self.connection, weight, weight)
 
     def as_weights_are(self, weight: Tensor, *sides: Tensor) -> Sequence[Tensor]:
         """Spikes or traces in the dtype of ``weight`` and without gradient."""
@@ -140,19 +140,19 @@ class Rule:
 
     def after_step(self, weight: Tensor, by: Pairings, out: Tensor | None = None) -> Tensor:
         """The weight after one step, in ``out`` or in a new tensor."""
-        if not kernel.takes(self.engine, self.connection, weight, weight if out is None else out):
+        if not cpp_kernels.takes(self.engine, self.connection, weight, weight if out is None else out):
             return self._changed(weight, by.flat(self.connection, weight), out)
         new = torch.empty_like(weight) if out is None else out
-        kernel.change(weight, by, self.limits, self.connection, new)
+        cpp_kernels.change(weight, by, self.limits, self.connection, new)
         return new
 
     def after_run(self, weight: Tensor, by: Pairings) -> Tensor:
         """The weight after the steps of a sequence [T, ...]."""
         if self.in_cpp(weight):
-            most, new = kernel.steps_at_once(by, weight, self.connection), torch.empty_like(weight)
+            most, new = cpp_kernels.steps_at_once(by, weight, self.connection), torch.empty_like(weight)
             for i, some in enumerate(_cut(by, most)):
                 some = some if most > 1 else some.together()
-                kernel.change(new if i else weight, some, self.limits, self.connection, new)
+                cpp_kernels.change(new if i else weight, some, self.limits, self.connection, new)
             return new
         if self.bound is None:  # all changes add up in one product; with bounds each depends on the one before
             rows = by.up_post[0].numel() // max(len(weight), 1)  # samples, and their positions

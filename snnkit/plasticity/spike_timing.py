@@ -11,7 +11,7 @@ from torch import Tensor
 
 from snnkit import checks
 
-from . import kernel
+from . import cpp_kernels
 from .change import Pairings
 from .connection import EVERY_PAIR, Connection
 from .rule import Rule, check_finite
@@ -113,10 +113,10 @@ class PairSTDP(Rule):
         pre, post, before_pre, before_post = self.as_weights_are(weight, pre, post, *state)
         decays = self.decay(self.tau_plus), self.decay(self.tau_minus)
         dense = self.connection.dims == 1
-        if dense and kernel.takes(self.engine, self.connection, weight, weight if out is None else out):
+        if dense and cpp_kernels.takes(self.engine, self.connection, weight, weight if out is None else out):
             new = torch.empty_like(weight) if out is None else out
             by = self._pairings(pre, post, before_pre, before_post)
-            return new, STDPState(*kernel.step_of_pairs(weight, by, decays, self.limits, new))
+            return new, STDPState(*cpp_kernels.step_of_pairs(weight, by, decays, self.limits, new))
         pre_trace = torch.add(pre, before_pre, alpha=decays[0])
         post_trace = torch.add(post, before_post, alpha=decays[1])
         new = self.after_step(weight, self._pairings(pre, post, pre_trace, post_trace), out)

@@ -18,8 +18,8 @@ without recordings.
 from snnkit.data.events import transforms
 from snnkit.data.events.camera import event_digits, events_of, record, record_digits, saccades
 from snnkit.data.events.frames import collate, frames_of, time_surface, to_frames, voxel_grid
-from snnkit.data.events.readers import Recordings, load, read_nmnist
-from snnkit.data.events.recording import Events, from_numpy, in_order
+from snnkit.data.events.published_sets import Recordings, load, read_nmnist
+from snnkit.data.events.recordings import Events, from_numpy, in_order
 
 __all__ = [
     "Events",

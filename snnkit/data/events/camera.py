@@ -24,7 +24,7 @@ from snnkit import checks
 from snnkit.data import datasets
 from snnkit.data._batches import check_generator, seeded
 from snnkit.data.events.frames import edges
-from snnkit.data.events.recording import Events
+from snnkit.data.events.recordings import Events
 
 _CHUNK = 256  # images at a time, so that memory does not grow with the data set
 _FARTHEST = 64  # pixels; images are no larger than half of that

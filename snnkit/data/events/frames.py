@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from snnkit import checks
-from snnkit.data.events.recording import Events, check_events
+from snnkit.data.events.recordings import Events, check_events
 
 
 def to_frames(

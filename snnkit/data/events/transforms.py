@@ -19,7 +19,7 @@ import torch
 from snnkit import checks
 from snnkit.data._batches import check_generator
 from snnkit.data.augment import Compose
-from snnkit.data.events.recording import Events, check_events, in_order
+from snnkit.data.events.recordings import Events, check_events, in_order
 
 __all__ = ["Compose", "Drop", "Flip", "Jitter", "Shift"]
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snnkit.engine.compiled import CompilationFailed
-from snnkit.plasticity import PairSTDP, TripletSTDP, kernel
+from snnkit.plasticity import PairSTDP, TripletSTDP, cpp_kernels
 from snnkit.plasticity.connection import Convolution
 
 F64 = torch.float64
@@ -53,7 +53,7 @@ def test_it_does_what_pytorch_does(seed, shape, rate, name, bound, cached, dtype
     expected, last = with_(rule, engine="eager").run(pre, post, weight)
     near = {"rtol": 1e-12, "atol": 1e-12} if dtype == F64 else {"rtol": 1e-5, "atol": 1e-5}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernel, "_CACHED", cached)  # steps that are taken at once
+        patch.setattr(cpp_kernels, "_CACHED", cached)  # steps that are taken at once
         whole, state = rule.run(pre, post, weight)
     torch.testing.assert_close(whole, expected, **near)
     torch.testing.assert_close(stepwise(rule, pre, post, weight), expected, **near)
@@ -65,7 +65,7 @@ def test_it_does_what_pytorch_does(seed, shape, rate, name, bound, cached, dtype
 def three_threads(monkeypatch):
     before = torch.get_num_threads()
     torch.set_num_threads(3)
-    monkeypatch.setattr(kernel, "threads_for", lambda tensor: 3)  # as for larger layers
+    monkeypatch.setattr(cpp_kernels, "threads_for", lambda tensor: 3)  # as for larger layers
     yield
     torch.set_num_threads(before)
 
@@ -91,21 +91,23 @@ def test_no_memory_is_kept_of_a_sequence():
 def test_auto_takes_it_from_some_size_on():
     large, small = torch.zeros(64, 64), torch.zeros(63, 64)
     dense = RULES["pair"].connection
-    assert kernel.takes("auto", dense, large, large) and not kernel.takes("auto", dense, small, small)
-    assert kernel.takes("cpp", dense, small, small) and not kernel.takes("eager", dense, large, large)
-    assert not kernel.takes("block", dense, large, large)
+    assert cpp_kernels.takes("auto", dense, large, large) and not cpp_kernels.takes("auto", dense, small, small)
+    assert cpp_kernels.takes("cpp", dense, small, small) and not cpp_kernels.takes("eager", dense, large, large)
+    assert not cpp_kernels.takes("block", dense, large, large)
 
 
 def test_it_steps_aside_for_what_it_does_not_know():
     dense, weight = RULES["pair"].connection, torch.zeros(64, 128)
-    assert not kernel.takes("cpp", dense, weight.T, weight.T)
-    assert not kernel.takes("cpp", dense, weight, weight[:, ::2])
-    assert not kernel.takes("cpp", dense, weight.to("meta"), weight.to("meta"))
-    assert not kernel.takes("cpp", dense, weight[1:], weight[:-1]) and kernel.takes("cpp", dense, weight, weight[:])
+    assert not cpp_kernels.takes("cpp", dense, weight.T, weight.T)
+    assert not cpp_kernels.takes("cpp", dense, weight, weight[:, ::2])
+    assert not cpp_kernels.takes("cpp", dense, weight.to("meta"), weight.to("meta"))
+    assert not cpp_kernels.takes("cpp", dense, weight[1:], weight[:-1]) and cpp_kernels.takes(
+        "cpp", dense, weight, weight[:]
+    )
     with torch.inference_mode():
         frozen = torch.zeros(64, 64)
-        assert kernel.takes("cpp", dense, frozen, frozen)
-    assert not kernel.takes("cpp", dense, frozen, frozen)
+        assert cpp_kernels.takes("cpp", dense, frozen, frozen)
+    assert not cpp_kernels.takes("cpp", dense, frozen, frozen)
     pre, post, weight = random_spikes(2, 1, 2, 70, 60, 0.2)
     strided = torch.empty(70, 60, dtype=F64).T
     rule = RULES["pair"]
@@ -137,12 +139,12 @@ def test_without_a_compiler_pytorch_does_it_and_says_so_once(why, monkeypatch):
     def load(source):
         raise CompilationFailed("no compiler here")
 
-    monkeypatch.setattr(kernel, "load", load)
+    monkeypatch.setattr(cpp_kernels, "load", load)
     if why == "setting":
         monkeypatch.setenv("TORCH_COMPILE_DISABLE", "1")
     pre, post, weight = random_spikes(5, 3, 2, 70, 60, 0.2)
     rule = RULES["pair"]
-    kernel._library.cache_clear()
+    cpp_kernels._library.cache_clear()
     try:
         match = "no compiler here" if why == "compiler" else "TORCH_COMPILE_DISABLE=1 forbids compiling"
         with pytest.warns(UserWarning, match=match):
@@ -151,7 +153,7 @@ def test_without_a_compiler_pytorch_does_it_and_says_so_once(why, monkeypatch):
             warnings.simplefilter("error")
             rule.step(pre[1], post[1], got, state)
     finally:
-        kernel._library.cache_clear()
+        cpp_kernels._library.cache_clear()
     torch.testing.assert_close(got, with_(rule, engine="eager").step(pre[0], post[0], weight)[0])
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from snnkit import checks
 from snnkit.data.datasets import SPLITS, data_root
-from snnkit.data.events.recording import Events, from_numpy
+from snnkit.data.events.recordings import Events, from_numpy
 from snnkit.data.idx import DamagedFileError
 
 
