@@ -57,7 +57,7 @@ def test_jitter_moves_each_cue_and_leaves_seeds_without_it_alone():
     [
         ({"jitter": -1}, "jitter must be"),
         ({"jitter": 9, "delay": 8}, "at most delay"),
-        ({"jitter": 1}, "need 24 steps"),
+        ({"jitter": 1}, "steps must be at least 24"),
     ],
 )
 def test_bad_jitter(arguments, words):
