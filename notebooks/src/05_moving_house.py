@@ -70,7 +70,7 @@ from pathlib import Path
 import torch
 
 from snnkit import course, data, encode, loss, measure, neuron, nn, surrogate, train, viz
-from snnkit.bench.transfers import Transfers
+from snnkit.measure import Transfers
 from snnkit.course import attempt, hint, quiz, scorecard, solution
 from snnkit.viz import figures
 

@@ -73,8 +73,8 @@ from typing import NamedTuple
 import torch
 
 from snnkit import course, data, engine, measure, neuron, nn, records, surrogate, train, viz
-from snnkit.bench.neurons import Arguments, benchmark
-from snnkit.bench.table import heading
+from snnkit.bench import heading
+from snnkit.bench import neurons as layer_race
 from snnkit.course import attempt, hint, quiz, scorecard, solution
 from snnkit.engine import cpp, triton
 from snnkit.engine.equations import equation_of
@@ -269,7 +269,7 @@ GUESS_SLOPE = None  # of the fused engine: 1.0 means that twice the steps take t
 # run compiles, which takes a quarter of a minute on a slow machine. Later runs find the kernels on disk.)
 
 # %% tags=["slide"]
-arguments = Arguments(
+arguments = layer_race.Arguments(
     device=device.type,
     neurons=(N,),
     steps=STEPS,
@@ -279,7 +279,7 @@ arguments = Arguments(
     peers=False,
     repeats=7 if QUICK else 11,
 )
-mine = benchmark(arguments, say=lambda text: None)
+mine = layer_race.benchmark(arguments, say=lambda text: None)
 viz.show(figures.races(mine))
 
 

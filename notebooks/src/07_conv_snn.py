@@ -75,8 +75,7 @@ from pathlib import Path
 import torch
 
 from snnkit import course, data, encode, export, loss, measure, models, neuron, nn, quantize, records, train, viz
-from snnkit.bench.layers import layer_times
-from snnkit.bench.table import heading
+from snnkit.bench import heading, layer_times
 from snnkit.course import attempt, hint, quiz, scorecard, solution
 from snnkit.train import recipes
 from snnkit.device import Precision

@@ -72,8 +72,7 @@ import torch
 from torch.nn import functional as F
 
 from snnkit import course, data, device, encode, loss, measure, models, neuron, nn, records, text, train, viz
-from snnkit.bench import demo
-from snnkit.bench.table import heading
+from snnkit.bench import demo, heading
 from snnkit.course import attempt, hint, quiz, scorecard, solution
 from snnkit.device.timeline import outline, timeline
 from snnkit.viz import figures

@@ -90,7 +90,8 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
 from snnkit import course, data, encode, loss, measure, models, neuron, nn, records, train, viz
-from snnkit.bench.table import heading
+from snnkit.bench import heading
+from snnkit.bench import scaling as scaling_benchmark
 from snnkit.course import attempt, hint, quiz, scorecard, solution
 from snnkit.course import TinyRun
 from snnkit.hardware import scaling
@@ -884,19 +885,15 @@ viz.show(figures.scaling_efficiency(fitted.measured, lines, cores=here.cores, ti
 
 # %%
 if not QUICK:
-    from snnkit.bench import scaling as benchmark
-
     kind = rank_device.replace("gpu", "cuda")
-    few = benchmark.Arguments(kind, (1, RANKS), hidden=1000, steps=25, batch=256, updates=30, repeats=3)
-    measured_here = [benchmark.benchmark(few, say=lambda line: None)]
+    few = scaling_benchmark.Arguments(kind, (1, RANKS), hidden=1000, steps=25, batch=256, updates=30, repeats=3)
+    measured_here = [scaling_benchmark.benchmark(few, say=lambda line: None)]
 else:
     measured_here = []
 for record in [*measured_here, *(records.load(name) for name in records.names("scaling"))]:
-    from snnkit.bench.scaling_command import figure
-    from snnkit.bench.scaling_table import results
-
-    print(heading(record), results(record), sep="\n")
-    viz.show(figure(record))
+    print(heading(record), scaling_benchmark.results(record), sep="\n")
+    rounds, lines, limit = scaling_benchmark.curves(record)
+    viz.show(figures.scaling_efficiency(rounds, lines, cores=limit))
 
 # %% [markdown]
 # *unseen* in such a table says how far the fitted model is off for a number of ranks that it had not been shown. Trust a model for more of the same machine as far as

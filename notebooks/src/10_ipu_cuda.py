@@ -76,10 +76,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from snnkit import course, data, encode, loss, measure, models, records, surrogate, train, viz
-from snnkit.bench import compare_contestants, compare_table
-from snnkit.bench.compare_claims import CLAIMS
-from snnkit.bench.training_contestants import OURS, Contestant, Ours
-from snnkit.bench.training_measure import measure as time_contestants
+from snnkit.bench import compare, heading, training, workloads
 from snnkit.course import attempt, hint, quiz, scorecard, solution
 from snnkit.engine.missing import missing_compiler
 from snnkit.hardware import chips, energy, ipu, roofline
@@ -118,10 +115,10 @@ published = [
         claim.high,
         "<br>".join([*textwrap.wrap(f"{claim.said} times: {claim.what}", 70), claim.source, claim.url]),
     )
-    for claim in CLAIMS
+    for claim in compare.CLAIMS
 ]
 viz.show(marked(published, "times as fast", title="What others have published", one="as fast"))
-for claim in CLAIMS:
+for claim in compare.CLAIMS:
     print(f"{'derived' if claim.derived else 'published':9}  {claim.who}: {claim.said} times ({claim.source})")
 
 # %% [markdown]
@@ -456,20 +453,20 @@ print(
 # %% tags=["slide"]
 def every_step(engine):
     """Ours in an engine, with the first layer at every step."""
-    return lambda workload, precision: Ours(engine)(compare_contestants.EveryStep.of(workload), precision)
+    return workloads.Ours(engine, static=False)
 
 
 EAGER, FUSED = "eager", "fused"
 runs = [
-    Contestant(f"{EAGER}, layer 1 every step", OURS, every_step("eager")),
-    Contestant(f"{EAGER}, layer 1 once", OURS, Ours("eager")),
-    Contestant(f"{FUSED}, layer 1 every step", OURS, every_step("auto")),
-    Contestant(f"{FUSED}, layer 1 once", OURS, Ours("auto"), default=True),
+    workloads.Candidate(f"{EAGER}, layer 1 every step", "snnkit", every_step("eager")),
+    workloads.Candidate(f"{EAGER}, layer 1 once", "snnkit", workloads.Ours("eager")),
+    workloads.Candidate(f"{FUSED}, layer 1 every step", "snnkit", every_step("auto")),
+    workloads.Candidate(f"{FUSED}, layer 1 once", "snnkit", workloads.Ours("auto"), default=True),
 ]
-workload = compare_contestants.tutorial(batch=BATCH)
-everybody = compare_contestants.contestants(where, workload, with_peers=True)
-runs += [one for one in everybody if one.library == compare_table.PEER]  # eager snnTorch, where it is installed
-outcome = time_contestants(workload, Precision.choose(where, False), runs, 3 if QUICK else 7)
+workload = compare.tutorial(batch=BATCH)
+everybody = compare.candidates(where, workload, peers=True)
+runs += [one for one in everybody if one.library == compare.SNNTORCH]  # eager snnTorch, where it is installed
+outcome = training.measure(workload, Precision.choose(where, False), runs, 3 if QUICK else 7)
 rows = {row["contestant"]: row for row in outcome.rows}
 seconds = {name: row["median_s"] for name, row in rows.items()}
 timed = [
@@ -490,7 +487,7 @@ for often in ("every step", "once"):
     print(
         f"{times(f'{EAGER}, layer 1 {often}', f'{FUSED}, layer 1 {often}')}  fused, layer 1 {often} for both (measured)"
     )
-if compare_table.PEER not in rows:
+if compare.SNNTORCH not in rows:
     print("(Our eager engine stands in for snnTorch, which is not installed here; after `make peers` it takes part.)")
 if missing_compiler(where.type):
     print(f"(Nothing can be fused here: {missing_compiler(where.type)}.)")
@@ -530,9 +527,9 @@ for name in ("T4", "A100", "H200"):
 kept = [name for name in records.names() if records.load(name)["kind"] == "compare"]
 for name in kept:
     record = records.load(name)
-    print(compare_table.heading(record))
+    print(heading(record))
     viz.show(figures.comparison(record, title=f"{name}: lines measured, bands predicted, stars published"))
-    print(compare_table.summary(record).split("\npublished")[0])
+    print(compare.summary(record).split("\npublished")[0])
 if not kept:
     print("none of this kind in this version: `snnkit bench compare --out FILE.json --plot FILE.png` makes yours")
 
@@ -608,7 +605,7 @@ def measured(batches, engine="eager"):
     """Batch to (10 %, median, 90 %) seconds of a training step, by the clock that the machine was fitted with."""
     steps = {}
     for batch in batches:
-        step = Ours(engine)(compare_contestants.tutorial(batch=batch), Precision.choose(where, False)).step
+        step = workloads.Ours(engine)(compare.tutorial(batch=batch), Precision.choose(where, False)).step
         steps[str(batch)] = step
     return {int(batch): took for batch, took in probes.times(steps, probes.clock_of(where), 3 if QUICK else 7).items()}
 

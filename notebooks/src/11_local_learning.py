@@ -73,8 +73,7 @@ import torch
 from torch.nn import functional as F
 
 from snnkit import course, data, device, encode, loss, models, plasticity, records, train, viz
-from snnkit.bench import local
-from snnkit.bench.table import heading
+from snnkit.bench import heading, local
 from snnkit.course import attempt, hint, quiz, scorecard, solution
 from snnkit.viz import figures, theme
 

@@ -5,24 +5,24 @@ snnkit bench demo --model all
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
-from ..device.precision import Precision
-from ..measure.machine import provenance
-from ..measure.timing import ThroughputClock, first_call, race
-from . import demo_table, record
-from .demo_command import demo as main
-from .demo_models import Demo, demos
-from .floor import INFERENCE, MODES, TRAINING
+from .. import encode, loss, models
+from ..device import Precision
+from ..measure import ThroughputClock, first_call, race
+from ..tables import text_table
+from .suite import Outcome, Row, Suite, dtype_name, filled, seconds_of
 
-# No more rounds than fit into so many seconds (but three): a large net takes long on a CPU.
-_LONGEST = 8.0
+MODES = ("inference", "training")
+_LONGEST = 8.0  # seconds: no more rounds than fit into them (but three), as a large net takes long on a CPU
+_WORDS = 1000
 
 
 @dataclass(frozen=True)
@@ -35,101 +35,130 @@ class Arguments:
     modes: Sequence[str]
     repeats: int
 
+    @property
+    def device(self) -> str:
+        """The one that the record is of."""
+        return self.devices[-1]
 
-def benchmark(
-    arguments: Arguments, say: Callable[[str], object] = print, out: str | Path | None = None
-) -> dict[str, Any]:
-    """Measure every model on every device and give back the record.
 
-    Args:
-        arguments: what to run; ``models`` are keys of ``demos()``.
-        say: takes the tables as text, one when each model is done.
-        out: file for the record, written after each model (with ``complete`` false until the end).
+def arguments(device: str, models: Sequence[str], **given: Any) -> Arguments:
+    """With the defaults for what is None or empty. Raises ValueError for an unknown model."""
+    known = tuple(demos())
+    for name in models:
+        if name not in ("all", *known):
+            raise ValueError(f"--model must be one of all, {', '.join(known)}, but it is {name!r}")
+    chosen = known if not models or "all" in models else tuple(dict.fromkeys(models))
+    options = filled(given, {"batches": (1, 16, 128), "modes": MODES, "repeats": 7})
+    options["batches"] = tuple(sorted(set(options["batches"])))
+    return Arguments(("cpu", "cuda") if device == "cuda" else ("cpu",), chosen, **options)
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A model and how it is run.
+
+    Attributes:
+        name: as users import it.
+        steps: T.
+        make: to the model.
+        inputs: number of samples to random ones, [B, ...].
+        call: (model, inputs) to its output [T, B, ...].
+        loss: (output, labels int64 [B] in 0 … 9) to a scalar.
     """
-    known = demos()
-    main_device = torch.device(arguments.devices[-1])
-    result: dict[str, Any] = {
-        "schema": record.SCHEMA,
-        "kind": "demo",
-        "complete": False,
-        "provenance": provenance(main_device),
-        "arguments": asdict(arguments),
-        "rows": [],
-        "skipped": [],
-    }
-    say(demo_table.heading(result | {"complete": True}))
-    for name in arguments.models:
-        rows = []
-        for row in _rows(known[name], arguments):
-            (result["skipped"] if "reason" in row else rows).append(row)
-        result["rows"] += rows
-        if rows:
-            say("\n" + demo_table.model_table(rows))
-        for skip in result["skipped"]:
-            if skip["model"] == name:
-                say(f"not timed: {demo_table.skip_line(skip)}")
-        if out is not None:
-            record.write(out, result)
-    result["complete"] = True
-    if out is not None:
-        record.write(out, result)
-    return result
+
+    name: str
+    steps: int
+    make: Callable[[], nn.Module]
+    inputs: Callable[[int], Tensor]
+    call: Callable[[Any, Tensor], Tensor]
+    loss: Callable[[Tensor, Tensor], Tensor]
 
 
-def _rows(demo: Demo, arguments: Arguments) -> Iterator[dict[str, Any]]:
-    for device in map(torch.device, arguments.devices):
-        for amp in (False, True) if device.type == "cuda" else (False,):
-            precision = Precision.choose(device, amp)
-            for mode in arguments.modes:
-                for batch in arguments.batches:
-                    try:
-                        yield _row(demo, mode, batch, precision, arguments.repeats)
-                    except (torch.cuda.OutOfMemoryError, MemoryError):
-                        yield _labels(demo, mode, batch, precision) | {"reason": "too little memory"}
+def demos() -> dict[str, Demo]:
+    """Name to demo, in the order in which they are shown."""
+
+    def images(batch: int) -> Tensor:
+        return torch.rand(batch, 1, 28, 28)
+
+    def words(batch: int) -> Tensor:
+        return torch.randint(_WORDS, (batch,))
+
+    def repeated(steps: int) -> Callable[[Any, Tensor], Tensor]:
+        return lambda model, x: model(encode.repeat(x, steps))[0]
+
+    def encoded(model: Any, x: Tensor) -> Tensor:
+        return model(model.encode(x))[0]
+
+    every = [
+        Demo("mlp", 25, models.mlp, images, repeated(25), loss.count_cross_entropy),
+        Demo("ConvNet", 25, models.ConvNet, images, repeated(25), loss.membrane_max_cross_entropy),
+        Demo("FashionConvNet", 4, models.FashionConvNet, images, repeated(4), loss.rate_mse),
+        Demo("StatisticalSNN", 25, models.StatisticalSNN, images, encoded, loss.count_cross_entropy),
+        Demo("SpikingEmbedding", 16, _embedding, words, lambda model, x: model(x)[0], _rate_cross_entropy),
+    ]
+    return {demo.name: demo for demo in every}
 
 
-def _row(demo: Demo, mode: str, batch: int, precision: Precision, repeats: int) -> dict[str, Any]:
+def _embedding() -> nn.Module:
+    from ..text import SpikingEmbedding, Vocabulary
+
+    letters = str.maketrans("0123456789", "abcdefghij")
+    return SpikingEmbedding(Vocabulary.build([" ".join(f"word{str(i).translate(letters)}" for i in range(_WORDS))]))
+
+
+def _rate_cross_entropy(spikes: Tensor, labels: Tensor) -> Tensor:
+    """Of the rates of the first ten neurons: it sends a gradient through the spikes to the table."""
+    return F.cross_entropy(spikes.float().mean(0)[:, :10], labels)
+
+
+@dataclass(frozen=True)
+class _Case:
+    """One model on all devices, in all modes and batches; each is timed by itself, as large ones take long."""
+
+    demo: Demo
+    arguments: Arguments
+
+    def measure(self, repeats: int) -> Outcome:
+        rows, skipped = [], []
+        for device in map(torch.device, self.arguments.devices):
+            for amp in (False, True) if device.type == "cuda" else (False,):
+                precision = Precision.choose(device, amp)
+                for mode in self.arguments.modes:
+                    for batch in self.arguments.batches:
+                        labels: Row = {"model": self.demo.name, "mode": mode, "device": device.type, "batch": batch}
+                        labels["dtype"] = dtype_name(precision.dtype)
+                        try:
+                            rows.append(labels | _row(self.demo, mode, batch, precision, repeats))
+                        except (torch.cuda.OutOfMemoryError, MemoryError):
+                            skipped.append(labels | {"reason": "too little memory"})
+        return Outcome(rows, {}, skipped)
+
+
+def _row(demo: Demo, mode: str, batch: int, precision: Precision, repeats: int) -> Row:
     device = precision.device
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = demo.make().to(device)
         inputs, labels = demo.inputs(batch).to(device), torch.randint(10, (batch,)).to(device)
-    run = (_training if mode == TRAINING else _inference)(demo, model, inputs, labels, precision)
-    seconds, _ = first_call(run, device)
-    again, _ = first_call(run, device)
-    rounds = max(3, min(repeats, int(_LONGEST / max(again, 1e-6))))
+    run = partial(_infer, demo, model.eval(), inputs, precision)
+    if mode == "training":
+        run = _training(demo, model.train(), inputs, labels, precision)
+    first, _ = first_call(run, device)
+    second, _ = first_call(run, device)
+    rounds = max(3, min(repeats, int(_LONGEST / max(second, 1e-6))))
     timing = race({demo.name: run}, rounds, warmup=1, clock=ThroughputClock(device))[demo.name]
-    low, high = timing.spread
-    return _labels(demo, mode, batch, precision) | {
-        "parameters": sum(p.numel() for p in model.parameters()),
-        "steps": demo.steps,
-        "samples_per_s": batch / timing.median,
-        "first_s": seconds,
-        "median_s": timing.median,
-        "p10_s": low,
-        "p90_s": high,
-    }
+    size = {"parameters": sum(p.numel() for p in model.parameters()), "steps": demo.steps}
+    return size | {"samples_per_s": batch / timing.median, "first_s": first} | seconds_of(timing)
 
 
-def _labels(demo: Demo, mode: str, batch: int, precision: Precision) -> dict[str, Any]:
-    dtype = str(precision.dtype or torch.float32).removeprefix("torch.")
-    return {"model": demo.name, "mode": mode, "device": precision.device.type, "dtype": dtype, "batch": batch}
-
-
-def _inference(
-    demo: Demo, model: torch.nn.Module, inputs: Tensor, labels: Tensor, precision: Precision
-) -> Callable[[], Tensor]:
-    model.eval()
-
-    def run() -> Tensor:
-        with torch.no_grad(), precision.autocast():
-            return demo.call(model, inputs)
-
-    return run
+@torch.no_grad()
+def _infer(demo: Demo, model: nn.Module, inputs: Tensor, precision: Precision) -> Tensor:
+    with precision.autocast():
+        return demo.call(model, inputs)
 
 
 def _training(
-    demo: Demo, model: torch.nn.Module, inputs: Tensor, labels: Tensor, precision: Precision
+    demo: Demo, model: nn.Module, inputs: Tensor, labels: Tensor, precision: Precision
 ) -> Callable[[], Tensor]:
     weights = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.SGD(weights, lr=1e-3, momentum=0.9, fused=precision.device.type == "cuda" or None)
@@ -147,7 +176,36 @@ def _training(
     return run
 
 
-__all__ = ["INFERENCE", "MODES", "Arguments", "benchmark", "main"]
+def _cases(arguments: Arguments, device: torch.device) -> Iterator[_Case]:
+    known = demos()
+    for name in arguments.models:
+        yield _Case(known[name], arguments)
 
-if __name__ == "__main__":
-    main()
+
+def _table(record: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
+    """Samples per second of one model, a column for each device and dtype. "GPU/CPU": of the fastest of each."""
+    columns = list(dict.fromkeys((row["device"], row["dtype"]) for row in rows))
+    gpus = [device for device, _ in columns if device != "cpu"]
+    compared = 0 < len(gpus) < len(columns)
+    head = ["mode", "batch", *(f"{device} {dtype}" for device, dtype in columns), *(["GPU/CPU"] if compared else [])]
+    cells = []
+    for mode, batch in dict.fromkeys((row["mode"], row["batch"]) for row in rows):
+        rates = {
+            (r["device"], r["dtype"]): r["samples_per_s"] for r in rows if (r["mode"], r["batch"]) == (mode, batch)
+        }
+        line = [mode, str(batch), *(f"{rates[c]:,.0f}" if c in rates else "" for c in columns)]
+        if compared:
+            cpu = max((rate for (device, _), rate in rates.items() if device == "cpu"), default=None)
+            gpu = max((rate for (device, _), rate in rates.items() if device != "cpu"), default=None)
+            line.append(f"{gpu / cpu:.2f}" if cpu and gpu else "")
+        cells.append(line)
+    title = f"{rows[0]['model']}, {rows[0]['parameters']:,} parameters, T = {rows[0]['steps']}; samples/s"
+    return "\n".join([title, *text_table(head, cells, always=len(head))])
+
+
+def _place(skip: Mapping[str, Any]) -> str:
+    return f" ({skip['mode']}, {skip['device']} {skip['dtype']}, batch {skip['batch']})"
+
+
+SUITE = Suite("demo", ("model",), _cases, _table, _place)
+benchmark, tables = SUITE.run, SUITE.tables

@@ -1,4 +1,4 @@
-"""One rank of the scaling benchmark: trains the dense net through Lightning and says how long its updates took.
+"""One rank of the scaling benchmark: trains the dense net through Lightning and prints how long its updates took.
 
     python -m snnkit.bench.scaling_worker updates --batch 256 --updates 40
     python -m snnkit.bench.scaling_worker links
@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--apart", action="store_true")
     words = parser.parse_args()
     if words.apart:
-        # Busy neighbours that have nothing to say to each other.
+        # Busy neighbours that do not communicate.
         local = os.environ.get("LOCAL_RANK", "0")
         for name in _PLACE:
             os.environ.pop(name, None)
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def updates(words: Any) -> dict[str, Any]:
-    """Seconds of each update after the warm-up, and of what: through the parts that ``lit.run_recipe`` is made of."""
+    """Seconds of each update after the warm-up, as ``lit.run_recipe`` makes them."""
     import torch
     from lightning.fabric.plugins.environments.lightning import LightningEnvironment
     from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvironment
@@ -58,38 +58,33 @@ def updates(words: Any) -> dict[str, Any]:
     from ..models import mlp
     from ..train import lit
     from ..train.lit.gradients import SteadyDDP
-    from ..train.lit.keeper import Keeper
-    from ..train.lit.preempt import Notes
-    from ..train.place import Place
 
-    place = Place.found()
+    rank, local, world = (int(os.environ.get(name, default)) for name, default in zip(_PLACE, "001", strict=False))
     torch.manual_seed(0)
     net = mlp((784, words.hidden, 10))
     module = lit.SpikingModule(net, steps=words.steps, loss="count_cross_entropy", rates=False)
     total = WARM_UP + words.updates
     # What is in the images plays no part; there are enough of them for one epoch.
-    images = torch.randint(256, (total * place.world * words.batch, 1, 28, 28), dtype=torch.uint8)
+    images = torch.randint(256, (total * world * words.batch, 1, 28, 28), dtype=torch.uint8)
     labels = torch.randint(10, (len(images),))
-    device = torch.device(words.device, place.local_rank) if words.device == "cuda" else torch.device("cpu")
-    batches = lit.SharedBatches(
-        images.to(device), labels.to(device), place.world * words.batch, rank=place.rank, world=place.world
-    )
+    device = torch.device(words.device, local) if words.device == "cuda" else torch.device("cpu")
+    batches = lit.SharedBatches(images.to(device), labels.to(device), world * words.batch, rank=rank, world=world)
     # On CUDA the host runs ahead; it waits for the device every so many updates only, else it would never do so.
     clock = _clock(min(10, words.updates // 2) if words.device == "cuda" else 1)
-    with Notes(None).listening() as notes:
-        trainer = Trainer(
-            accelerator="gpu" if words.device == "cuda" else "cpu",
-            devices=place.per_node,
-            strategy="auto" if place.world == 1 else SteadyDDP(net, timeout=_TIMEOUT),
-            plugins=[LightningEnvironment() if place.world == 1 else TorchElasticEnvironment()],
-            max_epochs=1,
-            callbacks=[clock, Keeper(notes, None, None, timeout=_TIMEOUT)],
-            logger=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            use_distributed_sampler=False,
-        )
-        trainer.fit(module, batches)
+    trainer = Trainer(
+        accelerator="gpu" if words.device == "cuda" else "cpu",
+        devices=int(os.environ.get("LOCAL_WORLD_SIZE", "1")),
+        strategy="auto" if world == 1 else SteadyDDP(net, timeout=_TIMEOUT),
+        plugins=[LightningEnvironment() if world == 1 else TorchElasticEnvironment()],
+        max_epochs=1,
+        callbacks=[clock],
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        use_distributed_sampler=False,
+    )
+    trainer.fit(module, batches)
     parameters = sum(p.numel() for p in net.parameters())
     return {"seconds": clock.seconds(), "parameters": parameters, "ready": clock.ready}
 
@@ -99,7 +94,7 @@ def _clock(stretch: int) -> Any:
     import torch
     from lightning.pytorch import Callback
 
-    class Clock(Callback):
+    class UpdateClock(Callback):
         def __init__(self) -> None:
             self.ends: list[float] = []
             self.ready = 0.0
@@ -117,41 +112,34 @@ def _clock(stretch: int) -> Any:
             pairs = zip(self.ends, self.ends[1:], strict=False)
             return [(after - before) / stretch for before, after in pairs]
 
-    return Clock()
+    return UpdateClock()
 
 
 def links(device: str) -> dict[str, Any]:
-    """Seconds in which ranks average some sizes as ``SteadyDDP`` does it here: [(bytes, median)]."""
+    """Seconds in which ranks average tensors of some sizes: [(bytes, median)]."""
     import statistics
 
     import torch
     import torch.distributed as dist
 
-    from ..train.lit.gradients import SHARED
-    from ..train.lit.shared import meet
-
     torch.set_num_threads(1)
     if device == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl" if device == "cuda" else "gloo")
-    shared = None
-    if device == "cpu" and SHARED is not False:
-        shared, _ = meet([torch.empty(LINK_BYTES[-1] // 4)], _TIMEOUT)
-    exchange = dist.all_reduce if shared is None else shared.average
-    found = []
+    medians = []
     for size in LINK_BYTES:
         data = torch.zeros(size // 4, device=device)
         times = []
         for _ in range(_LINK_ROUNDS):
             dist.barrier()
             start = time.perf_counter()
-            exchange(data)
+            dist.all_reduce(data)
             if device == "cuda":
                 torch.cuda.synchronize()
             times.append(time.perf_counter() - start)
-        found.append((size, statistics.median(times)))
+        medians.append((size, statistics.median(times)))
     dist.destroy_process_group()
-    return {"links": found}
+    return {"links": medians}
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from snnkit import data, encode
-from snnkit.bench.transfers import Transfers
+from snnkit.measure import Transfers
 from snnkit.neuron import LIF, CubaLIF, Recurrent
 from snnkit.neuron.base import MembraneState
 from snnkit.nn import Sequential

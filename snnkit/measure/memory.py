@@ -9,8 +9,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .tracker import peak_of as _peak_of
-
 
 @dataclass(frozen=True)
 class Held:
@@ -57,11 +55,6 @@ def held_for_backward(forward: Callable[[Tensor], Tensor], x: Tensor) -> Held:
     saved.pop(out.untyped_storage().data_ptr(), None)
     other = max(0, grown - out.untyped_storage().nbytes()) if x.is_cuda else sum(saved.values())
     return Held(of_x, other)
-
-
-def peak_of(function: Callable[[], object], device: torch.device) -> int | None:
-    """Most bytes that ``function()`` had allocated beyond those before it; None on a CPU, which does not count them."""
-    return _peak_of(function, device) if device.type == "cuda" else None
 
 
 def available(device: torch.device) -> int | None:

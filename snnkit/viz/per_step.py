@@ -31,7 +31,7 @@ def per_neuron_step(
     number comes from.
 
     Args:
-        records: from ``snnkit.records.load``, ``snnkit.bench.record.read`` or ``snnkit.bench.neurons.benchmark``.
+        records: from ``snnkit.records.load``, ``snnkit.records.read`` or ``snnkit.bench.neurons.benchmark``.
         dtype: of the input.
         equation: "LIF", "Leaky" or "CubaLIF".
 

@@ -34,7 +34,7 @@ def races(
     spread, and where the number comes from.
 
     Args:
-        records: from ``snnkit.records.load``, ``snnkit.bench.record.read`` or ``snnkit.bench.neurons.benchmark``.
+        records: from ``snnkit.records.load``, ``snnkit.records.read`` or ``snnkit.bench.neurons.benchmark``.
         neurons: N; the largest that all records have where it is not given.
         dtype: of the input.
         equation: of our engines ("LIF", "Leaky", "CubaLIF"). Peers are drawn whichever equation they compute.

@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from snnkit.bench import record, scaling_model
+from snnkit import records
+from snnkit.bench import scaling
 
 pytest.importorskip("lightning")
 
@@ -31,7 +32,7 @@ def test_two_ranks_are_predicted_measured_and_fitted(tmp_path):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     assert process.returncode == 0, printed
-    made = record.read(path)
+    made = records.read(path)
     assert made["complete"]
     rows = {(row["mode"], row["ranks"]): row for row in made["rows"]}
     assert set(rows) == {("together", 1), ("apart", 2), ("together", 2)}
@@ -40,6 +41,6 @@ def test_two_ranks_are_predicted_measured_and_fitted(tmp_path):
     assert all(0 < row["p10_s"] <= row["p90_s"] for row in rows.values())
     assert all(row["ready_s"] > 0 for row in rows.values())
     assert [row["bytes"] for row in made["links"]] == sorted(row["bytes"] for row in made["links"])
-    fit = scaling_model.fitted(made)
+    fit = scaling.fitted(made)
     assert fit.predict(2).efficiency <= 1.0
     assert "predicted for 2 ranks" in printed and "Weak scaling" in printed

@@ -1,6 +1,7 @@
-"""`snnkit bench compare`: what is measured, predicted and published stands apart, and nothing of it is made up."""
+"""`snnkit bench compare`: what is measured, predicted and published is separate, and nothing of it is made up."""
 
 import copy
+import dataclasses
 import json
 import re
 
@@ -8,16 +9,15 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from snnkit.bench import compare, compare_contestants, compare_table, record, training_measure, training_peers
-from snnkit.bench.compare import Arguments
-from snnkit.bench.compare_claims import CLAIMS
-from snnkit.bench.compare_contestants import EveryStep, contestants, tutorial
-from snnkit.bench.compare_predictions import predictions
-from snnkit.bench.training_contestants import Contestant, Ours
-from snnkit.bench.training_measure import measure
+from snnkit import bench, records
+from snnkit.bench import baselines
+from snnkit.bench import ipu_comparison as compare
+from snnkit.bench.ipu_comparison import CLAIMS, Arguments, candidates, predictions, tutorial
+from snnkit.bench.suite import by_case, same_case
+from snnkit.bench.training_speed import UpdateRace, measure
+from snnkit.bench.workloads import Candidate, Ours
 from snnkit.cli import main
-from snnkit.device.precision import Precision
-from snnkit.nn import is_static
+from snnkit.device import Precision
 
 CPU = torch.device("cpu")
 PLAIN = Precision(CPU, None)
@@ -30,12 +30,12 @@ class Twin(Ours):
 
 def twins(patch):
     def peers(workload, device):
-        yield Contestant("snnTorch", "snnTorch", Twin("eager"), default=True)
-        yield Contestant("snnTorch, compile", "snnTorch", Twin("eager"), compiles=True)
-        yield Contestant("Norse", "Norse", Twin("eager"))
+        yield Candidate("snnTorch", "snnTorch", Twin("eager"), default=True)
+        yield Candidate("snnTorch, compile", "snnTorch", Twin("eager"), compiles=True)
+        yield Candidate("Norse", "Norse", Twin("eager"))
 
-    patch.setattr(training_peers, "peers", peers)
-    patch.setattr(compare_contestants, "PeerTrainer", lambda build: Twin("eager"))
+    patch.setattr(baselines, "networks", peers)
+    patch.setattr(compare, "BaselineTrainer", lambda build: Twin("eager"))
 
 
 @pytest.fixture(autouse=True)
@@ -74,10 +74,10 @@ def test_it_measures_predicts_and_quotes(measured):
         f"record: {path}",
     ):
         assert words in printed
-    content = record.read(path)
+    content = records.read(path)
     assert content["complete"] is True and content["kind"] == "compare"
     names = [row["contestant"] for row in content["rows"][: len(content["rows"]) // 2]]
-    engines = [name for name in ("block", "cpp") if name not in compare_contestants.left_out(CPU)]
+    engines = [name for name in ("block", "cpp") if name not in compare.left_out(CPU)]
     ours = ["eager", *engines, "auto", "auto, layer 1 every step"]
     assert names == [*ours, "snnTorch", "snnTorch, layer 1 once"]
     assert len(content["matmuls"]) == 2 and len(content["predictions"]) == 4
@@ -86,7 +86,7 @@ def test_it_measures_predicts_and_quotes(measured):
 
 
 def test_figures_of_a_row_agree(measured):
-    content = record.read(measured[0])
+    content = records.read(measured[0])
     for row in content["rows"]:
         assert row["samples_per_s"] == pytest.approx(row["batch"] / row["median_s"])
         assert row["spikes_differ"] == 0 and row["update_differs"] < 1e-3
@@ -96,10 +96,11 @@ def test_figures_of_a_row_agree(measured):
 
 
 def test_the_ratio_is_over_snntorch_on_the_same_size(measured):
-    content = record.read(measured[0])
-    for case, rows in compare_table.cases(content["rows"]):
-        slow = compare_table.baseline(rows)
-        table = compare_table.case_table(rows, compare_table.bands_of(content, case))
+    content = records.read(measured[0])
+    for _, rows in by_case(content["rows"], compare.KEY):
+        slow = next(row["samples_per_s"] for row in rows if row["contestant"] == "snnTorch")
+        table = compare.SUITE.table(content, rows)
+        assert len(same_case(content["predictions"], rows[0], compare.KEY)) == 2
         for row in rows:
             line = next(line for line in table.splitlines() if line.startswith(f"{row['contestant']}  "))
             assert line.endswith(f"{row['samples_per_s'] / slow:.2f}")
@@ -125,10 +126,10 @@ def test_the_summary_compares_like_with_like():
         row("cpp", 1e9, width=8),
         row("snnTorch", 1e3, "snnTorch", width=8),
     ]
-    said = compare_table.summary(made(rows))
+    said = compare.summary(made(rows))
     assert re.findall(r"([\d.]+) times", said) == ["9.00", "2.00", "2.00"] and "(cpp)" in said
-    assert compare_table.summary(made(rows[:3])) == ""  # without snnTorch there is no ratio
-    assert re.findall(r"([\d.]+) times", compare_table.summary(made([rows[1], rows[3]]))) == ["9.00"]
+    assert compare.summary(made(rows[:3])) == ""  # without snnTorch there is no ratio
+    assert re.findall(r"([\d.]+) times", compare.summary(made([rows[1], rows[3]]))) == ["9.00"]
 
 
 def test_show_prints_the_same_and_plots(measured, tmp_path):
@@ -141,8 +142,9 @@ def test_show_prints_the_same_and_plots(measured, tmp_path):
 
 
 def test_sizes_are_two_lines_through_the_tutorial():
-    arguments = Arguments("cpu", (16, 128), (128, 1000), 128, 1000, 25, ("float32",), ("GC200",), False, 3)
-    assert [(w.batch, w.width) for w in arguments.workloads()] == [(16, 1000), (128, 1000), (128, 128)]
+    arguments = Arguments("cpu", (2, 4), (4, 8), 4, 8, 3, ("float32",), ("GC200",), False, 3)
+    cases = compare.SUITE.cases(arguments, CPU)
+    assert [(case.workload.batch, case.workload.width) for case in cases] == [(2, 8), (4, 8), (4, 4)]
 
 
 def test_the_network_is_the_tutorials():
@@ -152,42 +154,44 @@ def test_the_network_is_the_tutorials():
     assert net[1].beta == 0.9 and (workload.steps, workload.batch) == (25, 128)
     optimizer = workload.optimizer(list(net.parameters()), False)
     assert isinstance(optimizer, torch.optim.Adam) and optimizer.defaults["lr"] == 1e-3
-    graphed = compare_contestants.adam([torch.nn.Parameter(torch.ones(1))], True)
+    graphed = compare._adam([torch.nn.Parameter(torch.ones(1))], True)
     assert graphed.defaults["capturable"] and graphed.defaults["fused"]
 
 
 def test_the_first_layer_runs_once_or_in_every_step():
     workload = tutorial(8, 4, 3)
-    x = torch.rand(4, 784)
-    often = EveryStep.of(workload)
-    assert is_static(workload.encode(x)) and not is_static(often.encode(x))
-    assert torch.equal(workload.encode(x), often.encode(x))
     runs = []
-    net = workload.make("eager")
-    net[0].register_forward_hook(lambda module, args, out: runs.append(len(out)))
-    net(workload.encode(x)), net(often.encode(x))
-    assert runs == [4, 12]
-    by_name = {c.name: c for c in contestants(CPU, workload, False)}
+
+    def make(engine):
+        net = workload.make(engine)
+        net[0].register_forward_hook(lambda module, args, out: runs.append(len(out)))
+        return net
+
+    watched = dataclasses.replace(workload, make=make)
+    for static in (True, False):
+        Ours("eager", static=static)(watched, PLAIN).step()
+    assert [size for size in runs if size] == [4, 12]
+    by_name = {c.name: c for c in candidates(CPU, workload, False)}
     assert measure(workload, PLAIN, [by_name["auto, layer 1 every step"]], 3).rows[0]["spikes_differ"] == 0
 
 
 def test_who_takes_part_where():
     workload = tutorial(8, 4, 3)
-    on_cpu = [c.name for c in contestants(CPU, workload, True)]
+    on_cpu = [c.name for c in candidates(CPU, workload, True)]
     assert "CUDA graph" not in on_cpu and "snnTorch" in on_cpu and "Norse" not in on_cpu
     assert not any("compile" in name for name in on_cpu)
-    assert not any("snnTorch" in c.name for c in contestants(CPU, workload, False))
+    assert not any("snnTorch" in c.name for c in candidates(CPU, workload, False))
 
 
 def test_on_cuda_graphs_take_part(monkeypatch):
-    monkeypatch.setattr(compare_contestants, "left_out", lambda device: {"block": "no compiler"})
-    on_cuda = [c.name for c in contestants(torch.device("cuda"), tutorial(8, 4, 3), True)]
+    monkeypatch.setattr(compare, "left_out", lambda device: {"block": "no compiler"})
+    on_cuda = [c.name for c in candidates(torch.device("cuda"), tutorial(8, 4, 3), True)]
     assert {"triton", "CUDA graph", "CUDA graph, layer 1 every step"} <= set(on_cuda)
     assert "block" not in on_cuda and "cpp" not in on_cuda and len(set(on_cuda)) == len(on_cuda)
 
 
 def test_an_engine_that_is_left_out_is_said(monkeypatch):
-    monkeypatch.setattr(compare_contestants, "left_out", lambda device: {"block": "no compiler", "cpp": "no g++"})
+    monkeypatch.setattr(compare, "left_out", lambda device: {"block": "no compiler", "cpp": "no g++"})
     arguments = Arguments("cpu", (4,), (), 4, 8, 3, ("float32",), (), False, 3)
     result = compare.benchmark(arguments, lambda text: None)
     assert result["skipped"] == [
@@ -196,7 +200,7 @@ def test_an_engine_that_is_left_out_is_said(monkeypatch):
     ]
     assert [r["contestant"] for r in result["rows"]] == ["eager", "auto", "auto, layer 1 every step"]
     assert result["predictions"] == []
-    assert "not timed: block: no compiler" in compare_table.tables(result)
+    assert "not timed: block: no compiler" in bench.tables(result)
 
 
 def test_a_band_spans_both_ways_to_run_the_first_layer():
@@ -219,37 +223,39 @@ def test_what_does_not_fit_on_an_ipu_is_not_predicted(monkeypatch):
     result = compare.benchmark(
         Arguments("cpu", (4,), (), 4, 8, 3, ("float32",), ("GC200",), False, 3), lambda text: None
     )
-    assert "not timed: GC200 (float32, 784-8-10, batch 4): too large" in compare_table.tables(result)
-    record.validate(result, "r.json")
+    assert "not timed: GC200 (float32, 784-8-10, batch 4): too large" in bench.tables(result)
+    records.validate(result, "r.json")
 
 
-def test_what_was_measured_before_an_interruption_is_kept(tmp_path, monkeypatch):
+def test_what_was_measured_before_an_interruption_is_in_the_record(tmp_path, monkeypatch):
     done = []
 
-    def interrupted(*arguments):
+    plain = UpdateRace.measure
+
+    def interrupted(case, repeats):
         if done:
             raise KeyboardInterrupt
         done.append(1)
-        return training_measure.measure(*arguments)
+        return plain(case, repeats)
 
-    monkeypatch.setattr(compare, "measure", interrupted)
+    monkeypatch.setattr(UpdateRace, "measure", interrupted)
     path = tmp_path / "r.json"
     call("compare", *QUICK, "--batch", "2", "--batch", "4", "--hidden", "8", "--out", str(path))
-    content = record.read(path)
+    content = records.read(path)
     assert content["complete"] is False and {r["batch"] for r in content["rows"]} == {2}
 
 
 @pytest.mark.parametrize(
     "arguments, says",
     [
-        (("--chip", "A100"), "--chip: chip must be an IPU, but A100 is a GPU"),
+        (("--chip", "A100"), "chip must be an IPU, but A100 is a GPU"),
         (("--chip", "GC201"), "GC201"),
         (("--plot", "p.svg"), "--plot must end in .png or .html"),
         (("--batch", "0"), "--batch"),
         (("--repeats", "2"), "--repeats"),
     ],
 )
-def test_wrong_usage_is_told(arguments, says):
+def test_wrong_usage_is_an_error(arguments, says):
     result = call("compare", *QUICK, *arguments)
     assert result.exit_code == 2 and says in " ".join(result.output.split())
 
@@ -271,8 +277,8 @@ def test_a_record_must_say_everything(measured, path, words):
     for key in path[:-1]:
         inner = inner[key]
     del inner[path[-1]]
-    with pytest.raises(record.RecordError, match=words):
-        record.validate(damaged, "r.json")
+    with pytest.raises(records.RecordError, match=words):
+        records.validate(damaged, "r.json")
 
 
 def test_every_claim_has_its_source():
@@ -288,7 +294,7 @@ def test_snntorch_computes_the_same_update_if_it_is_installed(monkeypatch):
     pytest.importorskip("snntorch")
     monkeypatch.undo()
     workload = tutorial(16, 8, 5)
-    theirs = [c for c in contestants(CPU, workload, True) if c.library == "snnTorch"]
+    theirs = [c for c in candidates(CPU, workload, True) if c.library == "snnTorch"]
     outcome = measure(workload, PLAIN, theirs, 3)
     assert outcome.skipped == [] and [r["contestant"] for r in outcome.rows] == ["snnTorch", "snnTorch, layer 1 once"]
 

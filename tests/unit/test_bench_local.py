@@ -1,4 +1,4 @@
-"""``snnkit bench local``: what it writes, prints and refuses."""
+"""``snnkit bench local`` and ``snnkit bench events``: what they write, print and refuse."""
 
 import copy
 from dataclasses import asdict
@@ -8,10 +8,12 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from snnkit import plasticity
-from snnkit.bench import local, record, table
-from snnkit.bench.local_command import local as command
+from snnkit import plasticity, records
+from snnkit.bench import event_conversion as conversion
+from snnkit.bench import local, tables
 from snnkit.cli import main
+from snnkit.data.events import to_frames
+from snnkit.measure import Timing
 
 SMALL = {"neurons": 40, "passes": 2, "batch_size": 32, "samples": 160, "seed": 1}
 
@@ -27,7 +29,7 @@ def made(run):
 
 
 def called(*words):
-    return CliRunner().invoke(command, ["--device", "cpu", *words])
+    return CliRunner().invoke(main, ["bench", "local", "--device", "cpu", *words])
 
 
 def test_the_command_writes_what_the_function_learned(made, tmp_path):
@@ -35,15 +37,15 @@ def test_the_command_writes_what_the_function_learned(made, tmp_path):
     words = [f"--{name.replace('batch_size', 'batch')}={value}" for name, value in SMALL.items()]
     result = called(*words, "--out", str(out))
     assert result.exit_code == 0, result.output
-    written = record.read(out)
+    written = records.read(out)
     timeless = [{**row, "seconds": 0} for row in written["rows"]]
     assert timeless == [{**row, "seconds": 0} for row in made["rows"]] and len(timeless) == 2
     for part in ("arguments", "fields", "unlabelled"):
         assert written[part] == made[part]
     assert written["arguments"]["layer"] == asdict(plasticity.LAYERS["digits"])
-    assert table.tables(written) in result.output and f"record: {out}" in result.output
+    assert tables(written) in result.output and f"record: {out}" in result.output
     shown = CliRunner().invoke(main, ["bench", "show", str(out), "--plot", str(tmp_path / "fields.html")])
-    assert shown.exit_code == 0 and table.tables(written) in shown.output
+    assert shown.exit_code == 0 and tables(written) in shown.output
     assert "Fields of the first 36 of 40 neurons" in (tmp_path / "fields.html").read_text()
 
 
@@ -56,7 +58,7 @@ def test_fields_are_the_first_ones_to_a_255th_of_the_largest_weight(run, made):
 
 
 def test_the_table_has_a_line_for_each_pass_and_says_where(made):
-    text = table.tables(made)
+    text = tables(made)
     assert "neurons 40, passes 2, batch_size 32, samples 160, seed 1, steps 20, max_rate 0.5" in text
     assert made["provenance"]["date"] in text and torch.__version__ in text
     assert f"{made['rows'][1]['test_accuracy']:8.2%}" in text
@@ -74,15 +76,15 @@ def test_the_table_has_a_line_for_each_pass_and_says_where(made):
     ],
 )
 def test_a_record_that_lacks_something_is_refused(made, path, says):
-    record.validate(made, "whole")
+    records.validate(made, "whole")
     broken = copy.deepcopy(made)
     *way, last = path.split(".")
     place = broken
     for step in way:
         place = place[int(step)] if step.isdigit() else place[step]
     del place[last]
-    with pytest.raises(record.RecordError, match=says):
-        record.validate(broken, "broken")
+    with pytest.raises(records.RecordError, match=says):
+        records.validate(broken, "broken")
 
 
 @pytest.mark.parametrize(
@@ -91,9 +93,46 @@ def test_a_record_that_lacks_something_is_refused(made, path, says):
         (["--neurons", "1"], 2, "--neurons"),
         (["--dataset", "fashion"], 2, "--dataset"),
         (["--samples", "2000"], 1, "samples must be at most 1442"),
-        (["--out", "/dev/null/run.json"], 1, "--out can't be written at"),
+        (["--out", "/dev/null/run.json"], 1, "File exists: '/dev/null'"),
     ],
 )
-def test_what_makes_no_sense_is_told_without_a_traceback(words, code, says):
+def test_what_makes_no_sense_is_an_error_without_a_traceback(words, code, says):
     result = called(*words)
     assert result.exit_code == code and says in result.output and "Traceback" not in result.output
+
+
+# -- events
+
+
+@pytest.mark.parametrize("steps", [1, 7, 40])
+def test_two_ways_to_the_same_frames(steps):
+    recording = conversion.random_recording(3000, (5, 9), seed=steps)
+    assert recording.size == (5, 9) and recording.duration == 1_000_000 and len(recording) == 3000
+    assert torch.equal(conversion.by_bincount(recording, steps), to_frames(recording, steps=steps))
+
+
+def test_a_rate_is_events_per_median_second():
+    pace = conversion.Pace("frames", 3_000_000, Timing(0.25, (0.2, 0.5), 0.25, 1))
+    assert pace.rate == pytest.approx(12.0)
+    assert conversion.table([pace]).splitlines()[-1] == "| frames | 12.0 | 250.00 | 200.00 to 500.00 |"
+
+
+def test_frames_that_differ_are_not_timed(monkeypatch):
+    monkeypatch.setattr(conversion, "to_frames", lambda recording, steps: torch.zeros(1))
+    with pytest.raises(AssertionError, match="disagree"):
+        conversion.paces(100, (4, 4), 2, 3)
+
+
+def test_the_command_times_every_conversion():
+    threads = torch.get_num_threads()
+    try:
+        done = CliRunner().invoke(
+            main, ["bench", "events", "--events", "500", "--side", "8", "--steps", "3", "--repeats", "3"]
+        )
+    finally:
+        torch.set_num_threads(threads)
+    assert done.exit_code == 0, done.output
+    assert "500 events, 8 × 8 pixels" in done.output
+    for name in ("to_frames, windows of time", "time_surface", "voxel_grid"):
+        assert f"| {name} | " in done.output
+    assert CliRunner().invoke(main, ["bench", "events", "--events", "0"]).exit_code == 2

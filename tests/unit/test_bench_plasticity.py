@@ -1,4 +1,4 @@
-"""The benchmark of plasticity: contestants that agree, its numbers, its table, its record and its command."""
+"""The benchmark of plasticity: candidates that agree, its numbers, its table, its record and its command."""
 
 import json
 
@@ -6,37 +6,41 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from snnkit.bench import plasticity as bench
-from snnkit.bench import plasticity_table
-from snnkit.bench.plasticity_command import plasticity as command
+from snnkit.bench import stdp_speed as bench
+from snnkit.bench import suite, tables
+from snnkit.bench.stdp_speed import Case, Connection
 from snnkit.cli import main
-from snnkit.plasticity.connection import Convolution
+from snnkit.plasticity import Convolution
 
-ARGUMENTS = bench.Arguments(rate=0.1, steps=4, repeats=3, peers=True, quick=True)
-LAYER = bench.Case.dense(30, 20, 2)
+QUICK = ("bench", "plasticity", "--quick", "--repeats", "3", "--no-keep-memory")
+LAYER = Connection.dense(30, 20, 2)
+
+
+def rows_of(connection):
+    return Case(connection, rate=0.1, steps=4, peers=True).measure(3).rows
 
 
 def row(contestant, seconds, **more):
-    library = "Norse" if contestant == bench.NORSE else "snnkit"
-    found = {"case": LAYER.name, "contestant": contestant, "library": library, "dtype": "float32", "weights": 1000}
-    found |= {"rate": 0.02, "steps": 20, "median_s": seconds, "p10_s": seconds / 2, "p90_s": 2 * seconds}
-    return found | {"floor_s": 1e-5, "over_floor": seconds / 1e-5} | more
+    library = "Norse" if contestant == bench.NORSE_STEP else "snnkit"
+    made = {"case": LAYER.name, "contestant": contestant, "library": library, "dtype": "float32", "weights": 1000}
+    made |= {"rate": 0.02, "steps": 20, "median_s": seconds, "p10_s": seconds / 2, "p90_s": 2 * seconds}
+    return made | {"floor_s": 1e-5, "over_floor": seconds / 1e-5} | more
 
 
 def test_cases_are_named_and_fit_their_connections():
-    names = [case.name for case in bench.CASES]
+    names = [case.name for case in bench.CONNECTIONS]
     assert len(set(names)) == len(names)
-    assert names[0] == "dense 784 → 100, B = 1" and bench.CASES[0].weight == (100, 784)
-    conv = bench.Case.conv(1, 32, 28, 5, 16)
+    assert names[0] == "dense 784 → 100, B = 1" and bench.CONNECTIONS[0].weight == (100, 784)
+    conv = Connection.conv(1, 32, 28, 5, 16)
     assert conv.name == "conv 1 × 28 × 28 → 32 × 24 × 24, kernel 5 × 5, B = 16"
-    for case in (*bench.CASES, *bench.QUICK_CASES):
+    for case in (*bench.CONNECTIONS, *bench.QUICK_CONNECTIONS):
         pre, post = (torch.empty(case.batch, *side, device="meta") for side in (case.pre, case.post))
-        case.connection.check(pre, post, torch.empty(case.weight, device="meta"), "B")
+        case.kind.check(pre, post, torch.empty(case.weight, device="meta"), "B")
 
 
-@pytest.mark.parametrize("case", bench.QUICK_CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", bench.QUICK_CONNECTIONS, ids=lambda case: case.name)
 def test_a_case_is_measured_by_step(case):
-    rows = bench.measured(case, ARGUMENTS)
+    rows = rows_of(case)
     assert [row["contestant"] for row in rows][:3] == [bench.STEP, bench.RUN, bench.PLAIN]
     for row in rows:
         assert row["floor_bytes"] == 8 * row["weights"] and row["steps"] == 4
@@ -46,72 +50,76 @@ def test_a_case_is_measured_by_step(case):
 
 def test_very_large_weights_are_timed_over_fewer_steps(monkeypatch):
     monkeypatch.setattr(bench, "_LONGEST", 3 * 600)
-    assert {row["steps"] for row in bench.measured(LAYER, ARGUMENTS)} == {3}
+    assert {row["steps"] for row in rows_of(LAYER)} == {3}
 
 
 def test_results_that_differ_are_not_timed(monkeypatch):
-    who = bench.contestants(LAYER, peers=False)
-    who[bench.RUN] = lambda pre, post, weight: weight + 1e-9
-    monkeypatch.setattr(bench, "contestants", lambda case, peers: who)
-    monkeypatch.setattr(bench, "race", lambda *_: pytest.fail("timed"))
+    every = bench.candidates(LAYER, peers=False)
+    every[1] = bench.Candidate(bench.RUN, "snnkit", lambda pre, post, weight: weight + 1e-9)
+    monkeypatch.setattr(bench, "candidates", lambda connection, peers: every)
+    monkeypatch.setattr(suite, "race", lambda *_, **__: pytest.fail("timed"))
     with pytest.raises(AssertionError, match=r"dense 30 → 20, B = 2: weights of our run and of our step differ by"):
-        bench.measured(LAYER, ARGUMENTS)
+        rows_of(LAYER)
 
 
-def test_spikes_are_as_many_as_asked_for_and_weights_change():
-    for case in (bench.Case.dense(500, 400, 2), bench.Case.conv(3, 8, 20, 3, 2)):
+def test_spikes_are_as_many_as_requested_and_weights_change():
+    for case in (Connection.dense(500, 400, 2), Connection.conv(3, 8, 20, 3, 2)):
         pre, post, weight = bench.random_case(case, 5, 0.1, torch.float64)
         assert pre.mean().item() == pytest.approx(0.1, abs=0.01) and post.mean().item() == pytest.approx(0.1, abs=0.01)
-        for run in bench.contestants(case, peers=True).values():
-            assert (run(pre, post, weight.clone()) - weight).abs().max() > 1e-5
+        for candidate in bench.candidates(case, peers=True):
+            assert (candidate.run(pre, post, weight.clone()) - weight).abs().max() > 1e-5
 
 
 def test_norse_is_left_out_where_it_is_missing_or_not_wanted(monkeypatch):
-    assert bench.NORSE not in bench.contestants(LAYER, peers=False)
+    assert len(bench.candidates(LAYER, peers=False)) == 3
     monkeypatch.setitem(__import__("sys").modules, "norse.torch.functional", None)
-    assert bench.NORSE not in bench.contestants(LAYER, peers=True)
+    assert len(bench.candidates(LAYER, peers=True)) == 3
 
 
 def test_norse_convolves_where_the_case_does():
     pytest.importorskip("norse.torch.functional.stdp")
-    case = bench.Case.conv(2, 3, 6, 3, 2)
-    assert isinstance(case.connection, Convolution)
-    assert bench.differences(case, bench.contestants(case, peers=True), 0.3)[bench.NORSE] <= 1e-12
+    case = Connection.conv(2, 3, 6, 3, 2)
+    assert isinstance(case.kind, Convolution)
+    assert Case(case, 0.3, 3, peers=True).measure(3).rows[-1]["weights_differ"] <= 1e-12
 
 
 def test_the_table():
-    rows = [row(bench.STEP, 2e-5), row(bench.RUN, 1e-5), row(bench.NORSE, 1.5e-4)]
-    assert plasticity_table.case_table(rows).splitlines() == [
+    rows = [row(bench.STEP, 2e-5), row(bench.RUN, 1e-5), row(bench.NORSE_STEP, 1.5e-4)]
+    assert bench.SUITE.table({}, rows).splitlines() == [
         "dense 30 → 20, B = 2: 1,000 weights, float32, 0.02 of the neurons fire, 20 steps; copy of the weights: 10 µs",
-        "contestant    µs a step   10-90 %  x floor  times Norse",
+        "candidate     µs a step   10-90 %  x floor  times Norse",
         "our step             20   10 - 40     2.00         7.50",
         "our run              10    5 - 20     1.00        15.00",
         "Norse's step        150  75 - 300    15.00",
     ]
-    assert "times Norse" not in plasticity_table.case_table(rows[:2])
+    assert "times Norse" not in bench.SUITE.table({}, rows[:2])
 
 
 def test_the_command_and_its_record(tmp_path):
     out, threads = tmp_path / "record.json", torch.get_num_threads()
     try:
-        done = CliRunner().invoke(command, ["--quick", "--repeats", "3", "--no-keep-memory", "--out", str(out)])
+        done = CliRunner().invoke(
+            main, ["bench", "plasticity", "--quick", "--repeats", "3", "--no-keep-memory", "--out", str(out)]
+        )
     finally:
         torch.set_num_threads(threads)
     assert done.exit_code == 0, done.output
     record = json.loads(out.read_text())
     assert record["kind"] == "plasticity" and record["complete"] is True and record["provenance"]["device"]["name"]
-    assert {row["case"] for row in record["rows"]} == {case.name for case in bench.QUICK_CASES}
-    for case in bench.QUICK_CASES:
+    assert {row["case"] for row in record["rows"]} == {case.name for case in bench.QUICK_CONNECTIONS}
+    for case in bench.QUICK_CONNECTIONS:
         assert case.name in done.output
-    assert plasticity_table.tables(record) in done.output.replace("\n\nrecord", "\nrecord").replace("\n\n\n", "\n\n")
+    assert tables(record) in done.output.replace("\n\nrecord", "\nrecord").replace("\n\n\n", "\n\n")
     shown = CliRunner().invoke(main, ["bench", "show", str(out)])
-    assert shown.exit_code == 0 and plasticity_table.tables(record) in shown.output
+    assert shown.exit_code == 0 and tables(record) in shown.output
     assert CliRunner().invoke(main, ["bench", "show", str(out), "--plot", str(tmp_path / "x.png")]).exit_code == 2
-    assert CliRunner().invoke(command, ["--rate", "2"]).exit_code == 2
+    assert CliRunner().invoke(main, ["bench", "plasticity", "--rate", "2"]).exit_code == 2
 
 
-def test_a_record_that_cannot_be_written_is_said(tmp_path):
+def test_a_record_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "file").touch()
     out = str(tmp_path / "file" / "record.json")
-    done = CliRunner().invoke(command, ["--quick", "--repeats", "3", "--no-keep-memory", "--out", out])
+    done = CliRunner().invoke(
+        main, ["bench", "plasticity", "--quick", "--repeats", "3", "--no-keep-memory", "--out", out]
+    )
     assert done.exit_code == 1 and "Error: " in done.output

@@ -11,8 +11,8 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from snnkit import viz
-from snnkit.bench import record, scaling, scaling_model, scaling_table
+from snnkit import records, viz
+from snnkit.bench import weak_scaling as scaling
 from snnkit.bench.scaling_worker import ANSWER, LINK_BYTES
 from snnkit.cli import main
 from snnkit.hardware.scaling import Link, Measured, all_reduce_s, curve, this_machine
@@ -74,14 +74,14 @@ def test_what_is_predicted_is_predicted_before_any_ranks_train_together(measured
 
 
 def test_the_prediction_is_that_of_the_model(measured):
-    made = record.read(measured[0])
+    made = records.read(measured[0])
     machine = made["machine"]
     assert machine["cores"] == 2
     assert machine["sharing"] == pytest.approx(SHARING)
     assert machine["bytes_per_s"] == pytest.approx(1e9)
     assert machine["latency_s"] == pytest.approx(1e-4)
     assert machine["gradient_bytes"] == 4 * PARAMETERS
-    two = next(p for p in scaling_model.predicted(made) if p.ranks == 2)
+    two = next(p for p in scaling.predicted(made) if p.ranks == 2)
     # Two buckets, a megabyte and the rest, neither hidden where the cores have to send them.
     waiting = 4 * 1e-4 + 4 * PARAMETERS / 1e9
     assert two.step_s == pytest.approx(0.04 * 1.1 + waiting)
@@ -89,7 +89,7 @@ def test_the_prediction_is_that_of_the_model(measured):
 
 
 def test_the_record_holds_every_round_and_can_be_shown(measured):
-    made = record.read(measured[0])
+    made = records.read(measured[0])
     assert made["complete"] and made["kind"] == "scaling"
     rows = {(row["mode"], row["ranks"]): row for row in made["rows"]}
     assert set(rows) == {("together", 1), ("apart", 2), ("together", 2), ("together", 4)}
@@ -102,12 +102,12 @@ def test_the_record_holds_every_round_and_can_be_shown(measured):
     assert shown.exit_code == 0, shown.output
     line = next(line for line in shown.output.splitlines() if line.split()[:1] == ["2"])
     assert f"{0.04 / 0.048:.1%}" in line
-    assert shown.output.strip() in measured[1] or scaling_table.results(made) in measured[1]
+    assert shown.output.strip() in measured[1] or scaling.results(made) in measured[1]
 
 
-def test_the_fit_and_its_error_are_told(measured):
-    made = record.read(measured[0])
-    fit = scaling_model.fitted(made)
+def test_the_fit_and_its_error_are_printed(measured):
+    made = records.read(measured[0])
+    fit = scaling.fitted(made)
     assert {m.ranks for m in fit.measured} == {1, 2, 4}
     assert len(fit.measured) == 3 + 2 + 2  # one alone was measured before, too
     assert set(fit.left_out) == {2, 4}
@@ -126,7 +126,7 @@ def test_the_plot(measured, tmp_path):
     assert "--plot must end in .png or .html" in wrong.output
 
 
-def test_what_the_command_asks_of_workers(stand_ins):
+def test_what_the_command_requests_of_workers(stand_ins):
     arguments = ("--ranks", "2", "--batch", "32", "--hidden", "8", "--steps", "3", "--updates", "7", "--repeats", "1")
     result = call("scaling", "--no-keep-memory", *arguments)
     assert result.exit_code == 0, result.output
@@ -142,7 +142,7 @@ def test_what_the_command_asks_of_workers(stand_ins):
         assert words[words.index(name) + 1] == value
 
 
-def test_a_rank_that_fails_is_told_without_a_traceback(monkeypatch):
+def test_a_rank_that_fails_is_named_without_a_traceback(monkeypatch):
     def fails(*_, **__):
         raise LaunchError("rank 1 of 2 was ended by SIGKILL", 1, -9, [[], []])
 
@@ -156,21 +156,21 @@ def test_a_rank_that_fails_is_told_without_a_traceback(monkeypatch):
 def test_one_rank_alone_is_refused():
     result = call("scaling", "--ranks", "1")
     assert result.exit_code == 2
-    assert "--ranks must name a number above 1" in result.output
+    assert "--ranks must have a number above 1" in result.output
 
 
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [
         (("machine", "sharing"), None, "machine.sharing must be"),
-        (("machine", "cores"), 0, "machine.cores is 0"),
-        (("machine", "bytes_per_s"), 0, "machine.bytes_per_s is 0"),
-        (("arguments", "batch"), "many", "arguments.batch is 'many'"),
-        (("rows", 0, "ranks"), 0, "rows[0].ranks is 0"),
+        (("machine", "cores"), 0, "machine.cores must be a whole number above 0, but it is 0"),
+        (("machine", "bytes_per_s"), 0, "machine.bytes_per_s must be a number above 0, but it is 0"),
+        (("arguments", "batch"), "many", "arguments.batch must be a whole number above 0"),
+        (("rows", 0, "ranks"), 0, "rows[0].ranks must be a whole number above 0, but it is 0"),
         (("rows", 1, "rounds_s"), None, "rows[1].rounds_s must be"),
         (("rows", 1, "rounds_s"), ["soon"], "rows[1].rounds_s"),
         (("rows", 1, "rounds_s"), [], "rows[1].rounds_s"),
-        (("rows", 2, "ranks"), 3, "rows[2].ranks is 3"),
+        (("rows", 2, "ranks"), 3, "rows[2].ranks must be one of"),
         (("rows", 0, "mode"), "apart", "one rank alone"),
         (("arguments", "ranks"), [2, 4], "but it is 1"),
         (("links", 0, "bytes"), -1, "links[0].bytes must be a whole number, but it is -1"),
@@ -178,7 +178,7 @@ def test_one_rank_alone_is_refused():
     ],
 )
 def test_a_damaged_record_is_refused(measured, path, value, words):
-    made = copy.deepcopy(record.read(measured[0]))
+    made = copy.deepcopy(records.read(measured[0]))
     place = made
     for step in path[:-1]:
         place = place[step]
@@ -186,8 +186,8 @@ def test_a_damaged_record_is_refused(measured, path, value, words):
         del place[path[-1]]
     else:
         place[path[-1]] = value
-    with pytest.raises(record.RecordError) as error:
-        record.validate(made, "r.json")
+    with pytest.raises(records.RecordError) as error:
+        records.validate(made, "r.json")
     assert words in str(error.value)
 
 
@@ -225,6 +225,6 @@ def test_a_figure_of_nothing_is_refused():
 
 
 def test_showing_a_record_needs_no_lightning():
-    code = "import sys, snnkit.bench.scaling_table, snnkit.bench.scaling_command; print('lightning' in sys.modules)"
+    code = "import sys, snnkit.bench.weak_scaling, snnkit.cli.bench; print('lightning' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -1,4 +1,4 @@
-"""`snnkit bench training` and `snnkit bench demo`: who takes part, that results are compared, and what is shown."""
+"""`snnkit bench training` and `snnkit bench demo`: candidates, that results are compared, and what is shown."""
 
 import copy
 import json
@@ -9,15 +9,16 @@ import torch
 from click.testing import CliRunner
 from torch import nn
 
-from snnkit import models, viz
-from snnkit.bench import demo_command, demo_models, record, training, training_measure, training_table
-from snnkit.bench.training_contestants import Contestant, Ours, Trainer, ours
-from snnkit.bench.training_measure import flops_of, measure
-from snnkit.bench.training_nets import conv, dense
-from snnkit.bench.training_peers import peers
+from snnkit import encode, models, neuron, records, viz
+from snnkit.bench import baselines, demo
+from snnkit.bench import training_speed as training
+from snnkit.bench.suite import by_case
+from snnkit.bench.training_speed import UpdateRace, flops_of, layer_times, measure
+from snnkit.bench.workloads import Candidate, Ours, Trainer, conv, dense, ours
 from snnkit.cli import main
-from snnkit.device.precision import Precision
-from snnkit.measure.timing import ThroughputClock
+from snnkit.device import Precision
+from snnkit.measure import ThroughputClock
+from snnkit.nn import Sequential, is_static
 
 CPU = torch.device("cpu")
 PLAIN = Precision(CPU, None)
@@ -32,9 +33,9 @@ class Twin(Ours):
 def one_peer(monkeypatch):
     def twin(workload, device):
         if workload.equation in ("IF", "Leaky"):
-            yield Contestant("Twin", "Twin", Twin("eager"), default=True)
+            yield Candidate("Twin", "Twin", Twin("eager"), default=True)
 
-    monkeypatch.setattr(training, "peers", twin)
+    monkeypatch.setattr(baselines, "networks", twin)
 
 
 def call(*arguments):
@@ -45,7 +46,7 @@ def call(*arguments):
 def measured(tmp_path_factory):
     """A record and what was printed."""
     patch = pytest.MonkeyPatch()
-    patch.setattr(training, "peers", lambda w, d: [Contestant("Twin", "Twin", Twin("eager"), default=True)])
+    patch.setattr(baselines, "networks", lambda w, d: [Candidate("Twin", "Twin", Twin("eager"), default=True)])
     path = tmp_path_factory.mktemp("here") / "r.json"
     result = call("training", *QUICK, "--out", str(path))
     patch.undo()
@@ -67,9 +68,9 @@ def test_it_prints_tables_and_ratios_and_writes_a_record(measured):
         f"record: {path}",
     ):
         assert words in printed
-    content = record.read(path)
+    content = records.read(path)
     assert content["complete"] is True and content["kind"] == "training"
-    cases = [(net, equation, dtype) for (net, equation, dtype, *_), _ in training_table.cases(content["rows"])]
+    cases = [(net, equation, dtype) for (net, equation, dtype, *_), _ in by_case(content["rows"], training.KEY)]
     assert cases[:4] == [
         ("conv", "IF", "float32"),
         ("conv", "IF", "bfloat16"),
@@ -83,7 +84,7 @@ def test_it_prints_tables_and_ratios_and_writes_a_record(measured):
 
 
 def test_figures_of_a_row_agree(measured):
-    for row in record.read(measured[0])["rows"]:
+    for row in records.read(measured[0])["rows"]:
         assert row["samples_per_s"] == pytest.approx(row["batch"] / row["median_s"])
         assert row["over_floor"] == pytest.approx(row["median_s"] / row["floor_s"])
         assert row["p10_s"] <= row["median_s"] <= row["p90_s"] and row["first_s"] < row["ready_s"]
@@ -109,14 +110,14 @@ def test_ratios_are_those_of_the_best_settings():
         row("snnkit", "float32", 30.0), row("snnkit", "float32", 60.0), row("snnkit", "bfloat16", 90.0),
         row("P", "float32", 10.0, default=True), row("P", "float32", 20.0), row("P", "bfloat16", 45.0, default=True),
     ]  # fmt: skip
-    found = re.findall(r"([\d.]+) \(([^)]*)\)", training_table.ratios(rows).partition(": samples")[2])
+    found = re.findall(r"([\d.]+) \(([^)]*)\)", training.ratios({"rows": rows}).partition(": samples")[2])
     assert found == [
         ("3.00", "float32"),
         ("2.00", "bfloat16"),
         ("2.00", "any dtype"),
         ("6.00", "over its default, float32"),
     ]
-    assert training_table.ratios(rows[:3]) == ""
+    assert training.ratios({"rows": rows[:3]}) == ""
 
 
 class Wrong(Ours):
@@ -153,13 +154,13 @@ def broken(workload, precision):
     ],
 )
 def test_who_computes_something_else_or_fails_is_not_timed(make, words):
-    outcome = measure(dense("Leaky", 16, 8), PLAIN, [Contestant("X", "X", make)], 3)
+    outcome = measure(dense("Leaky", 16, 8), PLAIN, [Candidate("X", "X", make)], 3)
     assert outcome.rows == [] and words in outcome.skipped[0]["reason"]
 
 
 def test_a_bug_of_ours_is_raised():
     with pytest.raises(KeyError):
-        measure(dense("Leaky", 16, 8), PLAIN, [Contestant("X", "snnkit", broken)], 3)
+        measure(dense("Leaky", 16, 8), PLAIN, [Candidate("X", "snnkit", broken)], 3)
 
 
 @pytest.mark.parametrize("workload", [conv(4, 8), *(dense(e, 16, 8) for e in ("Leaky", "LIF", "CubaLIF"))])
@@ -194,11 +195,12 @@ def test_the_clock_takes_steps_in_a_row():
 
 
 @pytest.mark.parametrize("library", ["spikingjelly", "snntorch", "norse"])
-def test_peers_that_are_installed_compute_the_same_update(library):
+def test_peers_that_are_installed_compute_the_same_update(library, monkeypatch):
     pytest.importorskip(library)
+    monkeypatch.undo()
     name = {"spikingjelly": "SpikingJelly", "snntorch": "snnTorch", "norse": "Norse"}[library]
     for workload in (conv(4, 8), *(dense(e, 16, 8) for e in ("Leaky", "LIF", "CubaLIF"))):
-        mine = [c for c in peers(workload, CPU) if c.library == name and not c.compiles]
+        mine = [c for c in baselines.networks(workload, CPU) if c.library == name and not c.compiles]
         outcome = measure(workload, PLAIN, mine, 3)
         assert outcome.skipped == [] and len(outcome.rows) == len(mine)
 
@@ -211,19 +213,21 @@ def test_settings_on_each_kind_of_device():
     assert len(set(on_cuda)) == len(on_cuda)
 
 
-def test_what_was_measured_before_an_interruption_is_kept(tmp_path, monkeypatch):
+def test_what_was_measured_before_an_interruption_is_in_the_record(tmp_path, monkeypatch):
     done = []
 
-    def interrupted(*arguments):
+    plain = UpdateRace.measure
+
+    def interrupted(case, repeats):
         if done:
             raise KeyboardInterrupt
         done.append(1)
-        return training_measure.measure(*arguments)
+        return plain(case, repeats)
 
-    monkeypatch.setattr(training, "measure", interrupted)
+    monkeypatch.setattr(UpdateRace, "measure", interrupted)
     path = tmp_path / "r.json"
     call("training", *QUICK, "--net", "mlp", "--out", str(path))
-    content = record.read(path)
+    content = records.read(path)
     assert content["complete"] is False and len(content["rows"]) == 3
 
 
@@ -238,7 +242,7 @@ def test_what_was_measured_before_an_interruption_is_kept(tmp_path, monkeypatch)
         (("demo", "--batch", "0"), "--batch"),
     ],
 )
-def test_wrong_usage_is_told(arguments, says):
+def test_wrong_usage_is_an_error(arguments, says):
     result = call(*arguments)
     assert result.exit_code == 2 and says in " ".join(result.output.split())
 
@@ -248,8 +252,8 @@ def test_a_record_must_be_complete(measured):
     for path, words in ((("rows", 0, "over_floor"), "over_floor"), (("matmuls", 0, "flops_per_s"), "flops_per_s")):
         damaged = copy.deepcopy(content)
         del damaged[path[0]][path[1]][path[2]]
-        with pytest.raises(record.RecordError, match=rf"{path[0]}\[0\]\.{words} is missing"):
-            record.validate(damaged, "r.json")
+        with pytest.raises(records.RecordError, match=rf"{path[0]}\[0\]\.{words} must be .*, but it is missing"):
+            records.validate(damaged, "r.json")
 
 
 # -- demo ------------------------------------------------------------------------------------------------------------
@@ -257,36 +261,33 @@ def test_a_record_must_be_complete(measured):
 
 def test_every_model_of_the_kit_is_shown():
     nets = [n for n in models.__all__ if n == "mlp" or issubclass(getattr(models, n), models.ConvNet.__mro__[1])]
-    assert set(nets) <= set(demo_models.demos()) and "SpikingEmbedding" in demo_models.demos()
+    assert set(nets) <= set(demo.demos()) and "SpikingEmbedding" in demo.demos()
 
 
-@pytest.mark.parametrize("name", demo_models.demos())
+@pytest.mark.parametrize("name", demo.demos())
 def test_demos_run_and_train(name):
-    demo = demo_models.demos()[name]
+    one = demo.demos()[name]
     torch.manual_seed(0)
-    model = demo.make()
+    model = one.make()
     assert isinstance(model, nn.Module)
-    out = demo.call(model, demo.inputs(2))
+    out = one.call(model, one.inputs(2))
     assert out.shape[1] == 2
-    demo.loss(out.float(), torch.tensor([1, 3])).backward()
+    one.loss(out.float(), torch.tensor([1, 3])).backward()
     assert any(p.grad is not None and p.grad.abs().sum() > 0 for p in model.parameters())
 
 
-DEMOS = demo_models.demos()
+DEMOS = demo.demos()
 
 
 def small():
     """A demo of a tiny network, in place of the kit's."""
-    demo = DEMOS["mlp"]
-    return {"tiny": demo_models.Demo("tiny", 25, lambda: models.mlp((784, 8, 10)), demo.inputs, demo.call, demo.loss)}
+    mlp = DEMOS["mlp"]
+    return {"tiny": demo.Demo("tiny", 25, lambda: models.mlp((784, 8, 10)), mlp.inputs, mlp.call, mlp.loss)}
 
 
 @pytest.fixture
 def tiny(monkeypatch):
-    from snnkit.bench import demo
-
-    for module in (demo, demo_models):
-        monkeypatch.setattr(module, "demos", small)
+    monkeypatch.setattr(demo, "demos", small)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="for machines without CUDA")
@@ -295,9 +296,9 @@ def test_the_demo_without_a_gpu_says_what_it_cannot_measure_and_shows_records(ti
     arguments = ("demo", "--model", "all", "--batch", "2", "--batch", "1", "--repeats", "3", "--no-keep-memory")
     result = call(*arguments, "--out", str(path), "--plot", str(tmp_path / "d.png"))
     assert result.exit_code == 0, result.output
-    assert "a GPU can't be measured" in result.output and "tiny, 6,370 parameters, T = 25; samples/s" in result.output
+    assert "only the CPU was measured" in result.output and "tiny, 6,370 parameters, T = 25; samples/s" in result.output
     assert (tmp_path / "d.png").read_bytes()[:4] == b"\x89PNG"
-    content = record.read(path)
+    content = records.read(path)
     assert [(r["mode"], r["batch"], r["device"]) for r in content["rows"]] == [
         ("inference", 1, "cpu"), ("inference", 2, "cpu"), ("training", 1, "cpu"), ("training", 2, "cpu"),
     ]  # fmt: skip
@@ -306,9 +307,6 @@ def test_the_demo_without_a_gpu_says_what_it_cannot_measure_and_shows_records(ti
     )
 
     elsewhere = on_a_gpu(content)
-    monkeypatch.setattr(demo_command, "_from_gpus", demo_command._from_gpus)
-    from snnkit import records
-
     monkeypatch.setattr(records, "names", lambda kind=None: ["demo_some_gpu"])
     monkeypatch.setattr(records, "load", lambda name: elsewhere)
     shown = call(*arguments)
@@ -328,7 +326,7 @@ def on_a_gpu(content):
 
 
 def test_the_figure_of_training_has_a_bar_for_each_row_with_the_fastest_on_top(measured):
-    content = record.read(measured[0])
+    content = records.read(measured[0])
     figure = viz.figures.training_rates(content, net="conv")
     rows = [row for row in content["rows"] if row["net"] == "conv"]
     cases = {row["equation"] for row in rows}
@@ -342,10 +340,87 @@ def test_the_figure_of_training_has_a_bar_for_each_row_with_the_fastest_on_top(m
 
 
 def test_figures_refuse_other_records(measured):
-    content = record.read(measured[0])
+    content = records.read(measured[0])
     with pytest.raises(ValueError, match="kind 'demo', but one is of kind 'training'"):
         viz.figures.device_rates(content)
     with pytest.raises(ValueError, match="at least one record"):
         viz.figures.training_rates([])
     with pytest.raises(ValueError, match="where their numbers come from"):
         viz.figures.training_rates({"kind": "training", "rows": []})
+
+
+# -- layer by layer
+
+
+class CountingClock:
+    """Runs what it is given, and takes every call for a second."""
+
+    name = "counting"
+
+    def seconds(self, function, calls=1):
+        for _ in range(calls):
+            function()
+        return 1.0, 1.0
+
+
+class Spy(torch.nn.Module):
+    """Hands on its input, and notes what it saw, and whether its gradient was asked for."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen, self.backward = [], 0
+
+    def forward(self, x):
+        self.seen.append((tuple(x.shape), x.dtype, x.requires_grad))
+        if x.requires_grad:
+            x = x * 1
+            x.register_hook(self._note)
+        return x
+
+    def _note(self, gradient):
+        self.backward += 1
+
+
+def test_a_time_for_each_layer_and_the_net_as_it_was():
+    net = models.FashionConvNet(2, 4, size=8, engine="eager")
+    before = {key: value.clone() for key, value in net.state_dict().items()}
+    times = layer_times(net, encode.repeat(torch.rand(3, 1, 8, 8), 4), repeats=3)
+    assert len(times) == len(net) and all(seconds > 0 for seconds in times)
+    assert all(torch.equal(before[key], value) for key, value in net.state_dict().items())
+    assert net.training and all(p.grad is None for p in net.parameters())
+
+
+def test_layers_get_the_input_that_they_have_in_the_net():
+    first, second = Spy(), Spy()
+    net = Sequential(first, torch.nn.Linear(3, 5), neuron.Leaky(0.9, engine="eager"), second)
+    assert layer_times(net, torch.rand(4, 2, 3), repeats=3, clock=CountingClock()) == [1.0] * 4
+    assert first.seen[-1] == ((8, 3), torch.float32, False) and first.backward == 0
+    assert second.seen[-1] == ((8, 5), torch.float32, True) and second.backward > 3
+
+
+def test_what_is_static_stays_static(monkeypatch):
+    spy, given = Spy(), []
+    both_ways = training._both_ways
+    monkeypatch.setattr(
+        training, "_both_ways", lambda layer, x, *rest, **more: given.append(x) or both_ways(layer, x, *rest, **more)
+    )
+    net = Sequential(torch.nn.Linear(3, 5), spy, neuron.Leaky(0.9, engine="eager"))
+    layer_times(net, encode.repeat(torch.rand(2, 3), 4), repeats=3, clock=CountingClock())
+    assert {shape for shape, _, _ in spy.seen} == {(2, 5)}
+    assert [x.shape[0] for x in given] == [1, 1, 4] and is_static(given[2])
+
+
+def test_under_autocast():
+    spy, seen = Spy(), []
+    net = Sequential(torch.nn.Linear(3, 5), spy)
+    net[0].register_forward_hook(lambda module, args, out: seen.append(out.dtype))
+    precision = Precision(torch.device("cpu"), torch.bfloat16)
+    layer_times(net, torch.rand(4, 2, 3), precision=precision, repeats=3, clock=CountingClock())
+    assert spy.seen[-1][1] == torch.bfloat16 and set(seen) == {torch.bfloat16} and len(seen) > 4
+
+
+def test_what_is_refused():
+    with pytest.raises(TypeError, match=r"net must be a snnkit\.nn\.Sequential"):
+        layer_times(torch.nn.Linear(2, 2), torch.rand(1, 1, 2))
+    with pytest.raises(ValueError, match="repeats"):
+        layer_times(Sequential(torch.nn.Linear(2, 2)), torch.rand(1, 1, 2), repeats=2)

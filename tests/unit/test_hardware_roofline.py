@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from snnkit import encode, models
-from snnkit.bench.floor import bytes_per_neuron_step
+from snnkit.bench.neuron_speed import bytes_per_neuron_step
 from snnkit.hardware import chips, roofline
 from snnkit.hardware.chips import MissingFigure
 from snnkit.hardware.roofline import Assumed, Assumptions, DoesNotFit, Operation, Range, Work, count

@@ -198,10 +198,3 @@ def test_every_make_target_exists(page):
     for words in calls("make", PAGES[page]):
         asked = [word for word in words if "=" not in word]
         assert set(asked) <= targets, f"{page}: make {' '.join(words)}"
-
-
-def test_modules_that_are_run_have_the_options_named():
-    from snnkit.bench.neurons import main as bench
-
-    (words,) = [w for w in calls("python", README) if w[:2] == ["-m", "snnkit.bench.neurons"]]
-    assert bench.make_context("bench", words[2:]).params["threads"] == 1

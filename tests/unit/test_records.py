@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from snnkit import records
-from snnkit.bench import demo_table, table, training_table
+from snnkit.bench import tables
 from snnkit.measure import machine
 
 PUBLISHED = "spikingjelly_rtx2080ti"
@@ -162,7 +162,7 @@ def test_what_a_reader_does_not_need(tmp_path):
     made["rows"][0]["peak_bytes"] = None
     made["rows"].append(made["rows"][0] | {"peak_bytes": 7})
     made["skipped"] = [{"contestant": "a", "reason": ""}, made["rows"][0] | {"reason": "slow"}]
-    assert "not timed: block LIF (training, float32, N = 8, T = 2): slow" in table.tables(
+    assert "not timed: block LIF (training, float32, N = 8, T = 2): slow" in tables(
         records.read(records.write(tmp_path / "r.json", made))
     )
 
@@ -174,7 +174,6 @@ def test_what_the_other_tables_need(kind):
     numbers = "samples_per_s first_s ready_s median_s p10_s p90_s floor_s over_floor spikes_differ update_differs"
     row = case | who | dict.fromkeys(numbers.split(), 1.0) | {"floor_flops": 3, "parameters": 5, "default": False}
     made = MEASURED | {"kind": kind, "matmuls": [], "rows": [row], "skipped": [case | who | {"reason": "slow"}]}
-    tables = {"training": training_table.tables, "demo": demo_table.tables}[kind]
     records.validate(made, "r.json")
     assert "mlp" in tables(made) and ": slow" in tables(made)
     for name in {"training": ("default", "batch"), "demo": ("steps", "device")}[kind]:

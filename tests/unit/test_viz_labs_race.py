@@ -68,7 +68,7 @@ def test_nobody_wins_where_spreads_overlap(p10, p90, said):
 @pytest.mark.skipif(cpp_compiler() is None, reason="no C++ compiler")
 def test_an_engine_that_refuses_says_why(monkeypatch):
     monkeypatch.setenv("TORCH_COMPILE_DISABLE", "1")
-    monkeypatch.setattr(race, "_contestants", race._contestants.__wrapped__)  # nobody is to remember this
+    monkeypatch.setattr(race, "_candidates", race._candidates.__wrapped__)  # so that none is remembered
     figure = race.figure(**SMALL, engine="cpp", device=race.CPU)
     assert lanes(figure) == ["eager", "floor"]
     assert "TORCH_COMPILE_DISABLE" in notes(figure)

@@ -2,7 +2,7 @@ import plotly.graph_objects as go
 import pytest
 from click.testing import CliRunner
 
-from snnkit.bench.explorers_command import explorers
+from snnkit.cli.bench import explorers
 from snnkit.viz import labs
 from snnkit.viz.labs import timing
 from snnkit.viz.labs.lab import Lab
@@ -52,4 +52,4 @@ def test_the_command(lab, monkeypatch):
     done = CliRunner().invoke(explorers, [])
     assert done.exit_code == 0 and "some_lab" in done.output
     done = CliRunner().invoke(explorers, ["other_lab"])
-    assert done.exit_code == 2 and "must be one of some_lab, was 'other_lab'" in done.output
+    assert done.exit_code == 2 and "must be one of some_lab, but it is 'other_lab'" in done.output

@@ -12,9 +12,7 @@ import plotly.graph_objects as go
 import torch
 
 from snnkit import records
-from snnkit.bench.contestants import Contestant, contestants
-from snnkit.bench.floor import INFERENCE
-from snnkit.bench.measure import Case, measure
+from snnkit.bench import neurons as bench
 from snnkit.engine.missing import missing_compiler
 from snnkit.measure.machine import provenance
 
@@ -73,11 +71,11 @@ def figure(
 
 
 def _raced(steps: int, neurons: int, dtype: str, engine: str, device: torch.device) -> go.Figure:
-    taking_part, left_out = _contestants(device, engine)
-    case = Case(neurons, steps, getattr(torch, dtype), INFERENCE, device)
+    candidates, left_out = _candidates(device, engine)
+    case = bench.Case(candidates, neurons, steps, getattr(torch, dtype), bench.INFERENCE, device)
     repeats = next((rounds for most, rounds in _ROUNDS if neurons * steps <= most), 3)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        outcome = measure(case, taking_part, repeats, {})
+        outcome = case.measure(repeats)
     refused = {**left_out, **{skip["contestant"]: skip["reason"] for skip in outcome.skipped}}
     origin = _provenance(device)
     notes = [f"measured here, {repeats} rounds: {_machine(origin)}"]
@@ -86,9 +84,9 @@ def _raced(steps: int, neurons: int, dtype: str, engine: str, device: torch.devi
 
 
 @functools.lru_cache(maxsize=8)
-def _contestants(device: torch.device, engine: str) -> tuple[list[Contestant], dict[str, str]]:
+def _candidates(device: torch.device, engine: str) -> tuple[list[bench.Candidate], dict[str, str]]:
     """The same ones each time: engines know the equations of neurons that they have seen."""
-    return contestants(device, tuple(dict.fromkeys(("eager", engine))), with_peers=False)
+    return bench.candidates(device, tuple(dict.fromkeys(("eager", engine))), peers=False)
 
 
 @functools.lru_cache(maxsize=4)
@@ -112,7 +110,7 @@ def _result(rows: Sequence[Mapping[str, Any]], engine: str) -> str:
 
 
 def _recorded(record: Mapping[str, Any], steps: int, neurons: int, dtype: str, device: str) -> go.Figure:
-    rows = [row for row in record["rows"] if row["equation"] == EQUATION and row["mode"] == INFERENCE]
+    rows = [row for row in record["rows"] if row["equation"] == EQUATION and row["mode"] == bench.INFERENCE]
     known = {row["dtype"] for row in rows}
     taken = dtype if dtype in known else min(known)
     rows = [row for row in rows if row["dtype"] == taken]

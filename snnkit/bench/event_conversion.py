@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
-from snnkit.data.events import Events, time_surface, to_frames, voxel_grid
-from snnkit.measure.timing import Timing, race
+from ..data.events import Events, time_surface, to_frames, voxel_grid
+from ..measure import Timing, race
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,14 @@ def random_recording(count: int, size: tuple[int, int], seed: int = 0) -> Events
     return Events(t, x, y, torch.rand(count, generator=draw) < 0.5, size, 1_000_000)
 
 
-def paces(count: int, size: tuple[int, int], steps: int, repeats: int = 11) -> list[Pace]:
-    """Time the conversions of one recording in turns; the results of two ways to the same frames are compared first.
+def paces(count: int, size: tuple[int, int], steps: int, repeats: int) -> list[Pace]:
+    """Time each conversion of the same random recording; both ways to frames are compared first.
 
     Args:
         count: events of the recording, a second long.
         size: height and width of its sensor.
         steps: windows.
-        repeats: rounds of ``timing.race``.
+        repeats: rounds of ``measure.race``.
     """
     recording = random_recording(count, size)
     if not torch.equal(to_frames(recording, steps=steps), by_bincount(recording, steps)):
@@ -58,8 +58,7 @@ def paces(count: int, size: tuple[int, int], steps: int, repeats: int = 11) -> l
         "time_surface": lambda: time_surface(recording, tau=5e4, steps=steps),
         "voxel_grid": lambda: voxel_grid(recording, steps),
     }
-    timings = race(conversions, repeats)
-    return [Pace(name, count, timing) for name, timing in timings.items()]
+    return [Pace(name, count, timing) for name, timing in race(conversions, repeats).items()]
 
 
 def by_bincount(recording: Events, steps: int) -> torch.Tensor:
@@ -71,12 +70,10 @@ def by_bincount(recording: Events, steps: int) -> torch.Tensor:
     return torch.bincount(cell, minlength=steps * 2 * height * width).view(steps, 2, height, width).float()
 
 
-def table(found: list[Pace]) -> str:
+def table(measured: list[Pace]) -> str:
     """As Markdown: million events per second, the median in ms, and the 10th and 90th percentile."""
     rows = ["| conversion | million events/s | ms per call | 10th to 90th percentile |", "|---|---:|---:|---:|"]
-    for pace in found:
-        low, high = pace.timing.spread
-        rows.append(
-            f"| {pace.name} | {pace.rate:.1f} | {pace.timing.median * 1e3:.2f} | {low * 1e3:.2f} to {high * 1e3:.2f} |"
-        )
+    for pace in measured:
+        low, high = (1e3 * seconds for seconds in pace.timing.spread)
+        rows.append(f"| {pace.name} | {pace.rate:.1f} | {pace.timing.median * 1e3:.2f} | {low:.2f} to {high:.2f} |")
     return "\n".join(rows)

@@ -1,0 +1,324 @@
+"""Other libraries, to be timed beside ours: single layers, whole networks in training, and Norse's STDP.
+
+Each is run as its tutorials run it, and in the best settings that it offers. What is not installed is left out;
+``make peers`` installs it. Nothing of it is used by the kit itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..data import to_unit
+from ..device import Precision
+from .workloads import HIDDEN_PER_CHANNEL, Candidate, Trainer, Workload, fill
+
+SPIKINGJELLY, SNNTORCH, NORSE = "SpikingJelly", "snnTorch", "Norse"
+_MODULES = {SPIKINGJELLY: "spikingjelly.activation_based", SNNTORCH: "snntorch", NORSE: "norse.torch"}
+
+# The equation of each library's neuron, by which our networks and engines compute the same.
+EQUATIONS = {SNNTORCH: "Leaky", SPIKINGJELLY: "LIF", NORSE: "CubaLIF"}
+
+Forward = Callable[[Tensor], Tensor]
+Steps = Callable[[Tensor, Tensor, Tensor], Tensor]  # pre [T, ...], post [T, ...], weight -> weight
+
+
+def imported(library: str) -> Any:
+    """Its module, or None where it is not installed."""
+    try:
+        if library == SPIKINGJELLY:  # with the parts that it does not import by itself
+            for part in ("functional", "layer", "neuron", "surrogate"):
+                importlib.import_module(f"{_MODULES[library]}.{part}")
+        return importlib.import_module(_MODULES[library])
+    except ImportError:
+        return None
+
+
+# -- one layer of neurons
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A library's neuron in its recommended multi-step form.
+
+    Attributes:
+        name: of the library.
+        equation: the one of ours that it computes.
+        forward: x [T, B, N] to spikes [T, B, N].
+    """
+
+    name: str
+    equation: str
+    forward: Forward
+
+
+def layers(device: torch.device) -> list[Layer]:
+    """Those of SpikingJelly, snnTorch and Norse that are installed, on ``device``."""
+    makers = {SPIKINGJELLY: _spikingjelly_layer, SNNTORCH: _snntorch_layer, NORSE: _norse_layer}
+    installed = {name: module for name in makers if (module := imported(name)) is not None}
+    return [
+        Layer(name, EQUATIONS[name], with_autocast(makers[name](module, device))) for name, module in installed.items()
+    ]
+
+
+def with_autocast(forward: Forward) -> Forward:
+    """Low-precision input is computed inside ``torch.autocast``, as mixed precision is used in training."""
+
+    def run(x: Tensor) -> Tensor:
+        if x.dtype not in (torch.bfloat16, torch.float16):
+            return forward(x)
+        with torch.autocast(x.device.type, dtype=x.dtype):
+            return forward(x)
+
+    return run
+
+
+def _spikingjelly_layer(library: Any, device: torch.device) -> Forward:
+    node = library.neuron.LIFNode(tau=2.0, surrogate_function=library.surrogate.ATan(), step_mode="m").to(device)
+
+    def forward(x: Tensor) -> Tensor:
+        try:
+            return node(x)
+        finally:
+            library.functional.reset_net(node)  # or its membrane would hold the graph of this pass
+
+    return forward
+
+
+def _snntorch_layer(library: Any, device: torch.device) -> Forward:
+    node = library.Leaky(beta=0.9).to(device)
+
+    def forward(x: Tensor) -> Tensor:
+        mem = torch.zeros_like(x[0])
+        spikes = []
+        for x_t in x.unbind(0):
+            spike, mem = node(x_t, mem)
+            spikes.append(spike)
+        return torch.stack(spikes)
+
+    return forward
+
+
+def _norse_layer(library: Any, device: torch.device) -> Forward:
+    node = library.LIF().to(device)
+    return lambda x: node(x)[0]
+
+
+# -- whole networks in training
+
+Network = tuple[nn.Module, Callable[[Any, Tensor], Tensor]]  # and how it is called: (it, x [B, ...]) -> [T, B, 10]
+Build = Callable[..., Network]
+
+
+def networks(workload: Workload, device: torch.device) -> Iterator[Candidate]:
+    """Those that are installed and have this network, from their tutorial to their best settings."""
+    conv = workload.net == "conv"
+    builders: dict[str, Build] = {SPIKINGJELLY: _spikingjelly, SNNTORCH: snntorch_net, NORSE: _norse}
+    for library, build in builders.items():
+        if (library != SPIKINGJELLY if conv else EQUATIONS[library] != workload.equation) or imported(library) is None:
+            continue
+        yield Candidate(library, library, BaselineTrainer(build), default=True)
+        if conv:
+            yield Candidate(f"{library}, channels-last", library, BaselineTrainer(build, channels_last=True))
+        yield Candidate(f"{library}, compile", library, BaselineTrainer(build, compile=True), compiles=True)
+        if conv:
+            compiled = BaselineTrainer(build, channels_last=True, compile=True)
+            yield Candidate(f"{library}, channels-last + compile", library, compiled, compiles=True)
+            # As its older tutorial did by hand: convolution and batch norm of the static image before the loop.
+            once = BaselineTrainer(partial(build, once=True), channels_last=True)
+            yield Candidate(f"{library}, channels-last + first layer once", library, once)
+        if library == SPIKINGJELLY and device.type == "cuda":
+            yield Candidate(f"{library}, its graph", library, BaselineTrainer(build, graph=True))
+            best = BaselineTrainer(partial(build, once=conv), channels_last=conv, graph=True, storage=True)
+            yield Candidate(f"{library}, its graph and precision", library, best)
+
+
+@dataclass(frozen=True)
+class BaselineTrainer:
+    """Makes the training step of another library: forward, backward and optimizer on a batch that is ready.
+
+    Attributes:
+        build: workload to the network.
+        channels_last, compile: of PyTorch.
+        graph: forward and backward as SpikingJelly's ``StaticCudaGraph``, the optimizer after it, as its trainer does.
+        storage: SpikingJelly's ``PrecisionConfig``, with spikes and membranes stored in the dtype of autocast.
+    """
+
+    build: Build
+    channels_last: bool = False
+    compile: bool = False
+    graph: bool = False
+    storage: bool = False
+
+    def __call__(self, workload: Workload, precision: Precision) -> Trainer:
+        device = precision.device
+        model, call = self.build(workload)
+        model.to(device)
+        images, labels = workload.data(device)
+        x = to_unit(images)
+        if self.channels_last:
+            model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            x = x.contiguous(memory_format=torch.channels_last)
+        if self.storage:
+            model = _stored(model, precision)
+        parameters = list(model.parameters())
+        fill(parameters, workload.weights())
+        # A library as it is by default keeps PyTorch's default optimizer kernels.
+        tuned = self.channels_last or self.compile or self.graph
+        optimizer = workload.optimizer(parameters, tuned and device.type == "cuda")
+        scaler = precision.scaler()
+        run: Any = torch.compile(model, dynamic=False) if self.compile else model
+
+        def gradients(x: Tensor, labels: Tensor) -> Tensor:
+            with precision.autocast():
+                out = call(run, x)
+            scaler.scale(workload.loss(out.float(), labels)).backward()
+            return out.detach()
+
+        if self.graph:
+            from spikingjelly.activation_based._cuda_graph import (  # pyright: ignore[reportMissingImports]
+                StaticCudaGraph,
+            )
+
+            gradients = StaticCudaGraph(gradients)
+
+        def step() -> Tensor:
+            optimizer.zero_grad(set_to_none=not self.graph)
+            out = gradients(x, labels)
+            scaler.step(optimizer)
+            scaler.update()
+            return out
+
+        return Trainer(step, parameters, optimizer)
+
+
+def _spikingjelly(workload: Workload, once: bool = False) -> Network:
+    """Its example ``conv_fashion_mnist``, and a dense net of its ``LIFNode``.
+
+    ``once``: convolution and batch norm of the static image are computed once, not in every step as the example does.
+    """
+    sj = imported(SPIKINGJELLY)
+    layer, width = sj.layer, workload.width
+    kind = sj.neuron.IFNode if workload.net == "conv" else sj.neuron.LIFNode
+    fire = partial(kind, surrogate_function=sj.surrogate.ATan())
+    if workload.net == "conv":
+        modules = [
+            layer.Conv2d(1, width, kernel_size=3, padding=1, bias=False),
+            layer.BatchNorm2d(width),
+            fire(),
+            layer.MaxPool2d(2, 2),
+            layer.Conv2d(width, width, kernel_size=3, padding=1, bias=False),
+            layer.BatchNorm2d(width),
+            fire(),
+            layer.MaxPool2d(2, 2),
+            layer.Flatten(),
+            layer.Linear(width * 7 * 7, HIDDEN_PER_CHANNEL * width, bias=False),
+            fire(),
+            layer.Linear(HIDDEN_PER_CHANNEL * width, 10, bias=False),
+            fire(),
+        ]
+    else:
+        modules = [layer.Linear(784, width), fire(), layer.Linear(width, 10), fire()]
+    net = _FirstOnce(modules, workload.steps) if once else nn.Sequential(*modules)
+    sj.functional.set_step_mode(net, step_mode="m")
+    if once:
+        sj.functional.set_step_mode(net.first, step_mode="s")
+
+    def call(run: Any, x: Tensor) -> Tensor:
+        sj.functional.reset_net(net)
+        return run(x if once else x.unsqueeze(0).expand(workload.steps, *x.shape))
+
+    return net, call
+
+
+class _FirstOnce(nn.Module):
+    """Two layers on one step [B, ...], and the others on T times their output."""
+
+    def __init__(self, modules: list[nn.Module], steps: int) -> None:
+        super().__init__()
+        self.first, self.rest, self.steps = nn.Sequential(*modules[:2]), nn.Sequential(*modules[2:]), steps
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x)
+        return self.rest(x.unsqueeze(0).expand(self.steps, *x.shape))
+
+
+def snntorch_net(workload: Workload, once: bool = False) -> Network:
+    """The network of its tutorial 5: a loop over time around all layers.
+
+    ``once``: the first layer, whose input is the same in every step, is computed before the loop.
+    """
+    snntorch = imported(SNNTORCH)
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc1 = nn.Linear(784, workload.width)
+            self.lif1 = snntorch.Leaky(beta=0.9)
+            self.fc2 = nn.Linear(workload.width, 10)
+            self.lif2 = snntorch.Leaky(beta=0.9)
+
+        def forward(self, x: Tensor) -> Tensor:
+            mem1, mem2 = x.new_zeros(len(x), workload.width), x.new_zeros(len(x), 10)
+            current = self.fc1(x) if once else None
+            spikes = []
+            for _ in range(workload.steps):
+                hidden, mem1 = self.lif1(self.fc1(x) if current is None else current, mem1)
+                out, mem2 = self.lif2(self.fc2(hidden), mem2)
+                spikes.append(out)
+            return torch.stack(spikes)
+
+    return Net(), lambda run, x: run(x)
+
+
+def _norse(workload: Workload) -> Network:
+    """Its ``SequentialState``, whose linear layers take all steps at once."""
+    norse = imported(NORSE)
+    net = norse.SequentialState(nn.Linear(784, workload.width), norse.LIF(), nn.Linear(workload.width, 10), norse.LIF())
+    return net, lambda run, x: run(x.expand(workload.steps, *x.shape))[0]
+
+
+def _stored(model: nn.Module, precision: Precision) -> nn.Module:
+    from spikingjelly.activation_based.precision import (  # pyright: ignore[reportMissingImports]
+        PrecisionConfig,
+        prepare_model_for_precision,
+    )
+
+    storage = {None: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}[precision.dtype]
+    return prepare_model_for_precision(model, precision.device, PrecisionConfig(neuron_storage=storage)).model
+
+
+# -- Norse's STDP
+
+# Its defaults: a step and the time constants, in seconds.
+DT, TAU = 1e-3, 50e-3
+# Its traces decay by a step of Euler's, so they have this time constant exactly.
+EXACT_TAU = -DT / math.log(1 - DT / TAU)
+
+
+def norse_stdp(convolution: bool) -> Steps | None:
+    """Its step after step over pre and post, additive with hard bounds; None where it is not installed."""
+    try:
+        from norse.torch.functional import stdp  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        return None
+    step = stdp.stdp_step_conv2d if convolution else stdp.stdp_step_linear
+
+    def run(pre: Tensor, post: Tensor, weight: Tensor) -> Tensor:
+        # Its own numbers are tensors of float32, with which float64 would not be exact.
+        one, rate = torch.ones((), dtype=weight.dtype), torch.full((), 1 / TAU, dtype=weight.dtype)
+        parameters = stdp.STDPParameters(one, one, rate, rate, convolutional=convolution)
+        state = stdp.STDPState(torch.zeros_like(pre[0]), torch.zeros_like(post[0]))
+        with torch.no_grad():
+            for pre_t, post_t in zip(pre, post, strict=True):
+                weight, state = step(pre_t, post_t, weight, state, parameters, DT)
+        return weight
+
+    return run

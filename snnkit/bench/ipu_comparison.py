@@ -1,0 +1,330 @@
+"""IPU against what is here: the network of snnTorch's IPU tutorial, measured, predicted and as published.
+
+    snnkit bench compare --out FILE.json --plot FILE.png
+
+All candidates train from the same weights on the same batch with the same loss and optimizer, and take turns in the
+same run; one update is compared with that of our eager engine first. IPUs are predicted by ``hardware.roofline``; none
+was run.
+
+The tutorial shows one image for all steps, so the first layer gives the same currents 25 times. snnTorch computes them
+in every step, our ``Sequential`` once. To show what that alone is worth, ours also takes part with a first layer in
+every step, and snnTorch with one that runs once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..device import Precision
+from ..hardware import chips, roofline
+from ..tables import text_table
+from . import baselines, neuron_speed
+from .baselines import SNNTORCH, BaselineTrainer, snntorch_net
+from .suite import OURS, THROUGHPUT, Outcome, Row, Suite, by_case, filled, mebibytes, same_case, throughput, times
+from .training_speed import UpdateRace
+from .workloads import Candidate, Ours, Workload, dense
+
+KEY = ("dtype", "width", "steps", "batch")
+HIDDEN, BATCH, STEPS = 1000, 128, 25  # of the tutorial
+
+# Engines by device, beside the eager loop.
+ENGINES = {"cpu": ("block", "cpp"), "cuda": ("block", "triton")}
+EVERY_STEP = "layer 1 every step"
+ONCE = f"{SNNTORCH}, layer 1 once"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A published ratio: times as fast as eager PyTorch code on a GPU, or as a GPU itself. None was measured here.
+
+    Attributes:
+        who: short, for a legend.
+        said: how many times as fast, in its own words.
+        low, high: the same as numbers, between which it is drawn; equal where one figure was published.
+        what: what is compared with what, on which network.
+        batch, hidden: where it is drawn: its own size, where it is known, or the tutorial's.
+        source: who published it.
+        url: where.
+        derived: whether the ratio was computed here from published times.
+    """
+
+    who: str
+    said: str
+    low: float
+    high: float
+    what: str
+    batch: int
+    hidden: int
+    source: str
+    url: str
+    derived: bool = False
+
+
+_BENCHMARK = (
+    "Open Neuromorphic's benchmark of libraries, data.csv",
+    "https://open-neuromorphic.org/blog/spiking-neural-network-framework-benchmarking/",
+)
+_LAYER = "a layer of 4096 neurons, batch 16, 500 steps, forward and backward in"
+
+# Figures in samples per second of the work behind the tutorial (arXiv:2211.10725) could not be retrieved.
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        "IPU over CUDA, tutorial", "up to 10", 10, 10,
+        "training of spiking networks in mixed precision, an IPU against CUDA; network, GPU and batch are not said",
+        128, 1000, "snnTorch, tutorial on IPUs",
+        "https://snntorch.readthedocs.io/en/latest/tutorials/tutorial_ipu_1.html",
+    ),
+    Claim(
+        "IPU over GPU, authors", "5 to 10", 5, 10,
+        "training with snnTorch, an IPU against GPUs; on par for recurrent networks with 1-to-1 connections",
+        128, 1000, "Neuromorphic Computing Group, UC Santa Cruz, on arXiv:2211.10725", "https://ncg.ucsc.edu/2022/11/",
+    ),
+    Claim(
+        "IPU over A100, sparse", "5 to 10 (38 where activity is sparsest)", 5, 38,
+        "training of dense nets of 2932 hidden neurons, batch 48, by sparse operations on IPUs against an A100",
+        48, 2932, "Finkbeiner et al., AAAI 2024", "https://arxiv.org/abs/2311.04386",
+    ),
+    Claim(
+        "CuPy over snnTorch", "26.6", 26.6, 26.6,
+        f"SpikingJelly with CuPy kernels against eager snnTorch, both on one GPU: {_LAYER} 0.00996 s and 0.265 s",
+        16, 4096, *_BENCHMARK, derived=True,
+    ),
+    Claim(
+        "Norse over snnTorch", "20.2", 20.2, 20.2,
+        f"Norse under torch.compile against eager snnTorch, both on one GPU: {_LAYER} 0.0131 s and 0.265 s",
+        16, 4096, *_BENCHMARK, derived=True,
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What to run. ``snnkit bench compare`` has an option for each, and the defaults.
+
+    Attributes:
+        batches: with ``width`` hidden neurons.
+        hidden: with a batch of ``batch``.
+        batch, width: of the tutorial.
+        dtypes: "float32", and "amp" for what mixed precision takes on the device.
+        chips: IPUs to predict.
+    """
+
+    device: str
+    batches: Sequence[int]
+    hidden: Sequence[int]
+    batch: int
+    width: int
+    steps: int
+    dtypes: Sequence[str]
+    chips: Sequence[str]
+    peers: bool
+    repeats: int
+
+
+def arguments(device: str, quick: bool = False, **given: Any) -> Arguments:
+    """With the defaults of the device for what is None or empty. Raises ValueError for a chip that is not an IPU."""
+    cuda = device == "cuda"
+    defaults: Row = {
+        "batches": (16, 32, 64, 128, 256, 512, 1024) if cuda else (16, 128, 1024),
+        "hidden": (128, 256, 512, 1000, 2048, 4096) if cuda else (128, 1000, 4096),
+        "dtypes": ("float32", "amp") if cuda else ("float32",),
+        "chips": ("GC200", "Bow"),
+        "steps": STEPS,
+        "repeats": 7,
+    }
+    small: Row = {"batches": (4,), "hidden": (8,), "steps": 3, "repeats": 3} if quick else {}
+    options = filled(given, small, defaults)
+    ordered: Row = {name: tuple(sorted(set(options[name]))) for name in ("batches", "hidden")}
+    size: Row = {"batch": 4, "width": 8} if quick else {"batch": BATCH, "width": HIDDEN}
+    options["chips"] = check_chips(options["chips"])
+    return Arguments(device, **(options | ordered | size))
+
+
+def check_chips(names: Sequence[str]) -> tuple[str, ...]:
+    """Each once, as the catalogue calls it; ValueError unless all are IPUs."""
+    known = [chips.get(name) for name in names]
+    for chip in known:
+        if chip.kind != "ipu":
+            raise ValueError(f"chip must be an IPU, but {chip.name} is a {chip.kind.upper()}")
+    return tuple(dict.fromkeys(chip.name for chip in known))
+
+
+def _adam(parameters: list[nn.Parameter], fused: bool) -> torch.optim.Adam:
+    """The tutorial's optimizer. ``fused``: one kernel for all parameters, and steps counted on the device."""
+    return torch.optim.Adam(parameters, lr=1e-3, fused=fused or None, capturable=fused)
+
+
+def tutorial(hidden: int = HIDDEN, batch: int = BATCH, steps: int = STEPS) -> Workload:
+    """784-hidden-10 of ``Leaky(0.9)`` neurons, cross-entropy of the spike counts, Adam.
+
+    The tutorial hands the membrane to the loss where its text says spikes; here it gets spikes.
+    """
+    return dense("Leaky", hidden, batch, steps, optimizer=_adam)
+
+
+def candidates(device: torch.device, workload: Workload, peers: bool) -> Iterator[Candidate]:
+    """All that can take part on ``device``; ``left_out`` names the other engines."""
+    yield Candidate("eager", OURS, Ours("eager"))
+    missing = left_out(device)
+    for engine in ENGINES[device.type]:
+        if engine not in missing:
+            yield Candidate(engine, OURS, Ours(engine))
+    yield Candidate("auto", OURS, Ours("auto"), default=True)
+    if device.type == "cuda":
+        yield Candidate("CUDA graph", OURS, Ours("auto", graphed=True))
+        yield Candidate(f"CUDA graph, {EVERY_STEP}", OURS, Ours("auto", graphed=True, static=False))
+    yield Candidate(f"auto, {EVERY_STEP}", OURS, Ours("auto", static=False))
+    if peers:
+        for other in baselines.networks(workload, device):
+            if other.library == SNNTORCH and not other.compiles:
+                yield other
+                yield Candidate(ONCE, SNNTORCH, BaselineTrainer(partial(snntorch_net, once=True)))
+
+
+def left_out(device: torch.device) -> dict[str, str]:
+    """Engines for this kind of device that do not run here, and why."""
+    return neuron_speed.candidates(device, ENGINES[device.type], peers=False)[1]
+
+
+# Mixed precision in PyTorch is closest to an IPU that computes in half precision.
+PRECISIONS = {"float32": "float32", "bfloat16": "float16", "float16": "float16"}
+
+
+def predictions(workload: Workload, dtype: str, names: Iterable[str]) -> tuple[list[Row], dict[str, str]]:
+    """For each chip its band in samples per second, and name to reason of those for which there is none.
+
+    The band reaches from the slowest case, with a first layer that is computed in every step as the tutorial is
+    written, to the fastest, with one that is computed once: whether Poplar's compiler detects the equal products is not
+    known. Its middle is the likely value of the former.
+
+    Raises:
+        ValueError: an unknown chip, or one that is not an IPU.
+    """
+    bands, missing = [], {}
+    works = _works(workload.batch, workload.width, workload.steps)
+    for chip in names:
+        try:
+            ends = [roofline.ipu(work, chip, precision=PRECISIONS[dtype]) for work in works]
+        except roofline.DoesNotFit as error:
+            missing[chip] = str(error)
+            continue
+        written, once = (end.samples_per_s for end in ends)
+        band = {"low": min(written.low, once.low), "likely": written.value, "high": max(written.high, once.high)}
+        about = {"chip": chip, "precision": PRECISIONS[dtype], "mark": ends[0].mark, "source": ends[0].source}
+        bands.append(about | band)
+    return bands, missing
+
+
+@lru_cache(maxsize=1)  # the next dtype has the same
+def _works(batch: int, hidden: int, steps: int) -> tuple[roofline.Work, roofline.Work]:
+    """A training step with the first layer in every step, and with it once."""
+    written, once = (roofline.tutorial(batch, hidden, steps, hoisted=hoisted) for hoisted in (False, True))
+    return written, once
+
+
+class _PredictedRace(UpdateRace):
+    """Measured here, and predicted for IPUs."""
+
+    chips: Sequence[str] = ()
+
+    def measure(self, repeats: int) -> Outcome:
+        outcome = super().measure(repeats)
+        bands, missing = predictions(self.workload, self.labels["dtype"], self.chips)
+        skipped = [self.labels | {"contestant": chip, "reason": reason} for chip, reason in missing.items()]
+        scale = outcome.scale | {"predictions": [self.labels | band for band in bands]}
+        return Outcome(outcome.rows, scale, outcome.skipped + skipped)
+
+
+def _cases(arguments: Arguments, device: torch.device) -> Iterator[UpdateRace]:
+    sizes = [(batch, arguments.width) for batch in arguments.batches]
+    sizes += [(arguments.batch, hidden) for hidden in arguments.hidden]
+    for batch, hidden in dict.fromkeys(sizes):
+        workload = tutorial(hidden, batch, arguments.steps)
+        every = list(candidates(device, workload, arguments.peers))
+        for dtype in arguments.dtypes:
+            case = _PredictedRace(workload, Precision.choose(device, dtype == "amp"), every)
+            case.chips = arguments.chips
+            yield case
+
+
+def _parts(arguments: Arguments, device: torch.device) -> Row:
+    skipped = [{"contestant": engine, "reason": reason} for engine, reason in left_out(device).items()]
+    return {"matmuls": [], "predictions": [], "claims": [asdict(claim) for claim in CLAIMS], "skipped": skipped}
+
+
+_HEAD = (*THROUGHPUT, "x floor", "peak MB", f"times {SNNTORCH}")
+
+
+def _slow(rows: Sequence[Mapping[str, Any]]) -> float | None:
+    """Samples per second of eager snnTorch as in its tutorial; None where it was not timed."""
+    return next((row["samples_per_s"] for row in rows if row["contestant"] == SNNTORCH), None)
+
+
+def _table(record: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
+    """ "first s" is the first update, "x floor" the time over that of the floating-point operations, with the first
+    layer computed once, at the rate of a large matrix product on the same device. "times snnTorch": of its eager
+    samples per second. Predictions are below the measurements, never in one column with them.
+    """
+    dtype, width, steps, batch = (rows[0][key] for key in KEY)
+    title = f"measured: 784-{width}-10, {dtype}, T = {steps}, batch {batch}"
+    slow = _slow(rows)
+    cells = [
+        (
+            *throughput(row),
+            f"{row['over_floor']:.2f}",
+            mebibytes(row.get("peak_bytes")),
+            times(row["samples_per_s"], slow),
+        )
+        for row in rows
+    ]
+    bands = [
+        f"predicted, never run: {band['chip']} ({band['precision']}) {band['low']:,.0f} to {band['high']:,.0f} "
+        f"samples/s, likely {band['likely']:,.0f}"
+        for band in same_case(record["predictions"], rows[0], KEY)
+    ]
+    return "\n".join([title, *text_table(_HEAD, cells), *bands])
+
+
+def _place(skip: Mapping[str, Any]) -> str:
+    return f" ({skip['dtype']}, 784-{skip['width']}-10, batch {skip['batch']})" if "net" in skip else ""
+
+
+def summary(record: Mapping[str, Any]) -> str:
+    """For the tutorial's size: how much faster than eager snnTorch ours is; and what was published."""
+    width, steps, batch = (record["arguments"][name] for name in ("width", "steps", "batch"))
+    lines = []
+    for (dtype, *rest), rows in by_case(record["rows"], KEY):
+        if rest == [width, steps, batch] and (ratios := _ratios(rows)):
+            lines.append(f"784-{width}-10, batch {batch}, {dtype}, on one and the same device: {ratios}")
+    for claim in record["claims"]:
+        mark = "derived from published times" if claim["derived"] else "published"
+        lines.append(
+            f"{mark}, not measured here: {claim['said']} times: {claim['what']} ({claim['source']}, {claim['url']})"
+        )
+    return "\n".join(lines)
+
+
+def _ratios(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The fastest of ours against eager snnTorch: each by default, and with the first layer run equally often."""
+    mine, slow = [row for row in rows if row["library"] == OURS], _slow(rows)
+    if slow is None or not mine:
+        return ""
+    best = max(mine, key=lambda row: row["samples_per_s"])
+    parts = [f"{best['samples_per_s'] / slow:.2f} times the samples/s of eager snnTorch ({best['contestant']})"]
+    often = [row["samples_per_s"] for row in mine if "every step" in row["contestant"]]
+    if often:
+        parts.append(f"{max(often) / slow:.2f} times with layer 1 in every step for both")
+    once = next((row["samples_per_s"] for row in rows if row["contestant"] == ONCE), None)
+    if once is not None:
+        parts.append(f"{best['samples_per_s'] / once:.2f} times with it once for both")
+    return ", ".join(parts)
+
+
+SUITE = Suite("compare", KEY, _cases, _table, _place, _parts, summary)
+benchmark, tables = SUITE.run, SUITE.tables

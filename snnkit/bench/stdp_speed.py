@@ -1,0 +1,213 @@
+"""STDP, step by step and over sequences: our rule in C++ and in PyTorch beside Norse's functions of the same rule.
+
+snnkit bench plasticity
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..measure import Timing
+from ..plasticity import Convolution, Dense, PairSTDP
+from ..tables import text_table
+from .baselines import DT, EXACT_TAU, NORSE, TAU, Steps, norse_stdp
+from .suite import OURS, Race, Row, Suite, filled, milliseconds, seconds_of, times
+
+# What weights may differ by in float64, in which they are compared, and over how many steps.
+TOLERANCE, COMPARED_STEPS = 1e-12, 3
+_LONGEST = 2**26  # synapse-steps of a sequence: of very large weights, fewer steps are timed at once
+
+STEP, RUN, PLAIN, NORSE_STEP = "our step", "our run", "our step in PyTorch", "Norse's step"
+
+
+@dataclass(frozen=True)
+class Connection:
+    """Two layers and what connects them.
+
+    Attributes:
+        batch: samples at once.
+        pre, post: neurons of a sample on each side: [n], or [channels, height, width].
+        weight: shape of the weights.
+        kind: ``Dense()`` or a ``Convolution``.
+    """
+
+    batch: int
+    pre: tuple[int, ...]
+    post: tuple[int, ...]
+    weight: tuple[int, ...]
+    kind: Dense | Convolution
+
+    @classmethod
+    def dense(cls, pre: int, post: int, batch: int) -> Connection:
+        return cls(batch, (pre,), (post,), (post, pre), Dense())
+
+    @classmethod
+    def conv(cls, inputs: int, outputs: int, side: int, kernel: int, batch: int) -> Connection:
+        left = side - kernel + 1
+        weight = (outputs, inputs, kernel, kernel)
+        return cls(batch, (inputs, side, side), (outputs, left, left), weight, Convolution())
+
+    @property
+    def name(self) -> str:
+        layers = " → ".join(" × ".join(map(str, side)) for side in (self.pre, self.post))
+        kernel = "" if len(self.weight) == 2 else f", kernel {self.weight[2]} × {self.weight[3]}"
+        return f"{'conv' if kernel else 'dense'} {layers}{kernel}, B = {self.batch}"
+
+
+CONNECTIONS = (
+    Connection.dense(784, 100, 1),
+    Connection.dense(784, 400, 1),
+    Connection.dense(784, 400, 16),
+    Connection.dense(1000, 1000, 32),
+    Connection.dense(4096, 4096, 1),
+    Connection.conv(1, 32, 28, 5, 1),
+    Connection.conv(1, 32, 28, 5, 16),
+    Connection.conv(32, 64, 12, 5, 16),
+)
+QUICK_CONNECTIONS = (Connection.dense(96, 64, 2), Connection.conv(2, 4, 8, 3, 2))
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What to run. ``snnkit bench plasticity`` has an option for each, and the defaults."""
+
+    rate: float
+    steps: int
+    repeats: int
+    peers: bool
+    quick: bool = False
+    device: str = "cpu"
+
+
+def arguments(device: str = "cpu", quick: bool = False, **given: Any) -> Arguments:
+    """With the defaults for what is None."""
+    return Arguments(**filled(given, {"rate": 0.02, "steps": 20, "repeats": 11}), quick=quick)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Goes through a sequence from rest, and may change the weight that it is given."""
+
+    name: str
+    library: str
+    run: Steps
+
+
+def candidates(connection: Connection, peers: bool) -> list[Candidate]:
+    """Ours, and Norse's where it is installed."""
+    amplitude = 1e-3 * DT / TAU  # Norse counts dt / tau for a spike
+    rules = [
+        PairSTDP(amplitude, amplitude, EXACT_TAU, EXACT_TAU, DT, connection=connection.kind, engine=engine)
+        for engine in ("cpp", "eager")
+    ]
+    every = [
+        Candidate(STEP, OURS, _stepwise(rules[0])),
+        Candidate(RUN, OURS, lambda pre, post, weight: rules[0].run(pre, post, weight)[0]),
+        Candidate(PLAIN, OURS, _stepwise(rules[1])),
+    ]
+    norse = norse_stdp(len(connection.weight) == 4) if peers else None
+    return every if norse is None else [*every, Candidate(NORSE_STEP, NORSE, norse)]
+
+
+def _stepwise(rule: PairSTDP) -> Steps:
+    def run(pre: Tensor, post: Tensor, weight: Tensor) -> Tensor:
+        state = None
+        for pre_t, post_t in zip(pre, post, strict=True):
+            _, state = rule.step(pre_t, post_t, weight, state, out=weight)
+        return weight
+
+    return run
+
+
+class Case(Race):
+    """One connection.
+
+    Raises:
+        AssertionError: the weights of two candidates differ in the end; then none is timed.
+    """
+
+    def __init__(self, connection: Connection, rate: float, steps: int, peers: bool) -> None:
+        self.candidates = candidates(connection, peers)
+        self.steps = max(2, min(steps, _LONGEST // math.prod(connection.weight)))
+        self.labels = {
+            "case": connection.name,
+            "dtype": "float32",
+            "weights": math.prod(connection.weight),
+            "batch": connection.batch,
+            "steps": self.steps,
+            "rate": rate,
+        }
+        self._compared = random_case(connection, COMPARED_STEPS, rate, torch.float64)
+        self._timed = random_case(connection, self.steps, rate, torch.float32)
+        self._expected = self._end(self.candidates[0])
+
+    def _end(self, candidate: Candidate) -> Tensor:
+        pre, post, weight = self._compared
+        return candidate.run(pre, post, weight.clone())
+
+    def prepare(self, candidate: Candidate) -> tuple[Row, Callable[[], object]]:
+        differ = (self._end(candidate) - self._expected).abs().max().item()
+        if not differ <= TOLERANCE:
+            names = f"weights of {candidate.name} and of {self.candidates[0].name}"
+            raise AssertionError(f"{self.labels['case']}: {names} differ by {differ:.3g}")
+        pre, post, weight = self._timed
+        row = {"contestant": candidate.name, "library": candidate.library, "weights_differ": differ}
+        # Each has weights of its own, which go on changing from round to round, within their bounds.
+        return self.labels | row, partial(candidate.run, pre, post, weight.clone())
+
+    def scale(self) -> Callable[[], object]:
+        weight = self._timed[2]
+        return partial(torch.empty_like(weight).copy_, weight)
+
+    def finish(self, row: Row, timing: Timing, scale: Timing) -> Row:
+        row = row | seconds_of(timing, self.steps)
+        over = {"floor_s": scale.median, "over_floor": row["median_s"] / scale.median}
+        return row | over | {"floor_bytes": 2 * self._timed[2].nbytes}
+
+
+def random_case(connection: Connection, steps: int, rate: float, dtype: torch.dtype) -> Sequence[Tensor]:
+    """Spikes of both sides [T, B, ...], of which a share of ``rate`` is 1, and weights anywhere between the bounds."""
+    draw = torch.Generator().manual_seed(0)
+    sides = [torch.rand(steps, connection.batch, *n, generator=draw) < rate for n in (connection.pre, connection.post)]
+    return [*(side.to(dtype) for side in sides), torch.rand(connection.weight, generator=draw, dtype=dtype)]
+
+
+def _cases(arguments: Arguments, device: torch.device) -> Iterator[Case]:
+    for connection in QUICK_CONNECTIONS if arguments.quick else CONNECTIONS:
+        yield Case(connection, arguments.rate, arguments.steps, arguments.peers)
+
+
+_HEAD = ("candidate", "µs a step", "10-90 %", "x floor", "times Norse")
+
+
+def _table(record: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
+    """ "x floor": the time of a step over that of reading and writing all weights once, as a copy does; a sequence has
+    them in the cache and may stay below. "times Norse": how many of our steps fit into one of Norse's.
+    """
+    first = rows[0]
+    title = (
+        f"{first['case']}: {first['weights']:,} weights, {first['dtype']}, {first['rate']:.3g} of the neurons fire, "
+        f"{first['steps']} steps; copy of the weights: {first['floor_s'] * 1e6:.3g} µs"
+    )
+    norse = next((row["median_s"] for row in rows if row["library"] == NORSE), None)
+    cells = [
+        (
+            row["contestant"],
+            *milliseconds(row, 1e6),
+            f"{row['over_floor']:.2f}",
+            "" if row["library"] == NORSE or norse is None else times(norse, row["median_s"]),
+        )
+        for row in rows
+    ]
+    return "\n".join([title, *text_table(_HEAD, cells, always=4)])
+
+
+SUITE = Suite("plasticity", ("case",), _cases, _table)
+benchmark, tables = SUITE.run, SUITE.tables

@@ -1,0 +1,213 @@
+"""The networks whose training is timed: layers, data, loss, optimizer, and the training steps of this kit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .. import encode
+from ..device import Precision
+from ..loss import count_cross_entropy, rate_mse
+from ..models import FashionConvNet, mlp
+from ..neuron import LIF, CubaLIF
+from ..nn import Sequential
+from ..surrogate import ATan, SuperSpike
+from ..train.compiling import Compiled
+from ..train.graphed import GraphedStep
+from ..train.ledger import Ledger
+from ..train.step import PlainStep, Task
+from .suite import OURS, Row, dtype_name
+
+HIDDEN_PER_CHANNEL = 16  # hidden neurons of the convolutional net
+_DRIVE = 4.0  # times 1/√fan-in: the standard deviation of linear weights with which all layers fire from the start
+
+
+def sgd(parameters: list[nn.Parameter], fused: bool) -> torch.optim.SGD:
+    """As in SpikingJelly's tutorial. ``fused``: one kernel for all parameters."""
+    return torch.optim.SGD(parameters, lr=0.1, momentum=0.9, fused=fused or None)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A network to train, for one equation of its neurons. All libraries have the same loss and optimizer.
+
+    Attributes:
+        net: "conv" (SpikingJelly's tutorial) or "mlp" (784-1000-10).
+        equation: of the neurons: "IF", "LIF", "Leaky" or "CubaLIF".
+        width: channels of the convolutions, or neurons of the hidden layer.
+        steps: T.
+        batch: samples of an update.
+        shape: of one sample.
+        make: engine to the network, [T, B, *shape] to spikes [T, B, 10].
+        loss: (spikes, labels) to a scalar.
+        optimizer: (parameters, whether in one kernel for all of them) to it.
+    """
+
+    net: str
+    equation: str
+    width: int
+    steps: int
+    batch: int
+    shape: tuple[int, ...]
+    make: Callable[[str], Sequential]
+    loss: Callable[[Tensor, Tensor], Tensor]
+    optimizer: Callable[[list[nn.Parameter], bool], torch.optim.Optimizer] = sgd
+
+    def encode(self, x: Tensor) -> Tensor:
+        """[B, *shape] shown for all steps."""
+        return encode.repeat(x, self.steps)
+
+    def labels(self, precision: Precision) -> Row:
+        """The fields of a row that name this case."""
+        names = ("net", "equation", "width", "steps", "batch")
+        return {name: getattr(self, name) for name in names} | {"dtype": dtype_name(precision.dtype)}
+
+    def data(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """One batch of random images uint8 [B, *shape] and labels."""
+        generator = torch.Generator().manual_seed(0)
+        images = torch.randint(256, (self.batch, *self.shape), generator=generator, dtype=torch.uint8)
+        labels = torch.randint(10, (self.batch,), generator=generator)
+        return images.to(device), labels.to(device)
+
+    def weights(self) -> list[Tensor]:
+        """Initial values of all parameters, in order; the same in every call.
+
+        PyTorch's own would leave the last layer silent, and silent networks compare as equal whatever they compute.
+        """
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            net = self.make("eager")
+            for p in net.parameters():
+                if p.dim() == 2:
+                    nn.init.normal_(p, std=_DRIVE / p.shape[1] ** 0.5)
+        return [p.detach().clone() for p in net.parameters()]
+
+
+def conv(width: int, batch: int) -> Workload:
+    """SpikingJelly's ``conv_fashion_mnist``: T = 4, mean squared error of the rates."""
+
+    def make(engine: str) -> Sequential:
+        return FashionConvNet(width, HIDDEN_PER_CHANNEL * width, engine=engine)
+
+    return Workload("conv", "IF", width, 4, batch, (1, 28, 28), make, rate_mse)
+
+
+def dense(equation: str, width: int, batch: int, steps: int = 25, **options: Any) -> Workload:
+    """784-1000-10 over 25 steps as in snnTorch's tutorial 5, with the neuron of one of the libraries."""
+
+    def make(engine: str) -> Sequential:
+        if equation == "Leaky":
+            return mlp((784, width, 10), surrogate=ATan(), engine=engine, flatten=False)
+        first, second = (
+            LIF(2.0, surrogate=ATan(), engine=engine)
+            if equation == "LIF"
+            # Norse 1.1's SuperSpike leaves its alpha = 100 out of the derivative, so it trains with alpha = 1.
+            else CubaLIF(surrogate=SuperSpike(1.0), engine=engine)
+            for _ in range(2)
+        )
+        return Sequential(nn.Linear(784, width), first, nn.Linear(width, 10), second)
+
+    return Workload("mlp", equation, width, steps, batch, (784,), make, count_cross_entropy, **options)
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """A network that is being trained.
+
+    Attributes:
+        step: one update with the batch; the spikes [T, B, 10] before it.
+        parameters: in the order of ``Workload.weights``.
+        optimizer: whose state a comparison sets back.
+        refusal: why it does not run as its name says, or "".
+    """
+
+    step: Callable[[], Tensor]
+    parameters: list[nn.Parameter]
+    optimizer: torch.optim.Optimizer
+    refusal: Callable[[], str] = field(default=lambda: "")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One line of the table.
+
+    Attributes:
+        name: unique for its workload and dtype: the setting, behind the library's name for others.
+        library: "snnkit" or the other library's name.
+        make: (workload, precision) to a trainer on the precision's device.
+        compiles: whether torch.compile is in it, which takes minutes.
+        default: whether this is what the library does by default.
+    """
+
+    name: str
+    library: str
+    make: Callable[[Workload, Precision], Trainer]
+    compiles: bool = False
+    default: bool = False
+
+
+@dataclass(frozen=True)
+class Ours:
+    """Makes the training step of ``snnkit.train.fit``, the gathering of the batch from uint8 images included.
+
+    Attributes:
+        engine: of the neurons.
+        channels_last, compile, graphed: of ``fit``.
+        static: False: the network does not see that the input is the same in all steps.
+    """
+
+    engine: str
+    channels_last: bool = False
+    compile: bool = False
+    graphed: bool = False
+    static: bool = True
+
+    def __call__(self, workload: Workload, precision: Precision) -> Trainer:
+        device = precision.device
+        net = workload.make(self.engine).to(device)
+        if self.channels_last:
+            net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        parameters = list(net.parameters())
+        fill(parameters, workload.weights())
+        optimizer = workload.optimizer(parameters, device.type == "cuda")
+        encoder = workload.encode if self.static else lambda x: workload.encode(x).contiguous()
+        task = Task(
+            net, *workload.data(device), encoder, workload.loss, optimizer, precision, workload.batch,
+            channels_last=self.channels_last,
+        )  # fmt: skip
+        step = PlainStep(task, Ledger(device), precision.scaler(), Compiled(net) if self.compile else None)
+        whole = GraphedStep(step, workload.batch) if self.graphed else step
+        rows = torch.arange(workload.batch, device=device)
+
+        def refusal() -> str:
+            return whole.refusal if isinstance(whole, GraphedStep) else ""
+
+        return Trainer(lambda: whole(rows).out, parameters, optimizer, refusal)
+
+
+def ours(workload: Workload, device: torch.device) -> Iterator[Candidate]:
+    """From the loop to everything at once."""
+    yield Candidate("eager", OURS, Ours("eager"))
+    yield Candidate("auto", OURS, Ours("auto"), default=True)
+    for last in (False, True) if workload.net == "conv" else (False,):
+        layout = "channels-last + " if last else ""
+        if last:
+            yield Candidate("channels-last", OURS, Ours("auto", last))
+        yield Candidate(f"{layout}compile", OURS, Ours("auto", last, compile=True), compiles=True)
+        if device.type == "cpu":
+            yield Candidate(f"{layout}compile cpp", OURS, Ours("cpp", last, compile=True), compiles=True)
+        if device.type == "cuda":
+            yield Candidate(f"{layout}graphed", OURS, Ours("auto", last, graphed=True))
+            both = Ours("auto", last, compile=True, graphed=True)
+            yield Candidate(f"{layout}compile + graphed", OURS, both, compiles=True)
+
+
+@torch.no_grad()
+def fill(parameters: list[nn.Parameter], values: list[Tensor]) -> None:
+    """Set parameters in place: a recorded graph knows their addresses."""
+    for parameter, value in zip(parameters, values, strict=True):
+        parameter.copy_(value)

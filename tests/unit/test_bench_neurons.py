@@ -1,0 +1,428 @@
+"""`snnkit bench neurons`: results are compared, then timed; what differs, falls back or does not fit is named."""
+
+import dataclasses
+import json
+import os
+import sys
+import warnings
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from snnkit import records
+from snnkit.bench import baselines, neurons
+from snnkit.bench.baselines import Layer
+from snnkit.bench.neuron_speed import EQUATIONS, Candidate, Case, candidates, engine_names
+from snnkit.cli import main
+from snnkit.engine import ENGINES
+from snnkit.measure import MALLOC_SETTINGS
+from snnkit.neuron import LIF
+
+CPU = torch.device("cpu")
+SMALL = ("--device", "cpu", "--neurons", "64", "--steps", "4", "--repeats", "3", "--no-keep-memory")
+
+
+@pytest.fixture(autouse=True)
+def one_peer(monkeypatch):
+    """Our own eager engine, as if one other library were installed."""
+    ours = EQUATIONS["LIF"]("eager")
+    monkeypatch.setattr(neurons, "layers", lambda device: [Layer("Twin", "LIF", lambda x: ours(x)[0])])
+
+
+def call(*arguments):
+    return CliRunner().invoke(main, ["bench", *arguments])
+
+
+@pytest.fixture
+def measured(tmp_path):
+    path = tmp_path / "here" / "r.json"
+    result = call("neurons", *SMALL, "--engines", "eager", "--dtype", "float32", "--out", str(path))
+    assert result.exit_code == 0, result.output
+    return path, result.output
+
+
+def test_it_prints_tables_and_writes_a_record(measured):
+    path, printed = measured
+    for words in (
+        "inference, float32, N = 64, T = 4; copy of x:",
+        "training, float32",
+        "Twin",
+        "x floor",
+        f"record: {path}",
+    ):
+        assert words in printed
+    content = records.read(path)
+    assert content["complete"] is True
+    assert [(row["mode"], row["contestant"]) for row in content["rows"]] == [
+        ("inference", "eager"),
+        ("inference", "Twin"),
+        ("training", "eager"),
+        ("training", "Twin"),
+    ]
+    assert [copy["mode"] for copy in content["copies"]] == ["inference", "training"]
+    arguments = content["arguments"]
+    assert arguments["neurons"] == [64] and arguments["engines"] == ["eager"] and arguments["repeats"] == 3
+    origin = content["provenance"]
+    assert origin["device"]["type"] == "cpu" and origin["threads"] == 1
+    assert origin["versions"]["torch"] == torch.__version__
+    assert origin["date"].endswith("+00:00")
+
+
+def test_show_prints_what_was_printed_when_it_was_measured(measured):
+    path, printed = measured
+    shown = call("show", str(path))
+    assert shown.exit_code == 0, shown.output
+    tables = printed.partition("\n\n")[2].partition("\n\nrecord:")[0]
+    assert tables in shown.output
+
+
+def test_the_plot_of_a_record(measured, tmp_path):
+    path, _ = measured
+    for name, holds in (("p.png", b"\x89PNG"), ("p.html", b"<html>")):
+        result = call("show", str(path), "--plot", str(tmp_path / name))
+        assert result.exit_code == 0, result.output
+        assert holds in (tmp_path / name).read_bytes()[:100]
+
+
+def test_a_record_that_comes_with_the_kit_is_shown_by_name(tmp_path):
+    result = call("show", "spikingjelly_rtx2080ti", "--plot", str(tmp_path / "p.png"))
+    assert result.exit_code == 0, result.output
+    assert "GeForce RTX 2080 Ti" in result.output and "not measured here" in result.output
+    assert (tmp_path / "p.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("show", "nothing.json"), 2, "no record of that name; there are: "),
+        (("show", "spikingjelly_rtx2080ti", "--plot", "p.svg"), 2, "--plot must end in .png or .html"),
+        (("show", "spikingjelly_rtx2080ti", "--plot", "p.png", "--neurons", "3"), 1, "no row has neurons 3"),
+        (("neurons", *SMALL, "--engines", "warp"), 2, "--engines must be one of eager, block"),
+        (("neurons", *SMALL, "--dtype", "int8"), 2, "int8"),
+        (("neurons", *SMALL, "--repeats", "2"), 2, "--repeats"),
+        (("neurons", *SMALL, "--neurons", "0"), 2, "--neurons"),
+    ],
+)
+def test_wrong_usage_is_an_error(arguments, code, says):
+    result = call(*arguments)
+    assert result.exit_code == code
+    assert says in " ".join(result.output.split())
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="for machines without CUDA")
+def test_cuda_where_there_is_none():
+    result = call("neurons", "--device", "cuda")
+    assert result.exit_code == 2 and "no CUDA device" in result.output
+
+
+def test_a_damaged_record_is_an_error(tmp_path):
+    path = tmp_path / "r.json"
+    path.write_text('{"schema": 1, "kind"')
+    result = call("show", str(path))
+    assert result.exit_code == 1 and "damaged" in result.output and "Traceback" not in result.output
+
+
+def test_no_candidate_to_time(monkeypatch):
+    monkeypatch.setattr(neurons, "layers", lambda device: [])
+    size = ("--device", "cpu", "--neurons", "64", "--steps", "64", "--no-keep-memory")
+    result = call("neurons", *size, "--engines", "torch.compile", "--mode", "inference")
+    assert result.exit_code == 1 and "no candidate could be timed" in result.output
+
+
+def test_what_was_measured_before_an_interruption_is_in_the_record(tmp_path, monkeypatch):
+    measure, done = Case.measure, []
+
+    def interrupted(case, repeats):
+        if done:
+            raise KeyboardInterrupt
+        done.append(1)
+        return measure(case, repeats)
+
+    monkeypatch.setattr(Case, "measure", interrupted)
+    path = tmp_path / "r.json"
+    call("neurons", *SMALL, "--engines", "eager", "--dtype", "float32", "--out", str(path))
+    content = records.read(path)
+    assert content["complete"] is False and len(content["rows"]) == 2
+    assert "interrupted: not complete" in call("show", str(path)).output
+
+
+def test_quick_is_one_tiny_size_unless_others_are_requested(monkeypatch):
+    given = []
+
+    def noted(arguments, *rest):
+        given.append(arguments)
+        return {"rows": [1]}
+
+    monkeypatch.setattr(neurons, "benchmark", noted)
+    call("neurons", "--quick", "--no-keep-memory", "--device", "cpu")
+    call("neurons", "--quick", "--no-keep-memory", "--device", "cpu", "--steps", "5", "--steps", "6")
+    call("neurons", "--no-keep-memory", "--device", "cpu", "--no-peers")
+    quick, requested, full = given
+    assert (quick.neurons, quick.steps, quick.repeats) == ((2**10,), (8,), 3)
+    assert (requested.neurons, requested.steps) == ((2**10,), (5, 6))
+    assert (full.neurons, full.steps) == ((2**12, 2**16, 2**18), (8, 16, 32, 64, 128))
+    assert quick.peers and not full.peers and full.modes == ("inference", "training")
+    assert [(c.neurons, c.steps, c.mode) for c in neurons.SUITE.cases(requested, CPU)][:3] == [
+        (1024, 5, "inference"),
+        (1024, 5, "training"),
+        (1024, 5, "inference"),
+    ]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the settings are glibc's")
+def test_the_process_restarts_once_with_the_allocators_settings(monkeypatch):
+    started = []
+    monkeypatch.setattr(os, "execve", lambda *call: started.append(call))
+    monkeypatch.setattr(neurons, "benchmark", lambda *call: {"rows": [1]})
+    monkeypatch.setattr(sys, "orig_argv", ["python", "-m", "snnkit.cli", "--threads", "1"])
+    call("neurons", "--quick", "--device", "cpu")
+    ((program, words, environment),) = started
+    assert program == sys.executable and words[1:] == ["-m", "snnkit.cli", "--threads", "1"]
+    assert MALLOC_SETTINGS.items() <= environment.items() and environment["OMP_NUM_THREADS"] == "1"
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    call("neurons", "--quick", "--device", "cpu")
+    assert len(started) == 1
+
+
+def test_json_is_plain(measured):
+    path, _ = measured
+    assert path.read_text().endswith("}\n") and json.loads(path.read_text())["schema"] == records.SCHEMA
+
+
+# -- one case
+
+
+def outcome_of(every, mode="inference", dtype=torch.float32, width=64, steps=4, fell_back=None):
+    return Case(every, width, steps, dtype, mode, CPU, fell_back).measure(3)
+
+
+def copy_of(outcome):
+    (copy,) = outcome.scale["copies"]
+    return copy
+
+
+def twin(name="Twin", forward=None, **more):
+    """A stand-in for another library: by default our eager LIF."""
+    return Candidate(name, name, "", "LIF", forward or (lambda x: LIF(engine="eager")(x)[0]), **more)
+
+
+def reasons(outcome):
+    return {skip["contestant"]: skip["reason"] for skip in outcome.skipped}
+
+
+@pytest.mark.parametrize("mode", ["inference", "training"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_row_says_everything(mode, dtype):
+    every, _ = candidates(CPU, ["eager", "block"], peers=False)
+    every = [c for c in every if c.out_dtype is None]
+    outcome = outcome_of([*every, twin()], mode, dtype)
+    assert [row["contestant"] for row in outcome.rows] == ["eager", "block", "Twin"]
+    size = dtype.itemsize
+    for row in outcome.rows:
+        assert row["mode"] == mode and row["neurons"] == 64 and row["steps"] == 4
+        assert row["floor_bytes"] == 64 * 4 * size * (2 if mode == "inference" else 5)
+        assert row["over_floor"] == pytest.approx(
+            row["median_s"] * copy_of(outcome)["bytes_per_s"] / row["floor_bytes"]
+        )
+        assert row["p10_s"] <= row["median_s"] <= row["p90_s"] and row["first_s"] > 0
+        assert row["spikes_differ"] <= 1e-3 and row["compared_neurons"] == 64
+        assert row["peak_bytes"] is None
+        if mode == "training":
+            assert row["gradient_differs"] < 1e-2 and row["held_bytes"] >= row["held_x_bytes"] > -1
+        else:
+            assert row["gradient_differs"] is None and row["held_bytes"] == 0
+    assert copy_of(outcome)["bytes"] == 2 * 64 * 4 * size
+    assert copy_of(outcome)["bytes_per_s"] == pytest.approx(copy_of(outcome)["bytes"] / copy_of(outcome)["median_s"])
+    assert outcome.skipped == []
+
+
+def test_other_spikes_are_not_timed():
+    other = twin("Other", lambda x: LIF(v_reset=None, v_threshold=0.5, engine="eager")(x)[0])
+    outcome = outcome_of([twin(), other])
+    assert [row["contestant"] for row in outcome.rows] == ["Twin"]
+    assert "computes something else" in reasons(outcome)["Other"] and "spikes differ" in reasons(outcome)["Other"]
+
+
+def test_other_gradients_are_not_timed_in_training_only():
+    other = twin("Other", lambda x: LIF(engine="eager")(x)[0] + (2 * x - 2 * x.detach()))
+    assert [row["contestant"] for row in outcome_of([other], "inference").rows] == ["Other"]
+    outcome = outcome_of([other, twin()], "training")
+    assert [row["contestant"] for row in outcome.rows] == ["Twin"]
+    assert "gradients are" in reasons(outcome)["Other"]
+
+
+def test_nan_is_something_else():
+    outcome = outcome_of([twin("NaN", lambda x: LIF(engine="eager")(x)[0] * (x * torch.nan))], "training")
+    assert not outcome.rows and "spikes differ" in reasons(outcome)["NaN"]
+    only_backward = twin("NaN", lambda x: _NaNBackward.apply(LIF(engine="eager")(x)[0]))
+    outcome = outcome_of([only_backward], "training")
+    assert not outcome.rows and "gradients are nan" in reasons(outcome)["NaN"]
+
+
+class _NaNBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, spikes):
+        return spikes.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * torch.nan
+
+
+def test_first_and_last_neurons_of_a_large_layer_are_compared(monkeypatch):
+    monkeypatch.setattr(neurons, "COMPARED", 16)
+
+    def wrong_at(place):
+        def forward(x):
+            spikes = LIF(engine="eager")(x)[0].clone()
+            spikes[..., place] = 1 - spikes[..., place]
+            return spikes
+
+        return forward
+
+    every = [twin("first", wrong_at(0)), twin("last", wrong_at(-1)), twin()]
+    outcome = outcome_of(every)
+    assert set(reasons(outcome)) == {"first", "last"}
+    assert outcome.rows[0]["compared_neurons"] == 16
+
+
+def test_inference_keeps_nothing_and_training_starts_from_a_fresh_leaf():
+    seen, inputs = [], []
+
+    def forward(x):
+        seen.append((torch.is_grad_enabled(), x.requires_grad, x.grad_fn))
+        inputs.append(x)
+        return LIF(engine="eager")(x)[0]
+
+    outcome_of([twin("Watcher", forward)], "inference")
+    assert set(seen) == {(False, False, None)}
+    seen.clear()
+    inputs.clear()
+    outcome_of([twin("Watcher", forward)], "training")
+    assert set(seen) == {(True, True, None)}
+    # All over the same data, and none but the twice used one of the count of what is held came before.
+    assert len({id(x) for x in inputs}) == len(inputs) - 1 and len({x.data_ptr() for x in inputs}) == 1
+
+
+def test_a_peer_that_fails_does_not_end_the_run():
+    def fail(x):
+        raise RuntimeError("no kernel\nfor you")
+
+    outcome = outcome_of([twin("Broken", fail), twin()])
+    assert reasons(outcome) == {"Broken": "RuntimeError: no kernel"} and len(outcome.rows) == 1
+
+    def fail_without_a_word(x):
+        raise AssertionError
+
+    assert reasons(outcome_of([twin("Mute", fail_without_a_word)])) == {"Mute": "AssertionError: "}
+
+
+def test_an_engine_of_ours_that_fails_does():
+    def fail(x):
+        raise RuntimeError("a bug")
+
+    with pytest.raises(RuntimeError, match="a bug"):
+        outcome_of([dataclasses.replace(twin("block", fail), library="snnkit")])
+
+
+def test_an_engine_that_gives_way_is_not_timed_and_that_is_remembered():
+    def gives_way_and_says_so_once():
+        said = []
+
+        def forward(x):
+            if not said:
+                said.append(1)
+                warnings.warn("LIF runs in the eager engine: compiling failed. Use it.", stacklevel=1)
+            return LIF(engine="eager")(x)[0]
+
+        return forward
+
+    ours = Candidate("block", "snnkit", "block", "LIF", gives_way_and_says_so_once())
+    fell_back = {}
+    for _ in range(2):
+        outcome = outcome_of([ours, twin()], fell_back=fell_back)
+        assert [row["contestant"] for row in outcome.rows] == ["Twin"]
+        assert "compiling failed" in reasons(outcome)["block"]
+
+
+def test_what_does_not_fit_is_skipped_with_what_it_needs(monkeypatch):
+    monkeypatch.setattr(neurons, "available", lambda device: 10 * 2**30)
+    outcome = outcome_of([twin(saves=20)], "training", width=2**22, steps=128)
+    assert outcome.rows == []
+    assert reasons(outcome)["Twin"] == (
+        "too little memory: about 50.0 GiB are needed, and 10.0 GiB are free; lower --neurons or --steps"
+    )
+
+
+def test_who_takes_part():
+    every, left_out = candidates(CPU, peers=False)
+    names = {c.name for c in every}
+    assert {"eager", "block", "torch.compile"} <= names and "auto" not in names
+    assert {c.equation for c in every} == {"LIF"}
+    assert len({(c.name, c.equation) for c in every}) == len(every)
+    assert {c.engine for c in every if c.engine} | set(left_out) == set(ENGINES) - {"auto"}
+    assert set(engine_names()) == (set(ENGINES) - {"auto"}) | {"torch.compile"}
+
+
+def test_our_engines_run_on_the_equation_of_each_peer(monkeypatch):
+    ours = EQUATIONS["Leaky"]("eager")
+    monkeypatch.setattr(neurons, "layers", lambda device: [Layer("Other", "Leaky", lambda x: ours(x)[0])])
+    every, _ = candidates(CPU, ["eager"])
+    assert [(c.name, c.equation) for c in every] == [("eager", "LIF"), ("eager", "Leaky"), ("Other", "Leaky")]
+    outcome = outcome_of(every, "training")
+    assert len(outcome.rows) == 3 and outcome.skipped == []
+
+
+def test_an_engine_that_is_not_made_for_the_device_is_left_out_with_the_reason(monkeypatch):
+    from snnkit.engine.select import Choice
+
+    monkeypatch.setattr(neurons, "choose", lambda *call: Choice("eager", "made for other devices", fallback=True))
+    every, left_out = candidates(CPU, ["eager", "block"], peers=False)
+    assert [c.name for c in every] == ["eager"] and left_out == {"block": "made for other devices"}
+
+
+def test_long_loops_are_not_compiled_whole():
+    unrolled = twin("torch.compile", longest=4)
+    assert outcome_of([unrolled], steps=4).rows
+    assert not outcome_of([unrolled], steps=5).rows
+
+
+def test_the_loop_as_it_stands_compiles():
+    every, _ = candidates(CPU, ["torch.compile"], peers=False)
+    outcome = outcome_of(every, "training", steps=2)
+    assert [row["contestant"] for row in outcome.rows] == ["torch.compile"] and not outcome.skipped
+
+
+def test_libraries_that_are_missing_are_left_out(monkeypatch):
+    monkeypatch.setattr(baselines, "imported", lambda library: object() if library == "Norse" else None)
+    monkeypatch.setattr(baselines, "_norse_layer", lambda library, device: lambda x: x)
+    assert [layer.name for layer in baselines.layers(CPU)] == ["Norse"]
+
+
+def test_low_precision_input_meets_peers_under_autocast():
+    seen = []
+    forward = baselines.with_autocast(lambda x: seen.append(torch.is_autocast_enabled("cpu")))
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        forward(torch.zeros(1, dtype=dtype))
+    assert seen == [False, True, True]
+
+
+def test_spikes_of_one_byte_have_a_lower_floor_and_no_training():
+    every, _ = candidates(CPU, ["block"], peers=False)
+    (row, small) = outcome_of(every, "inference").rows
+    assert (row["out_dtype"], small["out_dtype"]) == ("float32", "uint8")
+    assert (row["floor_bytes"], small["floor_bytes"]) == (64 * 4 * 8, 64 * 4 * 5)
+    assert row["engine"] == small["engine"] == "block"
+    assert [r["contestant"] for r in outcome_of(every, "training").rows] == ["block"]
+
+
+@pytest.mark.parametrize("error", [MemoryError("much"), torch.cuda.OutOfMemoryError("much")])
+def test_memory_that_runs_out_all_the_same(error):
+    def greedy(x):
+        raise error
+
+    greedy_one = dataclasses.replace(twin("block", greedy), library="snnkit")
+    outcome = outcome_of([greedy_one, twin()])
+    assert len(outcome.rows) == 1 and "too little memory" in reasons(outcome)["block"]

@@ -1,0 +1,446 @@
+"""Time, memory and traffic: what is counted, and clocks that can be trusted."""
+
+import ctypes
+import platform
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from snnkit import device
+from snnkit.bench.neuron_speed import bytes_per_neuron_step
+from snnkit.device import MemoryTracker, memory_limit, outline, timeline
+from snnkit.measure import Copy, Kernel, Traffic, Transfers, memory, peak_of, timing
+from snnkit.measure.memory import MMAP_THRESHOLD, TOP_PAD, TRIM_THRESHOLD, keep_freed_memory
+from snnkit.measure.tracker import left_under_limit
+from snnkit.neuron import LIF
+from snnkit.neuron.base import MembraneState
+
+
+class ScriptedClock:
+    """Gives the times it was told, whatever runs; each function is called as a clock has to."""
+
+    name = "script"
+
+    def __init__(self, seconds):
+        self.seconds_of, self.asked = seconds, []
+
+    def seconds(self, function, calls=1):
+        name = function()
+        self.asked.append((name, calls))
+        return self.seconds_of[name].pop(0), 0.5
+
+
+def test_contestants_take_turns():
+    clock = ScriptedClock({"a": [1.0] * 5, "b": [1.0] * 5})
+    timing.race({"a": lambda: "a", "b": lambda: "b"}, repeats=3, warmup=2, clock=clock)
+    assert [name for name, _ in clock.asked] == ["a", "b"] * 5
+
+
+def test_the_median_and_the_spread_leave_the_warm_up_out():
+    clock = ScriptedClock({"a": [99.0, 5.0, 1.0, 3.0, 2.0, 4.0]})
+    (result,) = timing.race({"a": lambda: "a"}, repeats=5, warmup=1, clock=clock).values()
+    assert result.median == 3.0
+    assert result.spread == pytest.approx((1.4, 4.6))
+    assert result.host == 0.5 and result.calls == 1
+
+
+def test_short_functions_are_called_more_often_within_a_measurement():
+    clock = ScriptedClock({"short": [1e-4] * 4, "tiny": [1e-9] * 4, "long": [1.0] * 4})
+    contestants = {name: (lambda name=name: name) for name in ("short", "tiny", "long")}
+    results = timing.race(contestants, repeats=3, warmup=1, clock=clock)
+    assert {name: result.calls for name, result in results.items()} == {"short": 10, "tiny": 50, "long": 1}
+    assert clock.asked[3:6] == [("short", 10), ("tiny", 50), ("long", 1)]
+
+
+def test_the_hosts_clock_gives_the_mean_of_the_calls():
+    called = []
+    work, host = timing.HostClock().seconds(lambda: called.append(1), calls=7)
+    assert len(called) == 7 and work == host > 0
+
+
+@pytest.mark.parametrize(
+    ("numbers", "says"), [({"repeats": 2}, "repeats must be at least 3"), ({"warmup": 0}, "warmup")]
+)
+def test_too_few_rounds(numbers, says):
+    with pytest.raises(ValueError, match=says):
+        timing.race({"a": lambda: None}, **numbers)
+
+
+def test_a_first_call_gives_its_result():
+    seconds, result = timing.first_call(lambda: "made", torch.device("cpu"))
+    assert seconds > 0 and result == "made"
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_device_events_see_the_work_that_the_host_does_not_wait_for():
+    x = torch.rand(2**26, device="cuda")
+    clock = timing.clock_for(x.device)
+    clock.seconds(lambda: x.sin_())
+    work, _ = clock.seconds(lambda: x.sin_(), calls=3)
+    assert work > 2 * x.nbytes / 20e12  # no card moves 20 TB/s
+
+
+@pytest.mark.parametrize(
+    ("mode", "dtype", "out", "expected"),
+    [
+        ("inference", torch.float32, None, 8),
+        ("inference", torch.bfloat16, None, 4),
+        ("inference", torch.float32, torch.uint8, 5),
+        ("inference", torch.float16, torch.uint8, 3),
+        ("training", torch.float32, None, 20),
+        ("training", torch.bfloat16, None, 10),
+    ],
+)
+def test_floors(mode, dtype, out, expected):
+    assert bytes_per_neuron_step(mode, dtype, out) == expected
+
+
+def test_an_unknown_mode_has_no_floor():
+    with pytest.raises(ValueError, match="mode must be one of 'inference', 'training', but it is 'both'"):
+        bytes_per_neuron_step("both", torch.float32)
+
+
+X = torch.rand(6, 1, 50)
+
+
+@pytest.mark.parametrize(
+    ("forward", "of_x", "other"),
+    [
+        (lambda x: x + 1, 0, 0),
+        (lambda x: x * x, 1, 0),  # x twice, one storage
+        (lambda x: x.exp(), 0, 0),  # its output, which the next layer has anyway
+        (lambda x: x.exp().sin(), 0, 1),  # the output of exp, which sin and exp both keep
+        (lambda x: (x * 2).sin() * x, 1, 2),
+        (lambda x: x[1:] * x[:-1], 1, 0),  # two views of one storage
+    ],
+)
+def test_each_storage_counts_once(forward, of_x, other):
+    held = memory.held_for_backward(forward, X)
+    assert (held.x, held.other) == (of_x * X.nbytes, other * X.nbytes)
+    assert held.total == held.x + held.other
+
+
+def test_the_block_engine_holds_less_than_the_loop():
+    loop, block = LIF(engine="eager"), LIF(engine="block")
+    kept_by_block = memory.held_for_backward(lambda x: block(x)[0], X)
+    assert kept_by_block.x == X.nbytes
+    assert kept_by_block.total < memory.held_for_backward(lambda x: loop(x)[0], X).total
+
+
+def test_memory_that_is_free():
+    free = memory.available(torch.device("cpu"))
+    assert free is not None and free > 2**20
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_on_a_gpu_the_allocator_counts():
+    x = torch.rand(64, 1, 2**14, device="cuda")
+    held = memory.held_for_backward(lambda x: x.exp().sin(), x)
+    assert (held.x, held.other) == (0, x.nbytes)
+    assert peak_of(lambda: x.exp().sin(), x.device) == 2 * x.nbytes
+    assert 2**20 < memory.available(x.device) < 2**50
+
+
+class Library:
+    """A C library whose mallopt refuses some parameters."""
+
+    def __init__(self, refused=()):
+        self.refused, self.asked = refused, {}
+
+    def mallopt(self, parameter, value):
+        self.asked[parameter] = value
+        return int(parameter not in self.refused)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="mallopt(3) is glibc's")
+def test_glibc_takes_the_settings():
+    # In a process of its own, as they can't be taken back.
+    program = "from snnkit.measure.memory import keep_freed_memory; assert keep_freed_memory()"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize(("refused", "expected"), [((), True), ((MMAP_THRESHOLD,), False), ((TOP_PAD,), False)])
+def test_all_three_are_asked_for_and_a_refusal_is_told(monkeypatch, refused, expected):
+    library = Library(refused)
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: library)
+    assert keep_freed_memory() is expected
+    assert set(library.asked) == {MMAP_THRESHOLD, TRIM_THRESHOLD, TOP_PAD}
+    assert all(0 < value < 2**31 for value in library.asked.values())
+
+
+@pytest.mark.parametrize("error", [TypeError, OSError, AttributeError])
+def test_a_machine_without_it(monkeypatch, error):
+    def none(name):
+        raise error("no such library")
+
+    monkeypatch.setattr(ctypes, "CDLL", none)
+    assert keep_freed_memory() is False
+
+
+def kernels(function, *arguments):
+    with Traffic() as seen:
+        function(*arguments)
+    return seen.kernels
+
+
+def test_reads_and_writes_of_each_operation():
+    x, y = torch.ones(10), torch.ones(10)
+    found = kernels(lambda: torch.where((x + y) >= 2.0, x, 0.0))
+    assert found[:2] == [Kernel("add", (40, 40), (40,)), Kernel("ge", (40,), (10,))]
+    name, reads, writes = found[-1]
+    assert (name, sorted(reads)[-2:], writes) == ("where", [10, 40], (40,))
+    with Traffic() as seen:
+        x * 2.0
+    assert seen.bytes == seen.kernels[0].bytes == 80
+
+
+def test_an_argument_that_comes_twice_is_read_once():
+    x = torch.ones(10)
+    assert kernels(lambda: x * x) == [Kernel("mul", (40,), (40,))]
+
+
+def test_views_move_nothing():
+    x = torch.ones(4, 5)
+    assert kernels(lambda: [row[1:] for row in x.t().unbind(0)] and x.view(20).expand(3, 20).detach()) == []
+
+
+def test_an_expanded_tensor_has_few_bytes():
+    x = torch.ones(10).expand(100, 10)
+    assert kernels(lambda: x + 1.0) == [Kernel("add", (40,), (4000,))]
+
+
+def test_fresh_tensors_read_nothing_and_empty_ones_write_nothing():
+    x = torch.ones(10)
+    assert kernels(lambda: (torch.zeros_like(x), torch.empty_like(x))) == [
+        Kernel("zeros_like", (), (40,)),
+        Kernel("empty_like", (), ()),
+    ]
+
+
+def test_in_place_operations_read_and_write_the_same():
+    x, y = torch.ones(10), torch.ones(10)
+    assert kernels(lambda: x.add_(y)) == [Kernel("add_", (40, 40), (40,))]
+    assert kernels(lambda: x.zero_()) == [Kernel("zero_", (), (40,))]
+
+
+def test_several_tensors_in_a_list_all_count():
+    rows = [torch.ones(10) for _ in range(3)]
+    assert kernels(torch.stack, rows) == [Kernel("stack", (40, 40, 40), (120,))]
+
+
+def test_backward_is_seen_too():
+    x = torch.ones(10, requires_grad=True)
+    with Traffic() as forward:
+        y = x.sin()
+    with Traffic() as backward:
+        y.backward(torch.ones(10))
+    assert [kernel.name for kernel in forward.kernels] == ["sin"]
+    assert {"cos", "mul"} <= {kernel.name for kernel in backward.kernels}
+
+
+def test_a_step_of_one_lif_neuron():
+    cell, x = LIF(engine="eager"), torch.rand(1)
+    found = kernels(cell.step, x, MembraneState(torch.zeros(1)))
+    assert {"sub", "div", "add", "ge", "mul"} <= {kernel.name for kernel in found}
+    assert all(size in (1, 4) for kernel in found for size in (*kernel.reads, *kernel.writes))
+    assert sum(kernel.bytes for kernel in found) > 8
+
+
+CPU, META = torch.device("cpu"), torch.device("meta")
+
+
+def test_a_copy_to_another_device_is_noted_with_its_bytes():
+    with Transfers() as seen:
+        torch.zeros(3, 4).to("meta")
+    assert seen.copies == [Copy(CPU, META, 48)]
+    assert (seen.count, seen.bytes) == (1, 48)
+
+
+def test_work_on_one_device_is_not():
+    x = torch.zeros(3, 4)
+    with Transfers() as seen:
+        y = (x + 1).double().clone().to("cpu")
+        torch.empty_like(x).copy_(y)
+        torch.zeros(3, device="meta") + 1
+    assert seen.count == seen.bytes == 0
+
+
+def test_copies_in_a_loop_and_into_a_buffer_count_each():
+    goal = torch.empty(5, 4, device="meta")
+    with Transfers() as seen:
+        for there, here in zip(goal, torch.zeros(5, 4), strict=True):
+            there.copy_(here)
+    assert seen.count == 5 and seen.bytes == goal.numel() * 4
+
+
+def test_a_module_is_moved_tensor_by_tensor():
+    with Transfers() as seen:
+        nn.Linear(3, 2).to("meta")
+    assert sorted(copy.bytes for copy in seen.copies) == [8, 24]
+
+
+def test_a_view_that_moves_is_written_out_in_full():
+    with Transfers() as seen:
+        torch.zeros(4).expand(10, 4).to("meta")
+    assert seen.bytes == 10 * 4 * 4
+
+
+def test_a_conversion_is_made_before_it_crosses():
+    with Transfers() as seen:
+        torch.zeros(10, dtype=torch.uint8).to("meta", torch.float32)
+        torch.empty(10, dtype=torch.uint8, device="meta").copy_(torch.zeros(10))
+    assert [copy.bytes for copy in seen.copies] == [40, 10]
+
+
+def test_nothing_is_counted_after_leaving_it():
+    with Transfers() as seen:
+        pass
+    torch.zeros(3).to("meta")
+    assert seen.copies == []
+
+
+MB = 2**20
+
+
+def test_what_lives_and_what_lived():
+    old = torch.rand(MB // 4)
+    with MemoryTracker() as tracker:
+        a = torch.zeros(MB // 4)
+        view = a[10:].view(-1)
+        assert tracker.live == MB  # a view takes nothing
+        b = a + old
+        assert tracker.live == tracker.peak == 2 * MB
+        del a
+        assert tracker.live == 2 * MB  # the view holds it
+        del view
+        assert tracker.live == MB
+        old.add_(1)
+        del b
+    assert (tracker.live, tracker.peak) == (0, 2 * MB)
+
+
+def test_what_was_there_before_never_counts():
+    old = torch.rand(MB)
+    with MemoryTracker() as tracker:
+        kept = [old[:5], old.view(2, -1).t(), old.detach()]
+    assert tracker.live == tracker.peak == 0 and len(kept) == 3
+
+
+def test_a_tensor_that_grows_in_place():
+    with MemoryTracker() as tracker:
+        x = torch.empty(0)
+        x.resize_(MB)
+        x.zero_()
+        assert tracker.live == 4 * MB
+
+
+def test_backward_is_seen():
+    x = torch.rand(MB // 4, requires_grad=True)
+    with MemoryTracker() as tracker:
+        y = x.exp().sin().sum()
+        held = tracker.live
+        y.backward()
+    assert held == MB + 4  # exp(x), which both keep, and the sum
+    assert tracker.peak == 3 * MB + 8  # backward: that, its cosine, a product, and the gradient of the sum
+
+
+def test_peak_of_a_function():
+    x = torch.rand(MB // 4)
+    assert peak_of(lambda: (x + 1) * 2, torch.device("cpu")) == 2 * MB
+
+
+def test_a_limit_raises_what_a_full_device_raises():
+    with memory_limit(3 * MB) as tracker:
+        kept = torch.zeros(MB // 2)
+        assert left_under_limit() == MB
+        with pytest.raises(torch.OutOfMemoryError, match=r"tried to allocate 2\.1 MB.*needed 4194304 bytes"):
+            torch.zeros(MB // 2)
+        assert tracker.live == 2 * MB  # what did not fit is gone
+        smaller = torch.zeros(MB // 4)  # and what fits still does
+    assert left_under_limit() is None and kept is not smaller
+    torch.zeros(MB)
+
+
+def test_the_innermost_limit_counts():
+    with memory_limit(100 * MB), memory_limit(MB):
+        assert left_under_limit() == MB
+        with pytest.raises(torch.OutOfMemoryError):
+            torch.zeros(MB)
+
+
+@pytest.mark.parametrize("limit, error", [(0, ValueError), (-1, ValueError), (1.5, TypeError), (True, TypeError)])
+def test_bad_limits(limit, error):
+    with pytest.raises(error, match="limit must be"), memory_limit(limit):
+        pass
+
+
+def test_memory_in_use():
+    usage = device.get_gpu_memory_usage("cpu")
+    assert 2**20 < usage.allocated <= usage.peak < usage.total and 0 < usage.free <= usage.total
+    assert "resident" in repr(usage) and "free" in repr(usage)
+    kept = torch.ones(64 * MB)
+    assert device.get_gpu_memory_usage("cpu").allocated - usage.allocated > 200 * MB and kept.numel()
+
+
+def test_memory_in_use_of_an_unknown_device():
+    with pytest.raises(ValueError, match="device must be"):
+        device.get_gpu_memory_usage("gpu")
+
+
+def test_what_is_made_and_freed_is_seen_in_order():
+    x = torch.ones(100)
+
+    def work():
+        a = x + 1
+        b = a * 2
+        del a
+        return b.sum()
+
+    # a; a and b; of them b, and a sum of one number.
+    assert timeline(work) == [400, 800, 404]
+
+
+def test_its_summit_is_the_peak_of_a_tracker():
+    net = torch.nn.Sequential(torch.nn.Linear(20, 300), torch.nn.Sigmoid(), torch.nn.Linear(300, 5))
+    x = torch.rand(64, 20)
+
+    def step():
+        return torch.autograd.grad(net(x).sum(), net.parameters())
+
+    with MemoryTracker() as tracker:
+        step()
+    curve = timeline(step)
+    assert max(curve) == tracker.peak > 2 * 64 * 300 * 4
+    assert curve.index(max(curve)) > 4  # in backward
+    assert curve[-1] < max(curve)
+
+
+def test_a_program_without_tensors_has_no_curve():
+    assert timeline(lambda: 1 + 1) == []
+
+
+def test_what_is_no_function_is_refused():
+    with pytest.raises(TypeError, match="function must be callable"):
+        timeline(torch.ones(1))  # type: ignore[arg-type]
+
+
+def test_an_outline_leaves_out_what_changes_little():
+    curve = [0, 1, 2, 500, 501, 1000, 999, 998, 400, 401]
+    assert outline(curve) == [0, 500, 1000, 400, 401]
+    assert outline(curve, 0) == curve
+    assert outline([5, 6]) == [5, 6] and outline([]) == []
+
+
+def test_an_outline_sees_a_slow_climb():
+    slow = list(range(0, 1001))
+    assert outline(slow, 0.1) == [0, 101, 202, 303, 404, 505, 606, 707, 808, 909, 1000]
+
+
+def test_a_share_is_checked():
+    with pytest.raises(ValueError, match="share must be within 0 and 1"):
+        outline([1, 2], 2)
