@@ -121,14 +121,13 @@ def site(out: str, no_run: bool) -> None:
     """Build the site: README, notebooks with their outputs, workshop pages, the reference of the library, a search.
 
     Executed notebooks that `snnkit run` left beside DIR are used where they are of the same text; the others are run.
-    Exit code 1 if a notebook fails, Sphinx warns, or a link within the site leads nowhere. Links to other places are
-    listed in DIR/external_links.txt.
+    Exit code 1 if a notebook fails or Sphinx warns, also of links within the site that lead nowhere.
     """
-    from snnkit.site.build import build
+    from snnkit.tools import site as sites
     from snnkit.tools.project import ProjectError, find
 
     try:
-        first = build(find(), Path(out).resolve(), run=not no_run, told=click.echo)
+        first = sites.build(find(), Path(out).resolve(), run=not no_run, echo=click.echo)
     except ProjectError as error:
         raise click.ClickException(str(error)) from None
     click.echo(f"site: {first}")

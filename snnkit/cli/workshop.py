@@ -1,8 +1,9 @@
-"""The command ``snnkit workshop``: what an instructor runs before and during a workshop."""
+"""``snnkit workshop``: what an instructor runs before and during a workshop."""
 
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,19 @@ from pathlib import Path
 import click
 
 from snnkit.cli import SETTINGS
+
+
+@contextlib.contextmanager
+def _errors(kind: type[click.ClickException] = click.ClickException) -> Iterator[None]:
+    """What is wrong with the project, its pages or a file becomes a message without a traceback."""
+    from snnkit.tools.project import ProjectError
+
+    try:
+        yield
+    except ProjectError as error:
+        raise kind(str(error)) from None
+    except OSError as error:
+        raise click.ClickException(f"can't read or write {error.filename}: {error.strerror or error}") from None
 
 
 @click.group(context_settings=SETTINGS)
@@ -30,70 +44,62 @@ def workshop() -> None:
 def preflight(name: str, needs: tuple[str, ...], collect: str | None, expect: int | None, table: Path | None) -> None:
     """Say in one line what this machine is good for, to be sent to the instructor; or collect many such lines.
 
-    READY: all notebooks run. LIMITS: they run, with a limit that is named. STOP: mend that first. Exit code: 1 for STOP
+    READY: all notebooks run. LIMITS: they run, with a limit that is named. STOP: fix that first. Exit code: 1 for STOP
     (with --collect: if any machine says so, or a line can't be read), else 0.
     """
+    from snnkit.workshop import preflight as checks
+
     if collect is not None:
         _collect(collect, expect, table)
         return
     if expect is not None or table is not None:
         raise click.UsageError("--expect and --csv go with --collect")
     from snnkit.tools import doctor
-    from snnkit.workshop import preflight as check
-    from snnkit.workshop.verdict import STOP
 
     lines = doctor.report()
     try:
-        verdict = check.verdict(name, needs, lines)
+        verdict = checks.check(name, needs, lines)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     click.echo(verdict.line())
-    for fix in check.fixes(lines):
+    for fix in checks.fixes(lines):
         click.echo(f"  {fix}", err=True)
-    sys.exit(verdict.verdict == STOP)
+    sys.exit(verdict.verdict == checks.STOP)
 
 
 def _collect(place: str, expect: int | None, table: Path | None) -> None:
     from snnkit import files
-    from snnkit.workshop import collect
-    from snnkit.workshop.problem import WorkshopError
-    from snnkit.workshop.verdict import STOP
+    from snnkit.workshop import preflight as checks
 
-    try:
+    with _errors(click.UsageError):
         if place == "-":
             lines = sys.stdin.buffer.read().decode(errors="replace").splitlines()
-            room = collect.from_lines((f"line {number}", line) for number, line in enumerate(lines, 1))
+            room = checks.from_lines((f"line {number}", line) for number, line in enumerate(lines, 1))
         else:
-            room = collect.from_path(Path(place).expanduser())
-    except WorkshopError as error:
-        raise click.UsageError(str(error)) from None
-    click.echo(collect.text(room, expect))
+            room = checks.from_path(Path(place).expanduser())
+    click.echo(checks.text(room, expect))
     if table is not None:
-        try:
-            files.write_text(table, collect.table(room))
-        except OSError as error:
-            raise click.ClickException(f"can't write {str(table)!r}: {error.strerror or error}") from None
+        with _errors():
+            files.write_text(table, checks.table(room))
         click.echo(f"\ntable: {table}")
-    sys.exit(bool(room.count(STOP) or room.damaged))
+    sys.exit(bool(room.count(checks.STOP) or room.damaged))
 
 
 @workshop.command()
 def check() -> None:
-    """Hold the schedules and facilitator pages to the notebooks; exit code 1 if something does not fit."""
+    """Compare the schedules and facilitator pages with the notebooks; exit code 1 if something does not fit."""
     from snnkit.tools.project import find
-    from snnkit.workshop import facilitator, links, material, schedule
+    from snnkit.workshop import timetable
 
-    with _told():
-        root = (project := find()).root
-        known = material.notebooks(project)
-    found = material.check(project, known) + facilitator.check(known, facilitator.pages(root))
-    problems = sorted({*found, *schedule.check(root, known), *links.check(root)})
+    with _errors(click.UsageError):
+        project = find()
+        problems = timetable.check(project)
     for problem in problems:
         click.echo(str(problem))
     if problems:
         raise click.ClickException(f"{len(problems)} problem{'s' * (len(problems) > 1)} in the workshop's pages")
-    plans = schedule.pages(root)
-    click.echo(f"{len(plans)} schedules and {len(known)} facilitator pages fit the notebooks")
+    plans = timetable.pages(project.root, timetable.SCHEDULES)
+    click.echo(f"{len(plans)} schedules and {len(project.names())} facilitator pages fit the notebooks")
 
 
 @workshop.command("schedule")
@@ -101,29 +107,30 @@ def check() -> None:
 @click.option("--start", default="09:00", show_default=True, metavar="HH:MM", help="When each day begins.")
 def print_schedule(name: str, start: str) -> None:
     """Print a schedule with the times of the clock; without a NAME, the names."""
-    import re
+    from snnkit.tools.project import find
+    from snnkit.workshop import timetable
 
-    from snnkit.workshop import schedule
-
-    root, known = _project()
-    if not name:
-        click.echo("\n".join(schedule.pages(root)))
-        return
     begins = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)", start)
     if not begins:
         raise click.UsageError(f"--start must be a time such as 09:00, but it is {start!r}")
-    first = 60 * int(begins[1]) + int(begins[2])
-    with _told():
-        plan = schedule.load(name, root, known)
+    with _errors(click.UsageError):
+        project = find()
+        if not name:
+            click.echo("\n".join(timetable.pages(project.root, timetable.SCHEDULES)))
+            return
+        plan = timetable.load(name, project)
+
+    def clock(minutes: int) -> str:
+        at = (60 * int(begins[1]) + int(begins[2]) + minutes) % (24 * 60)
+        return f"{at // 60:02}:{at % 60:02}"
+
     for number, day in enumerate(plan.days, 1):
         if len(plan.days) > 1:
             click.echo(f"Day {number}")
         for item in day:
-            at = (first + item.start) % (24 * 60)
             gpu = "" if item.gpu == "off" else f"   [GPU {item.gpu}]"
-            click.echo(f"{at // 60:02}:{at % 60:02} {item.minutes:4} min  {schedule.plain(item)}{gpu}")
-        at = (first + sum(item.minutes for item in day)) % (24 * 60)
-        click.echo(f"{at // 60:02}:{at % 60:02}           end")
+            click.echo(f"{clock(item.start)} {item.minutes:4} min  {item}{gpu}")
+        click.echo(f"{clock(sum(item.minutes for item in day))}           end")
 
 
 @workshop.command("budget")
@@ -131,16 +138,14 @@ def print_schedule(name: str, start: str) -> None:
 @click.option("--people", type=click.IntRange(1), default=30, show_default=True, metavar="N", help="With a GPU each.")
 def print_budget(name: str, people: int) -> None:
     """GPU hours that a schedule takes, from the rows in which it says that the GPU is on, or may be."""
-    from snnkit.workshop import budget, schedule
+    from snnkit.tools.project import find
+    from snnkit.workshop import timetable
 
-    root, known = _project()
-    with _told():
-        plan = schedule.load(name, root, known)
-    hours = budget.of(plan, people)
+    with _errors(click.UsageError):
+        plan = timetable.load(name, find())
+    least, most = plan.gpu_hours(people)
     on, both = plan.gpu_minutes("on"), plan.gpu_minutes("on", "optional")
-    click.echo(
-        f"{name}, {people} people: {hours.least:.1f} GPU hours ({on} min each), {hours.most:.1f} with what is optional"
-    )
+    click.echo(f"{name}, {people} people: {least:.1f} GPU hours ({on} min each), {most:.1f} with what is optional")
     click.echo(
         f"({both} min each, if GPUs are connected where the schedule says on or optional, and given back after it)"
     )
@@ -151,18 +156,15 @@ def print_budget(name: str, people: int) -> None:
 def print_cheatsheet(page: Path | None) -> None:
     """Print the cheatsheet; with --html, write it as one page for a printer or a browser."""
     from snnkit import files
-    from snnkit.workshop import cheatsheet
+    from snnkit.tools.project import find
+    from snnkit.workshop import handouts
 
-    root, _ = _project(notebooks=False)
-    with _told():
+    with _errors():
+        root = find().root
         if page is None:
-            click.echo((root / cheatsheet.FILE).read_text(encoding="utf-8"))
+            click.echo((root / handouts.CHEATSHEET).read_text(encoding="utf-8"))
             return
-        content = cheatsheet.html(root)
-    try:
-        files.write_text(page, content)
-    except OSError as error:
-        raise click.ClickException(f"can't write {str(page)!r}: {error.strerror or error}") from None
+        files.write_text(page, handouts.cheatsheet(root))
     click.echo(f"page: {page}; it prints on one sheet of A4")
 
 
@@ -175,16 +177,13 @@ def write_solutions(notebooks: tuple[str, ...], out: str) -> None:
     NB is a number (04), a name or a path; all where none is given. Exit code 1 if one fails, or a solution does not
     pass its own checks. Takes some minutes for all.
     """
-    from snnkit.tools.project import ProjectError, find
-    from snnkit.workshop.problem import WorkshopError
-    from snnkit.workshop.solutions import build
+    from snnkit.tools.project import find
+    from snnkit.workshop import handouts
 
-    try:
+    with _errors():
         project = find()
         names = project.select(notebooks)
-        build(project, names, Path(out), click.echo)
-    except (ProjectError, WorkshopError) as error:
-        raise click.ClickException(str(error)) from None
+        handouts.solutions(project, names, Path(out), click.echo)
     click.echo(f"executed: {len(names)}, in {Path(out) / 'notebooks'} and {Path(out) / 'html'}")
 
 
@@ -198,18 +197,13 @@ def write_slides(notebooks: tuple[str, ...], copies: str, out: str) -> None:
     Each page stands alone, needs no network, and prints a slide a page. Arrows turn it.
     """
     from snnkit import files
-    from snnkit.tools.project import ProjectError, find
-    from snnkit.workshop import slides as making
-    from snnkit.workshop.problem import WorkshopError
+    from snnkit.tools.project import find
+    from snnkit.workshop import handouts
 
-    try:
-        pages = {
-            name: making.html(making.read(Path(copies) / f"{name}.ipynb"), name) for name in find().select(notebooks)
-        }
+    with _errors():
+        pages = {name: handouts.slides(Path(copies) / f"{name}.ipynb") for name in find().select(notebooks)}
         for name, page in pages.items():
             files.write_text(Path(out) / f"{name}.html", page)
-    except (ProjectError, WorkshopError, OSError) as error:
-        raise click.ClickException(str(error)) from None
     click.echo(f"{len(pages)} {'page' if len(pages) == 1 else 'pages'} in {out}")
 
 
@@ -225,17 +219,14 @@ def write_bundle(out: str, data: tuple[str, ...], wheels: bool, solved: str | No
 
     Learners unpack it and type `python start.py`.
     """
-    from snnkit.tools.project import ProjectError, find
-    from snnkit.workshop import bundle as packing
-    from snnkit.workshop.problem import WorkshopError
+    from snnkit.tools.project import find
+    from snnkit.workshop import bundle
 
-    try:
+    with _errors():
         project = find()
-        made = [packing.build(project, Path(out), data=data, wheels=wheels)]
+        made = [bundle.build(project, Path(out), data=data, wheels=wheels)]
         if solved is not None:
-            made.append(packing.build_solutions(project, Path(solved), Path(out)))
-    except (ProjectError, WorkshopError, OSError) as error:
-        raise click.ClickException(str(error)) from None
+            made.append(bundle.build_solutions(project, Path(solved), Path(out)))
     for one in made:
         click.echo(f"{one}  {one.stat().st_size / 1e6:.1f} MB")
 
@@ -249,41 +240,12 @@ def verify(place: Path, names: tuple[str, ...], out: str) -> None:
 
     Exit code 1 if a file is missing or other than it was, or a notebook fails.
     """
-    from snnkit.tools.project import ProjectError
-    from snnkit.workshop import bundle as packing
-    from snnkit.workshop import sealed
-    from snnkit.workshop.problem import WorkshopError
+    from snnkit.workshop import bundle
 
-    try:
-        found = sealed.verify(place)
-        click.echo(f"{found.files} files are as they were packed; {len(found.more)} more are there")
+    with _errors():
+        files, others = bundle.verify(place)
+        click.echo(f"{files} files are as they were packed; {len(others)} more are there")
         if names:
             if not place.is_dir():
                 raise click.UsageError("--run needs a bundle that is unpacked")
-            packing.run(place.resolve(), names, Path(out), click.echo)
-    except (ProjectError, WorkshopError) as error:
-        raise click.ClickException(str(error)) from None
-
-
-def _project(notebooks: bool = True):
-    """The project's folder, and its notebooks by name."""
-    from snnkit.tools.project import find
-    from snnkit.workshop import material
-
-    with _told():
-        project = find()
-        return project.root, material.notebooks(project) if notebooks else {}
-
-
-@contextlib.contextmanager
-def _told() -> Iterator[None]:
-    """What is wrong with the project or its pages, as a message and no traceback."""
-    from snnkit.tools.project import ProjectError
-    from snnkit.workshop.problem import WorkshopError
-
-    try:
-        yield
-    except (ProjectError, WorkshopError) as error:
-        raise click.UsageError(str(error)) from None
-    except OSError as error:
-        raise click.ClickException(f"can't read {error.filename}: {error.strerror or error}") from None
+            bundle.run(place.resolve(), names, Path(out), click.echo)

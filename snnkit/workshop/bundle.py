@@ -1,20 +1,35 @@
-"""One zip for a room without a network: notebooks, the wheel, data, pages for learners; the solutions in another."""
+"""One zip for a room without a network: notebooks, the wheel, data, pages for learners; the solutions in another.
+
+Each holds a list of its files with their checksums, so that a copy can prove that it is whole.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import lzma
+import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import resources
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePosixPath
+from typing import IO
 
+from snnkit.files import replacing
 from snnkit.tools.project import Project
 
-from . import cheatsheet, sealed
-from .problem import WorkshopError
+from . import handouts
+from .timetable import WorkshopError
 
+CHECKSUMS = "CHECKSUMS.sha256"  # as `sha256sum --check` reads it, too
+# Encrypted entries are a RuntimeError; so, as a kind of it, are ways of packing that Python does not know.
+UNREADABLE = (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
+LARGEST_LIST = 1 << 24  # bytes; that of a bundle has some kB
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the same content gives the same file, whenever it is packed
 TOP = "snnkit-workshop"
 # Pages that are a learner's business; the others are the instructor's, and go with the solutions.
 FOR_LEARNERS = ("workshop/troubleshooting.md", "workshop/if_you_know.md", "workshop/cheatsheet.md", "LICENSE")
@@ -44,18 +59,18 @@ def build(project: Project, out: Path, *, data: Sequence[str] = (), wheels: bool
     content |= {name: project.root / name for name in FOR_LEARNERS if (project.root / name).is_file()}
     content["lock.txt"] = project.root / "constraints" / "lock.txt"
     content["start.py"] = resources.files("snnkit.workshop").joinpath("start.py").read_bytes()
-    content["cheatsheet.html"] = cheatsheet.html(project.root).encode()
+    content["cheatsheet.html"] = handouts.cheatsheet(project.root).encode()
     for name in data:
         content |= _data(name)
-    told = f"{' and '.join(data)} in `data`." if data else "No data sets but the digits, which come with scikit-learn."
+    sets = f"{' and '.join(data)} in `data`." if data else "No data sets but the digits, which are in scikit-learn."
     needs = ", and nothing from a network" if wheels else ", and a network or an environment that has JupyterLab"
-    content["START.md"] = START.format(needs=needs, data=f"\n{told}\n").encode()
+    content["START.md"] = START.format(needs=needs, data=f"\n{sets}\n").encode()
     missing = [name for name, one in content.items() if isinstance(one, Path) and not one.is_file()]
     if missing:
         raise WorkshopError(f"not in {project.root}: {', '.join(missing)} (`snnkit build` makes the notebooks)")
     with tempfile.TemporaryDirectory() as folder:
         content |= {f"wheels/{one.name}": one for one in _wheels(project, Path(folder), wheels)}
-        sealed.pack(out / f"{TOP}.zip", TOP, content)
+        pack(out / f"{TOP}.zip", TOP, content)
     return out / f"{TOP}.zip"
 
 
@@ -67,11 +82,11 @@ def build_solutions(project: Project, solutions: Path, out: Path) -> Path:
     content: dict[str, Path | bytes] = {one.relative_to(solutions).as_posix(): one for one in copies}
     pages = (project.root / "workshop").rglob("*.md")
     content |= {one.relative_to(project.root).as_posix(): one for one in pages if solutions not in one.parents}
-    sealed.pack(out / f"{TOP}-solutions.zip", f"{TOP}-solutions", content)
+    pack(out / f"{TOP}-solutions.zip", f"{TOP}-solutions", content)
     return out / f"{TOP}-solutions.zip"
 
 
-def run(place: Path, names: Sequence[str], out: Path, told: Any) -> None:
+def run(place: Path, names: Sequence[str], out: Path, echo: Callable[[str], None]) -> None:
     """Execute notebooks of an unpacked bundle, as a learner's kernel would, in QUICK mode.
 
     Raises:
@@ -92,7 +107,7 @@ def run(place: Path, names: Sequence[str], out: Path, told: Any) -> None:
         known = parameters.declared(notebook, chosen[0])
         jobs.append(runner.Job(chosen[0], notebook, {"QUICK": True} if "QUICK" in known else {}))
     results = runner.execute_all(
-        room, jobs, runner.output_folder(room, out), on_result=lambda one: told(f"{one.name}: {one.status}")
+        room, jobs, runner.output_folder(room, out), on_result=lambda one: echo(f"{one.name}: {one.status}")
     )
     failed = [f"{one.name}, cell {one.cell}: {one.error}" for one in results if one.status != "ok"]
     if failed:
@@ -125,3 +140,105 @@ def _run(command: list[str], complaint: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise WorkshopError(f"{complaint}:\n{(done.stderr or done.stdout).strip()[-2000:]}")
+
+
+# --- checksums --------------------------------------------------------------------------------------------------------
+
+
+def pack(target: Path, top: str, content: Mapping[str, Path | bytes]) -> None:
+    """Write the zip ``target`` with everything in a folder ``top``, and the checksums of all of it.
+
+    Args:
+        content: by path within the folder: a file that is copied, or the bytes themselves.
+    """
+    sums = []
+    with replacing(target) as out, zipfile.ZipFile(out, "w") as archive:
+
+        def add(name: str, data: bytes) -> None:
+            entry = zipfile.ZipInfo(f"{top}/{name}", _EPOCH)
+            entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+            archive.writestr(entry, data)
+
+        for name, one in sorted(content.items()):
+            data = one if isinstance(one, bytes) else one.read_bytes()
+            sums.append(f"{hashlib.sha256(data).hexdigest()}  {name}\n")
+            add(name, data)
+        add(CHECKSUMS, "".join(sums).encode())
+
+
+def verify(place: Path) -> tuple[int, list[str]]:
+    """Compare all files of a bundle, packed or unpacked, with its checksums.
+
+    Returns:
+        How many files are as they were packed, and the names of others, such as a learner's own notebooks.
+
+    Raises:
+        WorkshopError: it is no bundle, or files are missing or changed; it names them all.
+    """
+    files = _in_zip(place) if place.is_file() else _in_folder(place)
+    if CHECKSUMS not in files:
+        raise WorkshopError(f"{place} is no bundle: it has no {CHECKSUMS}")
+    try:
+        with files.pop(CHECKSUMS)() as file:
+            expected = _listed(place, file.read(LARGEST_LIST))
+    except UNREADABLE as error:
+        raise WorkshopError(f"{place} is damaged: {CHECKSUMS} can't be read ({error})") from None
+    wrong = []
+    for name, digest in expected.items():
+        if name not in files:
+            wrong.append(f"{name} is missing")
+        elif (actual := _digest(files.pop(name))) != digest:
+            wrong.append(f"{name} has the checksum {actual[:12]}… in place of {digest[:12]}…")
+    if wrong:
+        raise WorkshopError(f"{place} is not as it was packed (edited, or a damaged copy): " + "; ".join(wrong))
+    # What start.py, Jupyter and Python leave in a folder that is used is not worth a word.
+    leftovers = re.compile(r"room-env/|.*(__pycache__|\.ipynb_checkpoints)/")
+    return len(expected), sorted(name for name in files if not leftovers.match(name))
+
+
+def _digest(opened: Callable[[], IO[bytes]]) -> str:
+    checksum = hashlib.sha256()
+    try:
+        with opened() as file:
+            while block := file.read(1 << 20):
+                checksum.update(block)
+    except UNREADABLE as error:  # a zip's own checks come first
+        return f"unreadable ({error})"
+    return checksum.hexdigest()
+
+
+def _in_folder(folder: Path) -> dict[str, Callable[[], IO[bytes]]]:
+    if not folder.is_dir():
+        raise WorkshopError(f"there is no bundle at {folder}")
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): partial(path.open, "rb") for path in paths}
+
+
+def _in_zip(path: Path) -> dict[str, Callable[[], IO[bytes]]]:
+    try:
+        archive = zipfile.ZipFile(path)
+    except (OSError, zipfile.BadZipFile) as error:
+        raise WorkshopError(f"{path} is no zip that can be read ({error}); copy it again") from None
+    files: dict[str, Callable[[], IO[bytes]]] = {}
+    for info in archive.infolist():
+        top, _, name = info.filename.partition("/")
+        if not top or "\\" in info.filename or ".." in PurePosixPath(info.filename).parts:
+            raise WorkshopError(f"{path} must not be unpacked: {info.filename!r} would leave its folder")
+        if name and name in files:
+            raise WorkshopError(f"{path} is damaged: it has {name!r} twice")
+        if not info.is_dir():
+            files[name] = partial(archive.open, info.filename)
+    return files
+
+
+def _listed(place: Path, content: bytes) -> dict[str, str]:
+    expected = {}
+    for line in content.decode("utf-8", "replace").splitlines():
+        digest, gap, name = line.partition("  ")
+        parts = PurePosixPath(name).parts
+        if not (gap and len(digest) == 64 and parts) or ".." in parts or name.startswith("/"):
+            raise WorkshopError(f"{place} is damaged: {CHECKSUMS} has the line {line[:80]!r}")
+        expected[name] = digest
+    if not expected:
+        raise WorkshopError(f"{place} is damaged: {CHECKSUMS} lists no file")
+    return expected

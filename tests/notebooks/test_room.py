@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from snnkit.cli import main
 from snnkit.tools.project import find
 from snnkit.workshop import bundle
-from snnkit.workshop.problem import WorkshopError
+from snnkit.workshop.timetable import WorkshopError
 
 NAMES = ("00", "01", "02", "03", "04")
 
@@ -97,6 +97,6 @@ def test_data_sets_are_packed_only_whole(tmp_path, monkeypatch):
     monkeypatch.setenv("SNNKIT_DATA", str(tmp_path))
     with pytest.raises(WorkshopError, match=r"can't pack mnist: .*not found in"):
         bundle.build(find(), tmp_path, data=["mnist"])
-    with pytest.raises(WorkshopError, match="data must be of mnist, fashion, was 'imagenet'"):
+    with pytest.raises(WorkshopError, match="data must be of mnist, fashion, but it is 'imagenet'"):
         bundle.build(find(), tmp_path, data=["imagenet"])
     assert not (tmp_path / "snnkit-workshop.zip").exists()

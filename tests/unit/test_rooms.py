@@ -23,7 +23,7 @@ LAYERS = [
     {"viz"},
     {"challenge", "course"},
     {"tools"},
-    {"site", "sweep", "workshop"},
+    {"sweep", "workshop"},
     {"cli"},
 ]
 # What still points up, to be emptied.

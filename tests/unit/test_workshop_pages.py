@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 from pathlib import Path
@@ -12,12 +13,13 @@ import pytest
 from snnkit import course
 from snnkit.course import exercise as registry
 from snnkit.tools.project import find
-from snnkit.workshop import links
 
 from .test_readme import calls, parsed
 
 ROOT = find(Path(__file__).parent).root
-PAGES = {page.name: page.text for page in links.pages(ROOT)}
+PAGES = {
+    path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in (ROOT / "workshop").rglob("*.md")
+}
 each_page = pytest.mark.parametrize("name", PAGES)
 
 
@@ -59,3 +61,29 @@ def test_the_functions_that_pages_name_exist():
     for page, text in PAGES.items():
         for attribute in re.findall(r"`course\.(\w+)\(", text):
             assert hasattr(course, attribute), f"{page} names course.{attribute}"
+
+
+# --- what the troubleshooting page quotes is what the kit says --------------------------------------------------------
+
+TROUBLES = [line for line in PAGES["workshop/troubleshooting.md"].splitlines() if line.startswith("|")]
+QUOTED = sorted({quote for line in TROUBLES for quote in re.findall("“([^”]+)”", line)})
+
+
+@pytest.fixture(scope="module")
+def said():
+    """Every text of the kit and its notebooks, one behind the other; the fixed parts of f-strings stand apart."""
+    texts: list[str] = []
+    for file in [*(ROOT / "snnkit").rglob("*.py"), *(ROOT / "notebooks" / "src").glob("*.py")]:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                texts.append(node.value)
+    return "\0".join(texts)
+
+
+@pytest.mark.parametrize("quote", QUOTED)
+def test_the_kit_says_what_is_quoted(quote, said):
+    assert quote in said, f"no source says {quote!r}"
+
+
+def test_quotes_are_found_at_all():
+    assert len(QUOTED) > 15

@@ -13,9 +13,9 @@ import pytest
 from snnkit.measure import machine
 from snnkit.tools import doctor
 from snnkit.tools.doctor import AMBER, GREEN, RED, Line
-from snnkit.workshop import collect, preflight
-from snnkit.workshop.problem import WorkshopError
-from snnkit.workshop.verdict import FIELDS, DamagedLine, Verdict, read
+from snnkit.workshop import preflight
+from snnkit.workshop.preflight import FIELDS, DamagedLine, Verdict, read_line
+from snnkit.workshop.timetable import WorkshopError
 
 REACHABLE = preflight.reachable  # as it is; the tests below replace it
 GOOD = [
@@ -43,7 +43,7 @@ def verdict(name: str = "ada", when: str = "2026-11-22T08:00Z", kind: str = "REA
 
 
 def test_a_machine_without_a_gpu_is_ready():
-    found = preflight.verdict("ada", lines=GOOD)
+    found = preflight.check("ada", lines=GOOD)
     assert found.verdict == "READY"
     assert set(found.facts) == set(FIELDS)
     assert (found.facts["device"], found.facts["jupyter"], found.facts["data"]) == ("cpu", "yes", "digits,fashion")
@@ -61,16 +61,16 @@ def test_a_machine_without_a_gpu_is_ready():
     ],
 )
 def test_what_a_workshop_needs_and_is_not_there_stops(needs, kind, red):
-    found = preflight.verdict("ada", needs, GOOD)
+    found = preflight.check("ada", needs, GOOD)
     assert (found.verdict, found.facts["red"]) == (kind, red)
 
 
 def test_amber_limits_and_red_stops_and_both_are_named_with_their_fix():
     slow = [*GOOD, Line("C++ compiler", AMBER, "none", "install g++")]
-    found = preflight.verdict("ada", lines=slow)
+    found = preflight.check("ada", lines=slow)
     assert (found.verdict, found.facts["amber"]) == ("LIMITS", "C++ compiler")
     broken = [*slow, Line("disk", RED, "0.1 GiB free here", "make room")]
-    found = preflight.verdict("ada", lines=broken)
+    found = preflight.check("ada", lines=broken)
     assert (found.verdict, found.facts["red"]) == ("STOP", "disk")
     assert preflight.fixes(broken) == ["disk: 0.1 GiB free here -> make room", "C++ compiler: none -> install g++"]
     assert preflight.fixes(GOOD) == []
@@ -78,18 +78,18 @@ def test_amber_limits_and_red_stops_and_both_are_named_with_their_fix():
 
 def test_a_gpu_is_told_and_an_old_one_is_no_limit_of_its_own():
     gpu = Line("GPU 0", GREEN, "Tesla T4, 15 GiB, sm_75")
-    found = preflight.verdict("ada", ("gpu",), [*GOOD[:2], gpu, Line("bfloat16", AMBER, "emulated"), *GOOD[3:]])
+    found = preflight.check("ada", ("gpu",), [*GOOD[:2], gpu, Line("bfloat16", AMBER, "emulated"), *GOOD[3:]])
     assert (found.verdict, found.facts["device"]) == ("READY", "Tesla T4, 15 GiB, sm_75")
 
 
 def test_an_unknown_need_is_refused():
     with pytest.raises(ValueError, match="needs must be of gpu, network, mnist, fashion, but it is 'coffee'"):
-        preflight.verdict("ada", ("coffee",), GOOD)
+        preflight.check("ada", ("coffee",), GOOD)
 
 
 def test_this_machine_has_a_verdict_that_can_be_read_again():
-    found = preflight.verdict("", lines=doctor.report())
-    again = read(found.line())
+    found = preflight.check("", lines=doctor.report())
+    again = read_line(found.line())
     assert again is not None and again == found
     assert found.facts["name"] and found.facts["torch"]
 
@@ -102,13 +102,13 @@ def test_a_line_is_ascii_without_spaces_in_its_fields_and_comes_back():
     line = odd.line()
     assert line.isascii() and "\t" not in line and "\n" not in line
     assert len(line.split()) == 3 + len(FIELDS)
-    back = read(f"[10:31] Zoë: {line} thanks!")
+    back = read_line(f"[10:31] Zoë: {line} thanks!")
     assert back is not None and back.verdict == "READY"
     assert {name: back.facts[name] for name in odd.facts} == dict(odd.facts)
 
 
 def test_other_lines_hold_no_verdict():
-    assert read("hello, when do we begin?") is None
+    assert read_line("hello, when do we begin?") is None
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_other_lines_hold_no_verdict():
 )
 def test_a_line_that_was_changed_is_refused(damage):
     with pytest.raises(DamagedLine):
-        read(damage(verdict().line()))
+        read_line(damage(verdict().line()))
 
 
 # --- many machines ----------------------------------------------------------------------------------------------------
@@ -137,14 +137,14 @@ def test_a_folder_is_tabulated_worst_first(tmp_path):
         f"{verdict('ada').line()}\n{verdict('cy', kind='STOP', red='disk,gpu').line()}\n"
     )
     (tmp_path / "photo.png").write_bytes(b"\x89PNG" + b"snnkit-preflight/1 ")
-    room = collect.from_path(tmp_path)
+    room = preflight.from_path(tmp_path)
     assert [(one.verdict, one.facts["name"]) for one in room.verdicts] == [
         ("STOP", "cy"),
         ("LIMITS", "Bo"),
         ("READY", "ada"),
     ]
     assert room.damaged == ()
-    text = collect.text(room, expected=5)
+    text = preflight.text(room, expected=5)
     assert text.startswith("3 machines: 1 READY, 1 LIMITS, 1 STOP; 2 of 5 have not answered")
     assert "  disk: 1 (cy)" in text and "  C++ compiler: 1 (Bo)" in text
 
@@ -152,17 +152,17 @@ def test_a_folder_is_tabulated_worst_first(tmp_path):
 def test_the_last_word_of_a_machine_counts():
     first, mended = verdict(when="2026-11-22T08:00Z", kind="STOP"), verdict(when="2026-11-22T08:20Z")
     for order in ((first, mended), (mended, first)):
-        room = collect.from_lines((str(place), one.line()) for place, one in enumerate(order))
+        room = preflight.from_lines((str(place), one.line()) for place, one in enumerate(order))
         assert [one.verdict for one in room.verdicts] == ["READY"]
     elsewhere = verdict(system="Colab x86_64")
-    assert len(collect.from_lines([("1", first.line()), ("2", elsewhere.line())]).verdicts) == 2
+    assert len(preflight.from_lines([("1", first.line()), ("2", elsewhere.line())]).verdicts) == 2
 
 
 def test_a_line_that_a_mail_has_wrapped_and_quoted_is_mended():
     whole = verdict("ada", device="cpu", data="digits").line()
     wrapped = [f"> > {part}" for part in textwrap.wrap(whole, 70, break_long_words=False, break_on_hyphens=False)]
     assert len(wrapped) > 2
-    room = collect.from_lines(("", line) for line in ["Hi,", *wrapped, "Ada"])
+    room = preflight.from_lines(("", line) for line in ["Hi,", *wrapped, "Ada"])
     assert [one.facts["name"] for one in room.verdicts] == ["ada"] and room.damaged == ()
 
 
@@ -171,32 +171,32 @@ def test_damaged_lines_are_named_with_their_place(tmp_path):
     file.write_text(
         f"{verdict().line()}\n\n{verdict('bo').line()[:50]}\n{verdict('cy').line().replace('READY', 'STOP')}\n"
     )
-    room = collect.from_path(file)
+    room = preflight.from_path(file)
     assert len(room.verdicts) == 1
     assert [one.partition(": ")[0] for one in room.damaged] == ["lines.txt:3", "lines.txt:4"]
     assert "changed on the way" in room.damaged[1]
-    assert "Lines that could not be read" in collect.text(room)
+    assert "Lines that could not be read" in preflight.text(room)
 
 
 def test_an_empty_room_says_what_to_do():
-    assert "snnkit workshop preflight" in collect.text(collect.from_lines([]))
+    assert "snnkit workshop preflight" in preflight.text(preflight.from_lines([]))
 
 
 def test_what_is_no_place_is_refused(tmp_path):
     with pytest.raises(WorkshopError, match="there is no file or folder"):
-        collect.from_path(tmp_path / "nothing")
+        preflight.from_path(tmp_path / "nothing")
 
 
 def test_the_csv_has_all_fields_and_no_formula():
-    room = collect.from_lines([("", verdict("=HYPERLINK(1)", device='a "b"').line())])
-    head, row = collect.table(room).splitlines()
+    room = preflight.from_lines([("", verdict("=HYPERLINK(1)", device='a "b"').line())])
+    head, row = preflight.table(room).splitlines()
     assert head == ",".join(("verdict", *FIELDS))
     assert row.startswith("READY,'=HYPERLINK(1),") and '"a ""b"""' in row
 
 
 def test_a_stranger_can_not_write_into_the_terminal():
-    room = collect.from_lines([("", verdict("ada\x1b[31m").line())])
-    assert "\x1b" not in collect.text(room)
+    room = preflight.from_lines([("", verdict("ada\x1b[31m").line())])
+    assert "\x1b" not in preflight.text(room)
 
 
 # --- the network ------------------------------------------------------------------------------------------------------
@@ -231,5 +231,21 @@ def test_a_machine_without_psutil_still_answers(monkeypatch):
         raise ImportError("no psutil")
 
     monkeypatch.setattr(machine, "memory_gib", broken)
-    found = preflight.verdict("ada", lines=GOOD)
+    found = preflight.check("ada", lines=GOOD)
     assert (found.verdict, found.facts["memory_gib"]) == ("READY", "")
+
+
+LINE = preflight.Verdict("READY", dict.fromkeys(preflight.FIELDS, "x")).line()
+
+
+def test_what_powershell_writes_is_read(tmp_path):
+    (tmp_path / "one.txt").write_bytes(LINE.encode("utf-16"))
+    assert preflight.from_path(tmp_path).count("READY") == 1
+
+
+def test_a_line_can_not_steer_a_terminal_or_a_spreadsheet():
+    facts = {**dict.fromkeys(preflight.FIELDS, "\x1b[2Jx"), "name": "\t=1+1"}
+    room = preflight.from_lines([("chat", preflight.Verdict("STOP", facts).line())])
+    assert room.verdicts
+    assert "\x1b" not in preflight.text(room)
+    assert ",\t=" not in preflight.table(room)

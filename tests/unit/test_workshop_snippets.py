@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
 import torch
 
 from snnkit.tools.project import find
-from snnkit.workshop import cheatsheet
-from snnkit.workshop.markdown import Page
+from snnkit.workshop import handouts
 
 ROOT = find(Path(__file__).parent).root
-SHEET = Page.read(ROOT / cheatsheet.FILE, ROOT)
-KNOWN = Page.read(ROOT / "workshop" / "if_you_know.md", ROOT)
+SHEET = (ROOT / handouts.CHEATSHEET).read_text(encoding="utf-8")
+KNOWN = (ROOT / "workshop" / "if_you_know.md").read_text(encoding="utf-8")
 PEERS = ("norse", "snntorch", "spikingjelly")
 
 
-def run(page: Page, *kinds: str) -> dict:
-    """Execute the Python snippets of these kinds, one after the other in one namespace; what they leave in it."""
+def snippets(text: str) -> list[tuple[int, str, str]]:
+    """(line, kind, code) of each Python block; "```python norse" is of the kind norse."""
+    blocks = re.finditer(r"(?ms)^```python *(\w*)\n(.*?)^```", text)
+    return [(text.count("\n", 0, block.start()) + 1, block[1], block[2]) for block in blocks]
+
+
+def run(text: str, *kinds: str) -> dict:
+    """Execute the snippets of these kinds, one after the other in one namespace; what they leave in it."""
     namespace: dict = {"__name__": "snippets"}
-    for code in page.codes:
-        if code.words[:1] == ("python",) and (code.words[1:] or ("",))[0] in kinds:
+    for line, kind, code in snippets(text):
+        if kind in kinds:
             # Empty lines in front, so that a traceback names the line of the page.
-            exec(compile("\n" * (code.line - 1) + code.text, page.name, "exec"), namespace)
+            exec(compile("\n" * line + code, "page", "exec"), namespace)
     return namespace
+
+
+def section(title: str) -> str:
+    """A section of the page for people who know another library."""
+    return next(part for part in KNOWN.split("\n## ") if part.startswith(title))
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +52,7 @@ def test_the_cheatsheet_runs_from_top_to_bottom(capsys):
 
 
 def test_what_the_cheatsheet_says_of_chunks_is_true():
-    left = run(Page("sheet", SHEET.text.partition("## Neurons")[0]), "")
+    left = run(SHEET.partition("## Neurons")[0], "")
     whole, _ = left["cell"](left["x"])
     assert torch.equal(whole, torch.cat([left["first"], left["rest"]]))
 
@@ -53,11 +64,7 @@ def test_each_library_has_its_heading_and_snippets_on_both_sides():
         "SpikingJelly": "spikingjelly",
         "SpyTorch": "spytorch",
     }.items():
-        section = KNOWN.section(title)
-        assert section is not None and section.level == 2
-        lines = {number for number, _ in section.lines}
-        last = max(lines)
-        inside = [code.words[1] for code in KNOWN.codes if section.line < code.line < last]
+        inside = [kind for _, kind, _ in snippets(section(title))]
         assert inside.count(kind) >= 2 and inside.count("snnkit") >= 3
 
 
@@ -88,13 +95,9 @@ def test_the_loop_of_spytorch_and_ours_give_the_same_spikes_and_gradients():
 def test_their_snippets_run_and_agree_with_ours(peer):
     if importlib.util.find_spec(peer) is None:
         pytest.skip(f"{peer} is not installed: make peers")
-    section = KNOWN.section({"norse": "Norse", "snntorch": "snnTorch", "spikingjelly": "SpikingJelly"}[peer])
-    assert section is not None
-    text = KNOWN.text.splitlines()
-    head = text[: KNOWN.section("Norse").line - 1]  # pyright: ignore[reportOptionalMemberAccess]
-    body = text[section.line : section.lines[-1][0]]
-    left = run(Page(KNOWN.name, "\n".join(head + body)), "snnkit", peer)
-    claims = [line for line in body if "the same spikes" in line]
+    body = section({"norse": "Norse", "snntorch": "snnTorch", "spikingjelly": "SpikingJelly"}[peer])
+    left = run(KNOWN.partition("\n## Norse")[0] + "\n" + body, "snnkit", peer)
+    claims = [line for line in body.splitlines() if "the same spikes" in line]
     assert len(claims) == 1
     assert torch.equal(left["ours"], left["theirs"]) and left["ours"].sum() > 0
     if "ours_loss" in left:

@@ -1,4 +1,4 @@
-"""Slides from tagged cells."""
+"""Slides from tagged cells, the cheatsheet, and the instructor's notebooks."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from snnkit.cli import main
 from snnkit.tools import pair
 from snnkit.tools.project import find
-from snnkit.workshop import slides
-from snnkit.workshop.problem import WorkshopError
+from snnkit.workshop import handouts
+from snnkit.workshop.timetable import WorkshopError
+from tests.unit import tiny_project
 
 PROJECT = find()
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -28,7 +29,12 @@ def drawn(text, *tags):
     return tagged(new_code_cell, text, *tags, outputs=[out, new_output("stream", name="stdout", text="2 < 3\n")])
 
 
-def test_slides_begin_and_go_on():
+def slides(notebook, folder):
+    nbformat.write(notebook, folder / "01_x.ipynb")
+    return handouts.slides(folder / "01_x.ipynb")
+
+
+def test_slides_begin_and_go_on(tmp_path):
     notebook = new_notebook(
         cells=[
             tagged(new_markdown_cell, "# A & B\n\nof $\\beta v$", "slide"),
@@ -38,7 +44,7 @@ def test_slides_begin_and_go_on():
             drawn("shown(1 < 2)", "slide", "slide-code"),
         ]
     )
-    page = slides.html(notebook, "01_x")
+    page = slides(notebook, tmp_path)
     assert page.count("<section>") == 3 and "<title>A &amp; B</title>" in page
     assert "not shown" not in page and "secret" not in page and "shown(1 &lt; 2)" in page
     assert page.count("<math") == 2 and 'display="block"' in page and "<mfrac>" in page
@@ -51,13 +57,13 @@ def test_slides_begin_and_go_on():
     ("cells", "complaint"),
     [
         ([new_markdown_cell("x")], "01_x: no cell is tagged 'slide'"),
-        ([tagged(new_markdown_cell, "x", "slide-more")], "01_x, cell 0: 'slide-more' goes on with a slide"),
+        ([tagged(new_markdown_cell, "x", "slide-more")], "01_x, cell 0: 'slide-more' continues a slide"),
         ([tagged(new_code_cell, "1 + 1", "slide")], "01_x, cell 0: is to be on a slide, but has no picture"),
     ],
 )
-def test_tags_that_make_no_slides(cells, complaint):
+def test_tags_that_make_no_slides(cells, complaint, tmp_path):
     with pytest.raises(WorkshopError, match=complaint):
-        slides.html(new_notebook(cells=cells), "01_x")
+        slides(new_notebook(cells=cells), tmp_path)
 
 
 def test_the_command(tmp_path):
@@ -77,9 +83,36 @@ def test_the_command(tmp_path):
 def test_every_notebook_is_tagged_for_slides(name):
     """A title first, then at least a handful more; code cells on slides draw or print."""
     cells = pair.notebook(PROJECT, name).cells
-    chosen = [cell for cell in cells if {slides.NEW, slides.MORE} & set(cell.metadata.get("tags", ()))]
+    chosen = [cell for cell in cells if {handouts.SLIDE, handouts.MORE} & set(cell.metadata.get("tags", ()))]
     assert len(chosen) >= 8
-    assert chosen[0].source.startswith("# ") and slides.NEW in chosen[0].metadata["tags"]
+    assert chosen[0].source.startswith("# ") and handouts.SLIDE in chosen[0].metadata["tags"]
     for cell in chosen:
         if cell.cell_type == "code":
             assert any(call in cell.source for call in ("viz.show(", "viz.explore(", "print(")), cell.source
+
+
+def test_each_exercise_is_followed_by_its_solution_checks_and_hints():
+    cells = handouts.annotated(pair.notebook(find(), "01_first_spiking_neuron"))
+    at = next(i for i, cell in enumerate(cells) if 'attempt("01.1"' in cell.source)
+    page = cells[at + 1]
+    assert page.cell_type == "markdown" and page.id == "solution-01-1"
+    from snnkit.course import exercise as registry
+
+    exercise = registry.find("01.1")
+    assert f"def {exercise.reference.__name__}" in page.source
+    assert all(hint in page.source for hint in exercise.hints)
+    assert all(check.name in page.source for check in exercise.checks)
+    nbformat.validate(nbformat.v4.new_notebook(cells=cells))
+
+
+def test_they_run_solved_and_a_solution_that_fails_is_named(tmp_path):
+    said = []
+    failing = 'if SOLVE: raise RuntimeError("the reference of exercise 01.1 does not pass its own checks")'
+    project = tiny_project.make(tmp_path / "kit", {"00_good": "print('solved', SOLVE)", "01_bad": failing})
+    with pytest.raises(
+        WorkshopError, match=r"no solutions of 01_bad, cell 4: RuntimeError: the reference of exercise 01\.1"
+    ):
+        handouts.solutions(project, project.names(), tmp_path / "out", said.append)
+    assert any(line.startswith("00_good: ok") for line in said)
+    assert "solved True" in (tmp_path / "out" / "notebooks" / "00_good.ipynb").read_text()
+    assert (tmp_path / "out" / "html" / "00_good.html").is_file()
