@@ -15,7 +15,6 @@ from PIL import Image
 
 from snnkit import viz
 from snnkit.viz.frame_slider import framed
-from snnkit.viz.labs.neuron import figure
 
 CURRENTS = [round(0.8 + 0.2 * step, 1) for step in range(12)]
 WIDTH, COLOURS, MILLISECONDS, REST = 640, 16, 220, 900
@@ -23,7 +22,9 @@ WIDTH, COLOURS, MILLISECONDS, REST = 640, 16, 220, 900
 
 def picture(start: int) -> Image.Image:
     """The lab with its slider at the value of this number."""
-    page = framed([figure(current=current, noise=0.3) for current in CURRENTS], "current", CURRENTS, start)
+    page = framed(
+        [viz.labs.neuron_lab.figure(current=current, noise=0.3) for current in CURRENTS], "current", CURRENTS, start
+    )
     drawn = Image.open(io.BytesIO(viz.png_bytes(page))).convert("RGBA")
     paper = Image.new("RGBA", drawn.size, "white")
     paper.alpha_composite(drawn)

@@ -52,9 +52,12 @@ def number(
 def integer(name: str, value: Any, *, at_least: int | None = None, at_most: int | None = None) -> int:
     """A whole number within its bounds, as an int. 3.0 is none, as it may be the result of a rounding error."""
     value = _without_axes(value)
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be an integer, but it is {shown(value)}")
-    value = operator.index(value)
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        value = operator.index(value)
+    except (TypeError, RuntimeError):  # arrays have the method, and raise
+        raise TypeError(f"{name} must be an integer, but it is {shown(value)}") from None
     _within(name, value, None, at_least, None, at_most)
     return value
 

@@ -382,8 +382,7 @@ def explorers(names: tuple[str, ...], threads: int | None) -> None:
     """
     import torch
 
-    from snnkit.viz.labs import LABS
-    from snnkit.viz.labs.timing import pace, table
+    from snnkit.viz.labs import LABS, time_updates, update_table
 
     known = {lab.name: lab for lab in LABS}
     for name in names:
@@ -392,7 +391,7 @@ def explorers(names: tuple[str, ...], threads: int | None) -> None:
     if threads is not None:
         torch.set_num_threads(threads)
     click.echo(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
-    click.echo(table([pace(known[name]) for name in names or known]))
+    click.echo(update_table([time_updates(known[name]) for name in names or known]))
 
 
 @bench.command()

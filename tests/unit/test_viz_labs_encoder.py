@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from snnkit import encode
-from snnkit.viz.labs import encoder as lab
-from snnkit.viz.labs.readers import CODES, DELTA, GAIN, read_delta, read_latency, read_lif, read_rate
+from snnkit.viz.labs import encoder_lab as lab
+from snnkit.viz.labs.encoder_explorer import CODES, DELTA, GAIN, read_delta, read_latency, read_lif, read_rate
 
 GREYS = torch.linspace(0, 1, 41).view(1, -1)
 

@@ -4,7 +4,8 @@ import torch
 
 from snnkit import viz
 from snnkit.data.events import events_of, saccades
-from snnkit.viz.labs import events
+from snnkit.viz.labs import event_player as events
+from snnkit.viz.labs.event_explorer import _images
 
 
 def trace(frame, page, index):
@@ -16,7 +17,7 @@ def trace(frame, page, index):
 def test_frames_hold_the_events_of_their_step():
     page = events.figure(digit=7, steps=8)
     assert len(page.frames) == 8
-    image = events._images()[7]
+    image = _images()[7]
     seen = events_of(image[None, None], saccades(8, 2.0), threshold=0.2, generator=torch.Generator())[0]
     on, off = (i for i, t in enumerate(page.data) if t.type == "scatter")
     for step, frame in enumerate(page.frames):

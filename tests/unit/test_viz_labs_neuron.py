@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from snnkit import neuron
-from snnkit.viz.labs import neuron as lab
-from snnkit.viz.labs.cells import CELLS, Knobs, run
+from snnkit.viz.labs import neuron_lab as lab
+from snnkit.viz.labs.neuron_explorer import CELLS, NEURONS, STEPS, Knobs, run
 
 KNOBS = Knobs(tau=10.0, threshold=0.8, reset="hard")
 KNOBBED = list(itertools.product(CELLS, ["tau", "threshold", "reset", "current", "noise"]))
@@ -60,7 +60,7 @@ def test_a_knob_does_something_unless_the_lab_says_that_it_does_not(name, knob):
         np.array_equal(np.asarray(a.y, float), np.asarray(b.y, float), equal_nan=True)
         for a, b in zip(before.data, after.data, strict=True)
     )
-    assert same == (knob in CELLS[name].deaf)
+    assert same == (knob in CELLS[name].unused)
 
 
 def curve_and_mark(figure):
@@ -90,9 +90,9 @@ def test_spikes_of_the_raster_are_those_of_the_neuron():
     figure = lab.figure("LIF", current=1.5, noise=0.7)
     raster = next(trace for trace in figure.data if trace.name == "spikes")
     own = next(trace for trace in figure.data if trace.name == "spike")
-    assert sorted(own.x) == sorted(x for x, who in zip(raster.x, raster.y, strict=True) if who == 0)
+    assert sorted(own.x) == sorted(x for x, row in zip(raster.x, raster.y, strict=True) if row == 0)
     assert len(own.x) > 3
-    assert f"{len(raster.x) / lab.NEURONS / lab.STEPS:.3f} spikes per step" in figure.layout.title.text
+    assert f"{len(raster.x) / NEURONS / STEPS:.3f} spikes per step" in figure.layout.title.text
 
 
 def test_silence_is_called_so():

@@ -6,7 +6,7 @@ import torch
 from snnkit import records
 from snnkit.engine.missing import cpp_compiler
 from snnkit.viz.controls import parse
-from snnkit.viz.labs import race
+from snnkit.viz.labs import engine_explorer as race
 
 SMALL = {"T": 4, "N": 1024}
 
@@ -36,10 +36,14 @@ def test_the_loop_alone_is_measured_above_its_floor():
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [(n, v) for n, spec in race.CONTROLS.items() for v in dict.fromkeys(parse(n, spec, race.LAB.defaults()[n]).trials)],
+    [
+        (n, v)
+        for n, spec in race.CONTROLS.items()
+        for v in dict.fromkeys(parse(n, spec, race.engine_race.defaults()[n]).trials)
+    ],
 )
 def test_every_control_at_its_ends_and_middle(name, value):
-    figure = race.figure(**race.LAB.defaults() | {"engine": "eager"} | {name: value})
+    figure = race.figure(**race.engine_race.defaults() | {"engine": "eager"} | {name: value})
     assert figure.layout.title.text and figure.layout.xaxis.title.text == "milliseconds"
     assert all(value > 0 and math.isfinite(value) for trace in figure.data for value in trace.x if value is not None)
     if name == "engine":
@@ -58,7 +62,7 @@ def test_an_engine_races_against_the_loop():
     ("p10", "p90", "said"),
     [(0.1, 0.3, "cpp is 5 times as fast as the loop"), (0.1, 0.95, "neither wins"), (0.1, 1.5, "neither wins")],
 )
-def test_nobody_wins_where_spreads_overlap(p10, p90, said):
+def test_there_is_no_winner_where_spreads_overlap(p10, p90, said):
     size = {"steps": 4, "neurons": 1024, "dtype": "float32"}
     loop = {"contestant": "eager", "p10_s": 0.9, "median_s": 1.0, "p90_s": 1.1} | size
     other = {"contestant": "cpp", "p10_s": p10, "median_s": 0.2, "p90_s": p90} | size
@@ -106,6 +110,6 @@ def test_the_nearest_recorded_size_is_said_to_be_that():
 @pytest.mark.parametrize(
     ("name", "value"), [("T", 5), ("N", -1), ("dtype", "int8"), ("engine", "warp"), ("device", "a dream")]
 )
-def test_settings_that_there_are_not(name, value):
-    with pytest.raises(ValueError, match=rf"{name} must be one of .*, not {value!r}"):
+def test_settings_that_do_not_exist(name, value):
+    with pytest.raises(ValueError, match=rf"{name} must be one of .*, but it is {value!r}"):
         race.figure(**{name: value})

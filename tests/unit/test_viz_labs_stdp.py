@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from snnkit.plasticity import PairSTDP, pairwise
-from snnkit.viz.labs import stdp as lab
+from snnkit.viz.labs import stdp_lab as lab
+from snnkit.viz.labs.stdp_explorer import STEPS
 
 SPIKES = ("pre_1", "pre_2", "post_1", "post_2")
 
@@ -16,7 +17,7 @@ def named(figure, name):
 
 
 def spikes_at(*when):
-    spikes = torch.zeros(lab.STEPS, 1, 1)
+    spikes = torch.zeros(STEPS, 1, 1)
     spikes[list(when)] = 1
     return spikes
 
@@ -63,6 +64,6 @@ def test_bounds_are_drawn_where_there_are_any():
 def test_the_lines_have_the_names_and_places_of_their_controls():
     figure = lab.figure()
     shapes = {shape.name: shape for shape in figure.layout.shapes}
-    assert set(shapes) == set(SPIKES) <= set(lab.CONTROLS)
+    assert set(shapes) == set(SPIKES) <= set(lab.controls)
     for name in SPIKES:
-        assert shapes[name].x0 == shapes[name].x1 == lab.LAB.defaults()[name]
+        assert shapes[name].x0 == shapes[name].x1 == lab.defaults()[name]

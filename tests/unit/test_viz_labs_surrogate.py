@@ -1,4 +1,4 @@
-"""The surrogate lab: half-widths, who is heard, and gradients that are those of the net it says."""
+"""The surrogate lab: half-widths, membranes within reach, and gradients that are those of the net it says."""
 
 import math
 
@@ -8,18 +8,18 @@ import torch
 
 from snnkit import surrogate
 from snnkit.neuron import LIF
-from snnkit.viz.labs import surrogate as lab
-from snnkit.viz.labs.depth import BATCH, DEEPEST, STEPS, distances, gradient_flow, ingredients
+from snnkit.viz.labs import surrogate_lab as lab
+from snnkit.viz.labs.surrogate_explorer import BATCH, DEEPEST, SHAPES, STEPS, distances, gradient_flow, ingredients
 
 
 def test_every_surrogate_of_the_kit_is_there():
-    assert set(lab.SHAPES) == set(surrogate.__all__) - {"Surrogate"}
+    assert set(SHAPES) == set(surrogate.__all__) - {"Surrogate"}
 
 
-@pytest.mark.parametrize("name", lab.SHAPES)
+@pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize("slope", [0.5, 8.0])
 def test_at_its_half_width_a_derivative_is_half_its_peak(name, slope):
-    make, half_width = lab.SHAPES[name]
+    make, half_width = SHAPES[name]
     chosen, width = make(slope), half_width(slope)
     peak = chosen.derivative(torch.zeros(1, dtype=torch.float64)).item()
     if math.isinf(width):
@@ -89,8 +89,8 @@ def named(figure, name):
 def test_the_title_says_what_is_drawn():
     figure = lab.figure("Triangle", log2_slope=2.0, depth=4)
     assert "Triangle(4), half-width 0.12" in figure.layout.title.text
-    heard = (distances(4).abs() < 0.125).double().mean().item()
-    assert f"hears {100 * heard:.2g} %" in figure.layout.title.text
+    near = (distances(4).abs() < 0.125).double().mean().item()
+    assert f"{100 * near:.2g} % of membranes within" in figure.layout.title.text
     by_layer = np.asarray(named(figure, "Triangle")[0].y, float)
     assert any(f"× {by_layer[0] / by_layer[-1]:.2g}" in note.text for note in figure.layout.annotations)
 

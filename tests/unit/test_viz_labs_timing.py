@@ -4,8 +4,8 @@ from click.testing import CliRunner
 
 from snnkit.cli.bench import explorers
 from snnkit.viz import labs
-from snnkit.viz.labs import timing
-from snnkit.viz.labs.lab import Lab
+from snnkit.viz.labs import Lab
+from snnkit.viz.labs import lab as timing
 
 pytest.importorskip("ipywidgets")
 
@@ -19,7 +19,7 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def lab(clock):
-    """Ten milliseconds at gain 1, half a second at gain 2; whoever comes first pays another second."""
+    """Ten milliseconds at gain 1, half a second at gain 2; the first call pays another second."""
     paid = []
 
     def figure(gain=1, flip=False):
@@ -33,18 +33,18 @@ def lab(clock):
 
 
 def test_every_setting_is_timed_without_what_is_paid_once(lab):
-    found = timing.pace(lab)
-    assert found.tried == 5
-    assert found.first == pytest.approx(1.01)
-    assert found.median == pytest.approx(0.01)
-    assert found.worst == pytest.approx(0.5)
-    assert (found.slowest, found.over) == ("gain = 2", 1)
+    times = timing.time_updates(lab)
+    assert times.tried == 5
+    assert times.first == pytest.approx(1.01)
+    assert times.median == pytest.approx(0.01)
+    assert times.worst == pytest.approx(0.5)
+    assert (times.slowest, times.over) == ("gain = 2", 1)
 
 
 def test_the_table_marks_what_is_slow(lab):
-    text = timing.table([timing.pace(lab)])
+    text = timing.update_table([timing.time_updates(lab)])
     assert "some_lab" in text and "500.0" in text
-    assert "gain = 2  over 100 ms: 1 of 5 settings" in text
+    assert "gain = 2" in text and "over 100 ms: 1 of 5 settings" in text
 
 
 def test_the_command(lab, monkeypatch):

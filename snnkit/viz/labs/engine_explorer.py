@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import plotly.graph_objects as go
 import torch
 
-from snnkit import records
+from snnkit import checks, records
 from snnkit.bench import neurons as bench
 from snnkit.engine.missing import missing_compiler
 from snnkit.measure.machine import provenance
@@ -32,9 +32,9 @@ _ROUNDS = ((2**17, 7), (2**20, 5))
 
 def engines() -> list[str]:
     """Engines that can run on a device at hand; the fastest that needs no long compilation comes first."""
-    found = [] if missing_compiler("cpu") else ["cpp"]
-    found += ["triton"] if torch.cuda.is_available() and not missing_compiler("cuda") else []
-    return [*found, "eager", *(["block"] if found else [])]
+    compiled = [] if missing_compiler("cpu") else ["cpp"]
+    compiled += ["triton"] if torch.cuda.is_available() and not missing_compiler("cuda") else []
+    return [*compiled, "eager", *(["block"] if compiled else [])]
 
 
 CONTROLS: dict[str, Any] = {
@@ -63,8 +63,7 @@ def figure(
         ValueError: a setting that is not among its choices.
     """
     for name, value in {"T": T, "N": N, "dtype": dtype, "engine": engine, "device": device}.items():
-        if value not in CONTROLS[name]:
-            raise ValueError(f"{name} must be one of {', '.join(map(repr, CONTROLS[name]))}, not {value!r}")
+        checks.choice(name, value, CONTROLS[name])
     if device in RECORDED:
         return _recorded(records.load(RECORDED[device]), T, N, dtype, device)
     return _raced(T, N, dtype, engine, torch.device("cuda" if device == GPU else "cpu"))
@@ -95,9 +94,9 @@ def _provenance(device: torch.device) -> dict[str, Any]:
 
 
 def _result(rows: Sequence[Mapping[str, Any]], engine: str) -> str:
-    """What the race says, for the title."""
+    """The outcome, for the title."""
     if not rows:
-        return "nobody could be timed"
+        return "nothing could be timed"
     size = f"T = {rows[0]['steps']}, N = {rows[0]['neurons']:,}, {rows[0]['dtype']}"
     by_name = {row["contestant"]: row for row in rows}
     loop = by_name["eager"]
@@ -168,22 +167,10 @@ def _number(row: Mapping[str, Any], mark: str) -> Marked:
     return Marked(row["contestant"], mark, middle, low, high, source)
 
 
-LAB = Lab(
+engine_race = Lab(
     "engine_race",
     "Engine race",
     figure,
     CONTROLS,
     "The Python loop over time against engines that compile it: from which size on does compiling pay?",
 )
-
-
-def engine_race(**start: Any) -> None:
-    """Show the engine race: milliseconds per engine, measured on the spot or taken from a record.
-
-    Args:
-        start: first values of ``T``, ``N``, ``dtype``, ``engine`` or ``device``.
-
-    Raises:
-        TypeError, ValueError: a setting that there is not, or a value that its control can't take.
-    """
-    LAB.show(**start)

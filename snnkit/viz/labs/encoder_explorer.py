@@ -1,27 +1,85 @@
-"""The encoder lab: a digit, its spikes, what a reader makes of them, and what more time would buy."""
+"""The encoder lab: a digit as spikes, decoded again, and the error against the number of time steps.
+
+Each code has a reader that takes spikes [T, ...] and gives brightness [...].
+"""
 
 from __future__ import annotations
 
 import functools
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated, Any, NamedTuple
 
 import plotly.graph_objects as go
 import torch
 from torch import Tensor
 
-from snnkit import data
+from snnkit import data, encode
 
 from .. import theme
 from ..axes import log_ticks
-from ..coding import coded_image
+from ..figures import coded_image
 from ..strokes import add_line, add_marks
 from .lab import Lab
-from .readers import CODES, Code
 
 LONGEST = 64
 _LENGTHS = (1, 2, 4, 8, 16, 32, LONGEST)
 _HEIGHT, _CURVE = 500, 0.3  # pixels; what the error's curve takes of the plot's height
 _LEAST = 1e-3  # errors below are drawn here: a logarithmic axis has no zero
+
+GAIN = 4.0  # current per brightness into the LIF code: pixels darker than 1 / GAIN never fire
+_DECAY = 0.9  # decay of that code's membrane per step: 1 - dt tau_mem_inv
+DELTA = 0.1  # smallest change that the delta code sends
+
+
+class Code(NamedTuple):
+    """One code.
+
+    Attributes:
+        write: (x [B, ...] in [0, 1], steps) to [T, B, ...].
+        read: its reader.
+    """
+
+    write: Callable[[Tensor, int], Tensor]
+    read: Callable[[Tensor], Tensor]
+
+
+def read_rate(spikes: Tensor) -> Tensor:
+    """The mean over time."""
+    return spikes.mean(0)
+
+
+def read_latency(spikes: Tensor) -> Tensor:
+    """Of at most one spike per pixel, the earlier the brighter: 1 - t / (T - 1); silence is black."""
+    when = spikes.argmax(0).to(spikes.dtype)
+    return torch.where(spikes.any(0), 1 - when / max(len(spikes) - 1, 1), 0.0)
+
+
+def read_lif(spikes: Tensor) -> Tensor:
+    """Inverts the rate of a LIF neuron that integrates a constant current for as long as its period."""
+    rate = spikes.mean(0)
+    period = 1 / rate.clamp(min=1e-9) - 0.5  # it crossed the threshold somewhere within the last step
+    current = 1 / (1 - _DECAY ** period.clamp(min=0.3))
+    return torch.where(rate > 0, (current / GAIN).clamp(max=1), 0.0)
+
+
+def read_delta(spikes: Tensor) -> Tensor:
+    """The sum of all changes."""
+    return DELTA * spikes.sum(0)
+
+
+def _poisson(x: Tensor, steps: int) -> Tensor:
+    # The same draw at every move of a slider: only the setting changes.
+    return encode.poisson(x, steps, generator=torch.Generator().manual_seed(0))
+
+
+CODES = {
+    "Poisson": Code(_poisson, read_rate),
+    "latency": Code(lambda x, steps: encode.latency(x, steps, linear=True), read_latency),
+    "latency (logarithm)": Code(encode.latency, read_latency),
+    "LIF neuron": Code(lambda x, steps: encode.constant_current_lif(GAIN * x, steps), read_lif),
+    "delta": Code(lambda x, steps: encode.delta(encode.repeat(x, steps), threshold=DELTA), read_delta),
+    "direct": Code(encode.repeat, read_rate),
+}
 
 CONTROLS: dict[str, Any] = {
     "encoding": list(CODES),
@@ -86,22 +144,10 @@ def _error_curve(page: go.Figure, code: Code, x: Tensor, T: int, error: float) -
     page.update_layout(xaxis4=across, yaxis4=under, height=_HEIGHT)
 
 
-LAB = Lab(
+encoder_lab = Lab(
     "encoder_lab",
     "Encoder lab",
     figure,
     CONTROLS,
     "How do spikes carry a grey level, what gets lost on the way, and what does more time buy?",
 )
-
-
-def encoder_lab(**start: Any) -> None:
-    """Show the encoder lab: an image, its spikes and what is read back from them, for six codes.
-
-    Args:
-        start: first values of ``encoding``, ``digit``, ``contrast`` or ``T``.
-
-    Raises:
-        TypeError, ValueError: a setting that there is not, or a value that its control can't take.
-    """
-    LAB.show(**start)

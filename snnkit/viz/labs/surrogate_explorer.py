@@ -1,26 +1,36 @@
-"""The surrogate lab: a shape and its slope, whom it hears, and what becomes of a gradient many layers down."""
+"""The surrogate lab: shape and derivative of a surrogate, which membranes receive gradient, and how gradients decay.
+
+The gradient is followed through a deep net of LIF neurons, back through its layers and back through time. All layers
+fire at about the same rate, and their spikes do not depend on the surrogate: only the gradient changes with it.
+"""
 
 from __future__ import annotations
 
 import functools
 import math
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import plotly.graph_objects as go
 import torch
+from torch import Tensor
 
+from snnkit import nn
 from snnkit import surrogate as surrogates
+from snnkit.neuron import LIF
 from snnkit.surrogate import Surrogate
 
 from .. import theme
 from ..axes import log_ticks, whole_ticks
-from ..panels import panels
+from ..figures import panels
 from ..strokes import add_line
-from .depth import DEEPEST, STEPS, Flow, distances, gradient_flow
 from .lab import Lab
+from .neuron_explorer import run
 
+DEEPEST, STEPS, BATCH = 16, 10, 16
+_WIDTH, _RATE = 64, 0.3
+_THRESHOLD = 1.0
 _LIMIT, _POINTS, _BINS = 3.0, 301, 60
 _TWICE = math.acosh(math.sqrt(2))
 
@@ -53,7 +63,7 @@ def figure(
     slope = 2.0**log2_slope
     chosen, width = make(slope), half_width(slope)
     u = distances(depth)
-    heard = float((u.abs() < width).double().mean())
+    near = float((u.abs() < width).double().mean())
     flow = gradient_flow(chosen, depth, detach_reset)
     titles = ["forward", "backward; bars: membranes", f"back in depth: {_change(flow)}", "back in time"]
     page = panels(2, 2, titles, vertical_spacing=0.2, horizontal_spacing=0.13)
@@ -66,20 +76,20 @@ def figure(
     marked = {"mode": "lines+markers", "line": {"color": theme.VERMILION, "width": 2}, "marker": {"size": 6}}
     _gradients(page, shape, flow, marked)
     look = {"height": 560, "margin": {"t": 76, "b": 92}, "legend": theme.LEGEND_BELOW | {"y": -0.17}}
-    page.update_layout(title={"text": _said(chosen, width, heard)}, **look)
+    page.update_layout(title={"text": _title(chosen, width, near)}, **look)
     return page
 
 
-def _said(chosen: Surrogate, width: float, heard: float) -> str:
+def _title(chosen: Surrogate, width: float, near: float) -> str:
     if math.isinf(width):
-        return "StraightThrough hears all membranes alike"
+        return "StraightThrough passes gradient to all membranes alike"
     numbers = ", ".join(f"{value:.3g}" for value in vars(chosen).values() if isinstance(value, float))
-    return f"{type(chosen).__name__}({numbers}), half-width {width:.2g}: hears {100 * heard:.2g} % of membranes"
+    return f"{type(chosen).__name__}({numbers}), half-width {width:.2g}: {100 * near:.2g} % of membranes within"
 
 
 @functools.lru_cache(maxsize=2 * DEEPEST)
 def _usual(depth: int, detach_reset: bool) -> Flow:
-    """What the default does, to compare with."""
+    """The default, to compare with."""
     return gradient_flow(surrogates.ATan(2.0), depth, detach_reset)
 
 
@@ -107,9 +117,9 @@ def _shape(page: go.Figure, chosen: Surrogate, distance: torch.Tensor) -> None:
 
 
 def _change(flow: Flow) -> str:
-    """What is left at the first layer of the last layer's gradient."""
+    """The gradient at the first layer, as a multiple of that at the last."""
     first, last = flow.by_layer[0], flow.by_layer[-1]
-    return f"× {first / last:.2g}" if first and last else "nothing is left"
+    return f"× {first / last:.2g}" if first and last else "no gradient"
 
 
 def _gradients(page: go.Figure, name: str, flow: Flow, look: dict[str, Any]) -> None:
@@ -127,22 +137,70 @@ def _gradients(page: go.Figure, name: str, flow: Flow, look: dict[str, Any]) -> 
     page.update_yaxes(title={"text": "gradient norm"}, row=2, col=1)
 
 
-LAB = Lab(
+class Flow(NamedTuple):
+    """Norms of the gradient of a loss of the last step's spikes.
+
+    Attributes:
+        by_layer: of each layer's weights, the first layer first.
+        by_step: of the input at each time step.
+    """
+
+    by_layer: list[float]
+    by_step: list[float]
+
+
+def gradient_flow(surrogate: Surrogate, depth: int, detach_reset: bool) -> Flow:
+    """Through ``depth`` layers and 10 time steps."""
+    weights, x, direction = ingredients()
+    modules: list[torch.nn.Module] = []
+    for weight in weights[:depth]:
+        layer = torch.nn.Linear(_WIDTH, _WIDTH, bias=False, dtype=weight.dtype, device="meta")
+        layer.weight = torch.nn.Parameter(weight)
+        modules += [layer, _cell(surrogate, detach_reset)]
+    x = x.clone().requires_grad_()
+    with torch.enable_grad():
+        out, _ = nn.Sequential(*modules)(x)
+        loss = (out[-1] * direction).sum()
+        *by_layer, of_x = torch.autograd.grad(loss, [layer.weight for layer in modules[::2]] + [x])  # type: ignore[misc]
+    return Flow([float(g.norm()) for g in by_layer], of_x.flatten(1).norm(dim=1).tolist())
+
+
+@functools.lru_cache(maxsize=DEEPEST)
+def distances(depth: int) -> Tensor:
+    """Distance of each membrane from its threshold when that is applied, all layers and steps [P]."""
+    weights, x, _ = ingredients()
+    parts = []
+    for weight in weights[:depth]:
+        ran = run(_cell(None, True), x @ weight.T)
+        # The soft reset took the threshold from those that fired; here they get it back.
+        parts.append(ran.v + _THRESHOLD * ran.out - _THRESHOLD)
+        x = ran.out
+    return torch.cat([one.flatten() for one in parts])
+
+
+def _cell(surrogate: Surrogate | None, detach_reset: bool) -> LIF:
+    options: dict[str, Any] = {} if surrogate is None else {"surrogate": surrogate}
+    return LIF(2.0, _THRESHOLD, None, decay_input=False, detach_reset=detach_reset, **options)
+
+
+@functools.lru_cache(maxsize=1)
+def ingredients() -> tuple[list[Tensor], Tensor, Tensor]:
+    """Weights of each layer [64, 64], the input's spikes [10, 16, 64], and the loss's direction [16, 64].
+
+    In float64, as narrow surrogates make gradients that float32 can't hold.
+    """
+    g = torch.Generator().manual_seed(0)
+    x = (torch.rand(STEPS, BATCH, _WIDTH, generator=g) < _RATE).double()
+    direction = torch.randn(BATCH, _WIDTH, generator=g).double()
+    # Gain and mean are chosen so that activity neither dies out nor grows from layer to layer.
+    draws = [torch.randn(_WIDTH, _WIDTH, generator=g).double() for _ in range(DEEPEST)]
+    return [2.5 / _WIDTH**0.5 * draw + 0.5 / _WIDTH for draw in draws], x, direction
+
+
+surrogate_lab = Lab(
     "surrogate_lab",
     "Surrogate lab",
     figure,
     CONTROLS,
     "Which shape and slope let a gradient through many layers and steps without fading or exploding?",
 )
-
-
-def surrogate_lab(**start: Any) -> None:
-    """Show the surrogate lab: a shape and its slope, and what becomes of a gradient many layers down.
-
-    Args:
-        start: first values of ``shape``, ``log2_slope``, ``depth`` or ``detach_reset``.
-
-    Raises:
-        TypeError, ValueError: a setting that there is not, or a value that its control can't take.
-    """
-    LAB.show(**start)

@@ -1,4 +1,4 @@
-"""The event player: what a synthetic event camera sees of a digit, step by step and as a cloud in space and time."""
+"""The event player: a digit before a synthetic event camera, step by step and as a cloud in space and time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from snnkit.data.events import events_of, saccades
 
 from .. import theme
 from ..arrays import compact
-from ..event_cloud import event_cloud
+from ..figures import event_cloud
 from ..frame_slider import slid
 from .lab import Lab
 
@@ -36,7 +36,7 @@ def figure(
     digit: Annotated[int, "which digit the camera looks at"] = 3,
     amplitude: Annotated[float, "of the eye movements, in pixels"] = 2.0,
     threshold: Annotated[float, "change of the logarithm of brightness per event"] = 0.2,
-    noise: Annotated[float, "share of pixels that report without a reason, per step and polarity"] = 0.0,
+    noise: Annotated[float, "share of pixels that report spuriously, per step and polarity"] = 0.0,
     steps: Annotated[int, "time steps for one way round the triangle"] = 16,
 ) -> go.Figure:
     """Left: the picture as it moves before the camera and the events of one step. Right: all events over time.
@@ -71,7 +71,7 @@ def _images() -> Tensor:
 def _at(step: int, events: Tensor, gaze: Tensor, first: int) -> dict[str, Any]:
     """What changes of the left panel, whose traces follow ``first`` others: picture, ON and OFF, and the note above.
 
-    ``gaze`` [2] is where the camera looks after the step; the picture stands at its negative.
+    ``gaze`` [2] is where the camera looks after the step; the picture is drawn at its negative.
     """
     column, row = (-gaze).tolist()
     data: list[dict[str, Any]] = [{"type": "heatmap", "x0": column, "y0": row}]
@@ -97,26 +97,14 @@ def _draw(page: Any, image: Tensor, change: dict[str, Any]) -> None:
 
 
 def _rounded(image: Tensor) -> np.ndarray:
-    """To two decimals: nobody sees more, and the notebook stays small."""
+    """To two decimals: more is invisible, and the notebook stays small."""
     return np.round(image.numpy().astype(float), 2)
 
 
-LAB = Lab(
+event_player = Lab(
     "event_player",
     "Event player",
     figure,
     CONTROLS,
     "A still picture makes no events, a moving one reports its edges: what do threshold, motion and noise change?",
 )
-
-
-def event_player(**start: Any) -> None:
-    """Show the event player: a digit before a synthetic event camera, step by step.
-
-    Args:
-        start: first values of ``digit``, ``amplitude``, ``threshold``, ``noise`` or ``steps``.
-
-    Raises:
-        TypeError, ValueError: a setting that there is not, or a value that its control can't take.
-    """
-    LAB.show(**start)

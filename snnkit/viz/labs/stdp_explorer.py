@@ -1,4 +1,4 @@
-"""The STDP lab: move the spikes of two neurons and see what becomes of the synapse between them."""
+"""The STDP lab: move the spikes of two neurons, and the synapse between them changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from snnkit.plasticity import PairSTDP
 
 from .. import theme
 from ..axes import times
-from ..panels import panels
+from ..figures import panels
 from ..strokes import SPIKE, add_line, add_marks
 from .lab import Lab
 
@@ -136,23 +136,10 @@ def _dress(page: go.Figure, start: float, end: float, *, soft: bool) -> None:
     page.update_layout(title={"text": text}, height=470, margin={"t": 60})
 
 
-LAB = Lab(
+stdp_lab = Lab(
     "stdp_lab",
     "STDP lab",
     figure,
     CONTROLS,
     "Which order and which lag of the spikes on both sides make a synapse stronger, and which make it weaker?",
 )
-
-
-def stdp_lab(**start: Any) -> None:
-    """Show the STDP lab: the weight between two neurons whose spikes you move.
-
-    Args:
-        start: first values of ``pre_1``, ``pre_2``, ``post_1`` and ``post_2`` (ms), ``a_plus``, ``a_minus``,
-            ``tau_plus`` and ``tau_minus`` (ms), ``bound`` or ``weight``.
-
-    Raises:
-        TypeError, ValueError: a setting that there is not, or a value that its control can't take.
-    """
-    LAB.show(**start)
