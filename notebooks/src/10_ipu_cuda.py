@@ -67,8 +67,6 @@ DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
 
 # %%
 import math
-import pathlib
-import tempfile
 import textwrap
 from functools import partial
 
@@ -80,7 +78,6 @@ from snnkit.bench import compare, heading, training, workloads
 from snnkit.course import attempt, hint, quiz, scorecard, solution
 from snnkit.engine.missing import missing_compiler
 from snnkit.hardware import chips, energy, ipu, roofline
-from snnkit.hardware.roofline import probes
 from snnkit.device import Precision
 from snnkit.viz import figures
 from snnkit.viz.marked import Marked, marked
@@ -422,24 +419,13 @@ for name, result in {
     )
 
 # %% [markdown]
-# Not faster, not slower: *the same*, in another form. How would it get to an IPU? PopTorch 3.4 wants PyTorch 2.0.1 and Python 3.8, which are years
-# older than what you are running, so this kit can't go along. A program can. `ipu.write_program` writes the network and its training as plain PyTorch
-# beside a file of weights, and compares it with the network before you get it. This is your hidden layer in it:
-
-# %%
-folder = pathlib.Path(tempfile.mkdtemp())
-program, _ = ipu.write_program(ours, loss.count_cross_entropy, (pictures, classes), folder / "on_ipu.py", steps=STEPS)
-lines = program.read_text().splitlines()
-begin = lines.index(next(line for line in lines if line.startswith("def step_1")))
-print(*lines[begin : lines.index("", begin)], sep="\n")
-print(
-    f"… and {len(lines)} lines in all. Imports: {', '.join(line[7:] for line in lines if line.startswith('import '))}"
-)
+# Not faster, not slower: *the same*, in another form. How would it get to an IPU? PopTorch 3.4 needs PyTorch 2.0.1 and Python 3.8, which are years
+# older than what you are running, so this kit can't be installed beside it. What you have just written can: `leaky`, `spike`, `Net` and `Training`
+# are plain PyTorch. With `poptorch.identity_loss` in place of ours, `poptorch.trainingModel(Training(Net(...), of_counts))` would train it there;
+# `ipu.ipu_training_model` makes that call. It is written after PopTorch's documentation and tested with a double of its interface. It never met the
+# real one.
 
 # %% [markdown] tags=["slide"]
-# No `snnkit`, no `autograd.Function`; and there, in the three lines before `return`, is the nothing that has a gradient. `python on_ipu.py data.pt --ipu` would train it there. It
-# is written after PopTorch's documentation and tested against a double of its interface. It never met the real one.
-#
 # ## 4 · The other side of the ratio
 #
 # A ratio has two numbers in it. *CUDA* in the claim means snnTorch in eager PyTorch: a loop over time in Python, several kernels per neuron and
@@ -552,15 +538,15 @@ for key, figure in machine.chip().figures.items():
     print(f"{key.replace('_', ' ')}: {figure.value:.3g} {figure.unit} ({figure.mark}: {figure.source})")
 
 # %% tags=["slide"]
-nets = roofline.nets()[:4] if QUICK else roofline.nets()
-judged = roofline.judge(machine, unseen=nets, repeats=3 if QUICK else 5)
+nets = roofline.holdout_nets()[:4] if QUICK else roofline.holdout_nets()
+report = roofline.validate(machine, nets=nets, repeats=3 if QUICK else 5)
 numbers = []
-for row in judged.rows:
+for row in report.rows:
     lane = f"{row.net}, {row.engine}"
     for mark, found in (("predicted", row.predicted), ("measured", row.measured)):
         numbers.append(Marked(lane, mark, found.value * 1e3, found.low * 1e3, found.high * 1e3, f"{row.error:+.0%}"))
 viz.show(marked(numbers, "ms per training step", title="Predicted first, measured then"))
-print(judged)
+print(report)
 
 # %% [markdown]
 # **Notice**
@@ -607,7 +593,8 @@ def measured(batches, engine="eager"):
     for batch in batches:
         step = workloads.Ours(engine)(compare.tutorial(batch=batch), Precision.choose(where, False)).step
         steps[str(batch)] = step
-    return {int(batch): took for batch, took in probes.times(steps, probes.clock_of(where), 3 if QUICK else 7).items()}
+    took = roofline.times(steps, roofline.clock_of(where), 3 if QUICK else 7)
+    return {int(batch): seconds for batch, seconds in took.items()}
 
 
 guess = crossover((SMALL, predicted(SMALL).value), (LARGE, predicted(LARGE).value))

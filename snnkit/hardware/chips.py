@@ -4,8 +4,9 @@
     chip.value("fp32_flops")        # 6.2e13, operations per second
     print(chip.figure("fp32_flops"))
 
-Nothing here was measured by this package. What was looked for and not found is None and marked "unknown"; a prediction
-that needs it raises ``MissingFigure``. The machine at hand is not in the catalogue: ``roofline.fit`` measures it.
+None of these figures was measured by this package. A figure without a known source is None and marked "unknown";
+a prediction that needs it raises ``MissingFigure``. The machine at hand is not in the catalogue: ``roofline.fit``
+measures it.
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from .checks import above_zero
+from .. import checks
 
-# How a figure came to be, from the surest to none at all.
+# Origins of a figure, from the most to the least reliable.
 MARKS = {
     "measured": "on the machine at hand",
     "vendor": "read on a page of the vendor",
     "published": "read in a paper or in open source code",
-    "secondary": "read on a page of somebody else",
+    "secondary": "read on a page of a third party",
     "derived": "by arithmetic from other figures",
     "predicted": "by a model",
     "assumed": "without a source",
-    "unknown": "looked for, not found",
+    "unknown": "no source is known",
 }
 KINDS = ("cpu", "gpu", "ipu", "tpu")
 
@@ -38,7 +39,7 @@ FIGURES = {
     "memory_bytes": ("main memory", "B"),
     "cache_bytes": ("last cache before the main memory", "B"),
     "units": ("streaming multiprocessors", ""),
-    "tiles": ("processors with a memory of their own", ""),
+    "tiles": ("processors, each with its own memory", ""),
     "threads_per_tile": ("worker threads of a tile", ""),
     "clock": ("clock", "Hz"),
     "tile_bytes": ("memory of a tile", "B"),
@@ -52,15 +53,15 @@ FIGURES = {
 
 
 class MissingFigure(ValueError):
-    """A chip's figure that nobody here knows; a prediction that needs it can't be made."""
+    """A prediction needs a figure of a chip that is not in the catalogue."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One number. ``str(figure)`` says all of it.
+    """One number with its origin; ``str(figure)`` shows all of it.
 
     Attributes:
-        value: in ``unit``; None where it is not known.
+        value: in ``unit``; None if it is unknown.
         unit: SI, without prefix.
         mark: one of ``MARKS``.
         source: where it was read, or how it was computed.
@@ -72,12 +73,13 @@ class Figure:
     source: str
 
     def __post_init__(self) -> None:
-        if self.mark not in MARKS:
-            raise ValueError(f"mark must be one of {', '.join(map(repr, MARKS))}, but it is {self.mark!r}")
+        checks.choice("mark", self.mark, MARKS)
         if (self.value is None) != (self.mark == "unknown"):
-            raise ValueError(f"value must be None where mark is 'unknown' only, but {self.value!r} is {self.mark!r}")
+            raise ValueError(
+                f"value must be None if and only if mark is 'unknown', but it is {self.value!r} ({self.mark})"
+            )
         if self.value is not None:
-            above_zero("value", self.value)
+            checks.number("value", self.value, above=0)
         if not self.source:
             raise ValueError("source must say where the figure comes from, but it is empty")
 
@@ -93,8 +95,8 @@ class Chip:
     Attributes:
         name: short.
         kind: one of ``KINDS``.
-        title: which model of it exactly.
-        figures: key of ``FIGURES`` to figure; those that don't apply to the kind are absent.
+        title: the exact model.
+        figures: by key of ``FIGURES``; those that do not apply to the kind are absent.
     """
 
     name: str
@@ -103,40 +105,33 @@ class Chip:
     figures: Mapping[str, Figure] = field(repr=False)
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))}, but it is {self.kind!r}")
+        checks.choice("kind", self.kind, KINDS)
         for key, figure in self.figures.items():
-            _check_key(key)
-            if not isinstance(figure, Figure):
-                raise TypeError(f"{key} must be a Figure, with mark and source, but it is {figure!r}")
+            checks.choice("key", key, FIGURES)
+            checks.instance(key, figure, Figure, "a Figure, with mark and source")
         object.__setattr__(self, "figures", MappingProxyType(dict(self.figures)))
 
     def figure(self, key: str) -> Figure:
-        """What is known of ``key``.
+        """The figure under ``key``.
 
         Raises:
             ValueError: no such key in ``FIGURES``.
-            MissingFigure: not known of this chip.
+            MissingFigure: unknown for this chip.
         """
-        _check_key(key)
-        found = self.figures.get(key)
+        checks.choice("key", key, FIGURES)
+        figure = self.figures.get(key)
         what = f"the {key} of {self.name} ({FIGURES[key][0]})"
-        if found is None:
+        if figure is None:
             raise MissingFigure(f"{what} is not in the catalogue, where no {self.kind.upper()} has it")
-        if found.value is None:
-            raise MissingFigure(f"{what} is not known: {found.source}")
-        return found
+        if figure.value is None:
+            raise MissingFigure(f"{what} is not known: {figure.source}")
+        return figure
 
     def value(self, key: str) -> float:
         """The number of ``figure(key)``."""
         value = self.figure(key).value
         assert value is not None
         return value
-
-
-def _check_key(key: str) -> None:
-    if key not in FIGURES:
-        raise ValueError(f"key must be one of {', '.join(map(repr, FIGURES))}, but it is {key!r}")
 
 
 _Given = tuple[float | None, str, str]  # value, mark, source
@@ -161,7 +156,7 @@ _GC200_TILES, _GC200_CLOCK, _BOW_CLOCK, _TILE = 1472, 1.325e9, 1.85e9, 624 * 102
 def _ipu(
     name: str, title: str, clock: float, clock_source: tuple[str, str], power: tuple[float | None, str, str]
 ) -> Chip:
-    """Both generations have the same tiles; what scales with the clock is computed from it."""
+    """Both generations have the same tiles; what is proportional to the clock is computed from it."""
     tiles, scaled = _GC200_TILES, clock / _GC200_CLOCK
     sram = ("secondary", _BLAKE) if scaled == 1 else ("derived", "GC200's × the ratio of the clocks")
     figures: dict[str, _Given] = {
@@ -222,10 +217,10 @@ CHIPS: Mapping[str, Chip] = MappingProxyType(
             _gpu(
                 "RTX 2080 Ti", "NVIDIA GeForce RTX 2080 Ti",
                 fp32_flops=(13.45e12, "secondary", _SYSRQMTS),
-                fp16_flops=(None, "unknown", "only the vector units' 26.9 TFLOP/s was found, not the tensor cores'"),
+                fp16_flops=(None, "unknown", "sources give only the vector units' 26.9 TFLOP/s, not the tensor cores'"),
                 tf32_flops=(None, "unknown", _NO_TF32),
                 memory_bandwidth=(616e9, "secondary", _SYSRQMTS),
-                cache_bytes=(None, "unknown", "no source was found"),
+                cache_bytes=(None, "unknown", "no source is known"),
                 units=(68, "secondary", _SYSRQMTS), power=(250, "secondary", _SYSRQMTS),
             ),
             _gpu(
@@ -245,7 +240,7 @@ CHIPS: Mapping[str, Chip] = MappingProxyType(
                 tf32_flops=(60e12, "derived", "half of the 120 TFLOP/s sold with sparsity, store.sourcecode.com"),
                 memory_bandwidth=(300e9, "secondary", "fpsbench.com"), memory_bytes=(24e9, "secondary", "fpsbench.com"),
                 cache_bytes=(48 * 2**20, "secondary", "fpsbench.com"),
-                units=(None, "unknown", "58 and 60 are both found"), power=(72, "secondary", "fpsbench.com"),
+                units=(None, "unknown", "sources give 58 and 60"), power=(72, "secondary", "fpsbench.com"),
             ),
             *(
                 _gpu(
@@ -266,7 +261,7 @@ CHIPS: Mapping[str, Chip] = MappingProxyType(
                 "TPU v2-8", "tpu", "Google Cloud TPU v2, four chips",
                 _figures(
                     fp16_flops=(4 * 45e12, "secondary", f"4 × 45 TFLOP/s in bfloat16, {_GOOGLE}"),
-                    fp32_flops=(None, "unknown", "matrix products run in bfloat16 passes; no figure was found"),
+                    fp32_flops=(None, "unknown", "matrix products run in bfloat16 passes; no source is known"),
                     memory_bandwidth=(None, "unknown", f"{_GOOGLE} no longer describes v2"),
                     power=(None, "unknown", f"{_GOOGLE} no longer describes v2"),
                 ),
@@ -277,26 +272,16 @@ CHIPS: Mapping[str, Chip] = MappingProxyType(
 
 
 def names(kind: str | None = None) -> tuple[str, ...]:
-    """Those of the catalogue; of one of ``KINDS``, if it is given.
-
-    Raises:
-        ValueError: an unknown kind.
-    """
-    if kind is not None and kind not in KINDS:
-        raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))}, but it is {kind!r}")
+    """The names in the catalogue, of all chips or of those of one kind (of ``KINDS``)."""
+    if kind is not None:
+        checks.choice("kind", kind, KINDS)
     return tuple(chip.name for chip in CHIPS.values() if kind in (None, chip.kind))
 
 
 def get(name: str) -> Chip:
-    """The chip of this name, in capitals or not.
-
-    Raises:
-        TypeError: not a name.
-        ValueError: there is none of it; says which there are.
-    """
-    if not isinstance(name, str):
-        raise TypeError(f"name of a chip must be a str, but it is a {type(name).__name__}")
-    for known, chip in CHIPS.items():
-        if known.casefold() == name.strip().casefold():
-            return chip
-    raise ValueError(f"chip must be one of {', '.join(map(repr, CHIPS))}, but it is {name!r}")
+    """The chip of this name, in any case; ValueError, listing the names, if there is none."""
+    checks.instance("name of a chip", name, str, "a str")
+    by_name = {known.casefold(): chip for known, chip in CHIPS.items()}
+    if name.strip().casefold() not in by_name:
+        checks.choice("chip", name, CHIPS)
+    return by_name[name.strip().casefold()]

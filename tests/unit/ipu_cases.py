@@ -669,7 +669,7 @@ class LargeLabels(Net):
 # --- same trace -----------------------------------------------------------------------------------------------------
 
 
-@planted("same trace", words="a count or a mood")
+@planted("same trace", words="state in Python")
 class EverySecondCall(Net):
     def __init__(self) -> None:
         super().__init__()

@@ -281,7 +281,7 @@ def test_prices_of_ones_own_need_a_source(counted):
     assert counted.energy(mine).synapses == 10 and "a data sheet" in str(counted.energy(mine))
     with pytest.raises(ValueError, match="source of prices 'mine' must say"):
         Prices("mine", 1.0, 1.0, 0.0, source="")
-    with pytest.raises(ValueError, match="multiply must be a finite number, at least 0"):
+    with pytest.raises(ValueError, match="multiply must be at least 0"):
         Prices("mine", 1.0, -1.0, 0.0, source="a")
     with pytest.raises(ValueError, match=r"prices must be one of 'float32, 45 nm', .*, but it is 'free'"):
         counted.energy("free")

@@ -101,7 +101,7 @@ def test_counting_by_hand():
     network = Sequential(nn.Linear(3, 4, bias=False), Sum())
     found = count(network, torch.rand(T, B, 3), labels(), lambda out, y: out.sum(), optimizer="sgd")
     forward = [op for op in found.running if op.phase == "forward" and op.layer == 0]
-    state = {"new_full": 1, "full_like": 1}  # at rest
+    state = {"new_full": 1}  # at rest
     assert Counter(op.name for op in forward) == {"mul": T, "add": T, "stack": 1, **state}
     backward = Counter(op.name for op in found.running if op.phase == "backward" and op.layer == 0)
     assert backward == {"mul": T, "stack": 1}
@@ -110,7 +110,7 @@ def test_counting_by_hand():
     assert found.inputs == T * B * 3 * 4 + B * 8
     layer = found.layers[0]
     assert (layer.name, layer.steps, layer.neurons, layer.static, layer.gradient) == ("Sum", T, B * 4, False, True)
-    assert [op.dims for op in found.of("matmul")] == [(T * B, 4, 3), (4, 3, T * B)]
+    assert [op.flops for op in found.of("matmul")] == [2 * T * B * 3 * 4] * 2
 
 
 def test_the_tutorial_is_as_its_source_says():
@@ -140,17 +140,6 @@ def test_counting_leaves_the_net_and_torch_as_they_were(work):
     assert count(net(), meta, labels().to("meta"), count_cross_entropy).operations == work.operations
 
 
-def test_what_lives_on_for_backward_is_known(work):
-    kept = Counter((op.name, op.kept) for op in work.running if op.phase == "forward" and op.layer == 0)
-    assert kept[("ge", True)] == 0 and kept[("ge", False)] == T  # the spike is a number, the comparison forgotten
-    assert kept[("_to_copy", True)] == T  # spikes wait to be stacked
-    saved = [op for op in work.running if op.phase == "forward" and op.layer == 0 and op.kept and op.name == "sub"]
-    assert len(saved) >= T  # the distance from the threshold, for the surrogate
-    assert not any(op.name == "add_" for op in work.running if op.phase == "backward")  # gradients of no step before
-    functions = [op for op in work.operations if op.function]
-    assert len(functions) == 2 * T and {op.phase for op in functions} == {"backward"}
-
-
 class Looks(nn.Module):
     def __init__(self):
         super().__init__()
@@ -158,22 +147,6 @@ class Looks(nn.Module):
 
     def forward(self, x):
         return x * self.weight if x.sum() > 0 else x
-
-
-def test_nets_that_can_not_be_counted():
-    x = torch.rand(T, B, 8)
-    with pytest.raises(ValueError, match="net looks at values"):
-        count(Looks(), x, labels(), rate_mse)
-    with pytest.raises(ValueError, match="net must have parameters"):
-        count(Sequential(IF()), x, labels(), rate_mse)
-    with pytest.raises(ValueError, match="optimizer must be one of 'adam', 'sgd'"):
-        count(net(), x, labels(), rate_mse, optimizer="adagrad")
-    with pytest.raises(TypeError, match="net must be"):
-        count(len, x, labels(), rate_mse)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="targets must be"):
-        count(net(), x, [0], rate_mse)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="x must be a sequence"):
-        count(net(), x[0, 0], labels(), rate_mse)
 
 
 class Lazy(nn.Module):
@@ -197,18 +170,24 @@ def without(out, targets):
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
+        ({"net": Looks(), "loss": rate_mse}, ValueError, "net and loss must not read values"),
+        ({"net": Sequential(IF())}, ValueError, "net must have parameters"),
+        ({"net": len}, TypeError, "net must be a torch.nn.Module"),
+        ({"targets": [0]}, TypeError, "targets must be a torch.Tensor"),
+        ({"x": torch.rand(8)}, ValueError, "x must be a sequence"),
+        ({"optimizer": "adagrad"}, ValueError, "optimizer must be one of 'adam', 'sgd'"),
         ({"loss": None}, TypeError, "loss must be a function"),
-        ({"loss": number}, ValueError, "loss must return one scalar .* a float"),
+        ({"loss": number}, ValueError, "loss must return one scalar .* returned 0.5"),
         ({"loss": per_sample}, ValueError, r"loss must return one scalar .* shape \[5\]"),
-        ({"loss": without}, ValueError, "loss must return one scalar .* without a gradient"),
-        ({"optimizer": ["adam"]}, ValueError, "optimizer must be one of"),
-        ({"x": torch.rand(T, B, 9)}, ValueError, "can't be run on x and targets"),
+        ({"loss": without}, ValueError, "loss must return one scalar .* without one"),
+        ({"optimizer": ["adam"]}, TypeError, "optimizer must be one of"),
+        ({"x": torch.rand(T, B, 9)}, ValueError, "must run on x and targets"),
         ({"x": torch.rand(0, B, 8)}, ValueError, "with samples"),
         ({"x": torch.rand(T, 0, 8), "targets": torch.zeros(0).long()}, ValueError, "with samples"),
         ({"targets": torch.zeros(B + 1).long()}, ValueError, r"\[6, 5, 8\] and \[6\]"),
         ({"targets": torch.tensor(1)}, ValueError, "x and targets must be"),
-        ({"net": Lazy()}, ValueError, "no shape for layer.weight yet"),
-        ({"net": torch.compile(nn.Linear(8, 3))}, ValueError, "compiled by torch.compile"),
+        ({"net": Lazy()}, ValueError, "layer.weight is lazy"),
+        ({"net": torch.compile(nn.Linear(8, 3))}, ValueError, "must be the module itself"),
     ],
 )
 def test_what_is_wrong_with_a_count_is_named(given, error, message):
@@ -222,7 +201,7 @@ def test_the_tutorial_is_of_whole_numbers_even_the_second_time(name):
     size = {"batch": 2, "hidden": 3, "steps": 2, "inputs": 4, "classes": 2}
     roofline.tutorial(**size)
     for value in (float(size[name]), [1], "8", True, None):
-        with pytest.raises(TypeError, match=f"{name} must be a whole number"):
+        with pytest.raises(TypeError, match=f"{name} must be an integer"):
             roofline.tutorial(**size | {name: value})
     with pytest.raises(ValueError, match=f"{name} must be at least 1"):
         roofline.tutorial(**size | {name: 0})
@@ -240,7 +219,7 @@ def test_what_a_model_of_a_machine_starts_from(work, model):
     ):
         with pytest.raises(TypeError, match=message):
             model(**({"work": work} | given))
-    with pytest.raises(ValueError, match="precision must be one of"):
+    with pytest.raises(TypeError, match="precision must be one of"):
         model(work, precision=["float32"])
     for nothing in (replace(work, operations=()), replace(work, samples=0)):
         with pytest.raises(ValueError, match="must have operations and samples"):
@@ -262,7 +241,6 @@ def test_a_fused_layer_moves_the_least_that_it_can(work):
     assert forward.simple == sum(op.simple for op in inside if op.phase == "forward")
     assert backward.simple == sum(op.simple for op in inside)
     assert fused.launches < work.launches / 4
-    assert not list(work.fused(frozenset()).of("fused"))
 
 
 def test_an_image_that_stays_is_read_once_and_its_gradient_is_summed():
@@ -300,11 +278,11 @@ def test_assumptions_are_named_and_ranged():
     ("values", "error", "message"),
     [
         ({"sync": 3}, ValueError, "assumption must be one of"),
-        ({"launch": 0}, ValueError, "launch must be above 0"),
-        ({"launch": -1}, ValueError, "launch can't be -1"),
-        ({"launch": (3e-6, 2e-6, 4e-6)}, ValueError, "launch can't be"),
-        ({"launch": "fast"}, TypeError, "launch can't be 'fast'"),
-        ({"gpu_matmul_efficiency": 1.5}, ValueError, "gpu_matmul_efficiency must be above 0 and at most 1"),
+        ({"launch": 0}, ValueError, "launch must be greater than 0"),
+        ({"launch": -1}, ValueError, "launch must be a number or .* -1"),
+        ({"launch": (3e-6, 2e-6, 4e-6)}, ValueError, "launch must be a number or .*low <= value <= high"),
+        ({"launch": "fast"}, TypeError, "launch must be a number or .*'fast'"),
+        ({"gpu_matmul_efficiency": 1.5}, ValueError, "gpu_matmul_efficiency must be at most 1"),
     ],
 )
 def test_assumptions_that_can_not_be(values, error, message):
@@ -401,7 +379,7 @@ def test_a_step_of_small_kernels_takes_its_launches():
 def test_a_large_product_takes_its_arithmetic_and_a_large_sum_its_bytes():
     free = Assumptions(gpu_matmul_efficiency=0.5, gpu_bandwidth_efficiency=0.5)
     a100 = chips.get("A100")
-    product = one(name="mm", kind="matmul", flops=10**13, numel=10**6, dims=(1, 1, 1))
+    product = one(name="mm", kind="matmul", flops=10**13, numel=10**6)
     for precision, key in (("float32", "fp32_flops"), ("tf32", "tf32_flops"), ("float16", "fp16_flops")):
         said = roofline.gpu(product, a100, precision=precision, assumptions=free).seconds.value
         assert said == pytest.approx(10**13 / a100.value(key) / 0.5)
@@ -459,4 +437,3 @@ def test_convolutions_are_counted():
     first, second = 2 * 2 * B * 64 * 9 * 4, 2 * 2 * B * 16 * 36 * 4
     assert sum(op.flops for op in found.of("convolution") if op.phase == "forward") == first + second
     assert {op.kind for op in found.running} >= {"norm", "pool", "convolution", "matmul", "reduction"}
-    assert [op.dims for op in found.of("convolution") if op.phase == "forward"] == [(640, 4, 9), (160, 4, 36)]

@@ -34,7 +34,7 @@ def test_planted(case):
     assert {finding.rule for finding in report.errors} == set(case.rules), str(report)
     reasons = [finding for finding in report.errors if case.words in finding.what]
     assert reasons, str(report)
-    assert all(finding.mend for finding in report.errors)
+    assert all(finding.fix for finding in report.errors)
     if case.planted:
         assert any("# planted" in finding.where and "ipu_cases.py" in finding.where for finding in reasons), str(report)
     if case.module:
@@ -281,7 +281,7 @@ def test_the_report_prints_and_shows_and_raises():
     report = ipu.check(planted.ThresholdAsANumber(), example())
     text = str(report)
     assert text.startswith("not IPU-ready: 1 error")
-    assert "ipu_cases.py" in text and "mend:" in text and "never run on one" in text
+    assert "ipu_cases.py" in text and "fix:" in text and "never run on one" in text
     page = report._repr_html_()
     assert page.count("<tr>") == len(ipu.RULES) and "&lt;" not in page.split("<table>")[0]
     with pytest.raises(ipu.NotReady, match="static graph"):
@@ -341,8 +341,8 @@ def test_misuse_is_refused():
         (TypeError, "loss must be", (Net(), (x, y), 3)),
         (ValueError, r"example must be \(x, y\)", (Net(), (x,), F.cross_entropy)),
         (ValueError, "loss must be None", (ipu.WithLoss(Net(), F.cross_entropy), (x, y), F.cross_entropy)),
-        (ValueError, "can't be run on example", (Net(), (x[:, :2], y))),
-        (ValueError, "no shape for first.weight yet", (LazyNet(), (x, y))),
+        (ValueError, "model must run on example", (Net(), (x[:, :2], y))),
+        (ValueError, "first.weight is lazy", (LazyNet(), (x, y))),
         (ValueError, "first.weight is on the meta device", (Net().to("meta"), (x, y))),
         (ValueError, "its tensor 0 is on the meta device", (Net(), (x.to("meta"), y))),
         (ValueError, "it is TorchScript", (torch.jit.script(nn.Linear(INPUTS, CLASSES)), (x, y), F.cross_entropy)),

@@ -7,9 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from snnkit.hardware.ipu import recording
 from snnkit.hardware.ipu.operations import SIZE_FROM_VALUES, SUPPORTED, is_supported
-from snnkit.hardware.ipu.places import names_of
-from snnkit.hardware.ipu.record import run_recorded
 
 IMAGE, LINE, CUBE, FLAT = (2, 3, 8, 8), (2, 3, 8), (2, 3, 4, 4, 4), (2, 6)
 
@@ -55,7 +54,7 @@ def unsupported(module, *shapes, integers=False):
     """The operations of a call without values that are not in the list."""
     inputs = [torch.zeros(s, dtype=torch.int64 if integers else torch.float32, device="meta") for s in shapes]
     module = module.to("meta")
-    record = run_recorded(module, inputs, names_of(module), meta=True)
+    record = recording.record(module, inputs, meta=True)
     assert record.error is None, record.error
     assert record.operations or isinstance(module, nn.Identity)
     return {op.name for op in record.operations if not is_supported(op.name) and not op.part}

@@ -146,7 +146,7 @@ def test_what_poptorch_has_no_counterpart_of_is_refused(poptorch):
     with pytest.raises(TypeError, match="loss must be"):
         ipu.ipu_training_model(net, None)
     for module in (net, nn.Linear(INPUTS, CLASSES)):
-        with pytest.raises(ValueError, match="steps can be given"):
+        with pytest.raises(ValueError, match="steps must be None unless"):
             ipu.ipu_training_model(module, count_cross_entropy, steps=3)
 
 

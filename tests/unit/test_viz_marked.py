@@ -116,7 +116,7 @@ def test_a_tile_without_values_waits_and_all_go_on_together():
 
 
 def test_the_lengths_are_those_of_the_model():
-    op = operation(320_000, name="addmm", kind="matmul", flops=10**8, dims=(320, 1000, 1000))
+    op = operation(320_000, name="addmm", kind="matmul", flops=10**8)
     work = roofline.Work("w", 1, (op,), (), 0, 0, 0)
     parts = roofline.ipu(work).parts
     (compute, wait, exchange) = drawn(supersteps(work, [op], tiles=2))[1]

@@ -1,17 +1,14 @@
 """The operations that PopTorch 3.4 takes, by the names that PyTorch's dispatcher gives them.
 
 Derived from the names in its user guide ("IPU supported operations", docs/user_guide/supported_ops.rst) and, where the
-guide leaves out what its layers come down to, from the names that its sources register handlers for
+guide leaves out what its layers are decomposed into, from the names that its sources register handlers for
 (poptorch/source/popart_canonicalization); github.com/graphcore/poptorch, release 3.4, © Graphcore Ltd., MIT licence.
-Names only: what a name means is PyTorch's documentation. In-place forms count as their operation, as PopTorch's
-dispatcher makes them so; views and copies cost an IPU nothing that could fail.
+In-place forms count as their operation, since PopTorch's dispatcher converts them; views and copies cannot fail.
 """
 
 from __future__ import annotations
 
-__all__ = ["SIZE_FROM_VALUES", "is_supported"]
-
-# As in the guide, without "torch." and "torch.nn.functional."; capitals (layers) are below, as what they come down to.
+# As in the guide, without "torch." and "torch.nn.functional."; layers (capitals) are below, decomposed.
 DOCUMENTED = {
     "creation": "arange fill full full_like new_full new_ones new_zeros ones ones_like zeros zeros_like",
     "indexing": (
@@ -39,13 +36,13 @@ DOCUMENTED = {
         "margin_ranking_loss triplet_margin_loss ctc_loss"
     ),
 }
-# Registered in the sources though not in the guide.
+# Registered in the sources, but not in the guide.
 REGISTERED = (
     "atan2 erf erfc rsub logical_not logical_xor log_sigmoid hardsigmoid flip repeat index index_put nansum "
     "cosine_similarity pairwise_distance pixel_shuffle im2col col2im narrow dot mv "
     "reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d replication_pad3d constant_pad_nd"
 )
-# What documented layers and functions come down to below autograd, in the versions of PyTorch that run this check.
+# What documented layers and functions are decomposed into below autograd, in current versions of PyTorch.
 COMES_DOWN_TO = (
     "_softmax _log_softmax log_sigmoid_forward nll_loss_forward nll_loss2d_forward native_dropout "
     "convolution convolution_overrideable max_pool2d_with_indices max_pool3d_with_indices max_pool1d_with_indices "
@@ -56,7 +53,7 @@ COMES_DOWN_TO = (
     "upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_bicubic2d _cdist_forward "
     "_ctc_loss _unsafe_index"
 )
-# Views, copies and memory, which PopTorch's dispatcher handles itself or which don't reach an IPU.
+# Views, copies and memory, which PopTorch's dispatcher handles itself or which do not reach an IPU.
 MEMORY = (
     "empty empty_like empty_strided new_empty new_empty_strided alias detach clone contiguous _to_copy to copy_ "
     "lift lift_fresh lift_fresh_copy as_strided view _unsafe_view _reshape_alias view_as_real permute select slice "
@@ -67,10 +64,10 @@ MEMORY = (
 SUPPORTED = frozenset(
     name for group in (*DOCUMENTED.values(), REGISTERED, COMES_DOWN_TO, MEMORY) for name in group.split()
 )
-# Their result's size depends on values, so no static graph can hold them.
+# The size of their result depends on values, so they cannot be part of a static graph.
 SIZE_FROM_VALUES = frozenset({"nonzero", "masked_select", "unique_dim", "_unique2", "unique_consecutive", "bincount"})
 
-# In-place random numbers that have no handler of their own, though the operation they are named after has.
+# In-place random numbers without a handler, although the operation that they are named after has one.
 _NOT_IN_PLACE = frozenset({"bernoulli_"})
 
 

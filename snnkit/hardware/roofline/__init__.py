@@ -4,70 +4,34 @@
     print(gpu(work, "A100"))               # eager; mode="fused", "graph", "fused graph"
     print(ipu(work, "GC200"))
 
-What chips do is read from ``hardware.chips``; what nobody published is in ``Assumptions``, with a range; so every
-result is a range. On the machine at hand nothing need be assumed::
+Figures of chips come from ``hardware.chips``; what no source gives is in ``Assumptions``, with a range; so every result
+is a range. On the machine at hand nothing needs to be assumed::
 
     machine = fit("cpu")                   # micro-benchmarks, no network
     print(machine.predict(work, "cpp"))
-    print(judge(machine))                  # networks it has not seen: predicted first, then measured
+    print(validate(machine))               # held-out networks: predicted first, then measured
 """
 
-from __future__ import annotations
-
-import importlib
-from typing import TYPE_CHECKING
-
-from .assumptions import Assumed, Assumptions
-from .bsp import DoesNotFit, ipu, ipu_memory
-from .launches import MODES, gpu
-from .prediction import Prediction
-from .ranges import Range
-from .work import Layer, Operation, Work
-
-if TYPE_CHECKING:
-    from .counting import count, tutorial
-    from .fitting import fit
-    from .judging import Report, judge
-    from .machine import Machine
-    from .unseen import Unseen, nets
-
-__all__ = [
-    "MODES",
-    "Assumed",
-    "Assumptions",
-    "DoesNotFit",
-    "Layer",
-    "Machine",
-    "Operation",
-    "Prediction",
-    "Range",
-    "Report",
-    "Unseen",
-    "Work",
-    "count",
-    "fit",
-    "gpu",
-    "ipu",
-    "ipu_memory",
-    "judge",
-    "nets",
-    "tutorial",
-]
-
-# They bring torch.
-_LATER = {
-    "Machine": "machine",
-    "Report": "judging",
-    "Unseen": "unseen",
-    "count": "counting",
-    "fit": "fitting",
-    "judge": "judging",
-    "nets": "unseen",
-    "tutorial": "counting",
-}
-
-
-def __getattr__(name: str):
-    if name in _LATER:
-        return getattr(importlib.import_module(f".{_LATER[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+from .fitting import Clock as Clock
+from .fitting import Machine as Machine
+from .fitting import clock_of as clock_of
+from .fitting import fit as fit
+from .fitting import times as times
+from .predictions import MODES as MODES
+from .predictions import DoesNotFit as DoesNotFit
+from .predictions import Prediction as Prediction
+from .predictions import gpu as gpu
+from .predictions import ipu as ipu
+from .predictions import ipu_memory as ipu_memory
+from .ranges import Assumed as Assumed
+from .ranges import Assumptions as Assumptions
+from .ranges import Range as Range
+from .validation import HoldoutNet as HoldoutNet
+from .validation import Report as Report
+from .validation import holdout_nets as holdout_nets
+from .validation import validate as validate
+from .work import Layer as Layer
+from .work import Operation as Operation
+from .work import Work as Work
+from .work import count as count
+from .work import tutorial as tutorial

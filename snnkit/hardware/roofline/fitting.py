@@ -1,22 +1,310 @@
-"""Measure the machine at hand: launches, bandwidth, matrix rate, engines. No network is run here."""
+"""A cost model of the machine at hand: prices of operations, fitted to micro-benchmarks, none of them a network.
+
+    seconds of a step = Σ over prices (price × units), such as 2 µs for each launched operation, or 0.1 ns for each byte
+
+``units_of`` counts the units of a step. Each micro-benchmark is one layer, run forward and backward (or one update of
+an optimizer), which is timed and whose units are counted; the prices follow by least squares of the relative errors,
+under the condition that none is negative (Lawson and Hanson 1974). ``validate`` measures the error on networks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
 
+from ... import checks
 from ...engine.missing import cpp_compiler
-from ...measure.machine import provenance
-from ...measure.memory import keep_freed_memory
-from ...measure.timing import Clock
-from . import probes
-from .fitting_eager import elementwise_curves, fixed_costs, surcharges
-from .fitting_engines import engine_costs
-from .fitting_others import convolutions, products, streams, updates
-from .machine import Machine
+from ...measure import keep_freed_memory, provenance, race
+from ...neuron import Neuron
+from ...neuron.base import MembraneState
+from ...nn import Sequential
+from ...surrogate import ATan
+from ..chips import FIGURES, Chip, Figure
+from .predictions import Prediction
 from .ranges import Range
+from .work import OPTIMIZERS, Trace, Work, count_layer
+
+_PARTS = ("neurons", "matmul", "other", "optimizer", "overhead")
+# Bytes up to which an operation is priced as in the cache nearest to the core, and in the last one.
+_SMALL, _MEDIUM = 2**18, 2**23
+
+
+def units_of(work: Work, engine: str = "eager") -> Counter[tuple[str, str]]:
+    """(part of the step, price) to the number of units, where neurons run in ``engine``."""
+    step = work if engine == "eager" else work.fused()
+    units: Counter[tuple[str, str]] = Counter()
+
+    def add(part: str, **amounts: float) -> None:
+        units.update({(part, price.replace("_", " ")): amount for price, amount in amounts.items()})
+
+    for op in step.operations:
+        part = "optimizer" if op.phase == "optimizer" else "neurons" if op.layer is not None else "other"
+        if op.kind == "view" and part == "other":
+            add("overhead", views=1)
+        elif op.kind == "fused" and op.layer is not None:
+            layer = step.layers[op.layer]
+            add(part, **{f"{engine}_calls": 1, f"{engine}_steps": layer.steps, f"{engine}_bytes": op.bytes})
+            add(part, **{f"{engine}_simple": op.simple, f"{engine}_costly": op.costly})
+            add(part, **{f"{engine}_static": op.numel * layer.static})
+        elif op.kind in ("elementwise", "copy"):
+            size = "small" if op.bytes <= _SMALL else "medium" if op.bytes <= _MEDIUM else "large"
+            inside = "_of_a_layer" if part == "neurons" else ""
+            add(part, **{f"{op.phase}_launches{inside}": 1, f"{size}_bytes": op.bytes, f"{size}_values": op.numel})
+            add(part, costly_values=op.costly)
+            if op.name == "_to_copy":  # of a spike, whose backward is a function of Python
+                add(part, casts=1, cast_values=op.numel)
+        elif op.runs:
+            amounts = {f"{op.kind}_launches": 1, f"{op.kind}_bytes": op.bytes, f"{op.kind}_flops": op.flops}
+            add("matmul" if op.flops else part, **amounts)
+    if engine == "eager":
+        add("overhead", layer_calls=len(step.layers), layer_steps=sum(layer.steps for layer in step.layers))
+    return units
+
+
+class Clock:
+    """A clock for training steps that follow each other: on one CPU thread of the seconds that this process computes,
+    so that other processes do not count; else of the time until the device is done."""
+
+    def __init__(self, device: torch.device) -> None:
+        alone = device.type == "cpu" and torch.get_num_threads() == 1
+        self.name = "processor" if alone else "wall"
+        self._now = time.process_time if alone else time.perf_counter
+        self._wait = torch.cuda.synchronize if device.type == "cuda" else lambda: None
+        self._least = 10 if device.type == "cuda" else 1
+
+    def seconds(self, function: Callable[[], object], calls: int = 1) -> tuple[float, float]:
+        """(seconds of a call, seconds until it returned), the mean of some calls in a row."""
+        calls = max(calls, self._least)
+        self._wait()
+        start = self._now()
+        for _ in range(calls):
+            function()
+        returned = self._now() - start
+        self._wait()
+        return (self._now() - start) / calls, returned / calls
+
+
+def times(candidates: Mapping[str, Callable[[], object]], clock: Any, repeats: int) -> dict[str, Range]:
+    """Median, 10th and 90th percentile of seconds, of functions that take turns."""
+    timings = race(candidates, repeats, warmup=2, clock=clock)
+    return {
+        name: Range(min(t.spread[0], t.median), t.median, max(t.spread[1], t.median)) for name, t in timings.items()
+    }
+
+
+class Recipe(NamedTuple):
+    """The operations of a ``Probe``'s step besides a decay and an addition; ``costly`` are exponentials of squares."""
+
+    products: int = 0
+    differences: int = 0
+    spikes: int = 0
+    costly: int = 0
+
+
+class Probe(Neuron):
+    """A neuron for timing only, with the operations of a recipe."""
+
+    products: int
+    differences: int
+    spikes: int
+    costly: int
+
+    def __init__(self, recipe: Recipe, engine: str = "eager") -> None:
+        super().__init__(surrogate=ATan(), engine=engine)
+        self.products, self.differences, self.spikes, self.costly = recipe
+
+    def step(self, x: Tensor, state: MembraneState) -> tuple[Tensor, MembraneState]:
+        v = 0.99 * state.v + x
+        for _ in range(self.products):
+            v = v * 0.99
+        for _ in range(self.differences):
+            v = v - 0.01
+        for _ in range(self.costly):
+            v = torch.exp(-v * v)
+        out = v
+        for _ in range(self.spikes):
+            out = self.spike(out - 0.5)
+        return out, MembraneState(v)
+
+
+class Benchmark(NamedTuple):
+    """What is timed, its units by price, and the engine it belongs to."""
+
+    run: Callable[[], object]
+    units: Counter[str]
+
+
+def _benchmark(layer: nn.Module, x: Tensor, repeat: int | None = None, engine: str = "eager") -> Benchmark:
+    """Forward and backward of one layer on x."""
+    work = count_layer(layer, x, repeat)
+    layer, leaf = layer.to(x.device), x.detach().clone().requires_grad_()
+
+    def forward() -> Tensor:
+        result = layer(leaf) if repeat is None else layer(leaf, repeat=repeat)
+        return result[0] if isinstance(result, tuple) else result
+
+    inputs, gradient = (leaf, *layer.parameters()), torch.rand_like(forward())
+    return Benchmark(lambda: torch.autograd.grad(forward(), inputs, gradient), _priced(units_of(work, engine)))
+
+
+def _priced(units: Counter[tuple[str, str]]) -> Counter[str]:
+    """Units by price, over all parts of the step."""
+    result: Counter[str] = Counter()
+    for (_, price), amount in units.items():
+        result[price] += amount
+    return result
+
+
+class _Loss(nn.Module):
+    """Cross-entropy of counts of ten classes."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.cross_entropy(x.sum(0), torch.zeros(x.shape[1], dtype=torch.long, device=x.device))
+
+
+class _Scaled(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * 0.99
+
+
+_RECIPES = (
+    *(Recipe(spikes=1), Recipe(products=2), Recipe(products=12), Recipe(differences=12), Recipe(spikes=4)),
+    *(Recipe(products=6, spikes=2), Recipe(spikes=1, costly=2)),
+)
+# (steps, neurons)
+_SHAPES = ((2, 1), (32, 1), (16, 2**10), (16, 2**13), (16, 2**16), (8, 2**18))
+# (rows, inputs, outputs), and (images, channels in and out, pixels of a side)
+_PRODUCTS = (
+    *((1, 1, 1), (32, 64, 100), (128, 784, 1000), (512, 16, 512), (2048, 512, 512), (2048, 512, 10), (2048, 10, 512)),
+    *((3200, 1000, 10), (64, 2048, 2048)),
+)
+_CONVOLUTIONS = ((1, 1, 1, 1), (64, 1, 16, 28), (64, 16, 16, 14), (64, 32, 64, 14), (16, 64, 64, 14), (256, 8, 16, 8))
+_IMAGES = (2**8, 2**14, 2**20)  # values
+
+
+def layer_benchmarks(device: torch.device) -> dict[str, Benchmark]:
+    """Single layers without and with neurons in eager, and updates of an optimizer."""
+    made = {}
+    for steps, neurons in _SHAPES:
+        x = torch.rand(steps, neurons, device=device)
+        for recipe in _RECIPES if neurons < 2**18 else _RECIPES[:3]:
+            made[f"{recipe} {steps} {neurons}"] = _benchmark(Probe(recipe), x)
+    for rows, inputs, outputs in _PRODUCTS:
+        layer = nn.Linear(inputs, outputs)
+        made[f"linear {rows} {inputs} {outputs}"] = _benchmark(layer, torch.rand(rows, inputs, device=device))
+    for samples, inputs, outputs, side in _CONVOLUTIONS:
+        x = torch.rand(samples, inputs, side, side, device=device)
+        made[f"conv {samples} {inputs} {outputs} {side}"] = _benchmark(nn.Conv2d(inputs, outputs, 3, padding=1), x)
+    for values in _IMAGES:
+        # Spikes, which is what networks pool: a maximum of random numbers takes longer.
+        x = (torch.rand(max(1, values // 1024), 16, 8, 8, device=device) < 0.2).float()
+        made[f"norm {values}"] = _benchmark(nn.BatchNorm2d(16), x)
+        made[f"pool {values}"] = _benchmark(nn.MaxPool2d(2), x)
+        made[f"loss {values}"] = _benchmark(_Loss(), torch.rand(16, max(1, values // 160), 10, device=device))
+        made[f"update {values}"] = _update(values, device)
+    made["modules"] = _benchmark(Sequential(*(_Scaled() for _ in range(16))), torch.rand(1, 1, 1, device=device))
+    return made
+
+
+def engine_benchmarks(engine: str, device: torch.device) -> dict[str, Benchmark]:
+    """Single layers of neurons in a compiled engine; on a static input as well."""
+    made = {}
+    for steps, neurons in (*_SHAPES[1:5], (128, 1), (16, 2**6)):
+        x = torch.rand(steps, neurons, device=device)
+        for recipe in _RECIPES:
+            made[f"{engine} {recipe} {steps} {neurons}"] = _benchmark(Probe(recipe, engine), x, engine=engine)
+        static = _benchmark(Probe(_RECIPES[0], engine), x[0], steps, engine)
+        made[f"{engine} static {steps} {neurons}"] = static
+    return made
+
+
+def _update(values: int, device: torch.device) -> Benchmark:
+    def parameter(device: str | torch.device) -> nn.Parameter:
+        made = nn.Parameter(torch.rand(values, device=device))
+        made.grad = torch.rand_like(made)
+        return made
+
+    optimizer, trace = OPTIMIZERS["adam"]([parameter("meta")]), Trace()
+    optimizer.step()
+    trace.phase = "optimizer"
+    with trace:
+        optimizer.step()
+    work = Work("update", 1, tuple(trace.operations), (), values, 0, 2)
+    return Benchmark(OPTIMIZERS["adam"]([parameter(device)]).step, _priced(units_of(work)))
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The machine at hand, as ``fit`` measured it.
+
+    Attributes:
+        device, kind: its name, and "cpu" or "cuda".
+        threads: of the CPU.
+        clock: "processor" (seconds that this process computes) or "wall".
+        torch: its version.
+        fused: the compiled engines that were measured.
+        prices: seconds per unit, see ``units_of``.
+        spread: (predicted - measured) / measured + 1 over the micro-benchmarks: 10th percentile, 1, 90th percentile.
+        rate: bytes per second of a large copy, and float32 operations per second of a large matrix product.
+        smallest_s: seconds of an elementwise operation on one number, with what autograd adds.
+    """
+
+    device: str
+    kind: str
+    threads: int
+    clock: str
+    torch: str
+    fused: tuple[str, ...]
+    prices: Mapping[str, float] = field(repr=False)
+    spread: Range
+    rate: Mapping[str, float]
+    smallest_s: float
+
+    @property
+    def engines(self) -> tuple[str, ...]:
+        """Those whose steps can be predicted."""
+        return ("eager", *self.fused)
+
+    @property
+    def launch(self) -> Figure:
+        """Seconds of the smallest operation in eager PyTorch, with what autograd adds."""
+        return Figure(self.smallest_s, "s", "measured", "micro-benchmarks of fit() here")
+
+    def chip(self) -> Chip:
+        """This machine as an entry of the catalogue: measured bandwidth and arithmetic."""
+        source = f"micro-benchmarks of fit() here, {self.threads} thread(s), PyTorch {self.torch}"
+        keys = {"memory_bandwidth": "bytes", "fp32_flops": "flops"}
+        figures = {k: Figure(self.rate[v], FIGURES[k][1], "measured", source) for k, v in keys.items()}
+        return Chip("this machine", "gpu" if self.kind == "cuda" else "cpu", self.device, figures)
+
+    def predict(self, work: Work, engine: str = "eager") -> Prediction:
+        """Predict the seconds of a training step whose neurons run in ``engine``.
+
+        The range is the scatter of the micro-benchmarks around the fit; how far predictions for networks are off says
+        ``validate``. Which engine "auto" takes says ``snnkit.engine.explain``.
+
+        Raises:
+            TypeError, ValueError: no ``Work``, or an engine that was not fitted.
+        """
+        checks.instance("work", work, Work, "a Work, as roofline.count gives it")
+        checks.choice("engine", engine, self.engines)
+        seconds = dict.fromkeys(_PARTS, 0.0)
+        for (part, price), amount in units_of(work, engine).items():
+            seconds[part] += self.prices.get(price, 0.0) * amount
+        parts = {part: self.spread * value for part, value in seconds.items()}
+        return Prediction(
+            self.device, engine, "float32", work.samples, Range.total(parts.values()), parts,
+            f"micro-benchmarks of this machine ({self.threads} thread(s), PyTorch {self.torch}, "
+            f"{self.clock} time), none of them a network",
+        )  # fmt: skip
 
 
 def fit(
@@ -24,74 +312,89 @@ def fit(
     *,
     engines: Sequence[str] | None = None,
     repeats: int = 7,
-    clock: Clock | None = None,
+    clock: Any = None,
     say: Callable[[str], object] = lambda text: None,
 ) -> Machine:
     """Measure ``device`` by micro-benchmarks: about a minute, more where an engine has to compile.
 
-    On a CPU the C library is told to keep freed memory (``bench.allocator``), for as long as the process lives.
+    On a CPU the C library is set to keep freed memory (``measure.keep_freed_memory``) for the rest of the process.
 
     Args:
         device: "cpu" or a CUDA device.
         engines: compiled ones to measure; None: "cpp" on a CPU with a compiler, "block" on CUDA.
         repeats: rounds of each measurement, at least 3.
-        clock: None: on one thread of a CPU that of the processor, so that others may be at work there; else the wall's.
-        say: told what is measured next.
+        clock: None: ``clock_of(device)``.
+        say: called with the name of each measurement before it begins.
 
     Raises:
-        ValueError: a device that is not there, an engine that can't run on it.
+        TypeError, ValueError: a device that does not exist, an engine that can't run on it.
     """
-    device = _checked(device)
-    chosen = _engines(device, engines)
+    device = _device(device)
+    possible = {"cpu": ("cpp", "block"), "cuda": ("block", "triton")}[device.type]
+    if engines is None:
+        engines = ("block",) if device.type == "cuda" else ("cpp",) if cpp_compiler() is not None else ()
+    checks.instance("engines", engines, (tuple, list), f"several names, such as {possible}")
+    for engine in engines:
+        checks.choice(f"engine on a {device.type} device", engine, possible)
     if device.type == "cpu":
         keep_freed_memory()
-    clock = clock or probes.clock_of(device)
-
-    def timed(contestants: dict[str, Callable[[], object]]) -> dict[str, Range]:
-        return probes.times(contestants, clock, repeats)
-
-    say("elementwise operations")
-    elementwise = elementwise_curves(device, timed)
-    say("the eager engine")
-    overhead = fixed_costs(device, timed, elementwise)
-    surcharge = surcharges(device, timed, elementwise, overhead)
-    say("matrix products, convolutions, the optimizer")
-    product, convolution = products(device, timed), convolutions(device, timed)
-    others, update = streams(device, timed), updates(device, timed)
-    fused = {}
-    for engine in chosen:
+    clock = clock or clock_of(device)
+    say("layers in eager")
+    benchmarks = layer_benchmarks(device)
+    for engine in engines:
         say(f"the {engine} engine")
-        fused[engine] = engine_costs(engine, device, timed)
-    size, seconds = elementwise["product recycled"].points[-1]
-    rate = {"bytes": (seconds * (1 / (8 * size))).inverse(), "flops": product.flop.inverse()}
+        benchmarks |= engine_benchmarks(engine, device)
+    say("all of them, in turns")
+    seconds = {
+        name: took.value for name, took in times({n: b.run for n, b in benchmarks.items()}, clock, repeats).items()
+    }
+    prices, spread = fit_prices({name: b.units for name, b in benchmarks.items()}, seconds)
+    large = torch.rand(2**23, device=device)
+    side = 4096 if device.type == "cuda" else 1024
+    square, number = torch.rand(side, side, device=device), torch.rand(1, device=device, requires_grad=True)
+    limits = {"copy": large.clone, "product": lambda: square @ square, "smallest": lambda: number * 0.99}
+    took = times(limits, clock, repeats)
     where = provenance(device)
     return Machine(
         device=where["device"]["name"] or where["cpu"], kind=device.type, threads=torch.get_num_threads(),
-        clock=clock.name, torch=torch.__version__, overhead=overhead, surcharge=surcharge, elementwise=elementwise,
-        streams=others, product=product, convolution=convolution, update=update, fused=fused, rate=rate,
+        clock=clock.name, torch=torch.__version__, fused=tuple(engines), prices=prices, spread=spread,
+        rate={"bytes": 2 * large.nbytes / took["copy"].value, "flops": 2 * side**3 / took["product"].value},
+        smallest_s=took["smallest"].value,
     )  # fmt: skip
 
 
-def _checked(device: Any) -> torch.device:
+def fit_prices(
+    units: Mapping[str, Mapping[str, float]], seconds: Mapping[str, float]
+) -> tuple[dict[str, float], Range]:
+    """Prices that explain the seconds of benchmarks by their units, and by which factors they miss them.
+
+    Args:
+        units: name of a benchmark to price to its number.
+        seconds: of the same benchmarks.
+    """
+    from scipy.optimize import nnls
+
+    prices = sorted({price for counted in units.values() for price, amount in counted.items() if amount})
+    matrix = np.array([[counted.get(price, 0.0) for price in prices] for counted in units.values()], dtype=float)
+    scale = matrix.max(axis=0)
+    relative = matrix / scale / np.array([seconds[name] for name in units])[:, None]
+    solution = nnls(relative, np.ones(len(units)), maxiter=100 * len(prices))[0]
+    low, high = np.quantile(1 / np.maximum(relative @ solution, 1e-3), [0.1, 0.9])
+    spread = Range(min(float(low), 1.0), 1.0, max(float(high), 1.0))
+    return dict(zip(prices, (solution / scale).tolist(), strict=True)), spread
+
+
+def clock_of(device: torch.device) -> Clock:
+    """The clock that ``fit`` and ``validate`` use for ``device``."""
+    return Clock(device)
+
+
+def _device(device: Any) -> torch.device:
     try:
-        found = torch.device(device)
+        chosen = torch.device(device)
     except (RuntimeError, TypeError):
         raise ValueError(f"device must be 'cpu' or a CUDA device, but it is {device!r}") from None
-    if found.type not in ("cpu", "cuda"):
-        raise ValueError(f"device must be 'cpu' or a CUDA device, but it is {str(found)!r}")
-    if found.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device is {str(found)!r}, but there is no CUDA device here")
-    return found
-
-
-def _engines(device: torch.device, engines: Sequence[str] | None) -> tuple[str, ...]:
-    possible = {"cpu": ("cpp", "block"), "cuda": ("block", "triton")}[device.type]
-    if engines is None:
-        return ("block",) if device.type == "cuda" else ("cpp",) if cpp_compiler() is not None else ()
-    if isinstance(engines, str):
-        raise TypeError(f"engines must be several names, such as ({engines!r},), but it is {engines!r}")
-    for engine in engines:
-        if engine not in possible:
-            known = ", ".join(map(repr, possible))
-            raise ValueError(f"engines must be of {known} on a {device.type} device, but there is {engine!r}")
-    return tuple(engines)
+    checks.choice("type of device", chosen.type, ("cpu", "cuda"))
+    if chosen.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device must exist, but it is {str(chosen)!r} and there is no CUDA device here")
+    return chosen

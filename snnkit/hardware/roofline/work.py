@@ -1,44 +1,50 @@
-"""A training step as the list of what it computes and moves: what every model of a machine starts from."""
+"""Count what a training step computes and moves, without computing it: on tensors that have a shape and no values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import copy
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import Any
 
-# What an operation is, for a machine.
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
+
+from ... import checks
+from ...loss import count_cross_entropy
+from ...measure import Traffic
+from ...models import mlp
+from ...neuron import Neuron
+from ...nn import is_static
+
+# Kinds of operations, as machines distinguish them. A "view" runs nothing on the device, "allocate" gives memory
+# without values, "fused" are all steps of a layer of neurons at once.
 KINDS = (
-    "view",  # another look at the same memory: nothing runs on the device
-    "allocate",  # memory without values
-    "elementwise",
-    "copy",
-    "reduction",
-    "matmul",
-    "convolution",
-    "norm",
-    "pool",
-    "other",
-    "fused",  # all steps of a layer of neurons at once
+    *("view", "allocate", "elementwise", "copy", "reduction", "matmul", "convolution", "norm", "pool", "other"),
+    "fused",
 )
 PHASES = ("forward", "backward", "optimizer")
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One that PyTorch runs.
+    """One operation of PyTorch.
 
     Attributes:
-        name: of PyTorch's library, such as "add".
+        name: in PyTorch's library, such as "add".
         kind: one of ``KINDS``.
         phase: one of ``PHASES``.
-        reads, writes: bytes, of tensors that are as large as they look or smaller.
+        reads, writes: bytes.
         numel: values of the largest result.
         flops: of a matrix product or convolution; 0 for others.
         simple, costly: elementwise operations, each on one value: arithmetic and comparisons; exp, tanh and the like.
-        dims: of a matrix product [m, k] × [k, n], or of the one that a convolution is: (m, n, k).
-        layer: the layer of neurons that it belongs to, its number in ``Work.layers``.
-        function: it is the first of a ``torch.autograd.Function``'s backward, which costs a call of Python.
-        kept: its result lives on: backward needs it, or it waits to be stacked.
+        layer: the layer of neurons that it belongs to, its index in ``Work.layers``.
     """
 
     name: str
@@ -50,10 +56,7 @@ class Operation:
     flops: int = 0
     simple: float = 0
     costly: float = 0
-    dims: tuple[int, int, int] | None = None
     layer: int | None = None
-    function: bool = False
-    kept: bool = False
 
     @property
     def bytes(self) -> int:
@@ -62,7 +65,7 @@ class Operation:
 
     @property
     def runs(self) -> bool:
-        """Whether the device has something to do."""
+        """Whether the device has work to do."""
         return self.kind not in ("view", "allocate")
 
 
@@ -73,10 +76,9 @@ class Layer:
     Attributes:
         name: of its class.
         steps: T.
-        neurons: of a step, those of all samples of the batch.
-        static: x is one step that comes in T times.
-        gradient: whether the gradient of x is wanted.
-        states: tensors of its state.
+        neurons: of a step, over all samples of the batch.
+        static: x is one step, repeated T times.
+        gradient: whether the gradient of x is needed.
         size: bytes of a value.
     """
 
@@ -85,7 +87,6 @@ class Layer:
     neurons: int
     static: bool
     gradient: bool
-    states: int
     size: int
 
 
@@ -98,9 +99,9 @@ class Work:
         samples: the batch.
         operations: in order.
         layers: calls of layers of neurons.
-        parameters: how many weights there are.
-        inputs: bytes of a batch that come from outside.
-        optimizer_states: tensors of the size of the weights that the optimizer keeps.
+        parameters: number of weights.
+        inputs: bytes of a batch that come from the host.
+        optimizer_states: tensors of the size of the weights that the optimizer stores.
     """
 
     name: str
@@ -118,7 +119,7 @@ class Work:
 
     @property
     def launches(self) -> int:
-        """How many run."""
+        """Number of running operations."""
         return len(self.running)
 
     @property
@@ -135,44 +136,31 @@ class Work:
         """The operations of these kinds."""
         return (op for op in self.operations if op.kind in kinds)
 
-    def fused(self, which: frozenset[int] | None = None) -> Work:
+    def fused(self) -> Work:
         """The same step with each layer of neurons as one kernel forward and one backward.
 
-        Forward reads x and writes spikes; backward reads x and the gradient of the spikes, goes forward once more, and
-        writes the gradient of x; the state stays inside (``bench.floor``). Layers whose step is not elementwise stay as
-        they are.
-
-        Args:
-            which: numbers of the layers to fuse; None: all that can be.
+        Forward reads x and writes spikes; backward reads x and the gradient of the spikes, repeats the forward pass,
+        and writes the gradient of x; the state stays inside. Layers whose step is not elementwise stay as they are.
         """
-        fusible = frozenset(i for i in range(len(self.layers)) if self._fusible(i))
-        chosen = fusible if which is None else fusible & which
+        inside: dict[int, list[Operation]] = {i: [] for i in range(len(self.layers))}
+        for op in self.operations:
+            if op.layer is not None:
+                inside[op.layer].append(op)
+        allowed = ("view", "allocate", "elementwise", "copy", "reduction", "fused")
+        fusible = {i for i, operations in inside.items() if all(op.kind in allowed for op in operations)}
         done: set[tuple[int, str]] = set()
         operations: list[Operation] = []
         for op in self.operations:
-            if op.layer is None or op.layer not in chosen:
+            if op.layer is None or op.layer not in fusible:
                 operations.append(op)
             elif (op.layer, op.phase) not in done:
                 done.add((op.layer, op.phase))
-                operations.append(self._kernel(op.layer, op.phase))
+                operations.append(self._kernel(op.layer, op.phase, inside[op.layer]))
         return replace(self, operations=tuple(operations))
 
-    def _fusible(self, layer: int) -> bool:
-        allowed = ("view", "allocate", "elementwise", "copy", "reduction", "fused")
-        return all(op.kind in allowed for op in self._of_layer[layer])
-
-    @cached_property
-    def _of_layer(self) -> dict[int, list[Operation]]:
-        found: dict[int, list[Operation]] = {i: [] for i in range(len(self.layers))}
-        for op in self.operations:
-            if op.layer is not None:
-                found[op.layer].append(op)
-        return found
-
-    def _kernel(self, number: int, phase: str) -> Operation:
+    def _kernel(self, number: int, phase: str, inside: list[Operation]) -> Operation:
         layer = self.layers[number]
-        inside = self._of_layer[number]
-        # Backward computes the states anew, from x.
+        # Backward computes the states again, from x.
         counted = [op for op in inside if op.kind == "elementwise" and (phase == "backward" or op.phase == phase)]
         every = layer.steps * layer.neurons
         x = (layer.neurons if layer.static else every) * layer.size
@@ -182,3 +170,240 @@ class Work:
             f"{layer.name} {phase}", "fused", phase, reads, writes, every, layer=number,
             simple=sum(op.simple for op in counted), costly=sum(op.costly for op in counted),
         )  # fmt: skip
+
+
+OPTIMIZERS: dict[str, Callable[[list[nn.Parameter]], torch.optim.Optimizer]] = {
+    "adam": lambda parameters: torch.optim.Adam(parameters, lr=1e-3, foreach=False),
+    "sgd": lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9, foreach=False),
+}
+
+
+def count(
+    net: nn.Module,
+    x: Tensor,
+    targets: Tensor,
+    loss: Callable[[Tensor, Tensor], Tensor],
+    *,
+    optimizer: str = "adam",
+    name: str | None = None,
+) -> Work:
+    """Count the operations of a training step of ``net``, as eager PyTorch would run it.
+
+    A copy is run on torch's "meta" device, so it needs neither memory nor time, and ``net`` is not changed.
+
+    Args:
+        net: called on x, returns out or (out, state).
+        x: a batch [T, B, ...]; may be static (an expanded view), and may be on "meta".
+        targets: of the batch, [B, ...].
+        loss: of (out, targets).
+        optimizer: "adam" or "sgd" (with momentum).
+        name: of the network; None: that of its class.
+
+    Raises:
+        TypeError: ``net``, ``x``, ``targets`` or ``loss`` is of another kind.
+        ValueError: an unknown optimizer, shapes that do not match, no scalar loss, a net without parameters, with lazy
+            layers, compiled, or one that reads values, which "meta" does not have.
+    """
+    checks.instance("net", net, nn.Module, "a torch.nn.Module")
+    checks.instance("x", x, Tensor, "a torch.Tensor")
+    checks.instance("targets", targets, Tensor, "a torch.Tensor")
+    checks.function("loss", loss)
+    checks.choice("optimizer", optimizer, OPTIMIZERS)
+    if x.dim() < 2:
+        raise ValueError(f"x must be a sequence [T, B, ...], but its shape is {list(x.shape)}")
+    if not x.numel() or targets.shape[:1] != x.shape[1:2]:
+        shapes = f"{list(x.shape)} and {list(targets.shape)}"
+        raise ValueError(f"x and targets must be [T, B, ...] and [B, ...] with samples, but their shapes are {shapes}")
+    if lazy := next((name for name, p in net.named_parameters() if is_lazy(p)), None):
+        raise ValueError(f"net must have its shapes, but {lazy} is lazy and has none: call the net once")
+    if any(hasattr(module, "_orig_mod") for module in net.modules()):
+        raise ValueError("net must be the module itself, whose operations can be counted, but it is compiled")
+    shadow = _shadow_of(net).train()
+    parameters = [p for p in shadow.parameters() if p.requires_grad]
+    if not parameters:
+        raise ValueError(f"net must have parameters to train, but {type(net).__name__} has none")
+    update = OPTIMIZERS[optimizer](parameters)
+    inputs = x[0].to("meta").unsqueeze(0).expand(x.shape) if is_static(x) else x.to("meta")
+    labels = targets.to("meta")
+    trace = Trace()
+    try:
+        for parameter in parameters:
+            parameter.grad = torch.zeros_like(parameter)
+        update.step()  # creates the optimizer's state, which later steps use
+        update.zero_grad()
+        with trace, trace.layers_of(shadow):
+            out = shadow(inputs)
+            value = loss(out[0] if isinstance(out, tuple) else out, labels)
+            if not isinstance(value, Tensor) or value.numel() != 1 or not value.requires_grad:
+                what = checks.shown(value) if not isinstance(value, Tensor) or value.numel() != 1 else "without one"
+                raise ValueError(f"loss must return one scalar that has a gradient, but it returned {what}")
+            trace.phase = "backward"
+            value.backward()
+            trace.phase = "optimizer"
+            update.step()
+    except (RuntimeError, NotImplementedError) as error:
+        first = (str(error).splitlines() or [""])[0]
+        must = "not read values" if "meta" in str(error).lower() else "run on x and targets"
+        raise ValueError(f"net and loss must {must}, but they raise {type(error).__name__}: {first}") from error
+    states = sum(v.numel() for state in update.state.values() for v in state.values() if isinstance(v, Tensor))
+    size = sum(p.numel() for p in parameters)
+    return Work(
+        name or type(net).__name__, x.shape[1], tuple(trace.operations), tuple(trace.layers), size,
+        (x[0] if is_static(x) else x).numel() * x.element_size() + targets.numel() * targets.element_size(),
+        round(states / size),
+    )  # fmt: skip
+
+
+def count_layer(layer: nn.Module, x: Tensor, repeat: int | None = None) -> Work:
+    """Count forward and backward of ``layer`` alone on x, on "meta"; ``repeat``: as neurons take it."""
+    shadow, trace = _shadow_of(layer), Trace()
+    x = x.detach().to("meta").requires_grad_()
+    with trace, trace.layers_of(shadow):
+        result = shadow(x) if repeat is None else shadow(x, repeat=repeat)
+        out = result[0] if isinstance(result, tuple) else result
+        trace.phase = "backward"
+        torch.autograd.grad(out, (x, *shadow.parameters()), torch.empty_like(out))
+    return Work(type(layer).__name__, 1, tuple(trace.operations), tuple(trace.layers), 0, 0, 0)
+
+
+def tutorial(
+    batch: int = 128, hidden: int = 1000, steps: int = 25, inputs: int = 784, classes: int = 10, hoisted: bool = True
+) -> Work:
+    """The network of snnTorch's IPU tutorial: inputs-hidden-classes of ``Leaky``, cross-entropy of counts, Adam.
+
+    The same image is shown at every step. ``hoisted``: the first layer's product is computed once, as ``snnkit.nn``
+    does it; else at every step, as the tutorial is written.
+    """
+    sizes = {"batch": batch, "hidden": hidden, "steps": steps, "inputs": inputs, "classes": classes}
+    for what, size in sizes.items():
+        checks.integer(what, size, at_least=1)
+    return _tutorial(**sizes, hoisted=checks.flag("hoisted", hoisted))
+
+
+@lru_cache(maxsize=256)
+def _tutorial(batch: int, hidden: int, steps: int, inputs: int, classes: int, hoisted: bool) -> Work:
+    net = mlp((inputs, hidden, classes), engine="eager", flatten=False)
+    x = torch.empty(batch, inputs, device="meta").unsqueeze(0).expand(steps, batch, inputs)
+    labels = torch.empty(batch, dtype=torch.long, device="meta")
+    name = f"{inputs}-{hidden}-{classes}"
+    work = count(net, x if hoisted else x.contiguous(), labels, count_cross_entropy, name=name)
+    # The image comes from the host once, however often it is multiplied.
+    return replace(work, inputs=4 * batch * inputs + 8 * batch)
+
+
+def _shadow_of(net: nn.Module) -> nn.Module:
+    shadow = copy.deepcopy(net).to("meta")
+    for module in shadow.modules():
+        if isinstance(module, Neuron):
+            module.engine = "eager"
+    return shadow
+
+
+# Operations that take a processor many times as long as an addition.
+_COSTLY = (
+    "exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sigmoid", "sigmoid_backward", "tanh", "tanh_backward",
+    "erf", "erfc", "sin", "cos", "tan", "atan", "atan2", "asin", "acos", "sinh", "cosh", "pow", "softplus", "gelu",
+)  # fmt: skip
+# Bookkeeping of a profiler, and reads of single numbers by the host.
+_NOTHING = ("_record_function_enter_new", "_record_function_exit", "_local_scalar_dense", "aminmax", "isfinite")
+_KIND_OF = {
+    **dict.fromkeys(("empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided"), "allocate"),
+    **dict.fromkeys(("mm", "addmm", "bmm", "baddbmm"), "matmul"),
+    **dict.fromkeys(("convolution", "convolution_backward", "_convolution"), "convolution"),
+    **dict.fromkeys(("_to_copy", "copy", "clone", "stack", "cat", "contiguous", "fill", "zero"), "copy"),
+    **dict.fromkeys(("zeros", "ones", "full", "new_zeros", "new_ones", "new_full"), "copy"),
+    **dict.fromkeys(("zeros_like", "ones_like", "full_like"), "copy"),
+    **dict.fromkeys(("sum", "mean", "amax", "amin", "max", "min", "norm", "prod", "argmax"), "reduction"),
+    **dict.fromkeys(("cumsum", "any", "all"), "reduction"),
+}
+
+
+class Trace(Traffic):
+    """Record ``Operation``s on "meta", with the calls of layers of neurons that they belong to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.phase = "forward"
+        self.operations: list[Operation] = []
+        self.layers: list[Layer] = []
+        self._inside: list[int] = []
+        self._spans: list[tuple[int, int]] = []  # sequence numbers of the autograd nodes made in each layer
+
+    @contextmanager
+    def layers_of(self, net: nn.Module):
+        """Note which operations belong to which call of a layer of neurons.
+
+        By global hooks, as a hook on a neuron itself would make it take another path through ``Sequential``.
+        """
+        own = {id(module) for module in net.modules() if isinstance(module, Neuron)}
+
+        def enter(module: nn.Module, args: Any) -> None:
+            if id(module) in own:
+                x = args[0]
+                self._inside.append(len(self.layers))
+                self.layers.append(Layer(type(module).__name__, 0, 0, is_static(x), x.requires_grad, x.element_size()))
+                self._spans.append((_sequence(), -1))
+
+        def leave(module: nn.Module, args: Any, out: Any) -> None:
+            if id(module) in own:
+                number = self._inside.pop()
+                self._spans[number] = (self._spans[number][0], _sequence())
+                layer, shape = self.layers[number], out[0].shape
+                # A step that is repeated by the neuron itself has no dimension of time.
+                static = layer.static or args[0].shape != shape
+                self.layers[number] = replace(layer, steps=shape[0], neurons=math.prod(shape[1:]), static=static)
+
+        handles = (
+            nn.modules.module.register_module_forward_pre_hook(enter),
+            nn.modules.module.register_module_forward_hook(leave),
+        )
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        before = len(self.kernels)
+        result = super().__torch_dispatch__(func, types, args, kwargs)
+        name = func.overloadpacket.__name__
+        tensors = [leaf for leaf in tree_leaves((args, kwargs, result)) if isinstance(leaf, Tensor)]
+        # Counters of the optimizer are on the CPU, whatever the device.
+        if name in _NOTHING or not tensors or any(t.device.type != "meta" for t in tensors):
+            return result
+        numel = max((leaf.numel() for leaf in tree_leaves(result) if isinstance(leaf, Tensor)), default=0)
+        kernel = self.kernels[-1] if len(self.kernels) > before else None
+        kind = "view" if kernel is None else _kind(func, name.rstrip("_"))
+        flops = 0
+        if kind in ("matmul", "convolution"):
+            flops = flop_registry[func.overloadpacket](*args, **(kwargs or {}), out_val=result)
+        elementwise = numel if kind == "elementwise" else 0
+        square = name.rstrip("_") == "pow" and args[1:2] in ((2,), (2.0,))
+        costly = elementwise if name.rstrip("_") in _COSTLY and not square else 0
+        reads, writes = (sum(kernel.reads), sum(kernel.writes)) if kernel else (0, 0)
+        self.operations.append(
+            Operation(name, kind, self.phase, reads, writes, numel, flops, elementwise - costly, costly, self._layer())
+        )
+        return result
+
+    def _layer(self) -> int | None:
+        """The layer that runs now: in backward, the one whose forward made the current autograd node."""
+        node = torch._C._current_autograd_node()
+        if node is None:
+            return self._inside[-1] if self._inside else None
+        number = node._sequence_nr()
+        return next((i for i, (start, end) in enumerate(self._spans) if start <= number < end), None)
+
+
+def _sequence() -> int:
+    return torch._C._autograd._get_sequence_nr()  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _kind(func: Any, name: str) -> str:
+    if name in _KIND_OF:
+        return _KIND_OF[name]
+    if any(norm in name for norm in ("batch_norm", "layer_norm", "group_norm")):
+        return "norm"
+    if "pool" in name:
+        return "pool"
+    return "elementwise" if torch.Tag.pointwise in func.tags else "other"

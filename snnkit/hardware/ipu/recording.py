@@ -1,0 +1,392 @@
+"""Record a forward pass: every operation, every value that is read, every loss, and the line where it happens.
+
+On tensors without values (PyTorch's meta device) this is what PopTorch does: its dispatcher records each operation and
+asks the meta implementation for types and shapes (poptorch/source/dispatch_tracer/TypeInferenceHandler.cpp, release
+3.4, MIT). A value that is read there is noted, and a made-up one is returned, so that later mistakes are seen as well.
+"""
+
+from __future__ import annotations
+
+import copy
+import linecache
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from types import FrameType, TracebackType
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .nets import WithLoss, watching_losses
+
+# The losses that PopTorch knows as such (its user guide, "Loss functions").
+LOSSES = {
+    *("l1_loss", "mse_loss", "cross_entropy", "nll_loss", "binary_cross_entropy", "kl_div", "poisson_nll_loss"),
+    *("hinge_embedding_loss", "binary_cross_entropy_with_logits", "smooth_l1_loss", "soft_margin_loss"),
+    *("cosine_embedding_loss", "margin_ranking_loss", "triplet_margin_loss", "ctc_loss"),
+}
+# Functions that PopTorch handles as a whole, so that the operations inside do not matter.
+_WHOLE = LOSSES | {"dropout"}
+# A loop that waits for another value would never end: so often a made-up value is returned at one line.
+_PATIENCE = 100
+# Calls of one copy without values. Python's random numbers, such as random.random() < 0.5, go unnoticed in one of
+# 2**(calls - 1) checks.
+_CALLS = 3
+
+_TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+_SNNKIT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+_HERE = os.path.abspath(__file__)
+
+
+class Place(NamedTuple):
+    """A line, and the module whose forward pass reached it: its path and class, as in "net.1 (Leaky)"."""
+
+    module: str = ""
+    file: str = ""
+    line: int = 0
+
+    @property
+    def where(self) -> str:
+        """ "net.py:12: the line itself"."""
+        if not self.file:
+            return ""
+        code = linecache.getline(self.file, self.line).strip()
+        name = "notebook cell" if "ipykernel" in self.file else os.path.basename(self.file)
+        return f"{name}:{self.line}: {code}" if code else f"{name}:{self.line}"
+
+
+class Operation(NamedTuple):
+    """One operation below autograd: its name without "aten::", overload, arguments, results and place; ``part`` of a
+    function that PopTorch handles as a whole."""
+
+    name: str
+    overload: str
+    args: list[Any]
+    kwargs: dict[str, Any]
+    inputs: list[Tensor]
+    outputs: list[Tensor]
+    place: Place
+    part: bool
+
+
+class Loss(NamedTuple):
+    """A loss that PopTorch would see: its name, inputs, output and place."""
+
+    name: str
+    inputs: list[Tensor]
+    output: Tensor
+    place: Place
+    weighted: bool = False
+
+
+class Applied(NamedTuple):
+    """A call of an ``autograd.Function``: its class, results and place."""
+
+    function: type
+    outputs: list[Tensor]
+    place: Place
+
+
+@dataclass
+class Record:
+    """One forward pass.
+
+    Attributes:
+        operations, losses, functions: in order.
+        reads: values that were read, as (how, place).
+        hooks: places where gradient hooks were set.
+        compiled: the first operation inside a function of torch.compile's; None if there is none.
+        outputs: the resulting tensors.
+        error, error_place: what stopped it, and where; None if nothing did.
+    """
+
+    operations: list[Operation] = field(default_factory=list)
+    losses: list[Loss] = field(default_factory=list)
+    functions: list[Applied] = field(default_factory=list)
+    reads: list[tuple[str, Place]] = field(default_factory=list)
+    hooks: list[Place] = field(default_factory=list)
+    compiled: Place | None = None
+    outputs: list[Tensor] = field(default_factory=list)
+    error: Exception | None = None
+    error_place: Place = field(default_factory=Place)
+    whole: int = 0  # running functions of _WHOLE
+
+
+@dataclass
+class Runs:
+    """The runs that the rules look at: of copies of the model, on real values and on none.
+
+    Attributes:
+        model: as it is to be trained, unchanged.
+        inputs: one micro-batch.
+        real_model, real: a copy on the CPU, and the record of its run.
+        meta: records of several calls of one copy without values; the first is the graph.
+        replaced: paths of parameters and buffers that are other tensors after the real run.
+        attributes: tensors that the first call left in plain attributes of modules, by path.
+        saved: bytes that autograd saves for the backward pass of the graph.
+    """
+
+    model: nn.Module
+    inputs: list[Tensor]
+    real_model: nn.Module
+    real: Record
+    meta: list[Record]
+    replaced: list[str]
+    attributes: dict[str, Tensor]
+    saved: int
+
+    @property
+    def graph(self) -> Record:
+        """The forward pass as PopTorch would record it."""
+        return self.meta[0]
+
+
+def run(model: nn.Module, inputs: list[Tensor]) -> Runs:
+    """Run copies of ``model`` on ``inputs``, and on tensors without values."""
+    real_model = copied(model)
+    before = _addresses(real_model)
+    real = record(real_model, inputs)
+    after = _addresses(real_model)
+    replaced = [path for path in {**before, **after} if not _same(before.get(path), after.get(path))]
+    meta_model = copied(model).to("meta")
+    values = [x.to("meta") for x in inputs]
+    own = _attributes(meta_model)
+    saved: dict[int, Tensor] = {}
+    weights = {_memory(t) for t in (*meta_model.parameters(), *meta_model.buffers())}
+
+    def save(tensor: Tensor) -> Tensor:
+        if _memory(tensor) not in weights:
+            saved[_memory(tensor)] = tensor
+        return tensor
+
+    # In later calls as well, since saving with a hook and without are different operations.
+    with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
+        records = [record(meta_model, values, meta=True)]
+        size = sum(t.untyped_storage().nbytes() for t in saved.values())
+        attributes = {path: t for path, t in _attributes(meta_model).items() if t is not own.get(path)}
+        records += [record(meta_model, values, meta=True) for _ in range(_CALLS - 1)]
+    return Runs(model, inputs, real_model, real, records, replaced, attributes, size)
+
+
+def record(
+    model: nn.Module, inputs: list[Tensor], *, meta: bool = False, detach_functions: bool = False, seed: int = 0
+) -> Record:
+    """Call ``model(*inputs)`` and record it; errors are recorded, not raised.
+
+    Args:
+        model: a copy, as the call may change it.
+        inputs: tensors, on the meta device with ``meta``.
+        meta: tensors made on the way have no values either.
+        detach_functions: results of an ``autograd.Function`` have no gradient, as if it had no backward.
+        seed: of the random numbers; the caller's generator is not touched.
+    """
+    result = Record()
+    names = {id(module): f"{path or 'model'} ({type(module).__name__})" for path, module in model.named_modules()}
+    if isinstance(model, WithLoss):
+        names[id(model)] = "loss"  # what it does besides calling its network
+
+    def marked(x: Tensor, out: Tensor) -> None:
+        result.losses.append(Loss("identity_loss", [x], out, _place_here(names)))
+
+    def applied(function: type, out: Any) -> None:
+        result.functions.append(Applied(function, tensors_in(out), _place_here(names)))
+
+    with ExitStack() as stack:
+        stack.enter_context(torch.random.fork_rng(devices=[]))
+        stack.enter_context(torch.enable_grad())
+        torch.manual_seed(seed)
+        stack.enter_context(watching_losses(marked))
+        stack.enter_context(_watching_functions(applied, detach_functions))
+        if meta:
+            stack.enter_context(torch.device("meta"))
+        stack.enter_context(_Calls(result, names))
+        stack.enter_context(_Operations(result, names, meta))
+        try:
+            result.outputs = tensors_in(model(*inputs))
+        except Exception as error:
+            result.error, result.error_place = error, _place(_frames(error.__traceback__), names)
+    return result
+
+
+def copied(model: nn.Module) -> nn.Module:
+    """A copy on the CPU, so that the check changes nothing; TypeError if it can't be copied."""
+    try:
+        return copy.deepcopy(model).cpu()
+    except Exception as error:
+        raise TypeError(
+            f"model must be one that can be copied, so that the check does not change it, but copying fails with "
+            f"{type(error).__name__}: {error}"
+        ) from error
+
+
+def tensors_in(tree: Any) -> list[Tensor]:
+    """All tensors in nested tuples, lists and dicts."""
+    return [leaf for leaf in pytree.tree_flatten(tree)[0] if isinstance(leaf, Tensor)]
+
+
+class _Operations(TorchDispatchMode):
+    """Below autograd: what PopTorch's dispatcher sees."""
+
+    def __init__(self, record: Record, names: dict[int, str], meta: bool) -> None:
+        super().__init__()
+        self.record, self.names, self.meta = record, names, meta
+        self.made_up: dict[Place, int] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        name = func._schema.name.removeprefix("aten::")
+        place = _place_here(self.names)
+        if self.record.compiled is None and any(
+            frame.f_code.co_name == "compile_wrapper" and frame.f_code.co_filename.startswith(_TORCH)
+            for frame, _ in _outwards(sys._getframe(1))
+        ):
+            self.record.compiled = place
+        if self.meta and name == "_local_scalar_dense":
+            return self._make_up(args[0], place)
+        device = kwargs.get("device")
+        if self.meta and name == "_to_copy" and device is not None and torch.device(device).type == "cpu":
+            self.record.reads.append(("a copy to the host", place))
+            kwargs = {**kwargs, "device": torch.device("meta")}
+        outputs: list[Tensor] = []
+        inputs = tensors_in((args, kwargs))
+        part = self.record.whole > 0
+        self.record.operations.append(
+            Operation(name, func._overloadname, list(args), kwargs, inputs, outputs, place, part)
+        )
+        out = func(*args, **kwargs)
+        outputs += tensors_in(out)
+        return out
+
+    def _make_up(self, tensor: Tensor, place: Place) -> bool | int | float:
+        if place not in self.made_up:
+            self.record.reads.append(("a number or a truth value", place))
+        self.made_up[place] = self.made_up.get(place, 0) + 1
+        if self.made_up[place] > _PATIENCE:
+            raise RuntimeError("the loop waits for a value that is not known when the graph is recorded")
+        return True if tensor.dtype == torch.bool else 1.0 if tensor.is_floating_point() else 1
+
+
+class _Calls(TorchFunctionMode):
+    """Above autograd: the calls as they are written."""
+
+    def __init__(self, record: Record, names: dict[int, str]) -> None:
+        super().__init__()
+        self.record, self.names = record, names
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", "")
+        if name in ("tolist", "numpy", "__array__") and args[0].is_meta:
+            self.record.reads.append((f"Tensor.{name}()", _place_here(self.names)))
+        if name == "register_hook" and args and isinstance(args[0], Tensor):
+            self.record.hooks.append(_place_here(self.names))
+        if name not in _WHOLE:
+            return func(*args, **kwargs)
+        place = _place_here(self.names)
+        self.record.whole += 1
+        try:
+            out = func(*args, **kwargs)
+        finally:
+            self.record.whole -= 1
+        if name in LOSSES and isinstance(out, Tensor):
+            weight = args[2] if len(args) > 2 else kwargs.get("weight")
+            weighted = name in ("cross_entropy", "nll_loss") and weight is not None
+            self.record.losses.append(Loss(name, tensors_in((args, kwargs)), out, place, weighted))
+        return out
+
+
+@contextmanager
+def _watching_functions(note: Callable[[type, Any], None], detached: bool) -> Iterator[None]:
+    """Call ``note(class, result)`` for every ``autograd.Function`` that this thread applies.
+
+    PyTorch has no hook for it, so ``Function.apply`` is replaced meanwhile; other threads get the original.
+    """
+    original = torch.autograd.Function.__dict__["apply"]
+    here = threading.get_ident()
+
+    def apply(cls, *args, **kwargs):
+        call = original.__get__(None, cls)
+        if threading.get_ident() != here:
+            return call(*args, **kwargs)
+        if detached:
+            args, kwargs = pytree.tree_map_only(Tensor, Tensor.detach, (args, kwargs))
+        out = call(*args, **kwargs)
+        note(cls, out)
+        return out
+
+    torch.autograd.Function.apply = classmethod(apply)  # type: ignore[method-assign, assignment]
+    try:
+        yield
+    finally:
+        torch.autograd.Function.apply = original  # type: ignore[method-assign]
+
+
+def _place_here(names: dict[int, str]) -> Place:
+    return _place(_outwards(sys._getframe(1)), names)
+
+
+def _outwards(frame: FrameType | None) -> list[tuple[FrameType, int]]:
+    """From ``frame`` outwards to ``record``'s call of the model."""
+    frames = []
+    while frame is not None and not (frame.f_code.co_name == "record" and frame.f_code.co_filename == _HERE):
+        frames.append((frame, frame.f_lineno))
+        frame = frame.f_back
+    return frames
+
+
+def _frames(trace: TracebackType | None) -> list[tuple[FrameType, int]]:
+    """Of an error, from the inside outwards."""
+    frames = []
+    while trace is not None:
+        frames.insert(0, (trace.tb_frame, trace.tb_lineno))
+        trace = trace.tb_next
+    return frames
+
+
+def _place(frames: list[tuple[FrameType, int]], names: dict[int, str]) -> Place:
+    """The innermost line of the user's code, else of this package, and the innermost named module."""
+    module, theirs, ours = "", None, None
+    for frame, line in frames:
+        code = frame.f_code
+        if not module and code.co_varnames[:1] == ("self",):
+            module = names.get(id(frame.f_locals.get("self")), "")
+        file = code.co_filename
+        if file == _HERE or file.startswith((_TORCH, "<frozen")):
+            continue
+        if file.startswith(_SNNKIT):
+            ours = ours or (file, line)
+        else:
+            theirs = theirs or (file, line)
+    return Place(module, *(theirs or ours or ("", 0)))
+
+
+def _same(one: tuple[Tensor, int] | None, other: tuple[Tensor, int] | None) -> bool:
+    return one is not None and other is not None and one[0] is other[0] and one[1] == other[1]
+
+
+def _addresses(model: nn.Module) -> dict[str, tuple[Tensor, int]]:
+    """Parameters and buffers by path, with their addresses."""
+    named = (*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False))
+    return {path: (tensor, tensor.data_ptr()) for path, tensor in named}
+
+
+def _attributes(model: nn.Module) -> dict[str, Tensor]:
+    """Tensors in plain attributes of modules (also in lists, tuples and dicts), by path."""
+    return {
+        f"{path}.{name}".lstrip("."): tensor
+        for path, module in model.named_modules()
+        for name, value in vars(module).items()
+        if name not in ("_parameters", "_buffers", "_modules")
+        for tensor in tensors_in(value)
+    }
+
+
+def _memory(tensor: Tensor) -> int:
+    return tensor.untyped_storage()._cdata

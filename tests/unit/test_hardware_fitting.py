@@ -1,0 +1,269 @@
+"""The cost model of the machine at hand: what it is fitted to, predicts, and how it is validated. Nothing is timed."""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from snnkit.hardware import roofline
+from snnkit.hardware.roofline import HoldoutNet, Machine, Range, count, fitting, validation
+from snnkit.hardware.roofline.fitting import Clock, Probe, Recipe, fit_prices, units_of
+from snnkit.hardware.roofline.validation import Report, Row, validate
+from snnkit.hardware.roofline.work import count_layer
+from snnkit.loss import count_cross_entropy
+from snnkit.neuron import LIF
+from snnkit.nn import Sequential
+
+T, B = 4, 3
+
+
+def machine(**different):
+    fields = {
+        "device": "a desk", "kind": "cpu", "threads": torch.get_num_threads(), "clock": "processor",
+        "torch": torch.__version__, "fused": ("cpp",), "prices": {}, "spread": Range(0.5, 1.0, 2.0),
+        "rate": {"bytes": 2e10, "flops": 1e11}, "smallest_s": 1e-6,
+    }  # fmt: skip
+    return Machine(**(fields | different))
+
+
+def net(engine="eager"):
+    return Sequential(nn.Linear(5, 6), LIF(engine=engine), nn.Linear(6, 2), LIF(engine=engine))
+
+
+def labels(count=B):
+    return torch.zeros(count, dtype=torch.long)
+
+
+@pytest.fixture(scope="module")
+def work():
+    return count(net(), torch.rand(T, B, 5), labels(), count_cross_entropy)
+
+
+class Still:
+    """A clock by which everything takes a millisecond; nothing is run."""
+
+    name = "processor"
+
+    def seconds(self, function, calls=1):
+        assert callable(function)
+        return 1e-3, 1e-3
+
+
+# --- units and predictions
+
+
+def test_every_running_operation_is_counted_once(work):
+    units = units_of(work)
+    launches = {key: amount for key, amount in units.items() if "launches" in key[1]}
+    assert sum(launches.values()) == work.launches
+    assert units["overhead", "layer calls"] == 2 and units["overhead", "layer steps"] == 2 * T
+    assert units["matmul", "matmul flops"] == work.flops
+    assert sum(amount for (_, price), amount in units.items() if price.endswith("bytes")) == work.bytes
+    assert units["neurons", "casts"] == 2 * T
+
+
+def test_a_compiled_engine_pays_calls_steps_and_operations(work):
+    units, kernels = units_of(work, "cpp"), list(work.fused().of("fused"))
+    assert len(kernels) == 4 and units["neurons", "cpp calls"] == 4 and units["neurons", "cpp steps"] == 4 * T
+    assert units["neurons", "cpp bytes"] == sum(op.bytes for op in kernels)
+    assert units["neurons", "cpp simple"] == sum(op.simple for op in kernels) > 0
+    assert units["overhead", "layer calls"] == 0 and units["neurons", "cpp static"] == 0
+    still = count(net(), torch.rand(B, 5).expand(T, B, 5), labels(), count_cross_entropy)
+    assert units_of(still, "cpp")["neurons", "cpp static"] == 2 * T * B * 6
+
+
+def test_a_prediction_is_the_sum_of_prices_with_the_spread_of_the_fit(work):
+    said = machine(prices={"matmul flops": 1e-9, "layer steps": 1e-3, "cpp steps": 1e-4}).predict(work)
+    assert said.parts["matmul"] == Range(0.5, 1.0, 2.0) * (work.flops * 1e-9)
+    assert said.parts["overhead"].value == pytest.approx(2 * T * 1e-3)
+    assert said.seconds.value == pytest.approx(sum(part.value for part in said.parts.values()))
+    assert said.samples == B and said.mark == "predicted" and "none of them a network" in said.source
+    cpp = machine(prices={"cpp steps": 1e-4}).predict(work, "cpp")
+    assert cpp.seconds.value == pytest.approx(4 * T * 1e-4) and cpp.mode == "cpp"
+
+
+def test_a_machine_is_an_entry_of_the_catalogue():
+    chip = machine().chip()
+    assert chip.name == "this machine" and chip.kind == "cpu" and chip.value("memory_bandwidth") == 2e10
+    assert {figure.mark for figure in chip.figures.values()} == {"measured"}
+    assert machine().launch.value == 1e-6 and machine().engines == ("eager", "cpp")
+
+
+def test_what_can_not_be_predicted(work):
+    with pytest.raises(ValueError, match="engine must be one of 'eager', 'cpp', but it is 'triton'"):
+        machine().predict(work, "triton")
+    with pytest.raises(TypeError, match="work must be a Work"):
+        machine().predict("784-1000-10")  # type: ignore[arg-type]
+
+
+# --- fitting
+
+
+def test_prices_are_recovered_from_times_that_they_explain():
+    truth = {"launches": 2e-6, "bytes": 1e-10, "flops": 0.0}
+    units = {
+        f"{launches} {size}": Counter(launches=launches, bytes=size, flops=size if launches == 3 else 0)
+        for launches in (1, 3, 30) for size in (10, 10**5, 10**7)
+    }  # fmt: skip
+    seconds = {name: sum(truth[price] * amount for price, amount in one.items()) for name, one in units.items()}
+    prices, spread = fit_prices(units, seconds)
+    assert prices == pytest.approx(truth, rel=1e-4, abs=1e-15)
+    assert spread.low == pytest.approx(1, abs=1e-6) and spread.high == pytest.approx(1, abs=1e-6)
+    _, wide = fit_prices(units, {name: took * (2 if "30" in name else 1) for name, took in seconds.items()})
+    assert wide.low < 0.95 and wide.high > 1.05
+
+
+def test_fitting_measures_all_that_a_prediction_needs(work, monkeypatch):
+    monkeypatch.setattr(fitting, "keep_freed_memory", lambda: True)
+    monkeypatch.setattr(fitting, "_SHAPES", ((2, 1), (4, 8), (2, 64), (3, 2), (5, 2), (2, 3)))
+    monkeypatch.setattr(fitting, "_RECIPES", (Recipe(products=1, spikes=1, costly=1),))
+    monkeypatch.setattr(fitting, "_PRODUCTS", ((1, 1, 1), (8, 4, 2)))
+    monkeypatch.setattr(fitting, "_CONVOLUTIONS", ((1, 1, 1, 1), (2, 3, 4, 5)))
+    monkeypatch.setattr(fitting, "_IMAGES", (256, 2048))
+    said = []
+    here = fitting.fit("cpu", engines=("cpp",), repeats=3, clock=Still(), say=said.append)
+    assert here.engines == ("eager", "cpp") and len(said) == 3
+    for engine in here.engines:
+        missing = {price for (_, price), amount in units_of(work, engine).items() if amount} - set(here.prices)
+        assert not missing - {"views"} and here.predict(work, engine).seconds.value > 0
+    assert here.rate["flops"] == pytest.approx(2 * 1024**3 / 1e-3)
+    assert here.rate["bytes"] == pytest.approx(8 * 2**23 / 1e-3) and here.smallest_s == 1e-3
+
+
+@pytest.mark.parametrize(
+    ("device", "engines", "error", "message"),
+    [
+        ("meta", None, ValueError, "type of device must be one of 'cpu', 'cuda', but it is 'meta'"),
+        *((nowhere, None, ValueError, "device must be 'cpu' or a CUDA device") for nowhere in ("gpu", "", None, 3.5)),
+        ("cpu", ("triton",), ValueError, "engine on a cpu device must be one of 'cpp', 'block', but it is 'triton'"),
+        ("cpu", "cpp", TypeError, "engines must be several names"),
+    ],
+)
+def test_what_can_not_be_fitted(device, engines, error, message):
+    with pytest.raises(error, match=message):
+        roofline.fit(device, engines=engines)
+
+
+def test_the_clock_of_one_thread_counts_work_only():
+    import time
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        clock = Clock(torch.device("cpu"))
+    finally:
+        torch.set_num_threads(threads)
+    took, _ = clock.seconds(lambda: sum(range(10**5)))
+    slept, _ = clock.seconds(lambda: time.sleep(0.05))
+    assert clock.name == "processor" and took > 0 and slept < 0.04
+
+
+@pytest.mark.parametrize(
+    "recipe", [Recipe(products=3), Recipe(differences=5), Recipe(spikes=2), Recipe(costly=4)], ids=str
+)
+def test_a_probe_has_as_many_operations_as_its_recipe(recipe):
+    work = count_layer(Probe(recipe), torch.rand(T, 10))
+    names = [op.name for op in work.running if op.phase == "forward"]
+    assert names.count("mul") == T * (1 + recipe.products + recipe.costly)
+    assert names.count("sub") == T * (recipe.differences + recipe.spikes)
+    assert names.count("exp") == T * recipe.costly and names.count("_to_copy") == T * recipe.spikes
+    out, _ = Probe(recipe)(torch.rand(T, 10))
+    assert out.shape == (T, 10) and torch.isfinite(out).all()
+
+
+# --- validation
+
+
+def test_holdout_nets_differ_and_are_not_used_to_fit():
+    nets = roofline.holdout_nets()
+    assert len(nets) >= 8 and len({net.name for net in nets}) == len(nets)
+    kinds = {type(module).__name__ for net in nets for module in net.make("eager").modules()}
+    assert kinds >= {
+        "Leaky",
+        "LIF",
+        "CubaLIF",
+        "ALIF",
+        "PLIF",
+        "IF",
+        "Izhikevich",
+        "Recurrent",
+        "Conv2d",
+        "BatchNorm2d",
+    }
+    small = next(net for net in nets if net.name == "64-100-10 Leaky").work()
+    assert small.samples == 32 and small.parameters == 64 * 100 + 100 + 1000 + 10
+    text = Path(fitting.__file__).read_text()
+    assert "holdout" not in text and "import models" not in text
+
+
+@pytest.mark.parametrize("name", ["64-100-10 Leaky", "128-256-10 recurrent LIF", "conv CubaLIF, 8 × 8"])
+def test_a_net_learns_in_its_step(name):
+    holdout = next(net for net in roofline.holdout_nets() if net.name == name)
+    made = []
+    step = replace(holdout, make=lambda engine: made.append(holdout.make(engine)) or made[-1]).step(
+        "eager", torch.device("cpu")
+    )
+    before = [p.detach().clone() for p in made[0].parameters()]
+    step()
+    assert all(not torch.equal(a, b) for a, b in zip(before, made[0].parameters(), strict=True))
+
+
+def small(name, said):
+    def make(engine):
+        said.append(f"make {name} {engine}")
+        return net(engine)
+
+    def batch(generator):
+        return torch.rand(T, B, 5, generator=generator), labels()
+
+    return HoldoutNet(name, make, batch, count_cross_entropy)
+
+
+def test_all_is_predicted_before_anything_is_measured(monkeypatch):
+    monkeypatch.setattr(validation, "keep_freed_memory", lambda: True)
+    said = []
+    nets = [small("one", said), small("two", said)]
+    here = machine(prices={"layer steps": 1e-3})
+    report = validate(here, engines=("eager",), nets=nets, repeats=3, clock=Still(), say=said.append)
+    assert said == ["make one eager", "make two eager", "one", "make one eager", "two", "make two eager"]
+    expected = here.predict(nets[0].work()).seconds.value
+    assert [row.net for row in report.rows] == ["one", "two"] and report.rows[0].predicted.value == expected
+    assert report.rows[0].measured == Range.of(1e-3) and report.rows[0].error == pytest.approx(expected / 1e-3 - 1)
+    assert report.drift == pytest.approx(1e11 / (2 * 1024**3 / 1e-3))
+
+
+def test_the_report_states_the_error():
+    def row(net, engine, predicted, measured):
+        return Row(net, engine, 8, Range.of(predicted), Range.of(measured))
+
+    rows = (
+        row("a", "eager", 1.1, 1.0),
+        row("b", "eager", 0.5, 1.0),
+        row("c", "eager", 1.0, 1.25),
+        row("a", "cpp", 2.0, 1.0),
+    )
+    report = Report("a desk", "2.13", "processor", 1.02, rows)
+    assert report.engines == ("eager", "cpp") and report.errors("eager") == pytest.approx([0.1, -0.5, -0.2])
+    assert report.median_error("eager") == pytest.approx(0.2) and report.median_error("cpp") == 1.0
+    assert "eager: median error 20%, largest 50%, of 3 networks" in str(report) and "drift 1.02" in str(report)
+    with pytest.raises(ValueError, match="engine must be one of 'eager', 'cpp'"):
+        report.errors("block")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"nets": []}, ValueError, "engines and nets must hold at least one"),
+        ({"engines": ()}, ValueError, "engines and nets must hold at least one"),
+        ({"engines": "eager"}, TypeError, "engines must be several names"),
+        ({"engines": ("triton",)}, ValueError, "engine must be one of"),
+        ({"machine": machine(threads=64)}, ValueError, "threads must be 64"),
+        ({"machine": "cpu"}, TypeError, "machine must be a Machine"),
+    ],
+)
+def test_what_can_not_be_validated(arguments, error, message):
+    with pytest.raises(error, match=message):
+        validate(**({"machine": machine(), "nets": [small("one", [])]} | arguments))
