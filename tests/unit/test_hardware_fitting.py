@@ -10,7 +10,7 @@ from torch import nn
 
 from snnkit.hardware import roofline
 from snnkit.hardware.roofline import HoldoutNet, Machine, Range, count, fitting, validation
-from snnkit.hardware.roofline.fitting import Clock, Probe, Recipe, fit_prices, units_of
+from snnkit.hardware.roofline.fitting import Probe, Recipe, clock_of, fit_prices, units_of
 from snnkit.hardware.roofline.validation import Report, Row, validate
 from snnkit.hardware.roofline.work import count_layer
 from snnkit.loss import count_cross_entropy
@@ -153,7 +153,7 @@ def test_the_clock_of_one_thread_counts_work_only():
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        clock = Clock(torch.device("cpu"))
+        clock = clock_of(torch.device("cpu"))
     finally:
         torch.set_num_threads(threads)
     took, _ = clock.seconds(lambda: sum(range(10**5)))

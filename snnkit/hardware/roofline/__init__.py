@@ -12,7 +12,6 @@ is a range. On the machine at hand nothing needs to be assumed::
     print(validate(machine))               # held-out networks: predicted first, then measured
 """
 
-from .fitting import Clock as Clock
 from .fitting import Machine as Machine
 from .fitting import clock_of as clock_of
 from .fitting import fit as fit

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from ... import checks
 from ...engine.missing import cpp_compiler
 from ...measure import keep_freed_memory, provenance, race
+from ...measure.timing import Clock, ThroughputClock
 from ...neuron import Neuron
 from ...neuron.base import MembraneState
 from ...nn import Sequential
@@ -69,30 +70,27 @@ def units_of(work: Work, engine: str = "eager") -> Counter[tuple[str, str]]:
     return units
 
 
-class Clock:
-    """A clock for training steps that follow each other: on one CPU thread of the seconds that this process computes,
-    so that other processes do not count; else of the time until the device is done."""
+class ProcessorClock:
+    """A clock of the seconds that this process computes, so that other processes do not count."""
 
-    def __init__(self, device: torch.device) -> None:
-        alone = device.type == "cpu" and torch.get_num_threads() == 1
-        self.name = "processor" if alone else "wall"
-        self._now = time.process_time if alone else time.perf_counter
-        self._wait = torch.cuda.synchronize if device.type == "cuda" else lambda: None
-        self._least = 10 if device.type == "cuda" else 1
+    name = "processor"
 
     def seconds(self, function: Callable[[], object], calls: int = 1) -> tuple[float, float]:
-        """(seconds of a call, seconds until it returned), the mean of some calls in a row."""
-        calls = max(calls, self._least)
-        self._wait()
-        start = self._now()
+        """The mean of some calls, twice, as nothing goes on after a call returns."""
+        start = time.process_time()
         for _ in range(calls):
             function()
-        returned = self._now() - start
-        self._wait()
-        return (self._now() - start) / calls, returned / calls
+        mean = (time.process_time() - start) / calls
+        return mean, mean
 
 
-def times(candidates: Mapping[str, Callable[[], object]], clock: Any, repeats: int) -> dict[str, Range]:
+def clock_of(device: torch.device) -> Clock:
+    """The clock of ``fit`` and ``validate``: the processor's for one thread of a CPU, else that of throughput."""
+    alone = device.type == "cpu" and torch.get_num_threads() == 1
+    return ProcessorClock() if alone else ThroughputClock(device)
+
+
+def times(candidates: Mapping[str, Callable[[], object]], clock: Clock, repeats: int) -> dict[str, Range]:
     """Median, 10th and 90th percentile of seconds, of functions that take turns."""
     timings = race(candidates, repeats, warmup=2, clock=clock)
     return {
@@ -248,7 +246,7 @@ class Machine:
     Attributes:
         device, kind: its name, and "cpu" or "cuda".
         threads: of the CPU.
-        clock: "processor" (seconds that this process computes) or "wall".
+        clock: the name of the one that was used, see ``clock_of``.
         torch: its version.
         fused: the compiled engines that were measured.
         prices: seconds per unit, see ``units_of``.
@@ -303,7 +301,7 @@ class Machine:
         return Prediction(
             self.device, engine, "float32", work.samples, Range.total(parts.values()), parts,
             f"micro-benchmarks of this machine ({self.threads} thread(s), PyTorch {self.torch}, "
-            f"{self.clock} time), none of them a network",
+            f"clock: {self.clock}), none of them a network",
         )  # fmt: skip
 
 
@@ -312,7 +310,7 @@ def fit(
     *,
     engines: Sequence[str] | None = None,
     repeats: int = 7,
-    clock: Any = None,
+    clock: Clock | None = None,
     say: Callable[[str], object] = lambda text: None,
 ) -> Machine:
     """Measure ``device`` by micro-benchmarks: about a minute, more where an engine has to compile.
@@ -382,11 +380,6 @@ def fit_prices(
     low, high = np.quantile(1 / np.maximum(relative @ solution, 1e-3), [0.1, 0.9])
     spread = Range(min(float(low), 1.0), 1.0, max(float(high), 1.0))
     return dict(zip(prices, (solution / scale).tolist(), strict=True)), spread
-
-
-def clock_of(device: torch.device) -> Clock:
-    """The clock that ``fit`` and ``validate`` use for ``device``."""
-    return Clock(device)
 
 
 def _device(device: Any) -> torch.device:

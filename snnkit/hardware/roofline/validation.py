@@ -6,7 +6,6 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +13,7 @@ from torch import Tensor, nn
 from ... import checks, encode
 from ...loss import count_cross_entropy, membrane_max_cross_entropy, rate_mse
 from ...measure import keep_freed_memory
+from ...measure.timing import Clock
 from ...models import ConvNet, FashionConvNet, mlp
 from ...neuron import ALIF, LIF, PLIF, CubaLIF, Izhikevich, Neuron, Recurrent
 from ...nn import Sequential
@@ -220,7 +220,7 @@ def validate(
     engines: Sequence[str] | None = None,
     nets: Sequence[HoldoutNet] | None = None,
     repeats: int = 5,
-    clock: Any = None,
+    clock: Clock | None = None,
     say: Callable[[str], object] = lambda text: None,
 ) -> Report:
     """Predict the training step of every network, then measure all of them, on the machine that was fitted.
