@@ -119,7 +119,8 @@ def test_prices_are_recovered_from_times_that_they_explain():
 def test_fitting_measures_all_that_a_prediction_needs(work, monkeypatch):
     monkeypatch.setattr(fitting, "keep_freed_memory", lambda: True)
     monkeypatch.setattr(fitting, "_SHAPES", ((2, 1), (4, 8), (2, 64), (3, 2), (5, 2), (2, 3)))
-    monkeypatch.setattr(fitting, "_RECIPES", (Recipe(products=1, spikes=1, costly=1),))
+    for recipes in ("_RECIPES", "_ENGINE_RECIPES"):
+        monkeypatch.setattr(fitting, recipes, (Recipe(products=1, spikes=1, costly=1),))
     monkeypatch.setattr(fitting, "_PRODUCTS", ((1, 1, 1), (8, 4, 2)))
     monkeypatch.setattr(fitting, "_CONVOLUTIONS", ((1, 1, 1, 1), (2, 3, 4, 5)))
     monkeypatch.setattr(fitting, "_IMAGES", (256, 2048))

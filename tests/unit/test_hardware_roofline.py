@@ -302,6 +302,11 @@ def test_elementwise_cycles_are_those_of_the_open_cost_model():
     assert small == pytest.approx(6 * (58 + 3) + 11)  # almost all of it is fixed
 
 
+def test_an_operation_of_a_layer_can_be_priced_by_itself(work):
+    op = next(op for op in work.running if op.layer is not None)
+    assert roofline.ipu(replace(work, operations=(op,), layers=())).parts["elementwise"].value > 0
+
+
 def test_what_an_ipu_spends_its_time_on():
     step = roofline.tutorial()
     free = Assumptions(ipu_matmul_efficiency=0.5, ipu_sync_cycles=100, ipu_host_seconds=1e-5, ipu_vertices=1.0)

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from ... import checks, encode
 from ...loss import count_cross_entropy, membrane_max_cross_entropy, rate_mse
-from ...measure import keep_freed_memory
-from ...measure.timing import Clock
+from ...measure import Clock, keep_freed_memory
 from ...models import ConvNet, FashionConvNet, mlp
 from ...neuron import ALIF, LIF, PLIF, CubaLIF, Izhikevich, Neuron, Recurrent
 from ...nn import Sequential

@@ -144,7 +144,7 @@ class Work:
         """
         inside: dict[int, list[Operation]] = {i: [] for i in range(len(self.layers))}
         for op in self.operations:
-            if op.layer is not None:
+            if op.layer in inside:
                 inside[op.layer].append(op)
         allowed = ("view", "allocate", "elementwise", "copy", "reduction", "fused")
         fusible = {i for i, operations in inside.items() if all(op.kind in allowed for op in operations)}
