@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal
@@ -501,13 +501,14 @@ def _best(measured: Sequence[Measured], workload: Workload, cluster: Cluster, fr
         seconds = {ranks: predict(workload, at, ranks).step_s for ranks in {m.ranks for m in several}}
         return sum((seconds[m.ranks] / m.step_s - 1) ** 2 for m in several)
 
+    def minimum(low: float, high: float, function: Callable[[float], float]) -> float:
+        result: Any = minimize_scalar(function, bounds=(low, high), method="bounded", options={"xatol": 1e-9})
+        return float(result.x)
+
     # Bounds that no machine reaches: each neighbour making a rank eleven times slower, a factor of 1000.
     if free == "sharing":
-        return float(minimize_scalar(loss, bounds=(0.0, 10.0), method="bounded", options={"xatol": 1e-9}).x)
-    bounds = (-math.log(1e3), math.log(1e3))
-    return math.exp(
-        minimize_scalar(lambda e: loss(math.exp(e)), bounds=bounds, method="bounded", options={"xatol": 1e-9}).x
-    )
+        return minimum(0.0, 10.0, loss)
+    return math.exp(minimum(-math.log(1e3), math.log(1e3), lambda exponent: loss(math.exp(exponent))))
 
 
 def _with(cluster: Cluster, free: Free, value: float) -> Cluster:

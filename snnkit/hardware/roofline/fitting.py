@@ -294,7 +294,7 @@ class Machine:
         """
         checks.instance("work", work, Work, "a Work, as roofline.count gives it")
         checks.choice("engine", engine, self.engines)
-        seconds = dict.fromkeys(_PARTS, 0.0)
+        seconds: dict[str, float] = dict.fromkeys(_PARTS, 0.0)
         for (part, price), amount in units_of(work, engine).items():
             seconds[part] += self.prices.get(price, 0.0) * amount
         parts = {part: self.spread * value for part, value in seconds.items()}
