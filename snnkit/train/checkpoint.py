@@ -1,22 +1,26 @@
-"""Checkpoints: written whole or not at all, and holding nothing that could run code when opened."""
+"""Checkpoints: written whole or not at all, holding nothing that could run code when opened, and exact to resume."""
 
 from __future__ import annotations
 
 import os
+import zipfile
 from collections import Counter, OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from snnkit.train import archive
+from snnkit.files import destination, replacing
 from snnkit.train.history import History
 
 FORMAT = "snnkit checkpoint 1"
+LIGHTNING_KEY = "pytorch-lightning_version"  # by which Lightning recognises its own checkpoints
 
-# What a file must hold, and of which kinds.
-_KINDS: dict[str, tuple[type, ...]] = {
+# The entries of a file, and their types.
+_ENTRIES: dict[str, tuple[type, ...]] = {
     "epoch": (int,),
     "model": (dict,),
     "optimizer": (dict, type(None)),
@@ -35,15 +39,16 @@ def save_checkpoint(
     history: History | dict[str, Any] | None = None,
     extra: dict[str, Any] | None = None,
 ) -> Path:
-    """Save a model's weights, and what is needed to go on training it; return the path.
+    """Save a model's weights, and what is needed to continue training; return the path.
 
-    `epoch` is the number of finished epochs. `extra` may hold anything made of tensors, numbers, strings, None,
-    lists, tuples and dicts. The file takes the place of an older one in one step, so that a crash leaves either.
+    ``epoch`` is the number of finished epochs. ``extra`` may hold anything made of tensors, numbers, strings, None,
+    lists, tuples and dicts. The file replaces an older one in one step, so that a crash leaves either.
 
-    Raises TypeError, naming the entry, for anything else (`load_checkpoint` could not read it back), and ValueError
-    where no file can be written at `path`.
+    Raises:
+        TypeError: naming the entry, for anything else (``load_checkpoint`` could not read it back).
+        ValueError: no file can be written at ``path``.
     """
-    path = archive.writable(path, "path")
+    path = writable(path, "path")
     content = {
         "format": FORMAT,
         "epoch": int(epoch),
@@ -53,9 +58,8 @@ def save_checkpoint(
         "history": history.to_dict() if isinstance(history, History) else history,
         "extra": {} if extra is None else extra,
     }
-    for name, value in content.items():
-        check_plain(name, value)
-    archive.write(path, content)
+    check_plain(content)
+    write_archive(path, content)
     return path
 
 
@@ -65,17 +69,32 @@ def load_checkpoint(
     optimizer: torch.optim.Optimizer | None = None,
     map_location: str | torch.device = "cpu",
 ) -> dict[str, Any]:
-    """Read a checkpoint and put its weights into `model` and its state into `optimizer`, where given.
+    """Read a checkpoint and put its weights into ``model`` and its state into ``optimizer``, where given.
 
     Returns the dict with the keys "epoch", "model", "optimizer", "optimizer_class", "history" and "extra". Tensors
-    arrive on `map_location`; those copied into `model` and `optimizer` stay on the devices of these.
+    arrive on ``map_location``; those copied into ``model`` and ``optimizer`` stay on the devices of these.
 
-    Only tensors and plain values are read (`weights_only=True`): a file from a stranger can't run code here.
-    Raises FileNotFoundError where there is no file, ValueError, naming it, where it is damaged, is not a checkpoint of
-    ours or doesn't fit the model or optimizer; both are then as they were.
+    Only tensors and plain values are read (``weights_only=True``): an untrusted file can't run code here.
+
+    Raises:
+        FileNotFoundError: there is no file.
+        ValueError: naming the file, which is damaged, no checkpoint of snnkit or does not fit the model or optimizer;
+            both are then unchanged.
     """
     path = Path(path).expanduser()
-    content = _read(path, map_location)
+    content = read_archive(path, "checkpoint", map_location)
+    if isinstance(content, dict) and LIGHTNING_KEY in content:
+        raise ValueError(
+            f"{path} is a checkpoint of Lightning, and only Lightning can resume from it: use `snnkit train` with "
+            "--devices or --every, or under torchrun or srun"
+        )
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise ValueError(f"{path} must be a checkpoint written by save_checkpoint ({FORMAT!r}), but it is none")
+    if missing := set(_ENTRIES) - set(content):
+        raise ValueError(f"{path} is an incomplete checkpoint: no {', '.join(sorted(missing))}")
+    for name, kinds in _ENTRIES.items():
+        if not isinstance(content[name], kinds):
+            raise ValueError(f"{path} is no valid checkpoint: {name} is a {type(content[name]).__name__} there")
     # Everything is checked before anything is changed: load_state_dict copies what fits before it complains.
     if model is not None:
         _check_fits_model(path, content["model"], model)
@@ -88,21 +107,76 @@ def load_checkpoint(
     return content
 
 
-def _read(path: Path, map_location: str | torch.device) -> dict[str, Any]:
-    content = archive.read(path, "checkpoint", map_location)
-    if isinstance(content, dict) and "pytorch-lightning_version" in content:
-        raise ValueError(
-            f"{path} is a checkpoint of Lightning, which alone can go on from it: `snnkit train` with --devices or "
-            "--every, or under torchrun or srun"
-        )
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise ValueError(f"{path} is not a checkpoint written by save_checkpoint ({FORMAT!r})")
-    if missing := set(_KINDS) - set(content):
-        raise ValueError(f"{path} is an incomplete checkpoint: no {', '.join(sorted(missing))}")
-    for name, kinds in _KINDS.items():
-        if not isinstance(content[name], kinds):
-            raise ValueError(f"{path} is no checkpoint: {name} is a {type(content[name]).__name__} there")
-    return content
+@dataclass(frozen=True)
+class RunState:
+    """Everything besides the data that the next epoch of ``fit`` depends on.
+
+    Attributes:
+        order: generator of the order of samples.
+        generators: those that the user's functions hold.
+    """
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    scheduler: torch.optim.lr_scheduler.LRScheduler | None
+    scaler: torch.amp.GradScaler
+    order: torch.Generator
+    generators: Sequence[torch.Generator] = ()
+
+    def save(self, path: str | os.PathLike[str], history: History) -> None:
+        """After an epoch."""
+        extra = {
+            "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
+            "scheduler_class": None if self.scheduler is None else type(self.scheduler).__name__,
+            "scaler": self.scaler.state_dict(),
+            "order": self.order.get_state(),
+            "rng": torch.get_rng_state(),
+            "cuda_rng": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+            "generators": [generator.get_state() for generator in self.generators],
+        }
+        save_checkpoint(path, self.model, self.optimizer, epoch=history.epochs, history=history, extra=extra)
+
+    def resume(self, path: str | os.PathLike[str]) -> History:
+        """Return to the state in which ``save`` was called, PyTorch's generators included; the history so far."""
+        extra = load_checkpoint(path)["extra"]
+        if missing := {"scheduler", "scaler", "order", "rng", "cuda_rng"} - set(extra):
+            raise ValueError(f"{path} was not written by fit (no {', '.join(sorted(missing))}): it can't be resumed")
+        if (self.scheduler is None) != (extra["scheduler"] is None):
+            was, now = ("without", "with") if extra["scheduler"] is None else ("with", "without")
+            raise ValueError(f"{path} was written {was} a scheduler; this call is {now} one")
+        was, now = extra.get("scheduler_class"), type(self.scheduler).__name__
+        if was is not None and was != now:  # older files lack it
+            raise ValueError(f"{path} was written with the scheduler {was}; this call is with {now}")
+        states = extra.get("generators", [])  # older files have none
+        if len(states) != len(self.generators):
+            raise ValueError(
+                f"{path} was written with {len(states)} random generators in encode, augment, loss and model; "
+                f"this call has {len(self.generators)}"
+            )
+        hook = self.optimizer.register_load_state_dict_pre_hook(keep_kernels)
+        try:
+            content = load_checkpoint(path, self.model, self.optimizer)
+        finally:
+            hook.remove()
+        for generator, state in zip(self.generators, states, strict=True):
+            generator.set_state(state)
+        if self.scheduler is not None:
+            self.scheduler.load_state_dict(extra["scheduler"])
+        self.scaler.load_state_dict(extra["scaler"])
+        self.order.set_state(extra["order"])
+        torch.set_rng_state(extra["rng"])
+        if torch.cuda.is_available() and len(extra["cuda_rng"]) == torch.cuda.device_count():
+            torch.cuda.set_rng_state_all(extra["cuda_rng"])
+        return History.from_dict(content["history"])
+
+
+def keep_kernels(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> dict[str, Any]:
+    """The saved state with this optimizer's choice of kernels, which belongs to the device and not to the run."""
+    groups = [
+        other | {name: own[name] for name in ("fused", "foreach", "capturable") if name in own}
+        for other, own in zip(saved["param_groups"], optimizer.param_groups, strict=True)
+    ]
+    return saved | {"param_groups": groups}
 
 
 def _check_fits_model(path: Path, saved: dict[str, Any], model: nn.Module) -> None:
@@ -132,38 +206,99 @@ def _check_fits_optimizer(
         or not all(isinstance(group, dict) and isinstance(group.get("params"), list) for group in groups)
     ):
         raise ValueError(f"{path} does not fit the optimizer: it holds no state of one (state, param_groups, params)")
-    own = [len(group["params"]) for group in optimizer.param_groups]
-    theirs = [len(group["params"]) for group in groups]
-    if own != theirs:
-        raise ValueError(f"{path} does not fit the optimizer: parameters per group are {theirs} there and {own} here")
-    # PyTorch would take the groups as they come, and the next step would fail, or follow another rule in silence.
+    own, other = ([len(group["params"]) for group in part] for part in (optimizer.param_groups, groups))
+    if own != other:
+        raise ValueError(f"{path} does not fit the optimizer: parameters per group are {other} there and {own} here")
+    # PyTorch would take the groups as they come, and the next step would fail, or silently follow another rule.
     own_class = type(optimizer).__name__
     if saved_class is not None and saved_class != own_class:
         raise ValueError(f"{path} does not fit the optimizer: it was written with {saved_class}, this is {own_class}")
     for i, group in enumerate(groups):
         missing = set(optimizer.defaults) - set(group)
-        if missing and saved_class is None:  # of the same class, it is from another PyTorch, which sees to that itself
+        if missing and saved_class is None:  # of the same class, it is from another PyTorch, which handles that itself
             raise ValueError(
                 f"{path} does not fit the optimizer: group {i} there has no {', '.join(sorted(missing))}, "
                 f"which {own_class} needs"
             )
 
 
-def check_plain(name: str, value: Any) -> None:
-    """TypeError, naming the entry, unless `value` is made of what `load_checkpoint` reads back."""
+def check_plain(content: dict[str, Any]) -> None:
+    """TypeError, naming the entry, unless ``content`` is made of what ``load_checkpoint`` reads back."""
+    for name, value in content.items():
+        _check_plain(name, value)
+
+
+def _check_plain(name: str, value: Any) -> None:
     # By exact type: NumPy's float64 is a float to isinstance, but not to torch.load.
     kind = type(value)
     if kind in _PRIMITIVES or kind in (Tensor, nn.Parameter):
         return
     if kind in (dict, OrderedDict, Counter):
         for key, item in value.items():
-            check_plain(f"{name} key", key)
-            check_plain(f"{name}[{key!r}]", item)
+            _check_plain(f"{name} key", key)
+            _check_plain(f"{name}[{key!r}]", item)
     elif kind in (list, tuple):
         for i, item in enumerate(value):
-            check_plain(f"{name}[{i}]", item)
+            _check_plain(f"{name}[{i}]", item)
     else:
         raise TypeError(
-            f"{name} is a {kind.__module__}.{kind.__qualname__}; a checkpoint holds only tensors, numbers, strings, "
-            "None, lists, tuples and dicts"
+            f"{name} must be made of tensors, numbers, strings, None, lists, tuples and dicts, to be in a checkpoint, "
+            f"but it is a {kind.__module__}.{kind.__qualname__}"
         )
+
+
+def writable(path: str | os.PathLike[str], name: str) -> Path:
+    """``path`` with its ~ resolved, if a file could be written there; nothing is created. ``name``: of the argument."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"{name} must be a path, but it is {path!r}")
+    try:
+        file = Path(path).expanduser()
+        if not file.name or file.is_dir():
+            raise ValueError(f"{name} must be a file to write, but {str(path)!r} is a folder")
+        existing = next(folder for folder in destination(file).parents if folder.exists())
+    except (RuntimeError, OSError) as error:  # an unknown user after ~, a name that is too long, a device, ...
+        raise ValueError(f"{name} can't be written at {path}: {error}") from error
+    if not existing.is_dir():
+        raise ValueError(f"{name} can't be written at {file}: {existing} is not a folder")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise ValueError(f"{name} can't be written at {file}: no permission to write into {existing}")
+    return file
+
+
+def write_archive(path: Path, content: dict[str, Any]) -> None:
+    """Write tensors and plain values as one file that replaces an older one in one step. OSError, naming the file."""
+    with replacing(path) as file:
+        try:
+            torch.save(content, file)
+        except RuntimeError as error:
+            if isinstance(error.__context__, OSError):  # PyTorch's archive then fails with an error of its own
+                raise error.__context__ from None
+            raise
+
+
+def read_archive(path: Path, what: str, map_location: str | torch.device) -> Any:
+    """Inverse of ``write_archive``, every byte compared with its checksum. It can't run code.
+
+    Raises:
+        FileNotFoundError: there is no file.
+        ValueError: naming the file, which can't be read as ``what``.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"no {what} at {path}")
+    with open(path, "rb") as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                if (damaged := archive.testzip()) is not None:
+                    raise zipfile.BadZipFile(f"{damaged} does not have its checksum")
+            file.seek(0)
+            return torch.load(file, map_location=map_location, weights_only=True)
+        except Exception as error:
+            # PyTorch's own text advises weights_only=False, the one thing not to do with a file that looks wrong.
+            kind = type(error).__name__
+            reason = (str(error).splitlines() or [""])[0]
+            if kind == "UnpicklingError":
+                reason = "refused by weights_only=True"
+            raise ValueError(
+                f"{path} can't be read as a {what}: it is damaged, cut short, or holds more than tensors and plain "
+                f"values ({kind}: {reason})"
+            ) from None

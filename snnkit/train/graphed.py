@@ -1,8 +1,8 @@
-"""A whole update as one CUDA graph: hundreds of kernels for one launch.
+"""A whole update as one CUDA graph: a single launch in place of hundreds of kernels.
 
-The first updates run as they are, on a side stream, and the next one is recorded: from the gathering of the batch to
-the optimizer. Recording runs nothing; from then on each update is a copy of its row numbers and a replay. What Python
-does in between (hooks, ``print``, ``if``) happens while recording only.
+The first updates run plainly, on a side stream, and the next one is captured: from the gathering of the batch to the
+optimizer. Capturing runs nothing; from then on each update is a copy of its row numbers and a replay. What Python does
+in between (hooks, ``print``, ``if``) happens during the capture only.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from snnkit.train.generators import generators_of
-from snnkit.train.step import PlainStep, Result
+from snnkit.train.seeding import generators_of
+from snnkit.train.step import PlainStep, Update
 
-WARM_UP = 3  # updates, as PyTorch's notes on CUDA graphs have it: libraries choose kernels, optimizers make their state
+WARM_UP = (
+    3  # updates, as PyTorch's notes on CUDA graphs have it: libraries choose kernels, optimizers create their state
+)
 
 
 def why_not(step: PlainStep) -> str:
-    """Why updates can't be recorded here, or an empty string."""
-    optimizer, device = step.task.optimizer, step.task.samples.device
+    """Why updates can't be captured here, or an empty string."""
+    optimizer, device = step.config.optimizer, step.config.samples.device
     name = type(optimizer).__name__
     if device.type != "cuda":
         return f"the device is {str(device)!r}, and only CUDA has graphs"
@@ -37,27 +39,31 @@ def why_not(step: PlainStep) -> str:
 
 
 class GraphedStep:
-    """As ``PlainStep``, on CUDA, by replaying a recording; gives way to the plain step, and says once why.
+    """As ``PlainStep``, on CUDA, by replaying a graph; falls back to the plain step with one warning that says why.
 
     An update of another size than the full one (the last of an epoch) runs plainly. When a setting of the optimizer
-    changes, as a scheduler does with ``lr``, the step is recorded anew, since such numbers are constants in a graph.
-    The result is overwritten by the next replay.
+    changes, as ``lr`` by a scheduler, the step is captured again, since such numbers are constants in a graph. The
+    result is overwritten by the next replay.
 
     Args:
-        plain: the step to record.
+        plain: the step to capture.
         size: samples of a full update.
+
+    Attributes:
+        refusal: why updates run plainly, or "".
+        captures: how often the step was captured.
     """
 
     def __init__(self, plain: PlainStep, size: int) -> None:
         self.plain, self.size = plain, size
         self.refusal = ""
-        self.recorded = 0  # how often
+        self.captures = 0
         self._warm = 0
         self._graph: Any = None
         self._settings: Any = None
         self._give_up(why_not(plain))
 
-    def __call__(self, rows: Tensor) -> Result:
+    def __call__(self, rows: Tensor) -> Update:
         if self.refusal or len(rows) != self.size:
             return self.plain(rows)
         if self._warm < WARM_UP:
@@ -65,7 +71,7 @@ class GraphedStep:
         self._rows.copy_(rows)
         if self._graph is None or self._settings != self._settings_now():
             try:
-                self._record()
+                self._capture()
             except RuntimeError as error:
                 self._graph = None
                 self._give_up(f"recording failed ({str(error).strip().partition(chr(10))[0]})")
@@ -73,8 +79,8 @@ class GraphedStep:
         self._replay()
         return self._result
 
-    def _warm_up(self, rows: Tensor) -> Result:
-        """A real update on the side stream; the last one shows whether a recording could be true to it."""
+    def _warm_up(self, rows: Tensor) -> Update:
+        """A real update on the side stream; the last one shows whether a capture would reproduce it."""
         device = rows.device
         if self._warm == 0:
             self._stream = torch.cuda.Stream(device)
@@ -91,36 +97,36 @@ class GraphedStep:
         current.wait_stream(self._stream)
         return result
 
-    def _record(self) -> None:
-        optimizer, device = self.plain.task.optimizer, self._rows.device
+    def _capture(self) -> None:
+        optimizer, device = self.plain.config.optimizer, self._rows.device
         graph = torch.cuda.CUDAGraph()
         for generator in self._generators(device):
             graph.register_generator_state(generator)
-        optimizer.zero_grad(set_to_none=True)  # so that the gradients lie in the graph's own memory
-        # The old recording, if any, is alive until the new one is there, which takes over its memory.
+        optimizer.zero_grad(set_to_none=True)  # so that the gradients are in the graph's own memory
+        # The old graph, if any, lives until the new one exists, which reuses its memory.
         pool = None if self._graph is None else self._graph.pool()
         current = torch.cuda.current_stream(device)
         try:
             with torch.cuda.graph(graph, pool=pool, stream=self._stream, capture_error_mode="thread_local"):
                 self._result = self.plain(self._rows)
         except RuntimeError:
-            torch.cuda.set_stream(current)  # a recording that can't be ended leaves its own stream behind
+            torch.cuda.set_stream(current)  # a capture that fails leaves its own stream set
             raise
         self._graph, self._replay, self._settings = graph, graph.replay, self._settings_now()
-        self.recorded += 1
+        self.captures += 1
 
     def _generators(self, device: torch.device) -> list[torch.Generator]:
-        """Those of the user; PyTorch's own is known to every graph."""
-        task = self.plain.task
-        found = generators_of(task.encode, task.augment, task.loss, task.model)
+        """Those of the user's functions; every graph knows PyTorch's own."""
+        config = self.plain.config
+        generators = generators_of(config.encode, config.augment, config.loss, config.model)
         own = torch.cuda.default_generators[torch.cuda.current_device() if device.index is None else device.index]
-        return [g for g in found if g.device.type == "cuda" and g is not own]
+        return [g for g in generators if g.device.type == "cuda" and g is not own]
 
     def _settings_now(self) -> list[dict[str, Any]]:
         # A tensor's value is read on replay, so its identity is what matters.
         return [
             {key: id(value) if isinstance(value, Tensor) else value for key, value in group.items() if key != "params"}
-            for group in self.plain.task.optimizer.param_groups
+            for group in self.plain.config.optimizer.param_groups
         ]
 
     def _give_up(self, reason: str) -> None:
@@ -130,14 +136,13 @@ class GraphedStep:
 
 
 def observed(update: Any) -> tuple[Any, str]:
-    """Run an update, and say what it did that a recording would not repeat, or an empty string.
+    """Run an update; its result, and what it did that a graph would not repeat, or an empty string.
 
-    It must neither wait for the device (a recording can't) nor draw numbers on the CPU (replays would all use the ones
-    of the recording).
+    It must neither wait for the device (a graph can't) nor draw numbers on the CPU (all replays would use the same).
     """
     before = _host_randomness()
     mode = torch.cuda.get_sync_debug_mode() if torch.cuda.is_available() else 0
-    with warnings.catch_warnings(record=True) as heard:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if torch.cuda.is_available():
             torch.cuda.set_sync_debug_mode("warn")
@@ -146,9 +151,9 @@ def observed(update: Any) -> tuple[Any, str]:
         finally:
             if torch.cuda.is_available():
                 torch.cuda.set_sync_debug_mode(mode)
-    waits = [w for w in heard if "called a synchronizing CUDA operation" in str(w.message)]
-    for warning in heard:
-        # PyTorch says once a process that this mode is a prototype.
+    waits = [w for w in caught if "called a synchronizing CUDA operation" in str(w.message)]
+    for warning in caught:
+        # PyTorch warns once per process that this mode is a prototype.
         if warning not in waits and "Synchronization debug mode" not in str(warning.message):
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     if waits:

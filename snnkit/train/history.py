@@ -1,34 +1,49 @@
-"""What a training run did, epoch by epoch."""
+"""What a training run did, epoch by epoch: as lists, as TensorBoard's files, and through callbacks."""
 
 from __future__ import annotations
 
 import copy
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from types import TracebackType
 from typing import Any
+
+from torch import nn
+
+from snnkit.checks import function
 
 
 @dataclass
 class History:
-    """One entry per finished epoch in each list; plain numbers, so `to_dict()` goes into JSON as it is.
+    """One entry per finished epoch in each list; plain numbers, so ``to_dict()`` goes into JSON as it is.
 
     The training figures are means over the batches of the epoch, taken while the weights changed; the test figures
     are taken after it. Without test data those lists stay empty.
+
+    Attributes:
+        train_loss, test_loss: means per sample.
+        train_accuracy, test_accuracy: fractions in [0, 1].
+        output_rate: mean output per neuron and step: the spike rate, if the output spikes.
+        seconds: of training alone, without the test.
+        samples_per_second: in training.
+        interrupted: stopped from the keyboard; the unfinished epoch is not listed.
     """
 
     train_loss: list[float] = field(default_factory=list)
-    train_accuracy: list[float] = field(default_factory=list)  # fraction in [0, 1]
+    train_accuracy: list[float] = field(default_factory=list)
     test_loss: list[float] = field(default_factory=list)
-    test_accuracy: list[float] = field(default_factory=list)  # fraction in [0, 1]
-    output_rate: list[float] = field(
-        default_factory=list
-    )  # mean output per neuron and step: its spike rate, if it spikes
-    seconds: list[float] = field(default_factory=list)  # training only, without the test
+    test_accuracy: list[float] = field(default_factory=list)
+    output_rate: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
     samples_per_second: list[float] = field(default_factory=list)
-    interrupted: bool = False  # stopped from the keyboard; the epoch that was under way is not listed
+    interrupted: bool = False
 
     @property
     def epochs(self) -> int:
-        """How many epochs were finished."""
+        """The number of finished epochs."""
         return len(self.train_loss)
 
     def to_dict(self) -> dict[str, Any]:
@@ -36,10 +51,12 @@ class History:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> History:
-        """Inverse of `to_dict`. Raises ValueError for keys that a History doesn't have."""
+        """Inverse of ``to_dict``. Raises ValueError for keys that a History doesn't have."""
         known = {f.name for f in fields(cls)}
         if unknown := sorted(set(values) - known):
-            raise ValueError(f"unknown keys in a history: {', '.join(unknown)}; known are {', '.join(sorted(known))}")
+            raise ValueError(
+                f"keys of a history must be among {', '.join(sorted(known))}, but there is {', '.join(unknown)}"
+            )
         return cls(**copy.deepcopy(values))
 
     def __repr__(self) -> str:
@@ -53,3 +70,115 @@ class History:
                 f"{self.output_rate[i]:11.4f}  {self.seconds[i]:7.1f}  {self.samples_per_second[i]:9.0f}"
             )
         return "\n".join(lines)
+
+
+class CallbackList:
+    """Several callbacks as one: calls all of them in order.
+
+    Args:
+        name: of the argument that they come from, for errors.
+        groups: functions, lists of functions, None.
+
+    Raises:
+        TypeError: one is no function.
+    """
+
+    def __init__(self, name: str, *groups: Callable[..., Any] | Iterable[Callable[..., Any]] | None) -> None:
+        self.callbacks: list[Callable[..., Any]] = []
+        for group in groups:
+            if group is not None:
+                self.callbacks += list(group) if isinstance(group, Iterable) else [group]
+        for callback in self.callbacks:
+            function(name, callback)
+        self.shows_progress = any(getattr(callback, "shows_progress", False) for callback in self.callbacks)
+
+    def __call__(self, *arguments: Any) -> None:
+        for callback in self.callbacks:
+            callback(*arguments)
+
+    def finish(self) -> None:
+        """Training is over: call the method ``finish`` of each callback, or of the object whose method it is."""
+        for callback in self.callbacks:
+            for listener in (callback, getattr(callback, "__self__", None)):
+                if callable(method := getattr(listener, "finish", None)):
+                    method()
+
+
+# Tags of the lists of a history in TensorBoard: curves that belong together share the first word.
+TAGS = {
+    "train_loss": "loss/train",
+    "test_loss": "loss/test",
+    "train_accuracy": "accuracy/train",
+    "test_accuracy": "accuracy/test",
+    "output_rate": "output_rate",
+    "seconds": "speed/seconds_per_epoch",
+    "samples_per_second": "speed/samples_per_second",
+}
+
+
+class TensorBoard:
+    """Writes every epoch of a run into a folder: ``train.fit(..., on_epoch=TensorBoard("runs/mnist"))``.
+
+    View it with ``tensorboard --logdir runs``, also while the training runs. The steps are epochs, from 1. A run that
+    is resumed into the same folder writes all its epochs again; they replace the earlier ones, so the curves have
+    neither gap nor bump. Close it after the run, or use it in a ``with`` block.
+
+    Args:
+        folder: created after the first epoch.
+        settings: shown under "text", for instance ``recipe.settings()``.
+
+    Raises:
+        ImportError: the package tensorboard is not installed; before anything is trained.
+        ValueError: ``folder`` is a file.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], settings: Mapping[str, Any] | None = None) -> None:
+        if not isinstance(folder, (str, os.PathLike)):
+            raise TypeError(f"folder must be a path, but it is {folder!r}")
+        self.folder = Path(folder).expanduser()
+        if self.folder.exists() and not self.folder.is_dir():
+            raise ValueError(f"folder must be a folder for TensorBoard's files, but {str(self.folder)!r} is a file")
+        self.settings = dict(settings or {})
+        self._class = _writer_class()
+        self._writer: Any = None
+        self._written = 0
+
+    def __call__(self, history: History, model: nn.Module | None = None) -> None:
+        """After an epoch, as ``on_epoch`` of ``fit``."""
+        if self._writer is None:
+            # purge_step makes TensorBoard forget what an earlier part of the run wrote from this step on.
+            self._writer = self._class(str(self.folder), purge_step=1)
+            if self.settings:
+                text = json.dumps(self.settings, indent=1, ensure_ascii=False, default=str)
+                self._writer.add_text("settings", "    " + text.replace("\n", "\n    "), 0)
+        for epoch in range(self._written, history.epochs):
+            for name, tag in TAGS.items():
+                values = getattr(history, name)
+                if epoch < len(values):
+                    self._writer.add_scalar(tag, values[epoch], epoch + 1)
+        self._written = history.epochs
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Finish the file, if there is one."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def __enter__(self) -> TensorBoard:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _writer_class() -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise ImportError(
+            "TensorBoard's files need the package tensorboard, which can't be imported "
+            f'({error}): pip install "snnkit[scale]", or pip install tensorboard'
+        ) from error
+    return SummaryWriter

@@ -1,10 +1,10 @@
-"""A recipe: a network, its data and every hyperparameter, as plain values."""
+"""Encoders, losses, optimizers and schedules by name, and the recipe: a network, its data and every hyperparameter."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from functools import partial
 from typing import Any
 
@@ -12,142 +12,189 @@ import torch
 from torch import Tensor, nn
 
 from snnkit import encode, loss, models
+from snnkit.checks import choice, flag, instance, integer, number
 from snnkit.data import CLASSES, augment
-from snnkit.data._batches import check_positive_int, check_real
-from snnkit.engine import check_engine
-from snnkit.train.onecycle import OneCycle
-from snnkit.train.seed import check_seed
+from snnkit.engine import ENGINES
 
-# Each kind of network, and which settings are its own.
+ENCODERS = ("repeat", "poisson", "latency", "constant_current_lif", "sequence")
+LOSSES = ("rate_mse", "rate_cross_entropy", "count_cross_entropy", "count_mse", "membrane_max_cross_entropy")
+OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+SCHEDULES = ("constant", "cosine", "one-cycle")
+DATASETS = tuple(CLASSES)
+PIXELS = {"digits": 8, "mnist": 28, "fashion": 28}
+# Each kind of network, and the settings that only it has.
 NETWORKS: dict[str, tuple[str, ...]] = {
     "conv": ("channels", "hidden"),
     "dense": ("hidden",),
     "norse": ("channels", "hidden"),
     "statistical": ("hidden", "populations"),
 }
-DATASETS = tuple(CLASSES)
-ENCODINGS = ("repeat", "poisson", "latency", "constant_current_lif")
-LOSSES = ("rate_mse", "rate_cross_entropy", "count_cross_entropy", "count_mse", "membrane_max_cross_entropy")
-OPTIMIZERS = ("sgd", "adam")
-SCHEDULES = ("constant", "cosine", "one-cycle")
-PIXELS = {"digits": 8, "mnist": 28, "fashion": 28}
+RISE = 0.1  # share of the updates in which the rate of "one-cycle" rises
+
+
+def make_encoder(name: str, steps: int) -> Callable[[Tensor], Tensor]:
+    """Samples [B, ...] to sequences [T, B, ...] of so many steps; "sequence" is for samples [B, T, ...]."""
+    return sequence if name == "sequence" else partial(getattr(encode, name), steps=steps)
+
+
+def sequence(x: Tensor) -> Tensor:
+    """Samples that are sequences already, [B, T, ...], as networks take them, [T, B, ...]; a view."""
+    if x.ndim < 3:
+        raise ValueError(f"samples for encoder 'sequence' must be [B, T, ...], but their shape is {list(x.shape)}")
+    return x.transpose(0, 1)
+
+
+def make_optimizer(
+    name: str,
+    model: nn.Module,
+    lr: float,
+    *,
+    weight_decay: float = 0.0,
+    momentum: float = 0.9,
+    fused: bool = False,
+    capturable: bool = False,
+) -> torch.optim.Optimizer:
+    """An optimizer of the parameters that are trained.
+
+    ``fused``, on CUDA: one kernel for all weights, which can be stopped on the device from changing anything.
+    ``capturable``: of a CUDA graph, for the kinds that count their steps. ``momentum``: of SGD.
+    """
+    weights = [p for p in model.parameters() if p.requires_grad]
+    options: dict[str, Any] = {"lr": lr, "weight_decay": weight_decay} | ({"fused": True} if fused else {})
+    if name == "sgd":
+        options["momentum"] = momentum
+    elif fused:
+        options["capturable"] = capturable
+    return OPTIMIZERS[name](weights, **options)
+
+
+def make_scheduler(
+    name: str, optimizer: torch.optim.Optimizer, epochs: int
+) -> torch.optim.lr_scheduler.LRScheduler | None:
+    """A schedule that is stepped after each epoch: for "cosine" to 0, half a cosine; None for the others."""
+    return torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs) if name == "cosine" else None
+
+
+class OneCycle:
+    """Sets the learning rate of the next update: ``train.fit(..., on_batch=OneCycle(optimizer, lr, updates))``.
+
+    It rises linearly to ``lr`` in the first tenth of all ``updates`` and falls to 0 in the rest, half a cosine. It
+    depends on the number of updates alone, so a resumed run continues with the right one. Source: the policy of Smith
+    and Topin (2018, arXiv:1708.07120), without its cycle of momentum.
+
+    Args:
+        optimizer: all its groups get the same rate.
+        lr: the highest.
+        updates: of the whole run.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer, lr: float, updates: int) -> None:
+        self.optimizer, self.lr, self.updates = optimizer, lr, updates
+        self._set(0)
+
+    def __call__(self, info: Any) -> None:
+        """After an update, with a ``train.BatchInfo``."""
+        self._set(info.epoch * info.batches + info.batch + 1)
+
+    def rate(self, update: int) -> float:
+        """The learning rate of an update, counted from 0."""
+        update += 1  # so that no update has a rate of 0
+        top = RISE * self.updates
+        if update < top:
+            return self.lr * update / top
+        return self.lr * (1 + math.cos(math.pi * (update - top) / (self.updates + 1 - top))) / 2
+
+    def _set(self, update: int) -> None:
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.rate(update)
+
+
+def _setting(about: str, default: Any = MISSING, **bounds: Any) -> Any:
+    """A field of a recipe: its description, and its ``choices`` or the bounds of ``checks.number``."""
+    metadata = {"about": about, **bounds}
+    return field(metadata=metadata) if default is MISSING else field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that decides what a run computes. Impossible values are refused when it is made.
+    """Everything that decides what a run computes. Impossible values are refused when it is made.
 
-    Attributes:
-        name, about: what it is called, and what it is, with its source.
-        dataset: "digits", "mnist" or "fashion" of ``data.load``.
-        network: "conv" (``models.FashionConvNet``), "dense" (``models.mlp``), "norse" (``models.ConvNet``) or
-            "statistical" (``models.StatisticalSNN``).
-        channels: of both convolutions of the conv net, or of the first of the norse net, whose second has 2.5 times as
-            many; None for the others.
-        hidden: neurons of the hidden layer.
-        populations: of the statistical net; None for the others.
-        steps: T.
-        encoding: one of ENCODINGS, functions of ``snnkit.encode``. The statistical net has a code of its own.
-        gain: what images in [0, 1] are multiplied by before they are encoded; above 1 it is for codes of any current
-            only ("repeat", "constant_current_lif", of which the latter is silent up to 1).
-        epochs, batch_size: as in ``fit``.
-        samples: how many of the training samples, from the first on; None: all.
-        optimizer: "sgd" or "adam".
-        lr, weight_decay: of the optimizer.
-        momentum: of SGD.
-        schedule: "constant"; "cosine": the learning rate falls to 0 from epoch to epoch, half a cosine; "one-cycle": it
-            rises and falls with every update (``train.onecycle``).
-        loss: one of LOSSES.
-        shift, flip, degrees: augmentation: pixels to move by, whether to mirror, degrees to turn by.
-        amp, channels_last, compile, clip, accumulate: as in ``fit``.
-        graphed: as in ``fit``, but not with "one-cycle", for which each update would have to be recorded anew; None:
-            where the device is a GPU and it can be had.
-        engine: of the neurons.
-        seed: of everything.
+    Each setting is a field whose metadata describe and bound it; `snnkit train` has an option for each. "conv" is
+    ``models.FashionConvNet``, "dense" ``models.mlp``, "norse" ``models.ConvNet`` (with 2.5 times the channels in the
+    second convolution), and "statistical" ``models.StatisticalSNN``, which has its own encoding.
     """
 
-    name: str
-    about: str
-    dataset: str
-    network: str
-    hidden: int
-    steps: int
-    epochs: int
-    batch_size: int
-    optimizer: str
-    lr: float
-    loss: str
-    channels: int | None = None
-    populations: int | None = None
-    encoding: str = "repeat"
-    gain: float = 1.0
-    samples: int | None = None
-    momentum: float = 0.9
-    weight_decay: float = 0.0
-    schedule: str = "constant"
-    shift: int = 0
-    flip: bool = False
-    degrees: float = 0.0
-    amp: bool = False
-    channels_last: bool = False
-    compile: bool = False
-    graphed: bool | None = None
-    clip: float | None = None
-    accumulate: int = 1
-    engine: str = "auto"
-    seed: int = 0
+    name: str = _setting("what it is called")
+    about: str = _setting("what it is, with its source")
+    dataset: str = _setting("Data set.", choices=DATASETS)
+    network: str = _setting("Kind of network.", choices=tuple(NETWORKS))
+    hidden: int = _setting("Neurons of the hidden layer.", at_least=1)
+    steps: int = _setting("Time steps, T.", at_least=1)
+    epochs: int = _setting("In all, including those before --resume.", at_least=1)
+    batch_size: int = _setting("Samples per batch, of all ranks together.", at_least=1)
+    optimizer: str = _setting("Optimizer.", choices=tuple(OPTIMIZERS))
+    lr: float = _setting("Learning rate.", above=0)
+    loss: str = _setting("Loss function.", choices=LOSSES)
+    channels: int | None = _setting("Channels of the first convolution.", None, at_least=1)
+    populations: int | None = _setting("Populations of the statistical net.", None, at_least=1)
+    encoding: str = _setting("How images become sequences.", "repeat", choices=ENCODERS[:-1])
+    gain: float = _setting(
+        'Factor of images before they are encoded; above 1 for "repeat" and "constant_current_lif" only.', 1.0, above=0
+    )
+    samples: int | None = _setting("Use only the first so many training samples.", None, at_least=1)
+    momentum: float = _setting("Momentum of SGD.", 0.9, at_least=0, below=1)
+    weight_decay: float = _setting("Weight decay.", 0.0, at_least=0)
+    schedule: str = _setting(
+        "Learning rate: cosine falls from epoch to epoch, one-cycle rises and falls with every update.",
+        "constant",
+        choices=SCHEDULES,
+    )
+    shift: int = _setting("Augmentation: move images by up to so many pixels.", 0, at_least=0)
+    flip: bool = _setting("Augmentation: mirror images.", False)
+    degrees: float = _setting("Augmentation: rotate images by up to so much.", 0.0, at_least=0, below=180)
+    amp: bool = _setting("Mixed precision.", False)
+    channels_last: bool = _setting("Memory format of convolutions.", False)
+    compile: bool = _setting("The model under torch.compile.", False)
+    graphed: bool | None = _setting("Whole updates as one CUDA graph. Default: on a GPU.", None)
+    clip: float | None = _setting("Largest norm of the gradient.", None, above=0)
+    accumulate: int = _setting("Batches per update.", 1, at_least=1)
+    engine: str = _setting("Engine of the neurons.", "auto", choices=ENGINES)
+    seed: int = _setting("Seed of everything.", 0, at_least=0, at_most=2**32 - 1)
 
     def __post_init__(self) -> None:
-        for name in ("name", "about"):
-            if not isinstance(getattr(self, name), str):
-                raise TypeError(f"{name} must be a text; got {getattr(self, name)!r}")
-        _check_choice("dataset", self.dataset, DATASETS)
-        _check_choice("network", self.network, tuple(NETWORKS))
-        _check_choice("optimizer", self.optimizer, OPTIMIZERS)
-        _check_choice("schedule", self.schedule, SCHEDULES)
-        _check_choice("loss", self.loss, LOSSES)
-        _check_choice("encoding", self.encoding, ENCODINGS)
-        self._check_code()
-        for name in ("steps", "epochs", "batch_size", "accumulate"):
-            check_positive_int(name, getattr(self, name))
-        if self.samples is not None:
-            check_positive_int("samples", self.samples)
-        for name in ("channels", "hidden", "populations"):
-            value, has = getattr(self, name), name in NETWORKS[self.network]
-            if has and value is None:
-                raise ValueError(f"{name} must be given for the {self.network} network, as {name}=8 (--{name} 8)")
-            if has:
-                check_positive_int(name, value)
-            elif value is not None:
-                raise ValueError(f"{name} must be None, as the {self.network} network has no such thing; got {value!r}")
-        if self.populations is not None and self.hidden % self.populations:
-            raise ValueError(f"hidden must be a multiple of populations; got {self.hidden} and {self.populations}")
-        _check_number("lr", self.lr, above=0.0)
-        _check_number("weight_decay", self.weight_decay)
-        _check_number("momentum", self.momentum, below=1.0)
-        _check_number("degrees", self.degrees, below=180.0)
-        if self.clip is not None:
-            _check_number("clip", self.clip, above=0.0)
-        if isinstance(self.shift, bool) or not isinstance(self.shift, int) or self.shift < 0:
-            raise ValueError(f"shift must be an int of at least 0; got {self.shift!r}")
-        for name in ("flip", "amp", "channels_last", "compile"):
-            if not isinstance(getattr(self, name), bool):
-                raise TypeError(f"{name} must be True or False; got {getattr(self, name)!r}")
-        if self.graphed is not None and not isinstance(self.graphed, bool):
-            raise TypeError(f"graphed must be True, False or None; got {self.graphed!r}")
+        for setting in fields(self):
+            name, value, bounds = setting.name, getattr(self, setting.name), dict(setting.metadata)
+            kind, _, optional = str(setting.type).partition(" | ")
+            del bounds["about"]
+            if value is None and optional:
+                continue
+            if "choices" in bounds:
+                choice(name, value, bounds["choices"])
+            elif kind == "int" and not (value is None and name in NETWORKS.get(self.network, ())):
+                integer(name, value, **bounds)
+            elif kind == "float":
+                number(name, value, **bounds)
+            elif kind == "bool":
+                flag(name, value)
+            elif kind == "str":
+                instance(name, value, str, "a text")
+        self._check_network()
+        if self.encoding in ("poisson", "latency") and self.gain > 1:
+            raise ValueError(f"gain must be at most 1 for the encoding {self.encoding!r}, but it is {self.gain}")
         if self.graphed and self.schedule == "one-cycle":
             raise ValueError("graphed must not be True with the schedule 'one-cycle', which changes every update")
-        check_engine(self.engine)
-        check_seed(self.seed)
 
-    def _check_code(self) -> None:
-        _check_number("gain", self.gain, above=0.0)
+    def _check_network(self) -> None:
+        for name in ("channels", "hidden", "populations"):
+            value, needed = getattr(self, name), name in NETWORKS[self.network]
+            if needed and value is None:
+                raise ValueError(f"{name} must be given for the {self.network} network, as {name}=8 (--{name} 8)")
+            if not needed and value is not None:
+                raise ValueError(f"{name} must be None for the {self.network} network, but it is {value!r}")
+        if self.populations is not None and self.hidden % self.populations:
+            raise ValueError(f"hidden must be a multiple of populations, {self.populations}, but it is {self.hidden}")
         if self.network == "statistical" and (self.encoding, self.gain) != ("repeat", 1.0):
-            raise ValueError(
-                "encoding and gain must stay as they are, as the statistical network has a code of its own"
-            )
-        if self.encoding in ("poisson", "latency") and self.gain > 1:
-            raise ValueError(f"gain must be at most 1 for the encoding {self.encoding!r}, of [0, 1]; got {self.gain}")
+            raise ValueError("encoding and gain must be left out, as the statistical network has its own encoding")
 
     def settings(self) -> dict[str, Any]:
         """All attributes, as plain values."""
@@ -159,26 +206,25 @@ class Recipe:
 
     def build(self) -> nn.Module:
         """The network with its initial weights, drawn from PyTorch's global generator."""
-        size, classes = PIXELS[self.dataset], len(CLASSES[self.dataset])
-        if self.network == "conv":
-            assert self.channels is not None
-            return models.FashionConvNet(self.channels, self.hidden, classes, size=size, engine=self.engine)
+        size, classes, engine = PIXELS[self.dataset], len(CLASSES[self.dataset]), self.engine
         if self.network == "dense":
-            return models.mlp((size * size, self.hidden, classes), engine=self.engine)
-        if self.network == "norse":
-            assert self.channels is not None
-            widths = (self.channels, self.channels * 5 // 2, self.hidden)
-            return models.ConvNet(1, size, classes, widths=widths, engine=self.engine)
-        assert self.populations is not None
-        return models.StatisticalSNN(
-            size * size, self.hidden, classes, populations=self.populations, steps=self.steps, engine=self.engine
-        )
+            return models.mlp((size * size, self.hidden, classes), engine=engine)
+        if self.network == "statistical":
+            assert self.populations is not None
+            return models.StatisticalSNN(
+                size * size, self.hidden, classes, populations=self.populations, steps=self.steps, engine=engine
+            )
+        assert self.channels is not None
+        if self.network == "conv":
+            return models.FashionConvNet(self.channels, self.hidden, classes, size=size, engine=engine)
+        widths = (self.channels, self.channels * 5 // 2, self.hidden)
+        return models.ConvNet(1, size, classes, widths=widths, engine=engine)
 
     def encoder(self, model: nn.Module) -> Any:
-        """Images to sequences: as ``encoding`` says, except for the statistical network, which has its own code."""
+        """Images to sequences: as ``encoding`` says, except for the statistical network."""
         if isinstance(model, models.StatisticalSNN):
             return model.encode
-        code = partial(getattr(encode, self.encoding), steps=self.steps)
+        code = make_encoder(self.encoding, self.steps)
         return code if self.gain == 1.0 else partial(_amplified, code, self.gain)
 
     def criterion(self) -> Any:
@@ -197,28 +243,24 @@ class Recipe:
         return augment.Compose(*steps) if len(steps) > 1 else (steps[0] if steps else None)
 
     def graphed_on(self, device: torch.device) -> bool:
-        """Whether to record updates on this device."""
-        if self.graphed is None:
+        """Whether to capture updates on this device."""
+        if self.graphed is None:  # "one-cycle" would need a new capture for each update
             return device.type == "cuda" and self.schedule != "one-cycle"
         return self.graphed
 
-    def optimizer_of(self, model: nn.Module, device: torch.device) -> torch.optim.Optimizer:
-        """The optimizer of a model on a device: on CUDA fused, as ``fit`` wants it."""
-        options: dict[str, Any] = {"lr": self.lr, "weight_decay": self.weight_decay}
-        if device.type == "cuda":
-            options["fused"] = True
-        if self.optimizer == "sgd":
-            return torch.optim.SGD(model.parameters(), momentum=self.momentum, **options)
-        if device.type == "cuda":
-            options["capturable"] = self.graphed_on(device)
-        return torch.optim.Adam(model.parameters(), **options)
+    def make_optimizer(self, model: nn.Module, *, fused: bool, capturable: bool = False) -> torch.optim.Optimizer:
+        return make_optimizer(
+            self.optimizer,
+            model,
+            self.lr,
+            weight_decay=self.weight_decay,
+            momentum=self.momentum,
+            fused=fused,
+            capturable=capturable,
+        )
 
-    def scheduler_of(self, optimizer: torch.optim.Optimizer) -> torch.optim.lr_scheduler.LRScheduler | None:
-        """What changes the learning rate after each epoch, or None."""
-        return torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, self.epochs) if self.schedule == "cosine" else None
-
-    def after_each_update(self, optimizer: torch.optim.Optimizer, samples: int) -> OneCycle | None:
-        """What changes the learning rate after each update of so many training samples, or None."""
+    def one_cycle(self, optimizer: torch.optim.Optimizer, samples: int) -> OneCycle | None:
+        """What changes the learning rate after each update of a run on so many training samples, or None."""
         if self.schedule != "one-cycle":
             return None
         per_epoch = -(-samples // (self.batch_size * self.accumulate))
@@ -227,17 +269,3 @@ class Recipe:
 
 def _amplified(code: Callable[[Tensor], Tensor], gain: float, images: Tensor) -> Tensor:
     return code(images * gain)
-
-
-def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}")
-
-
-def _check_number(name: str, value: float, *, above: float | None = None, below: float = math.inf) -> None:
-    """A finite number above ``above`` (None: at least 0) and below ``below``."""
-    check_real(name, value)
-    low = f"above {above:g}" if above is not None else "at least 0"
-    if not (math.isfinite(value) and value < below and (value >= 0 if above is None else value > above)):
-        high = "" if math.isinf(below) else f" and below {below:g}"
-        raise ValueError(f"{name} must be a finite number {low}{high}; got {value!r}")

@@ -5,7 +5,7 @@ from snnkit import viz
 from snnkit.train import recipes
 
 recipes.names()                                     # ['dense', 'digits', 'fashion', ...]
-recipe = recipes.get("digits", epochs=5)            # any setting can be another
+recipe = recipes.get("digits", epochs=5)            # any setting can be overridden
 panel = viz.LivePanel(recipe.epochs)
 run = recipes.run(recipe, on_epoch=panel, on_batch=panel.on_batch)
 run.history.test_accuracy[-1], run.model
@@ -16,25 +16,30 @@ In a shell the same is `snnkit train digits --epochs 5`.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
 
 from snnkit import data
-from snnkit.data import resolve_device
-from snnkit.train.archive import writable
-from snnkit.train.callbacks import in_turn
-from snnkit.train.history import History
+from snnkit import loss as losses
+from snnkit.checks import choice, instance, integer
+from snnkit.data import events, resolve_device
+from snnkit.files import write_text
+from snnkit.models.event_nets import EventConvNet, EventRecurrentNet
+from snnkit.nn import Sequential
+from snnkit.train.checkpoint import writable
+from snnkit.train.history import CallbackList, History
 from snnkit.train.loop import BatchInfo, fit
-from snnkit.train.recipe import NETWORKS, Recipe
-from snnkit.train.seed import seed_everything
-from snnkit.train.settings import SettingsFile
+from snnkit.train.recipe import NETWORKS, Recipe, make_scheduler, sequence
+from snnkit.train.seeding import seed_everything
 
-__all__ = ["Recipe", "Run", "get", "names", "run"]
+__all__ = ["Recipe", "Run", "get", "learn_event_digits", "names", "run"]
 
 _RECIPES = {
     recipe.name: recipe
@@ -87,7 +92,7 @@ _RECIPES = {
 
 @dataclass
 class Run:
-    """What ``run`` gives: the recipe as it was run, the trained model, and the history of all its epochs."""
+    """The result of ``run``: the recipe as it was run, the trained model, and the history of all its epochs."""
 
     recipe: Recipe
     model: nn.Module
@@ -104,21 +109,17 @@ def get(name: str, /, **settings: Any) -> Recipe:
     """The recipe of this name, with some of its settings replaced.
 
     Raises:
-        ValueError: there is none of that name, or no such setting; a value that is not possible.
+        ValueError: there is no recipe of that name, or no such setting; a value that is not possible.
         TypeError: a value of the wrong kind.
     """
-    if not isinstance(name, str):
-        raise TypeError(f"name must be one of {', '.join(map(repr, names()))}; got {name!r} ({type(name).__name__})")
-    if name not in _RECIPES:
-        raise ValueError(f"name must be one of {', '.join(map(repr, names()))}; got {name!r}")
-    return changed(_RECIPES[name], settings)
+    return _changed(_RECIPES[choice("name", name, names())], settings)
 
 
-def changed(recipe: Recipe, settings: dict[str, Any]) -> Recipe:
-    """``recipe`` with other settings; errors as ``get``. With another network, those of the old one alone go."""
+def _changed(recipe: Recipe, settings: dict[str, Any]) -> Recipe:
+    """``recipe`` with other settings; errors as ``get``. With another network, those of the old one alone are reset."""
     known = recipe.choices()
-    if unknown := sorted(set(settings) - set(known)):
-        raise ValueError(f"a recipe has no setting {unknown[0]!r}; it has {', '.join(known)}")
+    for name in sorted(set(settings) - set(known)):
+        raise ValueError(f"a setting of a recipe must be one of {', '.join(known)}, but it is {name!r}")
     own = NETWORKS.get(settings.get("network", recipe.network), ())
     foreign = {name for names in NETWORKS.values() for name in names} - set(own)
     return replace(recipe, **(dict.fromkeys(foreign) | settings))
@@ -140,35 +141,33 @@ def run(
     """Train as a recipe says: on the same machine and number of threads, a CPU gives the same weights every time.
 
     Args:
-        recipe: a name, or what ``get`` gives.
+        recipe: a name, or the result of ``get``.
         root, download: of ``data.load``.
         device, progress: of ``fit``.
         on_epoch: one function or several, called after each epoch with (history, model): a ``viz.LivePanel``, a
-            ``train.TensorBoard``. Those with a method ``finish`` have it called when training is over.
+            ``train.TensorBoard``. Their method ``finish``, if any, is called when training is over.
         on_batch: one function or several, called after each update: the ``on_batch`` of a ``viz.LivePanel``.
-        checkpoint: a file, written after each epoch. Beside it, with ``.json`` at its end, go the settings.
-        resume: go on from that file, with the settings beside it, exactly as if nothing had happened; from the start
-            if it was not yet there. Without it the file must not exist.
-        settings: in place of the recipe's. With ``resume``, what is not given comes from beside the checkpoint; what is
-            given, all settings of a ``Recipe`` included, must be the same there, but for other ways to compute the same
-            (``SettingsFile.FREE``), and for ``epochs`` if the learning rate is constant.
+        checkpoint: a file, written after each epoch. The settings are saved beside it, with ``.json`` at the end.
+        resume: continue from that file, with the settings beside it, exactly as if nothing had happened; from the start
+            if it does not exist yet. Without it the file must not exist.
+        settings: in place of the recipe's. With ``resume``, those not given come from beside the checkpoint; those
+            given, all settings of a ``Recipe`` included, must be the same there, except for other ways to compute the
+            same (``SettingsFile.FREE``), and for ``epochs`` if the learning rate is constant.
 
     Raises:
-        ValueError, TypeError: what ``get``, ``data.load`` and ``fit`` refuse; settings that are not those of the run to
-            go on with.
-        FileExistsError: ``checkpoint`` is there, and ``resume`` is not asked for.
+        ValueError, TypeError: as ``get``, ``data.load`` and ``fit``; settings that are not those of the run to resume.
+        FileExistsError: ``checkpoint`` exists, without ``resume``.
     """
-    tell = in_turn("on_epoch", on_epoch)
-    after_update = in_turn("on_batch", on_batch)
+    epoch_callbacks, batch_callbacks = CallbackList("on_epoch", on_epoch), CallbackList("on_batch", on_batch)
     target = resolve_device(device)
-    recipe, file = chosen(recipe, settings, checkpoint, resume)
+    recipe, file = prepare(recipe, settings, checkpoint, resume)
     train_data, test_data = (
         data.load(recipe.dataset, split, root=root, download=download) for split in ("train", "test")
     )
     if recipe.samples is not None:
         if recipe.samples > len(train_data[1]):
             raise ValueError(
-                f"samples must be at most {len(train_data[1])}, all of {recipe.dataset}; got {recipe.samples}"
+                f"samples must be at most {len(train_data[1])}, all of {recipe.dataset}, but it is {recipe.samples}"
             )
         train_data = train_data[0][: recipe.samples], train_data[1][: recipe.samples]
 
@@ -176,7 +175,8 @@ def run(
         file.write(recipe)
     seed_everything(recipe.seed)
     model = recipe.build().to(target)
-    optimizer = recipe.optimizer_of(model, target)
+    graphed = recipe.graphed_on(target)
+    optimizer = recipe.make_optimizer(model, fused=target.type == "cuda", capturable=graphed)
     history = fit(
         model,
         train_data,
@@ -184,7 +184,7 @@ def run(
         encode=recipe.encoder(model),
         loss=recipe.criterion(),
         optimizer=optimizer,
-        scheduler=recipe.scheduler_of(optimizer),
+        scheduler=make_scheduler(recipe.schedule, optimizer, recipe.epochs),
         epochs=recipe.epochs,
         batch_size=recipe.batch_size,
         device=target,
@@ -194,35 +194,128 @@ def run(
         accumulate=recipe.accumulate,
         channels_last=recipe.channels_last,
         compile=recipe.compile,
-        graphed=recipe.graphed_on(target),
+        graphed=graphed,
         seed=recipe.seed,
         progress=progress,
-        on_epoch=tell,
-        on_batch=in_turn("on_batch", recipe.after_each_update(optimizer, len(train_data[1])), after_update),
+        on_epoch=epoch_callbacks,
+        on_batch=CallbackList("on_batch", recipe.one_cycle(optimizer, len(train_data[1])), batch_callbacks),
         checkpoint=checkpoint,
         resume=resume,
     )
     return Run(recipe, model, history, target)
 
 
-def chosen(
+def prepare(
     recipe: Recipe | str, settings: dict[str, Any], checkpoint: str | os.PathLike[str] | None, resume: bool
 ) -> tuple[Recipe, SettingsFile | None]:
     """The recipe that ``run`` runs, and the file of its settings if there is a checkpoint; errors as there."""
     named = isinstance(recipe, str)
-    recipe = get(recipe, **settings) if isinstance(recipe, str) else changed(_checked(recipe), settings)
+    if isinstance(recipe, str):
+        recipe = get(recipe, **settings)
+    else:
+        recipe = _changed(instance("recipe", recipe, Recipe, "a name or a Recipe"), settings)
     if resume and checkpoint is None:
-        raise ValueError("resume=True needs checkpoint=, the file to go on from")
+        raise ValueError("resume=True needs checkpoint=, the file to resume from")
     file = None if checkpoint is None else SettingsFile(writable(checkpoint, "checkpoint"))
     if file is not None and resume:
-        # Of a name only the settings beside it are asked for, of a recipe all that it says.
+        # With a name only the settings given beside it are requested, with a Recipe all of its settings.
         recipe = file.resumed(recipe, settings if named else recipe.choices())
-    elif file is not None:
-        file.check_new()
+    elif file is not None and file.checkpoint.exists():  # it may be the last good one of another run
+        raise FileExistsError(
+            f"checkpoint {file.checkpoint} exists: resume=True (--resume) continues from it; "
+            "to start again, name another file or delete this one"
+        )
     return recipe, file
 
 
-def _checked(recipe: Any) -> Recipe:
-    if not isinstance(recipe, Recipe):
-        raise TypeError(f"recipe must be a name or a Recipe; got {recipe!r} ({type(recipe).__name__})")
-    return recipe
+class SettingsFile:
+    """The settings of the run that writes ``checkpoint``; the file's name is the checkpoint's and ``.json``.
+
+    Raises:
+        ValueError: naming the file and the settings, where it can't be read or another run is requested.
+    """
+
+    FREE: ClassVar = ("compile", "graphed", "channels_last", "engine")  # other ways to compute the same
+
+    def __init__(self, checkpoint: Path) -> None:
+        self.checkpoint = checkpoint
+        self.path = checkpoint.with_name(f"{checkpoint.name}.json")
+
+    def resumed(self, recipe: Recipe, requested: dict[str, Any]) -> Recipe:
+        """The recipe to continue with: the saved one, with what may differ of the ``requested`` settings."""
+        if not self.path.exists():
+            if self.checkpoint.exists():
+                raise ValueError(
+                    f"{self.path}, the settings with which {self.checkpoint} was trained, is missing; to train on from "
+                    "its weights alone, use train.load_checkpoint and train.fit"
+                )
+            return recipe
+        saved = self._read()
+        if saved.name != recipe.name:
+            raise ValueError(f"recipe must be {saved.name!r}, that of {self.checkpoint}, but it is {recipe.name!r}")
+        for name, value in requested.items():
+            before = getattr(saved, name)
+            if value == before or name in self.FREE or (name == "epochs" and saved.schedule == "constant"):
+                continue
+            why = ", over which its learning rate falls" if name == "epochs" else ""
+            raise ValueError(
+                f"{name} is {before!r} in the run of {self.checkpoint}{why}; it can't be resumed with {value!r}"
+            )
+        return replace(saved, **requested)
+
+    def write(self, recipe: Recipe) -> None:
+        """Before the first checkpoint."""
+        write_text(self.path, json.dumps(recipe.settings(), indent=1, ensure_ascii=False) + "\n")
+
+    def _read(self) -> Recipe:
+        try:
+            content = json.loads(self.path.read_bytes())
+            if not isinstance(content, dict):
+                raise ValueError(f"it holds a {type(content).__name__}, not settings by name")
+            return Recipe(**content)
+        except (OSError, ValueError, TypeError, RecursionError) as error:  # a folder, no JSON, impossible settings
+            raise ValueError(f"{self.path} is damaged, or of another snnkit: {error}") from None
+
+
+#: Learning rate and epochs with which each network of ``learn_event_digits`` learns in about a minute on a CPU.
+EVENT_SETTINGS = {"conv": {"lr": 5e-3, "epochs": 10}, "recurrent": {"lr": 3e-3, "epochs": 8}}
+
+
+def learn_event_digits(
+    network: str = "recurrent",
+    *,
+    steps: int = 16,
+    size: int = 16,
+    samples: int | None = None,
+    camera: dict[str, Any] | None = None,
+    seed: int = 0,
+    **training: Any,
+) -> tuple[Sequential, History]:
+    """Record the digits with an event camera, count events into frames of spikes, and train a small network with Adam.
+
+    Args:
+        network: "conv" (``EventConvNet``) or "recurrent" (``EventRecurrentNet``).
+        steps: T, windows of equal length in a recording.
+        size: height and width of the camera in pixels.
+        samples: of the training recordings, from the first on; None: all 1442. All 355 others are the test.
+        camera: further arguments of ``events.record_digits``.
+        seed: of camera, weights and order.
+        training: arguments of ``train.fit`` other than ``encode`` and ``loss``; defaults as in ``EVENT_SETTINGS``.
+
+    Returns:
+        The trained network, called on frames [T, B, 2, size, size], and the history of its accuracy.
+
+    Raises:
+        TypeError, ValueError: an unknown network; as ``record_digits``, ``to_frames`` and ``fit``.
+    """
+    choice("network", network, EVENT_SETTINGS)
+    integer("steps", steps, at_least=1)
+    sets = []
+    for split in ("train", "test"):
+        count = samples if split == "train" else None
+        recordings, labels = events.record_digits(split, count, size=size, seed=seed, **(camera or {}))
+        sets.append((events.frames_of(recordings, steps=steps), labels))
+    seed_everything(seed)
+    net = EventConvNet(2, size) if network == "conv" else EventRecurrentNet(2 * size * size)
+    training = {**EVENT_SETTINGS[network], "seed": seed, **training}
+    return net, fit(net, *sets, encode=sequence, loss=losses.count_cross_entropy, **training)

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from snnkit.data import to_unit
-from snnkit.device.precision import Precision
-from snnkit.train.ledger import Ledger, figures_of, step_unless
+from snnkit.device import Precision
+from snnkit.train.metrics import RunningMetrics, batch_metrics
 
 Function = Callable[[Tensor], Tensor]
 
 
-class NotFinite(Exception):
-    """A loss that is not a finite number; the weights are as they were. ``args``: (the loss,)."""
-
-
-class Result(NamedTuple):
-    """What an update gives, on the device.
+class Update(NamedTuple):
+    """The result of an update, on the device.
 
     Attributes:
         figures: mean loss, accuracy and output rate of its samples [3].
@@ -34,8 +31,8 @@ class Result(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Task:
-    """What is trained on what, and how; the arguments of ``fit`` that a step needs."""
+class UpdateConfig:
+    """The arguments of ``fit`` that a step needs."""
 
     model: nn.Module
     samples: Tensor  # [N, ...] on the device
@@ -53,92 +50,114 @@ class Task:
 class PlainStep:
     """Runs an update, operation by operation: ``step(rows)`` with the indices of its samples, int64 [n] on the device.
 
-    More rows than a batch are taken batch by batch, and their gradients are those of the mean loss over all of them.
+    More rows than a batch are processed batch by batch, and their gradients are those of the mean loss over all rows.
 
-    On a CPU a loss that is not finite raises ``NotFinite`` before anything is learned from it. Elsewhere a look at the
-    loss would wait for the device: there the ledger's flag goes up, and from then on no step changes the weights.
+    After a loss that is not finite no step changes the weights. On a CPU the step ends right there; elsewhere looking
+    at the loss would wait for the device, so it sets the flag of the metrics, which holds the optimizer back.
 
     Args:
-        task: what to do.
-        ledger: where sums are kept.
-        scaler: of ``task.precision``.
-        forward: in place of ``task.model`` for batches of full size, such as a compiled one.
+        config: what to train, and how.
+        metrics: where sums are accumulated.
+        scaler: of ``config.precision``.
+        forward: in place of ``config.model`` for batches of full size, such as a compiled one.
     """
 
     def __init__(
         self,
-        task: Task,
-        ledger: Ledger,
+        config: UpdateConfig,
+        metrics: RunningMetrics,
         scaler: torch.amp.GradScaler,
         forward: Callable | None = None,
     ) -> None:
-        self.task, self.ledger, self.scaler = task, ledger, scaler
-        self.forward = forward or task.model
-        self.looks = task.samples.device.type == "cpu"
-        self.weights = [p for group in task.optimizer.param_groups for p in group["params"]]
+        self.config, self.metrics, self.scaler = config, metrics, scaler
+        self.forward = forward or config.model
+        self.on_cpu = config.samples.device.type == "cpu"
+        self.weights = [p for group in config.optimizer.param_groups for p in group["params"]]
 
-    def __call__(self, rows: Tensor) -> Result:
-        task = self.task
-        task.optimizer.zero_grad(set_to_none=True)
-        shares, outs = zip(
-            *(self._gradients(part, len(part) / len(rows)) for part in rows.split(task.batch_size)), strict=True
-        )
-        figures = torch.stack(shares).sum(0)
-        self._update()
-        self.ledger.add(figures, len(rows))
-        return Result(figures, outs[-1])
-
-    def _gradients(self, rows: Tensor, share: float) -> tuple[Tensor, Tensor]:
-        """Add ``share`` of the gradients of a batch; its figures, times ``share``, and its output."""
-        task = self.task
-        x, y = task.samples[rows], task.labels[rows]
-        if x.dtype == torch.uint8:
-            x = to_unit(x)
-        if task.augment is not None:
-            x = task.augment(x)
-        if task.channels_last and x.ndim == 4:
-            x = x.contiguous(memory_format=torch.channels_last)
-        forward = self.forward if len(rows) == task.batch_size else task.model
-        with task.precision.autocast():
-            out = run_model(forward, task.model, task.encode, x)
-        loss = task.loss(out, y)
-        figures = figures_of(loss, out, y)
-        if not loss.requires_grad:
-            raise ValueError(
-                "loss must return a tensor that depends on the model's parameters, but no gradient leads back "
-                "to them: is something detached, or computed under torch.no_grad()?"
-            )
-        self.ledger.watch(loss)
-        if self.looks and self.ledger.stop:
-            raise NotFinite(loss.item())
-        loss = self.scaler.scale(loss * share)
-        if self.scaler.is_enabled() and not self.looks:
-            # Its own test for infinite gradients holds the optimizer back, from now on in every step.
-            loss = loss * torch.where(self.ledger.stop > 0, math.inf, 1.0)
-        loss.backward()
-        return figures * share, out.detach()
-
-    def _update(self) -> None:
-        optimizer, scaler = self.task.optimizer, self.scaler
-        if self.task.clip is not None:
+    def __call__(self, rows: Tensor) -> Update:
+        optimizer, scaler, clip = self.config.optimizer, self.scaler, self.config.clip
+        optimizer.zero_grad(set_to_none=True)
+        figures: Any = 0.0
+        out = rows
+        for part in rows.split(self.config.batch_size):
+            share = len(part) / len(rows)
+            loss, part_figures, out = self._forward(part)
+            figures = figures + part_figures * share
+            if self.on_cpu and self.metrics.stop:
+                return Update(figures, out)
+            self._backward(loss * share)
+        if clip is not None:
             scaler.unscale_(optimizer)
-            nn.utils.clip_grad_norm_(self.weights, self.task.clip)
-        if self.looks or scaler.is_enabled():
+            nn.utils.clip_grad_norm_(self.weights, clip)
+        if self.on_cpu or scaler.is_enabled():
             scaler.step(optimizer)
             scaler.update()
         else:
-            step_unless(self.ledger.stop, optimizer)
+            step_unless(self.metrics.stop, optimizer)
+        self.metrics.add(figures, len(rows))
+        return Update(figures, out)
+
+    def _forward(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Loss, figures and output of a batch."""
+        config = self.config
+        x, y = config.samples[rows], config.labels[rows]
+        if x.dtype == torch.uint8:
+            x = to_unit(x)
+        if config.augment is not None:
+            x = config.augment(x)
+        if config.channels_last and x.ndim == 4:
+            x = x.contiguous(memory_format=torch.channels_last)
+        forward = self.forward if len(rows) == config.batch_size else config.model
+        with config.precision.autocast():
+            out = run_model(forward, config.model, config.encode, x)
+        loss = config.loss(out, y)
+        figures = batch_metrics(loss, out, y)
+        if not loss.requires_grad:
+            raise ValueError(
+                "the result of loss must depend on the model's parameters, but no gradient leads back to them: is "
+                "something detached, or computed under torch.no_grad()?"
+            )
+        self.metrics.watch(loss)
+        return loss, figures, out.detach()
+
+    def _backward(self, loss: Tensor) -> None:
+        loss = self.scaler.scale(loss)
+        if self.scaler.is_enabled() and not self.on_cpu:
+            # The scaler's own test for infinite gradients then holds the optimizer back in every further step.
+            loss = loss * torch.where(self.metrics.stop > 0, math.inf, 1.0)
+        loss.backward()
+
+
+def step_unless(stop: Tensor, optimizer: torch.optim.Optimizer) -> None:
+    """``optimizer.step()``, after which the weights are as before where ``stop`` is 1. Decided on the device.
+
+    Fused optimizers (``fused=True``) take the flag and change nothing, as they do for a ``GradScaler``; for others the
+    weights are copied before and restored.
+    """
+    if getattr(optimizer, "_step_supports_amp_scaling", False):
+        optimizer.found_inf = stop  # type: ignore[attr-defined]
+        try:
+            optimizer.step()
+        finally:
+            del optimizer.found_inf  # type: ignore[attr-defined]
+        return
+    weights = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+    with torch.no_grad():
+        before = [p.clone() for p in weights]
+        optimizer.step()
+        for p, old in zip(weights, before, strict=True):
+            p.copy_(torch.where(stop > 0, old, p))
 
 
 def run_model(forward: Callable, model: nn.Module, encode: Function, x: Tensor) -> Tensor:
-    """The output `[T, B, ...]` of `forward` (`model`, or that compiled) for samples `[B, ...]`.
+    """The output ``[T, B, ...]`` of ``forward`` (``model``, or a compiled one) for samples ``[B, ...]``.
 
     In float32 at least, so that the loss is too.
     """
     sequence = encode(x)
     if not isinstance(sequence, Tensor) or sequence.ndim < 2 or sequence.shape[1] != len(x):
-        got = list(sequence.shape) if isinstance(sequence, Tensor) else type(sequence).__name__
-        raise ValueError(f"encode must return a sequence [T, B, ...] with B = {len(x)}; got {got}")
+        result = list(sequence.shape) if isinstance(sequence, Tensor) else type(sequence).__name__
+        raise ValueError(f"the result of encode must be a sequence [T, B, ...] with B = {len(x)}, but it is {result}")
     try:
         result = forward(sequence)
     except RuntimeError as error:
@@ -147,11 +166,35 @@ def run_model(forward: Callable, model: nn.Module, encode: Function, x: Tensor) 
             raise
         raise TypeError(
             f"the samples reach the model as {sequence.dtype}, its parameters are {', '.join(map(str, dtypes))}: "
-            f"convert the samples of the data (or what encode returns), or the model; it said: {error}"
+            f"convert the samples of the data (or what encode returns), or the model ({error})"
         ) from error
     if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], Tensor)):
         raise TypeError(
-            f"the model must return (out, state), as snnkit.nn.Sequential does; got {type(result).__name__}"
+            f"the result of model must be (out, state), as of snnkit.nn.Sequential, but it is {type(result).__name__}"
         )
     out = result[0]
     return out.float() if out.dtype in (torch.float16, torch.bfloat16) else out
+
+
+class Compiled:
+    """``model`` under ``torch.compile``, with a fallback: where compiling fails, it warns once and runs uncompiled.
+
+    Sizes are constants of the compiled code: call it with batches of one size only, or each size is compiled.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self._run: Any = torch.compile(model, dynamic=False)
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self._run is self.model:
+            return self.model(*arguments)
+        from torch._dynamo.exc import BackendCompilerFailed  # here, as torch's compiler takes a second to import
+
+        try:
+            return self._run(*arguments)
+        except BackendCompilerFailed as error:  # errors of the model itself are raised as they are
+            reason = str(getattr(error, "inner_exception", error)).strip().partition("\n")[0]
+            warnings.warn(f"compile=True, but torch.compile failed ({reason}): the model runs uncompiled", stacklevel=2)
+            self._run = self.model
+            return self.model(*arguments)

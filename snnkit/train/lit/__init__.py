@@ -21,18 +21,20 @@ except ImportError as error:
         f'snnkit.train.lit needs lightning and torchmetrics ({error}): pip install "snnkit[scale]"'
     ) from error
 
-from snnkit.train.lit import ending as _ending  # noqa: F401  (closes connections when the process ends)
-from snnkit.train.lit.checkpoint import AtomicCheckpointIO
-from snnkit.train.lit.data import DigitsDataModule, EventDataModule, FashionMNISTDataModule, MNISTDataModule
-from snnkit.train.lit.faults import RankError
-from snnkit.train.lit.gradients import SteadyDDP
-from snnkit.train.lit.loader import Batch, SharedBatches
+from snnkit.train.lit.callbacks import FiringRates, HistoryCallback, Throughput, neuron_steps, progress_bar
+from snnkit.train.lit.data import (
+    Batch,
+    DigitsDataModule,
+    EventDataModule,
+    FashionMNISTDataModule,
+    MNISTDataModule,
+    SharedBatches,
+    TensorDataModule,
+)
 from snnkit.train.lit.module import SpikingModule
-from snnkit.train.lit.progress import progress_bar
-from snnkit.train.lit.rates import FiringRates
-from snnkit.train.lit.run import ScaledRun, run_recipe
-from snnkit.train.lit.tensors import TensorDataModule
-from snnkit.train.lit.throughput import Throughput, neuron_steps
+from snnkit.train.lit.preemption import RankError, RequeueError, SignalFlags, Stopped
+from snnkit.train.lit.resume import AtomicCheckpointIO, ResumableCheckpoint
+from snnkit.train.lit.run import ResumableDDP, ScaledRun, run_recipe
 
 __all__ = [
     "AtomicCheckpointIO",
@@ -41,12 +43,17 @@ __all__ = [
     "EventDataModule",
     "FashionMNISTDataModule",
     "FiringRates",
+    "HistoryCallback",
     "MNISTDataModule",
     "RankError",
+    "RequeueError",
+    "ResumableCheckpoint",
+    "ResumableDDP",
     "ScaledRun",
     "SharedBatches",
+    "SignalFlags",
     "SpikingModule",
-    "SteadyDDP",
+    "Stopped",
     "TensorDataModule",
     "Throughput",
     "neuron_steps",

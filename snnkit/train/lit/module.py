@@ -1,4 +1,4 @@
-"""A spiking network as a LightningModule."""
+"""A spiking network as a LightningModule: loss, metrics, optimizer, schedule, and exact seeds for every batch."""
 
 from __future__ import annotations
 
@@ -8,30 +8,40 @@ from typing import Any
 import torch
 from lightning.pytorch import Callback, LightningModule
 from torch import Tensor, nn
+from torchmetrics import Metric
+from torchmetrics.classification import MulticlassAccuracy
 
+from snnkit import loss as losses
+from snnkit.checks import choice, flag, function, integer, number
 from snnkit.data import to_unit
-from snnkit.data._batches import check_positive_int
-from snnkit.train.arguments import check_callables, check_update
-from snnkit.train.compiling import Compiled
-from snnkit.train.generators import generators_of
-from snnkit.train.lit import choices
-from snnkit.train.lit.brake import Brake
-from snnkit.train.lit.figures import Figures
-from snnkit.train.lit.loader import Batch, SharedBatches, seed_of
-from snnkit.train.lit.rates import FiringRates
-from snnkit.train.lit.restart import within_epoch
-from snnkit.train.resume import in_its_own_way
-from snnkit.train.seed import check_seed
-from snnkit.train.step import run_model
-
-__all__ = ["SpikingModule"]
+from snnkit.device import Precision, optimize_memory_usage
+from snnkit.train.checkpoint import keep_kernels
+from snnkit.train.lit.callbacks import FiringRates
+from snnkit.train.lit.data import Batch, SharedBatches, seed_of
+from snnkit.train.lit.resume import epoch_in_progress
+from snnkit.train.loop import check_trainable
+from snnkit.train.metrics import BatchNormStatistics, check_loss, check_weights, loss_not_finite
+from snnkit.train.recipe import (
+    ENCODERS,
+    LOSSES,
+    OPTIMIZERS,
+    SCHEDULES,
+    OneCycle,
+    make_encoder,
+    make_optimizer,
+    make_scheduler,
+)
+from snnkit.train.seeding import check_seed, generators_of
+from snnkit.train.step import Compiled, run_model
 
 _STAGES = ("train", "val", "test")
-_FIGURES = "snnkit_figures"  # in a checkpoint: what was counted of an epoch that is not over
+_FIGURES = "snnkit_figures"  # in a checkpoint: the metrics of the epoch so far
+# Sums over many batches in float64; MPS has none.
+_DTYPE = torch.float32 if torch.backends.mps.is_available() else torch.float64
 
 
 class SpikingModule(LightningModule):
-    """Any network of this kit, with what trains it, for ``lightning.pytorch.Trainer``::
+    """Any network of this kit, with everything that trains it, for ``lightning.pytorch.Trainer``::
 
         module = SpikingModule(models.mlp(), encoder="repeat", steps=25, loss="count_cross_entropy", lr=2e-3)
         Trainer(max_epochs=3, devices=2, strategy="ddp").fit(module, MNISTDataModule(global_batch_size=128))
@@ -39,7 +49,7 @@ class SpikingModule(LightningModule):
 
     A batch is a pair (samples [B, ...], labels int64 [B]) of any data loader, or a ``Batch`` of ``SharedBatches``, with
     which gradients are those of the mean loss over all samples of an update, on any number of ranks. Samples of uint8
-    are scaled to [0, 1]. Nothing is kept between batches: the network starts each one at rest.
+    are scaled to [0, 1]. No state is carried from batch to batch: the network starts each one at rest.
 
     Logged for each of the stages train, val and test, over all ranks: ``<stage>/loss``, ``<stage>/acc`` (by
     torchmetrics) and ``<stage>/rate``, the mean output per neuron and step; ``train/loss_step``, of this rank, every
@@ -47,12 +57,11 @@ class SpikingModule(LightningModule):
     neurons that are silent (``FiringRates``).
 
     Before each batch PyTorch's generators, and those that the given functions hold, are seeded from (``seed``, epoch,
-    batch, rank). So augmentation, dropout and random encoders need no state in a checkpoint, and a run that is resumed
-    draws what an unbroken run draws. Validation and tests draw the same every time.
+    batch, rank). So augmentation, dropout and random encoders need no state in a checkpoint, and a resumed run draws
+    the same numbers as an unbroken one. Validation and tests draw the same every time.
 
-    On a CPU a loss that is no finite number raises FloatingPointError before anything is learned from it. On an
-    accelerator, where looking at it waits for the device, that is found some updates later, before a checkpoint is
-    written in any case.
+    On a CPU a loss that is not finite raises FloatingPointError before its backward pass. On an accelerator, where
+    reading it waits for the device, that is noticed some updates later, but always before a checkpoint is written.
 
     Args:
         model: called ``out, state = model(sequence)``, with out [T, B, classes].
@@ -64,13 +73,13 @@ class SpikingModule(LightningModule):
             parameters.
         lr, weight_decay: of an optimizer with a name; ``lr`` is the highest of "one-cycle".
         scheduler: "constant", "cosine" (falls to 0 from epoch to epoch), "one-cycle" (rises and falls with every
-            update); a function of the optimizer that gives a scheduler, stepped after each epoch, or Lightning's dict.
-            None: constant.
+            update); a function of the optimizer that returns a scheduler, stepped after each epoch, or Lightning's
+            dict. None: constant.
         classes: number of classes.
         augment: images [B, ...] to images; in training only.
-        seed: of all that is random in training, but for initial weights and the order of samples.
-        checkpoint_activations: True: ``device.optimize_memory_usage`` with what it does by itself; a number: computes
-            so many time steps at once, and again in backward (its ``steps``).
+        seed: of everything random in training, except initial weights and the order of samples.
+        checkpoint_activations: True: ``device.optimize_memory_usage`` with its defaults; a number: computes so many
+            time steps at once, and again in backward (its ``steps``).
         channels_last: weights and images in the memory format in which convolutions are fastest.
         compile: the network under ``torch.compile``, for training batches of full size; where that fails, a warning
             says why.
@@ -104,36 +113,44 @@ class SpikingModule(LightningModule):
         rates: bool = True,
     ) -> None:
         super().__init__()
-        choices.check_model(model)
-        for name, value in (("steps", steps), ("classes", classes)):
-            check_positive_int(name, value)
-        choices.check_numbers(lr, weight_decay)
-        check_update(None, 1, channels_last=channels_last, compile=compile, rates=rates)
-        check_callables(optional=True, augment=augment)
-        choices.check_optimizer(optimizer)
-        choices.check_scheduler(scheduler)
-        self.encoder = choices.encoder_of(encoder, steps)
-        self.criterion = choices.loss_of(loss)
-        self.augment = augment
+        if isinstance(model, LightningModule):
+            raise TypeError("model must be the plain network, but it is a LightningModule; pass its .model")
+        check_trainable(model)
+        integer("steps", steps, at_least=1)
+        integer("classes", classes, at_least=1)
+        for name, value in (("channels_last", channels_last), ("compile", compile), ("rates", rates)):
+            flag(name, value)
+        _check_choice("encoder", encoder, ENCODERS)
+        _check_choice("loss", loss, LOSSES)
+        _check_choice("optimizer", optimizer, OPTIMIZERS, torch.optim.Optimizer)
+        if scheduler is not None:
+            _check_choice("scheduler", scheduler, SCHEDULES, torch.optim.lr_scheduler.LRScheduler)
+        self.encoder = make_encoder(encoder, steps) if isinstance(encoder, str) else encoder
+        self.criterion = getattr(losses, loss) if isinstance(loss, str) else loss
+        self.augment = function("augment", augment, optional=True)
         self.optimizer, self.scheduler = optimizer, scheduler
-        self.lr, self.weight_decay = float(lr), float(weight_decay)
+        self.lr, self.weight_decay = number("lr", lr, above=0), number("weight_decay", weight_decay, at_least=0)
         self.seed = check_seed(seed)
         self.channels_last, self.rates = channels_last, rates
-        choices.economise(model, checkpoint_activations)
+        if not isinstance(checkpoint_activations, bool):
+            integer("checkpoint_activations", checkpoint_activations, at_least=1)
+        if checkpoint_activations:
+            steps_at_once = None if checkpoint_activations is True else checkpoint_activations
+            optimize_memory_usage(model, steps=steps_at_once, channels_last=False, free_caches=False)
         self.model = model.to(memory_format=torch.channels_last) if channels_last else model  # type: ignore[call-overload]
-        self.figures = nn.ModuleList(Figures(classes) for _ in _STAGES)
+        self.figures = nn.ModuleList(_StageMetrics(classes) for _ in _STAGES)
         self._compile = compile
-        self._compiled: tuple[int, Compiled] | None = None  # the size of batches, and what runs them
+        self._compiled: tuple[int, Compiled] | None = None  # the size of batches, and the compiled network
         self._generators = generators_of(self.encoder, augment, self.criterion, model)
-        self._brake = Brake(model)
-        self._logged = False  # the figures of this epoch
-        self._resumed = False  # the figures are those from a checkpoint, of an epoch that goes on
-        self._places: list[dict[str, Any]] = []  # in the data, of a checkpoint
+        self._not_finite: Tensor | None = None  # on an accelerator: 1 once a loss was not finite
+        self._logged = False  # the metrics of this epoch
+        self._resumed = False  # the metrics are those from a checkpoint, of an epoch in progress
+        self._positions: list[dict[str, Any]] = []  # of the data loader, from a checkpoint
         self.step_loss: Tensor | None = None
 
     def forward(self, samples: Tensor) -> Tensor:
         """Samples [B, ...] to the network's output [T, B, classes]."""
-        return self._run(self.model, self._prepared(samples))
+        return run_model(self.model, self.model, self.encoder, self._prepared(samples))
 
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
         samples, labels, weight = self._unpacked(batch)
@@ -141,9 +158,9 @@ class SpikingModule(LightningModule):
         x = self._prepared(samples)
         if self.augment is not None:
             x = self.augment(x)
-        out = self._run(self._forward_of(len(x)), x)
+        out = run_model(self._forward_of(len(x)), self.model, self.encoder, x)
         loss = self._loss(out, labels)
-        self._brake.watch(loss, self, batch_idx)
+        self._check_loss(loss.detach(), batch_idx)
         self._figures("train").add(loss, out, labels, counts=weight > 0)
         self.step_loss = loss.detach()
         every = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
@@ -159,19 +176,37 @@ class SpikingModule(LightningModule):
         self._evaluate("test", batch, batch_idx)
 
     def predict_step(self, batch: Any, batch_idx: int) -> Tensor:
-        """The output summed over time, [B, classes]; the largest is the answer. Takes samples without labels, too."""
+        """The output summed over time, [B, classes]; the largest is the answer. Also for samples without labels."""
         samples = batch if isinstance(batch, Tensor) else self._unpacked(batch)[0]
         self._seed("predict", batch_idx)
         return self(samples).sum(0)
 
     def configure_optimizers(self) -> Any:
-        fused = self.device.type == "cuda" and not _unscales_itself(self.trainer)
-        optimizer = choices.optimizer_of(self.optimizer, self.model, self.lr, self.weight_decay, fused=fused)
-        optimizer.register_load_state_dict_pre_hook(in_its_own_way)  # for a checkpoint from another device
-        epochs, updates = self.trainer.max_epochs or 1, 0
+        if isinstance(self.optimizer, str):
+            # Lightning refuses a fused optimizer where it clips gradients that are scaled.
+            unscales = getattr(self.trainer.precision_plugin, "scaler", None) and self.trainer.gradient_clip_val
+            fused = self.device.type == "cuda" and not unscales
+            optimizer = make_optimizer(self.optimizer, self.model, self.lr, weight_decay=self.weight_decay, fused=fused)
+        else:
+            weights = [p for p in self.model.parameters() if p.requires_grad]
+            options = {"lr": self.lr} if isinstance(self.optimizer, type) else {}
+            optimizer = self.optimizer(weights, **options)
+            if not isinstance(optimizer, torch.optim.Optimizer):
+                raise TypeError(
+                    f"the result of optimizer must be a torch.optim.Optimizer, but it is a {type(optimizer).__name__}"
+                )
+        optimizer.register_load_state_dict_pre_hook(keep_kernels)  # for a checkpoint from another device
+        schedule: Any = None
         if self.scheduler == "one-cycle":
-            updates = int(self.trainer.estimated_stepping_batches)
-        schedule = choices.schedule_of(self.scheduler, optimizer, self.lr, epochs, updates)
+            rate = OneCycle(optimizer, self.lr, int(self.trainer.estimated_stepping_batches)).rate
+            for group in optimizer.param_groups:
+                group["lr"] = self.lr
+            factors = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda update: rate(update) / self.lr)
+            schedule = {"scheduler": factors, "interval": "step"}
+        elif isinstance(self.scheduler, str):
+            schedule = make_scheduler(self.scheduler, optimizer, self.trainer.max_epochs or 1)
+        elif self.scheduler is not None:
+            schedule = self.scheduler(optimizer)
         return optimizer if schedule is None else {"optimizer": optimizer, "lr_scheduler": schedule}
 
     def configure_callbacks(self) -> list[Callback]:
@@ -179,12 +214,12 @@ class SpikingModule(LightningModule):
         return [FiringRates()] if self.rates and not given else []
 
     def on_train_start(self) -> None:
-        # Lightning forgets the place in the epoch where a schedule has asked how many updates there will be, for which
-        # it makes the loader before it reads where that was.
+        # Lightning forgets the position in the epoch where a schedule has asked how many updates there will be, for
+        # which it makes the loader before it reads the position.
         loader = self.trainer.train_dataloader
-        if self._places and isinstance(loader, SharedBatches):
-            loader.load_state_dict(self._places[0])
-        self._places = []
+        if self._positions and isinstance(loader, SharedBatches):
+            loader.load_state_dict(self._positions[0])
+        self._positions = []
 
     def on_train_epoch_start(self) -> None:
         if not self._resumed:  # within this epoch, which Lightning 2.4 starts again, and 2.6 does not
@@ -195,13 +230,13 @@ class SpikingModule(LightningModule):
         self._resumed = False
         every = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
         if every and batch_idx % every == 0:
-            self._brake.look(self)
-        if self.trainer.is_last_batch:  # here, so that every callback finds them when the epoch ends
+            self._check_flag()
+        if self.trainer.is_last_batch:  # here, so that every callback sees them when the epoch ends
             self._log_figures("train")
             self._logged = True
 
     def on_train_epoch_end(self) -> None:
-        self._brake.look(self)
+        self._check_flag()
         if not self._logged:  # stopped within the epoch
             self._log_figures("train")
 
@@ -212,15 +247,16 @@ class SpikingModule(LightningModule):
         self._log_figures("test")
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Lightning calls it on every rank: the figures of the epoch so far are added up over ranks."""
-        self._brake.check(self)
+        """Lightning calls it on every rank: the metrics of the epoch so far are added up over ranks."""
+        self._check_flag()
+        check_weights(self.model, self.current_epoch, saved=True)
         checkpoint[_FIGURES] = self.trainer.strategy.reduce(self._figures("train").sums(), reduce_op="sum")
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         loops = checkpoint.get("loops")  # none in a file of weights only
-        if loops is not None and within_epoch(loops):
+        if loops is not None and epoch_in_progress(loops):
             self._resumed = True
-            self._places = loops["fit_loop"]["state_dict"].get("combined_loader", [])
+            self._positions = loops["fit_loop"]["state_dict"].get("combined_loader", [])
         if self.global_rank == 0 and _FIGURES in checkpoint:
             self._figures("train").put(checkpoint[_FIGURES])
 
@@ -234,7 +270,8 @@ class SpikingModule(LightningModule):
         if isinstance(batch, Batch):
             return batch
         if not (isinstance(batch, (tuple, list)) and len(batch) == 2 and all(isinstance(b, Tensor) for b in batch)):
-            raise TypeError(f"a batch must be a pair of tensors, samples and labels; got {_kind(batch)}")
+            kind = f"a tensor {list(batch.shape)}" if isinstance(batch, Tensor) else f"a {type(batch).__name__}"
+            raise TypeError(f"batch must be a pair of tensors, samples and labels, but it is {kind}")
         samples, labels = batch
         return samples, labels, 1.0
 
@@ -243,9 +280,6 @@ class SpikingModule(LightningModule):
         if self.channels_last and x.ndim == 4:
             x = x.contiguous(memory_format=torch.channels_last)
         return x
-
-    def _run(self, forward: Callable, x: Tensor) -> Tensor:
-        return run_model(forward, self.model, self.encoder, x)
 
     def _forward_of(self, size: int) -> Callable:
         if not self._compile:
@@ -258,21 +292,45 @@ class SpikingModule(LightningModule):
     def _loss(self, out: Tensor, labels: Tensor) -> Tensor:
         with torch.autocast(out.device.type, enabled=False):
             loss = self.criterion(out, labels)
-        if not isinstance(loss, Tensor) or loss.ndim:
-            raise TypeError(f"loss must return a scalar tensor; got {_kind(loss)}")
+        check_loss(loss)
         return loss
+
+    def _check_loss(self, loss: Tensor, batch_idx: int) -> None:
+        """On a CPU FloatingPointError for a loss that is not finite; elsewhere set a flag that is read later."""
+        if loss.device.type != "cpu":
+            if self._not_finite is None or self._not_finite.device != loss.device:
+                self._not_finite = torch.zeros((), device=loss.device)
+            torch.maximum(self._not_finite, (~loss.isfinite()).to(self._not_finite.dtype), out=self._not_finite)
+            return
+        value = loss.item()
+        if value - value == 0:  # neither NaN nor infinity
+            return
+        half = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
+        batches, optimizer = int(self.trainer.num_training_batches), self.trainer.optimizers[0]
+        precision = Precision(self.device, half)
+        message = loss_not_finite(value, self.current_epoch, batch_idx, batches, optimizer, precision)
+        raise FloatingPointError(message + BatchNormStatistics(self.model, self.device).recover())
+
+    def _check_flag(self) -> None:
+        """FloatingPointError if a loss on an accelerator was not finite."""
+        if self._not_finite is not None and self._not_finite.item():
+            raise FloatingPointError(
+                f"a loss of epoch {self.current_epoch + 1} was not finite, and the weights are meaningless since: "
+                "resume from the last checkpoint, which is older, with a lower lr or in float32; and look for NaN or "
+                f"infinity in the data{BatchNormStatistics(self.model, self.device).recover()}"
+            )
 
     def _seed(self, stage: str, batch_idx: int) -> None:
         epoch = self.current_epoch if stage == "train" else 0
         seed = seed_of(stage, self.seed, epoch, batch_idx, self.global_rank)
-        # Not torch.manual_seed, which seeds devices that nobody uses, too, and takes a millisecond for it.
+        # Not torch.manual_seed, which seeds unused devices, too, and takes a millisecond for it.
         torch.default_generator.manual_seed(seed)
         if self.device.type != "cpu":
             torch.get_device_module(self.device).manual_seed(seed)
         for i, generator in enumerate(self._generators):
             generator.manual_seed(seed ^ (i + 1))
 
-    def _figures(self, stage: str) -> Figures:
+    def _figures(self, stage: str) -> _StageMetrics:
         return self.figures[_STAGES.index(stage)]  # type: ignore[return-value]
 
     def _log_figures(self, stage: str) -> None:
@@ -281,10 +339,84 @@ class SpikingModule(LightningModule):
                 self.log(f"{stage}/{name}", metric, on_step=False, on_epoch=True, prog_bar=name != "rate")
 
 
-def _unscales_itself(trainer: Any) -> bool:
-    """Whether a fused optimizer could not be had: float16 with a limit on gradients, which Lightning refuses then."""
-    return getattr(trainer.precision_plugin, "scaler", None) is not None and trainer.gradient_clip_val is not None
+class _StageMetrics(nn.Module):
+    """Mean loss per sample, accuracy (as ``loss.accuracy``) and mean output per neuron and step, over all ranks."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.loss = _Mean()
+        self.acc = MulticlassAccuracy(classes, average="micro", validate_args=False)
+        self.rate = _Mean()
+
+    def add(self, loss: Tensor, out: Tensor, labels: Tensor, counts: bool = True) -> None:
+        """A batch: its mean loss, output [T, B, C] and labels [B].
+
+        A rank whose samples are those of another adds nothing (``counts`` False), but it has to call this: all ranks
+        must log the same metrics, or they wait for each other in vain.
+        """
+        out, n = out.detach(), len(labels) if counts else 0
+        self.loss.update(loss, n)
+        if n:
+            self.acc.update(out.sum(0).argmax(1), labels)
+        else:  # it accepts no empty batch
+            self.acc._update_count += 1
+        self.rate.update(out.mean(), n)
+
+    def metrics(self) -> dict[str, Metric]:
+        return {"loss": self.loss, "acc": self.acc, "rate": self.rate}
+
+    def reset(self) -> None:
+        for metric in self.metrics().values():
+            metric.reset()
+
+    def sums(self) -> Tensor:
+        """All counts of this rank; those of several ranks may be added."""
+        return torch.cat([getattr(metric, name).reshape(-1).to(_DTYPE) for metric, name in self._states()])
+
+    def put(self, sums: Tensor) -> None:
+        """Continue from ``sums``."""
+        sizes = [getattr(metric, name).numel() for metric, name in self._states()]
+        for (metric, name), part in zip(self._states(), sums.split(sizes), strict=True):
+            own = getattr(metric, name)
+            setattr(metric, name, part.reshape(own.shape).to(own.device, own.dtype))
+            metric._update_count = 1  # or it would warn that there is nothing to compute
+
+    def _states(self) -> list[tuple[Any, str]]:
+        return [(metric, name) for metric in self.metrics().values() for name in sorted(metric._defaults)]
 
 
-def _kind(value: Any) -> str:
-    return f"a tensor {list(value.shape)}" if isinstance(value, Tensor) else f"{type(value).__name__}"
+class _Mean(Metric):
+    """Weighted mean over all batches and ranks; unlike torchmetrics' own it never waits for the device."""
+
+    full_state_update = False
+    total: Tensor
+    weight: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_state("total", torch.zeros((), dtype=_DTYPE), dist_reduce_fx="sum")
+        self.add_state("weight", torch.zeros((), dtype=_DTYPE), dist_reduce_fx="sum")
+
+    def update(self, value: Tensor, weight: int) -> None:
+        if self.total.dtype != _DTYPE:  # a trainer converted the whole module to bfloat16, say
+            self.total, self.weight = self.total.to(_DTYPE), self.weight.to(_DTYPE)
+        if weight:
+            self.total.add_(value.detach(), alpha=weight)
+            self.weight.add_(weight)
+
+    def compute(self) -> Tensor:
+        return self.total / self.weight
+
+
+def _check_choice(name: str, value: Any, choices: Any, made_later: type | None = None) -> None:
+    """A name among ``choices`` or a function; ``made_later``: a kind of object that the trainer has to create."""
+    if isinstance(value, str):
+        choice(name, value, choices)
+    elif made_later is not None and isinstance(value, made_later):
+        raise TypeError(
+            f"{name} must be a name, or a class or function that creates it when the model is on its device, "
+            f"but it is a {type(value).__name__}"
+        )
+    elif not callable(value):
+        listed = ", ".join(map(repr, choices))
+        raise TypeError(f"{name} must be a function, or one of {listed}, but it is {value!r}")

@@ -1,0 +1,307 @@
+"""Orderly ends of ranks: signals on which all stop after the same update, requeueing, and reasons for lost ranks.
+
+A signal reaches each rank at another moment, in the middle of a step. Lightning's handler for SLURM saves there and
+then: weights of which some have been updated, by a rank that the others wait for. Here a handler only sets a flag.
+After each update the ranks exchange their flags, in a group of their own and without waiting: an exchange that starts
+after one update is read after the next, so all of them stop after the same one.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from snnkit.train.distributed import RankInfo
+
+REQUEUE = 1  # the least urgent: cancelling a job that is about to be requeued wins
+CTRL_C = 2
+TERMINATE = 3
+_NAMES = {REQUEUE: "the signal to requeue", CTRL_C: "Ctrl-C", TERMINATE: "SIGTERM"}
+_FAILED = "snnkit/failed"  # key in the ranks' store: the error of the first rank that failed by itself
+_PATIENCE = 10.0  # seconds between SIGTERM and the end of a rank that has lost its launcher
+
+# Parts of what torch, gloo and NCCL say where another rank can't be reached any more ...
+_LOST = (
+    "connection closed by peer", "connection reset by peer", "broken pipe", "connection refused", "socket closed",
+    "connection was likely closed", "failed to recv", "remote process has terminated", "remote process exited",
+    "ncclremoteerror", "nccl communicator was aborted", "unhandled system error", "pair closure",
+)  # fmt: skip
+# ... where it does not answer ...
+_SILENT = ("timed out waiting", "timed out after", "wait timeout", "has timed out", "watchdog caught")
+# ... and where it never came.
+_ABSENT = ("clients joined", "trying to connect")
+
+
+class Stopped(Exception):
+    """All ranks stop here, in order.
+
+    Attributes:
+        cause: REQUEUE, CTRL_C or TERMINATE.
+    """
+
+    def __init__(self, cause: int) -> None:
+        super().__init__(f"stopped by {_NAMES[cause]}")
+        self.cause = cause
+
+
+class RankError(RuntimeError):
+    """This rank ended only because another one is gone, stuck, or never came."""
+
+
+class RequeueError(RuntimeError):
+    """The run is saved, but its job could not be put back into the queue."""
+
+
+class SignalFlags:
+    """Requests to this process by signals.
+
+    Args:
+        requeue_signal: that means REQUEUE; None: no such signal.
+
+    Attributes:
+        received: the most urgent cause so far, 0 for none.
+    """
+
+    def __init__(self, requeue_signal: signal.Signals | None) -> None:
+        self.causes = {signal.SIGTERM: TERMINATE, signal.SIGINT: CTRL_C}
+        self.requeue_signal = requeue_signal
+        if requeue_signal is not None:
+            self.causes[requeue_signal] = REQUEUE
+        self.received = 0
+        self._before: dict[int, Any] = {}
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[SignalFlags]:
+        """In here the signal to requeue sets its flag at any moment; the others once ``handle_all`` was called.
+
+        Before there is anything to save they should end the process as they always do. Outside of the main thread,
+        where Python allows no handlers, no flag is set.
+        """
+        try:
+            if self.requeue_signal is not None:
+                self._handle(self.requeue_signal)
+            yield self
+        finally:
+            for number, handler in self._before.items():
+                signal.signal(number, handler)
+            self._before = {}
+
+    def handle_all(self) -> None:
+        """From now on every signal sets its flag."""
+        for number in self.causes:
+            self._handle(number)
+
+    def _handle(self, number: int) -> None:
+        if threading.current_thread() is threading.main_thread():
+            before = signal.signal(number, self._receive)
+            if before != self._receive:
+                self._before.setdefault(number, before if before is not None else signal.SIG_DFL)
+
+    def _receive(self, number: int, _: Any) -> None:
+        if number == signal.SIGINT and self.received >= CTRL_C:
+            raise KeyboardInterrupt  # the second one does not wait for the end of an update
+        self.received = max(self.received, self.causes[signal.Signals(number)])
+
+
+class RankConsensus:
+    """What all ranks agree on. Every rank must make the same calls; a single rank agrees with itself.
+
+    Args:
+        timeout: seconds to wait for another rank.
+    """
+
+    def __init__(self, timeout: float) -> None:
+        several = dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+        # A group of its own, on CPUs: an exchange in that of the gradients would wait for a GPU's work.
+        self._group: Any = dist.new_group(backend="gloo", timeout=timedelta(seconds=timeout)) if several else None
+        self._pending: tuple[Any, torch.Tensor] | None = None
+
+    def exchange(self, value: int, wait: bool = False) -> int:
+        """The largest value of all ranks in the last call; with ``wait`` also in this one, after the slowest rank."""
+        if self._group is None:
+            return value
+        largest = self._finish()
+        tensor = torch.tensor([value], dtype=torch.int32)
+        self._pending = dist.all_reduce(tensor, dist.ReduceOp.MAX, group=self._group, async_op=True), tensor
+        return max(largest, self._finish()) if wait else largest
+
+    def _finish(self) -> int:
+        if self._pending is None:
+            return 0
+        work, tensor = self._pending
+        self._pending = None
+        work.wait()
+        return int(tensor)
+
+    def requeue(self) -> str:
+        """Rank 0 puts the job back into the queue, and all ranks wait for its message.
+
+        A rank that ended earlier would take rank 0 along, in the middle of it: srun --kill-on-bad-exit.
+        RequeueError, on all ranks, where it fails.
+        """
+        message, error = "", ""
+        if self._group is None or dist.get_rank(self._group) == 0:
+            try:
+                message = requeue()
+            except RequeueError as failure:
+                error = str(failure)
+        result = [message, error]
+        if self._group is not None:
+            dist.broadcast_object_list(result, src=0, group=self._group)
+        if result[1]:
+            raise RequeueError(result[1])
+        return result[0]
+
+    def check_same(self, **values: Any) -> None:
+        """ValueError, on all ranks, where they don't hold the same values; names the first that differs."""
+        if self._group is None:
+            return
+        every: list[Any] = [None] * dist.get_world_size()
+        dist.all_gather_object(every, values, group=self._group)
+        for name, value in every[0].items():
+            for rank, other in enumerate(every):
+                if other[name] != value:
+                    raise ValueError(
+                        f"{name} must be the same on all ranks, but it is {value!r} on rank 0 and {other[name]!r} on "
+                        f"rank {rank}"
+                    )
+
+
+def requeue() -> str:
+    """Put this SLURM job back into the queue; returns a message. RequeueError, saying why, where that fails."""
+    job = os.environ.get("SLURM_JOB_ID", "")
+    if array := os.environ.get("SLURM_ARRAY_JOB_ID"):
+        job = f"{array}_{os.environ.get('SLURM_ARRAY_TASK_ID', '')}"
+    if not re.fullmatch(r"\d+(_\d+)?", job):
+        raise RequeueError(f"the job can't be requeued: SLURM_JOB_ID is {job!r}, no job of SLURM")
+    try:
+        done = subprocess.run(["scontrol", "requeue", job], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise RequeueError(f"job {job} can't be requeued: {error}; submit it again by hand") from None
+    if done.returncode:
+        why = (done.stderr or done.stdout).strip()
+        raise RequeueError(f"job {job} can't be requeued: scontrol said {why!r}; submit it again by hand")
+    return f"job {job} is requeued"
+
+
+@contextlib.contextmanager
+def explained(place: RankInfo, timeout: float) -> Iterator[None]:
+    """Errors of communication become RankError with a reason; other errors of this rank are passed to the others."""
+    try:
+        yield
+    except (RankError, RequeueError):  # of which all ranks know
+        raise
+    except Exception as error:
+        if place.world == 1:
+            raise
+        if reason := _port_in_use(error) or lost_rank(error, place, timeout):
+            raise RankError(reason) from error
+        with contextlib.suppress(Exception):
+            summary = f"rank {place.rank}: {type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+            dist.distributed_c10d._get_default_store().set(_FAILED, summary)
+            if place.rank == 0:
+                time.sleep(1.0)  # it keeps the store: the others have to read it there
+        raise
+
+
+def lost_rank(error: BaseException, place: RankInfo, timeout: float) -> str | None:
+    """The meaning of an error of communication; None for any other error."""
+    text = str(error)
+    low = text.lower()
+    # Without the source file in front, and the advice that follows.
+    first = re.sub(r"^\[[^\]]*\]\s*", "", text.strip()).partition("\n")[0].partition(". ")[0]
+    if last := text.partition("Last error:")[2].strip().partition("\n")[0]:  # NCCL's details
+        first = f"{first}: {last}"
+    quoted, rank = f"it said: {first}", f"rank {place.rank} of {place.world}"
+    if any(sign in low for sign in _ABSENT) and not dist.is_initialized():
+        where = f"{os.environ.get('MASTER_ADDR', '?')}:{os.environ.get('MASTER_PORT', '?')}"
+        return (
+            f"{rank} waited {timeout:g} s for the others at {where}, and some did not come. Look at what they printed, "
+            "that all were started with the same address and port (MASTER_ADDR, MASTER_PORT), and that no firewall is "
+            f"between the nodes; {quoted}"
+        )
+    communication = isinstance(error, (dist.DistError, ConnectionError)) or "gloo" in low or "nccl" in low
+    if not communication and not any(sign in low for sign in _LOST[:3]):
+        return None
+    cause = _failure_of_another() or (
+        "look at the output of the rank that ended first, and at the system's log for its end (memory)"
+    )
+    if any(sign in low for sign in _SILENT):
+        return (
+            f"{rank} waited {timeout:g} s for another rank, which is stuck, stopped, or so much slower (timeout= sets "
+            f"the limit): {cause}; {quoted}"
+        )
+    system = "unhandled system error" in low and not re.search("remote process|connection|socket", low)
+    if any(sign in low for sign in _LOST) and not system:  # not for a lack of shared memory, say
+        return f"{rank} lost another rank, which has ended: {cause}; {quoted}"
+    return (
+        f"{rank} can't exchange data with the others: {cause}; {quoted}. "
+        "Between nodes, GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME name the network to use"
+    )
+
+
+def _port_in_use(error: BaseException) -> str | None:
+    if "EADDRINUSE" not in str(error) and "address already in use" not in str(error).lower():
+        return None
+    port = os.environ.get("MASTER_PORT", "?")
+    return (
+        f"port {port} of this machine is in use, so the ranks can't meet there: set MASTER_PORT to another one "
+        "(torchrun: --master-port; snnkit train --devices takes a free one by itself)"
+    )
+
+
+def _failure_of_another() -> str | None:
+    """The error that a rank that failed by itself has passed to the others."""
+    with contextlib.suppress(Exception):
+        store = dist.distributed_c10d._get_default_store()
+        if store.check([_FAILED]):
+            return store.get(_FAILED).decode(errors="replace")
+    return None
+
+
+@contextlib.contextmanager
+def watching_launcher(place: RankInfo) -> Iterator[None]:
+    """End this rank where the process that started it is gone: by SIGTERM first, so that it may save."""
+    if place.launcher != "torchrun" or sys.platform == "win32":
+        yield
+        return
+    parent, over = os.getppid(), threading.Event()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            if over.wait(1.0):
+                return
+        print(f"rank {place.rank}: its launcher (process {parent}) is gone, so it ends", file=sys.stderr, flush=True)
+        os.kill(os.getpid(), signal.SIGTERM)
+        if not over.wait(_PATIENCE):
+            os._exit(128 + signal.SIGTERM)
+
+    threading.Thread(target=watch, name="snnkit launcher watch", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+@atexit.register
+def _close_connections() -> None:
+    """Lightning leaves a gloo group open, whose threads then may end the process by SIGABRT after all is done.
+
+    Not where an error ends the process: then others may be gone, and closing would wait for them.
+    """
+    failed = hasattr(sys, "last_value")
+    if not failed and dist.is_available() and dist.is_initialized() and dist.get_backend() == "gloo":
+        dist.destroy_process_group()

@@ -1,0 +1,190 @@
+"""Checkpoints through Lightning from which a run resumes exactly, even if it is killed while it writes one."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from lightning.fabric.plugins import CheckpointIO
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.callbacks import Checkpoint
+
+from snnkit.files import destination
+from snnkit.train.checkpoint import FORMAT, LIGHTNING_KEY, check_plain, read_archive, writable, write_archive
+from snnkit.train.lit.preemption import RankConsensus, SignalFlags, Stopped
+
+
+class AtomicCheckpointIO(CheckpointIO):
+    """For ``Trainer(plugins=[AtomicCheckpointIO()])``: how checkpoints are written and read.
+
+    A checkpoint is written beside its place, forced to the disk, and put in place in one step: a kill at any moment
+    leaves the old one or the new one. Every byte is compared with its checksum when it is read, and only tensors and
+    plain values are read: an untrusted file can't run code.
+    """
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any | None = None) -> None:
+        """TypeError, naming the entry, for what could not be read back; OSError where the disk is full, say."""
+        if storage_options is not None:
+            raise TypeError(f"storage_options must be None, as files are local here, but it is {storage_options!r}")
+        check_plain(checkpoint)
+        write_archive(writable(path, "path"), checkpoint)
+
+    def load_checkpoint(self, path: Any, map_location: Any | None = None, weights_only: bool | None = None) -> Any:
+        """FileNotFoundError where there is no file, ValueError, naming it, where it is damaged or not Lightning's."""
+        content = read_archive(Path(path).expanduser(), "checkpoint", "cpu" if map_location is None else map_location)
+        if isinstance(content, dict) and LIGHTNING_KEY in content:
+            return content
+        if isinstance(content, dict) and content.get("format") == FORMAT:
+            raise ValueError(
+                f"{path} is a checkpoint of train.fit, and only that can resume from it: use `snnkit train` without "
+                "--devices and --nodes, outside of torchrun and srun"
+            )
+        raise ValueError(f"{path} must be a checkpoint of Lightning's Trainer, but it is none")
+
+    def remove_checkpoint(self, path: Any) -> None:
+        """If there is one."""
+        Path(path).expanduser().unlink(missing_ok=True)
+
+
+class ResumableCheckpoint(Checkpoint):
+    """Saves after every epoch and every so many updates, and stops all ranks after the same update.
+
+    Args:
+        flags: signals that were received; it should be ``listening``.
+        path: of the checkpoint; None: nothing is saved.
+        every: updates between checkpoints within an epoch; None: only at the ends of epochs.
+        on_epoch: called on rank 0 after each epoch, when its checkpoint is written.
+        begin: called on rank 0 before the first checkpoint, when the ranks have met.
+        timeout: seconds to wait for another rank.
+        same: what must be the same on all ranks, by name.
+
+    Raises:
+        Stopped: out of ``Trainer.fit``, on all ranks, after a signal to stop, when they have saved.
+    """
+
+    def __init__(
+        self,
+        flags: SignalFlags,
+        path: Path | None,
+        every: int | None,
+        *,
+        on_epoch: Callable[[LightningModule], object] = lambda module: None,
+        begin: Callable[[], object] = lambda: None,
+        timeout: float = 300.0,
+        same: dict[str, Any] | None = None,
+    ) -> None:
+        self.flags, self.path, self.every = flags, path, every
+        self.on_epoch, self.begin, self.timeout, self.same = on_epoch, begin, timeout, dict(same or {})
+        self.consensus: RankConsensus | None = None
+        self.updates = 0
+        self._saving: str | None = None  # "batch" or "epoch", while it does
+        self._stop = 0
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        self.consensus = RankConsensus(self.timeout)
+        self.consensus.check_same(**self.same)
+        if trainer.is_global_zero:
+            if self.path is not None:
+                _remove_leftovers(self.path)
+            self.begin()
+        _disable_lightning_signals(trainer)
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.flags.handle_all()
+        self.updates = trainer.global_step
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        if trainer.global_step == self.updates:  # gradients are being accumulated
+            return
+        self.updates = trainer.global_step
+        assert self.consensus is not None
+        self._stop = max(self._stop, self.consensus.exchange(self.flags.received))
+        if trainer.is_last_batch:  # the epoch ends soon, and a checkpoint there contains its metrics
+            return
+        if self._stop or (self.every is not None and self.updates % self.every == 0):
+            self._save(trainer, "batch")
+        if self._stop:
+            raise Stopped(self._stop)
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        # The epoch that was resumed is like any other now. Otherwise Lightning changes learning rates that follow
+        # epochs a second time (2.4), or leaves out those that follow a metric of the validation (2.6).
+        trainer.fit_loop._restarting = False
+        assert self.consensus is not None
+        self._stop = max(self._stop, self.consensus.exchange(self.flags.received, wait=True))
+        self._save(trainer, "epoch")
+        if trainer.is_global_zero:
+            self.on_epoch(pl_module)
+        last = trainer.max_epochs is not None and trainer.current_epoch + 1 >= trainer.max_epochs
+        if self._stop and not last:
+            raise Stopped(self._stop)
+
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        if self._saving is not None:
+            fix_loop_progress(checkpoint["loops"], epoch_ended=self._saving == "epoch")
+
+    def _save(self, trainer: Trainer, after: str) -> None:
+        if self.path is None:
+            return
+        self._saving = after
+        try:
+            trainer.save_checkpoint(self.path)
+        finally:
+            self._saving = None
+
+
+# Lightning counts a thing (a batch, an epoch) as ready, started, processed and completed, and writes a checkpoint when
+# its callbacks run: after the last batch was processed and before it is completed. At a restart it guesses what to do
+# with such a thing, and the guess differs: 2.4 takes the batch for undone and numbers the next one like it, so that an
+# epoch gets one batch too many and accumulated gradients are one batch out of step; 2.6 guesses right for a batch and,
+# at the end of an epoch, depends on whether there is validation. Counters that mark what is done as done leave nothing
+# to guess, on both.
+
+
+def fix_loop_progress(loops: dict[str, Any], *, epoch_ended: bool) -> None:
+    """Mark in ``checkpoint["loops"]`` the batch just trained on as done, and the epoch if it has ended.
+
+    For a checkpoint that is written in ``on_train_batch_end``, between updates, or in ``on_train_epoch_end``.
+    """
+    fit = loops["fit_loop"]
+    batches, epochs = fit["epoch_loop.batch_progress"], fit["epoch_progress"]
+    for part in ("total", "current"):
+        for counter in [batches[part], *([epochs[part]] if epoch_ended else [])]:
+            counter.update(dict.fromkeys(counter, counter["processed"]))
+    # For the steps of loggers only; Lightning adds to it once the callbacks have run.
+    if not epoch_ended:
+        fit["epoch_loop.state_dict"]["_batches_that_stepped"] += 1
+
+
+def epoch_in_progress(loops: dict[str, Any]) -> bool:
+    """Whether ``checkpoint["loops"]`` were written within an epoch."""
+    epochs = loops["fit_loop"]["epoch_progress"]["current"]
+    return epochs["ready"] != epochs["processed"]
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove the partial files of writers that were killed; the caller is about to be the only writer of ``path``."""
+    file = destination(path)
+    for part in file.parent.glob(f".{glob.escape(file.name)}.*.part"):
+        with contextlib.suppress(OSError):
+            os.unlink(part)
+
+
+def _disable_lightning_signals(trainer: Trainer) -> None:
+    """Lightning's handlers save, or talk to other ranks (2.6), in the middle of whatever a rank is doing.
+
+    There is no switch for them. Where a future Lightning has other names, only the moments between its handlers and
+    ours, which are set when the training starts, are unprotected.
+    """
+    connector = getattr(trainer, "_signal_connector", None)
+    if hasattr(connector, "register_signal_handlers"):
+        connector.register_signal_handlers = lambda: None  # type: ignore[union-attr]
+    # 2.6 asks all ranks before each batch whether one has received a SIGTERM, and waits for the device to know.
+    if hasattr(trainer.fit_loop.epoch_loop, "_broadcast_sigterm_tensor"):
+        trainer.fit_loop.epoch_loop._broadcast_sigterm_tensor = lambda: None
