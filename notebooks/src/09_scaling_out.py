@@ -96,7 +96,6 @@ from snnkit.course import attempt, hint, quiz, scorecard, solution
 from snnkit.course import TinyRun
 from snnkit.hardware import scaling
 from snnkit.train import lit, slurm
-from snnkit.train.launch import LaunchError, launch
 from snnkit.device import Precision
 from snnkit.viz import figures
 from snnkit.viz.slurm_form import sbatch_form
@@ -336,7 +335,7 @@ viz.show(figures.lines(curves, title="Four output neurons look at a digit", mark
 #
 # The clean way: write a script to disk, and launch processes that start from nothing. Each finds its place in its environment: `RANK` (who am I?), `WORLD_SIZE` (how many
 # are we?), `MASTER_ADDR` and `MASTER_PORT` (where do we meet?). `torchrun` sets them, SLURM has names of its own for them, and
-# `launch` sets them here, without leaving an orphan behind when you press *stop*.
+# `train.launch` sets them here, without leaving an orphan behind when you press *stop*.
 #
 # The script is section 2 once more, plus a callback that notes who does what when. The line that matters has a mark.
 
@@ -454,7 +453,7 @@ config = {"dataset": DATASET, "size": SIZE, "steps": STEPS, "widths": WIDTHS, "b
 config |= {"lr": LR, "accelerator": rank_device, "updates": 24 if QUICK or rank_device == "cpu" else 60}
 (folder / "config.json").write_text(json.dumps(config))
 
-together = launch([sys.executable, "-W", "ignore", folder / "one_rank.py", folder], RANKS, timeout=600)
+together = train.launch([sys.executable, "-W", "ignore", folder / "one_rank.py", folder], RANKS, timeout=600)
 print(f"{RANKS} ranks, {together.seconds:.1f} s with starting Python and PyTorch {RANKS} times\n")
 print("".join(f"{'rank ' + str(rank):52}" for rank in range(RANKS)))
 for lines in zip(*together.outputs, strict=False):
@@ -632,7 +631,7 @@ import sys
 import torch.distributed as dist
 from lightning.pytorch import Callback
 
-from snnkit.train.lit.run import run_recipe
+from snnkit.train import lit
 
 
 class Tell(Callback):
@@ -641,7 +640,7 @@ class Tell(Callback):
 
 
 settings = json.loads(sys.argv[2])
-run_recipe("workshop", checkpoint=sys.argv[1], every=10, resume=True, callbacks=[Tell()], progress=False, **settings)
+lit.run_recipe("workshop", checkpoint=sys.argv[1], every=10, resume=True, callbacks=[Tell()], progress=False, **settings)
 if dist.is_initialized():
     dist.destroy_process_group()
 '''
@@ -654,7 +653,7 @@ settings |= {"device": "cuda" if many_gpus else "cpu"}
 def drill(name, **options):
     """Launch the script with a checkpoint of this name."""
     command = [sys.executable, "-W", "ignore", folder / "drill.py", folder / f"{name}.pt", json.dumps(settings)]
-    return launch(command, RANKS, timeout=600, **options)
+    return train.launch(command, RANKS, timeout=600, **options)
 
 
 def told(outputs):
@@ -677,7 +676,7 @@ def assassin(rank, line):
 
 try:
     drill("killed", on_line=assassin)
-except LaunchError as error:
+except train.LaunchError as error:
     print(
         f"killed:   rank {error.rank} was ended by signal {-(error.code or 0)}; rank 0 had come to {told(error.outputs)[-1]}"
     )

@@ -547,7 +547,7 @@ print(f"test accuracy after {history.epochs} epochs: {accuracy(frames['test'], l
 
 # %% [markdown] tags=["slide"]
 # **Notice.** Well above nine in ten after a few epochs (`QUICK = False` trains three times as long). The edges were enough. Beside it stands `EventRecurrentNet`, one
-# layer of 128 neurons that hear each other's spikes: `train.event_digits.learn_event_digits("recurrent")` trains it, to about the same accuracy, with eight times the weights.
+# layer of 128 neurons that hear each other's spikes: `train.recipes.learn_event_digits("recurrent")` trains it, to about the same accuracy, with eight times the weights.
 #
 # ### Which changes are legal?
 #

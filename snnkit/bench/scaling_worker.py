@@ -57,7 +57,6 @@ def updates(words: Any) -> dict[str, Any]:
 
     from ..models import mlp
     from ..train import lit
-    from ..train.lit.gradients import SteadyDDP
 
     rank, local, world = (int(os.environ.get(name, default)) for name, default in zip(_PLACE, "001", strict=False))
     torch.manual_seed(0)
@@ -74,7 +73,7 @@ def updates(words: Any) -> dict[str, Any]:
     trainer = Trainer(
         accelerator="gpu" if words.device == "cuda" else "cpu",
         devices=int(os.environ.get("LOCAL_WORLD_SIZE", "1")),
-        strategy="auto" if world == 1 else SteadyDDP(net, timeout=_TIMEOUT),
+        strategy="auto" if world == 1 else lit.ResumableDDP(net, timeout=_TIMEOUT),
         plugins=[LightningEnvironment() if world == 1 else TorchElasticEnvironment()],
         max_epochs=1,
         callbacks=[clock],

@@ -22,7 +22,7 @@ import torch
 
 from ..hardware import scaling as model
 from ..tables import text_table
-from ..train.launch import Launched, LaunchError, launch
+from ..train import Launched, LaunchError, launch
 from .scaling_worker import ANSWER
 from .suite import Row, begin, filled, heading, milliseconds, save
 

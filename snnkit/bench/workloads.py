@@ -16,10 +16,9 @@ from ..models import FashionConvNet, mlp
 from ..neuron import LIF, CubaLIF
 from ..nn import Sequential
 from ..surrogate import ATan, SuperSpike
-from ..train.compiling import Compiled
 from ..train.graphed import GraphedStep
-from ..train.ledger import Ledger
-from ..train.step import PlainStep, Task
+from ..train.metrics import RunningMetrics
+from ..train.step import Compiled, PlainStep, UpdateConfig
 from .suite import OURS, Row, dtype_name
 
 HIDDEN_PER_CHANNEL = 16  # hidden neurons of the convolutional net
@@ -175,11 +174,11 @@ class Ours:
         fill(parameters, workload.weights())
         optimizer = workload.optimizer(parameters, device.type == "cuda")
         encoder = workload.encode if self.static else lambda x: workload.encode(x).contiguous()
-        task = Task(
+        config = UpdateConfig(
             net, *workload.data(device), encoder, workload.loss, optimizer, precision, workload.batch,
             channels_last=self.channels_last,
         )  # fmt: skip
-        step = PlainStep(task, Ledger(device), precision.scaler(), Compiled(net) if self.compile else None)
+        step = PlainStep(config, RunningMetrics(device), precision.scaler(), Compiled(net) if self.compile else None)
         whole = GraphedStep(step, workload.batch) if self.graphed else step
         rows = torch.arange(workload.batch, device=device)
 

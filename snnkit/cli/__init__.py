@@ -28,7 +28,7 @@ COMMANDS = {
     "site": ("snnkit.cli.notebooks:site", "Build the site: README, executed notebooks, workshop pages, reference."),
     "slurm": ("snnkit.cli.slurm:slurm", "Write a batch script for SLURM, explain it, check it, submit it."),
     "sweep": ("snnkit.cli.sweep:sweep", "Run a notebook with every combination of parameters that a manifest lists."),
-    "train": ("snnkit.train.command:train", "Train a network by a named recipe."),
+    "train": ("snnkit.cli.train:train", "Train a network by a named recipe."),
     "workshop": ("snnkit.cli.workshop:workshop", "Prepare and run a workshop: schedules, machines, GPU budget."),
 }
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from snnkit.quantize import backend
-from snnkit.train import archive
+from snnkit.train.checkpoint import read_archive, writable, write_archive
 
 __all__ = ["load", "save"]
 
@@ -23,8 +23,8 @@ def save(path: str | os.PathLike[str], quantized: nn.Module) -> Path:
     names = [name for name, layer in quantized.named_modules() if backend.is_int8(layer)]
     if not names:
         raise ValueError("quantized has no int8 layer: it must be a model that quantize() gave")
-    file = archive.writable(path, "path")
-    archive.write(file, {"format": _FORMAT, "layers": names, "state": quantized.state_dict()})
+    file = writable(path, "path")
+    write_archive(file, {"format": _FORMAT, "layers": names, "state": quantized.state_dict()})
     return file
 
 
@@ -40,7 +40,7 @@ def load(path: str | os.PathLike[str], model: nn.Module, *, map_location: str | 
     """
     backend.torchao()  # registers the classes that the file may hold
     path = Path(path).expanduser()
-    content = archive.read(path, "quantized model", map_location)
+    content = read_archive(path, "quantized model", map_location)
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
         raise ValueError(f"{path} is not a file that quantize.save wrote ({_FORMAT!r})")
     small = copy.deepcopy(model).eval().to(map_location).requires_grad_(False)

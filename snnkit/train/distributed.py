@@ -33,6 +33,7 @@ import torch
 
 from snnkit.checks import integer, number
 from snnkit.data import resolve_device
+from snnkit.measure import missing_malloc_settings
 
 PEER = 76  # exit code of a rank that ended only because it lost another one
 REQUEUED = 75  # of one that has saved and handed its job back to SLURM; EX_TEMPFAIL of sysexits.h
@@ -207,8 +208,9 @@ def launch(
         command: program and arguments; not a shell's line.
         processes: ranks, at least 1.
         timeout: seconds for all of it, restarts included; None: no limit.
-        env: variables in place of or beside those of this process. OMP_NUM_THREADS is 1 where neither sets it and
-            there is more than one rank, as with ``torchrun``: ranks would fight for the cores.
+        env: variables in place of or beside those of this process. With more than one rank,
+            OMP_NUM_THREADS is 1 where neither sets it, as with ``torchrun`` (ranks would fight for the cores), and the
+            C library keeps freed memory (``measure.MALLOC_SETTINGS``).
         on_line: called with (rank, line) for each line as it comes, in the thread of the caller.
         restarts: how often to start all ranks again after one has failed; for commands that resume.
         grace: seconds that ranks have after SIGTERM, before SIGKILL, where they have to be ended; after a failure at
@@ -397,6 +399,8 @@ def _environment(given: Mapping[str, str], rank: int, world: int, port: int, job
     env = {**os.environ, **given}
     if world > 1:
         env.setdefault("OMP_NUM_THREADS", "1")
+        # A rank that has new pages cleared by the kernel in the middle of an update lets all the others wait.
+        env |= missing_malloc_settings(env)
     if sys.platform == "linux":
         # Without it gloo looks up the address of this machine's name, which many a laptop lacks, or has a stale one.
         env.setdefault("GLOO_SOCKET_IFNAME", "lo")

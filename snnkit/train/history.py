@@ -92,6 +92,9 @@ class CallbackList:
             function(name, callback)
         self.shows_progress = any(getattr(callback, "shows_progress", False) for callback in self.callbacks)
 
+    def __len__(self) -> int:
+        return len(self.callbacks)
+
     def __call__(self, *arguments: Any) -> None:
         for callback in self.callbacks:
             callback(*arguments)

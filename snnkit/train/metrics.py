@@ -69,8 +69,9 @@ class RunningMetrics:
     def read(self) -> MetricsSnapshot:
         """One transfer of everything, after all work that is queued on the device."""
         tensors = torch.cat([self.sums, torch.stack([self.samples, self.updates, self.stop, self.loss])])
-        *sums, samples, updates, stop, loss = tensors.tolist()
-        return MetricsSnapshot(*(total / max(samples, 1) for total in sums), int(updates), bool(stop), loss)
+        loss, accuracy, rate, samples, updates, stop, last_loss = tensors.tolist()
+        n = max(samples, 1)
+        return MetricsSnapshot(loss / n, accuracy / n, rate / n, int(updates), bool(stop), last_loss)
 
 
 def batch_metrics(loss: Tensor, out: Tensor, labels: Tensor) -> Tensor:

@@ -158,7 +158,8 @@ def run(
         ValueError, TypeError: as ``get``, ``data.load`` and ``fit``; settings that are not those of the run to resume.
         FileExistsError: ``checkpoint`` exists, without ``resume``.
     """
-    epoch_callbacks, batch_callbacks = CallbackList("on_epoch", on_epoch), CallbackList("on_batch", on_batch)
+    epoch_callbacks = CallbackList("on_epoch", on_epoch)
+    CallbackList("on_batch", on_batch)  # raises for what is no function
     target = resolve_device(device)
     recipe, file = prepare(recipe, settings, checkpoint, resume)
     train_data, test_data = (
@@ -197,8 +198,8 @@ def run(
         graphed=graphed,
         seed=recipe.seed,
         progress=progress,
-        on_epoch=epoch_callbacks,
-        on_batch=CallbackList("on_batch", recipe.one_cycle(optimizer, len(train_data[1])), batch_callbacks),
+        on_epoch=epoch_callbacks or None,
+        on_batch=CallbackList("on_batch", recipe.one_cycle(optimizer, len(train_data[1])), on_batch) or None,
         checkpoint=checkpoint,
         resume=resume,
     )

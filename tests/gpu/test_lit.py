@@ -10,7 +10,7 @@ from lightning.pytorch import Callback
 
 from snnkit import loss
 from snnkit.train import lit
-from snnkit.train.launch import free_port
+from snnkit.train.distributed import free_port
 from tests.unit.lit_runs import images, module, net, trainer, weights
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -68,7 +68,7 @@ def test_ranks_on_devices_of_their_own_are_wrapped_and_train(device, monkeypatch
     made = module()
     before = weights(made).cpu()
     try:
-        run = on(device, strategy=lit.SteadyDDP(made.model, 60.0))
+        run = on(device, strategy=lit.ResumableDDP(made.model, 60.0))
         run.fit(made, lit.TensorDataModule(images(), batch_size=8))
     finally:
         if dist.is_initialized():

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from snnkit.bench.scaling_worker import ANSWER, LINK_BYTES
-from snnkit.train.launch import launch
+from snnkit.train import launch
 
 pytest.importorskip("lightning")
 

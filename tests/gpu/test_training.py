@@ -14,8 +14,8 @@ from snnkit.cli import main
 from snnkit.device.precision import Precision
 from snnkit.loss import rate_mse
 from snnkit.train.graphed import GraphedStep, why_not
-from snnkit.train.ledger import Ledger
-from snnkit.train.step import PlainStep, Task
+from snnkit.train.metrics import RunningMetrics
+from snnkit.train.step import PlainStep, UpdateConfig
 
 IMAGES = torch.randint(256, (200, 1, 12, 12), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
 LABELS = (IMAGES.flatten(1).float().mean(1) > 127).long()
@@ -60,11 +60,11 @@ def weights(model):
 def make_step(device, optimizer, model, amp=False, **more):
     precision = Precision.choose(device, amp)
     model.to(device)
-    task = Task(
+    config = UpdateConfig(
         model, IMAGES.to(device), LABELS.to(device), functools.partial(encode.repeat, steps=STEPS), rate_mse,
         optimizer, precision, BATCH, **more,
     )  # fmt: skip
-    return PlainStep(task, Ledger(device), precision.scaler())
+    return PlainStep(config, RunningMetrics(device), precision.scaler())
 
 
 # -- a step waits for nobody -----------------------------------------------------------------------------------------
@@ -178,13 +178,13 @@ def test_an_update_recorded_once_is_replayed(cuda):
     whole = GraphedStep(step, BATCH)
     for rows in torch.randperm(200, device=cuda).split(BATCH) * 3:
         whole(rows)
-    assert whole.recorded == 1 and whole.refusal == ""
+    assert whole.captures == 1 and whole.refusal == ""
     seen = step.ledger.read()
     assert seen.updates == 21 and not seen.stopped
-    step.task.optimizer.param_groups[0]["lr"] *= 0.5
+    step.config.optimizer.param_groups[0]["lr"] *= 0.5
     before = weights(model)
     whole(torch.arange(BATCH, device=cuda))
-    assert whole.recorded == 2 and not torch.equal(weights(model), before)
+    assert whole.captures == 2 and not torch.equal(weights(model), before)
 
 
 def test_a_step_that_waits_is_not_recorded(cuda):

@@ -97,7 +97,7 @@ def until(condition, job=None, seconds=LIMIT):
 
 
 if __name__ == "__main__":
-    from snnkit.train.launch import LaunchError, launch
+    from snnkit.train import LaunchError, launch
 
     number, *words = sys.argv[1:]
     try:

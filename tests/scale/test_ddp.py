@@ -9,8 +9,7 @@ import torch
 from torch import nn
 
 from snnkit import models
-from snnkit.train import recipes
-from snnkit.train.launch import launch
+from snnkit.train import launch, recipes
 from tests.scale.job import LIMIT, WORKER
 
 pytest.importorskip("lightning")
@@ -32,7 +31,7 @@ def alone(tmp_path_factory):
     return train(tmp_path_factory.mktemp("alone") / "notes", 1)[0]
 
 
-@pytest.fixture(scope="module", params=[2, 4])
+@pytest.fixture(scope="module", params=[2, pytest.param(4, marks=pytest.mark.slow)])
 def together(request, tmp_path_factory):
     return train(tmp_path_factory.mktemp("together") / "notes", request.param)
 
@@ -83,7 +82,8 @@ def test_figures_are_those_of_all_samples(alone, together):
             assert rank["history"][name] == pytest.approx(alone["history"][name], rel=1e-4), name
 
 
-def test_three_ranks_go_on_to_the_bit(tmp_path):
+@pytest.mark.slow
+def test_three_ranks_resume_to_the_bit(tmp_path):
     """The sum over three or more ranks depends on its order, which must be the same after a resume."""
     whole = train(tmp_path / "whole", 3, checkpoint=str(tmp_path / "whole.pt"))
     file = str(tmp_path / "parts.pt")

@@ -34,11 +34,12 @@ def single(rank, argument, folder, port):
 
 
 def free_port():
-    from snnkit.train.launch import free_port
+    from snnkit.train.distributed import free_port
 
     return free_port()
 
 
+@pytest.mark.slow
 def test_an_exception_of_one_rank_is_told_by_all(tmp_path):
     with launched(2, json.dumps({**SMALL, "fail": 1, "at": 7, "timeout": 20}), tmp_path) as job:
         code = job.wait(PATIENCE)
@@ -55,6 +56,7 @@ def test_the_others_learn_what_was_wrong_with_the_one(tmp_path):
     assert "RankError: rank 0 of 2 lost another rank, which has ended: rank 1: ValueError: planted" in first.output
 
 
+@pytest.mark.slow
 def test_a_silent_rank_is_not_waited_for_for_ever(tmp_path):
     port = free_port()
     argument = {**SMALL, "fail": 1, "at": 7, "silent": True, "timeout": 3}
@@ -66,6 +68,7 @@ def test_a_silent_rank_is_not_waited_for_for_ever(tmp_path):
     assert "waited 3 s for another rank, which is stuck" in job.output
 
 
+@pytest.mark.slow
 def test_a_rank_that_never_comes(tmp_path):
     with single(0, {**SMALL, "timeout": 3}, tmp_path, free_port()) as job:
         assert job.wait(PATIENCE) == 76
@@ -83,6 +86,7 @@ def test_a_port_in_use_is_named(tmp_path):
     assert f"port {port} of this machine is in use" in job.output and "set MASTER_PORT to another" in job.output
 
 
+@pytest.mark.slow
 def test_ranks_that_were_told_different_things(tmp_path):
     port = free_port()
     argument = {**SMALL, "timeout": 20, "differ": "RANK"}
@@ -93,6 +97,7 @@ def test_ranks_that_were_told_different_things(tmp_path):
         assert "ValueError: the recipe must be the same on all ranks" in job.output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_to_one_rank_stops_all_after_the_same_update(tmp_path, number):
     file = tmp_path / "run.pt"
@@ -115,6 +120,7 @@ def test_a_signal_to_one_rank_stops_all_after_the_same_update(tmp_path, number):
     assert all(torch.equal(resumed["weights"][name], value) for name, value in whole["weights"].items())
 
 
+@pytest.mark.slow
 def test_ranks_end_when_torchrun_is_killed(tmp_path):
     file = tmp_path / "run.pt"
     argument = {**SMALL, "checkpoint": str(file), "every": 3, "timeout": 20}
@@ -126,6 +132,7 @@ def test_ranks_end_when_torchrun_is_killed(tmp_path):
     assert torch.load(file)["global_step"] > 0
 
 
+@pytest.mark.slow
 def test_the_command_starts_ranks_and_they_end_with_it(tmp_path):
     file = tmp_path / "run.pt"
     words = "train digits --device cpu --samples 200 --hidden 8 --steps 3 --epochs 400 --devices 2 --every 3"
@@ -134,19 +141,21 @@ def test_the_command_starts_ranks_and_they_end_with_it(tmp_path):
         job.process.terminate()
         assert job.wait(PATIENCE) == 143
     assert f"stopped by SIGTERM after update {torch.load(file)['global_step']}, in epoch" in job.output
-    assert f"--resume goes on from {file}" in job.output
+    assert f"--resume continues from {file}" in job.output
     with Job([sys.executable, "-m", "snnkit.cli", *words.split(), "--checkpoint", file, "--resume"], tmp_path) as job:
-        until(lambda: "going on from" in job.output, job)
+        until(lambda: "resuming from" in job.output, job)
         os.kill(job.process.pid, signal.SIGINT)
         assert job.wait(PATIENCE) == 130
 
 
+@pytest.mark.slow
 def test_a_rank_without_a_sample_keeps_nobody_waiting(tmp_path):
     words = "train digits --device cpu --samples 1 --hidden 8 --steps 3 --epochs 2 --devices 2"
     with Job([sys.executable, "-m", "snnkit.cli", *words.split()], tmp_path) as job:
         assert job.wait(PATIENCE) == 0
 
 
+@pytest.mark.slow
 def test_the_command_goes_on_after_a_kill_by_itself(tmp_path):
     file = tmp_path / "run.pt"
     words = (
@@ -156,10 +165,11 @@ def test_the_command_goes_on_after_a_kill_by_itself(tmp_path):
         until(file.exists, job)
         os.kill(job.ranks()[1], signal.SIGKILL)
         assert job.wait() == 0
-    assert torch.load(file)["global_step"] == 100 * 4 and "going on from" in job.output
+    assert torch.load(file)["global_step"] == 100 * 4 and "resuming from" in job.output
     assert job.output.splitlines()[-1].split()[0] == "100"
 
 
+@pytest.mark.slow
 def test_joining_by_torchrun(tmp_path):
     out = tmp_path / "record.json"
     words = ["digits", "--device", "cpu", "--samples", "100", "--hidden", "8", "--steps", "3", "--epochs", "2"]

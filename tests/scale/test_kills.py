@@ -1,4 +1,4 @@
-"""A run that is killed at any moment, twenty times, ends with the weights of one that was left alone."""
+"""A run that is killed at any moment, many times, ends with the weights of one that was left alone."""
 
 import contextlib
 import json
@@ -15,7 +15,6 @@ from tests.scale.job import launched, until
 
 pytest.importorskip("lightning")
 
-KILLS = 20
 EVERY = 5
 SETTINGS = {
     "samples": 1000, "batch_size": 50, "accumulate": 2, "hidden": 16, "steps": 8, "epochs": 40, "schedule": "one-cycle",
@@ -29,7 +28,7 @@ def start(folder, file, **settings):
 
 
 def read(file):
-    from snnkit.train.lit.checkpoint import AtomicCheckpointIO
+    from snnkit.train.lit import AtomicCheckpointIO
 
     return AtomicCheckpointIO().load_checkpoint(file)  # which compares every byte with its checksum
 
@@ -84,25 +83,26 @@ def leaves(tree):
         yield tree
 
 
-def test_twenty_kills_lose_nothing(tmp_path):
+@pytest.mark.parametrize(("kills", "epochs"), [(3, 20), pytest.param(20, 40, marks=pytest.mark.slow)])
+def test_kills_lose_nothing(tmp_path, kills, epochs):
     chance = random.Random(0)
-    with start(tmp_path, tmp_path / "whole.pt") as job:
+    with start(tmp_path, tmp_path / "whole.pt", epochs=epochs) as job:
         assert job.wait() == 0, job.output
     whole = read(tmp_path / "whole.pt")
     updates = whole["global_step"]
-    assert updates == 40 * 10 and len(history(whole)["train_loss"]) == 40
+    assert updates == epochs * 10 and len(history(whole)["train_loss"]) == epochs
 
     killed, finished, saved, kinds, places = 0, 0, 0, [], set()
     file = tmp_path / "run.0.pt"
-    while killed < KILLS or not finished:
-        with start(tmp_path, file, resume=True) as job:
-            if killed < KILLS:
-                kind = ("rank", "job", "rank", "launcher")[killed % 4]
+    while killed < kills or not finished:
+        with start(tmp_path, file, resume=True, epochs=epochs) as job:
+            if killed < kills:
+                kind = ("rank", "job", "launcher", "rank")[killed % 4]
                 if killed % 5 == 4:  # while it starts, reads the checkpoint, meets the others
                     time.sleep(chance.uniform(0, 5))
                 else:
                     wait_for_progress(job, file)
-                    time.sleep(chance.uniform(0, 1))
+                    time.sleep(chance.uniform(0, 0.5 if kills == 3 else 1))
                 if job.process.poll() is None:
                     kill(job, kind, chance)
                     killed += 1
@@ -120,5 +120,5 @@ def test_twenty_kills_lose_nothing(tmp_path):
             assert not list(tmp_path.glob(".*.part")), "what killed writers left is cleared"
             finished += 1
             file = tmp_path / f"run.{finished}.pt"
-    assert kinds.count("rank") >= 8 and kinds.count("job") >= 4 and kinds.count("launcher") >= 4
-    assert len(places) > 1, "some checkpoints were within an epoch"
+    assert {"rank", "job", "launcher"} <= set(kinds)
+    assert kills < 20 or len(places) > 1, "some checkpoints were within an epoch"

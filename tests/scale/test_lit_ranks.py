@@ -5,9 +5,11 @@ import sys
 import pytest
 import torch
 
-from snnkit.train.launch import launch
+from snnkit.train import launch
 
 from .job import LIMIT
+
+pytestmark = pytest.mark.slow
 
 
 def ran(folder, ranks):

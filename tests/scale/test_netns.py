@@ -13,6 +13,8 @@ from tests.scale.job import WORKER, Job
 
 pytest.importorskip("lightning")
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = {"samples": 100, "batch_size": 20, "hidden": 16, "steps": 5, "epochs": 4, "timeout": 60}
 
 

@@ -169,6 +169,8 @@ def test_of_a_test_that_is_killed_nothing_is_left(tmp_path):
 import os, signal, subprocess, time
 from pathlib import Path
 from tests.scale import cluster
+
+pytestmark = pytest.mark.slow
 with cluster.running(Path({str(tmp_path)!r})) as env:
     subprocess.run(["sbatch", {str(script)!r}], env=env, check=True)
     while len([pid for pid in cluster.told(Path({str(tmp_path)!r})) if b"sleep" in cluster.command(pid)]) < 2:

@@ -17,8 +17,8 @@ from pathlib import Path
 import torch
 from lightning.pytorch import Callback
 
-from snnkit.train.launch import PEER
-from snnkit.train.lit.run import RankError, run_recipe
+from snnkit.train.distributed import PEER
+from snnkit.train.lit import RankError, run_recipe
 
 
 class Notes(Callback):

@@ -16,7 +16,7 @@ from snnkit.bench import weak_scaling as scaling
 from snnkit.bench.scaling_worker import ANSWER, LINK_BYTES
 from snnkit.cli import main
 from snnkit.hardware.scaling import Link, Measured, all_reduce_s, curve, this_machine
-from snnkit.train.launch import Launched, LaunchError
+from snnkit.train import Launched, LaunchError
 
 LOOP = this_machine(2, link=Link("loop", 1e9, 1e-4, "made up"))
 SHARING = 0.1
@@ -39,7 +39,7 @@ class StandIns:
             busy = max(1.0, processes / 2) * (1 + SHARING * (processes > 1))
             waiting = 0.0 if "--apart" in words else 0.004 * (processes - 1)
             answer |= {"seconds": [0.04 * busy + waiting] * 5, "parameters": PARAMETERS, "ready": 103.0}
-        return Launched(5.5, [[f"{ANSWER}{json.dumps(answer)}"]] * processes, 1, 1234)
+        return Launched(5.5, [[f"{ANSWER}{json.dumps(answer)}"]] * processes, 1)
 
 
 @pytest.fixture

@@ -78,14 +78,14 @@ def test_without_validation_it_looks_at_the_last_batch():
 
 def test_a_sample_given_twice_is_counted_once():
     made, monitor = module(lr=1e-9), lit.FiringRates()
-    monitor._listen(made)
+    monitor._start(made)
     x = images()[0][:3]
     with torch.no_grad():
         for samples, weight in ((x, 1.0), (x[:1], 0.0)):
             monitor.on_validation_batch_start(None, made, lit.Batch(samples, torch.zeros(len(samples)), weight), 0)
             made(samples)
     seen = {name: count.seen for name, count in monitor._counts.items()}
-    monitor._stop_listening()
+    monitor._remove_hooks()
     assert seen == {"2": 12, "4": 12}
 
 
@@ -97,9 +97,9 @@ def test_it_warns_once_of_layers_that_are_silent():
     run = trainer(max_epochs=2)
     with pytest.warns(UserWarning) as caught:
         run.fit(module(network, rates=True, lr=1e-9), whole())
-    told = [str(w.message) for w in caught if "did not fire once" in str(w.message)]
-    assert len([text for text in told if "100% of the neurons of layer 2" in text]) == 1
-    with pytest.raises(ValueError, match="warn_above must be a share"):
+    messages = [str(w.message) for w in caught if "did not fire once" in str(w.message)]
+    assert len([text for text in messages if "100% of the neurons of layer 2" in text]) == 1
+    with pytest.raises(ValueError, match="warn_above must be at most 1"):
         lit.FiringRates(warn_above=2.0)
 
 
@@ -237,7 +237,7 @@ def test_progress_bars_by_choice(monkeypatch):
     assert lit.progress_bar("tqdm", every=7).refresh_rate == 7
     monkeypatch.setenv("SNNKIT_HEADLESS", "1")
     assert not isinstance(lit.progress_bar(), TQDMProgressBar)
-    with pytest.raises(ValueError, match="kind must be one of 'auto', 'rich', 'tqdm', 'none'; got 'bar'"):
+    with pytest.raises(ValueError, match="kind must be one of 'auto', 'rich', 'tqdm', 'none', but it is 'bar'"):
         lit.progress_bar("bar")
     with pytest.raises(ValueError, match="every must be at least 1"):
         lit.progress_bar(every=0)
@@ -248,7 +248,7 @@ def test_bars_show_the_loss_and_none_shows_nothing(capsys, monkeypatch):
     run = trainer()  # with the quiet one
     run.fit(module(), whole())
     assert "Epoch" not in "".join(capsys.readouterr())
-    run.callbacks = [c for c in run.callbacks if "Quiet" not in type(c).__name__]
+    run.callbacks = [c for c in run.callbacks if "NoBar" not in type(c).__name__]
     for kind in ("tqdm", "rich"):
         bar = lit.progress_bar(kind, every=1)
         made = module()

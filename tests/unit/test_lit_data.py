@@ -73,7 +73,7 @@ def test_batch_sizes_of_a_rank_and_of_all():
         attached(lit.TensorDataModule(images(), global_batch_size=6), rank, 3).train_dataloader() for rank in range(3)
     ]
     assert {len(part) for part in parts} == {7} and {len(next(iter(part)).labels) for part in parts} == {2}
-    with pytest.raises(ValueError, match=r"global_batch_size must be a multiple of the number of ranks.*8 for 3 ranks"):
+    with pytest.raises(ValueError, match=r"global_batch_size must be a multiple .* ranks, 3, .*but it is 8"):
         attached(lit.TensorDataModule(images(), global_batch_size=8), 0, 3).train_dataloader()
 
 
@@ -125,7 +125,7 @@ def test_gradients_are_accumulated_over_as_many_batches_throughout():
     whole = lit.TensorDataModule(images(), batch_size=8)
     assert attached(whole, accumulate=4).train_dataloader().accumulate == 4
     scheduler = GradientAccumulationScheduler({0: 1, 1: 2})
-    with pytest.raises(ValueError, match="must stay the same throughout a run"):
+    with pytest.raises(ValueError, match="scheduling of GradientAccumulationScheduler must be constant"):
         trainer(scheduler, max_epochs=2).fit(module(), lit.TensorDataModule(images(), batch_size=8))
 
 
@@ -153,7 +153,7 @@ def test_frames_of_events():
     assert torch.equal(loader.samples, frames) and torch.equal(loader.labels, labels)
     assert whole.test_dataloader().samples.shape == (355, 6, 2, 10, 10)
     few = (frames[:30], labels[:30])
-    own = lit.EventDataModule(few, few, batch_size=10)
+    own = lit.TensorDataModule(few, few, batch_size=10)
     made = module(models.ConvNet(2, 10, widths=(2, 4, 8), engine="eager"), encoder="sequence")
     before = weights(made)
     trainer().fit(made, own)
@@ -163,21 +163,21 @@ def test_frames_of_events():
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({}, ValueError, "give either batch_size, of each rank, or global_batch_size.*got None and None"),
-        ({"batch_size": 4, "global_batch_size": 8}, ValueError, "got 4 and 8"),
+        ({}, ValueError, "batch_size, of each rank, or global_batch_size.* must be given.* None and None"),
+        ({"batch_size": 4, "global_batch_size": 8}, ValueError, "they are 4 and 8"),
         ({"batch_size": 0}, ValueError, "batch_size must be at least 1"),
-        ({"global_batch_size": 2.0}, TypeError, "global_batch_size must be an int"),
+        ({"global_batch_size": 2.0}, TypeError, "global_batch_size must be an integer"),
         ({"batch_size": 4, "eval_batch_size": 0}, ValueError, "eval_batch_size must be at least 1"),
         ({"batch_size": 4, "validation": 0}, ValueError, "validation must be at least 1"),
         ({"batch_size": 4, "validation": images()[0]}, TypeError, r"validation must be a pair \(samples, labels\)"),
         ({"batch_size": 4, "shuffle": 1}, TypeError, "shuffle must be True or False"),
-        ({"batch_size": 4, "seed": -1}, ValueError, "seed must lie"),
-        ({"batch_size": 4, "train": 3}, TypeError, r"train must be a pair \(samples, labels\); got int"),
+        ({"batch_size": 4, "seed": -1}, ValueError, "seed must be at least 0"),
+        ({"batch_size": 4, "train": 3}, TypeError, r"train must be a pair \(samples, labels\), but it is of type int"),
         ({"batch_size": 4, "test": (images()[0], images()[1][:3])}, ValueError, "test: the images must be"),
         (
             {"batch_size": 4, "train": (images()[0].int(), images()[1])},
             TypeError,
-            "train: the samples must be uint8 or floating point; got torch.int32",
+            "samples of train must be uint8 or floating point, but their dtype is torch.int32",
         ),
     ],
 )
@@ -187,15 +187,11 @@ def test_bad_input(options, error, words):
 
 
 def test_bad_input_of_the_others():
-    with pytest.raises(ValueError, match="validation must leave samples to train on; got 40 of 40"):
+    with pytest.raises(ValueError, match=r"validation must be less than 40, .* but it is 40"):
         lit.TensorDataModule(images(), batch_size=4, validation=40).setup()
-    with pytest.raises(ValueError, match="samples must be at most 1442, all of digits; got 2000"):
+    with pytest.raises(ValueError, match="samples must be at most 1442, all of digits, but it is 2000"):
         lit.DigitsDataModule(batch_size=4, samples=2000).setup()
     with pytest.raises(ValueError, match="samples must be at least 1"):
         lit.DigitsDataModule(batch_size=4, samples=0)
     with pytest.raises(TypeError, match="unexpected keyword argument 'batchsize'"):
         lit.DigitsDataModule(batchsize=4)
-    with pytest.raises(ValueError, match=r"train: frames of events must be floating point \[N, T, 2, H, W\]"):
-        lit.EventDataModule(images(), batch_size=4)
-    with pytest.raises(ValueError, match="test must come with train"):
-        lit.EventDataModule(test=images(), batch_size=4)

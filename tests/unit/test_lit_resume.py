@@ -11,10 +11,7 @@ from lightning.pytorch import Callback, Trainer
 
 from snnkit import models
 from snnkit.train import lit, recipes
-from snnkit.train.lit.checkpoint import AtomicCheckpointIO
-from snnkit.train.lit.keeper import Keeper
-from snnkit.train.lit.preempt import Notes
-from snnkit.train.lit.run import run_recipe
+from snnkit.train.lit import AtomicCheckpointIO, ResumableCheckpoint, SignalFlags, run_recipe
 
 # Five batches an epoch, the last one smaller.
 SMALL = {"samples": 150, "batch_size": 32, "hidden": 8, "steps": 3, "epochs": 2, "device": "cpu", "progress": False}
@@ -96,13 +93,13 @@ def test_validation_within_an_epoch_changes_nothing(tmp_path):
 
         torch.manual_seed(0)
         module = lit.SpikingModule(models.mlp((64, 8, 10)), steps=3, scheduler=schedule, loss="count_cross_entropy")
-        keeper = Keeper(Notes(None), file, 1)
+        keeper = ResumableCheckpoint(SignalFlags(None), file, 1)
         trainer = Trainer(
             accelerator="cpu", devices=1, max_epochs=3, val_check_interval=2, accumulate_grad_batches=accumulate,
             callbacks=[*([CutBefore(cut)] if cut else []), keeper], plugins=[AtomicCheckpointIO()], logger=False,
             enable_progress_bar=False, enable_model_summary=False, num_sanity_val_steps=0, default_root_dir=tmp_path,
         )  # fmt: skip
-        with Notes(None).listening():
+        with SignalFlags(None).listening():
             trainer.fit(module, lit.DigitsDataModule(samples=150, batch_size=32), ckpt_path=file if resume else None)
         return module.model.state_dict()
 
@@ -152,7 +149,7 @@ def test_what_is_there_is_not_overwritten(tmp_path):
         run(epochs=1, checkpoint=file)
     with pytest.raises(ValueError, match="hidden is 8 in the run of"):
         run(epochs=1, checkpoint=file, resume=True, hidden=9)
-    with pytest.raises(ValueError, match="is of the recipe 'digits'; got 'dense'"):
+    with pytest.raises(ValueError, match=r"recipe must be 'digits', that of .*, but it is 'dense'"):
         run_recipe("dense", checkpoint=file, resume=True)
 
 
@@ -160,7 +157,7 @@ def test_a_checkpoint_of_fit_or_of_another_model(tmp_path):
     file = tmp_path / "run.pt"
     settings = {name: value for name, value in SMALL.items() if name not in ("device", "progress")}
     recipes.run("digits", device="cpu", progress=False, checkpoint=file, **settings)
-    with pytest.raises(ValueError, match=r"is a checkpoint of train.fit, which alone can go on from it"):
+    with pytest.raises(ValueError, match=r"is a checkpoint of train.fit, and only that can resume from it"):
         run(checkpoint=file, resume=True)
     run(epochs=1, checkpoint=tmp_path / "other.pt", hidden=9)
     (tmp_path / "other.pt").rename(file)
@@ -169,7 +166,7 @@ def test_a_checkpoint_of_fit_or_of_another_model(tmp_path):
 
 
 def test_a_checkpoint_holds_nothing_that_could_run_code(tmp_path):
-    with pytest.raises(TypeError, match=r"hyper_parameters.* is a .*function"):
+    with pytest.raises(TypeError, match=r"hyper_parameters.* must be .*, but it is a .*function"):
         AtomicCheckpointIO().save_checkpoint({"hyper_parameters": {"encoder": run}}, tmp_path / "x.pt")
     with pytest.raises(TypeError, match="storage_options must be None"):
         AtomicCheckpointIO().save_checkpoint({}, tmp_path / "x.pt", storage_options={})
@@ -180,7 +177,7 @@ def test_a_checkpoint_holds_nothing_that_could_run_code(tmp_path):
     ("options", "says"),
     [
         ({"graphed": True}, "graphed must not be True here"),
-        ({"timeout": 0}, "timeout must be a finite number of seconds above 0"),
+        ({"timeout": 0}, "timeout must be greater than 0"),
         ({"devices": 2}, "devices is 2, but there are 1 processes per node"),
         ({"every": 0}, "every must be at least 1"),
         ({"requeue_signal": "KILL"}, "requeue_signal must name a signal that can be handled"),

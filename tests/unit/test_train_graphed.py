@@ -13,12 +13,12 @@ import torch
 from torch import nn
 
 from snnkit import encode, train
-from snnkit.device.precision import Precision
+from snnkit.device import Precision
 from snnkit.train import graphed
-from snnkit.train.generators import generators_of
 from snnkit.train.graphed import GraphedStep, observed, why_not
-from snnkit.train.ledger import Ledger
-from snnkit.train.step import PlainStep, Task
+from snnkit.train.metrics import RunningMetrics
+from snnkit.train.seeding import generators_of
+from snnkit.train.step import PlainStep, UpdateConfig
 
 SAMPLES = torch.rand(40, 6, generator=torch.Generator().manual_seed(0))
 LABELS = torch.arange(40) % 3
@@ -46,8 +46,8 @@ def plain_step(optimizer=None, dtype=None, device="cpu", net=None):
     net = net or Net()
     optimizer = optimizer or torch.optim.SGD(net.parameters(), lr=0.1)
     precision = Precision(torch.device(device), dtype)
-    task = Task(net, SAMPLES.to(device), LABELS.to(device), twice, loss, optimizer, precision, 8)
-    return PlainStep(task, Ledger(torch.device("cpu")), precision.scaler())
+    config = UpdateConfig(net, SAMPLES.to(device), LABELS.to(device), twice, loss, optimizer, precision, 8)
+    return PlainStep(config, RunningMetrics(torch.device("cpu")), precision.scaler())
 
 
 # -- what refuses it -------------------------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ def test_without_cuda_it_says_so_once_and_trains_all_the_same():
 def as_if_on_cuda(step):
     """The same step with samples that say they are on a CUDA device."""
     samples = types.SimpleNamespace(device=torch.device("cuda"))
-    step.task = types.SimpleNamespace(**(vars(step.task) | {"samples": samples}))
+    step.config = types.SimpleNamespace(**(vars(step.config) | {"samples": samples}))
     return step
 
 
@@ -191,12 +191,12 @@ def fake_cuda(monkeypatch):
     def record(graph, pool=None, stream=None, capture_error_mode="global"):
         graph.given_pool = pool
         step = current[-1]
-        kept = {name: value.clone() for name, value in step.plain.task.model.state_dict().items()}
-        ledger = {name: value.clone() for name, value in vars(step.plain.ledger).items()}
+        kept = {name: value.clone() for name, value in step.plain.config.model.state_dict().items()}
+        ledger = {name: value.clone() for name, value in vars(step.plain.metrics).items()}
         yield
-        step.plain.task.model.load_state_dict(kept)
+        step.plain.config.model.load_state_dict(kept)
         for name, value in ledger.items():
-            getattr(step.plain.ledger, name).copy_(value)
+            getattr(step.plain.metrics, name).copy_(value)
         graph.run = lambda: step.plain(step._rows)
 
     current = []
@@ -222,16 +222,16 @@ def test_every_update_counts_once(fake_cuda):
         for epoch in range(2):
             for rows in torch.arange(36).roll(epoch).split(8):  # 4 full ones, and one of 4
                 whole(rows)
-            step.task.optimizer.param_groups[0]["lr"] /= 2
+            step.config.optimizer.param_groups[0]["lr"] /= 2
         return step, whole
 
     expected, _ = run(lambda step: step)
     found, whole = run(lambda step: GraphedStep(step, 8))
-    assert torch.equal(found.task.model.linear.weight, expected.task.model.linear.weight)
-    seen, right = found.ledger.read(), expected.ledger.read()
-    assert seen.updates == right.updates == 10 and seen.means == right.means
+    assert torch.equal(found.config.model.linear.weight, expected.config.model.linear.weight)
+    seen, right = found.metrics.read(), expected.metrics.read()
+    assert seen == right and seen.updates == 10
     # 3 of 8 to warm up; recorded once, and again when lr changed, into the memory of the first.
-    assert whole.recorded == 2 and [g.replays for g in FakeGraph.made] == [1, 4]
+    assert whole.captures == 2 and [g.replays for g in FakeGraph.made] == [1, 4]
     assert [g.given_pool for g in FakeGraph.made] == [None, (0, 0)]
 
 
@@ -251,17 +251,17 @@ def test_a_recording_that_fails_is_told_and_the_update_is_made(fake_cuda, monkey
     assert len(w) == 1
     for rows in torch.arange(40).split(8):
         expected(rows)
-    assert torch.equal(step.task.model.linear.weight, expected.task.model.linear.weight)
+    assert torch.equal(step.config.model.linear.weight, expected.config.model.linear.weight)
 
 
 def test_a_step_that_draws_on_the_cpu_is_not_recorded(fake_cuda):
     step = plain_step()
-    step.task = types.SimpleNamespace(**(vars(step.task) | {"augment": lambda x: x + 0.1 * torch.rand(x.shape)}))
+    step.config = types.SimpleNamespace(**(vars(step.config) | {"augment": lambda x: x + 0.1 * torch.rand(x.shape)}))
     whole = GraphedStep(step, 8)
     with pytest.warns(UserWarning, match="draws random numbers on the CPU"):
         for rows in torch.arange(40).split(8):
             whole(rows)
-    assert whole.recorded == 0 and step.ledger.read().updates == 5
+    assert whole.captures == 0 and step.metrics.read().updates == 5
 
 
 # -- generators ------------------------------------------------------------------------------------------------------

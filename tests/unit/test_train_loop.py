@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from snnkit import data, train
-from snnkit.device.precision import Precision
+from snnkit.device import Precision
 
 STEPS = 3
 
@@ -85,7 +85,7 @@ def test_history_is_plain_complete_and_readable():
     assert history.samples_per_second[0] == pytest.approx(200 / history.seconds[0])
     text = repr(history)
     assert "2 epochs" in text and f"{history.test_accuracy[1]:.2%}" in text and len(text.splitlines()) == 4
-    with pytest.raises(ValueError, match="unknown keys in a history: colour"):
+    with pytest.raises(ValueError, match=r"keys of a history must be among .*, but there is colour"):
         train.History.from_dict({"colour": []})
 
 
@@ -346,11 +346,11 @@ BAD = {
     "lr": ({"lr": 0.0}, ValueError, "lr"),
     "lr nan": ({"lr": float("nan")}, ValueError, "lr"),
     "optimizer type": ({"optimizer": torch.optim.Adam}, TypeError, "optimizer"),
-    "optimizer of another model": ({"optimizer": other}, ValueError, "none of the model's parameters"),
+    "optimizer of another model": ({"optimizer": other}, ValueError, "optimizer must hold parameters of the model"),
     "optimizer with a closure": (
         {"optimizer": torch.optim.LBFGS([torch.ones(2, requires_grad=True)])},
         ValueError,
-        "optimizer must be able to step without a closure; LBFGS",
+        "optimizer must be able to step without a closure, but LBFGS",
     ),
     "scheduler alone": ({"scheduler": torch.optim.lr_scheduler.StepLR(other, 1)}, ValueError, "scheduler"),
     "resume alone": ({"resume": True}, ValueError, "checkpoint="),
@@ -360,24 +360,32 @@ BAD = {
     "data lengths": ({"train_data": (torch.zeros(3, 4), torch.zeros(2).long())}, ValueError, "train_data"),
     "data dtype": ({"train_data": (torch.zeros(3, 4).long(), torch.zeros(3).long())}, TypeError, "train_data"),
     "test data": ({"test_data": (torch.zeros(3, 4), torch.zeros(3))}, ValueError, "test_data.*int64"),
-    "encode shape": ({"encode": lambda x: x}, ValueError, r"encode must return a sequence \[T, B"),
-    "encode type": ({"encode": lambda x: None}, ValueError, "encode must return a sequence"),
-    "model output": ({"model": Bare()}, TypeError, r"must return \(out, state\)"),
+    "encode shape": ({"encode": lambda x: x}, ValueError, r"the result of encode must be a sequence \[T, B"),
+    "encode type": ({"encode": lambda x: None}, ValueError, "the result of encode must be a sequence .* NoneType"),
+    "model output": ({"model": Bare()}, TypeError, r"the result of model must be \(out, state\)"),
     "model type": ({"model": repeat}, TypeError, "model must be"),
-    "nothing to train": ({"model": Rates().requires_grad_(False)}, ValueError, "no parameters to train"),
-    "loss shape": ({"loss": lambda out, y: out.sum((0, 2))}, TypeError, "loss must return a scalar"),
-    "lr type": ({"lr": "0.1"}, TypeError, "lr must be a number; got '0.1'"),
-    "encode None": ({"encode": None}, TypeError, "encode must be a function; got None"),
-    "loss None": ({"loss": None}, TypeError, "loss must be a function; got None"),
-    "on_epoch": ({"on_epoch": 3}, TypeError, "on_epoch must be a function or None; got 3"),
-    "on_batch": ({"on_batch": "x"}, TypeError, "on_batch must be a function or None; got 'x'"),
+    "nothing to train": ({"model": Rates().requires_grad_(False)}, ValueError, "model must have parameters to train"),
+    "loss shape": ({"loss": lambda out, y: out.sum((0, 2))}, TypeError, "the result of loss must be a scalar"),
+    "lr type": ({"lr": "0.1"}, TypeError, "lr must be a number, but it is '0.1'"),
+    "encode None": ({"encode": None}, TypeError, "encode must be a function, but it is None"),
+    "loss None": ({"loss": None}, TypeError, "loss must be a function, but it is None"),
+    "on_epoch": ({"on_epoch": 3}, TypeError, "on_epoch must be a function or None, but it is 3"),
+    "on_batch": ({"on_batch": "x"}, TypeError, "on_batch must be a function or None, but it is 'x'"),
     "meta": ({"device": "meta"}, ValueError, "device is 'meta'"),
-    "loss without graph": ({"loss": lambda out, y: loss(out, y).detach()}, ValueError, "loss must return .* gradient"),
+    "loss without graph": (
+        {"loss": lambda out, y: loss(out, y).detach()},
+        ValueError,
+        "loss must depend .* gradient",
+    ),
     "float64": ({"train_data": (torch.rand(9, 64).double(), torch.zeros(9).long())}, TypeError, "samples .*float64"),
     "float16": ({"train_data": (torch.rand(9, 64).half(), torch.zeros(9).long())}, TypeError, "samples .*float16"),
     "double model": ({"model": Rates().double()}, TypeError, "samples .*float32, its parameters are torch.float64"),
-    "test dtype": ({"test_data": (torch.rand(9, 64).double(), torch.zeros(9).long())}, TypeError, "test_data.*float64"),
-    "loss type": ({"loss": lambda out, y: 1.0}, TypeError, "loss must return a scalar"),
+    "test dtype": (
+        {"test_data": (torch.rand(9, 64).double(), torch.zeros(9).long())},
+        TypeError,
+        "samples of test_data must have the dtype.*float64",
+    ),
+    "loss type": ({"loss": lambda out, y: 1.0}, TypeError, "the result of loss must be a scalar"),
 }
 
 

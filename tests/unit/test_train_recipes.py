@@ -11,9 +11,9 @@ import torch
 
 from snnkit import encode, loss, models, train
 from snnkit.data.augment import Compose, Shift
-from snnkit.train import recipes
-from snnkit.train.onecycle import OneCycle
-from snnkit.train.recipe import Recipe
+from snnkit.models.event_nets import EventConvNet, EventRecurrentNet
+from snnkit.train import OneCycle, recipes
+from snnkit.train.recipe import Recipe, make_scheduler
 
 SMALL = {"samples": 200, "hidden": 16, "epochs": 3, "steps": 5}
 # A batch norm, and everything that draws random numbers or has a state of its own.
@@ -74,10 +74,10 @@ def test_the_published_recipe():
     assert [tuple(p.shape) for p in recipe.build().parameters()] == [tuple(p.shape) for p in published.parameters()]
     assert (recipe.dataset, recipe.steps, recipe.batch_size, recipe.epochs) == ("fashion", 4, 128, 64)
     model = recipe.build()
-    optimizer = recipe.optimizer_of(model, torch.device("cpu"))
+    optimizer = recipe.make_optimizer(model, fused=False)
     group = optimizer.param_groups[0]
     assert isinstance(optimizer, torch.optim.SGD) and (group["lr"], group["momentum"]) == (0.1, 0.9)
-    scheduler = recipe.scheduler_of(optimizer)
+    scheduler = make_scheduler(recipe.schedule, optimizer, recipe.epochs)
     assert isinstance(scheduler, torch.optim.lr_scheduler.CosineAnnealingLR) and scheduler.T_max == 64
     assert recipe.amp and recipe.criterion().__name__ == "rate_mse" and recipe.augmentation() is None
 
@@ -140,9 +140,10 @@ def test_every_setting_of_fit_arrives(monkeypatch):
     x = seen["encode"](torch.rand(2, 1, 8, 8))
     assert x.shape == (5, 2, 1, 8, 8) and x.stride(0) == 0
     run(**settings | {"graphed": None, "schedule": "one-cycle", "lr": 0.5, "shift": 1})
-    assert isinstance(seen["on_batch"], OneCycle) and seen["augment"] == Shift(1) and seen["graphed"] is False
-    assert seen["on_batch"].optimizer is seen["optimizer"] and seen["on_batch"].lr == 0.5
-    assert seen["on_batch"].updates == 2 * 3  # epochs of 50 samples, 21 per update
+    (cycle,) = seen["on_batch"].callbacks
+    assert isinstance(cycle, OneCycle) and seen["augment"] == Shift(1) and seen["graphed"] is False
+    assert cycle.optimizer is seen["optimizer"] and cycle.lr == 0.5
+    assert cycle.updates == 2 * 3  # epochs of 50 samples, 21 per update
 
 
 def test_callbacks_are_called_in_turn():
@@ -270,7 +271,7 @@ def test_a_checkpoint_that_is_there_is_never_overwritten_by_a_new_run(tmp_path):
     file = tmp_path / "run.pt"
     run(checkpoint=file)
     before = file.read_bytes(), (tmp_path / "run.pt.json").read_bytes()
-    with pytest.raises(FileExistsError, match=r"run\.pt exists: resume=True \(--resume\) goes on from it"):
+    with pytest.raises(FileExistsError, match=r"run\.pt exists: resume=True \(--resume\) continues from it"):
         run(checkpoint=file, seed=1)
     assert (file.read_bytes(), (tmp_path / "run.pt.json").read_bytes()) == before
 
@@ -292,11 +293,11 @@ def test_resume_takes_the_settings_from_the_file(tmp_path):
 @pytest.mark.parametrize(
     ("begun", "asked", "words"),
     [
-        ({}, {"lr": 0.3}, r"lr is 0.005 in the run of .*run\.pt; it can't go on with 0.3"),
+        ({}, {"lr": 0.3}, r"lr is 0.005 in the run of .*run\.pt; it can't be resumed with 0.3"),
         ({}, {"seed": 3}, "seed is 0 in the run"),
         ({}, {"hidden": 17}, "hidden is 16 in the run"),
         ({"schedule": "cosine"}, {"epochs": 5}, "epochs is 3 in the run .*over which its learning rate falls"),
-        ({}, {"name": "dense"}, "is of the recipe 'digits'; got 'dense'"),
+        ({}, {"name": "dense"}, "recipe must be 'digits', that of .*, but it is 'dense'"),
     ],
 )
 def test_resume_refuses_another_run(tmp_path, begun, asked, words):
@@ -330,7 +331,7 @@ def test_resume_without_or_with_damaged_settings(tmp_path):
     with pytest.raises(ValueError, match=r"run\.pt\.json is damaged, or of another snnkit"):
         run(checkpoint=file, resume=True)
     note.rmdir()
-    with pytest.raises(ValueError, match=r"run\.pt\.json, which says how .* was trained, is missing"):
+    with pytest.raises(ValueError, match=r"run\.pt\.json, the settings with which .* was trained, is missing"):
         run(checkpoint=file, resume=True)
 
 
@@ -340,53 +341,53 @@ def test_resume_without_or_with_damaged_settings(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "error", "words"),
     [
-        ({"dataset": "cifar"}, ValueError, "dataset must be one of 'digits', 'mnist', 'fashion'; got 'cifar'"),
+        ({"dataset": "cifar"}, ValueError, "dataset must be one of 'digits', 'mnist', 'fashion', but it is 'cifar'"),
         ({"network": "resnet"}, ValueError, "network must be one of 'conv', 'dense', 'norse', 'statistical'"),
         ({"optimizer": "lion"}, ValueError, "optimizer must be one of 'sgd', 'adam'"),
         ({"schedule": "step"}, ValueError, "schedule must be one of"),
         ({"loss": "accuracy"}, ValueError, "loss must be one of"),
         ({"encoding": "rate"}, ValueError, "encoding must be one of 'repeat', 'poisson'"),
         ({"encoding": "latency", "gain": 2.0}, ValueError, "gain must be at most 1 for the encoding 'latency'"),
-        ({"gain": 0.0}, ValueError, "gain must be a finite number above 0"),
+        ({"gain": 0.0}, ValueError, "gain must be greater than 0"),
         (
             {"network": "statistical", "populations": 4, "gain": 0.5},
             ValueError,
-            "encoding and gain must stay as they are",
+            "encoding and gain must be left out",
         ),
         ({"hidden": 0}, ValueError, "hidden must be at least 1"),
-        ({"steps": 2.0}, TypeError, "steps must be an int"),
+        ({"steps": 2.0}, TypeError, "steps must be an integer"),
         ({"epochs": 0}, ValueError, "epochs must be at least 1"),
-        ({"batch_size": "8"}, TypeError, "batch_size must be an int"),
+        ({"batch_size": "8"}, TypeError, "batch_size must be an integer"),
         ({"samples": 0}, ValueError, "samples must be at least 1"),
-        ({"samples": 1443}, ValueError, "samples must be at most 1442, all of digits; got 1443"),
+        ({"samples": 1443}, ValueError, "samples must be at most 1442, all of digits, but it is 1443"),
         ({"accumulate": 0}, ValueError, "accumulate must be at least 1"),
-        ({"channels": 3}, ValueError, "channels must be None, as the dense network has no such thing; got 3"),
+        ({"channels": 3}, ValueError, "channels must be None for the dense network, but it is 3"),
         (
             {"network": "conv"},
             ValueError,
             r"channels must be given for the conv network, as channels=8 \(--channels 8\)",
         ),
         ({"network": "statistical", "populations": 5, "hidden": 16}, ValueError, "hidden must be a multiple"),
-        ({"lr": 0.0}, ValueError, "lr must be a finite number above 0; got 0.0"),
-        ({"lr": float("nan")}, ValueError, "lr must be a finite number"),
+        ({"lr": 0.0}, ValueError, "lr must be greater than 0, but it is 0.0"),
+        ({"lr": float("nan")}, ValueError, "lr must be finite"),
         ({"lr": "fast"}, TypeError, "lr must be a number"),
-        ({"momentum": 1.0}, ValueError, "momentum must be a finite number at least 0 and below 1"),
-        ({"weight_decay": -1.0}, ValueError, "weight_decay must be a finite number at least 0"),
-        ({"degrees": 200.0}, ValueError, "degrees must be a finite number at least 0 and below 180"),
-        ({"clip": 0.0}, ValueError, "clip must be a finite number above 0"),
-        ({"shift": -1}, ValueError, "shift must be an int of at least 0; got -1"),
-        ({"flip": 1}, TypeError, "flip must be True or False; got 1"),
+        ({"momentum": 1.0}, ValueError, "momentum must be less than 1"),
+        ({"weight_decay": -1.0}, ValueError, "weight_decay must be at least 0"),
+        ({"degrees": 200.0}, ValueError, "degrees must be less than 180"),
+        ({"clip": 0.0}, ValueError, "clip must be greater than 0"),
+        ({"shift": -1}, ValueError, "shift must be at least 0, but it is -1"),
+        ({"flip": 1}, TypeError, "flip must be True or False, but it is 1"),
         ({"amp": "yes"}, TypeError, "amp must be True or False"),
-        ({"graphed": 1}, TypeError, "graphed must be True, False or None"),
+        ({"graphed": 1}, TypeError, "graphed must be True or False"),
         ({"graphed": True, "schedule": "one-cycle"}, ValueError, "graphed must not be True with the schedule"),
         ({"engine": "fast"}, ValueError, "engine must be one of"),
-        ({"seed": -1}, ValueError, "seed must lie in"),
-        ({"colour": 1}, ValueError, "a recipe has no setting 'colour'; it has dataset, network"),
-        ({"name": "x"}, ValueError, "a recipe has no setting 'name'"),
+        ({"seed": -1}, ValueError, "seed must be at least 0"),
+        ({"colour": 1}, ValueError, "a setting of a recipe must be one of dataset, network.* but it is 'colour'"),
+        ({"name": "x"}, ValueError, "a setting of a recipe must be one of .* but it is 'name'"),
         ({"device": "gpu"}, ValueError, "device"),
         ({"resume": True}, ValueError, "resume=True needs checkpoint="),
         ({"on_epoch": 3}, TypeError, "on_epoch"),
-        ({"on_epoch": [None]}, TypeError, "on_epoch must be a function; got None"),
+        ({"on_epoch": [None]}, TypeError, "on_epoch must be a function, but it is None"),
     ],
 )
 def test_bad_settings_are_named(settings, error, words):
@@ -395,11 +396,11 @@ def test_bad_settings_are_named(settings, error, words):
 
 
 def test_unknown_recipes():
-    with pytest.raises(ValueError, match=r"name must be one of 'dense', 'digits'.*; got 'imagenet'"):
+    with pytest.raises(ValueError, match=r"name must be one of 'dense', 'digits'.*, but it is 'imagenet'"):
         recipes.get("imagenet")
     with pytest.raises(TypeError, match="name must be one of"):
         recipes.get(3)
-    with pytest.raises(TypeError, match="recipe must be a name or a Recipe; got 3"):
+    with pytest.raises(TypeError, match="recipe must be a name or a Recipe, but it is 3"):
         recipes.run(3)
 
 
@@ -408,3 +409,39 @@ def test_a_checkpoint_where_nothing_can_be_written(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(ValueError, match="no permission"):
         run(checkpoint=tmp_path / "run.pt")
+
+
+# --- event digits ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("network", "kind", "epochs"), [("conv", EventConvNet, 4), ("recurrent", EventRecurrentNet, 3)]
+)
+def test_nine_of_ten_digits_are_known_after_some_epochs(network, kind, epochs):
+    net, history = recipes.learn_event_digits(network, steps=8, epochs=epochs, device="cpu", progress=False)
+    assert isinstance(net, kind) and len(history.test_accuracy) == epochs
+    assert history.test_accuracy[-1] >= 0.9
+
+
+def test_settings_seed_and_camera_of_event_digits():
+    def learn(**options):
+        small = {"steps": 3, "size": 8, "samples": 64, "device": "cpu", "progress": False, "epochs": 1}
+        return recipes.learn_event_digits("recurrent", **(small | options))
+
+    one, history = learn()
+    weights = [p.detach().clone() for p in one.parameters()]
+    assert one[1].in_features == 2 * 8 * 8 and len(history.test_accuracy) == 1
+    assert all(map(torch.equal, weights, learn()[0].parameters()))
+    assert not all(map(torch.equal, weights, learn(seed=1)[0].parameters()))
+    assert not all(map(torch.equal, weights, learn(camera={"noise": 20.0})[0].parameters()))
+    assert not all(map(torch.equal, weights, learn(lr=1e-2)[0].parameters()))
+    assert len(learn(epochs=2)[1].test_accuracy) == 2 and set(recipes.EVENT_SETTINGS) == {"conv", "recurrent"}
+
+
+def test_bad_input_of_event_digits():
+    with pytest.raises(ValueError, match="network must be one of 'conv', 'recurrent', but it is 'dense'"):
+        recipes.learn_event_digits("dense")
+    with pytest.raises(ValueError, match="steps must be at least 1"):
+        recipes.learn_event_digits(steps=0)
+    with pytest.raises(ValueError, match="samples must be at most 1442"):
+        recipes.learn_event_digits(samples=2000)

@@ -315,7 +315,7 @@ class MNISTDataModule(_SharedDataModule):
         options: ``batch_size``, ``global_batch_size``, ``validation``, ... of ``TensorDataModule``.
     """
 
-    name = "mnist"
+    name: str = "mnist"
 
     def __init__(
         self,
@@ -348,7 +348,7 @@ class MNISTDataModule(_SharedDataModule):
 class FashionMNISTDataModule(MNISTDataModule):
     """Fashion-MNIST, uint8 [N, 1, 28, 28]: 60000 to train on, 10000 to test. Arguments as ``MNISTDataModule``."""
 
-    name = "fashion"
+    name: str = "fashion"
 
 
 class DigitsDataModule(MNISTDataModule):
@@ -359,7 +359,7 @@ class DigitsDataModule(MNISTDataModule):
         options: ``batch_size``, ``global_batch_size``, ``validation``, ... of ``TensorDataModule``.
     """
 
-    name = "digits"
+    name: str = "digits"
 
     def __init__(self, *, samples: int | None = None, **options: Any) -> None:
         super().__init__(samples=samples, **options)

@@ -1,7 +1,6 @@
-"""Launching ranks: places, lines, failures, time limits, and nothing left behind. The ranks here import nothing."""
+"""Ranks: which one a process is, and launching them; the ranks here import nothing."""
 
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -9,7 +8,7 @@ import time
 
 import pytest
 
-from snnkit.train.launch import LaunchError, check_port, free_port, launch
+from snnkit.train import LaunchError, RankInfo, launch
 
 LIMIT = 60.0  # seconds, where only a hang would take so long
 ECHO = (
@@ -46,9 +45,7 @@ def test_ranks_meet_where_torch_looks_for_it():
     code = 'import os; print(os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"], os.environ["TORCHELASTIC_RUN_ID"])'
     done = launch(python(code), 2)
     (first,), (second,) = done.outputs
-    assert first == second and first.split()[:2] == ["127.0.0.1", str(done.port)]
-    port = free_port()
-    assert launch(python(code), 1, port=port).outputs[0][0].split()[1] == str(port)
+    assert first == second and first.split()[0] == "127.0.0.1" and 0 < int(first.split()[1]) < 65536
 
 
 def test_environment_and_threads(monkeypatch):
@@ -131,7 +128,7 @@ def test_restarts(tmp_path):
 
 
 SLEEPERS = (
-    "import sys; from snnkit.train.launch import launch\n"
+    "import sys; from snnkit.train import launch\n"
     "launch([sys.executable, '-S', '-c', 'import os, time; print(os.getpid(), flush=True); time.sleep(1000)'], 2,"
     " grace=1, on_line=lambda rank, line: print(line, flush=True))"
 )
@@ -149,24 +146,14 @@ def test_ranks_end_with_their_launcher(number):
     launcher.stdout.close()
 
 
-def test_a_port_in_use_is_refused():
-    with socket.socket() as taken:
-        taken.bind(("", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        with pytest.raises(ValueError, match=rf"port {port} can't be used: .*take another one, or None for any"):
-            launch(python("print(1)"), 1, port=port)
-    check_port(port)
-
-
 @pytest.mark.parametrize(
     ("arguments", "kind", "says"),
     [
-        (("python x.py", 2), TypeError, "command must be a list of words"),
+        (("python x.py", 2), TypeError, "command must be a list such as"),
         (([], 2), ValueError, "command must name a program"),
-        ((["python", 3], 2), TypeError, "command must be a list of texts and paths; got 3"),
-        ((["python"], 0), ValueError, "processes must be at least 1; got 0"),
-        ((["python"], 1.5), TypeError, "processes must be an int"),
+        ((["python", 3], 2), TypeError, "command must be a list of texts and paths, but it contains 3"),
+        ((["python"], 0), ValueError, "processes must be at least 1, but it is 0"),
+        ((["python"], 1.5), TypeError, "processes must be an integer"),
     ],
 )
 def test_bad_arguments(arguments, kind, says):
@@ -177,12 +164,10 @@ def test_bad_arguments(arguments, kind, says):
 @pytest.mark.parametrize(
     ("options", "kind", "says"),
     [
-        ({"timeout": 0}, ValueError, "timeout must be a finite number of seconds above 0; got 0"),
+        ({"timeout": 0}, ValueError, "timeout must be greater than 0, but it is 0"),
         ({"timeout": "soon"}, TypeError, "timeout must be a number"),
-        ({"restarts": -1}, ValueError, "restarts must be an int of at least 0; got -1"),
-        ({"port": 70000}, ValueError, "port must lie in 1 .. 65535; got 70000"),
-        ({"port": "80"}, TypeError, "port must be an int"),
-        ({"grace": float("inf")}, ValueError, "grace must be a finite number"),
+        ({"restarts": -1}, ValueError, "restarts must be at least 0, but it is -1"),
+        ({"grace": float("inf")}, ValueError, "grace must be finite"),
     ],
 )
 def test_bad_options(options, kind, says):
@@ -201,3 +186,97 @@ def test_works_beside_the_main_thread():
     thread.start()
     thread.join(LIMIT)
     assert results[0].outputs == [["7"], ["7"]]
+
+
+# -- which rank of how many a process is, by what launchers write into its environment
+
+TORCHRUN = {
+    "RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "x",
+}  # fmt: skip
+SLURM = {
+    "SLURM_JOB_ID": "7", "SLURM_JOB_NAME": "train", "SLURM_NTASKS": "4", "SLURM_NNODES": "2", "SLURM_PROCID": "3",
+    "SLURM_LOCALID": "1",
+}  # fmt: skip
+SRUN = {**SLURM, "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "4", "SLURM_STEP_NUM_NODES": "2"}
+
+
+def test_alone():
+    assert RankInfo.from_environment({}) == RankInfo(0, 1, 0, 1, 1, "alone")
+
+
+def test_torchrun():
+    assert RankInfo.from_environment(TORCHRUN) == RankInfo(3, 4, 1, 2, 2, "torchrun")
+
+
+def test_srun():
+    assert RankInfo.from_environment(SRUN) == RankInfo(3, 4, 1, 2, 2, "srun")
+    assert (
+        RankInfo.from_environment(
+            {**SRUN, "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NUM_NODES": "1", "SLURM_PROCID": "1"}
+        ).world
+        == 2
+    )
+
+
+def test_torchrun_within_a_job_of_slurm():
+    assert RankInfo.from_environment({**SRUN, **TORCHRUN}).launcher == "torchrun"
+
+
+def test_a_batch_script_without_srun_is_told():
+    with pytest.raises(ValueError, match="SLURM_NTASKS=4 tasks, but the command runs once: put srun before it"):
+        RankInfo.from_environment({**SLURM, "SLURM_PROCID": "0"})
+    assert RankInfo.from_environment({**SLURM, "SLURM_PROCID": "0", "SLURM_NTASKS": "1"}) == RankInfo()
+    assert RankInfo.from_environment({**SLURM, "SLURM_JOB_NAME": "bash"}) == RankInfo(), (
+        "a shell that a person types in"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"RANK": "4"}, "rank 4 of 4"),
+        ({"RANK": "one"}, "RANK must be a number .* but it is 'one'"),
+        ({"LOCAL_WORLD_SIZE": "3"}, "4 ranks on 2 nodes, 3 of them here"),
+        ({"LOCAL_RANK": None}, "LOCAL_RANK is missing"),
+    ],
+)
+def test_an_environment_that_makes_no_sense(change, says):
+    changed = {name: value for name, value in {**TORCHRUN, **change}.items() if value is not None}
+    with pytest.raises(ValueError, match=says):
+        RankInfo.from_environment(changed)
+
+
+@pytest.mark.parametrize(
+    ("place", "asked", "says"),
+    [
+        (RankInfo(), (2, None), "devices is 2, but there are 1 processes per node: start it with"),
+        (RankInfo(0, 4, 0, 2, 2, "torchrun"), (4, 2), "devices is 4, but there are 2 .* --nproc-per-node"),
+        (RankInfo(0, 4, 0, 2, 2, "srun"), (2, 1), "nodes is 1, but there are 2 nodes: set --ntasks-per-node"),
+    ],
+)
+def test_other_numbers_than_were_started(place, asked, says):
+    with pytest.raises(ValueError, match=says):
+        place.check(*asked)
+    place.check(None, None)
+    place.check(place.per_node, place.nodes)
+
+
+def test_a_batch_that_ranks_cannot_share():
+    RankInfo(0, 4, 0, 4).check_batch(64)
+    with pytest.raises(ValueError, match="must be a multiple of their number, 4, but it is 66"):
+        RankInfo(0, 4, 0, 4).check_batch(66)
+
+
+def test_devices(monkeypatch):
+    place = RankInfo(3, 4, 1, 2, 2, "torchrun")
+    assert place.device("cpu").type == "cpu"
+    monkeypatch.setattr("snnkit.train.distributed.resolve_device", lambda device: __import__("torch").device(device))
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    assert str(place.device("cuda")) == "cuda:1"
+    with pytest.raises(ValueError, match="each rank takes that of its local rank, but it is 'cuda:0'"):
+        place.device("cuda:0")
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    with pytest.raises(ValueError, match="2 ranks on this machine need a CUDA device each, but PyTorch sees 1 here"):
+        place.device("cuda")
+    with pytest.raises(ValueError, match="device of ranks must be 'auto', 'cpu' or 'cuda', but it is 'meta'"):
+        place.device("meta")

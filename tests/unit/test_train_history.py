@@ -1,4 +1,4 @@
-"""The TensorBoard callback, read back by TensorBoard's own reader."""
+"""Callbacks of a run: several as one, and TensorBoard's files, read back by TensorBoard's own reader."""
 
 import subprocess
 import sys
@@ -6,9 +6,59 @@ import sys
 import pytest
 
 from snnkit import train
-from snnkit.train.tensorboard import TensorBoard
+from snnkit.train import TensorBoard
+from snnkit.train.history import CallbackList
 
 pytest.importorskip("tensorboard")
+
+
+class Listener:
+    def __init__(self, calls, name):
+        self.calls, self.name = calls, name
+
+    def __call__(self, *arguments):
+        self.calls.append((self.name, *arguments))
+
+    def finish(self):
+        self.calls.append((self.name, "over"))
+
+
+def test_all_are_called_in_order_and_finished():
+    calls = []
+    both = CallbackList("on_epoch", Listener(calls, "a"), [lambda *x: calls.append(("b", *x)), Listener(calls, "c")])
+    both(1, 2)
+    CallbackList("on_batch", both).finish()
+    assert calls == [("a", 1, 2), ("b", 1, 2), ("c", 1, 2), ("a", "over"), ("c", "over")]
+    assert len(both) == 3 and len(CallbackList("on_batch", None, [], ())) == 0
+
+
+def test_a_list_shows_progress_if_one_of_it_does():
+    def bar():
+        pass
+
+    assert not CallbackList("on_batch", print, bar).shows_progress
+    bar.shows_progress = True
+    assert CallbackList("on_batch", print, bar).shows_progress
+
+
+def test_what_is_no_function_is_refused():
+    with pytest.raises(TypeError, match="on_batch must be a function, but it is 3"):
+        CallbackList("on_batch", print, [3])
+
+
+def test_the_owner_of_a_method_is_finished():
+    class Panel:
+        ended = 0
+
+        def on_batch(self, info):
+            pass
+
+        def finish(self):
+            self.ended += 1
+
+    panel = Panel()
+    CallbackList("on_batch", panel.on_batch, print).finish()
+    assert panel.ended == 1
 
 
 def history(epochs):
@@ -61,10 +111,10 @@ def test_a_resumed_run_has_each_epoch_once(tmp_path):
 
 
 def test_without_test_data(tmp_path):
-    told = history(1)
-    told.test_loss, told.test_accuracy = [], []
+    alone = history(1)
+    alone.test_loss, alone.test_accuracy = [], []
     board = TensorBoard(tmp_path)
-    board(told)
+    board(alone)
     board.close()
     assert "loss/test" not in curves(tmp_path)[0]
 
@@ -85,9 +135,9 @@ def test_without_the_package_it_says_how_to_get_it(monkeypatch, tmp_path):
 
 def test_bad_folders(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match=r"folder must be one for TensorBoard's files; .*file' is a file"):
+    with pytest.raises(ValueError, match=r"folder must be a folder for TensorBoard's files, but .*file' is a file"):
         TensorBoard(tmp_path / "file")
-    with pytest.raises(TypeError, match="folder must be a path; got 3"):
+    with pytest.raises(TypeError, match="folder must be a path, but it is 3"):
         TensorBoard(3)
 
 

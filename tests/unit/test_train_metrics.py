@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from snnkit import train
-from snnkit.train.finite import RunningStatistics, check_weights
+from snnkit.train.metrics import BatchNormStatistics, check_weights
 
 SAMPLES = torch.randn(48, 5, generator=torch.Generator().manual_seed(0))
 LABELS = torch.arange(48) % 3
@@ -65,9 +65,9 @@ def test_neurons_that_are_silenced_by_nan_are_noticed():
     with torch.no_grad():
         model.weight[0, 1] = torch.nan
     with pytest.raises(FloatingPointError, match=r"weight\. What was not finite is a gradient in an earlier update"):
-        check_weights(model, 0, kept=True)
+        check_weights(model, 0, saved=True)
     model.weight.requires_grad_(False)  # a mask, say
-    check_weights(model, 0, kept=True)
+    check_weights(model, 0, saved=True)
 
 
 @pytest.mark.parametrize("accumulate", [1, 3])
@@ -89,8 +89,8 @@ def test_bad_samples_leave_the_running_statistics(accumulate):
 
 def test_where_they_can_not_be_put_back_it_is_said():
     model = Net()
-    statistics = RunningStatistics(model, torch.device("meta"))  # as on a GPU, nothing is noted
-    statistics.note()
-    assert statistics.noted == [] and statistics.told() == ""
+    statistics = BatchNormStatistics(model, torch.device("meta"))  # as on a GPU, nothing is noted
+    statistics.save()
+    assert statistics.saved == [] and statistics.recover() == ""
     model.norm.running_var[1] = torch.inf
-    assert r"NaN or infinity now (norm.running_var): begin with a new model" in statistics.told()
+    assert r"NaN or infinity now (norm.running_var): begin with a new model" in statistics.recover()

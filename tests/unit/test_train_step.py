@@ -8,11 +8,11 @@ import torch
 from torch import nn
 
 from snnkit import encode, models, train
-from snnkit.device.precision import Precision
+from snnkit.device import Precision
 from snnkit.loss import rate_mse
-from snnkit.train import compiling
-from snnkit.train.ledger import Ledger, step_unless
-from snnkit.train.step import PlainStep, Task
+from snnkit.train import step as steps
+from snnkit.train.metrics import RunningMetrics
+from snnkit.train.step import PlainStep, UpdateConfig, step_unless
 
 SAMPLES = torch.rand(96, 12, generator=torch.Generator().manual_seed(0))
 LABELS = torch.arange(96) % 3
@@ -191,13 +191,13 @@ def test_where_compiling_fails_the_model_runs_as_it_is(monkeypatch):
         raise OSError("no compiler on this machine")
 
     real = torch.compile
-    monkeypatch.setattr(compiling.torch, "compile", lambda model, **kwargs: real(model, backend=broken))
+    monkeypatch.setattr(steps.torch, "compile", lambda model, **kwargs: real(model, backend=broken))
     torch.compiler.reset()
     plain, compiled = Net(), Net()
     fit(plain)
-    with pytest.warns(UserWarning, match="torch.compile failed.*no compiler on this machine.*runs as it is") as heard:
+    with pytest.warns(UserWarning, match="torch.compile failed.*no compiler.*runs uncompiled") as caught:
         fit(compiled, compile=True)
-    assert len([w for w in heard if "compile=True" in str(w.message)]) == 1
+    assert len([w for w in caught if "compile=True" in str(w.message)]) == 1
     assert torch.equal(weights(plain), weights(compiled))
 
 
@@ -235,15 +235,15 @@ def test_without_looking_nothing_is_learned_from_the_first_bad_loss_on(bad, accu
         return loss(out, y) + (bad if len(calls) == 5 else 0.0)
 
     optimizer = torch.optim.Adam(net.parameters(), lr=0.1, fused=True)
-    task = Task(net, SAMPLES, LABELS, twice, poisoned, optimizer, Precision(torch.device("cpu"), None), 8)
-    ledger = Ledger(torch.device("cpu"))
-    step = PlainStep(task, ledger, task.precision.scaler())
-    step.looks = False  # as on an accelerator
+    config = UpdateConfig(net, SAMPLES, LABELS, twice, poisoned, optimizer, Precision(torch.device("cpu"), None), 8)
+    metrics = RunningMetrics(torch.device("cpu"))
+    step = PlainStep(config, metrics, config.precision.scaler())
+    step.on_cpu = False  # as on an accelerator
     for rows in torch.arange(96).split(8 * accumulate):
         step(rows)
-    seen = ledger.read()
+    seen = metrics.read()
     assert seen.stopped and seen.updates == 4 // accumulate
-    assert math.isnan(seen.loss) if math.isnan(bad) else seen.loss == bad
+    assert math.isnan(seen.last_loss) if math.isnan(bad) else seen.last_loss == bad
     assert not torch.equal(calls[3], calls[0])
     assert torch.equal(weights(net), calls[4 // accumulate * accumulate])
 
@@ -264,32 +264,32 @@ def test_the_flag_is_read_in_time_and_told(monkeypatch):
 
 def unseen(call):
     def step(self, rows):
-        self.looks = False
+        self.on_cpu = False
         return call(self, rows)
 
     return step
 
 
-def test_a_second_run_of_the_ledger_starts_anew():
-    ledger = Ledger(torch.device("cpu"))
-    ledger.watch(torch.tensor(2.0))
-    ledger.add(torch.tensor([2.0, 0.5, 0.1]), 10)
-    ledger.add(torch.tensor([1.0, 1.0, 0.3]), 30)
-    assert ledger.read().means == pytest.approx([1.25, 0.875, 0.25]) and ledger.read().updates == 2
-    ledger.reset()
-    assert ledger.read().means == [0, 0, 0] and ledger.read().updates == 0
+def test_metrics_are_means_over_samples_and_reset():
+    metrics = RunningMetrics(torch.device("cpu"))
+    metrics.watch(torch.tensor(2.0))
+    metrics.add(torch.tensor([2.0, 0.5, 0.1]), 10)
+    metrics.add(torch.tensor([1.0, 1.0, 0.3]), 30)
+    assert metrics.read()[:4] == pytest.approx((1.25, 0.875, 0.25, 2))
+    metrics.reset()
+    assert metrics.read()[:4] == (0, 0, 0, 0)
 
 
 @pytest.mark.parametrize(
     "arguments, error, words",
     [
         ({"accumulate": 0}, ValueError, "accumulate must be at least 1"),
-        ({"accumulate": 2.0}, TypeError, "accumulate must be an int"),
-        ({"clip": 0.0}, ValueError, "clip must be a finite number above 0"),
-        ({"clip": math.nan}, ValueError, "clip must be a finite number above 0"),
+        ({"accumulate": 2.0}, TypeError, "accumulate must be an integer"),
+        ({"clip": 0.0}, ValueError, "clip must be greater than 0, but it is 0.0"),
+        ({"clip": math.nan}, ValueError, "clip must be finite"),
         ({"clip": "1"}, TypeError, "clip must be a number"),
         ({"augment": 3}, TypeError, "augment must be a function or None"),
-        ({"compile": "yes"}, TypeError, "compile must be True or False; got 'yes'"),
+        ({"compile": "yes"}, TypeError, "compile must be True or False, but it is 'yes'"),
         ({"graphed": 1}, TypeError, "graphed must be True or False"),
         ({"channels_last": None}, TypeError, "channels_last must be True or False"),
     ],

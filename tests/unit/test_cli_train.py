@@ -10,7 +10,8 @@ from click.testing import CliRunner
 
 from snnkit import records
 from snnkit.cli import main
-from snnkit.train import command, recipes, told
+from snnkit.cli import train as command
+from snnkit.train import recipes
 from snnkit.train.recipe import Recipe
 
 QUICK = ("digits", "--device", "cpu", "--samples", "100", "--hidden", "8", "--steps", "3", "--epochs", "2")
@@ -32,7 +33,7 @@ def test_without_a_name_it_lists_the_recipes():
 
 def test_help_has_every_setting_and_recipe():
     result = call("--help")
-    assert result.exit_code == 0 and result.output.startswith("Usage: snnkit train [OPTIONS] RECIPE")
+    assert result.exit_code == 0 and "train [OPTIONS] RECIPE" in result.output.splitlines()[0]
     for name in Recipe.__dataclass_fields__:
         if name not in ("name", "about"):
             assert f"--{name.replace('_', '-')} " in result.output, name
@@ -71,8 +72,8 @@ def test_it_trains_and_writes_all_it_was_asked_for(tmp_path):
     longer = ("digits", "--device", "cpu", "--epochs", "3", "--no-progress")
     more = call(*longer, "--checkpoint", file, "--resume", "--log", log)
     assert more.exit_code == 0, more.output
-    told, *lines = more.output.splitlines()
-    assert told.startswith("going on from ") and [line.split()[0] for line in lines] == ["epoch", "1", "2", "3"]
+    first, *lines = more.output.splitlines()
+    assert first.startswith("resuming from ") and [line.split()[0] for line in lines] == ["epoch", "1", "2", "3"]
     assert list((tmp_path / "log").iterdir())
     done = call("digits", "--device", "cpu", "--checkpoint", file, "--resume", "--no-progress")
     assert done.output == more.output  # nothing is left to do, and that is shown, too
@@ -98,7 +99,7 @@ def test_the_number_of_threads():
 
 
 def test_ctrl_c_says_how_to_go_on(tmp_path, monkeypatch):
-    class Stop(told._Lines):
+    class Stop(command._EpochLines):
         def __call__(self, history, model):
             super().__call__(history, model)
             if self.printed == 2 and not stopped:  # the head and one epoch
@@ -106,11 +107,11 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, monkeypatch):
                 raise KeyboardInterrupt
 
     stopped = []
-    monkeypatch.setattr(told, "_Lines", Stop)
+    monkeypatch.setattr(command, "_EpochLines", Stop)
     file, out = str(tmp_path / "run.pt"), str(tmp_path / "r.json")
     result = call(*QUICK, "--checkpoint", file, "--out", out)
     assert result.exit_code == 130
-    assert f"interrupted after 1 of 2 epochs; --resume goes on from {file}" in result.output
+    assert f"interrupted after 1 of 2 epochs; --resume continues from {file}" in result.output
     assert records.read(out)["complete"] is False
 
 
@@ -120,7 +121,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, monkeypatch):
         (("imagenet",), 2, "name must be one of 'dense', 'digits'"),
         (("digits", "--epochs", "0"), 2, "--epochs"),
         (("digits", "--lr", "fast"), 2, "--lr"),
-        (("digits", "--lr", "0"), 2, "lr must be a finite number above 0; got 0.0"),
+        (("digits", "--lr", "0"), 2, "lr must be greater than 0, but it is 0.0"),
         (
             ("digits", "--network", "conv"),
             2,
@@ -132,7 +133,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, monkeypatch):
         (("digits", "--device", "gpu"), 1, "device must be 'auto' or a PyTorch device"),
         (("digits", "--resume"), 2, "--resume needs --checkpoint"),
         (("digits", "--samples", "9999"), 1, "samples must be at most 1442"),
-        (("digits", "--out", "."), 2, "--out must be a file to write; '.' is a folder"),
+        (("digits", "--out", "."), 2, "--out must be a file to write, but '.' is a folder"),
         (("mnist", "--data", "nowhere", "--device", "cpu"), 1, "nowhere"),
     ],
 )
@@ -177,28 +178,6 @@ def test_without_tensorboard_nothing_is_trained(tmp_path, monkeypatch):
     def missing():
         raise ImportError('pip install "snnkit[scale]"')
 
-    monkeypatch.setattr("snnkit.train.tensorboard._writer_class", missing)
+    monkeypatch.setattr("snnkit.train.history._writer_class", missing)
     result = call(*QUICK, "--log", str(tmp_path / "log"))
     assert result.exit_code == 1 and 'pip install "snnkit[scale]"' in result.output and "epoch" not in result.output
-
-
-@pytest.mark.parametrize(
-    ("place", "says"),
-    [
-        ("parameters", r"parameters is missing"),
-        ("arguments", r"arguments is missing"),
-        ("provenance", r"does not say where its numbers come from"),
-    ],
-)
-def test_a_record_that_leaves_out_how_it_was_made_is_refused(tmp_path, place, says):
-    out = str(tmp_path / "r.json")
-    call(*QUICK, "--out", out)
-    content = json.loads((tmp_path / "r.json").read_text())
-    del content[place]
-    with pytest.raises(records.RecordError, match=says):
-        records.validate(content, "r.json")
-    content = json.loads((tmp_path / "r.json").read_text())
-    for wrong in (None, -1.0, "good"):
-        content["rows"][0]["test_accuracy"] = wrong
-        with pytest.raises(records.RecordError, match=r"rows\[0\]\.test_accuracy is"):
-            records.validate(content, "r.json")

@@ -1,0 +1,331 @@
+"""The command ``snnkit train``: run a recipe from a shell, alone or as several ranks."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+import torch
+
+from snnkit import records
+from snnkit.cli import SETTINGS
+from snnkit.files import destination
+from snnkit.measure import provenance
+from snnkit.train import LaunchError, RankInfo, Recipe, TensorBoard, launch, recipes
+from snnkit.train.checkpoint import writable
+from snnkit.train.distributed import PEER, REQUEUED
+
+_GRACE = 60.0  # seconds for the current update and a checkpoint, where ranks are asked to end
+_ORDERLY = (130, 143, REQUEUED)  # exit codes of ranks that have printed what they did
+_ARGUMENTS = "snnkit.train.arguments"
+_PURPOSES = {
+    "--resume": "resume from",
+    "--every": "write",
+    "--restarts": "resume from",
+}  # --checkpoint, the file to ...
+
+
+class _Remembering(click.Command):
+    """Saves the arguments it was called with, which the ranks that it starts are called with, too."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[_ARGUMENTS] = list(args)
+        return super().parse_args(ctx, args)
+
+
+def _recipe_options(command: Any) -> Any:
+    """An option for each setting of a recipe, from the fields of its class."""
+    for setting in reversed(dataclasses.fields(Recipe)):
+        if setting.name in ("name", "about"):
+            continue
+        kind, bounds, name = str(setting.type).partition(" | ")[0], setting.metadata, setting.name.replace("_", "-")
+        kinds: dict[str, Any] = {"int": int, "float": float, "bool": None}
+        if "choices" in bounds:
+            option_type: Any = click.Choice(bounds["choices"])
+        elif kind == "int":
+            option_type = click.IntRange(bounds["at_least"])
+        else:
+            option_type = kinds[kind]
+        flags = f"--{name}/--no-{name}" if kind == "bool" else f"--{name}"
+        command = click.option(flags, setting.name, type=option_type, default=None, help=bounds["about"])(command)
+    return command
+
+
+def _catalogue() -> list[str]:
+    width = max(map(len, recipes.names()))
+    return [f"{name:<{width}}  {recipes.get(name).about}" for name in recipes.names()]
+
+
+@click.command(
+    cls=_Remembering, context_settings=SETTINGS, epilog="\b\nRecipes:\n" + "\n".join(f"  {x}" for x in _catalogue())
+)
+@click.argument("name", metavar="RECIPE", required=False)
+@_recipe_options
+@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, ...")
+@click.option("--threads", type=click.IntRange(1), default=None, help="CPU threads.  [PyTorch's choice]")
+@click.option("--data", "root", metavar="DIR", help="Folder with mnist/ and fashion/.  [SNNKIT_DATA, or a cache]")
+@click.option("--checkpoint", metavar="FILE", help="Written after each epoch; its settings go beside it, FILE.json.")
+@click.option("--resume", is_flag=True, help="Continue from --checkpoint, if it exists.")
+@click.option("--log", metavar="DIR", help="Write curves for TensorBoard.")
+@click.option("--out", metavar="FILE.json", help="Write a record of the run (`snnkit bench show FILE.json` shows it).")
+@click.option("--progress/--no-progress", default=True, help="A bar for the batches.")
+@click.option("--devices", type=click.IntRange(1), help="Ranks on each node, with a GPU each, or on the CPU.")
+@click.option("--nodes", type=click.IntRange(1), help="Nodes; with srun or torchrun.")
+@click.option("--every", type=click.IntRange(1), metavar="UPDATES", help="Write --checkpoint within epochs, too.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    default=300.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long ranks wait for one that is stuck.",
+)
+@click.option(
+    "--restarts",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="How often to resume from --checkpoint when a rank has died; with --devices on this machine.",
+)
+@click.option(
+    "--requeue-signal",
+    default="SIGUSR1",
+    show_default=True,
+    metavar="SIGNAL",
+    help="Of SLURM: save, requeue the job, and end.",
+)
+def train(
+    name: str | None,
+    threads: int | None,
+    log: str | None,
+    out: str | None,
+    restarts: int,
+    requeue_signal: str,
+    devices: int | None,
+    nodes: int | None,
+    every: int | None,
+    timeout: float,
+    **options: Any,
+) -> None:
+    """Train a network by a named recipe, and print a line for each epoch; without a name, list the recipes.
+
+    Every setting of a recipe can be overridden. After a kill, the same command with --resume continues from the last
+    checkpoint; on a CPU the weights come out as if nothing had happened.
+
+    With --devices 2 two processes of this machine train together, through Lightning. Under torchrun or srun each
+    process joins the others by itself. SIGTERM (and, under SLURM, the signal to requeue) makes them save together and
+    end. Exit codes: 0, 1 for an error, 2 for wrong usage, 130 and 143 after Ctrl-C and SIGTERM, 75 for a job that is
+    requeued, 76 for a rank that ended only because it lost another one.
+    """
+    if name is None:
+        click.echo("\n".join(_catalogue()))
+        return
+    checkpoint = options["checkpoint"]
+    for option, value in (("--resume", options["resume"]), ("--every", every), ("--restarts", restarts)):
+        if value and not checkpoint:
+            raise click.UsageError(f"{option} needs --checkpoint, the file to {_PURPOSES[option]}")
+    try:
+        place = RankInfo.from_environment()
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    if threads is not None:
+        torch.set_num_threads(threads)
+    known = {setting.name for setting in dataclasses.fields(Recipe)}
+    settings = {key: options.pop(key) for key in list(options) if key in known}
+    settings = {key: value for key, value in settings.items() if value is not None}
+    if place.launcher == "alone" and (devices or 1) * (nodes or 1) > 1:
+        _start_ranks(name, settings, devices or 1, nodes or 1, restarts, **options)
+        return
+    if restarts:
+        raise click.UsageError("--restarts needs --devices of 2 or more, outside of torchrun and srun")
+    if place.launcher != "alone" or devices is not None or every is not None:
+        options |= {"devices": devices, "nodes": nodes, "every": every, "timeout": timeout}
+        _join_ranks(place, name, settings, log, out, requeue_signal=requeue_signal, **options)
+        return
+    run = _run(recipes.run, name, settings, log, out, **options)
+    if out:
+        _write_record(out, run)
+    if run.history.interrupted:
+        where = f"; --resume continues from {checkpoint}" if checkpoint and run.history.epochs else ""
+        click.echo(f"\ninterrupted after {run.history.epochs} of {run.recipe.epochs} epochs{where}", err=True)
+        sys.exit(130)
+
+
+def _run(
+    runner: Callable[..., Any],
+    name: str,
+    settings: dict[str, Any],
+    log: str | None,
+    out: str | None,
+    *,
+    first: bool = True,
+    **options: Any,
+) -> Any:
+    """Run the recipe; errors of the user have no traceback. ``first``: whether this rank prints and writes."""
+    checkpoint, resume = options["checkpoint"], options["resume"]
+    try:
+        recipe = recipes.get(name, **settings)
+        if out:
+            _check_out(writable(out, "--out"), checkpoint)
+        board = TensorBoard(log, None if resume else recipe.settings()) if log and first else None
+    except (ValueError, TypeError) as error:
+        raise click.UsageError(str(error)) from None
+    except ImportError as error:
+        raise click.ClickException(str(error)) from None
+    lines = _EpochLines()
+    if resume and first:
+        exists = Path(checkpoint).expanduser().exists()
+        click.echo(f"resuming from {checkpoint}" if exists else f"there is no {checkpoint} yet: from the start")
+    try:
+        run = runner(name, on_epoch=[lines, *([board] if board else [])] if first else [], **options, **settings)
+    except (ValueError, TypeError, OSError, FloatingPointError) as error:
+        raise click.ClickException(str(error)) from error
+    finally:
+        if board:
+            board.close()
+    if first:
+        lines(run.history, run.model)  # where all epochs were done already
+    return run
+
+
+def _join_ranks(
+    place: RankInfo, name: str, settings: dict[str, Any], log: str | None, out: str | None, **options: Any
+) -> None:
+    """Train as one rank among all, through Lightning. Where there are others, this ends the process."""
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*LeafSpec.* is deprecated.*")  # torch 2.13 of Lightning 2.6
+            from snnkit.train import lit
+            from snnkit.train.lit.preemption import CTRL_C, REQUEUE, TERMINATE
+    except ImportError as error:
+        raise click.ClickException(str(error)) from None
+    first = place.rank == 0
+    try:
+        run = _run(lit.run_recipe, name, settings, log, out, first=first, **options)
+        if out and first:
+            _write_record(out, run, ranks=place.world)
+    except lit.RankError as error:
+        _leave(place, str(error), PEER)
+    except lit.RequeueError as error:  # whatever started the job may do it: a batch script around a container, say
+        _leave(place, str(error) if first else "", REQUEUED)
+    except click.ClickException as error:
+        if place.world == 1:
+            raise
+        _leave(place, f"{'' if first else f'rank {place.rank}: '}{error}", getattr(error, "exit_code", 1))
+    except Exception:
+        if place.world == 1:
+            raise
+        _leave(place, traceback.format_exc(), 1)
+    if run.stopped is None:
+        _leave(place, "", 0)
+    if first:
+        saved = f"; --resume continues from {options['checkpoint']}" if options["checkpoint"] else "; nothing is saved"
+        outcome = f"; {run.requeued}" if run.requeued else saved
+        epoch = f"epoch {min(run.history.epochs + 1, run.recipe.epochs)} of {run.recipe.epochs}"
+        click.echo(f"\n{run.stopped} after update {run.updates}, in {epoch}{outcome}", err=True)
+    _leave(place, "", {REQUEUE: REQUEUED, CTRL_C: 130, TERMINATE: 143}[run.stopped.cause])
+
+
+def _leave(place: RankInfo, message: str, code: int) -> NoReturn:
+    """End this rank now. An ordinary exit would first close connections, and may wait for ranks that are gone."""
+    if message:
+        click.echo(f"Error: {message}", err=True)
+    if place.world == 1:
+        sys.exit(code)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _start_ranks(name: str, settings: dict[str, Any], devices: int, nodes: int, restarts: int, **options: Any) -> None:
+    """Run ``snnkit train`` with the same arguments in so many processes. Ends with their exit code.
+
+    Errors that every rank would make are reported once, before anything is started.
+    """
+    if nodes > 1:
+        raise click.UsageError(
+            f"--nodes {nodes} needs processes on {nodes} nodes: start the command with srun or torchrun there "
+            "(`snnkit slurm` writes the script), or leave it out"
+        )
+    place = RankInfo(0, devices, 0, devices)
+    try:
+        place.check_batch(recipes.get(name, **settings).batch_size)
+    except (ValueError, TypeError) as error:
+        raise click.UsageError(str(error)) from None
+    try:
+        place.device(options["device"])
+        recipes.prepare(name, settings, options["checkpoint"], options["resume"])
+    except (ValueError, TypeError, OSError) as error:
+        raise click.ClickException(str(error)) from None
+
+    words = click.get_current_context().meta[_ARGUMENTS]
+    added = ["--no-progress", "--restarts", "0", *(["--resume"] if restarts else [])]
+    end = words.index("--") if "--" in words else len(words)
+    command = [sys.executable, "-m", "snnkit.cli", "train", *words[:end], *added, *words[end:]]
+    try:
+        launch(command, devices, on_line=_print_line, restarts=restarts, grace=_GRACE)
+    except LaunchError as error:
+        if error.code in _ORDERLY:
+            sys.exit(error.code)
+        raise click.ClickException(str(error).partition(" Last lines")[0]) from None  # they are printed already
+
+
+def _print_line(rank: int, line: str) -> None:
+    if rank == 0:
+        click.echo(line)
+    else:
+        click.echo(f"[rank {rank}] {line}", err=True)
+
+
+class _EpochLines:
+    """Prints a line for each epoch, above the bar; first those of a run that is resumed."""
+
+    def __init__(self) -> None:
+        self.printed = 0
+
+    def __call__(self, history: Any, _model: Any) -> None:
+        from tqdm.auto import tqdm
+
+        lines = repr(history).splitlines()[1:]  # a head, then one for each epoch
+        for line in lines[self.printed :]:
+            tqdm.write(line)
+        self.printed = len(lines)
+
+
+def _check_out(out: Path, checkpoint: str | None) -> None:
+    """ValueError where the record would replace the checkpoint, or the settings beside it."""
+    if checkpoint is None:
+        return
+    file = recipes.SettingsFile(Path(checkpoint).expanduser())
+    for path, what in ((file.checkpoint, "the checkpoint"), (file.path, "the settings beside --checkpoint")):
+        if destination(out) == destination(writable(path, "--checkpoint")):
+            raise ValueError(f"--out must be another file than {what}, but both are {str(out)!r}")
+
+
+def _write_record(out: str, run: recipes.Run, ranks: int = 1) -> None:
+    """A record with the settings, every epoch, and where they were measured. ``ranks``: that have trained together."""
+    history = run.history
+    columns = {name: values for name, values in history.to_dict().items() if isinstance(values, list)}
+    content = {
+        "schema": records.SCHEMA,
+        "kind": "recipe",
+        "complete": history.epochs >= run.recipe.epochs,
+        "provenance": provenance(run.device),
+        "arguments": run.recipe.settings() | ({"ranks": ranks} if ranks > 1 else {}),
+        "parameters": sum(p.numel() for p in run.model.parameters()),
+        "rows": [
+            {"epoch": i + 1, **{name: values[i] for name, values in columns.items()}} for i in range(history.epochs)
+        ],
+    }
+    try:
+        path = records.write(out, content)
+    except (OSError, records.RecordError) as error:
+        raise click.ClickException(str(error)) from None
+    click.echo(f"record: {path}")
