@@ -98,7 +98,6 @@ from snnkit.hardware import scaling
 from snnkit.train import lit, slurm
 from snnkit.device import Precision
 from snnkit.viz import figures
-from snnkit.viz.slurm_form import sbatch_form
 
 train.seed_everything(SEED)
 course.start("09", solve=SOLVE)
@@ -714,7 +713,7 @@ print(f"equal to the unbroken run, to the last bit: {sum(same)} of {len(same)} t
 # process per GPU on all nodes. Change a field, and read what it does:
 
 # %%
-form = sbatch_form(
+form = viz.sbatch_form(
     "snnkit train workshop --checkpoint run.pt --every 200",
     nodes=2,
     gpus_per_node=4,

@@ -23,7 +23,7 @@ FOLDER = Path(__file__).parent
 NOTES = {
     "plain": "backpropagation, spikes are free",
     "thrifty": "backpropagation, a spike costs 0.01",
-    "two neurons": "ten numbers found by evolution",
+    "two neurons": "ten numbers, by evolution",
     "delays": "synapses with delays, and one neuron that fires",
 }
 # On every board. The last one beats them all, and is left for participants to discover.
@@ -144,11 +144,11 @@ def train(
 
 
 def reference(name: str) -> Sequential:
-    """A network of the kit, [T, B, 8] to [T, B, 2]. Its weights were found by ``docs/challenge_references.py``.
+    """A network of the kit, [T, B, 8] to [T, B, 2]. Its weights come from ``docs/challenge_references.py``.
 
     - "plain": 16 hidden neurons, trained by backpropagation through time, spikes being free.
     - "thrifty": the same with a penalty on spikes.
-    - "two neurons": one recurrent layer of two ``LIF``, found by evolution: 0.75 spikes per sample.
+    - "two neurons": one recurrent layer of two ``LIF``, by evolution: 0.75 spikes per sample.
     - "delays": a ``LIF`` behind ``Delays``: 0.5 spikes per sample.
 
     Raises:

@@ -16,7 +16,7 @@ _END = re.compile(r"[.!?…。！？]+|\n+")
 
 
 def tokenize(text: str) -> list[str]:
-    """Words in lower case, in order: runs of letters and digits, with ' or - only inside ("don't", "well-kept").
+    """Words in lower case, in order: runs of letters and digits, with ' or - only inside ("don't", "well-known").
 
     The text is brought into Unicode's composed form first, so that é is one letter however it was typed. Languages that
     write no spaces between words need a splitter of their own before this.

@@ -43,7 +43,7 @@ def explore(fn: Callable[..., Any], **controls: Any) -> None:
     where a single control has few positions, a figure that holds them all and needs no kernel. A headless run
     (SNNKIT_HEADLESS=1) shows such a figure, too: with a slider over the first control that allows one, the others at
     their first values; so exported pages can be explored. It also calls ``fn`` at the minimum, middle and maximum of
-    every control, so that a broken explorer is found without a viewer.
+    every control, so that a broken explorer is noticed without a viewer.
 
     Args:
         fn: takes the controls as keyword arguments, and returns a plotly Figure (or anything displayable). It should

@@ -157,7 +157,7 @@ def beside_measured(
     network 784-neurons-10 in training with Adam: the result of ``bill``, and what a training step holds.
 
     Args:
-        bill: (weights, kept, steps, batch, copies, width) to bytes (of the model, of its activity): numbers of weights,
+        bill: (weights, held, steps, batch, copies, width) to bytes (of the model, of its activity): numbers of weights,
             numbers held per sample and step, T, B, numbers that the optimizer stores per weight, bytes of a number.
         where: the device of the training step.
 
