@@ -82,8 +82,6 @@ from snnkit.engine.missing import missing_compiler
 from snnkit.engine.reader import programs
 from snnkit.engine.select import AUTO
 from snnkit.viz import figures
-from snnkit.viz.listing import listing
-from snnkit.viz.roofline import Run
 
 train.seed_everything(SEED)
 course.start("06", solve=SOLVE)
@@ -492,7 +490,7 @@ graph = equation.forward.code.replace("torch.ops.", "").strip()
 cpp_text, _ = cpp.forward_source(equation, torch.float32, torch.float32, ())
 cpp_loop = between(cpp_text, "for (int64_t t = 0", "flush(")
 triton_text = between(triton.source_of(equation), "def ", "# Step 2.")
-listing(
+viz.listing(
     {
         "1 · the graph": (graph, "python"),
         "2 · the program of one neuron": as_text(program),
@@ -532,7 +530,7 @@ def inductor_kernel():
     return re.search(r"'''\n(.*?)'''", code, re.DOTALL)[1]
 
 
-listing(
+viz.listing(
     {"torch.compile, one step": (compiler_missing or inductor_kernel(), "cpp" if device.type == "cpu" else "python")}
 )
 
@@ -571,7 +569,7 @@ else:
 print(f"{len(program.ops)} operations forward, {len(backward_program.ops)} back (those that run again included)")
 cpp_text, *_ = cpp.backward_source(equation, torch.float32, (), (True,))
 cpp_loop = between(cpp_text.partition("// Back in time")[2], "#pragma omp simd", "flush(")
-listing({"back through one step": as_text(backward_program), "the same in C++": (cpp_loop, "cpp")})
+viz.listing({"back through one step": as_text(backward_program), "the same in C++": (cpp_loop, "cpp")})
 
 # %% [markdown] tags=["slide"]
 # > **Predict first.** How many bytes per neuron and step stay allocated between forward and backward: in the loop, and fused?
@@ -745,9 +743,11 @@ runs = []
 for k in ks:
     operations, _ = counted(Busy(k))
     seconds = times[f"k = {k}"].median
-    runs.append(Run(f"{chosen}, k = {', '.join(map(str, ks))}", operations * x.numel(), inference * x.numel(), seconds))
+    runs.append(
+        figures.Run(f"{chosen}, k = {', '.join(map(str, ks))}", operations * x.numel(), inference * x.numel(), seconds)
+    )
 operations, loop_bytes = counted(Busy(0))
-runs.append(Run("loop, k = 0", operations * x.numel(), loop_bytes * x.numel(), times["loop"].median))
+runs.append(figures.Run("loop, k = 0", operations * x.numel(), loop_bytes * x.numel(), times["loop"].median))
 rate = max(run.rate for run in runs)
 
 for k, run in zip(ks, runs, strict=False):
@@ -795,7 +795,10 @@ def under_the_roof(
     fused_bytes, loop_bytes = (wide + spike) * count, 2.25 * wide * operations * count
     fused = least(operations * count, fused_bytes, *limits) + launch_us * 1e-6
     loop = least(operations * count, loop_bytes, *limits) + operations * steps * launch_us * 1e-6
-    runs = [Run("loop", operations * count, loop_bytes, loop), Run("fused", operations * count, fused_bytes, fused)]
+    runs = [
+        figures.Run("loop", operations * count, loop_bytes, loop),
+        figures.Run("fused", operations * count, fused_bytes, fused),
+    ]
     title = f"loop {loop * 1e3:.3g} ms, fused {fused * 1e3:.3g} ms: {loop / fused:.1f} times"
     return figures.roofline(runs, limits[1], limits[0], span=(0.03, 1000), title=title)
 

@@ -76,7 +76,6 @@ from snnkit.bench import demo, heading
 from snnkit.course import attempt, hint, quiz, scorecard, solution
 from snnkit.device.timeline import outline, timeline
 from snnkit.viz import figures
-from snnkit.viz.number_lines import spacing
 
 train.seed_everything(SEED)
 course.start("08", solve=SOLVE)
@@ -462,7 +461,7 @@ for name, program in programs.items():
 magnitude = 2.0 ** torch.arange(-40, 27, dtype=torch.float64).numpy()
 relative = {}
 for dtype in FORMATS:
-    gap = spacing(magnitude, dtype)
+    gap = figures.spacing(magnitude, dtype)
     fits = gap <= magnitude
     relative[str(dtype).removeprefix("torch.")] = (magnitude[fits], gap[fits] / magnitude[fits])
 sizes = torch.cat([g.flatten() for g in wanted]).abs()

@@ -80,9 +80,6 @@ from snnkit.engine.missing import missing_compiler
 from snnkit.hardware import chips, energy, ipu, roofline
 from snnkit.device import Precision
 from snnkit.viz import figures
-from snnkit.viz.marked import Marked, marked
-from snnkit.viz.supersteps import supersteps
-from snnkit.viz.verdicts import verdicts
 
 train.seed_everything(SEED)
 course.start("10", solve=SOLVE)
@@ -104,7 +101,7 @@ print(f"on {where}, batches of {BATCH}")
 
 # %% tags=["slide"]
 published = [
-    Marked(
+    figures.Marked(
         claim.who,
         "derived" if claim.derived else "published",
         claim.low if claim.low == claim.high else None,
@@ -114,7 +111,7 @@ published = [
     )
     for claim in compare.CLAIMS
 ]
-viz.show(marked(published, "times as fast", title="What others have published", one="as fast"))
+viz.show(figures.marked(published, "times as fast", title="What others have published", one="as fast"))
 for claim in compare.CLAIMS:
     print(f"{'derived' if claim.derived else 'published':9}  {claim.who}: {claim.said} times ({claim.source})")
 
@@ -193,7 +190,7 @@ def middle(batch):
     work = roofline.tutorial(batch)
     forward = [op for op in work.running if op.phase == "forward" and op.numel > 1]
     product = [i for i, op in enumerate(forward) if op.flops][1]
-    return supersteps(work, forward[product - 8 : product + 10], title=f"18 supersteps, batch {batch}")
+    return figures.supersteps(work, forward[product - 8 : product + 10], title=f"18 supersteps, batch {batch}")
 
 
 viz.show(viz.frames(middle, "batch", [8, 64, 128, 256], start=2))
@@ -456,11 +453,11 @@ outcome = training.measure(workload, Precision.choose(where, False), runs, 3 if 
 rows = {row["contestant"]: row for row in outcome.rows}
 seconds = {name: row["median_s"] for name, row in rows.items()}
 timed = [
-    Marked(name, "measured", row["median_s"] * 1e3, row["p10_s"] * 1e3, row["p90_s"] * 1e3, "10 to 90 %, here")
+    figures.Marked(name, "measured", row["median_s"] * 1e3, row["p10_s"] * 1e3, row["p90_s"] * 1e3, "10 to 90 %, here")
     for name, row in rows.items()
 ]
 title = f"784-1000-10, 25 steps, batch {BATCH}, on this {where.type}"
-viz.show(marked(timed, "ms per training step", title=title))
+viz.show(figures.marked(timed, "ms per training step", title=title))
 
 
 def times(slow, fast):
@@ -544,8 +541,10 @@ numbers = []
 for row in report.rows:
     lane = f"{row.net}, {row.engine}"
     for mark, found in (("predicted", row.predicted), ("measured", row.measured)):
-        numbers.append(Marked(lane, mark, found.value * 1e3, found.low * 1e3, found.high * 1e3, f"{row.error:+.0%}"))
-viz.show(marked(numbers, "ms per training step", title="Predicted first, measured then"))
+        numbers.append(
+            figures.Marked(lane, mark, found.value * 1e3, found.low * 1e3, found.high * 1e3, f"{row.error:+.0%}")
+        )
+viz.show(figures.marked(numbers, "ms per training step", title="Predicted first, measured then"))
 print(report)
 
 # %% [markdown]
@@ -670,10 +669,14 @@ def lanes(work, ipu_chip, gpu_chip, precision, free):
 def both(batch=128, hidden=1000, steps=25, precision="float32", ipu_chip="GC200", gpu_chip="A100"):
     """Samples per second of the tutorial's network, predicted."""
     found, missing = lanes(roofline.tutorial(batch, hidden, steps), ipu_chip, gpu_chip, precision, free)
-    numbers = [Marked(name, "predicted", r.value, r.low, r.high, "all assumptions") for name, r in found.items()]
+    numbers = [
+        figures.Marked(name, "predicted", r.value, r.low, r.high, "all assumptions") for name, r in found.items()
+    ]
     title = f"784-{hidden}-10, {steps} steps, batch {batch}, {precision}"
     figure = (
-        marked(numbers, "samples/s", title=title) if numbers else figures.panels(1, 1, ["nothing can be predicted"])
+        figures.marked(numbers, "samples/s", title=title)
+        if numbers
+        else figures.panels(1, 1, ["nothing can be predicted"])
     )
     if missing:
         figure.update_layout(title={"text": "<br>".join(textwrap.wrap(f"Left out: {missing[0]}", 95))})
@@ -710,9 +713,9 @@ def over(batch=128, hidden=1000, ipu_chip="GC200", gpu_chip="A100", free=free, p
     exact = free.with_(**{name: at(free[name].range, position) for name, position in positions.items()})
     found, _ = lanes(roofline.tutorial(batch, hidden), ipu_chip, gpu_chip, "float32", exact)
     (_, ipu_rate), *others = found.items()
-    numbers = [Marked(f"over {name}", "predicted", ipu_rate.value / rate.value) for name, rate in others]
+    numbers = [figures.Marked(f"over {name}", "predicted", ipu_rate.value / rate.value) for name, rate in others]
     numbers += published[:2]  # of unknown batch, width and GPU
-    return marked(numbers, "times as fast", title=f"{ipu_chip}, batch {batch}, {hidden} hidden", one="as fast")
+    return figures.marked(numbers, "times as fast", title=f"{ipu_chip}, batch {batch}, {hidden} hidden", one="as fast")
 
 
 viz.explore(
@@ -741,10 +744,12 @@ swings = {}
 for name in free:
     ends = sorted(ratio({name: position}, "fused graph") for position in (0.0, 1.0))
     if ends[1] / ends[0] > 1.02:
-        swings[name] = Marked(name.replace("_", " "), "predicted", ratio({}, "fused graph"), *ends)
+        swings[name] = figures.Marked(name.replace("_", " "), "predicted", ratio({}, "fused graph"), *ends)
 ordered = sorted(swings.values(), key=lambda one: one.low / one.high)
 viz.show(
-    marked(ordered, "GC200 over A100 (fused graph)", title="What is not known, by how much it matters", one="as fast")
+    figures.marked(
+        ordered, "GC200 over A100 (fused graph)", title="What is not known, by how much it matters", one="as fast"
+    )
 )
 
 # %% [markdown]
@@ -767,7 +772,7 @@ def cell(batch, hidden, mode, ipu_chip="GC200", gpu_chip="A100"):
 tables = {mode: [[cell(b, h, mode) for b in sizes[0]] for h in sizes[1]] for mode in ("eager", "graph", "fused graph")}
 names = {"eager": "GPU eager", "graph": "GPU graph", "fused graph": "GPU fused graph"}
 look = {"x_title": "batch", "y_title": "hidden neurons", "title": "GC200 over A100 (predicted): low … high"}
-viz.show(verdicts({names[mode]: table for mode, table in tables.items()}, *sizes, **look))
+viz.show(figures.verdicts({names[mode]: table for mode, table in tables.items()}, *sizes, **look))
 cells = [one for table in tables.values() for row in table for one in row if one]
 print(
     f"{sum(low > 1 for low, _ in cells)} sizes and modes: IPU ahead whatever holds; "
@@ -833,13 +838,13 @@ after
 # %% tags=["slide"]
 estimate = after.energy()
 numbers = [
-    Marked("spiking: synapses, arithmetic alone", "predicted", estimate.synapses / 1e3),
-    Marked("  and layer 1 computed once", "predicted", estimate.once / 1e3),
-    Marked("spiking: with membranes and cache", "predicted", estimate.with_memory / 1e3),
-    Marked("without spikes: arithmetic alone", "predicted", estimate.dense_pass / 1e3),
-    Marked("without spikes: with cache", "predicted", estimate.dense_pass_with_memory / 1e3),
+    figures.Marked("spiking: synapses, arithmetic alone", "predicted", estimate.synapses / 1e3),
+    figures.Marked("  and layer 1 computed once", "predicted", estimate.once / 1e3),
+    figures.Marked("spiking: with membranes and cache", "predicted", estimate.with_memory / 1e3),
+    figures.Marked("without spikes: arithmetic alone", "predicted", estimate.dense_pass / 1e3),
+    figures.Marked("without spikes: with cache", "predicted", estimate.dense_pass_with_memory / 1e3),
 ]
-viz.show(marked(numbers, "nJ per sample", title=f"64-100-10 over {T} steps, prices of 45 nm (predicted)"))
+viz.show(figures.marked(numbers, "nJ per sample", title=f"64-100-10 over {T} steps, prices of 45 nm (predicted)"))
 estimate
 
 # %% [markdown]

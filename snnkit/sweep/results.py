@@ -371,12 +371,12 @@ def front(
     """
     import polars
 
-    from snnkit.viz.pareto import objectives, undominated  # brings plotly
+    from snnkit.viz.figures.fronts import objectives, undominated  # brings plotly
 
     good = _without_failures(table)
     both = objectives(good.to_dict(as_series=False), maximise, minimise)
     usable = good.filter(polars.Series(both.usable, dtype=polars.Boolean))
-    return usable[undominated(both.costs[both.usable])]
+    return usable[undominated(both.costs(both.values[both.usable]))]
 
 
 def _without_failures(table: polars.DataFrame) -> polars.DataFrame:

@@ -25,12 +25,13 @@ from .display import mime_bundle as mime_bundle
 from .display import show as show
 from .explorer import explore as explore
 from .frame_slider import frames as frames
-from .layers import layer_costs as layer_costs
+from .listings import listing as listing
+from .listings import sbatch_table as sbatch_table
 from .live import LivePanel as LivePanel
-from .modules import module_tree as module_tree
+from .networks import layer_costs as layer_costs
+from .networks import module_tree as module_tree
 from .png import png_bytes as png_bytes
 from .slurm_form import sbatch_form as sbatch_form
-from .slurm_table import sbatch_table as sbatch_table
 
 pio.templates.default = theme.NAME
 

@@ -1,4 +1,4 @@
-"""Show a figure once, in every form a viewer may want: interactive plotly and a PNG in one MIME bundle."""
+"""Show a figure once, in every form a viewer may need: interactive plotly and a PNG in one MIME bundle."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from plotly.basedatatypes import BaseFigure
 
+from .. import checks
 from .alt import alt_text, spoken
 from .frontend import in_notebook, on_colab, prepare_plotly
 from .png import png_bytes
@@ -23,15 +24,15 @@ def show(figure: Any) -> None:
 
     In a notebook one output holds both ``application/vnd.plotly.v1+json`` and ``image/png``: JupyterLab draws the
     first, GitHub, nbconvert and mail show the second. On Colab plotly's own renderer draws it. A second output holds
-    the figure in words (``alt_text``), which are heard but not seen; they are also the ``alt`` of the PNG in the
-    output's metadata. Outside a notebook these words are printed (``figure.show()`` opens a browser).
+    the figure in words (``alt_text``) for screen readers; they are also the ``alt`` of the PNG in the output's
+    metadata. Outside a notebook these words are printed (``figure.show()`` opens a browser).
 
     Raises:
         TypeError: ``figure`` is no plotly Figure.
     """
-    told = alt_text(figure)
+    words = alt_text(figure)
     if not in_notebook():
-        print(told)
+        print(words)
         return
     from IPython.display import display
 
@@ -40,9 +41,9 @@ def show(figure: Any) -> None:
         figure.show(renderer="colab")
     else:
         bundle = mime_bundle(figure)
-        metadata = {"image/png": {"alt": told}} if "image/png" in bundle else {}
+        metadata = {"image/png": {"alt": words}} if "image/png" in bundle else {}
         display(bundle, raw=True, metadata=metadata)
-    display({"text/html": spoken(told), "text/plain": ""}, raw=True)
+    display({"text/html": spoken(words), "text/plain": ""}, raw=True)
 
 
 def mime_bundle(figure: Any) -> dict[str, Any]:
@@ -50,19 +51,13 @@ def mime_bundle(figure: Any) -> dict[str, Any]:
     bundle = {PLOTLY_MIME: plotly_json(figure), "text/plain": alt_text(figure)}
     try:
         bundle["image/png"] = base64.b64encode(png_bytes(figure)).decode("ascii")
-    except Exception as error:  # the PNG is the fallback: a figure that has none is still worth showing
+    except Exception as error:  # the PNG is the fallback: a figure without one is still worth showing
         warnings.warn(f"This figure is shown without a PNG: {error}", stacklevel=3)
     return bundle
 
 
 def plotly_json(figure: Any) -> dict[str, Any]:
     """``figure`` as plain JSON data, as plotly's renderers send it to the notebook."""
-    data = json.loads(_checked(figure).to_json())
+    data = json.loads(checks.instance("figure", figure, BaseFigure, "a plotly Figure").to_json())
     data.setdefault("config", {}).update(CONFIG, responsive=True)
     return data
-
-
-def _checked(figure: Any) -> Any:
-    if not isinstance(figure, BaseFigure):
-        raise TypeError(f"figure must be a plotly Figure, not {type(figure).__name__}")
-    return figure

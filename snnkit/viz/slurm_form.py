@@ -11,7 +11,7 @@ from snnkit.train import slurm
 
 from . import theme
 from .frontend import live
-from .slurm_table import sbatch_table
+from .listings import sbatch_table
 
 COMMAND = "snnkit train workshop --checkpoint workshop.pt --every 100"
 

@@ -7,12 +7,9 @@ from snnkit.hardware import roofline
 from snnkit.hardware.scaling import Measured
 from snnkit.surrogate import ATan, FastSigmoid
 from snnkit.viz import figures
-from snnkit.viz.marked import Marked, marked
-from snnkit.viz.roofline import Run
-from snnkit.viz.supersteps import supersteps
-from snnkit.viz.verdicts import verdicts
+from snnkit.viz.figures import Marked
 
-from .test_viz_comparison import made
+from .test_viz_benchmarks import made
 
 T, N = 20, 6
 SPIKES = (torch.arange(T * N).reshape(T, N) % 5 == 0).float()
@@ -42,7 +39,7 @@ def _demo():
 
 def _supersteps():
     product = {"name": "mm", "kind": "matmul", "phase": "forward", "reads": 8e5, "writes": 4e5, "numel": 100_000}
-    return supersteps(roofline.Work("w", 1, (), (), 0, 0, 0), [roofline.Operation(**product)] * 2, tiles=3)
+    return figures.supersteps(roofline.Work("w", 1, (), (), 0, 0, 0), [roofline.Operation(**product)] * 2, tiles=3)
 
 
 _RATE = torch.tensor([[0.1, 0.9], [0.4, 0.2], [0.3, 0.3]])
@@ -84,23 +81,21 @@ EXAMPLES = {
     "rate_histogram": lambda: figures.rate_histogram({"hidden": V, "output": V[::2]}),
     "device_rates": lambda: figures.device_rates(_demo()),
     "training_rates": lambda: figures.training_rates(records.load("training_cpu_epyc_1thread")),
-    "roofline": lambda: figures.roofline([Run("loop", 8e6, 1e8, 2e-2), Run("fused", 8e6, 8e6, 1e-3)], 1e10, 4e10),
+    "roofline": lambda: figures.roofline([figures.Run("loop", 8e6, 1e8, 2e-2)], 1e10, 4e10),
     "shares": lambda: figures.shares({"before": {"conv": 6.0, "rest": 2.0}, "after": {"conv": 3.0}}, "ms"),
     "similarity": lambda: figures.similarity(MATRIX[:3, :4], {"even": ["two", "four"], "odd": ["one"]}),
     "spans": lambda: figures.spans({"rank 0": [("forward", 0, 2), ("backward", 2, 5)], "net": [("send", 4, 5)]}),
     "raster": lambda: figures.raster(SPIKES, dt=1e-3),
-    "spike_counts": lambda: figures.spike_counts(SPIKES),
     "surrogate_curves": lambda: figures.surrogate_curves([ATan(), FastSigmoid()]),
-    "weights": lambda: figures.weights(MATRIX),
-    # Figures that rooms of their own give, beside ``viz.figures``.
-    "marked": lambda: marked(
-        [Marked("a net", "predicted", 2.0, 1.0, 4.0), Marked("a net", "measured", 3.0, 2.9, 3.1)], "ms", title="Both"
+    "weights": lambda: figures.weights(MATRIX, (4, 4)),
+    "marked": lambda: figures.marked(
+        [Marked("a net", "predicted", 2.0, 1.0, 4.0), Marked("a net", "measured", 3.0, 2.9, 3.1)], "ms", title="Both",
     ),
     "supersteps": _supersteps,
-    "verdicts": lambda: verdicts(
+    "verdicts": lambda: figures.verdicts(
         {"one": [[(1.1, 9.0), (0.5, 2.0)], [None, (0.1, 0.9)]]}, [16, 128], [100, 1000],
         x_title="batch", y_title="width", title="Who is ahead",
     ),
 }  # fmt: skip
 # In the namespace of the figures, but what figures are made of.
-PARTS = {"panels"}
+PARTS = {"panels", "spacing", "Marked", "Run"}

@@ -9,7 +9,7 @@ from matplotlib.image import imread
 
 from snnkit import viz
 from snnkit.viz import figures, theme
-from snnkit.viz.png_traces import rgba
+from snnkit.viz.png import rgba
 
 
 def pixels(figure, **size) -> np.ndarray:
@@ -171,12 +171,12 @@ def test_ticks_never_step_by_two_and_a_half():
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from snnkit.viz.png import Page
+    from snnkit.viz.png import _Page
 
     for steps in (14, 16, 20, 23, 50):
         page = Figure(figsize=(7, 3.8), dpi=100)
         FigureCanvasAgg(page)
-        Page(figures.raster(np.ones((steps, 30))), page, 700, 380).paint()
+        _Page(figures.raster(np.ones((steps, 30))), page, 700, 380).paint()
         ticks = page.axes[0].get_xticks()
         assert len(ticks) > 2 and (ticks % 1 == 0).all()
 

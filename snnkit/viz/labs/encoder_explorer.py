@@ -16,9 +16,8 @@ from torch import Tensor
 from snnkit import data, encode
 
 from .. import theme
-from ..axes import log_ticks
+from ..drawing import add_line, add_marks, log_ticks
 from ..figures import coded_image
-from ..strokes import add_line, add_marks
 from .lab import Lab
 
 LONGEST = 64

@@ -17,7 +17,7 @@ from snnkit.engine.missing import missing_compiler
 from snnkit.measure.machine import provenance
 
 from .. import theme
-from ..marked import Marked, marked
+from ..figures import Marked, marked
 from .lab import Lab
 
 CPU, GPU = "this CPU", "this GPU"

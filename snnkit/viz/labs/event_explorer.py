@@ -15,7 +15,7 @@ from snnkit.data import load, to_unit
 from snnkit.data.events import events_of, saccades
 
 from .. import theme
-from ..arrays import compact
+from ..drawing import compact
 from ..figures import event_cloud
 from ..frame_slider import slid
 from .lab import Lab

@@ -21,9 +21,8 @@ from torch import Tensor, nn
 from snnkit import neuron
 
 from .. import theme
-from ..axes import times
+from ..drawing import SPIKE, TICK, add_line, add_marks, tick_size, times
 from ..figures import panels
-from ..strokes import SPIKE, TICK, add_line, add_marks, tick_size
 from .lab import Lab
 
 STEPS = 300

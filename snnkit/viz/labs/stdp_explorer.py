@@ -11,9 +11,8 @@ import torch
 from snnkit.plasticity import PairSTDP
 
 from .. import theme
-from ..axes import times
+from ..drawing import SPIKE, add_line, add_marks, times
 from ..figures import panels
-from ..strokes import SPIKE, add_line, add_marks
 from .lab import Lab
 
 STEPS, DT = 100, 1e-3  # of a millisecond each

@@ -22,9 +22,8 @@ from snnkit.neuron import LIF
 from snnkit.surrogate import Surrogate
 
 from .. import theme
-from ..axes import log_ticks, whole_ticks
+from ..drawing import add_line, log_ticks, whole_ticks
 from ..figures import panels
-from ..strokes import add_line
 from .lab import Lab
 from .neuron_explorer import run
 

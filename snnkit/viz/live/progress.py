@@ -14,10 +14,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from .. import theme
-from ..arrays import compact
+from ..drawing import add_line, compact
 from ..figures import training_curves
-from ..learning import epoch_curves
-from ..strokes import add_line
+from ..figures.line_plots import epoch_curves
 
 # Panels of ``training_curves`` from left to right: the figure of a single update, and the series of epochs.
 COLUMNS = {

@@ -1,0 +1,400 @@
+"""Benchmark records: time against the number of steps, samples per second, and predictions beside measurements."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+
+from ... import checks
+from .. import theme
+from ..drawing import SYMBOLS, add_line, finish, legend_below, line_look, log_ticks, panels
+
+_TITLES = {"inference": "Inference", "training": "Forward and backward"}
+_LIBRARIES = {"snnkit": theme.BLUE, "SpikingJelly": theme.VERMILION, "snnTorch": theme.GREEN, "Norse": theme.ORANGE}
+_PEER = "snnTorch"
+_FLOOR = {"colour": theme.TEXT, "dash": "dash", "width": 1.5}
+
+Record = Mapping[str, Any]
+# Of each panel and name: x, y and a note for hovering of each point.
+Curves = dict[tuple[int, str], list[tuple[float, float, str]]]
+
+
+def races(
+    records: Record | Sequence[Record],
+    *,
+    neurons: int | None = None,
+    dtype: str = "float32",
+    equation: str = "LIF",
+    modes: Sequence[str] = tuple(_TITLES),
+    title: str = "",
+) -> go.Figure:
+    """Milliseconds against T for all contestants of one or more records, a panel for each mode.
+
+    Under the lines of a measured record is its floor, dashed: the bytes that have to be moved at the bandwidth of a
+    copy on the same device. Published curves have none; they are dotted lines with hollow marks. Hovering shows the
+    spread, and where the number comes from.
+
+    Args:
+        records: from ``snnkit.records.load`` or ``snnkit.bench``.
+        neurons: N; by default the largest that all records have.
+        dtype: of the input.
+        equation: of our engines ("LIF", "Leaky", "CubaLIF"). Peers are drawn whichever equation they compute.
+        modes: which panels: "inference", "training".
+    """
+    every = _checked(records)
+    neurons = None if neurons is None else checks.integer("neurons", neurons, at_least=1)
+    if not set(modes) <= set(_TITLES):
+        raise ValueError(f"modes must be some of {', '.join(map(repr, _TITLES))}, but they are {modes!r}")
+    sizes = [{row["neurons"] for row in record["rows"] if row["dtype"] == dtype} for record in every]
+    size = neurons or max(set.intersection(*sizes) or set.union(*sizes), default=0)
+    named = sum(record["kind"] != "published" for record in every) > 1  # the device is part of the name
+    shown = [mode for mode in _TITLES if mode in modes]
+    curves: Curves = {}
+    looks: dict[str, dict[str, Any]] = {}
+    for record in every:
+        published, where = record["kind"] == "published", _where(record)
+        suffix = f", {where.partition(',')[0]}" if named or published else ""
+        floors: dict[tuple[str, int], Record] = {}
+        for row in record["rows"]:
+            if (row["neurons"], row["dtype"]) != (size, dtype) or row["mode"] not in shown:
+                continue
+            name, ours = row["contestant"], not published and row["library"] in ("snnkit", "torch")
+            if not published and row["equation"] != equation:
+                if ours:
+                    continue
+                name += f" ({row['equation']})"
+            _add(curves, shown.index(row["mode"]), name + suffix, row["steps"], _seconds(row) * 1e3, _note(row, where))
+            looks.setdefault(name + suffix, _look(looks, published))
+            if not published and row["equation"] == equation:  # smaller outputs have lower floors: the largest counts
+                key = row["mode"], row["steps"]
+                floors[key] = max(floors.get(key, row), row, key=lambda one: one["floor_bytes"])
+        for (mode, steps), row in floors.items():
+            note = "<br>bytes at the bandwidth of a copy"
+            _add(curves, shown.index(mode), "floor" + suffix, steps, row["floor_s"] * 1e3, note)
+            looks["floor" + suffix] = _FLOOR
+    if not curves:
+        known = sorted({(row["neurons"], row["dtype"]) for record in every for row in record["rows"]})
+        what = f"neurons {size} and " if size else ""
+        raise ValueError(f"no row has {what}dtype {dtype!r}; there are {', '.join(map(str, known)) or 'none'}")
+    heading = title or f"A layer of {size:,} neurons over time, {dtype}"
+    return _against_steps(curves, [_TITLES[mode] for mode in shown], looks, heading, "milliseconds", "ms")
+
+
+def per_neuron_step(
+    records: Sequence[Record],
+    *,
+    dtype: str = "float32",
+    equation: str = "LIF",
+    title: str = "Time per neuron and step",
+) -> go.Figure:
+    """Nanoseconds per neuron and step against T: flat lines are linear in T, and layers of any size can be compared.
+
+    Of each record, at its largest number of neurons: the loop, the best of our compiled engines, and the peers that
+    compute the same equation. Published curves are dotted with hollow marks. Hovering shows the size and where the
+    number comes from.
+
+    Args:
+        records: from ``snnkit.records.load`` or ``snnkit.bench``.
+        dtype: of the input.
+        equation: "LIF", "Leaky" or "CubaLIF".
+    """
+    curves: Curves = {}
+    looks: dict[str, dict[str, Any]] = {}
+    for record in _checked(records):
+        published, where = record["kind"] == "published", _where(record)
+        rows = [row for row in record["rows"] if (row["dtype"], row["equation"]) == (dtype, equation)]
+        rows = [row for row in rows if published or (row["out_dtype"] == dtype and row["library"] != "torch")]
+        largest = max((row["neurons"] for row in rows), default=0)
+        rows = sorted((row for row in rows if row["neurons"] == largest), key=lambda row: row["steps"])
+        for panel, mode in enumerate(_TITLES):
+            of_mode = [row for row in rows if row["mode"] == mode]
+            fused = [row for row in of_mode if not published and row["engine"] not in ("", "eager")]
+            last = [row for row in fused if row["steps"] == fused[-1]["steps"]]
+            best = min(last, key=_seconds)["contestant"] if last else ""
+            for row in of_mode:
+                if row in fused and row["contestant"] != best:
+                    continue
+                name = f"{row['contestant']}, {where.partition(',')[0]}"
+                note = f"<br>{'published: ' if published else ''}{where}, N = {largest:,}"
+                _add(curves, panel, name, row["steps"], _seconds(row) / largest / row["steps"] * 1e9, note)
+                looks.setdefault(name, _look(looks, published))
+    if not curves:
+        raise ValueError(f"no record has rows of dtype {dtype!r} and equation {equation!r}")
+    titles = ["Forward", _TITLES["training"]]
+    return _against_steps(curves, titles, looks, title, "ns per neuron and step", "ns")
+
+
+def _against_steps(
+    curves: Curves,
+    titles: Sequence[str],
+    looks: Mapping[str, dict[str, Any]],
+    heading: str,
+    y: str,
+    unit: str,
+) -> go.Figure:
+    """A panel for each title that has curves, over T."""
+    used = sorted({panel for panel, _ in curves})
+    curves = {(used.index(panel), name): line for (panel, name), line in curves.items()}
+    figure = panels(1, len(used), [titles[panel] for panel in used], horizontal_spacing=0.09)
+    _draw(figure, curves, looks, len(used), f"T = %{{x}}<br>%{{y:.4g}} {unit}")
+    legend_below(figure, 280, list(dict.fromkeys(name for _, name in curves)))
+    figure.update_yaxes(title_text=y, row=1, col=1)
+    hollow = "; hollow: published" if any(_is_hollow(look) for look in looks.values()) else ""
+    return finish(figure, heading + hollow, "time steps T")
+
+
+def device_rates(records: Record | Sequence[Record], *, mode: str = "training", title: str = "") -> go.Figure:
+    """Samples per second against the batch, a panel for each model, a line for each device and dtype.
+
+    Where the line of a GPU crosses that of a CPU, the GPU begins to pay.
+
+    Args:
+        records: of kind "demo", from ``snnkit.records.load`` or ``snnkit.bench``.
+        mode: "training" or "inference".
+    """
+    every = _checked(records, "demo")
+    models: dict[str, int] = {}
+    curves: Curves = {}
+    looks: dict[str, dict[str, Any]] = {}
+    for record in every:
+        for row in record["rows"]:
+            if row["mode"] == mode:
+                where = _where(record) if row["device"] != "cpu" else record["provenance"]["cpu"]
+                name = f"{where}, {row['dtype']}"
+                _add(curves, models.setdefault(row["model"], len(models)), name, row["batch"], row["samples_per_s"], "")
+                looks.setdefault(name, line_look(len(looks)))
+    if not models:
+        modes = sorted({row["mode"] for record in every for row in record["rows"]})
+        raise ValueError(f"no row has the mode {mode!r}; there are {', '.join(modes) or 'none'}")
+    columns = min(3, len(models))
+    count = -(-len(models) // columns)
+    figure = panels(count, columns, list(models), horizontal_spacing=0.09, vertical_spacing=0.35 / count)
+    _draw(figure, curves, looks, columns, "batch %{x}<br>%{y:,.0f} samples/s")
+    figure.update_yaxes(title_text="samples per second", col=1)
+    legend_below(figure, 240 * count, list(looks), above=20)
+    return finish(figure, title or f"{mode.capitalize()}: samples per second", "batch")
+
+
+def training_rates(records: Record | Sequence[Record], *, net: str | None = None, title: str = "") -> go.Figure:
+    """Samples per second of all who trained a network, the fastest at the top; a panel for each equation.
+
+    Hovering shows the spread, the time of the first update, and where the number comes from.
+
+    Args:
+        records: of kind "training", from ``snnkit.records.load`` or ``snnkit.bench``.
+        net: "conv" or "mlp"; None draws all there are.
+    """
+    cases: dict[str, list[tuple[Record, str]]] = {}
+    for record in _checked(records, "training"):
+        for row in record["rows"]:
+            if net in (None, row["net"]):
+                name = f"{row['net']}, {row['equation']} neurons, width {row['width']}"
+                cases.setdefault(name, []).append((row, _where(record)))
+    if not cases:
+        raise ValueError(f"no record has rows of the net {net!r}")
+    sizes = [len(rows) for rows in cases.values()]
+    plot = 24 * sum(sizes) + 60 * len(sizes)
+    heights = [size / sum(sizes) for size in sizes]
+    figure = panels(len(cases), 1, list(cases), row_heights=heights, vertical_spacing=min(0.2, 60 / plot))
+    in_legend: list[str] = []
+    for index, rows in enumerate(cases.values(), start=1):
+        rows.sort(key=lambda pair: pair[0]["samples_per_s"])
+        names = [f"{row['contestant']}, {row['dtype']}" for row, _ in rows]
+        for library in dict.fromkeys(row["library"] for row, _ in rows):
+            own = [(place, row, where) for place, (row, where) in enumerate(rows) if row["library"] == library]
+            hover = "%{hovertext}<br>%{x:,.0f} samples/s%{customdata}<extra></extra>"
+            figure.add_bar(
+                x=[row["samples_per_s"] for _, row, _ in own], y=[place for place, _, _ in own], orientation="h",
+                hovertext=[names[place] for place, _, _ in own], name=library, legendgroup=library,
+                showlegend=library not in in_legend, marker={"color": _LIBRARIES.get(library, theme.PURPLE)},
+                customdata=[_note(row, where) for _, row, where in own], hovertemplate=hover, row=index, col=1,
+            )  # fmt: skip
+            in_legend.append(library)
+        figure.update_yaxes(tickvals=list(range(len(names))), ticktext=names, row=index, col=1)
+    figure.update_xaxes(title_text="samples per second", row=len(cases), col=1)
+    legend_below(figure, plot, list(dict.fromkeys(in_legend)), above=20, l=230)
+    return finish(figure, title or "Training: samples per second", barmode="overlay")
+
+
+def comparison(records: Record | Sequence[Record], *, dtype: str = "float32", title: str = "") -> go.Figure:
+    """How fast the network of snnTorch's IPU tutorial is trained: against the batch, and against its size.
+
+    Above samples per second: lines were measured, bands are predicted by ``hardware.roofline`` for IPUs on which
+    nothing was run here. Below times the samples per second of eager snnTorch on the same device; points with a star
+    were published by others, as ratios on machines of their own (hovering shows what and where). Without snnTorch in
+    the record there is nothing below.
+
+    Args:
+        records: of kind "compare", from ``snnkit.records.load`` or ``snnkit.bench``.
+        dtype: of the measured rows.
+    """
+    every = _checked(records, "compare")
+    rows = [(row, record) for record in every for row in record["rows"] if row["dtype"] == dtype]
+    if not rows:
+        known = sorted({row["dtype"] for record in every for row in record["rows"]})
+        raise ValueError(f"no row has dtype {dtype!r}; there are {', '.join(map(repr, known)) or 'none'}")
+
+    def case(row: Record, record: Record) -> tuple[Any, ...]:
+        return id(record), row["width"], row["steps"], row["batch"]
+
+    slow = {case(row, record): row["samples_per_s"] for row, record in rows if row["contestant"] == _PEER}
+    count = 2 if slow else 1
+    plot, first = 270 * count + 70 * (count - 1), every[0]["arguments"]
+    titles = [f"{first['width']} hidden neurons", f"batch {first['batch']}"] * count
+    figure = panels(count, 2, titles, horizontal_spacing=0.1, vertical_spacing=70 / plot if count > 1 else 0)
+    curves: Curves = {}
+    bands: dict[int, list[float]] = {panel: [] for panel in range(4)}  # heights of what is no line
+    for col, (key, other) in enumerate((("batch", "width"), ("width", "batch"))):
+
+        def fits(row: Record, record: Record, other: str = other) -> bool:
+            """Whether the size that is not on this axis is the tutorial's."""
+            return row[other] == record["arguments"][other]
+
+        for row, record in rows:
+            if fits(row, record):
+                where = _where(record)
+                name = row["contestant"] + (f", {where}" if len(every) > 1 else "")
+                note = f"<br>measured: {row['p10_s'] * 1e3:.4g} - {row['p90_s'] * 1e3:.4g} ms per update<br>{where}"
+                rate, base = row["samples_per_s"], slow.get(case(row, record))
+                _add(curves, col, name, row[key], rate, f" samples/s{note}")
+                if base is not None:
+                    _add(curves, 2 + col, name, row[key], rate / base, f" times eager snnTorch{note}")
+        predicted: dict[str, dict[int, Record]] = {}
+        for record in every:
+            for band in record["predictions"]:
+                if band["dtype"] == dtype and fits(band, record):
+                    predicted.setdefault(band["chip"], {}).setdefault(band[key], band)
+        bands[col] = _add_bands(figure, predicted, col)
+    claims = {claim["who"]: claim for record in every for claim in record["claims"]} if slow else {}
+    bands[2] = bands[3] = [claim[end] for claim in claims.values() for end in ("low", "high")]
+    looks = {name: line_look(i) for i, name in enumerate(dict.fromkeys(name for _, name in curves))}
+    _draw(figure, curves, looks, 2, "%{x}: %{y:,.4g}", bands)
+    for col, key in enumerate(("batch", "hidden"), start=1):
+        _add_claims(figure, claims, key, col)
+    for row, text in enumerate(("samples per second", "times eager snnTorch")[:count], start=1):
+        figure.update_yaxes(title_text=text, row=row, col=1)
+    for col, name in ((1, "batch"), (2, "hidden neurons")):
+        figure.update_xaxes(title_text=name, col=col)
+    legend_below(figure, plot, list(dict.fromkeys(trace.name for trace in figure.data)), above=20)
+    run = f"784-N-10 over {first['steps']} steps, {dtype}"
+    return finish(figure, title or f"{run}: lines measured, bands predicted, stars published")
+
+
+def _add_bands(figure: go.Figure, predicted: Mapping[str, Mapping[int, Record]], col: int) -> list[float]:
+    """A band for each chip, of the first record that predicts it; its ends."""
+    ends: list[float] = []
+    for i, (chip, by_size) in enumerate(predicted.items()):
+        name = f"predicted: {chip}, {next(iter(by_size.values()))['precision']}"
+        sizes = sorted(by_size)
+        low, high = ([by_size[size][end] for size in sizes] for end in ("low", "high"))
+        ends += [*low, *high]
+        ink = theme.PALETTE[-1 - i % len(theme.PALETTE)]
+        shape: dict[str, Any] = {"x": [*sizes, *reversed(sizes)], "y": [*high, *reversed(low)], "mode": "lines"}
+        if len(sizes) == 1:  # a point has no area
+            shape |= {"y": [*low, *high], "line": {"color": ink, "width": 12}}
+        else:
+            # Its edge has a dash of its own, so that overlapping bands can be distinguished without their colours.
+            edge = {"color": ink, "width": 1.5, "dash": theme.DASHES[1 + i % (len(theme.DASHES) - 1)]}
+            shape |= {"line": edge, "fill": "toself", "fillcolor": theme.faint(ink, 0.2), "hoveron": "fills"}
+        note = f"{name}<br>by a model whose constants are partly assumed; never run"
+        shape |= {"text": note, "hoverinfo": "text", "legendgroup": name, "showlegend": _is_new(figure, name)}
+        figure.add_scatter(name=name, row=1, col=col + 1, **shape)
+    return ends
+
+
+def _add_claims(figure: go.Figure, claims: Mapping[str, Record], key: str, col: int) -> None:
+    """A marked point for each published ratio, a stroke between two where a range was published."""
+    for i, (who, claim) in enumerate(claims.items()):
+        name = f"{'derived' if claim['derived'] else 'published'}: {who}"
+        ends = list(dict.fromkeys((claim["low"], claim["high"])))
+        words = textwrap.wrap(f"{claim['said']} times: {claim['what']}", 70)
+        mark = ["the ratio of two published times"] if claim["derived"] else []
+        note = "<br>".join([name, *mark, *words, claim["source"], claim["url"]])
+        colour = theme.colour(i + 1)
+        figure.add_scatter(
+            x=[claim[key]] * len(ends), y=ends, name=name, mode="lines+markers" if len(ends) > 1 else "markers",
+            line={"color": colour, "width": 1.5, "dash": "dot"}, marker={"symbol": "star", "size": 11, "color": colour},
+            text=note, hoverinfo="text+y", row=2, col=col, legendgroup=name, showlegend=_is_new(figure, name),
+        )  # fmt: skip
+
+
+def _draw(
+    figure: go.Figure,
+    curves: Curves,
+    looks: Mapping[str, dict[str, Any]],
+    columns: int,
+    hover: str,
+    others: Mapping[int, Sequence[float]] | None = None,
+) -> None:
+    """All curves, and logarithmic axes with ticks at the sizes; ``others`` are heights that a panel has besides."""
+    for (panel, name), points in curves.items():
+        x, y, notes = zip(*sorted(points, key=lambda point: point[0]), strict=True)
+        place: dict[str, Any] = {"row": panel // columns + 1, "col": panel % columns + 1}
+        template = f"{name}<br>{hover}%{{customdata}}<extra></extra>"
+        entry = {"legendgroup": name, "showlegend": _is_new(figure, name)}
+        add_line(figure, x, y, name, customdata=notes, hovertemplate=template, **entry, **place, **looks[name])
+    for panel in {panel for panel, _ in curves}:
+        points = [point for (its, _), line in curves.items() if its == panel for point in line]
+        place: dict[str, Any] = {"row": panel // columns + 1, "col": panel % columns + 1}
+        sizes = sorted({x for x, _, _ in points})
+        figure.update_xaxes(type="log", tickvals=sizes, ticktext=list(map(str, sizes)), **place)
+        heights = [*(y for _, y, _ in points), *(others or {}).get(panel, ())]
+        figure.update_yaxes(type="log", tickvals=log_ticks(heights), **place)
+
+
+def _add(curves: Curves, panel: int, name: str, x: float, y: float, note: str) -> None:
+    curves.setdefault((panel, name), []).append((x, y, note))
+
+
+def _is_new(figure: go.Figure, name: str) -> bool:
+    return all(trace.name != name for trace in figure.data)
+
+
+def _look(looks: Mapping[str, Any], published: bool) -> dict[str, Any]:
+    """The look of the next line; published ones are dotted with hollow marks."""
+    i = sum(look is not _FLOOR for look in looks.values())
+    if published:
+        return {"colour": theme.colour(i), "symbol": f"{SYMBOLS[i % len(SYMBOLS)]}-open", "dash": "dot"}
+    return line_look(i)
+
+
+def _is_hollow(look: Mapping[str, Any]) -> bool:
+    return look.get("symbol", "").endswith("-open")
+
+
+def _where(record: Record) -> str:
+    origin = record["provenance"]
+    return origin["hardware"] if record["kind"] == "published" else origin["device"]["name"]
+
+
+def _seconds(row: Record) -> float:
+    return row["seconds"] if "seconds" in row else row["median_s"]
+
+
+def _note(row: Record, where: str) -> str:
+    if "p10_s" not in row:
+        return f"<br>published: {where}"
+    each = f" per update of {row['batch']}" if "batch" in row else ""
+    first = f"<br>first update: {row['first_s']:.3g} s" if "first_s" in row else ""
+    spread = f"<br>10-90 %: {row['p10_s'] * 1e3:.4g} - {row['p90_s'] * 1e3:.4g} ms{each}{first}"
+    return f"{spread}<br>{row['over_floor']:.2f} times its floor<br>{where}"
+
+
+def _checked(records: Any, kind: str = "") -> list[Record]:
+    """The records as a list; each must be of ``kind`` and say where its numbers come from."""
+    if not isinstance(records, (Mapping, list, tuple)):
+        raise TypeError(f"records must be a record or a list of records, but it is {checks.shown(records)}")
+    every = [records] if isinstance(records, Mapping) else list(records)
+    if not every:
+        raise ValueError("records must hold at least one record, but it is empty")
+    for record in every:
+        if not isinstance(record, Mapping):
+            raise TypeError(f"records must hold records as of snnkit.records.load, but it holds {checks.shown(record)}")
+        if not record.get("provenance") or "rows" not in record:
+            raise ValueError("records must say where their numbers come from (provenance), else they are not shown")
+        if kind and record["kind"] != kind:
+            raise ValueError(f"records must be of kind {kind!r}, but one is of kind {record['kind']!r}")
+    return every

@@ -1,0 +1,196 @@
+"""Figures of spike codes and events: an image or a signal beside its spikes and what is decoded from them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from ... import checks
+from .. import theme
+from ..drawing import (
+    add_line,
+    add_marks,
+    as_array,
+    as_arrays,
+    check_length,
+    compact,
+    finish,
+    panels,
+    times,
+    whole_ticks,
+)
+from .pictures import add_image
+
+
+def coded_image(image: Any, spikes: Any, decoded: Any, title: str = "One image as spikes") -> go.Figure:
+    """Three panels: the image, its spikes over time, and the image that is decoded from them.
+
+    Args:
+        image: [H, W], values in [0, 1].
+        spikes: [T, H·W], one row of the middle panel per pixel, in reading order from the top left. Values other than
+            0 and 1 (direct coding) are drawn as grey levels between them.
+        decoded: [H, W], on the scale of ``image``.
+    """
+    before, after = as_array(image, "image", "[H, W]"), as_array(decoded, "decoded", "[H, W]")
+    array = as_array(spikes, "spikes", "[T, H·W]")
+    for name, found, expected in (("decoded", after.shape, before.shape), ("spikes", array.shape[1:], (before.size,))):
+        if found != expected:
+            raise ValueError(f"{name} must have the pixels of image, {list(expected)}, but it has {list(found)}")
+    binary = np.isin(array, (0, 1)).all()
+    titles = ("image", f"{'spikes' if binary else 'numbers'}: {np.count_nonzero(array):,}", "read back")
+    figure = panels(1, 3, titles, column_widths=[1, 1.5, 1], horizontal_spacing=0.09)
+    scale = {"zmin": 0, "zmax": 1}
+    bright = {"hovertemplate": "brightness %{z:.3f}<extra></extra>"} | scale
+    add_image(figure, _rounded(before), 1, 1, **bright)
+    cells = array.T.astype(np.uint8) if binary else _rounded(array.T)
+    look = {"colorscale": theme.INK, "showscale": False, "hovertemplate": "step %{x}, pixel %{y}<extra></extra>"}
+    figure.add_heatmap(z=compact(cells), row=1, col=2, **look, **scale)
+    add_image(figure, _rounded(after), 1, 3, **bright)
+    steps, pixels = array.shape
+    figure.update_xaxes(showgrid=False, row=1, col=2, **times(steps, None).look(8))
+    figure.update_yaxes(title_text="pixel", range=[pixels - 0.5, -0.5], showgrid=False, row=1, col=2)
+    return finish(figure, title, height=320, margin={"t": 64})
+
+
+def coded_signal(
+    signal: Any, spikes: Any, decoded: Mapping[str, Any], dt: float | None = None, title: str = "A signal as spikes"
+) -> go.Figure:
+    """A signal over time, what is decoded from its spikes, and the spikes with their sign.
+
+    Args:
+        signal: [T].
+        spikes: [T] of −1, 0 and 1, or a dict of name to [T].
+        decoded: name to [T].
+        dt: seconds per step; without it the axis counts steps.
+    """
+    curve = as_array(signal, "signal", "[T]")
+    arrays = as_arrays(spikes, "spikes", "spikes", "[T]")
+    given = decoded is not None and not (isinstance(decoded, Mapping) and not decoded)
+    read = as_arrays(decoded, "decoded", "decoded", "[T]") if given else {}
+    for name, array in [*arrays.items(), *read.items()]:
+        check_length(array, repr(name), len(curve))
+    time = times(len(curve), dt)
+    figure = panels(2, 1, shared_xaxes=True, row_heights=[0.68, 0.32], vertical_spacing=0.06)
+    for i, (name, array) in enumerate(({"signal": curve} | read).items()):
+        look = {"colour": theme.TEXT, "width": 3} if i == 0 else {"colour": theme.colour(i - 1), "width": 1.8}
+        hover = f"{name} %{{y:.3f}}<extra></extra>"
+        add_line(figure, time.at, _rounded(array), name, hovertemplate=hover, row=1, col=1, **look)
+    places, texts = [], []
+    for i, (name, array) in enumerate(arrays.items()):
+        for sign, symbol, word in ((1, "triangle-up", "up"), (-1, "triangle-down", "down")):
+            when = np.nonzero(np.sign(array) == sign)[0]
+            places.append(-i + 0.22 * sign)
+            texts.append(f"{name} {word}")
+            hover = f"{time.title} %{{x}}<extra>{'+' if sign > 0 else '−'}1</extra>"
+            look = {"symbol": symbol, "size": 6, "colour": theme.colour(i), "hovertemplate": hover}
+            add_marks(figure, time.at[when], places[-1], row=2, col=1, name=texts[-1], **look)
+    lanes = {"range": [-len(arrays) + 0.4, 0.6], "tickvals": places, "ticktext": texts, "showgrid": False}
+    figure.update_yaxes(row=2, col=1, **lanes)
+    across = {"range": time.ends, "tickvals": whole_ticks(time.at)}
+    finish(figure, title, across, height=420, margin={"l": 145})
+    return figure.update_xaxes(title_text=time.title, row=2, col=1)
+
+
+def compared_spikes(x: Any, yours: Any, expected: Any, title: str = "When each grey level spikes") -> go.Figure:
+    """Spike times against brightness, a learner's as dots on the large marks of what is expected.
+
+    Args:
+        x: [N], the brightness of each neuron's pixel.
+        yours, expected: [T, N] of 0 and 1.
+    """
+    levels = as_array(x, "x", "[N]")
+    figure, steps = go.Figure(), 0
+    looks = {
+        "expected": (expected, {"symbol": "square", "size": 13, "colour": theme.faint(theme.BLUE, 0.3)}),
+        "yours": (yours, {"symbol": "circle", "size": 6, "colour": theme.VERMILION}),
+    }
+    for name, (spikes, look) in looks.items():
+        array = as_array(spikes, name, "[T, N]")
+        if array.shape[1] != len(levels):
+            raise ValueError(f"{name} must be [T, {len(levels)}], but its shape is {list(array.shape)}")
+        steps = steps or len(array)
+        when, who = np.nonzero(array)
+        hover = f"{name}<br>step %{{x}}, brightness %{{y:.3f}}<extra></extra>"
+        add_marks(figure, compact(when), levels[who], name=name, showlegend=True, hovertemplate=hover, **look)
+    up = {"title_text": "brightness", "range": [-0.06, 1.06]}
+    return finish(figure, title, times(steps, None).look(), up, height=320, showlegend=True)
+
+
+def rate_against_brightness(x: Any, rate: Any, steps: int, title: str = "Rate against brightness") -> go.Figure:
+    """Measured spike rates, and the band that holds 95 % of the rates of Poisson encoders.
+
+    Args:
+        x: [N], the brightness of each pixel.
+        rate: [N], spikes per step.
+        steps: over how many steps the rates were measured.
+    """
+    levels, rates = as_array(x, "x", "[N]").astype(float), as_array(rate, "rate", "[N]")
+    check_length(rates, "rate", len(levels), "values, one per pixel")
+    steps = checks.integer("steps", steps, at_least=1)
+    fine = np.linspace(0, 1, 101)
+    half = 1.96 * np.sqrt(fine * (1 - fine) / steps)
+    figure = go.Figure()
+    look: dict[str, Any] = {"colour": theme.GREEN, "width": 1.2, "dash": "dot"}
+    look["hovertemplate"] = "edge of the band: %{y:.3f} at brightness %{x:.2f}<extra></extra>"
+    for edge in (fine + half, fine - half):
+        add_line(figure, fine, edge, "95 % of fair encoders", showlegend=not figure.data, **look)
+    look = {"symbol": "circle", "size": 7, "colour": theme.VERMILION, "name": "yours", "showlegend": True}
+    add_marks(
+        figure, levels, rates, hovertemplate="brightness %{x:.3f}<br>%{y:.3f} spikes per step<extra></extra>", **look
+    )
+    across = {"title_text": "brightness x", "range": [-0.03, 1.03]}
+    up = {"title_text": "spikes per step", "range": [-0.06, 1.06]}
+    return finish(figure, f"{title}, {steps} steps", across, up, height=320)
+
+
+def event_cloud(events: Any, dt: float | None = None, *, most: int = 4000, title: str = "Events") -> go.Figure:
+    """The events of one recording over time and the plane of its pixels; to be turned with the mouse.
+
+    Args:
+        events: [T, 2, H, W], non-zero where a pixel reported a change: ON (it became brighter) in channel 0, OFF in
+            channel 1, as ``data.events.events_of`` gives them.
+        dt: seconds per step; without it the axis counts steps.
+        most: so many events are drawn at most, evenly chosen; the title counts all.
+    """
+    most = checks.integer("most", most, at_least=1)
+    array = as_array(events, "events", "[T, 2, H, W]")
+    steps, polarities, height, width = array.shape
+    if polarities != 2:
+        rule = "[T, 2, H, W] with the channels ON and OFF"
+        raise ValueError(f"events must be {rule}, but its shape is {list(array.shape)}")
+    time = times(steps, dt)
+    every = max(1, math.ceil(int(np.count_nonzero(array)) / most))
+    figure, counts = go.Figure(), []
+    # Brighter and darker differ in colour, symbol and name. (Plotly draws the symbol "x" in space as a character that
+    # many fonts lack.)
+    looks = {"on": (theme.BLUE, "circle"), "off": (theme.VERMILION, "diamond-open")}
+    for channel, (name, (colour, symbol)) in enumerate(looks.items()):
+        when, rows, columns = np.nonzero(array[:, channel])
+        counts.append(f"{when.size:,} {name}")
+        hover = f"{name}<br>{time.title} %{{x}}<br>column %{{y}}, row %{{z}}<extra></extra>"
+        figure.add_scatter3d(
+            x=time.at[when[::every]], y=compact(columns[::every]), z=compact(rows[::every]), mode="markers", name=name,
+            marker={"symbol": symbol, "size": 4, "color": colour}, hovertemplate=hover, showlegend=True,
+        )  # fmt: skip
+    thin = f"; one of {every} is drawn" if every > 1 else ""
+    longest = max(height, width)
+    scene = {  # time to the right, columns into the depth, rows downwards as in a picture
+        "xaxis": {"title": {"text": time.title}, "range": time.ends},
+        "yaxis": {"title": {"text": "column (pixel)"}, "range": [-0.5, width - 0.5], "nticks": 4},
+        "zaxis": {"title": {"text": "row (pixel)"}, "range": [height - 0.5, -0.5], "nticks": 6},
+        "aspectmode": "manual",
+        "aspectratio": {"x": 2.5, "y": width / longest, "z": height / longest},
+        "camera": {"eye": {"x": -1.6, "y": -3.3, "z": 1.1}},
+    }
+    beside = {"x": 0.99, "xanchor": "right", "y": 0.98, "yanchor": "top"}
+    page = {"height": 430, "legend": beside, "margin": {"l": 30, "r": 30, "t": 44, "b": 10}, "scene": scene}
+    return finish(figure, f"{title} ({', '.join(counts)}{thin})", **page)
+
+
+def _rounded(values: np.ndarray) -> np.ndarray:
+    """Grey values to four decimals: no one sees more, and the notebook stays small."""
+    return np.round(values.astype(float), 4)

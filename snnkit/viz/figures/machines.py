@@ -1,0 +1,283 @@
+"""What machines reach: the roofline, measured beside predicted and published numbers, parallel efficiency."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import plotly.graph_objects as go
+
+from ... import checks
+from ...hardware.scaling import Measured, Prediction
+from .. import theme
+from ..drawing import NOTE, RULER, SYMBOLS, add_line, add_marks, finish, legend_below, line_look, log_ticks
+
+# How each kind of number is drawn: colour, symbol, width of the line from low to high, and its dash.
+_LOOKS: dict[str, tuple[str, str, int, str]] = {
+    "predicted": (theme.ORANGE, "diamond", 13, "solid"),
+    "published": (theme.GREEN, "star", 2, "dot"),
+    "derived": (theme.PURPLE, "star", 2, "dot"),
+    "measured": (theme.BLUE, "circle", 3, "solid"),  # last, so that it is on top
+}
+_LANE = 27  # pixels
+_TICKS = 6  # between which labels have room
+_LOG_FROM = 32  # times from the fewest to the most ranks, from which on a logarithmic axis shows more
+
+
+class Run(NamedTuple):
+    """One program on one input.
+
+    Attributes:
+        name: runs of one name are points of one line.
+        operations: arithmetic operations in all.
+        bytes: moved in all, from and to memory.
+        seconds: how long it took.
+    """
+
+    name: str
+    operations: float
+    bytes: float
+    seconds: float
+
+    @property
+    def intensity(self) -> float:
+        """Operations per byte."""
+        return self.operations / self.bytes
+
+    @property
+    def rate(self) -> float:
+        """Operations per second."""
+        return self.operations / self.seconds
+
+
+def roofline(
+    runs: Sequence[Run],
+    bandwidth: float,
+    rate: float,
+    *,
+    span: tuple[float, float] | None = None,
+    title: str = "Roofline",
+) -> go.Figure:
+    """Where programs are under the roof: on its slope they wait for memory, on its flat part for arithmetic.
+
+    The roof is min(bandwidth · intensity, rate) (Williams, Waterman and Patterson 2009, doi:10.1145/1498765.1498785).
+    A program below it can become faster by being written better, one on it only by moving fewer bytes or computing
+    less.
+
+    Args:
+        runs: what was measured, or predicted.
+        bandwidth: bytes per second of the machine's memory, measured by a copy.
+        rate: arithmetic operations per second that it reaches, measured where memory is no limit.
+        span: operations per byte at the left and the right end; without it, as far as the runs reach.
+    """
+    runs = list(runs)
+    if not runs:
+        raise ValueError("runs must hold at least one Run, but it is empty")
+    for run in runs:
+        checks.instance("each of runs", run, Run, "a viz.figures.Run")
+        for name in ("operations", "bytes", "seconds"):
+            checks.number(f"{name} of {run.name!r}", getattr(run, name), above=0)
+    bandwidth, rate = checks.number("bandwidth", bandwidth, above=0), checks.number("rate", rate, above=0)
+    ridge = rate / bandwidth
+    across = [ridge, *(run.intensity for run in runs)]
+    low, high = min(across) / 3, max(across) * 3
+    if span is not None:
+        if not (isinstance(span, (tuple, list)) and len(span) == 2):
+            raise TypeError(f"span must be two numbers (low, high), but it is {checks.shown(span)}")
+        low, high = (checks.number("an end of span", end, above=0) for end in span)
+        if not low < high:
+            raise ValueError(f"span must have low < high, but it is {checks.shown(span)}")
+    figure = go.Figure()
+    hover = f"roof<br>memory: {bandwidth / 1e9:.4g} GB/s<br>arithmetic: {rate / 1e9:.4g} G/s<extra></extra>"
+    corners = [low, *([ridge] if low < ridge < high else []), high]
+    roof = [min(bandwidth * at, rate) / 1e9 for at in corners]
+    add_line(figure, corners, roof, "roof", colour=theme.PALE, width=7, hovertemplate=hover)
+    for i, name in enumerate(dict.fromkeys(run.name for run in runs)):
+        same = [run for run in runs if run.name == name]
+        shares = (run.rate / min(bandwidth * run.intensity, rate) for run in same)
+        look: dict[str, Any] = line_look(i) | {"dash": theme.dash(i)}
+        look["customdata"] = [
+            f"{r.seconds * 1e3:.4g} ms, {part:.0%} of the roof" for r, part in zip(same, shares, strict=True)
+        ]
+        look["hovertemplate"] = (
+            f"{name}<br>%{{x:.3g}} operations per byte<br>%{{y:.3g}} G operations/s<br>%{{customdata}}<extra></extra>"
+        )
+        add_line(figure, [r.intensity for r in same], [r.rate / 1e9 for r in same], name, **look)
+    figure.update_traces(marker_size=10)
+    if low < ridge < high:
+        figure.add_vline(x=ridge, line={"color": theme.TEXT, "dash": "dot", "width": 1})
+        at = {"x": math.log10(ridge), "y": 0, "yref": "paper", "yanchor": "bottom"}
+        figure.add_annotation(text="memory bound ", xanchor="right", **at, **NOTE)
+        figure.add_annotation(text=" compute bound", xanchor="left", **at, **NOTE)
+    x = {"type": "log", "title_text": "operations per byte moved", "range": np.log10([low, high]).tolist()}
+    ticks = log_ticks([*roof, *(run.rate / 1e9 for run in runs)])
+    return finish(figure, title, x, {"type": "log", "title_text": "10⁹ operations per second", "tickvals": ticks})
+
+
+@dataclass(frozen=True)
+class Marked:
+    """A number, how far it may be off, and where it comes from.
+
+    Attributes:
+        lane: the row of the figure that it is drawn in; several may share one.
+        mark: "measured", "predicted", "published" or "derived" (from published figures).
+        value: likely, or median; None where only a range is known.
+        low, high: of the range; None: ``value`` is exact.
+        source: shown on hovering.
+    """
+
+    lane: str
+    mark: str
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    source: str = ""
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Low and high."""
+        low = self.value if self.low is None else self.low
+        high = self.value if self.high is None else self.high
+        if low is None or high is None:
+            raise ValueError(f"{self.lane!r} must have a value, or low and high, but they are {self}")
+        return low, high
+
+    def check(self) -> None:
+        """ValueError for an unknown mark, or numbers that are not positive, finite and in order."""
+        checks.choice("mark", self.mark, _LOOKS)
+        low, high = self.ends
+        value = low if self.value is None else self.value
+        for end in (low, value, high):
+            checks.number(repr(self.lane), end, above=0)
+        if not low <= value <= high:
+            raise ValueError(f"{self.lane!r} must have low <= value <= high, but they are {low}, {value}, {high}")
+
+    def note(self, unit: str) -> str:
+        """For hovering."""
+        low, high = self.ends
+        spread = f"{low:,.4g} … {high:,.4g}"
+        value = spread if self.value is None else f"{self.value:,.4g}" + (f" ({spread})" if low < high else "")
+        return f"{self.lane}<br>{self.mark}: {value} {unit}" + (f"<br>{self.source}" if self.source else "")
+
+
+def marked(numbers: Sequence[Marked], unit: str, *, title: str = "", one: str = "") -> go.Figure:
+    """A lane for each name, its numbers over a logarithmic axis: circles measured, bands predicted, stars published.
+
+    Args:
+        numbers: positive; lanes are in the order in which they first occur.
+        unit: of the numbers.
+        one: what a dashed line at 1 is, for ratios.
+    """
+    numbers = list(numbers)
+    if not numbers:
+        raise ValueError("numbers must hold at least one Marked, but it is empty")
+    for number in numbers:
+        checks.instance("each of numbers", number, Marked, "a viz.figures.Marked").check()
+    lanes = {lane: row for row, lane in enumerate(dict.fromkeys(number.lane for number in numbers))}
+    figure = go.Figure()
+    for mark, (colour, symbol, width, dash) in _LOOKS.items():
+        of_mark = [number for number in numbers if number.mark == mark]
+        for number in of_mark:
+            line = {"color": theme.faint(colour, 0.35) if width > 5 else colour, "width": width, "dash": dash}
+            look = {"mode": "lines", "line": line, "hoverinfo": "skip", "showlegend": False}
+            figure.add_scatter(x=list(number.ends), y=[lanes[number.lane]] * 2, **look)
+        points = [(at, n) for n in of_mark for at in ((n.value,) if n.value is not None else dict.fromkeys(n.ends))]
+        if points:
+            x, y = [at for at, _ in points], [lanes[number.lane] for _, number in points]
+            look = {"symbol": symbol, "size": 11 if symbol == "star" else 8, "colour": colour, "showlegend": True}
+            notes = [number.note(unit) for _, number in points]
+            add_marks(figure, x, y, name=mark, text=notes, hoverinfo="text", **look)
+    ends = [end for number in numbers for end in number.ends]
+    if checks.instance("one", one, str, "a text"):
+        figure.add_vline(x=1, line=RULER)
+        at = {"x": 0, "xanchor": "left", "y": 1, "yref": "paper", "yanchor": "bottom", "yshift": 1}
+        figure.add_annotation(text=one, **at, **NOTE)
+        ends.append(1.0)
+    low, high = math.log10(min(ends)), math.log10(max(ends))
+    pad = 0.06 * (high - low) or 0.3
+    legend_below(figure, _LANE * len(lanes), sorted({number.mark for number in numbers}), above=18 if one else 0)
+    ticks = log_ticks(ends)
+    if ticks and len(ticks) > _TICKS:  # powers of ten: behind a slider the axis holds all its frames
+        tens = [tick for tick in ticks if math.log10(tick).is_integer()]
+        ticks = tens if len(tens) > 1 else ticks
+    labels = ticks and [_short(tick) for tick in ticks]
+    x = {"type": "log", "title_text": unit, "range": [low - pad, high + pad], "tickvals": ticks, "ticktext": labels}
+    y = {
+        "tickvals": list(lanes.values()),
+        "ticktext": list(lanes),
+        "range": [len(lanes) - 0.5, -0.5],
+        "showgrid": False,
+    }
+    return finish(figure, title, x, y)
+
+
+def _short(number: float) -> str:
+    """As plotly has it: 20, 50k, 1M."""
+    for letter, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if number >= scale:
+            return f"{number / scale:g}{letter}"
+    return f"{number:g}"
+
+
+def scaling_efficiency(
+    measured: Sequence[Measured] = (),
+    predicted: Mapping[str, Sequence[Prediction]] | None = None,
+    *,
+    cores: int | None = None,
+    title: str = "Parallel efficiency",
+) -> go.Figure:
+    """How much of their speed ranks keep that train together: 100 % where nothing is lost.
+
+    Args:
+        measured: weak scaling as ``hardware.scaling.fit`` takes it, one rank alone among it; several of one number of
+            ranks are rounds: their median is the mark, and hovering shows the spread.
+        predicted: name to predictions, a line each, as of ``hardware.scaling.curve``.
+        cores: that ranks share; draws the limit of ranks that take turns. None: there is none.
+    """
+    predicted = checks.mapping("predicted", {} if predicted is None else predicted, "name to predictions")
+    for m in measured:
+        checks.instance("each of measured", m, Measured, "a hardware.scaling.Measured")
+    for p in (p for line in predicted.values() for p in line):
+        checks.instance("each of predicted", p, Prediction, "a hardware.scaling.Prediction")
+    cores = None if cores is None else checks.integer("cores", cores, at_least=1)
+    rounds: dict[int, list[float]] = {}
+    for m in measured:
+        rounds.setdefault(m.ranks, []).append(m.step_s)
+    if rounds and 1 not in rounds:
+        raise ValueError(f"measured must hold one rank alone to compare with, but it holds {sorted(rounds)}")
+    every = sorted({*rounds, *(p.ranks for line in predicted.values() for p in line)})
+    if not every:
+        raise ValueError("measured or predicted must hold something to draw, but both are empty")
+    figure = go.Figure()
+    if cores is not None and every[-1] > cores:
+        most = sorted({cores, *(n for n in every if n >= cores)})
+        hover = f"limit of {cores} cores<br>%{{x}} ranks: %{{y:.1f}} %<extra></extra>"
+        look: dict[str, Any] = {"colour": theme.PALE, "width": 5.0, "hovertemplate": hover}
+        add_line(figure, most, [100 * cores / n for n in most], "limit of the cores", **look)
+    hover = "<br>%{x} ranks: %{y:.1f} %<br>%{customdata}<extra></extra>"
+    for i, (name, line) in enumerate(predicted.items()):
+        look = {"colour": theme.colour(i + 1), "dash": theme.dash(i), "hovertemplate": name + hover}
+        look["customdata"] = [
+            f"{p.step_s * 1e3:.4g} ms an update, {p.exposed_s * 1e3:.3g} ms of it waiting<br>"
+            f"{p.samples_per_s:,.0f} samples/s"
+            for p in line
+        ]
+        add_line(figure, [p.ranks for p in line], [100 * p.efficiency for p in line], name, **look)
+    if rounds:
+        base, ranks = statistics.median(rounds[1]), sorted(rounds)
+        look = {"symbol": SYMBOLS[0], "size": 11, "colour": theme.colour(0), "name": "measured", "showlegend": True}
+        look |= {"hovertemplate": f"measured{hover}", "customdata": [_spread(rounds[n], base) for n in ranks]}
+        add_marks(figure, ranks, [100 * base / statistics.median(rounds[n]) for n in ranks], **look)
+    ticks: dict[str, Any] = {"tickvals": every} if len(every) <= 8 else {}
+    x = {"title_text": "ranks", "type": "log" if every[-1] >= _LOG_FROM * every[0] else "linear"}
+    return finish(figure, title, x | ticks, {"title_text": "efficiency, %", "range": [0, 108]})
+
+
+def _spread(times: Sequence[float], base: float) -> str:
+    if len(times) == 1:
+        return f"{times[0] * 1e3:.4g} ms an update"
+    return f"{len(times)} rounds: {base / max(times):.1%} to {base / min(times):.1%}"

@@ -1,0 +1,179 @@
+"""Floating-point formats: which numbers each has near a value, how far apart they are, and what rounding loses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+import torch
+from torch import Tensor
+
+from ... import checks
+from .. import theme
+from ..drawing import NOTE, RULER, TICK, add_line, add_marks, compact, finish, legend_below
+
+_FORMATS = ("float32", "bfloat16", "float16")
+_MOST = 200  # numbers on a line; more are drawn as a bar
+
+
+def spacing(values: Any, dtype: str | torch.dtype) -> np.ndarray:
+    """How far the next larger number of a format is from each of ``values`` [P], which are positive.
+
+    Below the smallest number above 0, it is that number; beyond the largest, infinity.
+    """
+    info = torch.finfo(_dtype(dtype))
+    array = np.asarray(values, dtype=np.float64)
+    if not (np.isfinite(array) & (array > 0)).all():
+        raise ValueError(f"values must be positive and finite, but they are {checks.shown(values)}")
+    exponent = np.frexp(array)[1] - 1  # array = f * 2 ** exponent with 1 <= f < 2
+    lowest = math.frexp(info.smallest_normal)[1] - 1
+    gap = np.ldexp(info.eps, np.maximum(exponent, lowest))
+    return np.where(array > info.max, math.inf, gap)
+
+
+def number_lines(value: float, *, width: float = 0.02, formats: Sequence[str] = _FORMATS, title: str = "") -> go.Figure:
+    """The numbers near ``value`` in each format, a tick for each, and the one that ``value`` is rounded to.
+
+    Args:
+        value: the number to write down, positive.
+        width: how far the lines reach on both sides, relative to ``value``: above 0 and at most 1.
+        formats: names of floating-point dtypes of PyTorch.
+    """
+    value, width = checks.number("value", value, above=0), checks.number("width", width, above=0, at_most=1)
+    formats = list(formats)
+    if not formats:
+        raise ValueError("formats must hold at least one name, for example 'bfloat16', but it is empty")
+    low, high = value * (1 - width), value * (1 + width)
+    figure = go.Figure()
+    for row, name in enumerate(reversed(formats)):
+        dtype = _dtype(name)
+        count, numbers = _between(low, high, dtype)
+        colour = theme.colour(len(formats) - 1 - row)
+        look: dict[str, Any] = {"name": name, "showlegend": False}
+        bare = {"hoverinfo": "skip"} | look
+        add_line(figure, [low, high], [row, row], colour=theme.PALE, width=1, **bare)
+        look |= {"colour": colour, "hovertemplate": f"{name}<br>%{{x:.9g}}<extra></extra>"}
+        if numbers is None:
+            add_line(figure, [low, high], [row, row], colour=colour, width=12, **bare)
+        elif len(numbers):
+            add_marks(figure, numbers, row, symbol=TICK, size=14, **look)
+        nearest = float(torch.tensor(value, dtype=torch.float64).to(dtype))
+        if low <= nearest <= high:
+            add_marks(figure, [nearest], row, symbol="diamond", size=11, **look)
+        many = {0: "no number here", 1: "one number here"}.get(count, f"{count:,} numbers here")
+        for side, at, text in (("left", 0, _becomes(value, nearest, torch.finfo(dtype))), ("right", 1, many)):
+            place = {"x": at, "xref": "paper", "xanchor": side, "y": row, "yshift": 14, "yanchor": "bottom"}
+            figure.add_annotation(text=text, **place, **NOTE)
+    figure.add_vline(x=value, line=RULER)
+    across = {"range": [low, high], "title_text": "value", "tickformat": ".4~g", "nticks": 6}
+    up = {"tickvals": list(range(len(formats))), "ticktext": list(reversed(formats)), "showgrid": False}
+    up |= {"range": [-0.4, len(formats) - 0.2]}
+    height = theme.MARGIN["t"] + theme.MARGIN["b"] + 78 * len(formats)
+    return finish(figure, title or f"Near {value:.4g}", across, up, height=height)
+
+
+def _dtype(dtype: Any) -> torch.dtype:
+    known = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if not isinstance(known, torch.dtype) or not known.is_floating_point:
+        some = ", ".join(map(repr, _FORMATS))
+        raise TypeError(f"dtype must be a floating-point format such as {some}, but it is {checks.shown(dtype)}")
+    return known
+
+
+def _between(low: float, high: float, dtype: torch.dtype) -> tuple[int, np.ndarray | None]:
+    """How many numbers of a format are in [low, high], and which; None for those if they are many."""
+    ends = torch.tensor([low, high], dtype=torch.float64).to(dtype).clamp(max=torch.finfo(dtype).max)
+    bits = {2: torch.int16, 4: torch.int32, 8: torch.int64}[dtype.itemsize]
+    first, last = ends.view(bits).tolist()  # positive floats are ordered as the integers of the same bits
+    if last - first > _MOST:
+        return last - first, None
+    numbers = torch.arange(first, last + 1).to(bits).view(dtype).double().numpy()
+    numbers = numbers[(numbers >= low) & (numbers <= high) & (numbers > 0)]
+    return len(numbers), compact(numbers) if dtype.itemsize < 8 else numbers
+
+
+def _becomes(value: float, nearest: float, info: Any) -> str:
+    if nearest == 0:
+        return f"becomes 0: the smallest number is {info.smallest_normal * info.eps:.2g}"
+    if math.isinf(nearest):
+        return f"becomes infinity: the largest number is {info.max:.6g}"
+    off = abs(nearest - value) / value
+    return f"becomes {nearest:.8g}" + (f", off by {100 * off:.2g} %" if off else ", exactly")
+
+
+def magnitudes(
+    values: Mapping[str, Tensor],
+    dtype: torch.dtype = torch.float16,
+    *,
+    scale: float = 1.0,
+    span: tuple[int, int] | None = None,
+    title: str = "Magnitudes",
+) -> go.Figure:
+    """Histograms of log₂ |scale · value|, and how many of the values ``dtype`` rounds to zero or to infinity.
+
+    Zeros are left out, as no format loses them. Shaded is where ``dtype`` holds all its digits, paler where it holds
+    fewer (subnormal numbers).
+
+    Args:
+        values: name to a floating-point tensor of any shape.
+        dtype: float16, bfloat16 or float32.
+        scale: what all values are multiplied by before they are rounded.
+        span: exponents of two at the left and the right end; without it as far as values and format reach.
+    """
+    if not isinstance(dtype, torch.dtype):
+        raise TypeError(f"dtype must be a floating-point dtype, such as torch.float16, but it is {checks.shown(dtype)}")
+    info = torch.finfo(_dtype(dtype))
+    scale = checks.number("scale", scale, above=0)
+    checks.mapping("values", values, "name to tensor")
+    sizes = {name: size for name, value in values.items() if len(size := _nonzero(name, value) * scale)}
+    if not sizes:
+        raise ValueError("values must hold at least one number different from zero, but it has none")
+    least, most = math.log2(info.smallest_normal), math.log2(info.max)
+    tiny = least + math.log2(info.eps)  # the smallest subnormal: rounding to nearest takes half of it to zero
+    exponents = {name: torch.log2(size).cpu().numpy() for name, size in sizes.items()}
+    everything = np.concatenate(list(exponents.values()))
+    low, high = _ends(span) or (math.floor(min(everything.min(), tiny) - 2), math.ceil(max(everything.max(), most) + 2))
+    edges = np.arange(low, high + 1)
+    figure = go.Figure()
+    for start, end, alpha in ((tiny - 1, least, 0.10), (least, most, 0.22)):
+        band = {"x0": max(start, low), "x1": min(end, high), "y0": 0, "y1": 1, "yref": "paper", "layer": "below"}
+        figure.add_shape(type="rect", line={"width": 0}, fillcolor=theme.faint(theme.GREEN, alpha), **band)
+    for i, (key, powers) in enumerate(exponents.items()):
+        counts, _ = np.histogram(np.clip(powers, low, high), bins=edges)
+        rounded = sizes[key].to(dtype)
+        lost, infinite = (rounded == 0).double().mean(), rounded.isinf().double().mean()
+        name = f"{key}: {lost:.1%} become 0, {infinite:.1%} infinite"
+        look: dict[str, Any] = {"colour": theme.colour(i), "dash": theme.dash(i), "shape": "hv", "showlegend": True}
+        look |= {"hovertemplate": f"{key}<br>2^%{{x:.0f}} and up<br>%{{y:.1f}} %<extra></extra>"}
+        add_line(figure, edges[:-1], 100 * counts / counts.sum(), name, **look)
+    ends = [low, tiny - 1, least, most, high]
+    names = ("→ 0", "fewer digits", str(dtype).removeprefix("torch."), "→ ∞")
+    for start, end, text in zip(ends[:-1], ends[1:], names, strict=True):
+        start, end = max(start, low), min(end, high)
+        if end - start > 0.08 * (high - low) or (text == "→ ∞" and end > start):  # else there is no room for the name
+            figure.add_annotation(x=(start + end) / 2, text=text, y=1, yref="paper", yanchor="bottom", **NOTE)
+    legend_below(figure, 260, ["x" * 60] * len(exponents), above=18)  # an entry in each row
+    across = {"title_text": "size: the power of two", "range": [low, high]}
+    return finish(figure, title, across, {"title_text": "% of those not 0", "rangemode": "tozero"})
+
+
+def _ends(span: Any) -> tuple[int, int] | None:
+    if span is None:
+        return None
+    if not isinstance(span, (tuple, list)) or len(span) != 2:
+        raise TypeError(f"span must be two exponents (low, high), but it is {checks.shown(span)}")
+    low, high = (math.floor(checks.number("an end of span", end)) for end in span)
+    if not low < high:
+        raise ValueError(f"span must have low < high, but it is {checks.shown(span)}")
+    return low, high
+
+
+def _nonzero(name: str, value: Any) -> Tensor:
+    if not isinstance(value, Tensor) or not value.is_floating_point():
+        what = value.dtype if isinstance(value, Tensor) else checks.shown(value)
+        raise TypeError(f"values[{name!r}] must be a floating-point tensor, but it is {what}")
+    sizes = value.detach().abs().flatten().double()
+    return sizes[(sizes > 0) & sizes.isfinite()]

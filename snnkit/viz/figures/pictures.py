@@ -1,0 +1,209 @@
+"""Small pictures side by side: images, feature maps, receptive fields, and one image on its way through a network."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from ... import checks
+from .. import theme
+from ..drawing import (
+    NOTE,
+    add_line,
+    add_marks,
+    as_array,
+    class_names,
+    colour_bar,
+    compact,
+    finish,
+    frame,
+    panels,
+    whole_ticks,
+)
+
+_WIDE = 676  # pixels between the margins of a page of 700
+_LARGEST = 110  # an image is drawn at most this wide
+_LABEL = 19  # what a label over an image needs
+_FIELDS = 64  # so many receptive fields are drawn by default
+
+
+def image_grid(images: Any, labels: Sequence[Any] | Any = None, columns: int = 8, title: str = "Images") -> go.Figure:
+    """Small grey images side by side, each with its label.
+
+    Args:
+        images: [N, H, W] or [N, 1, H, W], of any numeric type.
+        labels: one per image, shown above it.
+        columns: images per row.
+    """
+    if hasattr(images, "ndim") and images.ndim == 4 and images.shape[1] == 1:
+        images = images[:, 0]
+    array = as_array(images, "images", "[N, H, W]")
+    columns = checks.integer("columns", columns, at_least=1)
+    if labels is not None and len(labels) != len(array):
+        raise ValueError(f"labels must hold {len(array)} labels, one per image, but it holds {len(labels)}")
+    texts = None if labels is None else [str(one.item() if hasattr(one, "item") else one) for one in labels]
+    look = {"name": "images", "colorscale": theme.INK, "showscale": False, "hovertemplate": "%{z:.3g}<extra></extra>"}
+    return finish(_sheet(compact(array), texts, columns, **look), title)
+
+
+def _sheet(
+    pictures: np.ndarray, labels: Sequence[str] | None, columns: int, empty: float = 0, **look: Any
+) -> go.Figure:
+    """Pictures [N, H, W] in frames, in rows of ``columns``, each under its label, as one heat map."""
+    count, height, width = pictures.shape
+    columns = min(columns, count)
+    rows, gap = -(-count // columns), max(1, width // 14)
+    scale = min(_WIDE / (columns * (width + gap)), _LARGEST / width)  # screen pixels per image pixel
+    head = math.ceil(_LABEL / scale) if labels is not None else gap
+    canvas = np.full((rows * (height + head), columns * (width + gap)), empty, dtype=pictures.dtype)
+    # All frames at once at the end: one by one, each is checked with all before it, and 100 images take seconds.
+    frames, notes = [], []
+    for i, picture in enumerate(pictures):
+        top, left = (i // columns) * (height + head) + head, (i % columns) * (width + gap)
+        canvas[top : top + height, left : left + width] = picture
+        frames.append(frame(left, top, width, height))
+        if labels is not None:
+            notes.append({"text": labels[i], "x": left + (width - 1) / 2, "y": top - 0.5, "yanchor": "bottom"} | NOTE)
+    figure = go.Figure(go.Heatmap(z=canvas, **look))
+    edges = {"l": 12, "r": 12, "t": 40, "b": 12}
+    figure.update_layout(height=52 + math.ceil(scale * len(canvas)), margin=edges, shapes=frames, annotations=notes)
+    figure.update_xaxes(visible=False, constrain="domain", range=[-0.5 - gap / 2, canvas.shape[1] - 0.5 - gap / 2])
+    figure.update_yaxes(visible=False, range=[len(canvas) - 0.4, -0.5], scaleanchor="x", constrain="domain")
+    return figure
+
+
+def add_image(figure: go.Figure, image: np.ndarray, row: int, col: int, **look: Any) -> None:
+    """A grey image [H, W] in a frame, as a panel of its own without axes. ``look`` is for ``add_heatmap``."""
+    height, width = image.shape
+    style = {"name": "image", "colorscale": theme.INK, "showscale": False} | look
+    figure.add_heatmap(z=compact(image), row=row, col=col, **style)
+    figure.add_shape(**frame(0, 0, width, height), row=row, col=col)
+    trace: Any = figure.data[-1]
+    figure.update_xaxes(range=[-0.6, width - 0.4], visible=False, constrain="domain", row=row, col=col)
+    up = {"range": [height - 0.4, -0.6], "visible": False, "constrain": "domain", "scaleanchor": trace.xaxis or "x"}
+    figure.update_yaxes(row=row, col=col, **up)
+
+
+def weights(matrix: Any, shape: Sequence[int], most: int = _FIELDS, title: str = "Weights") -> go.Figure:
+    """Receptive fields: the incoming weights of each neuron as a picture, its number above.
+
+    The scale is symmetric about zero: blue excites, orange inhibits, clear is nothing. Weights that are not finite
+    leave holes.
+
+    Args:
+        matrix: [out, H · W].
+        shape: (H, W) of the input.
+        most: how many neurons are drawn, the first ones.
+    """
+    array = as_array(matrix, "matrix", "[out, H·W]").astype(np.float32)
+    most = checks.integer("most", most, at_least=1)
+    pair = isinstance(shape, (tuple, list)) and len(shape) == 2 and all(isinstance(side, int) for side in shape)
+    if not pair or min(shape) < 1 or math.prod(shape) != array.shape[1]:
+        rule = f"(H, W) with H · W = {array.shape[1]}"
+        raise ValueError(f"shape must be {rule}, but it is {checks.shown(shape)}")
+    array = np.where(np.isfinite(array), array, np.float32(math.nan))
+    known = array[np.isfinite(array)]
+    limit = float(np.abs(known).max(initial=0.0)) or 1.0
+    ends = f"{known.min():.2g} to {known.max():.2g}".replace("-", "−") if known.size else "none is finite"
+    drawn = f", {most} of {len(array)} neurons" if most < len(array) else ""
+    look = {"name": "weight", "zmin": -limit, "zmax": limit, "colorscale": theme.SIGNED, "hoverongaps": False}
+    look |= {"colorbar": colour_bar("weight"), "hovertemplate": "weight %{z:.4g}<extra></extra>"}
+    labels = [f"neuron {i}" for i in range(min(most, len(array)))]
+    figure = _sheet(array[:most].reshape(-1, *shape), labels, 8, empty=math.nan, **look)
+    return finish(figure, f"{title}: {ends}{drawn}", margin={"t": 52})
+
+
+def feature_maps(spikes: Any, names: Sequence[Any] | None = None, title: str = "Feature maps") -> go.Figure:
+    """A column for each channel, a row for each time step, and below the mean over time.
+
+    Args:
+        spikes: [T, C, H, W] of one sample, in [0, 1]; a pixel is a neuron.
+        names: of the channels; without them their numbers.
+    """
+    array = as_array(spikes, "spikes", "[T, C, H, W]").astype(float)
+    steps, channels, height, width = array.shape
+    named = class_names(names, channels, "names")
+    maps = np.concatenate([array, array.mean(axis=0, keepdims=True)])
+    gap, line = max(1, width // 12), max(1, height // 12)
+    rows = [i * (height + line) + (line if i == steps else 0) for i in range(steps + 1)]
+    columns = [i * (width + gap) for i in range(channels)]
+    canvas = np.zeros((rows[-1] + height, columns[-1] + width))
+    frames = []
+    for i, top in enumerate(rows):
+        for j, left in enumerate(columns):
+            canvas[top : top + height, left : left + width] = maps[i, j]
+            frames.append(frame(left, top, width, height))
+    look = {"name": "maps", "colorscale": theme.INK, "zmin": 0, "zmax": 1, "showscale": False}
+    figure = go.Figure(go.Heatmap(z=compact(canvas), hovertemplate="%{z:.3g} spikes<extra></extra>", **look))
+    scale = min(600 / canvas.shape[1], 90 / width)
+    bare = {"showgrid": False, "showline": False, "ticks": "", "constrain": "domain"}
+    across = {"tickvals": [left + (width - 1) / 2 for left in columns], "ticktext": named, "title_text": "channel"}
+    up = {"tickvals": [top + (height - 1) / 2 for top in rows], "scaleanchor": "x", "range": [len(canvas), -1]}
+    up |= {"ticktext": [*(f"step {t + 1}" for t in range(steps)), "mean"]}
+    across |= {"range": [-1, canvas.shape[1]]}
+    size = {"height": round(scale * len(canvas)) + 96, "margin": {"t": 52, "b": 44}}
+    return finish(figure, title, across | bare, up | bare, shapes=frames, **size)
+
+
+def inference(
+    image: Any, hidden: Any, output: Any, label: int | None = None, names: Sequence[str] | None = None
+) -> go.Figure:
+    """Three panels: the image, the raster of a hidden layer, and the spikes of each output neuron counted so far.
+
+    The neurons in the raster are sorted, the busiest at the bottom. The right class is green; the answer, if it is
+    another class, is red; the others are grey.
+
+    Args:
+        image: [H, W].
+        hidden: [T, N], non-zero where a hidden neuron spiked.
+        output: [T, C], the same of the output neurons.
+        label: the right class, if known.
+        names: of the classes; without them their numbers.
+    """
+    picture, spikes = as_array(image, "image", "[H, W]"), as_array(hidden, "hidden", "[T, N]")
+    votes = (as_array(output, "output", "[T, C]") != 0).cumsum(axis=0)
+    steps, classes = votes.shape
+    if len(spikes) != steps:
+        raise ValueError(f"hidden must have as many steps as output, {steps}, but it has {len(spikes)}")
+    label = None if label is None else checks.integer("label", label, at_least=0, at_most=classes - 1)
+    named = class_names(names, classes, "names")
+    titles = ("image", f"hidden layer: {np.count_nonzero(spikes)} spikes", "output: spikes so far")
+    figure = panels(1, 3, titles, column_widths=[0.9, 1.5, 1.5], horizontal_spacing=0.1)
+    add_image(figure, picture, 1, 1, hovertemplate="%{z:.3g}<extra></extra>")
+    rank = np.argsort(np.argsort(-(spikes != 0).sum(axis=0), kind="stable"), kind="stable")
+    when, who = np.nonzero(spikes)
+    dots = {"symbol": "circle", "size": 3, "colour": theme.BLUE, "hovertemplate": "step %{x}<extra></extra>"}
+    add_marks(figure, compact(when + 1), rank[who], row=1, col=2, name="hidden spikes", **dots)
+    answer = int(votes[-1].argmax()) if votes[-1].any() else None
+    for k in range(classes):
+        colour = theme.GREEN if k == label else theme.VERMILION if k == answer else theme.AXIS
+        dash = "dash" if k == answer and k != label else "solid"
+        look = {"colour": colour, "width": 3 if k in (label, answer) else 1.2, "dash": dash, "showlegend": False}
+        hover = f"{named[k]}<br>step %{{x}}<br>%{{y}} spikes<extra></extra>"
+        add_line(figure, np.arange(1, steps + 1), votes[:, k], named[k], hovertemplate=hover, row=1, col=3, **look)
+    room = 0.08
+    for count in np.unique(votes[-1][votes[-1] > 0]):  # classes that end level share a label
+        level = [k for k in range(classes) if votes[-1, k] == count]
+        text = ", ".join(named[k] for k in level)
+        room = max(room, 0.04 * len(text))
+        place = {"x": steps, "y": int(count), "xref": "x3", "yref": "y3", "xanchor": "left", "xshift": 4}
+        figure.add_annotation(text=f"<b>{text}</b>" if {label, answer} & set(level) else text, **place, **NOTE)
+    for col, end in ((2, steps + 0.5), (3, steps + 0.5 + room * steps)):
+        ticks = {"range": [0.5, end], "tickvals": whole_ticks([1, steps], 6), "title_text": "time step"}
+        figure.update_xaxes(row=1, col=col, **ticks)
+    figure.update_yaxes(range=[-1, spikes.shape[1]], title_text="neuron (sorted)", row=1, col=2)
+    counts = {"range": [0, steps + 0.5], "tickvals": whole_ticks([0, steps])}
+    figure.update_yaxes(title_text="spikes", row=1, col=3, **counts)
+    return finish(figure, _verdict(answer, label, named), height=360, margin={"t": 64})
+
+
+def _verdict(answer: int | None, label: int | None, names: Sequence[str]) -> str:
+    """The title: what the network says, and whether it is right."""
+    if answer is None:
+        return "No answer: the output is silent"
+    right = "" if label is None else " (right)" if answer == label else f" (wrong: it is {names[label]})"
+    return f"The answer is {names[answer]}{right}"

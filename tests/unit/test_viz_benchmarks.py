@@ -1,0 +1,267 @@
+"""Figures of benchmark records: time against T, ns per neuron and step, and comparisons with other machines."""
+
+import copy
+
+import pytest
+
+from snnkit import records
+from snnkit.viz.figures import comparison, per_neuron_step, races
+
+from .test_records import MEASURED
+
+
+def race(device="Some GPU", neurons=2**20, dtype="float32"):
+    """A record with made-up times: LIF in two engines, a peer of the same equation and one of another, T = 8 and 32."""
+    made = copy.deepcopy(MEASURED)
+    made["provenance"]["device"]["name"] = device
+    (row,) = made["rows"]
+    made["rows"] = []
+    for mode in ("inference", "training"):
+        for steps in (32, 8):
+            for name, library, equation, slower in (
+                ("block", "snnkit", "LIF", 2),
+                ("triton", "snnkit", "LIF", 1.5),
+                ("block", "snnkit", "Leaky", 3),
+                ("SpikingJelly", "SpikingJelly", "LIF", 5),
+                ("snnTorch", "snnTorch", "Leaky", 9),
+            ):
+                floor = steps * 1e-4
+                made["rows"].append(
+                    row
+                    | {"contestant": name, "library": library, "equation": equation, "mode": mode, "steps": steps}
+                    | {"neurons": neurons, "dtype": dtype, "floor_s": floor, "median_s": slower * floor}
+                )
+    return made
+
+
+def curves(figure, axis):
+    return {t.name: dict(zip(t.x, t.y, strict=True)) for t in figure.data if (t.xaxis or "x") == axis}
+
+
+def test_a_line_for_each_contestant_and_a_dashed_floor():
+    figure = races(race())
+    for axis in ("x", "x2"):
+        found = curves(figure, axis)
+        assert set(found) == {"block", "triton", "SpikingJelly", "snnTorch (Leaky)", "floor"}
+        assert found["floor"] == pytest.approx({8: 0.8, 32: 3.2})
+        assert found["block"] == pytest.approx({8: 1.6, 32: 6.4})
+        assert list(found["block"]) == [8, 32]  # as the line runs, whatever the order of the record
+        assert found["snnTorch (Leaky)"] == pytest.approx({8: 7.2, 32: 28.8})
+    (dash,) = {t.line.dash for t in figure.data if t.name == "floor"}
+    assert dash == "dash"
+    looks = {(t.line.color, t.line.dash, t.marker.symbol) for t in figure.data}
+    assert len(looks) == 5
+    assert sum(bool(t.showlegend) for t in figure.data) == 5
+    for layout in (figure.layout.xaxis, figure.layout.xaxis2, figure.layout.yaxis, figure.layout.yaxis2):
+        assert layout.type == "log"
+    assert figure.layout.xaxis.tickvals == (8, 32)
+
+
+def test_the_equation_chooses_our_lines():
+    assert set(curves(races(race(), equation="Leaky"), "x")) == {
+        "block",
+        "SpikingJelly (LIF)",
+        "snnTorch",
+        "floor",
+    }
+
+
+def test_one_mode_is_one_panel():
+    figure = races(race(), modes=["training"])
+    assert {t.xaxis for t in figure.data} == {"x"}
+    assert [note.text for note in figure.layout.annotations] == ["Forward and backward"]
+
+
+def test_several_records_are_told_apart_by_their_devices():
+    figure = races([race("A"), race("B")])
+    names = {t.name for t in figure.data}
+    assert {"block, A", "block, B", "floor, A", "floor, B"} <= names
+
+
+def test_published_curves_name_their_hardware_and_have_no_floor():
+    published = records.load("spikingjelly_rtx2080ti")
+    alone = curves(races(published), "x2")
+    assert set(alone) == {f"SpikingJelly ({b} backend), GeForce RTX 2080 Ti" for b in ("torch", "CuPy")}
+    assert alone["SpikingJelly (CuPy backend), GeForce RTX 2080 Ti"][128] == pytest.approx(26.715, abs=1e-3)
+    beside = set(curves(races([race(), published]), "x"))
+    assert beside == set(alone) | {"block", "triton", "SpikingJelly", "snnTorch (Leaky)", "floor"}
+
+
+def test_published_curves_look_other_than_measured_ones():
+    figure = races([race(), records.load("spikingjelly_rtx2080ti")])
+    assert (
+        figure.layout.title.text.endswith("; hollow: published") and "published" not in races(race()).layout.title.text
+    )
+    for trace in figure.data:
+        published = "2080" in trace.name
+        assert (trace.line.dash == "dot") == published == str(trace.marker.symbol).endswith("-open")
+    assert len({t.marker.symbol for t in figure.data if "2080" in t.name}) == 2
+
+
+def test_hovering_says_where_a_number_comes_from():
+    note = next(t for t in races(race()).data if t.name == "block").customdata[0]
+    assert "Some GPU" in note and "times its floor" in note and "10-90 %" in note
+
+
+def test_without_a_size_it_is_the_largest_that_all_have():
+    both = race(neurons=2**12)
+    both["rows"] += race(neurons=2**16)["rows"]
+    assert "65,536" in races(both).layout.title.text
+    assert "4,096" in races([both, race(neurons=2**12)]).layout.title.text
+    assert "4,096" in races(both, neurons=2**12).layout.title.text
+
+
+def several(device="Some GPU, 80 GB", neurons=2**20):
+    """A record with made-up times in ns per neuron and step, T = 8 and 32."""
+    made = copy.deepcopy(MEASURED)
+    made["provenance"]["device"]["name"] = device
+    (row,) = made["rows"]
+    made["rows"] = []
+    for size in (neurons, neurons // 16):
+        for mode in ("inference", "training"):
+            for steps in (32, 8):
+                for name, library, engine, equation, ns in (
+                    ("eager", "snnkit", "eager", "LIF", 9.0),
+                    ("block", "snnkit", "block", "LIF", 2.0 if mode == "inference" else 3.0),
+                    ("triton", "snnkit", "triton", "LIF", 2.5),
+                    ("torch.compile", "torch", "", "LIF", 1.0),
+                    ("SpikingJelly", "SpikingJelly", "", "LIF", 5.0),
+                    ("snnTorch", "snnTorch", "", "Leaky", 7.0),
+                ):
+                    named = {"contestant": name, "library": library, "engine": engine, "equation": equation}
+                    made["rows"].append(
+                        row
+                        | named
+                        | {"mode": mode, "steps": steps, "neurons": size, "dtype": "float32", "out_dtype": "float32"}
+                        | {"median_s": ns * steps * size * 1e-9}
+                    )
+    small = {"contestant": "block, uint8 spikes", "out_dtype": "uint8"}
+    made["rows"].append(made["rows"][1] | small | {"median_s": 1e-9})
+    return made
+
+
+def test_the_loop_the_best_engine_and_peers_of_the_same_equation():
+    figure = per_neuron_step([several()])
+    forward, training = curves(figure, "x"), curves(figure, "x2")
+    assert set(forward) == {"eager, Some GPU", "block, Some GPU", "SpikingJelly, Some GPU"}
+    assert set(training) == {"eager, Some GPU", "triton, Some GPU", "SpikingJelly, Some GPU"}
+    assert forward["block, Some GPU"] == pytest.approx({8: 2.0, 32: 2.0})
+    assert list(forward["block, Some GPU"]) == [8, 32]
+    assert set(curves(per_neuron_step([several()], equation="Leaky"), "x")) == {"snnTorch, Some GPU"}
+
+
+def test_published_curves_stand_beside_layers_of_another_size():
+    published = records.load("spikingjelly_rtx2080ti")
+    figure = per_neuron_step([several(neurons=2**16), published])
+    forward = curves(figure, "x")
+    (row,) = (
+        r for r in published["rows"] if (r["mode"], r["steps"]) == ("inference", 128) and "torch" in r["contestant"]
+    )
+    name = f"{row['contestant']}, GeForce RTX 2080 Ti"
+    assert forward[name][128] == pytest.approx(row["seconds"] / 2**20 / 128 * 1e9)
+    (line,) = (t for t in figure.data if t.name == name and t.showlegend)
+    assert line.line.dash == "dot" and line.marker.symbol.endswith("-open")
+    assert figure.layout.title.text.endswith("; hollow: published")
+    assert all(t.line.dash != "dot" for t in figure.data if "2080" not in t.name)
+    assert "published" in line.customdata[0] and "1,048,576" in line.customdata[0]
+
+
+BATCHES, HIDDEN = (16, 128), (128, 1000)
+
+
+def made(device="Some GPU", peer=True):
+    """A record with made-up rates: eager snnTorch 10, ours 50 and 80 times the batch; a band and two claims."""
+    case = {"net": "mlp", "equation": "Leaky", "dtype": "float32", "steps": 25}
+    sizes = [*((128, hidden) for hidden in HIDDEN if hidden != 1000), *((batch, 1000) for batch in BATCHES)]
+    rows, bands = [], []
+    for batch, width in sizes:
+        at = case | {"batch": batch, "width": width}
+        for name, library, rate in (("block", "snnkit", 50), ("auto", "snnkit", 80), ("snnTorch", "snnTorch", 10)):
+            if library == "snnkit" or peer:
+                rate = rate * batch * 1000 / width
+                rows.append(
+                    at | {"contestant": name, "library": library, "samples_per_s": rate, "p10_s": 1, "p90_s": 2}
+                )
+        bands.append(
+            at | {"chip": "GC200", "precision": "float32", "low": 100.0, "likely": 200.0, "high": 0.9 * batch * width}
+        )
+    claim = {"what": "this against that", "source": "somebody", "url": "https://there", "derived": False}
+    return {
+        "kind": "compare",
+        "provenance": {"device": {"name": device}},
+        "arguments": {"batch": 128, "width": 1000, "steps": 25},
+        "rows": rows,
+        "predictions": bands,
+        "claims": [
+            claim | {"who": "A", "said": "up to 10", "low": 10, "high": 10, "batch": 128, "hidden": 1000},
+            claim
+            | {"who": "B", "said": "5 to 38", "low": 5, "high": 38, "batch": 48, "hidden": 2932}
+            | {"derived": True},
+        ],
+    }
+
+
+def on(figure, axis, name):
+    return next(t for t in figure.data if (t.xaxis or "x") == axis and t.name == name)
+
+
+def test_lines_are_measured():
+    figure = comparison(made())
+    line = on(figure, "x", "block")
+    assert list(line.x) == [16, 128] and list(line.y) == [800, 6400]
+    assert list(on(figure, "x2", "block").x) == [128, 1000] and list(on(figure, "x2", "block").y) == [50000, 6400]
+    assert list(on(figure, "x3", "auto").y) == [8, 8] and list(on(figure, "x4", "snnTorch").y) == [1, 1]
+    assert "measured" in line.customdata[0] and "Some GPU" in line.customdata[0]
+
+
+def test_bands_are_predicted():
+    figure = comparison(made())
+    band = on(figure, "x", "predicted: GC200, float32")
+    assert band.fill == "toself" and list(band.x) == [16, 128, 128, 16]
+    assert list(band.y) == [14400, 115200, 100, 100] and "never run" in band.text
+    assert not any("predicted" in t.name for t in figure.data if t.xaxis in ("x3", "x4"))
+
+
+def test_points_are_published():
+    figure = comparison(made())
+    point = on(figure, "x3", "published: A")
+    assert list(point.x) == [128] and list(point.y) == [10] and point.marker.symbol == "star"
+    stroke = on(figure, "x4", "derived: B")
+    assert list(stroke.x) == [2932, 2932] and list(stroke.y) == [5, 38]
+    for words in ("up to 10 times: this against that", "somebody", "https://there"):
+        assert words in point.text
+    assert "the ratio of two published times" in stroke.text and "the ratio" not in point.text
+    assert not any(t.marker.symbol == "star" for t in figure.data if (t.xaxis or "x") in ("x", "x2"))
+
+
+def test_each_name_is_once_in_the_legend_and_looks_its_own():
+    figure = comparison(made())
+    shown = [t.name for t in figure.data if t.showlegend]
+    assert len(shown) == len(set(shown)) == 6
+    lines = {t.name: (t.line.color, t.line.dash, t.marker.symbol) for t in figure.data if t.customdata is not None}
+    assert len(set(lines.values())) == len(lines) == 3
+    assert all(axis.type == "log" for axis in figure.select_xaxes())
+
+
+def test_without_snntorch_there_is_no_ratio():
+    figure = comparison(made(peer=False))
+    assert {t.xaxis or "x" for t in figure.data} == {"x", "x2"}
+    assert not any("published" in t.name for t in figure.data)
+
+
+def test_several_machines():
+    other = made("Another GPU")
+    figure = comparison([made(), other])
+    assert on(figure, "x", "auto, Another GPU") and on(figure, "x", "auto, Some GPU")
+    for row in other["rows"]:
+        row["samples_per_s"] *= 7
+    figure = comparison([made(), other])
+    for device in ("Some GPU", "Another GPU"):  # each over its own snnTorch
+        assert list(on(figure, "x3", f"auto, {device}").y) == [8, 8]
+
+
+def test_a_band_of_one_size_is_a_stroke():
+    record = made()
+    record["predictions"] = [b for b in record["predictions"] if b["batch"] == 16]
+    stroke = on(comparison(record), "x", "predicted: GC200, float32")
+    assert list(stroke.x) == [16, 16] and list(stroke.y) == [100, 14400]

@@ -1,0 +1,317 @@
+"""Tables of networks: every tensor once, of the right kind, and what .to() leaves behind; what layers cost."""
+
+import copy
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from snnkit import encode, models, neuron, viz
+from snnkit import nn as snn
+
+
+class Constants(NamedTuple):
+    tau: Tensor
+
+
+@dataclass
+class Settings:
+    scale: Tensor
+
+
+class Mixed(nn.Module):
+    """One of each kind, and tensors in every sort of box."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(2, 3))
+        self.register_buffer("mean", torch.zeros(3))
+        self.register_buffer("grid", torch.zeros(5, dtype=torch.float64), persistent=False)
+        self.register_buffer("nothing", None)
+        self.gain = torch.zeros(4)
+        self.constants = Constants(torch.tensor(2.0))
+        self.settings = Settings(torch.zeros(2))
+        self.table = {"a": [torch.zeros(1)], "b": "text"}
+        self.layers = [nn.Linear(2, 2)]
+        self.name, self.width = "mixed", 3
+
+
+def kinds(tree):
+    return {part.path: part.kind for part in tree.parts if part.kind != "module"}
+
+
+def test_every_tensor_is_there_with_its_kind():
+    assert kinds(viz.module_tree(Mixed())) == {
+        "weight": "parameter",
+        "mean": "buffer",
+        "grid": "unsaved buffer",
+        "gain": "plain attribute",
+        "constants.tau": "plain attribute",
+        "settings.scale": "plain attribute",
+        "table['a'][0]": "plain attribute",
+        "layers[0].weight": "plain attribute",
+        "layers[0].bias": "plain attribute",
+    }
+
+
+def test_what_is_told_to_stay_behind_does_and_all_else_moves():
+    before = viz.module_tree(Mixed())
+    moved = copy.deepcopy(Mixed()).to("meta")
+    after = viz.module_tree(moved)
+    on = {part.path: str(part.device) for part in after.parts if part.device is not None}
+    assert on == {path: "cpu" if path in before.left_behind else "meta" for path in kinds(before)}
+    assert set(moved.state_dict()) == {path for path, kind in kinds(after).items() if kind in ("parameter", "buffer")}
+    far = [part.path for part in after.parts if "not on meta" in part.notes]
+    assert sorted(far) == sorted(before.left_behind) and after.home == torch.device("meta")
+
+
+def test_shape_dtype_device_and_bytes():
+    parts = {part.path: part for part in viz.module_tree(Mixed()).parts}
+    grid = parts["grid"]
+    assert (grid.shape, grid.dtype, str(grid.device), grid.bytes) == ((5,), torch.float64, "cpu", 40)
+    assert parts[""].type == "Mixed" and parts["layers[0]"].type == "Linear"
+    assert (parts[""].depth, parts["layers[0]"].depth, parts["layers[0].bias"].depth) == (0, 1, 2)
+
+
+def test_bytes_add_up_by_kind():
+    tree = viz.module_tree(Mixed())
+    assert [tree.bytes(kind) for kind in ("parameter", "buffer", "unsaved buffer")] == [24, 12, 40]
+    assert tree.bytes("plain attribute") == 4 * (4 + 1 + 2 + 1 + 4 + 2)
+    assert tree.bytes() == 24 + 12 + 40 + 56 and tree.bytes("state") == 0
+    with pytest.raises(ValueError, match=r"kind must be one of None, 'parameter', .* but it is 'weights'"):
+        tree.bytes("weights")
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        nn.LSTM(3, 2),  # keeps its parameters in a list as well
+        nn.TransformerEncoderLayer(8, 2),
+        neuron.PLIF(shape=(3, 1, 1)),
+        neuron.ALIF(),
+        neuron.Izhikevich(),
+        neuron.Recurrent(neuron.CubaLIF(tau_mem_inv=torch.full((3,), 100.0)), 3),
+        snn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), neuron.Leaky(torch.tensor([0.9, 0.8]).view(2, 1, 1))),
+    ],
+    ids=lambda module: type(module).__name__,
+)
+def test_sound_modules_leave_nothing_behind(module):
+    tree = viz.module_tree(module)
+    assert tree.left_behind == ()
+    registered = [*module.named_parameters(), *module.named_buffers()]
+    assert sorted(kinds(tree)) == sorted(name for name, _ in registered)
+    assert tree.bytes() == sum(t.numel() * t.element_size() for _, t in registered)
+
+
+def test_a_shared_module_and_a_shared_parameter_count_once():
+    layer = nn.Linear(3, 3)
+    tree = viz.module_tree(nn.Sequential(layer, nn.ReLU(), layer))
+    assert list(kinds(tree)) == ["0.weight", "0.bias"]
+    assert [part.notes for part in tree.parts if part.path == "2"] == [("the same as 0",)]
+    tied = nn.ModuleList([nn.Linear(3, 3, bias=False), nn.Linear(3, 3, bias=False)])
+    tied[1].weight = tied[0].weight
+    tree = viz.module_tree(tied)
+    assert tree.bytes() == 36 and tree.parts[-1].notes == ("the same as 0.weight",)
+
+
+def test_a_module_that_is_registered_may_also_be_in_a_list():
+    net = nn.Module()
+    net.first = nn.Linear(2, 2)
+    net.order = [net.first, net.first]
+    net.self_reference = [net]
+    assert viz.module_tree(net).left_behind == ()
+
+
+def test_a_box_that_contains_itself_comes_to_an_end():
+    net = nn.Module()
+    net.box = [torch.zeros(2)]
+    net.box.append(net.box)
+    assert viz.module_tree(net).left_behind == ("box[0]",)
+
+
+def test_a_module_without_tensors_in_a_list_is_no_loss():
+    net = nn.Module()
+    net.functions = [nn.ReLU(), nn.Sequential(nn.Tanh())]
+    tree = viz.module_tree(net)
+    assert [part.path for part in tree.parts] == [""] and tree.home is None
+
+
+def test_a_surrogate_that_holds_a_tensor_is_found():
+    @dataclass(frozen=True)
+    class Slope:
+        alpha: Any
+
+        def __call__(self, u):
+            return (u >= 0).to(u.dtype)
+
+    cell = neuron.LIF(surrogate=Slope(torch.tensor(2.0)))
+    assert viz.module_tree(cell).left_behind == ("surrogate.alpha",)
+
+
+def test_lazy_and_frozen_parameters():
+    lazy, known = nn.LazyLinear(3), nn.Linear(2, 2)
+    known.bias.requires_grad_(False)
+    tree = viz.module_tree(nn.ModuleList([lazy, known]))
+    parts = {part.path: part for part in tree.parts}
+    assert parts["0.weight"].shape is None and parts["0.weight"].bytes == 0
+    assert parts["0.weight"].notes == ("gets its shape in the first call",) and " ? " in repr(tree)
+    assert parts["1.bias"].notes == ("frozen",) and parts["1.weight"].notes == ()
+
+
+def state_paths(module, state):
+    return [part.path for part in viz.module_tree(module, state).parts if part.kind == "state"]
+
+
+def test_the_state_of_a_sequential_is_shown_with_its_modules():
+    inner = snn.Sequential(nn.Linear(4, 4), neuron.Leaky(0.9))
+    net = snn.Sequential(nn.Linear(3, 4), neuron.CubaLIF(), inner, neuron.Recurrent(neuron.LIF(), 4))
+    _, state = net(torch.rand(2, 5, 3))
+    leaky = [f"2.1.{field}" for field in state[2][1]._fields]
+    assert state_paths(net, state) == ["1.v", "1.i", *leaky, "3.out", "3.neuron.v"]
+    tree = viz.module_tree(net, state)
+    assert tree.bytes("state") == 4 * 5 * 4 * (4 + len(leaky))
+
+
+def test_a_module_in_two_places_has_two_states():
+    cell = neuron.LIF()
+    net = snn.Sequential(cell, cell)
+    assert state_paths(net, net(torch.rand(2, 5, 3))[1]) == ["0.v", "1.v"]
+
+
+def test_states_of_modules_written_by_hand():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc, self.one, self.two = nn.Linear(3, 3), neuron.LIF(), neuron.LIF()
+
+    class Wrapped(nn.Module):
+        def __init__(self, body):
+            super().__init__()
+            self.scale = nn.Linear(1, 1)
+            self.body = body
+
+    x = torch.rand(2, 5, 3)
+    one, two = (neuron.LIF()(x)[1] for _ in range(2))
+    assert state_paths(Net(), (one, two)) == ["one.v", "two.v"]
+    assert state_paths(Net(), {"one": one, "two": None, "trace": x}) == ["trace", "one.v"]
+    assert state_paths(Net(), (one, two, x)) == ["state[0].v", "state[1].v", "state[2]"]
+    assert state_paths(Wrapped(nn.ModuleList([neuron.LIF(), neuron.LIF()])), (one, two)) == ["body.0.v", "body.1.v"]
+    assert state_paths(Wrapped(snn.Sequential(nn.Linear(3, 3), neuron.LIF())), (None, one)) == ["body.1.v"]
+    assert state_paths(neuron.LIF(), one) == ["v"]
+    assert state_paths(Net(), x) == ["state"] and state_paths(Net(), None) == []
+
+
+def test_a_state_elsewhere_is_noted():
+    cell = neuron.LIF(tau=torch.full((3,), 2.0)).to("meta")
+    _, state = neuron.LIF()(torch.rand(2, 5, 3))
+    assert viz.module_tree(cell, state).parts[-1].notes == ("not on meta",)
+
+
+def test_home_is_where_most_are():
+    net = nn.ModuleList([nn.Linear(2, 2), nn.BatchNorm1d(2).to("meta")])
+    tree = viz.module_tree(net)
+    assert str(tree.home) == "meta"
+    assert [part.path for part in tree.parts if "not on meta" in part.notes] == ["0.weight", "0.bias"]
+    _, state = neuron.LIF()(torch.rand(2, 5, 3, device="meta"))
+    assert str(viz.module_tree(neuron.LIF(), state).home) == "meta"
+
+
+def test_the_text_has_a_row_for_each_part_and_says_what_stays():
+    lines = repr(viz.module_tree(Mixed())).splitlines()
+    assert lines[0].split() == ["part", "kind", "shape", "dtype", "device", "size"]
+    assert lines[1] == "Mixed"
+    row = next(line for line in lines if line.startswith("  gain"))
+    assert row.split() == ["gain", "plain", "attribute", "[4]", "float32", "cpu", "16", "B", "⚠", "stays", "behind"]
+    assert "parameter: 1 on cpu, 24 B" in lines[-2]
+    assert lines[-1].startswith("⚠ neither moved by .to() nor saved by state_dict(): gain, constants.tau")
+    assert "⚠" not in repr(viz.module_tree(nn.Linear(2, 2)))
+
+
+class Cells(HTMLParser):
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.rows = [], []
+        self.feed(page)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        if tag != "br":
+            self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if {"td", "th"} & set(self.open):
+            self.rows[-1][-1] += data
+
+
+def test_the_page_says_the_same_as_the_text_and_is_well_formed():
+    tree = viz.module_tree(Mixed())
+    rows = Cells(tree._repr_html_()).rows
+    assert len(rows) == 1 + len(tree.parts) and all(len(row) == 7 for row in rows)
+    assert ["gain", "plain attribute", "[4]", "float32", "cpu", "16 B", "⚠ stays behind"] in rows
+    assert ["table['a'][0]", "plain attribute"] in [row[:2] for row in rows]
+
+
+def test_names_are_escaped_on_the_page():
+    net = nn.ModuleDict({"<b>": nn.Linear(1, 1)})
+    assert "<b>" not in viz.module_tree(net)._repr_html_()
+
+
+@pytest.fixture
+def net():
+    return models.FashionConvNet(4, 8, size=8)
+
+
+def test_the_published_net_is_counted_on_meta():
+    with torch.device("meta"):
+        net = models.FashionConvNet()
+    costs = viz.layer_costs(net, encode.repeat(torch.zeros(1, 1, 28, 28), 4))
+    assert (costs.parameters, costs.neurons) == (13_014_656, 127_498)
+    conv1, conv2, linear = (costs.layers[i] for i in (0, 4, 9))
+    assert conv1.flops == 2 * 9 * 128 * 784
+    assert conv2.flops == 4 * 2 * 9 * 128 * 128 * 196
+    assert linear.flops == 4 * 2 * 6272 * 2048
+    assert [layer.runs for layer in costs.layers[:4]] == [1, 1, 4, 4]
+    assert costs.layers[2].shape == (128, 28, 28) and costs.layers[2].neurons == 128 * 28 * 28
+
+
+def test_what_is_not_static_is_counted_at_each_step(net):
+    x = encode.repeat(torch.zeros(2, 1, 8, 8), 3)
+    once, often = viz.layer_costs(net, x), viz.layer_costs(net, x.contiguous())
+    assert often.layers[0].flops == 3 * once.layers[0].flops and often.layers[0].runs == 3
+    assert often.layers[4] == once.layers[4]
+    assert (once.steps, once.batch) == (3, 2)
+
+
+def test_counting_runs_nothing_and_leaves_the_net_alone(net):
+    before = {key: value.clone() for key, value in net.state_dict().items()}
+    engines = [m.engine for m in net if isinstance(m, neuron.IF)]
+    viz.layer_costs(net, torch.rand(3, 2, 1, 8, 8))
+    assert all(torch.equal(before[key], value) for key, value in net.state_dict().items())
+    assert [m.engine for m in net if isinstance(m, neuron.IF)] == engines
+    assert net[0].weight.device.type == "cpu"
+
+
+def test_the_table_names_layers_and_sums_up(net):
+    costs = viz.layer_costs(net, encode.repeat(torch.zeros(1, 1, 8, 8), 4))
+    text, page = repr(costs), costs._repr_html_()
+    for told in ("Conv2d 1 → 4, 3 × 3", "Once(BatchNorm2d)", "MaxPool2d 2 × 2", "Linear 16 → 8", "one sample, T = 4"):
+        assert told in text and told in page
+    assert text.splitlines()[-1].split()[:2] == ["all", f"{costs.parameters:,}"]
+    assert page.count("<tr>") == len(net) + 2
+
+
+def test_other_networks_have_tables_too():
+    net = snn.Sequential(torch.nn.Linear(3, 2), neuron.Leaky(0.9), torch.nn.AvgPool1d(1))
+    costs = viz.layer_costs(net, torch.rand(5, 2, 3))
+    assert [layer.name for layer in costs.layers] == ["Linear 3 → 2", "Leaky", "AvgPool1d"]
+    assert costs.flops == 5 * 2 * 2 * 3 * 2
