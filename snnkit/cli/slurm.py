@@ -47,7 +47,7 @@ def slurm(
     explained: bool,
     checked: str | None,
     submitted: bool,
-    **asked: Any,
+    **given: Any,
 ) -> None:
     """Write a batch script for SLURM that runs COMMAND on many processes, and survives its time limit.
 
@@ -70,7 +70,7 @@ def slurm(
         raise click.UsageError("--submit needs --out, the file that is submitted")
     command = words[0] if len(words) == 1 else words  # a single one may be a whole command in quotes
     try:
-        text = script(Request(command, modules=asked.pop("modules"), environment=_environment(variables), **asked))
+        text = script(Request(command, modules=given.pop("modules"), environment=_environment(variables), **given))
     except (ValueError, TypeError) as error:
         raise click.UsageError(str(error)) from None
     if out:

@@ -14,8 +14,7 @@ import torch
 
 from snnkit import neuron, nn
 from snnkit.train import slurm
-from snnkit.train.slurm.formats import seconds
-from snnkit.train.slurm.parse import parse
+from snnkit.train.slurm import parse, seconds
 
 from . import expect
 from .exercise import Check, Exercise, NotWritten, Question, Violation

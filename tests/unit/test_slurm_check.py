@@ -212,5 +212,5 @@ def test_texts_that_are_hardly_scripts_are_no_reason_to_fail(text):
 
 
 def test_check_takes_texts_only():
-    with pytest.raises(TypeError, match="text must be the text of a batch script; got int"):
+    with pytest.raises(TypeError, match="text must be the text of a batch script, but it is 3"):
         slurm.check(3)

@@ -111,7 +111,7 @@ def test_check_tells_each_problem_with_its_line(tmp_path):
     assert result.output == f"{file}:{problem.line}: {problem.what}\n    fix: {problem.fix}\n1 problem in {file}\n"
     file.write_text("#!/bin/bash\r\n")
     assert "ends as on Windows" in call("--check", file).output
-    assert f"{file}: No signal is asked for" in call("--check", file).output
+    assert f"{file}: No signal is requested" in call("--check", file).output
 
 
 def test_a_script_with_problems_is_not_submitted(tmp_path, sbatch):
@@ -155,9 +155,9 @@ def test_what_sbatch_has_against_a_script_is_told(tmp_path, sbatch):
     [
         ((), "what is to run is missing"),
         (("--submit", *COMMAND), "--submit needs --out"),
-        (("--nodes", 0, *COMMAND), "nodes must be at least 1; got 0"),
+        (("--nodes", 0, *COMMAND), "nodes must be at least 1, but it is 0"),
         (("--time", "1h", *COMMAND), "time must be written as"),
-        (("--env", "A", *COMMAND), "--env takes NAME=VALUE, was 'A'"),
+        (("--env", "A", *COMMAND), "--env takes NAME=VALUE, but it is 'A'"),
         (("snnkit", "train", "digits"), "command must have --checkpoint FILE"),
         (("--check", "job.sh", "--out", "x"), "--check looks at a file that is there"),
         (("--check", "job.sh", *COMMAND), "--check looks at a file that is there"),

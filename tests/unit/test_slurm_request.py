@@ -3,7 +3,7 @@
 import pytest
 
 from snnkit.train.slurm import Request
-from snnkit.train.slurm.formats import clock, early_signal, many, seconds, words
+from snnkit.train.slurm.syntax import clock, count, duration, early_signal, seconds
 
 TRAIN = "snnkit train digits --checkpoint run.pt"
 
@@ -45,8 +45,8 @@ def test_durations_in_words():
         5400: "1 hour 30 minutes",
         90061: "1 day 1 hour 1 minute 1 second",
     }
-    assert {duration: words(duration) for duration in told} == told
-    assert many(1, "process") == "1 process" and many(2, "process") == "2 processes"
+    assert {total: duration(total) for total in told} == told
+    assert count(1, "process") == "1 process" and count(2, "process") == "2 processes"
 
 
 def test_signals_are_read_as_sbatch_does():
@@ -63,34 +63,37 @@ def test_signals_are_read_as_sbatch_does():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"nodes": 0}, "nodes must be at least 1; got 0"),
-        ({"gpus_per_node": -1}, "gpus_per_node must be at least 0; got -1"),
+        ({"nodes": 0}, "nodes must be at least 1, but it is 0"),
+        ({"gpus_per_node": -1}, "gpus_per_node must be at least 0, but it is -1"),
         ({"cpus_per_task": 0}, "cpus_per_task must be at least 1"),
         ({"tasks_per_node": 0}, "tasks_per_node must be at least 1"),
-        ({"gpus_per_node": 4, "tasks_per_node": 1}, "tasks_per_node must equal gpus_per_node.*got 1 and 4"),
-        ({"time": "tomorrow"}, "time must be written as .*got 'tomorrow'"),
-        ({"time": 0}, "time must be whole minutes, from one on.*got 0"),
-        ({"time": "00:01:30"}, "time must be whole minutes.*got '00:01:30'"),
-        ({"time": "00:02:00", "signal_seconds": 90}, "signal_seconds must leave time to train: .* 2 minutes .*got 90"),
+        ({"gpus_per_node": 4, "tasks_per_node": 1}, "tasks_per_node must equal gpus_per_node.*it is 1 and 4"),
+        ({"time": "tomorrow"}, "time must be written as .*it is 'tomorrow'"),
+        ({"time": 0}, "time must be whole minutes, from one on.*it is 0"),
+        ({"time": "00:01:30"}, "time must be whole minutes.*it is '00:01:30'"),
+        (
+            {"time": "00:02:00", "signal_seconds": 90},
+            "signal_seconds must leave time to train: .* 2 minutes .*it is 90",
+        ),
         ({"signal_seconds": 0}, "signal_seconds must be at least 1"),
-        ({"signal": "SIGNONE"}, "signal must be the name of a signal, such as 'SIGUSR1'; got 'SIGNONE'"),
-        ({"signal": "KILL"}, "signal must be one that a process can handle.*got 'SIGKILL'"),
-        ({"signal": "TERM"}, "means nothing else.*got 'SIGTERM'"),
-        ({"memory": "lots"}, "memory must be a number with K, M, G or T, such as '64G'; got 'lots'"),
+        ({"signal": "SIGNONE"}, "signal must be the name of a signal, such as 'SIGUSR1', but it is 'SIGNONE'"),
+        ({"signal": "KILL"}, "signal must be one that a process can handle.*it is 'SIGKILL'"),
+        ({"signal": "TERM"}, "means nothing else.*it is 'SIGTERM'"),
+        ({"memory": "lots"}, "memory must be a number with K, M, G or T, such as '64G', but it is 'lots'"),
         ({"partition": " "}, "partition must not be empty"),
         ({"name": ""}, "name must not be empty"),
-        ({"workdir": "a\nb"}, r"workdir must be without '\\n'; got 'a\\nb'"),
+        ({"workdir": "a\nb"}, r"workdir must be without '\\n', but it is 'a\\nb'"),
         ({"output": 'a"b'}, "output must be without"),
-        ({"command": "snnkit train digits --checkpoint --every 5"}, "a value behind --checkpoint; got '--every'"),
-        ({"command": "snnkit train digits --checkpoint="}, "a value behind --checkpoint; got ''"),
+        ({"command": "snnkit train digits --checkpoint --every 5"}, "a value behind --checkpoint, but it is '--every'"),
+        ({"command": "snnkit train digits --checkpoint="}, "a value behind --checkpoint, but it is ''"),
         ({"command": "snnkit train digits --checkpoint r --restarts 2"}, "must not have --restarts"),
-        ({"command": "snnkit train digits --checkpoint r", "nodes": 3}, "that 3 ranks can share.*got 64"),
-        ({"command": "snnkit train digits --checkpoint r --batch-size 10", "nodes": 4}, "4 ranks can share.*got 10"),
-        ({"address_suffix": "$(rm)"}, "address_suffix must be the end of a name.*got"),
-        ({"venv": "~/v"}, "venv must be a whole path.*got '~/v'"),
+        ({"command": "snnkit train digits --checkpoint r", "nodes": 3}, "that 3 ranks can share.*it is 64"),
+        ({"command": "snnkit train digits --checkpoint r --batch-size 10", "nodes": 4}, "4 ranks can share.*it is 10"),
+        ({"address_suffix": "$(rm)"}, "address_suffix must be the end of a name.*it is"),
+        ({"venv": "~/v"}, "venv must be a whole path.*it is '~/v'"),
         ({"workdir": "~/x"}, "workdir must be a whole path"),
-        ({"venv": "v", "container": "c.sif"}, "venv and container exclude each other; got 'v' and 'c.sif'"),
-        ({"environment": {"A B": "1"}}, "environment must have names of letters, digits and _; got 'A B'"),
+        ({"venv": "v", "container": "c.sif"}, "venv and container exclude each other, but it is 'v' and 'c.sif'"),
+        ({"environment": {"A B": "1"}}, "environment must have names of letters, digits and _, but it is 'A B'"),
         ({"environment": {"A": "1\n2"}}, "environment.'A'. must be without"),
         ({"command": ""}, "command must be what each process runs.*it is empty"),
         ({"command": "python 'train.py"}, "command must have its quotes closed"),
@@ -100,9 +103,12 @@ def test_signals_are_read_as_sbatch_does():
             {"command": "snnkit train digits"},
             "command must have --checkpoint FILE, or the requeued job would",
         ),
-        ({"command": f"{TRAIN} --nodes 3"}, "command must leave --nodes to the job, which has 1; got --nodes 3"),
-        ({"command": f"{TRAIN} --devices=3"}, "command must leave --devices to the job, which has 1; got --devices 3"),
-        ({"command": f"{TRAIN} --requeue-signal SIGUSR2"}, "which has SIGUSR1; got --requeue-signal SIGUSR2"),
+        ({"command": f"{TRAIN} --nodes 3"}, "command must leave --nodes to the job, which has 1, but it is --nodes 3"),
+        (
+            {"command": f"{TRAIN} --devices=3"},
+            "must leave --devices to the job, which has 1, but it is --devices 3",
+        ),
+        ({"command": f"{TRAIN} --requeue-signal SIGUSR2"}, "which has SIGUSR1, but it is --requeue-signal SIGUSR2"),
     ],
 )
 def test_impossible_values_are_refused(values, message):
@@ -113,17 +119,17 @@ def test_impossible_values_are_refused(values, message):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"nodes": 1.0}, r"nodes must be an int of at least 1; got 1.0 \(float\)"),
-        ({"nodes": True}, r"nodes must be an int of at least 1; got True \(bool\)"),
-        ({"tasks_per_node": "2"}, "tasks_per_node must be an int"),
-        ({"time": 1.5}, "time must be a text such as '01:30:00', or minutes as an int; got 1.5"),
-        ({"requeue": 1}, "requeue must be True or False; got 1"),
-        ({"name": None}, r"name must be a text; got None"),
+        ({"nodes": 1.0}, r"nodes must be an integer, but it is 1.0"),
+        ({"nodes": True}, r"nodes must be an integer, but it is True"),
+        ({"tasks_per_node": "2"}, "tasks_per_node must be an integer"),
+        ({"time": 1.5}, "time must be a text such as '01:30:00', or minutes as an int, but it is 1.5"),
+        ({"requeue": 1}, "requeue must be True or False, but it is 1"),
+        ({"name": None}, r"name must be a text, but it is None"),
         ({"modules": "CUDA"}, "modules must be a list of texts"),
-        ({"modules": [1]}, "modules must be a text; got 1"),
-        ({"environment": ["A=1"]}, "environment must map names to texts; got list"),
-        ({"environment": {"A": 1}}, "environment.'A'. must be a text; got 1"),
-        ({"command": 7}, "command must be a text or a list of words; got 7"),
+        ({"modules": [1]}, "modules must be a text, but it is 1"),
+        ({"environment": ["A=1"]}, "environment must be a dict of name to text, but it is"),
+        ({"environment": {"A": 1}}, "environment.'A'. must be a text, but it is 1"),
+        ({"command": 7}, "command must be a text or a list of words, but it is 7"),
         ({"command": ["python", 7]}, "command must be a text or a list of words"),
     ],
 )

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from snnkit.train import slurm
-from snnkit.train.slurm.parse import parse
+from snnkit.train.slurm import parse
 
 TRAIN = "snnkit train digits --checkpoint run.pt"
 REQUESTS = {
@@ -118,20 +118,20 @@ def test_processes_meet_at_a_port_of_their_own_job():
 
 
 def test_script_takes_requests_only():
-    with pytest.raises(TypeError, match=r"request must be a slurm.Request; got str"):
+    with pytest.raises(TypeError, match=r"request must be a slurm.Request, but it is '#!/bin/bash'"):
         slurm.script("#!/bin/bash")
 
 
 @pytest.mark.parametrize("name", REQUESTS)
 def test_every_line_is_explained_in_a_sentence_or_two(name):
     text = slurm.script(REQUESTS[name])
-    told = slurm.explain(REQUESTS[name])
-    assert told == slurm.explain(text)
-    assert [line for line, _ in told] == text.splitlines()
-    for line, why in told:
+    explained = slurm.explain(REQUESTS[name])
+    assert explained == slurm.explain(text)
+    assert [line for line, _ in explained] == text.splitlines()
+    for line, why in explained:
         assert bool(line.strip()) == bool(why), line
         assert why.count(". ") <= 1 and (not why or why.endswith(".")), why
-        assert not any(lost in why for lost in ("man sbatch", "A command that bash", "Goes on with", "{", "}")), why
+        assert not any(lost in why for lost in ("man sbatch", "A command that bash", "Continues the", "{", "}")), why
 
 
 def test_explanations_tell_the_numbers():
@@ -168,7 +168,7 @@ srun -n 4 --label python train.py
 
 
 def test_explain_takes_scripts_only():
-    with pytest.raises(TypeError, match=r"script must be a text or a slurm.Request; got int"):
+    with pytest.raises(TypeError, match=r"script must be a text or a slurm.Request, but it is 3"):
         slurm.explain(3)
 
 

@@ -12,10 +12,12 @@
 Only ``submit`` needs SLURM.
 """
 
-from .check import Problem as Problem
-from .check import check as check
-from .explain import explain as explain
+from .meanings import explain as explain
 from .request import Request as Request
-from .submit import SubmitError as SubmitError
-from .submit import submit as submit
-from .write import script as script
+from .request import SubmitError as SubmitError
+from .request import script as script
+from .request import submit as submit
+from .rules import Problem as Problem
+from .rules import check as check
+from .syntax import parse as parse
+from .syntax import seconds as seconds

@@ -1,11 +1,15 @@
-"""The words of ``explain``: what directives, commands and options mean, in a sentence or two."""
+"""What each line of a batch script is for: tables of directives, commands and options, and ``explain`` with them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 
-from .formats import early_signal, seconds, words
-from .parse import Script
+from snnkit.checks import shown
+
+from .request import Request
+from .request import script as write
+from .syntax import Command, Option, Script, command_line, duration, early_signal, parse, seconds
 
 Meaning = str | Callable[[str, Script], str]
 
@@ -25,20 +29,20 @@ def processes(script: Script) -> str:
 
 def _time(value: str, _script: Script) -> str:
     try:
-        return f"The job may run for {words(seconds(value))}; then SLURM ends it. Short jobs start sooner."
+        return f"The job may run for {duration(seconds(value))}; then SLURM ends it. Short jobs start sooner."
     except ValueError:
         return "The time limit; in this form, sbatch can't read it."
 
 
 def _signal(value: str, _script: Script) -> str:
     try:
-        asked = early_signal(value)
+        early = early_signal(value)
     except ValueError:
         return "A signal ahead of the time limit; in this form, sbatch can't read it."
-    if asked.batch:
-        return f"{words(asked.seconds)} before the limit SLURM sends {asked.name} to the shell of this script only."
+    if early.batch:
+        return f"{duration(early.seconds)} before the limit SLURM sends {early.name} to the shell of this script only."
     return (
-        f"{words(asked.seconds)} before the limit (or up to a minute earlier) SLURM sends {asked.name} to every "
+        f"{duration(early.seconds)} before the limit (or up to a minute earlier) SLURM sends {early.name} to every "
         "process, which then can save a checkpoint and requeue the job."
     )
 
@@ -56,8 +60,8 @@ def _output(value: str, _script: Script) -> str:
         "%N": "%N the node",
     }
     found = [text for mark, text in marks.items() if mark in value]
-    told = f" ({', '.join(found)})" if found else ""
-    return f"What the processes print goes into this file{told}. Its folder must exist, or the job fails silently."
+    listed = f" ({', '.join(found)})" if found else ""
+    return f"What the processes print goes into this file{listed}. Its folder must exist, or the job fails silently."
 
 
 def _mode(value: str, _script: Script) -> str:
@@ -127,7 +131,7 @@ COMMANDS: tuple[tuple[str, str], ...] = (
         "PyTorch's threads on the CPU: as many as each process has cores, or the processes would fight for them.",
     ),
     (r"\bSRUN_CPUS_PER_TASK=", "srun gives each process the cores that the job asked for."),
-    (r"\bNCCL_DEBUG=(\S+)", "How much NCCL, which moves gradients between GPUs, tells in the log: {0}."),
+    (r"\bNCCL_DEBUG=(\S+)", "How much NCCL, which moves gradients between GPUs, writes into the log: {0}."),
     (r"\bNCCL_SOCKET_IFNAME=(\S+)", "The network interface over which NCCL sets up its connections: {0}."),
     (r"\bGLOO_SOCKET_IFNAME=(\S+)", "The network interface that gloo uses, which moves data between CPUs: {0}."),
     (r"\bSNNKIT_DATA=", "Where the data sets are, as compute nodes often have no internet."),
@@ -148,7 +152,7 @@ SRUN = "srun starts the command as {count}, and tells each its rank."
 # Parts of one sentence, joined by "; ".
 SRUN_OPTIONS: dict[str, str] = {
     "kill-on-bad-exit": "if one fails, SLURM ends the others, which would only wait for it",
-    "cpus-per-task": "each gets the cores that the job asked for, which srun has to be told since SLURM 22.05",
+    "cpus-per-task": "each gets the cores that the job asked for, which srun needs since SLURM 22.05",
     "ntasks": "their number is given here once more",
     "label": "each line of the log begins with its rank",
 }
@@ -165,8 +169,86 @@ PROGRAMS: tuple[tuple[str, str], ...] = (
 FLAGS: dict[str, str] = {
     "--checkpoint": "--checkpoint is the file that keeps all progress",
     "--every": "--every is the number of updates after which it is written",
-    "--nodes": "--nodes and --devices repeat what SLURM was asked for, so that a mismatch is told at once",
+    "--nodes": "--nodes and --devices repeat what SLURM was asked for, so that a mismatch is an error at once",
     "--requeue-signal": "--requeue-signal makes it save and requeue the job",
-    "--resume": "--resume goes on from the checkpoint, where there is one",
+    "--resume": "--resume continues from the checkpoint, where there is one",
     "status": "status keeps its exit code for the next line",
 }
+
+
+def explain(script: Request | str) -> list[tuple[str, str]]:
+    """Each line of a script with one or two sentences on what it is for; empty lines have an empty one.
+
+    Args:
+        script: its text, or the request that it is written from.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    if isinstance(script, Request):
+        script = write(script)
+    elif not isinstance(script, str):
+        raise TypeError(f"script must be a text or a slurm.Request, but it is {shown(script)}")
+    parsed = parse(script)
+    inside = {number: command for command in parsed.commands for number in range(command.line, command.last + 1)}
+    return [
+        (line, _comment(parsed, number) if not command_line(line) else _command(parsed, inside[number], number))
+        for number, line in enumerate(parsed.lines, 1)
+    ]
+
+
+def _comment(script: Script, number: int) -> str:
+    line = script.lines[number - 1]
+    if not line.strip():
+        return ""
+    if number == 1 and line.startswith("#!"):
+        return "The file is a program for bash. sbatch refuses files without such a line."
+    if number in script.late:
+        return "Skipped by sbatch, as it comes after the first command."
+    options = [option for option in script.directives if option.line == number]
+    if options:
+        return " ".join(_directive(option, script) for option in options)
+    return "A comment: neither bash nor sbatch does anything with it."
+
+
+def _directive(option: Option, script: Script) -> str:
+    meaning = DIRECTIVES.get(option.name)
+    if meaning is None:
+        return f"An option of sbatch, --{option.name}; `man sbatch` says what it does."
+    return meaning(option.value, script) if callable(meaning) else meaning.format(value=option.value)
+
+
+def _command(script: Script, command: Command, number: int) -> str:
+    if command.program == "srun":
+        return _srun_line(script, command, number)
+    line = script.lines[number - 1].strip()
+    return _first(COMMANDS, line) or "A command that bash runs once, on the first node of the job."
+
+
+def _srun_line(script: Script, command: Command, number: int) -> str:
+    """The srun itself, the container, and the program: each on a line of its own, or together."""
+    line = script.lines[number - 1].strip().removesuffix("\\").strip()
+    words = line.split()
+    sentences = []
+    if number == command.line:
+        sentences.append(SRUN.format(count=processes(script)))
+        step = next(step for step in script.steps if step.command == command)
+        sentences += _sentence([SRUN_OPTIONS.get(option.name) for option in step.options])
+    sentences += [text for form, text in PROGRAMS if re.search(form, line)][:1]
+    names = [word.partition("=")[0] for word in words]
+    sentences += _sentence([text for name, text in FLAGS.items() if name in names])
+    return " ".join(sentences) or "Continues the command of the lines above."
+
+
+def _sentence(parts: Sequence[str | None]) -> list[str]:
+    """One sentence of all parts, or none."""
+    text = "; ".join(part for part in parts if part)
+    return [f"{text[0].upper()}{text[1:]}."] if text else []
+
+
+def _first(rules: Sequence[tuple[str, str]], line: str) -> str | None:
+    """The text of the first rule whose form is in the line, with its groups filled in."""
+    for form, text in rules:
+        if found := re.search(form, line):
+            return text.format(*(group or "" for group in found.groups()))
+    return None
