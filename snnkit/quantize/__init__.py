@@ -12,9 +12,7 @@ convolutions and norms stay as they are, and so does training: quantize what has
 torchao has int8 weights for ``torch.nn.Linear`` only.
 """
 
-from .compare import Comparison, compare
-from .convert import Quantized, quantize
-from .files import load, save
-from .report import QuantizedLayer, Report
+from .accuracy import Comparison, compare
+from .int8 import Quantized, QuantizedLayer, Report, load, quantize, save
 
 __all__ = ["Comparison", "Quantized", "QuantizedLayer", "Report", "compare", "load", "quantize", "save"]

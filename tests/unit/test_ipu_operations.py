@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from snnkit.hardware.ipu import recording
+from snnkit.hardware.ipu import graph_recording as recording
 from snnkit.hardware.ipu.operations import SIZE_FROM_VALUES, SUPPORTED, is_supported
 
 IMAGE, LINE, CUBE, FLAT = (2, 3, 8, 8), (2, 3, 8), (2, 3, 4, 4, 4), (2, 6)

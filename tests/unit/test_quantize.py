@@ -91,7 +91,7 @@ def test_what_is_left_and_why():
     assert left.bytes_before == left.bytes_after == (6 * 9 + 6) * 4
     assert torch.equal(small[0].weight, net[0].weight)
     _, report = quantize.quantize(net, ["7"])
-    assert {one.name: one.note for one in report.layers}["9"] == "not asked for"
+    assert {one.name: one.note for one in report.layers}["9"] == "not requested"
 
 
 def test_layers_that_share_a_weight_or_are_something_of_their_own():
@@ -149,7 +149,7 @@ def test_comparing_with_something_else_shows():
     assert same.same_answer == 1 and same.accuracy_before == same.accuracy_after
     other = quantize.compare(net, dense(64, 32, 10, seed=5), samples, encode=see, device="cpu")
     assert other.same_answer < 0.9
-    with pytest.raises(TypeError, match=r"quantized must be a torch.nn.Module, but it is a Quantized"):
+    with pytest.raises(TypeError, match=r"quantized must be a torch.nn.Module, but it is Quantized"):
         quantize.compare(net, quantize.quantize(net), samples, encode=see)
     with pytest.raises(TypeError, match="encode must be a function"):
         quantize.compare(net, net, samples, encode=3)
@@ -183,7 +183,7 @@ def test_a_fresh_process_can_load(tmp_path):
 
 
 def test_files_that_do_not_fit(tmp_path):
-    with pytest.raises(ValueError, match="quantized has no int8 layer"):
+    with pytest.raises(ValueError, match="quantized must be a model that quantize"):
         quantize.save(tmp_path / "net.pt", dense())
     file = quantize.save(tmp_path / "small.pt", quantize.quantize(dense()).model)
     with pytest.raises(ValueError, match=r"does not fit the model:\n  1.weight: \[32, 64\] in the file, \[8, 64\]"):
@@ -249,7 +249,7 @@ def test_models_that_can_not_be():
         quantize.quantize(nn.ReLU())
     with pytest.raises(ValueError, match="meta device"):
         quantize.quantize(nn.Linear(8, 8, device="meta"))
-    with pytest.raises(TypeError, match=r"model must be a torch.nn.Module, but it is a dict"):
+    with pytest.raises(TypeError, match=r"model must be a torch.nn.Module, but it is {}"):
         quantize.quantize({})
     net = dense()
     with torch.no_grad():
@@ -270,7 +270,7 @@ def test_with_a_torchao_that_is_too_old_it_says_what_to_install(monkeypatch):
     old = types.ModuleType("torchao.quantization")
     old.Int8WeightOnlyConfig = lambda group_size=None: None
     monkeypatch.setitem(sys.modules, "torchao.quantization", old)
-    with pytest.raises(ImportError, match=r"pip install 'snnkit\[quantize\]' \(it said: torchao .* is too old\)"):
+    with pytest.raises(ImportError, match=r"pip install 'snnkit\[quantize\]' \(its error: torchao .* is too old\)"):
         quantize.quantize(dense())
 
 

@@ -14,10 +14,6 @@ double of its interface. PopTorch 3.4 needs PyTorch 2.0.1 and Python 3.8, older 
 installed together: what reaches such a machine is a model of plain PyTorch, such as the one written in notebook 10.
 """
 
-from .check import Finding as Finding
-from .check import NotReady as NotReady
-from .check import Report as Report
-from .check import check as check
 from .nets import Detached as Detached
 from .nets import IPUNet as IPUNet
 from .nets import NotOneLoss as NotOneLoss
@@ -29,6 +25,9 @@ from .nets import ipu_training_model as ipu_training_model
 from .nets import leaky_step as leaky_step
 from .nets import poptorch_status as poptorch_status
 from .nets import tutorial_net as tutorial_net
-from .rules import ROWS as ROWS
-from .rules import RULES as RULES
-from .rules import MemoryEstimate as MemoryEstimate
+from .poptorch_rules import RULES as RULES
+from .poptorch_rules import MemoryEstimate as MemoryEstimate
+from .readiness import Finding as Finding
+from .readiness import NotReady as NotReady
+from .readiness import Report as Report
+from .readiness import check as check

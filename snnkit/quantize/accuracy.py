@@ -1,4 +1,4 @@
-"""The same answers? And how fast? A model against its quantized copy."""
+"""Answers and speed of a model against those of its quantized copy."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from snnkit.data._batches import batches, check_data, resolve_device, to_unit
-
-__all__ = ["Comparison", "compare"]
+from .. import checks
+from ..data._batches import batches, check_data, resolve_device, to_unit
+from ..measure import first_call
 
 # Passes for the ratio of times: as many as fit into the seconds, within these bounds.
 _LEAST, _MOST, _SECONDS = 3, 51, 2.0
@@ -24,7 +24,7 @@ class Comparison(NamedTuple):
     Attributes:
         accuracy_before, accuracy_after: fractions.
         same_answer: the fraction of samples to which both give one answer.
-        time_ratio: time after / time before for a batch, the median over passes of the two in turns.
+        time_ratio: time after / time before for a batch, the median over passes in turns.
     """
 
     accuracy_before: float
@@ -49,16 +49,14 @@ def compare(
     batch_size: int = 256,
     device: str | torch.device = "auto",
 ) -> Comparison:
-    """Show both the same encoded samples and compare answers (the largest output, summed over time) and time.
+    """Run both on the same encoded samples and compare answers (the largest output, summed over time) and time.
 
     Both are put into evaluation mode and onto ``device`` (they stay there). Arguments otherwise as for
     ``train.evaluate``.
     """
     for name, net in (("model", model), ("quantized", quantized)):
-        if not isinstance(net, nn.Module):
-            raise TypeError(f"{name} must be a torch.nn.Module, but it is a {type(net).__name__}")
-    if not callable(encode):
-        raise TypeError(f"encode must be a function, but it is a {type(encode).__name__}")
+        checks.instance(name, net, nn.Module, "a torch.nn.Module")
+    checks.function("encode", encode)
     samples, labels = data
     check_data(samples, labels, "data")
     target = resolve_device(device)
@@ -75,22 +73,9 @@ def compare(
 
 
 def _time_ratio(nets: tuple[nn.Module, nn.Module], sequence: Tensor, device: torch.device) -> float:
-    """In turns, so that whatever else the machine does falls on both alike; both have run before."""
+    """In turns, so that other load on the machine affects both alike; both have run before."""
     ratios, begun = [], time.perf_counter()
     while len(ratios) < _LEAST or (len(ratios) < _MOST and time.perf_counter() - begun < _SECONDS):
-        before, after = (_seconds(net, sequence, device) for net in nets)
+        before, after = (first_call(lambda net=net: net(sequence), device)[0] for net in nets)
         ratios.append(after / before)
     return statistics.median(ratios)
-
-
-def _seconds(net: nn.Module, sequence: Tensor, device: torch.device) -> float:
-    _wait(device)
-    started = time.perf_counter()
-    net(sequence)
-    _wait(device)
-    return time.perf_counter() - started
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)

@@ -1,10 +1,10 @@
-"""Is this model ready for an IPU? Checked without one and without its software; the rules are in ``rules``."""
+"""Is this model ready for an IPU? Checked without one and without its software; the rules are in ``poptorch_rules``."""
 
 from __future__ import annotations
 
 import html
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ from torch.nn.parameter import is_lazy
 from ... import checks
 from .. import chips
 from .nets import NotOneLoss, WithLoss
-from .rules import ROWS, RULES, Case, MemoryEstimate
+from .poptorch_rules import RULES, Case, MemoryEstimate, Problem, compiled_modules
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,6 @@ class Finding:
         fix: how to solve it.
         module: the module's path and class, as in "net.1 (Leaky)"; empty if it is no single module.
         where: "file.py:12: the line itself"; empty if it is no single line.
-        id: the row of ``rules.ROWS`` that reports it.
     """
 
     rule: str
@@ -38,7 +37,6 @@ class Finding:
     fix: str
     module: str = ""
     where: str = ""
-    id: str = ""
 
     @property
     def place(self) -> str:
@@ -104,7 +102,9 @@ class Report:
         marks = {"ok": "✓", "warning": "!", "error": "✗", "not reached": "–"}
         rows = []
         for rule, verdict in self.rules.items():
-            texts = [_cell(finding) for finding in self.findings if finding.rule == rule] or [html.escape(RULES[rule])]
+            texts = [_cell(finding) for finding in self.findings if finding.rule == rule] or [
+                html.escape(RULES[rule].asks)
+            ]
             rows.append(
                 f"<tr><td>{marks[verdict]}</td><td style='white-space:nowrap;text-align:left'>{rule}</td>"
                 f"<td>{verdict}</td><td style='text-align:left'>{'<br>'.join(texts)}</td></tr>"
@@ -195,18 +195,15 @@ def _checked(case: Case) -> Report:
     findings: list[Finding] = []
     reached: list[str] = []
 
-    def apply(rule: str, *ids: str, without: Sequence[str] = ()) -> bool:
-        """Add the findings of a rule (of some rows only); whether there are errors."""
-        new = []
-        for row in ROWS:
-            if row.rule == rule and (row.id in ids if ids else row.id not in without):
-                for hit in row.hits(case):
-                    what, fix = row.message.format(**hit.values), row.fix.format(**hit.values)
-                    severity = hit.severity or row.severity
-                    new.append(Finding(rule, severity, what, fix, hit.place.module, hit.place.where, row.id))
+    def add(rule: str, problems: Iterable[Problem]) -> bool:
+        """Add the findings of a rule; whether there are errors."""
+        new = [Finding(rule, p.severity, p.what, p.fix, p.place.module, p.place.where) for p in problems]
         reached.append(rule)
         findings.extend(dict.fromkeys(new))
         return any(finding.severity == "error" for finding in new)
+
+    def apply(rule: str) -> bool:
+        return add(rule, RULES[rule].problems(case))
 
     def report(memory: MemoryEstimate | None = None) -> Report:
         verdicts = dict.fromkeys(RULES, "not reached") | dict.fromkeys(reached, "ok")
@@ -215,17 +212,16 @@ def _checked(case: Case) -> Report:
         order = list(RULES)
         return Report(sorted(findings, key=lambda f: (f.severity != "error", order.index(f.rule))), verdicts, memory)
 
-    if apply("static graph", "compiled_module"):
-        reached.clear()
+    if add("static graph", compiled_modules(case)):
         return report()
-    apply("batch", without=("batch_size_written_out",))
+    reached.clear()
+    batch = apply("batch")
     if (error := case.runs.real.error) is not None:
-        if apply("batch", "batch_size_written_out"):
-            return report()
         if isinstance(error, NotOneLoss):
-            apply("one loss", "loss_function_of_another_kind")
-            return report()
-        raise ValueError(f"model must run on example, but it raises {type(error).__name__}: {error}") from error
+            apply("one loss")
+        elif not batch:
+            raise ValueError(f"model must run on example, but it raises {type(error).__name__}: {error}") from error
+        return report()
     replaced = apply("state in place")
     apply("static graph")
     apply("supported operations")

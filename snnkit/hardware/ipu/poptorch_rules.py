@@ -1,0 +1,588 @@
+"""The ten rules of an IPU, in one table: what each asks, and a generator of the problems of a model.
+
+A problem has a message, a fix, a place and a severity. To extend the checker, add a ``yield`` to a rule, or a row to
+``RULES``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from .graph_recording import Loss, Operation, Place, Record, Runs, copied, record, run
+from .nets import NotOneLoss
+from .operations import SIZE_FROM_VALUES, is_supported
+
+# Above this share of the memory a warning: code, exchange buffers and temporaries are not in the estimate. Assumed.
+CROWDED = 0.6
+_NOWHERE = Place()
+
+
+class Problem(NamedTuple):
+    """One way in which a model breaks a rule."""
+
+    what: str
+    fix: str
+    place: Place = _NOWHERE
+    severity: str = "error"
+
+
+class Rule(NamedTuple):
+    """What a rule asks, and the problems of a case by it."""
+
+    asks: str
+    problems: Callable[[Case], Iterator[Problem]]
+
+
+@dataclass(frozen=True)
+class MemoryEstimate:
+    """Estimated bytes on the chip in a training step, evenly spread over the tiles.
+
+    Not included, as only the compiler knows them: code, buffers of the exchange, temporaries of an operation.
+
+    Attributes:
+        weights, gradients, optimizer, accumulation, activations, transfer: bytes. The activations are those that
+            autograd saves for the backward pass of one micro-batch; transfer is its inputs and outputs.
+        tiles, tile_memory: the chip's number of tiles, and the bytes of each.
+    """
+
+    weights: int
+    gradients: int
+    optimizer: int
+    accumulation: int
+    activations: int
+    transfer: int
+    tiles: int
+    tile_memory: int
+
+    def _parts(self) -> dict[str, int]:
+        return {name: size for name, size in vars(self).items() if not name.startswith("tile")}
+
+    @property
+    def total(self) -> int:
+        """Bytes in all."""
+        return sum(self._parts().values())
+
+    @property
+    def per_tile(self) -> float:
+        """Bytes per tile."""
+        return self.total / self.tiles
+
+    @property
+    def share(self) -> float:
+        """Of the chip's memory."""
+        return self.per_tile / self.tile_memory
+
+    def __str__(self) -> str:
+        shares = ", ".join(f"{part} {size / 1e6:.3g} MB" for part, size in self._parts().items())
+        return (
+            f"{self.total / 1e6:.3g} MB of {self.tiles * self.tile_memory / 1e6:.3g} MB (estimated, {self.share:.1%}), "
+            f"{self.per_tile / 1024:.1f} of {self.tile_memory / 1024:.0f} KiB per tile: {shares}"
+        )
+
+
+@dataclass
+class Case:
+    """A model with its example and options, and its runs, made when a rule first needs them."""
+
+    model: nn.Module
+    inputs: list[Tensor]
+    device_iterations: int
+    gradient_accumulation: int
+    replicas: int
+    loader: Any
+    optimizer_states: int
+    tiles: int
+    tile_memory: int
+
+    @property
+    def micro_batches(self) -> int:
+        return self.device_iterations * self.gradient_accumulation * self.replicas
+
+    @property
+    def sizes(self) -> list[int]:
+        return [x.shape[0] if x.dim() else 0 for x in self.inputs]
+
+    @cached_property
+    def runs(self) -> Runs:
+        """Of one micro-batch, or of the whole example where it can't be split."""
+        splits = len(set(self.sizes)) == 1 and self.sizes[0] and not self.sizes[0] % self.micro_batches
+        count = self.micro_batches if splits else 1
+        return run(self.model, [x[: x.shape[0] // count] if x.dim() else x for x in self.inputs])
+
+    @property
+    def graph(self) -> Record:
+        return self.runs.graph
+
+    @cached_property
+    def losses(self) -> list[Loss]:
+        """The final losses of the graph."""
+        return final_losses(self.graph)
+
+    @cached_property
+    def functions(self) -> list[tuple[type, Place]]:
+        """Each ``autograd.Function`` whose node the loss's gradient passes, with its place."""
+        nodes: set = set()
+        waiting = [t.grad_fn for t in ([loss.output for loss in self.losses] or self.graph.outputs)]
+        while waiting:
+            node = waiting.pop()
+            if node is not None and node not in nodes:
+                nodes.add(node)
+                waiting.extend(following for following, _ in node.next_functions)
+        return list(
+            dict.fromkeys(
+                (applied.function, applied.place)
+                for applied in self.graph.functions
+                if any(t.grad_fn in nodes for t in applied.outputs)
+            )
+        )
+
+    @cached_property
+    def memory(self) -> MemoryEstimate:
+        parameters = list(self.model.parameters())
+        trained = sum(p.nbytes for p in parameters if p.requires_grad)
+        return MemoryEstimate(
+            weights=sum(t.nbytes for t in (*parameters, *self.model.buffers())),
+            gradients=trained,
+            optimizer=self.optimizer_states * trained,
+            accumulation=trained if self.gradient_accumulation > 1 else 0,
+            activations=self.runs.saved,
+            transfer=sum(t.nbytes for t in (*self.runs.inputs, *self.graph.outputs)),
+            tiles=self.tiles,
+            tile_memory=self.tile_memory,
+        )
+
+
+def _batch(case: Case) -> Iterator[Problem]:
+    sizes, count, loader = case.sizes, case.micro_batches, case.loader
+    if 0 in sizes:
+        i = sizes.index(0)
+        shape = list(case.inputs[i].shape)
+        yield Problem(f"input {i} has no batch to split: its shape is {shape}", "make the batch its first dimension")
+    elif len(set(sizes)) > 1:
+        yield Problem(
+            f"the inputs' first dimensions differ: {', '.join(map(str, sizes))}; PopTorch splits every input along its "
+            "first dimension",
+            "put the batch first: x.transpose(0, 1) of what has time first, or ipu.convert(net)",
+            severity="error" if count > 1 else "warning",
+        )
+    elif sizes[0] % count:
+        below = sizes[0] // count * count
+        yield Problem(
+            f"a batch of {sizes[0]} can't be divided into {count} micro-batches (device iterations × gradient "
+            'accumulation × replicas; "Invalid batch dimension")',
+            f"use a multiple of {count}, such as {below or count} or {below + count}",
+        )
+    if loader is not None and loader.batch_size is None:
+        what = "the loader makes batches of its own sizes, but an IPU's graph is made for one size"
+        yield Problem(what, "give it batch_size and drop_last=True")
+    elif loader is not None:
+        rest = len(loader.dataset) % loader.batch_size if hasattr(loader.dataset, "__len__") else None
+        if not loader.drop_last and rest != 0:
+            last = "may be" if rest is None else f"has {rest} of {loader.batch_size} samples and is"
+            what = f"the loader's last batch {last} smaller than the others, but an IPU's graph is made for one size"
+            yield Problem(what, "use drop_last=True")
+        if loader.batch_size != sizes[0]:
+            yield Problem(
+                f"the loader's batches hold {loader.batch_size} samples, the example {sizes[0]}: the graph would be "
+                f"made for {sizes[0]}",
+                "check with a batch of the loader",
+            )
+    real, micro = case.runs.real, case.runs.inputs[0].shape[:1]
+    split = micro != case.inputs[0].shape[:1]
+    if real.error is not None and split and run(case.model, case.inputs).real.error is None:
+        yield Problem(
+            f"the model runs on the whole batch of {sizes[0]}, but not on a micro-batch of {micro[0]}, which is what "
+            f"an IPU gives it ({_first_line(real.error)})",
+            "take the size from the input: x.flatten(1), x.view(x.shape[0], -1)",
+            real.error_place,
+        )
+
+
+def compiled_modules(case: Case) -> Iterator[Problem]:
+    """Modules made by torch.compile, which can't be recorded; part of the rule on the static graph."""
+    for path, module in case.model.named_modules():
+        if hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None:
+            what = f"{path or 'model'} is compiled by torch.compile, which PopTorch does not support"
+            yield Problem(what, "give the module itself, before torch.compile")
+            return
+
+
+def _static_graph(case: Case) -> Iterator[Problem]:
+    graph, problems = case.graph, False
+    for how, place in graph.reads:
+        problems = True
+        yield Problem(
+            f"the forward pass reads {how} from a tensor, but there are no values while a graph is recorded; Python "
+            "would decide once, for all batches",
+            "decide per element with torch.where or arithmetic, and by constants of the constructor in Python; return "
+            "a tensor instead of a number",
+            place,
+        )
+    for op in graph.operations:
+        devices = {t.device.type for t in (*op.inputs, *op.outputs)}
+        if _sized_by_values(op):
+            problems = True
+            yield Problem(
+                f"the size of the result of {'x[mask]' if op.name == 'index' else f'torch.{op.name}'} depends on "
+                "values, but in a static graph every size is fixed",
+                "choose by arithmetic instead of by taking out: x * mask, or torch.where(mask, x, 0), keeps the size; "
+                "torch.topk takes a fixed number",
+                op.place,
+            )
+        if "cpu" in devices and len(devices) > 1 and op.name not in ("_to_copy", "copy_"):
+            problems = True
+            yield Problem(
+                f"{op.name} takes a tensor that is neither input, parameter nor buffer and is on the CPU "
+                '("Expected an IPU tensor but got tensor(device=cpu …")',
+                "make it a buffer (register_buffer), so that it moves with the model, or create it in the forward "
+                "pass on x.device",
+                op.place,
+            )
+    if graph.compiled is not None:
+        what = "the forward pass calls a function that torch.compile has made, which PopTorch does not support"
+        yield Problem(what, "call the function itself, without torch.compile", graph.compiled)
+    elif "saved tensor hooks" in str(graph.error):
+        what = "the forward pass differentiates by torch.func, which this check can't look into"
+        yield Problem(what, "write the derivative in plain operations", graph.error_place)
+    elif graph.error is not None and not problems:
+        yield Problem(
+            f"the forward pass can't be recorded without values: {_first_line(graph.error)}",
+            "use operations whose result's type and shape follow from those of their arguments",
+            graph.error_place,
+        )
+
+
+def _state_in_place(case: Case) -> Iterator[Problem]:
+    runs = case.runs
+    for path in runs.replaced:
+        yield Problem(
+            f"{path} is another tensor after the forward pass; PopTorch compares addresses and refuses this "
+            '("Buffer … is reassigned within the model")',
+            f"write into it, self.{path.rpartition('.')[2]}.copy_(…), or pass the state in and out",
+            _owner(case.model, path),
+        )
+    for path, tensor in runs.attributes.items():
+        reader = next((op for op in runs.meta[1].operations if any(t is tensor for t in op.inputs)), None)
+        if reader is not None:
+            yield Problem(
+                f"{path} is state in a plain attribute, carried from call to call; the recorded graph begins with its "
+                "first value in every call",
+                "register it as a buffer and write with copy_, or begin each call at rest",
+                reader.place,
+            )
+        elif path.rpartition(".")[2] not in runs.replaced:
+            yield Problem(
+                f"the forward pass leaves a tensor in the attribute {path}; after the recording it has no value",
+                "return it with the output if it is needed",
+                _owner(case.model, path),
+                "warning",
+            )
+
+
+# What to write instead of some operations in networks of spiking neurons.
+_INSTEAD = {
+    "heaviside": "write (x > 0).to(x.dtype)",
+    "lerp": "write a + weight * (b - a)",
+    "nan_to_num": "prevent NaN; torch.where(torch.isnan(x), 0, x) also works",
+    "sinc": "write it with torch.sin and torch.where",
+    "rand_like": "write torch.rand(x.shape)",
+    "randn_like": "write torch.randn(x.shape)",
+    "bernoulli_": "write torch.bernoulli(p)",
+}
+_NORMS = {"native_batch_norm": 1, "native_group_norm": 1, "native_layer_norm": 2}  # position of the weight
+
+
+def _supported_operations(case: Case) -> Iterator[Problem]:
+    for op in case.graph.operations:
+        if not is_supported(op.name) and not op.part and not _sized_by_values(op):
+            what = f"{op.name} is not among the operations that PopTorch 3.4 documents or handles"
+            fix = "write it with operations that are (snnkit.hardware.ipu.operations.SUPPORTED)"
+            yield Problem(what, _INSTEAD.get(op.name, fix), op.place)
+        if limit := _limit(op):
+            what, fix = limit
+            yield Problem(f"{what} is not supported by PopTorch (its user guide)", fix, op.place)
+    # Limits that can't be seen in the recorded operations, which are what a layer is decomposed into.
+    for path, module in case.model.named_modules():
+        what, place = f"{type(module).__name__} with", _owner(case.model, f"{path}.")
+        if isinstance(module, nn.RNNBase) and (module.num_layers > 1 or module.bidirectional or module.dropout > 0):
+            what += " more than one layer, two directions or dropout is not supported by PopTorch (its user guide)"
+            yield Problem(what, "use one layer, one direction, no dropout", place)
+        elif getattr(module, "return_indices", False) is True:
+            what += " return_indices=True is not supported by PopTorch (its user guide)"
+            yield Problem(what, "leave return_indices out", place)
+    if any(loss.weighted for loss in case.graph.losses):
+        what = "PopTorch has no class weights in cross_entropy and nll_loss"
+        yield Problem(what, "weight the loss of each sample by arithmetic", case.losses[0].place)
+
+
+def _limit(op: Operation) -> tuple[str, str] | None:
+    """(what is not supported, the fix) of an operation that PopTorch supports with limits."""
+    if op.name in _NORMS and (len(op.args) <= _NORMS[op.name] or op.args[_NORMS[op.name]] is None):
+        return "a norm without weights", "give it affine=True (elementwise_affine=True)"
+    if op.name == "topk" and not (op.args[4] if len(op.args) > 4 else op.kwargs.get("sorted", True)):
+        return "torch.topk with sorted=False", "use sorted=True"
+    if op.name == "embedding" and len(op.args) > 2 and op.args[2] not in (-1, None):
+        return "an embedding with padding_idx", "leave padding_idx out and mask the result"
+    if op.name == "convolution" and op.args[6] and any(d != 1 for d in op.args[5]):
+        return "a transposed convolution with dilation", "use dilation 1"
+    return None
+
+
+def _no_function(case: Case) -> Iterator[Problem]:
+    lost = _changed_gradients(case.runs) if case.functions else ""
+    for function, place in case.functions:
+        name = function.__qualname__.replace("_spike_of.<locals>.", "")
+        yield Problem(
+            f"the gradient passes the autograd.Function {name}, whose backward PopTorch does not use: it "
+            "differentiates the recorded forward pass" + (f"; here it changes the gradients of {lost}" if lost else ""),
+            "snnkit nets: ipu.convert(net). Others: put the surrogate into the forward pass, h + (s - s.detach()) with "
+            "h the spike and s smooth (ipu.Detached)",
+            place,
+        )
+
+
+def _changed_gradients(runs: Runs) -> str:
+    """Parameters whose gradient changes if no ``autograd.Function`` has a backward."""
+    model = copied(runs.model)
+    without = final_losses(record(model, runs.inputs, detach_functions=True))
+    real = final_losses(runs.real)
+    if len(real) != 1 or len(without) != 1 or not real[0].output.requires_grad:
+        return ""
+    try:
+        true = _gradients(runs.real_model, real[0].output)
+    except RuntimeError:  # which is a problem of the rule on gradients
+        return ""
+    other = _gradients(model, without[0].output) if without[0].output.requires_grad else dict.fromkeys(true)
+    changed = [
+        path
+        for path, a in true.items()
+        if a is not None and ((b := other[path]) is None or not torch.allclose(a, b, rtol=1e-4, atol=1e-6))
+    ]
+    return ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if len(changed) > 3 else "")
+
+
+def _gradients(model: nn.Module, loss: Tensor) -> dict[str, Tensor | None]:
+    named = {path: p for path, p in model.named_parameters() if p.requires_grad}
+    if not named:
+        return {}
+    gradients = torch.autograd.grad(loss.sum(), list(named.values()), retain_graph=True, allow_unused=True)
+    return dict(zip(named, gradients, strict=True))
+
+
+def _every_gradient(case: Case) -> Iterator[Problem]:
+    for place in case.graph.hooks:
+        yield Problem(
+            "a gradient hook (register_hook) is set in the forward pass, but only the forward pass is recorded: it "
+            "never runs on an IPU",
+            "clip or scale in the forward pass, or by the optimizer",
+            place,
+        )
+    for i, x in enumerate(case.runs.inputs):
+        if x.requires_grad:
+            what = f"input {i} requires a gradient, but PopTorch has no backward pass to the inputs and detaches them"
+            yield Problem(what, "detach it, or make it a parameter of the model", severity="warning")
+    for path, parameter in case.model.named_parameters():
+        if parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None):
+            fix = "remove it; scale by the learning rate of a parameter group"
+            yield Problem(f"{path} has a gradient hook, which never runs on an IPU", fix, _owner(case.model, path))
+    losses, runs = final_losses(case.runs.real), case.runs
+    if len(losses) != 1 or case.functions:  # an autograd.Function may be why a gradient is missing
+        return
+    if not losses[0].output.requires_grad:
+        what = "the loss has no gradient: nothing between it and the parameters can be differentiated"
+        yield Problem(what, "check for torch.no_grad, detach, and spikes without a surrogate")
+        return
+    try:
+        gradients = _gradients(runs.real_model, losses[0].output)
+    except RuntimeError as error:
+        yield Problem(
+            f"the backward pass fails, here as well: {_first_line(error)}",
+            "do not overwrite what the gradient needs: write a new tensor instead of an in-place change, copy_ only "
+            "what is detached",
+        )
+        return
+    used = {id(t) for op in runs.real.operations for t in op.inputs}
+    parameters = dict(runs.real_model.named_parameters())
+    for path in (path for path, value in gradients.items() if value is None):
+        if id(parameters[path]) in used:
+            what = f"{path} takes part in the forward pass, but no gradient reaches it: it would not be trained"
+            fix = "give the spikes behind it a surrogate in detach form; or freeze it, requires_grad_(False)"
+            yield Problem(what, fix, _owner(case.model, path))
+        else:
+            fix = "remove it, or freeze it with requires_grad_(False)"
+            yield Problem(f"{path} takes no part in the forward pass", fix, _owner(case.model, path), "warning")
+
+
+def _one_loss(case: Case) -> Iterator[Problem]:
+    if isinstance(case.runs.real.error, NotOneLoss):
+        yield Problem(str(case.runs.real.error), "return one scalar tensor, such as the sum")
+    elif not case.losses:
+        yield Problem(
+            'the model holds no loss ("Couldn\'t find a loss in graph")',
+            "compute the loss in the model and return it, marked with snnkit.hardware.ipu.identity_loss: "
+            "ipu.WithLoss(net, loss)",
+        )
+    elif len(case.losses) > 1:
+        places = "; ".join(f"{loss.name} at {loss.place.where}" for loss in case.losses)
+        yield Problem(
+            f'the model holds {len(case.losses)} losses that are independent of each other ("Multiple independent '
+            f'losses found in graph"): {places}',
+            "add them up and mark the sum: identity_loss(a + b); compute mere measures outside of the model",
+            case.losses[1].place,
+        )
+    else:
+        (loss,) = case.losses
+        if loss.output.numel() != 1:
+            what = f"the loss is no scalar, its shape is {list(loss.output.shape)}"
+            yield Problem(what, 'reduce it: identity_loss(loss, "mean")', loss.place)
+        later = [out for out in case.graph.outputs if out.requires_grad and out is not loss.output]
+        if loss.name != "identity_loss" and any(id(loss.output) in _ancestors(case.graph, [out]) for out in later):
+            yield Problem(
+                f"training starts at {loss.name}, so what is computed from it afterwards (terms added, factors) is "
+                "not trained on",
+                "mark the whole loss: return identity_loss(loss)",
+                loss.place,
+            )
+
+
+def final_losses(record: Record) -> list[Loss]:
+    """The losses that no later one is made of."""
+    return [
+        loss
+        for i, loss in enumerate(record.losses)
+        if not any(id(loss.output) in _ancestors(record, later.inputs) for later in record.losses[i + 1 :])
+    ]
+
+
+def _ancestors(record: Record, tensors: Iterable[Tensor]) -> set[int]:
+    """``id`` of all tensors that some tensors were computed from, including themselves."""
+    known = {id(t) for t in tensors}
+    for op in reversed(record.operations):
+        if any(id(t) in known for t in op.outputs):
+            known.update(id(t) for t in op.inputs)
+    return known
+
+
+def _dtypes(case: Case) -> Iterator[Problem]:
+    fix, problems = "use float32 (.float()), or float16 (.half()) throughout", False
+    named = (*case.model.named_parameters(), *case.model.named_buffers())
+    for path, t in (*named, *((f"input {i}", x) for i, x in enumerate(case.runs.inputs))):
+        if why := _not_on_an_ipu(t.dtype):
+            problems = True
+            yield Problem(f"{path} is {t.dtype}{why}", fix)
+    for op in case.graph.operations if not problems else ():
+        new = [t.dtype for t in op.outputs if _not_on_an_ipu(t.dtype)]
+        if new and not any(_not_on_an_ipu(t.dtype) for t in op.inputs):
+            yield Problem(f"{op.name} gives {new[0]}{_not_on_an_ipu(new[0])}", fix, op.place)
+    large = [(f"input {i} holds", _NOWHERE) for i, x in enumerate(case.runs.inputs) if _is_large(x)]
+    large += [(f"{op.name} gives", op.place) for op in case.runs.real.operations if any(map(_is_large, op.outputs))]
+    for what, place in large[:1]:
+        fix = "split them, renumber their values from 0 to stay below 2**31, or compute in float32"
+        yield Problem(f"{what} integers beyond 32 bits, but PopTorch converts int64 to int32", fix, place)
+    if any(out.dtype == torch.int64 for out in case.graph.outputs):
+        fix = "nothing, if the values fit; else return it as a float"
+        yield Problem("an output is int64; PopTorch returns it as int32", fix, severity="warning")
+
+
+def _not_on_an_ipu(dtype: torch.dtype) -> str:
+    if dtype == torch.float64:
+        return ", which an IPU computes in float32"
+    if dtype == torch.bfloat16:
+        return ": PopTorch documents float16 as its only 16-bit float"
+    return ", which PopTorch does not know" if dtype.is_complex else ""
+
+
+def _is_large(x: Tensor) -> bool:
+    return x.dtype == torch.int64 and x.numel() > 0 and int(x.abs().max()) >= 2**31
+
+
+def _same_trace(case: Case) -> Iterator[Problem]:
+    """The recorded calls have no values, so they can't differ by the input."""
+    places = (_difference(case.graph, later) for later in case.runs.meta[1:])
+    if place := next((place for place in places if place is not None), None):
+        yield Problem(
+            "a later call runs other operations than the first, so the model keeps state in Python, such as a counter; "
+            "an IPU would repeat the first call in every call",
+            "do the same in every call; put what changes into a buffer (with copy_) or pass it as an input",
+            place,
+        )
+
+
+def _difference(one: Record, other: Record) -> Place | None:
+    """Where two records begin to differ; None if they don't."""
+    if other.error is not None:
+        return other.error_place
+    a, b = one.operations, other.operations
+    longer = a if len(a) > len(b) else b  # it has something that the other left out
+    for i, op in enumerate(longer):
+        if i >= min(len(a), len(b)) or _signature(a[i]) != _signature(b[i]):
+            return op.place
+    return None
+
+
+def _signature(op: Operation) -> tuple:
+    return op.name, op.overload, [tuple(t.shape) for t in op.outputs]
+
+
+def _memory(case: Case) -> Iterator[Problem]:
+    if case.memory.share > CROWDED:
+        fits = case.memory.share <= 1
+        yield Problem(
+            f"{'memory is short' if fits else 'it does not fit'}: {case.memory}",
+            "use smaller micro-batches (gradient accumulation), fewer steps, half precision, or several IPUs",
+            severity="warning" if fits else "error",
+        )
+
+
+def _owner(model: nn.Module, path: str) -> Place:
+    """The module that holds the tensor at ``path``."""
+    owner = path.rpartition(".")[0]
+    try:
+        return Place(f"{owner or 'model'} ({type(model.get_submodule(owner)).__name__})")
+    except AttributeError:
+        return Place(owner)
+
+
+def _sized_by_values(op: Operation) -> bool:
+    if op.name == "index":
+        return any(t is not None and t.dtype in (torch.bool, torch.uint8) for t in op.args[1])
+    if op.name == "repeat_interleave":
+        return op.overload == "Tensor" and op.kwargs.get("output_size") is None
+    return op.name in SIZE_FROM_VALUES
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
+
+
+# In the order in which a report lists them.
+RULES = {
+    "batch": Rule(
+        "every input's first dimension is the batch, fixed, and divides into the micro-batches of one call", _batch
+    ),
+    "static graph": Rule(
+        "the forward pass runs without reading a value: it is recorded once, on tensors without values", _static_graph
+    ),
+    "state in place": Rule(
+        "parameters and buffers stay the tensors they were; state is copied into them", _state_in_place
+    ),
+    "supported operations": Rule(
+        "every operation of the forward pass is one that PopTorch 3.4 documents", _supported_operations
+    ),
+    "no autograd.Function": Rule("no custom backward pass is used between the loss and the parameters", _no_function),
+    "gradients": Rule(
+        "differentiating the recorded forward pass gives each parameter the gradient it has here", _every_gradient
+    ),
+    "one loss": Rule("the model holds exactly one loss, a scalar, and nothing trained on comes after it", _one_loss),
+    "dtypes": Rule("no float64, no integers beyond 32 bits, and no types that an IPU does not have", _dtypes),
+    "same trace": Rule(
+        "every call runs the same operations, for any input and any number of earlier calls", _same_trace
+    ),
+    "memory": Rule("weights, optimizer and saved activations fit into the memory of the tiles", _memory),
+}
