@@ -13,7 +13,9 @@ recordings, labels = data.events.record_digits()    # from an event camera; see 
 from snnkit.data import augment, events
 from snnkit.data._batches import batches, resolve_device, to_device, to_unit
 from snnkit.data.datasets import CLASSES, available, load
-from snnkit.data.events import event_digits, events_of, saccades
+from snnkit.data.events import event_digits as event_digits  # these three are documented with data.events
+from snnkit.data.events import events_of as events_of
+from snnkit.data.events import saccades as saccades
 from snnkit.data.idx import DamagedFileError
 from snnkit.data.toy import randman, xor_in_time, yin_yang
 
@@ -23,13 +25,10 @@ __all__ = [
     "augment",
     "available",
     "batches",
-    "event_digits",
     "events",
-    "events_of",
     "load",
     "randman",
     "resolve_device",
-    "saccades",
     "to_device",
     "to_unit",
     "xor_in_time",
