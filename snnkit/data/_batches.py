@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from numbers import Real
 
 import torch
 from torch import Tensor
@@ -117,17 +116,3 @@ def check_generator(generator: torch.Generator | None) -> None:
 def seeded(seed: int) -> torch.Generator:
     """A generator on the CPU that starts from ``seed``, an int in 0 .. 2**63 - 1."""
     return torch.Generator().manual_seed(checks.integer("seed", seed, at_least=0, at_most=2**63 - 1))
-
-
-def check_positive_int(name: str, value: int) -> None:
-    """Raise unless `value` is an int of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be an int of at least 1; got {value!r} ({type(value).__name__})")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1; got {value}")
-
-
-def check_real(name: str, value: float) -> None:
-    """Raise unless `value` is a number; the caller knows its range."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number; got {value!r} ({type(value).__name__})")
