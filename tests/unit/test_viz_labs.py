@@ -1,4 +1,4 @@
-"""What every ready-made explorer must do: draw at every setting, purely, with everything a reader needs."""
+"""Every ready-made explorer draws at every setting, purely, with everything a reader needs; their timing."""
 
 import inspect
 import random
@@ -9,12 +9,17 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 import torch
+from click.testing import CliRunner
 
 from snnkit import viz
+from snnkit.cli.bench import explorers
 from snnkit.viz import labs
 from snnkit.viz.controls import parse
 from snnkit.viz.labs import LABS, Lab
 from snnkit.viz.labs import lab as lab_module
+
+widgets = pytest.importorskip("ipywidgets")
+
 
 BY_NAME = pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
 # A race is measured anew each time; its own tests draw it at every setting.
@@ -170,3 +175,48 @@ def test_labs_refuse_arrays_and_strange_settings_by_name(lab):
     for name in ("self", "start", "nonsense"):
         with pytest.raises(TypeError, match=f"has no setting '{name}'"):
             lab.starting(**{name: 1})
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(lab_module.time, "perf_counter", lambda: now[0])
+    return now
+
+
+@pytest.fixture
+def slow_lab(clock):
+    """Ten milliseconds at gain 1, half a second at gain 2; the first call pays another second."""
+    paid = []
+
+    def figure(gain=1, flip=False):
+        clock[0] += 0.5 if gain == 2 else 0.01
+        if gain not in paid:
+            clock[0] += 1.0
+            paid.append(gain)
+        return go.Figure(go.Scatter(y=[0, gain])).update_layout(title={"text": str(flip)})
+
+    return Lab("some_lab", "Some lab", figure, {"gain": (0, 2), "flip": False}, "")
+
+
+def test_every_setting_is_timed_without_what_is_paid_once(slow_lab):
+    times = lab_module.time_updates(slow_lab)
+    assert times.tried == 5
+    assert times.first == pytest.approx(1.01)
+    assert times.median == pytest.approx(0.01)
+    assert times.worst == pytest.approx(0.5)
+    assert (times.slowest, times.over) == ("gain = 2", 1)
+
+
+def test_the_table_marks_what_is_slow(slow_lab):
+    text = lab_module.update_table([lab_module.time_updates(slow_lab)])
+    assert "some_lab" in text and "500.0" in text
+    assert "gain = 2" in text and "over 100 ms: 1 of 5 settings" in text
+
+
+def test_the_command(slow_lab, monkeypatch):
+    monkeypatch.setattr(labs, "LABS", (slow_lab,))
+    done = CliRunner().invoke(explorers, [])
+    assert done.exit_code == 0 and "some_lab" in done.output
+    done = CliRunner().invoke(explorers, ["other_lab"])
+    assert done.exit_code == 2 and "must be one of some_lab, but it is 'other_lab'" in done.output

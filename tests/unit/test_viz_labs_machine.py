@@ -1,15 +1,18 @@
-"""The memory calculator: its formula agrees with the estimates of ``snnkit.device``."""
+"""The memory calculator agrees with the estimates of ``snnkit.device``; the engine race measures or cites."""
+
+import math
 
 import pytest
 import torch
 
-from snnkit import models, nn
+from snnkit import models, nn, records
 from snnkit.device.layers import layers_of, predicted_held
 from snnkit.device.plan import Settings
-from snnkit.engine.missing import missing_compiler
+from snnkit.engine.missing import cpp_compiler, missing_compiler
 from snnkit.neuron import IF, Neuron
-from snnkit.viz.labs import beside_measured
-from snnkit.viz.labs import memory_calculator as lab
+from snnkit.viz.controls import parse
+from snnkit.viz.labs import beside_measured, memory_calculator
+from snnkit.viz.labs import engine_explorer as race
 from snnkit.viz.labs.memory_explorer import AGAIN, NOTHING, OVER_TIME, SAVINGS, Setting, largest_batch, memory_of
 
 DENSE = Setting("dense", 1, 1000, 25, 128, "float32", NOTHING)
@@ -104,27 +107,27 @@ def totals(figure):
 
 
 def test_the_verdict():
-    figure = lab.figure("dense", layers=1, width=64, T=25, batch=2048, saving=NOTHING, gigabytes=1)
+    figure = memory_calculator.figure("dense", layers=1, width=64, T=25, batch=2048, saving=NOTHING, gigabytes=1)
     drawn = Setting("dense", 1, 512, 25, 2048, "float32", NOTHING)
     assert totals(figure) == [pytest.approx(sum(memory_of(drawn)) / 1e6)]
     assert figure.layout.title.text == f"Fits in 1 GB: room for up to {largest_batch(drawn, 1e9):,} samples"
-    large = lab.figure("convolutional", layers=2, width=128, T=64, batch=2048, gigabytes=1)
+    large = memory_calculator.figure("convolutional", layers=2, width=128, T=64, batch=2048, gigabytes=1)
     assert large.layout.title.text.startswith("Does not fit in 1 GB: room for up to")
 
 
 def test_the_limit_is_drawn_where_it_is_near_and_written_where_it_is_far():
-    near = lab.figure("convolutional", layers=2, width=128, T=16, batch=256, gigabytes=8)
+    near = memory_calculator.figure("convolutional", layers=2, width=128, T=16, batch=256, gigabytes=8)
     assert near.layout.shapes and near.layout.xaxis.range[1] > near.layout.shapes[0].x0
-    far = lab.figure("dense", layers=1, width=8, T=1, batch=8, gigabytes=141)
+    far = memory_calculator.figure("dense", layers=1, width=8, T=1, batch=8, gigabytes=141)
     assert not far.layout.shapes
     assert any("→" in note.text for note in far.layout.annotations)
 
 
 def test_a_saving_stands_beside_what_it_saves_from():
-    figure = lab.figure("convolutional", saving=OVER_TIME)
+    figure = memory_calculator.figure("convolutional", saving=OVER_TIME)
     plain, saved = totals(figure)
     assert saved < plain
-    assert len(totals(lab.figure("convolutional", saving=NOTHING))) == 1
+    assert len(totals(memory_calculator.figure("convolutional", saving=NOTHING))) == 1
 
 
 def bill_of_a_learner(weights, kept, steps, batch, copies=1, width=4):
@@ -149,3 +152,110 @@ def test_a_wrong_formula_is_seen_to_be_wrong():
 def test_a_bill_that_is_no_function():
     with pytest.raises(TypeError, match="bill must be a function, but it is 3"):
         beside_measured(3)
+
+
+SMALL = {"T": 4, "N": 1024}
+
+
+def lanes(figure):
+    return list(figure.layout.yaxis.ticktext)
+
+
+def notes(figure):
+    return " ".join(note.text for note in figure.layout.annotations).replace("<br>", " ")
+
+
+def test_every_record_of_this_benchmark_can_be_chosen():
+    known = [*records.names("neurons"), *records.names("published")]
+    usable = {name for name in known if any("neurons" in row for row in records.load(name)["rows"])}
+    assert set(race.RECORDED.values()) == usable
+
+
+def test_the_loop_alone_is_measured_above_its_floor():
+    figure = race.figure(**SMALL, engine="eager", device=race.CPU)
+    assert lanes(figure) == ["eager", "floor"]
+    assert "the loop takes" in figure.layout.title.text and "T = 4, N = 1,024" in figure.layout.title.text
+    said = notes(figure)
+    assert "measured here" in said and f"torch {torch.__version__}" in said and "thread" in said
+    assert all(value > 0 for trace in figure.data for value in trace.x)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        pytest.param(name, value, marks=[pytest.mark.slow] if value == "block" else [])
+        for name, spec in race.CONTROLS.items()
+        for value in dict.fromkeys(parse(name, spec).trials)
+    ],
+)
+def test_every_control_at_its_ends_and_middle(name, value):
+    figure = race.figure(**race.engine_race.defaults() | {"engine": "eager"} | {name: value})
+    assert figure.layout.title.text and figure.layout.xaxis.title.text == "milliseconds"
+    assert all(value > 0 and math.isfinite(value) for trace in figure.data for value in trace.x if value is not None)
+    if name == "engine":
+        assert value in lanes(figure)
+
+
+@pytest.mark.skipif(cpp_compiler() is None, reason="no C++ compiler")
+def test_an_engine_races_against_the_loop():
+    figure = race.figure(**SMALL, engine="cpp", device=race.CPU)
+    assert lanes(figure) == ["eager", "cpp", "cpp, uint8 spikes", "floor"]
+    assert "times as fast as the loop" in figure.layout.title.text or "neither wins" in figure.layout.title.text
+    assert "first call" in " ".join(text for trace in figure.data for text in trace.text or ())
+
+
+@pytest.mark.parametrize(
+    ("p10", "p90", "said"),
+    [(0.1, 0.3, "cpp is 5 times as fast as the loop"), (0.1, 0.95, "neither wins"), (0.1, 1.5, "neither wins")],
+)
+def test_there_is_no_winner_where_spreads_overlap(p10, p90, said):
+    size = {"steps": 4, "neurons": 1024, "dtype": "float32"}
+    loop = {"contestant": "eager", "p10_s": 0.9, "median_s": 1.0, "p90_s": 1.1} | size
+    other = {"contestant": "cpp", "p10_s": p10, "median_s": 0.2, "p90_s": p90} | size
+    assert said in race._result([loop, other], "cpp")
+
+
+@pytest.mark.skipif(cpp_compiler() is None, reason="no C++ compiler")
+def test_an_engine_that_refuses_says_why(monkeypatch):
+    monkeypatch.setenv("TORCH_COMPILE_DISABLE", "1")
+    monkeypatch.setattr(race, "_candidates", race._candidates.__wrapped__)  # so that none is remembered
+    figure = race.figure(**SMALL, engine="cpp", device=race.CPU)
+    assert lanes(figure) == ["eager", "floor"]
+    assert "TORCH_COMPILE_DISABLE" in notes(figure)
+
+
+def test_what_is_random_stays_as_it_was():
+    torch.manual_seed(3)
+    expected = torch.rand(4)
+    torch.manual_seed(3)
+    race.figure(**SMALL, engine="eager")
+    assert torch.equal(torch.rand(4), expected)
+
+
+@pytest.mark.parametrize("name", race.RECORDED)
+def test_a_record_is_shown_with_its_origin(name):
+    figure = race.figure(T=16, N=4096, device=name)
+    origin = records.load(race.RECORDED[name])["provenance"]
+    assert (origin.get("hardware") or origin["device"]["name"]) in notes(figure)
+    assert name in figure.layout.title.text
+
+
+def test_the_nearest_recorded_size_is_said_to_be_that():
+    exact = race.figure(T=32, N=65536, device="AMD EPYC, 1 thread (record)")
+    assert "nearest" not in notes(exact) and "T = 32, N = 65,536" in exact.layout.title.text
+    other = race.figure(T=4, N=65536, device="AMD EPYC, 1 thread (record)")
+    assert "nearest" in notes(other) and "T = 8, N = 65,536" in other.layout.title.text
+    published = race.figure(T=8, N=65536, dtype="bfloat16", device="RTX 2080 Ti (published)")
+    assert "nearest" in notes(published) and "1,048,576, float32" in published.layout.title.text
+    row = next(
+        r for r in records.load("spikingjelly_rtx2080ti")["rows"] if r["steps"] == 8 and r["mode"] == "inference"
+    )
+    assert row["seconds"] * 1e3 in [x for trace in published.data for x in trace.x]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("T", 5), ("N", -1), ("dtype", "int8"), ("engine", "warp"), ("device", "a dream")]
+)
+def test_settings_that_do_not_exist(name, value):
+    with pytest.raises(ValueError, match=rf"{name} must be one of .*, but it is {value!r}"):
+        race.figure(**{name: value})
