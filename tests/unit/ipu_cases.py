@@ -88,6 +88,12 @@ def planted(*rules: str, words: str, line: bool = True, module: str = "", **how:
     return add
 
 
+def encodes(name: str, rule: str, words: str, encode: Callable[[Tensor], Tensor]) -> None:
+    """Add a clean net with this encoding to the cases; its line must carry the comment, too."""
+    body = {"encode": lambda self, x: encode(x), "__module__": __name__}
+    planted(rule, words=words)(type(name, (Net,), body))
+
+
 # --- static graph ---------------------------------------------------------------------------------------------------
 
 
@@ -129,10 +135,7 @@ class StopsEarly(Net):
         return torch.stack(outs, 1)
 
 
-@planted("static graph", words="a number")
-class FloatOfATensor(Net):
-    def encode(self, x):
-        return x / float(x.amax() + 1)  # planted
+encodes("FloatOfATensor", "static graph", "a number", lambda x: x / float(x.amax() + 1))  # planted
 
 
 @planted("static graph", words="a number")
@@ -143,46 +146,18 @@ class StepsFromTheData(Net):
         return x
 
 
-@planted("static graph", words="tolist")
-class AsAList(Net):
-    def encode(self, x):
-        return x * x.mean(0).tolist()[0]  # planted
-
-
-@planted("static graph", words="numpy")
-class ThroughNumpy(Net):
-    def encode(self, x):
-        return x + torch.from_numpy(x.detach().numpy() * 0)  # planted
-
-
-@planted("static graph", words="host")
-class ToTheHost(Net):
-    def encode(self, x):
-        return x + x.mean().to("cpu")  # planted
-
-
-@planted("static graph", words="x[mask]")
-class TakesOutWithAMask(Net):
-    def encode(self, x):
-        return x / x[x > 0].mean()  # planted
-
-
-@planted("static graph", words="nonzero")
-class EventsAsIndices(Net):
-    def encode(self, x):
-        return x + len(torch.nonzero(x))  # planted
-
-
-@planted("static graph", words="masked_select")
-class MaskedSelect(Net):
-    def encode(self, x):
-        return x - torch.masked_select(x, x > 0.5).mean()  # planted
-
-
-@planted("static graph", words="unique")
-class CountsValues(Net):
-    def encode(self, x):
-        return x * torch.unique(x).numel()  # planted
+encodes("AsAList", "static graph", "tolist", lambda x: x * x.mean(0).tolist()[0])  # planted
+encodes("ThroughNumpy", "static graph", "numpy", lambda x: x + torch.from_numpy(x.detach().numpy() * 0))  # planted
+encodes("ToTheHost", "static graph", "host", lambda x: x + x.mean().to("cpu"))  # planted
+encodes("TakesOutWithAMask", "static graph", "x[mask]", lambda x: x / x[x > 0].mean())  # planted
+encodes("EventsAsIndices", "static graph", "nonzero", lambda x: x + len(torch.nonzero(x)))  # planted
+encodes(
+    "MaskedSelect",
+    "static graph",
+    "masked_select",
+    lambda x: x - torch.masked_select(x, x > 0.5).mean(),  # planted
+)
+encodes("CountsValues", "static graph", "unique", lambda x: x * torch.unique(x).numel())  # planted
 
 
 @planted("static graph", words="neither input, parameter nor buffer")
@@ -205,10 +180,12 @@ class NumberInATensor(Net):  # which PyTorch itself would let pass, being of no 
         return x * self.threshold  # planted
 
 
-@planted("static graph", words="index_select")
-class IndicesOfTheCPU(Net):
-    def encode(self, x):
-        return x.index_select(1, torch.LongTensor([5, 4, 3, 2, 1, 0]))  # planted
+encodes(
+    "IndicesOfTheCPU",
+    "static graph",
+    "index_select",
+    lambda x: x.index_select(1, torch.LongTensor([5, 4, 3, 2, 1, 0])),  # planted
+)
 
 
 @planted("static graph", words="torch.compile", line=False)
@@ -310,28 +287,15 @@ class LeakByLerp(Net):
         return super().neuron(torch.lerp(mem, x, 0.1), x)  # planted
 
 
-@planted("supported operations", words="nan_to_num")
-class CleansNaN(Net):
-    def encode(self, x):
-        return torch.nan_to_num(x)  # planted
-
-
-@planted("supported operations", words="sinc")
-class SincFilter(Net):
-    def encode(self, x):
-        return torch.sinc(x)  # planted
-
-
-@planted("supported operations", words="rand_like")
-class NoiseLikeTheInput(Net):
-    def encode(self, x):
-        return x + torch.rand_like(x)  # planted
-
-
-@planted("supported operations", words="bernoulli_")
-class BernoulliInPlace(Net):
-    def encode(self, x):
-        return x + torch.zeros(x.shape, device=x.device).bernoulli_(0.5)  # planted
+encodes("CleansNaN", "supported operations", "nan_to_num", lambda x: torch.nan_to_num(x))  # planted
+encodes("SincFilter", "supported operations", "sinc", lambda x: torch.sinc(x))  # planted
+encodes("NoiseLikeTheInput", "supported operations", "rand_like", lambda x: x + torch.rand_like(x))  # planted
+encodes(
+    "BernoulliInPlace",
+    "supported operations",
+    "bernoulli_",
+    lambda x: x + torch.zeros(x.shape, device=x.device).bernoulli_(0.5),  # planted
+)
 
 
 @planted("supported operations", words="norm without weights")
@@ -344,10 +308,12 @@ class NormWithoutWeights(Net):
         return self.norm(x)  # planted
 
 
-@planted("supported operations", words="sorted=False")
-class UnsortedTopk(Net):
-    def encode(self, x):
-        return x + torch.topk(x, 2, sorted=False).values.mean()  # planted
+encodes(
+    "UnsortedTopk",
+    "supported operations",
+    "sorted=False",
+    lambda x: x + torch.topk(x, 2, sorted=False).values.mean(),  # planted
+)
 
 
 @planted("supported operations", words="padding_idx")
@@ -636,16 +602,8 @@ def DoubleThroughout() -> nn.Module:
     return Net().double()
 
 
-@planted("dtypes", words="float64")
-class DoubleInBetween(Net):
-    def encode(self, x):
-        return x.double().cumsum(1).float()  # planted
-
-
-@planted("dtypes", words="bfloat16")
-class BrainFloat(Net):
-    def encode(self, x):
-        return x.to(torch.bfloat16).float()  # planted
+encodes("DoubleInBetween", "dtypes", "float64", lambda x: x.double().cumsum(1).float())  # planted
+encodes("BrainFloat", "dtypes", "bfloat16", lambda x: x.to(torch.bfloat16).float())  # planted
 
 
 @planted("dtypes", words="beyond 32 bits")

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import enum
 import sys
 import types
 from typing import Any
@@ -25,135 +24,49 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
-from torch.utils import data
-
-__version__ = "3.4.0+double"
 
 
 class Error(Exception):
     """PopTorch's own error."""
 
 
-class ReductionType(enum.Enum):
-    Sum = 0
-    Mean = 1
-    NoReduction = 2
+class _Training:
+    gradient_accumulation = 1
 
-
-class OutputMode(enum.Enum):
-    Final = 0
-    EveryN = 1
-    All = 2
-    Sum = 3
-    Default = 4
-
-
-class HalfFloatCastingBehavior(enum.Enum):
-    FloatDowncastToHalf = 0
-    HalfUpcastToFloat = 1
-    Default = 2
-
-
-class DataLoaderMode(enum.Enum):
-    Sync = 0
-    Async = 1
-    AsyncRebatched = 2
-
-
-class _Frozen:
-    """Options that can't be changed any more once a model or a loader has them."""
-
-    _frozen = False
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if self._frozen and name != "_frozen":
-            raise AttributeError("Can't modify frozen Options")
-        object.__setattr__(self, name, value)
-
-    def _set(self, name: str, value: Any) -> Any:
-        setattr(self, name, value)
+    def gradientAccumulation(self, count: int) -> _Training:
+        self.gradient_accumulation = count
         return self
 
 
-class _Training(_Frozen):
-    gradient_accumulation = 1
-    reduction = ReductionType.Mean
+class Options:
+    """Can't be changed any more once a model has them."""
 
-    def gradientAccumulation(self, count: int) -> _Training:
-        return self._set("gradient_accumulation", count)
-
-    def accumulationAndReplicationReductionType(self, reduction: ReductionType) -> _Training:
-        return self._set("reduction", reduction)
-
-
-class _Precision(_Frozen):
-    partials = torch.float
-    stochastic_rounding = False
-
-    def setPartialsType(self, dtype: torch.dtype) -> _Precision:
-        return self._set("partials", dtype)
-
-    def enableStochasticRounding(self, enabled: bool) -> _Precision:
-        return self._set("stochastic_rounding", enabled)
-
-    def halfFloatCasting(self, behavior: HalfFloatCastingBehavior) -> _Precision:
-        return self  # without effect since release 3.0
-
-
-class Options(_Frozen):
     device_iterations = 1
     replication_factor = 1
-    output_mode = OutputMode.Default
-    ipu_model = False
-    seed: int | None = None
+    _frozen = False
 
     def __init__(self) -> None:
         self.Training = _Training()
-        self.Precision = _Precision()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if self._frozen:
+            raise AttributeError("Can't modify frozen Options")
+        object.__setattr__(self, name, value)
 
     def deviceIterations(self, count: int) -> Options:
-        return self._set("device_iterations", count)
+        self.device_iterations = count
+        return self
 
     def replicationFactor(self, count: int) -> Options:
-        return self._set("replication_factor", count)
-
-    def outputMode(self, mode: OutputMode) -> Options:
-        return self._set("output_mode", mode)
-
-    def useIpuModel(self, use: bool) -> Options:
-        return self._set("ipu_model", use)
-
-    def randomSeed(self, seed: int) -> Options:
-        return self._set("seed", seed)
-
-    def _freeze(self) -> None:
-        for part in (self.Training, self.Precision, self):
-            part._frozen = True
+        self.replication_factor = count
+        return self
 
     def _micro_batches(self) -> int:
         return self.device_iterations * self.replication_factor * self.Training.gradient_accumulation
 
 
-class DataLoader(data.DataLoader):
-    """Batches as large as one call takes; the last one is dropped."""
-
-    def __init__(self, options: Options, dataset: Any, batch_size: int = 1, shuffle: bool | None = None, **how: Any):
-        how.setdefault("drop_last", True)
-        how.pop("mode", None)
-        options._freeze()
-        super().__init__(dataset, batch_size * options._micro_batches(), shuffle, **how)
-
-
 _on_ipu = False
 _marked: list[tuple[Tensor, Tensor]] = []
-
-
-def isRunningOnIpu() -> bool:
-    return _on_ipu
-
-
-def ipuHardwareIsAvailable(num_ipus: int = 1) -> bool:
-    return False
 
 
 def identity_loss(x: Tensor, reduction: str) -> Tensor:
@@ -165,36 +78,27 @@ def identity_loss(x: Tensor, reduction: str) -> Tensor:
 
 
 def trainingModel(model: nn.Module, options: Options | None = None, optimizer: Any = None) -> PoplarExecutor:
-    return PoplarExecutor(model, Options() if options is None else options, optimizer, training=True)
-
-
-def inferenceModel(model: nn.Module, options: Options | None = None) -> PoplarExecutor:
-    options = Options() if options is None else options
-    assert options.Training.gradient_accumulation == 1, "gradient accumulation must be 1 in inference"
-    return PoplarExecutor(model, options, None, training=False)
+    return PoplarExecutor(model, Options() if options is None else options, optimizer)
 
 
 class PoplarExecutor:
-    """What both of them return: call it with a batch."""
+    """What trainingModel returns: call it with a batch."""
 
-    def __init__(self, model: nn.Module, options: Options, optimizer: Any, training: bool) -> None:
+    def __init__(self, model: nn.Module, options: Options, optimizer: Any) -> None:
         if getattr(model, "_wrapped_by_double", False):
             raise RuntimeError(
                 "Model has already been wrapped in 'poptorch.trainingModel'. Call model.destroy() on the model to "
                 "unwrap it before wrapping it again."
             )
         model._wrapped_by_double = True  # type: ignore[assignment]
-        options._freeze()
-        self.model, self.options, self.training = model, options, training
+        options._frozen = True
+        self.model, self.options = model, options
         self._optimizer = torch.optim.SGD(model.parameters(), lr=0.01) if optimizer is None else optimizer
         self._device: nn.Module | None = None
         self._signature: list | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["model"], name)
-
-    def isCompiled(self) -> bool:
-        return self._device is not None
 
     def __call__(self, *inputs: Any) -> Any:
         batches = self._split([x.detach() if isinstance(x, Tensor) else x for x in inputs])
@@ -209,7 +113,7 @@ class PoplarExecutor:
         signature = [(x.shape, x.dtype) if isinstance(x, Tensor) else x for x in inputs]
         if self._device is None:
             self._upload()
-            _record(copy.deepcopy(self._device), micro, self.training)
+            _record(copy.deepcopy(self._device), micro)
             self._signature = signature
         assert self._signature is not None
         for i, (was, now) in enumerate(zip(self._signature, signature)):  # noqa: B905, as many as in the first call
@@ -236,44 +140,33 @@ class PoplarExecutor:
 
     def _iterate(self, batches: list[list]) -> list:
         """One step of the optimiser on some micro-batches; their outputs."""
-        if not self.training:
-            with torch.no_grad():
-                return [self._device(*batch) for batch in batches]
         outs = []
         self._steps.zero_grad()
-        mean = self.options.Training.reduction is ReductionType.Mean
         for batch in batches:
             out, loss = _forward(self._device, batch)
             if loss.requires_grad:
-                (loss / len(batches) if mean else loss).backward()
+                (loss / len(batches)).backward()
             outs.append(out)
         self._steps.step()
         return outs
 
     def _anchored(self, results: list[list]) -> Any:
-        mode = self.options.output_mode
-        if mode is OutputMode.Default:
-            mode = OutputMode.Final if self.training else OutputMode.All
-        kept = [results[-1][-1]] if mode is OutputMode.Final else [out for outs in results for out in outs]
+        """The outputs of the last micro-batch, without their history."""
 
-        def joined(parts: list) -> Any:
-            if isinstance(parts[0], (tuple, list)):
-                return type(parts[0])(joined(list(same)) for same in zip(*parts))  # noqa: B905
-            whole = torch.cat([p.reshape(1) if p.dim() == 0 else p for p in parts]) if len(parts) > 1 else parts[0]
-            whole = whole.detach()
-            whole.backward = _refuse_backward
-            return whole
+        def detached(out: Any) -> Any:
+            if isinstance(out, (tuple, list)):
+                return type(out)(map(detached, out))
+            out = out.detach()
+            out.backward = _refuse_backward
+            return out
 
-        return joined(kept)
+        return detached(results[-1][-1])
 
     def copyWeightsToHost(self) -> None:
         assert self._device is not None, "the model was not compiled"
         with torch.no_grad():
             for host, device in zip(_state(self.model), _state(self._device)):  # noqa: B905
                 host.copy_(device)
-
-    def copyWeightsToDevice(self) -> None:
-        self._upload()
 
     def setOptimizer(self, optimizer: Any) -> None:
         self._optimizer = optimizer
@@ -298,7 +191,7 @@ def _settings(optimizer: Any) -> dict:
     return {name: optimizer.defaults[name] for name in ("lr",) if name in optimizer.defaults}
 
 
-def _record(model: nn.Module, micro: list, training: bool) -> None:
+def _record(model: nn.Module, micro: list) -> None:
     """The forward pass without values, where PopTorch asks PyTorch's meta implementations for types and shapes."""
     before = {name: id(t) for name, t in (*model.named_parameters(), *model.named_buffers())}
     model(*micro)  # that addresses stay can be seen with values only

@@ -367,6 +367,7 @@ def test_misuse_is_refused():
 
 
 def test_findings_are_plain_data():
-    (finding,) = ipu.check(planted.CleansNaN(), example()).findings
+    (case,) = [case for case in CASES if case.name == "CleansNaN"]
+    (finding,) = check(case).findings
     assert dataclasses.asdict(finding)["rule"] == "supported operations"
     assert finding.module == "model (CleansNaN)"

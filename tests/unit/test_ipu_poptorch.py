@@ -55,15 +55,6 @@ def test_a_poptorch_that_refuses_to_import_is_explained(tmp_path, monkeypatch, l
     sys.modules.pop("poptorch", None)
 
 
-def test_importing_the_package_imports_no_poptorch(tmp_path, monkeypatch):
-    import subprocess
-
-    (tmp_path / "poptorch.py").write_text("raise SystemError('imported')")
-    code = "import snnkit.hardware.ipu, sys; assert 'poptorch' not in sys.modules"
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 # --- training through the double ------------------------------------------------------------------------------------
 
 
@@ -108,7 +99,7 @@ def test_it_learns(poptorch):
     data = torch.utils.data.TensorDataset(torch.rand(64, INPUTS), torch.zeros(64, dtype=torch.int64))
     data.tensors[1][:] = data.tensors[0][:, :CLASSES].argmax(1)
     options = poptorch.Options().deviceIterations(2)
-    loader = poptorch.DataLoader(options, data, batch_size=16, shuffle=True)
+    loader = torch.utils.data.DataLoader(data, batch_size=32, shuffle=True)
     model = ipu.ipu_training_model(net, count_cross_entropy, None, options, steps=STEPS)
     model.setOptimizer(poptorch.optim.Adam(net.parameters(), lr=0.02, loss_scaling=8.0))
     losses = [model(x, y)[1].item() for _ in range(30) for x, y in loader]
