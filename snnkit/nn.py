@@ -10,7 +10,7 @@ static: ``x.contiguous()``.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import torch
@@ -183,11 +183,17 @@ class Sequential(nn.Module):
 
     Args:
         modules: in order of execution.
+
+    Attributes:
+        runner: (network, x, state) to (out, state), runs the modules in another way, as in
+            ``device.optimize_memory_usage``; None: one after the other.
     """
+
+    runner: Callable[[Sequential, Tensor, tuple | None], tuple[Tensor, tuple]] | None = None
 
     def __init__(self, *modules: nn.Module) -> None:
         super().__init__()
-        # Kept, as torch.compile can't look at signatures.
+        # Stored, as torch.compile can't look at signatures.
         self._stateful: dict[str, bool] = {}
         for index, module in enumerate(modules):
             if not isinstance(module, nn.Module):
@@ -218,17 +224,17 @@ class Sequential(nn.Module):
 
     def forward(self, x: Tensor, state: tuple | None = None) -> tuple[Tensor, tuple]:
         """x [T, B, ...] to out [T, B, ...] and the state: a tuple, one entry per module, None for stateless ones."""
-        return self._run(x, state)
+        return self.run_modules(x, state) if self.runner is None else self.runner(self, x, state)
 
     def record(self, x: Tensor, state: tuple | None = None) -> Recording:
         """As a call, and with the output of every module, for looking inside and for regularising firing rates."""
         layers: list[Tensor] = []
-        return Recording(*self._run(x, state, layers), layers)
+        return Recording(*self.run_modules(x, state, layers), layers)
 
-    def _run(self, x: Tensor, state: tuple | None, layers: list[Tensor] | None = None) -> tuple[Tensor, tuple]:
-        """As ``forward``; the output of every module is appended to ``layers``, if there is such a list."""
+    def run_modules(self, x: Tensor, state: tuple | None, layers: list[Tensor] | None = None) -> tuple[Tensor, tuple]:
+        """As ``forward`` without a ``runner``; the output of every module is appended to ``layers``, if given."""
         _check_rank(x)
-        parts = self._parts(state)
+        parts = self.state_of_modules(state)
         new = []
         # With their outputs recorded, layers hang together by these: a gradient may be asked for there.
         step = x[0] if is_static(x) and layers is None else None
@@ -248,7 +254,8 @@ class Sequential(nn.Module):
                 layers.append(x)
         return x, tuple(new)
 
-    def _parts(self, state: tuple | None) -> Iterable[Any]:
+    def state_of_modules(self, state: tuple | None) -> Iterable[Any]:
+        """The state of each module in turn; ValueError unless ``state`` is one of this network's."""
         if state is None:
             return (None,) * len(self)
         if not isinstance(state, tuple) or len(state) != len(self):

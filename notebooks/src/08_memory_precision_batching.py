@@ -74,7 +74,6 @@ from torch.nn import functional as F
 from snnkit import course, data, device, encode, loss, measure, models, neuron, nn, records, text, train, viz
 from snnkit.bench import demo, heading
 from snnkit.course import attempt, hint, quiz, scorecard, solution
-from snnkit.device.timeline import outline, timeline
 from snnkit.viz import figures
 
 train.seed_everything(SEED)
@@ -183,7 +182,7 @@ def learn(model, steps):
 
 def mountain(model, steps):
     """MB alive, at each operation of a training step that changes much."""
-    return torch.tensor(outline(timeline(lambda: learn(model, steps)))) / MB
+    return torch.tensor(device.outline(device.timeline(lambda: learn(model, steps)))) / MB
 
 
 learn(conv, 16)  # compiles what it needs
@@ -202,12 +201,11 @@ viz.show(figures.lines(mountains, title="Memory over one training step", **axes)
 #
 # ## 3 · Compute again
 #
-# Three ideas take the mountain down, and none changes the result:
+# Two ideas take the mountain down, and neither changes the result:
 #
-# - **Recompute.** Between two convolutions come batch norm, neurons and pooling. They cost next to no arithmetic, and training keeps
-#   the output of each. Keep the first input only, and compute the rest again when backward comes by [1].
-# - **A byte for the pooling.** To send gradients back, PyTorch's max-pooling remembers the place of each maximum in 8 bytes, and keeps its
-#   input. Within a window of 2 × 2 there are four places.
+# - **Recompute.** Between two convolutions come neurons and pooling. They cost next to no arithmetic, and training saves the spikes at full
+#   resolution and, for each maximum that the pooling takes, its place in 8 bytes. Save the input of the neurons only, and compute the rest
+#   again in backward, a few samples at a time [1].
 # - **Spikes are bits.** The next convolution keeps its input, spikes, as float32. One bit says as much.
 #
 # > **Predict first.** By what factor does the *bit* shrink the input of the second convolution? And the whole summit?
@@ -399,7 +397,7 @@ for norm in (False, True):
     whole = in_bites(128, norm)
     for size in (128, 32, 8):
         found = []
-        summit = max(timeline(lambda size=size, norm=norm, found=found: found.append(in_bites(size, norm)))) / MB
+        summit = max(device.timeline(lambda size=size, norm=norm, found=found: found.append(in_bites(size, norm)))) / MB
         off = ((found[0] - whole).norm() / whole.norm()).item()
         kind = "with" if norm else "no"
         print(f"{kind:4} batch norm, {size:3} at a time: summit {summit:5.2f} MB, gradient off by {off:.0e}")

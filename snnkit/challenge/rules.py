@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from snnkit import checks
 from snnkit.data import xor_in_time
-from snnkit.device.measure import untouched
+from snnkit.device import untouched
 from snnkit.neuron import Neuron
 
 STEPS, CHANNELS, CLASSES = 24, 8, 2

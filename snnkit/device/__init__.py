@@ -8,26 +8,22 @@
 ``batch_process``            more inputs than fit at once; out-of-memory is caught
 ``get_gpu_memory_usage``     of a GPU or of this process
 ``truncated``                truncated backpropagation through time
-``packed_spikes``            spikes kept as bits, in any PyTorch model
+``packed_spikes``            spikes saved as bits, in any PyTorch model
 ``memory_limit``             a small device to run out of memory on, for drills and tests
-``MemoryTracker``                   bytes of tensors as they come and go, on any device
+``MemoryTracker``            bytes of tensors as they come and go, on any device
 ``timeline``                 the same from operation to operation; ``outline`` is its shape
 ===========================  ==========================================================================
 """
 
 from ..measure.tracker import MemoryTracker, memory_limit
 from .accelerate import Accelerated, accelerate, setup_gpu_acceleration
-from .batch import batch_process
-from .bits import packed_spikes
-from .chunks import truncated
-from .explain import MemoryTable, explain_memory
-from .measure import Taken, training_step
+from .batch_processing import batch_process
+from .memory_table import MemoryTable, explain_memory
 from .move import move_tensors_to_device
-from .optimize import optimize_memory_usage, restore_memory_usage
-from .precision import Precision
-from .report import MemoryReport
-from .timeline import outline, timeline
-from .usage import MemoryUsage, get_gpu_memory_usage
+from .optimize import MemoryReport, optimize_memory_usage, restore_memory_usage, truncated
+from .placement import Precision
+from .spike_packing import packed_spikes
+from .usage import MemoryUsage, StepMemory, get_gpu_memory_usage, outline, timeline, training_step, untouched
 
 __all__ = [
     "Accelerated",
@@ -36,7 +32,7 @@ __all__ = [
     "MemoryTracker",
     "MemoryUsage",
     "Precision",
-    "Taken",
+    "StepMemory",
     "accelerate",
     "batch_process",
     "explain_memory",
@@ -51,4 +47,5 @@ __all__ = [
     "timeline",
     "training_step",
     "truncated",
+    "untouched",
 ]

@@ -9,13 +9,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from snnkit.device.precision import Precision
-
-from .batch import batch_process
+from .. import checks
+from .batch_processing import batch_process, check_batch_size
 from .move import move
-from .optimize import optimize_memory_usage
-from .place import check_module, choose_device, device_of
-from .report import MemoryReport
+from .optimize import MemoryReport, optimize_memory_usage
+from .placement import Precision, check_module, choose_device, device_of
 
 PRECISIONS = {
     "fp32": None,
@@ -55,7 +53,7 @@ class Accelerated:
             return self.model(*args, **kwargs)
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
-        """For a training loop of your own: run forward within it, loss and backward outside."""
+        """For your own training loop: run forward within it, loss and backward outside."""
         return Precision(self.device, PRECISIONS[self.precision]).autocast()
 
     def scaler(self) -> torch.amp.GradScaler:
@@ -97,20 +95,13 @@ def accelerate(
         ``Accelerated``: the model, how it is run, and why.
 
     Raises:
-        TypeError, ValueError: no module, a model without parameters or on mixed devices, an unknown or unusable device,
-            an unknown precision, a batch size that is no int of at least 1.
+        TypeError, ValueError: not a module, a model without parameters or on mixed devices, an unknown or unusable
+            device, an unknown precision, a batch size that is not an int of at least 1.
     """
     check_module(model)
     device_of(model, parameters=True)
-    if not isinstance(optimize_memory, bool):
-        raise TypeError(f"optimize_memory must be True or False, but it is {optimize_memory!r}")
-    if batch_size is None:
-        batch_size = "auto"
-    if batch_size != "auto":
-        if isinstance(batch_size, bool) or not isinstance(batch_size, int):
-            raise TypeError(f"batch_size must be an int of at least 1, 'auto' or None, but it is {batch_size!r}")
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, but it is {batch_size}")
+    checks.flag("optimize_memory", optimize_memory)
+    batch_size = check_batch_size("auto" if batch_size is None else batch_size)
     where = choose_device(device)
     chosen, why = _precision(precision, where)
     model.to(where)
@@ -122,8 +113,8 @@ def accelerate(
     else:
         layout = "weights keep their layout: " + ("it pays on CUDA" if convolutions else "no 2-D convolutions")
     memory = optimize_memory_usage(model) if optimize_memory else None
-    asked = "asked for" if device != "auto" else "the fastest device that PyTorch sees here"
-    reasons = (f"{where}: {asked}", f"{chosen}: {why}", layout)
+    why_there = "requested" if device != "auto" else "the fastest device that PyTorch sees here"
+    reasons = (f"{where}: {why_there}", f"{chosen}: {why}", layout)
     return Accelerated(model, where, chosen, channels_last, batch_size, memory, reasons)
 
 
@@ -152,4 +143,4 @@ def _precision(precision: str | torch.dtype, device: torch.device) -> tuple[str,
         choices = ", ".join(map(repr, ("auto", *PRECISIONS)))
         raise ValueError(f"precision must be one of {choices}, but it is {precision!r}")
     dtype = PRECISIONS[precision]
-    return {None: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}[dtype], "asked for"
+    return {None: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}[dtype], "requested"

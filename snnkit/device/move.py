@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from .overlap import Overlaps
-from .place import choose_device
+from .. import checks
+from .placement import choose_device
 
 
 def move_tensors_to_device(obj: Any, device: str | torch.device = "auto", *, non_blocking: bool = False) -> Any:
     """``obj`` with every tensor in it on ``device``.
 
     Goes through dicts, lists, tuples, NamedTuples, sets and dataclasses (frozen ones, too), nested in any way, and
-    rebuilds those in which something moved; what is there already is handed back as it is, not copied. Modules are
+    rebuilds those in which something moved; what is there already is returned as it is, not copied. Modules are
     moved in place, as ``.to`` does. Tensors that are the same, or overlap in memory, do so afterwards as well, and so
     do containers. Anything else (numbers, text, arrays, objects of other classes) stays what it is, and so do
-    attributes of a dataclass that are no fields.
+    attributes of a dataclass that are not fields.
 
     As with ``.to``, gradients of a tensor go back to where it came from, so a leaf does not stay one; a parameter does.
     What shares memory with a parameter or buffer of a module in the nest is copied by itself.
@@ -33,20 +34,19 @@ def move_tensors_to_device(obj: Any, device: str | torch.device = "auto", *, non
 
     Raises:
         ValueError: an unknown device, a container that holds itself (says where), or a nest too deep for Python.
-        TypeError: a container that can't be built anew from its parts.
+        TypeError: a container that can't be rebuilt from its parts.
     """
-    if not isinstance(non_blocking, bool):
-        raise TypeError(f"non_blocking must be True or False, but it is {non_blocking!r}")
+    checks.flag("non_blocking", non_blocking)
     return move(obj, choose_device(device), non_blocking)
 
 
 def move(obj: Any, device: torch.device, non_blocking: bool = False, *, share: bool = True) -> Any:
     """As ``move_tensors_to_device``, on any device; without ``share``, each tensor gets memory of its own."""
-    found = _Contents()
+    contents = _Contents()
     try:
-        found.look(obj, "obj", ())
-        mover = _Mover(device, non_blocking, Overlaps(found.tensors.values() if share else ()))
-        mover.modules(found.modules.values())
+        contents.look(obj, "obj", ())
+        mover = _Mover(device, non_blocking, _Overlaps(contents.tensors.values() if share else ()))
+        mover.modules(contents.modules.values())
         return mover.moved(obj)
     except RecursionError:
         raise ValueError("obj is nested too deeply to be walked through; move its parts one by one") from None
@@ -77,13 +77,13 @@ class _Contents:
 
 
 class _Mover:
-    def __init__(self, device: torch.device, non_blocking: bool, overlaps: Overlaps) -> None:
+    def __init__(self, device: torch.device, non_blocking: bool, overlaps: _Overlaps) -> None:
         self.device, self.non_blocking = device, non_blocking
         self._done: dict[int, Any] = {}  # by the id of what was moved, which the nest keeps alive
         self._overlaps = overlaps
 
     def modules(self, modules: Iterable[nn.Module]) -> None:
-        """First, so that a parameter or buffer that also stands in a list is the one in the module."""
+        """First, so that a parameter or buffer that is also in a list is the one in the module."""
         places = [
             (tensors, name, tensor)
             for module in modules
@@ -124,7 +124,7 @@ class _Mover:
             return _rebuilt(obj, new)
         except Exception as error:
             kind = type(obj).__name__
-            raise TypeError(f"obj holds a {kind}, which can't be built anew from its parts: {error}") from error
+            raise TypeError(f"obj holds a {kind}, which can't be rebuilt from its parts: {error}") from error
 
 
 def _rebuilt(obj: Any, new: list[Any]) -> Any:
@@ -184,3 +184,61 @@ def _is_there(now: torch.device, target: torch.device) -> bool:
     if target.index is None and now.type == "cuda":
         return now.index == torch.cuda.current_device()
     return target.index is None or now.index == target.index or now.type == "cpu"
+
+
+# A stretch begins at a multiple of this many bytes, so that values of any dtype are aligned.
+_ALIGNED = 16
+
+
+class _Overlaps:
+    """Stretches of memory that several of ``tensors`` lie in, from the first byte of one to the last of another.
+
+    Only what is connected counts: two slices of a data set that do not touch are two tensors.
+    """
+
+    def __init__(self, tensors: Iterable[Tensor]) -> None:
+        self._stretches: dict[int, tuple[int, int]] = {}  # of the tensor with this id, which its owner keeps alive
+        self._moved: dict[tuple[int, int], Tensor] = {}
+        by_storage: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+        for x in tensors:
+            if _is_shareable(x):
+                by_storage[x.untyped_storage()._cdata].append((*_bytes_of(x), id(x)))
+        for users in by_storage.values():
+            together: list[int] = []
+            start = stop = 0
+            for first, last, user in [*sorted(users), (2**63, 2**63, 0)]:
+                if first >= stop:
+                    if len(together) > 1:
+                        self._stretches.update(dict.fromkeys(together, (start, stop)))
+                    together, start, stop = [], first, last
+                together.append(user)
+                stop = max(stop, last)
+
+    def moved(self, x: Tensor, device: torch.device, non_blocking: bool) -> Tensor | None:
+        """``x`` as a view of its stretch on ``device``; None if it overlaps with no other."""
+        if id(x) not in self._stretches:
+            return None
+        start, stop = self._stretches[id(x)]
+        key = (x.untyped_storage()._cdata, start)
+        start -= start % _ALIGNED
+        if key not in self._moved:
+            here = torch.empty(0, dtype=torch.uint8, device=x.device)
+            here.set_(x.untyped_storage(), start, (stop - start,), (1,))
+            self._moved[key] = here.to(device, non_blocking=non_blocking, copy=True)
+        memory = self._moved[key].untyped_storage()
+        offset = x.storage_offset() - start // x.element_size()
+        return torch.empty(0, dtype=x.dtype, device=device).set_(memory, offset, x.shape, x.stride())
+
+
+def _is_shareable(x: Tensor) -> bool:
+    """Whether its memory may be moved instead of it: not where a gradient would have to flow back, or where the
+    memory holds other numbers than the tensor (a conjugate)."""
+    plain = type(x) is Tensor and x.layout == torch.strided and not x.requires_grad
+    return plain and x.numel() > 0 and not x.is_conj() and not x.is_neg()
+
+
+def _bytes_of(x: Tensor) -> tuple[int, int]:
+    """(first, behind the last) in its storage."""
+    first = int(x.storage_offset())
+    last = first + sum((n - 1) * stride for n, stride in zip(x.shape, x.stride(), strict=True))
+    return first * x.element_size(), (last + 1) * x.element_size()

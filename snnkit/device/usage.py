@@ -1,21 +1,28 @@
-"""How much memory is in use, on a GPU or in this process."""
+"""How much memory is in use: on a device now, by one training step, from operation to operation."""
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import gc
 import os
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor, nn
 
-from ..measure.tracker import left_under_limit
+from .. import checks
+from ..measure.tracker import MemoryTracker, left_under_limit
 from ..tables import size_of
-from .place import choose_device
+from .placement import choose_device
 
 
 @dataclass(frozen=True)
 class MemoryUsage:
-    """Bytes on a device; None where nobody can tell.
+    """Bytes on a device; None where it is not known.
 
     Attributes:
         device: "cuda:0", "mps" or "cpu".
@@ -23,7 +30,7 @@ class MemoryUsage:
         allocated: held by tensors now; on a CPU: resident memory of this process.
         reserved: taken from the device by PyTorch, used or not; on a CPU as ``allocated``.
         peak: most that was ever allocated (CUDA: since ``torch.cuda.reset_peak_memory_stats``; CPU: resident).
-        free: what anybody could still take.
+        free: what could still be taken.
         total: of the device.
     """
 
@@ -80,11 +87,11 @@ def get_gpu_memory_usage(device: str | torch.device = "auto") -> MemoryUsage:
 
 
 def available(device: torch.device) -> int | None:
-    """Bytes that could be allocated now, less under a ``memory_limit``; None where nobody can tell."""
+    """Bytes that could be allocated now, less under a ``memory_limit``; None where it is not known."""
     usage = get_gpu_memory_usage(device)
     if usage.free is None:
         return left_under_limit()
-    # What PyTorch has reserved and does not use is there to be used.
+    # What PyTorch has reserved and does not use is available.
     unused = 0 if usage.device == "cpu" else (usage.reserved or 0) - (usage.allocated or 0)
     limit = left_under_limit()
     return usage.free + unused if limit is None else min(usage.free + unused, limit)
@@ -110,7 +117,7 @@ def _peak_resident(now: int) -> int | None:
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     peak = peak if sys.platform == "darwin" else peak * 1024
-    return max(peak, now)  # Linux notes its peak now and then, and may be behind
+    return max(peak, now)  # Linux updates its peak now and then, and may be late
 
 
 def _machine() -> tuple[int | None, int | None]:
@@ -127,3 +134,123 @@ def _machine() -> tuple[int | None, int | None]:
         return None, None
     memory = psutil.virtual_memory()
     return memory.available, memory.total
+
+
+def release_caches(device: torch.device) -> None:
+    """Return memory that Python, PyTorch and the C library hold without need to the device."""
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+    elif device.type == "mps":
+        torch.mps.empty_cache()
+    else:
+        with contextlib.suppress(OSError, TypeError, AttributeError):  # where the C library has no such function
+            ctypes.CDLL(None).malloc_trim(0)
+
+
+class StepMemory(NamedTuple):
+    """Bytes, beyond weights and input.
+
+    Attributes:
+        held: alive between forward and backward, the output included.
+        peak: most at a time; gradients of the weights are a part of it.
+    """
+
+    held: int
+    peak: int
+
+
+def training_step(model: nn.Module, x: Tensor) -> StepMemory:
+    """Run ``model(x)`` and its backward pass and count; the model is left as it was: weights, ``.grad``, buffers and
+    random numbers."""
+    with untouched(model, x.device):
+        _step(model, x, [])  # whatever is traced, compiled or benchmarked at first
+        held: list[int] = []
+        if x.device.type == "cuda":
+            torch.cuda.synchronize(x.device)
+            torch.cuda.reset_peak_memory_stats(x.device)
+            before = torch.cuda.memory_allocated(x.device)
+            _step(model, x, held, lambda: torch.cuda.memory_allocated(x.device) - before)
+            torch.cuda.synchronize(x.device)
+            return StepMemory(held[0], torch.cuda.max_memory_allocated(x.device) - before)
+        with MemoryTracker() as tracker:
+            _step(model, x, held, lambda: tracker.live)
+        return StepMemory(held[0], tracker.peak)
+
+
+def _step(model: nn.Module, x: Tensor, held: list[int], count: Any = None) -> None:
+    with torch.enable_grad():
+        result = model(x)  # alive to the end, as in ``out, state = model(x)``
+        out = output_of(result)
+        if count is not None:
+            held.append(count())
+        leaves = [p for p in model.parameters() if p.requires_grad]
+        if not out.requires_grad:
+            raise ValueError(
+                "model must return an output with a gradient, but it returned one without: is every parameter frozen?"
+            )
+        torch.autograd.grad(out.float().mean(), leaves, allow_unused=True)
+
+
+def output_of(result: Any) -> Tensor:
+    """The tensor that a model returns: its result, or the first part of (out, state)."""
+    if isinstance(result, tuple) and result:
+        result = result[0]
+    if not isinstance(result, Tensor):
+        raise TypeError(f"model must return a tensor or (out, state), but it returned a {type(result).__name__}")
+    return result
+
+
+@contextlib.contextmanager
+def untouched(model: nn.Module, device: torch.device) -> Iterator[None]:
+    """Afterwards the buffers of ``model`` and the state of the random generators are what they were."""
+    buffers = {name: buffer.detach().clone() for name, buffer in model.named_buffers()}
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                for name, buffer in model.named_buffers():
+                    buffer.copy_(buffers[name])
+
+
+def timeline(function: Callable[[], Any]) -> list[int]:
+    """Bytes of tensors alive after each operation that ``function()`` runs, on any device.
+
+    As in a ``MemoryTracker``, only tensors made within count, and the result is alive to the end. Views and others
+    that run no kernel are operations, too. Call ``function`` once before where it compiles something at first.
+
+    Raises:
+        TypeError: ``function`` can't be called.
+    """
+    checks.function("function", function)
+    with _Recorder() as recorder:
+        result = function()
+    del result
+    return recorder.curve
+
+
+def outline(curve: list[int], share: float = 0.01) -> list[int]:
+    """The points of a timeline at which memory has changed by ``share`` of its summit or more since the last of them,
+    the first, the last and the summit in any case: its shape, without the many operations on small tensors.
+
+    Raises ValueError where ``share`` is not between 0 and 1.
+    """
+    checks.number("share", share, at_least=0, at_most=1)
+    points: list[int] = []
+    summit = max(curve, default=0)
+    for i, alive in enumerate(curve):
+        if not points or i == len(curve) - 1 or alive == summit or abs(alive - points[-1]) > share * summit:
+            points.append(alive)
+    return points
+
+
+class _Recorder(MemoryTracker):
+    def __init__(self) -> None:
+        super().__init__()
+        self.curve: list[int] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = super().__torch_dispatch__(func, types, args, kwargs)
+        self.curve.append(self.live)
+        return out

@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from .. import checks
-from ..device.measure import untouched
+from ..device import untouched
 from ..engine import state_dtype
 from ..engine.eager import in_dtype
 from ..neuron import Neuron

@@ -10,9 +10,9 @@ from torch import nn
 
 from snnkit import device as toolkit
 from snnkit import encode
-from snnkit.device import bits, segment
-from snnkit.device.economy import economise
-from snnkit.device.plan import Settings
+from snnkit.device import memory_saving
+from snnkit.device import spike_packing as bits
+from snnkit.device.memory_saving import MemorySaving, enable
 from snnkit.models import FashionConvNet, mlp
 from snnkit.neuron import IF
 from snnkit.nn import Sequential
@@ -37,12 +37,12 @@ def test_bits(device, dtype):
 @pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize("dtype", [None, torch.bfloat16, torch.float16])
 def test_an_economical_network_is_the_same_network(device, dtype, channels_last, monkeypatch):
-    monkeypatch.setitem(segment._PIECE, device.type, 2**20)  # several pieces
+    monkeypatch.setitem(memory_saving.PIECE, device.type, 2**20)  # several pieces
     plain = FashionConvNet(16, 64).to(device)
     if channels_last:
         plain = plain.to(memory_format=torch.channels_last)
     economical = copy.deepcopy(plain)
-    economise(economical, Settings())
+    enable(economical, MemorySaving())
     images = torch.rand(32, 1, 28, 28, device=device) * 3
     with torch.backends.cudnn.flags(enabled=True, deterministic=True, benchmark=False):
         for x in (encode.repeat(images, 8), images.expand(8, *images.shape).clone()):
@@ -61,7 +61,7 @@ def test_pooling_takes_the_same_maximum(device, ties):
     # Among equal values of a window, the first gets the gradient: the place that PyTorch's own kernel found is kept.
     plain = Sequential(IF(engine="eager"), nn.MaxPool2d(3, stride=2, padding=1)).to(device)
     economical = copy.deepcopy(plain)
-    economise(economical, Settings())
+    enable(economical, MemorySaving())
     x = torch.rand(6, 8, 4, 15, 15, device=device) * (1 if ties else 0.3)
     found = []
     for net in (plain, economical):
@@ -102,10 +102,10 @@ def test_out_of_memory_is_survived(cuda):
         return net(batch[None])[0][0]
 
     samples = torch.rand(64, 64)
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         found = toolkit.batch_process(net, samples, greedy, 64, progress=False)
-    assert any("going on with 32" in str(w.message) for w in told)
+    assert any("going on with 32" in str(w.message) for w in warned)
     # A matrix product of 32 rows may be another kernel than one of 64, and round a membrane to the other side.
     assert (found != net.eval()(samples.to(cuda)[None])[0][0]).float().mean() < 0.01
     with pytest.raises(MemoryError, match="single sample does not fit on cuda"):

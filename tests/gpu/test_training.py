@@ -11,7 +11,7 @@ from torch import nn
 
 from snnkit import encode, models, records, train
 from snnkit.cli import main
-from snnkit.device.precision import Precision
+from snnkit.device import Precision
 from snnkit.loss import rate_mse
 from snnkit.train.graphed import GraphedStep, why_not
 from snnkit.train.metrics import RunningMetrics

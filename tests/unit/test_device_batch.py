@@ -113,7 +113,7 @@ def test_other_errors_are_not_swallowed():
 @pytest.mark.parametrize(
     "arguments, error, match",
     [
-        ((Twice(), torch.rand(0, 3)), ValueError, "no samples"),
+        ((Twice(), torch.rand(0, 3)), ValueError, "inputs must have samples"),
         ((Twice(), 5), TypeError, "inputs must be"),
         ((Twice(), "text"), TypeError, "inputs must be"),
         ((Twice, torch.rand(3)), TypeError, "must be an instance"),
@@ -184,7 +184,7 @@ def test_results_that_do_not_fit_twice_say_so():
 
 def test_a_sample_does_not_bring_all_others_along(monkeypatch):
     images, seen = torch.rand(10, 4), []
-    monkeypatch.setattr("snnkit.device.batch.device_of", lambda model: torch.device("meta"))
+    monkeypatch.setattr("snnkit.device.batch_processing.device_of", lambda model: torch.device("meta"))
     windows = [images[i : i + 2] for i in range(9)]
 
     def fn(model, some):

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from snnkit.device import MemoryTracker, bits, packed_spikes
+from snnkit.device import MemoryTracker, packed_spikes
+from snnkit.device import spike_packing as bits
 
 
 def spikes(*shape, dtype=torch.float32):
@@ -84,7 +85,7 @@ def test_only_the_spikes_are_kept_as_bits_and_then_freed():
     layer = nn.Linear(4096, 4096)
     with MemoryTracker() as tracker:
         x = spikes(4096) + torch.zeros(4096, requires_grad=True)
-        with bits.keeps_as_bits(x, verify=True):
+        with bits.packed_input(x, verify=True):
             out = layer(x)
         before = tracker.live
         del x
@@ -96,6 +97,6 @@ def test_only_the_spikes_are_kept_as_bits_and_then_freed():
 def test_an_input_that_turns_out_to_be_no_spikes_is_kept_as_it_is():
     layer, x = nn.Linear(50, 3), torch.rand(20, 50, requires_grad=True)
     expected = torch.autograd.grad(layer(x).sin().sum(), [x, layer.weight])
-    with bits.keeps_as_bits(x, verify=True):
+    with bits.packed_input(x, verify=True):
         out = layer(x)
     assert all(map(torch.equal, torch.autograd.grad(out.sin().sum(), [x, layer.weight]), expected))

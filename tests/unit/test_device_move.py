@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from snnkit.device import move_tensors_to_device
+from snnkit.device.move import _Overlaps as Overlaps
 from snnkit.device.move import move
-from snnkit.device.overlap import Overlaps
 from snnkit.neuron import MembraneState
 
 META = torch.device("meta")
@@ -192,7 +192,7 @@ def test_odd_containers():
     assert type(moved[0]) is Named and moved[0].name == "a" and moved[0][0].is_meta
     assert moved[1].x.is_meta and not hasattr(moved[1], "later")
     assert type(moved[2]) is torch.return_types.max and moved[2].values.is_meta
-    with pytest.raises(TypeError, match="a Stubborn, which can't be built anew from its parts: no"):
+    with pytest.raises(TypeError, match="a Stubborn, which can't be rebuilt from its parts: no"):
         move(Stubborn(a=torch.rand(1)), META)
 
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from snnkit import models, nn, records
-from snnkit.device.layers import layers_of, predicted_held
-from snnkit.device.plan import Settings
+from snnkit.device.memory_saving import MemorySaving
+from snnkit.device.memory_table import layers_of, predicted_held
 from snnkit.engine.missing import cpp_compiler, missing_compiler
 from snnkit.neuron import IF, Neuron
 from snnkit.viz.controls import parse
@@ -90,8 +90,8 @@ def test_the_formula_agrees_with_the_estimates_of_the_device(of, numbers, saving
     for module in net.modules():
         if isinstance(module, Neuron):
             module.engine = "cpp"
-    plain = Settings(recompute=False, pool=False, pack=False)
-    settings = {NOTHING: plain, AGAIN: Settings(), OVER_TIME: Settings(steps=3)}[saving]
+    plain = MemorySaving(recompute=False, pack=False)
+    settings = {NOTHING: plain, AGAIN: MemorySaving(), OVER_TIME: MemorySaving(steps=3)}[saving]
     with torch.autocast("cpu", getattr(torch, numbers), enabled=numbers != "float32"):
         held = predicted_held(net, settings, layers_of(net, shape), steps=of.steps)
     assert sum(p.nbytes for p in net.parameters()) == memory_of(of).weights

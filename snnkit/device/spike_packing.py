@@ -1,7 +1,7 @@
-"""Spikes as bits: what a convolution keeps of its spiking input for backward, at an eighth of a byte per spike.
+"""Spikes as bits: what backward needs of spikes, at an eighth of a byte each.
 
 Eight bytes of 0 and 1 are one 64-bit number, and one multiplication moves its eight bits into one byte; another
-multiplication spreads them again. So packing is a handful of elementwise operations that any device can do.
+multiplication spreads them again. So packing is a few elementwise operations that any device can do.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-# b_0 + 2^8 b_1 + … + 2^56 b_7 times this has b_i at bit 56 + i; no other product of two bits reaches bit 56, none
-# meets another.
+# b_0 + 2^8 b_1 + … + 2^56 b_7 times this has b_i at bit 56 + i; no other product of two bits reaches bit 56, and no two
+# products meet.
 _GATHER = 0x0102040810204080
-# A byte times this stands in all eight bytes; the mask leaves bit i in byte i.
+# A byte times this is in all eight bytes; the mask leaves bit i in byte i.
 _SPREAD = 0x0101010101010101
 _ONE_EACH = 0x8040201008040201 - 2**64  # as a signed number
 
@@ -46,7 +46,7 @@ def pack(x: Tensor, *, verify: bool = True) -> Bits | None:
 
     Args:
         x: of a floating dtype and any shape and layout that fills its memory without gaps or overlap.
-        verify: look whether every value is 0 or 1 (on CUDA that waits for the device). False: it is known to be so.
+        verify: check that every value is 0 or 1 (on CUDA that waits for the device). False: it is known to be so.
     """
     x = x.detach()
     if not x.is_floating_point() or not _is_dense(x):
@@ -61,8 +61,7 @@ def pack(x: Tensor, *, verify: bool = True) -> Bits | None:
 
 def unpack(bits: Bits) -> Tensor:
     """The tensor that was packed, in the same layout."""
-    count = bits.shape.numel()
-    flat = torch.empty(count, dtype=bits.dtype, device=bits.data.device)
+    flat = torch.empty(bits.shape.numel(), dtype=bits.dtype, device=bits.data.device)
     for data, piece in zip(bits.data.split(_PIECE // 8), flat.split(_PIECE), strict=True):
         spread = (data.to(torch.int64) * _SPREAD).bitwise_and_(_ONE_EACH).view(torch.uint8)
         piece.copy_(spread[: len(piece)] != 0)
@@ -71,11 +70,10 @@ def unpack(bits: Bits) -> Tensor:
 
 def _pack(flat: Tensor) -> Tensor:
     spikes = flat != 0
-    missing = -len(spikes) % 8
-    if missing:
+    if missing := -len(spikes) % 8:
         spikes = torch.cat([spikes, spikes.new_zeros(missing)])
     gathered = (spikes.view(torch.int64) * _GATHER).bitwise_right_shift_(56)
-    return gathered.to(torch.uint8)  # the low byte; what the shift made of the sign goes
+    return gathered.to(torch.uint8)  # the low byte; what the shift made of the sign is dropped
 
 
 def _is_dense(x: Tensor) -> bool:
@@ -89,11 +87,11 @@ def _is_dense(x: Tensor) -> bool:
 
 
 class packed_spikes(contextlib.AbstractContextManager):
-    """Within ``with packed_spikes():``, whatever autograd keeps for backward and consists of zeros and ones is kept as
-    bits. For any PyTorch model; each tensor is looked at, so nothing else is ever packed.
+    """Within ``with packed_spikes():``, whatever autograd saves for backward and consists of zeros and ones is saved as
+    bits. For any PyTorch model; each tensor is checked, so nothing else is ever packed.
 
-    Tensors under 1024 values, parameters, integers and what overlaps in memory stay as they are. On CUDA each look
-    waits for the device; ``optimize_memory_usage`` knows where the spikes are and does not look.
+    Tensors under 1024 values, parameters, integers and what overlaps in memory are saved as they are. On CUDA each
+    check waits for the device; ``optimize_memory_usage`` knows where the spikes are and does not check.
 
     Attributes:
         saved: bytes that packing has spared so far.
@@ -104,7 +102,7 @@ class packed_spikes(contextlib.AbstractContextManager):
         self._active = threading.local()
 
     def __enter__(self) -> packed_spikes:
-        hooks = torch.autograd.graph.saved_tensors_hooks(self._pack, _unpack)
+        hooks = torch.autograd.graph.saved_tensors_hooks(self._pack, unpacked)
         hooks.__enter__()
         self._stack.append(hooks)
         return self
@@ -128,41 +126,35 @@ class packed_spikes(contextlib.AbstractContextManager):
         return bits
 
 
-class keeps_as_bits(contextlib.AbstractContextManager):
-    """Within ``with keeps_as_bits(x, verify=…):``, ``x`` is kept as bits where autograd keeps it, or a view of it; all
-    else as it is.
+@contextlib.contextmanager
+def packed_input(x: Tensor, *, verify: bool):
+    """Within it, where autograd saves ``x`` or a view of it, it saves bits; all else as it is.
 
     Args:
         x: spikes.
         verify: as for ``pack``.
     """
+    place, spikes, bits = x.data_ptr(), [x], []
 
-    def __init__(self, x: Tensor, *, verify: bool) -> None:
-        self._x: Tensor | None = x
-        self._verify = verify
-        self._bits: Bits | None = None
-        self._looked = False
-
-    def __enter__(self) -> keeps_as_bits:
-        self._hooks = torch.autograd.graph.saved_tensors_hooks(self._pack, _unpack)
-        self._hooks.__enter__()
-        return self
-
-    def __exit__(self, *details) -> None:
-        self._hooks.__exit__(*details)
-        # What autograd keeps holds this object, as its hook; the spikes must not stay with it.
-        self._x = self._bits = None
-
-    def _pack(self, tensor: Tensor) -> Tensor | Bits:
-        x = self._x
-        if x is None or tensor.data_ptr() != x.data_ptr() or tensor.numel() != x.numel() or tensor.dtype != x.dtype:
+    def hook(tensor: Tensor) -> Tensor | Bits:
+        x = spikes[0]
+        if tensor.data_ptr() != place or tensor.numel() != x.numel() or tensor.dtype != x.dtype:
             return tensor
         if not (_is_dense(tensor) and _is_dense(x)):
             return tensor
-        if not self._looked:
-            self._bits, self._looked = pack(x, verify=self._verify), True
-        return tensor if self._bits is None else self._bits._replace(shape=tensor.shape, stride=tensor.stride())
+        if not bits:
+            bits.append(pack(x, verify=verify))
+        return tensor if bits[0] is None else bits[0]._replace(shape=tensor.shape, stride=tensor.stride())
+
+    try:
+        with torch.autograd.graph.saved_tensors_hooks(hook, unpacked):
+            yield
+    finally:
+        # Autograd holds the hook, and the spikes must not stay with it.
+        spikes.clear()
+        bits.clear()
 
 
-def _unpack(kept: Tensor | Bits) -> Tensor:
-    return unpack(kept) if isinstance(kept, Bits) else kept
+def unpacked(saved: Tensor | Bits) -> Tensor:
+    """What autograd gets back of a tensor that was saved as it is, or as bits."""
+    return unpack(saved) if isinstance(saved, Bits) else saved

@@ -1,13 +1,41 @@
-"""On which device a model is, and on which one it could be."""
+"""On which device a model is, on which one it could be, and in which precision."""
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from snnkit.data import resolve_device
+from ..data import resolve_device
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How to run the forward pass on a device: ``dtype`` None is plain float32, else autocast to that dtype."""
+
+    device: torch.device
+    dtype: torch.dtype | None
+
+    @classmethod
+    def choose(cls, device: torch.device, amp: bool) -> Precision:
+        """bfloat16 on CPUs and on GPUs that compute in it; float16 on older GPUs."""
+        if not amp:
+            return cls(device, None)
+        if device.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
+            return cls(device, torch.float16)
+        return cls(device, torch.bfloat16)
+
+    def autocast(self) -> contextlib.AbstractContextManager[Any]:
+        if self.dtype is None:
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.type, dtype=self.dtype)
+
+    def scaler(self) -> torch.amp.GradScaler:
+        """Scales the loss where gradients would vanish in float16's narrow range; elsewhere it does nothing."""
+        return torch.amp.GradScaler(self.device.type, enabled=self.dtype == torch.float16)
 
 
 def choose_device(device: str | torch.device = "auto") -> torch.device:
@@ -42,7 +70,7 @@ def device_of(model: nn.Module, *, parameters: bool = False) -> torch.device | N
         parameters: refuse a model without parameters.
 
     Raises:
-        ValueError: they are on several devices; or there are no parameters, where some are asked for.
+        ValueError: they are on several devices; or there are no parameters, where some are required.
     """
     if parameters and next(model.parameters(), None) is None:
         raise ValueError(
@@ -53,8 +81,8 @@ def device_of(model: nn.Module, *, parameters: bool = False) -> torch.device | N
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
         first.setdefault(tensor.device, name)
     if len(first) > 1:
-        found = " and ".join(f"{where} ({name!r})" for where, name in first.items())
-        raise ValueError(f"model is on mixed devices, {found}; move it to one first, with model.to(...)")
+        places = " and ".join(f"{where} ({name!r})" for where, name in first.items())
+        raise ValueError(f"model is on mixed devices, {places}; move it to one first, with model.to(...)")
     return next(iter(first), None)
 
 

@@ -12,14 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from snnkit.neuron.base import Neuron
-
-from ..measure.tracker import peak_of
+from .. import checks
+from ..measure import peak_of
+from ..neuron import Neuron
 from ..tables import size_of
 from .move import move
-from .optimize import free_caches_of
-from .place import check_module, device_of
-from .usage import available
+from .placement import check_module, device_of
+from .usage import available, release_caches
 
 # With "auto": samples to try first, and the most at once; larger batches gain nothing.
 _PROBE, _MOST = 8, 1024
@@ -46,9 +45,9 @@ def batch_process(
         model: the model; batches are moved to its device.
         inputs: a tensor with samples along ``dim``, or any sequence, of which ``fn`` gets slices.
         fn: from a batch to a tensor with its samples along ``out_dim``, to a tuple, list or dict of such tensors, or,
-            for inputs that are no tensor, also to a list with one entry per sample (which a list of that length is
+            for inputs that are not a tensor, also to a list with one entry per sample (which a list of that length is
             taken for). None: ``model(batch)``, and of an (out, state) the out.
-        batch_size: samples at a time, or "auto": what half of the free memory holds, judged by a few samples.
+        batch_size: samples at a time, or "auto": what fits into half of the free memory, estimated by a few samples.
         dim, out_dim: where samples lie in the inputs and results; 1 for sequences [T, B, ...].
         progress: show a bar.
 
@@ -56,7 +55,7 @@ def batch_process(
         What ``fn`` returns, for all samples.
 
     Raises:
-        MemoryError: a single sample is too much; says how much was needed, if PyTorch says so. Or the results of all
+        MemoryError: a single sample is too much; says how much was needed, if PyTorch reports it. Or the results of all
             samples are.
         TypeError, ValueError: no samples, a spiking network that would take them for time, another kind of argument, a
             model on mixed devices; results that don't have a batch's samples along ``out_dim``.
@@ -66,8 +65,7 @@ def batch_process(
         raise TypeError(f"inputs must be a tensor or a sequence of samples, but it is a {type(inputs).__name__}")
     if isinstance(inputs, Tensor) and not -inputs.dim() <= dim < inputs.dim():
         raise ValueError(f"dim must be a dimension of inputs {list(inputs.shape)}, but it is {dim}")
-    if fn is not None and not callable(fn):
-        raise TypeError(f"fn must be a function (model, batch) -> result, but it is a {type(fn).__name__}")
+    checks.function("fn", fn, optional=True)
     if fn is None and dim == 0 and any(isinstance(module, Neuron) for module in model.modules()):
         raise ValueError(
             "fn must be given for a spiking network: it takes sequences [T, B, ...], whose dimension 0 is time. For "
@@ -75,13 +73,10 @@ def batch_process(
         )
     count = inputs.shape[dim] if isinstance(inputs, Tensor) else len(inputs)
     if not count:
-        raise ValueError("inputs hold no samples")
-    if batch_size != "auto" and (isinstance(batch_size, bool) or not isinstance(batch_size, int)):
-        raise TypeError(f"batch_size must be 'auto' or an int of at least 1, but it is {batch_size!r}")
-    if isinstance(batch_size, int) and batch_size < 1:
-        raise ValueError(f"batch_size must be at least 1, but it is {batch_size}")
+        raise ValueError("inputs must have samples, but they have none")
+    check_batch_size(batch_size)
     where = device_of(model) or (inputs.device if isinstance(inputs, Tensor) else torch.device("cpu"))
-    run = _Run(model, inputs, fn or _answer, where, dim, out_dim, count)
+    run = _Run(model, inputs, fn or _output, where, dim, out_dim, count)
     modes = {module: module.training for module in model.modules()}
     model.eval()
     try:
@@ -90,6 +85,13 @@ def batch_process(
     finally:
         for module, training in modes.items():
             module.training = training
+
+
+def check_batch_size(batch_size: Any) -> int | str:
+    """ "auto" or an int of at least 1."""
+    if isinstance(batch_size, str) and batch_size != "auto":
+        raise TypeError(f"batch_size must be 'auto' or an integer, but it is {batch_size!r}")
+    return batch_size if batch_size == "auto" else checks.integer("batch_size", batch_size, at_least=1)
 
 
 class _Run:
@@ -115,12 +117,12 @@ class _Run:
                     bar.update(stop - start)
                     start = stop
                     continue
-                free_caches_of(self.device)
+                release_caches(self.device)
                 if stop - start == 1:
                     raise MemoryError(_too_large(self.device, problem))
                 size = max(1, (stop - start) // 2)
-                told = f"out of memory with {stop - start} samples at once; going on with {size}"
-                warnings.warn(told, UserWarning, stacklevel=3)
+                message = f"out of memory with {stop - start} samples at once; going on with {size}"
+                warnings.warn(message, UserWarning, stacklevel=3)
         return self.together(results)
 
     def together(self, results: list[tuple[Any, int]]) -> Any:
@@ -134,10 +136,10 @@ class _Run:
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
-            said = str(error).splitlines()[:1]
+            reason = str(error).splitlines()[:1]
         raise MemoryError(
             f"all {self.count} samples are done, but their results do not fit twice, in batches and as a whole: let fn "
-            f"return less, or on another device, or give fewer inputs. The device said: {' '.join(said)}"
+            f"return less, or on another device, or give fewer inputs. The device said: {' '.join(reason)}"
         )
 
     def is_entries(self, result: Any, size: int) -> bool:
@@ -145,19 +147,19 @@ class _Run:
         return isinstance(result, list) and not isinstance(self.inputs, Tensor) and len(result) == size
 
     def attempt(self, start: int, stop: int) -> tuple[Any, str | None]:
-        """(result, None), or (None, what the device said)."""
+        """(result, None), or (None, the error of the device)."""
         try:
             return self.fn(self.model, self.batch(start, stop)), None
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
-            # Only its words: with the error, everything on the stack of the failed call would stay alive.
+            # Only its text: with the error, everything on the stack of the failed call would stay alive.
             return None, str(error)
 
     def batch(self, start: int, stop: int) -> Any:
         if isinstance(self.inputs, Tensor):
             return move(self.inputs.narrow(self.dim, start, stop - start), self.device)
-        # Samples may be views of all there is, which must not come along.
+        # Samples may be views of all inputs, which must not be moved.
         return move(self.inputs[start:stop], self.device, share=False)
 
     def affordable(self) -> int:
@@ -175,7 +177,7 @@ class _Run:
             if problem is None:
                 return max(1, min(free // 2 * samples // max(peak, 1), _MOST))
             if samples == 1:
-                return 1  # which will fail again, and then say so
+                return 1  # which will fail again, with a message
             samples //= 2
         return min(64, self.count)
 
@@ -196,14 +198,14 @@ class _Run:
             for part in result:
                 self.check(part, size, whole=False)
         elif not isinstance(result, list) or len(result) != size:
-            found = f"a list of {len(result)}" if isinstance(result, list) else f"a {type(result).__name__}"
+            kind = f"a list of {len(result)}" if isinstance(result, list) else f"a {type(result).__name__}"
             raise TypeError(
                 f"fn must return tensors, tuples or dicts of them, or a list of {size} (one entry per sample), "
-                f"but it returned {found}"
+                f"but it returned {kind}"
             )
 
 
-def _answer(model: nn.Module, batch: Any) -> Any:
+def _output(model: nn.Module, batch: Any) -> Any:
     result = model(batch)
     if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], Tensor):
         return result if isinstance(result[1], Tensor) else result[0]
@@ -231,7 +233,7 @@ def _together(results: list[Any], dim: int) -> Any:
 
 
 def _too_large(device: torch.device, problem: str) -> str:
-    """Of a single sample; with the bytes that the error tells."""
+    """Of a single sample; with the bytes that the error reports."""
     needed = re.search(r"needed (\d+) bytes", problem)
     tried = re.search(r"[Tt]ried to allocate (?:about )?([\d.]+ ?[KMGT]?i?B|\d+ bytes)", problem)
     amount = ""

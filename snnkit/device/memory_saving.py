@@ -1,0 +1,382 @@
+"""How ``optimize_memory_usage`` runs a network: cheap layers again in backward, and spikes saved as bits.
+
+Between two convolutions, training saves the input of the neuron, its spikes for the pooling, and the places of the
+maxima: several times the bytes of the pooled spikes that are the result. Neurons and pooling cost next to no
+arithmetic, so only the neuron's input is saved, and backward computes the rest again
+(``torch.utils.checkpoint``).
+
+Neurons and pooling treat each sample by itself, so they are run on a few samples at a time, forward and backward: the
+spikes at full resolution, the largest tensors of a network, never exist all at once. What is computed again comes from
+the same kernels and the same numbers, so gradients are equal to the bit (those of a neuron's own parameters are summed
+in another order).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+from torch.nn.modules import module as every
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.utils.checkpoint import checkpoint
+
+from .. import neuron as catalogue
+from ..engine.equations import equation_of
+from ..engine.trace import NotElementwise
+from ..neuron import Neuron
+from ..nn import Once, Sequential, TimeBatched, is_hooked, is_static, takes_repeat, through
+from ..surrogate import Surrogate
+from .spike_packing import packed_input, packed_spikes
+
+MAX_POOLS = (
+    nn.MaxPool1d,
+    nn.MaxPool2d,
+    nn.MaxPool3d,
+    nn.AdaptiveMaxPool1d,
+    nn.AdaptiveMaxPool2d,
+    nn.AdaptiveMaxPool3d,
+)
+MEAN_POOLS = (
+    nn.AvgPool1d,
+    nn.AvgPool2d,
+    nn.AvgPool3d,
+    nn.AdaptiveAvgPool1d,
+    nn.AdaptiveAvgPool2d,
+    nn.AdaptiveAvgPool3d,
+)
+SHAPES = (nn.Flatten, nn.Identity)
+WEIGHTED = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d, nn.Linear)
+
+# Bytes of input to take at a time, at the least: enough to occupy the device, and to leave a neuron in the engine that
+# it would have for all samples. And pieces that are enough: what is alive at once is then a small part of the whole.
+PIECE = {"cpu": 2**22, "cuda": 2**26}
+_MOST_PIECES = 16
+
+# Neurons of this package; what is known of them is not known of their subclasses.
+_CATALOGUE = {kind for kind in vars(catalogue).values() if isinstance(kind, type) and issubclass(kind, Neuron)}
+_AT_REST = {kind.initial_state for kind in _CATALOGUE}
+# What makes a neuron of this package another one, if it is set on the instance.
+_PATCHED = {"step", "spike", "forward", "initial_state"}
+
+
+@dataclass(frozen=True)
+class MemorySaving:
+    """The ``runner`` of a ``Sequential`` in ``optimize_memory_usage``.
+
+    Attributes:
+        recompute: neurons and pooling again in backward.
+        pack: spikes as bits.
+        steps: time steps at once, each chunk computed again in backward; None: all.
+    """
+
+    recompute: bool = True
+    pack: bool = True
+    steps: int | None = None
+
+    def __call__(self, net: Sequential, x: Tensor, state: tuple | None) -> tuple[Tensor, tuple]:
+        """``net(x, state)`` in less memory."""
+        modules = list(net._modules.values())
+        if _transformed() or not isinstance(x, Tensor) or x.dim() < 2 or not len(x) or None in modules:
+            return net.run_modules(x, state)
+        if self.steps is not None and torch.is_grad_enabled() and len(x) > self.steps:
+            check_over_time(net)
+            return _over_time(net, x, state, self.steps)
+        new = list(net.state_of_modules(state))
+        step = x[0] if is_static(x) else None
+        at = 0
+        for stage in stages(net, self):
+            module = stage.modules[0]
+            if stage.again:
+                x, new[at] = _again(stage.modules, x if step is None else step, new[at], 0 if step is None else len(x))
+                step = None
+            elif net._stateful[stage.names[0]]:
+                once = step is not None and takes_repeat(module)
+                x, new[at] = module(step, new[at], repeat=len(x)) if once else module(x, new[at])
+                step = None
+            elif step is None and saved_as_bits(stage, self):
+                x = _with_bits(module, x, stage.spikes == "unsure" or _is_changed_layer(module))
+            else:
+                x, step = through(module, x, step)
+            at += len(stage.names)
+        return x, tuple(new)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Modules of a ``Sequential`` that are run as one.
+
+    Attributes:
+        names, modules: in order.
+        again: whether they are a neuron, and layers after it, that backward computes again.
+        spikes: whether the input is spikes: False, True, or "unsure" after a neuron that is not of this package.
+    """
+
+    names: tuple[str, ...]
+    modules: tuple[Any, ...]
+    again: bool
+    spikes: bool | str
+
+
+def stages(net: Sequential, settings: MemorySaving) -> Iterator[Stage]:
+    """What to run, in order. A module with hooks is not computed again: its hook expects whole tensors."""
+    names: list[str] = list(net._modules)
+    modules: list[Any] = list(net._modules.values())
+    spikes: bool | str = False
+    while modules:
+        again = _computed_again(modules) if settings.recompute else 0
+        count = max(again, 1)
+        yield Stage(tuple(names[:count]), tuple(modules[:count]), again > 0, spikes)
+        for module in modules[:count]:
+            spikes = _after(module, spikes)
+        del names[:count], modules[:count]
+
+
+def _computed_again(modules: list[Any]) -> int:
+    """How many of the first modules, a neuron and pooling or changes of shape after it, are computed again."""
+    neuron = bare(modules[0])
+    if not is_neuron(neuron) or why_not_again(neuron):  # type: ignore[arg-type]
+        return 0
+    count, pools = 1, False
+    while count < len(modules):
+        layer = bare(modules[count])
+        if type(layer) not in MAX_POOLS + MEAN_POOLS + SHAPES or getattr(layer, "return_indices", False):
+            break
+        pools |= type(layer) not in SHAPES
+        count += 1
+    # A compiled neuron alone saves no more than its input as it is.
+    return count if pools or neuron.engine == "eager" else 0  # type: ignore[union-attr]
+
+
+def bare(module: Any) -> nn.Module | None:
+    """What is inside a ``TimeBatched``; None if hooks, or a ``forward`` that was set on it, make it more than that."""
+    layers = _layers(module)
+    return None if any(_EVERY) or any(m is None or _is_changed(m) for m in layers) else layers[-1]
+
+
+# Hooks on all modules at once.
+_EVERY = (
+    every._global_forward_hooks,
+    every._global_forward_pre_hooks,
+    every._global_backward_hooks,
+    every._global_backward_pre_hooks,
+)
+
+
+def _layers(module: Any) -> list[Any]:
+    """``module``, and what is inside it if it is a ``TimeBatched``."""
+    layers = [module]
+    while type(layers[-1]) in (TimeBatched, Once):
+        layers.append(layers[-1].module)
+    return layers
+
+
+def _is_changed(module: nn.Module) -> bool:
+    parts = module.modules() if isinstance(module, Neuron) else (module,)
+    return any(map(is_hooked, parts))
+
+
+def is_neuron(module: Any) -> bool:
+    """Whether it is its step over time and nothing else."""
+    return isinstance(module, Neuron) and type(module).forward is Neuron.forward and hasattr(module.State, "_fields")
+
+
+def why_not_again(neuron: Neuron) -> str:
+    """Why a second run, on a part of the batch, may differ from the first; empty if it can't.
+
+    A step that draws random numbers, mixes samples or uses values in an ``if`` can't be traced; what can be traced is
+    computed neuron by neuron. A state at rest of another class may do the same, and nothing traces that.
+    """
+    if type(neuron).initial_state not in _AT_REST or "initial_state" in vars(neuron):
+        return "its initial_state is its own, which may differ when it is called again"
+    try:
+        equation_of(neuron, neuron.State(*(torch.zeros(()) for _ in neuron.State._fields)), torch.float32, _CPU)
+    except NotElementwise as reason:
+        return f"its step can't be computed again: {reason}"
+    return ""
+
+
+_CPU = torch.device("cpu")
+
+
+def left_alone(net: Sequential) -> list[str]:
+    """Neurons that backward can't compute again, and why."""
+    neurons = {name: module for name, module in ((n, bare(m)) for n, m in net._modules.items()) if is_neuron(module)}
+    reasons = {name: why_not_again(neuron) for name, neuron in neurons.items()}  # type: ignore[arg-type]
+    return [f"{type(neurons[name]).__name__} {name!r} is left as it is: {why}" for name, why in reasons.items() if why]
+
+
+def _after(module: nn.Module, spikes: bool | str) -> bool | str:
+    """Whether the output is spikes, if the input is: True only where nothing else is possible."""
+    layer = _layers(module)[-1]
+    if isinstance(layer, Neuron):
+        if not layer.spiking:
+            return False
+        heaviside = isinstance(layer.surrogate, Surrogate) and type(layer.surrogate).__call__ is Surrogate.__call__
+        ours = type(layer) in _CATALOGUE and not _PATCHED & vars(layer).keys()
+        spikes = True if ours and heaviside else "unsure"
+    elif type(layer) not in MAX_POOLS + SHAPES:
+        return False
+    # A hook may return anything.
+    return "unsure" if spikes and bare(module) is None else spikes
+
+
+def saved_as_bits(stage: Stage, settings: MemorySaving) -> bool:
+    """Whether it is a weighted layer whose input is worth packing."""
+    layer = stage.modules[0]
+    while isinstance(layer, TimeBatched):
+        layer = layer.module
+    return settings.pack and bool(stage.spikes) and isinstance(layer, WEIGHTED) and torch.is_grad_enabled()
+
+
+def _is_changed_layer(module: nn.Module) -> bool:
+    """Whether a hook, or a ``forward`` of its own, may change its input in place before it is saved."""
+    layer = bare(module)
+    return layer is None or not any(type(layer).forward is kind.forward for kind in WEIGHTED)
+
+
+def _with_bits(module: nn.Module, x: Tensor, verify: bool) -> Tensor:
+    kind = x.device.type
+    if torch.is_autocast_enabled(kind) and x.dtype != torch.float64:
+        # What the layer would do itself; done here, the tensor that it saves is known.
+        x = x.to(torch.get_autocast_dtype(kind))
+    with packed_input(x, verify=verify):
+        return through(module, x, None)[0]
+
+
+def _again(modules: tuple[Any, ...], x: Tensor, state: Any, steps: int) -> tuple[Tensor, Any]:
+    """A neuron and what follows, some samples at a time, to be computed again in backward.
+
+    Args:
+        x: [T, B, ...]; with ``steps``, one step [B, ...] of a static sequence of that length.
+    """
+    neuron, *rest = (_layers(module)[-1] for module in modules)
+    tensors = [*neuron.parameters(), *neuron.buffers()]
+    before = _versions(neuron)
+
+    def run(x: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
+        if _versions(neuron) != before:
+            raise RuntimeError(
+                f"a parameter or buffer of {type(neuron).__name__} was modified by an inplace operation, or replaced, "
+                "between forward and backward, in which optimize_memory_usage computes it again"
+            )
+        given = neuron.State._make(state) if state else None
+        out, last = neuron(x, given, repeat=steps) if steps else neuron(x, given)
+        for module in rest:
+            out = module(out.flatten(0, 1)).unflatten(0, out.shape[:2])
+        return out, *last
+
+    dim = 0 if steps else 1
+    batch = x.shape[dim]
+    # Numbers with a batch dimension belong to samples.
+    whole = any(t.dim() >= x.dim() - dim and t.shape[0] > 1 for t in tensors)
+    pieces = 1 if whole else min(x.nbytes * max(steps, 1) // PIECE.get(x.device.type, PIECE["cuda"]), _MOST_PIECES)
+    size = -(-batch // max(pieces, 1)) or 1
+    parts = [part.split(size) for part in state or ()]
+    results = [
+        checkpoint(run, piece, *given, use_reentrant=False, preserve_rng_state=False)
+        for piece, *given in zip(x.split(size, dim), *parts, strict=True)
+    ]
+    out, *last = zip(*results, strict=True)  # type: ignore[arg-type]
+    return _joined(out), neuron.State._make(part[0] if len(part) == 1 else torch.cat(part) for part in last)
+
+
+def _joined(pieces: tuple[Tensor, ...]) -> Tensor:
+    """[T, B, ...] of pieces of the batch, in their memory format."""
+    if len(pieces) == 1:
+        return pieces[0]
+    if pieces[0].dim() == 5 and pieces[0].flatten(0, 1).is_contiguous(memory_format=torch.channels_last):
+        return torch.cat([piece.permute(0, 1, 3, 4, 2) for piece in pieces], 1).permute(0, 1, 4, 2, 3)
+    return torch.cat(pieces, 1)
+
+
+def _versions(neuron: Neuron) -> list[tuple[int, int]]:
+    tensors = (*neuron.parameters(), *neuron.buffers())
+    return [(id(t), 0 if t.is_inference() else t._version) for t in tensors]
+
+
+def check_over_time(model: nn.Module) -> None:
+    """ValueError if a batch norm takes its mean over time, which chunks of time would change."""
+    for name, m in model.named_modules():
+        if isinstance(m, _BatchNorm) and (m.training or m.running_mean is None):
+            raise ValueError(
+                f"steps can't be used with a batch norm that learns or has no running statistics ({name!r}): it takes "
+                "its mean over all time steps at once. Give optimize_memory_usage steps=None (recompute=True saves as "
+                "much), or call model.eval() on a model with running statistics"
+            )
+
+
+def _over_time(net: Sequential, x: Tensor, state: tuple | None, steps: int) -> tuple[Tensor, tuple]:
+    """Some steps at a time; what each chunk needs for backward is computed again when its turn comes."""
+    outs, last = [], state
+    for some in x.split(steps):
+        out, last = checkpoint(net.run_modules, some, last, use_reentrant=False)  # type: ignore[misc]
+        outs.append(out)
+    return torch.cat(outs), last  # type: ignore[return-value]
+
+
+def _transformed() -> bool:
+    """Whether the model is being compiled, which makes its own trade of memory and time, or is under a transform of
+    ``torch.func`` or forward-mode differentiation, which checkpoints don't support."""
+    if torch.compiler.is_compiling():
+        return True
+    stack = torch._C._functorch.peek_interpreter_stack()  # pyright: ignore[reportAttributeAccessIssue]
+    return stack is not None or forward_ad._current_level >= 0
+
+
+# -- switching it on and off
+
+
+def enable(model: nn.Module, settings: MemorySaving) -> None:
+    """Make a ``Sequential``, or for ``pack`` any other module, run in less memory; ``disable`` undoes it."""
+    disable(model)
+    if isinstance(model, Sequential):
+        model.runner = settings
+    elif settings.pack:
+        model.register_forward_pre_hook(_start_packing)
+        model.register_forward_hook(_stop_packing, always_call=True)
+
+
+def disable(model: nn.Module) -> None:
+    """Make ``model`` run as it did before."""
+    if isinstance(model, Sequential) and isinstance(model.runner, MemorySaving):
+        model.runner = None
+    for hooks, hook in ((model._forward_pre_hooks, _start_packing), (model._forward_hooks, _stop_packing)):
+        for key in [key for key, value in hooks.items() if value is hook]:
+            del hooks[key]
+            model._forward_hooks_always_called.pop(key, None)
+
+
+def enabled_parts(model: nn.Module) -> list[tuple[nn.Module, MemorySaving]]:
+    """The modules that run in less memory, with their settings."""
+    parts = []
+    for module in model.modules():
+        if isinstance(module, Sequential) and isinstance(module.runner, MemorySaving):
+            parts.append((module, module.runner))
+        elif _start_packing in module._forward_pre_hooks.values():
+            parts.append((module, MemorySaving()))
+    return parts
+
+
+class _Packing(threading.local):
+    """Of the calls that run in this thread."""
+
+    def __init__(self) -> None:
+        self.stack: list[packed_spikes | None] = []
+
+
+_packing = _Packing()
+
+
+def _start_packing(module: nn.Module, args: Any) -> None:
+    wanted = torch.is_grad_enabled() and not _transformed()
+    _packing.stack.append(packed_spikes().__enter__() if wanted else None)
+
+
+def _stop_packing(module: nn.Module, args: Any, out: Any) -> None:
+    if (packing := _packing.stack.pop()) is not None:
+        packing.__exit__(None, None, None)

@@ -1,0 +1,562 @@
+"""An economical network is the same network: outputs, states, gradients, statistics, names."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.nn.utils import parametrize
+
+from snnkit import encode
+from snnkit.device import MemoryTracker, memory_saving, optimize_memory_usage, restore_memory_usage
+from snnkit.device.memory_saving import MemorySaving, disable, enable, enabled_parts, stages
+from snnkit.models import FashionConvNet, mlp
+from snnkit.neuron import IF, LIF, PLIF, CubaLIF, Leaky, Neuron
+from snnkit.nn import Once, Sequential
+from snnkit.surrogate import ATan
+
+EVERY = [MemorySaving(recompute=False), MemorySaving(pack=False), MemorySaving()]
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch):
+    """So that a few samples are cut into pieces, as a large batch is."""
+    monkeypatch.setitem(memory_saving.PIECE, "cpu", 2000)
+
+
+def conv_net(**options):
+    net = FashionConvNet(4, 16, size=8, engine="eager", **options)
+    for weight in (net[0].weight, net[4].weight, net[9].weight, net[11].weight):
+        nn.init.normal_(weight, std=0.4)
+    return net
+
+
+class Graded(Neuron):
+    """One that calls itself spiking and gives out other values, too."""
+
+    def __init__(self):
+        super().__init__(surrogate=ATan())
+
+    def step(self, x, state):
+        v = 0.5 * state.v + x
+        spike = self.spike(v - 1.0)
+        return spike * v, type(state)(v - spike)
+
+
+NETS = {
+    "fashion": conv_net,
+    "mlp": lambda: mlp((64, 20, 10), engine="eager"),
+    "learnable": lambda: Sequential(
+        nn.Conv2d(1, 3, 3),
+        nn.BatchNorm2d(3, affine=False),
+        PLIF(shape=(3, 1, 1)),
+        nn.AvgPool2d(2),
+        nn.Conv2d(3, 2, 2),
+        CubaLIF(),
+        nn.MaxPool2d(2, stride=1, padding=1),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(2, 5),
+        Leaky(0.9),
+    ),
+    "graded": lambda: Sequential(nn.Flatten(), nn.Linear(64, 30), Graded(), nn.Linear(30, 10), LIF()),
+    "torch's containers": lambda: Sequential(
+        nn.Sequential(nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3)), IF(), nn.MaxPool2d(2), nn.Dropout(0.5), nn.Flatten()
+    ),
+    "nested": lambda: Sequential(Sequential(nn.Conv2d(1, 3, 3), IF(), nn.MaxPool2d(3)), nn.Flatten(), nn.Linear(12, 4)),
+}
+
+
+def results(net, x, state=None):
+    """Everything that a training step shows."""
+    torch.manual_seed(1)
+    x = x.clone(memory_format=torch.preserve_format).requires_grad_() if x.stride(0) else x
+    out, last = net(x, state)
+    flat = [part for parts in last if parts is not None for part in _tensors(parts)]
+    weight = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).view_as(out)
+    loss = (out * weight).sum() + sum((part * 0.3).sum() for part in flat)
+    wanted = [p for p in net.parameters() if p.requires_grad] + ([x] if x.requires_grad else [])
+    return [out, *flat], list(torch.autograd.grad(loss, wanted, allow_unused=True)), [b.clone() for b in net.buffers()]
+
+
+def _tensors(state):
+    return [t for part in state if part is not None for t in (_tensors(part) if isinstance(part, tuple) else [part])]
+
+
+def assert_same(found, expected, exact=True):
+    for a, b in zip(found, expected, strict=True):
+        for u, v in zip(a, b, strict=True):
+            if exact:
+                assert (u is None and v is None) or torch.equal(u, v)
+            else:
+                torch.testing.assert_close(u, v, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("settings", EVERY, ids=str)
+@pytest.mark.parametrize("static", [False, True])
+@pytest.mark.parametrize("name", NETS)
+def test_same_network(name, static, settings):
+    plain = NETS[name]().double()
+    for parameter in plain.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    economical = copy.deepcopy(plain)
+    for part in [m for m in economical.modules() if isinstance(m, Sequential)]:
+        enable(part, settings)
+    images = torch.rand(6, 1, 8, 8, dtype=torch.float64) * 2
+    x = encode.repeat(images, 5) if static else torch.rand(5, 6, 1, 8, 8, dtype=torch.float64) * 2
+    expected = results(plain, x)
+    assert expected[0][0].any() and any(g is not None and g.any() for g in expected[1])
+    # Two sums are taken in another order: over the steps of a static input, and of a neuron's own parameter.
+    assert_same(results(economical, x), expected, exact=not static and name != "learnable")
+
+
+def test_in_eval_mode_and_without_gradients():
+    plain = conv_net().eval()
+    economical = copy.deepcopy(plain)
+    enable(economical, MemorySaving())
+    x = torch.rand(5, 6, 1, 8, 8)
+    assert_same(results(economical, x), results(plain, x))
+    with torch.no_grad():
+        assert torch.equal(economical(x)[0], plain(x)[0])
+    with torch.inference_mode():
+        assert torch.equal(economical(x)[0], plain(x)[0])
+
+
+def test_state_is_handed_on_and_gradients_flow_through_it():
+    plain = conv_net().double()
+    economical = copy.deepcopy(plain)
+    enable(economical, MemorySaving())
+    x = torch.rand(6, 4, 1, 8, 8, dtype=torch.float64) * 2
+
+    def in_two(net):
+        first, state = net(x[:3])
+        second, _ = net(x[3:], state)
+        return torch.autograd.grad(
+            torch.cat([first, second]).mul(x.new_tensor(range(6)).view(6, 1, 1)).sum(), [*net.parameters()]
+        )
+
+    assert all(map(torch.equal, in_two(economical), in_two(plain)))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_under_autocast(dtype):
+    plain = conv_net()
+    economical = copy.deepcopy(plain)
+    enable(economical, MemorySaving())
+    x = torch.rand(5, 6, 1, 8, 8) * 2
+    with torch.autocast("cpu", dtype):
+        expected = results(plain, x)
+        found = results(economical, x)
+    assert expected[0][0].dtype == dtype
+    assert_same(found, expected)
+
+
+def test_channels_last():
+    plain = conv_net().to(memory_format=torch.channels_last)
+    economical = copy.deepcopy(plain)
+    enable(economical, MemorySaving())
+    x = torch.rand(5, 6, 1, 8, 8) * 2
+    found, expected = results(economical, x), results(plain, x)
+    assert torch.equal(found[0][0], expected[0][0])
+    for a, b in zip(found[1], expected[1], strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5 * b.abs().max().item())
+
+
+def test_derivatives_by_finite_differences():
+    class Smooth(Neuron):
+        spiking = False
+
+        def step(self, x, state):
+            v = 0.8 * state.v + x
+            return torch.tanh(v), type(state)(v * 0.9)
+
+    net = Sequential(nn.Conv2d(1, 2, 2), nn.BatchNorm2d(2), Smooth(), nn.MaxPool2d(2), nn.Flatten()).double()
+    enable(net, MemorySaving())
+    x = torch.rand(3, 3, 1, 5, 5, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: net(x)[0], (x,))
+
+
+def test_in_compiled_engines():
+    plain = FashionConvNet(16, 32, size=16)
+    economical = copy.deepcopy(plain)
+    enable(economical, MemorySaving())
+    x = torch.rand(8, 8, 1, 16, 16) * 3  # 2^18 values: worth compiling
+    found, expected = results(economical, x), results(plain, x)
+    assert torch.equal(found[0][0], expected[0][0])
+    for a, b in zip(found[1], expected[1], strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5 * b.abs().max().item())
+
+
+def test_which_modules_belong_together_and_which_inputs_are_spikes():
+    found = [(stage.names, stage.spikes) for stage in stages(conv_net(), MemorySaving())]
+    assert found == [
+        (("0",), False),
+        (("1",), False),
+        (("2", "3"), False),
+        (("4",), True),
+        (("5",), False),
+        (("6", "7", "8"), False),
+        (("9",), True),
+        (("10",), False),
+        (("11",), True),
+        (("12",), False),
+    ]
+    graded = [stage.spikes for stage in stages(NETS["graded"](), MemorySaving())]
+    assert graded == [False, False, False, "unsure", False]
+    patched = Sequential(IF(), nn.Linear(3, 3))
+    patched[0].step = lambda x, state: (x * 2, state)
+    assert [stage.spikes for stage in stages(patched, MemorySaving())] == [False, "unsure"]
+
+
+def test_hooks_see_whole_tensors():
+    net = conv_net()
+    enable(net, MemorySaving())
+    shapes = []
+    handle = net[2].register_forward_hook(lambda module, args, out: shapes.append(tuple(out[0].shape)))
+    net(torch.rand(5, 6, 1, 8, 8))[0].sum().backward()
+    assert shapes == [(5, 6, 4, 8, 8)]
+    handle.remove()
+
+
+def test_record_and_transforms_run_the_plain_network():
+    net = NETS["mlp"]()
+    x = torch.rand(4, 3, 64)
+    expected = net.record(x)
+    per_sample = torch.func.vmap(lambda one: net(one[:, None])[0], in_dims=1)(x)
+    enable(net, MemorySaving())
+    recorded = net.record(x)
+    assert len(recorded.layers) == len(net) and torch.equal(recorded.out, expected.out)
+    assert torch.equal(torch.func.vmap(lambda one: net(one[:, None])[0], in_dims=1)(x), per_sample)
+
+
+def test_whole_models_compile():
+    net, x = NETS["mlp"](), torch.rand(3, 2, 64) * 3
+    expected = net(x)[0]
+    enable(net, MemorySaving())
+    compiled = torch.compile(net, backend="eager", fullgraph=True)
+    assert torch.equal(compiled(x)[0], expected)
+    torch._dynamo.reset()
+
+
+def test_it_is_the_same_model_to_everything_else():
+    net = conv_net()
+    names, parameters, kind = list(net.state_dict()), list(net.parameters()), type(net)
+    enable(net, MemorySaving())
+    assert isinstance(net, kind) and type(net).__name__ == kind.__name__
+    assert list(net.state_dict()) == names and all(map(lambda a, b: a is b, net.parameters(), parameters))
+    again = pickle.loads(pickle.dumps(copy.deepcopy(net)))
+    assert again.runner == net.runner and type(again) is type(net)
+    x = torch.rand(3, 2, 1, 8, 8)
+    assert torch.equal(again(x)[0], net(x)[0])
+    enable(net, MemorySaving(pack=False))
+    disable(net)
+    disable(net)
+    assert type(net) is kind and net.runner is None and not enabled_parts(net)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5, 100])
+def test_checkpoints_over_time(steps):
+    plain = conv_net().double().eval()
+    economical = copy.deepcopy(plain)
+    enable(economical, MemorySaving(steps=steps))
+    x = torch.rand(5, 3, 1, 8, 8, dtype=torch.float64) * 2
+    assert_same(results(economical, x), results(plain, x), exact=False)
+
+
+def test_a_weight_changed_before_backward_is_an_error():
+    net = Sequential(PLIF(), nn.MaxPool2d(2))
+    enable(net, MemorySaving())
+    out, _ = net(torch.rand(3, 2, 4, 4))
+    with torch.no_grad():
+        net[0].w.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
+def test_a_model_of_another_kind_keeps_its_spikes_as_bits():
+    class Own(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(64, 256), nn.Linear(256, 10)
+
+        def forward(self, x):
+            return self.second(ATan()(self.first(x)))
+
+    net, x = Own(), torch.rand(500, 64)
+
+    def held():
+        with MemoryTracker() as tracker:
+            out = net(x)
+            held = tracker.live
+        return held, torch.autograd.grad(out.sin().sum(), [*net.parameters()])
+
+    plain, expected = held()
+    optimize_memory_usage(net)
+    less, gradients = held()
+    assert less < plain - 0.9 * 500 * 256 * 4 and all(map(torch.equal, gradients, expected))
+    restore_memory_usage(net)
+    assert type(net) is Own and held()[0] == plain
+
+
+def test_once_and_plain_batch_norm_on_a_static_input():
+    x = encode.repeat(torch.rand(6, 2, 4, 4), 5)
+    for wrap in (Once, lambda norm: norm):
+        plain = Sequential(wrap(nn.BatchNorm2d(2)), IF(engine="eager"), nn.MaxPool2d(2))
+        economical = copy.deepcopy(plain)
+        enable(economical, MemorySaving())
+        assert_same(results(economical, x), results(plain, x))
+
+
+# -- what makes a layer more than it looks like, and must not change what is computed
+
+
+def step_of(net, x):
+    """Output and all gradients."""
+    torch.manual_seed(1)
+    x = x.clone().requires_grad_()
+    out, _ = net(x)
+    weight = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).view_as(out)
+    return [out.detach(), *torch.autograd.grad((out * weight).sum(), [x, *net.parameters()])]
+
+
+def assert_faithful(make, x, settings=None):
+    """A network and an economical one that is made alike: the same numbers in float64, gradients that are not 0."""
+    torch.manual_seed(0)
+    plain = make().double()
+    torch.manual_seed(0)
+    economical = make().double()
+    enable(economical, settings or MemorySaving())
+    expected, found = step_of(plain, x), step_of(economical, x)
+    assert all(part.any() for part in expected)
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-12)
+    return economical
+
+
+def vectors(steps=6, batch=40):
+    torch.manual_seed(2)
+    return torch.rand(steps, batch, 8, dtype=torch.float64) * 4
+
+
+def images():
+    torch.manual_seed(2)
+    return torch.rand(4, 10, 1, 8, 8, dtype=torch.float64) * 6
+
+
+def dense(neuron):
+    return Sequential(nn.Linear(8, 16), neuron, nn.Linear(16, 2))
+
+
+def convolutions(pool):
+    return Sequential(nn.Conv2d(1, 3, 3), LIF(engine="eager"), pool, nn.Flatten(), nn.Linear(27, 2))
+
+
+def test_a_hook_on_a_neuron_may_change_the_spikes():
+    def make():
+        net = dense(LIF())
+        net[1].register_forward_hook(lambda module, args, out: (out[0] * 2, out[1]))
+        return net
+
+    net = assert_faithful(make, vectors())
+    assert [stage.spikes for stage in stages(net, MemorySaving())] == [False, False, "unsure"]
+
+
+def test_a_hook_on_a_pooling_may_change_the_spikes():
+    def make():
+        net = convolutions(nn.MaxPool2d(2))
+        net[2].register_forward_hook(lambda module, args, out: out * 3)
+        return net
+
+    assert_faithful(make, images())
+
+
+def test_a_hook_may_change_the_spikes_in_place():
+    def make():
+        net = dense(LIF())
+        net[2].register_forward_pre_hook(lambda module, args: args[0].mul_(2))
+        return net
+
+    assert_faithful(make, vectors())
+
+
+def test_a_hook_on_all_modules_may_change_the_spikes():
+    def doubled(module, args, out):
+        return (out[0] * 2, out[1]) if isinstance(module, LIF) else None
+
+    handle = nn.modules.module.register_module_forward_hook(doubled)
+    try:
+        assert_faithful(lambda: dense(LIF(engine="eager")), vectors())
+    finally:
+        handle.remove()
+
+
+class Drop(LIF):
+    def forward(self, x, state=None, **options):
+        return super().forward(F.dropout(x, 0.5), state, **options)
+
+
+def test_a_neuron_with_a_forward_of_its_own():
+    net = assert_faithful(lambda: dense(Drop(engine="eager")), vectors())
+    assert [stage.again for stage in stages(net, MemorySaving())] == [False] * 3
+
+
+class Noisy(Neuron):
+    def __init__(self):
+        super().__init__(surrogate=ATan(), engine="eager")
+
+    def step(self, x, state):
+        v = 0.5 * state.v + x + 0.3 * torch.randn_like(x)
+        spike = self.spike(v - 1.0)
+        return spike, type(state)(v - spike)
+
+
+class Mixing(Noisy):
+    def step(self, x, state):
+        v = 0.5 * state.v + x
+        spike = self.spike(v - v.mean(0))
+        return spike, type(state)(v - spike)
+
+
+class Restless(Noisy):
+    def step(self, x, state):
+        v = 0.5 * state.v + x
+        spike = self.spike(v - 1.0)
+        return spike, type(state)(v - spike)
+
+    def initial_state(self, x):
+        return self.State(torch.rand_like(x))
+
+
+@pytest.mark.parametrize(
+    "kind, why", [(Noisy, "computed again"), (Mixing, "computed again"), (Restless, "initial_state is its own")]
+)
+def test_a_step_that_is_not_the_same_again_is_left_alone(kind, why):
+    net = assert_faithful(lambda: dense(kind()), vectors())
+    report = optimize_memory_usage(net, free_caches=False)
+    assert f"{kind.__name__} '1' is left as it is" in report.items[-1].note and why in report.items[-1].note
+
+
+def test_an_elementwise_step_of_somebody_else_is_computed_again():
+    class Own(Restless):
+        initial_state = Neuron.initial_state
+
+    net = assert_faithful(lambda: dense(Own()), vectors())
+    assert [stage.again for stage in stages(net, MemorySaving())] == [False, True, False]
+    assert optimize_memory_usage(net, free_caches=False).items[-1].note == ""
+
+
+def test_a_forward_that_was_set_on_a_layer():
+    def make(kind):
+        def made():
+            net = Sequential(
+                nn.Conv2d(1, 3, 3),
+                nn.BatchNorm2d(3),
+                LIF(engine="eager"),
+                nn.MaxPool2d(2),
+                nn.Flatten(),
+                nn.Linear(27, 2),
+            )
+            layer = next(m for m in net.modules() if isinstance(m, kind))
+            plain = layer.forward
+            layer.forward = lambda x, *rest: plain(x * 2, *rest)
+            return net
+
+        return made
+
+    for kind in (nn.MaxPool2d, nn.BatchNorm2d, LIF):
+        assert_faithful(make(kind), images())
+
+
+def test_a_buffer_changed_before_backward_is_an_error():
+    net = Sequential(LIF(tau=torch.tensor(2.0), engine="eager"), nn.MaxPool1d(2)).double()
+    expected = step_of(net, vectors())
+    enable(net, MemorySaving())
+    x = vectors().requires_grad_()
+
+    def backward_after(change):
+        out, _ = net(x)
+        with torch.no_grad():
+            change()
+        weight = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).view_as(out)
+        return torch.autograd.grad((out * weight).sum(), x)[0]
+
+    def replaced():
+        net[0].tau = torch.tensor(9.0, dtype=torch.float64)
+
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        backward_after(lambda: net[0].tau.add_(1))
+    net[0].tau = torch.tensor(2.0, dtype=torch.float64)
+    with pytest.raises(RuntimeError, match="or replaced, between forward and backward"):
+        backward_after(replaced)
+    net[0].tau = torch.tensor(2.0, dtype=torch.float64)
+    torch.testing.assert_close(backward_after(lambda: None), expected[1])
+
+
+@pytest.mark.parametrize("batch", [3, 40])
+def test_layers_in_place_after_a_segment(batch):
+    assert_faithful(
+        lambda: Sequential(
+            nn.Linear(8, 16), PLIF(engine="eager"), nn.MaxPool1d(2), nn.ReLU(inplace=True), nn.Linear(8, 2)
+        ),
+        vectors(batch=batch),
+    )
+    assert_faithful(lambda: Sequential(nn.Conv2d(1, 3, 3), nn.MaxPool2d(2), nn.ReLU(inplace=True)), images())
+
+
+def test_second_derivatives_go_through():
+    def penalty(net):
+        x = vectors().requires_grad_()
+        (d_x,) = torch.autograd.grad(net(x)[0].sum(), x, create_graph=True)
+        return torch.autograd.grad(d_x.pow(2).sum(), [*net.parameters()])
+
+    net = Sequential(nn.Linear(8, 16), PLIF(engine="eager")).double()
+    expected = penalty(net)
+    enable(net, MemorySaving())
+    assert all(gradient.any() for gradient in expected)
+    for found, wanted in zip(penalty(net), expected, strict=True):
+        torch.testing.assert_close(found, wanted)
+
+
+@pytest.mark.parametrize("norm", [nn.BatchNorm1d(16), nn.BatchNorm1d(16, track_running_stats=False)])
+def test_steps_refuse_a_batch_norm_that_learns_later(norm):
+    net = Sequential(nn.Linear(8, 16), norm, LIF()).eval()
+    if norm.running_mean is None:
+        with pytest.raises(ValueError, match="no running statistics"):
+            optimize_memory_usage(net, steps=2)
+        return
+    optimize_memory_usage(net, steps=2, free_caches=False)
+    net(vectors().float())
+    net.train()
+    with pytest.raises(ValueError, match=r"batch norm that learns .*\('1'\)"):
+        net(vectors().float())
+    with torch.no_grad():
+        net(vectors().float())  # nothing to checkpoint
+
+
+class Same(nn.Module):
+    def forward(self, x):
+        return x
+
+
+def test_a_parametrized_model_can_be_restored():
+    net = nn.Linear(8, 8)
+    optimize_memory_usage(net, free_caches=False)
+    parametrize.register_parametrization(net, "weight", Same())
+    expected = net(vectors().float())
+    assert enabled_parts(net) and not enabled_parts(restore_memory_usage(net))
+    assert torch.equal(net(vectors().float()), expected)
+
+
+def test_a_failed_call_leaves_what_was_switched_on():
+    net = dense(LIF())
+    optimize_memory_usage(net, pack=False, free_caches=False)
+    before = net.runner
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        optimize_memory_usage(net, torch.rand(3, 4, 5))
+    assert net.runner == before and enabled_parts(net) == [(net, before)]
+    plain = copy.deepcopy(restore_memory_usage(net))
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        optimize_memory_usage(plain, torch.rand(3, 4, 5))
+    assert plain.runner is None
