@@ -16,9 +16,8 @@ from snnkit.bench import neurons as bench
 from snnkit.engine.missing import missing_compiler
 from snnkit.measure.machine import provenance
 
-from .. import theme
 from ..figures import Marked, marked
-from .lab import Lab
+from .lab import Lab, add_note
 
 CPU, GPU = "this CPU", "this GPU"
 # Devices that are not at hand: name to the record that knows them.
@@ -151,9 +150,7 @@ def _drawn(rows: Sequence[Mapping[str, Any]], title: str, notes: Sequence[str], 
         return go.Figure(layout={"title": {"text": f"{title}<br>{'; '.join(notes)}"}})
     page = marked(numbers, "milliseconds", title=title)
     lines = [line for note in notes for line in textwrap.wrap(note, _WIDTH)]
-    below = {"x": 0, "xref": "paper", "xanchor": "left", "y": 1, "yref": "paper", "yanchor": "bottom", "yshift": 6}
-    font = {"size": 12, "color": theme.TEXT}
-    page.add_annotation(text="<br>".join(lines), align="left", showarrow=False, font=font, **below)
+    add_note(page, "<br>".join(lines), shift=6)
     extra = 18 * len(lines)
     layout: Any = page.layout
     return page.update_layout(height=layout.height + extra, margin={"t": layout.margin.t + extra})

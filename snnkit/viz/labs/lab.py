@@ -8,7 +8,7 @@ import inspect
 import io
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ import plotly.graph_objects as go
 from snnkit import checks, tables
 
 from ..controls import parse
+from ..drawing import NOTE, Times, panels
 from ..explorer import explore, tooltips
 from ..views import view_of
 
@@ -77,6 +78,24 @@ class Lab:
         """The first value of every control."""
         parameters = inspect.signature(self.figure).parameters
         return {name: parameters[name].default for name in self.controls}
+
+
+def stacked(heights: Sequence[float], axis: Times, *, ends: Sequence[float], spacing: float) -> go.Figure:
+    """Three panels over one time axis, with shares ``heights`` of the plot, and to their right one as high as all."""
+    page = panels(
+        3, 2, specs=[[{}, {"rowspan": 3}], [{}, None], [{}, None]], row_heights=list(heights),
+        column_widths=[0.6, 0.4], vertical_spacing=spacing, horizontal_spacing=0.14,
+    )  # fmt: skip
+    for row in (1, 2, 3):
+        page.update_xaxes(range=list(ends), matches="x", showticklabels=row == 3, row=row, col=1)
+    page.update_xaxes(title_text=axis.title, row=3, col=1)
+    return page
+
+
+def add_note(page: go.Figure, text: str, shift: float = 4) -> None:
+    """Small print between title and plot."""
+    place = {"x": 0, "xref": "paper", "xanchor": "left", "y": 1, "yref": "paper", "yanchor": "bottom", "yshift": shift}
+    page.add_annotation(text=text, align="left", **place, **NOTE)
 
 
 class UpdateTimes(NamedTuple):

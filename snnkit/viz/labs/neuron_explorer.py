@@ -22,8 +22,7 @@ from snnkit import neuron
 
 from .. import theme
 from ..drawing import SPIKE, TICK, add_line, add_marks, tick_size, times
-from ..figures import panels
-from .lab import Lab
+from .lab import Lab, add_note, stacked
 
 STEPS = 300
 NEURONS = 20  # rows of the raster, and the average behind each point of the f-I curve
@@ -230,26 +229,23 @@ def figure(
     currents = torch.cat([torch.tensor([current]), CURRENTS])
     drive = currents[:, None] + noise * _draws()
     ran = run(cell.module(knobs, NEURONS), cell.scale(tau) * drive)
-    # Of each row of the batch: its rate, or the final potential of a readout.
     spiking = bool(getattr(cell.kind, "spiking", True))
-    response, unit = (
-        (ran.out.mean((0, 2)), "spikes per step") if spiking else (ran.v[-1].mean(1), "potential at the end")
-    )
-    page = panels(
-        3, 2, specs=[[{}, {"rowspan": 3}], [{}, None], [{}, None]], row_heights=[0.17, 0.5, 0.33],
-        column_widths=[0.6, 0.4], vertical_spacing=0.05, horizontal_spacing=0.14,
-    )  # fmt: skip
-    _input(page, drive[:, 0, 0])
-    _membrane(page, Run(ran.out[:, 0, 0], ran.v[:, 0, 0], ran.states), cell, knobs, spiking)
-    _raster(page, ran.out[:, 0], spiking)
-    _response_curve(page, current, response, unit)
+    axis = times(STEPS, None)
+    page = stacked([0.17, 0.5, 0.33], axis, ends=axis.ends, spacing=0.05)
+    _input(page, axis.at, drive[:, 0, 0].numpy())
+    _membrane(page, axis.at, Run(ran.out[:, 0, 0], ran.v[:, 0, 0], ran.states), cell, knobs, spiking)
+    _raster(page, ran.out[:, 0].numpy() > 0 if spiking else np.zeros((STEPS, NEURONS)))
+    # Of each row of the batch: its rate, or the final potential of a readout.
+    response, unit = ran.v[-1].mean(1), "potential at the end"
+    if spiking:
+        response, unit = ran.out.mean((0, 2)), "spikes per step"
+    _response_curve(page, current, response.numpy(), unit)
     value = float(response[0])
     text = f"{unit} {value:.3g}"
     if spiking:
         text = f"{value:.3f} {unit}, one in {1 / value:.1f}" if value else "silence"
-    line = f"{cell.code(knobs)} with x = {cell.scale(tau) * current:.3g}"
-    _dress(page, f"{kind}: {text}", "<br>".join([line, "; ".join(cell.notes()) or " "]))
-    return page
+    add_note(page, f"{cell.code(knobs)} with x = {cell.scale(tau) * current:.3g}<br>{'; '.join(cell.notes()) or ' '}")
+    return page.update_layout(title_text=f"{kind}: {text}", height=470, margin={"t": 84})
 
 
 @functools.lru_cache(maxsize=1)
@@ -258,64 +254,50 @@ def _draws() -> Tensor:
     return torch.randn(STEPS, 1 + len(CURRENTS), NEURONS, generator=torch.Generator().manual_seed(0))
 
 
-def _input(page: go.Figure, drive: Tensor) -> None:
-    look = {"colour": theme.TEXT, "width": 1.4, "shape": "hv", "showlegend": False}
-    hover = "current %{y:.3g} at step %{x}<extra></extra>"
-    add_line(page, times(STEPS, None).at, drive.numpy(), "current", hovertemplate=hover, row=1, col=1, **look)
-    low, high = float(drive.min()), float(drive.max())
-    page.update_yaxes(title={"text": "current"}, range=[min(low, 0) - 0.1, 1.1 * max(high, 1)], nticks=3, row=1, col=1)
+def _input(page: go.Figure, at: np.ndarray, drive: np.ndarray) -> None:
+    look = {"colour": theme.TEXT, "width": 1.4, "shape": "hv", "showlegend": False, "row": 1, "col": 1}
+    add_line(page, at, drive, "current", hovertemplate="current %{y:.3g} at step %{x}<extra></extra>", **look)
+    ends = [min(float(drive.min()), 0) - 0.1, 1.1 * max(float(drive.max()), 1)]
+    page.update_yaxes(title_text="current", range=ends, nticks=3, row=1, col=1)
 
 
-def _membrane(page: go.Figure, ran: Run, cell: Cell, knobs: Knobs, spiking: bool) -> None:
+def _membrane(page: go.Figure, at: np.ndarray, ran: Run, cell: Cell, knobs: Knobs, spiking: bool) -> None:
     """Of neuron 0. A cell without a threshold or spikes gets empty traces, so that their number is always the same."""
-    at, v = times(STEPS, None).at, ran.v.numpy()
-    unit = f" {cell.unit}" if cell.unit else ""
-    place: dict[str, Any] = {"row": 2, "col": 1}
-    hover = f"potential %{{y:.4g}}{unit} after step %{{x}}<extra></extra>"
-    add_line(page, at, v, "potential", colour=theme.BLUE, showlegend=False, hovertemplate=hover, **place)
+    v, place = ran.v.numpy(), {"showlegend": False, "row": 2, "col": 1}
+    hover = f"%{{y:.4g}} {cell.unit}".rstrip()
+    potential = {"colour": theme.BLUE, "hovertemplate": f"potential {hover} after step %{{x}}<extra></extra>"}
+    add_line(page, at, v, "potential", **potential, **place)
     limit = cell.threshold(ran, knobs)
     if isinstance(limit, Tensor):
         limit = limit[:, 0, 0].numpy()
     level = np.broadcast_to(np.nan if limit is None else limit, STEPS)
-    look = {"colour": theme.TEXT, "dash": "dash", "width": 1.5, "showlegend": False}
-    add_line(page, at, level, "threshold", hovertemplate=f"threshold %{{y:.4g}}{unit}<extra></extra>", **look, **place)
+    dashed = {"colour": theme.TEXT, "dash": "dash", "width": 1.5}
+    add_line(page, at, level, "threshold", hovertemplate=f"threshold {hover}<extra></extra>", **dashed, **place)
     highest, lowest = (float(end(np.append(v, level))) for end in (np.nanmax, np.nanmin))
     span = max(highest - lowest, 1e-6)
     fired = at[ran.out.numpy() > 0] if spiking else at[:0]
     look = {"symbol": SPIKE, "size": 7, "colour": theme.BLUE, "hovertemplate": "spike at step %{x}<extra></extra>"}
     add_marks(page, fired, highest + 0.1 * span, name="spike", **look, **place)
-    ends = [lowest - 0.06 * span, highest + 0.2 * span]
-    page.update_yaxes(title={"text": f"potential{' (mV)' if unit else ''}"}, range=ends, **place)
+    title = f"potential{' (mV)' if cell.unit else ''}"
+    page.update_yaxes(title_text=title, range=[lowest - 0.06 * span, highest + 0.2 * span], row=2, col=1)
 
 
-def _raster(page: go.Figure, out: Tensor, spiking: bool) -> None:
-    when, who = np.nonzero(out.numpy() > 0) if spiking else (np.empty(0, int), np.empty(0, int))
+def _raster(page: go.Figure, spikes: np.ndarray) -> None:
+    steps, rows = np.nonzero(spikes)
     hover = "neuron %{y} at step %{x}<extra></extra>"
     look = {"symbol": TICK, "size": tick_size(NEURONS, 90), "colour": theme.GREEN, "hovertemplate": hover}
-    add_marks(page, when, who, name="spikes", **look, row=3, col=1)
-    page.update_yaxes(title={"text": "neuron"}, range=[-0.7, NEURONS - 0.3], nticks=4, row=3, col=1)
+    add_marks(page, steps, rows, name="spikes", **look, row=3, col=1)
+    page.update_yaxes(title_text="neuron", range=[-0.7, NEURONS - 0.3], nticks=4, row=3, col=1)
 
 
-def _response_curve(page: go.Figure, current: float, response: Tensor, unit: str) -> None:
+def _response_curve(page: go.Figure, current: float, response: np.ndarray, unit: str) -> None:
     hover = f"current %{{x:.3g}}<br>%{{y:.3g}} {unit}<extra></extra>"
-    look = {"colour": theme.VERMILION, "hovertemplate": hover, "showlegend": False, "row": 1, "col": 2}
-    add_line(page, CURRENTS.numpy(), response[1:].numpy(), unit, **look)
-    look |= {"symbol": "diamond", "size": 12, "colour": theme.BLUE, "name": "now"}
-    add_marks(page, [current], response[:1].numpy(), **look)
-    page.update_xaxes(title={"text": "current"}, range=[-0.08, 4.12], row=1, col=2)
+    look = {"hovertemplate": hover, "showlegend": False, "row": 1, "col": 2}
+    add_line(page, CURRENTS.numpy(), response[1:], unit, colour=theme.VERMILION, **look)
+    add_marks(page, [current], response[:1], symbol="diamond", size=12, colour=theme.BLUE, name="now", **look)
+    page.update_xaxes(title_text="current", range=[-0.08, 4.12], row=1, col=2)
     title = f"firing rate ({unit})" if unit.startswith("spikes") else unit
-    page.update_yaxes(title={"text": title}, rangemode="tozero", row=1, col=2)
-
-
-def _dress(page: go.Figure, title: str, below: str) -> None:
-    steps = times(STEPS, None)
-    for row in (1, 2, 3):
-        page.update_xaxes(range=steps.ends, matches="x", showticklabels=row == 3, row=row, col=1)
-    page.update_xaxes(title={"text": steps.title}, row=3, col=1)
-    page.update_layout(title={"text": title}, height=470, margin={"t": 84})
-    place = {"x": 0, "xref": "paper", "xanchor": "left", "y": 1, "yref": "paper", "yanchor": "bottom", "yshift": 4}
-    font = {"size": 12, "color": theme.TEXT}
-    page.add_annotation(text=below, align="left", showarrow=False, font=font, **place)
+    page.update_yaxes(title_text=title, rangemode="tozero", row=1, col=2)
 
 
 neuron_lab = Lab(

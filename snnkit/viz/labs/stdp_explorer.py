@@ -12,8 +12,7 @@ from snnkit.plasticity import PairSTDP
 
 from .. import theme
 from ..drawing import SPIKE, add_line, add_marks, times
-from ..figures import panels
-from .lab import Lab
+from .lab import Lab, stacked
 
 STEPS, DT = 100, 1e-3  # of a millisecond each
 _LAST = STEPS - 1
@@ -51,16 +50,17 @@ def figure(
     rule = PairSTDP(a_plus, a_minus, tau_plus * 1e-3, tau_minus * 1e-3, dt=DT, bound=limits)
     before, after = {"pre_1": pre_1, "pre_2": pre_2}, {"post_1": post_1, "post_2": post_2}
     traces, weights = _course(rule, sorted({*before.values()}), sorted({*after.values()}), weight)
-    page = panels(
-        3, 2, specs=[[{}, {"rowspan": 3}], [{}, None], [{}, None]], row_heights=[0.28, 0.28, 0.44],
-        column_widths=[0.6, 0.4], vertical_spacing=0.06, horizontal_spacing=0.14,
-    )  # fmt: skip
-    _neuron(page, 1, "pre", before, traces[0], theme.BLUE, "solid")
-    _neuron(page, 2, "post", after, traces[1], theme.VERMILION, "dash")
-    _weight(page, weights, bound != "none")
+    axis = times(STEPS, DT)
+    page = stacked([0.28, 0.28, 0.44], axis, ends=[-2, STEPS + 1], spacing=0.06)
+    _neuron(page, 1, axis.at, "pre", before, traces[0], theme.BLUE, "solid")
+    _neuron(page, 2, axis.at, "post", after, traces[1], theme.VERMILION, "dash")
+    _weight(page, axis.at, weights, bound != "none")
     _window(page, rule, sorted({post - pre for pre in before.values() for post in after.values()}))
-    _dress(page, weight, float(weights[-1]), soft=bound == "soft")
-    return page
+    share = "share of the room left" if bound == "soft" else "weight"
+    page.update_yaxes(title_text=f"change by one pair ({share})", row=1, col=2)
+    end = float(weights[-1])
+    title = f"weight {weight:.3f} → {end:.3f}: Δw = {end - weight:+.3f}"
+    return page.update_layout(title_text=title, height=470, margin={"t": 60})
 
 
 def _course(rule: PairSTDP, before: list[int], after: list[int], weight: float) -> tuple[np.ndarray, np.ndarray]:
@@ -77,62 +77,46 @@ def _course(rule: PairSTDP, before: list[int], after: list[int], weight: float) 
 
 
 def _neuron(
-    page: go.Figure, row: int, side: str, spikes: dict[str, int], trace: np.ndarray, colour: str, dash: str
+    page: go.Figure, row: int, at: Any, side: str, spikes: dict[str, int], trace: np.ndarray, colour: str, dash: str
 ) -> None:
     """Its trace, and for each spike a mark on a line, which is named like its control."""
-    place: dict[str, Any] = {"row": row, "col": 1}
+    place: dict[str, Any] = {"showlegend": False, "row": row, "col": 1}
     hover = f"{side} trace %{{y:.3g}} at %{{x}} ms<extra></extra>"
-    look = {"colour": colour, "dash": dash, "showlegend": False}
-    add_line(page, times(STEPS, DT).at, trace, f"{side} trace", hovertemplate=hover, **look, **place)
+    add_line(page, at, trace, f"{side} trace", colour=colour, dash=dash, hovertemplate=hover, **place)
     top = _TOP * float(trace.max())
-    when = sorted({*spikes.values()})
     hover = f"{side} spike at %{{x}} ms<extra></extra>"
-    look = {"symbol": SPIKE, "size": 11, "colour": colour, "name": f"{side} spikes", "hovertemplate": hover}
-    add_marks(page, when, top, **look, **place)
-    for name, at in spikes.items():
-        page.add_shape(type="line", name=name, x0=at, x1=at, y0=0, y1=top, line={"color": colour, "width": 3}, **place)
-    page.update_yaxes(title={"text": f"{side} trace"}, range=[0, 1.12 * top], nticks=4, **place)
+    look = {"symbol": SPIKE, "size": 11, "colour": colour, "hovertemplate": hover}
+    add_marks(page, sorted({*spikes.values()}), top, name=f"{side} spikes", **look, **place)
+    for name, x in spikes.items():
+        line = {"color": colour, "width": 3}
+        page.add_shape(type="line", name=name, x0=x, x1=x, y0=0, y1=top, line=line, row=row, col=1)
+    page.update_yaxes(title_text=f"{side} trace", range=[0, 1.12 * top], nticks=4, row=row, col=1)
 
 
-def _weight(page: go.Figure, weights: np.ndarray, bounded: bool) -> None:
-    at = times(STEPS, DT).at
+def _weight(page: go.Figure, at: Any, weights: np.ndarray, bounded: bool) -> None:
     place: dict[str, Any] = {"row": 3, "col": 1, "showlegend": False}
     for name, level in (("w_max", 1.0), ("w_min", 0.0)):
-        y = np.full(2, level if bounded else np.nan)
         look = {
             "colour": theme.TEXT,
             "dash": "dot",
             "width": 1.5,
             "hovertemplate": f"{name} = {level:g}<extra></extra>",
         }
-        add_line(page, at[[0, -1]], y, name, **look, **place)
+        add_line(page, at[[0, -1]], np.full(2, level if bounded else np.nan), name, **look, **place)
     hover = "weight %{y:.4f} after %{x} ms<extra></extra>"
     add_line(page, at, weights, "weight", colour=theme.GREEN, shape="hv", hovertemplate=hover, **place)
     ends = [min(0.0, float(weights.min())) - 0.06, max(1.0, float(weights.max())) + 0.06]
-    page.update_yaxes(title={"text": "weight"}, range=ends, nticks=5, row=3, col=1)
+    page.update_yaxes(title_text="weight", range=ends, nticks=5, row=3, col=1)
 
 
 def _window(page: go.Figure, rule: PairSTDP, lags: list[int]) -> None:
-    place: dict[str, Any] = {"row": 1, "col": 2}
-    hover = "lag %{x:.0f} ms<br>change %{y:.4f}<extra></extra>"
+    place: dict[str, Any] = {"hovertemplate": "lag %{x:.0f} ms<br>change %{y:.4f}<extra></extra>", "row": 1, "col": 2}
     curve = [rule.window(float(lag) * DT) for lag in _LAGS]
-    add_line(page, _LAGS, curve, "window", colour=theme.PURPLE, showlegend=False, hovertemplate=hover, **place)
-    changes = [rule.window(lag * DT) for lag in lags]
-    look = {"symbol": "diamond", "size": 11, "colour": theme.GREEN, "name": "pairs", "hovertemplate": hover}
-    add_marks(page, lags, np.array(changes), **look, **place)
-    page.update_xaxes(title={"text": "lag t_post − t_pre (ms)"}, range=[-STEPS, STEPS], **place)
-    page.update_yaxes(zeroline=True, zerolinecolor=theme.AXIS, **place)
-
-
-def _dress(page: go.Figure, start: float, end: float, *, soft: bool) -> None:
-    steps = times(STEPS, DT)
-    for row in (1, 2, 3):
-        page.update_xaxes(range=[-2, STEPS + 1], matches="x", showticklabels=row == 3, row=row, col=1)
-    page.update_xaxes(title={"text": steps.title}, row=3, col=1)
-    what = "share of the room left" if soft else "weight"
-    page.update_yaxes(title={"text": f"change by one pair ({what})"}, row=1, col=2)
-    text = f"weight {start:.3f} → {end:.3f}: Δw = {end - start:+.3f}"
-    page.update_layout(title={"text": text}, height=470, margin={"t": 60})
+    add_line(page, _LAGS, curve, "window", colour=theme.PURPLE, showlegend=False, **place)
+    changes = np.array([rule.window(lag * DT) for lag in lags])
+    add_marks(page, lags, changes, symbol="diamond", size=11, colour=theme.GREEN, name="pairs", **place)
+    page.update_xaxes(title_text="lag t_post − t_pre (ms)", range=[-STEPS, STEPS], row=1, col=2)
+    page.update_yaxes(zeroline=True, zerolinecolor=theme.AXIS, row=1, col=2)
 
 
 stdp_lab = Lab(
