@@ -8,7 +8,7 @@
 | ``delta`` | in the changes of a sequence | any finite, [T, B, ...] |
 | ``constant_current_lif`` | in the rate of regular spikes | any finite current |
 
-Every encoder returns the dtype and device of its input. All but ``repeat`` cut the gradient. Where a function of one
+Every encoder returns the dtype and device of its input. All except ``repeat`` cut the gradient. Where a function of one
 argument is wanted (``train.fit(..., encode=...)``), fix the others with ``functools.partial(poisson, steps=25)``.
 
 All raise TypeError for a tensor that is not floating point or an argument of another kind than stated, and ValueError
@@ -19,13 +19,12 @@ accelerator the check would make the CPU wait for it in every batch, and not ins
 from __future__ import annotations
 
 import math
-from numbers import Integral, Real
 
 import torch
 from torch import Tensor
 
-from .engine import state_dtype
-from .engine.select import inside_functional_transform
+from . import checks
+from .engine import inside_functional_transform, state_dtype
 
 __all__ = ["constant_current_lif", "delta", "latency", "poisson", "repeat"]
 
@@ -45,7 +44,7 @@ def repeat(x: Tensor, steps: int) -> Tensor:
         times, and gradients reach x.
     """
     _check_x(x, "x")
-    _check_steps(steps)
+    checks.integer("steps", steps, at_least=1)
     return x.expand(steps, *x.shape)
 
 
@@ -65,13 +64,11 @@ def poisson(x: Tensor, steps: int, *, generator: torch.Generator | None = None, 
         Spikes [T, B, ...].
     """
     _check_x(x, "x", within=(0.0, 1.0))
-    _check_steps(steps)
-    _check_number(max_rate, "max_rate", above=0.0, at_most=1.0)
-    if generator is not None:
-        if not isinstance(generator, torch.Generator):
-            raise TypeError(f"generator must be a torch.Generator or None, got {type(generator).__name__}")
-        if generator.device.type != x.device.type:
-            raise ValueError(f"generator must be on the device of x ({x.device}), got one on {generator.device}")
+    checks.integer("steps", steps, at_least=1)
+    checks.number("max_rate", max_rate, above=0.0, at_most=1.0)
+    checks.instance("generator", generator, torch.Generator, "a torch.Generator", optional=True)
+    if generator is not None and generator.device.type != x.device.type:
+        raise ValueError(f"generator must be on the device of x ({x.device}), but it is on {generator.device}")
     probability = max_rate * x.detach().to(state_dtype(x))
     # Drawn in float32 at least: bfloat16 random numbers have 8 bits and would distort small probabilities.
     noise = torch.rand((steps, *x.shape), generator=generator, dtype=probability.dtype, device=x.device)
@@ -111,11 +108,11 @@ def latency(
         Spikes [T, B, ...].
     """
     _check_x(x, "x", within=(0.0, 1.0))
-    _check_steps(steps)
-    _check_number(tau, "tau", above=0.0)
-    _check_number(threshold, "threshold", above=0.0, below=1.0)
-    _check_flag(normalize, "normalize")
-    _check_flag(linear, "linear")
+    checks.integer("steps", steps, at_least=1)
+    checks.number("tau", tau, above=0.0)
+    checks.number("threshold", threshold, above=0.0, below=1.0)
+    checks.flag("normalize", normalize)
+    checks.flag("linear", linear)
     value = x.detach().to(state_dtype(x))
     if linear:
         time, longest = 1.0 - value, 1.0
@@ -147,8 +144,8 @@ def delta(x_seq: Tensor, *, threshold: float = 0.1, off_spikes: bool = False) ->
         [T, B, ...] of 0, 1 and, with ``off_spikes``, -1.
     """
     _check_x(x_seq, "x_seq", sequence=True)
-    _check_number(threshold, "threshold", above=0.0)
-    _check_flag(off_spikes, "off_spikes")
+    checks.number("threshold", threshold, above=0.0)
+    checks.flag("off_spikes", off_spikes)
     value = x_seq.detach().to(state_dtype(x_seq))
     change = value.clone()
     change[1:] -= value[:-1]
@@ -188,19 +185,19 @@ def constant_current_lif(
         Spikes [T, B, ...].
     """
     _check_x(x, "x")
-    _check_steps(steps)
-    _check_number(tau_mem_inv, "tau_mem_inv", above=0.0)
-    _check_number(dt, "dt", above=0.0)
-    _check_number(v_leak, "v_leak")
-    _check_number(v_reset, "v_reset")
-    _check_number(v_th, "v_th")
+    checks.integer("steps", steps, at_least=1)
+    checks.number("tau_mem_inv", tau_mem_inv, above=0.0)
+    checks.number("dt", dt, above=0.0)
+    checks.number("v_leak", v_leak)
+    checks.number("v_reset", v_reset)
+    checks.number("v_th", v_th)
     if not v_reset < v_th:
-        raise ValueError(f"v_reset must be below v_th, got v_reset={v_reset} and v_th={v_th}")
+        raise ValueError(f"v_reset must be less than v_th, but they are {v_reset} and {v_th}")
     rate = dt * tau_mem_inv
     if rate > 1.0:
         raise ValueError(
-            f"dt * tau_mem_inv must be at most 1, or the Euler step overshoots; got {dt} * {tau_mem_inv} = {rate:g}: "
-            "choose a smaller dt or tau_mem_inv"
+            f"dt * tau_mem_inv must be at most 1, or the Euler step overshoots, but it is {dt} * {tau_mem_inv} = "
+            f"{rate:g}: choose a smaller dt or tau_mem_inv"
         )
     current = x.detach().to(state_dtype(x))
     v = torch.full_like(current, v_leak)
@@ -215,47 +212,20 @@ def constant_current_lif(
 
 def _check_x(x: Tensor, name: str, *, within: tuple[float, float] | None = None, sequence: bool = False) -> None:
     shape = "[T, B, ...]" if sequence else "[B, ...]"
-    if not isinstance(x, Tensor):
-        raise TypeError(f"{name} must be a floating-point tensor {shape}, got {type(x).__name__}")
+    checks.instance(name, x, Tensor, f"a floating-point tensor {shape}")
     if not x.is_floating_point():
         hint = f"; scale images to [0, 1] first: {name}.float() / 255" if x.dtype == torch.uint8 else ""
-        raise TypeError(f"{name} must be a floating-point tensor {shape}, got dtype {x.dtype}{hint}")
+        raise TypeError(f"{name} must be a floating-point tensor {shape}, but its dtype is {x.dtype}{hint}")
     if x.ndim < (2 if sequence else 1):
-        raise ValueError(f"{name} must be {shape}, got shape {tuple(x.shape)}")
+        raise ValueError(f"{name} must be {shape}, but its shape is {list(x.shape)}")
     if sequence and x.shape[0] == 0:
-        raise ValueError(f"{name} must have at least one time step, got shape {tuple(x.shape)}")
+        raise ValueError(f"{name} must have at least one time step, but its shape is {list(x.shape)}")
     if x.device.type != "cpu" or x.numel() == 0 or torch.compiler.is_compiling() or inside_functional_transform():
         return
     low, high = (bound.item() for bound in torch.aminmax(x.detach()))
     if not (math.isfinite(low) and math.isfinite(high)):
         raise ValueError(f"{name} must be finite, but it contains NaN or infinity")
     if within is not None and (low < within[0] or high > within[1]):
-        raise ValueError(f"{name} must lie in [{within[0]:g}, {within[1]:g}], got values from {low:g} to {high:g}")
-
-
-def _check_steps(steps: int) -> None:
-    if isinstance(steps, bool) or not isinstance(steps, Integral):
-        raise TypeError(f"steps must be an int of at least 1, got {steps!r}")
-    if steps < 1:
-        raise ValueError(f"steps must be at least 1, got {steps}")
-
-
-def _check_number(
-    value: float,
-    name: str,
-    *,
-    above: float = -math.inf,
-    below: float = math.inf,
-    at_most: float = math.inf,
-) -> None:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number, got {value!r}")
-    if not above < value < below or value > at_most:  # NaN fails the first comparison
-        limits = [f"above {above:g}"] * (above > -math.inf) + [f"below {below:g}"] * (below < math.inf)
-        limits += [f"at most {at_most:g}"] * (at_most < math.inf)
-        raise ValueError(f"{name} must be {' and '.join(limits or ['finite'])}, got {value}")
-
-
-def _check_flag(value: bool, name: str) -> None:
-    if not isinstance(value, bool):
-        raise TypeError(f"{name} must be True or False, got {value!r}")
+        raise ValueError(
+            f"{name} must be in [{within[0]:g}, {within[1]:g}], but its values go from {low:g} to {high:g}"
+        )

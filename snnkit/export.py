@@ -10,7 +10,7 @@ and anywhere that has PyTorch::
     out, state = program.module()(x, state)                   # and again, to go on
 
 The loop over time is written out, so that nothing but aten operations are left, and T is that of the example: longer
-sequences go through it T steps at a time, as the state is handed in and out. With ``dynamic_steps=True`` the loop stays
+sequences go through it T steps at a time, as the state is passed in and out. With ``dynamic_steps=True`` the loop stays
 a loop, PyTorch's ``scan``, and one program takes any T. Either takes any batch size.
 """
 
@@ -23,11 +23,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from snnkit.engine import state_dtype
-from snnkit.engine.check import check_sequence
-from snnkit.engine.eager import in_dtype
-from snnkit.neuron import Neuron, Recurrent
-from snnkit.neuron.recurrent import RecurrentState
+from . import checks
+from .engine import check_sequence, in_dtype, state_dtype
+from .neuron import Neuron, Recurrent, RecurrentState
 
 __all__ = ["export", "plain", "resting_state"]
 
@@ -51,13 +49,11 @@ def export(model: nn.Module, example: Tensor, *, dynamic_steps: bool = False) ->
         A program ``out, state = program.module()(x, state)``, whose ``example_inputs`` hold the state at rest.
 
     Raises:
-        TypeError, ValueError: no module or no sequence; a model that does not hand out a state; a state whose beginning
-            can't be known, as it is no neuron's of this package.
+        TypeError, ValueError: no module or no sequence; a model that returns no state; a state whose value at rest
+            can't be known, as it belongs to no neuron of this package.
     """
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"model must be a torch.nn.Module, but it is a {type(model).__name__}")
-    if not isinstance(dynamic_steps, bool):
-        raise TypeError(f"dynamic_steps must be True or False, but it is {dynamic_steps!r}")
+    checks.instance("model", model, nn.Module, "a torch.nn.Module")
+    checks.flag("dynamic_steps", dynamic_steps)
     check_sequence(example, "export")
     if example.shape[1] == 0:
         raise ValueError(f"example must have at least one sample, but its shape is {list(example.shape)}")
@@ -84,8 +80,7 @@ def plain(state: Any) -> Any:
 
 def resting_state(program: torch.export.ExportedProgram, batch: int) -> Any:
     """The state to start from, for ``batch`` samples."""
-    if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
-        raise ValueError(f"batch must be an int of at least 1, but it is {batch!r}")
+    batch = checks.integer("batch", batch, at_least=1)
     inputs = program.example_inputs
     if inputs is None:
         raise ValueError("program holds no example_inputs; was it exported by snnkit.export?")
@@ -142,7 +137,7 @@ def _with_scans(net: nn.Module) -> nn.Module:
     """``net`` with every neuron and recurrent layer in a ``_Scanned``; but not a recurrent layer's own neuron."""
     if isinstance(net, (Neuron, Recurrent)):
         return _Scanned(net)
-    if not isinstance(net, _Scanned):  # as those of a block that stands in two places are, the second time
+    if not isinstance(net, _Scanned):  # as those of a block that is in two places are, the second time
         for name, layer in net._modules.items():  # unlike named_children, with layers that stand in two places
             if layer is not None:
                 setattr(net, name, _with_scans(layer))

@@ -12,16 +12,15 @@ make the CPU wait for it in every batch, and not inside ``torch.func`` transform
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from numbers import Real
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .engine import state_dtype
-from .engine.select import inside_functional_transform
+from . import checks
+from .engine import inside_functional_transform, state_dtype
 
 __all__ = [
     "accuracy",
@@ -82,8 +81,8 @@ def count_mse(spikes: Tensor, targets: Tensor, *, correct_rate: float = 1.0, inc
         incorrect_rate: wanted rate of the others, likewise.
     """
     spikes = _check(spikes, "spikes", targets)
-    _check_rate(correct_rate, "correct_rate")
-    _check_rate(incorrect_rate, "incorrect_rate")
+    checks.number("correct_rate", correct_rate, at_least=0, at_most=1)
+    checks.number("incorrect_rate", incorrect_rate, at_least=0, at_most=1)
     steps = spikes.shape[0]
     # F.one_hot looks at the values, which vmap forbids.
     right = (targets.unsqueeze(1) == torch.arange(spikes.shape[2], device=targets.device)).to(spikes.dtype)
@@ -120,15 +119,11 @@ def spike_rate_regulariser(layers: Tensor | Sequence[Tensor], target: float = 0.
     """
     if isinstance(layers, Tensor):
         layers = [layers]
-    if not isinstance(layers, (list, tuple)):
-        raise TypeError(f"layers must be a tensor [T, B, ...] or a list of them, got {type(layers).__name__}")
+    checks.instance("layers", layers, (list, tuple), "a tensor [T, B, ...] or a list of them")
     if not layers:
-        raise ValueError("layers must contain at least one tensor [T, B, ...], got an empty list")
-    _check_rate(target, "target")
-    if isinstance(weight, bool) or not isinstance(weight, Real):
-        raise TypeError(f"weight must be a number, got {weight!r}")
-    if not 0.0 <= weight < math.inf:
-        raise ValueError(f"weight must be finite and at least 0, got {weight}")
+        raise ValueError("layers must hold at least one tensor [T, B, ...], but it is empty")
+    checks.number("target", target, at_least=0, at_most=1)
+    checks.number("weight", weight, at_least=0)
     per_layer = []
     for i, spikes in enumerate(layers):
         _check_spikes(spikes, f"layers[{i}]")
@@ -153,32 +148,39 @@ def accuracy(spikes: Tensor, targets: Tensor) -> Tensor:
 
 def _check(output: Tensor, name: str, targets: Tensor) -> Tensor:
     """Refuse what no loss can use; return the output in the precision of the arithmetic."""
-    if not isinstance(output, Tensor):
-        hint = "; a stateful network returns (out, state): pass out" if isinstance(output, tuple) else ""
-        raise TypeError(f"{name} must be a floating-point tensor [T, B, C], got {type(output).__name__}{hint}")
-    if not output.is_floating_point():
-        raise TypeError(f"{name} must be a floating-point tensor [T, B, C], got dtype {output.dtype}")
+    if isinstance(output, tuple):
+        raise TypeError(
+            f"{name} must be a floating-point tensor [T, B, C], but it is a tuple; a stateful network returns "
+            "(out, state): pass out"
+        )
+    _check_tensor(name, output, "[T, B, C]")
     if output.ndim != 3 or output.numel() == 0:
-        raise ValueError(f"{name} must be [T, B, C] and not empty, got shape {tuple(output.shape)}")
-    if not isinstance(targets, Tensor):
-        raise TypeError(f"targets must be an int64 tensor [B], got {type(targets).__name__}")
+        raise ValueError(f"{name} must be [T, B, C] and not empty, but its shape is {list(output.shape)}")
+    checks.instance("targets", targets, Tensor, "an int64 tensor [B]")
     if targets.dtype != torch.int64:
-        raise TypeError(f"targets must be an int64 tensor [B], got dtype {targets.dtype}: use targets.long()")
+        raise TypeError(f"targets must be an int64 tensor [B], but its dtype is {targets.dtype}: use targets.long()")
     batch, classes = output.shape[1:]
     if targets.shape != (batch,):
         raise ValueError(
-            f"targets must have shape [B] = ({batch},), as {name} is [T, B, C] = {tuple(output.shape)}, "
-            f"got shape {tuple(targets.shape)}"
+            f"targets must have shape [B] = [{batch}], as {name} is [T, B, C] = {list(output.shape)}, but its shape is "
+            f"{list(targets.shape)}"
         )
     if targets.device != output.device:
-        raise ValueError(f"targets must be on the device of {name} ({output.device}), got {targets.device}")
+        raise ValueError(f"targets must be on the device of {name} ({output.device}), but it is on {targets.device}")
     if _has_values(targets):
         low, high = (int(bound) for bound in torch.aminmax(targets))
         if low < 0 or high >= classes:
             raise ValueError(
-                f"targets must lie in 0 … {classes - 1}, as {name} has {classes} classes, got {low} … {high}"
+                f"targets must be in 0 … {classes - 1}, as {name} has {classes} classes, but its values go from {low} "
+                f"to {high}"
             )
     return output.to(state_dtype(output))
+
+
+def _check_tensor(name: str, value: Any, shape: str) -> None:
+    checks.instance(name, value, Tensor, f"a floating-point tensor {shape}")
+    if not value.is_floating_point():
+        raise TypeError(f"{name} must be a floating-point tensor {shape}, but its dtype is {value.dtype}")
 
 
 def _has_values(tensor: Tensor) -> bool:
@@ -188,23 +190,13 @@ def _has_values(tensor: Tensor) -> bool:
 
 
 def _check_spikes(spikes: Tensor, name: str) -> None:
-    if not isinstance(spikes, Tensor):
-        raise TypeError(f"{name} must be a floating-point tensor [T, B, ...], got {type(spikes).__name__}")
-    if not spikes.is_floating_point():
-        raise TypeError(f"{name} must be a floating-point tensor [T, B, ...], got dtype {spikes.dtype}")
+    _check_tensor(name, spikes, "[T, B, ...]")
     if spikes.ndim < 2 or spikes.numel() == 0:
-        raise ValueError(f"{name} must be [T, B, ...] and not empty, got shape {tuple(spikes.shape)}")
+        raise ValueError(f"{name} must be [T, B, ...] and not empty, but its shape is {list(spikes.shape)}")
     if _has_values(spikes):
         low, high = (bound.item() for bound in torch.aminmax(spikes.detach()))
         if not (low >= 0.0 and high <= 1.0):
             raise ValueError(
-                f"{name} must hold spikes, within [0, 1], got values from {low:g} to {high:g}: "
+                f"{name} must hold spikes, in [0, 1], but its values go from {low:g} to {high:g}: "
                 "pass the outputs of spiking layers only"
             )
-
-
-def _check_rate(value: float, name: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number, got {value!r}")
-    if not 0.0 <= value <= 1.0:
-        raise ValueError(f"{name} must lie in [0, 1] spikes per step, got {value}")

@@ -3,7 +3,7 @@
 Sequences are [T, B, ...]. A convolution or a linear map does not care about time, so ``TimeBatched`` folds time into
 the batch and does one large operation instead of T small ones. Where the input does not change over time (an image
 shown for T steps, an expanded view with stride 0), it is done once. PyTorch's own random layers and batch norms in
-training are exempt from that, unless ``Once`` is asked for; a random module of your own needs an input that is not
+training are exempt from that, unless ``Once`` is used; a random module of your own needs an input that is not
 static: ``x.contiguous()``.
 """
 
@@ -18,8 +18,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
-from .neuron import Recurrent
-from .neuron.base import Neuron
+from .neuron import Neuron, Recurrent
 
 __all__ = ["Once", "Recording", "Recurrent", "Sequential", "TimeBatched", "detach", "is_stateful", "is_static"]
 
@@ -133,10 +132,10 @@ def is_hooked(module: nn.Module) -> bool:
 def _repeated(step: Tensor, steps: int) -> Tensor:
     """[B, ...] seen so many times: [T, B, ...]."""
     if step.dim() == 4 and step.is_contiguous(memory_format=torch.channels_last):
-        # Expanded as it lies in memory, so that the gradient, summed over time, lies so, too. PyTorch's sum over a
-        # channels-last sequence does not, and batch norm's backward took 16 times as long with both formats mixed.
-        lying = step.permute(0, 2, 3, 1)
-        return lying.unsqueeze(0).expand(steps, *lying.shape).permute(0, 1, 4, 2, 3)
+        # Expanded in its memory format, so that the gradient, summed over time, has it, too. PyTorch's sum over a
+        # channels-last sequence has not, and batch norm's backward took 16 times as long with both formats mixed.
+        dense = step.permute(0, 2, 3, 1)
+        return dense.unsqueeze(0).expand(steps, *dense.shape).permute(0, 1, 4, 2, 3)
     return step.unsqueeze(0).expand(steps, *step.shape)
 
 
@@ -159,7 +158,7 @@ def _batched(module: nn.Module, x: Tensor) -> Tensor:
 
 
 def differs_from_step_to_step(module: nn.Module) -> bool:
-    """Whether T times a static input is more than once: it draws anew, or counts its samples."""
+    """Whether T times a static input is more than once: it draws again, or counts its samples."""
     return any(_draws(m) or _counts(m) for m in module.modules())
 
 
@@ -179,7 +178,7 @@ class Sequential(nn.Module):
     """Modules one after the other over time: ``out, state = net(x, state=None)``.
 
     Stateful modules (neurons, or any whose ``forward`` takes ``state``) get their part of the state; plain ones are
-    time-batched. Nothing is kept between calls. A module may stand in two places, with a state in each.
+    time-batched. Nothing is stored between calls. A module may be in two places, with a state in each.
 
     Args:
         modules: in order of execution.
@@ -236,7 +235,7 @@ class Sequential(nn.Module):
         _check_rank(x)
         parts = self.state_of_modules(state)
         new = []
-        # With their outputs recorded, layers hang together by these: a gradient may be asked for there.
+        # Where outputs are recorded, layers are connected by these: a gradient may be requested there.
         step = x[0] if is_static(x) and layers is None else None
         for (name, module), part in zip(self._modules.items(), parts, strict=True):
             if module is None:
@@ -259,8 +258,8 @@ class Sequential(nn.Module):
         if state is None:
             return (None,) * len(self)
         if not isinstance(state, tuple) or len(state) != len(self):
-            found = f"{len(state)} entries" if isinstance(state, tuple) else f"a {type(state).__name__}"
-            raise ValueError(f"state of Sequential must be a tuple of {len(self)} entries or None, but it is {found}")
+            kind = f"{len(state)} entries" if isinstance(state, tuple) else f"a {type(state).__name__}"
+            raise ValueError(f"state of Sequential must be a tuple of {len(self)} entries or None, but it is {kind}")
         return state
 
 
@@ -282,4 +281,4 @@ def _check_rank(x: Any) -> None:
     if x.dim() < 2:
         raise ValueError(f"x must be a sequence [T, B, ...], but its shape is {list(x.shape)}")
     if x.shape[0] == 0:
-        raise ValueError(f"x has no time steps: its shape is {list(x.shape)}, but T must be at least 1")
+        raise ValueError(f"x must have at least one time step, but its shape is {list(x.shape)}")

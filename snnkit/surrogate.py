@@ -27,14 +27,16 @@ from weakref import WeakSet
 import torch
 from torch import Tensor
 
+from . import checks
+
 __all__ = ["ATan", "FastSigmoid", "Sigmoid", "StraightThrough", "SuperSpike", "Surrogate", "Triangle"]
 
 
 def _spike_of(surrogate: Surrogate) -> type[torch.autograd.Function]:
     """Heaviside step forward, the surrogate's derivative backward: ``.apply(u, strict)``.
 
-    A function per surrogate and opaque to Dynamo: it would make a symbol of a slope that differs between two calls, and
-    can't hand symbols to an autograd.Function. What comes after Dynamo traces through it.
+    One function per surrogate, opaque to Dynamo: that would make a symbol of a slope that differs between two calls,
+    and can't pass symbols to an autograd.Function. What comes after Dynamo traces through it.
     """
 
     class Spike(torch.autograd.Function):
@@ -54,22 +56,22 @@ def _spike_of(surrogate: Surrogate) -> type[torch.autograd.Function]:
             (u,) = ctx.saved_tensors
             return grads[0] * surrogate.derivative(u), None
 
-    _UNKNOWN_TO_DYNAMO.add(Spike)
+    _NEW.add(Spike)
     return Spike
 
 
-_UNKNOWN_TO_DYNAMO: WeakSet[type[torch.autograd.Function]] = WeakSet()
+_NEW: WeakSet[type[torch.autograd.Function]] = WeakSet()
 
 
-def _tell_dynamo() -> bool:
+def _allow_in_graph() -> bool:
     """Called while Dynamo traces, and not when a surrogate is made: that would import the compiler with the library."""
-    while _UNKNOWN_TO_DYNAMO:
-        torch.compiler.allow_in_graph(_UNKNOWN_TO_DYNAMO.pop())
+    while _NEW:
+        torch.compiler.allow_in_graph(_NEW.pop())
     return True
 
 
 # Run by Dynamo as it is, not traced: the mark that torch.compiler.assume_constant_result sets, without its imports.
-_tell_dynamo._dynamo_marked_constant = True  # type: ignore[attr-defined]
+_allow_in_graph._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 class Surrogate:
@@ -94,25 +96,17 @@ class Surrogate:
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, field.name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise TypeError(
-                    f"{field.name} of {type(self).__name__} must be a number, but it is a {type(value).__name__}"
-                )
-            if not (value > 0 and math.isfinite(value)):
-                raise ValueError(
-                    f"{field.name} of {type(self).__name__} must be positive and finite, but it is {value}"
-                )
+            checks.number(f"{field.name} of {type(self).__name__}", getattr(self, field.name), above=0)
 
     def __call__(self, u: Tensor, strict: bool = False) -> Tensor:
         if not u.is_floating_point():
             raise TypeError(f"u must be a floating-point tensor, but its dtype is {u.dtype}")
         if torch.compiler.is_compiling():
-            _tell_dynamo()
+            _allow_in_graph()
         return self._spike.apply(u, strict)  # type: ignore[return-value]
 
     def derivative(self, u: Tensor) -> Tensor:
-        """What stands for dH/du in the backward pass; same shape and dtype as ``u``."""
+        """What replaces dH/du in the backward pass; same shape and dtype as ``u``."""
         raise TypeError(f"{type(self).__name__} must define derivative(self, u)")
 
     def primitive(self, u: Tensor) -> Tensor:

@@ -545,8 +545,9 @@ print(engine.explain(mine, small), "\n")
 print(engine.explain(mine, large))
 
 # %% [markdown]
-# Compiling takes a while, so `auto` does it only where it pays. With `QUICK = False` the next cell does it for your
-# neuron and for the kit's LIF: same engine, same treatment. Notebook 06 is about how far that goes.
+# Compiling takes a second or two, once. `auto` does it where that pays: for large layers, and for small ones whose results
+# stay those of the loop to the last bit. With `QUICK = False` the next cell does it for your neuron and for the kit's LIF:
+# same engine, same treatment. Notebook 06 is about how far that goes.
 
 # %%
 if not QUICK:

@@ -76,11 +76,7 @@ from snnkit import course, data, engine, measure, neuron, nn, records, surrogate
 from snnkit.bench import heading
 from snnkit.bench import neurons as layer_race
 from snnkit.course import attempt, hint, quiz, scorecard, solution
-from snnkit.engine import cpp, triton
-from snnkit.engine.equations import equation_of
-from snnkit.engine.missing import missing_compiler
-from snnkit.engine.reader import programs
-from snnkit.engine.select import AUTO
+from snnkit.engine import AUTO, cpp, equation_of, missing_compiler, programs, triton
 from snnkit.viz import figures
 
 train.seed_everything(SEED)
@@ -354,8 +350,8 @@ viz.labs.engine_race()
 # - The loop pays for *starting* kernels, at every step anew, and at these sizes hardly for the neurons: 16 times as many take far less than 16 times as
 #   long, 16 times the steps do take 16 times or more. The fused engine starts once per sequence, which is most of what a small layer costs it, so
 #   it grows little with either.
-# - So the *factor* is largest for small layers and long sequences, and none of these sizes should let the loop win. But the milliseconds that are saved
-#   are few, and compiling takes seconds that many calls have to earn back. That is why `auto` begins small layers with the loop.
+# - So the *factor* is largest for small layers and long sequences, and none of these sizes should let the loop win. Compiling takes a second or two,
+#   once on a machine. So on a CPU `auto` compiles small layers, too, where the results stay those of the loop to the last bit.
 # - Circles are medians, lines reach from the 10th to the 90th percentile. Where they overlap, the race has told you nothing.
 #
 # ## 4 · A neuron of your own
@@ -706,7 +702,7 @@ class Busy(neuron.Neuron):
             strands[i % 4] = strands[i % 4] * (0.99 - 0.01 * (i % 4)) + 0.01
         v = 0.9 * state.v + sum(strands) / 4
         spike = self.spike(v - 1.0)
-        return spike, neuron.base.MembraneState(v * (1 - spike))
+        return spike, neuron.MembraneState(v * (1 - spike))
 
 
 # %% tags=["slide"]

@@ -76,7 +76,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from snnkit import course, data, encode, loss, measure, models, records, surrogate, train, viz
 from snnkit.bench import compare, heading, training, workloads
 from snnkit.course import attempt, hint, quiz, scorecard, solution
-from snnkit.engine.missing import missing_compiler
+from snnkit.engine import missing_compiler
 from snnkit.hardware import chips, energy, ipu, roofline
 from snnkit.device import Precision
 from snnkit.viz import figures

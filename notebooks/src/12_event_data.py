@@ -74,7 +74,7 @@ import torch
 from snnkit import course, data, loss, measure, models, train, viz
 from snnkit.course import attempt, hint, quiz, scorecard, solution
 from snnkit.data import events
-from snnkit.models.event_nets import EventConvNet, EventRecurrentNet
+from snnkit.models import EventConvNet, EventRecurrentNet
 from snnkit.viz import figures
 
 train.seed_everything(SEED)

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from snnkit.engine import equations
-from snnkit.engine.trace import NotElementwise
+from snnkit.engine import NotElementwise, equation_of
 from snnkit.neuron import Neuron
 from snnkit.surrogate import ATan
 
@@ -206,7 +205,7 @@ def _adaptive_slows(candidate: Any, reference: Any) -> None:
 def _adaptive_compiles(candidate: Any, reference: Any) -> None:
     cell, x = candidate(), torch.zeros(2, 3)
     try:
-        equations.equation_of(cell, cell.initial_state(x), torch.float32, x.device)
+        equation_of(cell, cell.initial_state(x), torch.float32, x.device)
     except NotElementwise as reason:
         message = "The step is plain elementwise tensor arithmetic, so that an engine can compile it."
         raise Violation(message, yours=str(reason), hint=3) from None

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from snnkit.engine.trace import NotElementwise, trace
+from snnkit.engine import NotElementwise, equation_of
 from snnkit.surrogate import ATan
 
 from . import expect
@@ -165,7 +165,7 @@ def _fuses(candidate: Any, reference: Any) -> None:
         return spike, (v, rest)
 
     try:
-        trace(step, (torch.zeros(1), torch.zeros(1)), [], torch.float32, torch.device("cpu"))
+        equation_of(step, (torch.zeros(1), torch.zeros(1)), torch.float32, torch.device("cpu"))
     except NotElementwise as reason:
         message = "The step is elementwise, so that it can be traced and fused."
         raise Violation(message, yours=str(reason), hint=2) from None

@@ -1,46 +1,81 @@
 """Engines run one step of an equation over a whole sequence.
 
-``unroll(step, x, state)`` is the loop over time. Each engine does it in another way and all give one result:
+``unroll(step, x, state)`` is the loop over time. Each engine implements it differently, and all give the same result:
 
 ==========  ==================================================================================
 ``eager``   a Python loop: the reference, to be read and debugged
 ``block``   K steps at once compiled by ``torch.compile``; forward and backward, CPU and CUDA
 ``cpp``     all steps in one C++ loop generated from the equation; CPU
 ``triton``  all steps in one Triton kernel generated from the equation; CUDA
-``auto``    one that compiles where that pays (``select.AUTO``), else ``eager``
+``auto``    one that compiles where that pays (``plan``), else ``eager``
 ==========  ==================================================================================
 
-No engine gives way to another in silence: a fallback warns once and says why, ``explain(model, x)`` shows what each
-layer takes.
+Engines never fall back silently: a fallback warns once and says why, and ``explain(model, x)`` shows which engine each
+layer takes. ``equation_of`` and ``programs`` show what is compiled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from types import MethodType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from . import compiled, eager
-from .check import (
-    check_finite,
-    check_out_dtype,
-    check_parameters,
-    check_sequence,
-    check_state,
-    check_step_result,
-    explain_failure,
-    name_of,
-    repeated,
+from .. import checks
+from . import autograd, eager
+from .autograd import CompilationFailed, inside_functional_transform
+from .block import BLOCKS
+from .cpp.toolchain import cpp_compiler, missing_compiler
+from .eager import in_dtype
+from .ops import INLINED, as_operation, handle_of
+from .plan import (
+    AUTO,
+    ENGINES,
+    FEWEST_STEPS,
+    Plan,
+    after_failure,
+    candidates,
+    check_engine,
+    explain,
+    facts_of,
+    plan_for,
     state_dtype,
+    warn_of_fallback,
 )
-from .explain import explain
-from .ops import as_operation
-from .select import ENGINES, after_failure, check_engine, choose, inside_functional_transform, warn_of_fallback
+from .program import Untranslatable, programs
+from .trace import NotElementwise, field_names, name_of
+from .trace_cache import equation_of
 
-__all__ = ["ENGINES", "check_engine", "explain", "state_dtype", "unroll"]
+__all__ = [
+    "AUTO",
+    "BLOCKS",
+    "ENGINES",
+    "FEWEST_STEPS",
+    "INLINED",
+    "CompilationFailed",
+    "NotElementwise",
+    "Plan",
+    "Untranslatable",
+    "candidates",
+    "check_engine",
+    "check_sequence",
+    "cpp_compiler",
+    "equation_of",
+    "explain",
+    "facts_of",
+    "handle_of",
+    "in_dtype",
+    "inside_functional_transform",
+    "missing_compiler",
+    "name_of",
+    "plan_for",
+    "programs",
+    "state_dtype",
+    "unroll",
+]
 
 
 def unroll(
@@ -60,45 +95,44 @@ def unroll(
         x: input sequence [T, B, ...], floating point, T >= 1. May be expanded in time (stride 0).
         state: NamedTuple or tuple of tensors [B, ...] to start from. None: the neuron's ``initial_state``.
         engine: "auto", "eager", "block", "cpp" or "triton".
-        out_dtype: ``torch.uint8`` for spikes of one byte each, where no gradient is wanted; None: that of ``x``.
-        repeat: ``x`` is one step [B, ...] that comes in so many times. As if it were expanded, but its gradient is
+        out_dtype: ``torch.uint8`` for spikes of one byte each, where no gradient is needed; None: that of ``x``.
+        repeat: ``x`` is one step [B, ...] that is repeated so many times. As if it were expanded, but its gradient is
             summed over time where it is made, instead of being written T times first.
 
     Returns:
         out: [T, B, ...] in the dtype of ``x``, or ``out_dtype``.
-        state: after the last step; hand it to the next call to go on.
+        state: after the last step; pass it to the next call to continue.
 
     Raises:
         TypeError, ValueError: a wrong kind, rank, dtype, device or structure of ``x``, ``state`` or what the step
-            returns; NaN or infinity in ``x`` (found on a CPU only); gradients through one-byte spikes.
+            returns; NaN or infinity in ``x`` (detected on a CPU only); gradients through one-byte spikes.
         MemoryError: too little memory; says how much was needed.
     """
     if isinstance(step, MethodType) and isinstance(step.__self__, nn.Module) and step.__name__ == "step":
         step = step.__self__
-    who = name_of(step)
     once = None if repeat is None else x
-    if once is not None:
-        x = repeated(x, repeat, who)
-    check_sequence(x, who)
+    if repeat is not None:
+        x = _repeated(x, repeat, step)
+    check_sequence(x, step)
     dtype = state_dtype(x)
     if isinstance(step, nn.Module):
-        check_parameters(step, x)
+        _check_parameters(step, x)
     if state is None:
-        state = _initial_state(step, x, dtype, who)
-    check_state(state, x, who)
-    out_dtype = check_out_dtype(out_dtype, step, x, state, who)
+        state = _initial_state(step, x, dtype)
+    _check_state(state, x, dtype, step)
+    out_dtype = _checked_out_dtype(out_dtype, step, x, state)
     try:
         out, last = _run(engine, step, x, state, dtype, out_dtype, once)
     except (AttributeError, RuntimeError) as error:
-        clearer = None if torch.compiler.is_compiling() else explain_failure(error, step, x, state)
+        clearer = None if torch.compiler.is_compiling() else _explained(error, step, x, state)
         if clearer is None:
             raise
         try:
             raise clearer from error
         finally:
-            del clearer  # it knows this frame: in a cycle, the tensors of a call that ran out of memory would stay
+            del clearer  # it refers to this frame: in a cycle, the tensors of a call that ran out of memory would stay
     if x.device.type == "cpu" and not torch.compiler.is_compiling() and not inside_functional_transform():
-        check_finite(x, last, who)
+        _check_finite(x, last, step)
     return out, last
 
 
@@ -113,39 +147,153 @@ def _run(
 ) -> tuple[Tensor, Any]:
     if torch.compiler.is_compiling():
         result = as_operation(check_engine(engine), step, x, state, dtype, out_dtype == torch.uint8)
-        if result is not None:
-            return result
-    choice = choose(engine, step, x, state, dtype)
-    equation = choice.equation
-    while equation is not None:
+        # Inlined, the loop fuses with its neighbours.
+        return eager.run(eager.checked(step, dtype), x, state, dtype, out_dtype) if result is None else result
+    plan = plan_for(engine, step, x, state)
+    while plan.equation is not None:
         try:
-            result = compiled.run(choice.engine, equation, step, x, state, out_dtype, once)
-        except compiled.CompilationFailed as error:
+            result = autograd.run(plan.engine, plan.equation, step, x, state, out_dtype, once)
+        except CompilationFailed as error:
             # Another compiler may be able to.
-            choice = after_failure(choice, error, equation, x.device)
-            equation = choice.equation
+            plan = after_failure(plan, error, x.device)
         else:
-            warn_of_fallback(step, choice)
+            warn_of_fallback(step, plan)
             return result
-    warn_of_fallback(step, choice)
-    return eager.run(_checked(step, dtype), x, state, dtype, out_dtype)
+    warn_of_fallback(step, plan)
+    return eager.run(eager.checked(step, dtype), x, state, dtype, out_dtype)
 
 
-def _checked(step: Callable | nn.Module, dtype: torch.dtype) -> Callable:
-    """The step as a function that looks at what it returns: broadcasting would let a wrong shape or dtype pass."""
-    function, who = eager.in_dtype(step, dtype), name_of(step)
-
-    def checked(x: Tensor, state: Any) -> tuple[Tensor, Any]:
-        result = function(x, state)
-        check_step_result(result, x, state, who)
-        return result
-
-    return checked
-
-
-def _initial_state(step: Callable | nn.Module, x: Tensor, dtype: torch.dtype, who: str) -> Any:
+def _initial_state(step: Callable | nn.Module, x: Tensor, dtype: torch.dtype) -> Any:
     if not hasattr(step, "initial_state"):
-        raise TypeError(f"state must be given, as {who} has no initial_state(x) to make one")
+        raise TypeError(f"state must be given, as {name_of(step)} has no initial_state(x) to make one")
     # One value in memory for all neurons: so a state of zeros is one zero, which engines need not read N times.
     like = torch.empty((), dtype=dtype, device=x.device).expand(x.shape[1:])
     return step.initial_state(like)  # type: ignore[union-attr, operator]
+
+
+def check_sequence(x: Any, owner: Any) -> None:
+    """``x`` of ``owner`` (a step, or a name) must be a floating-point sequence [T, B, ...] with T >= 1."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"x of {name_of(owner)} must be a torch.Tensor [T, B, ...], but it is a {type(x).__name__}")
+    if x.dtype not in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
+        raise TypeError(
+            f"x of {name_of(owner)} must be floating point (float32, bfloat16, float16 or float64), but its dtype is "
+            f"{x.dtype}; use x.float()"
+        )
+    if x.dim() < 2:
+        raise ValueError(
+            f"x of {name_of(owner)} must be a sequence [T, B, ...] with at least 2 dimensions, but its shape is "
+            f"{list(x.shape)}; a single neuron over time is [T, 1], a single step of a batch is [1, B]"
+        )
+    if x.shape[0] == 0:
+        raise ValueError(f"x of {name_of(owner)} must have at least one time step, but its shape is {list(x.shape)}")
+
+
+def _repeated(x: Any, repeat: Any, step: Any) -> Tensor:
+    """One step [B, ...] seen ``repeat`` times: [T, B, ...], an expanded view."""
+    if not torch.compiler.is_compiling():  # where it may be a symbol
+        repeat = checks.integer(f"repeat of {name_of(step)}", repeat, at_least=1)
+    if not isinstance(x, Tensor):
+        who = name_of(step)
+        raise TypeError(f"x of {who} must be a torch.Tensor [B, ...] to be repeated, but it is a {type(x).__name__}")
+    return x.unsqueeze(0).expand(repeat, *x.shape)
+
+
+def _check_state(state: Any, x: Tensor, dtype: torch.dtype, step: Any) -> None:
+    """Each tensor of ``state`` must fit one step of ``x``: shape, dtype and device."""
+    if not isinstance(state, tuple) or not all(isinstance(part, Tensor) for part in state):
+        raise TypeError(
+            f"state of {name_of(step)} must be a NamedTuple (or tuple) of tensors, as an earlier call returned it, or "
+            f"None, but it is a {type(state).__name__}"
+        )
+    for i, part in enumerate(state):
+        if part.shape == x.shape[1:] and part.dtype == dtype and part.device == x.device:
+            continue
+        name, who = field_names(state)[i], name_of(step)
+        if part.shape != x.shape[1:]:
+            raise ValueError(
+                f"state.{name} of {who} has shape {list(part.shape)}, but a step of x has shape {list(x.shape[1:])}"
+            )
+        if part.dtype != dtype:
+            raise TypeError(f"state.{name} of {who} is {part.dtype}, but it must be {dtype} for x of dtype {x.dtype}")
+        if part.device != x.device:
+            raise ValueError(f"state.{name} of {who} is on {part.device}, but x is on {x.device}; move one of them")
+
+
+def _checked_out_dtype(out_dtype: torch.dtype | None, step: Any, x: Tensor, state: Sequence[Tensor]) -> torch.dtype:
+    """The dtype of the output: that of ``x``, or uint8 where spikes are all it holds and no gradient is needed."""
+    if out_dtype is None or out_dtype == x.dtype:
+        return x.dtype
+    who = name_of(step)
+    if out_dtype != torch.uint8:
+        raise TypeError(f"out_dtype of {who} must be None or torch.uint8, but it is {out_dtype}")
+    if not getattr(step, "spiking", True):
+        raise TypeError(f"out_dtype of {who} can't be torch.uint8: its output is a potential, not spikes of 0 and 1")
+    tensors = (x, *state, *(step.parameters() if isinstance(step, nn.Module) else ()))
+    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+        raise ValueError(
+            f"out_dtype of {who} can't be torch.uint8 where a gradient is needed, as bytes carry none; "
+            "use torch.no_grad(), or out_dtype=None"
+        )
+    return out_dtype
+
+
+def _check_parameters(module: nn.Module, x: Tensor) -> None:
+    """Parameters and buffers must be on the device of ``x``, and not be of higher precision than it."""
+    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+        if tensor.device != x.device and tensor.dim() > 0:
+            raise ValueError(
+                f"{name} of {name_of(module)} is on {tensor.device}, but x is on {x.device}; use .to({str(x.device)!r})"
+            )
+        if tensor.dtype == torch.float64 and x.dtype != torch.float64:
+            raise TypeError(
+                f"{name} of {name_of(module)} is float64, but x is {x.dtype}; use x.double() or the neuron's .float()"
+            )
+
+
+def _check_finite(x: Tensor, state: Any, step: Any) -> None:
+    """NaN, once in the state, stays there: checking the last state checks the whole sequence at 1/T of the cost.
+
+    Only on a CPU: on CUDA the question would make the host wait for the device.
+    """
+    for i, part in enumerate(state):
+        # A sum is finite only if all is, and cheaper; where it overflowed, look closer.
+        if math.isfinite(part.detach().sum()) or torch.isfinite(part.detach()).all():
+            continue
+        who = name_of(step)
+        bad = torch.nonzero(~torch.isfinite(x.detach()))
+        if len(bad):
+            at = bad[0].tolist()
+            raise ValueError(
+                f"x of {who} must be finite, but x{at} is {x.detach()[tuple(at)].item()} ({len(bad)} such values)"
+            )
+        raise ValueError(
+            f"state.{field_names(state)[i]} of {who} is not finite though x is: a parameter or the initial state is "
+            "not, or the equation diverges at this step size"
+        )
+
+
+def _explained(error: Exception, step: Callable | nn.Module, x: Tensor, state: Any) -> Exception | None:
+    """A clearer error, where a parameter's shape, the kind of state or too little memory caused this one."""
+    who = name_of(step)
+    if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
+        need = x.numel() * x.element_size() / 2**30
+        return MemoryError(
+            f"{who} ran out of memory on {x.device} over x of shape {list(x.shape)}: its output alone needs "
+            f"{need:.2f} GiB, and the eager engine several times that for gradients; use fewer steps at once "
+            f"(truncated backpropagation), a smaller batch, or torch.no_grad() ({str(error).splitlines()[0]})"
+        )
+    if isinstance(error, AttributeError) and hasattr(step, "initial_state"):
+        wanted = type(step.initial_state(torch.empty(x.shape[1:], dtype=state_dtype(x), device=x.device)))  # type: ignore
+        if not isinstance(state, wanted):
+            return TypeError(f"state of {who} must be a {wanted.__name__}, but it is a {type(state).__name__}")
+    if isinstance(error, RuntimeError) and isinstance(step, nn.Module):
+        for name, tensor in (*step.named_parameters(), *step.named_buffers()):
+            try:
+                torch.broadcast_shapes(tensor.shape, x.shape[1:])
+            except RuntimeError:
+                return ValueError(
+                    f"{name} of {who} has shape {list(tensor.shape)}, "
+                    f"which does not broadcast against a step of x, {list(x.shape[1:])}"
+                )
+    return None

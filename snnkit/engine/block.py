@@ -4,9 +4,9 @@ A step of a neuron is a dozen small operations; done one by one, each reads and 
 fuses the operations of K steps into one loop over neurons (C++ on a CPU, Triton on CUDA), in which the state stays in
 registers. What makes it fast, as measured (CPU, 2^18 neurons, 32 steps):
 
-- The compiled graph takes each time slice as an argument of its own and writes into slices of an output that was
+- The compiled graph takes each time slice as a separate argument and writes into slices of an output that was
   allocated once. Indexing inside the graph costs five times as much.
-- Forward keeps x and the state at the block boundaries, nothing else. Backward runs the K steps again and then the
+- Forward saves x and the state at the block boundaries, nothing else. Backward runs the K steps again and then the
   vector-Jacobian products, in one compiled graph: the intermediate values never see memory.
 - Neurons are one dynamic dimension, so layers and batches of all sizes share one kernel; T is a sum of block sizes.
 """
@@ -22,26 +22,26 @@ import torch
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from .compiled import CompilationFailed
-from .equations import recent
-from .missing import missing_compiler
+from .autograd import CompilationFailed
+from .cpp.toolchain import missing_compiler
 from .trace import Equation, undisturbed
+from .trace_cache import recent
 
 # Steps in a block: the largest that fits is taken, so T = 25 is 4 + 4 + 4 + 4 + 4 + 4 + 1 on a CPU. There, forward plus
 # backward of 32 steps of 2^18 neurons took 12.1, 10.6, 14.3 and 19.2 ms in blocks of 2, 4, 8 and 16: each step is a
-# stream of its own in memory, and cores follow a dozen of them well, but not two dozen.
+# separate stream in memory, and cores follow a dozen of them well, but not two dozen.
 BLOCKS = {"cpu": (4, 1), "cuda": (8, 4, 1)}
 
 # Neurons that Inductor assumes when it decides on tiles and threads; the kernel takes any number.
 _TYPICAL_NEURONS = 2**18
 
 # - The default of 64 operations a fused loop would cut a block into pieces.
-# - Inductor writes an expression out anew at each of its uses until it has 50 operations. In a recurrence that grows
+# - Inductor writes an expression out again at each of its uses until it has 50 operations. In a recurrence that grows
 #   exponentially: 8 steps took 13 s forward and 22 s backward to compile; with 8 operations, 2.3 s each. A value that
 #   has a name costs nothing at run time: within a fused loop it is a register, not memory.
 _INDUCTOR = {"max_fusion_size": 1024, "realize_opcount_threshold": 8}
 
-# Kernels to keep; the least recently used one goes first.
+# Cached kernels; the least recently used one goes first.
 _MOST_KERNELS = 256
 
 _kernels: OrderedDict[Any, Callable | str] = OrderedDict()
@@ -61,16 +61,16 @@ def forward(
     state: Sequence[Tensor],
     parameters: Sequence[Tensor],
     out_dtype: torch.dtype,
-    keep: bool,
+    save: bool,
 ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-    """Run over x [T, N]; kept are the states at the starts of all blocks but the first. See ``compiled.Kernels``."""
+    """Run over x [T, N]; saved are the states at the starts of all blocks but the first. See ``autograd.Backend``."""
     current = [s.contiguous() for s in state]
     out = torch.empty(x.shape, dtype=out_dtype, device=x.device)
     boundaries: list[Tensor] = []
     xs, outs = x.unbind(0), out.unbind(0)
     dims = tuple(p.dim() for p in parameters)
     for start, steps in _blocks(len(xs), x.device):
-        if keep and start:
+        if save and start:
             boundaries += current
         kernel = _kernel(equation, steps, x, out_dtype, dims, None)
         current = list(kernel(*xs[start : start + steps], *outs[start : start + steps], *current, *parameters))
@@ -81,18 +81,18 @@ def backward(
     equation: Equation,
     x: Tensor,
     state: Sequence[Tensor],
-    kept: Sequence[Tensor],
+    saved: Sequence[Tensor],
     parameters: Sequence[Tensor],
     d_out: Tensor,
     d_last: Sequence[Tensor],
     needs: tuple[bool, ...],
     summed: bool = False,
 ) -> tuple[Tensor | None, list[Tensor], list[Tensor | None]]:
-    """Gradients, block after block back in time. See ``compiled.Kernels``."""
+    """Gradients, block after block back in time. See ``autograd.Backend``."""
     blocks, states = list(_blocks(len(x), x.device)), equation.states
-    if len(kept) < states * (len(blocks) - 1):
-        kept = forward(equation, x, state, parameters, x.dtype, keep=True)[2]
-    every = [*(s.contiguous() for s in state), *kept]
+    if len(saved) < states * (len(blocks) - 1):
+        saved = forward(equation, x, state, parameters, x.dtype, save=True)[2]
+    every = [*(s.contiguous() for s in state), *saved]
     # One gradient per neuron; what a parameter shared by all neurons gets is their sum.
     sums = (needs[0] and summed, *needs[1:])
     d_needed = [x.new_zeros(x.shape[1], dtype=equation.dtype) for need in sums if need]

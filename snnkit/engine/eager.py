@@ -1,28 +1,31 @@
-"""The eager engine: a Python loop over time. It is the reference that every other engine must equal."""
+"""The eager engine: a Python loop over time. It is the reference that every other engine must equal.
+
+It also gives compiled engines their second derivatives: a compiled backward pass is one operation without a derivative
+of its own, so for ``create_graph=True`` (gradient penalties, Hessians) the sequence runs again step by step in PyTorch,
+which records everything (``differentiable_backward``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from .trace import check_step_result
+
 
 def in_dtype(step: Callable | nn.Module, dtype: torch.dtype) -> Callable[[Tensor, Any], tuple[Tensor, Any]]:
-    """The step as a function whose parameters and buffers are of the dtype of the state, as its arithmetic is."""
+    """The step as a function whose parameters and buffers have the dtype of the state, as its arithmetic has."""
     if not isinstance(step, nn.Module):
         return step
     tensors = {**dict(step.named_parameters()), **dict(step.named_buffers())}
     cast = {name: t.to(dtype) for name, t in tensors.items() if t.is_floating_point() and t.dtype != dtype}
-    if not cast:
-        return step.step  # type: ignore[return-value]
-    wrapper = Stepping(step)
-    exchanged = {f"owner.{name}": tensor for name, tensor in cast.items()}
-    return lambda x, state: torch.func.functional_call(wrapper, exchanged, (x, state))
+    return _with(step, cast) if cast else step.step  # type: ignore[return-value]
 
 
-class Stepping(nn.Module):
+class _Stepping(nn.Module):
     """Gives a neuron's ``step`` the name ``forward``, which ``functional_call`` needs."""
 
     def __init__(self, owner: nn.Module) -> None:
@@ -31,6 +34,13 @@ class Stepping(nn.Module):
 
     def forward(self, x: Tensor, state: Any) -> Any:
         return self.owner.step(x, state)  # type: ignore[operator]
+
+
+def _with(step: nn.Module, tensors: dict[str, Tensor]) -> Callable[[Tensor, Any], tuple[Tensor, Any]]:
+    """The step with these tensors in place of its parameters and buffers of the same names."""
+    stepping = _Stepping(step)
+    named = {f"owner.{name}": tensor for name, tensor in tensors.items()}
+    return lambda x, state: torch.func.functional_call(stepping, named, (x, state))
 
 
 def run(
@@ -44,7 +54,7 @@ def run(
 
     Args:
         step: ``step(x_t, state) -> (out_t, state)``.
-        x: [T, B, ...]; each step is handed over in ``dtype``.
+        x: [T, B, ...]; each step of it is cast to ``dtype``.
         state: what the first step starts from.
         dtype: of state and arithmetic.
         out_dtype: of the outputs; None: that of ``x``.
@@ -57,3 +67,65 @@ def run(
         out, state = step(x_t.to(dtype), state)
         outputs.append(out.to(out_dtype or x.dtype))
     return torch.stack(outputs), state
+
+
+def checked(step: Callable | nn.Module, dtype: torch.dtype) -> Callable:
+    """``in_dtype``, with a check of what the step returns: broadcasting would let a wrong shape or dtype pass."""
+    function = in_dtype(step, dtype)
+
+    def call(x: Tensor, state: Any) -> tuple[Tensor, Any]:
+        result = function(x, state)
+        check_step_result(result, x, state, step)
+        return result
+
+    return call
+
+
+class Origin(NamedTuple):
+    """What an equation was traced from: its step, and a function from a sequence of tensors to the step's state."""
+
+    step: Callable | nn.Module
+    rebuild: Callable[[Iterable[Tensor]], Any]
+
+
+def differentiable_backward(
+    origin: Origin,
+    names: Sequence[str],
+    dtype: torch.dtype,
+    out_dtype: torch.dtype,
+    repeat: int,
+    tensors: Sequence[Tensor],
+    gradients: Sequence[Tensor | None],
+    needs: Sequence[bool],
+) -> list[Tensor | None]:
+    """The gradients of ``tensors`` (x, *state, *parameters) where ``needs`` says so, as functions of everything.
+
+    Args:
+        origin: what the equation was traced from.
+        names: of the parameters.
+        dtype: of state and arithmetic.
+        out_dtype: of the outputs.
+        repeat: x is one step [N] that is repeated so many times; 0: it is [T, N].
+        tensors: x, state [N], parameters [N] or 0-dimensional, as autograd saved them.
+        gradients: of out and of the last state; None where a loss does not depend on one.
+        needs: whether each of ``tensors`` requires a gradient.
+    """
+    with torch.enable_grad():
+        # Views: of a state that was computed from x, only what goes into this layer is differentiated here.
+        x, *rest = inputs = [t.view_as(t) if need else t for t, need in zip(tensors, needs, strict=True)]
+        sequence = x.expand(repeat, *x.shape) if repeat else x
+        states = len(rest) - len(names)
+        step = origin.step
+        if isinstance(step, nn.Module):
+            step = _with(step, dict(zip(names, rest[states:], strict=True)))
+        out, last = run(step, sequence, origin.rebuild(rest[:states]), dtype, out_dtype)
+        pairs = [(o, g) for o, g in zip((out, *last), gradients, strict=False) if g is not None and o.requires_grad]
+        results = torch.autograd.grad(
+            [o for o, _ in pairs],
+            [t for t, need in zip(inputs, needs, strict=True) if need],
+            [g for _, g in pairs],
+            create_graph=True,
+            allow_unused=True,
+        )
+    every = iter(results)
+    return [next(every) if need else None for need in needs]

@@ -1,30 +1,32 @@
 """A sequence as one operation of PyTorch, for whole models under ``torch.compile``.
 
 Inside a compiled model a short loop over time is inlined: Inductor then fuses normalisation, neuron and pooling. A long
-one would take minutes to compile, so it becomes one operation, ``snnkit::unroll``, which a compiled engine runs. An
-operation takes tensors and plain values, so the equation is passed by a handle: a name under which it is known here.
+one would take minutes to compile, so it becomes one operation. An operation takes tensors and plain values, so the
+equation is passed by a handle: a name under which it is registered here.
+
+``snnkit::unroll`` is opaque to the compiler and runs any compiled engine. ``snnkit::triton_forward`` and its backward
+show their kernel: Inductor sees the launch and the tensors that it fills, plans their memory, and can put the launch
+into a CUDA graph. In Triton's interpreter there is nothing to show; opaque operations replace them.
 """
 
-from __future__ import annotations
+# Annotations are read by torch.library, so they are not postponed here.
 
 import hashlib
-import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from .compiled import kernels
-from .equations import equation_of, tensors_of
-from .layout import Layout
-from .select import AUTO
+from .autograd import Layout, backend, side_by_side, tensors_of
+from .plan import candidates, facts_of
 from .trace import Equation, NotElementwise
+from .trace_cache import equation_of
 
 # Steps up to which a loop is inlined.
 INLINED = 16
 
-_known: dict[str, Equation] = {}
+_registered: dict[str, Equation] = {}
 
 
 def as_operation(
@@ -40,25 +42,17 @@ def as_operation(
     handle = step.equation_handle(engine, dtype, x.device.type)  # type: ignore[union-attr, operator]
     if not handle:
         return None
-    # Read for its guards: when a constant of the equation changes, the model is compiled anew. The result is dropped.
+    # Read for its guards: when a constant of the equation changes, the model is compiled again. The result is dropped.
     step.step(x[0].to(dtype), state)  # type: ignore[union-attr, operator]
     parameters = [p.to(dtype) for p in tensors_of(step).values()]
     if handle.startswith("triton:"):
-        out, last = _as_launch(x, state, parameters, handle.removeprefix("triton:"), uint8)
+        flat = _Flat(x, state, parameters)
+        name, save = handle.removeprefix("triton:"), torch.is_grad_enabled()
+        every = torch.ops.snnkit.triton_forward(flat.x, flat.state, flat.parameters, name, uint8, save)
+        out, last = flat.restore(every[0], every[1 : 1 + len(flat.state)])
     else:
         out, *last = torch.ops.snnkit.unroll(x, list(state), parameters, handle, uint8)
     return out, type(state)(*last) if hasattr(state, "_fields") else tuple(last)
-
-
-def _as_launch(
-    x: Tensor, state: Sequence[Tensor], parameters: list[Tensor], name: str, uint8: bool
-) -> tuple[Tensor, list[Tensor]]:
-    """As an operation that shows its kernel to Inductor."""
-    flat = _Flat(x, state, parameters)
-    keep = torch.is_grad_enabled()
-    every = torch.ops.snnkit.triton_forward(flat.x, flat.state, flat.parameters, name, uint8, keep)
-    last = [flat.layout.restore_step(part) for part in every[1 : 1 + len(flat.state)]]
-    return flat.layout.restore_sequence(every[0]), last
 
 
 def handle_of(step: nn.Module, engine: str, dtype: torch.dtype, device_type: str) -> str:
@@ -72,11 +66,9 @@ def handle_of(step: nn.Module, engine: str, dtype: torch.dtype, device_type: str
         equation = equation_of(step, rest, dtype, device)
     except (NotElementwise, AttributeError, RuntimeError):
         return ""
-    candidates = [name for name, _ in AUTO.get(device_type, ())] if engine == "auto" else [engine, "block"]
-    for name in candidates:
-        if not kernels(name).supports(equation, device):
-            if name == "triton":
-                importlib.import_module(f"{__package__}.triton.ops")  # registers its operations
+    # Sizes are symbols here, so it is planned as a large pass.
+    for name in candidates(facts_of(engine, device_type, INLINED, 2**20, static=False)):
+        if not backend(name).supports(equation, device):
             return f"{name}:{register(equation)}"
     return ""
 
@@ -84,15 +76,29 @@ def handle_of(step: nn.Module, engine: str, dtype: torch.dtype, device_type: str
 def register(equation: Equation) -> str:
     """The name under which operations know ``equation``; equal equations have the same."""
     name = hashlib.sha256(equation.key.encode()).hexdigest()[:24]
-    _known.setdefault(name, equation)
+    _registered.setdefault(name, equation)
     return name
 
 
 def equation_named(name: str) -> Equation:
     """What ``register`` was given; RuntimeError in a process that has not registered it."""
-    if name not in _known:
+    if name not in _registered:
         raise RuntimeError(f"equation {name!r} is not known in this process: call the model itself once, uncompiled")
-    return _known[name]
+    return _registered[name]
+
+
+class _Flat:
+    """The arguments of an operation as an engine takes them."""
+
+    def __init__(self, x: Tensor, state: Sequence[Tensor], parameters: Sequence[Tensor]) -> None:
+        self.layout = Layout.of(x)
+        self.x = self.layout.flatten_sequence(x)
+        self.state = [self.layout.flatten_step(part) for part in state]
+        self.parameters = [self.layout.flatten_parameter(p) for p in parameters]
+
+    def restore(self, sequence: Tensor, steps: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """[T, N] and some [N] as [T, B, ...] and [B, ...]."""
+        return self.layout.restore_sequence(sequence), [self.layout.restore_step(part) for part in steps]
 
 
 @torch.library.custom_op(
@@ -102,22 +108,18 @@ def equation_named(name: str) -> Equation:
 )
 def _unroll(x: Tensor, state: list[Tensor], parameters: list[Tensor], handle: str, uint8: bool) -> list[Tensor]:
     engine, _, name = handle.partition(":")
-    flat = _Flat(x, state, parameters)
-    out_dtype = torch.uint8 if uint8 else x.dtype
-    out, last, _ = kernels(engine).forward(
-        equation_named(name), flat.x, flat.state, flat.parameters, out_dtype, keep=False
-    )
-    return [flat.layout.restore_sequence(out), *(flat.layout.restore_step(part) for part in last)]
+    flat, equation, out_dtype = _Flat(x, state, parameters), equation_named(name), torch.uint8 if uint8 else x.dtype
+    out, last, _ = backend(engine).forward(equation, flat.x, flat.state, flat.parameters, out_dtype, save=False)
+    out, last = flat.restore(out, last)
+    return [out, *last]
 
 
 @_unroll.register_fake
 def _(x: Tensor, state: list[Tensor], parameters: list[Tensor], handle: str, uint8: bool) -> list[Tensor]:
     flat = _Flat(x, state, ())
     out = flat.x.new_empty(flat.x.shape, dtype=torch.uint8 if uint8 else x.dtype)
-    return [
-        flat.layout.restore_sequence(out),
-        *(flat.layout.restore_step(part.new_empty(part.shape)) for part in flat.state),
-    ]
+    out, last = flat.restore(out, [part.new_empty(part.shape) for part in flat.state])
+    return [out, *last]
 
 
 @torch.library.custom_op(
@@ -138,7 +140,7 @@ def _unroll_backward(
     """d_x (if needed), d_state …, and the d_parameters that are needed, in the shapes of what they are gradients of."""
     engine, _, name = handle.partition(":")
     flat = _Flat(x, state, parameters)
-    d_x, d_state, d_parameters = kernels(engine).backward(
+    d_x, d_state, d_parameters = backend(engine).backward(
         equation_named(name),
         flat.x,
         flat.state,
@@ -166,31 +168,121 @@ def _(x, state, parameters, d_out, d_last, handle, needs):
     return results + [p.new_empty(p.shape) for p, need in zip(parameters, needs[1:], strict=True) if need]
 
 
-def _setup_context(ctx: Any, inputs: Sequence[Any], output: Any) -> None:
+def _unroll_context(ctx: Any, inputs: Sequence[Any], output: Any) -> None:
     x, state, parameters, ctx.handle, _ = inputs
     ctx.save_for_backward(x, *state, *parameters)
     ctx.states = len(state)
 
 
-def _gradients(ctx: Any, gradients: list[Tensor]) -> tuple[Any, ...]:
+def _unroll_gradients(ctx: Any, gradients: list[Tensor]) -> tuple[Any, ...]:
     x, *rest = ctx.saved_tensors
     state, parameters = rest[: ctx.states], rest[ctx.states :]
     needs = [ctx.needs_input_grad[0], *ctx.needs_input_grad[2]]
-    found = torch.ops.snnkit.unroll_backward(x, state, parameters, gradients[0], gradients[1:], ctx.handle, needs)
-    every = iter(found)
+    results = torch.ops.snnkit.unroll_backward(x, state, parameters, gradients[0], gradients[1:], ctx.handle, needs)
+    return *_by_argument(results, needs, len(state)), None, None
+
+
+def _by_argument(results: Sequence[Tensor], needs: Sequence[bool], states: int) -> tuple[Any, ...]:
+    """The gradients of x, of the states, and of the parameters, None where none was needed."""
+    every = iter(results)
     d_x = next(every) if needs[0] else None
-    d_state = [next(every) for _ in state]
-    return d_x, d_state, [next(every) if need else None for need in needs[1:]], None, None
+    d_state = [next(every) for _ in range(states)]
+    return d_x, d_state, [next(every) if need else None for need in needs[1:]]
 
 
-_unroll.register_autograd(_gradients, setup_context=_setup_context)
+_unroll.register_autograd(_unroll_gradients, setup_context=_unroll_context)
 
 
-class _Flat:
-    """The arguments of an operation as an engine takes them."""
+def _triton_forward(x, state, parameters, equation: str, uint8: bool, save: bool, wrap: Callable) -> list[Tensor]:
+    from .triton import launch
 
-    def __init__(self, x: Tensor, state: Sequence[Tensor], parameters: Sequence[Tensor]) -> None:
-        self.layout = Layout.of(x)
-        self.x = self.layout.flatten_sequence(x)
-        self.state = [self.layout.flatten_step(part) for part in state]
-        self.parameters = [self.layout.flatten_parameter(p) for p in parameters]
+    out_dtype = torch.uint8 if uint8 else x.dtype
+    out, last, saved = launch.forward(equation_named(equation), x, state, parameters, out_dtype, save, wrap)
+    return [out, *last, *saved]
+
+
+def _triton_backward(x, state, saved, parameters, d_out, d_last, equation: str, needs, wrap: Callable) -> list[Tensor]:
+    from .triton import launch
+
+    d_x, d_state, d_parameters = launch.backward(
+        equation_named(equation), x, state, saved, parameters, d_out, d_last, needs, wrap=wrap
+    )
+    return [d for d in (d_x, *d_state, *d_parameters) if d is not None]
+
+
+@torch.library.triton_op("snnkit::triton_forward", mutates_args=())
+def _triton_forward_op(
+    x: Tensor, state: list[Tensor], parameters: list[Tensor], equation: str, uint8: bool, save: bool
+) -> list[Tensor]:
+    """Run over x [T, N]: [out, *last, *saved]; what is saved, with ``save``, spares backward a second run."""
+    from .triton.launch import interpreting
+
+    if interpreting():
+        return torch.ops.snnkit.triton_forward_interpreted(x, state, parameters, equation, uint8, save)
+    return _triton_forward(x, state, parameters, equation, uint8, save, torch.library.wrap_triton)
+
+
+@torch.library.triton_op("snnkit::triton_backward", mutates_args=())
+def _triton_backward_op(
+    x: Tensor,
+    state: list[Tensor],
+    saved: list[Tensor],
+    parameters: list[Tensor],
+    d_out: Tensor,
+    d_last: list[Tensor],
+    equation: str,
+    needs: list[bool],
+) -> list[Tensor]:
+    """[d_x, *d_state, *d_parameters] without those of x and the parameters that, by ``needs``, are not needed."""
+    from .triton.launch import interpreting
+
+    arguments = (x, state, saved, parameters, d_out, d_last, equation, needs)
+    if interpreting():
+        return torch.ops.snnkit.triton_backward_interpreted(*arguments)
+    return _triton_backward(*arguments, torch.library.wrap_triton)
+
+
+def _triton_context(ctx: Any, inputs: Any, output: list[Tensor]) -> None:
+    x, state, parameters, ctx.equation, _, _ = inputs
+    saved = output[1 + len(state) :]
+    ctx.states, ctx.parameters = len(state), len(parameters)
+    ctx.set_materialize_grads(False)
+    ctx.mark_non_differentiable(*saved)
+    ctx.save_for_backward(x, *state, *parameters, *saved)
+
+
+def _triton_gradients(ctx: Any, gradients: list[Tensor | None]) -> tuple[Any, ...]:
+    x, *rest = ctx.saved_tensors
+    state, rest = rest[: ctx.states], rest[ctx.states :]
+    parameters, saved = rest[: ctx.parameters], rest[ctx.parameters :]
+    d_out, *d_last = gradients[: 1 + ctx.states]
+    d_out = x.new_zeros(x.shape[1]).expand(x.shape) if d_out is None else side_by_side(d_out)
+    d_last = [torch.zeros_like(s) if d is None else d.contiguous() for d, s in zip(d_last, state, strict=True)]
+    needs = [ctx.needs_input_grad[0], *ctx.needs_input_grad[2]]
+    results = torch.ops.snnkit.triton_backward(x, state, saved, parameters, d_out, d_last, ctx.equation, needs)
+    return *_by_argument(results, needs, ctx.states), None, None, None
+
+
+_triton_forward_op.register_autograd(_triton_gradients, setup_context=_triton_context)
+
+
+def _opaque(name: str, like: Any, run: Callable[..., list[Tensor]]) -> None:
+    """An operation with the schema of ``like`` that hides the launches of ``run``."""
+    schema = str(like._opoverload._schema).partition("(")[2]
+    operation = torch.library.custom_op(
+        name, lambda *arguments: run(*arguments, lambda kernel: kernel), mutates_args=(), schema=f"({schema}"
+    )
+    operation.register_fake(lambda *arguments: run(*arguments, _Nowhere))
+
+
+class _Nowhere:
+    """Takes a grid and arguments like a kernel, and does nothing with them."""
+
+    def __init__(self, kernel: Any) -> None: ...
+
+    def __getitem__(self, grid: Any) -> Callable[..., None]:
+        return lambda *arguments, **options: None
+
+
+_opaque("snnkit::triton_forward_interpreted", _triton_forward_op, _triton_forward)
+_opaque("snnkit::triton_backward_interpreted", _triton_backward_op, _triton_backward)

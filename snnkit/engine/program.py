@@ -1,21 +1,48 @@
-"""A straight line of scalar assignments, which a generator can write down in its language.
+"""From a traced graph to a program: a straight line of scalar assignments that one neuron computes in one step.
 
-A program is what one neuron computes in one step; ``reader`` makes it from a traced graph. ``written`` turns its
-assignments into text with a ``Dialect``: a table from operation to expression. ``cpp`` and ``triton`` each have one.
+``programs(equation)`` reads both graphs of an equation: larger operations are taken apart, and what has no effect on
+the results is dropped. A ``Dialect`` (a table from operation to expression) writes the assignments in a language; the
+``cpp`` and ``triton`` engines have one each. ``split`` decides what a backward pass saves of each step.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor, fx
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from .trace import Equation, undisturbed
 
 Value = str | float | int | bool  # the name of a value, or a Python number
 
 # Operations that change the dtype and nothing else.
 CASTS = {"_to_copy", "to", "convert_element_type"}
+
+# Operations that only hand a value on, and those that make a constant: name -> position of the number (or the number).
+_SAME = {"detach", "alias", "clone", "lift_fresh_copy", "expand", "view", "reshape", "contiguous"}
+_CONSTANTS = {"full": 1, "full_like": 1, "new_full": 2, "scalar_tensor": 0, "fill": 1}
+_ZEROS = {"zeros_like", "zeros", "new_zeros", "empty", "empty_like", "empty_permuted"}
+_ONES = {"ones_like", "ones", "new_ones"}
+# Settings of operations that are taken into account, or do not change a value.
+_SETTINGS = {"alpha", "value", "rounding_mode", "min", "max"}
+_SETTINGS |= {"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking"}
+_DTYPES = {torch.float32, torch.float64, torch.bool}
+
+# Exponents for which PyTorch has a shorter way than a general power.
+_POWERS = {-2, -1, -0.5, 0.5, 2, 3}
+
+# Operations that IEEE 754 rounds in one way, so that every engine computes them equally to the bit.
+_EXACT = CASTS | {
+    *("add", "sub", "mul", "div", "neg", "reciprocal", "abs", "sqrt", "where", "maximum", "minimum"),
+    *("clamp_min", "clamp_max", "ge", "gt", "le", "lt", "eq", "ne"),
+    *("logical_and", "logical_or", "logical_xor", "logical_not"),
+}
 
 
 class Untranslatable(Exception):
@@ -54,7 +81,7 @@ class Program:
     def selecting(self, results: Sequence[int]) -> Program:
         """Only what the results at these positions need."""
         chosen = tuple(self.results[i] for i in results)
-        return replace(self, ops=needed(self.ops, chosen), results=chosen)
+        return replace(self, ops=_needed(self.ops, chosen), results=chosen)
 
     def lifted(self, known: Mapping[str, float] | None = None) -> Program:
         """The same with its floats as named constants, so that another tau is the same kernel.
@@ -66,7 +93,7 @@ class Program:
         def lift(value: Value, op: Op) -> Value:
             if not isinstance(value, float) or value in (0.0, 1.0, -1.0) or not math.isfinite(value):
                 return value
-            # Constants are handed over in the dtype of the equation; another one rounds them in another way.
+            # Constants are passed in the dtype of the equation; another dtype would round them differently.
             if any(d is not None and d.is_floating_point and d != self.dtype for d in (op.dtype, *op.dtypes)):
                 return value
             return names.setdefault(value, f"c{len(names)}")
@@ -121,12 +148,314 @@ class Dialect:
         return self.assignment.format(type=self.types[op.dtype], name=rename(op.name), value=value)
 
 
-def needed(ops: Sequence[Op], results: Sequence[Value], stop: Collection[str] = ()) -> tuple[Op, ...]:
-    """Those that a result depends on; values named in ``stop`` are there already."""
+class Programs(NamedTuple):
+    """Of one equation; the values are named as in ``arguments``.
+
+    Attributes:
+        forward: x, s0 …, p0 … -> out, s0' …
+        backward: x, s0 …, p0 …, g, d0 … -> d_x, d_s0 …, d_p0 …, with g the gradient of out, d0 … those of the state.
+    """
+
+    forward: Program
+    backward: Program
+
+
+@functools.lru_cache(maxsize=256)
+def programs(equation: Equation) -> Programs:
+    """Both programs of an equation.
+
+    Raises:
+        Untranslatable: an argument that is neither a value nor a number, or a dtype that no kernel computes in.
+    """
+    arguments = ["x", *(f"s{i}" for i in range(equation.states)), *(f"p{i}" for i in range(equation.parameters))]
+    gradients = ["g", *(f"d{i}" for i in range(equation.states))]
+    pairs = ((equation.forward, arguments), (equation.backward, [*arguments, *gradients]))
+    try:
+        simple = undisturbed(lambda: [_taken_apart(graph, len(names), equation.dtype) for graph, names in pairs])
+    except Exception as error:
+        raise Untranslatable(f"it can't be taken apart: {error}") from error
+    return Programs(*(_Reader(names, equation.dtype).read(g) for (_, names), g in zip(pairs, simple, strict=True)))
+
+
+@functools.lru_cache(maxsize=512)
+def is_exact(equation: Equation) -> bool:
+    """Whether the eager and the C++ engine give the same results and gradients to the bit.
+
+    Parameters are excluded, as their gradients are sums, which the engines add in different orders.
+    """
+    if equation.parameters:
+        return False
+    try:
+        both = programs(equation)
+    except Untranslatable:
+        return False
+    out, *state = both.forward.results
+    # An output that is a state, too: autograd adds the gradients of a sequence to it in another order than of a step.
+    if out in state:
+        return False
+    every = [op for program in both for op in program.ops]
+    return all(op.kind in _EXACT or (op.kind == "pow" and op.arguments[1] == 2) for op in every)
+
+
+def _taken_apart(graph: fx.GraphModule, inputs: int, dtype: torch.dtype) -> fx.GraphModule:
+    """The graph in fewer kinds of operations."""
+    from torch._decomp import core_aten_decompositions, get_decompositions
+
+    # Inductor has such a table, too, but imports all of itself with it.
+    aten = torch.ops.aten
+    more = [aten.elu, aten.gelu, aten.hardtanh, aten.leaky_relu]
+    # A dict first: the table's own "|" leaves most of it out.
+    table = dict(core_aten_decompositions().items()) | get_decompositions(more)
+    # On the device where it was traced, as numbers in it may have become tensors there.
+    device = next((n.meta["val"].device for n in graph.graph.nodes if n.op == "placeholder"), None)
+    with torch.no_grad():
+        example = [torch.empty(13, dtype=dtype, device=device) for _ in range(inputs)]
+        # Without in-place operations: what one changes may have other names.
+        pure = torch.func.functionalize(graph)
+        return make_fx(pure, table, tracing_mode="fake")(*example)  # type: ignore[arg-type]
+
+
+class _Reader:
+    """Reads one graph of tensors of ``dtype`` whose arguments get the names ``inputs``."""
+
+    def __init__(self, inputs: Sequence[str], dtype: torch.dtype) -> None:
+        self.inputs, self.dtype = tuple(inputs), dtype
+        self.ops: list[Op] = []
+        self.values: dict[fx.Node, Value] = {}
+        self.known: dict[Any, str] = {}
+        self.dtypes: dict[str, torch.dtype] = dict.fromkeys(self.inputs, dtype)
+
+    def read(self, graph: fx.GraphModule) -> Program:
+        names = iter(self.inputs)
+        results: tuple[Value, ...] = ()
+        for node in graph.graph.nodes:
+            if node.op == "placeholder":
+                self.values[node] = next(names)
+            elif node.op == "output":
+                results = tuple(self._value(a) for a in node.args[0])
+            elif node.op == "call_function":
+                self.values[node] = self._call(node)
+            else:
+                raise Untranslatable(f"it reads {node.target}, which is not among its arguments")
+        return Program(self.inputs, _needed(self.ops, results), results, {}, self.dtype)
+
+    def _call(self, node: fx.Node) -> Value:
+        kind, _, overload = str(node.target).partition(".")[2].partition(".")
+        if not isinstance(node.target, torch._ops.OpOverload):
+            raise Untranslatable(f"{node.target} is not an operation on tensors")
+        if unknown := set(node.kwargs) - _SETTINGS:
+            raise Untranslatable(f"there is no expression for {kind} with {', '.join(sorted(unknown))}")
+        kind = kind.removesuffix("_") if _in_place(node) else kind
+        dtype = _dtype(node)
+        arguments = list(node.args)
+        if kind in _SAME:
+            return self._value(arguments[0])
+        if kind in _ZEROS | _ONES:
+            return _number(1.0 if kind in _ONES else 0.0, dtype)
+        if kind in _CONSTANTS:
+            return _number(arguments[_CONSTANTS[kind]], dtype)
+        if kind in CASTS:
+            inner = self._value(arguments[0])
+            return self._cast(inner, dtype)
+        values = [self._value(a) for a in arguments if a is not None]
+        if kind == "clamp":  # (x, low, high), either of which may be missing
+            low, high = (*arguments[1:], *[node.kwargs.get(n) for n in ("min", "max")[len(arguments) - 1 :]])
+            result = self._value(arguments[0])
+            if low is not None:
+                result = self._add("maximum", [result, self._value(low)], dtype)
+            return result if high is None else self._add("minimum", [result, self._value(high)], dtype)
+        if kind == "copy":
+            return self._cast(values[1], dtype)
+        if kind in ("addcmul", "addcdiv"):  # x + value · a · b, or x + value · a / b
+            factor = float(node.kwargs.get("value", 1))  # type: ignore[arg-type]
+            first = self._add("mul", [values[1], factor], dtype)
+            return self._add("add", [values[0], self._add(kind.removeprefix("addc"), [first, values[2]], dtype)], dtype)
+        alpha = node.kwargs.get("alpha", 1)
+        if kind == "rsub":
+            kind, values = "sub", [values[1], values[0]]
+        if alpha != 1:
+            values[1] = self._add("mul", [values[1], float(alpha)], dtype)  # type: ignore[arg-type]
+        if overload.endswith("mode"):
+            kind = f"{kind}_{node.kwargs.get('rounding_mode')}"
+        return self._add(kind, values, dtype)
+
+    def _add(self, kind: str, values: list[Value], dtype: torch.dtype) -> Value:
+        # PyTorch computes in the widest floating-point dtype among the tensors; a bool may meet a float.
+        floats = [self.dtypes[v] for v in values if isinstance(v, str) and self.dtypes[v].is_floating_point]
+        if floats:
+            wide = torch.float64 if torch.float64 in floats else torch.float32
+            condition = 1 if kind == "where" else 0
+            values = [*values[:condition], *(self._cast(v, wide) for v in values[condition:])]
+        simple = _simplified(kind, values)
+        if simple is not None:
+            return simple
+        if kind == "pow" and values[1] in _POWERS:
+            # As PyTorch computes these, and before the exponent is lifted out.
+            return self._power(values[0], float(values[1]), dtype)
+        if kind == "div" and isinstance(values[1], float) and _power_of_two(values[1]):
+            kind, values = "mul", [values[0], 1 / values[1]]
+        return self._named(kind, values, dtype)
+
+    def _named(self, kind: str, values: Sequence[Value], dtype: torch.dtype) -> str:
+        """The name of this value, computed once however often it is used."""
+        key = (kind, tuple((type(v), repr(v)) for v in values), dtype)
+        if key not in self.known:
+            self.known[key] = name = f"v{len(self.ops)}"
+            dtypes = tuple(self.dtypes[v] if isinstance(v, str) else None for v in values)
+            self.ops.append(Op(name, kind, tuple(values), dtype, dtypes))
+            self.dtypes[name] = dtype
+        return self.known[key]
+
+    def _power(self, base: Value, exponent: float, dtype: torch.dtype) -> Value:
+        if exponent < 0:
+            return self._add("reciprocal", [self._add("pow", [base, -exponent], dtype)], dtype)
+        if exponent == 0.5:
+            return self._add("sqrt", [base], dtype)
+        square = self._add("mul", [base, base], dtype)
+        return square if exponent == 2 else self._add("mul", [square, base], dtype)
+
+    def _cast(self, value: Value, dtype: torch.dtype) -> Value:
+        if not isinstance(value, str):
+            return _number(value, dtype)
+        return value if self.dtypes[value] == dtype else self._named("_to_copy", [value], dtype)
+
+    def _value(self, argument: Any) -> Value:
+        if isinstance(argument, fx.Node):
+            return self.values[argument]
+        if isinstance(argument, (bool, int, float)):
+            return argument
+        raise Untranslatable(f"an argument is a {type(argument).__name__}, neither a tensor nor a number")
+
+
+def _simplified(kind: str, values: list[Value]) -> Value | None:
+    """The value that this equals bit for bit whatever the other one is, or None."""
+    neutral = {"mul": 1.0, "div": 1.0, "pow": 1.0, "sub": 0.0}.get(kind)
+    if neutral is None:
+        return None
+    if isinstance(values[1], float) and values[1] == neutral and isinstance(values[0], str):
+        return values[0]
+    if kind == "mul" and isinstance(values[0], float) and values[0] == neutral:
+        return values[1]
+    return None
+
+
+def _power_of_two(value: float) -> bool:
+    """Whether dividing by it is the same as multiplying by its inverse (and that inverse is no subnormal)."""
+    return value != 0 and math.isfinite(value) and math.frexp(abs(value))[0] == 0.5 and 2**-60 < abs(value) < 2**60
+
+
+def _in_place(node: fx.Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+
+
+def _number(value: Any, dtype: torch.dtype) -> Value:
+    if isinstance(value, (bool, int, float)):
+        return bool(value) if dtype == torch.bool else torch.tensor(float(value), dtype=dtype).item()
+    raise Untranslatable(f"a constant is a {type(value).__name__}")
+
+
+def _dtype(node: fx.Node) -> torch.dtype:
+    value = node.meta.get("val")
+    if not isinstance(value, Tensor):
+        raise Untranslatable(f"{node.target} gives something else than one tensor")
+    if value.dtype not in _DTYPES:
+        raise Untranslatable(f"{node.target} gives {value.dtype}")
+    return value.dtype
+
+
+def _needed(ops: Sequence[Op], results: Sequence[Value], stop: Collection[str] = ()) -> tuple[Op, ...]:
+    """Those that a result depends on; values named in ``stop`` are available already."""
     wanted = {r for r in results if isinstance(r, str)} - set(stop)
-    kept = []
+    chosen = []
     for op in reversed(ops):
         if op.name in wanted:
-            kept.append(op)
+            chosen.append(op)
             wanted.update(a for a in op.arguments if isinstance(a, str) and a not in stop)
-    return tuple(reversed(kept))
+    return tuple(reversed(chosen))
+
+
+@functools.lru_cache(maxsize=256)
+def both_programs(equation: Equation) -> Programs:
+    """Forward and backward; a value that both compute has one name (v…), any other of backward's another (w…)."""
+    forward, backward = programs(equation)
+    own, common, names = set(forward.ops), set(forward.inputs), {}
+    for op in backward.ops:
+        if op in own and all(a in common for a in op.arguments if isinstance(a, str)):
+            common.add(op.name)
+        else:
+            names[op.name] = "w" + op.name[1:]
+
+    def renamed(value: Value) -> Value:
+        return names.get(value, value) if isinstance(value, str) else value
+
+    ops = tuple(
+        replace(op, name=names.get(op.name, op.name), arguments=tuple(map(renamed, op.arguments)))
+        for op in backward.ops
+    )
+    return Programs(forward, replace(backward, ops=ops, results=tuple(map(renamed, backward.results))))
+
+
+class Split(NamedTuple):
+    """A backward pass in two sweeps.
+
+    Running a step again is cheap, reading memory is not. So of all values that the gradients need, and all from which
+    those can be computed again, the fewest are saved: a minimum cut through the step's graph, as PyTorch's partitioner
+    makes it for whole models. Of an LIF neuron that is one number, the membrane before its reset.
+
+    Attributes:
+        saved: names of the values that the second sweep takes over from the first, one number a neuron and step each.
+        again: forward once more: x, s0 …, p0 … -> s0' …, and the values to save.
+        back: saved values, p0 …, g, d0 … -> the requested gradients.
+    """
+
+    saved: tuple[str, ...]
+    again: Program
+    back: Program
+
+
+def split(equation: Equation, results: tuple[int, ...]) -> Split:
+    """The sweeps for the gradients at these positions of the backward program's results."""
+    forward, backward = both_programs(equation)
+    backward = backward.selecting(results)
+    known = {"g", *(f"d{i}" for i in range(equation.states))}
+    again: list[Op] = []  # what does not depend on a gradient
+    for op in backward.ops:
+        if known.isdisjoint(op.arguments):
+            again.append(op)
+        else:
+            known.add(op.name)
+    parameters = {f"p{i}" for i in range(equation.parameters)}
+    steady = parameters | backward.uniform(parameters)
+    wanted = {a for op in backward.ops if op.name in known for a in op.arguments} | set(backward.results)
+    wanted = {name for name in wanted if isinstance(name, str) and name not in known | steady}
+    saved = _fewest([op for op in again if op.name not in steady], wanted, equation)
+    own = set(forward.ops)
+    ops = (*forward.ops, *(op for op in again if op not in own))
+    first = forward.results[1:] + saved
+    back = _needed(backward.ops, backward.results, stop=set(saved))
+    return Split(saved, replace(forward, ops=_needed(ops, first), results=first), replace(backward, ops=back))
+
+
+def _fewest(ops: list[Op], wanted: set[str], equation: Equation) -> tuple[str, ...]:
+    """The smallest set of values from which ``wanted`` can be computed by ``ops``; the latest such set."""
+    import networkx  # comes with PyTorch
+
+    inputs = ["x", *(f"s{i}" for i in range(equation.states))]
+    names = [*inputs, *(op.name for op in ops)]
+    storable = {*inputs, *(op.name for op in ops if op.dtype == equation.dtype)}
+    graph = networkx.DiGraph()
+    graph.add_nodes_from(("inputs", "wanted"))
+    # A value is an edge that can be cut, at the price of one number; edges without a capacity can't be.
+    for name in inputs:
+        graph.add_edge("inputs", (name, "before"))
+    for op in ops:
+        for argument in op.arguments:
+            if argument in names:
+                graph.add_edge((argument, "after"), (op.name, "before"))
+    for name in names:
+        graph.add_edge((name, "before"), (name, "after"), **({"capacity": 1} if name in storable else {}))
+    for name in wanted:
+        graph.add_edge((name, "after"), "wanted")
+    # Of equal cuts the one next to "wanted": it leaves the least to compute again.
+    _, (_, late) = networkx.minimum_cut(graph, "inputs", "wanted")
+    return tuple(name for name in names if (name, "before") not in late and (name, "after") in late)

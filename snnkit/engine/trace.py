@@ -6,8 +6,8 @@ more together with its backward pass. Both graphs are functions of plain tensors
     forward(x, *state, *parameters)                    -> out, *state
     backward(x, *state, *parameters, d_out, *d_state)  -> d_x, *d_state, *d_parameters
 
-Nothing in them knows of modules, shapes or time: an engine writes the loop over time around them. An equation that
-mixes neurons, depends on the data in an ``if``, or reads tensors that it does not own can't be treated this way;
+Nothing in them depends on modules, shapes or time: an engine writes the loop over time around them. An equation that
+mixes neurons, depends on the data in an ``if``, or reads tensors that it does not own can't be traced like this;
 ``trace`` raises ``NotElementwise`` with the reason, and the equation runs in the eager engine.
 """
 
@@ -26,8 +26,6 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, fx, nn
 from torch.fx.experimental.proxy_tensor import make_fx
-
-from .check import check_step_result, name_of
 
 Result = TypeVar("Result")
 
@@ -49,11 +47,12 @@ class NotElementwise(Exception):
     """This step can't be compiled neuron by neuron; the message says why."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Equation:
     """One neuron's step and its vector-Jacobian product as graphs of elementwise operations.
 
     ``key`` is equal for equal equations (same operations, same constants, same dtype), so layers can share kernels.
+    Equations themselves are compared by identity, which makes them quick keys of caches.
     """
 
     forward: fx.GraphModule
@@ -118,9 +117,9 @@ def _trace(
 
 
 def undisturbed(function: Callable[..., Result], *arguments: Any) -> Result:
-    """``function(*arguments)`` without the transforms, hooks and modes that are at work where it is called.
+    """``function(*arguments)`` without the transforms, hooks and modes that are active where it is called.
 
-    They belong to a thread (``torch.func``'s levels, saved-tensor hooks, autocast, grad mode), so another one is asked.
+    They belong to a thread (``torch.func``'s levels, saved-tensor hooks, autocast, grad mode), so it runs in another.
     """
     _wake_fake_tensors()
     with ThreadPoolExecutor(1) as clean:
@@ -147,7 +146,7 @@ def _functional(step: Callable | nn.Module, like: Any, names: Sequence[str]) -> 
         state = rebuild(state)
         with contextlib.nullcontext() if module is None else _holding(module, names, parameters):
             result = call(x, state)  # type: ignore[operator]
-        check_step_result(result, x, state, name_of(step))
+        check_step_result(result, x, state, step)
         return (result[0], *result[1])
 
     return functional
@@ -158,19 +157,19 @@ def _holding(module: nn.Module, names: Sequence[str], tensors: Sequence[Tensor])
     """``module`` with other tensors in place of those of these names, wherever it holds them.
 
     ``torch.func.functional_call`` would call the module, and with it the hooks for all modules that a profiler or a
-    counter of operations has set, which are not made for being traced.
+    counter of operations has set, which can't be traced.
     """
     known = dict((*module.named_parameters(), *module.named_buffers()))
     other = {id(known[name]): tensor for name, tensor in zip(names, tensors, strict=True)}
     stores = [store for m in module.modules() for store in (m._parameters, m._buffers)]
-    places = [(store, key, held) for store in stores for key, held in store.items() if id(held) in other]
+    places = [(store, key, own) for store in stores for key, own in store.items() if id(own) in other]
     try:
-        for store, key, held in places:
-            store[key] = other[id(held)]  # type: ignore[assignment]
+        for store, key, own in places:
+            store[key] = other[id(own)]  # type: ignore[assignment]
         yield
     finally:
-        for store, key, held in places:
-            store[key] = held  # type: ignore[assignment]
+        for store, key, own in places:
+            store[key] = own  # type: ignore[assignment]
 
 
 def _graph(function: Callable, example: list[Tensor]) -> fx.GraphModule:
@@ -184,12 +183,16 @@ def _graph(function: Callable, example: list[Tensor]) -> fx.GraphModule:
         ):
             return make_fx(function, tracing_mode="fake", _allow_non_fake_inputs=True)(*example)
     except Exception as error:
-        raise NotElementwise(_short(error)) from error
+        text = f"{type(error).__name__}: {error}".strip()
+        if "data-dependent" in text.lower() or "DataDependent" in text:
+            text = "it decides something from the values of a tensor (if, while, float(...)); use torch.where"
+            raise NotElementwise(text) from error
+        raise NotElementwise("it can't be traced: " + text.splitlines()[0][:200]) from error
 
 
 @contextlib.contextmanager
 def _unlogged() -> Iterator[None]:
-    """PyTorch logs the traceback of an operation that fails on fake tensors, but here its error is caught and said."""
+    """PyTorch logs the traceback of an operation that fails on fake tensors, though its error is handled here."""
     mine = threading.get_ident()
 
     def others(record: logging.LogRecord) -> bool:
@@ -203,15 +206,7 @@ def _unlogged() -> Iterator[None]:
         logger.removeFilter(others)
 
 
-def _short(error: Exception) -> str:
-    text = f"{type(error).__name__}: {error}".strip()
-    if "data-dependent" in text.lower() or "DataDependent" in text:
-        return "it decides something from the values of a tensor (if, while, float(...)); use torch.where"
-    return "it can't be traced: " + text.splitlines()[0][:200]
-
-
 def _shallow_copy(module: nn.Module) -> nn.Module:
-    """The same tensors and attributes in modules of their own."""
     copy = module.__new__(type(module))
     copy.__dict__.update(vars(module))
     copy.__dict__["_parameters"] = dict(module._parameters)
@@ -246,3 +241,42 @@ def _require_elementwise(graph: fx.GraphModule) -> None:
         name = str(node.target).removeprefix("aten.").partition(".")[0]
         if torch.Tag.pointwise not in getattr(node.target, "tags", ()) and name not in _ELEMENTWISE:
             raise NotElementwise(f"{node.target} is not elementwise, as far as is known: it may mix neurons")
+
+
+def name_of(step: Any) -> str:
+    """What a message calls a step: its class, its function's name, or the text itself."""
+    if isinstance(step, str):
+        return step
+    return type(step).__name__ if isinstance(step, nn.Module) else getattr(step, "__name__", type(step).__name__)
+
+
+def field_names(state: Any) -> Sequence[str]:
+    """Names of the parts of a state, for messages."""
+    return getattr(state, "_fields", tuple(str(i) for i in range(len(state))))
+
+
+def check_step_result(result: Any, x: Tensor, state: Any, step: Any) -> None:
+    """A step must return ``(out, state)``: out of the shape of ``x``, state of its own structure, shapes and dtypes."""
+    who = name_of(step)
+    if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], Tensor)):
+        raise TypeError(f"the step of {who} must return (out, state), but it returned a {type(result).__name__}")
+    if result[0].shape != x.shape:
+        raise ValueError(
+            f"the step of {who} must return out of the shape of its input, {list(x.shape)}, "
+            f"but it returned {list(result[0].shape)}"
+        )
+    new = result[1]
+    if not isinstance(new, type(state)) or len(new) != len(state):
+        raise TypeError(
+            f"the step of {who} must return a state like the one it was given, {type(state).__name__} of {len(state)} "
+            f"tensors, but it returned a {type(new).__name__}"
+        )
+    for name, before, after in zip(field_names(state), state, new, strict=True):
+        if not isinstance(after, Tensor):
+            raise TypeError(f"the step of {who} returned state.{name} as a {type(after).__name__}, not a tensor")
+        if after.shape != before.shape:
+            raise ValueError(
+                f"the step of {who} changed the shape of state.{name} from {list(before.shape)} to {list(after.shape)}"
+            )
+        if after.dtype != before.dtype:
+            raise TypeError(f"the step of {who} changed the dtype of state.{name} from {before.dtype} to {after.dtype}")

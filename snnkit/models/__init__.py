@@ -5,21 +5,22 @@
 | ``mlp`` | snnTorch's dense 784-1000-10 | spikes [T, B, classes] |
 | ``ConvNet`` | Norse's convolutional net, read out by a leaky integrator | potentials [T, B, classes] |
 | ``FashionConvNet`` | SpikingJelly's convolutional net with batch norm | spikes [T, B, classes] |
+| ``EventConvNet``, ``EventRecurrentNet`` | ours: small, for frames of events | spikes [T, B, classes] |
 | ``StatisticalSNN`` | ours: populations, read out by the statistics of their firing | logits [1, B, classes] |
 
 Plain layers (Linear, Conv2d, pooling) work on all steps at once, and only once if the input is static
 (``encode.repeat``).
 """
 
-from .conv import ConvNet
-from .dense import mlp
-from .fashion import FashionConvNet
-from .population import Population, PopulationState, Statistics
-from .statistical import Answer, StatisticalSNN
+from .conv import ConvNet, EventConvNet, FashionConvNet
+from .dense import EventRecurrentNet, mlp
+from .statistical import Answer, Population, PopulationState, StatisticalSNN, Statistics
 
 __all__ = [
     "Answer",
     "ConvNet",
+    "EventConvNet",
+    "EventRecurrentNet",
     "FashionConvNet",
     "Population",
     "PopulationState",

@@ -1,4 +1,4 @@
-"""A dense network after snnTorch."""
+"""Dense networks: after snnTorch, and a recurrent one for frames of events."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from itertools import pairwise
 
 from torch import nn
 
-from ..neuron import Leaky
+from .. import checks
+from ..neuron import Leaky, Recurrent
 from ..nn import Sequential
 from ..surrogate import ATan, Surrogate
-from ._check import check_count, check_flag
+from .conv import BETA
 
 
 def mlp(
@@ -38,16 +39,45 @@ def mlp(
     Raises:
         TypeError, ValueError: fewer than two sizes, or one that is no positive int; what ``Leaky`` refuses.
     """
-    if isinstance(sizes, str) or not isinstance(sizes, Sequence):
-        raise TypeError(f"sizes must be a sequence of ints, such as (784, 1000, 10), but it is {sizes!r}")
+    checks.instance("sizes", sizes, (tuple, list), "a tuple of integers, such as (784, 1000, 10)")
     if len(sizes) < 2:
         raise ValueError(f"sizes must hold at least the number of inputs and of outputs, but it is {tuple(sizes)}")
     for i, size in enumerate(sizes):
-        check_count(size, f"sizes[{i}]")
-    check_flag(flatten, "flatten")
+        checks.integer(f"sizes[{i}]", size, at_least=1)
+    checks.flag("flatten", flatten)
     surrogate = ATan() if surrogate is None else surrogate
     layers: list[nn.Module] = [nn.Flatten()] if flatten else []
     for inputs, outputs in pairwise(sizes):
         layers.append(nn.Linear(inputs, outputs))
         layers.append(Leaky(beta, reset_mechanism=reset_mechanism, surrogate=surrogate, engine=engine))
     return Sequential(*layers)
+
+
+class EventRecurrentNet(Sequential):
+    """One layer of neurons that receive each other's last spikes::
+
+        flatten → linear → Recurrent(Leaky) → linear → Leaky
+
+    Called on frames [T, B, ...] of so many cells each, it gives spikes [T, B, classes]; train it with
+    ``loss.count_cross_entropy``. The default has 83 338 parameters.
+
+    Args:
+        inputs: cells of a frame: polarities × height × width, or the channels of a cochlea.
+        hidden: neurons of the recurrent layer.
+        classes: number of outputs.
+        engine: of every neuron.
+
+    Raises:
+        TypeError, ValueError: a count that is no positive int.
+    """
+
+    def __init__(self, inputs: int = 512, hidden: int = 128, classes: int = 10, *, engine: str = "auto") -> None:
+        for name, value in (("inputs", inputs), ("hidden", hidden), ("classes", classes)):
+            checks.integer(name, value, at_least=1)
+        super().__init__(
+            nn.Flatten(),
+            nn.Linear(inputs, hidden),
+            Recurrent(Leaky(BETA, engine=engine), hidden),
+            nn.Linear(hidden, classes),
+            Leaky(BETA, engine=engine),
+        )

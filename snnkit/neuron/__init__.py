@@ -1,11 +1,10 @@
 """The catalogue of neurons. Each is one equation, written as one step; engines run it over time."""
 
 from .adaptive import ALIF, ALIFState, Izhikevich, IzhikevichState
-from .base import MembraneState, Neuron, reset_membrane
+from .base import MembraneState, Neuron, Recurrent, RecurrentState, Value, everywhere, reset_membrane
 from .cuba import LI, CubaLIF, SynapticState
 from .integrate import IF, LIF, PLIF
 from .leaky import Leaky, LeakyState, beta_of
-from .recurrent import Recurrent, RecurrentState
 
 __all__ = [
     "ALIF",
@@ -24,6 +23,8 @@ __all__ = [
     "Recurrent",
     "RecurrentState",
     "SynapticState",
+    "Value",
     "beta_of",
+    "everywhere",
     "reset_membrane",
 ]

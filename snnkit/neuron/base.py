@@ -1,16 +1,18 @@
-"""A neuron is an equation: one step in plain elementwise PyTorch. The engines do the rest."""
+"""A neuron is an equation: one step in plain elementwise PyTorch. The engines do the rest.
+
+``Neuron`` is the base of all; ``Recurrent`` puts recurrent weights around any of them.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from ..engine import check_engine, unroll
-from ..engine.ops import handle_of
+from .. import checks
+from ..engine import check_engine, check_sequence, handle_of, state_dtype, unroll
 from ..surrogate import Surrogate
 
 Value = float | Tensor
@@ -36,8 +38,8 @@ class Neuron(nn.Module):
                 v = state.v + x
                 return self.spike(v - 1.0), MembraneState(v)
 
-    Called on a sequence, ``out, state = neuron(x, state=None)`` runs the step over x [T, B, ...]. State is handed in
-    and out, nothing is kept in the module: there is nothing to reset between batches.
+    Called on a sequence, ``out, state = neuron(x, state=None)`` runs the step over x [T, B, ...]. State is passed in
+    and out, not stored in the module: there is nothing to reset between batches.
 
     ``step`` must be pure and elementwise (use ``torch.where`` for decisions), so that an engine can compile it; then
     it runs at the speed of the neurons in this package, on any device. Numbers may be Python floats (constants),
@@ -50,12 +52,14 @@ class Neuron(nn.Module):
     # Whether the output is spikes, 0 or 1; a readout's is a potential.
     spiking: ClassVar[bool] = True
 
+    # Parts of the state that do not rest at 0, and the attributes that hold their value at rest (None counts as 0).
+    resting: ClassVar[dict[str, str]] = {}
+
     def __init__(self, *, surrogate: Callable[..., Tensor] | None = None, engine: str = "auto") -> None:
         super().__init__()
-        if surrogate is not None and not callable(surrogate):
-            raise TypeError(f"surrogate must be a Surrogate such as ATan(), but it is a {type(surrogate).__name__}")
-        if isinstance(surrogate, type):
-            raise TypeError(f"surrogate must be an instance: {surrogate.__name__}(), not {surrogate.__name__}")
+        if surrogate is not None and (isinstance(surrogate, type) or not callable(surrogate)):
+            kind = "the class " if isinstance(surrogate, type) else ""
+            raise TypeError(f"surrogate must be a Surrogate such as ATan(), but it is {kind}{checks.shown(surrogate)}")
         self.surrogate = surrogate
         self.engine = check_engine(engine)
 
@@ -64,11 +68,12 @@ class Neuron(nn.Module):
         raise TypeError(f"{type(self).__name__} must define step(self, x, state) -> (out, state)")
 
     def initial_state(self, x: Tensor) -> Any:
-        """The state at rest for steps of the shape, dtype and device of ``x`` [B, ...]: zeros, unless overridden.
+        """The state at rest for steps of the shape, dtype and device of ``x`` [B, ...]: zeros, or as ``resting`` says.
 
-        Where ``x`` is one value in memory for all neurons (an expanded view), the zeros are, too.
+        Where ``x`` is one value in memory for all neurons (an expanded view), so is the state.
         """
-        return self.State(*(everywhere(x, 0.0) for _ in self.State._fields))
+        values = [getattr(self, self.resting[part]) if part in self.resting else 0.0 for part in self.State._fields]
+        return self.State(*(everywhere(x, 0.0 if value is None else value) for value in values))
 
     def forward(
         self, x: Tensor, state: Any = None, *, out_dtype: torch.dtype | None = None, repeat: int | None = None
@@ -79,7 +84,7 @@ class Neuron(nn.Module):
             x: input [T, B, ...], floating point.
             state: as an earlier call returned it; None starts at rest.
             out_dtype: ``torch.uint8`` for spikes of one byte, without gradients; None: as ``x``.
-            repeat: ``x`` is one step [B, ...], to come in so many times.
+            repeat: ``x`` is one step [B, ...] that is repeated so many times.
 
         Returns:
             out [T, B, ...] in the dtype of ``x`` (or ``out_dtype``), and the state after the last step.
@@ -87,7 +92,7 @@ class Neuron(nn.Module):
         return unroll(self, x, state, engine=self.engine, out_dtype=out_dtype, repeat=repeat)
 
     def equation_handle(self, engine: str, dtype: torch.dtype, device_type: str) -> str:
-        """The name by which an operation inside a compiled model finds this equation (``engine.ops``)."""
+        """The name by which an operation inside a compiled model refers to this equation (``engine.handle_of``)."""
         return handle_of(self, engine, dtype, device_type)
 
     # torch.compile runs it as it is while it traces, and takes the result for a constant.
@@ -121,53 +126,26 @@ class Neuron(nn.Module):
             TypeError: neither a number nor a floating-point tensor.
             ValueError: NaN, infinite or out of bounds.
         """
-        owner = type(self).__name__
-        if isinstance(value, Tensor):
-            if not value.is_floating_point():
-                raise TypeError(f"{name} of {owner} must be a floating-point tensor, but its dtype is {value.dtype}")
-            if value.numel() == 0:
-                raise ValueError(
-                    f"{name} of {owner} must hold at least one value, but its shape is {list(value.shape)}"
-                )
-        elif isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise TypeError(f"{name} of {owner} must be a number or a tensor, but it is a {type(value).__name__}")
-        else:
-            value = float(value)
-        if not (isinstance(value, Tensor) and value.is_meta):  # which has no values
-            self._check_bounds(name, value, above, at_least, at_most)
+        argument = f"{name} of {type(self).__name__}"
+        if not isinstance(value, Tensor):
+            value = checks.number(argument, value, above=above, at_least=at_least, at_most=at_most)
+            setattr(self, name, value)
+            return
+        if not value.is_floating_point():
+            raise TypeError(f"{argument} must be a floating-point tensor, but its dtype is {value.dtype}")
+        if value.numel() == 0:
+            raise ValueError(f"{argument} must hold at least one value, but its shape is {list(value.shape)}")
+        if not value.is_meta:  # which has no values
+            for extreme in (value.detach().min(), value.detach().max()):
+                checks.number(argument, extreme, above=above, at_least=at_least, at_most=at_most)
         if isinstance(value, nn.Parameter):
             setattr(self, name, value)
-        elif isinstance(value, Tensor):
+        else:
             self.register_buffer(name, value.detach().clone())
-        else:
-            setattr(self, name, value)
-
-    def _check_bounds(
-        self, name: str, value: Value, above: float | None, at_least: float | None, at_most: float | None
-    ) -> None:
-        owner = type(self).__name__
-        if isinstance(value, Tensor):
-            low, high = float(value.detach().min()), float(value.detach().max())
-        else:
-            low = high = value
-        if not (math.isfinite(low) and math.isfinite(high)):
-            raise ValueError(
-                f"{name} of {owner} must be finite, but it holds {low if not math.isfinite(low) else high}"
-            )
-        for holds, bound in (
-            (above is None or low > above, f"greater than {above}"),
-            (at_least is None or low >= at_least, f"at least {at_least}"),
-            (at_most is None or high <= at_most, f"at most {at_most}"),
-        ):
-            if not holds:
-                found = high if "most" in bound else low
-                raise ValueError(f"{name} of {owner} must be {bound}, but it is {found}")
 
     def flag(self, name: str, value: bool) -> None:
         """Set ``self.<name>``; TypeError unless it is True or False."""
-        if not isinstance(value, bool):
-            raise TypeError(f"{name} of {type(self).__name__} must be True or False, but it is {value!r}")
-        setattr(self, name, value)
+        setattr(self, name, checks.flag(f"{name} of {type(self).__name__}", value))
 
     def threshold_and_reset(self, v_threshold: Value, v_reset: Value | None) -> None:
         """Register both for ``reset_membrane``: a hard reset to ``v_reset``, or a soft one where that is None."""
@@ -181,7 +159,7 @@ class Neuron(nn.Module):
             self.threshold_above_reset("v_threshold", "v_reset")
 
     def threshold_above_reset(self, threshold: str, reset: str) -> None:
-        """A neuron whose reset is not below its threshold would fire for ever: refuse it."""
+        """ValueError where the reset is not below the threshold: such a neuron would fire forever."""
         high, low = getattr(self, threshold), getattr(self, reset)
         owner = type(self).__name__
         tensors = [value for value in (high, low) if isinstance(value, Tensor)]
@@ -227,3 +205,53 @@ def reset_membrane(v: Tensor, spike: Tensor, v_threshold: Value, v_reset: Value 
     if v_reset is None:
         return v - spike * v_threshold
     return (1 - spike) * v + spike * v_reset
+
+
+class RecurrentState(NamedTuple):
+    """State of a ``Recurrent`` layer.
+
+    Attributes:
+        neuron: state of the neurons.
+        out: their last output [B, N], which comes back through the recurrent weights in the next step.
+    """
+
+    neuron: Any
+    out: Tensor
+
+
+class Recurrent(nn.Module):
+    """``out[t], state = neuron(x[t] + W out[t-1], state)``: all-to-all recurrent weights around any neuron.
+
+    The weights mix neurons, so time goes step by step whatever the engine; the neuron's own engine serves each step.
+
+    Args:
+        neuron: the neurons; called on [1, B, N].
+        features: N, their number.
+        bias: whether the recurrent connection has one.
+        device, dtype: of the weights, as in ``torch.nn.Linear``.
+    """
+
+    def __init__(self, neuron: Neuron, features: int, *, bias: bool = False, device=None, dtype=None) -> None:
+        super().__init__()
+        checks.instance("neuron of Recurrent", neuron, Neuron, "a Neuron such as LIF()")
+        features = checks.integer("features of Recurrent", features, at_least=1)
+        self.neuron = neuron
+        self.weight = nn.Linear(features, features, bias=bias, device=device, dtype=dtype)
+
+    def forward(self, x: Tensor, state: RecurrentState | None = None) -> tuple[Tensor, RecurrentState]:
+        """x [T, B, N] to out [T, B, N] and the state after the last step; ``state=None`` starts at rest."""
+        check_sequence(x, "Recurrent")
+        features = self.weight.in_features
+        if x.dim() != 3 or x.shape[2] != features:
+            raise ValueError(f"x of Recurrent must be [T, B, {features}], but its shape is {list(x.shape)}")
+        if state is None:
+            inner, out = None, torch.zeros(x.shape[1:], dtype=state_dtype(x), device=x.device)
+        else:
+            inner, out = checks.instance("state of Recurrent", state, RecurrentState, "a RecurrentState or None")
+        outputs = []
+        for x_t in x.unbind(0):
+            current = x_t + self.weight(out.to(x.dtype))
+            spikes, inner = self.neuron(current.unsqueeze(0), inner)
+            out = spikes.squeeze(0)
+            outputs.append(out)
+        return torch.stack(outputs), RecurrentState(inner, out)

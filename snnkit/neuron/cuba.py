@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 from torch import Tensor
 
 from ..surrogate import SuperSpike
-from .base import Neuron, Value, everywhere, reset_membrane
+from .base import Neuron, Value, reset_membrane
 
 
 class SynapticState(NamedTuple):
@@ -31,6 +31,7 @@ class _Synaptic(Neuron):
     """What CubaLIF and LI share: a synaptic current that charges a leaky membrane."""
 
     State: ClassVar[Any] = SynapticState
+    resting: ClassVar[dict[str, str]] = {"v": "v_leak"}
     tau_mem_inv: Value
     tau_syn_inv: Value
     v_leak: Value
@@ -55,10 +56,6 @@ class _Synaptic(Neuron):
         i = state.i + x
         v = state.v + self.dt * self.tau_mem_inv * ((self.v_leak - state.v) + i)
         return SynapticState(v, i - self.dt * self.tau_syn_inv * i)
-
-    def initial_state(self, x: Tensor) -> SynapticState:
-        """At rest: membrane at ``v_leak``, no current."""
-        return SynapticState(everywhere(x, self.v_leak), everywhere(x, 0.0))
 
 
 class CubaLIF(_Synaptic):

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from .. import checks
 from ..surrogate import ATan
-from .base import MembraneState, Neuron, Value, everywhere, reset_membrane
+from .base import MembraneState, Neuron, Value, reset_membrane
 
 
 class _Integrator(Neuron):
     """What IF, LIF and PLIF share: fire at the threshold, then reset hard or softly."""
 
+    resting: ClassVar[dict[str, str]] = {"v": "v_reset"}
     v_threshold: Value
     v_reset: Value | None
     detach_reset: bool
@@ -39,10 +42,6 @@ class _Integrator(Neuron):
         spike = self.spike(v - self.v_threshold)
         counted = spike.detach() if self.detach_reset else spike
         return spike, MembraneState(reset_membrane(v, counted, self.v_threshold, self.v_reset))
-
-    def initial_state(self, x: Tensor) -> MembraneState:
-        """At rest the membrane is at ``v_reset`` (0 for a soft reset)."""
-        return MembraneState(everywhere(x, 0.0 if self.v_reset is None else self.v_reset))
 
 
 class IF(_Integrator):
@@ -144,16 +143,15 @@ class PLIF(_Integrator):
         engine: str = "auto",
     ) -> None:
         super().__init__(v_threshold, v_reset, surrogate, detach_reset, engine)
-        if isinstance(init_tau, bool) or not isinstance(init_tau, (int, float)):
-            raise TypeError(f"init_tau of PLIF must be a number, but it is a {type(init_tau).__name__}")
-        if not (init_tau > 1 and math.isfinite(init_tau)):
-            raise ValueError(f"init_tau of PLIF must be greater than 1 and finite, but it is {init_tau}")
-        self.w = nn.Parameter(torch.full(_checked_shape(shape), -math.log(init_tau - 1)))
+        init_tau = checks.number("init_tau of PLIF", init_tau, above=1)
+        checks.instance("shape of PLIF", shape, (tuple, list), "a tuple of integers such as (3,)")
+        sizes = [checks.integer(f"shape[{i}] of PLIF", n, at_least=1) for i, n in enumerate(shape)]
+        self.w = nn.Parameter(torch.full(sizes, -math.log(init_tau - 1)))
         self.flag("decay_input", decay_input)
 
     @property
     def tau(self) -> Tensor:
-        """The time constant that was learned, in time steps; the shape of ``w``."""
+        """The learned time constant, in time steps; the shape of ``w``."""
         return 1 / torch.sigmoid(self.w)
 
     def step(self, x: Tensor, state: MembraneState) -> tuple[Tensor, MembraneState]:
@@ -164,12 +162,3 @@ class PLIF(_Integrator):
         else:
             v = state.v - leak * rate + x
         return self.fire_and_reset(v)
-
-
-def _checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
-    whole = isinstance(shape, (tuple, list)) and all(isinstance(n, int) and not isinstance(n, bool) for n in shape)
-    if not whole:
-        raise TypeError(f"shape of PLIF must be a tuple of whole numbers such as (3,), but it is {shape!r}")
-    if any(n < 1 for n in shape):
-        raise ValueError(f"shape of PLIF must hold numbers of at least 1, but it is {tuple(shape)}")
-    return tuple(shape)

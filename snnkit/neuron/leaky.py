@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor
 
+from .. import checks
 from ..surrogate import ATan
 from .base import Neuron, Value
 
@@ -64,10 +65,7 @@ class Leaky(Neuron):
         super().__init__(surrogate=surrogate, engine=engine)
         self.number("beta", beta, at_least=0, at_most=1)
         self.number("threshold", threshold, above=0)
-        if reset_mechanism not in RESETS:
-            choices = ", ".join(map(repr, RESETS))
-            raise ValueError(f"reset_mechanism of Leaky must be one of {choices}, but it is {reset_mechanism!r}")
-        self.reset_mechanism = reset_mechanism
+        self.reset_mechanism = checks.choice("reset_mechanism of Leaky", reset_mechanism, RESETS)
         self.flag("reset_delay", reset_delay)
 
     def step(self, x: Tensor, state: LeakyState) -> tuple[Tensor, LeakyState]:
@@ -92,9 +90,4 @@ class Leaky(Neuron):
 
 def beta_of(tau: float, dt: float) -> float:
     """The decay per step of a membrane with time constant ``tau`` at step ``dt`` (same unit): exp(-dt / tau)."""
-    for name, value in (("tau", tau), ("dt", dt)):
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise TypeError(f"{name} must be a number, but it is a {type(value).__name__}")
-        if not value > 0:
-            raise ValueError(f"{name} must be positive, but it is {value}")
-    return math.exp(-dt / tau)
+    return math.exp(-checks.number("dt", dt, above=0) / checks.number("tau", tau, above=0))

@@ -19,10 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..engine.compiled import CompilationFailed
-from ..engine.cpp import threads_for
-from ..engine.cpp.build import load
-from ..engine.select import inside_functional_transform
+from ..engine import CompilationFailed, inside_functional_transform
+from ..engine.cpp import load, threads_for
 from .change import Limits, Pairings
 from .connection import Connection, Convolution, Dense
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from snnkit.engine.compiled import CompilationFailed
-from snnkit.engine.cpp import build
+from snnkit.engine import CompilationFailed
+from snnkit.engine.cpp import toolchain as build
 from snnkit.neuron import LIF
 
 SOURCE = 'extern "C" int answer() { return 42; }'

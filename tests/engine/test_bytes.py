@@ -56,6 +56,6 @@ def test_too_little_memory_says_how_much_was_needed(name, monkeypatch):
     def no_memory(*arguments, **keywords):
         raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes.")
 
-    monkeypatch.setattr(engine.eager if name == "eager" else engine.compiled, "run", no_memory)
+    monkeypatch.setattr(engine.eager if name == "eager" else engine.autograd, "run", no_memory)
     with pytest.raises(MemoryError, match=r"LIF ran out of memory on cpu over x of shape \[4, 2, 3\].* fewer steps"):
         LIF(engine=name)(torch.rand(4, 2, 3))

@@ -112,7 +112,7 @@ def test_every_layout(name, x, compiled):
 
 
 def test_channels_last_is_read_and_written_in_place(compiled):
-    from snnkit.engine.layout import Layout
+    from snnkit.engine.autograd import Layout
 
     x = torch.rand(3, 2, 4, 5, 5).flatten(0, 1).contiguous(memory_format=torch.channels_last).unflatten(0, (3, 2))
     layout = Layout.of(x)
@@ -131,7 +131,7 @@ def test_channel_parameters_on_images(compiled):
 
 
 def test_static_input_is_not_copied():
-    from snnkit.engine.layout import Layout
+    from snnkit.engine.autograd import Layout
 
     x = torch.rand(4, 6).expand(9, 4, 6)
     flat = Layout.of(x).flatten_sequence(x)

@@ -12,9 +12,8 @@ import pytest
 import torch
 
 from snnkit import engine
-from snnkit.engine import block, equations
-from snnkit.engine import fingerprint as fingerprints
-from snnkit.engine.fingerprint import fingerprint
+from snnkit.engine import block, plan, trace_cache
+from snnkit.engine.trace_cache import reading_of
 from snnkit.neuron import LIF, MembraneState, Neuron
 from snnkit.surrogate import ATan, Surrogate
 
@@ -215,8 +214,8 @@ def test_all_kinds_of_callables_are_compiled():
 
 def test_what_is_made_anew_each_time_is_traced_once(monkeypatch):
     traced = []
-    original = equations.trace
-    monkeypatch.setattr(equations, "trace", lambda *arguments: traced.append(1) or original(*arguments))
+    original = trace_cache.trace
+    monkeypatch.setattr(trace_cache, "trace", lambda *arguments: traced.append(1) or original(*arguments))
     x = torch.rand(4, 2, 3)
     for _ in range(5):
         engine.unroll(functools.partial(step_of_three, 7.0), x, REST, "block")
@@ -226,7 +225,7 @@ def test_what_is_made_anew_each_time_is_traced_once(monkeypatch):
 
 def test_equal_floats_are_told_apart_by_type_and_sign():
     def of(number):
-        return fingerprint(functools.partial(step_of_three, number))
+        return reading_of(functools.partial(step_of_three, number)).key
 
     assert len({of(1), of(1.0), of(True), of(0.0), of(-0.0), of(math.nan)}) == 6
     assert of(math.nan) == of(math.nan)
@@ -234,11 +233,12 @@ def test_equal_floats_are_told_apart_by_type_and_sign():
 
 def test_versions_and_kernels_are_bounded(monkeypatch):
     monkeypatch.setattr(block, "_MOST_KERNELS", 3)
+    monkeypatch.setattr(trace_cache, "_MOST_EQUATIONS", 4)
     neuron, x = Private(), torch.rand(1, 2, 3)
-    for number in range(equations._VERSIONS + 3):
+    for number in range(6):
         neuron._private = float(number)
         neuron(x)
-    assert len(equations._equations[neuron]) == equations._VERSIONS
+    assert len(trace_cache._equations) == 4
     assert len(block._kernels) <= 3
 
 
@@ -275,13 +275,16 @@ def test_a_refusal_does_not_hold_the_data():
 
 def test_a_quick_look_at_a_neuron_sees_every_change():
     neuron = LIF(2.0, engine="block")
-    seen = {fingerprint(neuron)}
-    assert fingerprint(neuron) in seen and neuron in fingerprints._seen
+    reading = reading_of(neuron)
+    seen = {reading.key}
+    assert reading.quick and plan._unchanged(reading)
     for name, value in (("tau", 3.0), ("decay_input", False), ("surrogate", ATan(3.0)), ("v_reset", None)):
         setattr(neuron, name, value)
-        assert fingerprint(neuron) not in seen
-        seen.add(fingerprint(neuron))
+        assert not plan._unchanged(reading)
+        reading = reading_of(neuron)
+        assert reading.key not in seen and plan._unchanged(reading)
+        seen.add(reading.key)
     neuron.extra = [1.0]  # what can change from within is looked at each time
-    first = fingerprint(neuron)
+    reading = reading_of(neuron)
     neuron.extra.append(2.0)
-    assert fingerprint(neuron) != first
+    assert not reading.quick and reading_of(neuron).key != reading.key

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from snnkit.engine import unroll
-from snnkit.engine.reader import programs
+from snnkit.engine.program import programs
 from snnkit.engine.trace import trace
 
 VALUES = torch.tensor([-7.0, -2.5, -1.0, -0.3, -0.1, 0.1, 0.3, 0.7, 1.0, 1.5, 2.5, 6.0, 1e4], dtype=torch.float64)

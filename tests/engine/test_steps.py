@@ -9,7 +9,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from snnkit import engine
-from snnkit.engine import block, compiled, cpp, select
+from snnkit.engine import CompilationFailed, block, cpp, plan
 from snnkit.engine.trace import trace
 from snnkit.neuron import LIF, PLIF, Leaky, MembraneState, Neuron, Recurrent
 
@@ -19,7 +19,7 @@ x = torch.rand(5, 2, 3)
 
 @pytest.fixture(autouse=True)
 def forget_warnings():
-    select._warn_once.cache_clear()
+    plan._warn_once.cache_clear()
 
 
 class ByShape(Neuron):
@@ -107,7 +107,7 @@ def test_a_broken_compiler_is_said_once_and_runs_in_eager(monkeypatch):
 
 def test_where_one_compiler_fails_another_is_asked(monkeypatch):
     def broken(source):
-        raise compiled.CompilationFailed("g++: internal compiler error")
+        raise CompilationFailed("g++: internal compiler error")
 
     monkeypatch.setattr(cpp, "load", broken)
     neuron = Leaky(0.456, engine="cpp")

@@ -7,8 +7,9 @@ import torch
 from torch import nn
 
 from snnkit import engine
-from snnkit.engine import missing, select
-from snnkit.neuron import LIF, Leaky, MembraneState, Neuron
+from snnkit.engine import plan
+from snnkit.engine.cpp import toolchain as missing
+from snnkit.neuron import LIF, PLIF, Leaky, MembraneState, Neuron
 from snnkit.nn import Sequential
 
 REST = (torch.zeros(2, 3),)
@@ -17,7 +18,7 @@ x = torch.rand(5, 2, 3)
 
 @pytest.fixture(autouse=True)
 def forget_warnings():
-    select._warn_once.cache_clear()
+    plan._warn_once.cache_clear()
 
 
 class Mixing(Neuron):
@@ -107,13 +108,11 @@ def test_compiling_can_be_forbidden(monkeypatch, name):
     missing.missing_compiler.cache_clear()
 
 
-def test_auto_compiles_what_is_large_enough(monkeypatch):
-    dtype, neuron = torch.float32, LIF(tau=2.718)  # no layer with this number has run before
-    state = neuron.initial_state(x[0])
-    assert select.choose("auto", neuron, x, state, dtype).engine == "eager"
-    large = torch.empty(1, dtype=dtype).expand(8, 2**17)
-    assert select.choose("auto", neuron, large, neuron.initial_state(large[0]), dtype).engine == "cpp"
-    assert select.choose("eager", neuron, large, None, dtype).engine == "eager"
+def test_auto_compiles_what_is_large_enough():
+    neuron, large = PLIF(), torch.empty(1).expand(8, 2**17)
+    assert engine.plan_for("auto", neuron, x, neuron.initial_state(x[0])).engine == "eager"
+    assert engine.plan_for("auto", neuron, large, neuron.initial_state(large[0])).engine == "cpp"
+    assert engine.plan_for("eager", neuron, large, neuron.initial_state(large[0])).engine == "eager"
 
 
 def test_empty_batches_run_in_eager():
@@ -123,22 +122,22 @@ def test_empty_batches_run_in_eager():
 
 @pytest.mark.filterwarnings("ignore:Mixing runs in the eager engine")
 def test_explain_names_layers_shapes_engines_and_reasons():
-    net = Sequential(nn.Linear(3, 4), LIF(3.142), nn.Linear(4, 2), Leaky(0.9, engine="block"), Mixing(engine="block"))
+    net = Sequential(nn.Linear(3, 4), PLIF(3.142), nn.Linear(4, 2), Leaky(0.9, engine="block"), Mixing(engine="block"))
     rows = engine.explain(net, x)
     assert [(r.layer, r.neuron, r.shape, r.engine) for r in rows] == [
-        ("1", "LIF", (5, 2, 4), "eager"),
+        ("1", "PLIF", (5, 2, 4), "eager"),
         ("3", "Leaky", (5, 2, 2), "block"),
         ("4", "Mixing", (5, 2, 2), "eager"),
     ]
     text = str(rows)
-    assert "compiling would not pay" in text and "asked for" in text and "not elementwise" in text
+    assert "compiling would not pay" in text and "requested" in text and "not elementwise" in text
     assert not any(module._forward_pre_hooks for module in net.modules())
     assert str(engine.explain(nn.Sequential(nn.Linear(3, 4)), x)) == "no neurons in this model"
 
 
 def test_explain_takes_a_neuron_itself():
     (row,) = engine.explain(LIF(engine="eager"), x)
-    assert row.layer == "(model)" and row.reason == "asked for"
+    assert row.layer == "(model)" and row.reason == "requested"
 
 
 def test_bound_method_is_its_neuron():

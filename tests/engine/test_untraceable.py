@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from snnkit import neuron
-from snnkit.engine.equations import equation_of
-from snnkit.engine.trace import NotElementwise
+from snnkit.engine import NotElementwise, equation_of
 
 NEURONS = 7
 LOGGER = logging.getLogger("torch._subclasses.fake_tensor")

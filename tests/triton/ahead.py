@@ -12,9 +12,8 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from snnkit.engine.triton import launch
-from snnkit.engine.triton.kernel import kernel
-from snnkit.engine.triton.source import backward_source, forward_source
-from snnkit.engine.triton.writer import Source
+from snnkit.engine.triton.launch import kernel
+from snnkit.engine.triton.triton_source import Source, backward_source, forward_source
 
 from .flat import equation_named
 

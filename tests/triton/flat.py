@@ -5,7 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from snnkit.engine.equations import equation_of, tensors_of
+from snnkit.engine import equation_of
+from snnkit.engine.autograd import tensors_of
 from snnkit.engine.trace import Equation
 from tests.engine.zoo import FEATURES, ZOO, drive
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from snnkit.engine.equations import equation_of
-from snnkit.engine.triton.source import backward_source, forward_source
+from snnkit.engine import equation_of
+from snnkit.engine.triton.triton_source import backward_source, forward_source
 from tests.engine.zoo import ZOO
 
 from .ahead import KINDS, build, compiled

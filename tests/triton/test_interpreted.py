@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from snnkit.engine import triton
-from snnkit.engine.equations import equation_of, tensors_of
+from snnkit.engine import equation_of, triton
+from snnkit.engine.autograd import tensors_of
 from snnkit.neuron import LIF
 from tests.engine.zoo import ZOO
 
@@ -29,7 +29,7 @@ def assert_same(name, steps, dtype, io=None):
     out, last, gradients = eager(one, weight, last_weight)
 
     found, found_last, kept = triton.forward(
-        one.equation, one.flat_x, one.flat_state, one.parameters, one.flat_x.dtype, keep=True
+        one.equation, one.flat_x, one.flat_state, one.parameters, one.flat_x.dtype, save=True
     )
     if io == torch.bfloat16 and name.startswith("LI"):
         # The interpreter cuts bfloat16 off where PyTorch and GPUs round; spikes are the same in both.
@@ -90,7 +90,7 @@ def lif(neurons, steps=9):
 @pytest.mark.parametrize("neurons", [1, 63, 500])
 def test_every_size(neurons):
     neuron, equation, x, state = lif(neurons)
-    out, last, kept = triton.forward(equation, x, state, [], x.dtype, keep=True)
+    out, last, kept = triton.forward(equation, x, state, [], x.dtype, save=True)
     tracked = x.clone().requires_grad_()
     expected, expected_last = neuron(tracked)
     assert torch.equal(out, expected) and torch.equal(last[0], expected_last.v)
@@ -105,7 +105,7 @@ def test_every_size(neurons):
 def test_blocks_of_neurons_do_not_mix(neurons):
     # More than one block, the last of them not full: small ones of 128 neurons, and large ones of 512.
     neuron, equation, x, state = lif(neurons, steps=2)
-    out, *_ = triton.forward(equation, x, state, [], x.dtype, keep=False)
+    out, *_ = triton.forward(equation, x, state, [], x.dtype, save=False)
     assert torch.equal(out, neuron(x)[0])
 
 
@@ -113,7 +113,7 @@ def test_static_input_and_expanded_gradient_are_read_in_place():
     neuron, equation, x, state = lif(15)
     static = x[:1].expand(9, 15)
     weight = torch.randn(1, 15).expand(9, 15)
-    out, _, kept = triton.forward(equation, static, state, [], x.dtype, keep=True)
+    out, _, kept = triton.forward(equation, static, state, [], x.dtype, save=True)
     tracked = static.clone().requires_grad_()
     expected = neuron(tracked)[0]
     assert torch.equal(out, expected)
@@ -124,13 +124,13 @@ def test_static_input_and_expanded_gradient_are_read_in_place():
 def test_rows_apart_in_memory():
     neuron, equation, x, _ = lif(20)
     window = x[::2, 2:17]
-    out, *_ = triton.forward(equation, window, [torch.zeros(15)], [], x.dtype, keep=False)
+    out, *_ = triton.forward(equation, window, [torch.zeros(15)], [], x.dtype, save=False)
     assert torch.equal(out, neuron(window)[0])
 
 
 def test_uint8_spikes():
     neuron, equation, x, state = lif(63)
-    out, last, kept = triton.forward(equation, x, state, [], torch.uint8, keep=False)
+    out, last, kept = triton.forward(equation, x, state, [], torch.uint8, save=False)
     expected, expected_last = neuron(x)
     assert out.dtype == torch.uint8 and torch.equal(out.to(x.dtype), expected)
     assert torch.equal(last[0], expected_last.v) and kept == []
@@ -138,7 +138,7 @@ def test_uint8_spikes():
 
 def test_backward_runs_forward_again_if_nothing_was_kept():
     _, equation, x, state = lif(15, steps=19)
-    _, _, kept = triton.forward(equation, x, state, [], x.dtype, keep=True)
+    _, _, kept = triton.forward(equation, x, state, [], x.dtype, save=True)
     arguments = [], torch.randn(19, 15), [torch.ones(15)], (True,)
     with_it = triton.backward(equation, x, state, kept, *arguments)
     without = triton.backward(equation, x, state, [], *arguments)

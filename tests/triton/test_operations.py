@@ -1,6 +1,5 @@
 """The operations as torch.compile sees them: they keep PyTorch's rules, and the launch is there to be seen."""
 
-import importlib
 import logging
 
 import pytest
@@ -13,39 +12,37 @@ from snnkit.neuron import LIF
 
 from .flat import eager, layer
 
-importlib.import_module("snnkit.engine.triton.ops")  # registers them
-
 interpreted = [
     pytest.mark.usefixtures("interpreter"),
     pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning"),
 ]
 
 
-def arguments(name, steps=9, keep=True, uint8=False):
+def arguments(name, steps=9, save=True, uint8=False):
     one = layer(name, steps, torch.float32)
     x = one.flat_x.clone().requires_grad_(not uint8)
     state = [part.requires_grad_(not uint8) for part in one.flat_state]
     parameters = [p.clone().requires_grad_(not uint8) for p in one.parameters]
-    return one, (x, state, parameters, ops.register(one.equation), uint8, keep)
+    return one, (x, state, parameters, ops.register(one.equation), uint8, save)
 
 
 class TestInterpreted:
     pytestmark = interpreted
 
-    @pytest.mark.parametrize("keep", [True, False])
+    @pytest.mark.parametrize("save", [True, False])
     @pytest.mark.parametrize("name", ["LIF", "CubaLIF-learnable", "LI"])
-    def test_rules_of_operations(self, name, keep):
+    def test_rules_of_operations(self, name, save):
         # Schema, autograd, shapes and strides without data, and all of it traced with symbols for sizes.
-        _, given = arguments(name, keep=keep)
+        _, given = arguments(name, save=save)
         torch.library.opcheck(torch.ops.snnkit.triton_forward.default, given)
 
     def test_rules_of_uint8_spikes(self):
-        _, given = arguments("LIF", uint8=True, keep=False)
+        _, given = arguments("LIF", uint8=True, save=False)
         torch.library.opcheck(torch.ops.snnkit.triton_forward.default, given)
 
-    @pytest.mark.parametrize("keep", [True, False])
-    def test_gradients(self, keep):
-        one, given = arguments("CubaLIF-learnable", steps=19, keep=keep)
+    @pytest.mark.parametrize("save", [True, False])
+    def test_gradients(self, save):
+        one, given = arguments("CubaLIF-learnable", steps=19, save=save)
         x, state, parameters, *_ = given
         weight, last_weight = torch.randn_like(x), [torch.randn_like(part) for part in state]
         out, *last = torch.ops.snnkit.triton_forward(*given)[: 1 + len(state)]

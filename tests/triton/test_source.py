@@ -7,10 +7,9 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from snnkit.engine import triton
-from snnkit.engine.equations import equation_of
-from snnkit.engine.triton.kernel import kernel
-from snnkit.engine.triton.source import backward_source, forward_source, keeps_state
+from snnkit.engine import equation_of, triton
+from snnkit.engine.triton.launch import kernel
+from snnkit.engine.triton.triton_source import backward_source, forward_source, saves_state
 from snnkit.neuron import LIF, Leaky
 from snnkit.surrogate import ATan
 
@@ -61,7 +60,7 @@ def test_source_of_backward_and_parameters():
 
 def test_nothing_is_kept_for_a_linear_equation():
     linear, dims = equation_named("LI")
-    assert not keeps_state(linear) and keeps_state(of(LIF()))
+    assert not saves_state(linear) and saves_state(of(LIF()))
     assert "kept_ptr" not in forward_source(linear, dims, True).text
     assert "tl.load(x" not in backward_source(linear, dims, (True,)).text
 
@@ -88,7 +87,7 @@ def test_states_that_move_into_one_another():
         return x + state.before, Trace(0.5 * state.v + x, state.v)
 
     one, x = equation(step), torch.rand(11, 3)
-    out, last, _ = triton.forward(one, x, [torch.ones(3), torch.zeros(3)], [], x.dtype, keep=False)
+    out, last, _ = triton.forward(one, x, [torch.ones(3), torch.zeros(3)], [], x.dtype, save=False)
     state = Trace(torch.ones(3), torch.zeros(3))
     for t in range(11):
         expected, state = step(x[t], state)
@@ -103,7 +102,7 @@ def test_results_that_do_not_depend_on_the_neuron(dtype):
         return torch.full_like(x, 0.25), (torch.ones_like(x),)
 
     one, x = equation(step, 1, dtype), torch.rand(3, 5, dtype=dtype)
-    out, last, kept = triton.forward(one, x, [torch.zeros(5, dtype=dtype)], [], dtype, keep=True)
+    out, last, kept = triton.forward(one, x, [torch.zeros(5, dtype=dtype)], [], dtype, save=True)
     assert torch.equal(out, torch.full_like(x, 0.25)) and torch.equal(last[0], torch.ones(5, dtype=dtype))
     ones = torch.ones(5, dtype=dtype)
     d_x, d_state, _ = triton.backward(one, x, [ones], kept, [], torch.ones_like(x), [ones], (True,))
@@ -153,7 +152,7 @@ def test_operations(name):
     x = torch.cat([torch.arange(-3.0, 3.5, 0.5, dtype=torch.float64), torch.randn(20, dtype=torch.float64)]) + 0.0
     x = torch.stack([x, x]).requires_grad_()
     state = [torch.zeros(33, dtype=torch.float64)]
-    out, _, kept = triton.forward(one, x.detach(), state, [], x.dtype, keep=True)
+    out, _, kept = triton.forward(one, x.detach(), state, [], x.dtype, save=True)
     expected = OPERATIONS[name](x)
     torch.testing.assert_close(out, expected, rtol=1e-12, atol=1e-12)
     weight = torch.randn_like(out)

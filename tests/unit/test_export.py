@@ -241,7 +241,7 @@ class Labelled(nn.Module):
         ({}, images(2), TypeError, "model must be a torch.nn.Module, but it is a dict"),
         (mlp((64, 10)), [1.0], TypeError, "x of export must be a torch.Tensor"),
         (mlp((64, 10)), torch.ones(2, 3, 64).int(), TypeError, "x of export must be floating point"),
-        (mlp((64, 10)), torch.ones(0, 3, 64), ValueError, "x of export has no time steps"),
+        (mlp((64, 10)), torch.ones(0, 3, 64), ValueError, "x of export must have at least one time step"),
         (mlp((64, 10)), torch.ones(2, 0, 64), ValueError, r"at least one sample, but its shape is \[2, 0, 64\]"),
         (nn.Linear(64, 10), torch.ones(2, 3, 64), TypeError, r"model must return \(out, state\).* returned a Tensor"),
         (Counting(), torch.ones(2, 3), ValueError, r"a tensor \[2\] whose value at rest is not known"),

@@ -208,7 +208,7 @@ def test_float64_stays_and_full_graph_compiles(function):
 # --- bad input -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("function", [*CLASSIFICATION, loss.accuracy])
+@pytest.mark.parametrize("function", [loss.membrane_max_cross_entropy, loss.accuracy])
 @pytest.mark.parametrize(
     ("shape", "words"),
     [
@@ -220,7 +220,7 @@ def test_float64_stays_and_full_graph_compiles(function):
     ],
 )
 def test_bad_shapes(function, shape, words):
-    with pytest.raises(ValueError, match=f"(spikes|membrane) must be .*{words}.*got shape"):
+    with pytest.raises(ValueError, match=f"(spikes|membrane) must be .*{words}.*but its shape is"):
         function(torch.zeros(shape), torch.zeros(2, dtype=torch.int64))
 
 
@@ -233,18 +233,18 @@ def test_bad_outputs(function):
         function((torch.zeros(3, 2, 4), None), targets)
 
 
-@pytest.mark.parametrize("function", [*CLASSIFICATION, loss.accuracy])
+@pytest.mark.parametrize("function", [loss.count_mse, loss.accuracy])
 @pytest.mark.parametrize(
     ("targets", "error", "words"),
     [
         ([0, 1], TypeError, "targets must be an int64 tensor"),
         (torch.tensor([0.0, 1.0]), TypeError, r"torch\.float32: use targets\.long\(\)"),
         (torch.tensor([0, 1], dtype=torch.int32), TypeError, r"torch\.int32: use targets\.long\(\)"),
-        (torch.tensor([0, 1, 2]), ValueError, r"targets must have shape \[B\] = \(2,\)"),
-        (torch.zeros(2, 4, dtype=torch.int64), ValueError, r"targets must have shape \[B\] = \(2,\)"),
-        (torch.tensor(0), ValueError, r"targets must have shape \[B\] = \(2,\)"),
-        (torch.tensor([0, 4]), ValueError, "targets must lie in 0 … 3"),
-        (torch.tensor([-100, 0]), ValueError, "targets must lie in 0 … 3"),  # PyTorch's ignore_index by default
+        (torch.tensor([0, 1, 2]), ValueError, r"targets must have shape \[B\] = \[2\]"),
+        (torch.zeros(2, 4, dtype=torch.int64), ValueError, r"targets must have shape \[B\] = \[2\]"),
+        (torch.tensor(0), ValueError, r"targets must have shape \[B\] = \[2\]"),
+        (torch.tensor([0, 4]), ValueError, "targets must be in 0 … 3"),
+        (torch.tensor([-100, 0]), ValueError, "targets must be in 0 … 3"),  # PyTorch's ignore_index by default
         (torch.zeros(2, dtype=torch.int64, device="meta"), ValueError, "targets must be on the device of"),
     ],
 )
@@ -274,10 +274,10 @@ def test_count_mse_bad_rates(name, value, error):
         (torch.full((2, 2, 2), -0.4), {}, ValueError, "outputs of spiking layers only"),
         (torch.full((2, 2, 2), 1.2), {}, ValueError, "outputs of spiking layers only"),
         (torch.full((2, 2, 2), math.nan), {}, ValueError, "outputs of spiking layers only"),
-        (torch.zeros(2, 2, 2), {"target": 1.1}, ValueError, r"target must lie in \[0, 1\]"),
+        (torch.zeros(2, 2, 2), {"target": 1.1}, ValueError, "target must be at most 1"),
         (torch.zeros(2, 2, 2), {"target": True}, TypeError, "target must be a number"),
-        (torch.zeros(2, 2, 2), {"weight": -1}, ValueError, "weight must be finite and at least 0"),
-        (torch.zeros(2, 2, 2), {"weight": math.inf}, ValueError, "weight must be finite and at least 0"),
+        (torch.zeros(2, 2, 2), {"weight": -1}, ValueError, "weight must be at least 0"),
+        (torch.zeros(2, 2, 2), {"weight": math.inf}, ValueError, "weight must be finite"),
         (torch.zeros(2, 2, 2), {"weight": None}, TypeError, "weight must be a number"),
     ],
 )

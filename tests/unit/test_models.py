@@ -217,11 +217,11 @@ def test_networks_learn_to_tell_a_bright_half(build, criterion):
     [
         ({"sizes": (784,)}, ValueError, "sizes must hold at least"),
         ({"sizes": ()}, ValueError, "sizes must hold at least"),
-        ({"sizes": 784}, TypeError, "sizes must be a sequence of ints"),
-        ({"sizes": "784"}, TypeError, "sizes must be a sequence of ints"),
+        ({"sizes": 784}, TypeError, "sizes must be a tuple of integers"),
+        ({"sizes": "784"}, TypeError, "sizes must be a tuple of integers"),
         ({"sizes": (784, 0, 10)}, ValueError, r"sizes\[1\] must be at least 1"),
-        ({"sizes": (784, 10.0)}, TypeError, r"sizes\[1\] must be an int"),
-        ({"sizes": (True, 10)}, TypeError, r"sizes\[0\] must be an int"),
+        ({"sizes": (784, 10.0)}, TypeError, r"sizes\[1\] must be an integer"),
+        ({"sizes": (True, 10)}, TypeError, r"sizes\[0\] must be an integer"),
         ({"beta": 1.5}, ValueError, "beta"),
         ({"beta": math.nan}, ValueError, "beta"),
         ({"reset_mechanism": "sub"}, ValueError, "reset_mechanism"),
@@ -239,13 +239,13 @@ def test_mlp_bad_arguments(arguments, error, words):
     ("arguments", "error", "words"),
     [
         ({"channels": 0}, ValueError, "channels must be at least 1"),
-        ({"channels": "1"}, TypeError, "channels must be an int"),
+        ({"channels": "1"}, TypeError, "channels must be an integer"),
         ({"size": 3}, ValueError, "size must be at least 4"),
-        ({"size": (28, 28)}, TypeError, "size must be an int"),
+        ({"size": (28, 28)}, TypeError, "size must be an integer"),
         ({"classes": -1}, ValueError, "classes must be at least 1"),
-        ({"classes": 10.0}, TypeError, "classes must be an int"),
-        ({"widths": (20, 50)}, ValueError, "widths must be 3 ints"),
-        ({"widths": 20}, TypeError, "widths must be 3 ints"),
+        ({"classes": 10.0}, TypeError, "classes must be an integer"),
+        ({"widths": (20, 50)}, ValueError, "widths must be 3 integers"),
+        ({"widths": 20}, TypeError, "widths must be 3 integers"),
         ({"widths": (20, 50, 0)}, ValueError, r"widths\[2\] must be at least 1"),
         ({"dt": 0.0}, ValueError, "dt"),
         ({"surrogate": 3}, TypeError, "surrogate"),
@@ -260,5 +260,5 @@ def test_convnet_bad_arguments(arguments, error, words):
 def test_networks_refuse_input_without_time():
     with pytest.raises(ValueError, match="x"):
         small_mlp()(torch.rand(64))
-    with pytest.raises(ValueError, match="T must be at least 1"):
+    with pytest.raises(ValueError, match="at least one time step"):
         small_convnet()(images(0))

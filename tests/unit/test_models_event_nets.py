@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from snnkit.models.event_nets import EventConvNet, EventRecurrentNet
+from snnkit.models import EventConvNet, EventRecurrentNet
 from snnkit.neuron import Leaky, Recurrent
 
 
@@ -54,12 +54,12 @@ def test_in_pieces_of_time_the_same():
     [
         (lambda: EventConvNet(0), ValueError, "polarities must be at least 1"),
         (lambda: EventConvNet(size=3), ValueError, "size must be at least 4"),
-        (lambda: EventConvNet(classes=1.5), TypeError, "classes must be an int"),
-        (lambda: EventConvNet(widths=(3,)), ValueError, "widths must be 2 ints"),
-        (lambda: EventConvNet(widths=16), TypeError, "widths must be 2 ints"),
+        (lambda: EventConvNet(classes=1.5), TypeError, "classes must be an integer"),
+        (lambda: EventConvNet(widths=(3,)), ValueError, "widths must be 2 integers"),
+        (lambda: EventConvNet(widths=16), TypeError, "widths must be 2 integers"),
         (lambda: EventConvNet(widths=(3, 0)), ValueError, r"widths\[1\] must be at least 1"),
         (lambda: EventRecurrentNet(hidden=0), ValueError, "hidden must be at least 1"),
-        (lambda: EventRecurrentNet(True), TypeError, "inputs must be an int"),
+        (lambda: EventRecurrentNet(True), TypeError, "inputs must be an integer"),
     ],
 )
 def test_bad_input(build, error, words):

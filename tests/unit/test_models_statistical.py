@@ -101,7 +101,7 @@ def test_half_precision_is_summed_in_float32():
     [
         (lambda: Population(10, 3), ValueError, "10 is no multiple of 3"),
         (lambda: Population(0, 1), ValueError, "neurons must be at least 1"),
-        (lambda: Population(4, 2.0), TypeError, "populations must be an int"),
+        (lambda: Population(4, 2.0), TypeError, "populations must be an integer"),
         (lambda: Population(4, 2)(torch.zeros(3, 2, 5)), ValueError, r"must be \[T, B, 4\].*\[3, 2, 5\]"),
         (lambda: Population(4, 2)(torch.zeros(0, 2, 4)), ValueError, "T at least 1"),
         (lambda: Population(4, 2)(torch.zeros(2, 4)), ValueError, r"\[T, B, 4\]"),
@@ -222,7 +222,7 @@ def test_the_code_is_the_value_as_a_probability():
     [
         ({"inputs": 0}, ValueError, "inputs must be at least 1"),
         ({"hidden": 50}, ValueError, "hidden must be a multiple of populations, but 50 is none of 12"),
-        ({"populations": "12"}, TypeError, "populations must be an int"),
+        ({"populations": "12"}, TypeError, "populations must be an integer"),
         ({"classes": 0}, ValueError, "classes must be at least 1"),
         ({"steps": 0}, ValueError, "steps must be at least 1"),
         ({"value_range": (1.0, 0.0)}, ValueError, "value_range must be two finite numbers, the lower first"),

@@ -238,7 +238,7 @@ def test_whole_model_torch_compile_takes_the_net_in_one_graph():
         (lambda: Once(nn.ReLU())(torch.rand(4)), ValueError, r"x must be a sequence \[T, B, ...\]"),
         (lambda: Once(nn.Flatten(0))(torch.rand(2, 4).expand(3, 2, 4)), ValueError, "must keep the batch dimension"),
         (lambda: network()(torch.rand(4)), ValueError, r"x must be a sequence \[T, B, ...\]"),
-        (lambda: network()(torch.rand(0, 2, 4)), ValueError, "x has no time steps"),
+        (lambda: network()(torch.rand(0, 2, 4)), ValueError, "x must have at least one time step"),
         (lambda: network()([1]), TypeError, "x must be a torch.Tensor"),
         (
             lambda: network()(torch.rand(3, 2, 4), (None,)),

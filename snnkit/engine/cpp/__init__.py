@@ -1,9 +1,9 @@
 """The C++ engine: one pass over all T steps on a CPU, generated from the equation.
 
-The step and its vector-Jacobian product are traced (``trace``), written as C++ (``source``), compiled by the system's
-compiler (``build``) and called without further ado. Compared with a block of steps compiled by Inductor, it keeps the
-state in the cache over the whole sequence, fetches ahead, and writes around the cache; on one core of an AMD EPYC
-forward takes little more time than copying x.
+The step and its vector-Jacobian product are traced (``trace``), written as C++ (``cpp_source``), compiled by the
+system's compiler (``toolchain``) and called. Compared with a block of steps compiled by Inductor, it keeps the state in
+the cache over the whole sequence, fetches ahead, and writes around the cache; on one core of an AMD EPYC forward takes
+little more time than copying x.
 """
 
 from __future__ import annotations
@@ -12,23 +12,21 @@ import ctypes
 import functools
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..layout import is_one_for_all
-from ..missing import NO_COMPILER, cpp_compiler
-from ..program import Untranslatable
-from ..reader import programs
+from ..autograd import is_one_for_all
+from ..program import Untranslatable, programs
 from ..trace import Equation
-from .build import load, made
-from .dialect import CPP
-from .source import backward_source, forward_source
+from .cpp_source import CPP, backward_source, forward_source
+from .toolchain import NO_COMPILER, cpp_compiler, load
 
-__all__ = ["backward", "backward_source", "forward", "forward_source", "is_made", "supports"]
+__all__ = ["backward", "backward_source", "forward", "forward_source", "load", "supports", "threads_for"]
 
 # Bytes of state that stay in a core's second-level cache while x streams past, forward; and in backward, bytes that are
-# kept of all steps of a tile, in the last level. (256 KiB forward took up to 1.1 times as long: shorter runs.)
+# saved of all steps of a tile, in the last level. (256 KiB forward took up to 1.1 times as long: shorter runs.)
 _FORWARD_TILE, _BACKWARD_TILE = 512 * 1024, 2 * 1024 * 1024
 _SMALLEST_TILE = 256
 
@@ -50,12 +48,6 @@ def supports(equation: Equation, device: torch.device) -> str:
     return _untranslatable(equation)
 
 
-def is_made(equation: Equation, x_dtype: torch.dtype) -> bool:
-    """Whether the kernel for a pass over x of this dtype needs no compiling: this process or an earlier one did it."""
-    shapes = (0,) * equation.parameters
-    return made(forward_source(equation, x_dtype, x_dtype, shapes)[0])
-
-
 @functools.lru_cache(maxsize=512)
 def _untranslatable(equation: Equation) -> str:
     try:
@@ -73,9 +65,9 @@ def forward(
     state: Sequence[Tensor],
     parameters: Sequence[Tensor],
     out_dtype: torch.dtype,
-    keep: bool,
+    save: bool,
 ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-    """Run over x [T, N]. See ``compiled.Kernels``."""
+    """Run over x [T, N]. See ``autograd.Backend``."""
     steps, neurons = x.shape
     source, constants = forward_source(equation, x.dtype, out_dtype, tuple(p.dim() for p in parameters))
     out = torch.empty(x.shape, dtype=out_dtype)
@@ -92,14 +84,14 @@ def backward(
     equation: Equation,
     x: Tensor,
     state: Sequence[Tensor],
-    kept: Sequence[Tensor],
+    saved: Sequence[Tensor],
     parameters: Sequence[Tensor],
     d_out: Tensor,
     d_last: Sequence[Tensor],
     needs: tuple[bool, ...],
     summed: bool = False,
 ) -> tuple[Tensor | None, list[Tensor], list[Tensor | None]]:
-    """Gradients from those of out and of the last state. See ``compiled.Kernels``."""
+    """Gradients from those of out and of the last state. See ``autograd.Backend``."""
     steps, neurons = x.shape
     source, constants, rows = backward_source(equation, x.dtype, tuple(p.dim() for p in parameters), needs, summed)
     d_x = (
@@ -119,7 +111,7 @@ def backward(
     if _call(source, tensors, constants, sizes, threads):
         need = threads * tile * steps * rows * _size(equation)
         raise MemoryError(
-            f"backward over {steps} steps needs {need / 2**20:.0f} MiB of scratch memory, which could not be had; "
+            f"backward over {steps} steps needs {need / 2**20:.0f} MiB of scratch memory, which are not available; "
             "use fewer steps at once (truncated backpropagation) or fewer threads (torch.set_num_threads)"
         )
     for i, (parameter, gradient) in enumerate(zip(parameters, d_parameters, strict=True)):
@@ -132,11 +124,17 @@ def _call(
     source: str, tensors: Sequence[Tensor], constants: Sequence[float], sizes: Sequence[int], threads: int
 ) -> int:
     pointers = (ctypes.c_void_p * len(tensors))(*(t.data_ptr() for t in tensors))
-    numbers = (ctypes.c_double * len(constants))(*constants)
-    return load(source).run(pointers, numbers, (ctypes.c_int64 * len(sizes))(*sizes), ctypes.c_int(threads))
+    kernel, numbers = _kernel(source, tuple(constants))
+    return kernel(pointers, numbers, (ctypes.c_int64 * len(sizes))(*sizes), ctypes.c_int(threads))
 
 
-# OpenMP's threads do not survive a fork, and a child that calls for them waits for ever.
+@functools.lru_cache(maxsize=512)
+def _kernel(source: str, constants: tuple[float, ...]) -> tuple[Any, ctypes.Array]:
+    """The function to call, and its constants as it takes them."""
+    return load(source).run, (ctypes.c_double * len(constants))(*constants)
+
+
+# OpenMP's threads do not survive a fork, and a child that calls for them waits forever.
 _forked = False
 
 

@@ -167,7 +167,7 @@ inline void settle() {
 #endif
 }
 
-// Scratch memory of a thread, kept between calls, as fresh pages cost more than the arithmetic.
+// Scratch memory of a thread, reused between calls, as fresh pages cost more than the arithmetic.
 struct Room {
   void* memory = nullptr;
   size_t bytes = 0;

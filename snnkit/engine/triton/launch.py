@@ -1,23 +1,25 @@
 """Launches the kernels: one for all T steps, in each direction.
 
-``wrap`` stands between a kernel and its launch: ``plainly`` does nothing, ``torch.library.wrap_triton`` shows the
-launch to a compiler, whose sizes may be symbols, and ``nowhere`` leaves it out.
+``wrap`` comes between a kernel and its launch: by default it does nothing; ``torch.library.wrap_triton`` shows the
+launch to a compiler, whose sizes may be symbols.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import hashlib
+import linecache
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..compiled import CompilationFailed
+from ..autograd import CompilationFailed
 from ..trace import Equation
-from .kernel import kernel
-from .source import BLOCK_STEPS, backward_source, forward_source, keeps_state, values_held
-from .writer import Source
+from .triton_source import BLOCK_STEPS, Source, backward_source, forward_source, saves_state, values_held
 
 # Rows that begin and end at multiples of this many neurons can be read 128 bits at a time.
 UNIT = 16
@@ -32,20 +34,10 @@ FEW = 2**17
 # registers, backward took about 60 and 8 for each of these (blocks of eight steps, sm_90); the tests look for spills.
 _ROOM = 24
 
+# Sizes must not be baked in: each number of steps or neurons would be a compilation of its own.
+_SIZES = ("T", "N", "x_step", "g_step")
 
-def plainly(function: Any) -> Any:
-    """The kernel itself."""
-    return function
-
-
-def nowhere(function: Any) -> Any:
-    """What takes a grid and arguments, and does nothing with them."""
-    return _Nothing()
-
-
-class _Nothing:
-    def __getitem__(self, grid: Any) -> Callable[..., None]:
-        return lambda *arguments, **options: None
+_lock = threading.Lock()
 
 
 def forward(
@@ -54,37 +46,37 @@ def forward(
     state: Sequence[Tensor],
     parameters: Sequence[Tensor],
     out_dtype: torch.dtype,
-    keep: bool,
-    wrap: Callable[[Any], Any] = plainly,
+    save: bool,
+    wrap: Callable[[Any], Any] = lambda kernel: kernel,
 ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-    """See ``compiled.Kernels``; kept is the state before every block of steps, [ceil(T/K), N] for each part."""
+    """See ``autograd.Backend``; saved is the state before every block of steps, [ceil(T/K), N] for each part."""
     steps, neurons = x.shape
-    source = forward_source(equation, tuple(p.dim() for p in parameters), keep)
+    source = forward_source(equation, tuple(p.dim() for p in parameters), save)
     out = x.new_empty((steps, neurons), dtype=out_dtype)
     state = [s.contiguous() for s in state]
     last = [torch.empty_like(s) for s in state]
     blocks = (steps + BLOCK_STEPS - 1) // BLOCK_STEPS
-    kept = [s.new_empty((blocks, neurons)) for s in state] if keep and keeps_state(equation) else []
-    tensors = (x, out, *state, *last, *kept, *parameters)
+    saved = [s.new_empty((blocks, neurons)) for s in state] if save and saves_state(equation) else []
+    tensors = (x, out, *state, *last, *saved, *parameters)
     _launch(source, lanes(equation, neurons, x.dtype, False), tensors, x.shape, (x.stride(0),), wrap)
-    return out, last, kept
+    return out, last, saved
 
 
 def backward(
     equation: Equation,
     x: Tensor,
     state: Sequence[Tensor],
-    kept: Sequence[Tensor],
+    saved: Sequence[Tensor],
     parameters: Sequence[Tensor],
     d_out: Tensor,
     d_last: Sequence[Tensor],
     needs: Sequence[bool],
     summed: bool = False,
-    wrap: Callable[[Any], Any] = plainly,
+    wrap: Callable[[Any], Any] = lambda kernel: kernel,
 ) -> tuple[Tensor | None, list[Tensor], list[Tensor | None]]:
-    """See ``compiled.Kernels``."""
-    if not kept and keeps_state(equation):
-        kept = forward(equation, x, state, parameters, x.dtype, True, wrap)[2]
+    """See ``autograd.Backend``."""
+    if not saved and saves_state(equation):
+        saved = forward(equation, x, state, parameters, x.dtype, True, wrap)[2]
     steps, neurons = x.shape
     source = backward_source(equation, tuple(p.dim() for p in parameters), tuple(needs), summed)
     d_x = None
@@ -94,7 +86,7 @@ def backward(
     d_first = [torch.empty_like(d) for d in d_last]
     # One gradient per neuron; what a parameter shared by all neurons gets is their sum.
     each = [x.new_empty(neurons, dtype=equation.dtype) if need else None for need in needs[1:]]
-    states = (*kept, *d_last, *d_first)
+    states = (*saved, *d_last, *d_first)
     order = (*states, d_x, *each) if summed else (d_x, *states, *each)
     results = [t for t in order if t is not None]
     strides = (x.stride(0), d_out.stride(0))
@@ -141,3 +133,35 @@ def _launch(
         except TritonError as error:
             # At the first launch of its kind, which compiles.
             raise CompilationFailed(f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200]}") from error
+
+
+def kernel(source: Source) -> Any:
+    """The function of ``source``, ready for ``kernel(source)[grid](...)``; one for equal texts.
+
+    It is a ``triton.jit`` function, which compiles itself at its first launch and for each kind of arguments; or, with
+    TRITON_INTERPRET=1 in the environment, one that NumPy runs on the CPU.
+    """
+    with _lock:
+        return _kernel(source.name, source.text, interpreting())
+
+
+def interpreting() -> bool:
+    """Whether kernels run in Triton's interpreter, on a CPU."""
+    from triton import knobs
+
+    return bool(knobs.runtime.interpret)
+
+
+@functools.lru_cache(maxsize=1024)
+def _kernel(name: str, text: str, interpreted: bool) -> Any:
+    import triton
+    import triton.language as tl
+
+    # Triton and Inductor read the text of a function again from its file.
+    file = f"<snnkit {name} {hashlib.sha256(text.encode()).hexdigest()[:12]}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    namespace: dict[str, Any] = {"tl": tl, "triton": triton, "__name__": __name__}
+    exec(compile(text, file, "exec"), namespace)
+    function = namespace[name]
+    sizes = [size for size in _SIZES if size in function.__code__.co_varnames[: function.__code__.co_argcount]]
+    return triton.jit(do_not_specialize=sizes)(function)

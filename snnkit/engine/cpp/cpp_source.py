@@ -1,9 +1,9 @@
 """C++ text of an equation's kernels: all T steps of a tile of neurons at once, both directions.
 
 A tile is a run of neurons whose state fits in the cache. Forward reads x once and writes spikes once, so it moves 8
-bytes a neuron-step in float32; nothing else leaves the cache. Backward first runs forward again, keeping in scratch
+bytes a neuron-step in float32; nothing else leaves the cache. Backward first runs forward again, saving in scratch
 memory what the gradients need of each step, and then goes back in time: x and the gradient are read, the gradient of x
-is written, which makes 20 bytes in all. Only x and the first state are held for it. The way back of one tile runs
+is written, which makes 20 bytes in all. Only x and the first state are saved for it. The way back of one tile runs
 beside the way forward of the next, so that memory is read and written at all times, as in a copy; one after the other
 took 1.1 times as long.
 """
@@ -11,16 +11,101 @@ took 1.1 times as long.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from importlib.resources import files
 
 import torch
 
-from ..program import Op, Program
-from ..reader import programs
-from ..split import split
+from ..program import Dialect, Op, Program, programs, split
 from ..trace import Equation
-from .dialect import CPP, STORAGE, TYPES
+
+TYPES = {torch.float32: "float", torch.float64: "double", torch.bool: "bool"}
+
+# Dtypes of inputs and outputs in memory; the prelude defines those that C++ does not have.
+STORAGE = {
+    torch.float32: "float",
+    torch.float64: "double",
+    torch.bfloat16: "bfloat16",
+    torch.float16: "_Float16",
+    torch.uint8: "uint8_t",
+}
+
+
+def _number(value: float | int | bool, dtype: torch.dtype) -> str:
+    if dtype == torch.bool:
+        return "true" if value else "false"
+    if math.isnan(value):
+        return f"{TYPES[dtype]}(NAN)"
+    if math.isinf(value):
+        return f"{TYPES[dtype]}({'-' if value < 0 else ''}INFINITY)"
+    # Rounded here, as decimal text may round the other way.
+    rounded = repr(torch.tensor(value, dtype=dtype).item())
+    return f"({rounded}f)" if dtype == torch.float32 else f"({rounded})"
+
+
+def _power(base: str, exponent: str, op: Op) -> str:
+    if op.arguments[1] == 2:
+        return f"{base} * {base}"
+    return f"std::pow({base}, {exponent})"
+
+
+def _in(type_: str):
+    """An expression that needs to know the type of its result, as {T}."""
+    return lambda *arguments, op: type_.replace("{T}", TYPES[op.dtype]).format(*arguments)
+
+
+_FUNCTIONS = ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "erf", "erfc", "floor", "ceil", "trunc")
+_FUNCTIONS += ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh")
+_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+_INFIX |= {"ge": ">=", "gt": ">", "le": "<=", "lt": "<", "eq": "==", "ne": "!="}
+_INFIX |= {"logical_and": "&&", "logical_or": "||", "bitwise_and": "&&", "bitwise_or": "||", "bitwise_xor": "!="}
+
+EXPRESSIONS = {
+    **{name: f"std::{name}({{0}})" for name in _FUNCTIONS},
+    **{name: f"std::{name}({{0}}, {{1}})" for name in ("fmod", "copysign", "atan2", "hypot")},
+    **{name: f"{{0}} {sign} {{1}}" for name, sign in _INFIX.items()},
+    "div_trunc": "std::trunc({0} / {1})",
+    "div_floor": "floor_divided({0}, {1})",
+    "remainder": "remainder_of({0}, {1})",
+    "neg": "-{0}",
+    "reciprocal": _in("{T}(1) / {0}"),
+    "abs": "std::fabs({0})",
+    "sign": _in("{T}({0} > 0) - {T}({0} < 0)"),
+    "sgn": _in("{T}({0} > 0) - {T}({0} < 0)"),
+    "pow": _power,
+    "rsqrt": _in("{T}(1) / std::sqrt({0})"),
+    "sigmoid": _in("{T}(1) / ({T}(1) + std::exp(-{0}))"),
+    "round": "std::nearbyint({0})",
+    "frac": "{0} - std::trunc({0})",
+    # A NaN on either side stays one, as in PyTorch.
+    "maximum": "({0} > {1} || {0} != {0}) ? {0} : {1}",
+    "minimum": "({0} < {1} || {0} != {0}) ? {0} : {1}",
+    "clamp_min": "({0} > {1} || {0} != {0}) ? {0} : {1}",
+    "clamp_max": "({0} < {1} || {0} != {0}) ? {0} : {1}",
+    "relu": "{0} < 0 ? 0 : {0}",
+    "where": "{0} ? {1} : {2}",
+    "isnan": "{0} != {0}",
+    "logical_xor": "bool({0}) != bool({1})",
+    "logical_not": "!{0}",
+    "bitwise_not": "!{0}",
+}
+
+
+def _cast(value: str, before: torch.dtype, after: torch.dtype) -> str:
+    # A choice between numbers becomes a vector's mask; the conversion of a bool goes through bytes.
+    if before == torch.bool:
+        return f"{value} ? {TYPES[after]}(1) : {TYPES[after]}(0)"
+    return f"{value} != 0" if after == torch.bool else f"{TYPES[after]}({value})"
+
+
+CPP = Dialect(
+    expressions=EXPRESSIONS,
+    number=_number,
+    cast=_cast,
+    assignment="const {type} {name} = {value};",
+    types=TYPES,
+)
 
 PRELUDE = files(__name__.rpartition(".")[0]).joinpath("prelude.hpp").read_text()
 
@@ -77,7 +162,7 @@ def forward_source(equation: Equation, x: torch.dtype, out: torch.dtype, dims: t
 def backward_source(
     equation: Equation, x: torch.dtype, dims: tuple[int, ...], needs: tuple[bool, ...], summed: bool = False
 ) -> tuple[str, tuple, int]:
-    """(text, constants, numbers that it keeps of a neuron's step) of the backward kernel.
+    """(text, constants, numbers that it saves of a neuron's step) of the backward kernel.
 
     ``needs``: whether x, and each parameter, wants a gradient; ``summed``: that of x over time.
 
@@ -91,8 +176,9 @@ def backward_source(
     results = [*([0] if needs[0] else []), *(1 + i for i in states), *(1 + equation.states + i for i in wanted)]
     each = needs[0] and not summed
     sums = [*(["x"] if needs[0] and summed else []), *(f"p{i}" for i in wanted)]
-    kept, again, program = split(equation, tuple(results))
-    again, program = _lift_together(again, program)
+    saved, again, program = split(equation, tuple(results))
+    again = again.lifted()
+    program = program.lifted(again.constants)
     place = _Places(x=STORAGE[x], out=STORAGE[x], scalar=TYPES[equation.dtype], dims=dims)
     pointers = [
         "const X* x",
@@ -103,9 +189,9 @@ def backward_source(
         *(f"S* d_first{i}" for i in states),
     ]
     gradients = [f"S* d_{name}" for name in sums]
-    rows = [f"k{i}" for i in range(len(kept))]
+    rows = [f"k{i}" for i in range(len(saved))]
     onward = [
-        "// Forward again: what the gradients need of each step is kept.",
+        "// Forward again: what the gradients need of each step is saved.",
         "if (at < ahead) {",
         "  const int64_t m = std::min(STRIP, ahead - at);",
         "  prefetch(x_t, j + 1 < T ? x_t + x_stride : x_t, at, ahead);",
@@ -128,7 +214,7 @@ def backward_source(
             program,
             reads={
                 "g": "g_strip[i]",
-                **{name: f"{row}[at + i]" for name, row in zip(kept, rows, strict=True)},
+                **{name: f"{row}[at + i]" for name, row in zip(saved, rows, strict=True)},
                 **{f"d{i}": f"d{i}[at + i]" for i in states},
                 **place.parameters("before"),
             },
@@ -211,13 +297,6 @@ class _Places:
         return {f"p{i}": f"parameter{i}[{tile} + at + i]" for i, dim in enumerate(self.dims) if dim}
 
 
-def _lift_together(first: Program, second: Program) -> tuple[Program, Program]:
-    """Constants lifted out of both, under the same names."""
-    first = first.lifted()
-    second = second.lifted(first.constants)
-    return first, second
-
-
 def _shared(dims: Sequence[int]) -> set[str]:
     return {f"p{i}" for i, dim in enumerate(dims) if dim == 0}
 
@@ -254,6 +333,3 @@ def _indented(lines: Sequence[str], by: int) -> list[str]:
 def _text(place: _Places, body: Sequence[str], result: str, before: str = "") -> str:
     head = [PRELUDE, *place.aliases, *([before] if before else []), "", ENTRY.format(result=result)]
     return "\n".join([*head, *_indented(body, 2), "}", ""])
-
-
-__all__ = ["backward_source", "forward_source"]

@@ -1,4 +1,4 @@
-"""Compiles generated C++ into a shared library, once a machine, and loads it."""
+"""The C++ compiler: which there is, and compiling generated C++ into a shared library, once a machine."""
 
 from __future__ import annotations
 
@@ -14,23 +14,43 @@ import tempfile
 import threading
 from pathlib import Path
 
-from ..compiled import CompilationFailed
-from ..missing import NO_COMPILER, cpp_compiler
+from ..autograd import CompilationFailed
+
+NO_COMPILER = "there is none (Debian and Ubuntu: apt install g++)"
 
 # Arithmetic as PyTorch's eager kernels do it, to the bit: nothing is contracted or reordered.
 _FLAGS = ("-std=c++17", "-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
 if platform.machine().lower() in ("x86_64", "amd64"):
-    # Where there are vectors of 512 bits, GCC takes half of them unless asked; up to 1.07 times faster on an EPYC.
+    # Where there are vectors of 512 bits, GCC takes half of them by default; up to 1.07 times faster on an EPYC.
     _FLAGS += ("-mprefer-vector-width=512",)
 _SHARED = ("-shared", "-fPIC", "-w", "-x", "c++")
 # Threads where the compiler has OpenMP, else vectors alone.
 _OPENMP = ("-fopenmp", "-fopenmp-simd")
 
 # Bytes of the checksum at the end of a library.
-_SEAL = hashlib.sha256().digest_size
+_CHECKSUM = hashlib.sha256().digest_size
 
 _lock = threading.Lock()
 _loaded: dict[str, ctypes.CDLL | str] = {}
+
+
+@functools.cache
+def cpp_compiler() -> str | None:
+    """The C++ compiler to use: ``$CXX``, g++ or clang++; None if there is none."""
+    candidates = (os.environ.get("CXX", ""), "g++", "clang++")
+    return next((path for name in candidates if name and (path := shutil.which(name))), None)
+
+
+@functools.cache
+def missing_compiler(device_type: str) -> str:
+    """What torch.compile lacks for kernels of this kind of device, or an empty string."""
+    if os.environ.get("TORCH_COMPILE_DISABLE") == "1":
+        return "TORCH_COMPILE_DISABLE=1 forbids compiling"
+    if device_type == "cuda":
+        from torch.utils._triton import has_triton
+
+        return "" if has_triton() else "torch.compile needs Triton on CUDA, which is not installed"
+    return "" if cpp_compiler() or shutil.which("cl") else f"torch.compile needs a C++ compiler, and {NO_COMPILER}"
 
 
 def load(source: str) -> ctypes.CDLL:
@@ -48,20 +68,12 @@ def load(source: str) -> ctypes.CDLL:
     return library
 
 
-def made(source: str) -> bool:
-    """Whether ``load`` would find the library of ``source`` ready."""
-    if source in _loaded:
-        return not isinstance(_loaded[source], str)
-    program = cpp_compiler()
-    return program is not None and _place(source, program, cache_folder()).exists()
-
-
 def cache_folder() -> Path:
-    """Where libraries are kept between processes: ``$SNNKIT_KERNELS``, or the user's cache."""
+    """Where libraries are stored between processes: ``$SNNKIT_KERNELS``, or the user's cache."""
     given = os.environ.get("SNNKIT_KERNELS")
     if given:
         return Path(given).expanduser()
-    # Never a folder that others can write to: what lies there is loaded into the process.
+    # Never a folder that others can write to: its files are loaded into the process.
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home) / "snnkit" / "kernels"
 
@@ -71,7 +83,7 @@ def _library(source: str) -> ctypes.CDLL | str:
     try:
         try:
             return _loadable(source, cache_folder())
-        except OSError:  # the folder can't be written to, or what lies in it can't be run
+        except OSError:  # the folder can't be written to, or what is in it can't be run
             return _loadable(source, _private_folder())
     except (OSError, CompilationFailed) as error:
         return str(error)
@@ -82,38 +94,34 @@ def _loadable(source: str, folder: Path) -> ctypes.CDLL:
     if program is None:
         raise CompilationFailed(f"of C++ compilers {NO_COMPILER}")
     folder.mkdir(parents=True, exist_ok=True)
-    target = _place(source, program, folder)
+    # Another compiler, flag or processor makes another library.
+    key = hashlib.sha256("\n".join((source, _version(program), *_FLAGS, _processor())).encode()).hexdigest()[:24]
+    target = folder / f"{key}.so"
     if not _whole(target):
         _compile(program, source, target)
     return ctypes.CDLL(str(target))
 
 
-def _place(source: str, program: str, folder: Path) -> Path:
-    """Another compiler, flag or processor makes another library."""
-    key = hashlib.sha256("\n".join((source, _version(program), *_FLAGS, _processor())).encode()).hexdigest()[:24]
-    return folder / f"{key}.so"
-
-
 def _whole(library: Path) -> bool:
-    """Whether it is there as it was written: loading one that a full disk or a power cut has shortened would end the
-    process, not raise an error."""
+    """Whether it is as it was written: loading one that a full disk or a power cut has shortened would end the process,
+    not raise an error."""
     try:
         content = library.read_bytes()
     except FileNotFoundError:
         return False
-    return hashlib.sha256(content[:-_SEAL]).digest() == content[-_SEAL:]
+    return hashlib.sha256(content[:-_CHECKSUM]).digest() == content[-_CHECKSUM:]
 
 
 def _compile(program: str, source: str, target: Path) -> None:
     error = ""
     for openmp in _OPENMP:
-        # Under another name until it is whole, as several processes may be at it.
+        # Under another name until it is whole, as several processes may be compiling it.
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=target.stem) as folder:
             made = Path(folder) / target.name
             command = [program, *_FLAGS, openmp, *_SHARED, "-", "-o", str(made)]
             result = subprocess.run(command, input=source, capture_output=True, text=True)
             if result.returncode == 0:
-                # Loaders take no notice of what follows a library's last section.
+                # Loaders ignore what follows a library's last section.
                 with made.open("r+b") as file:
                     file.write(hashlib.sha256(file.read()).digest())
                 os.replace(made, target)

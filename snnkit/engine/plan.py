@@ -1,0 +1,315 @@
+"""Which engine runs a call, and why: one frozen ``Plan`` per kind of call, made by one pure function, in one cache.
+
+``make_plan`` decides from the equation and the facts of a call that matter (``Facts``), and from what this machine can
+compile: equal calls get equal plans, whatever ran before. ``plan_for`` keeps the plans of a step as long as nothing
+that the step reads has changed. ``explain`` shows the plans of a model's layers.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import warnings
+import weakref
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from itertools import chain
+from types import FunctionType, MethodType
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+
+from ..tables import text_table
+from .autograd import backend
+from .program import is_exact
+from .trace import Equation, NotElementwise, name_of, trace
+from .trace_cache import Opaque, Reading, equation_by_key, reading_of, tensors_of
+
+ENGINES = ("auto", "eager", "block", "cpp", "triton")
+
+# What "auto" takes on each kind of device, in order, and the neuron-steps (elements of x) from which on it does. Below,
+# a pass takes a millisecond in the eager engine, while the first compilation takes about a second (cpp) or ten (block).
+AUTO = {"cpu": (("cpp", 2**16), ("block", 2**20)), "cuda": (("block", 2**16), ("triton", 2**16))}
+
+# Of smaller passes on a CPU, "auto" gives those of at least this many steps to the C++ engine: one call of its kernel
+# takes 60 microseconds, a step of the eager engine 50. It does so only where both engines are equal to the bit
+# (``is_exact``, and an input that is not static: its gradient is a sum over time), so that a small layer's results are
+# those of the reference.
+FEWEST_STEPS = 4
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How one kind of call is run.
+
+    Attributes:
+        engine: "eager", "block", "cpp" or "triton".
+        reason: why, in a few words.
+        fallback: another engine was requested, or would have been better.
+        equation: what a compiled engine is to run.
+    """
+
+    engine: str
+    reason: str
+    fallback: bool = False
+    equation: Equation | None = None
+
+
+class Facts(NamedTuple):
+    """What a plan depends on, besides the equation.
+
+    Attributes:
+        engine: the requested one, or "auto".
+        device: kind of device.
+        size: neuron-steps, rounded down to the next limit in AUTO.
+        enough_steps: whether there are FEWEST_STEPS.
+        static: whether the input is the same at each step (stride 0).
+        higher: why derivatives are requested that compiled engines don't have, or an empty string.
+    """
+
+    engine: str
+    device: str
+    size: int
+    enough_steps: bool = True
+    static: bool = False
+    higher: str = ""
+
+
+# Sizes of passes that are planned alike: none, and from each limit on.
+_SIZES = (2**20, 2**16, 1, 0)
+
+
+def facts_of(engine: str, device: str, steps: int, neuron_steps: int, static: bool, higher: str = "") -> Facts:
+    """The facts of a call; what does not matter is left out, so that equal calls have equal facts."""
+    size = next(size for size in _SIZES if neuron_steps >= size)
+    return Facts(engine, device, size, steps >= FEWEST_STEPS, static, higher)
+
+
+def candidates(facts: Facts) -> tuple[str, ...]:
+    """Engines that are worth compiling for such a call, best first; none: the eager engine runs it."""
+    if facts.engine == "eager" or facts.higher or not facts.size or facts.device not in AUTO:
+        return ()
+    if facts.engine != "auto":  # where it can't run the equation, block can, which knows every operation
+        return tuple(dict.fromkeys((facts.engine, "block")))
+    paying = tuple(engine for engine, least in AUTO[facts.device] if facts.size >= least)
+    return paying or (("cpp",) if facts.device == "cpu" and facts.enough_steps and not facts.static else ())
+
+
+def make_plan(facts: Facts, equation: Callable[[], Equation | str], device: torch.device) -> Plan:
+    """Decide. A pure function of its arguments, and of the compilers of this machine.
+
+    Args:
+        facts: of the call.
+        equation: gives the equation, or the reason why there is none; only called if it matters.
+        device: of the data.
+    """
+    requested = facts.engine not in ("auto", "eager")
+    if facts.engine == "eager":
+        return Plan("eager", "requested")
+    if facts.higher:
+        return Plan("eager", facts.higher, fallback=requested)
+    if not facts.size:
+        return Plan("eager", "there are no neurons to compute")
+    if facts.device not in AUTO:
+        return Plan("eager", f"no engine compiles for {facts.device!r} devices", fallback=requested)
+    least = min(least for _, least in AUTO[facts.device])
+    small = not requested and facts.size < least
+    few = f"fewer than {least:,} neuron-steps: compiling would not pay"
+    engines = candidates(facts)
+    if not engines:
+        return Plan("eager", few)
+    traced = equation()
+    if isinstance(traced, str):
+        return Plan("eager", f"its step can't be compiled: {traced}", fallback=not small)
+    if small and not is_exact(traced):
+        return Plan(
+            "eager", f"fewer than {least:,} neuron-steps, and its compiled gradients could differ in the last bit"
+        )
+    refusals = [backend(engine).supports(traced, device) for engine in engines]
+    for engine, refusal in zip(engines, refusals, strict=True):
+        if not refusal:
+            many = "equal to eager to the bit" if small else f"{least:,} neuron-steps or more are worth compiling"
+            why = refusals[0] or ("requested" if requested else many)
+            return Plan(engine, why, fallback=bool(refusals[0]), equation=traced)
+    return Plan("eager", refusals[0], fallback=not small)
+
+
+def after_failure(plan: Plan, error: Exception, device: torch.device) -> Plan:
+    """What runs when the planned engine could not compile its kernel: block, then eager."""
+    reason = f"compiling failed ({error})" if plan.engine == "block" else f"{plan.engine} failed ({error})"
+    if plan.equation is not None and plan.engine != "block" and not backend("block").supports(plan.equation, device):
+        return Plan("block", reason, fallback=True, equation=plan.equation)
+    return Plan("eager", reason, fallback=True)
+
+
+def state_dtype(x: Tensor) -> torch.dtype:
+    """The dtype of state and arithmetic: float64 for float64 input, float32 for every other."""
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
+
+
+def check_engine(engine: Any) -> str:
+    """``engine`` if it is one of ENGINES, else ValueError."""
+    if engine not in ENGINES:
+        raise ValueError(f"engine must be one of {', '.join(map(repr, ENGINES))}, but it is {engine!r}")
+    return engine
+
+
+def _higher_derivatives() -> str:
+    """Why derivatives are requested that compiled engines don't have, or an empty string."""
+    functorch = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]
+    if functorch.peek_interpreter_stack() is None and forward_ad._current_level < 0:
+        return ""
+    kinds = [interpreter.key() for interpreter in functorch.get_interpreter_stack() or ()]
+    if functorch.TransformType.Jvp in kinds or forward_ad._current_level >= 0:
+        return "forward-mode derivatives run step by step"
+    return "second derivatives run step by step" if kinds.count(functorch.TransformType.Grad) > 1 else ""
+
+
+class _Plans(NamedTuple):
+    """The plans of one step, as long as nothing that it reads has changed."""
+
+    step: weakref.ref | None  # None: the step itself is the key
+    reading: Reading
+    plans: dict[Hashable, Plan]
+
+
+# By step, or by the code of functions: those of a closure are made again and again.
+_known: weakref.WeakKeyDictionary[Any, _Plans] = weakref.WeakKeyDictionary()
+
+
+def plan_for(engine: str, step: Callable | nn.Module, x: Tensor, state: Any) -> Plan:
+    """The plan for ``step`` over x [T, B, ...] from ``state``; nothing runs, and nothing changes.
+
+    Raises:
+        ValueError: no such engine.
+    """
+    check_engine(engine)
+    higher, size = _higher_derivatives(), x.numel()
+    facts = facts_of(engine, x.device.type, len(x), size, size > 0 and x.stride(0) == 0, higher)
+    key = (facts, x.dtype == torch.float64, type(state), len(state))
+    known = _current(step)
+    plan = None if known is None else known.plans.get(key)
+    if plan is None:
+        dtype = state_dtype(x)
+
+        def equation() -> Equation | str:
+            if known is not None:
+                return equation_by_key(known.reading.key, step, state, dtype, x.device)
+            try:
+                return trace(step, state, list(tensors_of(step)), dtype, x.device)
+            except NotElementwise as reason:
+                return str(reason)
+
+        plan = make_plan(facts, equation, x.device)
+        if known is not None:
+            known.plans[key] = plan
+    return plan
+
+
+def _current(step: Callable | nn.Module) -> _Plans | None:
+    """What is known of a step, if it still reads what it read, or else from scratch; None: it can't be known."""
+    owner = _owner(step)
+    try:
+        known = _known.get(owner)
+        same = known is not None and known.reading.quick and (known.step is None or known.step() is step)
+        if same and _unchanged(known.reading):  # type: ignore[union-attr]
+            return known
+        reading = reading_of(step)
+        if known is None or known.reading.key != reading.key:
+            known = _Plans(None, reading, {})
+        _known[owner] = known = _Plans(None if owner is step else weakref.ref(step), reading, known.plans)
+    except (Opaque, TypeError):  # TypeError: neither hashable nor open to weak references
+        return None
+    return known
+
+
+def _owner(step: Any) -> Any:
+    while isinstance(step, functools.partial):
+        step = step.func
+    if isinstance(step, MethodType):
+        return step.__self__
+    return step.__code__ if isinstance(step, FunctionType) else step
+
+
+_VALUES = operator.methodcaller("values")
+
+
+def _unchanged(reading: Reading) -> bool:
+    """Whether everything that was read is still the same object; some 4 microseconds for a neuron."""
+    try:
+        return (
+            all(map(operator.eq, map(len, reading.sized), reading.sizes))
+            and all(map(operator.is_, chain.from_iterable(map(_VALUES, reading.mappings)), reading.values))
+            and all(map(operator.is_, map(dict.get, reading.globals, reading.names), reading.items))
+            and all(map(operator.is_, map(getattr, reading.holders, reading.attributes), reading.parts))
+        )
+    except (AttributeError, ValueError):  # a closure's cell that is empty now
+        return False
+
+
+def warn_of_fallback(step: Callable | nn.Module, plan: Plan) -> None:
+    """Say once per kind of step and reason that it runs slower than it could, and why."""
+    if plan.fallback:
+        _warn_once(name_of(step), plan.engine, plan.reason)
+
+
+@functools.cache
+def _warn_once(name: str, engine: str, reason: str) -> None:
+    message = f"{name} runs in the {engine} engine: {reason}. Use engine={engine!r} to request that."
+    warnings.warn(message, UserWarning, stacklevel=5)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One neuron layer: its name in the model, class, shape of input [T, B, ...], engine, and the reason."""
+
+    layer: str
+    neuron: str
+    shape: tuple[int, ...]
+    engine: str
+    reason: str
+
+
+class Explanation(list[Row]):
+    """A list of rows that prints as a table."""
+
+    def __str__(self) -> str:
+        if not self:
+            return "no neurons in this model"
+        rows = [(r.layer, r.neuron, "x".join(map(str, r.shape)), r.engine, r.reason) for r in self]
+        return "\n".join(text_table(("layer", "neuron", "input [T, B, ...]", "engine", "why"), rows, left=5))
+
+    __repr__ = __str__
+
+
+def explain(model: nn.Module, x: Tensor, state: Any = None) -> Explanation:
+    """Run ``model`` once on ``x`` [T, B, ...] without gradients and return which engine each layer takes, and why.
+
+    A neuron is any module with ``step``, ``initial_state`` and ``engine``. The order is that of execution.
+    """
+    rows = Explanation()
+    handles = []
+
+    def hook(name: str):
+        def note(module: nn.Module, args: tuple, kwargs: dict) -> None:
+            if any(row.layer == name for row in rows):
+                return  # a neuron inside Recurrent is called once per time step
+            sequence = args[0] if args else kwargs["x"]
+            like = torch.empty(sequence.shape[1:], dtype=state_dtype(sequence), device=sequence.device)
+            plan = plan_for(module.engine, module, sequence, module.initial_state(like))  # type: ignore[arg-type, operator]
+            rows.append(Row(name, name_of(module), tuple(sequence.shape), plan.engine, plan.reason))
+
+        return note
+
+    try:
+        for name, module in model.named_modules():
+            if all(hasattr(module, attribute) for attribute in ("step", "initial_state", "engine")):
+                handles.append(module.register_forward_pre_hook(hook(name or "(model)"), with_kwargs=True))
+        with torch.no_grad():
+            model(x) if state is None else model(x, state)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return rows

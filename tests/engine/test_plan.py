@@ -1,0 +1,167 @@
+"""``auto`` decides by one pure rule; small passes take the C++ engine where it is equal to eager to the bit."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from snnkit import engine
+from snnkit.engine import cpp, trace_cache
+from snnkit.engine.plan import AUTO, FEWEST_STEPS, candidates, facts_of
+from snnkit.engine.program import is_exact
+from snnkit.neuron import LI, LIF, PLIF, CubaLIF, Leaky
+from snnkit.nn import Sequential
+from snnkit.surrogate import Sigmoid
+
+from .zoo import ZOO, drive
+
+CPU = torch.device("cpu")
+compiler = pytest.mark.skipif(engine.cpp_compiler() is None, reason="no C++ compiler")
+
+
+def equation(neuron, x):
+    return engine.equation_of(neuron, neuron.initial_state(x[0]), engine.state_dtype(x), CPU)
+
+
+def taken(neuron, x):
+    return engine.plan_for("auto", neuron, x, neuron.initial_state(x[0])).engine
+
+
+@pytest.mark.parametrize(
+    "requested, device, steps, size, static, expected",
+    [
+        ("auto", "cpu", 100, 10_000, False, ("cpp",)),
+        ("auto", "cpu", FEWEST_STEPS - 1, 10_000, False, ()),
+        ("auto", "cpu", 100, 10_000, True, ()),
+        ("auto", "cpu", 1, 2**16, True, ("cpp",)),
+        ("auto", "cpu", 100, 2**20, False, ("cpp", "block")),
+        ("auto", "cuda", 100, 2**16 - 1, False, ()),
+        ("auto", "cuda", 100, 2**16, False, tuple(name for name, _ in AUTO["cuda"])),
+        ("auto", "mps", 100, 2**20, False, ()),
+        ("triton", "cuda", 1, 1, False, ("triton", "block")),
+        ("block", "cpu", 1, 1, True, ("block",)),
+        ("cpp", "cpu", 1, 0, False, ()),
+        ("eager", "cpu", 100, 2**20, False, ()),
+    ],
+)
+def test_engines_that_may_run_a_call(requested, device, steps, size, static, expected):
+    assert candidates(facts_of(requested, device, steps, size, static)) == expected
+
+
+EXACT = [
+    *("IF", "IF-soft", "IF-reset-negative", "LIF", "LIF-soft", "LIF-rest"),
+    *("Leaky", "Leaky-zero", "Leaky-none", "Leaky-now", "Leaky-zero-now", "CubaLIF", "ALIF", "Izhikevich"),
+]
+
+
+def test_neurons_with_numbers_alone_are_exact():
+    assert [key for key in ZOO if is_exact(equation(ZOO[key](), torch.rand(2, 3, 5)))] == EXACT
+
+
+# Every neuron and every dtype, in pairs: each neuron in two of the four.
+DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+PAIRS = [(key, DTYPES[(i + more) % 4]) for i, key in enumerate(EXACT) for more in (0, 1)]
+
+
+@compiler
+@pytest.mark.parametrize("key, dtype", PAIRS)
+def test_exact_means_equal_to_the_bit(key, dtype):
+    results = []
+    for name in ("eager", "cpp"):
+        torch.manual_seed(0)
+        neuron = ZOO[key]()
+        neuron.engine = name
+        x = drive(neuron, 23, 3, 37).to(dtype).requires_grad_()
+        out, state = neuron(x)
+        weight = torch.rand(out.shape).to(dtype)
+        loss = (out * weight).sum() + sum(part.to(dtype).sum() for part in state)
+        results.append((out, *state, *torch.autograd.grad(loss, x)))
+    assert results[0][0].count_nonzero() > 0
+    for one, other in zip(*results, strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "neuron", [PLIF(), LIF(surrogate=Sigmoid()), Leaky(nn.Parameter(torch.tensor(0.9))), LI()], ids=str
+)
+def test_what_might_differ_in_the_last_bit_stays_in_eager(neuron):
+    assert taken(neuron, torch.rand(25, 2, 3)) == "eager"
+
+
+@compiler
+def test_equal_calls_get_equal_plans_whatever_ran_before():
+    neuron, x = Leaky(0.9), torch.rand(25, 2, 3)
+    plans = [engine.plan_for("auto", neuron, x, neuron.initial_state(x[0])) for _ in range(3)]
+    neuron(x)
+    rows = engine.explain(neuron, x)
+    plans.append(engine.plan_for("auto", neuron, x, neuron.initial_state(x[0])))
+    assert plans[0].engine == "cpp" == rows[0].engine
+    assert all(plan is plans[0] for plan in plans)
+    assert taken(neuron, x[:1]) == taken(neuron, x[:1].expand(25, 2, 3)) == "eager"
+
+
+def test_without_a_compiler_small_passes_stay_in_eager_without_a_warning(monkeypatch, recwarn):
+    monkeypatch.setenv("TORCH_COMPILE_DISABLE", "1")
+    neuron, x = LIF(), torch.rand(25, 2, 3)
+    neuron(x)
+    assert taken(neuron, x) == "eager" and not [w for w in recwarn if "engine" in str(w.message)]
+
+
+def test_equal_steps_share_an_equation_and_only_they():
+    x = torch.rand(3, 2, 5)
+    assert equation(LIF(3.5), x) is equation(LIF(3.5), x)
+    assert equation(LIF(3.5), x) is not equation(LIF(3.25), x)
+    assert equation(LIF(3.5), x) is not equation(LIF(3.5), x.double())
+    assert equation(LIF(torch.tensor(3.5)), x).parameters == 1
+
+
+class Mine(LIF):
+    """Written in a notebook: its code may change."""
+
+    gain = 1.0
+
+    def step(self, x, state):
+        return super().step(self.gain * x, state)
+
+
+@compiler
+def test_a_neuron_of_a_notebook_is_treated_like_ours(monkeypatch):
+    x = torch.rand(25, 2, 5)
+    before = equation(Mine(), x)
+    assert equation(Mine(), x) is before and taken(Mine(), x) == "cpp"
+    reading = trace_cache.reading_of(Mine())
+    assert reading.quick
+    monkeypatch.setattr(Mine, "gain", 2.0)
+    assert equation(Mine(), x).key != before.key
+    neuron = Mine()
+    spikes = neuron(x)[0].sum()
+    monkeypatch.setattr(Mine, "step", lambda self, x, state: LIF.step(self, 0 * x, state))
+    assert spikes > 0 and neuron(x)[0].sum() == 0
+
+
+@compiler
+def test_a_warm_call_runs_the_code_of_six_modules():
+    """nn, the neuron, unroll, plan, autograd, and the engine."""
+    net = Sequential(nn.Linear(20, 30), Leaky(0.9), nn.Linear(30, 5), CubaLIF(), nn.Linear(5, 4), LIF())
+    x = torch.rand(20, 2, 20, requires_grad=True)
+    for _ in range(2):
+        net(x)
+    modules = set()
+    sys.setprofile(lambda frame, event, arg: modules.add(frame.f_globals.get("__name__", "")))
+    try:
+        net(x)
+    finally:
+        sys.setprofile(None)
+    ours = {name for name in modules if name.startswith("snnkit")}
+    assert len(ours) <= 6, ours
+
+
+def test_the_engine_is_called_by_its_generated_kernel_only_once_a_pass(monkeypatch):
+    calls = []
+    original = cpp._call
+    monkeypatch.setattr(cpp, "_call", lambda *arguments: calls.append(1) or original(*arguments))
+    LIF(engine="cpp")(torch.rand(100, 2, 3))
+    assert len(calls) == 1
