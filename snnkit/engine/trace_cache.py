@@ -204,7 +204,7 @@ class _Follower:
             self._function(value)
         elif isinstance(value, type):
             self.facts.append(value)
-            self._class(value, {"derivative"} if issubclass(value, Surrogate) else _methods(value) | _CONSTRUCTORS)
+            self._class(value, _called_of(value, value, _methods(value) | _CONSTRUCTORS))
         elif isinstance(value, ModuleType):
             self.facts.append(value.__name__)
         else:
@@ -217,8 +217,7 @@ class _Follower:
             self.reading.quick &= not hasattr(value, "__setitem__")
             self.facts.append((str(value.dtype), value.tobytes()))
         elif isinstance(value, nn.Module):
-            # Its step, or, of one that a step calls, its forward.
-            self._class(kind, {"step"} if hasattr(value, "step") else _methods(kind))
+            self._class(kind, _called_of(kind, value, _methods(kind)))
             self._watch(vars(value))
             own = {name: item for name, item in vars(value).items() if name not in _BOOKKEEPING and name != "engine"}
             self._named("module", own)
@@ -227,11 +226,11 @@ class _Follower:
             self._size(value._buffers)
             self._named("modules", value._modules)
         elif hasattr(value, "__dict__") and not any("__slots__" in vars(c) for c in kind.__mro__[:-1]):
-            surrogate = isinstance(value, Surrogate)
-            self._class(kind, {"derivative", "__call__"} if surrogate else _methods(kind))
+            self._class(kind, _called_of(kind, value, _methods(kind)))
             self._watch(vars(value))
             # A surrogate makes its function from the rest.
-            self._named("object", {n: item for n, item in vars(value).items() if not (surrogate and n == "_spike")})
+            own = {n: item for n, item in vars(value).items() if not (n == "_spike" and isinstance(value, Surrogate))}
+            self._named("object", own)
         elif kind.__module__.partition(".")[0] in _LIBRARIES and isinstance(value, Hashable):
             self.facts.append(value)
         else:
@@ -306,6 +305,13 @@ class _Follower:
 
 
 _TEXTS = {"__doc__", "__module__", "__qualname__", "__firstlineno__"}
+
+
+def _called_of(kind: type, value: Any, others: set[str]) -> set[str]:
+    """Methods that are called, besides those that code names: of a neuron its step, of a surrogate its derivative."""
+    if issubclass(kind, Surrogate):
+        return {"__call__", "derivative"}
+    return {"step"} if issubclass(kind, nn.Module) and hasattr(value, "step") else others
 
 
 def _methods(kind: type) -> set[str]:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from snnkit.engine import CompilationFailed
+from snnkit.engine import CompilationFailed, cpp
 from snnkit.engine.cpp import toolchain as build
 from snnkit.neuron import LIF
 
@@ -19,6 +19,7 @@ def fresh(monkeypatch, tmp_path):
     """A process that has built nothing yet, and its folder."""
     monkeypatch.setenv("SNNKIT_KERNELS", str(tmp_path / "kernels"))
     monkeypatch.setattr(build, "_loaded", {})
+    cpp._kernel.cache_clear()
     build._private_folder.cache_clear()
     return tmp_path / "kernels"
 
