@@ -17,8 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..engine import ENGINES, state_dtype
-from ..engine.select import choose
+from ..engine import ENGINES, plan_for, state_dtype
 from ..measure import Timing, clock_for, first_call, held_for_backward, peak_of
 from ..measure.memory import available
 from ..neuron import LIF, CubaLIF, Leaky, Neuron
@@ -171,8 +170,8 @@ def _ours(engine: str, equation: str, out_dtype: torch.dtype | None = None) -> C
     def why_not(x: Tensor) -> str:
         dtype = state_dtype(x)
         rest = neuron.initial_state(torch.empty(x.shape[1:], dtype=dtype, device=x.device))
-        choice = choose(engine, neuron, x, rest, dtype)
-        return "" if choice.engine == engine else choice.reason
+        plan = plan_for(engine, neuron, x, rest)
+        return "" if plan.engine == engine else plan.reason
 
     if out_dtype is None:
         saves = LOOP_SAVES if engine == "eager" else ENGINE_SAVES

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from snnkit import checks
 
-from ..engine.check import check_sequence
+from ..engine import check_sequence
 from ..neuron import IF, LIF, PLIF, Neuron, Recurrent
 from ..nn import Once, Sequential, TimeBatched, time_batched
 from ..surrogate import ATan

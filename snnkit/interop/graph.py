@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from snnkit import checks
 
-from ..engine.check import check_sequence
+from ..engine import check_sequence
 from ..nn import is_stateful, time_batched
 
 INPUT, OUTPUT = "input", "output"

@@ -31,7 +31,7 @@ from snnkit import loss as losses
 from snnkit.checks import choice, instance, integer
 from snnkit.data import events, resolve_device
 from snnkit.files import write_text
-from snnkit.models.event_nets import EventConvNet, EventRecurrentNet
+from snnkit.models import EventConvNet, EventRecurrentNet
 from snnkit.nn import Sequential
 from snnkit.train.checkpoint import writable
 from snnkit.train.history import CallbackList, History

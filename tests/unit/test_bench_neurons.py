@@ -376,9 +376,9 @@ def test_our_engines_run_on_the_equation_of_each_peer(monkeypatch):
 
 
 def test_an_engine_that_is_not_made_for_the_device_is_left_out_with_the_reason(monkeypatch):
-    from snnkit.engine.select import Choice
+    from snnkit.engine import Plan
 
-    monkeypatch.setattr(neurons, "choose", lambda *call: Choice("eager", "made for other devices", fallback=True))
+    monkeypatch.setattr(neurons, "plan_for", lambda *call: Plan("eager", "made for other devices", fallback=True))
     every, left_out = candidates(CPU, ["eager", "block"], peers=False)
     assert [c.name for c in every] == ["eager"] and left_out == {"block": "made for other devices"}
 

@@ -181,7 +181,7 @@ def test_poisson_repeats_with_the_generator_and_with_the_global_seed():
 
 @pytest.mark.parametrize("max_rate", [0.0, -0.1, 1.1, math.nan, math.inf])
 def test_poisson_refuses_impossible_rates(max_rate):
-    with pytest.raises(ValueError, match="max_rate must be (greater than 0|at most 1|finite)"):
+    with pytest.raises(ValueError, match=r"max_rate must be (greater than 0|at most 1|finite)"):
         encode.poisson(pixels(2), 3, max_rate=max_rate)
 
 

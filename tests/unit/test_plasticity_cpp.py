@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snnkit.engine.compiled import CompilationFailed
+from snnkit.engine import CompilationFailed
 from snnkit.plasticity import PairSTDP, TripletSTDP, cpp_kernels
 from snnkit.plasticity.connection import Convolution
 

@@ -205,7 +205,7 @@ def test_a_changed_attribute_counts_at_once_where_nothing_is_compiled():
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
 def test_bad_slope_is_refused(value):
-    with pytest.raises(ValueError, match="alpha of ATan must be (greater than 0|finite), but it is"):
+    with pytest.raises(ValueError, match=r"alpha of ATan must be (greater than 0|finite), but it is"):
         ATan(value)
 
 

@@ -11,7 +11,7 @@ import torch
 
 from snnkit import encode, loss, models, train
 from snnkit.data.augment import Compose, Shift
-from snnkit.models.event_nets import EventConvNet, EventRecurrentNet
+from snnkit.models import EventConvNet, EventRecurrentNet
 from snnkit.train import OneCycle, recipes
 from snnkit.train.recipe import Recipe, make_scheduler
 

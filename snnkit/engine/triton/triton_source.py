@@ -128,8 +128,8 @@ EXACT = replace(
 _FORWARD = "All T steps of BLOCK neurons{}."
 _BACKWARD = "Gradients of all T steps of BLOCK neurons, back in time; v are values of the step, w gradients."
 
-# K: steps that backward runs again from one saved state. 16 would need twice the registers; 4 would write and read twice
-# as much state, a tenth of all traffic in float32.
+# K: steps that backward runs again from one saved state. 16 would need twice the registers; 4 would write and read
+# twice as much state, a tenth of all traffic in float32.
 BLOCK_STEPS = 8
 
 # In these a product may be fused, and then it is rounded differently.

@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ... import checks
-from ...engine.missing import cpp_compiler
+from ...engine import cpp_compiler
 from ...measure import Clock, ThroughputClock, keep_freed_memory, provenance, race
 from ...neuron import Neuron
 from ...neuron.base import MembraneState

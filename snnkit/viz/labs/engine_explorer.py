@@ -13,7 +13,7 @@ import torch
 
 from snnkit import checks, records
 from snnkit.bench import neurons as bench
-from snnkit.engine.missing import missing_compiler
+from snnkit.engine import missing_compiler
 from snnkit.measure.machine import provenance
 
 from ..figures import Marked, marked
