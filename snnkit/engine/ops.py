@@ -4,21 +4,21 @@ Inside a compiled model a short loop over time is inlined: Inductor then fuses n
 one would take minutes to compile, so it becomes one operation. An operation takes tensors and plain values, so the
 equation is passed by a handle: a name under which it is registered here.
 
-``snnkit::unroll`` is opaque to the compiler and runs any compiled engine. ``snnkit::triton_forward`` and its backward
-show their kernel: Inductor sees the launch and the tensors that it fills, plans their memory, and can put the launch
-into a CUDA graph. In Triton's interpreter there is nothing to show; opaque operations replace them.
+``snnkit::unroll`` is opaque to the compiler and runs any compiled engine; the operations of ``triton.triton_ops`` show
+their kernel.
 """
 
-# Annotations are read by torch.library, so they are not postponed here.
+from __future__ import annotations
 
 import hashlib
+import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from .autograd import Layout, backend, side_by_side, tensors_of
+from .autograd import Layout, backend, tensors_of
 from .plan import candidates, facts_of
 from .trace import Equation, NotElementwise
 from .trace_cache import equation_of
@@ -69,6 +69,8 @@ def handle_of(step: nn.Module, engine: str, dtype: torch.dtype, device_type: str
     # Sizes are symbols here, so it is planned as a large pass.
     for name in candidates(facts_of(engine, device_type, INLINED, 2**20, static=False)):
         if not backend(name).supports(equation, device):
+            if name == "triton":
+                importlib.import_module(f"{__package__}.triton.triton_ops")  # registers its operations
             return f"{name}:{register(equation)}"
     return ""
 
@@ -179,10 +181,10 @@ def _unroll_gradients(ctx: Any, gradients: list[Tensor]) -> tuple[Any, ...]:
     state, parameters = rest[: ctx.states], rest[ctx.states :]
     needs = [ctx.needs_input_grad[0], *ctx.needs_input_grad[2]]
     results = torch.ops.snnkit.unroll_backward(x, state, parameters, gradients[0], gradients[1:], ctx.handle, needs)
-    return *_by_argument(results, needs, len(state)), None, None
+    return *by_argument(results, needs, len(state)), None, None
 
 
-def _by_argument(results: Sequence[Tensor], needs: Sequence[bool], states: int) -> tuple[Any, ...]:
+def by_argument(results: Sequence[Tensor], needs: Sequence[bool], states: int) -> tuple[Any, ...]:
     """The gradients of x, of the states, and of the parameters, None where none was needed."""
     every = iter(results)
     d_x = next(every) if needs[0] else None
@@ -191,98 +193,3 @@ def _by_argument(results: Sequence[Tensor], needs: Sequence[bool], states: int) 
 
 
 _unroll.register_autograd(_unroll_gradients, setup_context=_unroll_context)
-
-
-def _triton_forward(x, state, parameters, equation: str, uint8: bool, save: bool, wrap: Callable) -> list[Tensor]:
-    from .triton import launch
-
-    out_dtype = torch.uint8 if uint8 else x.dtype
-    out, last, saved = launch.forward(equation_named(equation), x, state, parameters, out_dtype, save, wrap)
-    return [out, *last, *saved]
-
-
-def _triton_backward(x, state, saved, parameters, d_out, d_last, equation: str, needs, wrap: Callable) -> list[Tensor]:
-    from .triton import launch
-
-    d_x, d_state, d_parameters = launch.backward(
-        equation_named(equation), x, state, saved, parameters, d_out, d_last, needs, wrap=wrap
-    )
-    return [d for d in (d_x, *d_state, *d_parameters) if d is not None]
-
-
-@torch.library.triton_op("snnkit::triton_forward", mutates_args=())
-def _triton_forward_op(
-    x: Tensor, state: list[Tensor], parameters: list[Tensor], equation: str, uint8: bool, save: bool
-) -> list[Tensor]:
-    """Run over x [T, N]: [out, *last, *saved]; what is saved, with ``save``, spares backward a second run."""
-    from .triton.launch import interpreting
-
-    if interpreting():
-        return torch.ops.snnkit.triton_forward_interpreted(x, state, parameters, equation, uint8, save)
-    return _triton_forward(x, state, parameters, equation, uint8, save, torch.library.wrap_triton)
-
-
-@torch.library.triton_op("snnkit::triton_backward", mutates_args=())
-def _triton_backward_op(
-    x: Tensor,
-    state: list[Tensor],
-    saved: list[Tensor],
-    parameters: list[Tensor],
-    d_out: Tensor,
-    d_last: list[Tensor],
-    equation: str,
-    needs: list[bool],
-) -> list[Tensor]:
-    """[d_x, *d_state, *d_parameters] without those of x and the parameters that, by ``needs``, are not needed."""
-    from .triton.launch import interpreting
-
-    arguments = (x, state, saved, parameters, d_out, d_last, equation, needs)
-    if interpreting():
-        return torch.ops.snnkit.triton_backward_interpreted(*arguments)
-    return _triton_backward(*arguments, torch.library.wrap_triton)
-
-
-def _triton_context(ctx: Any, inputs: Any, output: list[Tensor]) -> None:
-    x, state, parameters, ctx.equation, _, _ = inputs
-    saved = output[1 + len(state) :]
-    ctx.states, ctx.parameters = len(state), len(parameters)
-    ctx.set_materialize_grads(False)
-    ctx.mark_non_differentiable(*saved)
-    ctx.save_for_backward(x, *state, *parameters, *saved)
-
-
-def _triton_gradients(ctx: Any, gradients: list[Tensor | None]) -> tuple[Any, ...]:
-    x, *rest = ctx.saved_tensors
-    state, rest = rest[: ctx.states], rest[ctx.states :]
-    parameters, saved = rest[: ctx.parameters], rest[ctx.parameters :]
-    d_out, *d_last = gradients[: 1 + ctx.states]
-    d_out = x.new_zeros(x.shape[1]).expand(x.shape) if d_out is None else side_by_side(d_out)
-    d_last = [torch.zeros_like(s) if d is None else d.contiguous() for d, s in zip(d_last, state, strict=True)]
-    needs = [ctx.needs_input_grad[0], *ctx.needs_input_grad[2]]
-    results = torch.ops.snnkit.triton_backward(x, state, saved, parameters, d_out, d_last, ctx.equation, needs)
-    return *_by_argument(results, needs, ctx.states), None, None, None
-
-
-_triton_forward_op.register_autograd(_triton_gradients, setup_context=_triton_context)
-
-
-def _opaque(name: str, like: Any, run: Callable[..., list[Tensor]]) -> None:
-    """An operation with the schema of ``like`` that hides the launches of ``run``."""
-    schema = str(like._opoverload._schema).partition("(")[2]
-    operation = torch.library.custom_op(
-        name, lambda *arguments: run(*arguments, lambda kernel: kernel), mutates_args=(), schema=f"({schema}"
-    )
-    operation.register_fake(lambda *arguments: run(*arguments, _Nowhere))
-
-
-class _Nowhere:
-    """Takes a grid and arguments like a kernel, and does nothing with them."""
-
-    def __init__(self, kernel: Any) -> None: ...
-
-    def __getitem__(self, grid: Any) -> Callable[..., None]:
-        return lambda *arguments, **options: None
-
-
-_opaque("snnkit::triton_forward_interpreted", _triton_forward_op, _triton_forward)
-_opaque("snnkit::triton_backward_interpreted", _triton_backward_op, _triton_backward)

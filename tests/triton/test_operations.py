@@ -1,5 +1,6 @@
 """The operations as torch.compile sees them: they keep PyTorch's rules, and the launch is there to be seen."""
 
+import importlib
 import logging
 
 import pytest
@@ -11,6 +12,8 @@ from snnkit.engine import ops
 from snnkit.neuron import LIF
 
 from .flat import eager, layer
+
+importlib.import_module("snnkit.engine.triton.triton_ops")  # registers them
 
 interpreted = [
     pytest.mark.usefixtures("interpreter"),
@@ -165,7 +168,7 @@ def test_compiler_sees_the_launch_and_what_it_fills(traced, caplog):
     assert "identify_accessed_tensors" not in caplog.text
     (launch,) = launches(forward)
     assert launch.kwargs["grid"] == [(neurons // 512, 1, 1)]
-    assert launch.kwargs["tensors_to_clone"] == ["out_ptr", "s0_last_ptr", "s0_kept_ptr"]
+    assert launch.kwargs["tensors_to_clone"] == ["out_ptr", "s0_last_ptr", "s0_saved_ptr"]
     assert launch.kwargs["kwargs"]["T"] == 9 and launch.kwargs["kwargs"]["UNIT"] == 16
     (launch,) = launches(backward)
     assert launch.kwargs["tensors_to_clone"] == ["d_x_ptr", "d0_first_ptr"]
