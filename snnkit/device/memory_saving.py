@@ -26,8 +26,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
 
 from .. import neuron as catalogue
-from ..engine.equations import equation_of
-from ..engine.trace import NotElementwise
+from ..engine import NotElementwise, equation_of
 from ..neuron import Neuron
 from ..nn import Once, Sequential, TimeBatched, is_hooked, is_static, takes_repeat, through
 from ..surrogate import Surrogate

@@ -13,9 +13,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from .. import checks
-from ..engine import state_dtype
-from ..engine.block import BLOCKS
-from ..engine.select import choose
+from ..engine import BLOCKS, plan_for, state_dtype
 from ..neuron import Neuron
 from ..nn import Sequential
 from ..tables import html_table, size_of
@@ -329,8 +327,9 @@ def held_by_neuron(neuron: Any, x: Tensor, times: int = 1) -> int:
     shape = (x.shape[1] * times, *x.shape[2:])
     neurons = prod(shape)
     rest = neuron.initial_state(torch.empty((), dtype=dtype, device=x.device).expand(shape))
-    like = torch.empty((), dtype=x.dtype, device=x.device).expand(steps, *shape)  # takes no memory
-    engine = choose(neuron.engine, neuron, like, rest, dtype).engine
+    # Of one number a step, so that it takes no memory, and static if x is.
+    like = x.new_empty(steps).as_strided((steps, *shape), (min(x.stride(0), 1), *(0 for _ in shape)))
+    engine = plan_for(neuron.engine, neuron, like, rest).engine
     own = in_memory(x) * times * x.element_size() + sum(in_memory(part) for part in rest) * width
     if engine == "cpp":
         return own
@@ -340,7 +339,7 @@ def held_by_neuron(neuron: Any, x: Tensor, times: int = 1) -> int:
             blocks, left = blocks + left // size, left % size
         return own + (blocks - 1) * len(rest) * neurons * width
     if engine == "triton":
-        from snnkit.engine.triton.source import BLOCK_STEPS
+        from snnkit.engine.triton.triton_source import BLOCK_STEPS
 
         return own + -(-steps // BLOCK_STEPS) * len(rest) * neurons * width
     return _held_by_a_step(neuron, dtype, x.device) * steps * neurons

@@ -33,8 +33,7 @@ from torch.nn.parameter import is_lazy
 
 from .. import checks
 from ..device import untouched
-from ..engine import state_dtype
-from ..engine.eager import in_dtype
+from ..engine import in_dtype, state_dtype
 from ..neuron import Neuron
 from ..nn import is_static
 from ..tables import html_table, size_of, text_table

@@ -8,7 +8,7 @@ import torch
 from snnkit import models, nn, records
 from snnkit.device.memory_saving import MemorySaving
 from snnkit.device.memory_table import layers_of, predicted_held
-from snnkit.engine.missing import cpp_compiler, missing_compiler
+from snnkit.engine import cpp_compiler, missing_compiler
 from snnkit.neuron import IF, Neuron
 from snnkit.viz.controls import parse
 from snnkit.viz.labs import beside_measured, memory_calculator
