@@ -29,13 +29,13 @@ def build(notebooks: tuple[str, ...], check: bool) -> None:
             written = [file for name in names for file in pair.build(project, name)]
             click.echo("\n".join(f"wrote {file}" for file in written) or f"{len(names)} notebooks, all up to date")
             return
-        found = [str(difference) for name in names for difference in pair.check(project, name)]
+        differences = [str(difference) for name in names for difference in pair.check(project, name)]
         if not notebooks:
-            found += [f"notebooks/{name}.ipynb: has no source in notebooks/src" for name in project.orphans()]
+            differences += [f"notebooks/{name}.ipynb: has no source in notebooks/src" for name in project.orphans()]
     except ProjectError as error:
         raise click.UsageError(str(error)) from None
-    if found:
-        click.echo("\n".join(found))
+    if differences:
+        click.echo("\n".join(differences))
         raise click.ClickException("not in sync: run `snnkit build`, and commit what it writes")
     click.echo(f"{len(names)} notebooks, all in sync")
 

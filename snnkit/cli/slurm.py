@@ -56,7 +56,7 @@ def slurm(
         snnkit train workshop --checkpoint run.pt
     snnkit slurm --check job.sh --submit
 
-    `snnkit train` gets --nodes, --devices, --requeue-signal and --resume added. Exit code: 0, or 1 if --check found
+    `snnkit train` gets --nodes, --devices, --requeue-signal and --resume added. Exit code: 0, or 1 if --check finds
     problems, or 2 for wrong usage. A script with problems is not submitted.
     """
     if checked is not None:
@@ -117,7 +117,7 @@ def _check(file: str, explained: bool, submitted: bool) -> None:
     if problems:
         click.echo(f"{len(problems)} problem{'s' * (len(problems) > 1)} in {file}", err=True)
         sys.exit(1)
-    click.echo(f"{file}: no problems found")
+    click.echo(f"{file}: no problems")
     if submitted:
         _submit(file)
 
@@ -125,7 +125,7 @@ def _check(file: str, explained: bool, submitted: bool) -> None:
 def _explain(text: str) -> None:
     for line, why in explain(text):
         click.echo(click.style(line, bold=True))
-        for part in wrap(why, 108):
+        for part in wrap(why, 108, break_on_hyphens=False):
             click.echo(f"      {part}")
 
 

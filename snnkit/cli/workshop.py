@@ -194,7 +194,7 @@ def write_solutions(notebooks: tuple[str, ...], out: str) -> None:
 def write_slides(notebooks: tuple[str, ...], copies: str, out: str) -> None:
     """Make slides of the cells that are tagged `slide`, with the pictures of executed copies.
 
-    Each page stands alone, needs no network, and prints a slide a page. Arrows turn it.
+    Each page is complete, needs no network, and prints a slide a page. Arrows turn it.
     """
     from snnkit import files
     from snnkit.tools.project import find

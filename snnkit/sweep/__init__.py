@@ -36,7 +36,7 @@ from .execute import run as run
 from .manifest import Manifest as Manifest
 from .manifest import ManifestError as ManifestError
 from .manifest import load as load
-from .recording import record as record
+from .recorded_values import record as record
 from .results import RunResult as RunResult
 from .results import SweepError as SweepError
 from .results import failures as failures

@@ -13,7 +13,7 @@ from snnkit.tools import runner
 
 from . import manifest as manifests
 from .manifest import Manifest, ManifestError, Run
-from .recording import recorded, show_value
+from .recorded_values import recorded, show_value
 from .results import Folder, RunResult
 
 if TYPE_CHECKING:

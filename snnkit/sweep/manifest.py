@@ -21,7 +21,7 @@ from snnkit.tools import parameters
 from snnkit.tools.parameters import Parameter, ParameterError
 from snnkit.tools.project import ProjectError, find
 
-from .recording import RESERVED
+from .recorded_values import RESERVED
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -33,7 +33,7 @@ MODES = ("grid", "random")
 RANGES = ("uniform", "log_uniform", "integer")
 SEED = "SEED"
 # Notebooks made for sweeps: in notebooks/ of a clone. A link to it in this package makes the wheel carry them, so that
-# they are found by name wherever the kit is installed, on Colab, too.
+# their names work wherever the kit is installed, on Colab, too.
 WORKERS = "workers"
 MOST_RUNS = 100_000
 _MOST_SECONDS = 1e9  # clocks of the system end some way beyond
@@ -368,7 +368,7 @@ def read_notebook(given: str, folder: Path) -> Notebook:
     try:
         path = folder / Path(given).expanduser() if given.endswith(".ipynb") else _notebook_named(given)
     except RuntimeError as error:  # ~user of an unknown user
-        raise ManifestError(f"notebook: {given!r} can't be found: {error}") from None
+        raise ManifestError(f"notebook: {given!r} can't be located: {error}") from None
     try:
         node = nbformat.reads(path.read_text(encoding="utf-8"), as_version=4)
         nbformat.validate(node)

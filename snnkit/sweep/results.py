@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .manifest import SEED, Manifest, identity
-from .recording import RESERVED, pack, unpack
+from .recorded_values import RESERVED, pack, unpack
 
 if TYPE_CHECKING:
     import polars

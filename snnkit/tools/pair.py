@@ -2,7 +2,7 @@
 
 A notebook is a function of its source's text and of `[tool.snnkit]` alone, not of file times or of the former notebook.
 Two cells are generated: the Colab badge and the setup cell. They are in the source, too, so that both sides of a pair
-hold the same cells; they are found by their tags (`badge`, `bootstrap`), and only they are rewritten.
+hold the same cells; tags mark them (`badge`, `bootstrap`), and only they are rewritten.
 """
 
 from __future__ import annotations
@@ -102,21 +102,21 @@ def build(project: Project, name: str) -> list[str]:
 
 def check(project: Project, name: str) -> list[Difference]:
     """How the two files of notebook `name` differ from what `build` would write; empty where they are in sync."""
-    found = []
+    differences = []
     source = project.source(name)
     if source.read_text(encoding="utf-8") != source_text(project, name):
-        found.append(Difference(_relative(project, source), "the badge or the bootstrap cell is not up to date"))
+        differences.append(Difference(_relative(project, source), "the badge or the bootstrap cell is not up to date"))
 
     pair = project.pair(name)
     file = _relative(project, pair)
     if not pair.exists():
-        return [*found, Difference(file, "is missing")]
+        return [*differences, Difference(file, "is missing")]
     try:
         actual = json.loads(pair.read_text(encoding="utf-8"))
     except ValueError as error:
-        return [*found, Difference(file, f"is not JSON: {error}")]
+        return [*differences, Difference(file, f"is not JSON: {error}")]
     expected = json.loads(to_json(notebook(project, name)))
-    return found + [Difference(file, what) for what in _compare(actual, expected)]
+    return differences + [Difference(file, what) for what in _compare(actual, expected)]
 
 
 def to_json(node: NotebookNode) -> str:
@@ -131,17 +131,17 @@ def _compare(actual: Any, expected: dict[str, Any]) -> list[str]:
     cells = actual.get("cells") if isinstance(actual, dict) else None
     if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
         return ["is not a notebook"]
-    found = []
+    differences = []
     if len(cells) != len(expected["cells"]):
-        found.append(f"has {len(cells)} cells, its source {len(expected['cells'])}")
+        differences.append(f"has {len(cells)} cells, its source {len(expected['cells'])}")
     for index, (cell, should) in enumerate(zip(cells, expected["cells"], strict=False)):
         for key in sorted(cell.keys() | should.keys()):
             if _joined(cell.get(key)) != _joined(should.get(key)):
-                found.append(f"cell {index} ({should['id']}): {key} differs")
+                differences.append(f"cell {index} ({should['id']}): {key} differs")
     for key in sorted((actual.keys() | expected.keys()) - {"cells"}):
         if actual.get(key) != expected.get(key):
-            found.append(f"{key} differs")
-    return found
+            differences.append(f"{key} differs")
+    return differences
 
 
 def _joined(value: Any) -> Any:

@@ -35,7 +35,7 @@ _TRACEBACK = "Traceback (most recent call last)"
 
 @dataclass(frozen=True)
 class Problem:
-    """An exception found in cell `cell` (None: in a widget that belongs to no known cell)."""
+    """An exception in cell `cell` (None: in a widget that belongs to no known cell)."""
 
     cell: int | None
     name: str
@@ -65,36 +65,36 @@ def problem_of(cell: int | None, content: Mapping[str, Any]) -> Problem:
 
 def errors_in_outputs(outputs: Iterable[Mapping[str, Any]], cell: int | None = None) -> list[Problem]:
     """Errors among `outputs`: error outputs, and tracebacks written to stderr (by threads, callbacks, loggers)."""
-    found = []
+    problems = []
     stderr = ""
     for output in outputs:
         if output.get("output_type") == "error":
-            found.append(problem_of(cell, output))
+            problems.append(problem_of(cell, output))
         elif output.get("output_type") == "stream" and output.get("name") == "stderr":
             stderr += "".join(output.get("text", ""))  # a string, or a list of lines; a traceback may come in pieces
     if _TRACEBACK in stderr:
         last = plain(stderr[stderr.index(_TRACEBACK) :])
         raised = re.search(r"^([A-Za-z_][\w.]*)(?:: (.*))?$", last, re.MULTILINE)
         name, message = raised.groups() if raised else ("Traceback", "")
-        found.append(Problem(cell, name, message or "", last))
-    return found
+        problems.append(Problem(cell, name, message or "", last))
+    return problems
 
 
 def errors_in_widgets(states: Iterable[Mapping[str, Any]]) -> list[Problem]:
     """Errors among the outputs that widgets hold: `states` are the states of the models (OutputModel has `outputs`)."""
-    found = []
+    problems = []
     for state in states:
-        found += errors_in_outputs(state.get("outputs") or ())
-    return found
+        problems += errors_in_outputs(state.get("outputs") or ())
+    return problems
 
 
 def errors_in_notebook(notebook: Mapping[str, Any]) -> list[Problem]:
     """Errors anywhere in an executed notebook: its outputs and, where they were saved, its widgets."""
-    found = []
+    problems = []
     for index, cell in enumerate(notebook["cells"]):
-        found += errors_in_outputs(cell.get("outputs", ()), index)
+        problems += errors_in_outputs(cell.get("outputs", ()), index)
     saved = notebook["metadata"].get("widgets", {}).get(WIDGET_STATE, {}).get("state", {})
-    return found + errors_in_widgets(model.get("state", {}) for model in saved.values())
+    return problems + errors_in_widgets(model.get("state", {}) for model in saved.values())
 
 
 class Stopped(Exception):
@@ -174,12 +174,12 @@ class Watch:
 
     def finish(self, widget_states: Iterable[dict[str, Any]]) -> None:
         """Look through the outputs and widgets as they are at the end."""
-        for found in (*errors_in_notebook(self.notebook), *errors_in_widgets(widget_states)):
-            self._note(found)
+        for problem in (*errors_in_notebook(self.notebook), *errors_in_widgets(widget_states)):
+            self._note(problem)
 
-    def _note(self, found: Problem) -> None:
-        if all((found.name, found.message) != (other.name, other.message) for other in self.problems):
-            self.problems.append(found)
+    def _note(self, problem: Problem) -> None:
+        if all((problem.name, problem.message) != (other.name, other.message) for other in self.problems):
+            self.problems.append(problem)
 
 
 class WatchedClient(PapermillNotebookClient):

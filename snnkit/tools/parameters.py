@@ -36,7 +36,7 @@ class Parameter:
         return self.kind.__name__ + (" | None" if self.optional else "")
 
     def parse(self, text: str) -> Any:
-        """The value that `text`, from a command line, stands for. Raises ParameterError."""
+        """The value of `text`, from a command line. Raises ParameterError."""
         if self.optional and text.strip().lower() == "none":
             return None
         value: Any = text
@@ -77,7 +77,7 @@ def declared(notebook: NotebookNode, name: str) -> dict[str, Parameter]:
         statements = ast.parse(cells[0].source).body
     except (SyntaxError, ValueError) as error:  # ValueError: a null character
         raise ParameterError(f"notebook {name}: the parameters cell is not Python: {error}") from None
-    found = {}
+    parameters = {}
     for statement in statements:
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
             continue  # a docstring
@@ -86,10 +86,10 @@ def declared(notebook: NotebookNode, name: str) -> dict[str, Parameter]:
         except ParameterError as error:
             line = ast.unparse(statement).splitlines()[0]
             raise ParameterError(f"notebook {name}: in the parameters cell, `{line}`: {error}") from None
-        if parameter.name in found:
+        if parameter.name in parameters:
             raise ParameterError(f"notebook {name}: parameter {parameter.name} is declared twice")
-        found[parameter.name] = parameter
-    return found
+        parameters[parameter.name] = parameter
+    return parameters
 
 
 def resolve(wanted: Mapping[str, Any], known: Mapping[str, Parameter], name: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ SOURCE_NAME = re.compile(r"\d\d_\w+")
 
 
 class ProjectError(ValueError):
-    """The project, its settings or a notebook in it can't be used as asked."""
+    """The project, its settings or a notebook in it can't be used as requested."""
 
 
 @dataclass(frozen=True)

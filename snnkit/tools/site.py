@@ -55,7 +55,7 @@ def build(project: Project, out: Path, *, run: bool = True, echo: Callable[[str]
     )
     if done.returncode:
         missing = "No module named" in done.stderr
-        why = "needs Sphinx: pip install 'snnkit[site]'" if missing else "has faults that Sphinx found"
+        why = "needs Sphinx: pip install 'snnkit[site]'" if missing else "has faults"
         raise ProjectError(f"the site {why}:\n{done.stderr.strip()}")
     shutil.copyfile(fresh / "README.html", fresh / "index.html")
     shutil.rmtree(out / "html", ignore_errors=True)

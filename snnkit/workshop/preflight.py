@@ -73,16 +73,16 @@ def read_line(line: str) -> Verdict | None:
     """
     if MARK not in line:
         return None
-    found = _LINE.search(line)
-    if not found:
+    match = _LINE.search(line)
+    if not match:
         raise DamagedLine("cut off, or broken into several lines")
-    body = found[0].rpartition(" crc=")[0]
-    if _checksum(body) != found[3]:
+    body = match[0].rpartition(" crc=")[0]
+    if _checksum(body) != match[3]:
         raise DamagedLine("changed on the way: its checksum is another")
-    if found[1] not in VERDICTS:
-        raise DamagedLine(f"its verdict is {found[1]!r}, none of {', '.join(VERDICTS)}")
-    pairs = (pair.partition("=") for pair in found[2].split())
-    return Verdict(found[1], {name: unquote(value) for name, _, value in pairs if name in FIELDS})
+    if match[1] not in VERDICTS:
+        raise DamagedLine(f"its verdict is {match[1]!r}, none of {', '.join(VERDICTS)}")
+    pairs = (pair.partition("=") for pair in match[2].split())
+    return Verdict(match[1], {name: unquote(value) for name, _, value in pairs if name in FIELDS})
 
 
 def _packed(value: str) -> str:
@@ -147,7 +147,7 @@ def fixes(lines: Sequence[doctor.Line]) -> list[str]:
 
 
 def reachable() -> bool | None:
-    """Whether the home of the project on the web answers, by a proxy if one is set; None where nobody knows it."""
+    """Whether the home of the project on the web answers, by a proxy if one is set; None where it is unknown."""
     import urllib.error
     import urllib.request
 
@@ -168,7 +168,7 @@ def reachable() -> bool | None:
 
 
 def _facts(by_name: dict[str, doctor.Line], has_gpu: bool) -> dict[str, str]:
-    """Versions and sizes; empty texts for what can't be found out."""
+    """Versions and sizes; empty texts for what is unknown."""
     place = "Colab" if machine.in_colab() else platform.system()
     return {
         "python": platform.python_version(),
@@ -263,15 +263,15 @@ def from_lines(lines: Iterable[tuple[str, str]]) -> Room:
     numbered = list(lines)
     for index, (place, _) in enumerate(numbered):
         try:
-            found = _unwrapped([line for _, line in numbered[index : index + WRAPPED]])
+            verdict = _unwrapped([line for _, line in numbered[index : index + WRAPPED]])
         except DamagedLine as error:
             damaged.append(f"{place}: {error}")
             continue
-        if found:
-            key = found.facts.get("name", "").casefold(), found.facts.get("system", "")
+        if verdict:
+            key = verdict.facts.get("name", "").casefold(), verdict.facts.get("system", "")
             before = latest.get(key)
-            if before is None or found.facts.get("when", "") >= before.facts.get("when", ""):
-                latest[key] = found
+            if before is None or verdict.facts.get("when", "") >= before.facts.get("when", ""):
+                latest[key] = verdict
     ranked = sorted(latest.values(), key=lambda one: (ORDER[one.verdict], one.facts.get("name", "").casefold()))
     return Room(tuple(ranked), tuple(damaged))
 
@@ -290,9 +290,9 @@ def _unwrapped(lines: list[str]) -> Verdict | None:
 
 
 def text(room: Room, expected: int | None = None) -> str:
-    """The room as a table, what stops whom, and how many have not answered of those ``expected``."""
+    """The room as a table, what stops which machines, and how many have not answered of those ``expected``."""
     if not room.verdicts and not room.damaged:
-        return "no verdict found: each machine runs `snnkit workshop preflight` and sends you its line"
+        return "there is no verdict: each machine runs `snnkit workshop preflight` and sends you its line"
     counts = ", ".join(f"{room.count(kind)} {kind}" for kind in (READY, LIMITS, STOP))
     head = f"{len(room.verdicts)} machines: {counts}"
     if expected is not None:
@@ -301,10 +301,10 @@ def text(room: Room, expected: int | None = None) -> str:
     rows += [(one.verdict, *(_short(one.facts.get(column, "")) for column in COLUMNS)) for one in room.verdicts]
     lines = [head, "", *text_table(rows[0], rows[1:], left=len(rows[0]), always=len(rows[0]))]
     for title, kind in (("What stops machines", "red"), ("What limits them", "amber")):
-        found = Counter(word for one in room.verdicts for word in one.facts.get(kind, "").split(",") if word)
-        if found:
+        reasons = Counter(word for one in room.verdicts for word in one.facts.get(kind, "").split(",") if word)
+        if reasons:
             lines += ["", title]
-            for word, count in found.most_common():
+            for word, count in reasons.most_common():
                 hit = [one for one in room.verdicts if word in one.facts.get(kind, "").split(",")]
                 names = [_short(one.facts.get("name", "")) for one in hit]
                 lines.append(f"  {_short(word)}: {count} ({', '.join(names[:8])}{', …' if count > 8 else ''})")

@@ -190,8 +190,8 @@ def tables(text: str, columns: Sequence[str]) -> Iterator[Table]:
             for number in range(start + 2, len(lines)):
                 if not lines[number].startswith("|"):
                     break
-                found = dict.fromkeys(columns, "") | dict(zip(columns, cells(lines[number]), strict=False))
-                rows.append((number + 1, found))
+                row = dict.fromkeys(columns, "") | dict(zip(columns, cells(lines[number]), strict=False))
+                rows.append((number + 1, row))
             yield Table(start + 1, tuple(rows))
 
 
@@ -205,14 +205,14 @@ def timings(page: str) -> Timings:
 
 def check(project: Project) -> list[Problem]:
     """All that is wrong in the facilitator pages and schedules of a project."""
-    known, found = notebooks(project), pages(project.root, FACILITATOR)
+    known, guides = notebooks(project), pages(project.root, FACILITATOR)
     problems = []
     for notebook in known.values():
         name = f"{FACILITATOR}/{notebook.number}.md"
-        if notebook.number not in found:
+        if notebook.number not in guides:
             problems.append(Problem(name, 0, f"missing: the facilitator page of {notebook.name}"))
         else:
-            page = found[notebook.number]
+            page = guides[notebook.number]
             problems += check_facilitator(name, page, notebook, registry.exercises(notebook.number))
     for name in pages(project.root, SCHEDULES):
         problems += read(name, project.root, known)[1]
@@ -270,9 +270,9 @@ def check_facilitator(name: str, page: str, notebook: Notebook, exercises: Seque
 
 def load(name: str, project: Project) -> Schedule:
     """The schedule of this name. WorkshopError for an unknown one, or one with a mistake, naming it."""
-    found = pages(project.root, SCHEDULES)
-    if name not in found:
-        raise WorkshopError(f"unknown schedule {name!r}; there are: {', '.join(found) or 'none'}")
+    plans = pages(project.root, SCHEDULES)
+    if name not in plans:
+        raise WorkshopError(f"unknown schedule {name!r}; there are: {', '.join(plans) or 'none'}")
     schedule, problems = read(name, project.root, notebooks(project))
     if problems:
         raise WorkshopError(str(problems[0]))

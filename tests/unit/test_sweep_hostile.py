@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from snnkit import sweep
-from snnkit.sweep import execute, manifest, recording
+from snnkit.sweep import execute, manifest, recorded_values
 
 from . import sweep_cases
 
@@ -27,7 +27,7 @@ def load(folder: Path, text: str) -> sweep.Manifest:
     [
         ('notebook: tiny.ipynb\nout: "a\\0b"\nparameters: {A: [1]}', "out must be a folder"),
         ("notebook: tiny.ipynb\nout: ~nobody-of-this-name/o\nparameters: {A: [1]}", "out must be a folder"),
-        ("notebook: ~nobody-of-this-name/a.ipynb\nout: o\nparameters: {A: [1]}", "notebook: .* can't be found"),
+        ("notebook: ~nobody-of-this-name/a.ipynb\nout: o\nparameters: {A: [1]}", "notebook: .* can't be located"),
         (f"{ASKED}parameters: !!map [x]", "not YAML"),
         (f"{ASKED}parameters: {{A: [!!bool x]}}", "not YAML"),
         (f"{ASKED}seconds: {10**400}\nparameters: {{A: [1]}}", "seconds must be a number above 0"),
@@ -124,8 +124,8 @@ def test_a_damaged_sweep_is_named(tmp_path, monkeypatch, lost):
 
 @pytest.mark.parametrize("values", [[1], "x", {"a": {"x": 1}}, {"a": {"float": "b"}}, {"a": [1]}, {"run": 3}])
 def test_what_record_has_not_made_is_no_result(values):
-    assert recording.recorded({recording.MIME: {"values": values}}) == {}
+    assert recorded_values.recorded({recorded_values.MIME: {"values": values}}) == {}
 
 
 def test_long_values_are_shown_by_their_beginning():
-    assert len(recording.show_value("z" * 5_000_000)) == len(recording.show_value(10**400)) == 60
+    assert len(recorded_values.show_value("z" * 5_000_000)) == len(recorded_values.show_value(10**400)) == 60

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from snnkit import sweep
-from snnkit.sweep import recording
+from snnkit.sweep import recorded_values
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_values_arrive_as_plain_python_through_strict_json(shown):
     sweep.record(**{name: given for name, (given, _) in VALUES.items()}, lost=math.nan)
     (bundle,) = shown
     text = json.dumps(bundle, allow_nan=False)
-    found = recording.recorded(json.loads(text))
+    found = recorded_values.recorded(json.loads(text))
     assert math.isnan(found.pop("lost"))
     assert found == {name: expected for name, (_, expected) in VALUES.items()}
     assert all(type(found[name]) is type(expected) for name, (_, expected) in VALUES.items())
@@ -50,8 +50,8 @@ def test_values_arrive_as_plain_python_through_strict_json(shown):
 
 
 def test_an_output_of_something_else_records_nothing():
-    assert recording.recorded({"text/plain": "accuracy 1"}) == {}
-    assert recording.recorded({recording.MIME: "accuracy 1"}) == {}
+    assert recorded_values.recorded({"text/plain": "accuracy 1"}) == {}
+    assert recorded_values.recorded({recorded_values.MIME: "accuracy 1"}) == {}
 
 
 def test_without_a_notebook_the_values_are_printed(capsys, monkeypatch):
@@ -76,7 +76,7 @@ def test_what_is_no_single_value_is_refused(value, says, shown):
     assert shown == []
 
 
-@pytest.mark.parametrize("name", [*recording.RESERVED, "two words", ""])
+@pytest.mark.parametrize("name", [*recorded_values.RESERVED, "two words", ""])
 def test_names_that_every_table_has_are_refused(name, shown):
     with pytest.raises(ValueError, match=r"can't be recorded: .*run, status, seconds, peak_mb, error"):
         sweep.record(**{name: 1})
@@ -87,7 +87,7 @@ def test_recording_brings_nothing_heavy_into_a_notebook():
     code = "import sys\nfrom snnkit import sweep\nsweep.record(a=1)\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
-    assert "snnkit.sweep.recording" in loaded
+    assert "snnkit.sweep.recorded_values" in loaded
     assert not loaded & {"torch", "numpy", "polars", "plotly", "papermill", "nbformat", "yaml", "rich", "IPython"}
 
 

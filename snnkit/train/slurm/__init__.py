@@ -17,7 +17,7 @@ from .request import Request as Request
 from .request import SubmitError as SubmitError
 from .request import script as script
 from .request import submit as submit
-from .rules import Problem as Problem
-from .rules import check as check
+from .script_rules import Problem as Problem
+from .script_rules import check as check
 from .syntax import parse as parse
 from .syntax import seconds as seconds

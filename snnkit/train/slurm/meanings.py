@@ -59,8 +59,8 @@ def _output(value: str, _script: Script) -> str:
         "%A": "%A the number of its array",
         "%N": "%N the node",
     }
-    found = [text for mark, text in marks.items() if mark in value]
-    listed = f" ({', '.join(found)})" if found else ""
+    known = [text for mark, text in marks.items() if mark in value]
+    listed = f" ({', '.join(known)})" if known else ""
     return f"What the processes print goes into this file{listed}. Its folder must exist, or the job fails silently."
 
 
@@ -111,7 +111,7 @@ DIRECTIVES: dict[str, Meaning] = {
 COMMANDS: tuple[tuple[str, str], ...] = (
     (r"^set -\S*e", "The script stops at the first command that fails, instead of going on without it."),
     (r"^(?:module|ml) (?:load )?(.+)", "Makes software of the cluster available: {0}."),
-    (r"^(?:source|\.) .*activate", "Enters the virtual environment, so that its Python and its commands are found."),
+    (r"^(?:source|\.) .*activate", "Enters the virtual environment, so that its Python and its commands are used."),
     (
         r"\bMASTER_ADDR=.*scontrol show hostnames.*\)([^\s)]+)$",
         "The first node of the job is where the processes meet; with {0} at its end the name is of the fast network.",
@@ -130,7 +130,7 @@ COMMANDS: tuple[tuple[str, str], ...] = (
         r"\bOMP_NUM_THREADS=",
         "PyTorch's threads on the CPU: as many as each process has cores, or the processes would fight for them.",
     ),
-    (r"\bSRUN_CPUS_PER_TASK=", "srun gives each process the cores that the job asked for."),
+    (r"\bSRUN_CPUS_PER_TASK=", "srun gives each process the cores of the job."),
     (r"\bNCCL_DEBUG=(\S+)", "How much NCCL, which moves gradients between GPUs, writes into the log: {0}."),
     (r"\bNCCL_SOCKET_IFNAME=(\S+)", "The network interface over which NCCL sets up its connections: {0}."),
     (r"\bGLOO_SOCKET_IFNAME=(\S+)", "The network interface that gloo uses, which moves data between CPUs: {0}."),
@@ -152,7 +152,7 @@ SRUN = "srun starts the command as {count}, and tells each its rank."
 # Parts of one sentence, joined by "; ".
 SRUN_OPTIONS: dict[str, str] = {
     "kill-on-bad-exit": "if one fails, SLURM ends the others, which would only wait for it",
-    "cpus-per-task": "each gets the cores that the job asked for, which srun needs since SLURM 22.05",
+    "cpus-per-task": "each gets the cores of the job, which srun needs since SLURM 22.05",
     "ntasks": "their number is given here once more",
     "label": "each line of the log begins with its rank",
 }
@@ -169,7 +169,7 @@ PROGRAMS: tuple[tuple[str, str], ...] = (
 FLAGS: dict[str, str] = {
     "--checkpoint": "--checkpoint is the file that keeps all progress",
     "--every": "--every is the number of updates after which it is written",
-    "--nodes": "--nodes and --devices repeat what SLURM was asked for, so that a mismatch is an error at once",
+    "--nodes": "--nodes and --devices repeat what SLURM allocates, so that a mismatch is an error at once",
     "--requeue-signal": "--requeue-signal makes it save and requeue the job",
     "--resume": "--resume continues from the checkpoint, where there is one",
     "status": "status keeps its exit code for the next line",
@@ -249,6 +249,6 @@ def _sentence(parts: Sequence[str | None]) -> list[str]:
 def _first(rules: Sequence[tuple[str, str]], line: str) -> str | None:
     """The text of the first rule whose form is in the line, with its groups filled in."""
     for form, text in rules:
-        if found := re.search(form, line):
-            return text.format(*(group or "" for group in found.groups()))
+        if match := re.search(form, line):
+            return text.format(*(group or "" for group in match.groups()))
     return None

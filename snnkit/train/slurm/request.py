@@ -38,7 +38,7 @@ class Request:
         partition, account: where to queue, and whose budget pays; None: the cluster's default.
         signal: what the processes get before the limit, so that they save and requeue the job.
         signal_seconds: how long before the limit. It must suffice for one update and for writing a checkpoint.
-        requeue: whether the job goes back to the queue, to go on later; if not, no signal is asked for either, and the
+        requeue: whether the job goes back to the queue, to continue later; if not, there is no signal either, and the
             processes save when SLURM ends them with SIGTERM.
         name: of the job.
         output: the log; %x is the job's name and %j its number. Its folder must exist.
@@ -192,14 +192,14 @@ class Request:
         """A batch that the ranks can't share would end the job when it has waited for its turn."""
         from .. import recipes
 
-        asked = command_option(command, "--batch-size")
+        batch_size = command_option(command, "--batch-size")
         recipe = next((word for word in command[command.index("train") + 1 :] if not word.startswith("-")), None)
-        if asked is None and recipe in recipes.names():
-            asked = str(recipes.get(recipe).batch_size)
-        if asked is not None and asked.isdecimal() and int(asked) % self.ranks:
+        if batch_size is None and recipe in recipes.names():
+            batch_size = str(recipes.get(recipe).batch_size)
+        if batch_size is not None and batch_size.isdecimal() and int(batch_size) % self.ranks:
             raise ValueError(
                 f"command must have a --batch-size that {self.ranks} ranks can share ({self.nodes} nodes with "
-                f"{self.tasks} each), as it is that of all together, but it is {asked}"
+                f"{self.tasks} each), as it is that of all together, but it is {batch_size}"
             )
 
 

@@ -229,8 +229,8 @@ def seconds(text: str) -> int:
         ValueError: the text is in none of sbatch's formats.
     """
     for form, units in _TIME:
-        if found := form.fullmatch(text.strip()):
-            return sum(int(number) * unit for number, unit in zip(found.groups(), units, strict=True))
+        if match := form.fullmatch(text.strip()):
+            return sum(int(number) * unit for number, unit in zip(match.groups(), units, strict=True))
     raise ValueError(f"time must be written as {TIMES}, but it is {text!r}")
 
 
@@ -281,10 +281,10 @@ def early_signal(text: str) -> EarlySignal:
     Raises:
         ValueError: it is not of that form, or there is no such signal.
     """
-    found = re.fullmatch(r"(?:([BR]{1,2}):)?([A-Za-z0-9]+)(?:@(\d+))?", text.strip())
-    if found is None:
+    match = re.fullmatch(r"(?:([BR]{1,2}):)?([A-Za-z0-9]+)(?:@(\d+))?", text.strip())
+    if match is None:
         raise ValueError(f"signal must be written as SIGUSR1@90: a signal and seconds, but it is {text!r}")
-    return EarlySignal(signal_name(found[2]), int(found[3] or 60), "B" in (found[1] or ""))
+    return EarlySignal(signal_name(match[2]), int(match[3] or 60), "B" in (match[1] or ""))
 
 
 def signal_name(text: str) -> str:

@@ -94,7 +94,7 @@ def check(text: str) -> list[Problem]:
 
     It looks for what goes wrong silently or late: directives that sbatch skips, a number of processes that doesn't
     match the GPUs or the command, processes that can't meet, and a job that can't survive its time limit. An empty list
-    means that none of these was found, not that the cluster has such a partition.
+    means that there is none of these, not that the cluster has such a partition.
 
     Args:
         text: of the script.
