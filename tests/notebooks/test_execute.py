@@ -14,7 +14,7 @@ PROJECT = find()
 
 
 @pytest.mark.notebook
-@pytest.mark.parametrize("solve", [False, True], ids=["attempt", "solve"])
+@pytest.mark.parametrize("solve", [pytest.param(False, marks=pytest.mark.slow), True], ids=["attempt", "solve"])
 @pytest.mark.parametrize("name", PROJECT.names())
 def test_runs_in_quick_mode(name, solve, tmp_path):
     out = runner.output_folder(PROJECT, tmp_path)

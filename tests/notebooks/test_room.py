@@ -19,6 +19,7 @@ from snnkit.tools.project import find
 from snnkit.workshop import bundle
 from snnkit.workshop.timetable import WorkshopError
 
+pytestmark = pytest.mark.slow
 NAMES = ("00", "01", "02", "03", "04")
 
 

@@ -16,6 +16,7 @@ import yaml
 
 import snnkit
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 
 

@@ -105,6 +105,7 @@ def test_executed_notebooks_are_kept_with_their_parameters(swept):
         assert bool(papermill_engine.errors_in_notebook(copy)) is (name == "raises")
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_orderly(tmp_path):
     notebook(tmp_path / "tiny.ipynb", "import time\nfrom snnkit import sweep\ntime.sleep(600 if A > 2 else 0)")
     (tmp_path / "m.yaml").write_text("notebook: tiny.ipynb\nout: out\nparameters: {A: [1, 2, 3, 4]}\nworkers: 1\n")

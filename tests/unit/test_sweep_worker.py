@@ -32,6 +32,7 @@ def test_it_is_small_has_no_outputs_and_records(name):
 WORKER = "xor_in_time"
 
 
+@pytest.mark.slow
 @pytest.mark.notebook
 def test_the_worker_notebook_learns_xor_and_a_price_on_spikes_saves_some(tmp_path):
     keys = {

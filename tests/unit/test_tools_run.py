@@ -226,7 +226,7 @@ def test_a_kernel_sees_the_folders_that_were_meant_here(monkeypatch, tmp_path, n
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
-@pytest.mark.parametrize("presses", [1, 4])
+@pytest.mark.parametrize("presses", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_ctrl_c_leaves_a_valid_report_and_no_kernel(tmp_path, presses):
     project = make(
         tmp_path, {"00_quick": "1", "01_slow": "open('started', 'w').close()\nimport time\n\ntime.sleep(300)"}
