@@ -50,13 +50,8 @@ _ACTIVATIONS = (nn.ReLU, nn.Sigmoid)
 
 @dataclass(frozen=True)
 class Operations:
-    """Synaptic operations: pairs of an input and a weight that are multiplied. Biases do not count.
-
-    Attributes:
-        macs: multiply-adds where neither input nor weight is zero.
-        acs: additions alone, where the input is 1 or -1 and the weight non-zero.
-        dense: all pairs, zeros included.
-    """
+    """Synaptic operations, without biases: pairs of an input and a weight, both non-zero, as multiply-adds (``macs``)
+    or additions (``acs``, where the input is 1 or -1); and all pairs (``dense``)."""
 
     macs: float = 0
     acs: float = 0
@@ -96,19 +91,13 @@ class NeuronCount:
 
 @dataclass(frozen=True)
 class Counts:
-    """Complexity of a network on some data, by NeuroBench's definitions; prints as a table.
+    """Complexity of a network on some data, by NeuroBench's definitions (above); prints as a table.
 
     Attributes:
-        samples, steps: counted samples, and T.
         footprint: bytes of parameters and buffers.
-        parameters: their number.
-        connection_sparsity: share of the weights that are zero; None without weights.
-        activation_sparsity: share of outputs of neurons and activations that are zero; None without such layers.
-        operations: synaptic operations per sample.
-        executed: those that snnkit runs per sample: layers before the first neuron once, if the input is static.
-        membrane_updates: per sample.
-        layers: one entry for each layer with weights.
-        neurons: one entry for each layer of neurons.
+        connection_sparsity, activation_sparsity: None without weights, or without neurons and activations.
+        operations, membrane_updates: per sample.
+        executed: operations that snnkit runs per sample: layers before the first neuron once, if the input is static.
         uncounted: modules with weights that are not counted, and layers and neurons that were never called.
     """
 
@@ -478,15 +467,13 @@ class Estimate:
     """Energy of the arithmetic of one sample in picojoules; printed, the number comes with its conditions.
 
     Attributes:
-        prices: of the operations.
         synapses: effective MACs and ACs.
         neurons: membrane updates, each taken for one MAC.
         with_memory: both, with one access to a small cache for each weight and two for each membrane.
         once: ``synapses`` with the static part of the input computed once; equal to it for other inputs.
-        dense_pass: one pass of the same layers without spikes, all MACs: the ANN that papers compare with.
-        dense_pass_with_memory: the same with an access for each weight.
+        dense_pass, dense_pass_with_memory: one pass of the same layers without spikes, all MACs: the ANN that papers
+            compare with; and with an access for each weight.
         rate: share of the outputs of neurons that are non-zero; None without such layers.
-        assumptions, against: sentences, and findings that contradict such estimates.
     """
 
     prices: Prices

@@ -48,12 +48,8 @@ _CHUNK, _TREE = 256 * 1024, 0.9
 class Link:
     """What joins two neighbours of a ring.
 
-    Attributes:
-        name: for messages.
-        bandwidth: bytes per second in one direction that a ring of ranks reaches, not the specified rate.
-        latency: seconds of one step of a ring.
-        source: of both figures, and whether they were measured or specified.
-        url: of that source; "" for measurements of this machine.
+    ``bandwidth`` is in bytes per second, in one direction, as a ring of ranks reaches it; ``latency`` in seconds, of
+    one step of a ring. ``source`` says where both are from, and whether they were measured or specified.
     """
 
     name: str
@@ -225,11 +221,8 @@ def cluster(name: str) -> Cluster:
 def this_machine(cores: int, *, link: Link | None = None, threads: int = 1, sharing: float = 0.0) -> Cluster:
     """Processes on one machine that compute on its cores and add up their gradients over ``link``.
 
-    Args:
-        cores: shared by the processes.
-        link: by default "loopback-gloo" of the catalogue; `snnkit bench scaling` measures this machine's.
-        threads: of each process.
-        sharing: share by which a busy process slows down another one; see ``fit``.
+    ``link`` is "loopback-gloo" of the catalogue by default; `snnkit bench scaling` measures this machine's.
+    ``sharing``, the share by which a busy process slows down another one, is what ``fit`` determines.
     """
     return Cluster(
         "this machine", ranks_per_node=4096, inside=link or LINKS["loopback-gloo"], between=None,
@@ -281,18 +274,11 @@ class Workload:
 
 @dataclass(frozen=True)
 class Prediction:
-    """One update on a number of ranks.
+    """One update on some ranks (processes, one for each GPU) that fill some nodes.
 
-    Attributes:
-        ranks, nodes: processes, one for each GPU, and the nodes that they fill.
-        samples: of an update of all ranks together.
-        step_s: seconds of an update, ``compute_s + exposed_s``.
-        compute_s: computing.
-        communication_s: all all-reduces, hidden ones included.
-        exposed_s: communication that the ranks wait for.
-        samples_per_s: of all ranks together.
-        speedup: ``samples_per_s`` over that of one rank.
-        efficiency: ``speedup`` over the ranks: 1 where nothing is lost.
+    ``samples`` are of all ranks together. ``step_s`` seconds are ``compute_s + exposed_s``: computing, and
+    communication that the ranks wait for; ``communication_s`` are all all-reduces, hidden ones included.
+    ``efficiency`` is ``speedup`` (``samples_per_s`` over that of one rank) over the ranks: 1 where nothing is lost.
     """
 
     ranks: int
@@ -310,11 +296,8 @@ class Prediction:
 def all_reduce_s(size: float, cluster: Cluster, ranks: int, algorithm: Algorithm = "ring") -> float:
     """Seconds until ``size`` bytes of each of ``ranks`` are added up on all of them.
 
-    Args:
-        size: bytes of the gradient (of one bucket of it).
-        cluster: of the ranks, which fill one node after the other.
-        ranks: up to ``cluster.most_ranks``.
-        algorithm: between the nodes: "ring", "tree" (two binary trees), or "fastest" of the two.
+    Ranks fill one node after the other. ``algorithm`` between the nodes: "ring", "tree" (two binary trees), or
+    "fastest" of the two.
     """
     checks.number("size", size, at_least=0)
     checks.choice("algorithm", algorithm, ALGORITHMS)
@@ -422,14 +405,9 @@ class Measured:
 
 @dataclass(frozen=True)
 class Fit:
-    """A fitted model.
+    """A fitted model: ``value`` of the ``free`` number, in ``cluster``, from what was ``measured``.
 
     Attributes:
-        workload: with the measured seconds of an update on one rank.
-        cluster: with the fitted sharing or bandwidth.
-        measured: what it was fitted to.
-        free: which of the two was fitted.
-        value: the result: ``cluster.sharing``, or the factor on the bandwidths.
         residuals: (predicted - measured) / measured of an update's seconds, for each number of ranks above one.
         left_out: the same, for a fit to the other numbers of ranks alone; empty where there is no other above one.
     """
@@ -560,14 +538,9 @@ def fit_link(name: str, measured: Sequence[tuple[int, int, float]], source: str)
 class Plan:
     """A planned run; ``str(plan)`` is a short text.
 
-    Attributes:
-        workload, cluster: of one rank, and where it would run.
-        prediction: of one update.
-        updates_per_epoch: a last one that is not full counts as one.
-        updates: of all epochs.
-        seconds: of all updates, without the start of the job, evaluation and checkpoints.
-        rank_hours: ranks times hours, which computing centres that count GPUs charge.
-        alone_s: seconds of the same epochs on one rank.
+    ``seconds`` of all ``updates``, without the start of the job, evaluation and checkpoints; ``rank_hours``, which
+    computing centres that count GPUs charge; ``alone_s`` seconds of the same epochs on one rank. A last update of an
+    epoch that is not full counts as one.
     """
 
     workload: Workload
@@ -597,12 +570,9 @@ class Plan:
 def plan(
     workload: Workload, cluster: Cluster, nodes: int, *, samples: int, epochs: int = 1, algorithm: Algorithm = "fastest"
 ) -> Plan:
-    """A run on ``nodes`` full nodes, every rank with ``workload.samples`` of an update.
+    """A run on ``nodes`` full nodes, every rank with ``workload.samples`` of an update, over ``samples`` an epoch.
 
-    Args:
-        samples: of an epoch.
-        epochs: passes over them.
-        algorithm: of the all-reduce between nodes; NCCL chooses the fastest, too.
+    NCCL chooses the fastest algorithm between nodes, too.
     """
     for name, value in (("nodes", nodes), ("samples", samples), ("epochs", epochs)):
         checks.integer(name, value, at_least=1)

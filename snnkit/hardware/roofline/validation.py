@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 
 import torch
@@ -13,8 +14,8 @@ from torch import Tensor, nn
 from ... import checks, encode
 from ...loss import count_cross_entropy, membrane_max_cross_entropy, rate_mse
 from ...measure import Clock, keep_freed_memory
-from ...models import ConvNet, FashionConvNet, mlp
-from ...neuron import ALIF, LIF, PLIF, CubaLIF, Izhikevich, Neuron, Recurrent
+from ...models import ConvNet, FashionConvNet
+from ...neuron import ALIF, LIF, PLIF, CubaLIF, Izhikevich, Leaky, Neuron, Recurrent
 from ...nn import Sequential
 from ...tables import text_table
 from .fitting import Machine, clock_of, times
@@ -28,12 +29,7 @@ _DRIVE = 3.0  # times 1/√fan-in: the standard deviation of weights with which 
 class HoldoutNet:
     """A network with a batch of random data, and its training step.
 
-    Attributes:
-        name: of the network.
-        make: engine to the network, T steps to out.
-        batch: a generator to (x [T, B, ...], targets).
-        loss: of (out, targets).
-        optimizer: "adam" or "sgd".
+    ``make`` takes an engine; ``batch`` a generator, and returns x [T, B, ...] and targets; ``loss`` (out, targets).
     """
 
     name: str
@@ -70,28 +66,21 @@ class HoldoutNet:
 
 def holdout_nets() -> tuple[HoldoutNet, ...]:
     """Twelve: dense, deep, recurrent and convolutional, seven kinds of neurons, 4 to 200 steps."""
+    leaky, counts, most = partial(Leaky, 0.9), count_cross_entropy, membrane_max_cross_entropy
     return (
-        HoldoutNet("784-1000-10 Leaky", _mlp(784, 1000, 10), _image((784,), 25, 128), count_cross_entropy),
-        HoldoutNet("64-100-10 Leaky", _mlp(64, 100, 10), _image((64,), 10, 32), count_cross_entropy),
-        HoldoutNet("784-4096-10 Leaky", _mlp(784, 4096, 10), _image((784,), 10, 64), count_cross_entropy),
-        HoldoutNet(
-            "784-3×400-10 LIF", _dense(LIF, 784, 400, 400, 400, 10), _spikes((784,), 16, 64), count_cross_entropy
-        ),
-        HoldoutNet("784-500-10 CubaLIF", _dense(CubaLIF, 784, 500, 10), _image((784,), 50, 64), count_cross_entropy),
-        HoldoutNet("700-256-20 ALIF", _dense(ALIF, 700, 256, 20), _spikes((700,), 100, 32, 20), count_cross_entropy),
-        HoldoutNet("2-64-2 PLIF", _dense(PLIF, 2, 64, 2), _spikes((2,), 200, 16, 2), count_cross_entropy, "sgd"),
-        HoldoutNet(
-            "100-512-10 Izhikevich", _dense(Izhikevich, 100, 512, 10), _spikes((100,), 40, 64), count_cross_entropy
-        ),
-        HoldoutNet("128-256-10 recurrent LIF", _recurrent, _spikes((128,), 20, 32), count_cross_entropy),
-        HoldoutNet("conv IF, 28 × 28", _fashion, _image((1, 28, 28), 4, 32), rate_mse, "sgd"),
-        HoldoutNet("conv CubaLIF, 28 × 28", _conv(28), _spikes((1, 28, 28), 8, 32), membrane_max_cross_entropy),
-        HoldoutNet("conv CubaLIF, 8 × 8", _conv(8), _spikes((1, 8, 8), 25, 64), membrane_max_cross_entropy),
+        HoldoutNet("784-1000-10 Leaky", _dense(leaky, 784, 1000, 10), _image((784,), 25, 128), counts),
+        HoldoutNet("64-100-10 Leaky", _dense(leaky, 64, 100, 10), _image((64,), 10, 32), counts),
+        HoldoutNet("784-4096-10 Leaky", _dense(leaky, 784, 4096, 10), _image((784,), 10, 64), counts),
+        HoldoutNet("784-3×400-10 LIF", _dense(LIF, 784, 400, 400, 400, 10), _spikes((784,), 16, 64), counts),
+        HoldoutNet("784-500-10 CubaLIF", _dense(CubaLIF, 784, 500, 10), _image((784,), 50, 64), counts),
+        HoldoutNet("700-256-20 ALIF", _dense(ALIF, 700, 256, 20), _spikes((700,), 100, 32, 20), counts),
+        HoldoutNet("2-64-2 PLIF", _dense(PLIF, 2, 64, 2), _spikes((2,), 200, 16, 2), counts, "sgd"),
+        HoldoutNet("100-512-10 Izhikevich", _dense(Izhikevich, 100, 512, 10), _spikes((100,), 40, 64), counts),
+        HoldoutNet("128-256-10 recurrent LIF", _recurrent, _spikes((128,), 20, 32), counts),
+        HoldoutNet("conv IF, 28 × 28", partial(_fashion, 16, 256), _image((1, 28, 28), 4, 32), rate_mse, "sgd"),
+        HoldoutNet("conv CubaLIF, 28 × 28", partial(_conv, 28), _spikes((1, 28, 28), 8, 32), most),
+        HoldoutNet("conv CubaLIF, 8 × 8", partial(_conv, 8), _spikes((1, 8, 8), 25, 64), most),
     )
-
-
-def _mlp(*sizes: int) -> Callable[[str], nn.Module]:
-    return lambda engine: _driven(mlp(sizes, engine=engine, flatten=False))
 
 
 def _dense(neuron: Callable[..., Neuron], *sizes: int) -> Callable[[str], nn.Module]:
@@ -107,12 +96,12 @@ def _recurrent(engine: str) -> nn.Module:
     return _driven(Sequential(nn.Linear(128, 256), hidden, nn.Linear(256, 10), LIF(engine=engine)))
 
 
-def _fashion(engine: str) -> nn.Module:
-    return FashionConvNet(16, 256, engine=engine)
+def _fashion(channels: int, hidden: int, engine: str) -> nn.Module:
+    return FashionConvNet(channels, hidden, engine=engine)
 
 
-def _conv(size: int) -> Callable[[str], nn.Module]:
-    return lambda engine: ConvNet(size=size, engine=engine)
+def _conv(size: int, engine: str) -> nn.Module:
+    return ConvNet(size=size, engine=engine)
 
 
 def _driven(net: nn.Module) -> nn.Module:
@@ -122,10 +111,10 @@ def _driven(net: nn.Module) -> nn.Module:
     return net
 
 
-def _image(shape: tuple[int, ...], steps: int, samples: int, classes: int = 10):
+def _image(shape: tuple[int, ...], steps: int, samples: int):
     def batch(generator: torch.Generator) -> tuple[Tensor, Tensor]:
         x = torch.rand(samples, *shape, generator=generator)
-        return encode.repeat(x, steps), torch.randint(classes, (samples,), generator=generator)
+        return encode.repeat(x, steps), torch.randint(10, (samples,), generator=generator)
 
     return batch
 
@@ -140,13 +129,7 @@ def _spikes(shape: tuple[int, ...], steps: int, samples: int, classes: int = 10)
 
 @dataclass(frozen=True)
 class Row:
-    """One network in one engine.
-
-    Attributes:
-        net, engine: their names.
-        samples: the batch.
-        predicted, measured: seconds of a training step.
-    """
+    """Predicted and measured seconds of a training step, of one network in one engine."""
 
     net: str
     engine: str
