@@ -369,14 +369,15 @@ def front(
     Raises:
         ValueError, TypeError: the names are not two different columns of numbers.
     """
+    import numpy as np
     import polars
 
     from snnkit.viz.figures.fronts import objectives, undominated  # brings plotly
 
     good = _without_failures(table)
-    both = objectives(good.to_dict(as_series=False), maximise, minimise)
-    usable = good.filter(polars.Series(both.usable, dtype=polars.Boolean))
-    return usable[undominated(both.costs(both.values[both.usable]))]
+    _, values, signs = objectives(good.to_dict(as_series=False), maximise, minimise)
+    finite = np.isfinite(values).all(axis=1)
+    return good.filter(polars.Series(finite, dtype=polars.Boolean))[undominated((values * signs)[finite])]
 
 
 def _without_failures(table: polars.DataFrame) -> polars.DataFrame:

@@ -21,6 +21,8 @@ from . import figures as figures
 from . import frontend as frontend
 from . import labs as labs
 from . import theme as theme
+from .architecture import layer_costs as layer_costs
+from .architecture import module_tree as module_tree
 from .display import mime_bundle as mime_bundle
 from .display import show as show
 from .explorer import explore as explore
@@ -28,8 +30,6 @@ from .frame_slider import frames as frames
 from .listings import listing as listing
 from .listings import sbatch_table as sbatch_table
 from .live import LivePanel as LivePanel
-from .networks import layer_costs as layer_costs
-from .networks import module_tree as module_tree
 from .png import png_bytes as png_bytes
 from .slurm_form import sbatch_form as sbatch_form
 

@@ -93,7 +93,7 @@ class SbatchTable:
 
     Attributes:
         lines: (line, what it is for) of each.
-        problems: what ``slurm.check`` found.
+        problems: the result of ``slurm.check``.
         new: numbers of lines to mark, from 1 on.
     """
 

@@ -52,10 +52,9 @@ def png_bytes(figure: Any, width: int | None = None, height: int | None = None) 
     Raises:
         ValueError: it has a kind of trace that the kit's figures do not use.
     """
-    known = (*_PAINTERS, "scatter3d")
     for trace in figure.data:
-        if trace.type not in known:
-            raise ValueError(f"trace type {trace.type!r} has no PNG form; those that have: {', '.join(known)}")
+        if trace.type not in _PAINTERS:
+            raise ValueError(f"trace type {trace.type!r} has no PNG form; those that have: {', '.join(_PAINTERS)}")
 
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -121,18 +120,16 @@ class _Page:
     def paint(self) -> None:
         meshes = []
         for index, trace in enumerate(self.traces):
-            names = (
-                (trace.scene or "scene", "") if trace.type == "scatter3d" else (trace.xaxis or "x", trace.yaxis or "y")
-            )
-            if names not in self.axes:
-                space = trace.type == "scatter3d"
-                self.axes[names] = (
-                    self._add_space(names[0]) if space else self.sheet.add_axes(self._place(*names), facecolor="none")
-                )
-            painter = _PAINTERS.get(trace.type, _space)
-            mesh = painter(self, self.axes[names], trace, theme.colour(index), names)
+            if trace.type == "scatter3d":
+                names = (trace.scene or "scene", "")
+                axes = self.axes.get(names) or self._add_space(names[0])
+            else:
+                names = (trace.xaxis or "x", trace.yaxis or "y")
+                axes = self.axes.get(names) or self.sheet.add_axes(self._place(*names), facecolor="none")
+            self.axes[names] = axes
+            mesh = _PAINTERS[trace.type](self, axes, trace, theme.colour(index), names)
             if mesh is not None:
-                meshes.append((mesh, trace, self.axes[names]))
+                meshes.append((mesh, trace, axes))
         flat = {names: axes for names, axes in self.axes.items() if names[1]}
         for names, axes in flat.items():
             self._dress(axes, *names)
@@ -336,12 +333,11 @@ class _Page:
             self.sheet.add_artist(Rectangle((x0, y0), x1 - x0, y1 - y0, edgecolor=ink, facecolor=fill, **look))
 
     def _add_note(self, note: Any) -> None:
-        """The text of an annotation, where its arrow would end."""
+        """The text of an annotation; arrows are left out."""
         from matplotlib.transforms import ScaledTranslation
 
         x, y, transform = self._point(note, note.x, note.y)
-        tail = (0, 0) if note.showarrow is False else (_first(note.ax, 0), -_first(note.ay, -30))
-        shift = _px((note.xshift or 0) + tail[0]) / 72, _px((note.yshift or 0) + tail[1]) / 72
+        shift = _px(note.xshift or 0) / 72, _px(note.yshift or 0) / 72
         transform = transform + ScaledTranslation(*shift, self.sheet.dpi_scale_trans)
         at = {"ha": _ANCHORS.get(note.xanchor, "center"), "va": _ANCHORS.get(note.yanchor, "center")}
         look = {"color": rgba(note.font.color or theme.TEXT), "transform": transform}
@@ -376,41 +372,23 @@ def _scatter(page: _Page, axes: Any, trace: Any, fallback: str, names: tuple[str
     x, y = page.coordinates(trace, names)
     opacity = _first(trace.opacity, 1.0)
     mode = trace.mode or ("lines+markers" if len(x) < 20 else "lines")
-    inks = _inks(trace.marker, trace.line.color or fallback, opacity * _first(trace.marker.opacity, 1.0))
-    colour = trace.line.color or (trace.marker.color if isinstance(trace.marker.color, str) else fallback)
+    colour = trace.line.color or _one_colour(trace, fallback)
     style: dict[str, Any] = {"linestyle": "none", "marker": "", "label": _label(trace)}
     if "lines" in mode:
         style |= {"linestyle": _DASHES.get(trace.line.dash, "-"), "color": rgba(colour, opacity)}
         style |= {"linewidth": _px(_first(trace.line.width, 2)), "drawstyle": _STEPS.get(trace.line.shape, "default")}
-    if "markers" in mode and isinstance(inks, list):
-        marks = _marks(trace, rgba(colour))
-        axes.scatter(x, y, c=inks, s=marks["markersize"] ** 2, marker=marks["marker"], linewidths=0)
-    elif "markers" in mode:
-        style |= _marks(trace, inks)
+    if "markers" in mode:
+        ink = rgba(_one_colour(trace, colour), opacity * _first(trace.marker.opacity, 1.0))
+        style |= _marks(trace, ink)
     if mode != "none":
         axes.plot(x, y, **style)
-    if trace.fill == "tozeroy":
-        axes.fill_between(x, y, 0, color=rgba(trace.fillcolor or colour, 1.0 if trace.fillcolor else 0.3), linewidth=0)
     if trace.fill == "toself":
         axes.fill(x, y, color=rgba(trace.fillcolor or colour, opacity if trace.fillcolor else 0.3), linewidth=0)
 
 
-def _inks(marker: Any, fallback: str, opacity: float = 1.0) -> Any:
-    """The colour of all marks or bars, or a list with one for each."""
-    colours = marker.color
-    if colours is None or isinstance(colours, str):
-        return rgba(colours or fallback, opacity)
-    if len(colours) and np.asarray(colours).dtype.kind in "biuf":
-        low, high = min(colours), max(colours)
-        scale = _colours(marker.colorscale or ((0, theme.SKY), (1, theme.BLUE)))
-        return [scale((value - low) / ((high - low) or 1)) for value in colours]
-    return [rgba(colour, opacity) for colour in colours] or rgba(fallback, opacity)
-
-
-def _colours(scale: Any) -> Any:
-    from matplotlib.colors import LinearSegmentedColormap
-
-    return LinearSegmentedColormap.from_list("plotly", [(float(at), rgba(colour)) for at, colour in scale])
+def _one_colour(trace: Any, fallback: str) -> str:
+    """The colour of all marks; marks with a colour each are drawn in one."""
+    return trace.marker.color if isinstance(trace.marker.color, str) else fallback
 
 
 def _marks(trace: Any, ink: Any) -> dict[str, Any]:
@@ -429,11 +407,9 @@ def _space(page: _Page, axes: Any, trace: Any, fallback: str, names: tuple[str, 
     places = [page.positions(values) for values in (trace.x, trace.y, trace.z)]
     mode = trace.mode or "lines+markers"
     if "markers" in mode:
-        inks = _inks(trace.marker, fallback)
-        marks = _marks(trace, inks)
+        marks = _marks(trace, rgba(_one_colour(trace, fallback)))
         hollow = isinstance(marks["markerfacecolor"], str)
-        inks = inks if isinstance(inks, list) else [inks]
-        ink = {"edgecolors": inks, "facecolors": "none"} if hollow else {"c": inks}
+        ink = {"edgecolors": [marks["color"]], "facecolors": "none"} if hollow else {"c": [marks["color"]]}
         # Plotly's marks in space are about half as wide as those of the same size in the plane.
         look = {"s": (1.3 * marks["markersize"]) ** 2, "marker": marks["marker"], "linewidths": 0.8 if hollow else 0}
         axes.scatter(*places, label=_label(trace), depthshade=False, **look, **ink)
@@ -443,7 +419,9 @@ def _space(page: _Page, axes: Any, trace: Any, fallback: str, names: tuple[str, 
 
 def _bar(page: _Page, axes: Any, trace: Any, fallback: str, names: tuple[str, str]) -> None:
     x, y = page.coordinates(trace, names)
-    look: dict[str, Any] = {"color": _inks(trace.marker, fallback), "label": _label(trace), "linewidth": 0}
+    colours = trace.marker.color if trace.marker.color is not None else fallback
+    ink = rgba(colours) if isinstance(colours, str) else [rgba(colour) for colour in colours] or rgba(fallback)
+    look: dict[str, Any] = {"color": ink, "label": _label(trace), "linewidth": 0}
     if hatch := _HATCHES.get(trace.marker.pattern.shape):
         look |= {"hatch": hatch, "edgecolor": rgba(trace.marker.pattern.fgcolor or theme.WHITE)}
     if not len(x):  # nothing to see; but without any bar the legend would not know the colour
@@ -472,14 +450,17 @@ def _bar(page: _Page, axes: Any, trace: Any, fallback: str, names: tuple[str, st
 
 
 def _heatmap(page: _Page, axes: Any, trace: Any, fallback: str, names: tuple[str, str]) -> Any:
+    from matplotlib.colors import LinearSegmentedColormap
+
     z = np.array([page.positions(row) for row in trace.z])
     y = page.positions(trace.y, names[1]) if trace.y is not None else np.arange(len(z), dtype=float)
     x = page.positions(trace.x, names[0]) if trace.x is not None else np.arange(z.shape[1], dtype=float)
-    scale = trace.colorscale or theme.INK
+    scale = [(float(at), rgba(colour)) for at, colour in trace.colorscale or theme.INK]
     scale = [(1 - at, colour) for at, colour in reversed(scale)] if trace.reversescale else scale
+    colours = LinearSegmentedColormap.from_list("plotly", scale)
     ends = {"vmin": _first(trace.zmin, np.nanmin(z)), "vmax": _first(trace.zmax, np.nanmax(z))}
     edge = {"edgecolors": theme.GRID_HEX, "linewidth": 0.4} if trace.xgap or trace.ygap else {}
-    mesh = axes.pcolormesh(_edges(x), _edges(y), z, cmap=_colours(scale), **ends, **edge)
+    mesh = axes.pcolormesh(_edges(x), _edges(y), z, cmap=colours, **ends, **edge)
     mesh.set_antialiased(bool(edge))
     return mesh if trace.showscale is not False else None
 
@@ -511,4 +492,4 @@ def _first(value: Any, otherwise: float) -> Any:
 
 # How to draw each type: painter(page, axes, trace, colour if it has none, names of its axes). What a painter returns,
 # if anything, is what a colour bar can be made from.
-_PAINTERS = {"scatter": _scatter, "scattergl": _scatter, "bar": _bar, "heatmap": _heatmap}
+_PAINTERS = {"scatter": _scatter, "scattergl": _scatter, "bar": _bar, "heatmap": _heatmap, "scatter3d": _space}

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from snnkit import viz
 from snnkit.viz import figures
 from snnkit.viz.figures import gallery, membrane_and_raster, population_statistics, rate_histogram
 
@@ -62,12 +61,6 @@ def test_membrane_and_raster_draws_every_spike_once():
     assert list(own.x) == [4, 9] and min(own.y) > 1.0
     assert list(threshold.y) == [1.0, 1.0]
     assert sorted(zip(raster.x, raster.y, strict=True)) == [(4, 0), (9, 0), (9, 2)]
-
-
-def test_both_panels_show_the_same_stretch_of_time():
-    figure = membrane_and_raster(torch.zeros(50), torch.zeros(50, 4), dt=1e-3)
-    assert figure.layout.xaxis.range == figure.layout.xaxis2.range
-    assert figure.layout.xaxis2.title.text == "time (ms)"
 
 
 @pytest.mark.parametrize("columns", [1, 2, 5])
@@ -131,11 +124,6 @@ def test_known_rates_are_taken_as_they_are():
 def test_a_dead_layer_and_a_full_one_can_be_drawn():
     assert heights(rate_histogram(torch.zeros(5, 4))) == {"silent": 4, "active": 0, "saturated": 0}
     assert heights(rate_histogram(torch.ones(5, 4))) == {"silent": 0, "active": 0, "saturated": 4}
-
-
-def test_a_slider_can_follow_it():
-    figure = viz.frames(lambda share: rate_histogram((torch.rand(10, 30) < share).float()), "share", [0.0, 0.5, 1.0])
-    assert len(figure.frames) == 3
 
 
 def test_every_neuron_is_in_exactly_one_bar():

@@ -66,12 +66,6 @@ def test_the_equation_chooses_our_lines():
     }
 
 
-def test_one_mode_is_one_panel():
-    figure = races(race(), modes=["training"])
-    assert {t.xaxis for t in figure.data} == {"x"}
-    assert [note.text for note in figure.layout.annotations] == ["Forward and backward"]
-
-
 def test_several_records_are_told_apart_by_their_devices():
     figure = races([race("A"), race("B")])
     names = {t.name for t in figure.data}

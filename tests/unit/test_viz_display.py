@@ -77,26 +77,19 @@ def test_frames_travel_in_the_bundle():
     assert len(data["frames"]) == 2 and data["layout"]["sliders"]
 
 
-def test_every_feature_the_renderer_knows_can_be_drawn():
+def test_what_learners_may_draw_has_a_png():
     figure = go.Figure()
     figure.add_scatter(x=[1, 10, 100], y=[1, None, 3], name="a<sub>1</sub>", line={"dash": "dot", "shape": "hv"})
-    figure.add_scatter(
-        x=[1, 10], y=[1, 2], mode="markers+text", text=["p", "q"], marker={"color": [1, 2], "size": [4, 9]}
-    )
-    figure.add_scatter(x=[1, 10], y=[1, 2], fill="tozeroy", mode="lines", showlegend=False)
-    figure.add_bar(x=[1, 10], y=[2, 3], text=["2", "3"], marker={"color": ["red", "rgba(0,0,255,0.5)"]}, yaxis="y2")
+    figure.add_scatter(x=[1, 10], y=[1, 2], mode="markers", marker={"color": [1, 2], "size": [4, 9]})
+    figure.add_bar(x=[1, 10], y=[2, 3], text=["2", "3"], marker={"color": ["red", "rgba(0,0,255,0.5)"]})
     figure.add_annotation(x=1, y=2, text="<b>here</b> costs $5 or $6", ax=20, ay=-30)
-    figure.add_annotation(x=0.5, y=1.0, xref="paper", yref="paper", text="there", showarrow=False)
     figure.add_hline(y=2.0, line={"dash": "dash"})
     figure.add_vrect(x0=2, x1=5, fillcolor="rgba(0,0,0,0.1)")
-    figure.update_layout(yaxis2={"overlaying": "y", "side": "right"}, title={"text": "All"})
     figure.update_xaxes(type="log", tickvals=[1, 10, 100])
-    plain = viz.png_bytes(go.Figure(), width=300, height=200)
-    assert len(viz.png_bytes(figure, width=300, height=200)) > 3 * len(plain)
-    space = go.Figure(go.Scatter3d(x=[0, 1], y=[0, 1], z=[0, 1], mode="lines+markers", marker={"color": [0, 1]}))
-    assert len(viz.png_bytes(space)) > 2 * len(plain)
+    empty = viz.png_bytes(go.Figure(), width=300, height=200)
+    assert len(viz.png_bytes(figure, width=300, height=200)) > 3 * len(empty)
     across = go.Figure([go.Bar(y=["a", "b"], x=[1, 2], orientation="h", text=["1", "2"])])
-    assert len(viz.png_bytes(across)) > len(plain)
+    assert len(viz.png_bytes(across)) > len(empty)
 
 
 def test_colours():

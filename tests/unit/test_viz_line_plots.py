@@ -22,13 +22,6 @@ def test_each_line_may_have_an_x_of_its_own():
     assert [list(trace.x) for trace in figure.data] == [[1, 2, 4], [7, 8]]
 
 
-@pytest.mark.parametrize("points", [5, 100])
-def test_lines_differ_in_more_than_colour(points):
-    figure = lines({name: np.arange(points) for name in "abc"})
-    looks = {(trace.line.dash, trace.marker.symbol) for trace in figure.data}
-    assert len(looks) == 3
-
-
 def test_lines_leave_out_what_a_logarithm_cannot_show():
     figure = lines({"a": ([1, 2, 4], [0.1, 0.0, 0.01]), "law": ([1, 4], [0.1, 0.02])}, log="xy")
     assert np.isnan(np.asarray(figure.data[0].y)[1])
@@ -86,8 +79,8 @@ def test_times_are_steps_or_milliseconds():
 
 
 def test_surrogate_curves_are_the_surrogates_functions():
-    figure = figures.surrogate_curves({"atan": ATan()}, limit=1.0, points=5)
-    u = torch.linspace(-1, 1, 5)
+    figure = figures.surrogate_curves({"atan": ATan()}, limit=1.0)
+    u = torch.linspace(-1, 1, 201)
     primitive, derivative = (t for t in figure.data if t.name == "atan")
     np.testing.assert_allclose(primitive.y, ATan().primitive(u), rtol=1e-5)
     np.testing.assert_allclose(derivative.y, ATan().derivative(u), rtol=1e-5)

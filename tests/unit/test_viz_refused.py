@@ -156,7 +156,6 @@ REFUSED = [
     ("races", [race() | {"provenance": {}}], {}, ValueError, "where their numbers come from"),
     ("races", [race()], {"neurons": 3}, ValueError, r"no row has neurons 3 and dtype 'float32'; there are \(1048576"),
     ("races", [race()], {"dtype": "float16"}, ValueError, "no row has dtype 'float16'; there are .*'float32'"),
-    ("races", [race()], {"modes": ["both"]}, ValueError, "modes must be some of"),
     ("per_neuron_step", [[several()]], {"dtype": "int8"}, ValueError, "no record has rows of dtype 'int8'"),
     ("comparison", [made() | {"kind": "training"}], {}, ValueError, "kind 'compare', but one is of kind 'training'"),
     ("comparison", [made()], {"dtype": "float16"}, ValueError, "no row has dtype 'float16'; there are 'float32'"),

@@ -191,7 +191,7 @@ def gallery(
 def rate_histogram(
     spikes: Any, dt: float | None = None, *, saturated: float = 0.9, bins: int = 20, title: str = "Firing rates"
 ) -> go.Figure:
-    """How many neurons fire how often, a panel for each layer; silent, active and saturated neurons are told apart.
+    """How many neurons fire how often, a panel for each layer; silent, active and saturated neurons are distinguished.
 
     A neuron that never fires has no spikes to learn from, and one that fires in nearly every step says the same
     whatever its input: both waste their place in the network.
@@ -255,8 +255,8 @@ def _rates(spikes: Any, name: str) -> np.ndarray:
         return (as_array(spikes, name, "[T, N]") != 0).mean(axis=0)
     rates = as_array(spikes, name, "[N]").astype(float)
     if not ((rates >= 0) & (rates <= 1)).all():
-        found = f"it reaches from {rates.min()} to {rates.max()}"
-        raise ValueError(f"{name} must hold rates in [0, 1] spikes per step, but {found}")
+        ends = f"from {rates.min()} to {rates.max()}"
+        raise ValueError(f"{name} must hold rates in [0, 1] spikes per step, but it reaches {ends}")
     return rates
 
 

@@ -28,7 +28,6 @@ def races(
     neurons: int | None = None,
     dtype: str = "float32",
     equation: str = "LIF",
-    modes: Sequence[str] = tuple(_TITLES),
     title: str = "",
 ) -> go.Figure:
     """Milliseconds against T for all contestants of one or more records, a panel for each mode.
@@ -42,16 +41,13 @@ def races(
         neurons: N; by default the largest that all records have.
         dtype: of the input.
         equation: of our engines ("LIF", "Leaky", "CubaLIF"). Peers are drawn whichever equation they compute.
-        modes: which panels: "inference", "training".
     """
     every = _checked(records)
     neurons = None if neurons is None else checks.integer("neurons", neurons, at_least=1)
-    if not set(modes) <= set(_TITLES):
-        raise ValueError(f"modes must be some of {', '.join(map(repr, _TITLES))}, but they are {modes!r}")
     sizes = [{row["neurons"] for row in record["rows"] if row["dtype"] == dtype} for record in every]
     size = neurons or max(set.intersection(*sizes) or set.union(*sizes), default=0)
     named = sum(record["kind"] != "published" for record in every) > 1  # the device is part of the name
-    shown = [mode for mode in _TITLES if mode in modes]
+    modes = list(_TITLES)
     curves: Curves = {}
     looks: dict[str, dict[str, Any]] = {}
     for record in every:
@@ -59,28 +55,28 @@ def races(
         suffix = f", {where.partition(',')[0]}" if named or published else ""
         floors: dict[tuple[str, int], Record] = {}
         for row in record["rows"]:
-            if (row["neurons"], row["dtype"]) != (size, dtype) or row["mode"] not in shown:
+            if (row["neurons"], row["dtype"]) != (size, dtype):
                 continue
             name, ours = row["contestant"], not published and row["library"] in ("snnkit", "torch")
             if not published and row["equation"] != equation:
                 if ours:
                     continue
                 name += f" ({row['equation']})"
-            _add(curves, shown.index(row["mode"]), name + suffix, row["steps"], _seconds(row) * 1e3, _note(row, where))
+            _add(curves, modes.index(row["mode"]), name + suffix, row["steps"], _seconds(row) * 1e3, _note(row, where))
             looks.setdefault(name + suffix, _look(looks, published))
             if not published and row["equation"] == equation:  # smaller outputs have lower floors: the largest counts
                 key = row["mode"], row["steps"]
                 floors[key] = max(floors.get(key, row), row, key=lambda one: one["floor_bytes"])
         for (mode, steps), row in floors.items():
             note = "<br>bytes at the bandwidth of a copy"
-            _add(curves, shown.index(mode), "floor" + suffix, steps, row["floor_s"] * 1e3, note)
+            _add(curves, modes.index(mode), "floor" + suffix, steps, row["floor_s"] * 1e3, note)
             looks["floor" + suffix] = _FLOOR
     if not curves:
         known = sorted({(row["neurons"], row["dtype"]) for record in every for row in record["rows"]})
         what = f"neurons {size} and " if size else ""
         raise ValueError(f"no row has {what}dtype {dtype!r}; there are {', '.join(map(str, known)) or 'none'}")
     heading = title or f"A layer of {size:,} neurons over time, {dtype}"
-    return _against_steps(curves, [_TITLES[mode] for mode in shown], looks, heading, "milliseconds", "ms")
+    return _against_steps(curves, list(_TITLES.values()), looks, heading, "milliseconds", "ms")
 
 
 def per_neuron_step(

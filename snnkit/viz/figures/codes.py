@@ -37,9 +37,9 @@ def coded_image(image: Any, spikes: Any, decoded: Any, title: str = "One image a
     """
     before, after = as_array(image, "image", "[H, W]"), as_array(decoded, "decoded", "[H, W]")
     array = as_array(spikes, "spikes", "[T, H·W]")
-    for name, found, expected in (("decoded", after.shape, before.shape), ("spikes", array.shape[1:], (before.size,))):
-        if found != expected:
-            raise ValueError(f"{name} must have the pixels of image, {list(expected)}, but it has {list(found)}")
+    for name, actual, expected in (("decoded", after.shape, before.shape), ("spikes", array.shape[1:], (before.size,))):
+        if actual != expected:
+            raise ValueError(f"{name} must have the pixels of image, {list(expected)}, but it has {list(actual)}")
     binary = np.isin(array, (0, 1)).all()
     titles = ("image", f"{'spikes' if binary else 'numbers'}: {np.count_nonzero(array):,}", "read back")
     figure = panels(1, 3, titles, column_widths=[1, 1.5, 1], horizontal_spacing=0.09)

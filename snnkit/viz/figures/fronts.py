@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,31 +15,18 @@ from ..drawing import add_line, add_marks, check_log, finish, scale_of
 _MANY = 60  # marks from which on dominated ones are drawn smaller
 
 
-@dataclass(frozen=True)
-class Objectives:
-    """Two columns of a table, of N rows.
-
-    Attributes:
-        names: of the columns: across, up.
-        directions: "minimise" or "maximise", of each.
-        values: [N, 2], nan where a row has no number.
-        usable: [N], whether both numbers are there and finite.
-    """
-
-    names: tuple[str, str]
-    directions: tuple[str, str]
-    values: np.ndarray
-    usable: np.ndarray
-
-    def costs(self, values: np.ndarray) -> np.ndarray:
-        """``values`` [N, 2] with signs such that less is better in both."""
-        return values * [1 if direction == "minimise" else -1 for direction in self.directions]
-
-
 def objectives(
     table: Mapping[str, Sequence[Any]], maximise: str | Sequence[str] = (), minimise: str | Sequence[str] = ()
-) -> Objectives:
-    """The two columns, what is minimised across. Raises ValueError or TypeError where they are not two of numbers."""
+) -> tuple[dict[str, str], np.ndarray, np.ndarray]:
+    """Two columns of a table, what is minimised first.
+
+    Returns:
+        Each name with "minimise" or "maximise"; the values [N, 2], nan where a row has no number; and [2] signs: times
+        these, less is better in both columns.
+
+    Raises:
+        ValueError, TypeError: they are not two columns of numbers.
+    """
     names: dict[str, str] = {}
     for direction, given in (("minimise", minimise), ("maximise", maximise)):
         for name in [given] if isinstance(given, str) else given:
@@ -52,9 +38,8 @@ def objectives(
     columns = [_numbers(name, table[name]) for name in names]
     if len(columns[0]) != len(columns[1]):
         raise ValueError(f"the columns of table must be equally long, but they have {[len(c) for c in columns]} rows")
-    values = np.stack(columns, axis=1)
-    across, up = names
-    return Objectives((across, up), (names[across], names[up]), values, np.asarray(np.isfinite(values).all(axis=1)))
+    signs = np.array([1 if direction == "minimise" else -1 for direction in names.values()])
+    return names, np.stack(columns, axis=1), signs
 
 
 def undominated(costs: np.ndarray) -> np.ndarray:
@@ -85,27 +70,27 @@ def pareto(
         table: column to values [N]: a dict, or a polars DataFrame as of ``sweep.results``. Rows whose ``status`` is
             not "ok" are left out, as are those without a finite number. Columns in upper case are parameters, which
             are shown on hovering.
-        maximise, minimise: names of columns, two in all. What is minimised lies across.
+        maximise, minimise: names of columns, two in all. What is minimised is across.
         seeds: the column in which repetitions differ, such as "SEED": then marks and front are of the means over rows
             that agree in all other parameters, and the single rows are dots behind them.
         log: which axes are logarithmic: "", "x", "y" or "xy".
     """
     check_log(log)
     columns = _columns(table)
-    chosen = objectives(columns, maximise, minimise)
-    status = columns.get("status", ["ok"] * len(chosen.usable))
-    rows = np.flatnonzero(chosen.usable & np.array([state == "ok" for state in status], bool)).tolist()
+    names, values, signs = objectives(columns, maximise, minimise)
+    usable = np.isfinite(values).all(axis=1)
+    status = columns.get("status", ["ok"] * len(values))
+    rows = np.flatnonzero(usable & np.array([state == "ok" for state in status], bool)).tolist()
     if not rows:
-        raise ValueError(f"table must hold a row with finite numbers of {' and '.join(chosen.names)}, but none has")
+        raise ValueError(f"table must hold a row with finite numbers of {' and '.join(names)}, but none has")
     parameters = [name for name in columns if name.isupper()]
     if seeds is not None and seeds not in columns:
         raise ValueError(f"seeds must name a column ({', '.join(columns)}), but it is {seeds!r}")
-    points, notes = chosen.values[rows], [_note(columns, parameters, row) for row in rows]
+    points, notes = values[rows], [_note(columns, parameters, row) for row in rows]
     figure = go.Figure()
-    look: dict[str, Any] = {"showlegend": True}
-    look["hovertemplate"] = (
-        f"{chosen.names[0]} %{{x:.4g}}, {chosen.names[1]} %{{y:.4g}}<br>%{{customdata}}<extra></extra>"
-    )
+    (first, _), (second, _) = names.items()
+    hover = f"{first} %{{x:.4g}}, {second} %{{y:.4g}}<br>%{{customdata}}<extra></extra>"
+    look: dict[str, Any] = {"showlegend": True, "hovertemplate": hover}
     if seeds is not None:
         shared = [name for name in parameters if name != seeds]
         groups: dict[str, list[int]] = {}
@@ -115,7 +100,7 @@ def pareto(
         add_marks(figure, *points.T, name="single runs", customdata=notes, **dots, **look)
         points = np.stack([points[members].mean(axis=0) for members in groups.values()])
         notes = [f"{note or 'all'}<br>mean of {len(members)}" for note, members in groups.items()]
-    best = undominated(chosen.costs(points))
+    best = undominated(points * signs)
     beaten = np.setdiff1d(np.arange(len(points)), best)
     what = "means" if seeds is not None else "runs"
     if len(beaten):
@@ -129,7 +114,7 @@ def pareto(
     x_axis, y_axis = (
         {"title_text": f"{name} ({'less' if direction == 'minimise' else 'more'} is better)"}
         | scale_of(letter, log, at)
-        for letter, name, direction, at in zip("xy", chosen.names, chosen.directions, points.T, strict=True)
+        for letter, name, direction, at in zip("xy", names, names.values(), points.T, strict=True)
     )
     return finish(figure, title, x_axis, y_axis, legend=theme.LEGEND_BELOW, margin=theme.MARGIN | {"b": 92})
 
@@ -144,12 +129,12 @@ def _columns(table: Any) -> Mapping[str, Sequence[Any]]:
 
 def _numbers(name: str, values: Any) -> np.ndarray:
     """[N] float64, nan for None."""
+    if any(isinstance(value, str) for value in values):
+        raise TypeError(f"the column {name!r} must hold numbers, but it holds text")
     try:
-        if not any(isinstance(value, str) for value in values):
-            return np.array([np.nan if value is None else float(value) for value in values], dtype=float)
+        return np.array([np.nan if value is None else float(value) for value in values], dtype=float)
     except (TypeError, ValueError):
-        pass
-    raise TypeError(f"the column {name!r} must hold numbers, but it is {checks.shown(values)}")
+        raise TypeError(f"the column {name!r} must hold numbers, but it is {checks.shown(values)}") from None
 
 
 def _note(columns: Mapping[str, Sequence[Any]], names: Sequence[str], row: int) -> str:

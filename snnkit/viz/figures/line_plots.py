@@ -125,23 +125,22 @@ def f_i_curve(
     return lines(several, x=currents, x_title="input current", y_title=y_title, faint=faint, title=title)
 
 
-def surrogate_curves(surrogates: Sequence[Any] | Mapping[str, Any], limit: float = 2.0, points: int = 201) -> go.Figure:
+def surrogate_curves(surrogates: Sequence[Any] | Mapping[str, Any], limit: float = 2.0) -> go.Figure:
     """The step a spike makes forward, the smooth functions that replace it, and their derivatives.
 
     Args:
         surrogates: surrogates of ``snnkit.surrogate`` (anything with ``primitive(u)`` and ``derivative(u)``), or a
             dict of label to surrogate.
         limit: the curves run from -limit to limit.
-        points: values per curve.
     """
     import torch
 
-    limit, points = checks.number("limit", limit, above=0), checks.integer("points", points, at_least=2)
+    limit = checks.number("limit", limit, above=0)
     if not isinstance(surrogates, Mapping):
         surrogates = {repr(s): s for s in surrogates}
     if not surrogates:
         raise ValueError("surrogates must hold at least one surrogate, but it is empty")
-    u = torch.linspace(-limit, limit, points, dtype=torch.float64)
+    u = torch.linspace(-limit, limit, 201, dtype=torch.float64)
     titles = ("Forward: step and primitive", "Backward: derivative")
     figure = panels(1, 2, titles, horizontal_spacing=0.1)
     step = {"colour": theme.TEXT, "width": 1.5, "hoverinfo": "skip"}
