@@ -18,8 +18,9 @@ from torch import nn
 from snnkit import checks, tables
 from snnkit.files import small_json, write_text
 
-from . import networks, rules
-from .rules import PRICE, score
+from . import references as networks
+from . import scoring
+from .scoring import PRICE, score
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -150,7 +151,7 @@ def submit(
     folder: str | os.PathLike[str] = "challenge",
     *,
     note: str = "",
-    salt: str = rules.SALT,
+    salt: str = scoring.SALT,
 ) -> Entry:
     """Score ``net`` and put it on the leaderboard: one new file in ``folder``, written whole or not at all.
 
@@ -178,7 +179,7 @@ def submit(
     return entry
 
 
-def board(folder: str | os.PathLike[str] = "challenge", *, references: bool = True, salt: str = rules.SALT) -> Board:
+def board(folder: str | os.PathLike[str] = "challenge", *, references: bool = True, salt: str = scoring.SALT) -> Board:
     """Read all entries (``*.json``) of ``folder``; one that is not there yet is an empty board.
 
     Files that are damaged or something else are listed with the reason, and are left as they are. So are entries that
@@ -195,7 +196,7 @@ def board(folder: str | os.PathLike[str] = "challenge", *, references: bool = Tr
     place = Path(folder).expanduser()
     if place.exists() and not place.is_dir():
         raise ValueError(f"folder must be a folder of entries, but {str(folder)!r} is none")
-    mark = rules.mark(salt)
+    mark = scoring.mark(salt)
     entries, refused = [], []
     for path in sorted(place.glob("*.json")):
         try:
@@ -244,8 +245,8 @@ def read(path: Path) -> Entry:
     return entry
 
 
-def _entry(name: str, note: str, when: str, net: nn.Module, result: rules.Score) -> Entry:
-    kinds = [type(neuron) for neuron in rules.neurons_of(net).values()]
+def _entry(name: str, note: str, when: str, net: nn.Module, result: scoring.Score) -> Entry:
+    kinds = [type(neuron) for neuron in scoring.neurons_of(net).values()]
     neurons = ", ".join(kind.__name__ + ("" if kind.__module__.startswith("snnkit.") else "*") for kind in kinds)
     return Entry(
         name, note, when, result.score, result.error, result.accuracy, result.spikes, result.samples, result.mark,

@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 from snnkit import checks
 
@@ -131,69 +132,13 @@ class Vocabulary:
 # "horse") occur in the same kinds of sentence ("the dog sleeps in the stable"), and some kinds are open to all groups
 # ("we talked about the dog"). So a good embedding must find the groups, and how well it does can be measured without a
 # licence, a download or an opinion on what is similar.
-GROUPS: dict[str, tuple[str, ...]] = {
-    name: tuple(words.split())
-    for name, words in {
-        "animal": "dog cat horse sheep goat cow rabbit fox wolf hen duck donkey",
-        "food": "bread soup cheese rice pasta salad cake stew pie porridge pizza jam",
-        "city": "paris rome cairo tokyo lima oslo delhi berlin madrid boston lagos quito",
-        "profession": "doctor teacher baker lawyer farmer painter nurse pilot judge tailor plumber dentist",
-        "instrument": "piano violin guitar flute drum trumpet cello harp clarinet banjo oboe lute",
-        "vehicle": "car bus train truck bicycle tram ship ferry taxi van scooter motorbike",
-    }.items()
-}
-
-# A sentence is drawn by putting a word of a group for each {group}, and one of the alternatives for each (a|b).
-# Several kinds of sentence name two groups, so that company alone does not tell them apart.
-_KINDS: dict[str, tuple[str, ...]] = {
-    "animal": (
-        "the {animal} (sleeps|rests|hides) in the (stable|barn|grass)",
-        "a (hungry|young|wild) {animal} (runs|jumps) across the (field|meadow)",
-        "the {animal} (feeds|licks|guards) its young",
-        "a {animal} with soft fur (and|or) a short tail",
-        "the {profession} fed the {animal} in the barn",
-    ),
-    "food": (
-        "she (cooked|tasted|ate) the {food} for (dinner|lunch|breakfast)",
-        "a (bowl|plate|slice) of (warm|fresh|sweet) {food}",
-        "add (salt|butter|sugar) to the {food}",
-        "this {food} smells (delicious|burnt)",
-        "the {animal} ate the {food} from the plate",
-    ),
-    "city": (
-        "they (moved|flew|travelled) to {city} last (summer|winter|spring)",
-        "{city} is a (large|famous|crowded) (city|capital)",
-        "the (mayor|museum|streets) of {city}",
-        "the weather in {city} is (hot|cold|rainy)",
-        "the {vehicle} from {city} to {city} was late",
-    ),
-    "profession": (
-        "the {profession} (works|studied) at the (hospital|office|school)",
-        "my (sister|brother|uncle) is a {profession}",
-        "the {profession} earns a good (salary|living)",
-        "they (hired|paid|thanked) an honest {profession}",
-        "a {profession} from {city} works at the office",
-    ),
-    "instrument": (
-        "he (plays|practises|tunes) the {instrument} in the (orchestra|band)",
-        "a (melody|song|solo) for {instrument} and {instrument}",
-        "the sound of the {instrument} was (loud|gentle|clear)",
-        "she took (lessons|classes) on the {instrument}",
-        "the {profession} plays the {instrument} in the band",
-    ),
-    "vehicle": (
-        "the {vehicle} (stops|waits|arrives) at the (station|corner|bridge)",
-        "we (drove|parked|repaired) the {vehicle} near the (garage|road)",
-        "the (wheels|engine|brakes) of the {vehicle} broke",
-        "a {vehicle} full of (passengers|luggage)",
-        "the {profession} repaired the {vehicle} in the garage",
-    ),
-}
-_OPEN = (
-    "we (talked|heard|read) about (the|this|another) {any}",
-    "do you (remember|know|like) (the|this) {any}",
-    "there was (the|a|this) {any} in the picture",
-)
+GROUPS: dict[str, tuple[str, ...]] = {}
+_KINDS: dict[str, list[str]] = {}
+for _part in Path(__file__).with_name("grammar.txt").read_text(encoding="utf-8").split("\n[")[1:]:
+    _head, *_kinds = _part.strip().split("\n")
+    _name, _words = _head.split("]")
+    GROUPS[_name], _KINDS[_name] = tuple(_words.split()), _kinds
+del GROUPS["any"]
 
 
 def corpus(seed: int = 0, sentences: int = 6000) -> list[str]:
@@ -213,7 +158,7 @@ def corpus(seed: int = 0, sentences: int = 6000) -> list[str]:
     result = []
     for _ in range(checks.integer("sentences", sentences, at_least=1)):
         group = draw.choice(list(GROUPS))
-        kind = draw.choice(_OPEN).replace("any", group) if draw.random() < 0.2 else draw.choice(_KINDS[group])
+        kind = draw.choice(_KINDS["any"]).replace("any", group) if draw.random() < 0.2 else draw.choice(_KINDS[group])
         chosen = re.sub(r"\(([^)]*)\)", lambda match: draw.choice(match[1].split("|")), kind)
         result.append(re.sub(r"\{(\w+)\}", lambda match: draw.choice(GROUPS[match[1]]), chosen))
     return result

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from snnkit import challenge, neuron, nn
-from snnkit.challenge import leaderboard, networks, rules
+from snnkit.challenge import leaderboard, scoring
+from snnkit.challenge import references as networks
 
 
 def small():
@@ -24,7 +25,7 @@ def thrifty():
 
 def test_the_score_is_that_of_its_parts(thrifty):
     found = challenge.score(thrifty)
-    seen = challenge.evaluate(thrifty, *rules.hidden())
+    seen = challenge.evaluate(thrifty, *scoring.hidden())
     each = seen.correct.double() - 0.01 * seen.counts
     assert found.samples == 2000 and found.accuracy == seen.accuracy and found.spikes == seen.spikes
     assert (
@@ -202,7 +203,7 @@ def test_the_recorded_sweep_says_where_it_comes_from():
 ENTRY = {
     "kind": leaderboard.KIND, "format": leaderboard.FORMAT, "price": challenge.PRICE, "name": "Ada", "note": "",
     "when": "2026-01-01T00:00:00+00:00", "score": 0.89, "error": 0.01, "accuracy": 0.9, "spikes": 1.0,
-    "samples": 2000, "mark": rules.mark(), "neurons": "LIF", "parameters": 3,
+    "samples": 2000, "mark": scoring.mark(), "neurons": "LIF", "parameters": 3,
 }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from snnkit import challenge, data, encode, neuron, nn
-from snnkit.challenge import rules
+from snnkit.challenge import scoring
 
 LINEAR = torch.nn.Linear
 
@@ -34,12 +34,12 @@ def test_samples_are_those_of_the_seed():
 
 
 def test_hidden_samples_depend_on_the_salt_alone():
-    one, other = rules.hidden(), rules.hidden("a secret")
-    assert torch.equal(one[0], rules.hidden()[0]) and one[0].shape == (24, 2000, 8)
+    one, other = scoring.hidden(), scoring.hidden("a secret")
+    assert torch.equal(one[0], scoring.hidden()[0]) and one[0].shape == (24, 2000, 8)
     assert not torch.equal(one[0], other[0]) and not torch.equal(one[0][:, :500], one[0][:, 500:1000])
-    assert rules.mark("a secret") != rules.mark() and "secret" not in rules.mark("a secret")
+    assert scoring.mark("a secret") != scoring.mark() and "secret" not in scoring.mark("a secret")
     with pytest.raises(TypeError, match="salt"):
-        rules.hidden(7)  # type: ignore[arg-type]
+        scoring.hidden(7)  # type: ignore[arg-type]
 
 
 def test_jitter_moves_each_cue_and_leaves_seeds_without_it_alone():

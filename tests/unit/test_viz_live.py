@@ -8,7 +8,7 @@ import torch
 from snnkit import models
 from snnkit.viz import LivePanel
 from snnkit.viz.live import panel as panel_module
-from snnkit.viz.live.progress import Throttle
+from snnkit.viz.live.curves import Throttle
 from snnkit.viz.live.renderers import Renderer
 
 from .live_updates import Clock, history, run, update

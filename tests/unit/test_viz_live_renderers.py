@@ -7,7 +7,7 @@ import pytest
 
 from snnkit import models, train
 from snnkit.viz import LivePanel
-from snnkit.viz.live.progress import Progress
+from snnkit.viz.live.curves import Progress
 from snnkit.viz.live.renderers import TextRenderer
 
 from .live_updates import Clock, history, update

@@ -11,7 +11,7 @@ from snnkit import checks
 from snnkit.train.history import History
 
 from ..frontend import headless, in_notebook, live
-from .progress import COLUMNS, Curves, Point, Progress, Throttle, curves_of, duration
+from .curves import COLUMNS, Curves, Point, Progress, Throttle, curves_of, duration
 from .renderers import HeadlessRenderer, NotebookRenderer, Renderer, TextRenderer
 from .stop import StopRequest
 

@@ -10,7 +10,7 @@ from ..alt import alt_text, spoken
 from ..display import mime_bundle, show
 from ..frontend import on_colab
 from ..views import FigureView, page_helpers, view_of
-from .progress import Curves, Progress, epoch_words
+from .curves import Curves, Progress, epoch_words
 from .stop import StopRequest
 
 STOP = "Stop training"

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from snnkit.viz.live.progress import MOST, Progress, Throttle, curves_of, duration, epoch_words
+from snnkit.viz.live.curves import MOST, Progress, Throttle, curves_of, duration, epoch_words
 
 from .live_updates import Clock, history, update
 

@@ -16,8 +16,8 @@ from snnkit.data import resolve_device
 from snnkit.neuron import LIF, Neuron, Recurrent
 from snnkit.nn import Sequential
 
-from .rules import CHANNELS, CLASSES, SALT, STEPS, Score, score
-from .rules import samples as draw_samples
+from .scoring import CHANNELS, CLASSES, SALT, STEPS, Score, score
+from .scoring import samples as draw_samples
 
 FOLDER = Path(__file__).parent
 NOTES = {
