@@ -16,9 +16,17 @@ from ..neuron.base import MembraneState, Neuron, Value, everywhere, reset_membra
 from ..neuron.cuba import SynapticState
 from ..surrogate import ATan
 
+_DEFAULTS = {"v_leak": 0.0, "v_reset": 0.0, "w_in": 1.0}
+
 
 class EulerNeuron(Neuron):
-    """Base of the five: numbers with NIR's names, and ``dt`` in s."""
+    """Base of the five.
+
+    Args:
+        numbers: those of the equation, by NIR's names; ``v_leak`` and ``v_reset`` are 0 by default, ``w_in`` is 1.
+        dt: time step in s.
+        surrogate, engine: as in every neuron.
+    """
 
     names: ClassVar[tuple[str, ...]]
     dt: float
@@ -27,12 +35,19 @@ class EulerNeuron(Neuron):
     v_threshold: Value
     v_reset: Value
 
-    def __init__(self, dt: float, surrogate: Callable[..., Tensor] | None, engine: str, **numbers: Value) -> None:
-        super().__init__(surrogate=surrogate, engine=engine)
+    def __init__(
+        self, *, dt: float, surrogate: Callable[..., Tensor] = ATan(), engine: str = "auto", **numbers: Value
+    ) -> None:
+        super().__init__(surrogate=surrogate if self.spiking else None, engine=engine)
         self.number("dt", dt, above=0)
-        for name, value in numbers.items():
-            self.number(name, value, above=0 if name.startswith("tau") else None)
-        if "v_threshold" in numbers:
+        numbers = {name: value for name, value in _DEFAULTS.items() if name in self.names} | numbers
+        if numbers.keys() != set(self.names):
+            raise TypeError(
+                f"numbers of {type(self).__name__} must be {', '.join(self.names)}, but they are {', '.join(numbers)}"
+            )
+        for name in self.names:
+            self.number(name, numbers[name], above=0 if name.startswith("tau") else None)
+        if self.spiking:
             self.threshold_above_reset("v_threshold", "v_reset")
 
     def fire(self, v: Tensor) -> tuple[Tensor, Tensor]:
@@ -50,26 +65,11 @@ class EulerNeuron(Neuron):
 class EulerIF(EulerNeuron):
     """v ← v + dt r x, then fires.
 
-    Args:
-        r: resistance (1/s for a dimensionless membrane).
-        v_threshold, v_reset: potential at which it fires, and after it has fired.
-        dt: time step in s.
-        surrogate, engine: as in every neuron.
+    Numbers: r, resistance (1/s for a dimensionless membrane); v_threshold and v_reset, potential at which it fires, and
+    after it has fired.
     """
 
     names = ("r", "v_threshold", "v_reset")
-
-    def __init__(
-        self,
-        r: Value,
-        v_threshold: Value,
-        v_reset: Value = 0.0,
-        *,
-        dt: float,
-        surrogate: Callable[..., Tensor] = ATan(),
-        engine: str = "auto",
-    ) -> None:
-        super().__init__(dt, surrogate, engine, r=r, v_threshold=v_threshold, v_reset=v_reset)
 
     def step(self, x: Tensor, state: MembraneState) -> tuple[Tensor, MembraneState]:
         spike, v = self.fire(state.v + self.dt * self.r * x)
@@ -79,19 +79,12 @@ class EulerIF(EulerNeuron):
 class EulerLI(EulerNeuron):
     """v ← v + dt/tau ((v_leak - v) + r x); its output is v.
 
-    Args:
-        tau: membrane time constant in s.
-        r: resistance.
-        v_leak: potential at rest.
-        dt, engine: as in ``EulerIF``.
+    Numbers: tau, membrane time constant in s; r, resistance; v_leak, potential at rest.
     """
 
     names = ("tau", "r", "v_leak")
     spiking = False
     tau: Value
-
-    def __init__(self, tau: Value, r: Value, v_leak: Value = 0.0, *, dt: float, engine: str = "auto") -> None:
-        super().__init__(dt, None, engine, tau=tau, r=r, v_leak=v_leak)
 
     def step(self, x: Tensor, state: MembraneState) -> tuple[Tensor, MembraneState]:
         v = state.v + self.dt / self.tau * ((self.v_leak - state.v) + self.r * x)
@@ -99,30 +92,10 @@ class EulerLI(EulerNeuron):
 
 
 class EulerLIF(EulerNeuron):
-    """v ← v + dt/tau ((v_leak - v) + r x), then fires.
-
-    Args:
-        tau, r, v_leak: as in ``EulerLI``.
-        v_threshold, v_reset, dt, surrogate, engine: as in ``EulerIF``.
-    """
+    """v ← v + dt/tau ((v_leak - v) + r x), then fires. Numbers: those of ``EulerLI`` and ``EulerIF``."""
 
     names = ("tau", "r", "v_leak", "v_threshold", "v_reset")
     tau: Value
-
-    def __init__(
-        self,
-        tau: Value,
-        r: Value,
-        v_leak: Value,
-        v_threshold: Value,
-        v_reset: Value = 0.0,
-        *,
-        dt: float,
-        surrogate: Callable[..., Tensor] = ATan(),
-        engine: str = "auto",
-    ) -> None:
-        numbers = {"tau": tau, "r": r, "v_leak": v_leak, "v_threshold": v_threshold, "v_reset": v_reset}
-        super().__init__(dt, surrogate, engine, **numbers)
 
     def step(self, x: Tensor, state: MembraneState) -> tuple[Tensor, MembraneState]:
         spike, v = self.fire(state.v + self.dt / self.tau * ((self.v_leak - state.v) + self.r * x))
@@ -145,29 +118,12 @@ class _EulerSynaptic(EulerNeuron):
 class EulerCubaLI(_EulerSynaptic):
     """i ← i + dt/tau_syn (w_in x - i);  v ← v + dt/tau_mem ((v_leak - v) + r i); its output is v.
 
-    Args:
-        tau_syn, tau_mem: time constants of synapse and membrane in s.
-        r: resistance.
-        v_leak: potential at rest.
-        w_in: weight of the input current; with tau_syn / dt a spike of 1 adds 1 to the current.
-        dt, engine: as in ``EulerIF``.
+    Numbers: tau_syn and tau_mem, time constants of synapse and membrane in s; r, resistance; v_leak, potential at rest;
+    w_in, weight of the input current: with tau_syn / dt a spike of 1 adds 1 to the current.
     """
 
     names = ("tau_syn", "tau_mem", "r", "v_leak", "w_in")
     spiking = False
-
-    def __init__(
-        self,
-        tau_syn: Value,
-        tau_mem: Value,
-        r: Value,
-        v_leak: Value = 0.0,
-        w_in: Value = 1.0,
-        *,
-        dt: float,
-        engine: str = "auto",
-    ) -> None:
-        super().__init__(dt, None, engine, tau_syn=tau_syn, tau_mem=tau_mem, r=r, v_leak=v_leak, w_in=w_in)
 
     def step(self, x: Tensor, state: SynapticState) -> tuple[Tensor, SynapticState]:
         state = self.charge(x, state)
@@ -177,29 +133,10 @@ class EulerCubaLI(_EulerSynaptic):
 class EulerCubaLIF(_EulerSynaptic):
     """i ← i + dt/tau_syn (w_in x - i);  v ← v + dt/tau_mem ((v_leak - v) + r i), then fires.
 
-    Args:
-        tau_syn, tau_mem, r, v_leak, w_in: as in ``EulerCubaLI``.
-        v_threshold, v_reset, dt, surrogate, engine: as in ``EulerIF``.
+    Numbers: those of ``EulerCubaLI``, and v_threshold and v_reset as in ``EulerIF``.
     """
 
     names = ("tau_syn", "tau_mem", "r", "v_leak", "v_threshold", "v_reset", "w_in")
-
-    def __init__(
-        self,
-        tau_syn: Value,
-        tau_mem: Value,
-        r: Value,
-        v_leak: Value,
-        v_threshold: Value,
-        v_reset: Value = 0.0,
-        w_in: Value = 1.0,
-        *,
-        dt: float,
-        surrogate: Callable[..., Tensor] = ATan(),
-        engine: str = "auto",
-    ) -> None:
-        numbers = {"tau_syn": tau_syn, "tau_mem": tau_mem, "r": r, "v_leak": v_leak, "w_in": w_in}
-        super().__init__(dt, surrogate, engine, **numbers, v_threshold=v_threshold, v_reset=v_reset)
 
     def step(self, x: Tensor, state: SynapticState) -> tuple[Tensor, SynapticState]:
         v, i = self.charge(x, state)

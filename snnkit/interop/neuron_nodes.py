@@ -138,9 +138,7 @@ def euler_neuron(
         name: float(array.flat[0]) if np.all(array == array.flat[0]) else torch.tensor(array, dtype=dtype)
         for name, array in numbers.items()
     }
-    if "v_threshold" in numbers:
-        values["surrogate"] = surrogate
-    return EULER[kind](dt=dt, **values)
+    return EULER[kind](dt=dt, surrogate=surrogate, **values)
 
 
 # The arguments on which the output of each depends.

@@ -14,7 +14,7 @@ from snnkit.nn import Sequential
 
 nir = pytest.importorskip("nir")
 
-from snnkit.interop import Graph, from_nir, to_nir  # noqa: E402
+from snnkit.interop import EulerLI, Graph, from_nir, to_nir  # noqa: E402
 from tests.unit.nir_cases import DT, nir_neuron, written  # noqa: E402
 
 X = torch.zeros(2, 1, 3)
@@ -172,6 +172,11 @@ def test_files_that_are_none(tmp_path):
         file["node/nodes/0/type"] = "Nonsense"
     with pytest.raises(ValueError, match="a node of a kind that the package nir does not know"):
         from_nir(tmp_path / "net.nir", DT)
+
+
+def test_a_neuron_without_one_of_its_numbers():
+    with pytest.raises(TypeError, match=r"numbers of EulerLI must be tau, r, v_leak, but they are v_leak, tau"):
+        EulerLI(dt=DT, tau=1.0)
 
 
 def test_a_graph_of_layers():

@@ -159,7 +159,11 @@ def test_names_that_a_module_cannot_have():
 
 
 def test_a_graph_of_your_own_is_written():
-    layers = {"fc": nn.Linear(3, 4), "lif": EulerLIF(4e-3, 2.0, 0.0, 0.3, dt=1e-3), "skip": nn.Linear(3, 4)}
+    layers = {
+        "fc": nn.Linear(3, 4),
+        "lif": EulerLIF(tau=4e-3, r=2.0, v_threshold=0.3, dt=1e-3),
+        "skip": nn.Linear(3, 4),
+    }
     edges = [("input", "fc"), ("input", "skip"), ("fc", "lif"), ("lif", "output"), ("skip", "output")]
     graph = quick(Graph(layers, edges, {"fc": (4,), "lif": (4,), "skip": (4,)}))
     net = quick(Sequential(nn.Flatten(), graph, nn.Linear(4, 2)))

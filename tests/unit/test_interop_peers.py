@@ -7,7 +7,7 @@ from torch import nn
 
 nir = pytest.importorskip("nir")
 
-from snnkit.neuron import LIF, CubaLIF, Recurrent  # noqa: E402
+from snnkit.neuron import LIF, CubaLIF  # noqa: E402
 from snnkit.nn import Sequential  # noqa: E402
 from tests.unit.nir_cases import DT, read, run, written  # noqa: E402
 
@@ -49,28 +49,6 @@ def test_snntorch(synaptic):
     same_spikes(read(graph, dt=1e-4), x, wanted)
 
 
-def test_snntorch_recurrent():
-    snn = pytest.importorskip("snntorch")
-    from snntorch.export_nir import _extract_snntorch_module
-
-    lif = snn.RLeaky(0.8, all_to_all=True, linear_features=3, reset_mechanism="zero", reset_delay=False)
-    inner = _extract_snntorch_module(lif)
-    graph = nir.NIRGraph(
-        {"input": nir.Input({"input": [3]}), "rec": inner, "output": nir.Output({"output": [3]})},
-        [("input", "rec"), ("rec", "output")],
-    )
-    net, x = read(graph, dt=1e-4), drive(3)
-    assert isinstance(net[0], Recurrent)
-    lif.init_rleaky()
-    spikes = mem = torch.zeros(2, 3)
-    wanted = []
-    with torch.no_grad():
-        for x_t in x:
-            spikes, mem = lif(x_t, spikes, mem)
-            wanted.append(spikes)
-    same_spikes(net, x, torch.stack(wanted))
-
-
 # --- Norse ------------------------------------------------------------------------------------------------------------
 
 
@@ -92,26 +70,6 @@ def test_norse():
     with pytest.raises(ValueError, match=r"at least dt, 0.001 s, .*: take a smaller dt, or check the units"):
         read(graph, dt=1e-3)
     same_spikes(read(graph, dt=1e-6), x, torch.stack(wanted))
-
-
-def test_norse_reads_what_is_written_here_unless_there_is_a_gain(tmp_path):
-    norse = pytest.importorskip("norse.torch")
-    pytest.importorskip("nirtorch")
-    x = drive(3)
-
-    def theirs(net):
-        model, state, outs = norse.from_nir(written(net, x), dt=DT), None, []
-        with torch.no_grad():
-            for x_t in x:
-                out, state = model(x_t, state)
-                outs.append(out)
-        return torch.stack(outs)
-
-    net = Sequential(nn.Linear(3, 4), LIF(5.0, 0.3, engine="eager"))
-    same_spikes(net, x, theirs(net))
-    net[1].decay_input = False  # r = 5, which Norse leaves out
-    assert theirs(net).sum() < run(net, x).sum() / 2
-    same_spikes(read(written(net, x)), x, run(net, x))
 
 
 # --- SpikingJelly -----------------------------------------------------------------------------------------------------

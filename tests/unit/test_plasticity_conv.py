@@ -126,19 +126,7 @@ def test_weights_of_a_layer_change_in_place_however_they_lie_in_memory(engine, l
 DT, TAU = 1e-3, 50e-3
 
 
-def norse_steps(pre, post, weight, algorithm, eta, **geometry):
-    stdp = pytest.importorskip("norse.torch.functional.stdp")
-    state = stdp.STDPState(torch.zeros_like(pre[0]), torch.zeros_like(post[0]))
-    one, rate = torch.ones((), dtype=F64), torch.full((), 1 / TAU, dtype=F64)
-    parameters = stdp.STDPParameters(
-        one, one, rate, rate, eta_plus=eta, eta_minus=eta, stdp_algorithm=algorithm, convolutional=True, **geometry
-    )
-    for pre_t, post_t in zip(pre, post, strict=True):
-        weight, state = stdp.stdp_step_conv2d(pre_t, post_t, weight, state, parameters, DT)
-    return weight
-
-
-# By Norse 1.1.0 with torch 2.13, from ``norse_steps(*small(), name, 0.05)``: the sum of all weights and one of them.
+# By ``stdp_step_conv2d`` of Norse 1.1.0 with torch 2.13, eta 0.05: the sum of all weights and one of them.
 GOLDEN = {
     "additive": (15.386769047306943, 0.6187479762706645),
     "multiplicative_relu": (15.114889298483929, 0.6105799234234777),
@@ -163,17 +151,6 @@ def small():
 def test_it_gives_the_numbers_that_norse_gave(algorithm):
     got, _ = like_norse(BY_NAME[algorithm], 0.05, Convolution()).run(*small())
     assert (got.sum().item(), got[0, 0, 0, 1].item()) == pytest.approx(GOLDEN[algorithm], rel=0, abs=1e-12)
-
-
-@pytest.mark.parametrize("algorithm", BY_NAME)
-@pytest.mark.parametrize("engine", ["eager", "cpp"])
-def test_it_gives_what_norse_gives(algorithm, engine):
-    connection = Convolution(2, 1, 2)
-    pre, post, weight = random_images(5, (connection, 2, 3, 4, (9, 8), (3, 3)), 30)
-    expected = norse_steps(pre, post, weight, algorithm, 0.3, stride=2, padding=1, dilation=2)
-    got, _ = like_norse(BY_NAME[algorithm], 0.3, connection, engine).run(pre, post, weight)
-    assert (got - weight).abs().max() > 0.1
-    same(got, expected)
 
 
 @pytest.mark.parametrize(
