@@ -18,7 +18,7 @@ from .. import encode, loss, models
 from ..device import Precision
 from ..measure import ThroughputClock, first_call, race
 from ..tables import text_table
-from .suite import Outcome, Row, Suite, dtype_name, filled, seconds_of
+from .suite import Outcome, Row, Suite, dtype_name, option, repeats_option, seconds_of
 
 MODES = ("inference", "training")
 _LONGEST = 8.0  # seconds: no more rounds than fit into them (but three), as a large net takes long on a CPU
@@ -27,30 +27,22 @@ _WORDS = 1000
 
 @dataclass(frozen=True)
 class Arguments:
-    """What to run. ``snnkit bench demo`` has an option for each, and the defaults."""
+    """What to run; the options of ``snnkit bench demo``. On CUDA the CPU is measured, too."""
 
-    devices: Sequence[str]
-    models: Sequence[str]
-    batches: Sequence[int]
-    modes: Sequence[str]
-    repeats: int
+    device: str = "auto"
+    models: Sequence[str] = option("Name of a model.", ("all",), flag="model")
+    batches: Sequence[int] = option("Samples at once.", (1, 16, 128), quick=(1,), flag="batch")
+    modes: Sequence[str] = option("What to time.", MODES, flag="mode", choices=MODES)
+    repeats: int = repeats_option(7)
+
+    def __post_init__(self) -> None:
+        for name in self.models:
+            if name not in ("all", *demos()):
+                raise ValueError(f"--model must be one of all, {', '.join(demos())}, but it is {name!r}")
 
     @property
-    def device(self) -> str:
-        """The one that the record is of."""
-        return self.devices[-1]
-
-
-def arguments(device: str, models: Sequence[str], **given: Any) -> Arguments:
-    """With the defaults for what is None or empty. Raises ValueError for an unknown model."""
-    known = tuple(demos())
-    for name in models:
-        if name not in ("all", *known):
-            raise ValueError(f"--model must be one of all, {', '.join(known)}, but it is {name!r}")
-    chosen = known if not models or "all" in models else tuple(dict.fromkeys(models))
-    options = filled(given, {"batches": (1, 16, 128), "modes": MODES, "repeats": 7})
-    options["batches"] = tuple(sorted(set(options["batches"])))
-    return Arguments(("cpu", "cuda") if device == "cuda" else ("cpu",), chosen, **options)
+    def devices(self) -> tuple[str, ...]:
+        return ("cpu", "cuda") if self.device == "cuda" else ("cpu",)
 
 
 @dataclass(frozen=True)
@@ -124,7 +116,7 @@ class _Case:
             for amp in (False, True) if device.type == "cuda" else (False,):
                 precision = Precision.choose(device, amp)
                 for mode in self.arguments.modes:
-                    for batch in self.arguments.batches:
+                    for batch in sorted(set(self.arguments.batches)):
                         labels: Row = {"model": self.demo.name, "mode": mode, "device": device.type, "batch": batch}
                         labels["dtype"] = dtype_name(precision.dtype)
                         try:
@@ -178,7 +170,8 @@ def _training(
 
 def _cases(arguments: Arguments, device: torch.device) -> Iterator[_Case]:
     known = demos()
-    for name in arguments.models:
+    names = known if "all" in arguments.models else dict.fromkeys(arguments.models)
+    for name in names:
         yield _Case(known[name], arguments)
 
 
@@ -207,5 +200,5 @@ def _place(skip: Mapping[str, Any]) -> str:
     return f" ({skip['mode']}, {skip['device']} {skip['dtype']}, batch {skip['batch']})"
 
 
-SUITE = Suite("demo", ("model",), _cases, _table, _place)
+SUITE = Suite("demo", Arguments, ("model",), _cases, _table, _place)
 benchmark, tables = SUITE.run, SUITE.tables

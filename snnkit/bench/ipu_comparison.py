@@ -14,7 +14,7 @@ every step, and snnTorch with one that runs once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache, partial
 from typing import Any
 
@@ -26,8 +26,23 @@ from ..hardware import chips, roofline
 from ..tables import text_table
 from . import baselines, neuron_speed
 from .baselines import SNNTORCH, BaselineTrainer, snntorch_net
-from .suite import OURS, THROUGHPUT, Outcome, Row, Suite, by_case, filled, mebibytes, same_case, throughput, times
-from .training_speed import UpdateRace
+from .suite import (
+    OURS,
+    THROUGHPUT,
+    Outcome,
+    Row,
+    Suite,
+    by_case,
+    device_option,
+    mebibytes,
+    option,
+    peers_option,
+    repeats_option,
+    same_case,
+    throughput,
+    times,
+)
+from .training_speed import PRECISIONS, UpdateRace
 from .workloads import Candidate, Ours, Workload, dense
 
 KEY = ("dtype", "width", "steps", "batch")
@@ -105,45 +120,29 @@ CLAIMS: tuple[Claim, ...] = (
 
 @dataclass(frozen=True)
 class Arguments:
-    """What to run. ``snnkit bench compare`` has an option for each, and the defaults.
+    """What to run; the options of ``snnkit bench compare``. ``batch`` and ``width`` are the tutorial's."""
 
-    Attributes:
-        batches: with ``width`` hidden neurons.
-        hidden: with a batch of ``batch``.
-        batch, width: of the tutorial.
-        dtypes: "float32", and "amp" for what mixed precision takes on the device.
-        chips: IPUs to predict.
-    """
+    device: str = device_option()
+    batches: Sequence[int] = option(
+        "Samples of an update, with as many neurons as the tutorial.",
+        (16, 128, 1024), cuda=(16, 32, 64, 128, 256, 512, 1024), quick=(4,), flag="batch",
+    )  # fmt: skip
+    hidden: Sequence[int] = option(
+        "Hidden neurons, with the batch of the tutorial.",
+        (128, 1000, 4096), cuda=(128, 256, 512, 1000, 2048, 4096), quick=(8,),
+    )  # fmt: skip
+    batch: int = field(default=BATCH, metadata={"quick": 4})
+    width: int = field(default=HIDDEN, metadata={"quick": 8})
+    steps: int = option("Time steps.", STEPS, quick=3)
+    dtypes: Sequence[str] = option(
+        "amp: mixed precision.", PRECISIONS[:1], cuda=PRECISIONS, flag="dtype", choices=PRECISIONS
+    )
+    chips: Sequence[str] = option("IPUs to predict.", ("GC200", "Bow"), flag="chip")
+    peers: bool = peers_option()
+    repeats: int = repeats_option(7)
 
-    device: str
-    batches: Sequence[int]
-    hidden: Sequence[int]
-    batch: int
-    width: int
-    steps: int
-    dtypes: Sequence[str]
-    chips: Sequence[str]
-    peers: bool
-    repeats: int
-
-
-def arguments(device: str, quick: bool = False, **given: Any) -> Arguments:
-    """With the defaults of the device for what is None or empty. Raises ValueError for a chip that is not an IPU."""
-    cuda = device == "cuda"
-    defaults: Row = {
-        "batches": (16, 32, 64, 128, 256, 512, 1024) if cuda else (16, 128, 1024),
-        "hidden": (128, 256, 512, 1000, 2048, 4096) if cuda else (128, 1000, 4096),
-        "dtypes": ("float32", "amp") if cuda else ("float32",),
-        "chips": ("GC200", "Bow"),
-        "steps": STEPS,
-        "repeats": 7,
-    }
-    small: Row = {"batches": (4,), "hidden": (8,), "steps": 3, "repeats": 3} if quick else {}
-    options = filled(given, small, defaults)
-    ordered: Row = {name: tuple(sorted(set(options[name]))) for name in ("batches", "hidden")}
-    size: Row = {"batch": 4, "width": 8} if quick else {"batch": BATCH, "width": HIDDEN}
-    options["chips"] = check_chips(options["chips"])
-    return Arguments(device, **(options | ordered | size))
+    def __post_init__(self) -> None:
+        check_chips(self.chips)
 
 
 def check_chips(names: Sequence[str]) -> tuple[str, ...]:
@@ -193,7 +192,7 @@ def left_out(device: torch.device) -> dict[str, str]:
 
 
 # Mixed precision in PyTorch is closest to an IPU that computes in half precision.
-PRECISIONS = {"float32": "float32", "bfloat16": "float16", "float16": "float16"}
+_ON_IPU = {"float32": "float32", "bfloat16": "float16", "float16": "float16"}
 
 
 def predictions(workload: Workload, dtype: str, names: Iterable[str]) -> tuple[list[Row], dict[str, str]]:
@@ -210,13 +209,13 @@ def predictions(workload: Workload, dtype: str, names: Iterable[str]) -> tuple[l
     works = _works(workload.batch, workload.width, workload.steps)
     for chip in names:
         try:
-            ends = [roofline.ipu(work, chip, precision=PRECISIONS[dtype]) for work in works]
+            ends = [roofline.ipu(work, chip, precision=_ON_IPU[dtype]) for work in works]
         except roofline.DoesNotFit as error:
             missing[chip] = str(error)
             continue
         written, once = (end.samples_per_s for end in ends)
         band = {"low": min(written.low, once.low), "likely": written.value, "high": max(written.high, once.high)}
-        about = {"chip": chip, "precision": PRECISIONS[dtype], "mark": ends[0].mark, "source": ends[0].source}
+        about = {"chip": chip, "precision": _ON_IPU[dtype], "mark": ends[0].mark, "source": ends[0].source}
         bands.append(about | band)
     return bands, missing
 
@@ -242,14 +241,14 @@ class _PredictedRace(UpdateRace):
 
 
 def _cases(arguments: Arguments, device: torch.device) -> Iterator[UpdateRace]:
-    sizes = [(batch, arguments.width) for batch in arguments.batches]
-    sizes += [(arguments.batch, hidden) for hidden in arguments.hidden]
+    sizes = [(batch, arguments.width) for batch in sorted(arguments.batches)]
+    sizes += [(arguments.batch, hidden) for hidden in sorted(arguments.hidden)]
     for batch, hidden in dict.fromkeys(sizes):
         workload = tutorial(hidden, batch, arguments.steps)
         every = list(candidates(device, workload, arguments.peers))
         for dtype in arguments.dtypes:
             case = _PredictedRace(workload, Precision.choose(device, dtype == "amp"), every)
-            case.chips = arguments.chips
+            case.chips = check_chips(arguments.chips)
             yield case
 
 
@@ -326,5 +325,5 @@ def _ratios(rows: Sequence[Mapping[str, Any]]) -> str:
     return ", ".join(parts)
 
 
-SUITE = Suite("compare", KEY, _cases, _table, _place, _parts, summary)
+SUITE = Suite("compare", Arguments, KEY, _cases, _table, _place, _parts, summary)
 benchmark, tables = SUITE.run, SUITE.tables

@@ -31,10 +31,13 @@ from .suite import (
     Row,
     Suite,
     attempt,
+    device_option,
     dtype_name,
-    filled,
     mebibytes,
     milliseconds,
+    option,
+    peers_option,
+    repeats_option,
     same_case,
     seconds_of,
     times,
@@ -68,32 +71,25 @@ COMPARED = 2**16  # neurons; half of them the first ones of the layer, half the 
 
 @dataclass(frozen=True)
 class Arguments:
-    """What to run. ``snnkit bench neurons`` has an option for each, and the defaults."""
+    """What to run; the options of ``snnkit bench neurons``."""
 
-    device: str
-    neurons: Sequence[int]
-    steps: Sequence[int]
-    dtypes: Sequence[str]
-    modes: Sequence[str]
-    engines: Sequence[str] | None
-    peers: bool
-    repeats: int
+    device: str = device_option()
+    neurons: Sequence[int] = option(
+        "Neurons in the layer.", (2**12, 2**16, 2**18), cuda=(2**12, 2**16, 2**20), quick=(2**10,)
+    )
+    steps: Sequence[int] = option("Time steps.", (8, 16, 32, 64, 128), quick=(8,))
+    dtypes: Sequence[str] = option(
+        "Of the input.", ("float32", "bfloat16"), flag="dtype", choices=("float32", "bfloat16", "float16")
+    )
+    modes: Sequence[str] = option("What to time.", MODES, flag="mode", choices=MODES)
+    engines: Sequence[str] = option("Of ours, or torch.compile (the plain loop); by default all of the device.", ())
+    peers: bool = peers_option()
+    repeats: int = repeats_option(11)
 
-
-def arguments(device: str, quick: bool = False, **given: Any) -> Arguments:
-    """With the defaults of the device for what is None or empty. Raises ValueError for an unknown engine."""
-    for name in given.get("engines") or ():
-        if name not in engine_names():
-            raise ValueError(f"--engines must be one of {', '.join(engine_names())}, but it is {name!r}")
-    defaults = {
-        "neurons": (2**12, 2**16, 2**20 if device == "cuda" else 2**18),
-        "steps": (8, 16, 32, 64, 128),
-        "dtypes": ("float32", "bfloat16"),
-        "modes": MODES,
-        "repeats": 11,
-    }
-    small = {"neurons": (2**10,), "steps": (8,), "repeats": 3} if quick else {}
-    return Arguments(device, **filled(given, small, defaults))
+    def __post_init__(self) -> None:
+        for name in self.engines or ():
+            if name not in engine_names():
+                raise ValueError(f"--engines must be one of {', '.join(engine_names())}, but it is {name!r}")
 
 
 @dataclass(frozen=True)
@@ -434,5 +430,5 @@ def _place(skip: Mapping[str, Any]) -> str:
     return equation + size
 
 
-SUITE = Suite("neurons", KEY, _cases, _table, _place, _parts)
+SUITE = Suite("neurons", Arguments, KEY, _cases, _table, _place, _parts)
 benchmark, tables = SUITE.run, SUITE.tables

@@ -18,7 +18,7 @@ from ..measure import Timing
 from ..plasticity import Convolution, Dense, PairSTDP
 from ..tables import text_table
 from .baselines import DT, EXACT_TAU, NORSE, TAU, Steps, norse_stdp
-from .suite import OURS, Race, Row, Suite, filled, milliseconds, seconds_of, times
+from .suite import OURS, Race, Row, Suite, milliseconds, option, peers_option, repeats_option, seconds_of, times
 
 # What weights may differ by in float64, in which they are compared, and over how many steps.
 TOLERANCE, COMPARED_STEPS = 1e-12, 3
@@ -76,19 +76,14 @@ QUICK_CONNECTIONS = (Connection.dense(96, 64, 2), Connection.conv(2, 4, 8, 3, 2)
 
 @dataclass(frozen=True)
 class Arguments:
-    """What to run. ``snnkit bench plasticity`` has an option for each, and the defaults."""
+    """What to run; the options of ``snnkit bench plasticity``."""
 
-    rate: float
-    steps: int
-    repeats: int
-    peers: bool
-    quick: bool = False
     device: str = "cpu"
-
-
-def arguments(device: str = "cpu", quick: bool = False, **given: Any) -> Arguments:
-    """With the defaults for what is None."""
-    return Arguments(**filled(given, {"rate": 0.02, "steps": 20, "repeats": 11}), quick=quick)
+    rate: float = option("Share of the neurons that fire in a step: 0.02 is 20 spikes a second at 1 ms.", 0.02)
+    steps: int = option("Of a sequence.", 20, least=2)
+    peers: bool = peers_option()
+    repeats: int = repeats_option(11)
+    quick: bool = False
 
 
 @dataclass(frozen=True)
@@ -209,5 +204,5 @@ def _table(record: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join([title, *text_table(_HEAD, cells, always=4)])
 
 
-SUITE = Suite("plasticity", ("case",), _cases, _table)
+SUITE = Suite("plasticity", Arguments, ("case",), _cases, _table)
 benchmark, tables = SUITE.run, SUITE.tables

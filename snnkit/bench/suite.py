@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from .. import records
 from ..measure import Clock, Timing, provenance, race
 
+T = TypeVar("T")
 OURS = "snnkit"
 Row = dict[str, Any]
 _SCALE = " scale"  # no candidate is called that
@@ -117,6 +118,7 @@ class Suite:
 
     Attributes:
         kind: of its records.
+        arguments: the dataclass of its options.
         key: the fields of a row that name its case.
         cases: (arguments, device) to what is measured; each has ``measure(repeats)``.
         table: (record, rows of one case) to text.
@@ -126,6 +128,7 @@ class Suite:
     """
 
     kind: str
+    arguments: type
     key: tuple[str, ...]
     cases: Callable[[Any, torch.device], Iterable[Any]]
     table: Callable[[Mapping[str, Any], Sequence[Mapping[str, Any]]], str]
@@ -175,6 +178,60 @@ class Suite:
             say(f"not timed: {name}{self.place(skip)}: {skip['reason']}")
 
 
+def option(
+    text: str,
+    default: Any,
+    *,
+    cuda: Any = None,
+    quick: Any = None,
+    flag: str = "",
+    choices: Sequence[str] = (),
+    least: int = 1,
+) -> Any:
+    """A field of a suite's ``Arguments`` that is an option of its command. A tuple may be given value by value.
+
+    Args:
+        text: its help.
+        default: on a CPU, and on CUDA where ``cuda`` is None; with ``--quick``, unless ``quick`` is None, that.
+        flag: its name on the command line; by default that of the field.
+        choices: the values that it may have.
+        least: the smallest whole number that it may be.
+    """
+    about = {"text": text, "cuda": cuda, "quick": quick, "flag": flag, "choices": choices, "least": least}
+    return field(default=default, metadata=about)
+
+
+DEVICES = ("auto", "cpu", "cuda")
+
+
+def device_option() -> Any:
+    """``--device``."""
+    return option("Where to measure.", "auto", choices=DEVICES)
+
+
+def peers_option() -> Any:
+    """``--peers/--no-peers``."""
+    return option("Time the other libraries that are installed (`make peers`).", True)
+
+
+def repeats_option(default: int, least: int = 3) -> Any:
+    """``--repeats``."""
+    return option("Rounds of which the median is taken.", default, quick=least, least=least)
+
+
+def chosen(kind: type[T], device: str, quick: bool = False, **given: Any) -> T:
+    """``Arguments`` of a kind with the defaults of the device for what is None, empty or not given."""
+    values = {}
+    for each in fields(kind):  # type: ignore[arg-type]
+        about, value = each.metadata, quick if each.name == "quick" else given.get(each.name)
+        if value is None or value == ():
+            value = about.get("quick") if quick else None
+            value = about.get("cuda") if value is None and device == "cuda" else value
+            value = each.default if value is None else value
+        values[each.name] = value
+    return kind(**values | {"device": device})
+
+
 def begin(kind: str, device: torch.device, arguments: Mapping[str, Any], **parts: Any) -> Row:
     """A record of which nothing is measured yet."""
     made = {"schema": records.SCHEMA, "kind": kind, "complete": False, "provenance": provenance(device)}
@@ -209,15 +266,6 @@ def seconds_of(timing: Timing, calls: int = 1) -> Row:
 def dtype_name(dtype: torch.dtype | None) -> str:
     """As records have it: "bfloat16"; None is float32."""
     return str(dtype or torch.float32).removeprefix("torch.")
-
-
-def filled(given: Mapping[str, Any], *defaults: Mapping[str, Any]) -> Row:
-    """``given``, with the first default for each value that is None or an empty tuple."""
-    result = dict(given)
-    for name, value in given.items():
-        if value is None or value == ():
-            result[name] = next((fallback[name] for fallback in defaults if name in fallback), None)
-    return result
 
 
 # What each row of a training throughput begins with.

@@ -32,8 +32,11 @@ from .suite import (
     Row,
     Suite,
     attempt,
-    filled,
+    device_option,
     mebibytes,
+    option,
+    peers_option,
+    repeats_option,
     same_case,
     seconds_of,
     throughput,
@@ -41,6 +44,7 @@ from .suite import (
 )
 from .workloads import Candidate, Trainer, Workload, conv, dense, fill, ours
 
+PRECISIONS = ("float32", "amp")
 KEY = ("net", "equation", "dtype", "width", "steps", "batch")
 
 # First steps before anything is compared or timed: compilers are done then, and graphs recorded (the fourth does it).
@@ -59,32 +63,17 @@ UPDATE_MAY_DIFFER = {None: 0.3, torch.bfloat16: 0.7, torch.float16: 0.7}
 
 @dataclass(frozen=True)
 class Arguments:
-    """What to run. ``snnkit bench training`` has an option for each, and the defaults.
+    """What to run; the options of ``snnkit bench training``."""
 
-    Attributes:
-        nets: some of "conv", "mlp".
-        width: channels of the conv net; the dense one has ``hidden`` neurons.
-        dtypes: "float32", and "amp" for what mixed precision takes on the device.
-        compiled: whether candidates under torch.compile take part.
-    """
-
-    device: str
-    nets: Sequence[str]
-    width: int
-    hidden: int
-    batch: int
-    dtypes: Sequence[str]
-    peers: bool
-    compiled: bool
-    repeats: int
-
-
-def arguments(device: str, quick: bool = False, compiled: bool = True, **given: Any) -> Arguments:
-    """With the defaults of the device for what is None or empty."""
-    defaults: Row = {"nets": ("conv", "mlp"), "hidden": 1000, "batch": 128, "dtypes": ("float32", "amp"), "repeats": 11}
-    defaults["width"] = 128 if device == "cuda" else 32
-    small = {"width": 4, "hidden": 16, "batch": 8, "repeats": 3} if quick else {}
-    return Arguments(device, compiled=compiled and not quick, **filled(given, small, defaults))
+    device: str = device_option()
+    nets: Sequence[str] = option("The networks.", ("conv", "mlp"), flag="net", choices=("conv", "mlp"))
+    width: int = option("Channels of the conv net.", 32, cuda=128, quick=4)
+    hidden: int = option("Hidden neurons of the dense net.", 1000, quick=16)
+    batch: int = option("Samples of an update.", 128, quick=8)
+    dtypes: Sequence[str] = option("amp: mixed precision.", PRECISIONS, flag="dtype", choices=PRECISIONS)
+    peers: bool = peers_option()
+    compiled: bool = option("With torch.compile, which takes minutes.", True, quick=False, flag="compile")
+    repeats: int = repeats_option(11)
 
 
 class UpdateRace(Race):
@@ -290,7 +279,7 @@ def _ratio(mine: Sequence[Mapping[str, Any]], theirs: Sequence[Mapping[str, Any]
     return max(row["samples_per_s"] for row in mine) / max(row["samples_per_s"] for row in theirs)
 
 
-SUITE = Suite("training", KEY, _cases, _table, _place, lambda arguments, device: {"matmuls": []}, ratios)
+SUITE = Suite("training", Arguments, KEY, _cases, _table, _place, lambda arguments, device: {"matmuls": []}, ratios)
 benchmark, tables = SUITE.run, SUITE.tables
 
 

@@ -24,7 +24,7 @@ from ..hardware import scaling as model
 from ..tables import text_table
 from ..train import Launched, LaunchError, launch
 from .scaling_worker import ANSWER
-from .suite import Row, begin, filled, heading, milliseconds, save
+from .suite import Row, begin, heading, milliseconds, option, repeats_option, save
 
 ERRORS = (LaunchError, ValueError)  # that a user can put right
 TOGETHER, APART = "together", "apart"
@@ -34,38 +34,26 @@ _LIMIT = 600.0  # seconds for one launch, after which something hangs
 
 @dataclass(frozen=True)
 class Arguments:
-    """What to run. ``snnkit bench scaling`` has an option for each, and the defaults.
+    """What to run; the options of ``snnkit bench scaling``."""
 
-    Attributes:
-        device: "cpu" or "cuda".
-        ranks: numbers of processes, one of them 1.
-        hidden: neurons of the hidden layer.
-        steps: T.
-        batch: samples of a rank in an update.
-        updates: timed in each round, after the warm-up.
-        repeats: rounds; each number of ranks has its turn in every one.
-    """
+    device: str = option("Where to measure.", "cpu", choices=("cpu", "cuda"))
+    ranks: Sequence[int] = option(
+        "Processes that train together; 1 is always among them.",
+        (1, 2, 4),
+        cuda=tuple(n for n in (1, 2, 4) if n <= torch.cuda.device_count()),
+    )
+    hidden: int = option("Hidden neurons.", 1000, quick=16)
+    steps: int = option("Time steps.", 25, quick=4)
+    batch: int = option("Samples of a rank in an update.", 256, quick=8)
+    updates: int = option("Timed in each round, after the warm-up.", 60, quick=5, least=3)
+    repeats: int = repeats_option(5, least=1)
 
-    device: str
-    ranks: Sequence[int]
-    hidden: int
-    steps: int
-    batch: int
-    updates: int
-    repeats: int
-
-
-def arguments(device: str, ranks: Sequence[int] = (), quick: bool = False, **given: Any) -> Arguments:
-    """With the defaults for what is None or empty. Raises ValueError for more ranks than CUDA devices, or one alone."""
-    devices = torch.cuda.device_count() if device == "cuda" else None
-    several = sorted(set(ranks) or {n for n in (1, 2, 4) if devices is None or n <= devices})
-    if devices is not None and several[-1] > devices:
-        raise ValueError(f"--ranks must be at most {devices}, the CUDA devices here, but it is {several[-1]}")
-    if several[-1] == 1:
-        raise ValueError("--ranks must have a number above 1: one rank alone scales to nothing")
-    defaults = {"hidden": 1000, "steps": 25, "batch": 256, "updates": 60, "repeats": 5}
-    small = {"hidden": 16, "steps": 4, "batch": 8, "updates": 5, "repeats": 1} if quick else {}
-    return Arguments(device, tuple(sorted({1, *several})), **filled(given, small, defaults))
+    def __post_init__(self) -> None:
+        if max(self.ranks) == 1:
+            raise ValueError("--ranks must have a number above 1: one rank alone scales to nothing")
+        devices = torch.cuda.device_count()
+        if self.device == "cuda" and max(self.ranks) > devices:
+            raise ValueError(f"--ranks must be at most {devices}, the CUDA devices here, but it is {max(self.ranks)}")
 
 
 def benchmark(arguments: Arguments, say: Callable[[str], object] = print, out: str | Path | None = None) -> Row:
@@ -79,10 +67,11 @@ def benchmark(arguments: Arguments, say: Callable[[str], object] = print, out: s
     Raises:
         LaunchError: a process failed; says which, and its last lines.
     """
-    options = asdict(arguments) | {"ranks": list(arguments.ranks)}
+    ranks = sorted({1, *arguments.ranks})
+    options = asdict(arguments) | {"ranks": ranks}
     record = begin("scaling", torch.device(arguments.device), options, links=[])
     say(heading(record | {"complete": True}))
-    several = [n for n in arguments.ranks if n > 1]
+    several = ranks[1:]
     runs = _Runs(arguments)
     record["links"] = [row for n in several for row in runs.links(n)]
     runs.measure(TOGETHER, 1)

@@ -1,99 +1,122 @@
-"""``snnkit bench``: measure, and show what was measured. PyTorch is imported when a command runs."""
+"""``snnkit bench``: measure, and show what was measured. PyTorch is imported when a command is called."""
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
-from collections.abc import Callable
+from dataclasses import Field, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from snnkit.cli import SETTINGS
+from snnkit.cli import SETTINGS, LazyGroup
+
+# Suites of ``snnkit.bench`` that are commands: their options are the fields of ``Arguments``, their help is the text of
+# the module and of its table.
+SUITES = {
+    "neurons": "Time a layer of neurons over time: our engines and the installed peers.",
+    "training": "Time the training of whole networks: samples per second, ours and the installed peers.",
+    "demo": "CPU against GPU for every model of the kit: samples per second, table and plot.",
+    "scaling": "Weak scaling on this machine: ranks that train together, predicted and measured.",
+    "compare": "The network of snnTorch's IPU tutorial: training rate here, and what is published.",
+    "plasticity": "Time STDP on a CPU, dense and of convolutions, ours and Norse's.",
+}
+_PLOTTED = ("training", "demo", "scaling", "compare")
 
 _COUNT = click.IntRange(1)
 _FILE = click.Path(dir_okay=False)
-
-
-def _option(*names: str, **settings: Any) -> Callable[..., Any]:
-    return click.option(*names, **settings)
-
-
-def _several(*names: str, what: str, kind: Any = _COUNT, **settings: Any) -> Callable[..., Any]:
-    return click.option(*names, type=kind, multiple=True, help=f"{what}; repeatable.", **settings)
-
-
-# Options that commands share.
-DEVICE = _option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
-STEPS = _option("--steps", type=_COUNT, metavar="T", help="Time steps.  [25]")
-AMP = _several("--dtype", "dtypes", kind=click.Choice(["float32", "amp"]), what="amp is mixed precision")
-PEERS = _option("--peers/--no-peers", default=True, help="Time the other libraries that are installed (`make peers`).")
-THREADS = _option("--threads", type=_COUNT, help="CPU threads.  [on a CPU: 1]")
-MODES = _several("--mode", "modes", kind=click.Choice(["inference", "training"]), what="[both]")
-KEEP_MEMORY = _option(
-    "--keep-memory/--no-keep-memory",
-    default=True,
-    help="Let the C library reuse large tensors that are freed, instead of returning their pages to the kernel (Linux, "
-    "CPU). The process restarts itself for that, as the settings are read when it starts.",
+OUT = click.option("--out", type=_FILE, metavar="FILE.json", help="Write a record.")
+PLOT = click.option("--plot", type=_FILE, metavar="FILE", help="Draw it: .png or .html.")
+_KEEP_MEMORY = (
+    "Let the C library reuse large tensors that are freed, instead of returning their pages to the kernel (Linux, "
+    "CPU). The process restarts itself for that, as the settings are read when it starts."
 )
-OUT = _option("--out", type=_FILE, metavar="FILE.json", help="Write a record.")
-PLOT = _option("--plot", type=_FILE, metavar="FILE", help="Draw it: .png or .html.")
-QUICK = _option("--quick", is_flag=True, help="Something tiny: shows that everything runs, its times mean nothing.")
 
 
-def _repeats(default: int, least: int = 3) -> Callable[..., Any]:
-    return _option("--repeats", type=click.IntRange(least), help=f"Rounds of which the median is taken.  [{default}]")
+class Suites(LazyGroup):
+    """Makes the command of a suite when it is called."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return _command(cmd_name) if cmd_name in SUITES else super().get_command(ctx, cmd_name)
 
 
-@click.group(context_settings=SETTINGS)
+@click.group(cls=Suites, lazy={name: ("", line) for name, line in SUITES.items()}, context_settings=SETTINGS)
 def bench() -> None:
     """Measure, and show what was measured."""
 
 
-def _measure(*options: Callable[..., Any]) -> Callable[[Callable[[], None]], click.Command]:
-    """A command of ``snnkit bench`` that runs the suite of its name; its help is the docstring."""
+def _command(name: str) -> click.Command:
+    from snnkit import bench as room
 
-    def decorate(described: Callable[[], None]) -> click.Command:
-        def call(**given: Any) -> None:
-            _run(described.__name__, **given)
+    suite = getattr(room, name)
+    texts = [suite.__doc__, suite.results.__doc__ if name == "scaling" else suite.SUITE.table.__doc__]
+    paragraphs = [
+        part.strip()
+        for text in texts
+        for part in inspect.cleandoc(text or "").split("\n\n")
+        if "    snnkit " not in part
+    ]
+    options = [_option(each) for each in fields(suite.Arguments) if "text" in each.metadata]
+    options += [
+        click.Option(["--threads"], type=_COUNT, help="CPU threads.  [on a CPU: 1]"),
+        click.Option(["--keep-memory/--no-keep-memory"], default=True, help=_KEEP_MEMORY),
+        click.Option(["--out"], type=_FILE, metavar="FILE.json", help="Write a record."),
+        click.Option(["--quick"], is_flag=True, help="Something tiny: shows that all runs, its times mean nothing."),
+    ]
+    if name in _PLOTTED:
+        options.append(click.Option(["--plot"], type=_FILE, metavar="FILE", help="Draw it: .png or .html."))
+    return click.Command(name, params=list(options), callback=partial(_run, name), help="\n\n".join(paragraphs))
 
-        for option in reversed(options):
-            call = option(call)
-        return bench.command(described.__name__, help=described.__doc__)(call)
 
-    return decorate
+def _option(each: Field) -> click.Option:
+    """The option of a field of ``Arguments``."""
+    about, default = each.metadata, each.default
+    name, several = about["flag"] or each.name, isinstance(default, tuple)
+    if isinstance(default, bool):
+        return click.Option([f"--{name}/--no-{name}", each.name], default=None, help=about["text"])
+    sample = (*default, "")[0] if several else default
+    kinds = {int: click.IntRange(about["least"]), float: click.FloatRange(0, 1), str: click.STRING}
+    kind = click.Choice(about["choices"]) if about["choices"] else kinds[type(sample)]
+    values = [" ".join(map(str, value)) if several else value for value in (default, about["cuda"]) if value]
+    shown = ", on CUDA ".join(map(str, values))
+    text = f"{about['text']}{' Repeatable.' if several else ''}{f'  [{shown}]' if shown else ''}"
+    return click.Option([f"--{name}", each.name], type=kind, multiple=several, default=None, help=text)
 
 
 def _run(
     name: str,
     *,
-    device: str = "cpu",
-    threads: int | None = None,
-    keep_memory: bool = True,
-    out: str | None = None,
+    device: str | None = None,
+    threads: int | None,
+    keep_memory: bool,
+    out: str | None,
+    quick: bool,
     plot: str | None = None,
     **given: Any,
 ) -> None:
     """Run a suite and print its tables; write its record and its plot where there is a file for them."""
     import torch
 
-    import snnkit.bench
+    from snnkit import bench as room
+    from snnkit.bench.suite import chosen
     from snnkit.records import RecordError
 
-    if device == "cuda" and not torch.cuda.is_available():
+    suite = getattr(room, name)
+    cuda, device = torch.cuda.is_available(), device or suite.Arguments.device
+    if device == "cuda" and not cuda:
         raise click.UsageError("--device cuda: PyTorch finds no CUDA device here (`snnkit doctor` says why)")
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = ("cuda" if cuda else "cpu") if device == "auto" else device
     _check_plot(plot)
-    suite = getattr(snnkit.bench, name)
     try:
-        arguments = suite.arguments(device=device, **given)
+        arguments = chosen(suite.Arguments, device, quick=quick, **given)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    if name != "demo" and device == "cpu":
+    if device == "cpu" and name != "demo":
         threads = threads or 1
-    if keep_memory and (name == "demo" or device == "cpu"):
+    if keep_memory and (device == "cpu" or name == "demo"):
         _restart_with_malloc_settings(threads)
     if threads is not None:
         torch.set_num_threads(threads)
@@ -160,105 +183,6 @@ def _draw(records: list[dict[str, Any]], plot: str, **options: Any) -> None:
     click.echo(f"\nplot: {plot}")
 
 
-@_measure(
-    DEVICE,
-    _several("--neurons", metavar="N", what="Neurons in the layer  [4096, 65536, and 2^18 on a CPU or 2^20 on CUDA]"),
-    _several("--steps", metavar="T", what="Time steps  [8, 16, 32, 64, 128]"),
-    _several(
-        "--dtype",
-        "dtypes",
-        kind=click.Choice(["float32", "bfloat16", "float16"]),
-        what="Of the input  [float32, bfloat16]",
-    ),
-    MODES,
-    _several(
-        "--engines", kind=str, metavar="NAME", what="Of ours, or torch.compile (the plain loop)  [all of the device]"
-    ),
-    PEERS,
-    _repeats(11),
-    THREADS,
-    KEEP_MEMORY,
-    OUT,
-    QUICK,
-)
-def neurons() -> None:
-    """Time a layer of neurons over time: our engines and the installed peers, inference and training.
-
-    Spikes and gradients are compared before anything is timed. "x floor" is the time over that of the bytes that have
-    to be moved at the bandwidth of a copy, measured in the same rounds. "first s" is the first call, which may find
-    kernels on disk: point TORCHINDUCTOR_CACHE_DIR, TRITON_CACHE_DIR and SNNKIT_KERNELS at empty folders to see them
-    compiled. "held B" are the bytes per neuron and step that are saved for backward, "x ours" is the time over that of
-    our fastest compiled engine.
-    """
-
-
-@_measure(
-    DEVICE,
-    _several("--net", "nets", kind=click.Choice(["conv", "mlp"]), what="[both]"),
-    _option("--width", type=_COUNT, help="Channels of the conv net.  [on a CPU: 32, on CUDA: 128]"),
-    _option("--hidden", type=_COUNT, help="Hidden neurons of the dense net.  [1000]"),
-    _option("--batch", type=_COUNT, help="Samples of an update.  [128]"),
-    AMP,
-    PEERS,
-    _option("--compile/--no-compile", "compiled", default=True, help="With torch.compile, which takes minutes."),
-    _repeats(11),
-    THREADS,
-    KEEP_MEMORY,
-    OUT,
-    PLOT,
-    QUICK,
-)
-def training() -> None:
-    """Time the training of whole networks: samples per second, ours and the installed peers.
-
-    conv is the convolutional net of SpikingJelly's tutorial (T = 4), mlp is 784-1000-10 (T = 25) with the neuron of
-    each library. Weights, batch, loss and optimizer are the same for all, and one update is compared before anything is
-    timed. "x floor" is the time over that of the floating-point operations at the rate of a large matrix product,
-    measured in the same rounds.
-    """
-
-
-@_measure(
-    DEVICE,
-    _several("--batch", "batches", metavar="B", what="Samples of an update, with 1000 neurons  [16, 128, 1024, …]"),
-    _several("--hidden", metavar="N", what="Hidden neurons, with a batch of 128  [128, 1000, 4096, …]"),
-    STEPS,
-    AMP,
-    _several("--chip", "chips", kind=str, metavar="NAME", what="IPUs to predict  [GC200, Bow]"),
-    PEERS,
-    _repeats(7),
-    THREADS,
-    KEEP_MEMORY,
-    OUT,
-    PLOT,
-    QUICK,
-)
-def compare() -> None:
-    """The network of snnTorch's IPU tutorial: how fast this machine trains it, and what is published on IPUs.
-
-    Measured: our engines, and eager snnTorch where it is installed, over batches and numbers of hidden neurons.
-    Predicted: a band for each IPU. Published: ratios of others, with their sources. No IPU was ever run.
-    """
-
-
-@_measure(
-    _several("--model", "models", kind=str, metavar="NAME", what='"all" is every model  [all]'),
-    _several("--batch", "batches", what="Samples at once  [1, 16, 128]"),
-    MODES,
-    _repeats(7),
-    THREADS,
-    KEEP_MEMORY,
-    OUT,
-    PLOT,
-    _option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", hidden=True),
-)
-def demo() -> None:
-    """CPU against GPU for every model of the kit: samples per second, table and plot.
-
-    Without a GPU the CPU alone is measured, and records from GPUs that come with the kit are shown beside.
-    """
-
-
 def _gpu_demos() -> list[dict[str, Any]]:
     """Print the records of this kind from GPUs that come with the kit, and return them."""
     from snnkit import bench as room
@@ -274,47 +198,6 @@ def _gpu_demos() -> list[dict[str, Any]]:
     return list(gpus.values())
 
 
-@_measure(
-    _option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True),
-    _several("--ranks", metavar="N", what="Processes that train together; 1 is always among them  [1, 2, 4]"),
-    _option("--batch", type=_COUNT, help="Samples of a rank in an update.  [256]"),
-    _option("--hidden", type=_COUNT, help="Hidden neurons.  [1000]"),
-    STEPS,
-    _option("--updates", type=click.IntRange(3), help="Timed in each round.  [60]"),
-    _repeats(5, least=1),
-    KEEP_MEMORY,
-    OUT,
-    PLOT,
-    QUICK,
-)
-def scaling() -> None:
-    """Weak scaling on this machine: what ranks reach that train together, predicted and measured.
-
-    784-1000-10 (T = 25) through Lightning and DistributedDataParallel, 256 samples for each rank, one CPU thread each.
-    First ranks are timed alone and side by side, and all-reduces without training; from that the scaling model says
-    what ranks will reach together. Then they do it, 1, 2 and 4 in turn in every round, and the model is fitted to them.
-    More ranks than cores take turns: 4 on 2 cores can't be more efficient than 50 %.
-    """
-
-
-@_measure(
-    _option("--rate", type=click.FloatRange(0, 1), help="Share of the neurons that fire in a step.  [0.02]"),
-    _option("--steps", type=click.IntRange(2), help="Of a sequence.  [20]"),
-    _repeats(11),
-    THREADS,
-    PEERS,
-    KEEP_MEMORY,
-    OUT,
-    QUICK,
-)
-def plasticity() -> None:
-    """Time STDP on a CPU, dense and of convolutions: our step and our run, and Norse's step of the same rule.
-
-    Weights are compared in float64 before anything is timed. "x floor" is the time of a step over that of a copy of the
-    weights, which reads and writes each once. A rate of 0.02 is 20 spikes a second at 1 ms.
-    """
-
-
 @bench.command()
 @click.option("--dataset", type=click.Choice(["digits", "mnist"]), default="digits", show_default=True)
 @click.option("--neurons", type=click.IntRange(2), help="That compete.  [digits 100, mnist 400]")
@@ -322,7 +205,7 @@ def plasticity() -> None:
 @click.option("--batch", "batch_size", type=_COUNT, help="Images at once.  [digits 16, mnist 32]")
 @click.option("--samples", type=_COUNT, help="Use only so many training images.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@DEVICE
+@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
 @click.option("--threads", type=_COUNT, default=1, show_default=True, help="CPU threads.")
 @click.option("--data", "root", metavar="DIR", help="Folder with mnist/.  [SNNKIT_DATA, or a cache]")
 @OUT

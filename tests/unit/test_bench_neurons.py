@@ -215,10 +215,10 @@ def reasons(outcome):
 @pytest.mark.parametrize("mode", ["inference", "training"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_row_says_everything(mode, dtype):
-    every, _ = candidates(CPU, ["eager", "block"], peers=False)
+    every, _ = candidates(CPU, ["eager", "cpp"], peers=False)
     every = [c for c in every if c.out_dtype is None]
     outcome = outcome_of([*every, twin()], mode, dtype)
-    assert [row["contestant"] for row in outcome.rows] == ["eager", "block", "Twin"]
+    assert [row["contestant"] for row in outcome.rows] == ["eager", "cpp", "Twin"]
     size = dtype.itemsize
     for row in outcome.rows:
         assert row["mode"] == mode and row["neurons"] == 64 and row["steps"] == 4
@@ -410,12 +410,12 @@ def test_low_precision_input_meets_peers_under_autocast():
 
 
 def test_spikes_of_one_byte_have_a_lower_floor_and_no_training():
-    every, _ = candidates(CPU, ["block"], peers=False)
+    every, _ = candidates(CPU, ["cpp"], peers=False)
     (row, small) = outcome_of(every, "inference").rows
     assert (row["out_dtype"], small["out_dtype"]) == ("float32", "uint8")
     assert (row["floor_bytes"], small["floor_bytes"]) == (64 * 4 * 8, 64 * 4 * 5)
-    assert row["engine"] == small["engine"] == "block"
-    assert [r["contestant"] for r in outcome_of(every, "training").rows] == ["block"]
+    assert row["engine"] == small["engine"] == "cpp"
+    assert [r["contestant"] for r in outcome_of(every, "training").rows] == ["cpp"]
 
 
 @pytest.mark.parametrize("error", [MemoryError("much"), torch.cuda.OutOfMemoryError("much")])
