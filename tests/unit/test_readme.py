@@ -194,7 +194,7 @@ def test_the_papermill_call_names_a_notebook_and_parameters_that_exist():
 
 @each_page
 def test_every_make_target_exists(page):
-    targets = set(re.findall(r"(?m)^([a-z]+):", (PROJECT.root / "Makefile").read_text(encoding="utf-8")))
+    targets = set(re.findall(r"(?m)^([a-z-]+):", (PROJECT.root / "Makefile").read_text(encoding="utf-8")))
     for words in calls("make", PAGES[page]):
         asked = [word for word in words if "=" not in word]
         assert set(asked) <= targets, f"{page}: make {' '.join(words)}"
