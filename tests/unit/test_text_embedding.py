@@ -97,13 +97,6 @@ def test_all_words_at_once_or_in_parts(monkeypatch):
     assert embedding.most_similar("dog", 4) == whole
 
 
-def test_silent_words_are_like_nothing():
-    embedding = small()
-    with torch.no_grad():
-        embedding.table.weight[0] = 0
-    assert embedding.vectors("dog").sum() == 0 and embedding.similarity("dog", "cat") == 0
-
-
 # --- training --------------------------------------------------------------------------------------------------------
 
 
@@ -162,15 +155,6 @@ def test_the_loss_by_hand():
 
     expected = -math.log(sigmoid(0)) - math.log(sigmoid(-0.5)) - math.log(sigmoid(-1))
     assert float(module._loss(rates, near, others)) == pytest.approx(expected)
-
-
-def test_training_goes_on_and_shows_a_bar(capsys):
-    sentences = text.corpus(0, 200)
-    embedding = text.SpikingEmbedding(text.Vocabulary.build(sentences), 8, 4, engine="eager")
-    first = embedding.fit(sentences, epochs=1, seed=0, device="cpu")
-    assert "embedding" in capsys.readouterr().err
-    second = embedding.fit(sentences, epochs=1, seed=0, device="cpu", progress=False)
-    assert second.loss[0] < first.loss[0] and capsys.readouterr().err == ""
 
 
 def test_interrupted(monkeypatch):

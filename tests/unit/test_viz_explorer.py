@@ -196,15 +196,6 @@ def test_a_control_updates_the_view(work):
     assert tuple(after) == (0.0, 2.0) if work else after != before
 
 
-def test_both_kinds_of_figures_are_described(work):
-    box = boxed(titled, gain=(0.0, 2.0))
-    for gain in (1, 2):
-        box.controls["gain"].value = float(gain)
-        text = box.spoken.value if work else box.view.widget.value
-        assert f"gain {gain}" in text
-        assert 'role="status"' in text if work else ' alt="' in text
-
-
 def test_traces_and_layout_follow(monkeypatch):
     monkeypatch.setattr(views, "figure_widgets_work", lambda: True)
 
@@ -331,13 +322,6 @@ def test_sliders_are_followed_only_while_updates_are_quick(monkeypatch):
     assert not slider.continuous_update
 
 
-def test_images_are_not_followed(monkeypatch):
-    monkeypatch.setattr(views, "figure_widgets_work", lambda: False)
-    assert not boxed(titled, seconds=0.0, gain=(0.0, 1.0)).controls["gain"].continuous_update
-    monkeypatch.setattr(views, "figure_widgets_work", lambda: True)
-    assert boxed(titled, seconds=0.0, gain=(0.0, 1.0)).controls["gain"].continuous_update
-
-
 def framed(gain):
     return titled(gain).update(frames=[go.Frame(name="0", data=[{"type": "scatter", "y": [1, 2]}])])
 
@@ -359,12 +343,6 @@ def test_on_colab_figures_with_frames_are_pages(monkeypatch):
     box.controls["gain"].value = 2.0
     assert before.startswith("<iframe srcdoc=") and box.view.widget.value != before
     assert len(before) < 100_000  # plotly.js comes from elsewhere
-
-
-def test_colab_gets_images(monkeypatch):
-    monkeypatch.setenv("COLAB_RELEASE_TAG", "release")
-    assert not views.figure_widgets_work()
-    assert isinstance(boxed(titled, gain=(0.0, 1.0)).view, views.ImageView)
 
 
 def played(_):

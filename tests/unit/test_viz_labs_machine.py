@@ -115,21 +115,6 @@ def test_the_verdict():
     assert large.layout.title.text.startswith("Does not fit in 1 GB: room for up to")
 
 
-def test_the_limit_is_drawn_where_it_is_near_and_written_where_it_is_far():
-    near = memory_calculator.figure("convolutional", layers=2, width=128, T=16, batch=256, gigabytes=8)
-    assert near.layout.shapes and near.layout.xaxis.range[1] > near.layout.shapes[0].x0
-    far = memory_calculator.figure("dense", layers=1, width=8, T=1, batch=8, gigabytes=141)
-    assert not far.layout.shapes
-    assert any("→" in note.text for note in far.layout.annotations)
-
-
-def test_a_saving_stands_beside_what_it_saves_from():
-    figure = memory_calculator.figure("convolutional", saving=OVER_TIME)
-    plain, saved = totals(figure)
-    assert saved < plain
-    assert len(totals(memory_calculator.figure("convolutional", saving=NOTHING))) == 1
-
-
 def bill_of_a_learner(weights, kept, steps, batch, copies=1, width=4):
     return 4 * weights * (2 + copies), steps * batch * kept * width
 

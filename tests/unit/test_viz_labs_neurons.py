@@ -9,7 +9,7 @@ import torch
 
 from snnkit import neuron, surrogate
 from snnkit.neuron import LIF
-from snnkit.viz.labs import neuron_lab, surrogate_lab
+from snnkit.viz.labs import neuron_lab
 from snnkit.viz.labs.neuron_explorer import CELLS, NEURONS, Knobs, run
 from snnkit.viz.labs.surrogate_explorer import BATCH, DEEPEST, SHAPES, STEPS, distances, gradient_flow, ingredients
 
@@ -98,10 +98,6 @@ def test_spikes_of_the_raster_are_those_of_the_neuron():
     assert f"{len(raster.x) / NEURONS / 300:.3f} spikes per step" in figure.layout.title.text
 
 
-def test_silence_is_called_so():
-    assert "silence" in neuron_lab.figure("LIF", current=0.5).layout.title.text
-
-
 def test_a_readout_has_no_spikes_and_no_threshold():
     figure = neuron_lab.figure("LI", current=3.0)
     named = {trace.name: trace for trace in figure.data}
@@ -116,12 +112,6 @@ def test_the_threshold_of_an_alif_rises_with_its_spikes():
     level, first = np.asarray(named["threshold"].y, float), int(named["spike"].x[0])
     assert (level[: first + 1] == 1.0).all()
     assert level[first + 1] == pytest.approx(1.2)
-
-
-def test_inhibition_slows_a_recurrent_layer_down():
-    _, alone = curve_and_mark(neuron_lab.figure("LIF", current=2.5, noise=1.0))
-    _, inhibited = curve_and_mark(neuron_lab.figure("Recurrent", current=2.5, noise=1.0))
-    assert inhibited.y[0] < alone.y[0]
 
 
 def test_every_surrogate_of_the_kit_is_there():
@@ -196,27 +186,3 @@ def test_the_flow_is_that_of_a_network_of_the_kit():
 
 def named(figure, name):
     return [trace for trace in figure.data if trace.name == name]
-
-
-def test_the_title_says_what_is_drawn():
-    figure = surrogate_lab.figure("Triangle", log2_slope=2.0, depth=4)
-    assert "Triangle(4), half-width 0.12" in figure.layout.title.text
-    near = (distances(4).abs() < 0.125).double().mean().item()
-    assert f"{100 * near:.2g} % of membranes within" in figure.layout.title.text
-    by_layer = np.asarray(named(figure, "Triangle")[0].y, float)
-    assert any(f"× {by_layer[0] / by_layer[-1]:.2g}" in note.text for note in figure.layout.annotations)
-
-
-def test_the_default_is_drawn_behind_to_compare_with():
-    figure = surrogate_lab.figure("Sigmoid", log2_slope=7.0, depth=3)
-    usual = np.asarray(named(figure, "ATan(2.0)")[0].y, float)
-    assert np.allclose(usual, gradient_flow(surrogate.ATan(2.0), 3, True).by_layer, rtol=1e-5)
-
-
-def test_bars_show_the_share_of_membranes():
-    bars = named(surrogate_lab.figure(depth=3), "membranes")[0]
-    near = (distances(3).abs() < 3).double().mean().item()
-    assert np.asarray(bars.customdata, float).sum() == pytest.approx(near, abs=1e-3)
-    inside = np.abs(np.asarray(bars.x, float)) < 0.5
-    share = (distances(3).abs() < 0.5).double().mean().item()
-    assert np.asarray(bars.customdata, float)[inside].sum() == pytest.approx(share, abs=0.01)

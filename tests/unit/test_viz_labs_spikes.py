@@ -71,21 +71,12 @@ def test_the_title_tells_error_and_spikes_of_what_is_drawn():
     assert raster.shape == (64, 12)
 
 
-def test_direct_coding_sends_numbers():
-    assert "numbers per pixel" in encoder_lab.figure("direct").layout.title.text
-
-
 @pytest.mark.parametrize("name", CODES)
 def test_the_mark_lies_on_the_curve(name):
     figure = encoder_lab.figure(name, T=16)
     curve = next(trace for trace in figure.data if trace.name == "error")
     mark = next(trace for trace in figure.data if trace.name == "now")
     assert mark.y[0] == pytest.approx(dict(zip(curve.x, curve.y, strict=True))[16])
-
-
-def test_the_ten_digits_are_ten():
-    images = [np.asarray(encoder_lab.figure(digit=digit).data[0].z) for digit in range(10)]
-    assert all(not np.array_equal(images[i], images[j]) for i in range(10) for j in range(i))
 
 
 def trace(frame, page, index):
@@ -118,17 +109,6 @@ def test_the_picture_moves_against_the_gaze():
     for step, frame in enumerate(page.frames):
         drawn = trace(frame, page, index)
         assert (drawn["x0"], drawn["y0"]) == pytest.approx((-path[step + 1]).tolist())
-
-
-def test_polarities_differ_in_more_than_colour():
-    marks = [t.marker.symbol for t in event_player.figure(steps=8).data if t.type == "scatter"]
-    assert len(set(marks)) == 2
-
-
-def test_noise_is_the_same_at_every_move():
-    one, two = (event_player.figure(noise=0.05, steps=8) for _ in range(2))
-    assert one.to_json() == two.to_json()
-    assert len(one.to_json()) > len(event_player.figure(noise=0.0, steps=8).to_json())
 
 
 def test_it_plays_without_a_kernel_and_stays_small():
@@ -183,17 +163,3 @@ def test_traces_start_at_their_spikes_and_fade_with_their_own_time_constant():
         expected = np.where(at < first, 0, np.exp(-np.maximum(at - first, 0) / tau))
         assert trace == pytest.approx(expected, abs=1e-6)
         assert named(figure, f"{side} spikes")[0].tolist() == [first]
-
-
-def test_bounds_are_drawn_where_there_are_any():
-    assert named(stdp_lab.figure(bound="hard"), "w_max")[1].tolist() == [1, 1]
-    assert np.isnan(named(stdp_lab.figure(bound="none"), "w_max")[1]).all()
-    assert stdp_lab.figure(bound="none", weight=1.0, pre_2=29, a_plus=0.5).layout.yaxis4.range[1] > 1.2
-
-
-def test_the_lines_have_the_names_and_places_of_their_controls():
-    figure = stdp_lab.figure()
-    shapes = {shape.name: shape for shape in figure.layout.shapes}
-    assert set(shapes) == set(SPIKES) <= set(stdp_lab.controls)
-    for name in SPIKES:
-        assert shapes[name].x0 == shapes[name].x1 == stdp_lab.defaults()[name]

@@ -48,15 +48,6 @@ def test_one_slow_time_means_no_long_gap():
     assert due_after(throttle, clock) == pytest.approx(500.0, abs=0.1)
 
 
-def test_an_error_is_timed_too():
-    clock = Clock()
-    throttle = Throttle(0.5, 0.01, clock)
-    with pytest.raises(ZeroDivisionError), throttle.timed():
-        clock.now += 0.1
-        raise ZeroDivisionError
-    assert not throttle.due()
-
-
 def followed(*updates, epochs, clock=None):
     """Progress after updates of (epoch, batch, seconds that it took), four of ten samples per epoch."""
     clock = clock or Clock()
@@ -180,11 +171,6 @@ def test_curves_extend_those_with_the_same_lines_and_axes():
     assert not of(11).extends(of(10))  # the axis grows
     assert not of(2, test_loss=[0.1, 0.2]).extends(of(1))
     assert not of(2, [(0.25, 0.5, None, None)]).extends(of(2))
-
-
-def test_nothing_known_is_no_figure():
-    assert panel_figure({}, [], 3) is None
-    assert panel_figure({"train_loss": [], "rates": {"hidden": []}}, [], 3) is None
 
 
 def test_an_epoch_in_words():
