@@ -41,7 +41,7 @@ INK_ON_PAPER = ((0.0, "#f4f6f8"), (1.0, BLUE))
 SIGNED_ON_PAPER = ((0.0, VERMILION), (0.5, "#f4f6f8"), (1.0, BLUE))
 FONT_SIZE = 13
 TITLE_SIZE = 16
-HEIGHT = 380  # of a page that says nothing else
+HEIGHT = 380  # of a figure that sets none
 # Under the plot, for figures whose panels need the whole width.
 LEGEND_BELOW = {"orientation": "h", "x": 0, "y": -0.28, "yanchor": "top"}
 # At the top left of the page, whatever the margin is.

@@ -74,5 +74,5 @@ def test_the_front_of_rows_and_of_means(table):
     assert sweep.front(sweep.means(table), maximise="acc", minimise="cost")["A"].to_list() == [1, 2]
     with pytest.raises(ValueError, match="maximise must name a column"):
         sweep.front(table, maximise="accuracy", minimise="cost")
-    with pytest.raises(TypeError, match="'status' must hold numbers, but it is"):
+    with pytest.raises(TypeError, match="'status' must hold numbers, but it holds text"):
         sweep.front(table, maximise="status", minimise="cost")
