@@ -30,17 +30,14 @@ from .autograd import CompilationFailed, inside_functional_transform
 from .block import BLOCKS
 from .cpp.toolchain import cpp_compiler, missing_compiler
 from .eager import in_dtype
-from .ops import INLINED, as_operation, handle_of
+from .ops import as_operation, handle_of
 from .plan import (
     AUTO,
     ENGINES,
-    FEWEST_STEPS,
     Plan,
     after_failure,
-    candidates,
     check_engine,
     explain,
-    facts_of,
     plan_for,
     state_dtype,
     warn_of_fallback,
@@ -53,24 +50,19 @@ __all__ = [
     "AUTO",
     "BLOCKS",
     "ENGINES",
-    "FEWEST_STEPS",
-    "INLINED",
     "CompilationFailed",
     "NotElementwise",
     "Plan",
     "Untranslatable",
-    "candidates",
     "check_engine",
     "check_sequence",
     "cpp_compiler",
     "equation_of",
     "explain",
-    "facts_of",
     "handle_of",
     "in_dtype",
     "inside_functional_transform",
     "missing_compiler",
-    "name_of",
     "plan_for",
     "programs",
     "state_dtype",

@@ -12,7 +12,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -25,41 +25,60 @@ class CompilationFailed(Exception):
     """A compiler could not make a kernel; the message is its own."""
 
 
+class Pass(NamedTuple):
+    """A sequence as a compiled engine takes it.
+
+    Attributes:
+        equation: of all neurons.
+        x: [T, N] with neurons side by side and any stride in time, 0 included.
+        state: before the first step, each [N], side by side or one value for all (stride 0).
+        parameters: each [N] or, if all neurons share the number, 0-dimensional.
+    """
+
+    equation: Equation
+    x: Tensor
+    state: Sequence[Tensor]
+    parameters: Sequence[Tensor]
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """0 or 1 for each parameter: shared, or one per neuron."""
+        return tuple(p.dim() for p in self.parameters)
+
+
+class Gradients(NamedTuple):
+    """What a backward pass is given, and which gradients it must return.
+
+    Attributes:
+        out: gradient of the output [T, N], as ``Pass.x``.
+        last: of the last state, as ``Pass.state``.
+        needs: whether x, and each parameter, requires a gradient.
+        summed: that of x is summed over time, [N] in the equation's dtype.
+    """
+
+    out: Tensor
+    last: Sequence[Tensor]
+    needs: tuple[bool, ...]
+    summed: bool = False
+
+
+# Gradients of x, of the first state, and of the parameters.
+Results = tuple[Tensor | None, list[Tensor], list[Tensor | None]]
+
+
 class Backend(Protocol):
-    """A compiled engine. x, out and their gradients are [T, N] with neurons side by side and any stride in time, 0
-    included; states and their gradients are [N], side by side or one value for all (stride 0); parameters [N] or, if
-    all neurons share the number, 0-dimensional."""
+    """A compiled engine."""
 
     def supports(self, equation: Equation, device: torch.device) -> str:
         """An empty string, or the reason why this engine can't run the equation there."""
         ...
 
-    def forward(
-        self,
-        equation: Equation,
-        x: Tensor,
-        state: Sequence[Tensor],
-        parameters: Sequence[Tensor],
-        out_dtype: torch.dtype,
-        save: bool,
-    ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-        """(out, last state, what backward needs besides x, state and parameters: nothing unless ``save``)."""
+    def forward(self, run: Pass, out_dtype: torch.dtype, save: bool) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        """(out, last state, what backward needs besides ``run``: nothing unless ``save``)."""
         ...
 
-    def backward(
-        self,
-        equation: Equation,
-        x: Tensor,
-        state: Sequence[Tensor],
-        saved: Sequence[Tensor],
-        parameters: Sequence[Tensor],
-        d_out: Tensor,
-        d_last: Sequence[Tensor],
-        needs: tuple[bool, ...],
-        summed: bool,
-    ) -> tuple[Tensor | None, list[Tensor], list[Tensor | None]]:
-        """Gradients of x, state and parameters; ``needs``: whether x, and each parameter, requires one. ``saved`` may
-        be empty (then forward runs again for it). ``summed``: that of x over time, [N] in the equation's dtype."""
+    def backward(self, run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
+        """The gradients; ``saved`` may be empty, then forward runs again for it."""
         ...
 
 
@@ -196,10 +215,7 @@ def run(
         every = _Unrolled.apply(engine, equation, Origin(step, rebuild), out_dtype, repeat, *tensors)
         out, *last = every[: 1 + len(state)]  # type: ignore[index]
     else:
-        count = 1 + equation.states
-        out, last, _ = backend(engine).forward(
-            equation, tensors[0], tensors[1:count], tensors[count:], out_dtype, save=False
-        )
+        out, last, _ = backend(engine).forward(_pass(equation, tensors), out_dtype, save=False)
     return layout.restore_sequence(out), rebuild([layout.restore_step(part) for part in last])
 
 
@@ -218,8 +234,7 @@ class _Unrolled(torch.autograd.Function):
         repeat: int,
         *tensors: Tensor,
     ) -> tuple[Tensor, ...]:
-        x, state, parameters = _split(equation, tensors, repeat)
-        out, last, saved = backend(engine).forward(equation, x, state, parameters, out_dtype, save=True)
+        out, last, saved = backend(engine).forward(_pass(equation, tensors, repeat), out_dtype, save=True)
         return (out, *last, *saved)
 
     @staticmethod
@@ -252,9 +267,10 @@ class _Unrolled(torch.autograd.Function):
             )
             return (None, None, None, None, None, *again)
         needs = (ctx.needs_input_grad[5], *ctx.needs_input_grad[5 + first :])
-        x, state, _ = _split(equation, tensors, ctx.repeat)
+        run = _pass(equation, tensors, ctx.repeat)
         # Zeros that take the memory of one.
-        d = [t.new_zeros(()).expand(t.shape) if g is None else g for g, t in zip(gradients, (x, *state), strict=False)]
+        pairs = zip(gradients, (run.x, *run.state), strict=False)
+        d = [t.new_zeros(()).expand(t.shape) if g is None else g for g, t in pairs]
         try:
             results = _Backward.apply(ctx.engine, equation, needs, ctx.repeat, *tensors, *d, *saved)
         except CompilationFailed as error:
@@ -286,14 +302,13 @@ class _Backward(torch.autograd.Function):
         engine: str, equation: Equation, needs: tuple[bool, ...], repeat: int, *tensors: Tensor
     ) -> tuple[Tensor, ...]:
         count = 1 + equation.states + equation.parameters
-        x, state, parameters = _split(equation, tensors[:count], repeat)
+        run = _pass(equation, tensors[:count], repeat)
         d_out, *d_last = tensors[count : count + 1 + equation.states]
         saved = tensors[count + 1 + equation.states :]
         d_last = [d if is_one_for_all(d) else d.contiguous() for d in d_last]
-        d_x, d_state, d_parameters = backend(engine).backward(
-            equation, x, state, saved, parameters, side_by_side(d_out), d_last, needs, repeat > 0
-        )
-        d_x = None if d_x is None else d_x.to(x.dtype)
+        d = Gradients(side_by_side(d_out), d_last, needs, repeat > 0)
+        d_x, d_state, d_parameters = backend(engine).backward(run, saved, d)
+        d_x = None if d_x is None else d_x.to(run.x.dtype)
         return tuple(d for d in (d_x, *d_state, *d_parameters) if d is not None)
 
     @staticmethod
@@ -360,10 +375,8 @@ for _function in (_Unrolled, _Backward):
     _function.forward.__signature__ = inspect.signature(_function.forward)  # type: ignore[attr-defined]
 
 
-def _split(
-    equation: Equation, tensors: Sequence[Tensor], repeat: int
-) -> tuple[Tensor, Sequence[Tensor], Sequence[Tensor]]:
-    """x [T, N], state and parameters."""
+def _pass(equation: Equation, tensors: Sequence[Tensor], repeat: int = 0) -> Pass:
+    """Of x (one step [N] if it is repeated), state and parameters."""
     first = 1 + equation.states
     x = tensors[0].expand(repeat, *tensors[0].shape) if repeat else tensors[0]
-    return x, tensors[1:first], tensors[first:]
+    return Pass(equation, x, tensors[1:first], tensors[first:])

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from .autograd import CompilationFailed
+from .autograd import CompilationFailed, Gradients, Pass, Results
 from .cpp.toolchain import missing_compiler
 from .trace import Equation, undisturbed
 from .trace_cache import recent
@@ -55,43 +55,27 @@ def supports(equation: Equation, device: torch.device) -> str:
     return missing_compiler(device.type)
 
 
-def forward(
-    equation: Equation,
-    x: Tensor,
-    state: Sequence[Tensor],
-    parameters: Sequence[Tensor],
-    out_dtype: torch.dtype,
-    save: bool,
-) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+def forward(run: Pass, out_dtype: torch.dtype, save: bool) -> tuple[Tensor, list[Tensor], list[Tensor]]:
     """Run over x [T, N]; saved are the states at the starts of all blocks but the first. See ``autograd.Backend``."""
+    equation, x, state, parameters = run
     current = [s.contiguous() for s in state]
     out = torch.empty(x.shape, dtype=out_dtype, device=x.device)
     boundaries: list[Tensor] = []
     xs, outs = x.unbind(0), out.unbind(0)
-    dims = tuple(p.dim() for p in parameters)
     for start, steps in _blocks(len(xs), x.device):
         if save and start:
             boundaries += current
-        kernel = _kernel(equation, steps, x, out_dtype, dims, None)
+        kernel = _kernel(equation, steps, x, out_dtype, run.dims, None)
         current = list(kernel(*xs[start : start + steps], *outs[start : start + steps], *current, *parameters))
     return out, current, boundaries
 
 
-def backward(
-    equation: Equation,
-    x: Tensor,
-    state: Sequence[Tensor],
-    saved: Sequence[Tensor],
-    parameters: Sequence[Tensor],
-    d_out: Tensor,
-    d_last: Sequence[Tensor],
-    needs: tuple[bool, ...],
-    summed: bool = False,
-) -> tuple[Tensor | None, list[Tensor], list[Tensor | None]]:
+def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
     """Gradients, block after block back in time. See ``autograd.Backend``."""
+    (equation, x, state, parameters), (d_out, d_last, needs, summed) = run, d
     blocks, states = list(_blocks(len(x), x.device)), equation.states
     if len(saved) < states * (len(blocks) - 1):
-        saved = forward(equation, x, state, parameters, x.dtype, save=True)[2]
+        saved = forward(run, x.dtype, save=True)[2]
     every = [*(s.contiguous() for s in state), *saved]
     # One gradient per neuron; what a parameter shared by all neurons gets is their sum.
     sums = (needs[0] and summed, *needs[1:])
@@ -99,9 +83,8 @@ def backward(
     d_x = torch.empty(x.shape, dtype=x.dtype, device=x.device) if needs[0] and not summed else None
     d_state = [d.contiguous() for d in d_last]
     xs, d_outs, d_xs = x.unbind(0), d_out.unbind(0), () if d_x is None else d_x.unbind(0)
-    dims = tuple(p.dim() for p in parameters)
     for number, (start, steps) in reversed(list(enumerate(blocks))):
-        kernel = _kernel(equation, steps, x, x.dtype, dims, needs, summed)
+        kernel = _kernel(equation, steps, x, x.dtype, run.dims, needs, summed)
         window = slice(start, start + steps)
         before = every[number * states : (number + 1) * states]
         result = kernel(*xs[window], *d_outs[window], *d_xs[window], *before, *parameters, *d_state, *d_needed)

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .autograd import Layout, backend, tensors_of
+from .autograd import Gradients, Layout, Pass, backend, tensors_of
 from .plan import candidates, facts_of
 from .trace import Equation, NotElementwise
 from .trace_cache import equation_of
@@ -98,6 +98,9 @@ class _Flat:
         self.state = [self.layout.flatten_step(part) for part in state]
         self.parameters = [self.layout.flatten_parameter(p) for p in parameters]
 
+    def run(self, name: str) -> Pass:
+        return Pass(equation_named(name), self.x, self.state, self.parameters)
+
     def restore(self, sequence: Tensor, steps: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
         """[T, N] and some [N] as [T, B, ...] and [B, ...]."""
         return self.layout.restore_sequence(sequence), [self.layout.restore_step(part) for part in steps]
@@ -110,8 +113,8 @@ class _Flat:
 )
 def _unroll(x: Tensor, state: list[Tensor], parameters: list[Tensor], handle: str, uint8: bool) -> list[Tensor]:
     engine, _, name = handle.partition(":")
-    flat, equation, out_dtype = _Flat(x, state, parameters), equation_named(name), torch.uint8 if uint8 else x.dtype
-    out, last, _ = backend(engine).forward(equation, flat.x, flat.state, flat.parameters, out_dtype, save=False)
+    flat, out_dtype = _Flat(x, state, parameters), torch.uint8 if uint8 else x.dtype
+    out, last, _ = backend(engine).forward(flat.run(name), out_dtype, save=False)
     out, last = flat.restore(out, last)
     return [out, *last]
 
@@ -142,17 +145,9 @@ def _unroll_backward(
     """d_x (if needed), d_state …, and the d_parameters that are needed, in the shapes of what they are gradients of."""
     engine, _, name = handle.partition(":")
     flat = _Flat(x, state, parameters)
-    d_x, d_state, d_parameters = backend(engine).backward(
-        equation_named(name),
-        flat.x,
-        flat.state,
-        (),
-        flat.parameters,
-        flat.layout.flatten_sequence(d_out),
-        [flat.layout.flatten_step(d) for d in d_last],
-        tuple(needs),
-        summed=False,
-    )
+    last = [flat.layout.flatten_step(d) for d in d_last]
+    given = Gradients(flat.layout.flatten_sequence(d_out), last, tuple(needs))
+    d_x, d_state, d_parameters = backend(engine).backward(flat.run(name), (), given)
     results = [] if d_x is None else [flat.layout.restore_sequence(d_x)]
     results += [flat.layout.restore_step(d) for d in d_state]
     for parameter, d in zip(parameters, d_parameters, strict=True):

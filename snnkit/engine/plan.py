@@ -8,12 +8,10 @@ that the step reads has changed. ``explain`` shows the plans of a model's layers
 from __future__ import annotations
 
 import functools
-import operator
 import warnings
 import weakref
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from itertools import chain
 from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
@@ -233,18 +231,10 @@ def _owner(step: Any) -> Any:
     return step.__code__ if isinstance(step, FunctionType) else step
 
 
-_VALUES = operator.methodcaller("values")
-
-
 def _unchanged(reading: Reading) -> bool:
-    """Whether everything that was read is still the same object; some 4 microseconds for a neuron."""
+    """Whether everything that was read is still the same object; some 5 microseconds for a neuron."""
     try:
-        return (
-            all(map(operator.eq, map(len, reading.sized), reading.sizes))
-            and all(map(operator.is_, chain.from_iterable(map(_VALUES, reading.mappings)), reading.values))
-            and all(map(operator.is_, map(dict.get, reading.globals, reading.names), reading.items))
-            and all(map(operator.is_, map(getattr, reading.holders, reading.attributes), reading.parts))
-        )
+        return all(read(where) is item for read, where, item in reading.places)
     except (AttributeError, ValueError):  # a closure's cell that is empty now
         return False
 

@@ -138,38 +138,32 @@ def _wake_fake_tensors() -> None:
 
 def _functional(step: Callable | nn.Module, like: Any, names: Sequence[str]) -> Callable:
     rebuild = getattr(type(like), "_make", tuple)
-    # A copy, as the tensors of a module are exchanged while it is traced, and another thread may be running it.
-    module = _shallow_copy(step) if isinstance(step, nn.Module) else None
-    call = step if module is None else module.step
 
     def functional(x: Tensor, state: Sequence[Tensor], parameters: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        state = rebuild(state)
-        with contextlib.nullcontext() if module is None else _holding(module, names, parameters):
-            result = call(x, state)  # type: ignore[operator]
+        state, call = rebuild(state), step
+        if isinstance(step, nn.Module):
+            own = dict((*step.named_parameters(), *step.named_buffers()))
+            call = _with_tensors(step, {id(own[name]): p for name, p in zip(names, parameters, strict=True)}).step
+        result = call(x, state)  # type: ignore[operator]
         check_step_result(result, x, state, step)
         return (result[0], *result[1])
 
     return functional
 
 
-@contextlib.contextmanager
-def _holding(module: nn.Module, names: Sequence[str], tensors: Sequence[Tensor]) -> Iterator[None]:
-    """``module`` with other tensors in place of those of these names, wherever it holds them.
+def _with_tensors(module: nn.Module, others: dict[int, Tensor]) -> nn.Module:
+    """A copy of ``module`` with other tensors in place of those with these ids; another thread may be running it.
 
     ``torch.func.functional_call`` would call the module, and with it the hooks for all modules that a profiler or a
     counter of operations has set, which can't be traced.
     """
-    known = dict((*module.named_parameters(), *module.named_buffers()))
-    other = {id(known[name]): tensor for name, tensor in zip(names, tensors, strict=True)}
-    stores = [store for m in module.modules() for store in (m._parameters, m._buffers)]
-    places = [(store, key, own) for store in stores for key, own in store.items() if id(own) in other]
-    try:
-        for store, key, own in places:
-            store[key] = other[id(own)]  # type: ignore[assignment]
-        yield
-    finally:
-        for store, key, own in places:
-            store[key] = own  # type: ignore[assignment]
+    copy = module.__new__(type(module))
+    copy.__dict__.update(vars(module))
+    for store in ("_parameters", "_buffers"):
+        copy.__dict__[store] = {name: others.get(id(own), own) for name, own in vars(module)[store].items()}
+    children = module._modules.items()
+    copy.__dict__["_modules"] = {name: child and _with_tensors(child, others) for name, child in children}
+    return copy
 
 
 def _graph(function: Callable, example: list[Tensor]) -> fx.GraphModule:
@@ -204,16 +198,6 @@ def _unlogged() -> Iterator[None]:
         yield
     finally:
         logger.removeFilter(others)
-
-
-def _shallow_copy(module: nn.Module) -> nn.Module:
-    copy = module.__new__(type(module))
-    copy.__dict__.update(vars(module))
-    copy.__dict__["_parameters"] = dict(module._parameters)
-    copy.__dict__["_buffers"] = dict(module._buffers)
-    children = module._modules.items()
-    copy.__dict__["_modules"] = {name: child and _shallow_copy(child) for name, child in children}
-    return copy
 
 
 def _require_registered(step: Callable | nn.Module) -> None:

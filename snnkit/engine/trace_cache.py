@@ -100,26 +100,14 @@ class Reading:
 
     Attributes:
         key: equal as long as everything read is equal.
-        quick: whether the identities below show every change; else the step must be read again at each call.
-        mappings, values: dicts of objects and classes, with all their values.
-        sized, sizes: dicts, with the numbers of their entries.
-        globals, names, items: dicts of modules, and names in them with their values (None: there is none).
-        holders, attributes, parts: functions and closure cells, with attributes and their values.
+        quick: whether ``places`` show every change; else the step must be read again at each call.
+        places: (function, argument, result): as long as each gives the same object, nothing has changed.
     """
 
     def __init__(self) -> None:
         self.key: Hashable = None
         self.quick = True
-        self.mappings: list[Mapping[str, Any]] = []
-        self.values: list[Any] = []
-        self.sized: list[Mapping[str, Any]] = []
-        self.sizes: list[int] = []
-        self.globals: list[dict[str, Any]] = []
-        self.names: list[str] = []
-        self.items: list[Any] = []
-        self.holders: list[Any] = []
-        self.attributes: list[str] = []
-        self.parts: list[Any] = []
+        self.places: list[tuple[Callable, Any, Any]] = []
 
 
 def reading_of(step: Callable | nn.Module) -> Reading:
@@ -222,8 +210,7 @@ class _Follower:
             own = {name: item for name, item in vars(value).items() if name not in _BOOKKEEPING and name != "engine"}
             self._named("module", own)
             self._watch(value._modules)
-            self._size(value._parameters)
-            self._size(value._buffers)
+            self.reading.places += [(len, store, len(store)) for store in (value._parameters, value._buffers)]
             self._named("modules", value._modules)
         elif hasattr(value, "__dict__") and not any("__slots__" in vars(c) for c in kind.__mro__[:-1]):
             self._class(kind, _called_of(kind, value, _methods(kind)))
@@ -243,13 +230,8 @@ class _Follower:
             self.follow(item)
 
     def _watch(self, mapping: Mapping[str, Any]) -> None:
-        self.reading.mappings.append(mapping)
-        self.reading.values += mapping.values()
-        self._size(mapping)
-
-    def _size(self, mapping: Mapping[str, Any]) -> None:
-        self.reading.sized.append(mapping)
-        self.reading.sizes.append(len(mapping))
+        self.reading.places.append((len, mapping, len(mapping)))
+        self.reading.places += [(mapping.get, name, item) for name, item in mapping.items()]
 
     def _class(self, kind: type, methods: set[str]) -> None:
         """Note the classes that are not a library's: their plain attributes, and which methods may be called."""
@@ -286,17 +268,13 @@ class _Follower:
 
     def _part(self, holder: Any, name: str) -> Any:
         part = getattr(holder, name)
-        self.reading.holders.append(holder)
-        self.reading.attributes.append(name)
-        self.reading.parts.append(part)
+        self.reading.places.append((functools.partial(getattr, holder), name, part))
         return part
 
     def _globals(self, of_module: dict[str, Any], variables: tuple[str, ...], names: frozenset[str]) -> None:
         for name in variables:
             item = of_module.get(name)
-            self.reading.globals.append(of_module)
-            self.reading.names.append(name)
-            self.reading.items.append(item)
+            self.reading.places.append((of_module.get, name, item))
             if name in of_module:
                 self.facts.append(name)
                 self.follow(item)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from snnkit.engine import equation_of, triton
+from snnkit.engine.autograd import Gradients, Pass
 from snnkit.engine.triton.launch import kernel
 from snnkit.engine.triton.triton_source import backward_source, forward_source, saves_state
 from snnkit.neuron import LIF, Leaky
@@ -87,7 +88,7 @@ def test_states_that_move_into_one_another():
         return x + state.before, Trace(0.5 * state.v + x, state.v)
 
     one, x = equation(step), torch.rand(11, 3)
-    out, last, _ = triton.forward(one, x, [torch.ones(3), torch.zeros(3)], [], x.dtype, save=False)
+    out, last, _ = triton.forward(Pass(one, x, [torch.ones(3), torch.zeros(3)], []), x.dtype, save=False)
     state = Trace(torch.ones(3), torch.zeros(3))
     for t in range(11):
         expected, state = step(x[t], state)
@@ -102,10 +103,10 @@ def test_results_that_do_not_depend_on_the_neuron(dtype):
         return torch.full_like(x, 0.25), (torch.ones_like(x),)
 
     one, x = equation(step, 1, dtype), torch.rand(3, 5, dtype=dtype)
-    out, last, kept = triton.forward(one, x, [torch.zeros(5, dtype=dtype)], [], dtype, save=True)
+    out, last, saved = triton.forward(Pass(one, x, [torch.zeros(5, dtype=dtype)], []), dtype, save=True)
     assert torch.equal(out, torch.full_like(x, 0.25)) and torch.equal(last[0], torch.ones(5, dtype=dtype))
     ones = torch.ones(5, dtype=dtype)
-    d_x, d_state, _ = triton.backward(one, x, [ones], kept, [], torch.ones_like(x), [ones], (True,))
+    d_x, d_state, _ = triton.backward(Pass(one, x, [ones], []), saved, Gradients(torch.ones_like(x), [ones], (True,)))
     assert not d_x.any() and not d_state[0].any()
 
 
@@ -152,11 +153,13 @@ def test_operations(name):
     x = torch.cat([torch.arange(-3.0, 3.5, 0.5, dtype=torch.float64), torch.randn(20, dtype=torch.float64)]) + 0.0
     x = torch.stack([x, x]).requires_grad_()
     state = [torch.zeros(33, dtype=torch.float64)]
-    out, _, kept = triton.forward(one, x.detach(), state, [], x.dtype, save=True)
+    out, _, saved = triton.forward(Pass(one, x.detach(), state, []), x.dtype, save=True)
     expected = OPERATIONS[name](x)
     torch.testing.assert_close(out, expected, rtol=1e-12, atol=1e-12)
     weight = torch.randn_like(out)
-    d_x, *_ = triton.backward(one, x.detach(), state, kept, [], weight, [torch.zeros_like(state[0])], (True,))
+    d_x, *_ = triton.backward(
+        Pass(one, x.detach(), state, []), saved, Gradients(weight, [torch.zeros_like(state[0])], (True,))
+    )
     (expected_d,) = torch.autograd.grad(expected, x, weight)
     torch.testing.assert_close(d_x, expected_d, rtol=1e-11, atol=1e-11)
 

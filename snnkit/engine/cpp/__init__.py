@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..autograd import is_one_for_all
+from ..autograd import Gradients, Pass, Results, is_one_for_all
 from ..program import Untranslatable, programs
 from ..trace import Equation
 from .cpp_source import CPP, backward_source, forward_source
@@ -59,17 +59,11 @@ def _untranslatable(equation: Equation) -> str:
     return ""
 
 
-def forward(
-    equation: Equation,
-    x: Tensor,
-    state: Sequence[Tensor],
-    parameters: Sequence[Tensor],
-    out_dtype: torch.dtype,
-    save: bool,
-) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+def forward(run: Pass, out_dtype: torch.dtype, save: bool) -> tuple[Tensor, list[Tensor], list[Tensor]]:
     """Run over x [T, N]. See ``autograd.Backend``."""
+    equation, x, state, parameters = run
     steps, neurons = x.shape
-    source, constants = forward_source(equation, x.dtype, out_dtype, tuple(p.dim() for p in parameters))
+    source, constants = forward_source(equation, x.dtype, out_dtype, run.dims)
     out = torch.empty(x.shape, dtype=out_dtype)
     last = [torch.empty_like(s) for s in state]
     threads = threads_for(x)
@@ -80,25 +74,14 @@ def forward(
     return out, last, []
 
 
-def backward(
-    equation: Equation,
-    x: Tensor,
-    state: Sequence[Tensor],
-    saved: Sequence[Tensor],
-    parameters: Sequence[Tensor],
-    d_out: Tensor,
-    d_last: Sequence[Tensor],
-    needs: tuple[bool, ...],
-    summed: bool = False,
-) -> tuple[Tensor | None, list[Tensor], list[Tensor | None]]:
+def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
     """Gradients from those of out and of the last state. See ``autograd.Backend``."""
+    (equation, x, state, parameters), (d_out, d_last, needs, summed) = run, d
     steps, neurons = x.shape
-    source, constants, rows = backward_source(equation, x.dtype, tuple(p.dim() for p in parameters), needs, summed)
-    d_x = (
-        (torch.empty(neurons, dtype=equation.dtype) if summed else torch.empty(x.shape, dtype=x.dtype))
-        if needs[0]
-        else None
-    )
+    source, constants, rows = backward_source(equation, x.dtype, run.dims, needs, summed)
+    d_x = None
+    if needs[0]:
+        d_x = torch.empty(neurons, dtype=equation.dtype) if summed else torch.empty(x.shape, dtype=x.dtype)
     d_first = [torch.empty_like(s) for s in state]
     d_parameters = [x.new_empty(neurons, dtype=equation.dtype) if need else None for need in needs[1:]]
     threads = threads_for(x)

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..autograd import CompilationFailed
+from ..autograd import CompilationFailed, Gradients, Pass, Results
 from ..trace import Equation
 from .triton_source import BLOCK_STEPS, Source, backward_source, forward_source, saves_state, values_held
 
@@ -41,17 +41,12 @@ _lock = threading.Lock()
 
 
 def forward(
-    equation: Equation,
-    x: Tensor,
-    state: Sequence[Tensor],
-    parameters: Sequence[Tensor],
-    out_dtype: torch.dtype,
-    save: bool,
-    wrap: Callable[[Any], Any] = lambda kernel: kernel,
+    run: Pass, out_dtype: torch.dtype, save: bool, wrap: Callable[[Any], Any] = lambda kernel: kernel
 ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
     """See ``autograd.Backend``; saved is the state before every block of steps, [ceil(T/K), N] for each part."""
+    equation, x, state, parameters = run
     steps, neurons = x.shape
-    source = forward_source(equation, tuple(p.dim() for p in parameters), save)
+    source = forward_source(equation, run.dims, save)
     out = x.new_empty((steps, neurons), dtype=out_dtype)
     state = [s.contiguous() for s in state]
     last = [torch.empty_like(s) for s in state]
@@ -63,22 +58,14 @@ def forward(
 
 
 def backward(
-    equation: Equation,
-    x: Tensor,
-    state: Sequence[Tensor],
-    saved: Sequence[Tensor],
-    parameters: Sequence[Tensor],
-    d_out: Tensor,
-    d_last: Sequence[Tensor],
-    needs: Sequence[bool],
-    summed: bool = False,
-    wrap: Callable[[Any], Any] = lambda kernel: kernel,
-) -> tuple[Tensor | None, list[Tensor], list[Tensor | None]]:
+    run: Pass, saved: Sequence[Tensor], d: Gradients, wrap: Callable[[Any], Any] = lambda kernel: kernel
+) -> Results:
     """See ``autograd.Backend``."""
+    (equation, x, _, parameters), (d_out, d_last, needs, summed) = run, d
     if not saved and saves_state(equation):
-        saved = forward(equation, x, state, parameters, x.dtype, True, wrap)[2]
+        saved = forward(run, x.dtype, True, wrap)[2]
     steps, neurons = x.shape
-    source = backward_source(equation, tuple(p.dim() for p in parameters), tuple(needs), summed)
+    source = backward_source(equation, run.dims, needs, summed)
     d_x = None
     if needs[0]:
         d_x = x.new_empty(neurons, dtype=equation.dtype) if summed else x.new_empty((steps, neurons))

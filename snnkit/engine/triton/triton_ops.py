@@ -14,21 +14,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..autograd import side_by_side
+from ..autograd import Gradients, Pass, side_by_side
 from ..ops import by_argument, equation_named
 from . import launch
 
 
 def _forward(x, state, parameters, equation: str, uint8: bool, save: bool, wrap: Callable) -> list[Tensor]:
     out_dtype = torch.uint8 if uint8 else x.dtype
-    out, last, saved = launch.forward(equation_named(equation), x, state, parameters, out_dtype, save, wrap)
+    run = Pass(equation_named(equation), x, state, parameters)
+    out, last, saved = launch.forward(run, out_dtype, save, wrap)
     return [out, *last, *saved]
 
 
 def _backward(x, state, saved, parameters, d_out, d_last, equation: str, needs, wrap: Callable) -> list[Tensor]:
-    d_x, d_state, d_parameters = launch.backward(
-        equation_named(equation), x, state, saved, parameters, d_out, d_last, needs, wrap=wrap
-    )
+    run = Pass(equation_named(equation), x, state, parameters)
+    d_x, d_state, d_parameters = launch.backward(run, saved, Gradients(d_out, d_last, tuple(needs)), wrap)
     return [d for d in (d_x, *d_state, *d_parameters) if d is not None]
 
 
