@@ -137,10 +137,11 @@ def adapt_page(app: Any, name: str, source: list[str]) -> None:
         source[0] = re.sub(r"\]\(((?!\w+:|#)[^()\s#]+)(#[^()\s]*)?\)", relinked, source[0])
     if name == root_doc:
         pages = sorted(path.relative_to(app.srcdir).with_suffix("").as_posix() for path in _staged(app.srcdir))
-        for caption, folder in (("Notebooks", "notebooks/"), ("Workshop", "workshop/"), ("Reference", "api/")):
+        menu = {"Notebooks": "notebooks/", "Workshop": "workshop/", "Reference": "api/"}
+        menu["The project"] = ("CONTRIBUTING", "CHANGELOG", "docs/")
+        for caption, folder in menu.items():
             entries = sorted((p for p in pages if p.startswith(folder)), key=lambda p: (not p.endswith("README"), p))
             source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n" + "\n".join(entries) + "\n```\n"
-        source[0] += "\n```{toctree}\n:hidden:\n:caption: The project\n\nCONTRIBUTING\nCHANGELOG\n```\n"
 
 
 def _staged(folder: str) -> list[Path]:
