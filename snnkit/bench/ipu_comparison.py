@@ -266,9 +266,10 @@ def _slow(rows: Sequence[Mapping[str, Any]]) -> float | None:
 
 
 def _table(record: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
-    """ "first s" is the first update, "x floor" the time over that of the floating-point operations, with the first
-    layer computed once, at the rate of a large matrix product on the same device. "times snnTorch": of its eager
-    samples per second. Predictions are below the measurements, never in one column with them.
+    """Columns: "first s" is the first update, "x floor" the time over that of the floating-point operations,
+    with the first layer computed once, at the rate of a large matrix product on the same device. "times
+    snnTorch": of its eager samples per second. Predictions are below the measurements, never in one column with
+    them.
     """
     dtype, width, steps, batch = (rows[0][key] for key in KEY)
     title = f"measured: 784-{width}-10, {dtype}, T = {steps}, batch {batch}"

@@ -45,7 +45,7 @@ def benchmark(
     from ..data import load
     from ..plasticity import learn_locally
 
-    settings = SIZES[dataset] | {name: value for name, value in given.items() if value is not None}
+    settings: dict[str, Any] = SIZES[dataset] | {name: value for name, value in given.items() if value is not None}
     images, _ = load(dataset, root=root)
     run = learn_locally(dataset, **settings, device=device, root=root, on_progress=on_progress)
     record = record_of(run, (images.shape[-2], images.shape[-1]), {"data": dataset, **settings})

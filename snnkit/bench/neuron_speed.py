@@ -17,9 +17,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..device.usage import available
 from ..engine import ENGINES, plan_for, state_dtype
 from ..measure import Timing, clock_for, first_call, held_for_backward, peak_of
-from ..measure.memory import available
 from ..neuron import LIF, CubaLIF, Leaky, Neuron
 from ..surrogate import ATan, SuperSpike
 from ..tables import text_table
@@ -394,10 +394,11 @@ _HEAD = ("candidate", "equation", "ms", "10-90 %", "host ms", "first s", "x floo
 
 
 def _table(record: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
-    """ "host ms" is how long the call kept the host (on CUDA, where the device works on meanwhile). "first s" is the
-    first call, which may use kernels that other sizes or earlier runs left in memory and on disk. "x floor" is the time
-    over that of the bytes in ``floor_bytes``, "held B" the bytes per neuron-step saved for backward. "x ours" is the
-    time over that of the fastest of our compiled engines on the same equation with the same output.
+    """Columns: "host ms" is how long the call kept the host (on CUDA, where the device works on meanwhile).
+    "first s" is the first call, which may use kernels that other sizes or earlier runs left in memory and on
+    disk. "x floor" is the time over that of the bytes in ``floor_bytes``, "held B" the bytes per neuron-step
+    saved for backward. "x ours" is the time over that of the fastest of our compiled engines on the same
+    equation with the same output.
     """
     title = f"{rows[0]['mode']}, {rows[0]['dtype']}, N = {rows[0]['neurons']:,}, T = {rows[0]['steps']}"
     for copy in same_case(record.get("copies", []), rows[0], KEY):

@@ -183,8 +183,9 @@ _HEAD = ("candidate", "µs a step", "10-90 %", "x floor", "times Norse")
 
 
 def _table(record: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
-    """ "x floor": the time of a step over that of reading and writing all weights once, as a copy does; a sequence has
-    them in the cache and may stay below. "times Norse": how many of our steps fit into one of Norse's.
+    """Columns: "x floor": the time of a step over that of reading and writing all weights once, as a copy does;
+    a sequence has them in the cache and may stay below. "times Norse": how many of our steps fit into one of
+    Norse's.
     """
     first = rows[0]
     title = (

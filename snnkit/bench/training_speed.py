@@ -218,10 +218,10 @@ _HEAD = (*THROUGHPUT, "ready s", "x floor", "peak MB", "x ours")
 
 
 def _table(record: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
-    """ "first s" is the first update, "ready s" the time until steps are as fast as they get: making the network, and
-    its first six updates, in which compilers run and graphs are recorded. "x floor" is the time over that of the
-    floating-point operations of all layers at the rate of a large matrix product on the same device. "x ours" is the
-    time over that of our fastest setting.
+    """Columns: "first s" is the first update, "ready s" the time until steps are as fast as they get: making the
+    network, and its first six updates, in which compilers run and graphs are recorded. "x floor" is the time
+    over that of the floating-point operations of all layers at the rate of a large matrix product on the same
+    device. "x ours" is the time over that of our fastest setting.
     """
     net, equation, dtype, width, steps, batch = (rows[0][key] for key in KEY)
     title = f"{net} ({equation} neurons), {dtype}, width {width}, T = {steps}, batch {batch}"

@@ -73,7 +73,8 @@ def _command(name: str) -> click.Command:
 
 def _option(each: Field) -> click.Option:
     """The option of a field of ``Arguments``."""
-    about, default = each.metadata, each.default
+    about = each.metadata
+    default: Any = each.default
     name, several = about["flag"] or each.name, isinstance(default, tuple)
     if isinstance(default, bool):
         return click.Option([f"--{name}/--no-{name}", each.name], default=None, help=about["text"])
@@ -89,7 +90,7 @@ def _option(each: Field) -> click.Option:
 def _run(
     name: str,
     *,
-    device: str | None = None,
+    device: str = "",
     threads: int | None,
     keep_memory: bool,
     out: str | None,
@@ -105,7 +106,8 @@ def _run(
     from snnkit.records import RecordError
 
     suite = getattr(room, name)
-    cuda, device = torch.cuda.is_available(), device or suite.Arguments.device
+    cuda = torch.cuda.is_available()
+    device = device or suite.Arguments.device
     if device == "cuda" and not cuda:
         raise click.UsageError("--device cuda: PyTorch finds no CUDA device here (`snnkit doctor` says why)")
     device = ("cuda" if cuda else "cpu") if device == "auto" else device

@@ -88,7 +88,7 @@ def batch_process(
 
 
 def check_batch_size(batch_size: Any) -> int | str:
-    """ "auto" or an int of at least 1."""
+    """An int of at least 1, or "auto"."""
     if isinstance(batch_size, str) and batch_size != "auto":
         raise TypeError(f"batch_size must be 'auto' or an integer, but it is {batch_size!r}")
     return batch_size if batch_size == "auto" else checks.integer("batch_size", batch_size, at_least=1)

@@ -206,7 +206,7 @@ class _Watcher:
                 handles.append(module.register_forward_hook(self._leave(name), with_kwargs=True, always_call=True))
         try:
             with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(self._note, lambda t: t):
-                self._result = output_of(self.model(x))  # alive, so that no address stands for two tensors
+                self._result = output_of(self.model(x))  # alive, so that no address is used twice
         finally:
             for handle in handles:
                 handle.remove()
@@ -217,7 +217,7 @@ class _Watcher:
             return tensor
         parts = self._parts.setdefault(key, (storage, {}))[1]
         if tensor.data_ptr() not in parts:
-            # Of steps kept one by one, and of the part of a larger tensor that is the input, each counts for itself.
+            # Of steps saved one by one, and of the part of a larger tensor that is the input, each counts for itself.
             before = min(sum(parts.values()), storage.nbytes())
             parts[tensor.data_ptr()] = in_memory(tensor) * tensor.element_size()
             grown = min(sum(parts.values()), storage.nbytes()) - before
@@ -237,11 +237,11 @@ class _Watcher:
             x = args[0] if args else next(iter(kwargs.values()))
             layer = layer_of(name, module, x, result)
             held = layer.held
-            kept, size = (result, layer.out * layer.size) if isinstance(module, SAVE_OUTPUT) else (x, layer.x)
-            if held and _key(kept) in self._inputs:
+            saved, size = (result, layer.out * layer.size) if isinstance(module, SAVE_OUTPUT) else (x, layer.x)
+            if held and _key(saved) in self._inputs:
                 held -= size  # another layer keeps it already
             if layer.held:
-                self._inputs.add(_key(kept))
+                self._inputs.add(_key(saved))
             self.layers.append((name, held, tuple(result.shape), module))
 
         return hook

@@ -42,8 +42,8 @@ def provenance(device: Any) -> dict[str, Any]:
 
     import snnkit
 
-    found = {package: version(package) for package in PACKAGES} | {"snnkit": snnkit.__version__}
-    versions = {package: text for package, text in found.items() if text}
+    known = {package: version(package) for package in PACKAGES} | {"snnkit": snnkit.__version__}
+    versions = {package: text for package, text in known.items() if text}
     versions |= {"python": platform.python_version(), "torch": torch.__version__}
     return {
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -64,7 +64,7 @@ def commit(folder: Path) -> dict[str, Any] | None:
     def git(*words: str) -> list[str]:
         return _lines("git", "-C", str(folder), *words)
 
-    # A package that is installed inside somebody else's repository is none of its files.
+    # A package that is installed inside another repository is none of its files.
     if not git("ls-files", "__init__.py"):
         return None
     revision = git("rev-parse", "HEAD")
@@ -112,7 +112,7 @@ def memory_gib() -> tuple[float, float]:
 
 def gpus() -> list[Gpu]:
     """The NVIDIA GPUs that the driver lists; empty without a driver."""
-    found = []
+    gpus = []
     fields = "--query-gpu=name,driver_version,memory.total,compute_cap"
     for line in _lines("nvidia-smi", fields, "--format=csv,noheader,nounits"):
         values = [value.strip() for value in line.split(",")]
@@ -121,8 +121,8 @@ def gpus() -> list[Gpu]:
         name, driver, memory, capability = values
         major, _, minor = capability.partition(".")
         known = (int(major), int(minor)) if major.isdigit() and minor.isdigit() else None
-        found.append(Gpu(name, driver, float(memory) / 1024 if memory.isdigit() else 0.0, known))
-    return found
+        gpus.append(Gpu(name, driver, float(memory) / 1024 if memory.isdigit() else 0.0, known))
+    return gpus
 
 
 def compiler() -> tuple[str, str] | None:

@@ -1,4 +1,4 @@
-"""Memory: what a forward pass keeps for backward, the peak of a call, and whether a size fits at all."""
+"""Memory: what a forward pass saves for backward, and how the C library treats memory that is freed."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Held:
 
 
 def held_for_backward(forward: Callable[[Tensor], Tensor], x: Tensor) -> Held:
-    """What ``forward(x)`` keeps for backward.
+    """What ``forward(x)`` saves for backward.
 
     Autograd's hooks see every tensor that is saved; each storage counts once. On CUDA the allocator also knows what
-    was kept past autograd, so there ``other`` is the growth of allocated memory less the output.
+    was held outside autograd, so there ``other`` is the growth of allocated memory less the output.
 
     Args:
         forward: [T, ...] to [T, ...]. Called twice: whatever it traces and compiles at first is not for the hooks.
@@ -40,7 +40,7 @@ def held_for_backward(forward: Callable[[Tensor], Tensor], x: Tensor) -> Held:
     saved: dict[int, int] = {}
 
     def note(tensor: Tensor) -> Tensor:
-        # Storages live as long as the output below, so no address stands for two of them.
+        # Storages live as long as the output below, so no address is used twice.
         storage = tensor.untyped_storage()
         saved[storage.data_ptr()] = storage.nbytes()
         return tensor
@@ -55,18 +55,6 @@ def held_for_backward(forward: Callable[[Tensor], Tensor], x: Tensor) -> Held:
     saved.pop(out.untyped_storage().data_ptr(), None)
     other = max(0, grown - out.untyped_storage().nbytes()) if x.is_cuda else sum(saved.values())
     return Held(of_x, other)
-
-
-def available(device: torch.device) -> int | None:
-    """Bytes that could be allocated now; None where nobody can tell (a CPU without psutil)."""
-    if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    try:
-        import psutil
-    except ImportError:
-        return None
-    return psutil.virtual_memory().available
 
 
 def _allocated(device: torch.device) -> int:
@@ -87,16 +75,16 @@ def missing_malloc_settings(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in MALLOC_SETTINGS.items() if name not in environment}
 
 
-# Parameters of glibc's mallopt(3), with the largest values that it takes: 32 MiB for what is asked of the kernel piece
-# by piece, an int for the rest.
+# Parameters of glibc's mallopt(3), with the largest values that it takes: 32 MiB for what is requested from the kernel
+# piece by piece, an int for the rest.
 TRIM_THRESHOLD, TOP_PAD, MMAP_THRESHOLD = -1, -2, -3
 _MALLOPT = {MMAP_THRESHOLD: 32 * 2**20, TRIM_THRESHOLD: 2**31 - 1, TOP_PAD: 2**28}
 
 
 def keep_freed_memory() -> bool:
-    """Let this process keep freed blocks of up to 32 MiB for the next tensor of that size.
+    """Let this process reuse freed blocks of up to 32 MiB for the next tensor of that size.
 
-    By default glibc may hand them back to the kernel, and the pages of the next tensor are faulted in and cleared anew:
+    By default glibc may return them to the kernel, and the pages of the next tensor are faulted in and cleared again:
     a pass over 16 MiB that follows a loop with many small tensors was seen to take 11 ms in place of 2. The process
     holds on to its peak of memory from then on. For larger blocks there are settings in the environment, which have to
     be there when a process starts (``snnkit.measure.memory``).

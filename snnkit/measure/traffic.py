@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-# They look at shapes only, and leave what they made as it was found.
+# They read shapes only, or write nothing.
 _READ_NOTHING = ("zeros", "ones", "full", "empty", "new_zeros", "new_ones", "new_full", "new_empty", "zero_", "fill_")
 _WRITE_NOTHING = ("empty", "new_empty")
 
@@ -69,8 +69,8 @@ class Traffic(TorchDispatchMode):
 
 def _tensors(values: Any) -> list[Tensor]:
     """Those in a nested structure, each once."""
-    found = {id(leaf): leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)}
-    return list(found.values())
+    unique = {id(leaf): leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)}
+    return list(unique.values())
 
 
 def _bytes(tensor: Tensor) -> int:

@@ -389,7 +389,8 @@ def test_long_loops_are_not_compiled_whole():
     assert not outcome_of([unrolled], steps=5).rows
 
 
-def test_the_loop_as_it_stands_compiles():
+@pytest.mark.slow
+def test_the_plain_loop_compiles():
     every, _ = candidates(CPU, ["torch.compile"], peers=False)
     outcome = outcome_of(every, "training", steps=2)
     assert [row["contestant"] for row in outcome.rows] == ["torch.compile"] and not outcome.skipped
