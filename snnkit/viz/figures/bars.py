@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import plotly.graph_objects as go
 
 from ... import checks
-from ...hardware import chips, roofline
 from .. import theme
 from ..drawing import NOTE, add_mark, finish, legend_below
+
+if TYPE_CHECKING:
+    from ...hardware import roofline
 
 Span = tuple[str, float, float]
 _BAR = 34  # pixels of a bar with the gap after it
@@ -175,6 +177,8 @@ def supersteps(
         tiles: how many are drawn, evenly chosen.
         precision: "float32" or "float16".
     """
+    from ...hardware import chips, roofline  # imports training and benchmarks, which other figures do not need
+
     checks.instance("work", work, roofline.Work, "a hardware.roofline.Work")
     operations = list(operations)
     if not operations:
