@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import re
 
-import jupytext
 import pytest
 
 from snnkit.tools import pair, parameters
-from snnkit.tools.pair import bootstrap, colab_url
+from snnkit.tools.pair import colab_url
 from snnkit.tools.project import find
 
 PROJECT = find()
@@ -33,27 +32,16 @@ def test_build_would_change_nothing(name):
 
 
 @each_notebook
-def test_both_sides_read_the_same(name):
-    source, built = jupytext.read(PROJECT.source(name)), jupytext.read(PROJECT.pair(name))
-    assert [(cell.cell_type, cell.source) for cell in source.cells] == [(c.cell_type, c.source) for c in built.cells]
-    assert [c.metadata.get("tags", []) for c in source.cells] == [c.metadata.get("tags", []) for c in built.cells]
-
-
-@each_notebook
-def test_the_badge_comes_first_and_opens_this_notebook(name, notebook):
-    first = notebook["cells"][0]
-    assert first["cell_type"] == "markdown" and first["metadata"]["tags"] == ["badge"]
-    addresses = re.findall(r"\]\((https://colab[^)]*\.ipynb)\)", json.dumps(notebook["cells"]))
-    assert addresses == [colab_url(PROJECT, name)]
-    assert colab_url(PROJECT, name).endswith(f"/notebooks/{PROJECT.pair(name).name}")
-
-
-@each_notebook
-def test_the_bootstrap_cell_is_the_first_code_and_the_parameters_come_next(name, notebook):
-    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    assert "".join(code[0]["source"]) == bootstrap(PROJECT, name)
+def test_the_badge_comes_first_then_bootstrap_and_parameters_and_nothing_of_a_run(name, notebook):
+    first, *rest = notebook["cells"]
+    assert first["metadata"]["tags"] == ["badge"] and colab_url(PROJECT, name) in "".join(first["source"])
+    code = [cell for cell in rest if cell["cell_type"] == "code"]
     assert code[0]["metadata"] == {"cellView": "form", "tags": ["bootstrap"]}
     assert code[1]["metadata"]["tags"] == ["parameters"]
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
+    assert PROJECT.pair(name).stat().st_size < 200_000
+    ids = [cell["id"] for cell in notebook["cells"]]
+    assert len(set(ids)) == len(ids)
 
 
 @each_notebook
@@ -61,21 +49,6 @@ def test_parameters_are_typed_literals_with_the_two_switches(name):
     known = parameters.declared(pair.notebook(PROJECT, name), name)
     assert (known["QUICK"].kind, known["QUICK"].default) == (bool, True)
     assert (known["SOLVE"].kind, known["SOLVE"].default) == (bool, False)
-
-
-@each_notebook
-def test_nothing_of_a_run_is_in_the_file(name, notebook):
-    for cell in notebook["cells"]:
-        if cell["cell_type"] == "code":
-            assert cell["outputs"] == [] and cell["execution_count"] is None
-        assert set(cell["metadata"]) <= set(pair.CELL_METADATA)
-    assert PROJECT.pair(name).stat().st_size < 200_000
-
-
-@each_notebook
-def test_ids_are_unique(name, notebook):
-    ids = [cell["id"] for cell in notebook["cells"]]
-    assert len(set(ids)) == len(ids)
 
 
 @each_notebook

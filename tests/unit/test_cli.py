@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 
@@ -46,11 +45,6 @@ def test_build_then_check(project):
     assert "wrote notebooks/00_ok.ipynb" in call("build").output
     assert call("build").output == "2 notebooks, all up to date\n"
     assert call("build", "--check").exit_code == 0
-
-
-def test_build_takes_some_notebooks(project):
-    assert call("build", "1").exit_code == 0
-    assert project.pair("01_bad").exists() and not project.pair("00_ok").exists()
 
 
 def test_check_finds_notebooks_without_a_source(project):
@@ -133,12 +127,6 @@ cli.main(["doctor"])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "\ninterrupted\n")
-
-
-def test_the_callers_handler_is_back_after_a_command(project):
-    before = signal.getsignal(signal.SIGINT)
-    call("build", "--check")
-    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_a_parameters_cell_with_an_impossible_literal_is_told(project):

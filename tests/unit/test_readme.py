@@ -116,21 +116,6 @@ def test_every_relative_link_leads_somewhere(page):
             assert anchor in headings(PAGES[file] if file else text), f"{page} links to a heading {anchor!r}"
 
 
-def test_pictures_are_small_and_told_in_words():
-    pictures = re.findall(r"!\[([^\]]*)\]\((?!https?:)([^)]+)\)", README)
-    assert pictures
-    for words, file in pictures:
-        assert len(words) > 20
-        assert (PROJECT.root / file).stat().st_size < (400_000 if file.endswith(".gif") else 200_000)
-
-
-def test_the_moving_picture_moves():
-    from PIL import Image
-
-    with Image.open(PROJECT.root / "docs" / "neuron_lab.gif") as picture:
-        assert picture.n_frames > 10 and picture.info["loop"] == 0 and picture.width <= 900
-
-
 def test_the_tables_of_measurements_are_those_of_the_records():
     measured = runpy.run_path(str(PROJECT.root / "docs" / "measured.py"))
     assert re.findall(r"<!-- measured: (\w+) -->", README) == list(measured["TABLES"])

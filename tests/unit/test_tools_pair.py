@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
 
 import nbformat
@@ -62,14 +61,6 @@ def test_the_notebook_is_valid_and_bare(project):
     ]
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert all(cell.outputs == [] and cell.execution_count is None for cell in code)
-
-
-def test_file_times_do_not_matter(project):
-    os.utime(project.pair("00_start"), (1, 1))
-    assert pair.check(project, "00_start") == []
-    edit(project, "a = 1", "a = 3")
-    os.utime(project.source("00_start"), (1, 1))
-    assert pair.check(project, "00_start") != []
 
 
 def test_a_stale_notebook_is_found(project):
@@ -147,11 +138,6 @@ def test_only_generated_cells_of_the_source_are_touched(tmp_path):
     for line in before.splitlines():
         assert line in after.splitlines()
     assert after.count("Open In Colab") == after.count('tags=["bootstrap"]') == 1
-
-
-def test_empty_lines_after_a_generated_cell_are_left_to_the_formatter(project):
-    edit(project, "snnkit.__version__)\n\n", "snnkit.__version__)\n\n\n")
-    assert pair.check(project, "00_start") == []
 
 
 def test_the_badge_is_first_even_if_it_was_moved(project):
