@@ -161,8 +161,8 @@ def test_states_at_rest():
         _, state = net.eval()(images(2))
     shapes = [tensor.shape for tensor in tensors(export.plain(detach(state)))]
     assert [tensor.shape for tensor in tensors(export.resting_state(program, ADRIFT))] == shapes
-    for wrong in (0, True, 2.0):
-        with pytest.raises(ValueError, match="batch must be an int of at least 1"):
+    for wrong, error in ((0, ValueError), (True, TypeError), (2.0, TypeError)):
+        with pytest.raises(error, match=r"batch must be (an integer|at least 1)"):
             export.resting_state(program, wrong)
 
 
@@ -238,7 +238,7 @@ class Labelled(nn.Module):
 @pytest.mark.parametrize(
     "model, example, error, says",
     [
-        ({}, images(2), TypeError, "model must be a torch.nn.Module, but it is a dict"),
+        ({}, images(2), TypeError, r"model must be a torch.nn.Module, but it is \{\}"),
         (mlp((64, 10)), [1.0], TypeError, "x of export must be a torch.Tensor"),
         (mlp((64, 10)), torch.ones(2, 3, 64).int(), TypeError, "x of export must be floating point"),
         (mlp((64, 10)), torch.ones(0, 3, 64), ValueError, "x of export must have at least one time step"),
