@@ -1004,7 +1004,7 @@ cues, answers = data.xor_in_time(800, steps=24, delay=8, seed=SEED)  # [T, N, 10
 train.seed_everything(SEED)
 memory = nn.Sequential(torch.nn.Linear(10, 64), neuron.Leaky(0.95), torch.nn.Linear(64, 2), neuron.Leaky(0.95))
 problem = lit.TensorDataModule((cues.transpose(0, 1), answers), validation=200, global_batch_size=25, seed=SEED)
-toy = lit.SpikingModule(memory, encoder="sequence", classes=2, loss="count_cross_entropy", lr=2e-2, rates=False)
+toy = lit.SpikingModule(memory, encoder="sequence", loss="count_cross_entropy", lr=2e-2, rates=False)
 trainer = Trainer(accelerator="cpu", max_epochs=6 if QUICK else 20, num_sanity_val_steps=0, **silent)
 trainer.fit(toy, problem)
 print(f"after {trainer.current_epoch} epochs: {float(trainer.callback_metrics['val/acc']):.0%} right; chance is 50 %")

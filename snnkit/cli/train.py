@@ -22,7 +22,7 @@ from snnkit.train import LaunchError, RankInfo, Recipe, TensorBoard, launch, rec
 from snnkit.train.checkpoint import writable
 from snnkit.train.distributed import PEER, REQUEUED
 
-_GRACE = 60.0  # seconds for the current update and a checkpoint, where ranks are asked to end
+_GRACE = 60.0  # seconds for the current update and a checkpoint, after SIGTERM
 _ORDERLY = (130, 143, REQUEUED)  # exit codes of ranks that have printed what they did
 _ARGUMENTS = "snnkit.train.arguments"
 _PURPOSES = {

@@ -35,6 +35,7 @@ class RunningMetrics:
     """Sums over samples, and a flag that stays set once a loss was not finite.
 
     All of it is tensors that are changed in place, so that a CUDA graph can contain the changes; only ``read`` waits.
+    The ``totals`` of several ranks may be added.
 
     Args:
         device: of the model.
@@ -43,16 +44,15 @@ class RunningMetrics:
     def __init__(self, device: torch.device) -> None:
         # In float64, as an epoch has many samples; MPS has none.
         dtype = torch.float32 if device.type == "mps" else torch.float64
-        self.sums = torch.zeros(3, dtype=dtype, device=device)  # loss, accuracy, output rate
-        self.samples = torch.zeros((), dtype=dtype, device=device)
+        self.totals = torch.zeros(4, dtype=dtype, device=device)  # of loss, accuracy, output rate; samples
         self.updates = torch.zeros((), dtype=dtype, device=device)  # before the flag was set
         self.stop = torch.zeros((), device=device)  # the flag: 0 or 1, as optimizers take it (``found_inf``)
         self.loss = torch.zeros((), device=device)  # the latest, or the one that set the flag
 
     def reset(self) -> None:
         """For the next epoch."""
-        for tensor in (self.sums, self.samples, self.updates):
-            tensor.zero_()
+        self.totals.zero_()
+        self.updates.zero_()
 
     def watch(self, loss: Tensor) -> None:
         """Inspect the loss of a batch before its backward pass."""
@@ -62,13 +62,13 @@ class RunningMetrics:
 
     def add(self, figures: Tensor, samples: int) -> None:
         """Add an update: mean loss, accuracy and output rate [3] over so many samples."""
-        self.sums.add_(figures, alpha=samples)
-        self.samples.add_(samples)
+        self.totals[:3].add_(figures, alpha=samples)
+        self.totals[3].add_(samples)
         self.updates.add_(1 - self.stop)
 
     def read(self) -> MetricsSnapshot:
         """One transfer of everything, after all work that is queued on the device."""
-        tensors = torch.cat([self.sums, torch.stack([self.samples, self.updates, self.stop, self.loss])])
+        tensors = torch.cat([self.totals, torch.stack([self.updates, self.stop, self.loss])])
         loss, accuracy, rate, samples, updates, stop, last_loss = tensors.tolist()
         n = max(samples, 1)
         return MetricsSnapshot(loss / n, accuracy / n, rate / n, int(updates), bool(stop), last_loss)

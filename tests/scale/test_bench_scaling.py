@@ -16,6 +16,7 @@ pytest.importorskip("lightning")
 LIMIT = 300  # seconds, on a busy machine; it takes well under a minute on a free one
 
 
+@pytest.mark.slow
 def test_two_ranks_are_predicted_measured_and_fitted(tmp_path):
     path = tmp_path / "r.json"
     words = ["bench", "scaling", "--quick", "--ranks", "2", "--out", str(path)]

@@ -76,6 +76,7 @@ def test_a_rank_that_never_comes(tmp_path):
     assert "MASTER_ADDR" in job.output
 
 
+@pytest.mark.slow
 def test_a_port_in_use_is_named(tmp_path):
     with socket.socket() as taken:
         taken.bind(("", 0))

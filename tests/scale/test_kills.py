@@ -107,7 +107,7 @@ def test_kills_lose_nothing(tmp_path, kills, epochs):
                     kill(job, kind, chance)
                     killed += 1
                     kinds.append(kind)
-            code = job.wait(60)  # whatever was killed: nothing is left, and nothing waits
+            code = job.wait(120)  # whatever was killed: nothing is left, and nothing waits
         if not file.exists():
             continue
         checkpoint = read(file)

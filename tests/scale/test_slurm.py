@@ -16,6 +16,8 @@ from snnkit.train import slurm
 
 from . import cluster
 
+pytestmark = pytest.mark.slow
+
 TRAIN = (
     "snnkit train digits --device cpu --samples 640 --batch-size 32 --hidden 16 --steps 4 --epochs 10 "
     "--every 7 --no-progress --checkpoint"
@@ -169,8 +171,6 @@ def test_of_a_test_that_is_killed_nothing_is_left(tmp_path):
 import os, signal, subprocess, time
 from pathlib import Path
 from tests.scale import cluster
-
-pytestmark = pytest.mark.slow
 with cluster.running(Path({str(tmp_path)!r})) as env:
     subprocess.run(["sbatch", {str(script)!r}], env=env, check=True)
     while len([pid for pid in cluster.told(Path({str(tmp_path)!r})) if b"sleep" in cluster.command(pid)]) < 2:

@@ -15,6 +15,7 @@ HEAVY = (
     "papermill",
     "jupytext",
     "lightning",
+    "tensorboard",
     "pandas",
 )
 

@@ -129,6 +129,7 @@ def test_gradients_are_accumulated_over_as_many_batches_throughout():
         trainer(scheduler, max_epochs=2).fit(module(), lit.TensorDataModule(images(), batch_size=8))
 
 
+@pytest.mark.slow
 def test_xor_in_time():
     """What a learner brings: sequences of one's own, a memory, two classes."""
     spikes, labels = data.xor_in_time(240, 12, delay=3, units=4, cue_steps=2, rate=1.0, seed=1)
@@ -140,7 +141,7 @@ def test_xor_in_time():
         torch.nn.Linear(24, 2),
         Leaky(0.95, engine="eager"),
     )
-    made = lit.SpikingModule(net, encoder="sequence", classes=2, lr=1e-2, loss="count_cross_entropy", rates=False)
+    made = lit.SpikingModule(net, encoder="sequence", lr=1e-2, loss="count_cross_entropy", rates=False)
     run = trainer(max_epochs=25)
     run.fit(made, whole)
     assert run.callback_metrics["val/acc"] > 0.9

@@ -19,6 +19,7 @@ def current(x):
     return encode.constant_current_lif(16 * x, 12)
 
 
+@pytest.mark.slow
 def test_the_workshop(tmp_path):
     torch.manual_seed(0)
     net = models.ConvNet(size=8, widths=(12, 30, 64))

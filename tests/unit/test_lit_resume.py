@@ -47,7 +47,7 @@ def test_cut_anywhere(tmp_path, accumulate, schedule):
     whole = run(**settings)
     per_epoch = -(-5 // accumulate)
     assert whole.updates == 2 * per_epoch
-    for every, cut in itertools.product((None, 1, 2), range(1, whole.updates)):
+    for every, cut in itertools.product((None, 2), range(1, whole.updates, 2)):
         file = tmp_path / f"{every}-{cut}.pt"
         with pytest.raises(Cut):
             run(**settings, checkpoint=file, every=every, callbacks=[CutBefore(cut)])
@@ -105,7 +105,7 @@ def test_validation_within_an_epoch_changes_nothing(tmp_path):
 
     for accumulate in (1, 2):
         whole = train(tmp_path / f"whole{accumulate}.pt", accumulate=accumulate)
-        for cut in range(1, 9):
+        for cut in (2, 5, 7):
             file = tmp_path / f"{accumulate}-{cut}.pt"
             with pytest.raises(Cut):
                 train(file, cut=cut, accumulate=accumulate)

@@ -1,6 +1,5 @@
 """Callbacks of a run: several as one, and TensorBoard's files, read back by TensorBoard's own reader."""
 
-import subprocess
 import sys
 
 import pytest
@@ -139,8 +138,3 @@ def test_bad_folders(tmp_path):
         TensorBoard(tmp_path / "file")
     with pytest.raises(TypeError, match="folder must be a path, but it is 3"):
         TensorBoard(3)
-
-
-def test_the_package_is_imported_only_when_asked_for():
-    code = "import sys, snnkit.train, snnkit.train.recipes; print('tensorboard' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"

@@ -62,6 +62,7 @@ def test_the_workshop_encodes_as_norse_and_reads_out_the_maximum():
     assert torch.equal(plain(images), expected)
 
 
+@pytest.mark.slow
 def test_the_workshop_learns():
     changes = {"channels": 12, "hidden": 64, "steps": 12, "gain": 16.0, "lr": 3e-3, "batch_size": 16}
     trained = run("workshop", dataset="digits", **(changes | {"samples": None}))
@@ -238,7 +239,7 @@ def child(settings, file, hang=0):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("moment", ["between", "in a write"])
+@pytest.mark.parametrize("moment", [pytest.param("between", marks=pytest.mark.slow), "in a write"])
 def test_killed_and_resumed_by_real_processes_equals_unbroken(tmp_path, moment):
     """kill -9: no handler runs, nothing is tidied up."""
     file = tmp_path / "run.pt"
@@ -415,7 +416,8 @@ def test_a_checkpoint_where_nothing_can_be_written(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("network", "kind", "epochs"), [("conv", EventConvNet, 4), ("recurrent", EventRecurrentNet, 3)]
+    ("network", "kind", "epochs"),
+    [pytest.param("conv", EventConvNet, 4, marks=pytest.mark.slow), ("recurrent", EventRecurrentNet, 3)],
 )
 def test_nine_of_ten_digits_are_known_after_some_epochs(network, kind, epochs):
     net, history = recipes.learn_event_digits(network, steps=8, epochs=epochs, device="cpu", progress=False)

@@ -108,7 +108,6 @@ OPTIONS = {
     "augment": {"augment": Noise},
     "accumulate and clip": {"accumulate": 2, "clip": 0.5},
     "amp": {"amp": True},
-    "compile": {"compile": True},
     "graphed": {"graphed": True},
 }
 

@@ -15,11 +15,8 @@ A recipe by its name, on all ranks that a launcher has started: ``lit.run_recipe
 
 try:
     import lightning.pytorch  # noqa: F401
-    import torchmetrics  # noqa: F401
 except ImportError as error:
-    raise ImportError(
-        f'snnkit.train.lit needs lightning and torchmetrics ({error}): pip install "snnkit[scale]"'
-    ) from error
+    raise ImportError(f'snnkit.train.lit needs lightning ({error}): pip install "snnkit[scale]"') from error
 
 from snnkit.train.lit.callbacks import FiringRates, HistoryCallback, Throughput, neuron_steps, progress_bar
 from snnkit.train.lit.data import (

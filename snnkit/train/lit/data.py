@@ -270,7 +270,7 @@ class TensorDataModule(_SharedDataModule):
 
         spikes, labels = data.xor_in_time(1000)                     # [T, N, C], [N]
         whole = TensorDataModule((spikes.transpose(0, 1), labels), validation=200, batch_size=50)
-        Trainer(max_epochs=20).fit(SpikingModule(net, encoder="sequence", classes=2), whole)
+        Trainer(max_epochs=20).fit(SpikingModule(net, encoder="sequence"), whole)
 
     Args:
         train: samples [N, ...], uint8 or floating point, and labels int64 [N].

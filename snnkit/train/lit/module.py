@@ -8,8 +8,6 @@ from typing import Any
 import torch
 from lightning.pytorch import Callback, LightningModule
 from torch import Tensor, nn
-from torchmetrics import Metric
-from torchmetrics.classification import MulticlassAccuracy
 
 from snnkit import loss as losses
 from snnkit.checks import choice, flag, function, integer, number
@@ -20,7 +18,14 @@ from snnkit.train.lit.callbacks import FiringRates
 from snnkit.train.lit.data import Batch, SharedBatches, seed_of
 from snnkit.train.lit.resume import epoch_in_progress
 from snnkit.train.loop import check_trainable
-from snnkit.train.metrics import BatchNormStatistics, check_loss, check_weights, loss_not_finite
+from snnkit.train.metrics import (
+    BatchNormStatistics,
+    RunningMetrics,
+    batch_metrics,
+    check_loss,
+    check_weights,
+    loss_not_finite,
+)
 from snnkit.train.recipe import (
     ENCODERS,
     LOSSES,
@@ -34,10 +39,7 @@ from snnkit.train.recipe import (
 from snnkit.train.seeding import check_seed, generators_of
 from snnkit.train.step import Compiled, run_model
 
-_STAGES = ("train", "val", "test")
-_FIGURES = "snnkit_figures"  # in a checkpoint: the metrics of the epoch so far
-# Sums over many batches in float64; MPS has none.
-_DTYPE = torch.float32 if torch.backends.mps.is_available() else torch.float64
+_TOTALS = "snnkit_figures"  # in a checkpoint: the totals of the metrics of the epoch so far
 
 
 class SpikingModule(LightningModule):
@@ -51,10 +53,10 @@ class SpikingModule(LightningModule):
     which gradients are those of the mean loss over all samples of an update, on any number of ranks. Samples of uint8
     are scaled to [0, 1]. No state is carried from batch to batch: the network starts each one at rest.
 
-    Logged for each of the stages train, val and test, over all ranks: ``<stage>/loss``, ``<stage>/acc`` (by
-    torchmetrics) and ``<stage>/rate``, the mean output per neuron and step; ``train/loss_step``, of this rank, every
-    ``log_every_n_steps`` of the trainer; and with ``rates`` each layer's spikes per neuron and step, and its share of
-    neurons that are silent (``FiringRates``).
+    Logged for each of the stages train, val and test, over all ranks: ``<stage>/loss``, ``<stage>/acc`` (as
+    ``loss.accuracy``) and ``<stage>/rate``, the mean output per neuron and step; ``train/loss_step``, of this rank,
+    every ``log_every_n_steps`` of the trainer; and with ``rates`` each layer's spikes per neuron and step, and its
+    share of neurons that are silent (``FiringRates``).
 
     Before each batch PyTorch's generators, and those that the given functions hold, are seeded from (``seed``, epoch,
     batch, rank). So augmentation, dropout and random encoders need no state in a checkpoint, and a resumed run draws
@@ -75,7 +77,6 @@ class SpikingModule(LightningModule):
         scheduler: "constant", "cosine" (falls to 0 from epoch to epoch), "one-cycle" (rises and falls with every
             update); a function of the optimizer that returns a scheduler, stepped after each epoch, or Lightning's
             dict. None: constant.
-        classes: number of classes.
         augment: images [B, ...] to images; in training only.
         seed: of everything random in training, except initial weights and the order of samples.
         checkpoint_activations: True: ``device.optimize_memory_usage`` with its defaults; a number: computes so many
@@ -104,7 +105,6 @@ class SpikingModule(LightningModule):
         lr: float = 1e-3,
         weight_decay: float = 0.0,
         scheduler: str | Callable[[torch.optim.Optimizer], Any] | None = None,
-        classes: int = 10,
         augment: Callable[[Tensor], Tensor] | None = None,
         seed: int = 0,
         checkpoint_activations: bool | int = False,
@@ -117,7 +117,6 @@ class SpikingModule(LightningModule):
             raise TypeError("model must be the plain network, but it is a LightningModule; pass its .model")
         check_trainable(model)
         integer("steps", steps, at_least=1)
-        integer("classes", classes, at_least=1)
         for name, value in (("channels_last", channels_last), ("compile", compile), ("rates", rates)):
             flag(name, value)
         _check_choice("encoder", encoder, ENCODERS)
@@ -138,13 +137,13 @@ class SpikingModule(LightningModule):
             steps_at_once = None if checkpoint_activations is True else checkpoint_activations
             optimize_memory_usage(model, steps=steps_at_once, channels_last=False, free_caches=False)
         self.model = model.to(memory_format=torch.channels_last) if channels_last else model  # type: ignore[call-overload]
-        self.figures = nn.ModuleList(_StageMetrics(classes) for _ in _STAGES)
+        self._metrics: dict[str, RunningMetrics] = {}  # by stage
         self._compile = compile
         self._compiled: tuple[int, Compiled] | None = None  # the size of batches, and the compiled network
         self._generators = generators_of(self.encoder, augment, self.criterion, model)
-        self._not_finite: Tensor | None = None  # on an accelerator: 1 once a loss was not finite
         self._logged = False  # the metrics of this epoch
         self._resumed = False  # the metrics are those from a checkpoint, of an epoch in progress
+        self._totals: Tensor | None = None  # of the metrics, from a checkpoint
         self._positions: list[dict[str, Any]] = []  # of the data loader, from a checkpoint
         self.step_loss: Tensor | None = None
 
@@ -161,7 +160,7 @@ class SpikingModule(LightningModule):
         out = run_model(self._forward_of(len(x)), self.model, self.encoder, x)
         loss = self._loss(out, labels)
         self._check_loss(loss.detach(), batch_idx)
-        self._figures("train").add(loss, out, labels, counts=weight > 0)
+        self._count("train", loss, out, labels, weight)
         self.step_loss = loss.detach()
         every = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
         if every and (self.global_step + 1) % every == 0:  # when loggers write, as a call takes long
@@ -214,8 +213,11 @@ class SpikingModule(LightningModule):
         return [FiringRates()] if self.rates and not given else []
 
     def on_train_start(self) -> None:
-        # Lightning forgets the position in the epoch where a schedule has asked how many updates there will be, for
-        # which it makes the loader before it reads the position.
+        if self._totals is not None and self.global_rank == 0:
+            self._metrics_of("train").totals.copy_(self._totals)
+        self._totals = None
+        # Lightning forgets the position in the epoch where a schedule reads the number of updates in advance, for which
+        # it makes the loader before it reads the position.
         loader = self.trainer.train_dataloader
         if self._positions and isinstance(loader, SharedBatches):
             loader.load_state_dict(self._positions[0])
@@ -223,7 +225,7 @@ class SpikingModule(LightningModule):
 
     def on_train_epoch_start(self) -> None:
         if not self._resumed:  # within this epoch, which Lightning 2.4 starts again, and 2.6 does not
-            self._figures("train").reset()
+            self._metrics_of("train").reset()
         self._logged = False
 
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
@@ -232,39 +234,41 @@ class SpikingModule(LightningModule):
         if every and batch_idx % every == 0:
             self._check_flag()
         if self.trainer.is_last_batch:  # here, so that every callback sees them when the epoch ends
-            self._log_figures("train")
+            self._log_metrics("train")
             self._logged = True
 
     def on_train_epoch_end(self) -> None:
         self._check_flag()
         if not self._logged:  # stopped within the epoch
-            self._log_figures("train")
+            self._log_metrics("train")
 
     def on_validation_epoch_end(self) -> None:
-        self._log_figures("val")
+        self._log_metrics("val")
 
     def on_test_epoch_end(self) -> None:
-        self._log_figures("test")
+        self._log_metrics("test")
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Lightning calls it on every rank: the metrics of the epoch so far are added up over ranks."""
         self._check_flag()
         check_weights(self.model, self.current_epoch, saved=True)
-        checkpoint[_FIGURES] = self.trainer.strategy.reduce(self._figures("train").sums(), reduce_op="sum")
+        checkpoint[_TOTALS] = self.trainer.strategy.reduce(self._metrics_of("train").totals.clone(), reduce_op="sum")
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         loops = checkpoint.get("loops")  # none in a file of weights only
         if loops is not None and epoch_in_progress(loops):
             self._resumed = True
             self._positions = loops["fit_loop"]["state_dict"].get("combined_loader", [])
-        if self.global_rank == 0 and _FIGURES in checkpoint:
-            self._figures("train").put(checkpoint[_FIGURES])
+        totals = checkpoint.get(_TOTALS)
+        if totals is not None and len(totals) == 8:  # a checkpoint of version 0.1, with the states of torchmetrics
+            totals = totals[[0, 5, 6, 1]]
+        self._totals = totals
 
     def _evaluate(self, stage: str, batch: Any, batch_idx: int) -> None:
         samples, labels, weight = self._unpacked(batch)
         self._seed(stage, batch_idx)
         out = self(samples)
-        self._figures(stage).add(self._loss(out, labels), out, labels, counts=weight > 0)
+        self._count(stage, self._loss(out, labels), out, labels, weight)
 
     def _unpacked(self, batch: Any) -> tuple[Tensor, Tensor, float]:
         if isinstance(batch, Batch):
@@ -298,9 +302,7 @@ class SpikingModule(LightningModule):
     def _check_loss(self, loss: Tensor, batch_idx: int) -> None:
         """On a CPU FloatingPointError for a loss that is not finite; elsewhere set a flag that is read later."""
         if loss.device.type != "cpu":
-            if self._not_finite is None or self._not_finite.device != loss.device:
-                self._not_finite = torch.zeros((), device=loss.device)
-            torch.maximum(self._not_finite, (~loss.isfinite()).to(self._not_finite.dtype), out=self._not_finite)
+            self._metrics_of("train").watch(loss)
             return
         value = loss.item()
         if value - value == 0:  # neither NaN nor infinity
@@ -313,7 +315,7 @@ class SpikingModule(LightningModule):
 
     def _check_flag(self) -> None:
         """FloatingPointError if a loss on an accelerator was not finite."""
-        if self._not_finite is not None and self._not_finite.item():
+        if self._metrics_of("train").stop.item():
             raise FloatingPointError(
                 f"a loss of epoch {self.current_epoch + 1} was not finite, and the weights are meaningless since: "
                 "resume from the last checkpoint, which is older, with a lower lr or in float32; and look for NaN or "
@@ -330,82 +332,25 @@ class SpikingModule(LightningModule):
         for i, generator in enumerate(self._generators):
             generator.manual_seed(seed ^ (i + 1))
 
-    def _figures(self, stage: str) -> _StageMetrics:
-        return self.figures[_STAGES.index(stage)]  # type: ignore[return-value]
+    def _metrics_of(self, stage: str) -> RunningMetrics:
+        metrics = self._metrics.get(stage)
+        if metrics is None or metrics.totals.device != self.device:
+            metrics = self._metrics[stage] = RunningMetrics(self.device)
+        return metrics
 
-    def _log_figures(self, stage: str) -> None:
-        for name, metric in self._figures(stage).metrics().items():
-            if metric.update_called:
-                self.log(f"{stage}/{name}", metric, on_step=False, on_epoch=True, prog_bar=name != "rate")
+    def _count(self, stage: str, loss: Tensor, out: Tensor, labels: Tensor, weight: float) -> None:
+        if weight:  # else the samples are those of another rank
+            self._metrics_of(stage).add(batch_metrics(loss, out, labels), len(labels))
 
-
-class _StageMetrics(nn.Module):
-    """Mean loss per sample, accuracy (as ``loss.accuracy``) and mean output per neuron and step, over all ranks."""
-
-    def __init__(self, classes: int) -> None:
-        super().__init__()
-        self.loss = _Mean()
-        self.acc = MulticlassAccuracy(classes, average="micro", validate_args=False)
-        self.rate = _Mean()
-
-    def add(self, loss: Tensor, out: Tensor, labels: Tensor, counts: bool = True) -> None:
-        """A batch: its mean loss, output [T, B, C] and labels [B].
-
-        A rank whose samples are those of another adds nothing (``counts`` False), but it has to call this: all ranks
-        must log the same metrics, or they wait for each other in vain.
-        """
-        out, n = out.detach(), len(labels) if counts else 0
-        self.loss.update(loss, n)
-        if n:
-            self.acc.update(out.sum(0).argmax(1), labels)
-        else:  # it accepts no empty batch
-            self.acc._update_count += 1
-        self.rate.update(out.mean(), n)
-
-    def metrics(self) -> dict[str, Metric]:
-        return {"loss": self.loss, "acc": self.acc, "rate": self.rate}
-
-    def reset(self) -> None:
-        for metric in self.metrics().values():
-            metric.reset()
-
-    def sums(self) -> Tensor:
-        """All counts of this rank; those of several ranks may be added."""
-        return torch.cat([getattr(metric, name).reshape(-1).to(_DTYPE) for metric, name in self._states()])
-
-    def put(self, sums: Tensor) -> None:
-        """Continue from ``sums``."""
-        sizes = [getattr(metric, name).numel() for metric, name in self._states()]
-        for (metric, name), part in zip(self._states(), sums.split(sizes), strict=True):
-            own = getattr(metric, name)
-            setattr(metric, name, part.reshape(own.shape).to(own.device, own.dtype))
-            metric._update_count = 1  # or it would warn that there is nothing to compute
-
-    def _states(self) -> list[tuple[Any, str]]:
-        return [(metric, name) for metric in self.metrics().values() for name in sorted(metric._defaults)]
-
-
-class _Mean(Metric):
-    """Weighted mean over all batches and ranks; unlike torchmetrics' own it never waits for the device."""
-
-    full_state_update = False
-    total: Tensor
-    weight: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.add_state("total", torch.zeros((), dtype=_DTYPE), dist_reduce_fx="sum")
-        self.add_state("weight", torch.zeros((), dtype=_DTYPE), dist_reduce_fx="sum")
-
-    def update(self, value: Tensor, weight: int) -> None:
-        if self.total.dtype != _DTYPE:  # a trainer converted the whole module to bfloat16, say
-            self.total, self.weight = self.total.to(_DTYPE), self.weight.to(_DTYPE)
-        if weight:
-            self.total.add_(value.detach(), alpha=weight)
-            self.weight.add_(weight)
-
-    def compute(self) -> Tensor:
-        return self.total / self.weight
+    def _log_metrics(self, stage: str) -> None:
+        """Means over the samples of all ranks, which all have to call this."""
+        metrics = self._metrics_of(stage)
+        loss, accuracy, rate, samples = self.trainer.strategy.reduce(metrics.totals.clone(), reduce_op="sum")
+        metrics.reset()
+        if samples:
+            options: dict[str, Any] = {"on_step": False, "on_epoch": True, "sync_dist": True, "batch_size": 1}
+            for name, total in (("loss", loss), ("acc", accuracy), ("rate", rate)):
+                self.log(f"{stage}/{name}", total / samples, prog_bar=name != "rate", **options)
 
 
 def _check_choice(name: str, value: Any, choices: Any, made_later: type | None = None) -> None:
