@@ -208,22 +208,6 @@ def test_the_figure_shows_efficiency_in_percent():
     assert figure.layout.xaxis.type == "linear"
 
 
-def test_many_ranks_go_on_a_logarithmic_axis_and_no_limit_is_drawn_without_cores():
-    from snnkit.hardware.scaling import Workload, cluster
-
-    line = curve(Workload("net", 256, 0.04, 4), cluster("juwels-booster"), (4, 64, 1024))
-    figure = viz.figures.scaling_efficiency(predicted={"JUWELS": line})
-    assert figure.layout.xaxis.type == "log"
-    assert [t.name for t in figure.data] == ["JUWELS"]
-
-
-def test_a_figure_of_nothing_is_refused():
-    with pytest.raises(ValueError, match="both are empty"):
-        viz.figures.scaling_efficiency()
-    with pytest.raises(ValueError, match="one rank alone"):
-        viz.figures.scaling_efficiency([Measured(2, 0.1)])
-
-
 def test_showing_a_record_needs_no_lightning():
     code = "import sys, snnkit.bench.weak_scaling, snnkit.cli.bench; print('lightning' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
