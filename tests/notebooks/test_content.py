@@ -196,3 +196,11 @@ def test_no_control_characters_spoil_a_formula(name):
     # A "\\times" that went through a plain string is a tab and "imes".
     spoilt = re.findall(r"[^\n\x20-\x7e\xa0-\U0010ffff]", source(name))
     assert spoilt == []
+
+
+@each_notebook
+def test_names_of_the_kit_are_public(name):
+    """One level below ``snnkit``: what a notebook needs, a reader can find."""
+    below = re.findall(r"(?m)^\s*(?:from snnkit\.\w+\.[\w.]+ import|import snnkit\.).*", source(name))
+    private = re.findall(r"(?m)^\s*from snnkit.* import .*\b_\w+.*", source(name))
+    assert below + private == []
