@@ -203,8 +203,8 @@ viz.show(figures.lines(mountains, title="Memory over one training step", **axes)
 #
 # Two ideas take the mountain down, and neither changes the result:
 #
-# - **Recompute.** Between two convolutions come neurons and pooling. They cost next to no arithmetic, and training saves the spikes at full
-#   resolution and, for each maximum that the pooling takes, its place in 8 bytes. Save the input of the neurons only, and compute the rest
+# - **Recompute.** Between two convolutions come neurons and pooling. Neurons cost next to no arithmetic, and training saves their spikes at full
+#   resolution and, for each maximum that the pooling takes, its place in 8 bytes. Save the input of the neurons and a byte for a place (within a window of 2 × 2 there are four), and compute the spikes
 #   again in backward, a few samples at a time [1].
 # - **Spikes are bits.** The next convolution keeps its input, spikes, as float32. One bit says as much.
 #

@@ -1,9 +1,9 @@
 """How ``optimize_memory_usage`` runs a network: cheap layers again in backward, and spikes saved as bits.
 
 Between two convolutions, training saves the input of the neuron, its spikes for the pooling, and the places of the
-maxima: several times the bytes of the pooled spikes that are the result. Neurons and pooling cost next to no
-arithmetic, so only the neuron's input is saved, and backward computes the rest again
-(``torch.utils.checkpoint``).
+maxima in 64 bits: several times the bytes of the pooled spikes that are the result. Neurons cost next to no
+arithmetic, so only their input is saved, and backward computes them again (``torch.utils.checkpoint``). Of the input of
+a max-pooling backward needs only the shape, and a place within its window fits into a byte.
 
 Neurons and pooling treat each sample by itself, so they are run on a few samples at a time, forward and backward: the
 spikes at full resolution, the largest tensors of a network, never exist all at once. What is computed again comes from
@@ -14,7 +14,7 @@ in another order).
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.nn.modules import module as every
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.utils import _pair
 from torch.utils.checkpoint import checkpoint
 
 from .. import neuron as catalogue
@@ -254,6 +255,9 @@ def _again(modules: tuple[Any, ...], x: Tensor, state: Any, steps: int) -> tuple
         x: [T, B, ...]; with ``steps``, one step [B, ...] of a static sequence of that length.
     """
     neuron, *rest = (_layers(module)[-1] for module in modules)
+    # Max-pooling takes longer than the neuron, and saves little if it saves places only.
+    pools = rest if saves_places(rest) else []
+    again = [] if pools else rest
     tensors = [*neuron.parameters(), *neuron.buffers()]
     before = _versions(neuron)
 
@@ -265,9 +269,7 @@ def _again(modules: tuple[Any, ...], x: Tensor, state: Any, steps: int) -> tuple
             )
         given = neuron.State._make(state) if state else None
         out, last = neuron(x, given, repeat=steps) if steps else neuron(x, given)
-        for module in rest:
-            out = module(out.flatten(0, 1)).unflatten(0, out.shape[:2])
-        return out, *last
+        return _through(again, out), *last
 
     dim = 0 if steps else 1
     batch = x.shape[dim]
@@ -276,12 +278,58 @@ def _again(modules: tuple[Any, ...], x: Tensor, state: Any, steps: int) -> tuple
     pieces = 1 if whole else min(x.nbytes * max(steps, 1) // PIECE.get(x.device.type, PIECE["cuda"]), _MOST_PIECES)
     size = -(-batch // max(pieces, 1)) or 1
     parts = [part.split(size) for part in state or ()]
-    results = [
-        checkpoint(run, piece, *given, use_reentrant=False, preserve_rng_state=False)
-        for piece, *given in zip(x.split(size, dim), *parts, strict=True)
-    ]
-    out, *last = zip(*results, strict=True)  # type: ignore[arg-type]
+    results = []
+    for piece, *given in zip(x.split(size, dim), *parts, strict=True):
+        out, *last = checkpoint(run, piece, *given, use_reentrant=False, preserve_rng_state=False)  # type: ignore[misc]
+        for module in pools:
+            out = _pooled(module, out)
+        results.append((out, *last))
+    out, *last = zip(*results, strict=True)
     return _joined(out), neuron.State._make(part[0] if len(part) == 1 else torch.cat(part) for part in last)
+
+
+def _through(modules: Sequence[nn.Module], x: Tensor) -> Tensor:
+    for module in modules:
+        x = module(x.flatten(0, 1)).unflatten(0, x.shape[:2])
+    return x
+
+
+def saves_places(modules: Sequence[Any]) -> bool:
+    """Whether layers after a neuron are not computed again, as they save the places of maxima only."""
+    return all(type(module) in (nn.MaxPool2d, *SHAPES) for module in modules)
+
+
+def place_type(module: nn.MaxPool2d, width: int) -> torch.dtype:
+    """Of the place of a maximum, counted from the first value of its window in an image of this width."""
+    kernel, dilation = _pair(module.kernel_size), _pair(module.dilation)
+    furthest = (kernel[0] - 1) * dilation[0] * width + (kernel[1] - 1) * dilation[1]
+    return torch.uint8 if furthest < 2**8 else torch.int16 if furthest < 2**15 else torch.int32
+
+
+def _pooled(module: nn.Module, x: Tensor) -> Tensor:
+    """Through a max-pooling: of its input backward needs only the shape, and a place within its window fits a byte."""
+    if type(module) is not nn.MaxPool2d:
+        return _through([module], x)
+    device, width, small = x.device, x.shape[-1], place_type(module, x.shape[-1])
+
+    def first(places: Tensor) -> Tensor:
+        """The place where each window begins, [H', W']; below 0 in the padding."""
+        stride, padding = _pair(module.stride), _pair(module.padding)
+        rows, columns = (
+            torch.arange(n, device=device) * stride[i] - padding[i] for i, n in enumerate(places.shape[-2:])
+        )
+        return rows[:, None] * width + columns
+
+    def pack(tensor: Tensor) -> Tensor:
+        if tensor.dtype == torch.int64:
+            return (tensor - first(tensor)).to(small)
+        return torch.empty_like(tensor, device="meta")
+
+    def unpack(saved: Tensor) -> Tensor:
+        return torch.empty_like(saved, device=device) if saved.is_meta else saved.to(torch.int64) + first(saved)
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+        return _through([module], x)
 
 
 def _joined(pieces: tuple[Tensor, ...]) -> Tensor:

@@ -27,7 +27,9 @@ from .memory_saving import (
     enable,
     enabled_parts,
     is_neuron,
+    place_type,
     saved_as_bits,
+    saves_places,
     stages,
 )
 from .placement import check_module, check_together
@@ -271,6 +273,7 @@ class Layer:
         size: bytes of a value.
         values: of the input, all steps counted.
         held: bytes saved for backward; None where no formula is known.
+        place: bytes of a place in an image of the input, which max-pooling may save.
     """
 
     name: str
@@ -280,6 +283,7 @@ class Layer:
     size: int
     values: int
     held: int | None
+    place: int = 0
 
 
 def is_layer(module: nn.Module) -> bool:
@@ -291,7 +295,10 @@ def layer_of(name: str, module: nn.Module, x: Tensor, out: Tensor, times: int = 
     """From a call that was seen, for ``times`` as many samples."""
     size = x.element_size()
     held = _held(module, x, out, times)
-    return Layer(name, module, in_memory(x) * size * times, in_memory(out) * times, size, x.numel() * times, held)
+    place = place_type(module, x.shape[-1]).itemsize if type(module) is nn.MaxPool2d else 0
+    return Layer(
+        name, module, in_memory(x) * size * times, in_memory(out) * times, size, x.numel() * times, held, place
+    )
 
 
 def in_memory(x: Tensor) -> int:
@@ -427,6 +434,9 @@ def predicted_held(model: nn.Module, settings: MemorySaving, layers: list[Layer]
                 if inside and stage.again:
                     held.update({id(layer.module): 0 for layer in inside})
                     held[id(inside[0].module)] = inside[0].x
+                    if saves_places([layer.module for layer in inside[1:]]):
+                        pools = [layer for layer in inside if type(layer.module) is nn.MaxPool2d]
+                        held[id(inside[0].module)] += sum(layer.out * layer.place for layer in pools)
                 elif inside and saved_as_bits(stage, settings):
                     held[id(inside[0].module)] = inside[0].values // 8
     return sum(held.values())

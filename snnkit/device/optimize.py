@@ -99,8 +99,9 @@ def optimize_memory_usage(
 
     - ``pack``: where a convolution or linear layer saves its input for backward and that is spikes, it is saved as
       bits, 1/32 of float32. Spikes of neurons of this package are known; those of your own neurons are checked first.
-    - ``recompute``: neurons and the pooling after them are computed again in backward, some samples at a time, so that
-      their outputs are neither saved nor ever alive all at once (checkpointing over layers).
+    - ``recompute``: neurons and the pooling after them run on some samples at a time, and neurons are computed again in
+      backward, so that spikes at full resolution are neither saved nor ever alive all at once (checkpointing over
+      layers); max-pooling in two dimensions saves a byte for each place only.
     - ``steps``: run so many time steps at once and compute each chunk of time again in backward (checkpointing over
       time); costs a second forward pass, weighted layers included, and replaces the two above while gradients are
       computed.
@@ -163,7 +164,7 @@ def _enable_in_turn(
     items, history = [], [_amount(model, now, sample)]
     for name, wanted, change in (
         ("spikes as bits", pack, {"pack": True}),
-        ("neurons and pooling computed again", recompute, {"recompute": True}),
+        ("neurons computed again, pooling by pieces", recompute, {"recompute": True}),
         (f"checkpointing every {steps} steps", steps is not None, {"steps": steps}),
     ):
         if wanted:

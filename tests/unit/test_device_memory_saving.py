@@ -309,6 +309,26 @@ def test_once_and_plain_batch_norm_on_a_static_input():
         assert_same(results(economical, x), results(plain, x))
 
 
+@pytest.mark.parametrize(
+    "options, size, dtype",
+    [
+        ({"kernel_size": 2}, (28, 28), torch.uint8),
+        ({"kernel_size": (3, 2), "stride": (2, 1), "padding": (1, 1), "ceil_mode": True}, (29, 31), torch.uint8),
+        ({"kernel_size": 3, "dilation": 2, "stride": 1}, (40, 90), torch.int16),
+        ({"kernel_size": 100, "stride": 7}, (120, 400), torch.int32),
+    ],
+)
+def test_pooling_by_places_within_its_windows(options, size, dtype):
+    module, x = nn.MaxPool2d(**options), torch.randint(0, 3, (2, 3, *size)).double()
+    assert memory_saving.place_type(module, size[1]) == dtype
+    plain, saving = (x.clone().requires_grad_() for _ in range(2))
+    expected, found = module(plain), memory_saving._pooled(module, saving[None])[0]
+    gradient = torch.rand_like(expected)
+    expected.backward(gradient)
+    found.backward(gradient)
+    assert torch.equal(found, expected) and torch.equal(saving.grad, plain.grad)
+
+
 # -- what makes a layer more than it looks like, and must not change what is computed
 
 

@@ -85,9 +85,9 @@ def memory_of(of: Setting) -> Memory:
         indices = 8 * pooled  # bytes of the places that max-pooling has chosen
         # The weights' input, and the neurons' input, from which backward runs them again. Pooling holds their output.
         plain += calls * (inputs * size + neurons * size + (neurons * size if pooled else 0) + indices) + cast
-        # Spikes are packed, eight to a byte; neurons and pooling are run again from the neurons' input.
+        # Spikes are packed, eight to a byte; neurons are run again, and pooling saves a byte for each place.
         packed = calls * inputs // 8 if i else calls * inputs * size + cast
-        recomputed += packed + calls * neurons * size
+        recomputed += packed + calls * (neurons * size + pooled)
     activity = plain if of.saving == NOTHING else recomputed
     if of.saving == OVER_TIME:
         activity = int(plain * min(math.ceil(math.sqrt(of.steps)) / of.steps, 1)) + 4 * calls * INPUTS
