@@ -94,8 +94,8 @@ def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
         d_x = next(per_neuron)
     d_parameters: list[Tensor | None] = []
     for parameter, need in zip(parameters, needs[1:], strict=True):
-        d = next(per_neuron) if need else None
-        d_parameters.append(d.sum() if d is not None and parameter.dim() == 0 else d)
+        gradient = next(per_neuron) if need else None
+        d_parameters.append(gradient.sum() if gradient is not None and parameter.dim() == 0 else gradient)
     return d_x, d_state, d_parameters
 
 
