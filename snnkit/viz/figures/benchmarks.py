@@ -274,7 +274,7 @@ def comparison(records: Record | Sequence[Record], *, dtype: str = "float32", ti
         figure.update_yaxes(title_text=text, row=row, col=1)
     for col, name in ((1, "batch"), (2, "hidden neurons")):
         figure.update_xaxes(title_text=name, col=col)
-    legend_below(figure, plot, list(dict.fromkeys(trace.name for trace in figure.select_traces())), above=20)
+    legend_below(figure, plot, _names(figure), above=20)
     run = f"784-N-10 over {first['steps']} steps, {dtype}"
     return finish(figure, title or f"{run}: lines measured, bands predicted, stars published")
 
@@ -346,7 +346,13 @@ def _add(curves: Curves, panel: int, name: str, x: float, y: float, note: str) -
 
 
 def _is_new(figure: go.Figure, name: str) -> bool:
-    return all(trace.name != name for trace in figure.select_traces())
+    return name not in _names(figure)
+
+
+def _names(figure: go.Figure) -> list[str]:
+    """The names of the traces, each once."""
+    traces: Any = figure.data
+    return list(dict.fromkeys(trace.name for trace in traces))
 
 
 def _look(looks: Mapping[str, Any], published: bool) -> dict[str, Any]:
