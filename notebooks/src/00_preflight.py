@@ -12,15 +12,15 @@
 # %% [markdown] tags=["slide"]
 # # 00 · Pre-flight
 #
-# Ten minutes before take-off: see your first spikes, make sure that this machine can carry you through the course, and
-# get to know the kit's few controls. Afterwards you will not have to think about them again.
+# Ten minutes of preparation: see your first spikes, check that this machine can run the course, and learn the kit's few
+# controls. After that you need not think about them again.
 #
 # After this notebook you
 #
-# - know that your environment works, or which line to mend;
-# - have met sliders, exercises, hints and the scorecard, and know what they do with a wrong answer;
+# - know that your environment works, or what to fix;
+# - have met sliders, exercises, hints and the scorecard, and know what happens after a wrong answer;
 # - can read a tensor of spikes: `[T, B, N]`, **time first**;
-# - know where the data are, when a GPU is worth switching on, and what to do when you are stuck.
+# - know where the data are, when a GPU is worth using, and what to do when you are stuck.
 #
 # | in class | GPU minutes | you need | exercises |
 # |---|---|---|---|
@@ -30,9 +30,9 @@
 # Start with the cells below, in order. (On Colab, the first takes half a minute, because it fetches the kit.)
 
 # %% [markdown]
-# Two cells to begin with. The first finds the kit. The second holds this notebook's **settings**; every notebook has
-# exactly one of its kind. `QUICK` keeps everything small; `SOLVE = True` fills in all exercises, which is meant for
-# instructors. Change a value, then run the cells below it again.
+# The first cell below loads the kit. The second holds this notebook's **settings**; every notebook has exactly one such
+# cell. `QUICK` keeps all sizes small; `SOLVE = True` fills in all exercises, which is meant for instructors. Change a
+# value, then run the cells below it again.
 
 # %% tags=["bootstrap"] cellView="form"
 # @title Setup: run this cell first
@@ -61,7 +61,7 @@ print("snnkit", snnkit.__version__)
 # %% tags=["parameters"]
 QUICK: bool = True  # small sizes: seconds on a laptop
 SOLVE: bool = False  # use the reference solutions of the exercises
-SEED: int = 0  # every random draw follows from it
+SEED: int = 0  # the seed of every random number
 DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
 
 # %%
@@ -77,13 +77,13 @@ course.start("00", solve=SOLVE)
 # %% [markdown] tags=["slide"]
 # ## First spikes
 #
-# A neuron's membrane is a leaky bucket. Input fills it, the leak empties it, and when it is full the neuron emits a
-# **spike** and starts again. In symbols,
+# A neuron's membrane behaves like a leaky bucket. Input fills it and the leak empties it. When it is full, the neuron
+# emits a **spike** and starts again from empty. In symbols,
 #
 # $$v \leftarrow v + \frac{x - v}{\tau}, \qquad \text{a spike and } v \leftarrow 0 \text{ where } v \ge 1,$$
 #
-# with the level $v$ and the input $x$ in units of the full bucket, and the time constant $\tau$ in time steps. Here is one with
-# $\tau = 20$ steps, driven by a constant input for 100 steps.
+# with the level $v$ and the input $x$ in units of the full bucket, and the time constant $\tau$ in time steps. Here is
+# a neuron with $\tau = 20$ steps and a constant input for 100 steps.
 #
 # **Predict first.** The bucket overflows at 1. What happens with an input of 0.9? And does twice the input give twice the
 # spikes? Decide, then move the slider.
@@ -91,7 +91,7 @@ course.start("00", solve=SOLVE)
 
 # %% tags=["slide"]
 def make_neuron(steps):
-    cell = neuron.LIF(tau=20.0)  # a leaky integrate-and-fire neuron that forgets within about 20 steps
+    cell = neuron.LIF(tau=20.0)  # a leaky integrate-and-fire neuron with a memory of about 20 steps
 
     def driven(strength=1.5):
         v, spikes = [], []
@@ -109,17 +109,17 @@ def make_neuron(steps):
 viz.explore(make_neuron(100), strength=(0.0, 4.0, 0.05))
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** Up to an input of 1 the leak wins and the neuron stays silent for ever. Above, it fires at once like a
-# clock, and more than proportionally faster. Triangles mark the spikes; after each the membrane starts again from 0.
-# Notebook 01 explains every bend of this curve.
+# **What to notice.** Up to an input of 1 the leak wins and the neuron never fires. Above 1 it fires regularly, and the
+# rate grows more than in proportion to the input. Triangles mark the spikes; after each spike the membrane starts again
+# from 0. Notebook 01 explains every feature of this curve.
 #
-# That was the rhythm of the whole course: **predict, run, explain**. Make a prediction *before* you run a cell, even a
-# wild one. People who commit to a guess remember what happened; people who only watch do not.
+# The whole course follows this pattern: **predict, run, explain**. Make a prediction *before* you run a cell, even a
+# wild guess. People who commit to a guess remember the result better than people who only watch.
 #
 # ## Is everything there?
 #
-# One row per finding. **Green**: fine. **Amber**: works, with a limit; the arrow says what to do if you care. **Red**: mend
-# it now, or raise your hand. No GPU is amber, and perfectly all right: no notebook needs one.
+# One row per check. **Green**: fine. **Amber**: works, with a limitation; the arrow says what you can do about it.
+# **Red**: fix it now, or raise your hand. "No GPU" is amber, and that is perfectly all right: no notebook needs one.
 
 # %%
 doctor.card()
@@ -127,22 +127,23 @@ doctor.card()
 # %% [markdown] tags=["slide"]
 # ## Spikes are tensors, and time comes first
 #
-# All over snnkit a train of spikes is a tensor of zeros and ones of shape `[T, B, N]`:
+# Everywhere in snnkit, spike trains are a tensor of zeros and ones of shape `[T, B, N]`:
 #
 # | axis | what | here |
 # |---|---|---|
 # | `T` | time steps | 50 |
-# | `B` | batch: samples that know nothing of each other | 4 |
+# | `B` | batch: independent samples | 4 |
 # | `N` | neurons (or channels, height, width) | 30 |
 #
-# A neuron takes such a tensor and returns **two** things: its own spikes, and its **state** at the end. Nothing is kept
-# inside. Who wants to go on hands the state back; who wants to start afresh does not.
+# A neuron takes such a tensor and returns **two** things: its output spikes, and its **state** at the end. The module
+# itself stores no state. To continue a sequence, pass the state to the next call; to start again from rest, leave it
+# out.
 
 # %% tags=["slide"]
 rain = encode.poisson(torch.full((4, 30), 0.3), steps=50, generator=torch.Generator().manual_seed(SEED))
 layer = neuron.LIF(tau=5.0, v_threshold=0.4)
 out, state = layer(rain)
-more, state = layer(rain, state)  # goes on where the first call stopped
+more, state = layer(rain, state)  # continues where the first call stopped
 
 print(
     f"in {tuple(rain.shape)}, out {tuple(out.shape)}, state.v {tuple(state.v.shape)}: one membrane per sample and neuron"
@@ -152,19 +153,19 @@ viz.show(viz.figures.raster(out[:, 0], title="Sample 0, 30 neurons"))
 # %% [markdown]
 # ## How exercises work
 #
-# An exercise is a cell with a `...` in it. Replace the dots and run it; a card tells you what came of it:
+# An exercise is a cell with a `...` in it. Replace the dots and run it; a card shows the result:
 #
 # - **○ to do**: the dots are still there.
-# - **✗ failed**: with the first property that does not hold, yours against what was expected, and a hint.
+# - **✗ failed**: the card shows the first property that does not hold, your result and the expected one, and a hint.
 # - **✓ passed**.
 #
-# The last line, `attempt`, hands back your answer if it passes and **ours if it does not**. So a wrong or missing answer
-# never stops you: the notebook goes on, and you can come back.
+# The last line, `attempt`, returns your answer if it passes and **our solution if it does not**. So a wrong or missing
+# answer never stops you: the notebook goes on, and you can come back to the exercise later.
 #
 # ### Exercise 00.1 · Count the spikes (2 min, ●○○)
 #
-# Play through all three states once. Run the cell as it is (*to do*). Then write `spikes.numel()`, which counts zeros as
-# well (*failed*). Then get it right (*passed*).
+# See all three states once. Run the cell as it is (*to do*). Then write `spikes.numel()`, which counts zeros as well
+# (*failed*). Then write the correct answer (*passed*).
 
 
 # %% tags=["exercise"]
@@ -179,9 +180,9 @@ count_spikes = attempt("00.1", count_spikes)
 print(f"{int(count_spikes(rain))} spikes in, {int(count_spikes(out))} out")
 
 # %% [markdown]
-# Stuck? Run `hint("00.1")` in a cell of its own: each call opens one hint more. After that there is no shame in
-# `solution("00.1")`. Try it. (The scorecard counts hints, and nobody minds. The one hint it will show for 00.1 is this
-# cell's.)
+# Stuck? Run `hint("00.1")` in a separate cell: each call shows one more hint. After that, feel free to run
+# `solution("00.1")`. Try it. (The scorecard counts hints, but they cost you nothing. The one hint that it will show for
+# 00.1 comes from the next cell.)
 
 # %%
 hint("00.1")
@@ -203,11 +204,12 @@ print(f"T = {spikes.shape[0]} steps, B = {spikes.shape[1]} images, N = {spikes.s
 # %% [markdown] tags=["slide"]
 # ## What broke?
 #
-# The most frequent accident with spiking networks raises no error. Many data loaders deliver the batch first, `[B, T, N]`,
-# and every number in this tensor is a fine spike. Hand it over as it is, and the neuron takes your samples for moments.
+# The most frequent mistake with spiking networks raises no error. Many data loaders put the batch first, `[B, T, N]`,
+# and every number in this tensor is a valid spike. Pass it on as it is, and the neuron treats your samples as time
+# steps.
 
 # %%
-batch_first = rain.transpose(0, 1)  # [4, 50, 30]: as a data loader may deliver it
+batch_first = rain.transpose(0, 1)  # [4, 50, 30]: as a data loader may return it
 wrong, _ = layer(batch_first)
 right, _ = layer(batch_first.transpose(0, 1))
 
@@ -215,14 +217,15 @@ print(f"as delivered:      {tuple(wrong.shape)}: 4 steps of 50 samples, {int(wro
 print(f"time put in front: {tuple(right.shape)}: 50 steps of 4 samples, {int(right.sum())} spikes")
 
 # %% [markdown] tags=["slide"]
-# No error, plausible spikes, and sample 3 has inherited the membrane of sample 0. **The mend:** `x.transpose(0, 1)` at the
-# door, and a look at `x.shape` before the first long run. When a number surprises you in this course, print shapes first.
+# There is no error and the spikes are plausible, but sample 3 has inherited the membrane of sample 0. **The fix:**
+# apply `x.transpose(0, 1)` where the data come in, and look at `x.shape` before the first long run. When a number
+# surprises you in this course, print the shapes first.
 #
 # ## Where the data are
 #
-# `data.load(name)` gives images as bytes `[N, 1, H, W]` and labels `[N]`. The **digits** are always there, offline. MNIST and
-# Fashion-MNIST are fetched once and checked, or read from the folder that the environment variable `SNNKIT_DATA` names:
-# in a room with bad Wi-Fi the instructor hands that folder round on a stick.
+# `data.load(name)` gives images as bytes `[N, 1, H, W]` and labels `[N]`. The **digits** are always available, even
+# offline. MNIST and Fashion-MNIST are downloaded once and checked, or read from the folder that the environment
+# variable `SNNKIT_DATA` names: in a room with bad Wi-Fi the instructor passes that folder round on a USB stick.
 
 # %% tags=["slide"]
 for name in ("digits", "mnist", "fashion"):
@@ -235,30 +238,30 @@ viz.show(viz.figures.image_grid(images[:20], labels[:20], columns=10, title=titl
 # %% [markdown] tags=["slide"]
 # ## GPU: when, and when not
 #
-# **Not now.** Notebooks 00 to 04 need none; Colab gives everyone a limited allowance, and a GPU that idles while you read
-# uses it up. The top of each notebook says how many GPU minutes it needs.
+# **Not now.** Notebooks 00 to 04 need none. Colab gives everyone a limited allowance, and a GPU uses it up even while
+# you only read. The top of each notebook says how many GPU minutes it needs.
 #
-# When one does: on **Colab**, menu *Runtime → Change runtime type → T4 GPU*, then run again from the top, because a new
-# runtime remembers nothing. Afterwards *Runtime → Disconnect and delete runtime* gives it back. On your **own machine** the
-# card above says whether PyTorch sees a GPU. In both cases `DEVICE = "auto"` finds it:
+# When you need one: on **Colab**, menu *Runtime → Change runtime type → T4 GPU*, then run again from the top, because a
+# new runtime starts empty. Afterwards *Runtime → Disconnect and delete runtime* releases it. On your **own machine**
+# the card above says whether PyTorch sees a GPU. In both cases `DEVICE = "auto"` finds it:
 
 # %%
-print(f"DEVICE = {DEVICE!r} means here: {data.resolve_device(DEVICE)}")
+print(f"DEVICE = {DEVICE!r} selects: {data.resolve_device(DEVICE)}")
 
 # %% [markdown] tags=["slide"]
 # ## When you are stuck
 #
 # | what you see | what to do |
 # |---|---|
-# | `NameError: name … is not defined` | a cell above was not run: *Run → Run All Above Selected Cell* (Colab: *Runtime → Run before*) |
+# | `NameError: name … is not defined` | a cell above has not been run: *Run → Run All Above Selected Cell* (Colab: *Runtime → Run before*) |
 # | results that make no sense after much editing | *Kernel → Restart Kernel and Run All Cells* (Colab: *Runtime → Restart session and run all*) |
 # | a cell marked `[*]` for minutes | *Kernel → Interrupt Kernel* (Colab: *Runtime → Interrupt execution*), then look at `QUICK` and your loop |
 # | a picture without a slider, or none at all | reload the page and run the cell again |
 # | an exercise that will not pass | read the card's *first* line, then `hint("NN.n")`, then `solution("NN.n")` |
-# | anything red in the card above | do what its arrow says, or ask: that is what instructors are for |
+# | anything red in the card above | do what its arrow says, or ask an instructor |
 #
-# Your progress is kept in one small file on the machine where the kernel runs (on Colab it goes with the runtime); nothing is
-# sent anywhere.
+# Your progress is saved in one small file on the machine where the kernel runs (on Colab it is lost with the runtime);
+# nothing is sent anywhere.
 #
 # ## Check yourself
 
@@ -271,8 +274,8 @@ scorecard("00")
 # %% [markdown]
 # ## Next
 #
-# **01 · Your first spiking neuron**: where the leaky bucket comes from, how to write it in one line, and what its bends
-# mean.
+# **01 · Your first spiking neuron**: where the leaky bucket comes from, how to write it in one line, and what the
+# features of its curves mean.
 #
 # ## Sources
 #

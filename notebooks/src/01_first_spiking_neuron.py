@@ -14,15 +14,16 @@
 #
 # **After this notebook you can**
 #
-# - turn the membrane equation of a neuron into one line of PyTorch, and say what the time step does to it;
+# - turn the membrane equation of a neuron into one line of PyTorch, and say how the time step changes it;
 # - make that neuron charge, fire and reset, and predict from a formula how often it fires;
-# - run thousands of neurons at once, and stop and resume them, because you know where their memory is;
-# - write a neuron of your own that the kit runs like any of its own.
+# - run thousands of neurons at once, and stop and resume them, because you know where their state is;
+# - write your own neuron, which the kit runs like its built-in ones.
 #
 # **Time:** 35 minutes in class · **GPU minutes:** 0 · **You need:** Python, a little PyTorch (tensors, `+`, `*`), and the
 # idea of a derivative. No biology.
 #
-# Each block goes *predict, run, explain*: make up your mind before you run the cell. Being wrong is the useful part.
+# Each block follows the pattern *predict, run, explain*: make up your mind before you run the cell. Wrong predictions
+# teach the most.
 
 # %% tags=["bootstrap"] cellView="form"
 # @title Setup: run this cell first
@@ -74,8 +75,8 @@ device = torch.device(best if DEVICE == "auto" else DEVICE)
 # %% [markdown]
 # ## 1. A leaky bucket
 #
-# A neuron's membrane is a thin wall between two salt solutions. It holds charge like a capacitor, and it leaks like a
-# resistor. Pour current in and the voltage rises; stop, and it drains away. A bucket with a hole behaves the same.
+# A neuron's membrane is a thin wall between two salt solutions. It stores charge like a capacitor and leaks like a
+# resistor. Inject current and the voltage rises; stop, and the voltage decays. A bucket with a hole behaves the same.
 #
 # With $C$ the capacitance, $R$ the resistance and $v_\text{rest}$ the voltage of the undisturbed cell, charge balance
 # says $C\,\frac{dv}{dt} = -\frac{v - v_\text{rest}}{R} + I$. Multiply by $R$ and call $\tau = RC$ the **membrane time
@@ -86,43 +87,43 @@ device = torch.device(best if DEVICE == "auto" else DEVICE)
 # | symbol | meaning | unit | typical of a cortical cell |
 # |---|---|---|---|
 # | $v$ | membrane potential | mV | |
-# | $v_\text{rest}$ | where it rests | mV | −70 |
-# | $\theta$ | where it fires | mV | −50 |
-# | $\tau$ | how long it remembers | ms | 20 |
+# | $v_\text{rest}$ | resting potential | mV | −70 |
+# | $\theta$ | firing threshold | mV | −50 |
+# | $\tau$ | membrane time constant | ms | 20 |
 # | $R$ | input resistance | MΩ | 100 |
 # | $I$ | input current | nA | 0 to 1 |
 #
-# Nobody wants to carry millivolts around. Count the potential from rest in units of the distance to threshold, that is,
-# replace $v$ by $(v - v_\text{rest})/(\theta - v_\text{rest})$, and do the same to the drive: $x = R\,I/(\theta - v_\text{rest})$.
-# Now rest is 0, threshold is 1, and nothing but $\tau$ is left:
+# To avoid carrying millivolts around, measure the potential from rest, in units of the distance to threshold: replace
+# $v$ by $(v - v_\text{rest})/(\theta - v_\text{rest})$, and scale the input in the same way:
+# $x = R\,I/(\theta - v_\text{rest})$. Now rest is 0, threshold is 1, and $\tau$ is the only parameter left:
 #
 # $$\tau\,\frac{dv}{dt} = -v + x \tag{2}$$
 #
-# For the cell in the table $x = 1$ is a current of $20\,\text{mV} / 100\,\text{MΩ} = 0.2\,\text{nA}$. Remember that number:
-# it comes back in section 4.
+# For the cell in the table $x = 1$ is a current of $20\,\text{mV} / 100\,\text{MΩ} = 0.2\,\text{nA}$. Remember that
+# number: you will meet it again in section 4.
 #
-# Equation (2) has a solution you can read aloud: *the distance to $x$ shrinks by the factor $e^{-t/\tau}$*.
+# Equation (2) has a solution that you can say in words: *the distance to $x$ shrinks by the factor $e^{-t/\tau}$*.
 #
 # $$v(t) = x + (v_0 - x)\,e^{-t/\tau} \tag{3}$$
 #
 # ## 2. From an equation to a step
 #
-# A computer moves in steps of length $\Delta t$. There are two honest ways to step:
+# A computer advances time in steps of length $\Delta t$. There are two ways to compute a step:
 #
 # $$\text{Euler:}\quad v \leftarrow v + \frac{\Delta t}{\tau}\,(x - v) \qquad\qquad
 # \text{exact:}\quad v \leftarrow x + (v - x)\,e^{-\Delta t/\tau}$$
 #
-# Euler follows the tangent for a whole step. The exact step is equation (3) with $t = \Delta t$, right as long as $x$ does
-# not change within the step. Write $\beta = e^{-\Delta t/\tau}$ for the **decay** per step. Euler's is
-# $\beta = 1 - \Delta t/\tau$, the beginning of the same series.
+# Euler follows the tangent for a whole step. The exact step is equation (3) with $t = \Delta t$. It is correct as long
+# as $x$ does not change within the step. Write $\beta = e^{-\Delta t/\tau}$ for the **decay** per step. Euler's decay
+# is $\beta = 1 - \Delta t/\tau$, the first two terms of the same series.
 #
-# **Predict first.** With $\Delta t \ll \tau$ the two agree. What will Euler's method do at $\Delta t = 1.5\,\tau$?
-# And beyond $2\,\tau$? Decide, then move the slider. (No slider? Point at the picture: JupyterLab wakes it then.)
+# **Predict first.** With $\Delta t \ll \tau$ the two agree. What will Euler's method do at $\Delta t = 1.5\,\tau$? And
+# beyond $2\,\tau$? Decide, then move the slider. (No slider? Move the mouse over the figure: JupyterLab then shows it.)
 
 
 # %%
 def euler_against_exact(ratio):
-    """The two ways to step, for one time step dt given as a fraction of tau."""
+    """Both kinds of step, for a time step dt given as a fraction of tau."""
     count = int(6 / ratio) + 1
     at = [ratio * n for n in range(count)]
     euler, v = [], 0.0
@@ -145,21 +146,22 @@ viz.show(viz.frames(euler_against_exact, "dt / tau", ratios, start=3))
 # %% [markdown]
 # **What to notice.**
 #
-# - At $\Delta t = \tau/20$, the usual choice, Euler is off by about 1 %. Nobody's membrane is known that well.
-# - At $\Delta t = \tau$ Euler jumps to $x$ in one step and forgets everything: the neuron has no memory left.
-# - Above $\tau$ it overshoots, and above $2\tau$ it oscillates with growing amplitude. That is not the neuron, that is the
-#   method. The exact step is well behaved at any $\Delta t$.
+# - At $\Delta t = \tau/20$, the usual choice, Euler's error is about 1 %. No membrane is known that precisely.
+# - At $\Delta t = \tau$ Euler jumps to $x$ in one step, whatever $v$ was: the neuron has no memory left.
+# - Above $\tau$ it overshoots, and above $2\tau$ it oscillates with growing amplitude. The neuron does not do this; the
+#   numerical method does. The exact step is well behaved at any $\Delta t$.
 #
-# From here on we count time in steps: $\Delta t = 1$, so `tau = 20` means *20 steps*. If a step stands for 1 ms, that is
-# 20 ms. A trained network doesn't care what a step is in milliseconds; you have to, the day you feed it real recordings.
+# From here on we count time in steps: $\Delta t = 1$, so `tau = 20` means *20 steps*. If a step stands for 1 ms, that
+# is 20 ms. A trained network works without knowing the length of a step in milliseconds; you need to know it when you
+# feed the network real recordings.
 #
 # ### Exercise 01.1: charge the membrane
 #
-# One line. `x` and `v` are tensors of the same shape (one number per neuron), `tau` is a number of steps. Return the
-# membrane one step later. Euler or exact: both pass.
+# Write one line. `x` and `v` are tensors of the same shape (one number per neuron), `tau` is a number of steps. Return
+# the membrane one step later. Both Euler and the exact step pass.
 #
-# The card below says what is missing. As long as yours doesn't pass, the notebook goes on with the reference, so you can
-# read ahead and come back. Stuck? `hint("01.1")`, several times if need be; then `solution("01.1")`.
+# The card below says what is missing. Until your answer passes, the notebook uses the reference solution, so you can
+# read ahead and come back. Stuck? Call `hint("01.1")`, several times if you need to; then `solution("01.1")`.
 
 
 # %% tags=["exercise"]
@@ -173,22 +175,23 @@ lif_step = attempt("01.1", lif_step)
 # %% [markdown] tags=["slide"]
 # ## 3. Fire and reset
 #
-# Real neurons do something violent at threshold: channels snap open and the voltage shoots up by 100 mV and back within
-# 2 ms. The spikes of one cell all look alike, so their shape carries no news; *when* they come does. The **leaky
-# integrate-and-fire** neuron (LIF) keeps just that: at threshold it notes a spike and puts the membrane back.
+# At threshold, real neurons do something drastic: ion channels open and the voltage shoots up by 100 mV and falls back
+# within 2 ms. All spikes of one cell look alike, so their shape carries no information; their *timing* does. The
+# **leaky integrate-and-fire** neuron (LIF) models only that: at threshold it records a spike and resets the membrane.
 #
 # 1. **charge**: $v \leftarrow v + (x - v)/\tau$
 # 2. **fire**: $s = 1$ if $v \ge \theta$, else $0$
 # 3. **reset**: *hard*, $v \leftarrow v_\text{reset}$ where $s = 1$; or *soft*, $v \leftarrow v - s\,\theta$
 #
-# A hard reset forgets by how much the threshold was passed. A soft reset ("reset by subtraction") keeps the surplus.
+# A hard reset discards the amount by which the membrane exceeded the threshold. A soft reset ("reset by subtraction")
+# keeps this surplus.
 #
-# **Predict first.** Under a strong input, say $x = 4$, which of the two fires more often?
+# **Predict first.** Under a strong input, say $x = 4$, which of the two neurons fires more often?
 #
 # ### Exercise 01.2: fire and reset
 #
-# Two lines will do. Return the spikes, 0 or 1 *in the dtype of* `v`, and the membrane after the reset. `v_reset` is a
-# number (hard) or `None` (soft). Neurons that don't fire must not change.
+# Two lines are enough. Return the spikes, 0 or 1 *in the dtype of* `v`, and the membrane after the reset. `v_reset` is
+# a number (hard) or `None` (soft). The membrane of a neuron that does not fire must not change.
 
 
 # %% tags=["exercise"]
@@ -202,7 +205,7 @@ def fire(v, threshold, v_reset):
 fire = attempt("01.2", fire)
 
 # %% [markdown]
-# Your two functions make a neuron. All that's left is a loop over time. The first axis is always **time**: `x` is
+# Your two functions make a neuron. Only the loop over time is missing. The first axis is always **time**: `x` is
 # `[T, ...]`.
 
 
@@ -227,27 +230,27 @@ title = f"A LIF neuron, tau = {TAU:g} steps"
 viz.show(figures.traces(membrane, spikes, threshold=1.0, current=x, title=title))
 
 # %% [markdown]
-# **What to notice.** The first push comes close to the threshold and nothing happens; the second makes it fire at even
-# intervals (triangles). The line never touches the threshold, because it is drawn *after* the reset: in the very step in
-# which the membrane arrives, it is put back.
+# **What to notice.** The first pulse brings the membrane close to the threshold and nothing happens; the second makes
+# the neuron fire at even intervals (triangles). The line never touches the threshold, because it is drawn *after* the
+# reset: the membrane is reset in the same step in which it reaches the threshold.
 #
 # ### Play
 #
-# Thirty neurons get the same mean input; each has noise of its own. Above you see the membrane of neuron 0, below the spikes
-# of all. Try to find, in this order:
+# Thirty neurons get the same mean input; each has independent noise. The upper panel shows the membrane of neuron 0,
+# the lower panel the spikes of all neurons. Try to find, in this order:
 #
 # 1. the smallest `current` at which they fire without noise;
-# 2. a setting in which they fire *only because of* the noise: how does the raster look then, even or ragged?
-# 3. what `tau` does to the first spike, and to the rhythm;
-# 4. hard against soft reset at `current = 4`.
+# 2. a setting in which they fire *only because of* the noise: is the raster then regular or irregular?
+# 3. what `tau` does to the first spike, and to the firing rate;
+# 4. the difference between hard and soft reset at `current = 4`.
 
 
 # %%
 def population(current=1.2, tau=20.0, noise=0.0, reset="hard"):
     """Thirty LIF neurons for 150 steps."""
-    own = torch.randn(150, 30, generator=torch.Generator().manual_seed(0))
+    individual = torch.randn(150, 30, generator=torch.Generator().manual_seed(0))
     v_reset = 0.0 if reset == "hard" else None
-    spikes, membrane = simulate(current + noise * own, tau, v_reset=v_reset)
+    spikes, membrane = simulate(current + noise * individual, tau, v_reset=v_reset)
     rate = spikes.mean().item()
     title = f"{rate:.3f} spikes per step, one in {1 / rate:.1f} steps" if rate else "Silence"
     return figures.membrane_and_raster(membrane[:, 0], spikes, 1.0, title=title)
@@ -262,21 +265,22 @@ viz.explore(
 )
 
 # %% [markdown] tags=["slide"]
-# ## 4. How often? A formula, and its check
+# ## 4. The firing rate: a formula and a test
 #
-# Put a constant $x$ in. After a hard reset to 0, equation (3) says $v(t) = x\,(1 - e^{-t/\tau})$. It reaches $\theta$ when
-# $e^{-t/\tau} = 1 - \theta/x$, so the **interspike interval** is
+# Apply a constant input $x$. After a hard reset to 0, equation (3) says $v(t) = x\,(1 - e^{-t/\tau})$. It reaches
+# $\theta$ when $e^{-t/\tau} = 1 - \theta/x$, so the **interspike interval** is
 #
 # $$T = -\tau\,\ln\!\left(1 - \frac{\theta}{x}\right) \tag{4}$$
 #
-# and the rate is $1/T$. For $x \le \theta$ the logarithm has no value: the membrane levels off at $x$, below the threshold,
-# and the neuron never fires. The smallest current that makes it fire is its **rheobase**. Here it's $x = \theta = 1$, and in
-# the cell of section 1 it is 0.2 nA.
+# and the rate is $1/T$. For $x \le \theta$ the logarithm is undefined: the membrane levels off at $x$ and never rises
+# above the threshold, and the neuron never fires. The smallest current that makes it fire is its **rheobase**. Here it
+# is $x = \theta = 1$, and in the cell of section 1 it is 0.2 nA.
 #
-# Rate against input is the neuron's **f-I curve**, the first thing a physiologist measures of a new cell.
+# The rate as a function of the input is the neuron's **f-I curve**. It is the first thing that a physiologist measures
+# in a new cell.
 #
-# **Predict first.** Does the rate double when $x$ goes from 1.5 to 3? And what happens to (4) for very large $x$: where does
-# the curve end up if a neuron can fire at most once per step?
+# **Predict first.** Does the rate double when $x$ goes from 1.5 to 3? And what does (4) predict for very large $x$,
+# when a simulated neuron can fire at most once per step?
 
 # %% tags=["slide"]
 currents = torch.linspace(0, 6, 61 if QUICK else 241, dtype=torch.float64)
@@ -296,29 +300,31 @@ viz.show(figures.f_i_curve(currents, rates, faint=["equation (4)"], title=title)
 # %% [markdown]
 # **What to notice.**
 #
-# - Silence up to the rheobase, then a steep rise: from $x = 1$ on, small changes of the input matter most. From 1.5 to 3
-#   the rate goes up 2.7-fold, not twice.
-# - The *hard* reset climbs in stairs. At $x = 4$ the formula asks for an interval of 5.75 steps; a simulation that fires on
-#   whole steps rounds that **up** to 6 and throws the surplus away. That is the price of $\Delta t$, and it grows with the rate.
-# - The *soft* reset keeps the surplus: after some intervals of 6 comes one of 5, and on average it is right. Its curve is
-#   the formula's, up to the strongest input. When ordinary networks are converted to spiking ones, whose rates must stand for
-#   numbers, this is the reset they get.
+# - The neuron is silent up to the rheobase, then the rate rises steeply: just above $x = 1$, small changes of the input
+#   matter most. From 1.5 to 3 the rate goes up 2.7-fold, not twice.
+# - With a *hard* reset the curve is a staircase. At $x = 4$ the formula gives an interval of 5.75 steps; a simulation
+#   that fires on whole steps rounds this **up** to 6 and discards the surplus. This error is the price of a finite
+#   $\Delta t$, and it grows with the rate.
+# - The *soft* reset keeps the surplus: after some intervals of 6 comes one of 5, and the average is right. Its curve
+#   follows the formula up to the strongest input. Conversions of conventional networks to spiking ones use this reset,
+#   because there the rates must represent numbers.
 
 # %% [markdown] tags=["slide"]
-# ## 5. The state is yours
+# ## 5. You hold the state
 #
-# You need not write the loop yourself. The kit's `neuron.LIF` is the neuron you have just built, with the same
-# charge, fire, reset:
+# You need not write the loop yourself. The kit's `neuron.LIF` is the neuron that you have just built, with the same
+# charge, fire and reset:
 #
 # ```python
 # out, state = neuron.LIF(tau=20.0)(x, state=None)      # x and out: [T, B, ...]
 # ```
 #
-# The one thing that may look odd is `state`. A neuron remembers: its membrane. That memory has to live somewhere. In the kit
-# it lives **in your hands**: handed in, handed out, never hidden in the module. `None` means *start at rest*.
+# Only `state` may look odd. A neuron remembers its membrane potential, and this memory has to be stored somewhere. In
+# the kit **you hold it**: the state is an argument and a return value, and the module hides nothing. `None` means
+# *start at rest*.
 #
-# Why so pedantic? Because a state you can see is one you can save, cut, move to a GPU, or forget on purpose. Let's stop a
-# neuron in the middle of a sequence and resume it.
+# Why so strict? A state that you can see is one that you can save, cut, move to a GPU, or discard on purpose. Let's
+# stop a neuron in the middle of a sequence and resume it.
 
 # %%
 cell = neuron.LIF(tau=TAU)
@@ -333,16 +339,16 @@ print("in two pieces the same spikes:", torch.equal(whole, torch.cat([first, sec
 print("your neuron, the same spikes: ", torch.equal(simulate(x)[0], whole))
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** The state has the shape of *one step*, `[B, N]`: time is not in it. It is all that the future needs to
-# know of the past, so 200 steps, or 70 and 130, or 200 times 1, are the same thing.
-# (The last line compares your neuron with the kit's, which steps as Euler did. If yours steps exactly, a few spikes fall
-# elsewhere and it says `False`: two good approximations, no mistake.)
+# **What to notice.** The state has the shape of *one step*, `[B, N]`: time is not in it. It holds everything about the
+# past that the future depends on, so one run of 200 steps, runs of 70 and 130, or 200 runs of 1 step give the same
+# result. (The last line compares your neuron with the kit's, which uses the Euler step. If yours uses the exact step, a
+# few spikes shift and the line prints `False`: both are good approximations, and neither is a mistake.)
 #
 # ## What broke?
 #
-# A colleague reads a sensor that delivers 25 samples at a time, and runs the neuron on each packet. The input of 1.3 is well
-# above the rheobase; equation (4) promises a spike every 29 steps. In a minute of data: not one spike. The hardware is fine.
-# **Find the line before you read on.**
+# A colleague reads a sensor that delivers 25 samples at a time, and runs the neuron on each packet. The input of 1.3 is
+# well above the rheobase; equation (4) promises a spike every 29 steps. In a minute of data there is not one spike. The
+# hardware is fine. **Find the faulty line before you read on.**
 
 # %%
 stream = torch.full((1000, 1), 1.3)
@@ -350,25 +356,25 @@ count = 0.0
 for packet in stream.split(25):
     out, _ = cell(packet)
     count += out.sum().item()
-print("spikes found:", int(count))
+print("spikes counted:", int(count))
 
 # %% [markdown]
-# `out, _ = cell(packet)`: the state goes to the bin, so each packet starts at rest. 25 steps are too few to reach the
-# threshold from there, and so it never does. No error, no warning, plausible shapes: just a dead sensor. Carry the state
-# and it lives. Underneath you see both.
+# `out, _ = cell(packet)` discards the state, so each packet starts at rest. From rest, 25 steps are too few to reach
+# the threshold, so the neuron never fires. There is no error, no warning, and the shapes are plausible, but the sensor
+# seems dead. Pass the state on and the neuron fires. The next figure shows both.
 
 # %% tags=["slide"]
 state = cell.initial_state(stream[0])
 carried, forgotten, spikes = [], [], []
 for packet in stream.split(25):
-    lost = cell.initial_state(packet[0])  # the mistake: at rest again, every time
+    lost = cell.initial_state(packet[0])  # the mistake: at rest again for every packet
     for x_t in packet:
         spike, state = cell.step(x_t, state)
         carried.append(state.v)
         spikes.append(spike)
         _, lost = cell.step(x_t, lost)
         forgotten.append(lost.v)
-print("spikes found:", int(torch.cat(spikes).sum()))
+print("spikes counted:", int(torch.cat(spikes).sum()))
 show = slice(0, 150)
 viz.show(
     figures.traces(
@@ -380,10 +386,10 @@ viz.show(
 )
 
 # %% [markdown]
-# And its twin: **the batch came first.** Most of PyTorch puts the batch in front, `[B, T, N]`; here time is in front,
-# `[T, B, N]`. If you mix them up, the shapes fit, everything runs, and the membrane is carried from one *sample* to the next
-# instead of from one moment to the next. Here is a test you can run on any model: change one sample and look whether
-# another one's output changes.
+# A related mistake: **the batch came first.** Most of PyTorch puts the batch first, `[B, T, N]`; here time is first,
+# `[T, B, N]`. If you mix them up, the shapes fit, everything runs, and the membrane is carried from one *sample* to the
+# next instead of from one time step to the next. Here is a test that you can run on any model: change one sample and
+# see whether the output of another one changes.
 
 # %%
 batch_first = 1.0 + torch.randn(8, 200, 3)  # 8 samples, 200 steps, 3 neurons
@@ -392,18 +398,18 @@ changed[0] += 20.0  # only sample 0 is touched
 
 wrong = (cell(batch_first)[0] != cell(changed)[0])[1:]  # samples 1 to 7
 right = (cell(batch_first.transpose(0, 1))[0] != cell(changed.transpose(0, 1))[0])[:, 1:]
-print("as it came, [B, T, N]:            other samples changed at", int(wrong.sum()), "places")
+print("as delivered, [B, T, N]:          other samples changed at", int(wrong.sum()), "places")
 print("x.transpose(0, 1), so [T, B, N]:  other samples changed at", int(right.sum()), "places")
 
 # %% [markdown] tags=["slide"]
 # ## 6. Many neurons at once
 #
-# A step is elementwise arithmetic, so it doesn't care how many neurons there are: `[T, B, N]` runs `B × N` of them side by
-# side, and `[T, B, C, H, W]` a whole stack of images. Numbers of the neuron may be tensors, too. Give `tau` one value per
-# neuron and you have a population in which no two are alike.
+# A step is elementwise arithmetic, so it works for any number of neurons: `[T, B, N]` runs `B × N` of them in parallel,
+# and `[T, B, C, H, W]` a whole stack of images. The parameters of the neuron may be tensors, too. Give `tau` one value
+# per neuron and you have a population in which no two neurons are alike.
 #
-# **Predict first.** Sixty neurons with `tau` from 2 (bottom) to 100 (top) get the *same* input: a weak start, a
-# pulse (shaded), and noise. Which of them follow the noise? Which tell you most cleanly that there was a pulse?
+# **Predict first.** Sixty neurons with `tau` from 2 (bottom) to 100 (top) get the *same* input: a weak start, a pulse
+# (shaded), and noise. Which of them follow the noise? Which show the pulse most clearly?
 
 # %% tags=["slide"]
 count, steps = 60, 400
@@ -418,25 +424,26 @@ figure.add_vrect(x0=100, x1=300, fillcolor=viz.theme.faint(viz.theme.ORANGE, 0.1
 viz.show(figure)
 
 # %% [markdown]
-# **What to notice.** A short memory (bottom) fires at every lucky fluctuation, pulse or no pulse. A long memory (top) averages
-# the noise away: it is silent until the mean itself is above the rheobase, takes its time even then, fires at nearly even
-# intervals, and stops when the pulse does.
-# Fast or reliable: `tau` is that choice. Networks can learn it (`neuron.PLIF`).
+# **What to notice.** Neurons with a short memory (bottom) fire at every large fluctuation, pulse or no pulse. Neurons
+# with a long memory (top) average the noise away: they are silent until the mean input is above the rheobase, respond
+# late even then, fire at nearly even intervals, and stop when the pulse ends. `tau` is a choice between fast and
+# reliable. Networks can learn it (`neuron.PLIF`).
 
 # %% [markdown] tags=["slide"]
-# ## 7. Neighbours in the catalogue
+# ## 7. Other neurons of the catalogue
 #
-# The LIF is the simplest member of a family. Every one has the same form, `step(x, state) -> (spike, state)`. Only the
-# equations differ:
+# The LIF is the simplest member of a family. All members have the same form, `step(x, state) -> (spike, state)`. Only
+# the equations differ:
 #
 # | neuron | what it adds | state |
 # |---|---|---|
 # | `Leaky` | the LIF of snnTorch: `v ← beta v + x`, and the reset comes one step after the spike | `mem` |
 # | `CubaLIF` | a synapse that smooths the input before the membrane does (Norse) | `v, i` |
-# | `ALIF` | each spike raises the threshold for a while: it gets used to things | `v, a` |
+# | `ALIF` | each spike raises the threshold for a while: the neuron adapts | `v, a` |
 # | `Izhikevich` | two equations that reproduce twenty kinds of real cells [2] | `v, u` |
 #
-# **Predict first.** All get a step of constant current. Which of them will *not* fire at even intervals?
+# **Predict first.** All of them get a constant current, switched on and off again. Which of them will *not* fire at
+# even intervals?
 
 
 # %% tags=["slide"]
@@ -464,18 +471,21 @@ runs = {name: watch(cell, current * on) for name, (cell, current) in cells.items
 viz.show(figures.gallery(runs, title="One step of current, six neurons"))
 
 # %% [markdown]
-# **What to notice.** The synapse of `CubaLIF` rounds the onset: its first spike comes late. `ALIF` and the regular-spiking
-# Izhikevich cell **adapt**: fast at first, then slower, as most excitatory cells of the cortex do. A constant input is no news,
-# so it is reported less and less. The chattering cell answers the same current in bursts. All that changed between the last two
-# is the point where the membrane starts again (`c`) and the size of the kick to the recovery variable (`d`).
+# **What to notice.** The synapse of `CubaLIF` rounds the onset: its first spike comes late. `ALIF` and the
+# regular-spiking Izhikevich cell **adapt**: fast at first, then slower, as most excitatory cells of the cortex do. A
+# constant input carries no new information, so the neuron signals it less and less. The chattering cell answers the
+# same current with bursts. The last two neurons differ only in the reset potential (`c`) and in the jump of the
+# recovery variable (`d`).
 #
 # ### The neuron lab
 #
-# Here they all are on one bench, with the same knobs, and their f-I curve beside them (the diamond is where you are). `current` is the level at
-# which a leaky membrane without a threshold would settle; the line under the title says which neuron that makes, and which `x` it gets.
+# Here you can compare them all, with the same controls and with the f-I curve beside the traces (the diamond marks your
+# setting). `current` is the level at which a leaky membrane without a threshold would settle; the line under the title
+# gives the neuron in code and the `x` that it gets.
 #
-# **Predict first.** (a) Which neuron of the catalogue has *no* rheobase? (b) The f-I curve of the LIF has a sharp corner at 1. What
-# does noise make of the corner? (c) `current` goes from 1.5 to 3, and the LIF fires nearly three times as often. What does `ALIF` do?
+# **Predict first.** (a) Which neuron of the catalogue has *no* rheobase? (b) The f-I curve of the LIF has a sharp
+# corner at 1. What does noise do to the corner? (c) `current` goes from 1.5 to 3, and the LIF fires nearly three times
+# as often. What does `ALIF` do?
 
 # %%
 viz.labs.neuron_lab()
@@ -483,29 +493,34 @@ viz.labs.neuron_lab()
 # %% [markdown]
 # **What to notice.**
 #
-# - `IF` has no leak, so no input is too weak if you wait long enough: its f-I curve is a straight line from 0. The leak makes the corner.
-# - Noise rounds the corner off. At `current = 0.9` with some noise the LIF fires now and then, raggedly: the mean is below the
-#   rheobase, and only lucky fluctuations carry the membrane over. Many cells of the cortex are believed to live there.
-# - `ALIF` fires only 2.3 times as often: each spike lifts its (dashed) threshold, so a strong input works against itself.
-# - Two odd ones out: `LI` never fires. It is a readout: its membrane is its answer. And the neurons of `Recurrent` hear each other, each spike
-#   a little inhibition for all others; without noise nobody is early, and all fire at once.
+# - `IF` has no leak, so no input is too weak if you wait long enough: its f-I curve is a straight line from 0. The
+#   corner comes from the leak.
+# - Noise rounds the corner off. At `current = 0.9` with some noise the LIF fires now and then, irregularly: the mean is
+#   below the rheobase, and only large fluctuations carry the membrane over the threshold. Many cells of the cortex are
+#   believed to work in this regime.
+# - `ALIF` fires only 2.3 times as often: each spike raises its (dashed) threshold, so a strong input partly cancels its
+#   own effect.
+# - Two special cases: `LI` never fires. It is a readout: its membrane is the output. The neurons of `Recurrent` are
+#   connected, and each spike slightly inhibits all the others; without noise none is earlier than the rest, and all
+#   fire at once.
 
 # %% [markdown] tags=["slide"]
-# ## 8. A neuron of your own (stretch)
+# ## 8. Your own neuron (stretch)
 #
-# Adaptation is three lines. Let $a$ be how far the threshold is raised:
+# Adaptation takes three lines. Let $a$ be the amount by which the threshold is raised:
 #
 # $$s = H\big(v - (1 + a)\big) \qquad v \leftarrow 0 \ \text{ where it fired} \qquad
 # a \leftarrow a - \frac{a}{\tau_a} + \text{jump}\cdot s$$
 #
-# ($H$ is the step: 1 from 0 upwards. `self.spike(u)` computes it, and brings along what notebook 02 needs for learning.)
-# Fill in three blanks. No `if`: use `spike`, which is 0 or 1, as a factor. Then each line serves one neuron or a million.
+# ($H$ is the step function: 1 from 0 upwards. `self.spike(u)` computes it, and also provides what notebook 02 needs for
+# learning.) Fill in three blanks. Do not use `if`: use `spike`, which is 0 or 1, as a factor. Then the same line works
+# for one neuron or a million.
 
 
 # %% tags=["exercise"]
 class AdaptiveState(NamedTuple):
     v: torch.Tensor  # membrane [B, ...]
-    a: torch.Tensor  # how far the threshold is raised [B, ...]
+    a: torch.Tensor  # by how much the threshold is raised [B, ...]
 
 
 class Adaptive(neuron.Neuron):
@@ -517,7 +532,7 @@ class Adaptive(neuron.Neuron):
 
     def step(self, x, state):
         v = state.v + (x - state.v) / self.tau
-        spike = ...  # self.spike(distance of v to the raised threshold)
+        spike = ...  # self.spike(distance of v from the raised threshold)
         v = ...  # 0 where it fired, else as it is
         a = ...  # relaxes with tau_a, jumps where it fired
         return spike, AdaptiveState(v, a)
@@ -532,12 +547,12 @@ v, spikes = watch(mine, x)
 gaps = spikes.nonzero().squeeze(1).diff().tolist()
 print("intervals between its spikes:", gaps)
 runs = {"your neuron": (v, spikes), "LIF": watch(neuron.LIF(tau=TAU), x)}
-viz.show(figures.gallery(runs, columns=1, title="Used to it"))
+viz.show(figures.gallery(runs, columns=1, title="A constant input: adaptation"))
 
 # %% [markdown]
 # You wrote one step of one neuron. You did *not* write the loop over time, the batch, the GPU version, or the gradient.
 # The kit's **engines** do that: `eager` is the plain loop; `cpp` (on a CPU) and `block` (anywhere) turn many steps into
-# one piece of machine code. Which one your neuron gets, and why, you can ask:
+# one piece of machine code. `engine.explain` says which one your neuron gets, and why:
 
 # %%
 small, large = torch.rand(64, 1, 100) * 4, torch.rand(64, 1, 2**15) * 4
@@ -545,9 +560,9 @@ print(engine.explain(mine, small), "\n")
 print(engine.explain(mine, large))
 
 # %% [markdown]
-# Compiling takes a second or two, once. `auto` does it where that pays: for large layers, and for small ones whose results
-# stay those of the loop to the last bit. With `QUICK = False` the next cell does it for your neuron and for the kit's LIF:
-# same engine, same treatment. Notebook 06 is about how far that goes.
+# Compiling takes a second or two, once. `auto` compiles where that pays: for large layers, and for small ones whose
+# results stay equal to those of the loop to the last bit. With `QUICK = False` the next cell compiles your neuron and
+# the kit's LIF with the same engine. Notebook 06 shows how far that goes.
 
 # %%
 if not QUICK:
@@ -576,14 +591,14 @@ scorecard("01")
 # %% [markdown]
 # ## Where next
 #
-# You have a neuron that computes. It can't learn yet: the derivative of its step is zero nearly everywhere, so
-# gradient descent has nothing to hold on to. **[02 · Learning through a step](02_surrogate_gradients.ipynb)** shows the trick
+# You have a neuron that computes. It cannot learn yet: the derivative of its step function is zero nearly everywhere,
+# so gradient descent gets no signal. **[02 · Learning through a step](02_surrogate_gradients.ipynb)** shows the trick
 # that made spiking networks trainable.
 #
 # **Worth reading**
 #
 # 1. W. Gerstner, W. M. Kistler, R. Naud, L. Paninski, *Neuronal Dynamics*, Cambridge University Press 2014, chapter 1.
-#    [doi:10.1017/CBO9781107447615](https://doi.org/10.1017/CBO9781107447615). The book to have; free online.
+#    [doi:10.1017/CBO9781107447615](https://doi.org/10.1017/CBO9781107447615). The standard textbook; free online.
 # 2. E. M. Izhikevich, *Simple model of spiking neurons*, IEEE Trans. Neural Networks 14 (2003).
 #    [doi:10.1109/TNN.2003.820440](https://doi.org/10.1109/TNN.2003.820440)
 # 3. L. F. Abbott, *Lapicque's introduction of the integrate-and-fire model neuron (1907)*, Brain Research Bulletin 50 (1999).

@@ -14,13 +14,13 @@
 #
 # **After this notebook you can**
 #
-# - explain why backpropagation finds nothing to do in a spiking network, and show it in three lines;
-# - write the trick that mends it, an `autograd.Function` with a step forward and a smooth slope backward;
-# - choose a surrogate and its width, because you have seen what a bad choice does over eight layers;
+# - explain why backpropagation gives no useful gradient in a spiking network, and show it in three lines;
+# - write the trick that solves this: an `autograd.Function` with a step function forward and a smooth slope backward;
+# - choose a surrogate and its width, because you have seen the effect of a bad choice over eight layers;
 # - recognise three failures when you meet them: exploding gradients, NaN from a formula that looks right, dead neurons.
 #
-# **Time:** 45 minutes in class · **GPU minutes:** 0 · **You need:** notebook 01, the chain rule, and to have seen
-# `loss.backward()` once.
+# **Time:** 45 minutes in class · **GPU minutes:** 0 · **You need:** notebook 01, the chain rule, and that you have seen
+# `loss.backward()` before.
 
 # %% tags=["bootstrap"] cellView="form"
 # @title Setup: run this cell first
@@ -69,14 +69,14 @@ torch.set_num_threads(1)  # on tensors this small, several threads mostly wait f
 # %% [markdown] tags=["slide"]
 # ## 1. A landscape of stairs
 #
-# One neuron, one weight. It hears a fixed train of input spikes, and it should reproduce the output spikes of a "teacher", the
-# same neuron with weight $w^* = 0.6$. To compare two spike trains we blur both with a decaying exponential and take the
-# squared difference (the van Rossum distance [1]):
+# Take one neuron with one weight. It receives a fixed input spike train, and it should reproduce the output spikes of a
+# "teacher", the same neuron with weight $w^* = 0.6$. To compare two spike trains we blur both with a decaying
+# exponential and take the squared difference (the van Rossum distance [1]):
 #
 # $$L(w) = \frac{1}{T}\sum_t \Big(\sum_{t' \le t} e^{-(t-t')/\tau_L}\,\big(s_w[t'] - s^*[t']\big)\Big)^2 \tag{1}$$
 #
-# It is zero when the trains agree, small when spikes are a bit early or late, large when some are missing. With one weight we can
-# afford to look at *every* weight: 601 neurons side by side, one for each value of $w$.
+# It is zero when the trains agree, small when spikes are a bit early or late, large when some are missing. With a
+# single weight we can afford to try *every* value: 601 neurons in parallel, one for each value of $w$.
 #
 # **Predict first.** Sketch $L(w)$ for $w$ from 0 to 1.5 before you run the cell. What does its slope look like?
 
@@ -95,11 +95,11 @@ def distance(spikes, target):
 
 
 generator = torch.Generator().manual_seed(3)
-heard = (torch.rand(60, 1, 1, generator=generator) < 0.3).float()  # spikes in [T, B, 1]
+train_in = (torch.rand(60, 1, 1, generator=generator) < 0.3).float()  # spikes in [T, B, 1]
 weights = torch.linspace(0, 1.5, 601)
-teacher, _ = neuron.LIF(tau=10.0, decay_input=False)(0.6 * heard)
-answers, _ = neuron.LIF(tau=10.0, decay_input=False)(heard * weights)  # [T, 1, 601]
-height = distance(answers, teacher)[0]
+teacher, _ = neuron.LIF(tau=10.0, decay_input=False)(0.6 * train_in)
+outputs, _ = neuron.LIF(tau=10.0, decay_input=False)(train_in * weights)  # [T, 1, 601]
+height = distance(outputs, teacher)[0]
 
 axes = {"x": weights, "x_title": "weight w", "y_title": "loss L(w)", "marks": {"teacher": 0.6}}
 viz.show(figures.lines({"loss": height}, shape="hv", title="Loss against the only weight", **axes))
@@ -107,15 +107,16 @@ moved = (height.diff() != 0).float().mean().item()
 print(f"neighbouring weights with exactly the same loss: {1 - moved:.0%}")
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** Stairs. A small change of the weight moves the membrane a little, but no spike: the loss does not change at
-# all. Then a spike jumps to the next time step, or appears, and the loss jumps with it. On every tread the slope is exactly
-# zero; at the edges it doesn't exist. And yet *you* see at once where the valley is. Hold on to that thought.
+# **What to notice.** The curve is a staircase. A small change of the weight moves the membrane a little, but no spike:
+# the loss does not change at all. Then a spike jumps to the next time step, or appears, and the loss jumps with it. On
+# every flat part the slope is exactly zero; at the edges it does not exist. And yet *you* see at once where the minimum
+# is. Remember this.
 #
-# The culprit is one function. With $u = v - \theta$ the distance to threshold, a spike is the Heaviside step,
+# The reason is one function. With $u = v - \theta$, the distance from threshold, a spike is the Heaviside step,
 #
 # $$s = H(u) = \begin{cases}1 & u \ge 0\\ 0 & u < 0\end{cases}, \qquad \frac{dH}{du} = 0 \ \text{ for all } u \ne 0. \tag{2}$$
 #
-# Backpropagation multiplies by that zero. PyTorch computes it correctly, and that's the problem:
+# Backpropagation multiplies by that zero. PyTorch computes it correctly, and that is the problem:
 
 # %%
 u = torch.tensor([-0.5, -0.01, 0.01, 0.5], requires_grad=True)
@@ -126,22 +127,23 @@ spikes.sum().backward()
 print("spikes from torch.sign:  ", spikes.tolist(), "  gradient:", u.grad.tolist())
 
 # %% [markdown]
-# The comparison cuts the graph (a call of `backward()` would raise an error: good, you notice). `torch.sign` keeps the graph and
-# sends zeros through it (no error, no learning: you don't notice).
+# The comparison cuts the graph: a call of `backward()` would raise an error, so you notice. `torch.sign` keeps the
+# graph and passes zeros through it: there is no error and no learning, so you do not notice.
 #
-# ## 2. A useful lie
+# ## 2. The surrogate gradient
 #
-# The **surrogate gradient** [2]: leave the forward pass alone, so that spikes stay 0 or 1, and in the backward pass *only* pretend
-# that the step was a smooth ramp $\sigma$:
+# The idea of the **surrogate gradient** [2]: leave the forward pass unchanged, so that spikes stay 0 or 1. Only in the
+# backward pass, pretend that the step was a smooth ramp $\sigma$:
 #
 # $$\text{forward:}\quad s = H(u) \qquad\qquad \text{backward:}\quad \frac{\partial s}{\partial u} := \sigma'(u) \tag{3}$$
 #
-# Why should a lie work? Put some noise on the threshold. Then a membrane close to it fires *sometimes*, with a probability that
-# rises smoothly from 0 to 1: that is $\sigma(u)$, and $\sigma'(u)$ is what an honest average over the noise would give for a single
-# neuron. A membrane just below threshold *nearly* fired: a little more weight and it would have. The surrogate tells the weight so.
-# In deep networks the argument is no longer exact [3], but the signs are good enough, and robustly so [4].
+# Why does a wrong derivative work? Add some noise to the threshold. Then a membrane close to it fires *sometimes*, with
+# a probability that rises smoothly from 0 to 1: that is $\sigma(u)$, and $\sigma'(u)$ is the true derivative of the
+# average over the noise, for a single neuron. A membrane just below threshold *nearly* fired: with a little more weight
+# it would have. The surrogate passes this information to the weight. In deep networks the argument is no longer exact
+# [3], but the signs are right often enough, and this is robust [4].
 #
-# The kit has six. They differ in height and in reach, and little else:
+# The kit has six surrogates. They differ mainly in height and in width:
 #
 # | surrogate | $\sigma'(u)$ | peak | half of the peak at $\lvert u\rvert$ = | default of |
 # |---|---|---|---|---|
@@ -152,8 +154,8 @@ print("spikes from torch.sign:  ", spikes.tolist(), "  gradient:", u.grad.tolist
 # | `Triangle(alpha=1)` | $\alpha\max(0, 1 - \alpha\lvert u\rvert)$ | $\alpha$ | $0.5/\alpha$ | |
 # | `StraightThrough()` | 1 | 1 | nowhere | |
 #
-# ($\varsigma$ is the logistic function.) `StraightThrough` passes everything, near the threshold or not; `Triangle` passes nothing
-# beyond $1/\alpha$. The others have tails.
+# ($\varsigma$ is the logistic function.) `StraightThrough` passes the whole gradient, near the threshold or not;
+# `Triangle` passes nothing beyond $1/\alpha$. The others have tails.
 
 # %% tags=["slide"]
 curves = {
@@ -165,16 +167,16 @@ curves = {
 viz.show(figures.surrogate_curves(curves))
 
 # %% [markdown]
-# ### Exercise 02.1: a backward of your own
+# ### Exercise 02.1: your own backward pass
 #
-# `torch.autograd.Function` lets you say what happens in each direction. `forward` is done. In `backward`, `grad_output` is
-# $\partial L/\partial s$, what arrives from above, and you return $\partial L/\partial u$. One line is missing: the slope
-# $\sigma'(u)$ of
+# With `torch.autograd.Function` you define both directions. `forward` is already written. In `backward`, `grad_output`
+# is $\partial L/\partial s$, the gradient that arrives from the next layer, and you return $\partial L/\partial u$. One
+# line is missing: the slope $\sigma'(u)$ of
 #
 # $$\sigma(u) = \frac{1}{\pi}\arctan\!\Big(\frac{\pi}{2}\,\alpha\,u\Big) + \frac{1}{2}$$
 #
-# Derive it on paper (chain rule) rather than reading it off the table. The second value returned, `None`, is the gradient for
-# `alpha`, which we don't train.
+# Derive it on paper (chain rule) instead of reading it from the table. The second value returned, `None`, is the
+# gradient for `alpha`, which we do not train.
 
 
 # %% tags=["exercise"]
@@ -197,12 +199,13 @@ class MySpike(torch.autograd.Function):
 MySpike = attempt("02.1", MySpike)
 
 # %% [markdown] tags=["slide"]
-# Back to the stairs. A neuron of the kit takes any function of `u` as its surrogate, so yours goes straight in. Below the
-# landscape you see the gradient that backpropagation now reports at every weight. The true slope is zero throughout. Positive means
-# "go left", negative "go right".
+# Back to the staircase. A neuron of the kit accepts any function of `u` as its surrogate, so you can use yours
+# directly. The lower panel shows the gradient that backpropagation now gives at every weight. The true slope is zero
+# throughout. A positive gradient means "go left", a negative one "go right".
 #
-# **Predict first.** Will the surrogate's gradient be zero on the treads, too? Will it have the right sign everywhere? Then play:
-# very wide ($\alpha$ small) against very narrow ($\alpha$ large). The slider moves $\log_2 \alpha$, from $\alpha = 1/4$ to 64.
+# **Predict first.** Will the surrogate gradient be zero on the flat parts, too? Will it have the right sign everywhere?
+# Then try it: compare very wide ($\alpha$ small) and very narrow ($\alpha$ large) surrogates. The slider moves
+# $\log_2 \alpha$, from $\alpha = 1/4$ to 64.
 
 
 # %%
@@ -216,8 +219,8 @@ def stairs(log2_alpha=1.0, detach_reset=True):
     w = torch.linspace(0, 1.5, 301, requires_grad=True)
     options = {"decay_input": False, "detach_reset": detach_reset}
     cell = neuron.LIF(tau=10.0, surrogate=spike_function, **options)
-    loss = distance(cell(heard * w)[0], teacher)[0]
-    # The neurons don't touch each other, so the gradient of the sum holds each weight's own.
+    loss = distance(cell(train_in * w)[0], teacher)[0]
+    # The neurons are independent, so the gradient of the sum contains the gradient of each weight.
     (gradient,) = torch.autograd.grad(loss.sum(), w)
     w, loss = w.detach(), loss.detach()
     wrong = loss > 0
@@ -240,28 +243,31 @@ def stairs(log2_alpha=1.0, detach_reset=True):
 viz.explore(stairs, log2_alpha=(-2.0, 6.0, 0.5), detach_reset=True)
 
 # %% [markdown]
-# **What to notice.** On the treads the gradient is *not* zero: it sees the valley across the stairs, as you did. It is
-# not the slope of this landscape nor of any other; don't compare its size with finite differences. Its sign is what counts, and
-# that is right nearly everywhere. A wide surrogate gives a calm gradient that keeps pushing at the left end, where the neuron is
-# silent. A narrow one listens to few membranes and shouts when one is near.
+# **What to notice.** On the flat parts the gradient is *not* zero: it points to the minimum across the steps, as your
+# eye did. It is not the slope of this landscape nor of any other, so do not compare its size with finite differences.
+# Its sign matters, and that is right nearly everywhere. A wide surrogate gives a smooth gradient that still pushes at
+# the left end, where the neuron is silent. A narrow one reacts to few membranes, but strongly when one is near the
+# threshold.
 #
-# Now untick `detach_reset` and go to $\alpha = 16$. The reset, $v \leftarrow (1 - s)\,v$, contains the spike, so the gradient can take
-# that way, too, and each time it does it is multiplied by about $-\theta\,\sigma'(u)$, up to $-\alpha/2$. Just above $w = 1$, where every
-# single input spike lifts the membrane exactly to its threshold, that happens some twenty times in a row: $10^{18}$, and the sign
-# is anybody's guess. `detach_reset=True` treats the reset as a given fact and leaves it out of the gradient: safe, and common.
-# It isn't free, as section 4 will show.
+# Now untick `detach_reset` and go to $\alpha = 16$. The reset, $v \leftarrow (1 - s)\,v$, contains the spike, so the
+# gradient can also flow through the reset, and each time it is multiplied by about $-\theta\,\sigma'(u)$, up to
+# $-\alpha/2$. Just above $w = 1$, where every single input spike lifts the membrane exactly to its threshold, that
+# happens some twenty times in a row: the gradient reaches $10^{18}$, and its sign means nothing. `detach_reset=True`
+# treats the reset as a constant and leaves it out of the gradient: this is safe and common. It has a cost, as section 4
+# will show.
 #
-# ## 3. How wide? Eight layers and a few time steps later
+# ## 3. How wide? Gradients through eight layers and several time steps
 #
-# On its way down, a gradient is multiplied at every layer by weights *and* by $\sigma'(u)$, and on its way back in time by the decay
-# of the membrane. Factors of 2 or 1/2 don't matter once. Eight times in a row they do.
+# Going back through the layers, a gradient is multiplied at every layer by weights *and* by $\sigma'(u)$; going back in
+# time, it is multiplied by the decay of the membrane. A factor of 2 or 1/2 does not matter once. Eight times in a row
+# it does.
 #
-# The picture below is a net of eight layers of LIF neurons that all fire at a healthy rate (about 30 %). The spikes are the same in
-# every setting, since forward never asks the surrogate. We compare four surrogates **of the same width**: `w` is the distance from
-# threshold at which the slope has fallen to half its peak.
+# The figure below shows a net of eight layers of LIF neurons that all fire at a healthy rate (about 30 %). The spikes
+# are the same in every setting, since the forward pass does not use the surrogate. We compare four surrogates **of the
+# same width**: `w` is the distance from threshold at which the slope has fallen to half its peak.
 #
-# **Predict first.** If you make them narrower, what happens to the gradient at layer 1? Careful: the curves of `ATan`, `Sigmoid` and
-# `Triangle` keep their *area* of 1 and grow taller. `FastSigmoid` keeps its *peak* of 1.
+# **Predict first.** If you make them narrower, what happens to the gradient at layer 1? Note that the curves of `ATan`,
+# `Sigmoid` and `Triangle` keep their *area* of 1 and grow taller. `FastSigmoid` keeps its *peak* of 1.
 
 
 # %% tags=["slide"]
@@ -284,7 +290,7 @@ def gradient_flow(spike_function):
     modules = []
     for _ in range(LAYERS):
         layer = torch.nn.Linear(WIDTH, WIDTH, bias=False)
-        # Gain and mean are chosen so that activity neither dies out nor grows from layer to layer.
+        # Gain and mean are chosen so that activity neither vanishes nor grows from layer to layer.
         layer.weight.data = torch.randn(WIDTH, WIDTH, generator=g) * 2.5 / WIDTH**0.5 + 0.5 / WIDTH
         options = {"v_reset": None, "decay_input": False, "detach_reset": True}
         modules += [layer, neuron.LIF(tau=2.0, surrogate=spike_function, **options)]
@@ -320,28 +326,33 @@ viz.show(viz.frames(flow_figure, "half-width w", widths, start=widths.index(0.3)
 # %% [markdown]
 # **What to notice.**
 #
-# - Follow the right end of the left panel (layer 8): all much alike. Now the left end, as you move `w`: the curves fan out over
-#   eight powers of ten.
-# - Narrow at constant *area* means a tall peak: the gradient **explodes** (`ATan`, `Sigmoid`, `Triangle`). Narrow at constant
-#   *peak* means that hardly any membrane is near enough to count: it **vanishes** (`FastSigmoid`). Same width, opposite disasters.
-# - Wide is not safe either, and the roles are swapped: the low `ATan` fades from layer to layer, while `FastSigmoid`, now
-#   close to 1 everywhere, lets all through and explodes.
-# - In between there is a place where depth costs little: for `ATan` about 0.5, for `Sigmoid` and `Triangle` about 1, for
-#   `FastSigmoid` 0.3. Where exactly depends on the weights; slope and weights only count as a product. The defaults `ATan(2)`
-#   (w = 0.32), `Sigmoid(4)` (0.44) and `Triangle(1)` (0.5) are near. `FastSigmoid(25)` (0.017) and `SuperSpike(100)` (0.004) are not:
-#   they come from work on few layers, trained with optimisers that rescale each weight's gradient, as Adam does.
-# - Back in time (right panel, at the input) it is calmer. The last input counts least, since it has had one step to charge
-#   eight membranes; those of some steps ago were remembered by each layer in turn. Still further back the membranes' decay
-#   $1 - 1/\tau$ per step would win. (The reset is detached here. You have seen why.)
+# - Look at the right end of the left panel (layer 8): all curves are close together. Now look at the left end while you
+#   move `w`: the curves spread over eight powers of ten.
+# - Narrow at constant *area* means a tall peak: the gradient **explodes** (`ATan`, `Sigmoid`, `Triangle`). Narrow at
+#   constant *peak* means that hardly any membrane is near enough to count: it **vanishes** (`FastSigmoid`). The width
+#   is the same; the failures are opposite.
+# - Wide is not safe either, and the roles are swapped: with the low `ATan` the gradient shrinks from layer to layer,
+#   while `FastSigmoid`, now close to 1 everywhere, passes everything and the gradient explodes.
+# - In between there is a width at which depth costs little: for `ATan` about 0.5, for `Sigmoid` and `Triangle` about 1,
+#   for `FastSigmoid` 0.3. The exact value depends on the weights; only the product of slope and weights matters. The
+#   defaults `ATan(2)` (w = 0.32), `Sigmoid(4)` (0.44) and `Triangle(1)` (0.5) are near it. `FastSigmoid(25)` (0.017)
+#   and `SuperSpike(100)` (0.004) are not: they come from work on networks with few layers, trained with optimisers that
+#   rescale each weight's gradient, as Adam does.
+# - Back in time (right panel, at the input) the curves vary less. The last input has the smallest gradient, since it
+#   has had one step to charge eight membranes; the inputs of some steps before it were stored by each layer in turn.
+#   Further back, the membranes' decay of $1 - 1/\tau$ per step would dominate. (The reset is detached here. You have
+#   seen why.)
 #
 # ### The surrogate lab
 #
-# One question is left: *whom* does a surrogate hear? The bars in the upper right panel show where the membranes of such a net are, all
-# layers and steps together, under the derivative that weighs them. Below is the gradient again (dots), on the broad pale line of
-# `ATan(2)`. The slope goes in powers of two: `log2_slope = 1` is 2.
+# One question is left: *which* membranes contribute to the gradient? The bars in the upper right panel show the
+# distribution of the membranes of such a net, for all layers and steps together, below the derivative that weights
+# them. The lower panel shows the gradient again (dots), with `ATan(2)` as a broad pale line. The slope is set in powers
+# of two: `log2_slope = 1` is 2.
 #
-# **Predict first.** (a) What share of the membranes is within the half-width of `ATan(2)`? (b) `StraightThrough` hears all membranes alike. Does that
-# make its gradient the calmest of all? (c) From 8 layers to 16: does the range of good slopes get wider or narrower?
+# **Predict first.** (a) What share of the membranes is within the half-width of `ATan(2)`? (b) `StraightThrough`
+# weights all membranes equally. Does that make its gradient the most stable of all? (c) From 8 layers to 16: does the
+# range of good slopes become wider or narrower?
 
 # %%
 viz.labs.surrogate_lab()
@@ -349,17 +360,18 @@ viz.labs.surrogate_lab()
 # %% [markdown] tags=["slide"]
 # **What to notice.**
 #
-# - `ATan(2)` gives a full voice to about one membrane in eight, and that is enough. `FastSigmoid` at its default of 25 (`log2_slope` about 4.5) is down to
-#   one in 150, and leaves $10^{-5}$ of the gradient after eight layers.
-# - To hear everybody is no virtue. `StraightThrough` lets each layer multiply by its weights and by nothing else, and ends up
-#   four powers of ten too high.
-# - Depth is strict. At 16 layers a slope of 1.4, 2 or 2.8 makes it fade to a fifth, stay, or grow eighteenfold; at 2 layers you can't tell them apart.
+# - With `ATan(2)`, about one membrane in eight is within the half-width, and that is enough. With `FastSigmoid` at its
+#   default of 25 (`log2_slope` about 4.5) it is one in 150, and $10^{-5}$ of the gradient is left after eight layers.
+# - Weighting all membranes equally is not better. With `StraightThrough` each layer multiplies the gradient by its
+#   weights only, and the result is four powers of ten too high.
+# - A deep network needs the right slope. At 16 layers a slope of 1.4, 2 or 2.8 makes the gradient shrink to a fifth,
+#   stay, or grow eighteenfold; at 2 layers you see no difference.
 #
 # ## What broke?
 #
 # A colleague writes the logistic surrogate straight from the textbook, $\sigma'(u) = k\,e^{-ku}/(1 + e^{-ku})^2$, with a slope of
-# 25. It passes his tests. He trains; for two hundred batches all is well; then the loss is NaN. **Find it before you read on.**
-# (A membrane may sit *far* below threshold: one strong inhibitory input is enough.)
+# 25. It passes his tests. He trains; the first two hundred batches work; then the loss is NaN. **Find the mistake
+#     before you read on.** (A membrane may be *far* below threshold: one strong inhibitory input is enough.)
 
 
 # %%
@@ -387,20 +399,21 @@ for name, spike_function in {
     print(name, " u =", u.tolist(), "  gradient:", [f"{value:.1e}" for value in leaf.grad.tolist()])
 
 # %% [markdown] tags=["slide"]
-# In float32 the largest number is about $3.4\cdot10^{38} \approx e^{88.7}$. At $u = -4$ and $k = 25$ the textbook asks for $e^{100}$,
-# gets `inf`, and `inf / inf` is NaN. One NaN in one neuron at one time step spreads to every weight of the layer with the next
-# optimiser step. On paper both formulas are the same; on a computer $k\,\varsigma(ku)\,(1 - \varsigma(ku))$ with
-# `torch.sigmoid` is right everywhere, because `torch.sigmoid` never forms the large exponential.
+# In float32 the largest number is about $3.4\cdot10^{38} \approx e^{88.7}$. At $u = -4$ and $k = 25$ the textbook
+# formula computes $e^{100}$, which is `inf`, and `inf / inf` is NaN. One NaN in one neuron at one time step spreads to
+# every weight of the layer with the next optimiser step. On paper both formulas are the same; on a computer
+# $k\,\varsigma(ku)\,(1 - \varsigma(ku))$ with `torch.sigmoid` is right everywhere, because `torch.sigmoid` never forms
+# the large exponential.
 #
-# The lesson is wider than this formula: **test your surrogate at $u = \pm 10^{20}$.** Exercise 02.1 did that to yours.
+# This applies to any formula: **test your surrogate at $u = \pm 10^{20}$.** Exercise 02.1 did that with yours.
 #
-# ## 4. It learns
+# ## 4. Training
 #
-# Time to train. Sixteen tasks: in each, a neuron hears the same 40 input spike trains and must fire at three given moments, no
-# more, no less. The loss is equation (1). We compare six slopes at once: 6 × 16 neurons side by side,
-# each with the `alpha` of its group, since your `MySpike` takes a tensor as well as a number.
+# Now we train. There are sixteen tasks: in each, a neuron receives the same 40 input spike trains and must fire at
+# exactly three given times. The loss is equation (1). We compare six slopes at once: 6 × 16 neurons in parallel, each
+# with the `alpha` of its group, since your `MySpike` accepts a tensor as well as a number.
 #
-# **Predict first.** Which end loses: wide (0.25) or narrow (50)?
+# **Predict first.** Which end fails: wide (0.25) or narrow (50)?
 
 # %% tags=["slide"]
 STEPS, INPUTS, TASKS = 50, 40, 16
@@ -437,7 +450,7 @@ alpha = torch.tensor(slopes).repeat_interleave(TASKS).to(device)  # one slope pe
 losses, spikes = learn(lambda u: MySpike.apply(u, alpha), groups=len(slopes))
 
 best = slopes.index(2.0)
-task = int(losses[-1, best].argmin())  # a task that it has learned well
+task = int(losses[-1, best].argmin())  # a task that was learned well
 epoch, moment = spikes[:, :, best, task].nonzero(as_tuple=True)
 figure = figures.panels(1, 1)
 mark = {"symbol": "line-ns-open", "size": 5, "color": viz.theme.BLUE}
@@ -453,10 +466,11 @@ figure.update_yaxes(title={"text": "epoch"}, range=[EPOCHS, 0])
 viz.show(figure)
 
 # %% [markdown]
-# Read it from top to bottom: each row is one epoch. At first spikes are all over the place, and the quickest way down is to
-# silence most of them. With a true gradient that would be the end, for a spike that isn't there can't be moved. The surrogate sees
-# a membrane that is too low at a wanted moment and raises it until a spike is born there. Wrong ones come and go, and in the
-# end all lock to the dashed lines. Now all six slopes, mean over the tasks:
+# Read the figure from top to bottom: each row is one epoch. At first there are spikes everywhere, and the quickest way
+# to a lower loss is to silence most of them. With a true gradient learning would stop here, because a spike that is not
+# there cannot be moved. The surrogate sees a membrane that is too low at a target time and raises it until a spike
+# appears there. Wrong spikes come and go, and in the end all spikes are on the dashed lines. The next figure shows all
+# six slopes, as the mean over the tasks:
 
 # %%
 means = {f"alpha = {slope:g}": losses[:, i].mean(1) for i, slope in enumerate(slopes)}
@@ -466,18 +480,19 @@ solved = (spikes[-1] == targets.cpu()).all(0).float().mean(1)
 print("tasks solved to the step:", dict(zip(slopes, [f"{one:.0%}" for one in solved], strict=True)))
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** From 0.25 to 5, a factor of 20, everything learns: the *shape* of the surrogate hardly matters and its width
-# has a broad optimum [4]. Beyond that it breaks down: the gradient is large where a membrane happens to be near the threshold
-# and next to nothing everywhere else, so each step is an accident.
+# **What to notice.** From 0.25 to 5, a factor of 20, training works: the *shape* of the surrogate hardly matters and
+# its width has a broad optimum [4]. Above that it fails: the gradient is large where a membrane happens to be near the
+# threshold and almost zero everywhere else, so each step is close to random.
 #
-# Now put `detach_reset=True` into `learn` and run it again: with $\alpha = 2$, 1 of the 16 tasks is solved instead of 9. For precise
-# *timing* the way through the reset carries news (a spike now means a lower membrane later), and at a low peak it doesn't explode.
-# Where only counts matter, as in notebook 04, you lose little by detaching. There's no setting for all seasons; there is looking.
+# Now put `detach_reset=True` into `learn` and run it again: with $\alpha = 2$, 1 of the 16 tasks is solved instead of 9.
+# For precise *timing* the gradient through the reset carries information (a spike now means a lower membrane later),
+# and with a low peak it does not explode. Where only counts matter, as in notebook 04, you lose little by detaching. No
+# setting is best for every task: compare.
 #
 # ## 5. Dead neurons
 #
-# A neuron that never fires adds nothing. Usually its membrane is near enough to the threshold to get some gradient, and it comes
-# back to life. If not, it's dead: no spike, no slope, no change, ever.
+# A neuron that never fires contributes nothing. Usually its membrane is near enough to the threshold to get some
+# gradient, and it recovers. If not, it is dead: it has no spike and no slope, so it never changes.
 #
 # ### Exercise 02.2: find the dead neurons
 #
@@ -495,17 +510,17 @@ def dead_neurons(u, surrogate, floor):
 dead_neurons = attempt("02.2", dead_neurons)
 
 # %% [markdown] tags=["slide"]
-# Now the same sixteen tasks, but the initial weights are somewhat too negative: at the start nobody fires. That's no exotic
-# case: it is what a careless initialisation or one large step of the optimiser does to a layer.
+# Now the same sixteen tasks, but the initial weights are somewhat too negative: at the start no neuron fires. This case
+# is common: a careless initialisation or one large optimiser step does this to a layer.
 #
-# **Predict first.** Three surrogates: `Triangle(1)`, which ends 1 below the threshold; `ATan(2)`, with its heavy tails; and
-# `FastSigmoid(25)`, whose slope at $u = -1.2$ is a mere 1/1000. Who recovers? Your function makes a prediction
-# before training; the curves tell.
+# **Predict first.** Compare three surrogates: `Triangle(1)`, which is zero from 1 below the threshold; `ATan(2)`, with
+# its heavy tails; and `FastSigmoid(25)`, whose slope at $u = -1.2$ is only 1/1000. With which do the neurons recover?
+# Your function makes a prediction before training; the curves show the result.
 
 
 # %% tags=["slide"]
 def distances(mean, spread):
-    """Distance to threshold u [T, B, TASKS] with fresh weights; nobody fires, so there is no reset."""
+    """Distance to threshold u [T, B, TASKS] with initial weights; no neuron fires, so there is no reset."""
     drive, v, u = inputs @ (spread * start + mean).T, 0.0, []
     for x_t in drive:
         v = v - v / 10.0 + x_t
@@ -515,28 +530,29 @@ def distances(mean, spread):
 
 TOO_LOW = {"mean": -0.05, "spread": 0.1}
 u = distances(**TOO_LOW)
-print(f"at the start the highest u is {u.max():.2f}: nobody fires")
+print(f"at the start the highest u is {u.max():.2f}: no neuron fires")
 recovered = {}
 candidates = (surrogate.Triangle(1.0), surrogate.ATan(2.0), surrogate.FastSigmoid(25.0))
 for spike_function in candidates:
-    foretold = int(dead_neurons(u, spike_function, floor=1e-6).sum())
+    predicted = int(dead_neurons(u, spike_function, floor=1e-6).sum())
     _, spikes = learn(spike_function, epochs=60, **TOO_LOW)
     alive = spikes[:, :, 0].amax(1)  # [epochs, TASKS]: did it fire at all?
     silent = int((alive[-20:].amax(0) == 0).sum())
-    print(f"{spike_function!s:24s} dead by your function: {foretold:2d}   silent at the end: {silent:2d}")
+    print(f"{spike_function!s:24s} dead by your function: {predicted:2d}   silent at the end: {silent:2d}")
     recovered[str(spike_function)] = alive.mean(1) * 100
 axes = {"x_title": "epoch", "y_title": "neurons (%)"}
 viz.show(figures.lines(recovered, title="Neurons that fire at all, from a silent start", **axes))
 
 # %% [markdown]
-# **What to notice.** Whoever is beyond the reach of `Triangle` stays silent for good. The tails of the other two save everyone. Even
-# slopes of 1/1000 do, because Adam divides each gradient by its own typical size: for Adam, small is fine, **zero is zero**.
-# (With plain SGD at a rate that suits `ATan`, 0.1, the `FastSigmoid` neurons are all still silent after 60 epochs. Try it.)
+# **What to notice.** Neurons outside the range of `Triangle` stay silent for good. With the tails of the other two, all
+# recover. Even slopes of 1/1000 are enough, because Adam divides each gradient by its typical size: for Adam a small
+# gradient is fine, but **zero is zero**. (With plain SGD at a rate that suits `ATan`, 0.1, the `FastSigmoid` neurons
+# are all still silent after 60 epochs. Try it.)
 #
-# What helps in practice, in this order: look at the firing rates of *every* layer in the first epoch (the kit's live panel
-# shows them); scale the initial weights until 5 to 30 % of the neurons fire per step; a positive bias; a surrogate with tails. A
-# penalty on low rates (`loss.spike_rate_regulariser`) helps the nearly dead, but not the dead: its gradient, too, has to pass
-# the surrogate.
+# What helps in practice, in this order: look at the firing rates of *every* layer in the first epoch (the kit's live
+# panel shows them); scale the initial weights until 5 to 30 % of the neurons fire per step; a positive bias; a
+# surrogate with tails. A penalty on low rates (`loss.spike_rate_regulariser`) helps neurons that are nearly dead, but
+# not dead ones: its gradient also passes through the surrogate.
 #
 # ## Quiz
 
@@ -562,5 +578,6 @@ scorecard("02")
 #    Neural Computation 37 (2025). [doi:10.1162/neco_a_01752](https://doi.org/10.1162/neco_a_01752)
 # 4. F. Zenke, T. P. Vogels, *The remarkable robustness of surrogate gradient learning for instilling complex function in spiking
 #    neural networks*, Neural Computation 33 (2021). [doi:10.1162/neco_a_01367](https://doi.org/10.1162/neco_a_01367)
-# 5. W. Fang et al., *Incorporating learnable membrane time constant to enhance learning of spiking neural networks*, ICCV (2021).
-#    [doi:10.1109/ICCV48922.2021.00266](https://doi.org/10.1109/ICCV48922.2021.00266). Where the arctangent comes from.
+# 5. W. Fang et al., *Incorporating learnable membrane time constant to enhance learning of spiking neural networks*,
+#    ICCV (2021). [doi:10.1109/ICCV48922.2021.00266](https://doi.org/10.1109/ICCV48922.2021.00266). The source of the
+#    arctangent surrogate.

@@ -12,13 +12,13 @@
 # %% [markdown] tags=["slide"]
 # # 03 · Turning the world into spikes
 #
-# A camera delivers numbers, a microphone delivers numbers, a spreadsheet delivers numbers. A spiking neuron
-# understands one word: *now*. Before any network can learn, somebody has to decide how a number becomes a handful of
-# *nows*, and that decision settles how many time steps you will wait and how many spikes you will pay for.
+# Cameras, microphones and spreadsheets deliver numbers. A spiking neuron understands only events in time. So before a
+# network can learn, you must choose how a number becomes a few spikes. This choice fixes how many time steps you wait
+# and how many spikes you pay for.
 #
 # After this notebook you can
 #
-# - turn images into spikes in four ways (latency, Poisson, constant-current neurons, direct) and read them back;
+# - turn images into spikes in four ways (latency, Poisson, constant-current neurons, direct) and decode them again;
 # - predict how the error of each code shrinks with the number of time steps $T$, and what that costs in spikes;
 # - code a signal by its changes, as an event camera does;
 # - recognise three mistakes that ruin a spiking network before its first layer.
@@ -54,9 +54,9 @@ print("snnkit", snnkit.__version__)
 # %% tags=["parameters"]
 QUICK: bool = True  # small sizes: seconds on a laptop
 SOLVE: bool = False  # use the reference solutions of the exercises
-SEED: int = 0  # every random draw follows from it
+SEED: int = 0  # the seed of every random number
 DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
-DATASET: str = "digits"  # "digits" is always there; "mnist" and "fashion" where you have them
+DATASET: str = "digits"  # "digits" is always available; "mnist" and "fashion" if you have them
 
 # %%
 import torch
@@ -70,11 +70,11 @@ course.start("03", solve=SOLVE)
 device = data.resolve_device(DEVICE)
 
 # %% [markdown] tags=["slide"]
-# ## The picture we want to send
+# ## The images to encode
 #
-# Images arrive as whole numbers from 0 to 255. Every encoder here wants **brightness in [0, 1]**, so we divide once, at
-# the door: `data.to_unit`. We keep ten pictures, the most typical of each class, and flatten them to one row of pixels per
-# image, `[B, N]`. Spikes will be `[T, B, N]`: **time first**, as everywhere in snnkit.
+# Images arrive as whole numbers from 0 to 255. Every encoder here wants **brightness in [0, 1]**, so we divide once,
+# right after loading: `data.to_unit`. We take ten images, the most typical one of each class, and flatten them to one
+# row of pixels per image, `[B, N]`. Spikes will be `[T, B, N]`: **time first**, as everywhere in snnkit.
 
 # %% tags=["slide"]
 images, labels = data.load(DATASET)
@@ -82,33 +82,33 @@ side = images.shape[-1]
 flat = data.to_unit(images).flatten(1)
 means = torch.stack([flat[labels == digit].mean(0) for digit in range(10)])
 distance = torch.cdist(means, flat).masked_fill(labels != torch.arange(10).unsqueeze(1), torch.inf)
-chosen = distance.argmin(1)  # of each class, the image that is nearest to the class's mean
+chosen = distance.argmin(1)  # for each class, the image nearest to the class mean
 x = flat[chosen]
 
 print(f"x: {tuple(x.shape)}, from {x.min():g} to {x.max():g}, mean brightness {x.mean():.2f}")
 viz.show(figures.image_grid(x.view(10, side, side), labels=data.CLASSES[DATASET], columns=10, title="Ten images"))
 
 # %% [markdown] tags=["slide"]
-# ## 1 · When? The latency code
+# ## 1 · The time of a spike: the latency code
 #
-# A runner's position in the race tells how fast they are. Let the pixels race: **the brighter, the earlier**, one spike
-# each. Of $T$ steps, pixel $x$ takes step
+# The time at which runners arrive tells how fast they are. Let the pixels race: **the brighter, the earlier**, with one
+# spike each. Of $T$ steps, a pixel of brightness $x$ spikes at step
 #
 # $$ t(x) = \mathrm{round}\big((1 - x)\,(T - 1)\big), \qquad x \ge \theta, $$
 #
-# with $t$ counted in steps from 0, and pixels darker than a threshold $\theta = 0.01$ stay silent. Ganglion cells of the
-# retina do something of this kind: how long they wait for their first spike tells a large part of what there is to know
-# about the image (Gollisch & Meister 2008).
+# with $t$ counted in steps from 0, and pixels darker than a threshold $\theta = 0.01$ stay silent. Ganglion cells of
+# the retina do something similar: the latency of their first spike carries a large part of the information about the
+# image (Gollisch & Meister 2008).
 #
 # **Predict first.** An 8 × 8 digit has 64 pixels, half of them black. How many spikes does the whole image cost with
 # $T = 16$? And with $T = 64$?
 #
 # ### Exercise 03.1 · Latency: the brighter, the earlier (8 min, ●●○)
 #
-# Write the code. Ask yourself on the way: which step does white get, which does the darkest pixel get, what has the
-# answer's shape, and does it still work if `x` is float64, has five axes, or lives on a GPU? The card under the cell
-# tells you the first property that does not hold. `hint("03.1")` opens one hint after another, `solution("03.1")` shows
-# ours; until yours passes, the notebook goes on with ours.
+# Write the encoder. Questions to consider: which step does white get, which step does the darkest pixel get, what shape
+# does the result have, and does it still work if `x` is float64, has five axes, or is on a GPU? The card under the cell
+# names the first property that does not hold. `hint("03.1")` shows one hint after another, `solution("03.1")` shows our
+# solution; until your answer passes, the notebook uses ours.
 
 
 # %% tags=["exercise"]
@@ -123,8 +123,8 @@ def latency_encode(x, steps, threshold=0.01):
 latency_encode = attempt("03.1", latency_encode)
 
 # %% [markdown]
-# A code is worth what somebody can read back from it. The reader of a latency code looks at the clock: a spike at step
-# $t$ means $\hat x = 1 - t/(T-1)$, and no spike means black.
+# A code is only as good as what a decoder can recover from it. The decoder of a latency code uses the time: a spike at
+# step $t$ means $\hat x = 1 - t/(T-1)$, and no spike means black.
 
 
 # %%
@@ -136,7 +136,7 @@ def read_latency(spikes):
 
 
 def look(code, read, digit, title):
-    """One digit, its spikes, and what is read back."""
+    """One digit, its spikes, and the decoded image."""
     spikes = code(x)[:, digit]
     viz.show(figures.coded_image(x[digit].view(side, side), spikes, read(spikes).view(side, side), title))
 
@@ -144,19 +144,20 @@ def look(code, read, digit, title):
 look(lambda x: latency_encode(x, 16), read_latency, 3, "Latency code, T = 16")
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** The raster in the middle has one row per pixel, from the top left corner of the image downwards, so
-# you see the image's rows as groups of spikes. The strokes speak first and the grey edges last. The number of spikes is
-# the number of pixels that are not black, and **it does not depend on $T$**: a longer race costs time, not spikes. And the
-# image comes back nearly perfect: the only error is the rounding to the nearest step, at most $\tfrac{1}{2(T-1)}$.
+# **What to notice.** The raster in the middle has one row per pixel, from the top left corner of the image downwards,
+# so you see the image's rows as groups of spikes. The bright strokes spike first and the grey edges last. The number of
+# spikes is the number of pixels that are not black, and **it does not depend on $T$**: a longer race costs time, not
+# spikes. And the decoded image is nearly perfect: the only error is the rounding to the nearest step, at most
+# $\tfrac{1}{2(T-1)}$.
 #
-# ### A trap on the way: the logarithm
+# ### A pitfall: the logarithm
 #
-# The straight line above is the tidy version. A real membrane, charged by a constant current $x$ through its leak, crosses
+# The linear formula above is the simplified version. A real leaky membrane, charged by a constant current $x$, crosses
 # its threshold at
 #
 # $$ t(x) = \tau \ln \frac{x}{x - \theta} \qquad (\tau \text{ in steps}), $$
 #
-# and that is what `encode.latency` does unless you say `linear=True`.
+# and `encode.latency` uses this formula unless you pass `linear=True`.
 #
 # **Predict first.** With the defaults, $\theta = 0.01$ and $T = 16$: at which steps do the digit's pixels spike?
 
@@ -164,27 +165,27 @@ look(lambda x: latency_encode(x, 16), read_latency, 3, "Latency code, T = 16")
 look(lambda x: encode.latency(x, 16), read_latency, 3, "encode.latency with its default logarithm, T = 16")
 
 # %% [markdown]
-# All at step 0. The logarithm spends its steps on brightness just above the threshold: everything beyond $x \approx 0.03$
-# falls into the very first step, and a grey digit has become a black-and-white one. Nothing crashed, and a network would
-# even learn something from it. **Look at the raster before you train**, and use `encode.latency(x, T, linear=True)` for
-# images. It is your `latency_encode`.
+# All spike at step 0. The logarithm uses its steps for brightness just above the threshold: everything above
+# $x \approx 0.03$ falls into the first step, and the grey digit has become black and white. There is no error, and a
+# network would even learn something from it. **Look at the raster before you train**, and use
+# `encode.latency(x, T, linear=True)` for images. That is the same as your `latency_encode`.
 
 # %% [markdown] tags=["slide"]
-# ## 2 · How often? The rate code
+# ## 2 · The number of spikes: the rate code
 #
-# The oldest answer, found by Adrian and Zotterman in 1926 on a frog's stretch receptor: the stronger the stimulus, the more
-# spikes per second. Its simplest form throws a die at each step for each pixel:
+# This is the oldest code. Adrian and Zotterman discovered it in 1926 on a frog's stretch receptor: the stronger the
+# stimulus, the more spikes per second. Its simplest form draws a random number for each pixel at each step:
 #
 # $$ s_t \sim \mathrm{Bernoulli}(x), \qquad \hat x = \frac{1}{T}\sum_{t=1}^{T} s_t, \qquad
 # \sqrt{\mathbb{E}\,(\hat x - x)^2} = \sqrt{\frac{x\,(1-x)}{T}}. $$
 #
-# It is called the Poisson code, because draws that know nothing of each other become a Poisson process when the steps
-# become short. The reader counts.
+# It is called the Poisson code, because independent draws approach a Poisson process when the steps become short. The
+# decoder counts spikes.
 #
 # ### Exercise 03.2 · Poisson: brightness as probability (5 min, ●○○)
 #
-# One line, if you like. The catch is in the words *that know nothing of each other*: each step, each image and each pixel
-# needs a draw of its own. The `generator` makes the draw repeatable: hand it on.
+# One line is enough. The important word is *independent*: each step, each image and each pixel needs a separate draw.
+# The `generator` makes the draws repeatable: pass it on.
 
 
 # %% tags=["exercise"]
@@ -213,8 +214,8 @@ def read_rate(spikes):
 look(lambda x: poisson_encode(x, 16, generator), read_rate, 3, "Poisson code, T = 16")
 
 # %% [markdown] tags=["slide"]
-# **Predict first.** How many steps until *you* can read the digits from Poisson spikes: 2, 8, 32 or 128? Decide, then move
-# the slider under the next picture. (It needs no kernel: all positions are inside the figure.)
+# **Predict first.** How many steps until *you* can read the digits from Poisson spikes: 2, 8, 32 or 128? Decide, then
+# move the slider under the next picture. (It needs no kernel: the figure contains all positions.)
 
 
 # %% tags=["slide"]
@@ -234,27 +235,28 @@ def after(steps):
 viz.show(viz.frames(after, "T", [1, 2, 4, 8, 16, 32, 64, 128], start=3))
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** The Poisson images emerge from snow like a photograph in its bath, and the last bit of snow goes
-# slowly: the error falls with $1/\sqrt T$, so each halving costs **four times** the steps. The middle greys are the noisiest
-# ($x(1-x)$ is largest at ½), black and white are exact from the first step. The latency code is rough below $T = 4$, where
-# there are too few steps to tell greys apart, and clean soon after.
+# **What to notice.** The Poisson images emerge from noise, and the last noise disappears slowly: the error falls with
+# $1/\sqrt T$, so each halving costs **four times** the steps. The middle greys are the noisiest ($x(1-x)$ is largest at
+# ½); black and white are exact from the first step. The latency code is rough below $T = 4$, where there are too few
+# steps to distinguish greys, and accurate soon after.
 #
-# ## 3 · Two more codes: a neuron per pixel, and no code at all
+# ## 3 · Two more codes: a neuron per pixel, and direct coding
 #
-# **Constant current.** Give each pixel a leaky integrate-and-fire neuron of its own and inject $I = g\,x$:
+# **Constant current.** Give each pixel its own leaky integrate-and-fire neuron and inject $I = g\,x$:
 #
 # $$ v \leftarrow v + \frac{\Delta t}{\tau}\,(I - v), \qquad \text{spike and } v \leftarrow 0 \text{ where } v > 1, $$
 #
-# with $\tau = 10$ ms and $\Delta t = 1$ ms. It is a rate code without dice: spikes come regularly, with a period of
-# $\tau \ln \frac{I}{I-1}$, which the reader inverts. The price is a dead zone: where $g\,x \le 1$, the leak wins and the
-# pixel never speaks.
+# with $\tau = 10$ ms and $\Delta t = 1$ ms. It is a rate code without randomness: spikes come regularly, with a period
+# of $\tau \ln \frac{I}{I-1}$, which the decoder inverts. The price is a dead zone: where $g\,x \le 1$, the leak wins
+# and the pixel never spikes.
 #
-# **Direct coding** hands the brightness itself to the first layer, at every step (`encode.repeat`), and lets that layer's
-# neurons find their own code; with training, a *learned* one. That is how most deep spiking networks are fed today.
+# **Direct coding** passes the brightness itself to the first layer, at every step (`encode.repeat`). That layer's
+# neurons then produce the spikes, and training makes this a *learned* code. Most deep spiking networks get their input
+# in this way today.
 
 # %%
 GAIN = 4.0  # current per brightness: pixels darker than 1 / GAIN are in the dead zone
-KEEP = 0.9  # 1 - dt / tau = 1 - 1 ms / 10 ms: what a membrane keeps of its voltage in a step
+KEEP = 0.9  # 1 - dt / tau = 1 - 1 ms / 10 ms: the part of the voltage that is left after one step
 
 
 def lif_encode(x, steps):
@@ -264,19 +266,19 @@ def lif_encode(x, steps):
 def read_lif(spikes):
     """Invert the rate of a neuron that integrates a constant current for `period` steps before it fires."""
     rate = read_rate(spikes)
-    period = 1 / rate.clamp(min=1e-9) - 0.5  # it crossed the threshold somewhere within the last step
+    period = 1 / rate.clamp(min=1e-9) - 0.5  # it crossed the threshold at some point within the last step
     current = 1 / (1 - KEEP ** period.clamp(min=0.3))
     return torch.where(rate > 0, (current / GAIN).clamp(max=1), 0.0)
 
 
 look(lambda x: lif_encode(x, 32), read_lif, 3, "One LIF neuron per pixel, T = 32")
-look(lambda x: encode.repeat(x, 32), read_rate, 3, "Direct coding, T = 32: the same grey levels again and again")
+look(lambda x: encode.repeat(x, 32), read_rate, 3, "Direct coding, T = 32: the same grey levels at every step")
 
 # %% [markdown]
-# **What to notice.** The LIF raster is a comb where the Poisson raster was rain, and the faint edges of the digit are
-# missing: they sit in the dead zone. Direct coding is exact at any $T$, but what it sends are numbers, not spikes: the
-# first layer must multiply. It need do so only once, though: the repeated image is one image seen through a view that does
-# not move in memory, and snnkit's layers notice.
+# **What to notice.** The LIF raster is regular where the Poisson raster was random, and the faint edges of the digit
+# are missing: they are in the dead zone. Direct coding is exact at any $T$, but it sends numbers, not spikes: the first
+# layer must multiply. It needs to do so only once, though: the repeated image is a view with stride 0 in time, and
+# snnkit's layers detect this.
 
 # %% tags=["slide"]
 repeated = encode.repeat(x, 32)
@@ -288,19 +290,19 @@ with torch.no_grad():
 viz.show(figures.raster(out[:, 3], title="40 untrained neurons, fed directly"))
 
 # %% [markdown] tags=["slide"]
-# Nobody wrote a code for these forty neurons: random weights, and yet every image has a raster of its own. The first
-# *layer* is the encoder now, and training will shape it.
+# These forty neurons have random weights and no designed code, and yet every image gives a different raster. Now the
+# first *layer* is the encoder, and training will shape it.
 #
 # ## 4 · Information against time
 #
-# Looking is good, measuring is better. For growing $T$ we read test images back, and ask two questions:
+# Looking is good, measuring is better. For increasing $T$ we decode test images and answer two questions:
 #
-# 1. How far are the pixels from the truth? (root mean square error)
-# 2. Can the digit still be *recognised*? Our reader here is the simplest there is: it compares the decoded image with the
-#    ten mean images of the training set and says the nearest.
+# 1. How large is the error of the pixels? (root mean square error)
+# 2. Can the digit still be *recognised*? Our classifier here is the simplest possible: it compares the decoded image
+#    with the ten mean images of the training set and chooses the nearest.
 #
-# **Predict first.** The nearest-mean reader gets about nine digits in ten right on clean images. How many from **one** step
-# of Poisson spikes? And the digits have 17 grey levels: what will the latency code make of $T = 17$?
+# **Predict first.** The nearest-mean classifier gets about nine digits in ten right on clean images. How many from
+# **one** step of Poisson spikes? And the digits have 17 grey levels: what happens with the latency code at $T = 17$?
 
 # %% tags=["slide"]
 test_images, test_labels = data.load(DATASET, "test")
@@ -339,14 +341,14 @@ def measured(name, steps):
 
 results = {}
 for name in codes:
-    draws = repeats if name == "Poisson" else 1  # only dice need averaging
+    draws = repeats if name == "Poisson" else 1  # only random codes need averaging
     rows = [[measured(name, steps) for _ in range(draws)] for steps in lengths]
     results[name] = torch.tensor(rows).mean(1)  # [lengths, (error, recognised, spikes)]
 
 theory = (truth * (1 - truth)).mean().sqrt().item() / torch.tensor(lengths).sqrt()
 errors = {name: (lengths, results[name][:, 0]) for name in ("Poisson", "latency", "LIF neuron")}
 errors["√(x(1−x)/T)"] = (lengths, theory)
-title = "How wrong is the image that is read back?"
+title = "Error of the decoded image"
 axes = {"x_title": "time steps T", "y_title": "error (RMS)", "log": "xy"}
 viz.show(figures.lines(errors, title=title, faint=["√(x(1−x)/T)"], **axes))
 
@@ -363,23 +365,24 @@ print(
 # %% [markdown] tags=["slide"]
 # **What to notice.**
 #
-# - Poisson follows its law: a straight line of slope $-\tfrac12$ in the doubly logarithmic plot. There is nothing to
-#   discuss with it, only patience to buy.
-# - Latency falls with slope $-1$: twice the steps, half the rounding. The digits have 17 grey levels, so at $T = 17$ every
-#   level has a step to itself, and the error drops to almost nothing. A code that fits its data is worth more than a long one.
-# - The LIF code flattens out. Some pixels are in the dead zone, and no patience brings them back; bright ones fire every
-#   three, four or five steps, with nothing in between, so their greys come in a few coarse levels.
-# - **Recognising needs far less than reconstructing.** One step of Poisson spikes, pure black-and-white snow, is enough
-#   for about five digits in six, because the errors of 64 pixels cancel in the distance to the mean. Ask what your
-#   network needs to *know* before you pay for what it could *see*. Networks on MNIST are happy with $T$ = 10 to 25 for
-#   this reason.
-# - At $T = 1$ a latency code knows only "lit or not". The LIF neurons have not had the time to fire at all, and a blank
-#   image is recognised at chance, one time in ten: far below the edge of the plot.
+# - Poisson follows its law: a straight line of slope $-\tfrac12$ in the doubly logarithmic plot. The only way to a
+#   smaller error is more steps.
+# - Latency falls with slope $-1$: twice the steps, half the rounding. The digits have 17 grey levels, so at $T = 17$
+#   every level has its own step, and the error drops to almost zero. A code that fits its data is better than a long
+#   one.
+# - The LIF code flattens out. Some pixels are in the dead zone, and more steps do not help them; bright ones fire every
+#   three, four or five steps, with nothing in between, so only a few coarse grey levels remain.
+# - **Recognising needs far less than reconstructing.** One step of Poisson spikes, which looks like black-and-white
+#   noise, is enough for about five digits in six, because the errors of 64 pixels cancel in the distance to the mean.
+#   Before you pay for accurate images, ask what your task needs. For this reason $T$ = 10 to 25 is enough for networks
+#   on MNIST.
+# - At $T = 1$ a latency code distinguishes only "lit or not". The LIF neurons have not had time to fire at all, and a
+#   blank image is recognised at chance level, one time in ten: far below the edge of the plot.
 #
 # ## 5 · Information against spikes
 #
-# Time is one currency, energy the other. On neuromorphic hardware a silent neuron costs (nearly) nothing, so what counts is
-# the number of spikes.
+# Time is one cost, energy is the other. On neuromorphic hardware a silent neuron costs (nearly) nothing, so the number
+# of spikes counts.
 #
 # **Predict first.** Which code gives the most accurate image for 100 spikes?
 
@@ -387,15 +390,15 @@ print(
 spent = {name: (results[name][:, 2], results[name][:, 0]) for name in ("Poisson", "latency", "LIF neuron")}
 spent = {name: (effort[effort > 0], error[effort > 0]) for name, (effort, error) in spent.items()}
 axes = {"x_title": "spikes per image", "y_title": "error (RMS)", "log": "xy"}
-viz.show(figures.lines(spent, title="What a spike buys", **axes))
+viz.show(figures.lines(spent, title="Error against the number of spikes", **axes))
 
 # %% [markdown] tags=["slide"]
-# The latency curve is a vertical drop: more steps, the same spikes. Poisson slides along its slope of $-\tfrac12$, here
-# paid in spikes.
+# The latency curve is a vertical line: more steps, but the same number of spikes. The Poisson curve has its slope of
+# $-\tfrac12$ again, here against the number of spikes.
 #
-# Now in joules. A dense layer *multiplies and adds* for each pixel and each neuron. A spike needs no multiplication: a
-# weight is fetched and *added*. In 45 nm silicon a 32-bit floating-point addition takes about 0.9 pJ and a multiplication
-# 3.7 pJ (Horowitz 2014). For a first layer with $M$ neurons:
+# Now the energy in joules. A dense layer *multiplies and adds* for each pixel and each neuron. A spike needs no
+# multiplication: a weight is fetched and *added*. In 45 nm silicon a 32-bit floating-point addition takes about 0.9 pJ
+# and a multiplication 3.7 pJ (Horowitz 2014). For a first layer with $M$ neurons:
 #
 # $$ E_\text{dense} = N \cdot M \cdot 4.6\,\mathrm{pJ}, \qquad E_\text{spikes} = S \cdot M \cdot 0.9\,\mathrm{pJ}, $$
 #
@@ -415,19 +418,20 @@ for name, steps in [("latency", 16), ("Poisson", 4), ("Poisson", 16), ("Poisson"
 print(f"{'dense':12} {1:4} {'':13} {0:7.3f} {results['direct'][0, 1]:11.1%} {dense * 1e9:7.1f} nJ {1:9.0%}")
 
 # %% [markdown]
-# **What to notice** (on the digits). "Spiking" is not a synonym of "frugal": sixteen Poisson steps save next to nothing,
-# sixty-four cost almost four times the dense layer they were meant to beat, and the latency code saves nine tenths. Be as
-# honest in your own papers, and mind what this estimate leaves out: fetching a weight from memory costs more than adding it,
-# and a GPU multiplies by zero at full price.
+# **What to notice** (on the digits). "Spiking" does not always mean "efficient": sixteen Poisson steps save almost
+# nothing, sixty-four cost almost four times as much as the dense layer that they were meant to beat, and the latency
+# code saves nine tenths. Be as honest in your own papers, and remember what this estimate leaves out: fetching a weight
+# from memory costs more than adding it, and on a GPU a multiplication by zero costs as much as any other.
 
 # %% [markdown] tags=["slide"]
 # ## 6 · Signals: send only what changes
 #
-# A picture stands still; the world does not. For a signal $x_t$ the natural code is the change: a spike *up* where it rises
-# by a threshold $\theta$, a spike *down* where it falls. The pixels of an event camera do it (Lichtsteiner et al. 2008), and
-# the ON and OFF cells of the retina come close. The reader adds up: $\hat x_t = \theta \sum_{t' \le t} s_{t'}$.
+# Images are static, but signals change. For a signal $x_t$ the natural code is the change: a spike *up* where it rises
+# by a threshold $\theta$, a spike *down* where it falls. The pixels of an event camera work like this (Lichtsteiner et
+# al. 2008), and the ON and OFF cells of the retina are similar. The decoder adds up:
+# $\hat x_t = \theta \sum_{t' \le t} s_{t'}$.
 #
-# Below is a made-up heartbeat, sampled at 1 kHz, on a slow wave such as breathing makes.
+# Below is a synthetic heartbeat, sampled at 1 kHz, on top of a slow wave such as breathing causes.
 #
 # **Predict first.** `encode.delta` compares each sample with the one before. Which parts of the heartbeat will it send, and
 # which will it miss?
@@ -438,7 +442,7 @@ time = torch.arange(0, 1.6, DT)
 
 
 def bump(height, centre, width):
-    """A bell of the given height at `centre` after each beat (seconds)."""
+    """A bell curve of the given height at `centre` after each beat (seconds)."""
     return sum(height * torch.exp(-(((time - beat - centre) / width) ** 2) / 2) for beat in (0.4, 1.2))
 
 
@@ -468,42 +472,50 @@ for name, back in read_back.items():
     print(f"{name:12} {int(spikes[name].abs().sum()):4} spikes for {len(heart)} samples, error {error:.3f}")
 
 # %% [markdown]
-# **What to notice.** The sample-to-sample code sees the steep R wave and is blind to everything gentle: the T wave rises
-# by 0.28, but in steps far below 0.05, so nothing is ever sent, and what little was sent does not add up. It even gets
-# *worse* when you sample faster! The remedy is one line: compare with **the last value that was sent**. This is what the
-# pixels of an event camera do. The signal comes back to within $\theta$ wherever it changes by no more than $\theta$ per step,
-# and between the beats, where little happens, little is sent. (Try `THETA = 0.01`: finer, and yet worse. Why?)
+# **What to notice.** The sample-to-sample code detects the steep R wave and misses everything slow: the T wave rises by
+# 0.28, but in steps far below 0.05, so nothing is sent, and the few spikes that were sent do not add up to the signal.
+# It even gets *worse* when you sample faster! The remedy is one line: compare with **the last value that was sent**.
+# This is what the pixels of an event camera do. The decoded signal is correct to within $\theta$ wherever it changes by
+# no more than $\theta$ per step, and between the beats, where little happens, little is sent. (Try `THETA = 0.01`:
+# finer, and yet worse. Why?)
 #
-# For a *still* image, delta coding speaks once, at the first step, and is silent ever after. Take it for things that move.
+# For a *static* image, delta coding sends spikes only at the first step and nothing afterwards. Use it for things that
+# move.
 #
 # ### The event player
 #
-# Or move the eye. Here 16 × 16 such pixels look at a digit, and the camera goes once round a small triangle, as for the data set N-MNIST (Orchard et
-# al. 2015). Each pixel remembers the *logarithm* of its brightness at its last event, and reports when it has risen (ON) or fallen (OFF) by `threshold`.
+# Or move the camera. Here 16 × 16 such pixels view a digit, and the camera moves once round a small triangle, as for
+# the data set N-MNIST (Orchard et al. 2015). Each pixel stores the *logarithm* of its brightness at its last event, and
+# sends an event when the logarithm has risen (ON) or fallen (OFF) by `threshold`.
 #
-# **Predict first.** (a) Which parts of the digit speak, its surfaces or its edges? (b) The camera ends where it began. More ON or more OFF events
-# on the whole? (c) Twice the threshold: half as many events, more, or fewer?
+# **Predict first.** (a) Which parts of the digit cause events, its surfaces or its edges? (b) The camera ends where it
+# began. Are there more ON or more OFF events in total? (c) With twice the threshold, are there half as many events,
+# more, or fewer?
 
 # %%
 viz.labs.event_player()
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** Press play: ON runs along one side of each stroke and OFF along the other, and they change sides when the gaze turns. There
-# are about as many of the one as of the other, since what got brighter for a pixel gets darker again on the way home. From a threshold of 0.2 to
-# 0.4 *more* than half of the events go: a weak edge now changes by too little to be reported at all. From 0.05 to 0.1 fewer than half go,
-# because a pixel sends one event per step at most. Turn the cloud on the right: each stroke of the digit is a surface in space and
-# time. Notebook 12 trains on such events.
+# **What to notice.** Press play: ON runs along one side of each stroke and OFF along the other, and they change sides
+# when the camera turns. There are about as many ON as OFF events, since a pixel that got brighter gets darker again on
+# the way back. From a threshold of 0.2 to 0.4 *more* than half of the events disappear: at a weak edge the change is
+# now too small for an event. From 0.05 to 0.1 fewer than half disappear, because a pixel sends one event per step at
+# most. Rotate the point cloud on the right: each stroke of the digit is a surface in space and time. Notebook 12 trains
+# on such events.
 #
-# ## Explore: which code for which light?
+# ## Explore: which code for which brightness?
 #
-# Now you, with all the codes of the kit and the reader of each. The curve below the image is the error for other $T$ (the diamond is where you are).
+# Now try all the codes of the kit, each with its decoder. The curve below the image is the error for other $T$ (the
+# diamond marks your setting).
 #
-# **Predict first.** Three of the six codes get better with more steps, and one is exact from the first. The other two don't care for time: their
-# curves are flat, and high up. Which two? Then turn the light down with `contrast` and see who suffers:
+# **Predict first.** Three of the six codes get better with more steps, and one is exact from the first. The other two
+# do not depend on time: their curves are flat and high. Which two? Then make the image darker with `contrast` and see
+# which codes suffer:
 #
-# 1. Poisson at $T = 16$: from contrast 1 down to 0.1. The error halves, and yet the image drowns. How can that be?
-# 2. LIF at contrast 0.25: where did the digit go?
-# 3. Latency at $T = 4$ and at $T = 64$, contrast 0.3: what does a long race buy a faint image?
+# 1. Poisson at $T = 16$: from contrast 1 down to 0.1. The error halves, and yet the image disappears in noise. How can
+#    that be?
+# 2. LIF at contrast 0.25: why is the digit gone?
+# 3. Latency at $T = 4$ and at $T = 64$, contrast 0.3: what does a long sequence gain for a faint image?
 
 # %%
 viz.labs.encoder_lab()
@@ -511,21 +523,22 @@ viz.labs.encoder_lab()
 # %% [markdown] tags=["slide"]
 # **What to notice.**
 #
-# - The flat ones are the latency code with its *logarithm*, whose steps lie where this image has no pixels, and *delta*: an image that stands still
-#   changes once, at the first step, and by one event of 0.1 at most.
-# - Dim Poisson light: the error halves, but the image is ten times as faint, so *relative to the image* it is five times as large.
-#   There are ten times fewer spikes to average over.
+# - The flat curves are the latency code with its *logarithm*, whose steps cover brightness values that this image does
+#   not have, and *delta*: a static image changes once, at the first step, and by one event of 0.1 at most.
+# - Poisson at low contrast: the error halves, but the image is ten times as faint, so *relative to the image* it is
+#   five times as large. There are ten times fewer spikes to average over.
 # - At contrast 0.25 the current of the brightest pixel, $4 \times 0.25 = 1$, just balances the leak: not one LIF neuron fires.
 # - Latency at contrast 0.3: the same 0.47 spikes per pixel at $T = 4$ and $T = 64$, and a twentieth of the error.
 #
 # ## What broke?
 #
-# Three real mistakes. None of them raises an error in home-made code; all of them cost somebody a week.
+# Three real mistakes. None of them raises an error in home-made code; each of them has cost someone a week.
 #
 # ### 1. The brightness that was not in [0, 1]
 #
-# `torch.rand(...) < image` happily compares a number from 0 to 1 with a grey level from 0 to 255 (or 0 to 16, as
-# scikit-learn delivers the digits). Every pixel that is not black then fires at every step. snnkit's encoders refuse:
+# `torch.rand(...) < image` compares a number from 0 to 1 with a grey level from 0 to 255 (or 0 to 16, as scikit-learn
+# delivers the digits) without an error. Every pixel that is not black then fires at every step. snnkit's encoders raise
+# an error instead:
 
 # %% tags=["slide"]
 raw = images[chosen].flatten(1)
@@ -535,8 +548,8 @@ for name, wrong in {"bytes": raw, "floats up to 255": raw.float()}.items():
     except (TypeError, ValueError) as error:
         print(f"{name:17} {type(error).__name__}: {error}")
 
-as_it_happens = (torch.rand(16, *raw.shape, generator=generator) < raw).float()
-panels = torch.cat([read_rate(as_it_happens)[2:6], read_rate(poisson_encode(x, 16, generator))[2:6]])
+unscaled = (torch.rand(16, *raw.shape, generator=generator) < raw).float()
+panels = torch.cat([read_rate(unscaled)[2:6], read_rate(poisson_encode(x, 16, generator))[2:6]])
 viz.show(
     figures.image_grid(
         panels.view(8, side, side),
@@ -547,13 +560,13 @@ viz.show(
 )
 
 # %% [markdown]
-# **The mend:** `data.to_unit(images)`, once, where the data come in.
+# **The fix:** `data.to_unit(images)`, once, where the data come in.
 #
 # ### 2. Every image stretched to its own maximum
 #
 # "Normalise the input" is good advice for whole data sets and bad advice for single images. Divide each by its own
-# maximum, and a faint image looks like a bright one; worse, a frame that holds *nothing* but a little sensor noise becomes
-# a storm.
+# maximum, and a faint image looks like a bright one; worse, a frame that contains *nothing* but a little sensor noise
+# fires strongly.
 
 # %%
 noise = 0.02 * torch.rand(1, x.shape[1], generator=generator)
@@ -565,39 +578,39 @@ title = "Bright, dim, faint, empty: as they are, then each stretched to its maxi
 viz.show(figures.image_grid(torch.cat([frames, stretched]).view(8, side, side), names, columns=8, title=title))
 
 # %% [markdown]
-# **The mend:** one scale for the whole data set (here: 255), fixed before training and used again at test time.
+# **The fix:** one scale for the whole data set (here: 255), fixed before training and used again at test time.
 #
-# ### 3. The same dice for everyone
+# ### 3. The same random numbers for all images
 #
-# To save memory, somebody draws the noise once and lets it broadcast over the batch. The spikes still have the right
-# rates, image by image, and every plot of a single image looks fine. But all images now share their accidents, so nothing
+# To save memory, you might draw the noise once and broadcast it over the batch. The spikes still have the right rates,
+# image by image, and every plot of a single image looks fine. But all images now share the same noise, so nothing
 # averages out over the batch: not the image below, and not the noise in your gradient.
 
 # %%
 copies = x[3:4].expand(100, -1)
 shared = (torch.rand(8, 1, x.shape[1], generator=generator) < copies).float()
-own = poisson_encode(copies, 8, generator)
+independent = poisson_encode(copies, 8, generator)
 panels, names = [x[3]], ["image"]
-for kind, spikes in {"shared": shared, "own": own}.items():
+for kind, spikes in {"shared": shared, "independent": independent}.items():
     for copy_count in (1, 10, 100):
         decoded = spikes[:, :copy_count].mean((0, 1))
         panels.append(decoded)
         names.append(f"{kind}, {copy_count}")
-        print(f"{kind:6} dice, mean of {copy_count:3} copies: error {(decoded - x[3]).square().mean().sqrt():.4f}")
-title = "Means of 1, 10 and 100 copies, T = 8: shared dice, then own dice"
+        print(f"{kind:11} noise, mean of {copy_count:3} copies: error {(decoded - x[3]).square().mean().sqrt():.4f}")
+title = "Means of 1, 10 and 100 copies, T = 8: shared noise, then independent noise"
 viz.show(figures.image_grid(torch.stack(panels).view(7, side, side), names, columns=7, title=title))
 
 # %% [markdown] tags=["slide"]
-# With dice of their own, a hundred copies are ten times as good as one; with shared dice, they are one. **The mend:** noise
-# of the full shape `(steps, *x.shape)`. Your check in 03.2 tests exactly this.
+# With independent noise, a hundred copies are ten times as good as one; with shared noise, they are no better than one.
+# **The fix:** noise of the full shape `(steps, *x.shape)`. Your check in 03.2 tests exactly this.
 #
 # ## Which code, then?
 #
-# | code | `snnkit.encode` | information is in | error against $T$ | spikes | take it for |
+# | code | `snnkit.encode` | information is in | error against $T$ | spikes | use it for |
 # |---|---|---|---|---|---|
-# | latency | `latency(x, T, linear=True)` | the moment | $1/T$ | at most 1 per pixel | fast, frugal answers; sharp but fragile to jitter |
+# | latency | `latency(x, T, linear=True)` | the time | $1/T$ | at most 1 per pixel | fast answers with few spikes; accurate, but sensitive to jitter |
 # | Poisson | `poisson(x, T)` | the rate | $1/\sqrt T$ | $x\,T$ | robustness, biology, baselines |
-# | LIF neuron | `constant_current_lif(g * x, T)` | the rate, regular | falls, then stays | up to $T/3$ at gain 4 | no dice wanted; analogue sensors |
+# | LIF neuron | `constant_current_lif(g * x, T)` | the rate, regular | falls, then stays | up to $T/3$ at gain 4 | a rate code without randomness; analogue sensors |
 # | direct | `repeat(x, T)` | the value itself | none | none: real numbers | best accuracy in few steps |
 # | delta | `delta(x_seq)` | the change | at most $\theta$, with memory | follows the motion | sound, video, sensors |
 #
@@ -612,9 +625,9 @@ scorecard("03")
 # %% [markdown]
 # ## Next
 #
-# **04 · Train your first spiking network**: the spikes of this notebook meet the surrogate gradients of 02. To go further
-# here: change `DATASET` to `"fashion"` or set `QUICK = False` in the parameters cell and run again. Which figure changes
-# most, and why is it not the slope of the Poisson line?
+# **04 · Train your first spiking network**: combines the spikes of this notebook with the surrogate gradients of 02. To
+# go further here: change `DATASET` to `"fashion"` or set `QUICK = False` in the parameters cell and run again. Which
+# figure changes most, and why does the slope of the Poisson line not change?
 #
 # ## Sources
 #
