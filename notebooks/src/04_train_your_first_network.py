@@ -12,15 +12,16 @@
 # %% [markdown] tags=["slide"]
 # # 04 · Train your first spiking network
 #
-# So far one neuron, one surrogate, one code. Now they go to work together: a network of 138 spiking neurons learns to
-# read handwritten digits, in a few seconds on a laptop, and you write the lines of code that make it learn.
+# So far you have met single neurons, surrogates and codes. Now we combine them: a network of 138 spiking neurons learns
+# to read handwritten digits, in a few seconds on a laptop, and you write the lines of code that train it.
 #
 # **Afterwards you can**
 #
-# - follow an image through a spiking network: encode, network, decode, with the shape of every tensor in your head;
-# - say what the loss must be *before* you train, and read what it tells you when it is not;
+# - follow an image through a spiking network: encode, network, decode, and give the shape of every tensor;
+# - say what the loss must be *before* you train, and interpret it when it is something else;
 # - write a training step yourself and use `train.fit` for the long run;
-# - open the trained network: who fires, when does it know, what does it confuse, what does it cost;
+# - analyse the trained network: which neurons fire, when the answer is reached, which classes are confused, what it
+#   costs;
 # - recognise a dead network within a minute, and revive it.
 #
 # | | |
@@ -56,10 +57,10 @@ print("snnkit", snnkit.__version__)
 # %% tags=["parameters"]
 QUICK: bool = True  # True: 8 x 8 digits, seconds. False: MNIST if it is on this machine, some minutes on a CPU
 SOLVE: bool = False  # True: the exercises are filled in with their solutions
-SEED: int = 0  # of the weights and of the order of the images
+SEED: int = 0  # seed of the weights and of the order of the images
 DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
 DATASET: str = "auto"  # "auto", "digits", "mnist" or "fashion" (the last two are downloaded once if need be)
-EPOCHS: int = 0  # walks through the training set; 0: as many as the data set needs
+EPOCHS: int = 0  # passes through the training set; 0: as many as the data set needs
 
 # %%
 import math
@@ -80,19 +81,19 @@ device = data.resolve_device(DEVICE)
 # %% [markdown] tags=["slide"]
 # ## 1 · The task
 #
-# An image goes in, the name of a class comes out. The digits come with scikit-learn: 1797 images of 8 × 8 pixels, written
-# by 13 people, of which we keep every fifth for the test. With `QUICK = False` the same notebook trains on MNIST: 60 000
-# images of 28 × 28 pixels and a hidden layer of 1000 neurons instead of 128.
+# The network receives an image and returns the name of a class. The digits come with scikit-learn: 1797 images of 8 × 8
+# pixels, written by 13 people; every fifth image is used for the test. With `QUICK = False` the same notebook trains on
+# MNIST: 60 000 images of 28 × 28 pixels and a hidden layer of 1000 neurons instead of 128.
 
 # %% tags=["slide"]
 if DATASET == "auto":
     DATASET = "mnist" if not QUICK and data.available("mnist") else "digits"
     if not QUICK and DATASET == "digits":
-        print('MNIST is not on this machine, so here come the digits. DATASET = "mnist" downloads it (12 MB).')
+        print('MNIST is not on this machine, so this run uses the digits. DATASET = "mnist" downloads it (12 MB).')
 
 if DATASET == "digits":
     hidden, steps, batch_size, lr, epochs = 128, 20, 64, 1e-2, 10
-    torch.set_num_threads(1)  # layers this small are done before a second thread has been woken
+    torch.set_num_threads(1)  # for layers this small, starting a second thread takes longer than the work
 else:
     hidden, steps, batch_size, lr, epochs = 1000, 25, 128, 1e-3, 1 if QUICK else 4
 epochs = EPOCHS or epochs
@@ -101,7 +102,7 @@ train_images, train_labels = data.to_device(*data.load(DATASET, "train"), device
 test_images, test_labels = data.to_device(*data.load(DATASET, "test"), device)
 classes = data.CLASSES[DATASET]
 pixels = train_images[0].numel()
-print(f"{DATASET}: {len(train_images)} images to learn from, {len(test_images)} for the test, on {device}")
+print(f"{DATASET}: {len(train_images)} training images, {len(test_images)} test images, on {device}")
 
 some = [int((train_labels == k).nonzero()[i]) for i in range(2) for k in range(10)]
 viz.show(figures.image_grid(train_images[some], [classes[k] for k in range(10)] * 2, columns=10, title=DATASET))
@@ -109,7 +110,7 @@ viz.show(figures.image_grid(train_images[some], [classes[k] for k in range(10)] 
 # %% [markdown] tags=["slide"]
 # ## 2 · From picture to prediction
 #
-# Three stations lie between the pixels and the answer:
+# There are three stages between the pixels and the answer:
 #
 # $$\underbrace{\text{image}}_{[B,\,1,\,H,\,W]} \;\xrightarrow{\text{encode}}\;
 # \underbrace{\text{sequence}}_{[T,\,B,\,1,\,H,\,W]} \;\xrightarrow{\text{network}}\;
@@ -117,8 +118,8 @@ viz.show(figures.image_grid(train_images[some], [classes[k] for k in range(10)] 
 # \underbrace{\text{class}}_{[B]}$$
 #
 # **Encode.** Notebook 03 compared ways to turn a number into spikes. Here we take the simplest and strongest, *direct
-# coding*: show the same image at each of $T$ time steps and let the first layer of neurons make the spikes. Grey values
-# flow in as currents, so nothing is lost to chance.
+# coding*: show the same image at each of $T$ time steps and let the first layer of neurons produce the spikes. Grey
+# values are the input currents, so no information is lost to randomness.
 #
 # > **Predict first.** A batch of 64 digits takes 16 kB (64 × 64 pixels × 4 bytes). We show it for 20 steps.
 # > How much memory does the sequence take?
@@ -133,9 +134,9 @@ print("stride", x.stride())
 print(f"memory {x.untyped_storage().nbytes() / 1e3:.0f} kB, where copies would take {x.numel() * 4 / 1e3:.0f} kB")
 
 # %% [markdown] tags=["slide"]
-# **Notice** the stride of 0 in the first dimension: to go from one time step to the next, move 0 numbers forward. The
-# sequence is a *view*; all its steps are the same piece of memory. snnkit uses that, too: whatever does not depend on
-# time is computed once instead of $T$ times.
+# **Notice** the stride of 0 in the first dimension: from one time step to the next, the address moves by 0 numbers. The
+# sequence is a *view*; all its steps are the same piece of memory. snnkit uses this: what does not depend on time is
+# computed once instead of $T$ times.
 #
 # **Network.** Two layers of weights, each followed by leaky neurons, as in notebook 01:
 #
@@ -143,7 +144,7 @@ print(f"memory {x.untyped_storage().nbytes() / 1e3:.0f} kB, where copies would t
 # S_i[t] = \begin{cases}1 & U_i[t] > \theta\\ 0 & \text{otherwise}\end{cases}$$
 #
 # $U$ is the membrane potential (in units of the threshold, $\theta = 1$), $S$ the spike. $\beta = 0.9$ per step means
-# that the membrane forgets with a time constant of $-1/\ln 0.9 \approx 9.5$ steps. The gradient of $S$ is the arctan
+# that the membrane decays with a time constant of $-1/\ln 0.9 \approx 9.5$ steps. The gradient of $S$ is the arctan
 # surrogate of notebook 02. `torch.nn.Linear` is PyTorch's own; `nn.Sequential` is snnkit's, which carries the neurons'
 # state through time.
 
@@ -165,20 +166,21 @@ HIDDEN, OUTPUT = 2, 4  # where in the network the two spiking layers are
 
 net = make_net()
 with torch.no_grad():
-    recording = net.record(x)  # runs the network and keeps what every module gave
+    recording = net.record(x)  # runs the network and stores the output of every module
 
 for module, layer in zip(net, recording.layers, strict=True):
     weights = sum(p.numel() for p in module.parameters())
-    told = f"{layer.mean():.3f} spikes per neuron and step" if isinstance(module, neuron.Leaky) else ""
-    told = "the same at all steps: computed once" if nn.is_static(layer) else told
-    print(f"{type(module).__name__:8} {tuple(layer.shape)!s:16} {weights:7,} weights   {told}")
+    note = f"{layer.mean():.3f} spikes per neuron and step" if isinstance(module, neuron.Leaky) else ""
+    note = "the same at all steps: computed once" if nn.is_static(layer) else note
+    print(f"{type(module).__name__:8} {tuple(layer.shape)!s:16} {weights:7,} weights   {note}")
 
 # %% [markdown] tags=["slide"]
-# **Notice** that the first `Linear` is computed once although it stands before a neuron that runs for 20 steps. On MNIST,
-# where this layer holds 98 % of the weights, one large matrix product is left of 25. From the first `Leaky` on, every step is
-# different, because the neurons have state.
+# **Notice** that the first `Linear` is computed once although it feeds a neuron that runs for 20 steps. On MNIST, where
+# this layer holds 98 % of the weights, this leaves one large matrix product instead of 25. From the first `Leaky` on,
+# every step is different, because the neurons have state.
 #
-# **Decode.** Each of the ten output neurons stands for a class. Count its spikes, and let the most active one win:
+# **Decode.** Each of the ten output neurons represents a class. Count the spikes of each; the most active neuron gives
+# the answer:
 #
 # $$c_k = \sum_{t=1}^{T} S_k[t], \qquad \text{answer} = \arg\max_k c_k$$
 
@@ -190,17 +192,18 @@ print(f"the untrained network says {classes[int(guess[0])]}, the label says {cla
 print(f"right on {(guess == labels).float().mean():.0%} of the batch; chance would be 10 %")
 
 # %% [markdown] tags=["slide"]
-# ## 3 · The loss: how wrong was the vote?
+# ## 3 · The loss: how wrong is the vote?
 #
-# The counts are votes. To learn we need one number that says how wrong they were, and that is smooth in the counts. Take
-# the counts as logits, let a softmax turn them into probabilities, and ask for the surprise at the right class:
+# The counts are votes. To learn, we need one number that says how wrong they are and that is smooth in the counts. Take
+# the counts as logits, turn them into probabilities with a softmax, and compute the negative log-probability
+# ("surprise") of the right class:
 #
 # $$p_k = \frac{e^{c_k}}{\sum_j e^{c_j}}, \qquad L = -\frac{1}{B} \sum_{b=1}^{B} \ln p_{y_b}$$
 #
-# $L$ is in nats; 0 means certain and right. Five votes ahead of all others make $p$ about 94 %.
+# $L$ is in nats; 0 means certain and right. A lead of five votes over all others gives $p$ of about 94 %.
 #
 # > **Predict first.** Suppose that no output neuron fires at all. What is the loss, with ten classes? Work it out
-# > before you scroll; you will meet that number again in section 7, where it is bad news.
+# > before you scroll; you will meet this number again in section 7, where it is a bad sign.
 #
 # ### Exercise 04.1 · The loss of a vote (5 minutes, ●○○)
 #
@@ -226,21 +229,21 @@ print(f"our untrained network:  {count_cross_entropy(recording.out, labels):.4f}
 
 # %% [markdown] tags=["slide"]
 # **Notice.** Silence is a uniform guess: all counts are 0, every class gets probability 1/10, the surprise is
-# $\ln 10 = 2.3026$. The untrained network lies a little *above*: it fires a few random spikes, each of them is a bet, and
-# bets without knowledge lose on average. Always make this check before a long training run. A first loss of 23 instead
-# of 2.3 means that the inputs or the weights are far too large.
+# $\ln 10 = 2.3026$. The loss of the untrained network is a little *higher*: it fires a few random spikes, each of them
+# is a random vote, and random votes increase the loss on average. Always make this check before a long training run. A
+# first loss of 23 instead of 2.3 means that the inputs or the weights are far too large.
 #
 # ## 4 · One step of learning
 #
-# One sentence of calculus turns the loss into better weights, $w \leftarrow w - \eta\, \partial L / \partial w$, and
-# PyTorch does the calculus. It walks backwards through all $T$ steps (*backpropagation through time*), and wherever it
-# meets a spike it uses the surrogate. What remains for you is to call things in the right order.
+# Gradient descent improves the weights, $w \leftarrow w - \eta\, \partial L / \partial w$, and PyTorch computes the
+# gradient. It goes backwards through all $T$ steps (*backpropagation through time*), and at every spike it uses the
+# surrogate. You only have to make the calls in the right order.
 #
 # ### Exercise 04.2 · The training step (8 minutes, ●●○)
 #
-# `x` is the encoded batch `[T, B, …]`, `y` its labels. Run `net` (it gives `out, state`; called without a state, every
-# neuron starts at rest, so no batch knows of the one before), compute `loss_fn(out, y)`, and let the optimizer take one
-# step. Return the loss before the step as a plain number.
+# `x` is the encoded batch `[T, B, …]`, `y` its labels. Run `net` (it returns `out, state`; called without a state,
+# every neuron starts at rest, so the batches are independent), compute `loss_fn(out, y)`, and let the optimizer take
+# one step. Return the loss before the step as a plain number.
 
 
 # %% tags=["exercise"]
@@ -252,15 +255,15 @@ def train_step(net, optimizer, loss_fn, x, y):
 train_step = attempt("04.2", train_step)
 
 # %% [markdown] tags=["slide"]
-# Here is a whole training program around it. There is nothing else to it: a network, an optimizer, batches.
+# Here is a complete training program around it: a network, an optimizer, and batches.
 #
-# > **Predict first.** Sixty batches of 64 digits are two and a half walks through the training set. Will the loss fall
+# > **Predict first.** Sixty batches of 64 digits are two and a half passes through the training set. Will the loss fall
 # > smoothly? Where will it be at the end?
 
 
 # %% tags=["slide"]
 def some_batches(count):
-    """`count` encoded batches with their labels, walking through the training set as often as needed."""
+    """`count` encoded batches with their labels, from as many passes through the training set as needed."""
     while True:
         for images, labels in data.batches(train_images, train_labels, batch_size):
             if count == 0:
@@ -281,16 +284,16 @@ viz.show(
 )
 
 # %% [markdown] tags=["slide"]
-# **Notice** how it jitters: every batch holds other images, and spike counts are whole numbers, so the loss moves in
-# small jumps. The trend counts. Within sixty batches the network has left guessing far behind.
+# **Notice** that the curve is noisy: every batch contains different images, and spike counts are whole numbers, so the
+# loss moves in small jumps. Only the trend matters. After sixty batches the network is far better than guessing.
 #
 # ## 5 · The long run
 #
-# `train.fit` is the same loop with what one wants around it: the test set after every epoch, a progress bar, checkpoints,
-# mixed precision. It is some hundred lines long, and you are invited to read them: `snnkit/train/loop.py`. The panel draws itself
-# while the network learns. Besides loss and accuracy it shows what only spiking networks have: **firing rates**. If
-# one of them goes to zero, learning ends. Its button ends the training after the update under way; the network keeps what it
-# has learned by then, and the notebook goes on with that.
+# `train.fit` is the same loop with the usual additions: the test set after every epoch, a progress bar, checkpoints,
+# mixed precision. It is some hundred lines long and worth reading: `snnkit/train/loop.py`. The panel is updated while
+# the network learns. Besides loss and accuracy it shows what only spiking networks have: **firing rates**. If one of
+# them goes to zero, learning stops. Its button ends the training after the current update; the network keeps the
+# weights that it has by then, and the notebook continues with them.
 #
 # The learning rate follows a cosine from its first value down to zero: large steps first, fine work at the end.
 
@@ -317,20 +320,21 @@ history = train.fit(
     on_batch=panel.on_batch,
 )
 seconds = time.perf_counter() - started
-reached = f"right on {history.test_accuracy[-1]:.1%} of the test images" if history.epochs else "not one to its end"
+reached = f"right on {history.test_accuracy[-1]:.1%} of the test images" if history.epochs else "no epoch was completed"
 print(f"{history.epochs} epochs in {seconds:.1f} s; {reached}")
 
 # %% [markdown] tags=["slide"]
 # **What to notice**
 #
-# - Training accuracy ends above test accuracy: the network also learns by heart. The gap is what it fails to generalise.
-# - The hidden layer settles at 0.1 spikes per neuron and step or below, though nobody asked for it: at least nine of ten
-#   possible spikes are not there. Section 6 turns that into energy.
-# - The output layer fires more as it grows confident: certainty *is* a high count.
+# - Training accuracy ends above test accuracy: the network also memorises. The gap shows how much it fails to
+#   generalise.
+# - The hidden layer settles at 0.1 spikes per neuron and step or below, although the loss does not require this: at
+#   least nine of ten possible spikes do not occur. Section 6 converts this into energy.
+# - The output layer fires more as it becomes confident: confidence *is* a high count.
 #
 # ## 6 · Look inside
 #
-# A trained network is an animal that holds still. First, one image in full:
+# You can examine a trained network in every detail. First, all hidden spikes for one image:
 
 # %% tags=["slide"]
 with torch.no_grad():
@@ -340,12 +344,12 @@ viz.show(
 )
 
 # %% [markdown] tags=["slide"]
-# Each row is a neuron, each mark a spike. Many rows are empty: those neurons have nothing to say about *this* image.
-# Others fire like clockwork, because their input is constant: they are the f–I curve of notebook 01 at work.
+# Each row is a neuron, each mark a spike. Many rows are empty: those neurons do not respond to *this* image. Others
+# fire regularly, because their input is constant: they follow the f–I curve of notebook 01.
 #
-# > **Predict first.** Are the empty rows the same for every image (dead neurons), or do other images wake them?
+# > **Predict first.** Are the empty rows the same for every image (dead neurons), or do other images activate them?
 #
-# Now all test images. We run them once and keep what we need: every output spike, and the firing rate of each hidden
+# Now all test images. We run them once and store what we need: every output spike, and the firing rate of each hidden
 # neuron.
 
 
@@ -374,12 +378,12 @@ print(
 )
 
 # %% [markdown]
-# **Notice** the long tail: a few neurons work hard, most fire rarely, and some never do, for no image at all: they are the
-# striped bar, apart from the others. The empty rows were of both kinds. Silent neurons are dead weight: they get a gradient
-# only while their membrane comes near the threshold. `loss.spike_rate_regulariser` wakes them; the challenge at the end
-# needs it. (A *saturated* neuron fires in nine steps of ten or more, and tells as little.)
+# **Notice** the long tail: a few neurons fire often, most fire rarely, and some never fire for any image: they are the
+# separate striped bar. The empty rows were of both kinds. Silent neurons are useless, and they get a gradient only
+# while their membrane comes near the threshold. `loss.spike_rate_regulariser` activates them; the challenge at the end
+# needs it. (A *saturated* neuron fires in nine steps of ten or more, and carries as little information.)
 #
-# ### What does it confuse?
+# ### Which classes does it confuse?
 
 # %%
 confused = torch.zeros(10, 10, dtype=torch.int64)
@@ -394,21 +398,21 @@ if shown:
     viz.show(figures.image_grid(test_images[shown], captions, columns=8, title=title))
 
 # %% [markdown]
-# Look at them before you blame the network. Some you would misread yourself.
+# Look at them before you blame the network. You would misread some of them yourself.
 #
-# ### Explorer: watch it think
+# ### Explorer: watch the decision
 #
-# Choose a test image and see the three stations side by side: the picture, the hidden spikes (neurons sorted by activity),
-# and the votes as they come in. Green is the right class; a red dashed line is a wrong answer.
+# Choose a test image and see the three stages side by side: the image, the hidden spikes (neurons sorted by activity),
+# and the votes over time. Green is the right class; a red dashed line is a wrong answer.
 #
-# 1. Find an image where the lead changes hands. At which step is the decision safe?
+# 1. Find an image where the leading class changes. From which step on is the decision final?
 # 2. Tick *mistakes only*. Do wrong answers look different from right ones, before you know that they are wrong?
-# 3. Add *noise* to a clear digit until it breaks. What happens to the number of hidden spikes?
+# 3. Add *noise* to a clear digit until the answer is wrong. What happens to the number of hidden spikes?
 
 
 # %%
 def explorer(net, images, labels, wrong):
-    """The function behind the sliders; it depends on what it was made with, not on the notebook's globals."""
+    """The function behind the sliders; it depends on its arguments, not on the notebook's globals."""
     images, labels = data.to_unit(images), labels.tolist()
 
     def look(image=3, noise=0.0, mistakes_only=False):
@@ -429,11 +433,11 @@ viz.explore(
 )
 
 # %% [markdown] tags=["slide"]
-# ### When does it know?
+# ### When is the answer known?
 #
-# A conventional network answers when its last layer is done. A spiking network has an opinion at every moment; you may
-# stop whenever you like (*anytime inference*). The network is causal: what it has said by step 5 does not depend on what
-# comes later. So one run gives the accuracy for every stopping time:
+# A conventional network gives its answer when its last layer is finished. A spiking network has an answer at every
+# step, and you may stop whenever you like (*anytime inference*). The network is causal: its output up to step 5 does
+# not depend on later steps. So one run gives the accuracy for every stopping time:
 #
 # $$\text{answer}(t) = \arg\max_k \sum_{s \le t} S_k[s]$$
 #
@@ -451,9 +455,9 @@ viz.show(
 )
 
 # %% [markdown]
-# **Notice** the silence at the start: before the first output spike every count is 0, and the answer is class 0 by default,
-# right for one image in ten. It takes a step or two until the membranes are charged. Then accuracy shoots up, and the
-# last steps add next to nothing. Had we trained with fewer steps it would be faster still.
+# **Notice** the silence at the start: before the first output spike every count is 0, and the answer is class 0 by
+# default, right for one image in ten. It takes a step or two until the membranes are charged. Then the accuracy rises
+# quickly, and the last steps add almost nothing. A network trained with fewer steps would be faster still.
 #
 # ### What does it cost?
 #
@@ -469,7 +473,7 @@ viz.show(
 
 # %% tags=["exercise"]
 def additions_per_image(spikes, fan_out):
-    """Synaptic additions that one image costs on average: spikes [T, B, N], each handed on to fan_out neurons."""
+    """Synaptic additions that one image costs on average: spikes [T, B, N], each sent to fan_out neurons."""
     return ...
 
 
@@ -486,7 +490,7 @@ print(
 
 # %% [markdown] tags=["slide"]
 # > **Predict first.** So the spikes save energy in that layer. Is the whole spiking network cheaper than a conventional
-# > one of the same shape? Count what else there is: the first layer sees grey values, not spikes; and every neuron
+# > one of the same shape? Include the other costs: the first layer receives grey values, not spikes; and every neuron
 # > updates its membrane at every step ($\beta U + I$: one MAC).
 
 # %% tags=["slide"]
@@ -519,21 +523,22 @@ print(
 )
 
 # %% [markdown] tags=["slide"]
-# **Notice**, honestly: the second layer became cheap, and the network as a whole did not. With direct coding the first layer
-# still multiplies, and it is by far the largest; then $T$ steps of membrane updates come on top. "Spiking networks save
-# energy" is true under three conditions, and each of them is something you can work on:
+# **Notice** that the second layer became cheap, but the network as a whole did not. With direct coding the first layer
+# still multiplies, and it is by far the largest; $T$ steps of membrane updates are added. "Spiking networks save
+# energy" is true under three conditions, and you can work on each of them:
 #
 # 1. **sparse spikes**: fewer than about 5 per neuron and image, at these prices;
 # 2. **few steps**: stop early, or train with a small $T$;
 # 3. **spikes at the input** as well: an event camera instead of a grey image (notebook 12).
 #
-# And this counts arithmetic only. Fetching a weight from memory costs more than multiplying it, and a GPU multiplies by
-# zero as eagerly as by anything else: it saves nothing. The saving needs hardware that sleeps until a spike arrives.
+# And this counts arithmetic only. Fetching a weight from memory costs more than multiplying it, and on a GPU a
+# multiplication by zero costs as much as any other: it saves nothing. The saving needs hardware that stays idle until a
+# spike arrives.
 #
 # ## 7 · What broke?
 #
-# Two real mistakes. From outside they look alike, because *nothing is learned*: the loss stands still at 2.3026, and you
-# know what that number means, or it jumps far above and stays there.
+# Two real mistakes. From the outside they look similar, because *nothing is learned*: the loss stays at 2.3026 (you
+# know what this number means), or it jumps far above and stays there.
 #
 # - **Patient A**: "I scale the images to [0, 1] by dividing by 255." But `data.to_unit` had already done so.
 # - **Patient B**: "A larger learning rate learns faster, so I took 1.0."
@@ -543,7 +548,7 @@ print(
 
 # %% tags=["slide"]
 def attempt_training(scale=1.0, lr=lr, count=30):
-    """Train a fresh network for a few batches; give the losses and the firing rate of each spiking layer."""
+    """Train a fresh network for a few batches; return the losses and the firing rate of each spiking layer."""
     net = make_net()
     optimizer = torch.optim.Adam(net.parameters(), lr=lr)
     losses = [train_step(net, optimizer, count_cross_entropy, x * scale, y) for x, y in some_batches(count)]
@@ -555,7 +560,7 @@ def attempt_training(scale=1.0, lr=lr, count=30):
 patients = {
     "A: images / 255, twice": attempt_training(scale=1 / 255),
     "B: learning rate 1.0": attempt_training(lr=1.0),
-    "mended": attempt_training(),
+    "repaired": attempt_training(),
 }
 title = "Two patients and a healthy network"
 figure = figures.lines(
@@ -572,23 +577,25 @@ for name, (losses, rates) in patients.items():
     print(f"{name:26} {losses[-1]:9.4f}   {rates[0]:11.3f}   {rates[1]:11.3f}")
 
 # %% [markdown]
-# **Do not stare at the loss; ask the layers.** Go from the input to the output and find the first one whose rate is wrong:
+# **Do not only watch the loss; look at the layers.** Go from the input to the output and find the first layer whose
+# rate is wrong:
 #
 # | | hidden | output | diagnosis | cure |
 # |---|---|---|---|---|
 # | A | nearly silent | silent | the current never reaches the threshold | scale the input (look at `x.max()`); larger weights, lower threshold |
-# | B | fires wildly | 0, or a round 0.1, 0.2, … | one huge step threw the weights where no surrogate reaches | smaller learning rate; then train from fresh weights: these are lost |
-# | mended | 0.03 to 0.2 | 0.03 to 0.2 | | |
+# | B | fires wildly | 0, or a round 0.1, 0.2, … | one huge step moved the weights to where the surrogate gives almost no gradient | smaller learning rate; then train from new initial weights: these cannot recover |
+# | repaired | 0.03 to 0.2 | 0.03 to 0.2 | | |
 #
-# In A a weak gradient survives, because the arctan surrogate has long tails: given more batches it crawls out of its hole
-# (set `count=60` and see), but it has lost time and will end lower. A surrogate that is zero far below the threshold
-# gives a silent neuron nothing to climb by (notebook 02). In B the output neurons no longer look at the image: each fires always or never (an
-# output rate of 0.3 means that three of the ten shout at every step). A loss of 10 and more is a network that is *certain*
-# and wrong, and therefore worse than silence.
+# In A a weak gradient survives, because the arctan surrogate has long tails: with more batches the network recovers
+# slowly (set `count=60` and see), but it has lost time and its final accuracy will be lower. With a surrogate that is
+# zero far below the threshold, a silent neuron gets no gradient at all (notebook 02). In B the output neurons no longer
+# depend on the image: each fires always or never (an output rate of 0.3 means that three of the ten fire at every
+# step). A loss of 10 and more is a network that is *certain* and wrong, and therefore worse than silence.
 #
-# And a third, which does not even show up in the loss: the state. In libraries where neurons remember their membrane
-# between calls, forgetting the reset lets one batch leak into the next. Here state is handed in and out, so `net(x)` always
-# starts at rest. Try it yourself: run the same batch twice, the second time as `net(x, state)`, and compare.
+# A third mistake does not even show in the loss: the state. In libraries where neurons keep their membrane between
+# calls, a forgotten reset lets one batch influence the next. Here the state is an argument and a return value, so
+# `net(x)` always starts at rest. Try it yourself: run the same batch twice, the second time as `net(x, state)`, and
+# compare.
 #
 # ## 8 · Check yourself
 
@@ -603,17 +610,19 @@ print(f"data set: {DATASET}, {history.epochs} epochs, {seconds:.1f} s of trainin
 print(f"test accuracy: {accuracy:.4f}")
 
 # %% [markdown]
-# ## Challenge: the frugal network
+# ## Challenge: a network with few spikes
 #
-# Reach 95 % on the digits with as few hidden spikes per image as you can. Things to turn: `steps`, `hidden`, $\beta$, the
-# threshold, and a second loss term: `loss.spike_rate_regulariser([recording.layers[HIDDEN]], target=0.02, weight=50)`, with
-# `net.record(x)` instead of `net(x)` in your training step. That alone takes it from 240 spikes per image to
-# fewer than 70, at no loss of accuracy. The mark to beat is 34 spikes at 96 %.
+# Reach 95 % on the digits with as few hidden spikes per image as you can. You can change `steps`, `hidden`, $\beta$,
+# the threshold, and a second loss term:
+# `loss.spike_rate_regulariser([recording.layers[HIDDEN]], target=0.02, weight=50)`, with `net.record(x)` instead of
+# `net(x)` in your training step. That alone reduces it from 240 spikes per image to fewer than 70, with no loss of
+# accuracy. The result to beat is 34 spikes at 96 %.
 #
 # ## Next
 #
-# **[05 · Moving house](05_moving_house.ipynb)** takes this network to a GPU and shows what travels with `.to(device)` and what does not. At full size
-# (`QUICK = False`) this very notebook reaches 98 % on MNIST in four epochs: two to three minutes on a CPU.
+# **[05 · Moving house](05_moving_house.ipynb)** moves this network to a GPU and shows what `.to(device)` moves and what
+# it does not. At full size (`QUICK = False`) this notebook reaches 98 % on MNIST in four epochs: two to three minutes
+# on a CPU.
 #
 # ## References
 #

@@ -12,18 +12,18 @@
 # %% [markdown] tags=["slide"]
 # # 05 · Moving house: `.to(device)`, nested modules and state
 #
-# A GPU has memory of its own. Before it can help you, everything that your network is made of must move there: weights,
-# time constants, membranes, images. `.to(device)` is one line, and most of the time it is right. This notebook is about the
-# rest of the time: what it takes along, what it forgets in the old house, and how you see the difference in a minute.
+# A GPU has its own memory. Before it can help you, everything that belongs to your network must move there: weights,
+# time constants, membranes, images. `.to(device)` is one line, and most of the time it is enough. This notebook is
+# about the other cases: what it moves, what it leaves behind, and how you see the difference in a minute.
 #
 # **Afterwards you can**
 #
 # - say of every tensor in a network whether it is a parameter, a buffer, state or a plain attribute, and what
 #   `.to(device)`, `state_dict()` and the optimizer do with each;
 # - move a neuron, a nested network, and a network in the middle of a recording;
-# - read a device error, and find the one mistake that raises no error at all;
-# - save on one machine, load on another, and choose a precision knowing what it does to the membranes;
-# - carry data to a GPU in one small copy instead of a thousand.
+# - read a device error, and recognise the one mistake that raises no error at all;
+# - save on one machine, load on another, and choose a precision knowing its effect on the membranes;
+# - transfer data to a GPU in one small copy instead of a thousand.
 #
 # | | |
 # |---|---|
@@ -58,7 +58,7 @@ print("snnkit", snnkit.__version__)
 # %% tags=["parameters"]
 QUICK: bool = True  # False: longer training and more timings
 SOLVE: bool = False  # True: the exercises are filled in with their solutions
-SEED: int = 0  # of the weights and of the order of the images
+SEED: int = 0  # seed of the weights and of the order of the images
 DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
 
 # %%
@@ -77,64 +77,66 @@ from snnkit.viz import figures
 train.seed_everything(SEED)
 course.start("05", solve=SOLVE)
 device = data.resolve_device(DEVICE)  # where we compute
-away = device if device.type == "cuda" else torch.device("meta")  # the other house
-torch.set_num_threads(1)  # layers this small are done before a second thread has been woken
+away = device if device.type == "cuda" else torch.device("meta")  # the other device
+torch.set_num_threads(1)  # for layers this small, starting a second thread takes longer than the work
 
 
-def said(function, *args):
-    """What a call gives, or the error it raises, in one line."""
+def outcome(function, *args):
+    """The result of a call, or the error it raises, in one line."""
     try:
         return f"fine: {function(*args)}"
     except Exception as error:
         return f"{type(error).__name__}: {str(error).splitlines()[0]}"
 
 
-print(f"we live on cpu; the other house is {away}")
+print(f"the network starts on cpu; the other device is {away}")
 
 # %% [markdown] tags=["slide"]
-# ## 1 · Two houses, one rule
+# ## 1 · Two devices, one rule
 #
-# A tensor lives on exactly one device, and an operation wants all its tensors in one house. The kernel that adds two tensors
-# runs *on* the GPU or *on* the CPU; it can't reach into the other's memory.
+# A tensor is on exactly one device, and all tensors of an operation must be on the same device. The kernel that adds
+# two tensors runs *on* the GPU or *on* the CPU; it cannot access the memory of the other.
 #
-# If you have no GPU, your second house is `meta`. Every PyTorch has it. A tensor on `meta` has shape, dtype and device, but no
-# numbers: the moving van arrives, the boxes are empty. That is all we need in order to see what moved, and PyTorch raises the
-# same complaints as it does between CPU and GPU. One difference: nothing comes back from `meta`, so we always send a copy.
+# If you have no GPU, your second device is `meta`, which is part of every PyTorch. A tensor on `meta` has shape, dtype
+# and device, but no numbers. That is all we need to see what moved, and PyTorch raises the same errors as it does
+# between CPU and GPU. One difference: nothing can be copied back from `meta`, so we always move a copy of the network.
 #
-# > **Predict first.** `w` lives in the other house. Which of these three sums work?
+# > **Predict first.** `w` is on the other device. Which of these three sums work?
 
 # %%
 w = torch.ones(3, device=away)
-for told, function in {
+for expression, function in {
     "w + torch.ones(3)    ": lambda: (w + torch.ones(3)).device,
     "w + 2.0              ": lambda: (w + 2.0).device,
     "w + torch.tensor(2.0)": lambda: (w + torch.tensor(2.0)).device,
 }.items():
-    print(told, "→", said(function))
+    print(expression, "→", outcome(function))
 
 # %% [markdown] tags=["slide"]
-# **Notice the third.** `torch.tensor(2.0)` lives on the CPU, and yet nobody complains: a tensor with *no dimensions* is treated
-# as a plain number and handed over. Convenient, and the reason for the nastiest bug of this notebook (section 6).
+# **Notice the third.** `torch.tensor(2.0)` is on the CPU, and yet there is no error: a tensor with *no dimensions* is
+# treated as a plain number and copied to the device. This is convenient, and it causes the worst bug of this notebook
+# (section 6).
 #
-# ## 2 · What lives in a neuron
+# ## 2 · What a neuron contains
 #
-# The LIF neuron of notebook 01, with its input divided by $\tau$ (in time steps), too:
+# This is the LIF neuron of notebook 01, in which the input, too, is divided by $\tau$ (in time steps):
 #
 # $$V[t] = V[t-1] + \frac{X[t] - V[t-1]}{\tau}, \qquad S[t] = H(V[t] - \theta), \qquad V[t] \leftarrow (1 - S[t])\,V[t]$$
 #
-# Two kinds of things are in it. $\tau$ and $\theta$ belong to the neuron and stay the same from image to image. $V$ belongs to the
-# *sequence* that is being seen: it is state. In PyTorch there are five ways to keep a tensor:
+# It has two kinds of quantities. $\tau$ and $\theta$ belong to the neuron and stay the same from image to image. $V$
+# belongs to the current input *sequence*: it is state. In PyTorch there are five ways to store a tensor:
 #
-# | kept as | made by | moved by `.to()` | in `state_dict()` | trained |
+# | stored as | made by | moved by `.to()` | in `state_dict()` | trained |
 # |---|---|---|---|---|
 # | **parameter** | `self.tau = torch.nn.Parameter(tensor)` | yes | yes | yes |
 # | **buffer** | `self.register_buffer("tau", tensor)` | yes | yes | no |
 # | **unsaved buffer** | the same with `persistent=False` | yes | no | no |
 # | **plain attribute** | `self.tau = tensor` | **no** | **no** | no |
-# | **state** | `out, state = cell(x)`: handed to you | by you | by you | no |
+# | **state** | `out, state = cell(x)`: returned to you | by you | by you | no |
 #
-# A Python number (`tau=2.0`) is none of these: it has no device and goes wherever the code goes. The neurons of the kit sort this
-# out by themselves: a number stays a number, a tensor becomes a buffer, a `Parameter` a parameter. `viz.module_tree` shows it:
+# A Python number (`tau=2.0`) is none of these: it has no device and works on every device. The neurons of the kit
+# choose the right way by themselves: a number stays a number, a tensor becomes a buffer, and a `Parameter` becomes a
+# parameter. `viz.module_tree` shows it:
 
 # %%
 taus = torch.linspace(2, 8, 4)  # one time constant per neuron, in time steps
@@ -167,40 +169,45 @@ viz.module_tree(moved, state)
 # %% [markdown] tags=["slide"]
 # **Notice**
 #
-# - `module.to()` changes the module *in place* (and returns it). `tensor.to()` changes nothing: it returns a new tensor, and
-#   whoever doesn't catch it has moved nothing. `x = x.to(device)` is right, `net.to(device)` is enough.
-# - Nobody told the neuron where to make its membrane. It starts at rest *where the input is*, in the input's shape.
+# - `module.to()` changes the module *in place* (and returns it). `tensor.to()` changes nothing: it returns a new
+#   tensor, and if you do not assign the result, nothing has moved. `x = x.to(device)` is right; `net.to(device)` is
+#   enough.
+# - The neuron needs no instruction where to create its membrane. It starts at rest *on the device of the input*, in the
+#   input's shape.
 #
-# ## 3 · State goes where you take it
+# ## 3 · You move the state
 #
-# State is handed in and out: `out, state = cell(x, state)`. The module keeps nothing between two calls, and for moving house
-# that is good news: there is no forgotten membrane of yesterday's batch in the old house. In libraries that keep the membrane in
-# the module, as a plain attribute, it is a common reason for a network that runs once and then fails after `.to("cuda")`.
+# State is an argument and a return value: `out, state = cell(x, state)`. The module stores nothing between two calls.
+# This makes moving easier: no membrane of an earlier batch can stay behind on the old device. In libraries that store
+# the membrane in the module, as a plain attribute, it is a common reason why a network runs once and then fails after
+# `.to("cuda")`.
 #
-# It also means that *you* carry it. Suppose that a long recording comes in two chunks, and you get a GPU in between.
+# It also means that *you* must move it. Suppose that a long recording comes in two chunks, and you get a GPU in
+# between.
 #
-# > **Predict first.** The network moves, the second chunk moves. What about the state of the first?
+# > **Predict first.** The network moves and the second chunk moves. What about the state after the first chunk?
 
 # %%
 first, second = x[:5], x[5:]
 _, state = cell(first)
 
 moved = copy.deepcopy(cell).to(away)
-print(said(lambda: moved(second.to(away), state)))
+print(outcome(lambda: moved(second.to(away), state)))
 viz.module_tree(moved, state)
 
 # %% [markdown]
-# The error names the field, both devices, and what to do. (The same check speaks up when the batch size has changed, as it
-# does in the last batch of an epoch. A state fits the batch that made it; start another batch without one.)
+# The error names the field, both devices, and the remedy. (The same check raises an error when the batch size has
+# changed, as it does in the last batch of an epoch. A state fits only the batch that produced it; start another batch
+# without one.)
 #
-# For one neuron, `state.v.to(away)` would do. The state of a network is a tuple with one entry per module: `None` for a module
-# without state, a `NamedTuple` of tensors for a neuron, and where a module contains others, a state within a state.
+# For one neuron, `state.v.to(away)` is enough. The state of a network is a tuple with one entry per module: `None` for
+# a module without state, a `NamedTuple` of tensors for a neuron, and for a module that contains others, a nested state.
 #
 # ### Exercise 05.1 · A state on the move (6 minutes, ●●○)
 #
-# Write `move_state(state, device)` for all of them. It calls itself for the parts of a tuple. A `NamedTuple` must stay one, because a
-# neuron asks for `state.v` by name (`hasattr(state, "_fields")` tells them from plain tuples, and `type(state)(*parts)` makes a new one).
-# Stuck? `hint("05.1")`.
+# Write `move_state(state, device)` for all of these. It calls itself for the parts of a tuple. A `NamedTuple` must stay
+# one, because a neuron accesses `state.v` by name (`hasattr(state, "_fields")` distinguishes it from a plain tuple, and
+# `type(state)(*parts)` makes a new one). Stuck? `hint("05.1")`.
 
 
 # %% tags=["exercise"]
@@ -222,21 +229,21 @@ print("second chunk:", tuple(out.shape), "on", out.device)
 whole, _ = cell(x)
 _, middle = cell(first)
 again, _ = cell(second, move_state(middle, "cpu"))
-print("in two chunks at home, the same spikes as in one go:", torch.equal(again, whole[5:]))
+print("in two chunks on the CPU, the same spikes as in one run:", torch.equal(again, whole[5:]))
 
 # %% [markdown] tags=["slide"]
-# ## 4 · Rooms within rooms
+# ## 4 · Nested modules
 #
-# A network is a tree of modules. `.to()` walks it: from each module to its submodules, and in each to its parameters and buffers.
-# What is not registered there is not on the map. Assigning a `Parameter` or a `Module` to an attribute registers it. Assigning a
-# *tensor* does not, and neither does assigning a *list* of modules.
+# A network is a tree of modules. `.to()` goes through this tree: from each module to its submodules, and in each to its
+# parameters and buffers. What is not registered there is not moved. Assigning a `Parameter` or a `Module` to an
+# attribute registers it. Assigning a *tensor* does not, and neither does assigning a *list* of modules.
 #
-# The layer below scales the output of a `Linear` by a fixed `gain` per neuron. Choose how it is kept, send it to another device or
-# precision, and look at what arrived.
+# The layer below scales the output of a `Linear` by a fixed `gain` per neuron. Choose how the gain is stored, move the
+# layer to another device or precision, and look at the result.
 #
-# 1. Find a way to keep the gain that leaves it behind. What does the tree say *before* the move?
-# 2. Which ways survive `where = other house`? Which of them end up in a checkpoint?
-# 3. Send it to `float64`. What happened to the integer?
+# 1. Find a way to store the gain that leaves it behind. What does the tree show *before* the move?
+# 2. Which ways work with `where = other device`? Which of them are saved in a checkpoint?
+# 3. Convert it to `float64`. What happened to the integer?
 
 # %%
 WAYS = ["plain tensor", "tensor in a list", "buffer", "unsaved buffer", "parameter"]
@@ -245,92 +252,94 @@ WAYS = ["plain tensor", "tensor in a list", "buffer", "unsaved buffer", "paramet
 class Layer(torch.nn.Module):
     """A Linear whose output is scaled by a fixed gain per neuron: x [B, 4] to [B, 3]."""
 
-    def __init__(self, kept):
+    def __init__(self, storage):
         super().__init__()
         self.linear = torch.nn.Linear(4, 3)
         self.register_buffer("calls", torch.tensor(0))
         gain = torch.linspace(0.5, 1.5, 3)
-        self.kept = kept
-        if kept == "plain tensor":
+        self.storage = storage
+        if storage == "plain tensor":
             self.gain = gain
-        elif kept == "tensor in a list":
+        elif storage == "tensor in a list":
             self.gain = [gain]
-        elif kept == "parameter":
+        elif storage == "parameter":
             self.gain = torch.nn.Parameter(gain)
         else:
-            self.register_buffer("gain", gain, persistent=kept == "buffer")
+            self.register_buffer("gain", gain, persistent=storage == "buffer")
 
     def forward(self, x):
-        gain = self.gain[0] if self.kept == "tensor in a list" else self.gain
+        gain = self.gain[0] if self.storage == "tensor in a list" else self.gain
         return gain * self.linear(x)
 
 
-def arrived(kept="plain tensor", where="home", dtype="float32", other=away):
+def moved_layer(storage="plain tensor", where="cpu", dtype="float32", other=away):
     """The tree of a Layer after its move."""
-    target = "cpu" if where == "home" else other
-    return viz.module_tree(Layer(kept).to(target, getattr(torch, dtype)))
+    target = "cpu" if where == "cpu" else other
+    return viz.module_tree(Layer(storage).to(target, getattr(torch, dtype)))
 
 
 DTYPES = ["float32", "float64", "bfloat16"]
-viz.explore(arrived, kept=WAYS, where=["home", "other house"], dtype=DTYPES)
+viz.explore(moved_layer, storage=WAYS, where=["cpu", "other device"], dtype=DTYPES)
 
 # %% [markdown]
-# **Notice.** A buffer of integers (`calls`) moves, but a change of dtype leaves it as it is: `.to(torch.float64)` converts
-# floating-point tensors only. And the plain tensor looks perfectly healthy as long as everyone is at home.
+# **Notice.** A buffer of integers (`calls`) moves, but a change of dtype leaves it as it is: `.to(torch.float64)`
+# converts floating-point tensors only. And with the plain tensor everything looks fine as long as all tensors are on
+# the CPU.
 #
-# So what does the program say when the time comes?
+# What happens when the layer runs on the other device?
 
 
 # %%
 def runs(layer):
-    """Where the output is that a layer gives in the other house."""
+    """The device of the output when a layer runs on the other device."""
     return layer(torch.rand(2, 4, device=away)).device
 
 
-for kept in WAYS:
-    layer = Layer(kept).to(away)
+for storage in WAYS:
+    layer = Layer(storage).to(away)
     saved = "gain" in layer.state_dict()
-    print(f"{kept:17} saved: {saved!s:6} {said(runs, layer)}")
+    print(f"{storage:17} saved: {saved!s:6} {outcome(runs, layer)}")
 
 # %% [markdown]
-# The tensors left behind raise an error, and the cure is one line each: `self.register_buffer("gain", gain)`, or
-# `torch.nn.Parameter` if it is to be learned; in a neuron of your own `self.number("gain", gain)` does either, and checks the
-# values as well. (Please don't write `gain.to(x.device)` into `forward`. It hides the mistake, copies at every call, and the
-# checkpoint is still without it.)
+# The tensors left behind raise an error, and the fix is one line each: `self.register_buffer("gain", gain)`, or
+# `torch.nn.Parameter` if it is to be learned; in your own neuron `self.number("gain", gain)` does either, and checks
+# the values as well. (Please do not write `gain.to(x.device)` in `forward`. It hides the mistake, copies at every call,
+# and the checkpoint still lacks the gain.)
 #
-# **Lists.** The same with whole modules, only quieter: here nothing complains until you look for the weights.
+# **Lists.** The same happens with whole modules, but here there is no error until you look for the weights.
 
 
 # %%
 class Stack(torch.nn.Module):
-    """Two Linear layers, kept in a list or in a ModuleList."""
+    """Two Linear layers, stored in a list or in a ModuleList."""
 
-    def __init__(self, keep):
+    def __init__(self, container):
         super().__init__()
-        self.layers = keep([torch.nn.Linear(4, 4) for _ in range(2)])
+        self.layers = container([torch.nn.Linear(4, 4) for _ in range(2)])
 
 
-for keep in (list, torch.nn.ModuleList):
-    stack = Stack(keep)
+for container in (list, torch.nn.ModuleList):
+    stack = Stack(container)
     count = sum(p.numel() for p in stack.parameters())
-    print(f"{keep.__name__:10} {count:3} numbers to learn, {len(stack.state_dict())} tensors to save")
-print("an optimizer for the list:", said(torch.optim.Adam, Stack(list).parameters()))
+    print(f"{container.__name__:10} {count:3} trainable numbers, {len(stack.state_dict())} tensors to save")
+print("an optimizer for the list:", outcome(torch.optim.Adam, Stack(list).parameters()))
 viz.module_tree(Stack(list))
 
 # %% [markdown]
-# Python's `list` and `dict` are closed boxes. `torch.nn.ModuleList`, `ModuleDict`, `Sequential`, `ParameterList` are those that torch looks
-# into. (Had the network one registered layer besides, even the optimizer would have said nothing: the layers in the list would
-# have stayed as they were born, untrained.)
+# PyTorch does not look into Python's `list` and `dict`. It looks into `torch.nn.ModuleList`, `ModuleDict`, `Sequential`
+# and `ParameterList`. (If the network had one registered layer besides, even the optimizer would raise no error: the
+# layers in the list would keep their initial weights.)
 #
 # ### Exercise 05.2 · Repair a network (8 minutes, ●●○)
 #
-# A colleague's network, with what it was before in the comments. `forward` is right. Fill in the four lines so that everything
-# moves, is saved, and learns if it should: `gain` is given and never trained, `volume` starts at 1 and is learned.
+# This is a colleague's network; the comments show the original lines. `forward` is right. Fill in the four lines so
+# that everything moves, is saved, and learns if it should: `gain` is given and never trained, `volume` starts at 1 and
+# is learned.
 
 
 # %% tags=["exercise"]
 class NestedSNN(torch.nn.Module):
-    """Scaled input, then for each two neighbouring sizes a Linear and LIF neurons, then a volume."""
+    """Scaled input, then a Linear and LIF neurons for each two neighbouring sizes, then a volume."""
 
     def __init__(self, sizes, gain):
         super().__init__()
@@ -357,15 +366,16 @@ viz.module_tree(net, state)
 # %% [markdown] tags=["slide"]
 # ## 5 · A convolutional network moves
 #
-# Norse's page on hardware acceleration [1] moves a network named `LIFConvNet`: an image as a constant current, two convolutions and a
-# linear layer with LIF neurons behind them, a leaky integrator to read out. Here is one of that kind, for digits of
-# 8 × 8 pixels. Three things in it are worth a look:
+# Norse's page on hardware acceleration [1] moves a network named `LIFConvNet`: an image as a constant current, two
+# convolutions and a linear layer followed by LIF neurons, and a leaky integrator as readout. Here is a similar network
+# for digits of 8 × 8 pixels. Note three details:
 #
-# - `nn.TimeBatched(module)` runs a module without state on all time steps at once. `nn.Sequential` does this by itself for plain
-#   modules; written out, it bundles convolution and normalisation.
+# - `nn.TimeBatched(module)` runs a module without state on all time steps at once. `nn.Sequential` does this by itself
+#   for plain modules; written out, it groups convolution and normalisation.
 # - The neurons of the second layer learn *one time constant per channel*: a parameter of shape `[C, 1, 1]`, which broadcasts against
 #   `[B, C, H, W]`. (`PLIF` learns $w$ with $1/\tau = \varsigma(w)$, so $\tau$ can't fall below one step.)
-# - `Standardise` holds mean and standard deviation of the training images: fixed numbers, measured once. Buffers.
+# - `Standardise` holds mean and standard deviation of the training images: fixed numbers, measured once. They are
+#   buffers.
 
 
 # %%
@@ -417,7 +427,7 @@ test_images, test_labels = data.to_device(*data.load("digits", "test"), device)
 
 
 def build(standardise=Standardise):
-    """A fresh network that has measured the training images, on our device: the same seed, the same weights."""
+    """A fresh network, standardised for the training images, on our device: the same seed, the same weights."""
     train.seed_everything(SEED)
     net = LIFConvNet(standardise)
     net.standardise.measure(data.to_unit(images).cpu())
@@ -448,7 +458,7 @@ def encoder(batch):
 
 @torch.no_grad()
 def accuracy(net):
-    """The share of test images whose most excited readout neuron is the right one."""
+    """The share of test images for which the readout neuron with the highest membrane is the right one."""
     net.eval()
     out, _ = net(encoder(data.to_unit(test_images)))
     return (out.amax(0).argmax(1) == test_labels).float().mean().item()
@@ -478,16 +488,16 @@ out, state = there(encoder(data.to_unit(test_images[:16]).to(away)))
 print(f"moved to {away}: {tuple(out.shape)}, left behind: {list(viz.module_tree(there).left_behind) or 'nothing'}")
 
 # %% [markdown] tags=["slide"]
-# If your other house is a GPU, its numbers may differ from the CPU's in the last digit, because sums are added in another order. A
-# membrane that is within that last digit of the threshold then fires a step earlier or later. That is no bug; compare rates
-# and accuracies between devices, not single spikes.
+# If your other device is a GPU, its numbers may differ from the CPU's in the last digit, because sums are added in
+# another order. A membrane that is within that last digit of the threshold then fires a step earlier or later. This is
+# not a bug; compare rates and accuracies between devices, not single spikes.
 #
 # ## 6 · What broke?
 #
-# The colleague has written a `Standardise` of his own. He trains, he tests, he even moves to the GPU: not one error. He saves the
-# network, loads it the next day, and it guesses.
+# The colleague has written his own `Standardise`. He trains, tests, and even moves the network to the GPU, without an
+# error. He saves the network, loads it the next day, and it only guesses.
 #
-# > **Find it before you run the cell.** Section 1 has the clue: why did the GPU not complain?
+# > **Find the mistake before you run the cell.** Section 1 has the clue: why was there no error on the GPU?
 
 
 # %%
@@ -503,8 +513,8 @@ class HisStandardise(torch.nn.Module):
         return (x - self.mean) / self.std
 
 
-boxes = tempfile.TemporaryDirectory()
-checkpoint = Path(boxes.name) / "net.pt"
+folder = tempfile.TemporaryDirectory()
+checkpoint = Path(folder.name) / "net.pt"
 
 
 def next_day(trained):
@@ -521,18 +531,18 @@ for name, trained in {"his": fit(build(HisStandardise)), "ours": net}.items():
 viz.module_tree(LIFConvNet(HisStandardise).standardise)
 
 # %% [markdown] tags=["slide"]
-# His `mean` and `std` are plain tensors with no dimensions. They never moved to the GPU, and nobody complained, since a
-# 0-dimensional CPU tensor counts as a number. They were not in the checkpoint either, and nobody complained, since
-# `load_state_dict` compares what is *registered* on both sides. The fresh network standardises by mean 0 and deviation 1. The
-# mending is two words long, `register_buffer`; finding it without the tree takes a day.
+# His `mean` and `std` are plain tensors with no dimensions. They never moved to the GPU, and there was no error, since
+# a 0-dimensional CPU tensor counts as a number. They were not in the checkpoint either, and again there was no error,
+# since `load_state_dict` compares what is *registered* on both sides. The fresh network standardises with mean 0 and
+# deviation 1. The fix is `register_buffer`; without the tree it may take a day to discover.
 #
-# Spiking networks are full of such numbers: thresholds, time constants, $\beta$, $dt$. If one of them is a tensor, register it. (In a
-# library that keeps its neurons' constants as plain 0-dimensional tensors, a *learned* time constant neither reaches the
-# optimizer nor the checkpoint [2].)
+# Spiking networks are full of such numbers: thresholds, time constants, $\beta$, $dt$. If one of them is a tensor,
+# register it. (In a library that stores its neurons' constants as plain 0-dimensional tensors, a *learned* time
+# constant reaches neither the optimizer nor the checkpoint [2].)
 #
-# ## 7 · Boxes: copy, save, load
+# ## 7 · Copy, save, load
 #
-# Three ways to get a second network:
+# There are three ways to get a second network:
 #
 # | | what you get |
 # |---|---|
@@ -540,9 +550,10 @@ viz.module_tree(LIFConvNet(HisStandardise).standardise)
 # | `copy.deepcopy(net)` | a full copy, plain attributes included, on the same device |
 # | `state_dict()` into a fresh network | registered tensors only; the code builds the rest |
 #
-# For a file the third is best: it holds tensors and names, nothing that could run code when it is opened
-# (`weights_only=True`), and it survives a renamed file in your project. Which device a tensor was on *is* saved, so a checkpoint
-# written on `cuda` can't simply be opened on a laptop. `map_location` says where its tensors should wake up:
+# For a file the third is best: it contains tensors and names, nothing that could run code when it is opened
+# (`weights_only=True`), and it still loads after you rename a file of your project. The device of each tensor *is*
+# saved, so a checkpoint written on `cuda` cannot simply be opened on a laptop. `map_location` sets the device on which
+# its tensors are loaded:
 
 # %%
 torch.save(net.state_dict(), checkpoint)
@@ -553,31 +564,32 @@ for where in ("cpu", str(away)):
 
 laptop = LIFConvNet()  # built on the CPU
 laptop.load_state_dict(torch.load(checkpoint, map_location="cpu", weights_only=True))
-print(f"the laptop's copy answers like the original: {accuracy(laptop.to(device)):.1%} and {accuracy(net):.1%}")
+print(f"the laptop's copy is as accurate as the original: {accuracy(laptop.to(device)):.1%} and {accuracy(net):.1%}")
 
 # %% [markdown]
-# State is not in a `state_dict`: it belongs to a sequence, not to the network. To stop in the middle of a recording and go on tomorrow,
-# save `move_state(state, "cpu")` beside it.
+# State is not in a `state_dict`: it belongs to a sequence, not to the network. To stop in the middle of a recording and
+# continue tomorrow, save `move_state(state, "cpu")` with it.
 #
-# Whole modules travel by `pickle`: between processes, to the workers of a cluster (notebook 09). That works if every class and
-# function in them has a name that can be imported. A surrogate of the kit has; a `lambda` has not:
+# Whole modules are sent with `pickle`: between processes, and to the workers of a cluster (notebook 09). This works if
+# every class and function in them has a name that can be imported. A surrogate of the kit has one; a `lambda` has none:
 
 
 # %%
-def parcel(module):
+def pickled_size(module):
     return f"{len(pickle.dumps(module))} bytes"
 
 
 for name, spike in {"ATan()": surrogate.ATan(), "a lambda": lambda u: (u >= 0).float()}.items():
-    print(f"{name:9}", said(parcel, neuron.LIF(surrogate=spike)))
+    print(f"{name:9}", outcome(pickled_size, neuron.LIF(surrogate=spike)))
 
 # %% [markdown] tags=["slide"]
-# ## 8 · Moving to a smaller flat: dtypes
+# ## 8 · Changing the precision: dtypes
 #
 # `.to()` also takes a dtype; `.double()`, `.half()` and `.bfloat16()` are short for it. bfloat16 halves the bytes and keeps the range
 # of float32, but has 8 significant bits: between 1 and 2 there are 128 numbers.
 #
-# > **Predict first.** The network goes to bfloat16, and so do the images. What is the dtype of the spikes? Of the membrane?
+# > **Predict first.** We convert the network to bfloat16, and the images as well. What is the dtype of the spikes? Of
+# > the membrane?
 
 # %%
 for dtype in (torch.float32, torch.float64, torch.bfloat16):
@@ -586,12 +598,12 @@ for dtype in (torch.float32, torch.float64, torch.bfloat16):
     size = viz.module_tree(small, state).bytes("parameter")
     print(f"{dtype!s:15} parameters {size:6,} bytes   output {out.dtype!s:15} membrane {state[1].v.dtype}")
 
-print(said(lambda: copy.deepcopy(net).to(torch.bfloat16)(encoder(data.to_unit(test_images[:1])))[0].dtype))
+print(outcome(lambda: copy.deepcopy(net).to(torch.bfloat16)(encoder(data.to_unit(test_images[:1])))[0].dtype))
 
 # %% [markdown]
-# Input and weights must agree (the last line: a convolution does not guess). But the membrane stays in float32, whatever goes in and
-# out. Is that fussy? Watch a neuron without leak that gets 0.001 per step and should fire every 1000 steps. One keeps its membrane
-# in float32, one in bfloat16:
+# Input and weights must have the same dtype (the last line: a convolution raises an error otherwise). But the membrane
+# stays in float32, whatever the dtype of input and output. Is this necessary? Take a neuron without leak that gets
+# 0.001 per step and should fire every 1000 steps, once with its membrane in float32 and once in bfloat16:
 
 # %% tags=["slide"]
 SMALL, LONG = 1e-3, 1200
@@ -611,22 +623,24 @@ spikes, _ = slow(torch.full((LONG, 1), SMALL, dtype=torch.bfloat16))
 print(f"a neuron of the kit, bfloat16 in and out: {int(spikes.sum())} spike, at step {int(spikes.argmax()) + 1}")
 
 # %% [markdown] tags=["slide"]
-# Up to 0.25 the two agree. From there on the narrow membrane runs too fast, since 0.001 is rounded up to the distance of two
-# neighbouring numbers, 0.00195. At 0.5 that distance has doubled, 0.001 is less than half of it and is rounded away: the membrane
-# is stuck, and this neuron will *never* fire. A membrane is a sum over time, and sums of many small things are what low precision
-# can't do. So the kit's neurons keep state and arithmetic in float32 (float64 for float64 input), and take narrow numbers in
-# and out: there the bytes are. Notebook 08 has more on precision.
+# Up to 0.25 the two agree. From there on the bfloat16 membrane rises too fast, since 0.001 is rounded up to the
+# distance between two neighbouring numbers, 0.00195. At 0.5 that distance has doubled, and 0.001 is less than half of
+# it and is rounded to zero: the membrane is stuck, and this neuron will *never* fire. A membrane is a sum over time,
+# and low precision fails for sums of many small terms. So the kit's neurons keep state and arithmetic in float32
+# (float64 for float64 input), and use low precision for input and output only: most of the bytes are there. Notebook 08
+# has more on precision.
 #
-# ## 9 · The van: what crosses, and how often
+# ## 9 · Transfers: how many bytes, and how many copies
 #
-# Between CPU and GPU lies a bus, and it is narrow: NVIDIA's guide gives 16 GB/s for PCIe 3 × 16 where the GPU's own memory has
-# 898 GB/s (a V100 [3]). Every copy also has a price of its own, some microseconds, however small it is. A first model:
+# The bus between CPU and GPU is slow: NVIDIA's guide gives 16 GB/s for PCIe 3 × 16, while the GPU's own memory has 898
+# GB/s (a V100 [3]). In addition, every copy has a fixed cost of some microseconds, however small it is. A first model:
 #
 # $$t = n\,t_0 + \frac{\text{bytes}}{\text{bandwidth}} \qquad (n \text{ copies, } t_0 \text{ seconds for each})$$
 #
-# Both terms are yours to choose. `Transfers` counts copies between devices (to `meta` as well, so a GPU is not needed).
+# You can influence both terms. `Transfers` counts copies between devices (to `meta` as well, so a GPU is not needed).
 #
-# > **Predict first.** 64 images of 8 × 8 bytes, shown for 100 steps. How many copies, and how many bytes, in each of these programs?
+# > **Predict first.** 64 images of 8 × 8 bytes, shown for 100 steps. How many copies and how many bytes does each of
+# > these programs transfer?
 
 # %%
 batch, T = images[:64].cpu(), 100  # uint8 [64, 1, 8, 8]
@@ -648,12 +662,12 @@ for program in (step_by_step, one_sequence):
     )
 
 # %% [markdown]
-# One copy instead of a hundred, but still 400 times the bytes of the images: float32 is four times uint8, and the view with stride 0,
-# which costs nothing at home, is written out in full for the journey.
+# One copy instead of a hundred, but still 400 times the bytes of the images: float32 is four times uint8, and the view
+# with stride 0, which costs nothing on the CPU, is written out in full for the transfer.
 #
-# ### Exercise 05.3 · Pack light (5 minutes, ●○○)
+# ### Exercise 05.3 · Transfer less (5 minutes, ●○○)
 #
-# Same result, one copy, 4096 bytes.
+# Produce the same result with one copy of 4096 bytes.
 
 
 # %% tags=["exercise"]
@@ -670,11 +684,11 @@ with Transfers() as seen:
 print(f"pack_light    copies: {seen.count:4}   bytes: {seen.bytes:9,}   {tuple(sequence.shape)} on {sequence.device}")
 
 # %% [markdown]
-# Now the clock. With a GPU the cell below times real transfers. Without one it copies from the CPU to the CPU: there is no bus
-# to cross, but the two terms of the model are there all the same.
+# Now we measure the time. With a GPU the cell below times real transfers. Without one it copies from the CPU to the
+# CPU: no bus is involved, but the two terms of the model are the same.
 
 # %%
-recording = torch.rand(T, 64, 64)  # [T, B, N], a recording that does change: 1.6 MB
+recording = torch.rand(T, 64, 64)  # [T, B, N], a recording that changes over time: 1.6 MB
 goal = torch.empty_like(recording, device=device)
 
 
@@ -687,11 +701,11 @@ def in_steps():
         there.copy_(here)
 
 
-contestants = {"one copy": at_once, f"{T} copies": in_steps}
+candidates = {"one copy": at_once, f"{T} copies": in_steps}
 if device.type == "cuda":
     pinned = recording.pin_memory()
-    contestants["one copy, pinned"] = lambda: goal.copy_(pinned, non_blocking=True)
-times = measure.race(contestants, repeats=5 if QUICK else 21, clock=measure.clock_for(device))
+    candidates["one copy, pinned"] = lambda: goal.copy_(pinned, non_blocking=True)
+times = measure.race(candidates, repeats=5 if QUICK else 21, clock=measure.clock_for(device))
 for name, measured in times.items():
     rate = recording.numel() * 4 / measured.median / 1e9
     print(f"{name:17} {measured.median * 1e6:8.0f} µs   {rate:6.1f} GB/s   cpu → {device}")
@@ -699,39 +713,41 @@ each = (times[f"{T} copies"].median - times["one copy"].median) / (T - 1)
 print(f"so each further copy costs {each * 1e6:.1f} µs here")
 
 # %% [markdown]
-# **Explorer: one term or the other?** The line shows the time of a whole transfer, cut into 1 to 1000 copies. Set `each_us` to what you
-# have just measured. Where is the knee? What does a ten times faster bus change for a small recording, cut into 1000 pieces?
+# **Explorer: which term dominates?** The line shows the time of a whole transfer, divided into 1 to 1000 copies. Set
+# `each_us` to the value that you have just measured. Where is the knee? What does a ten times faster bus change for a
+# small recording that is divided into 1000 pieces?
 
 
 # %%
 def transfer(megabytes=1.6, each_us=10.0, gb_per_s=16.0):
-    """Time of a transfer against the number of copies it is cut into."""
+    """Time of a transfer against the number of copies it is divided into."""
     n = torch.logspace(0, 3, 31).round().unique()
     bus = megabytes / gb_per_s  # MB / (GB/s) = ms
     knee = max(1.0, bus * 1e3 / each_us)
     curves = {"time": bus + n * each_us / 1e3, "bytes alone": torch.full_like(n, bus)}
-    told = f"{megabytes:g} MB: the copies cost more than the bytes from {knee:.0f} copies on"
+    title = f"{megabytes:g} MB: the copies cost more than the bytes from {knee:.0f} copies on"
     axes = {"x_title": "copies", "y_title": "time (ms)", "log": "xy", "faint": ["bytes alone"]}
     marks = {"knee": knee} if knee <= 1000 else {}
-    return figures.lines(curves, x=n, title=told, marks=marks, **axes)
+    return figures.lines(curves, x=n, title=title, marks=marks, **axes)
 
 
 viz.explore(transfer, megabytes=(0.1, 20.0, 0.1), each_us=(1.0, 30.0, 1.0), gb_per_s=(4.0, 60.0, 4.0))
 
 # %% [markdown]
-# **Pinned memory.** The GPU fetches data by itself only from memory that the operating system promises not to move ("pinned",
-# page-locked). Ordinary memory is first copied to a pinned corner by the driver: one copy more, and the program waits for it.
-# `x.pin_memory()` puts a tensor there from the start. Then `x.to("cuda", non_blocking=True)` returns at once, and the transfer
-# runs while Python prepares the next batch. Three rules:
+# **Pinned memory.** The GPU can fetch data by itself only from memory that the operating system promises not to move
+# ("pinned", page-locked). The driver first copies ordinary memory to a pinned buffer: this is one more copy, and the
+# program waits for it. `x.pin_memory()` returns a copy of a tensor in pinned memory. Then
+# `x.to("cuda", non_blocking=True)` returns at once, and the transfer runs while Python prepares the next batch. Three
+# rules:
 #
 # - `non_blocking=True` from ordinary memory gains nothing, and pinning a tensor *just* to copy it once costs more than it saves [4]. Pin
 #   what you send again and again.
-# - In the other direction take care: after `y = x.to("cpu", non_blocking=True)` the numbers of `y` may not have arrived. Call
-#   `torch.cuda.synchronize()` before you read them.
+# - Be careful in the other direction: after `y = x.to("cpu", non_blocking=True)` the numbers of `y` may not have
+#   arrived. Call `torch.cuda.synchronize()` before you read them.
 # - The best transfer is none. The kit keeps MNIST on the GPU as one uint8 tensor (47 MB) and makes batches there: `data.to_device`.
 #
-# And coming back: `.item()`, `float(loss)`, `print(tensor)` all wait until the GPU has done everything before. Once per epoch is
-# fine, once per time step is the reason why many a GPU is slower than a laptop.
+# Reading results also costs time: `.item()`, `float(loss)` and `print(tensor)` all wait until the GPU has finished all
+# earlier work. Once per epoch is fine; once per time step can make a GPU slower than a laptop.
 #
 # ## Quiz
 
@@ -744,15 +760,16 @@ scorecard("05")
 # %% [markdown]
 # ## Where next
 #
-# Everything is where it should be. Now it shall be fast: **[06 · Fused multi-step neurons](06_fused_neurons.ipynb)** looks at what a neuron does to
-# the memory of the machine that you have just moved to, and runs all its time steps in one go.
+# Everything is now on the right device. The next goal is speed: **[06 · Fused multi-step
+# neurons](06_fused_neurons.ipynb)** shows how a neuron uses the memory of the device, and runs all its time steps in
+# one kernel.
 #
 # **Worth reading**
 #
 # 1. Norse, *Hardware acceleration*: [norse.github.io/norse](https://norse.github.io/norse/pages/hardware.html), on `.to()` and nested modules.
 #    C. Pehle, J. E. Pedersen, *Norse* (2021). [doi:10.5281/zenodo.4422025](https://doi.org/10.5281/zenodo.4422025)
-# 2. Norse, [issue 378](https://github.com/norse/norse/issues/378): constants that do not move with their module, as it looks from the
-#    other side of the table.
+# 2. Norse, [issue 378](https://github.com/norse/norse/issues/378): constants that do not move with their module, as a
+#    user reported it.
 # 3. NVIDIA, *CUDA C++ Best Practices Guide*, section on data transfer between host and device:
 #    [docs.nvidia.com](https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/#data-transfer-between-host-and-device). The 16 and 898 GB/s.
 # 4. PyTorch, *A guide on good usage of `non_blocking` and `pin_memory()`*:
