@@ -151,7 +151,7 @@ viz.show(viz.frames(euler_against_exact, "dt / tau", ratios, start=3))
 # - Above $\tau$ it overshoots, and above $2\tau$ it oscillates with growing amplitude. The neuron does not do this; the
 #   numerical method does. The exact step is well behaved at any $\Delta t$.
 #
-# From here on we count time in steps: $\Delta t = 1$, so `tau = 20` means *20 steps*. If a step stands for 1 ms, that
+# From here on we count time in steps: $\Delta t = 1$, so `tau = 20` means *20 steps*. If a step represents 1 ms, that
 # is 20 ms. A trained network works without knowing the length of a step in milliseconds; you need to know it when you
 # feed the network real recordings.
 #

@@ -665,7 +665,7 @@ for program in (step_by_step, one_sequence):
 # One copy instead of a hundred, but still 400 times the bytes of the images: float32 is four times uint8, and the view
 # with stride 0, which costs nothing on the CPU, is written out in full for the transfer.
 #
-# ### Exercise 05.3 · Transfer less (5 minutes, ●○○)
+# ### Exercise 05.3 · Pack light (5 minutes, ●○○)
 #
 # Produce the same result with one copy of 4096 bytes.
 

@@ -12,24 +12,25 @@
 # %% [markdown] tags=["slide"]
 # # 06 · Fused multi-step neurons
 #
-# A spiking neuron does about ten additions and multiplications per time step. Your processor does billions in a second. And yet a
-# layer of neurons, written the obvious way, can take more of a training step than the convolutions before it. This notebook finds
-# out where the time goes (it is not the arithmetic), and runs all time steps of a layer in one go. A compiler writes that
-# program from your equation, and you will read what it wrote.
+# A spiking neuron does about ten additions and multiplications per time step. Your processor does billions per second.
+# And yet a layer of neurons, written in the obvious way, can take more of a training step than the convolutions before
+# it. This notebook shows where the time goes (it is not the arithmetic), and runs all time steps of a layer in one
+# kernel. A compiler generates that kernel from your equation, and you will read its code.
 #
 # **Afterwards you can**
 #
 # - count the bytes that a neuron moves, and predict from them how much a fused kernel can gain, before you measure;
-# - explain step by step against layer by layer, and what *fused*, *recompute* and *memory bound* mean;
-# - read the code that is generated from a neuron of your own, as a graph, as C++ and as a Triton kernel for a GPU;
-# - write a step that can be fused, and recognise one that can't;
-# - draw a roofline with your own machine's numbers and say which side of it you are on.
+# - explain the difference between step by step and layer by layer, and what *fused*, *recompute* and *memory bound*
+#   mean;
+# - read the code that is generated from your own neuron, as a graph, as C++ and as a Triton kernel for a GPU;
+# - write a step that can be fused, and recognise one that cannot;
+# - draw a roofline with your own machine's numbers and say whether your program is memory bound or compute bound.
 #
 # | | |
 # |---|---|
 # | Time | 55 minutes |
 # | GPU minutes | 0. Everything runs on a CPU; where there is a GPU the same cells use it |
-# | Before this | 02 surrogate gradients, 05 devices. You have heard of registers and caches |
+# | Before this | 02 surrogate gradients, 05 devices. You know what registers and caches are |
 
 # %% tags=["bootstrap"] cellView="form"
 # @title Setup: run this cell first
@@ -58,7 +59,7 @@ print("snnkit", snnkit.__version__)
 # %% tags=["parameters"]
 QUICK: bool = True  # False: the sizes of the published experiment, 2^20 neurons (2^18 on a CPU) and up to 128 steps
 SOLVE: bool = False  # True: the exercises are filled in with their solutions
-SEED: int = 0  # of weights and inputs
+SEED: int = 0  # seed of weights and inputs
 DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
 
 # %%
@@ -83,31 +84,31 @@ train.seed_everything(SEED)
 course.start("06", solve=SOLVE)
 device = data.resolve_device(DEVICE)
 clock = measure.clock_for(device)
-torch.set_num_threads(1)  # one core, so that what we time is work and not the waking of threads
-measure.keep_freed_memory()  # or the operating system may take tensors back, and clear their pages for the next
+torch.set_num_threads(1)  # one core, so that we time the work and not the start of threads
+measure.keep_freed_memory()  # or the operating system may reclaim freed memory and clear its pages before the next use
 compiled = [name for name, _ in AUTO[device.type]]  # the engines made for this device
 compiler_missing = missing_compiler(device.type)
 N = 2**16 if QUICK else 2**18 if device.type == "cpu" else 2**20
 STEPS = (8, 16, 32) if QUICK else (8, 16, 32, 64, 128)
 print(f"on {device}: engines {', '.join(['eager', *compiled])}; {N:,} neurons, T = {', '.join(map(str, STEPS))}")
 if compiler_missing:
-    print(f"Without a compiler the fused engines can't run here, and eager takes their place: {compiler_missing}.")
+    print(f"Without a compiler the fused engines cannot run here, and eager is used instead: {compiler_missing}.")
 
 # %% [markdown] tags=["slide"]
-# ## 1 · A dozen errands
+# ## 1 · A dozen kernels per step
 #
 # The LIF neuron of notebook 05, with $\tau$ in time steps and everything else without units:
 #
 # $$V \leftarrow V + \frac{X[t] - V}{\tau}, \qquad S[t] = H(V - \theta), \qquad V \leftarrow (1 - S[t])\,V \tag{1}$$
 #
-# In PyTorch that is four lines of tensors. Each operator in them is a *kernel*: a program of its own, which reads its tensors from
-# memory, does one thing to each number, writes the result to memory, and ends. The next one fetches that result again. It is as if
-# you drove to the shop for every single egg.
+# In PyTorch that is four lines of tensors. Each operator in them is a *kernel*: a separate program, which reads its
+# tensors from memory, does one operation on each number, writes the result to memory, and ends. The next kernel reads
+# that result again. It is like driving to the shop for every single egg.
 #
 # > **Predict first.** How many kernels does one step of (1) take? How many bytes do they read and write for one neuron, if a number
 # > is a float32 (4 bytes)? Write both down.
 #
-# `Traffic` notes every kernel that PyTorch runs. We give it a layer of one neuron, so its bytes are bytes per neuron:
+# `Traffic` records every kernel that PyTorch runs. We give it a layer of one neuron, so its bytes are bytes per neuron:
 
 # %%
 cell = neuron.LIF(tau=2.0, engine="eager")
@@ -122,23 +123,25 @@ print(f"{len(ops)} kernels")
 # %% [markdown]
 # **Notice**
 #
-# - Eleven results per neuron are written, and nine of them are thrown away within the same step: they exist only to be handed to the
-#   next kernel. The other two are the membrane, which only the next step needs, and the spike, which is all that anybody asked for.
-# - `ge` writes a truth value, one byte, and `_to_copy` makes a number of it.
-# - There is one more price that no table shows: starting a kernel takes a few microseconds, however little it does.
+# - Eleven results per neuron are written, and nine of them are discarded within the same step: they exist only as input
+#   of the next kernel. The other two are the membrane, which only the next step needs, and the spike, which is the only
+#   result that we want.
+# - `ge` writes a boolean, one byte, and `_to_copy` converts it to a number.
+# - There is one more cost that the table does not show: launching a kernel takes a few microseconds, however little it
+#   does.
 #
 # Now imagine one kernel for the whole sequence. It holds $V$ in a register, reads $X[0]$, computes, writes $S[0]$, reads $X[1]$, …
 # Intermediate values never leave the processor. That is *fusion*, here over operations *and* over time.
 #
 # ### Exercise 06.1 · Count the bytes (7 minutes, ●●○)
 #
-# Three numbers, each in bytes per neuron and step:
+# Compute three numbers, each in bytes per neuron and step:
 #
-# 1. `alone`: every kernel by itself, as in the table above (`ops` holds the names, and tuples of bytes);
+# 1. `alone`: every kernel separately, as in the table above (`ops` holds the names, and tuples of bytes);
 # 2. `inference`: everything fused, the state in registers. `x` and `spike` are the bytes of one number of the input and the output;
-# 3. `training`: everything fused, forward *and* backward. To save memory, forward keeps nothing but its input. Backward takes in the
-#    gradient of the spikes, needs all membranes again, and gives out the gradient of the input. (Gradients are as wide as what
-#    they belong to.)
+# 3. `training`: everything fused, forward *and* backward. To save memory, the forward pass stores only its input. The
+#    backward pass reads the gradient of the spikes, needs all membranes again, and writes the gradient of the input. (A
+#    gradient has as many bytes as the tensor that it belongs to.)
 #
 # Stuck? `hint("06.1")`.
 
@@ -157,7 +160,7 @@ bytes_moved = attempt("06.1", bytes_moved)
 # %%
 alone, inference, training = bytes_moved(ops)
 _, narrow, _ = bytes_moved(ops, x=4, spike=1)
-print(f"inference: {alone} bytes by itself, {inference} fused: {alone / inference:.1f} times fewer")
+print(f"inference: {alone} bytes unfused, {inference} fused: {alone / inference:.1f} times fewer")
 print(f"with spikes of one byte: {narrow}")
 
 
@@ -174,24 +177,24 @@ loop_training = eager_training()
 print(f"training: {loop_training:.0f} bytes in the loop, {training} fused: {loop_training / training:.1f} times fewer")
 
 # %% [markdown] tags=["slide"]
-# If memory were all that counts, these ratios would be the speed-ups. We will see.
+# If only memory traffic mattered, these ratios would be the speed-ups. We will see.
 #
 # ## 2 · Step by step, or layer by layer
 #
-# There are two orders in which a network can work through time [1]:
+# A network can process time in two orders [1]:
 #
 # | | outer loop | what runs at once |
 # |---|---|---|
 # | **step by step** | over time: each step passes through all layers | one layer, one step: `[B, N]` |
 # | **layer by layer** | over layers: each layer handles the whole sequence | one layer, all steps: `[T, B, N]` |
 #
-# Step by step looks like the biology. Layer by layer computes the same, as long as no connection leads *back* to an earlier layer,
-# and does two things that matter. Layers without state (`Linear`, `Conv2d`, …) fold time into the batch: one large matrix product in
-# place of $T$ small ones. And the neurons get their whole input at once, which is what makes fusing over time possible in the first
-# place. The price: the whole sequence of every layer must be in memory.
+# Step by step resembles biology. Layer by layer computes the same, as long as no connection leads *back* to an earlier
+# layer, and has two advantages. Layers without state (`Linear`, `Conv2d`, …) fold time into the batch: one large matrix
+# product instead of $T$ small ones. And the neurons get their whole input at once, which makes fusion over time
+# possible. The price: the whole sequence of every layer must be in memory.
 #
-# > **Predict first.** Two `Linear` layers with LIF neurons behind them, 32 steps. Order these: step by step, layer by layer, layer by
-# > layer with fused neurons. Where is the larger gain?
+# > **Predict first.** Take two `Linear` layers, each followed by LIF neurons, and 32 steps. Sort these by time: step by
+# > step, layer by layer, layer by layer with fused neurons. Where is the larger gain?
 
 # %%
 T, B, WIDTH = 32, 32, 256
@@ -222,34 +225,36 @@ def layer_by_layer_fused():
     return net(x)[0]
 
 
-contestants = [step_by_step, layer_by_layer, layer_by_layer_fused]
-results = [contestant() for contestant in contestants]
+candidates = [step_by_step, layer_by_layer, layer_by_layer_fused]
+results = [candidate() for candidate in candidates]
 same = [(out == results[0]).float().mean().item() for out in results]
-times = measure.race({c.__name__: c for c in contestants}, repeats=7 if QUICK else 21, clock=clock)
+times = measure.race({c.__name__: c for c in candidates}, repeats=7 if QUICK else 21, clock=clock)
 for (name, measured), share in zip(times.items(), same, strict=True):
     print(f"{name:21} {measured.median * 1e3:7.2f} ms    the same spikes: {share:.2%}")
 print(engine.explain(net, x))
 
 # %% [markdown] tags=["slide"]
-# **Notice.** The spikes agree (if a few don't: a matrix product of another size may add up in another order, and a membrane within
-# rounding of its threshold decides otherwise). `explain` says which engine each layer took, and why.
+# **Notice.** The spikes agree. (If a few do not: a matrix product of another size may add in another order, and then a
+# membrane within rounding error of its threshold may fire or not.) `explain` says which engine each layer used, and
+# why.
 #
-# ## 3 · The race
+# ## 3 · The benchmark
 #
-# SpikingJelly's documentation has an experiment that made the case for fused neurons [1]: a layer of $2^{20}$ LIF neurons,
-# $T = 8 \dots 128$ steps, forward alone and forward with backward, PyTorch's loop against a hand-written CUDA kernel. You repeat
-# it now on your machine. The contestants compute one and the same equation, in different *engines*:
+# SpikingJelly's documentation has an experiment that shows the benefit of fused neurons [1]: a layer of $2^{20}$ LIF
+# neurons, $T = 8 \dots 128$ steps, forward alone and forward with backward, PyTorch's loop against a hand-written CUDA
+# kernel. Now repeat it on your machine. All candidates compute the same equation, in different *engines*:
 #
 # | engine | what runs |
 # |---|---|
-# | `eager` | the loop over time in Python, a kernel per operation |
+# | `eager` | the loop over time in Python, one kernel per operation |
 # | `block` | four to eight steps at a time, compiled by `torch.compile`'s Inductor (C++ on a CPU, Triton on a GPU) |
 # | `cpp` | all steps in one loop of C++, generated from the equation (CPU) |
 # | `triton` | all steps in one Triton kernel, generated from the equation (GPU) |
 #
-# > **Predict first, and write it down.** By what factor does the best engine beat `eager` in inference: at the smallest $T$, and at the
-# > largest? You know the ratio of the bytes. And on axes where both are logarithmic, what is the slope of time against $T$ for each:
-# > 1 (linear) or something else? Put your numbers here; the next cell sets them beside the measured ones.
+# > **Predict first, and write it down.** By what factor is the best engine faster than `eager` in inference: at the
+# > smallest $T$, and at the largest? You know the ratio of the bytes. And if both axes are logarithmic, what is the
+# > slope of time against $T$ for each: 1 (linear) or something else? Enter your numbers here; the cell after the next
+# > explanation prints them below the measured ones.
 
 # %%
 GUESS_SHORT = None  # times faster at the smallest T, for example 5.0
@@ -257,10 +262,11 @@ GUESS_LONG = None  # times faster at the largest T
 GUESS_SLOPE = None  # of the fused engine: 1.0 means that twice the steps take twice as long
 
 # %% [markdown]
-# `benchmark` is what `snnkit bench neurons` runs. Everybody's spikes and gradients are compared with those of `eager` before a clock
-# starts; then they take turns, so that a slow moment of the machine hits all alike. The dashed *floor* is the time that a plain copy, timed in
-# the same rounds, would need for the bytes of your exercise: no program can be faster unless its data come from a cache. (The first
-# run compiles, which takes a quarter of a minute on a slow machine. Later runs find the kernels on disk.)
+# `benchmark` is what `snnkit bench neurons` runs. The spikes and gradients of each engine are compared with those of
+# `eager` before anything is timed; then the engines take turns, so that a slow moment of the machine affects all of
+# them equally. The dashed *floor* is the time that a plain copy, timed in the same rounds, would need for the bytes of
+# your exercise: no program can be faster unless its data come from a cache. (The first run compiles, which takes a
+# quarter of a minute on a slow machine. Later runs load the kernels from disk.)
 
 # %% tags=["slide"]
 arguments = layer_race.Arguments(
@@ -284,16 +290,16 @@ def milliseconds(record, mode, contestant):
 
 
 def slope(curve):
-    """Of the line from the first to the last point, both axes logarithmic."""
+    """Slope of the line from the first to the last point, both axes logarithmic."""
     (t0, y0), *_, (t1, y1) = curve.items()
     return math.log(y1 / y0) / math.log(t1 / t0)
 
 
-raced = [name for name in ("eager", *compiled) if milliseconds(mine, "inference", name)]
+timed = [name for name in ("eager", *compiled) if milliseconds(mine, "inference", name)]
 for mode, ratio in {"inference": alone / inference, "training": loop_training / training}.items():
     print(f"{mode}: times faster than eager (the ratio of the bytes is {ratio:.1f}); slope of the time against T")
     loop = milliseconds(mine, mode, "eager")
-    for name in raced:
+    for name in timed:
         curve = milliseconds(mine, mode, name)
         faster = "".join(f"T = {t}: {loop[t] / ms:5.1f}    " for t, ms in curve.items())
         print(f"  {name:7} {faster} slope {slope(curve):.2f}")
@@ -305,38 +311,42 @@ if GUESS_SHORT is not None:
 # %% [markdown]
 # **What to notice**
 #
-# - The order of the lines, and the gap between them: compare it with the ratio of the bytes. If it is smaller at small $T$, fixed costs per call
-#   are the reason: checks, allocation, launching. They are paid once per sequence by the fused engines and once per kernel by the loop.
-# - A slope below 1 says the same: where fixed costs rule, twice the steps do not take twice the time.
-# - Distance to the floor. Small layers fit in the cache, so the copy is unusually fast and the floor unusually low.
-# - A point that sticks out is rarely an engine's fault. On a CPU, it is often the operating system handing out fresh memory, which it
-#   must find and clear first (`keep_freed_memory()` in the setup cell made that less likely). Run the cell again, and look at the
-#   spread (hover over a point) before you believe a difference.
+# - Look at the order of the lines and the gap between them, and compare it with the ratio of the bytes. If the gap is
+#   smaller at small $T$, the reason is fixed costs per call: checks, allocation, launching. The fused engines pay them
+#   once per sequence, the loop once per kernel.
+# - A slope below 1 shows the same: where fixed costs dominate, twice the steps do not take twice the time.
+# - Look at the distance to the floor. Small layers fit in the cache, so the copy is unusually fast and the floor
+#   unusually low.
+# - An outlier is rarely caused by an engine. On a CPU, the reason is often that the operating system provides new
+#   memory, which it must allocate and clear first (`keep_freed_memory()` in the setup cell made this less likely). Run
+#   the cell again, and look at the spread (hover over a point) before you believe a difference.
 #
-# ### Your run beside others
+# ### Your run and others
 #
-# Times of different layer sizes can't be compared, so we divide by $N \cdot T$: nanoseconds per neuron and step. A flat line means linear in
-# $T$. Of each record you see the loop, the best fused engine, and other libraries with the same equation; hover for the machine.
+# Times of different layer sizes cannot be compared directly, so we divide by $N \cdot T$: nanoseconds per neuron and
+# step. A flat line means linear in $T$. For each record you see the loop, the best fused engine, and other libraries
+# with the same equation; hover over a line for the machine.
 
 # %%
 others = [records.load(name) for kind in ("neurons", "published") for name in records.names(kind)]
-viz.show(figures.per_neuron_step([mine, *others], title="Your run beside published and recorded ones"))
+viz.show(figures.per_neuron_step([mine, *others], title="Your run, published runs and recorded runs"))
 for record in others:
     print(heading(record), end="\n\n")
 if not records.names("neurons"):
     print("No measured record comes with this version of the kit; `snnkit bench neurons --out FILE.json` writes yours.")
 
 # %% [markdown]
-# **What to notice.** Look at the published loop in *Forward and backward*: it is not flat. Twice the steps made each step slower still.
-# The loop of that day took its slices out of one large tensor, one `x[t]` at a time, and the gradient of *each* slice was a tensor of
-# the full size, almost all of it zeros: $T$ tensors of $T$ steps, $O(T^2)$. The loop of the `eager` engine splits the sequence once (`unbind`),
-# and is linear in $T$ (it bends a little where the sequence outgrows a cache). A quadratic cost like that hides well: at $T = 8$ nobody
-# sees it.
+# **What to notice.** Look at the published loop in *Forward and backward*: it is not flat. With twice the steps, each
+# step was slower as well. That loop took slices `x[t]` from one large tensor, and the gradient of *each* slice was a
+# tensor of the full size, almost all of it zeros: $T$ tensors of $T$ steps, $O(T^2)$. The loop of the `eager` engine
+# splits the sequence once (`unbind`), and is linear in $T$ (with a small bend where the sequence becomes larger than a
+# cache). Such a quadratic cost is easy to overlook: at $T = 8$ it is not visible.
 #
-# ### The small end
+# ### Small layers
 #
-# Most layers are far smaller than those of section 3. Race them: each move of a control runs LIF neurons forward, the loop against one engine, and first
-# compares their spikes. (An engine that is new here compiles first, some seconds. `device` also has machines that are not at hand, as recorded.)
+# Most layers are far smaller than those of section 3. Compare them: each change of a control runs LIF neurons forward,
+# in the loop and in one engine, and first compares their spikes. (An engine that runs for the first time compiles
+# first, for some seconds. `device` also offers records of machines that you do not have.)
 #
 # > **Predict first.** (a) 16 times the neurons, from N = 1024 to 16,384: how many times longer does the loop take, and how many times the fused
 # > engine? (b) 16 times the steps, from T = 8 to 128: the same two numbers. (c) Is there a size at which the loop wins?
@@ -347,26 +357,29 @@ viz.labs.engine_race()
 # %% [markdown] tags=["slide"]
 # **What to notice**
 #
-# - The loop pays for *starting* kernels, at every step anew, and at these sizes hardly for the neurons: 16 times as many take far less than 16 times as
-#   long, 16 times the steps do take 16 times or more. The fused engine starts once per sequence, which is most of what a small layer costs it, so
-#   it grows little with either.
-# - So the *factor* is largest for small layers and long sequences, and none of these sizes should let the loop win. Compiling takes a second or two,
-#   once on a machine. So on a CPU `auto` compiles small layers, too, where the results stay those of the loop to the last bit.
-# - Circles are medians, lines reach from the 10th to the 90th percentile. Where they overlap, the race has told you nothing.
+# - The loop mainly pays for *launching* kernels, again at every step, and at these sizes hardly for the neurons: 16
+#   times as many neurons take far less than 16 times as long, but 16 times the steps do take 16 times as long or more.
+#   The fused engine launches once per sequence, and for a small layer this is most of its time, so its time grows
+#   little with either.
+# - So the *speed-up* is largest for small layers and long sequences, and the loop should not win at any of these sizes.
+#   Compiling takes a second or two, once on a machine. So on a CPU `auto` compiles small layers, too, where the results
+#   stay those of the loop to the last bit.
+# - Circles are medians, lines reach from the 10th to the 90th percentile. Where they overlap, the measurement shows no
+#   difference.
 #
-# ## 4 · A neuron of your own
+# ## 4 · Your own neuron
 #
-# Hand-written kernels are fast for the neurons that somebody has written by hand. Here the kernel is generated, so your neuron gets one,
-# too. There is one condition: the step must be *elementwise*. Each neuron computes with its own numbers, and with nothing of its
-# neighbours'.
+# Hand-written kernels exist only for some neurons. Here the kernel is generated, so your neuron gets one, too. There is
+# one condition: the step must be *elementwise*. Each neuron computes only with its own numbers, not with those of other
+# neurons.
 #
-# Take a neuron with a refractory period: after a spike it rests for two steps, deaf and silent. For one neuron, with plain numbers,
-# this is easy to write:
+# Take a neuron with a refractory period: after a spike it rests for two steps, in which it ignores its input and does
+# not fire. For one neuron, with plain numbers, this is easy to write:
 
 
 # %%
 def one_resting_neuron(x, v, rest):
-    if rest > 0:  # resting: it hears nothing, and its membrane stays as it is
+    if rest > 0:  # resting: it ignores its input, and its membrane does not change
         return 0.0, v, rest - 1
     v = 0.9 * v + x
     if v >= 1.0:
@@ -380,13 +393,14 @@ for x_t in (5.0, 5.0, 5.0, 5.0):
     print("spike" if spike else "-", end="  ")
 
 # %% [markdown]
-# With tensors, `if rest > 0` makes no sense: a thousand neurons give a thousand answers. Nor would it make a good kernel. Neurons
-# that sit side by side in a vector register execute the same instruction at the same time; there is no branch for one of
-# them. So compute both cases for everybody, then choose: `torch.where(condition, this, that)`.
+# With tensors, `if rest > 0` makes no sense: the condition has a different value for each neuron. It would not make a
+# good kernel either. Neurons in the same vector register execute the same instruction at the same time; a single one
+# cannot branch. So compute both cases for all neurons, then choose: `torch.where(condition, this, that)`.
 #
 # ### Exercise 06.2 · A step that fuses (8 minutes, ●●●)
 #
-# Write the same for tensors of any shape, without `if`. `fire(u)` gives the spikes, 1 where $u \ge 0$, and knows the surrogate gradient.
+# Write the same for tensors of any shape, without `if`. `fire(u)` returns the spikes, 1 where $u \ge 0$, and has the
+# surrogate gradient.
 
 
 # %% tags=["exercise"]
@@ -401,13 +415,13 @@ def resting_step(x, v, rest, fire):
 resting_step = attempt("06.2", resting_step)
 
 # %% [markdown]
-# Around it goes a class: the type of the state, and a step.
+# Wrap it in a class with the type of the state and a step.
 
 
 # %%
 class RestingState(NamedTuple):
     v: torch.Tensor  # membrane
-    rest: torch.Tensor  # steps until it hears again
+    rest: torch.Tensor  # steps until the rest ends
 
 
 class Resting(neuron.Neuron):
@@ -422,7 +436,8 @@ class Resting(neuron.Neuron):
 
 
 # %% [markdown]
-# Now your equation through every engine. First the results: spikes, last state and gradient must be those of `eager`. Only then the clock.
+# Now run your equation in every engine. First compare the results: spikes, last state and gradient must be those of
+# `eager`. Only then measure the time.
 
 # %%
 x = 0.6 * torch.rand(32, 1, N, device=device)
@@ -433,17 +448,17 @@ def both_ways(cell):
     """Spikes, last membrane, gradient of x."""
     leaf = x.detach().requires_grad_()
     out, state = cell(leaf)
-    (found,) = torch.autograd.grad(out, leaf, gradient)
-    return out.detach(), state.v.detach(), found
+    (x_grad,) = torch.autograd.grad(out, leaf, gradient)
+    return out.detach(), state.v.detach(), x_grad
 
 
-cells = {name: Resting(engine=name) for name in raced}
-wanted = both_ways(cells["eager"])
-print(f"each neuron fires in {wanted[0].mean():.1%} of the steps")
-for name in raced[1:]:
-    out, v, found = both_ways(cells[name])
-    off = ((found - wanted[2]).norm() / wanted[2].norm()).item()
-    equal = torch.equal(out, wanted[0]), torch.equal(v, wanted[1])
+cells = {name: Resting(engine=name) for name in timed}
+expected = both_ways(cells["eager"])
+print(f"each neuron fires in {expected[0].mean():.1%} of the steps")
+for name in timed[1:]:
+    out, v, x_grad = both_ways(cells[name])
+    off = ((x_grad - expected[2]).norm() / expected[2].norm()).item()
+    equal = torch.equal(out, expected[0]), torch.equal(v, expected[1])
     print(f"{name:6} spikes equal: {equal[0]}   membranes equal: {equal[1]}   gradient off by {off:.0e}")
 
 times = measure.race({name: lambda cell=cell: both_ways(cell) for name, cell in cells.items()}, repeats=5, clock=clock)
@@ -452,15 +467,17 @@ for name, measured in times.items():
     print(f"{name:6} {measured.median * 1e3:7.2f} ms forward and backward, {faster:4.1f} times as fast as eager")
 
 # %% [markdown] tags=["slide"]
-# ## 5 · What was generated
+# ## 5 · The generated code
 #
-# How does a Python function become a kernel? In four stages, and you can look at each:
+# A Python function becomes a kernel in four stages, and you can look at each:
 #
-# 1. **The graph.** The step runs once on symbolic tensors while every operation is noted (`make_fx`). Your `if`s, loops and classes
-#    are gone by then; what remains is a list of operations.
-# 2. **The program.** The same for *one* neuron: a straight line of assignments to scalars, without anything that changes no bit.
+# 1. **The graph.** The step runs once on symbolic tensors while every operation is recorded (`make_fx`). Your `if`s,
+#    loops and classes are not part of the record; it is a plain list of operations.
+# 2. **The program.** The same for *one* neuron: a sequence of assignments to scalars, without operations that have no
+#    effect on the result.
 # 3. **C++**: that program inside three loops: tiles of neurons that fit in the cache, time, neurons of a tile.
-# 4. **Triton**: the same program, with the loop over time inside the kernel. (Shown as text; it doesn't need a GPU to be read.)
+# 4. **Triton**: the same program, with the loop over time inside the kernel. (Shown as text; you need no GPU to read
+#    it.)
 
 # %%
 state = Resting().initial_state(torch.zeros(1))
@@ -475,7 +492,7 @@ def as_text(program):
 
 
 def between(text, first, last):
-    """The lines from the one that holds `first` up to the next that holds `last`, moved to the left."""
+    """The lines from the one that contains `first` to the next that contains `last`, dedented."""
     lines = text.splitlines()
     start = next(i for i, line in enumerate(lines) if first in line)
     end = next(i for i in range(start, len(lines)) if last in lines[i])
@@ -498,17 +515,22 @@ viz.listing(
 # %% [markdown]
 # **What to notice**
 #
-# - `x` and `s0` (your `v`), `s1` (your `rest`) go in; the spike and the new states come out. Each line of the program appears once in the C++
-#   and once per step in the Triton kernel, under the same name. Change your equation, and all four change. (0.8999999761581421 is 0.9 rounded to float32.)
-# - **Where the state lives.** In the C++ loop `s0[at + i]` is an array, but one tile of it stays in the processor's second-level cache
-#   from the first step to the last. In Triton it is a register. Either way, main memory sees `x` come in and spikes go out: 8 bytes.
-# - **Loads come first** in Triton: eight steps of `x` are requested before the first is used, so that the GPU waits once, not eight times.
-# - `tl.fma(a, b, nil)` is $a \cdot b - 0$: an odd way to write a product, and there to forbid that it is merged with the next addition. Merging
-#   would be a bit *more* precise, and spikes would no longer be those of `eager` to the last bit.
+# - `x` and `s0` (your `v`), `s1` (your `rest`) are the inputs; the spike and the new states are the results. Each line
+#   of the program appears once in the C++ and once per step in the Triton kernel, under the same name. If you change
+#   your equation, all four change. (0.8999999761581421 is 0.9 rounded to float32.)
+# - **Where the state is stored.** In the C++ loop `s0[at + i]` is an array, but one tile of it stays in the processor's
+#   second-level cache from the first step to the last. In Triton it is a register. In both cases, only `x` is read from
+#   main memory and only spikes are written to it: 8 bytes.
+# - **Loads come first** in Triton: eight steps of `x` are requested before the first is used, so that the GPU waits
+#   once instead of eight times.
+# - `tl.fma(a, b, nil)` is $a \cdot b - 0$: an unusual way to write a product, which prevents the compiler from merging
+#   it with the next addition. Merging would be slightly *more* precise, but the spikes would no longer be equal to
+#   those of `eager` to the last bit.
 #
-# And `torch.compile` by itself? It writes kernels like these from any PyTorch program. Here is what its Inductor makes of *one*
-# step: the operations are fused, but the state comes from memory and goes back there (`in_ptr…`, `out_ptr…`), step for step. The
-# `block` engine hands it several steps at once, so that the states in between stay in registers.
+# And what does `torch.compile` do without an engine? It generates such kernels from any PyTorch program. Here is the
+# code of its Inductor for *one* step: the operations are fused, but at every step the state is read from memory and
+# written back (`in_ptr…`, `out_ptr…`). The `block` engine gives it several steps at once, so that the states in between
+# stay in registers.
 
 
 # %%
@@ -519,7 +541,7 @@ def one_step(x, v, rest):
 
 
 def inductor_kernel():
-    """What torch.compile writes for one step, without what it wraps around it."""
+    """The kernel that torch.compile generates for one step, without the wrapper code."""
     from torch._inductor.utils import run_and_get_code
 
     _, (code, *_) = run_and_get_code(torch.compile(one_step), *torch.rand(3, N, device=device))
@@ -531,8 +553,9 @@ viz.listing(
 )
 
 # %% [markdown]
-# **The Triton kernel on your CPU.** Triton has an interpreter, which runs a kernel in NumPy: far too slow for work, just right for
-# finding out whether a kernel computes the right thing when there is no GPU around. (Triton is made for Linux; elsewhere the cell says so.)
+# **The Triton kernel on your CPU.** Triton has an interpreter, which runs a kernel in NumPy. It is far too slow for
+# real work, but it can check a kernel's results without a GPU. (Triton is made for Linux; on other systems the cell
+# says so.)
 
 # %%
 if find_spec("triton") is None:
@@ -546,44 +569,47 @@ else:
     finally:
         del os.environ["TRITON_INTERPRET"]
     same = torch.equal(interpreted, Resting(engine="eager")(little)[0])
-    print(f"the {ran} engine on {little.device}: spikes as those of eager, one for one: {same}")
+    print(f"the {ran} engine on {little.device}: spikes equal to those of eager: {same}")
 
 # %% [markdown] tags=["slide"]
-# ## 6 · Backward: compute again instead of keeping
+# ## 6 · Backward: recompute instead of storing
 #
-# For the surrogate gradient, backward needs $V$ at every step. There are two ways to have it:
+# For the surrogate gradient, the backward pass needs $V$ at every step. There are two ways to provide it:
 #
-# - **keep**: forward writes $V$ to memory (and whatever else the derivative needs), backward reads it. Autograd does this for every
-#   operation that asks for it;
-# - **recompute**: forward keeps its input, which is there anyway. Backward runs the steps again, in cache or registers, and goes back from there.
+# - **store**: forward writes $V$ to memory (and whatever else the derivative needs), backward reads it. Autograd does
+#   this for every operation that needs it;
+# - **recompute**: forward stores only its input, which is in memory anyway. Backward runs the steps again, in cache or
+#   registers, and then goes back in time.
 #
-# The second computes more and moves less. That pays as long as memory is what everything waits for, and it leaves you room for a
-# larger batch. Here is the program that one neuron runs on its way back: the first lines are those of forward, again; `g` is the
-# gradient of the spike, `d0` and `d1` those of the state, and the results are the gradients of `x` and of the state before.
+# The second way computes more and moves less. This pays as long as memory is the bottleneck, and it leaves room for a
+# larger batch. Here is the backward program of one neuron: the first lines are those of forward, again; `g` is the
+# gradient of the spike, `d0` and `d1` those of the state, and the results are the gradients of `x` and of the previous
+# state.
 
 # %%
-print(f"{len(program.ops)} operations forward, {len(backward_program.ops)} back (those that run again included)")
+print(f"{len(program.ops)} operations forward, {len(backward_program.ops)} backward (including the recomputed ones)")
 cpp_text, *_ = cpp.backward_source(equation, torch.float32, (), (True,))
 cpp_loop = between(cpp_text.partition("// Back in time")[2], "#pragma omp simd", "flush(")
-viz.listing({"back through one step": as_text(backward_program), "the same in C++": (cpp_loop, "cpp")})
+viz.listing({"backward through one step": as_text(backward_program), "the same in C++": (cpp_loop, "cpp")})
 
 # %% [markdown] tags=["slide"]
 # > **Predict first.** How many bytes per neuron and step stay allocated between forward and backward: in the loop, and fused?
 #
-# `held_for_backward` asks autograd, by its hooks for saved tensors, what it keeps (each memory block counted once):
+# `held_for_backward` uses autograd's hooks for saved tensors to measure what is stored (each memory block is counted
+# once):
 
 # %%
 some = torch.rand(32, 1, 2**12, device=device)
-for name in raced:
+for name in timed:
     held = measure.held_for_backward(lambda x, cell=cells[name]: cell(x)[0], some)
     total, of_x = held.total / some.numel(), held.x / some.numel()
     print(f"{name:6} {total:5.1f} bytes per neuron and step, {of_x:.0f} of them x itself")
 
 # %% [markdown]
-# The fused engines hold `x`, and a little for the states at some steps. `x` would often be kept by the layer before anyway.
+# The fused engines store `x`, and a little for the states at some steps. Often the layer before stores `x` anyway.
 #
-# **Spikes of one byte.** In inference nobody asks for gradients, and a spike is one bit. `out_dtype=torch.uint8` makes it a byte: 5 bytes
-# moved in place of 8, and a quarter of the memory for the output.
+# **Spikes of one byte.** Inference needs no gradients, and a spike is one bit. `out_dtype=torch.uint8` stores it in a
+# byte: 5 bytes moved instead of 8, and a quarter of the memory for the output.
 
 # %%
 cell = Resting()  # engine="auto"
@@ -602,10 +628,11 @@ except ValueError as error:
 # %% [markdown] tags=["slide"]
 # ## 7 · What broke?
 #
-# A colleague has two ideas. *Fair* neurons compete: each gets its input less the mean of the layer. *Impatient* ones save work: if
-# nobody is above threshold, skip the reset. Both work. Both are slow.
+# A colleague has two ideas. *Fair* neurons compete: each gets its input minus the mean of the layer. *Impatient*
+# neurons save work: if no neuron is above threshold, they skip the reset. Both work, but both are slow.
 #
-# > **Find it before you run the cell.** What do the two steps have in common that makes fusing over time impossible?
+# > **Find the reason before you run the cell.** What do the two steps have in common that makes fusion over time
+# > impossible?
 
 
 # %%
@@ -616,29 +643,30 @@ class Fair(neuron.IF):
 
 class Impatient(neuron.IF):
     def step(self, x, state):
-        if (state.v + x).max() < 1.0:  # nobody will fire
+        if (state.v + x).max() < 1.0:  # no neuron will fire
             return torch.zeros_like(x), type(state)(state.v + x)
         return super().step(x, state)
 
 
 fair_input = 3 * torch.rand(8, 1, N, device=device)
-with warnings.catch_warnings(record=True) as heard:
+with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     slow_out, _ = Fair()(fair_input)
     Impatient()(fair_input)
-for warning in heard:  # each is said once; nothing falls back in silence
+for warning in caught:  # each warning appears once; no engine falls back silently
     print(textwrap.fill(f"Warning: {warning.message}", 90))
 print()
 print(engine.explain(nn.Sequential(Fair(), Impatient()), fair_input))
 
 # %% [markdown]
-# The mean mixes neurons: nobody can take step 2 before *everybody* has taken step 1, so no neuron can run ahead alone through all of
-# time. The `if` asks the data which operations come next, so there is no one program to write down (and on a GPU the question makes the
-# host wait at every step). The engine says so once and takes the loop: slower, never wrong.
+# The mean mixes neurons: no neuron can compute step 2 before *all* have computed step 1, so a neuron cannot run through
+# all time steps alone. With the `if`, the data decide which operations come next, so there is no fixed program (and on
+# a GPU the host waits for the data at every step). The engine warns once and uses the loop: slower, but never wrong.
 #
-# The cure depends on what you meant. Here the mean is of the *input*, which is known for all steps beforehand. So it is a layer of its own,
-# layer by layer, and the neuron stays elementwise. Had it been the mean of the *membranes*, there would be no way around the loop:
-# that is recurrence, and costs what recurrence costs. The impatient neuron needs no `if` at all: in a fused kernel the reset is free.
+# The fix depends on the purpose. Here the mean is of the *input*, which is known for all steps in advance. So it can be
+# a separate layer, run layer by layer, and the neuron stays elementwise. With the mean of the *membranes* the loop
+# would be necessary: that is recurrence, and it has its cost. The impatient neuron needs no `if` at all: in a fused
+# kernel the reset is free.
 
 
 # %%
@@ -649,21 +677,21 @@ class Centre(torch.nn.Module):
         return x - x.mean(-1, keepdim=True)
 
 
-mended = nn.Sequential(Centre(), neuron.IF())
-out, _ = mended(fair_input)
+repaired = nn.Sequential(Centre(), neuron.IF())
+out, _ = repaired(fair_input)
 print(f"the same spikes: {(out == slow_out).float().mean():.2%}")
-print(engine.explain(mended, fair_input))
+print(engine.explain(repaired, fair_input))
 
 # %% [markdown] tags=["slide"]
-# ## 8 · The roof
+# ## 8 · The roofline
 #
-# How fast could it be at best? A program that computes `operations` and moves `bytes` meets two limits of the machine: the *rate* of
-# arithmetic (operations per second) and the *bandwidth* of memory (bytes per second). It does both at the same time: while some
-# numbers are computed, the next are on their way.
+# How fast could it be at best? A program that computes `operations` and moves `bytes` is limited by two properties of
+# the machine: the *rate* of arithmetic (operations per second) and the *bandwidth* of memory (bytes per second). The
+# machine does both at the same time: while it computes with some numbers, it loads the next.
 #
-# ### Exercise 06.3 · The roof (4 minutes, ●○○)
+# ### Exercise 06.3 · The roofline (4 minutes, ●○○)
 #
-# The least time that such a program takes, in seconds.
+# Return the least time that such a program takes, in seconds.
 
 
 # %% tags=["exercise"]
@@ -681,8 +709,8 @@ least_seconds = attempt("06.3", least_seconds)
 # $$\text{rate} \le \min\big(\text{bandwidth} \cdot \text{intensity},\ \text{rate}_{\max}\big), \qquad
 # \text{intensity} = \frac{\text{operations}}{\text{bytes}}. \tag{2}$$
 #
-# On the slope a program is *memory bound*, on the flat part *compute bound*. To see both we need neurons of different diligence. `Busy(k)`
-# multiplies and adds its input $k$ more times before it behaves like any leaky neuron.
+# On the slope a program is *memory bound*, on the flat part *compute bound*. To see both we need neurons with different
+# amounts of arithmetic. `Busy(k)` multiplies and adds its input $k$ more times before it behaves like any leaky neuron.
 #
 # > **Predict first.** `Busy(0)` does about ten operations a step, `Busy(64)` more than a hundred, and both move 8 bytes. How much longer does
 # > `Busy(64)` take, fused?
@@ -709,7 +737,7 @@ class Busy(neuron.Neuron):
 x = torch.rand(16, 1, 2**18 if device.type == "cpu" else 2**22, device=device)
 copied = torch.empty_like(x)
 ks = (0, 8, 24, 64)
-chosen = engine.explain(Busy(0), x)[0].engine  # what "auto" takes
+chosen = engine.explain(Busy(0), x)[0].engine  # what "auto" chooses
 
 
 def pass_of(cell):
@@ -721,7 +749,7 @@ def pass_of(cell):
 
 
 def counted(cell):
-    """Operations, and bytes of each one by itself, per neuron and step."""
+    """Operations, and the bytes that they move unfused, per neuron and step."""
     one = torch.rand(1)
     at_rest = cell.initial_state(one)
     with measure.Traffic() as seen:
@@ -730,8 +758,8 @@ def counted(cell):
     return len(programs(equation).forward.ops), seen.bytes
 
 
-contestants = {"copy": lambda: copied.copy_(x), **{f"k = {k}": pass_of(Busy(k)) for k in ks}}
-times = measure.race(contestants, repeats=7, clock=clock)
+candidates = {"copy": lambda: copied.copy_(x), **{f"k = {k}": pass_of(Busy(k)) for k in ks}}
+times = measure.race(candidates, repeats=7, clock=clock)
 times |= measure.race({"loop": pass_of(Busy(0, "eager"))}, repeats=3, clock=clock)
 bandwidth = 2 * x.nbytes / times["copy"].median
 
@@ -748,29 +776,32 @@ rate = max(run.rate for run in runs)
 
 for k, run in zip(ks, runs, strict=False):
     least = least_seconds(run.operations, run.bytes, rate, bandwidth)
-    told = f"k = {k:2}: {run.operations / x.numel():4.0f} operations, {run.seconds * 1e3:6.1f} ms"
-    print(f"{told}; the roof allows {least * 1e3:5.1f} ms")
+    line = f"k = {k:2}: {run.operations / x.numel():4.0f} operations, {run.seconds * 1e3:6.1f} ms"
+    print(f"{line}; the roofline allows {least * 1e3:5.1f} ms")
 print(f"loop  : {operations:4} operations, {runs[-1].seconds * 1e3:6.1f} ms, {loop_bytes} bytes")
 print(f"a copy moves {bandwidth / 1e9:.1f} GB/s, the best neuron computes {rate / 1e9:.1f}·10⁹ operations per second")
-viz.show(figures.roofline(runs, bandwidth, rate, title=f"Neurons under the roof of this machine ({device})"))
+viz.show(figures.roofline(runs, bandwidth, rate, title=f"Neurons in the roofline of this machine ({device})"))
 
 # %% [markdown]
 # **What to notice**
 #
-# - The fused points wander to the right: more operations for the same 8 bytes. As long as they climb the slope, *the additional arithmetic is
-#   free*: compare the first times. A real neuron (`k = 0`, or an adaptive threshold, or a second current) is somewhere there.
-# - The loop sits far to the left. It does the same operations but asks for a dozen times the bytes, and in addition pays for starting each
-#   kernel. Nothing in the arithmetic can help it.
-# - Is it *above* the roof? Then you have caught the cache: the tensors of one step are small, and what one kernel wrote the next one finds
-#   there. `Traffic` counts the bytes that are asked for, and a cache answers faster than memory. The whole sequence doesn't fit in it.
-# - The flat part is not the maker's peak but the best that any of these neurons reached here, on a CPU with one thread.
+# - The fused points move to the right with $k$: more operations for the same 8 bytes. As long as they are on the slope,
+#   *the additional arithmetic is free*: compare the first times. A real neuron (`k = 0`, or an adaptive threshold, or a
+#   second current) is in this region.
+# - The loop is far to the left. It does the same operations but moves a dozen times the bytes, and in addition pays for
+#   launching each kernel. Faster arithmetic would not help it.
+# - Is it *above* the roof? Then you see the effect of the cache: the tensors of one step are small, and the next kernel
+#   reads them from the cache. `Traffic` counts the bytes that are requested, and a cache delivers them faster than
+#   memory. The whole sequence does not fit in it.
+# - The flat part is not the manufacturer's peak but the best rate that any of these neurons reached here, on a CPU with
+#   one thread.
 #
-# **Explorer.** A model of the loop and of the fused kernel under *your* roof, as just measured. In the loop every operation moves about nine bytes
-# and costs one launch.
+# **Explorer.** This is a model of the loop and of the fused kernel with *your* roofline, as just measured. In the loop
+# every operation moves about nine bytes and costs one launch.
 #
 # 1. At which number of operations does the fused neuron become compute bound? Does the loop ever?
-# 2. Make the layer small (`log2_neurons = 10`). Who suffers, and from what?
-# 3. bfloat16 halves the bytes. For whom is that worth half the time?
+# 2. Make the layer small (`log2_neurons = 10`). Which of the two becomes slow, and why?
+# 3. bfloat16 halves the bytes. For which of the two does this halve the time?
 
 # %%
 SIZES = {"float32": (4, 4), "bfloat16": (2, 2), "float32, uint8 spikes": (4, 1)}
@@ -785,7 +816,7 @@ def under_the_roof(
     least=least_seconds,
     limits=(rate, bandwidth),
 ):
-    """Loop and fused kernel in the roofline; the title has their times."""
+    """Loop and fused kernel in the roofline; the title gives their times."""
     count = 2**log2_neurons * steps
     wide, spike = SIZES[numbers]
     fused_bytes, loop_bytes = (wide + spike) * count, 2.25 * wide * operations * count
@@ -803,10 +834,10 @@ sliders = {"operations": (1, 500), "log2_neurons": (8, 24), "steps": (4, 128, 4)
 viz.explore(under_the_roof, **sliders, numbers=list(SIZES))
 
 # %% [markdown]
-# What remains is the distance between the points and the roof, and the distance between the roof and zero. The first is engineering. The
-# second is moved only by fewer bytes: narrower numbers, spikes of a byte or a bit, or fusing the neuron with the layer before it, so
-# that `x` is never written at all. (`torch.compile` of a whole model does that for short sequences: it inlines the loop and merges it
-# with the normalisation in front.)
+# Two ways to more speed remain: bring the points closer to the roof, or raise what the roof allows. The first is
+# engineering. The second needs fewer bytes: narrower numbers, spikes of a byte or a bit, or fusion of the neuron with
+# the layer before it, so that `x` is never written at all. (`torch.compile` of a whole model does that for short
+# sequences: it inlines the loop and merges it with the normalisation in front.)
 #
 # ## Quiz
 
@@ -819,11 +850,11 @@ scorecard("06")
 # %% [markdown]
 # ## Where next
 #
-# One layer is fast now. In **[07 · A 128-channel conv SNN with AMP](07_conv_snn.ipynb)** it goes to work: 128 channels, Fashion-MNIST, mixed precision, and
-# the question how much of a real training step the neurons still take.
+# One layer is fast now. **[07 · A 128-channel conv SNN with AMP](07_conv_snn.ipynb)** uses it in a real network: 128
+# channels, Fashion-MNIST, mixed precision, and the question how much of a training step the neurons still take.
 #
-# Meanwhile: `snnkit bench neurons --help`. It runs the race of section 3 at any size, beside other libraries (`make peers`), and writes a
-# record that says where its numbers come from.
+# Meanwhile: `snnkit bench neurons --help`. It runs the benchmark of section 3 at any size, together with other
+# libraries (`make peers`), and writes a record that says where its numbers come from.
 #
 # **Worth reading**
 #
@@ -837,5 +868,5 @@ scorecard("06")
 #    [doi:10.1145/3315508.3329973](https://doi.org/10.1145/3315508.3329973)
 # 4. J. Ansel et al., *PyTorch 2: faster machine learning through dynamic Python bytecode transformation and graph compilation*, ASPLOS (2024).
 #    [doi:10.1145/3620665.3640366](https://doi.org/10.1145/3620665.3640366)
-# 5. T. Chen, B. Xu, C. Zhang, C. Guestrin, *Training deep nets with sublinear memory cost* (2016), on computing again instead of keeping.
-#    [arXiv:1604.06174](https://arxiv.org/abs/1604.06174)
+# 5. T. Chen, B. Xu, C. Zhang, C. Guestrin, *Training deep nets with sublinear memory cost* (2016), on recomputing
+#    instead of storing. [arXiv:1604.06174](https://arxiv.org/abs/1604.06174)

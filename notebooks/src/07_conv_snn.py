@@ -12,19 +12,20 @@
 # %% [markdown] tags=["slide"]
 # # 07 · A 128-channel conv SNN with AMP
 #
-# SpikingJelly's tutorial has a network that many people meet first when they leave toy problems behind: two convolutions, two
-# linear layers, 13 million weights and 127 498 spiking neurons, which sort small pictures of clothes [1]. Here you take it apart, find
-# out what it costs and where the time goes, make each part fast, and train it. Every trick is one that you will use again with
-# larger networks. Most of them change nothing that the network computes; you will see exactly which do, and what. (On a CPU, a
-# quick run trains a version with 16 channels on small digits, in seconds; at full size, a GPU trains all of it.)
+# SpikingJelly's tutorial has a network that is many people's first step beyond toy problems: two convolutions, two
+# linear layers, 13 million weights and 127 498 spiking neurons, which classify small images of clothes [1]. In this
+# notebook you analyse it, measure its costs and where the time goes, make each part fast, and train it. You can use
+# every technique again with larger networks. Most of them do not change the result; you will see exactly which ones do,
+# and how. (On a CPU, a quick run trains a version with 16 channels on small digits, in seconds; at full size, a GPU
+# trains the whole network.)
 #
 # **Afterwards you can**
 #
-# - count parameters and operations of a convolutional SNN on paper, and know when the count misleads;
-# - compute what does not depend on time once, and everything else for all time steps together;
-# - train in mixed precision: which numbers may be 16 bits wide, which must not, and what a gradient scaler is for;
+# - count parameters and operations of a convolutional SNN on paper, and know when the count is misleading;
+# - compute what does not depend on time only once, and everything else for all time steps together;
+# - train in mixed precision: which numbers may be 16 bits wide, which must not, and why you need a gradient scaler;
 # - read a trained network layer by layer: rates, dead neurons, feature maps over time, and the milliseconds of each layer;
-# - kill a training run and go on as if nothing had happened, and take the result home as int8 or as a program without snnkit.
+# - kill a training run and resume it exactly, and export the result as int8 or as a program without snnkit.
 #
 # | | |
 # |---|---|
@@ -59,10 +60,10 @@ print("snnkit", snnkit.__version__)
 # %% tags=["parameters"]
 QUICK: bool = True  # False: 128 channels on a GPU (32 on a CPU), the whole data set, minutes
 SOLVE: bool = False  # True: the exercises are filled in with their solutions
-SEED: int = 0  # of weights, inputs and the order of the images
+SEED: int = 0  # seed of weights, inputs and the order of the images
 DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
 DATASET: str = "auto"  # "auto", "digits", "mnist" or "fashion" (the last two are downloaded once if need be)
-EPOCHS: int = 0  # walks through the training set; 0: as many as the size needs
+EPOCHS: int = 0  # passes through the training set; 0: as many as the size needs
 
 # %%
 import copy
@@ -87,13 +88,13 @@ device = data.resolve_device(DEVICE)
 gpu = device.type == "cuda"
 clock = measure.clock_for(device)
 if not gpu and QUICK:
-    torch.set_num_threads(1)  # layers this small are done before a second thread has been woken
-measure.keep_freed_memory()  # or the operating system may take tensors back, and clear their pages for the next
+    torch.set_num_threads(1)  # for layers this small, starting a second thread takes longer than the work
+measure.keep_freed_memory()  # or the operating system may reclaim freed memory and clear its pages before the next use
 
 STEPS = 4  # T, as published
-CHANNELS, BATCH = (128, 128) if gpu else (16, 16) if QUICK else (32, 64)  # of the nets that are only timed
+CHANNELS, BATCH = (128, 128) if gpu else (16, 16) if QUICK else (32, 64)  # size of the nets that are only timed
 show = partial(encode.repeat, steps=STEPS)  # an image at every step
-print(f"on {device}: what is timed has {CHANNELS} channels and batches of {BATCH} images")
+print(f"on {device}: timings use {CHANNELS} channels and batches of {BATCH} images")
 
 # %% [markdown] tags=["slide"]
 # ## 1 · The network on paper
@@ -102,15 +103,16 @@ print(f"on {device}: what is timed has {CHANNELS} channels and batches of {BATCH
 # \;\to\; \underbrace{\text{conv} \to \text{norm} \to \text{IF} \to \text{pool}}_{14 \times 14 \,\to\, 7 \times 7}$$
 # $$\to\; \underbrace{\text{linear} \to \text{IF}}_{2048} \;\to\; \underbrace{\text{linear} \to \text{IF}}_{10} \;\to\; \text{mean over } T$$
 #
-# The same image is shown at each of $T = 4$ steps, and the neurons are the simplest there are: they add up their input, spike at 1 and
-# start again at 0 (*integrate and fire*, without a leak). A *batch norm* brings each channel to mean 0 and variance 1 before the neurons
-# see it, so that they neither sleep nor fire all the time. No layer has a bias.
+# The same image is shown at each of $T = 4$ steps, and the neurons are the simplest possible: they add up their input,
+# spike at 1 and start again at 0 (*integrate and fire*, without a leak). A *batch norm* brings each channel to mean 0
+# and variance 1 before the neurons, so that they are neither silent nor fire all the time. No layer has a bias.
 #
-# > **Predict first.** Which layer has most of the 13 million parameters? Which does most of the multiplications? And which has most of the
-# > neurons? (It is a different layer each time.)
+# > **Predict first.** Which layer has most of the 13 million parameters? Which does most of the multiplications? And
+# > which has most of the neurons? (Each answer is a different layer.)
 #
-# Nothing has to be computed to find out. On PyTorch's `meta` device tensors have shapes and no numbers; there the whole network costs
-# nothing, and PyTorch's FLOP counter counts along. One FLOP is one multiplication *or* one addition.
+# You can answer this without computing anything. On PyTorch's `meta` device tensors have shapes but no numbers; there
+# the whole network costs nothing, and PyTorch's FLOP counter still counts. One FLOP is one multiplication *or* one
+# addition.
 
 # %%
 with torch.device("meta"):
@@ -122,17 +124,19 @@ costs
 # %% [markdown]
 # **Notice**
 #
-# - Nearly all parameters are in the first linear layer, two thirds of the operations in the second convolution, and most neurons sit
-#   behind the first. A convolution reuses its few weights at each pixel; a linear layer uses each of its many weights once.
-# - *runs* says for how many of the four steps a layer is computed. For the first two it is **one**: the image does not change, so
-#   neither does what they make of it. Section 2 is about that column.
-# - Neurons and pooling count for nothing here: no multiplications to speak of. Keep that in mind until section 7.
+# - Nearly all parameters are in the first linear layer, two thirds of the operations in the second convolution, and
+#   most neurons follow the first convolution. A convolution reuses its few weights at each pixel; a linear layer uses
+#   each of its many weights once.
+# - *runs* says for how many of the four steps a layer is computed. For the first two it is **one**: the image does not
+#   change, so their output does not change either. Section 2 explains this column.
+# - Neurons and pooling have no cost in this table, because they do almost no multiplications. Remember this until
+#   section 7.
 #
 # ### Exercise 07.1 · The price of a convolution (5 minutes, ●○○)
 #
-# Each output value of a convolution is a sum of products: one for every input channel and every pixel of the $k \times k$ kernel. A
-# product with its addition is 2 FLOPs. How many FLOPs does **one image** cost in a network that shows it for `steps` steps? If the
-# layer's input is `static`, the layer is computed once. Stuck? `hint("07.1")`.
+# Each output value of a convolution is a sum of products: one for every input channel and every pixel of the
+# $k \times k$ kernel. A product with its addition is 2 FLOPs. How many FLOPs does **one image** cost in a network that
+# shows it for `steps` steps? If the layer's input is `static`, the layer is computed once. Stuck? `hint("07.1")`.
 
 
 # %% tags=["exercise"]
@@ -150,12 +154,12 @@ print(f"conv 1: {first:12,} FLOPs; counted {costs.layers[0].flops:12,}")
 print(f"conv 2: {second:12,} FLOPs; counted {costs.layers[4].flops:12,}")
 
 # %% [markdown]
-# **Explorer.** How the price of the whole network changes with its width and with time. The bar below is the same net with an
-# image that is *not* known to be static, so that everything is computed at each step.
+# **Explorer.** How the cost of the whole network changes with its width and with the number of steps. The lower bar is
+# the same net with an image that is *not* known to be static, so that everything is computed at each step.
 #
-# 1. How does the total depend on $T$, and how on the number of channels? Twice the channels, how many times the FLOPs?
+# 1. How does the total depend on $T$ and on the number of channels? With twice the channels, how many times the FLOPs?
 # 2. At which setting does "once" save most? Is that a setting you would use?
-# 3. What would an input of 3 or 64 channels do for the first convolution? (`in_channels`)
+# 3. How would an input of 3 or 64 channels change the first convolution? (`in_channels`)
 
 
 # %%
@@ -184,16 +188,17 @@ viz.explore(price, channels=(8, 256, 8), steps=(1, 16), in_channels=[1, 3, 16, 6
 # %% [markdown] tags=["slide"]
 # ## 2 · Once instead of T times
 #
-# The first version of the tutorial took the static part out of the loop over time by hand [2]; today's repeats the image and computes everything
-# $T$ times [1]. Here nothing has to be written. `encode.repeat` gives a *view* with a stride of 0 in time (notebook 04), each layer without state sees
-# that, works on one step, and hands on a view of the same kind. The first layer with a memory ends it: from the first IF on, every step is
-# different.
+# The first version of the tutorial moved the static part out of the loop over time by hand [2]; the current one repeats
+# the image and computes everything $T$ times [1]. In snnkit you need no extra code. `encode.repeat` gives a *view* with
+# a stride of 0 in time (notebook 04); each layer without state detects this, computes one step, and returns a view of
+# the same kind. The first layer with state ends this: from the first IF on, every step is different.
 #
-# One layer deserves care: a batch norm *in training* counts the samples that it sees. `nn.Once` around it says that seeing $T$ copies
-# or one is all the same to it: copies have the same mean and the same variance.
+# One layer needs care: a batch norm *in training* depends on the number of samples. The wrapper `nn.Once` states that
+# $T$ copies give the same result as one: copies have the same mean and the same variance.
 #
-# > **Predict first.** The FLOPs of the whole forward pass fall by 1.6 % at the published size, and by more in the narrow net of a quick run (explorer). By what factor does the *time* of the
-# > first two layers fall? By how many per cent the time of a whole training step, forward and backward? Write both down.
+# > **Predict first.** The FLOPs of the whole forward pass fall by 1.6 % at the published size, and by more in the
+# > narrow net of a quick run (explorer). By what factor does the *time* of the first two layers fall? By how many per
+# > cent does the time of a whole training step fall, forward and backward? Write both down.
 
 # %%
 torch.manual_seed(SEED)
@@ -231,22 +236,24 @@ with torch.no_grad():
     net.train()
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** The first two layers gain most of the factor $T$ (not all of it: on small tensors fixed costs remain). And the whole step
-# gains *more than the share of the FLOPs*. The first convolution multiplies little because it has one input channel, but it writes the
-# largest tensor of the network, and the batch norm reads and writes that again, forward and backward. Counting FLOPs tells you what a processor
-# computes, not what it waits for (notebook 06 has a roof for that).
+# **What to notice.** The first two layers gain most of the factor $T$ (not all of it: on small tensors fixed costs
+# remain). And the whole step gains *more than the share of the FLOPs*. The first convolution multiplies little because
+# it has one input channel, but it writes the largest tensor of the network, and the batch norm reads and writes this
+# tensor again, forward and backward. FLOPs tell you what a processor computes, not what it waits for (see the roofline
+# of notebook 06).
 #
 # ## 3 · All steps at once
 #
-# The rest of the network has to be computed for each step. The order is free (notebook 06): *step by step* hands one image after the other
-# through all layers, *layer by layer* hands all steps through one layer after the other. Layers without memory do not care about
-# time, so they take $T$ steps of $B$ images as one batch of $T \cdot B$.
+# The rest of the network must be computed for each step. There are two orders (notebook 06): *step by step* passes one
+# step after the other through all layers, *layer by layer* passes all steps through one layer after the other. Layers
+# without state do not depend on time, so they process $T$ steps of $B$ images as one batch of $T \cdot B$.
 #
 # ### Exercise 07.2 · Fold time into the batch (8 minutes, ●●○)
 #
-# Write what `nn.Sequential` does with a layer without state. `x` is $[T, B, \dots]$; the layer knows only $[B, \dots]$ and may change
-# the shape behind $B$. Call it **once**. And if `x` is static (`nn.is_static(x)`), give it one step only, and return a view with stride
-# 0 in time, so that the layers behind can save, too. `flatten(0, 1)`, `unflatten(0, (T, B))` and `expand` are your friends.
+# Write what `nn.Sequential` does with a layer without state. `x` is $[T, B, \dots]$; the layer accepts only
+# $[B, \dots]$ and may change the shape after $B$. Call it **once**. If `x` is static (`nn.is_static(x)`), give it one
+# step only, and return a view with stride 0 in time, so that the following layers can save, too. Use `flatten(0, 1)`,
+# `unflatten(0, (T, B))` and `expand`.
 
 
 # %% tags=["exercise"]
@@ -258,11 +265,11 @@ def all_steps(layer, x):
 all_steps = attempt("07.2", all_steps)
 
 # %% [markdown] tags=["slide"]
-# With it, the layers of our net can be run in three ways. State is handed in and out, so step by step needs no special mode of the
-# network: it is a loop over sequences of length one.
+# With this function, the layers of our net can be run in three ways. State is an argument and a return value, so step
+# by step needs no special mode of the network: it is a loop over sequences of length one.
 #
-# > **Predict first.** Order these by time: step by step, layer by layer with the eager loop in each neuron, layer by layer with fused
-# > neurons. Where is the larger gain here, where convolutions do real work?
+# > **Predict first.** Sort these by time: step by step, layer by layer with the eager loop in each neuron, layer by
+# > layer with fused neurons. Where is the larger gain here, where convolutions do real work?
 
 # %%
 loops = models.FashionConvNet(CHANNELS, 16 * CHANNELS, engine="eager").to(device).eval()
@@ -292,9 +299,9 @@ def layer_by_layer_fused():
     return net(static)[0]
 
 
-contestants = [step_by_step, layer_by_layer, layer_by_layer_fused]
-results = [contestant() for contestant in contestants]
-times = measure.race({c.__name__: c for c in contestants}, repeats, clock=clock)
+candidates = [step_by_step, layer_by_layer, layer_by_layer_fused]
+results = [candidate() for candidate in candidates]
+times = measure.race({c.__name__: c for c in candidates}, repeats, clock=clock)
 for (name, measured), out in zip(times.items(), results, strict=True):
     share = (out == results[0]).float().mean().item()
     print(f"{name:21} {measured.median * 1e3:7.2f} ms    the same output spikes: {share:.2%}")
@@ -308,18 +315,21 @@ print(f"in training mode the two orders agree in {(spikes[0] == spikes[1]).float
 # %% [markdown]
 # **What to notice**
 #
-# - In evaluation the order makes no difference to the result. (One spike in thousands may differ: a product of another size may add up in
-#   another order, and a membrane within rounding of 1 decides otherwise.)
-# - *In training it does*, because of the second batch norm: step by step it normalises each step with the statistics of that
-#   step; layer by layer with those of all steps together. The second is what SpikingJelly's layer-by-layer mode does, and what
-#   fits the running averages used later in evaluation. Keep it in mind when you move weights between frameworks.
-# - Step by step nobody can know that the next image will be the same, so the first convolution is computed four times again.
-# - The price is memory: the outputs of all steps of a layer are there at once. Notebook 08 is about that.
+# - In evaluation the order makes no difference to the result. (One spike in thousands may differ: a product of another
+#   size may add in another order, and then a membrane within rounding error of 1 may fire or not.)
+# - *In training it does*, because of the second batch norm: step by step it normalises each step with the statistics of
+#   that step; layer by layer with those of all steps together. SpikingJelly's layer-by-layer mode does the second,
+#   which also matches the running averages that are used later in evaluation. Remember this when you move weights
+#   between frameworks.
+# - Step by step, the network cannot know that the next image will be the same, so the first convolution is again
+#   computed four times.
+# - The price of layer by layer is memory: the outputs of all steps of a layer exist at the same time. Notebook 08 is
+#   about that.
 #
 # ## 4 · Mixed precision
 #
-# A float32 has 24 binary digits, more than a network needs in most places. With 16 bits there is half as much to move, and the matrix units
-# of GPUs (and of newer CPUs) are made for them. There are two ways to spend 16 bits:
+# A float32 has 24 binary digits, more than a network needs in most places. With 16 bits there are half as many bytes to
+# move, and the matrix units of GPUs (and of newer CPUs) are made for them. There are two formats with 16 bits:
 #
 # | | digits (binary) | largest | smallest normal | smallest at all |
 # |---|---|---|---|---|
@@ -327,11 +337,12 @@ print(f"in training mode the two orders agree in {(spikes[0] == spikes[1]).float
 # | bfloat16 | 8 | $3.4 \cdot 10^{38}$ | $2^{-126}$ | $2^{-133}$ |
 # | float16 | 11 | 65 504 | $2^{-14} \approx 6 \cdot 10^{-5}$ | $2^{-24} \approx 6 \cdot 10^{-8}$ |
 #
-# Spikes are 0 and 1: exact in any of them. *Automatic mixed precision* (AMP) leaves the weights in float32 and converts operation by
-# operation, by a list: convolutions and matrix products go to 16 bits, sums that need digits stay wide.
+# Spikes are 0 and 1: exact in all of them. *Automatic mixed precision* (AMP) leaves the weights in float32 and converts
+# each operation according to a list: convolutions and matrix products use 16 bits, sums that need more digits stay in
+# float32.
 #
-# > **Predict first.** Under autocast, which of these are 16 bits wide: the output of a convolution, that of a linear layer, the spikes, the
-# > membranes, the weights, the loss?
+# > **Predict first.** Under autocast, which of these have 16 bits: the output of a convolution, the output of a linear
+# > layer, the spikes, the membranes, the weights, the loss?
 
 # %%
 half = Precision.choose(device, amp=True)
@@ -345,17 +356,18 @@ print(f"loss: {loss.rate_mse(recording.out, labels).dtype}".replace("torch.", ""
 
 if gpu:
     native = torch.cuda.is_bf16_supported(including_emulation=False)
-    print(f"bfloat16: computed by this GPU: {native}; or emulated: {torch.cuda.is_bf16_supported()}. So: {half.dtype}")
+    print(f"bfloat16: computed by this GPU: {native}; or emulated: {torch.cuda.is_bf16_supported()}. chosen: {half.dtype}")
 else:
     print(f"on a CPU: {half.dtype}")
 
 # %% [markdown] tags=["slide"]
-# **Notice.** What crosses between layers is 16 bits wide; what *accumulates* is not: membranes, weights, the loss, the running
-# statistics. `Precision.choose` takes bfloat16 where the chip computes in it. Ask with `including_emulation=False`: a T4, the GPU that Colab
-# lends, answers True to the plain question, because it can *emulate* bfloat16, slowly.
+# **Notice.** The tensors between layers have 16 bits; everything that *accumulates* stays in float32: membranes,
+# weights, the loss, the running statistics. `Precision.choose` takes bfloat16 where the chip supports it natively. Pass
+# `including_emulation=False` to the check: on a T4, the GPU of Colab, it otherwise returns True, because the T4 can
+# *emulate* bfloat16, slowly.
 #
-# Why must the membrane be wide? Let one integrate-and-fire neuron add up a small input, 0.001 per step. After 1000 steps it should
-# spike.
+# Why does the membrane need float32? Let one integrate-and-fire neuron add up a small input, 0.001 per step. After 1000
+# steps it should spike.
 #
 # > **Predict first.** bfloat16 has 8 binary digits. At which potential does a membrane in bfloat16 stop moving when 0.001 is added?
 
@@ -364,7 +376,7 @@ x = torch.full((1300, 1), 0.001)
 
 
 def summed(dtype):
-    """The membrane, if everything is of this dtype."""
+    """The membrane, if everything has this dtype."""
     v, trace = torch.zeros(1, dtype=dtype), []
     for x_t in x.to(dtype):
         v = v + x_t
@@ -374,7 +386,7 @@ def summed(dtype):
 
 
 def of_the_kit(dtype, chunk=10):
-    """That of neuron.IF with input and spikes of this dtype."""
+    """The membrane of neuron.IF with input and spikes of this dtype."""
     cell, state, trace = neuron.IF(engine="eager"), None, []
     for x_t in x.to(dtype).split(chunk):
         _, state = cell(x_t, state)
@@ -394,20 +406,22 @@ figure = figures.lines(
 viz.show(figure)
 
 # %% [markdown]
-# **Notice.** The narrow membrane runs too *fast* first and then stands still at 0.5 for ever. Above 0.25 the numbers of bfloat16 lie
-# $2^{-9} \approx 0.002$ apart, so 0.001 is rounded up to a whole stride of 0.002; above 0.5 they lie $2^{-8} \approx 0.004$ apart, and 0.001 is
-# rounded away. A neuron that should spike never does. So the engines take their input in 16 bits, keep the state in float32 from the first
-# step to the last (where it costs no memory traffic, notebook 06), and give spikes in 16 bits.
+# **Notice.** The bfloat16 membrane first rises too *fast* and then stays at 0.5 for ever. Above 0.25 the numbers of
+# bfloat16 are $2^{-9} \approx 0.002$ apart, so 0.001 is rounded up to 0.002; above 0.5 they are $2^{-8} \approx 0.004$
+# apart, and 0.001 is rounded to zero. A neuron that should spike never does. So the engines take their input in 16
+# bits, keep the state in float32 from the first step to the last (where it costs no memory traffic, notebook 06), and
+# return spikes in 16 bits.
 #
-# ### The way back: gradients are small
+# ### Backward: gradients are small
 #
-# float16 has more digits than bfloat16, and a much shorter ruler. Activations fit. But gradients pass through many factors below 1: a
-# mean over the batch, over ten classes, over $T$ steps, then weights and surrogate slopes, layer after layer.
+# float16 has more digits than bfloat16, but a much smaller range. Activations fit into it. But gradients are multiplied
+# by many factors below 1: a mean over the batch, over ten classes, over $T$ steps, then weights and surrogate slopes,
+# layer after layer.
 #
-# > **Predict first.** The smallest number of float16 is $6 \cdot 10^{-8}$. What share of the gradients that arrive behind the first convolution
-# > is smaller, and would become exactly 0?
+# > **Predict first.** The smallest number of float16 is $6 \cdot 10^{-8}$. What share of the gradients at the output of
+# > the first convolution is smaller, and would become exactly 0?
 #
-# For gradients we need real images. Here come those that the net will learn from later.
+# For gradients we need real images. We use the images on which the net will be trained later.
 
 # %%
 if DATASET == "auto":
@@ -415,12 +429,12 @@ if DATASET == "auto":
     DATASET = (there or ["digits"])[0]
     if not QUICK and not there:
         print(
-            'Neither Fashion-MNIST nor MNIST is on this machine, so here come the digits. DATASET = "fashion" downloads it.'
+            'Neither Fashion-MNIST nor MNIST is on this machine, so this run uses the digits. DATASET = "fashion" downloads it.'
         )
 train_images, train_labels = data.to_device(*data.load(DATASET, "train"), device)
 test_images, test_labels = data.to_device(*data.load(DATASET, "test"), device)
 classes, size = data.CLASSES[DATASET], train_images.shape[-1]
-print(f"data: {DATASET}, {len(train_images)} images of {size} × {size} to learn from, {len(test_images)} for the test")
+print(f"data: {DATASET}, {len(train_images)} training images of {size} × {size}, {len(test_images)} test images")
 
 
 # %%
@@ -440,17 +454,20 @@ gradients = {name: g.cpu() for name, g in zip(watched, gradients, strict=True)}
 viz.show(figures.magnitudes(gradients, title="Gradients of an untrained net, and what float16 can hold"))
 
 # %% [markdown]
-# **Notice.** The gradients lie in the pale band, where float16 loses its digits one by one, or beyond its end, where they become zero. Those of
-# the convolutions, far from the output, are the smallest. And this is the beginning: as the loss shrinks, so do they.
+# **Notice.** The gradients are in the pale band, where float16 loses its digits one by one, or beyond its end, where
+# they become zero. Those of the convolutions, far from the output, are the smallest. And this is the start of training:
+# as the loss shrinks, the gradients shrink as well.
 #
-# The cure costs one multiplication. Gradients are linear in the loss: **multiply the loss by a large number $s$, and all gradients are $s$
-# times larger.** Divide by $s$ in float32, before the optimizer sees them. bfloat16 has the ruler of float32 and needs none of this.
+# The remedy costs one multiplication. Gradients are linear in the loss: **multiply the loss by a large number $s$, and
+# all gradients are $s$ times larger.** Divide by $s$ in float32, before the optimizer uses them. bfloat16 has the range
+# of float32 and needs none of this.
 #
-# **Explorer.** Slide the scale.
+# **Explorer.** Change the scale.
 #
-# 1. From which scale on is (nearly) nothing lost? At which does the first gradient become infinite? How wide is the window between them?
-# 2. PyTorch's scaler starts at $2^{16}$. A good choice here?
-# 3. Choose bfloat16. What does the scale do now?
+# 1. From which scale on is (nearly) nothing lost? At which does the first gradient become infinite? How wide is the
+#    range between them?
+# 2. PyTorch's scaler starts at $2^{16}$. Is this a good choice here?
+# 3. Choose bfloat16. What effect does the scale have now?
 
 # %%
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
@@ -465,14 +482,14 @@ def scaled(log2_scale=0, held_in="float16", gradients=gradients):
 viz.explore(scaled, log2_scale=(0, 40), held_in=list(DTYPES))
 
 # %% [markdown]
-# What does it do to the *weights*? Their gradients are sums over many images and pixels, so a few lost terms may not matter. Here is a real
-# backward pass in float16, at several scales, beside one at $2^{12}$. A scale below 1 stands for a later time, when the loss and all
-# gradients have become that much smaller.
+# How does this affect the *weights*? Their gradients are sums over many images and pixels, so a few lost terms may not
+# matter. Here is a real backward pass in float16, at several scales, compared with one at $2^{12}$. A scale below 1
+# represents a later time, when the loss and all gradients have become that much smaller.
 
 
 # %%
 def weight_gradients(scale):
-    """Of conv 1, conv 2 and linear 1, computed in float16."""
+    """Gradients of conv 1, conv 2 and linear 1, computed in float16."""
     learner.zero_grad()
     with torch.autocast(device.type, dtype=torch.float16):
         out, _ = learner(show(data.to_unit(some)))
@@ -480,25 +497,26 @@ def weight_gradients(scale):
     return [learner[i].weight.grad / scale for i in (0, 4, 9)]
 
 
-wanted = weight_gradients(2.0**12)
+reference = weight_gradients(2.0**12)
 print("relative error    conv 1   conv 2   linear 1")
 for power in (-10, -6, 0, 5, 16):
-    errors = [(a - b).norm() / b.norm() for a, b in zip(weight_gradients(2.0**power), wanted, strict=True)]
+    errors = [(a - b).norm() / b.norm() for a, b in zip(weight_gradients(2.0**power), reference, strict=True)]
     print(f"scale 2^{power:<4}    " + "".join(f"{error:9.1%}" for error in errors))
 
 # %% [markdown]
-# **Notice.** Early in training, float16 without a scaler is only a little wrong, and the loss falls as it should. That makes the mistake so
-# treacherous: later, the first layers are the first to learn from noise, and then from nothing at all.
+# **Notice.** Early in training, float16 without a scaler is only slightly wrong, and the loss falls as it should. This
+# makes the mistake hard to see: later, the first layers get gradients of mostly noise, and then no gradients at all.
 #
-# Nobody knows the best scale beforehand, and it changes while the network learns. `torch.amp.GradScaler` finds it by trying: if a gradient
-# is infinite or not a number, *skip this update* and halve the scale; after 2000 good updates in a row, double it.
+# The best scale is not known in advance, and it changes while the network learns. `torch.amp.GradScaler` searches for
+# it: if a gradient is infinite or not a number, *skip this update* and halve the scale; after 2000 good updates in a
+# row, double it.
 #
 # ### Exercise 07.3 · A scaled update (8 minutes, ●●●)
 #
-# The forward pass is done, `loss` is float32. Write the rest of the step, with gradients clipped to a norm of `clip`. The calls you
-# need: `optimizer.zero_grad()`, `scaler.scale(loss)`, `.backward()`, `scaler.unscale_(optimizer)`,
-# `torch.nn.utils.clip_grad_norm_(weights, clip)` (which returns the norm before), `scaler.step(optimizer)`, `scaler.update()`. The order is
-# everything. Return the norm of the true gradients, before clipping. Stuck? `hint("07.3")`.
+# The forward pass is done, `loss` is float32. Write the rest of the step, with gradients clipped to a norm of `clip`.
+# The calls you need: `optimizer.zero_grad()`, `scaler.scale(loss)`, `.backward()`, `scaler.unscale_(optimizer)`,
+# `torch.nn.utils.clip_grad_norm_(weights, clip)` (which returns the norm before), `scaler.step(optimizer)`,
+# `scaler.update()`. The order matters. Return the norm of the true gradients, before clipping. Stuck? `hint("07.3")`.
 
 
 # %% tags=["exercise"]
@@ -510,8 +528,8 @@ def scaled_update(loss, weights, optimizer, scaler, clip):
 scaled_update = attempt("07.3", scaled_update)
 
 # %% [markdown]
-# Now it works for real, in float16 on whatever device you have. The scale starts absurdly high, at $2^{32}$, and may double after ten
-# good updates (not 2000), so that you can watch it search.
+# Now use it in training, in float16 on your device. The scale starts far too high, at $2^{32}$, and may double after
+# ten good updates (not 2000), so that you can watch the search.
 
 
 # %%
@@ -536,19 +554,20 @@ def train_float16(update, scaler, lr=0.3, count=40, batch=32):
 
 searching = torch.amp.GradScaler(device.type, init_scale=2.0**32, growth_interval=10)
 losses, scales = train_float16(scaled_update, searching)
-title = "A scaler in search of its scale"
+title = "A scaler searches for its scale"
 viz.show(figures.lines({"scale": scales}, x_title="update", y_title="scale", log="y", shape="hv", title=title))
 skipped = sum(after < before for before, after in itertools.pairwise(scales))
 print(f"{skipped} of {len(losses)} updates skipped; the loss fell from {losses[0]:.4f} to {losses[-1]:.4f}")
 
 # %% [markdown] tags=["slide"]
-# **Notice.** It halves once per update until nothing overflows, and learns nothing meanwhile. Then it tries the next power of two now and
-# then, which costs one skipped update each time. No single update with an infinity ever reaches the weights.
+# **Notice.** The scale halves once per update until nothing overflows; the network learns nothing meanwhile. Then the
+# scaler tries the next power of two from time to time, which costs one skipped update each time. No update with an
+# infinity ever reaches the weights.
 #
 # ## 5 · Train it
 #
-# A *recipe* is a network, a data set and every hyperparameter, as plain values: what one would have to write into a paper so that somebody
-# else gets the same weights. The published one is in the kit, and so is the one that runs now:
+# A *recipe* is a network, a data set and every hyperparameter, as plain values: everything that a paper must state so
+# that others get the same weights. The published recipe is in the kit, and so is the one that runs now:
 
 
 # %%
@@ -576,15 +595,15 @@ for name, value in as_published.settings().items():
         print(f"{name:14} {value!s:>14} {mine!s:>14}{'' if value == mine else '   *'}")
 
 # %% [markdown] tags=["slide"]
-# The loss is the one of the source [1]: the mean squared error between the *firing rates* of the ten output neurons and what they should be, 1
-# for the right class and 0 for the others,
+# The loss is that of the source [1]: the mean squared error between the *firing rates* of the ten output neurons and
+# their targets, 1 for the right class and 0 for the others,
 #
 # $$L = \frac{1}{10\,B} \sum_{b,k} \Big( \frac{1}{T} \sum_t S_{bk}[t] - [k = y_b] \Big)^2 .$$
 #
-# > **Predict first.** What is the loss if no output neuron ever fires? And if all ten fire at every step? You will need both numbers in
-# > section 9. How fast will the first epoch bring it below the first?
+# > **Predict first.** What is the loss if no output neuron ever fires? And if all ten fire at every step? You will need
+# > both numbers in section 9. How quickly will the loss fall below the first number?
 #
-# (The panel's button ends the training after the update under way; the net keeps what it has learned by then.)
+# (The panel's button ends the training after the current update; the net keeps the weights that it has by then.)
 
 # %%
 SPIKING = {"conv 1": 2, "conv 2": 6, "linear 1": 10, "output": 12}  # where the neurons are
@@ -601,14 +620,16 @@ else:
     print("stopped before the end of the first epoch")
 
 # %% [markdown]
-# **What to notice.** A silent output costs exactly 1/10: one of ten rates is wrong by 1. The loss starts there, because PyTorch's initial
-# weights leave the last layer (nearly) silent, and the first thing that the net learns is to speak at all. All ten shouting would cost
-# 9/10. Look at the output rate: it climbs towards 0.1, the rate of an output that is sure and right: one neuron of ten, at every step.
+# **What to notice.** A silent output costs exactly 1/10: one of ten rates is wrong by 1. The loss starts there, because
+# with PyTorch's initial weights the last layer is (nearly) silent, and the net first learns to fire at all. If all ten
+# fired all the time, the loss would be 9/10. Look at the output rate: it rises towards 0.1, the rate of an output that
+# is confident and right: one neuron of ten, at every step.
 #
-# The authors report 93.1 % [1] and 93.5 % [3] on Fashion-MNIST, each the best of 64 epochs. In a shell, `snnkit train fashion` runs it,
-# with checkpoints and a TensorBoard log if you like; on a GPU this notebook does it with `QUICK = False`.
+# The authors report 93.1 % [1] and 93.5 % [3] on Fashion-MNIST, each the best of 64 epochs. In a shell,
+# `snnkit train fashion` runs this training, with checkpoints and a TensorBoard log if you like; on a GPU this notebook
+# does it with `QUICK = False`.
 #
-# ### What does it confuse?
+# ### Which classes does it confuse?
 
 # %% tags=["slide"]
 with torch.no_grad():
@@ -622,12 +643,13 @@ viz.show(figures.confusion(confused, classes, title=f"Test images of {DATASET}")
 print(f"{int(wrong.sum())} mistakes; in {int((wrong & tied).sum())} of them two or more classes had equally many votes")
 
 # %% [markdown] tags=["slide"]
-# With $T = 4$ steps there are just five possible votes per class, 0 to 4, so ties happen, and `argmax` then takes the first. Those mistakes are
-# the price of few steps; the others are the network's own.
+# With $T = 4$ steps there are only five possible votes per class, 0 to 4, so ties happen, and `argmax` then takes the
+# first. Mistakes at ties come from the small number of steps; the others come from the network.
 #
 # ## 6 · Look inside
 #
-# > **Predict first.** Order the four spiking layers by firing rate. And how many neurons of each never fire, for none of the test images?
+# > **Predict first.** Sort the four spiking layers by firing rate. And how many neurons of each layer do not fire for
+# > any of the test images?
 
 # %%
 spikes = {}
@@ -644,29 +666,30 @@ for name, total in spikes.items():
     print(f"{name:9} {total.numel():7,} neurons   {rates.mean():.3f} spikes per step   {dead:6.1%} never fire   {bar}")
 
 # %% [markdown]
-# A dead neuron costs as much as a living one and gives nothing; behind a convolution it is often a *pixel* that no stroke ever reaches, not
-# a feature that failed: the corners of the image. In the linear layer each neuron is on its own, and a dead one is a feature less.
+# A dead neuron costs as much as an active one and contributes nothing. After a convolution it is often a *pixel* that
+# no stroke ever reaches, such as the corners of the image, not a failed feature. In the linear layer each neuron is a
+# separate feature, so a dead neuron is a lost feature.
 #
 # ### Explorer: watch the feature maps
 #
-# A spike is a pixel. Each column is one channel, each row a time step, and below is the mean, the *rate* that the channel ends up saying. You
-# see the eight busiest channels of the image.
+# A spike is a pixel. Each column is one channel, each row a time step, and the last row is the mean over time, the
+# *rate*. You see the eight most active channels for the image.
 #
 # 1. Compare the first step with the others. Which pixels fire first, and why those? (The input is the same at each step.)
-# 2. Which channels look for edges, which for the stroke itself, and which for the background?
-# 3. Go to the second layer: what has become of the picture?
+# 2. Which channels respond to edges, which to the stroke itself, and which to the background?
+# 3. Go to the second layer: how much of the image can you still recognise?
 
 
 # %%
 def explorer(net, images, labels, answers):
-    """The function behind the sliders; it depends on what it was made with, not on the notebook's globals."""
+    """The function behind the sliders; it depends on its arguments, not on the notebook's globals."""
 
     def look(image=0, layer="conv 1"):
         with torch.no_grad():
             maps = net.record(show(data.to_unit(images[image : image + 1]))).layers[SPIKING[layer]][:, 0]
         busiest = maps.sum((0, 2, 3)).argsort(descending=True)[:8]
-        told = f"{classes[int(labels[image])]}, answer {classes[int(answers[image])]}"
-        title = f"{layer} neurons while they see image {image} ({told})"
+        names = f"{classes[int(labels[image])]},  answer {classes[int(answers[image])]}"
+        title = f"{layer} neurons for image {image} ({names})"
         return figures.feature_maps(maps[:, busiest], busiest.tolist(), title=title)
 
     return look
@@ -677,11 +700,11 @@ viz.explore(explorer(net, test_images, test_labels, answers), image=(0, 99), lay
 # %% [markdown] tags=["slide"]
 # ## 7 · Where the time goes
 #
-# Notebook 06 ended with a question: how much of a real training step do the neurons still take? Now we can answer it. `layer_times` runs each
-# layer by itself, forward and backward, with the input it has in the network.
+# Notebook 06 ended with a question: how much of a real training step do the neurons still take? Now we can answer it.
+# `layer_times` runs each layer separately, forward and backward, with the input that it has in the network.
 #
-# > **Predict first.** Convolutions do 69 % of the FLOPs, linear layers 31 %, neurons and pooling none. What are the shares of *time*, with
-# > neurons as a loop (`eager`) and fused? Which layer will you look at first?
+# > **Predict first.** Convolutions do 69 % of the FLOPs, linear layers 31 %, neurons and pooling none. What are the
+# > shares of *time*, with neurons as a loop (`eager`) and fused? Which layer would you optimise first?
 
 # %% tags=["slide"]
 PARTS = {
@@ -721,17 +744,19 @@ for bar, parts in bars.items():
 # %% [markdown]
 # **What to notice**
 #
-# - As loops, the neurons can take more than both convolutions together. Fused, they shrink, and *others* come into view. That is how
-#   optimising goes: mend the largest part, measure again, and stop when most of the time goes into what you came for.
-# - Parts without any FLOPs, batch norm and pooling, take a large share. They wait for memory, as neurons do. The more channels, the more
-#   of the time belongs to the convolutions: their work grows with the square of the width, that of the others in proportion to it.
-# - bfloat16 helps where the device has instructions for it and where bytes count. If the bar did not shrink, your processor has
-#   none, and converts back and forth.
+# - As loops, the neurons can take more than both convolutions together. Fused, they need much less, and *other* parts
+#   become the largest. Optimisation always works like this: improve the largest part, measure again, and stop when most
+#   of the time is spent on the work that you really want.
+# - Parts without any FLOPs, batch norm and pooling, take a large share. They wait for memory, as neurons do. With more
+#   channels, the convolutions take a larger share of the time: their work grows with the square of the width, the work
+#   of the other parts in proportion to it.
+# - bfloat16 helps where the device has instructions for it and where bytes count. If the bar did not shrink, your
+#   processor has no such instructions and converts back and forth.
 #
 # ### One launch: CUDA graphs
 #
-# On a GPU there is one more cost, and no profile of the GPU shows it: Python. Every operation is a kernel that the processor has to look
-# up, check and launch, a few microseconds each. Let us count them for one training step.
+# On a GPU there is one more cost that no GPU profile shows: Python. Every operation is a kernel that the CPU must look
+# up, check and launch, which takes a few microseconds each. Let us count them for one training step.
 
 # %%
 small = models.FashionConvNet(CHANNELS, 16 * CHANNELS).to(device)
@@ -745,15 +770,18 @@ print(
 )
 
 # %% [markdown]
-# If the GPU does the work of an update in less than that, it waits for Python. A **CUDA graph** ends it: the operations of one whole update, from
-# gathering the batch to the optimizer, are *recorded* once, with the addresses of all their tensors, and from then on *replayed* by a
-# single launch. What is recorded is the list of kernels, not your code, which has three consequences:
+# If the GPU finishes the work of an update in less time, it waits for Python. A **CUDA graph** avoids this: the
+# operations of one whole update, from gathering the batch to the optimizer, are *recorded* once, with the addresses of
+# all their tensors, and from then on *replayed* by a single launch. The recording contains the list of kernels, not
+# your code. This has three consequences:
 #
 # - same shapes, same addresses: new images are copied into the old tensor (a smaller last batch runs as usual);
-# - no looking: `loss.item()`, `if x.max() > 1`, printing a value all need an answer from the GPU in the middle, and can't be recorded;
-# - a number that Python put in, such as a learning rate that is not a tensor, is frozen, so the graph is recorded anew when it changes.
+# - no reading of values: `loss.item()`, `if x.max() > 1` and printing a value all need a result from the GPU during the
+#   update, and cannot be recorded;
+# - a Python number, such as a learning rate that is not a tensor, is a constant in the recording, so the graph is
+#   recorded again when it changes.
 #
-# `train.fit(..., graphed=True)` does it. Where it can't, it says why and trains as usual:
+# `train.fit(..., graphed=True)` does this. Where it cannot, it says why and trains as usual:
 
 # %%
 way = {"encode": show, "loss": loss.rate_mse, "epochs": 2, "batch_size": BATCH, "device": device, "progress": False}
@@ -777,32 +805,35 @@ for name, rate in measured.items():
     print(f"{name:28} {rate:9,.0f} images/s   {rate / measured['plain']:5.2f} times")
 
 if not gpu:
-    with warnings.catch_warnings(record=True) as heard:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         train.fit(fresh(4), (train_images[:64], train_labels[:64]), **way | {"epochs": 1}, graphed=True)
-    print(f"Warning: {heard[0].message}")
+    print(f"Warning: {caught[0].message}")
 
 # %% [markdown]
-# **Notice.** None of these is faster everywhere. `channels_last` stores the channels of a pixel side by side, which suits the matrix units of
-# GPUs; on a CPU it may gain or cost. `compile` merges neighbouring operations, and takes its time to do so. These few batches are enough to
-# choose by, not to boast with: `snnkit bench training` measures properly, beside other libraries, and says where its numbers come from. The
+# **Notice.** None of these is faster everywhere. `channels_last` stores the channels of a pixel next to each other,
+# which suits the matrix units of GPUs; on a CPU it may be faster or slower. `compile` merges neighbouring operations,
+# and the compilation takes time. These few batches are enough to choose a setting, but not to publish a number:
+# `snnkit bench training` measures properly, together with other libraries, and says where its numbers come from. The
 # records that came with your version of the kit:
 
 # %%
 for kind, figure in {"training": figures.training_rates, "demo": figures.device_rates}.items():
-    found = [records.load(name) for name in records.names(kind)]
-    if not found:
+    loaded = [records.load(name) for name in records.names(kind)]
+    if not loaded:
         print(f"none of kind {kind!r}; `snnkit bench {kind} --out FILE.json` writes yours")
         continue
-    viz.show(figure(found))
-    print("\n\n".join(heading(record) for record in found))
+    viz.show(figure(loaded))
+    print("\n\n".join(heading(record) for record in loaded))
 
 # %% [markdown] tags=["slide"]
-# ## 8 · Kill it
+# ## 8 · Kill and resume
 #
-# Machines crash, queues end, laptops are closed. What must be in a checkpoint, so that going on is *exactly* like never having stopped?
+# Machines crash, jobs reach their time limit, laptops are closed. What must a checkpoint contain, so that a resumed run
+# is *exactly* like one that never stopped?
 #
-# > **Predict first.** Weights, of course. Name four more things. (One of them is in this notebook's section 4, one in every data loader.)
+# > **Predict first.** It contains the weights, of course. Name four more things. (One of them is in section 4 of this
+# > notebook, one in every data loader.)
 
 
 # %%
@@ -833,21 +864,21 @@ print("equal to the last bit:", all(torch.equal(a, b) for a, b in pairs))
 print("in the file:", ", ".join(sorted({*saved, *saved["extra"]} - {"extra", "format"})))
 
 # %% [markdown] tags=["slide"]
-# The momentum of the optimizer, the learning rate's schedule, the scaler's scale, and the states of *all* random generators: the order of the
-# images, augmentation, dropout. Forget one, and the resumed run is a different run. It may be just as good; but you will never know whether that
-# strange bump in the curve was the crash.
+# The momentum of the optimizer, the learning rate's schedule, the scaler's scale, and the states of *all* random
+# generators: the order of the images, augmentation, dropout. If one is missing, the resumed run is a different run. It
+# may be just as good, but you will never know whether a strange bump in the curve came from the crash.
 #
-# The file is written under another name and then renamed, so a crash while writing leaves the last good one. And it holds tensors and plain
-# values only: opening a stranger's checkpoint runs no code. (On a GPU some kernels add in an order that varies, so there "equal" may be "equal
-# but for rounding".)
+# The file is written under another name and then renamed, so a crash while writing leaves the last good one. And it
+# contains tensors and plain values only: opening a checkpoint from an unknown source runs no code. (On a GPU some
+# kernels add in an order that varies, so there "equal" may mean "equal up to rounding".)
 #
 # ## 9 · What broke?
 #
-# Three colleagues trained in float16 with a scaler and clipping. Two of the losses below have a value that you predicted in
-# section 5.
+# Three colleagues trained in float16 with a scaler and clipping. Two of the losses below are values that you predicted
+# in section 5.
 #
-# > **Find it before you read on.** What is wrong in `anna` and in `ben`? One of them learns *nothing at all*, one goes mad, and neither gets an
-# > error message.
+# > **Find the mistakes before you read on.** What is wrong in `anna` and in `ben`? One of them learns *nothing at all*,
+# > the other diverges, and neither gets an error message.
 
 
 # %% tags=["slide"]
@@ -865,10 +896,10 @@ def ben(loss, weights, optimizer, scaler, clip):
     optimizer.step()
 
 
-updates = {"anna": anna, "ben": ben, "mended": scaled_update}
+updates = {"anna": anna, "ben": ben, "correct": scaled_update}
 curves = {}
 for name, update in updates.items():
-    scaler = torch.amp.GradScaler(device.type, init_scale=2.0**12)  # at 2^16 Ben's weights would be infinite soon
+    scaler = torch.amp.GradScaler(device.type, init_scale=2.0**12)  # at 2^16 Ben's weights would soon be infinite
     curves[name], _ = train_float16(update, scaler, count=25)
 known = {"silence: 0.1": 0.1, "all fire: 0.9": 0.9}
 viz.show(figures.lines(curves, x_title="batch", y_title="loss", levels=known, log="y", title="Three colleagues"))
@@ -876,50 +907,51 @@ for name, losses in curves.items():
     print(f"{name:7} first {losses[0]:.4f}   last {losses[-1]:.4f}")
 
 # %% [markdown]
-# - **Anna** clips while the gradients are still scaled. Their norm is 4096 times too large, so they are shortened to 1; then
-#   `scaler.step` divides by 4096. What remains is $1/4096$ of the update that was allowed: the loss stands at 0.1, silence. Clip
-#   *after* `unscale_`.
-# - **Ben** calls the optimizer himself. Nobody divides, so his first step is 4096 times too long. After that nearly all outputs fire
-#   nearly all the time, whatever they see: close to 0.9. (With Adam, which does not care for the size of gradients, he would not even have
-#   noticed, until the first infinity.)
+# - **Anna** clips while the gradients are still scaled. Their norm is 4096 times too large, so they are shortened to 1;
+#   then `scaler.step` divides by 4096. What remains is $1/4096$ of the allowed update: the loss stays at 0.1, silence.
+#   Clip *after* `unscale_`.
+# - **Ben** calls the optimizer himself. The gradients are never divided, so his first step is 4096 times too large.
+#   After that nearly all outputs fire nearly all the time, whatever the input: the loss is close to 0.9. (With Adam,
+#   which does not depend on the size of gradients, he would not even have noticed, until the first infinity.)
 #
-# Neither is a rare mistake, and no error message will tell you. The values of the loss for "all silent" and "all fire" do: compute
-# them for your loss *before* you train.
+# Both mistakes are common, and no error message will show them. The values of the loss for "all silent" and "all fire"
+# do: compute them for your loss *before* you train.
 #
-# ## 10 · A net read by its statistics
+# ## 10 · A readout from statistics
 #
-# So far a neuron's answer was its rate. What else could a reader of spikes look at? Take a *population* of neurons and four numbers:
+# So far a neuron's output was its rate. What else can a readout use? Take a *population* of neurons and four numbers:
 #
 # | | | |
 # |---|---|---|
 # | **rate** | mean number of spikes per neuron and step | how much? |
-# | **spread** | variance of the neurons' rates | all alike, or a few who do it all? |
+# | **spread** | variance of the neurons' rates | all alike, or a few very active ones? |
 # | **Fano factor** | variance over time of the population's spike count, divided by its mean | how regular? |
-# | **synchrony** | variance over time of the population's mean, relative to that of its neurons | together, or each alone? |
+# | **synchrony** | variance over time of the population's mean, relative to that of its neurons | together, or independently? |
 #
-# > **Predict first.** Two populations of 50 neurons, both with rate 0.2. In one, every neuron throws its own dice; in the other, all obey the same
-# > die. Which of the four numbers differ, and how much?
+# > **Predict first.** Two populations of 50 neurons, both with rate 0.2. In one, every neuron has its own random draws;
+# > in the other, all share the same draws. Which of the four numbers differ, and by how much?
 
 # %%
 summarise = models.Population(50, 1)
 torch.manual_seed(SEED)
 alone = (torch.rand(2000, 1, 50) < 0.2).float()
 together = (torch.rand(2000, 1, 1) < 0.2).float().expand(2000, 1, 50)
-for name, x in {"own dice": alone, "one die": together}.items():
+for name, x in {"own": alone, "shared": together}.items():
     numbers = summarise.split(summarise(x)[0][0])
     print(f"{name:9}" + "   ".join(f"{field} {value.item():7.4f}" for field, value in numbers._asdict().items()))
 
 # %% [markdown]
-# Same rate. The Fano factor goes from 0.8 ($1 - \text{rate}$, for independent neurons) to fifty times that, synchrony from about $1/50$ to 1.
+# The rate is the same. The Fano factor goes from 0.8 ($1 - \text{rate}$, for independent neurons) to fifty times that,
+# synchrony from about $1/50$ to 1.
 #
-# `models.StatisticalSNN` trains a hidden layer of spiking neurons through these four numbers per population: nothing else reaches the output.
-# Its input are random spikes, so each look at the same image is a different one.
+# `models.StatisticalSNN` trains a hidden layer of spiking neurons through these four numbers per population: nothing
+# else reaches the output. Its input consists of random spikes, so the same image gives a different input each time.
 
 # %%
 torch.manual_seed(SEED)
 digits, digit_labels = data.load("digits", "test")
 reader = models.StatisticalSNN(64, hidden=128, populations=16, steps=25)
-told = train.fit(
+train.fit(
     reader, data.load("digits"), (digits, digit_labels), encode=reader.encode, loss=loss.count_cross_entropy,
     lr=1e-2, epochs=8 if QUICK else 20, device=device, progress=False,
 )  # fmt: skip
@@ -929,19 +961,20 @@ right = (answer.output.argmax(1).cpu() == digit_labels).float().mean()
 print(f"{right:.1%} of the test digits, from {16 * 4} numbers per image; chance would be 10 %")
 viz.show(
     figures.population_statistics(
-        answer.statistics, digit_labels, data.CLASSES["digits"], title="What 16 populations say to ten digits"
+        answer.statistics, digit_labels, data.CLASSES["digits"], title="Statistics of 16 populations for ten digits"
     )
 )
 
 # %% [markdown] tags=["slide"]
-# **Notice.** Each panel is one statistic: rows are digits, columns populations. A column with structure is a population that tells
-# classes apart by that number. Look at the ranges: which of the four has the network found useful? (A column that is white in all four is a population that never fires.) A whole run of it, on MNIST:
+# **Notice.** Each panel is one statistic: rows are digits, columns populations. A column with structure is a population
+# in which that number differs between classes. Look at the ranges: which of the four statistics does the network use?
+# (A column that is white in all four is a population that never fires.) A complete run on MNIST:
 # `snnkit train statistical`.
 #
-# ## 11 · Take it home
+# ## 11 · Export it
 #
-# **int8.** For inference, weights need not be float at all. `quantize` makes the linear layers int8, through
-# [torchao](https://github.com/pytorch/ao): one byte per weight and one scale per output, weight ≈ scale · int8.
+# **int8.** For inference, weights need not be floating-point numbers at all. `quantize` makes the linear layers int8,
+# through [torchao](https://github.com/pytorch/ao): one byte per weight and one scale per output, weight ≈ scale · int8.
 #
 # > **Predict first.** At the published size, how many times smaller does the network become, if only linear layers can be int8? And what happens
 # > to the accuracy?
@@ -960,19 +993,21 @@ else:
     print(f"at the published size, with 99 % of the weights in linear layers: {ratio:.1f} times smaller")
 
 # %% [markdown]
-# Smaller it is, for nearly the same answers: at 128 channels almost the whole factor of 4. *Faster* is another question, which "times as long" above answers for your machine and this size: a
-# small batch on a small layer pays more for the conversion than it saves in bytes.
+# The network is smaller, for nearly the same answers: at 128 channels it is almost the whole factor of 4. Whether it is
+# *faster* is another question. "Times as long" above answers it for your machine and this size: for a small batch on a
+# small layer, the conversion costs more than the saved bytes gain.
 #
-# **Without snnkit.** `torch.export` writes the network down as a program of plain PyTorch operations: the loop over time is unrolled, the
-# neurons have become additions and comparisons. Whoever opens it needs PyTorch, and nothing of ours: the state at rest, zeros, is in `program.example_inputs[0][1]` for the batch of the example. State goes in and out, so it also goes on where
-# it stopped.
+# **Without snnkit.** `torch.export` saves the network as a program of plain PyTorch operations: the loop over time is
+# unrolled, and the neurons have become additions and comparisons. To run it you need only PyTorch, not snnkit: the
+# state at rest, zeros, is in `program.example_inputs[0][1]` for the batch of the example. State is an input and an
+# output, so the program can also continue a sequence.
 
 # %%
 cpu_net = copy.deepcopy(net).cpu()
 example = show(data.to_unit(test_images[:2].cpu()))
 torch.export.save(export.export(cpu_net, example), folder / "net.pt2")
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", UserWarning)  # PyTorch 2.11 warns of a buffer of its own
+    warnings.simplefilter("ignore", UserWarning)  # PyTorch 2.11 warns about one of its own buffers
     program = torch.export.load(folder / "net.pt2")
 
 x = show(data.to_unit(test_images[:50].cpu()))
@@ -1002,8 +1037,8 @@ print(
 # %% [markdown]
 # ## Where next
 #
-# **[08 · Memory, precision, batching](08_memory_precision_batching.ipynb)**: layer by layer keeps all steps of all layers in memory until backward is done. Where do the bytes go,
-# and which of them can you do without?
+# **[08 · Memory, precision, batching](08_memory_precision_batching.ipynb)**: layer by layer keeps all steps of all
+# layers in memory until the backward pass is finished. Which tensors use the memory, and which of them can you avoid?
 #
 # Meanwhile: `snnkit train fashion` trains the published network, `snnkit train mnist` the same with augmented digits, and every setting is an
 # option: `snnkit train mnist --channels 64 --epochs 3`. What would you change first to beat 93.5 %?
