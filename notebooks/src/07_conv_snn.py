@@ -356,7 +356,9 @@ print(f"loss: {loss.rate_mse(recording.out, labels).dtype}".replace("torch.", ""
 
 if gpu:
     native = torch.cuda.is_bf16_supported(including_emulation=False)
-    print(f"bfloat16: computed by this GPU: {native}; or emulated: {torch.cuda.is_bf16_supported()}. chosen: {half.dtype}")
+    print(
+        f"bfloat16: computed by this GPU: {native}; or emulated: {torch.cuda.is_bf16_supported()}. chosen: {half.dtype}"
+    )
 else:
     print(f"on a CPU: {half.dtype}")
 

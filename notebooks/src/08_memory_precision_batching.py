@@ -12,19 +12,19 @@
 # %% [markdown] tags=["slide"]
 # # 08 · Memory, precision, batching
 #
-# *CUDA out of memory* is the error that ends more experiments than any other, and the usual answer is to make the batch smaller until it
-# goes away. A spiking network meets it early: backpropagation through time keeps every layer of every time step. This notebook opens the
-# books. You predict the bytes of a training step before it runs, you measure them (on a CPU, too), and then you get most of them back,
-# with the same gradients.
+# *CUDA out of memory* ends more experiments than any other error, and the usual answer is to make the batch smaller
+# until the error disappears. A spiking network reaches this limit early: backpropagation through time stores every
+# layer of every time step. In this notebook you predict the bytes of a training step before it runs, you measure them
+# (on a CPU, too), and then you save most of them, with the same gradients.
 #
 # **Afterwards you can**
 #
-# - write the memory bill of a training step: weights, gradients, optimizer, activity, and say which entry to attack;
-# - compute again instead of keeping, over layers and over time, and truncate backpropagation knowing what it costs;
+# - list the memory use of a training step: weights, gradients, optimizer, activity, and say which entry to reduce;
+# - recompute instead of storing, over layers and over time, and truncate backpropagation knowing what it costs;
 # - train with a batch that does not fit, by accumulating gradients, and know when that is not the same;
 # - say where float32, bfloat16 and float16 break, and what mixed precision saves;
-# - measure from which batch on a GPU pays, and survive running out of memory;
-# - turn words into sparse spikes, a *vector engine*, and weigh the ways to store them.
+# - measure from which batch size on a GPU pays, and handle out-of-memory errors;
+# - turn words into sparse spikes, a *vector engine*, and compare the ways to store them.
 #
 # | | |
 # |---|---|
@@ -59,7 +59,7 @@ print("snnkit", snnkit.__version__)
 # %% tags=["parameters"]
 QUICK: bool = True  # False: longer sequences, a wider network, the whole text
 SOLVE: bool = False  # True: the exercises are filled in with their solutions
-SEED: int = 0  # of weights, inputs and the text
+SEED: int = 0  # seed of weights, inputs and the text
 DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
 
 # %%
@@ -80,48 +80,49 @@ train.seed_everything(SEED)
 course.start("08", solve=SOLVE)
 where = data.resolve_device(DEVICE)
 clock = measure.clock_for(where)
-torch.set_num_threads(1)  # one core, so that what we time is work and not the waking of threads
+torch.set_num_threads(1)  # one core, so that we time the work and not the start of threads
 MB = 1e6
 print(f"on {where}: {device.get_gpu_memory_usage(where)}")
 
 # %% [markdown] tags=["slide"]
-# ## 1 · The bill
+# ## 1 · The memory bill
 #
-# Four things lie in memory while a network learns:
+# Four things are in memory while a network learns:
 #
 # | | how many numbers |
 # |---|---|
 # | weights | $W$ |
 # | their gradients | $W$ |
-# | what the optimizer keeps | $c\,W$: $c = 0$ for plain SGD, 1 with momentum, 2 for Adam |
-# | **activity**, kept for backward | $T \cdot B \cdot K$: steps × batch × numbers per sample and step |
+# | what the optimizer stores | $c\,W$: $c = 0$ for plain SGD, 1 with momentum, 2 for Adam |
+# | **activity**, stored for backward | $T \cdot B \cdot K$: steps × batch × numbers per sample and step |
 #
-# What is in $K$? **Each layer keeps its own input.** A linear layer or a convolution needs it for the gradient of its weights. A fused
-# neuron needs it to run forward again (notebook 06). So the network 784-1000-10 keeps, per sample and step, 784 pixels, the 1000
-# currents of its hidden neurons, their 1000 spikes, and 10 currents more: $K = 2794$.
+# What is in $K$? **Each layer stores its input.** A linear layer or a convolution needs it for the gradient of its
+# weights. A fused neuron needs it to run forward again (notebook 06). So the network 784-1000-10 stores, per sample and
+# step, 784 pixels, the 1000 currents of its hidden neurons, their 1000 spikes, and 10 currents more: $K = 2794$.
 #
-# > **Predict first.** This network has 0.8 million weights. It learns with Adam, $T = 25$ steps, from a batch of 32, in float32. Which is
-# > larger, what the model takes or what its activity takes? And for a batch of 128?
+# > **Predict first.** This network has 0.8 million weights. It learns with Adam, $T = 25$ steps, from a batch of 32, in
+# > float32. Which needs more memory, the model or its activity? And for a batch of 128?
 #
 # ### Exercise 08.1 · The bill (6 minutes, ●○○)
 #
-# Both in bytes. `width` is the bytes of one number of the activity; weights, gradients and the optimizer's numbers always have 4.
-# Stuck? `hint("08.1")`.
+# Return both in bytes. `width` is the number of bytes of one number of the activity; weights, gradients and the
+# optimizer's numbers always have 4. Stuck? `hint("08.1")`.
 
 
 # %% tags=["exercise"]
-def training_bytes(weights, kept, steps, batch, copies=1, width=4):
+def training_bytes(weights, stored, steps, batch, copies=1, width=4):
     """Bytes that training holds: (of the model, of its activity)."""
-    model = ...  # copies: numbers that the optimizer keeps for each weight
-    activity = ...  # kept: numbers that backward needs, per sample and step
+    model = ...  # copies: numbers that the optimizer stores for each weight
+    activity = ...  # stored: numbers that backward needs, per sample and step
     return model, activity
 
 
 training_bytes = attempt("08.1", training_bytes)
 
 # %% [markdown]
-# Now the truth. `device.explain_memory` runs one training step, asks autograd what each layer keeps, and sets a formula beside it. (The input
-# changes from step to step here. An image that stands still is kept once, not $T$ times.)
+# Now compare with a measurement. `device.explain_memory` runs one training step, measures with autograd what each layer
+# stores, and shows a formula beside it. (The input changes from step to step here. A static image is stored once, not
+# $T$ times.)
 
 # %%
 T, B = 25, 32
@@ -137,17 +138,19 @@ table
 # %% [markdown]
 # **Notice**
 #
-# - The activity that was measured is the one you predicted, to the byte or nearly: shapes are all one needs to know.
-# - A network's memory is not a property of the network. The model's part stands still; the activity goes with $T \cdot B$, and from a batch of
-#   46 on it is the larger part here. In a convolutional network, which has few weights for many neurons, that comes much sooner.
-# - The peak is higher than what is held: backward needs room to work in, and the gradients come on top.
+# - The measured activity is what you predicted, exactly or nearly: the shapes determine it.
+# - Memory use is not a property of the network alone. The model's part is constant; the activity grows with
+#   $T \cdot B$, and from a batch of 46 on it is the larger part here. In a convolutional network, which has few weights
+#   for many neurons, this happens much earlier.
+# - The peak is higher than what is stored: backward needs working memory, and the gradients are added.
 #
-# **Explorer: formula and truth.** The upper bar is your formula for 784-neurons-10 with Adam, the lower one a training step that is run and counted
-# at each move of a slider.
+# **Explorer: formula and measurement.** The upper bar is your formula for 784-neurons-10 with Adam; the lower one is a
+# training step that runs and is measured at each change of a slider.
 #
 # 1. Double `steps`, then double `batch`: which costs more?
-# 2. `bfloat16` at the largest sizes: what becomes half, what doesn't? At `batch = 1`, measured: why does it get *worse*?
-# 3. Which slider moves all four parts?
+# 2. `bfloat16` at the largest sizes: which parts are halved, which are not? At `batch = 1`, measured: why does it get
+#    *worse*?
+# 3. Which slider changes all four parts?
 
 # %%
 viz.explore(
@@ -159,14 +162,16 @@ viz.explore(
 )
 
 # %% [markdown] tags=["slide"]
-# (In mixed precision, each layer also keeps a narrow *copy of its weights*: that is what you see at batch 1.)
+# (In mixed precision, each layer also stores a 16-bit *copy of its weights*: this is what you see at batch 1.)
 #
-# ## 2 · A mountain
+# ## 2 · Memory over one training step
 #
-# When is all this in memory? `timeline` notes, after each operation, how many bytes of tensors are alive. It sees them on any device. The network is
-# that of notebook 07, with fewer channels: two convolutions with batch norm, integrate-and-fire neurons and pooling, then two linear layers.
+# When is all this in memory? `timeline` records, after each operation, how many bytes of tensors are alive. It works on
+# any device. The network is that of notebook 07, with fewer channels: two convolutions with batch norm,
+# integrate-and-fire neurons and pooling, then two linear layers.
 #
-# > **Predict first.** Draw memory over one training step, forward and backward, for $T = 4$ and $T = 16$. Where is the summit?
+# > **Predict first.** Draw memory over one training step, forward and backward, for $T = 4$ and $T = 16$. Where is the
+# > peak?
 
 # %% tags=["slide"]
 CHANNELS, IMAGES = (32, 16) if QUICK else (64, 32) if where.type == "cpu" else (128, 128)
@@ -175,88 +180,95 @@ pictures, classes = torch.rand(IMAGES, 1, 28, 28, device=where), torch.arange(IM
 
 
 def learn(model, steps):
-    """One training step without the optimizer's part; gives back the gradients."""
+    """One training step without the optimizer's part; returns the gradients."""
     out, _ = model(encode.repeat(pictures, steps))
     return torch.autograd.grad(loss.rate_mse(out, classes), model.parameters())
 
 
-def mountain(model, steps):
-    """MB alive, at each operation of a training step that changes much."""
+def memory_curve(model, steps):
+    """MB alive, at each operation of a training step that changes it noticeably."""
     return torch.tensor(device.outline(device.timeline(lambda: learn(model, steps)))) / MB
 
 
 learn(conv, 16)  # compiles what it needs
-mountains = {}
+memory_curves = {}
 for steps in (4, 8, 16):
-    mountains[f"T = {steps}"] = curve = mountain(conv, steps)
-    print(f"T = {steps:2}: summit {curve.max():5.1f} MB, at the end {curve[-1]:.1f} MB")
+    memory_curves[f"T = {steps}"] = curve = memory_curve(conv, steps)
+    print(f"T = {steps:2}: peak {curve.max():5.1f} MB, at the end {curve[-1]:.1f} MB")
 axes = {"x_title": "operations that change it by 1 % and more", "y_title": "alive (MB)"}
-viz.show(figures.lines(mountains, title="Memory over one training step", **axes))
+viz.show(figures.lines(memory_curves, title="Memory over one training step", **axes))
 
 # %% [markdown] tags=["slide"]
-# **Notice.** Forward climbs: each layer adds what it keeps. The summit is where backward begins, or a little later, when the first gradients lie
-# beside all that activity. Then it goes down, layer by layer in reverse, with a tooth wherever a gradient at full resolution is made, and what remains is the gradients of the weights. Four times the steps,
-# more than three times the height (the image stands still, so what the first convolution makes of it is kept once). And only the summit counts:
-# memory that is free most of the time does not help you when it isn't.
+# **Notice.** In the forward pass memory grows: each layer adds what it stores. The peak is where backward begins, or a
+# little later, when the first gradients exist together with all the activity. Then memory falls, layer by layer in
+# reverse, with a small spike wherever a gradient at full resolution is computed; at the end only the gradients of the
+# weights remain. With four times the steps, the peak is more than three times as high (the image is static, so the
+# output of the first convolution is stored once). Only the peak counts: memory that is free at other times does not
+# help.
 #
-# ## 3 · Compute again
+# ## 3 · Recompute
 #
-# Two ideas take the mountain down, and neither changes the result:
+# Two ideas lower the peak, and neither changes the result:
 #
-# - **Recompute.** Between two convolutions come neurons and pooling. Neurons cost next to no arithmetic, and training saves their spikes at full
-#   resolution and, for each maximum that the pooling takes, its place in 8 bytes. Save the input of the neurons and a byte for a place (within a window of 2 × 2 there are four), and compute the spikes
-#   again in backward, a few samples at a time [1].
-# - **Spikes are bits.** The next convolution keeps its input, spikes, as float32. One bit says as much.
+# - **Recompute.** Between two convolutions there are neurons and pooling. Neurons need almost no arithmetic, and
+#   training saves their spikes at full resolution and, for each maximum of the pooling, its index in 8 bytes. Save the
+#   input of the neurons and one byte per index (a window of 2 × 2 has four positions), and compute the spikes again in
+#   backward, a few samples at a time [1].
+# - **Spikes are bits.** The next convolution stores its input, spikes, as float32. One bit per spike is enough.
 #
-# > **Predict first.** By what factor does the *bit* shrink the input of the second convolution? And the whole summit?
+# > **Predict first.** By what factor do *bits* shrink the input of the second convolution? And the whole peak?
 
 # %%
 LONG = 16
 x = encode.repeat(pictures, LONG)
-wanted = learn(conv, LONG)
-plain_curve = mountains[f"T = {LONG}"]
+reference = learn(conv, LONG)
+plain_curve = memory_curves[f"T = {LONG}"]
 report = device.optimize_memory_usage(conv, x)
-found = learn(conv, LONG)
-off = max(((a - b).norm() / b.norm()).item() for a, b in zip(found, wanted, strict=True))
+recomputed = learn(conv, LONG)
+off = max(((a - b).norm() / b.norm()).item() for a, b in zip(recomputed, reference, strict=True))
 print(f"the same gradients, up to {off:.0e} of their length")
 report
 
 # %% tags=["slide"]
-economical_curve = mountain(conv, LONG)
-both = {"plain": plain_curve, "computed again": economical_curve}
+economical_curve = memory_curve(conv, LONG)
+both = {"plain": plain_curve, "recomputed": economical_curve}
 viz.show(figures.lines(both, title=f"The same training step, T = {LONG}", **axes))
 
 plain = models.FashionConvNet(CHANNELS, hidden=8 * CHANNELS).to(where)
-contestants = {"plain": lambda: learn(plain, LONG), "computed again": lambda: learn(conv, LONG)}
-times = measure.race(contestants, repeats=3 if QUICK else 11, warmup=1, clock=clock)
-slower = times["computed again"].median / times["plain"].median
+candidates = {"plain": lambda: learn(plain, LONG), "recomputed": lambda: learn(conv, LONG)}
+times = measure.race(candidates, repeats=3 if QUICK else 11, warmup=1, clock=clock)
+slower = times["recomputed"].median / times["plain"].median
 for name, measured in times.items():
-    print(f"{name:14} {measured.median * 1e3:7.1f} ms, summit {both[name].max():5.1f} MB")
+    print(f"{name:14} {measured.median * 1e3:7.1f} ms, peak {both[name].max():5.1f} MB")
 print(f"{plain_curve.max() / economical_curve.max():.2f} times less memory for {slower - 1:+.0%} time")
 
 # %% [markdown]
 # **Notice**
 #
-# - The mountain has become a low ridge with teeth. Each tooth is a layer that runs again in backward, a few samples at a time.
-# - Look at the report. What is *held* has shrunk far more than the peak. Savings of the peak depend on each other: once a part is out of
-#   the way, another is the summit. So an item may save nothing by itself, or even less than nothing, until the next one comes.
-# - What is run again waits for memory, not for arithmetic (notebook 06), so it costs from nothing to a third, depending on machine and size. It may even come out ahead: what is not kept
-#   need not be written, nor be read back.
+# - The curve is now low, with small spikes. Each of these is a layer that runs again in backward, a few samples at a
+#   time.
+# - Look at the report. The *held* memory has shrunk far more than the peak. Savings of the peak depend on each other:
+#   once one part is smaller, another part determines the peak. So an item may save nothing by itself, or even cost
+#   memory, until the next one is added.
+# - The recomputed layers are limited by memory, not by arithmetic (notebook 06), so this costs from nothing to a third
+#   of the time, depending on machine and size. It may even be faster: what is not stored need not be written and read
+#   back.
 #
-# Bits work for any PyTorch model: `with device.packed_spikes():` around forward keeps whatever consists of zeros and ones as bits.
+# Bits work for any PyTorch model: `with device.packed_spikes():` around forward stores every tensor of zeros and ones
+# as bits.
 
 # %%
 with device.packed_spikes() as packed:
     out, _ = net(spikes_in)
-print(f"kept as bits: {packed.saved / MB:.2f} MB of {table.measured / MB:.2f} MB saved")
+print(f"stored as bits: {packed.saved / MB:.2f} MB of {table.measured / MB:.2f} MB saved")
 del out
 
 # %% [markdown] tags=["slide"]
 # ### Checkpoints in time
 #
-# The oldest recipe [2] works on time itself. Forward keeps the state at every $k$-th step, nothing else. Backward takes the last $k$ steps,
-# runs them again from their checkpoint, goes back through them, then the $k$ steps before. With $N$ bytes for one state and $M$ for
-# what one step keeps,
+# The oldest method [2] divides time. Forward stores only the state at every $k$-th step. Backward takes the last $k$
+# steps, runs them again from their checkpoint, goes back through them, then the $k$ steps before, and so on. With $N$
+# bytes for one state and $M$ for what one step stores,
 #
 # $$\text{held} \approx \frac{T}{k}\,N + k\,M, \tag{2}$$
 #
@@ -268,14 +280,14 @@ del out
 T = 32 if QUICK else 128
 small = models.mlp((64, 400, 10)).to(where)
 x = (torch.rand(T, B, 64, device=where) < 0.15).float()
-N, M = 4 * B * (400 + 10), 4 * B * (400 + 400 + 10)  # bytes; the pixels are there anyway
+N, M = 4 * B * (400 + 10), 4 * B * (400 + 400 + 10)  # bytes; the pixels are in memory anyway
 chunks = [k for k in (1, 2, 4, 8, 16, 32, 64) if k < T]
 peaks = []
 for k in chunks:
     device.optimize_memory_usage(small, steps=k, free_caches=False)
     peaks.append(device.training_step(small, x).peak / MB)
 device.restore_memory_usage(small)
-at_once = device.training_step(small, x).peak / MB  # all steps are one chunk, and nothing runs again
+at_once = device.training_step(small, x).peak / MB  # all steps are one chunk, and nothing is recomputed
 best = min(peaks)
 print(f"all {T} steps at once: {at_once:.1f} MB; chunks of {chunks[peaks.index(best)]}: {best:.1f} MB")
 curves = {"formula (2)": [(T / k * N + k * M) / MB for k in [*chunks, T]], "measured peak": [*peaks, at_once]}
@@ -283,30 +295,34 @@ look = {"x_title": "k, steps per chunk", "y_title": "MB", "log": "x", "faint": [
 viz.show(figures.lines(curves, x=[*chunks, T], title=f"Checkpoints in time, T = {T}", **look))
 
 # %% [markdown] tags=["slide"]
-# The measured line is about half as high again: backward through one chunk needs room to work in, and the gradients of the weights are there, too. (Batch
-# norm takes its mean over all steps, so a network in which one learns can't be cut in time. Recomputing layers has no such limit.)
+# The measured line is about 1.5 times as high: backward through one chunk needs working memory, and the gradients of
+# the weights are added. (Batch norm takes its mean over all steps, so a network with a batch norm in training cannot be
+# divided in time. Recomputing layers has no such limit.)
 #
 # ### Explorer: the memory calculator
 #
-# Now without running anything: the bill by formula, for networks and batches far beyond this machine, beside what your device has. `recompute and pack` are
-# the first three ideas of this section, `checkpoints in time` the fourth with $k = \sqrt T$.
+# Now without running anything: the memory use by formula, for networks and batches far beyond this machine, compared
+# with the memory of your device. `recompute and pack` are the first three ideas of this section, `checkpoints in time`
+# the fourth with $k = \sqrt T$.
 #
-# > **Predict first.** How large a batch fits in 8 GB? (a) From $T = 16$ to 64: what becomes of it with `nothing` saved, what with `checkpoints in time`?
-# > (b) bfloat16, `nothing` saved: twice the batch? (c) A `dense` network of 6 layers, width 128, batch 8: which saving helps most?
+# > **Predict first.** How large a batch fits in 8 GB? (a) From $T = 16$ to 64: how does it change with `nothing` saved,
+# > and with `checkpoints in time`? (b) bfloat16, `nothing` saved: twice the batch? (c) A `dense` network of 6 layers,
+# > width 128, batch 8: which method helps most?
 
 # %%
 viz.labs.memory_calculator()
 
 # %% [markdown] tags=["slide"]
-# **Notice.** (a) With nothing saved four times the steps leave a quarter of the batch, with checkpoints in time half: $\sqrt T$ at work. (b) 1.7 times only. The
-# places that max-pooling remembers are 8 bytes, however narrow the numbers; once they are a byte (`recompute and pack`) it is 1.9. (c) None: nearly all of the bill is weights,
-# gradients and Adam's numbers, and no saving here touches those. Look which part is longest before you choose the cure.
+# **Notice.** (a) With nothing saved four times the steps leave a quarter of the batch, with checkpoints in time half:
+# $\sqrt T$ at work. (b) Only 1.7 times. The indices that max-pooling stores have 8 bytes in any precision; once they
+# have one byte (`recompute and pack`) it is 1.9. (c) None: nearly all of the memory is weights, gradients and Adam's
+# numbers, and no method here reduces those. Look which part is largest before you choose a method.
 #
-# ## 4 · Forget the past
+# ## 4 · Truncated backpropagation
 #
-# Checkpoints compute the exact gradient. *Truncated* backpropagation gives up on that: carry the state from chunk to chunk, but cut the
-# graph between them. Memory then holds $k$ steps however long the sequence is, and no error is blamed on anything that happened more
-# than $k$ steps ago. `device.truncated` does the bookkeeping (`nn.detach(state)` is the cut).
+# Checkpoints compute the exact gradient. *Truncated* backpropagation does not: it carries the state from chunk to
+# chunk, but cuts the graph between them. Memory then holds $k$ steps however long the sequence is, and no gradient
+# reaches more than $k$ steps back. `device.truncated` implements this (`nn.detach(state)` is the cut).
 #
 # > **Predict first.** The membrane leaks by the factor $\beta$ per step. For which neurons is truncation harmless: $\beta = 0.5$ or $\beta = 0.99$?
 #
@@ -319,7 +335,7 @@ targets = torch.randint(3, (32,), device=where)
 
 
 def gradient(net, k):
-    """Of the mean loss over all steps, by chunks of k steps; as one vector."""
+    """Gradient of the mean loss over all steps, by chunks of k steps; as one vector."""
     net.zero_grad()
     for out, _ in device.truncated(net, events, steps=k):
         F.cross_entropy(out.flatten(0, 1), targets.repeat(len(out)), reduction="sum").div(T * 32).backward()
@@ -335,38 +351,41 @@ def forgetful(beta):
     grads = [gradient(net, k) for k in lengths]
     error = [((g - grads[-1]).norm() / grads[-1].norm()).item() for g in grads]
     curves = {"error of the gradient": error, "memory": [k / T for k in lengths]}
-    told = f"with chunks of {lengths[-3]} steps, the gradient is off by {error[-3]:.0%}"
+    note = f"with chunks of {lengths[-3]} steps, the gradient is off by {error[-3]:.0%}"
     marks = {"1 / (1 - β)": 1 / (1 - beta)} if beta < 0.98 else {}
     look = {"x_title": "k, steps per chunk", "y_title": "share of the whole", "log": "x", "marks": marks}
-    return figures.lines(curves, x=lengths, title=f"β = {beta}: {told}", **look)
+    return figures.lines(curves, x=lengths, title=f"β = {beta}: {note}", **look)
 
 
 viz.show(viz.frames(forgetful, "beta", [0.5, 0.8, 0.9, 0.95, 0.99], start=1))
 
 # %% [markdown] tags=["slide"]
-# **Notice.** A membrane remembers about $1/(1-\beta)$ steps, and a chunk must be several times as long before the gradient hardly knows the
-# difference. The error is no noise that averages out. It is a *bias*: the late reasons get all the credit, in every batch. For a sequence that is too
-# long for anything else it is still the only way, and for a stream that never ends it is the right one.
+# **Notice.** A membrane remembers about $1/(1-\beta)$ steps, and a chunk must be several times as long before the
+# gradient is nearly exact. The error is not noise that averages out. It is a *bias*: in every batch, only late causes
+# contribute to the gradient. For a sequence that is too long for any other method it is still the only way, and for a
+# stream that never ends it is the right one.
 #
-# ## 5 · A large batch in small bites
+# ## 5 · A large batch in small parts
 #
-# A batch of 128 does not fit, but 32 do. Gradients add up by themselves (`backward()` adds to `.grad`), so four times forward and backward
-# give the gradient of 128, before one step of the optimizer. If one adds up the right thing.
+# Suppose that a batch of 128 does not fit, but 32 do. Gradients add up by themselves (`backward()` adds to `.grad`), so
+# four times forward and backward give the gradient of 128, before one step of the optimizer, provided that each part
+# has the right weight.
 #
 # ### Exercise 08.2 · Accumulate (7 minutes, ●●○)
 #
-# `loss` is a mean over the samples it is given. After your function, `.grad` shall be what one backward of the whole batch would leave
-# there, and what comes back is the mean loss of the whole batch, a plain number. There may be one part in memory at a time.
+# `loss` is a mean over the samples that it gets. After your function, `.grad` must be what one backward pass of the
+# whole batch would leave there; return the mean loss of the whole batch, a plain number. Only one part may be in memory
+# at a time.
 
 
 # %% tags=["exercise"]
 def accumulate(net, loss, x, y, size):
-    """Leave the gradient of the mean loss of a batch in the weights, `size` samples at a time; give back that loss."""
+    """Leave the gradient of the mean loss of a batch in the weights, `size` samples at a time; return that loss."""
     total = 0.0
     for x_part, y_part in zip(x.split(size, dim=1), y.split(size), strict=True):
         out, _ = net(x_part)
         part = loss(out, y_part) * ...  # what these samples contribute to the loss of the batch
-        ...  # and what comes then
+        ...  # and the next step
         total += part.item()
     return total
 
@@ -386,7 +405,7 @@ def dense(norm):
     return nn.Sequential(*layers).to(where)
 
 
-def in_bites(size, norm=False):
+def accumulated(size, norm=False):
     """The gradient as one vector."""
     small = dense(norm)
     accumulate(small, loss.count_cross_entropy, x, labels, size)
@@ -394,22 +413,25 @@ def in_bites(size, norm=False):
 
 
 for norm in (False, True):
-    whole = in_bites(128, norm)
+    whole = accumulated(128, norm)
     for size in (128, 32, 8):
-        found = []
-        summit = max(device.timeline(lambda size=size, norm=norm, found=found: found.append(in_bites(size, norm)))) / MB
-        off = ((found[0] - whole).norm() / whole.norm()).item()
+        gradients = []
+        peak = (
+            max(device.timeline(lambda size=size, norm=norm, out=gradients: out.append(accumulated(size, norm)))) / MB
+        )
+        off = ((gradients[0] - whole).norm() / whole.norm()).item()
         kind = "with" if norm else "no"
-        print(f"{kind:4} batch norm, {size:3} at a time: summit {summit:5.2f} MB, gradient off by {off:.0e}")
+        print(f"{kind:4} batch norm, {size:3} at a time: peak {peak:5.2f} MB, gradient off by {off:.0e}")
 
 # %% [markdown] tags=["slide"]
-# **Notice.** Without batch norm the gradients agree up to rounding, in a fraction of the memory. With batch norm they don't: it standardises
-# by the mean of the samples *it sees*, and of 8 samples that is another mean. Nobody warns you; the network just learns something else. (In
-# `train.fit` all of this is `accumulate=4`.)
+# **Notice.** Without batch norm the gradients agree up to rounding, in a fraction of the memory. With batch norm they
+# do not: it standardises with the mean of the samples *in its input*, and the mean of 8 samples is another one. There
+# is no warning; the network just learns something different. (In `train.fit` all of this is `accumulate=4`.)
 #
-# ## 6 · Narrow numbers
+# ## 6 · Numbers with fewer bits
 #
-# Half the bytes is the oldest saving of all. A floating-point number is a sign, an exponent, and digits:
+# Halving the bytes per number is the oldest way to save memory. A floating-point number is a sign, an exponent, and
+# digits:
 #
 # | | bits | of the exponent | of the digits | largest | distance of neighbours at 1 |
 # |---|---|---|---|---|---|
@@ -417,10 +439,10 @@ for norm in (False, True):
 # | bfloat16 | 16 | 8 | 7 | $3 \cdot 10^{38}$ | $7.8 \cdot 10^{-3}$ |
 # | float16 | 16 | 5 | 10 | 65504 | $9.8 \cdot 10^{-4}$ |
 #
-# **Explorer: three number lines.** The dashed line is your number, a tick is a number that the format has, the diamond is the one that is taken for
-# yours. Start near 1, then walk with `power` to 10⁻⁸ and to 10⁵.
+# **Explorer: three number lines.** The dashed line is your number, a tick is a number that the format can represent,
+# the diamond is the value to which yours is rounded. Start near 1, then go with `power` to 10⁻⁸ and to 10⁵.
 #
-# 1. Who has the finer ticks near 1, and who still has any at 10⁻⁸?
+# 1. Which format has finer ticks near 1, and which still has ticks at 10⁻⁸?
 # 2. Set `digits` to 1.0 and `power` to 0. The ticks on the left are closer than those on the right. Why?
 
 
@@ -432,7 +454,7 @@ def near(digits=1.234, power=0, percent=2.0):
 viz.explore(near, digits=(1.0, 9.99, 0.001), power=(-10, 6), percent=(0.1, 10.0, 0.1))
 
 # %% [markdown] tags=["slide"]
-# > **Predict first.** Four small programs in three formats. Where does each break?
+# > **Predict first.** Four small programs in three formats. Where does each fail?
 
 # %% tags=["slide"]
 FORMATS = (torch.float32, torch.bfloat16, torch.float16)
@@ -462,21 +484,22 @@ for dtype in FORMATS:
     gap = figures.spacing(magnitude, dtype)
     fits = gap <= magnitude
     relative[str(dtype).removeprefix("torch.")] = (magnitude[fits], gap[fits] / magnitude[fits])
-sizes = torch.cat([g.flatten() for g in wanted]).abs()
+sizes = torch.cat([g.flatten() for g in reference]).abs()
 middle = {"median gradient": sizes[sizes > 0].median().item()}  # of the convolutional network of section 2
 look = {"x_title": "size of a number", "y_title": "distance of neighbours, relative", "log": "xy", "marks": middle}
-viz.show(figures.lines(relative, title="How fine each format is, and where it ends", **look))
+viz.show(figures.lines(relative, title="Resolution and range of each format", **look))
 
 # %% [markdown]
 # **Notice**
 #
-# - float16 *ends*: to the right above 65504, to the left below 6 · 10⁻⁸, and it gets coarse from 6 · 10⁻⁵ on. The terms of a gradient live there on their way (notebook 07); summed over a batch, as here, they are larger. So with
-#   float16 the loss is multiplied by a large number before backward, and the gradients divided by it after (`GradScaler`).
-# - bfloat16 ends where float32 ends and is coarse everywhere. What breaks is adding something small to something large:
-#   a weight and its update, a membrane and its input. Both must stay in float32.
+# - float16 *ends*: to the right above 65504, to the left below 6 · 10⁻⁸, and it gets coarse below 6 · 10⁻⁵. The terms
+#   of a gradient are in this range (notebook 07); summed over a batch, as here, they are larger. So with float16 the
+#   loss is multiplied by a large number before backward, and the gradients are divided by it afterwards (`GradScaler`).
+# - bfloat16 has the range of float32 and is coarse everywhere. It fails when you add something small to something
+#   large: a weight and its update, a membrane and its input. Both must stay in float32.
 #
-# That is **mixed precision**: matrix products and convolutions narrow, weights, optimizer, membranes and losses wide. `device.accelerate` chooses
-# what suits the device, and says why:
+# This is **mixed precision**: matrix products and convolutions in 16 bits; weights, optimizer, membranes and losses in
+# float32. `device.accelerate` chooses what suits the device, and says why:
 
 # %%
 print("\n".join(device.accelerate(models.mlp((784, 1000, 10)), device=DEVICE).reasons), end="\n\n")
@@ -488,12 +511,14 @@ for dtype in (torch.float32, torch.bfloat16):
 # %% [markdown] tags=["slide"]
 # ## 7 · When does a GPU pay?
 #
-# A GPU is a factory: it makes a million pieces at a time, and the lorry takes a while whatever is on it. Time against batch follows
+# A GPU is like a factory: it makes a million pieces at a time, and each delivery takes some time, however small it is.
+# The time as a function of the batch is
 #
 # $$t(B) = t_0 + \frac{B}{r}, \qquad \text{samples per second} = \frac{B}{t_0 + B/r}, \tag{3}$$
 #
-# with the *overhead* $t_0$ (Python, launching kernels; it does not care about $B$) and the *rate* $r$ that the device reaches when it is full. Below
-# $B = t_0 r$ you mostly wait for overhead. Two devices have two such curves, and where they cross the GPU begins to pay.
+# with the *overhead* $t_0$ (Python, launching kernels; it does not depend on $B$) and the *rate* $r$ that the device
+# reaches when it is fully used. Below $B = t_0 r$ you mostly wait for overhead. Two devices have two such curves, and
+# the GPU pays from the point where they cross.
 #
 # > **Predict first.** The network 784-1000-10, $T = 25$, one training step. How much longer does a batch of 64 take than one of 4,
 # > on your machine?
@@ -506,8 +531,8 @@ mine = demo.benchmark(arguments, say=lambda line: None)
 fits = {}
 for name in devices:
     rows = [row for row in mine["rows"] if (row["device"], row["dtype"]) == (name, "float32")]
-    t = {row["batch"]: row["p10_s"] for row in rows}  # the quieter moments of the machine
-    first, last = 4, max(t)  # a smaller batch runs in another engine, and would not be on the line
+    t = {row["batch"]: row["p10_s"] for row in rows}  # the moments with little other load
+    first, last = 4, max(t)  # a smaller batch runs in another engine and is not on the line
     rate = (last - first) / (t[last] - t[first])
     overhead = max(t[first] - first / rate, 1e-6)
     fits[name] = overhead, rate
@@ -520,16 +545,16 @@ viz.show(figures.device_rates([mine, *others]))
 for record in others:
     print(heading(record), end="\n\n")
 if "cuda" not in devices:
-    print("There is no GPU here, so its curve can't be measured; yours is the CPU's.")
+    print("There is no GPU here, so only the CPU's curve is measured.")
 if not any(record["provenance"]["device"]["type"] == "cuda" for record in others):
-    print("No record from a GPU comes with the kit. `snnkit bench demo --model all` measures where there is one.")
+    print("No record from a GPU comes with the kit. `snnkit bench demo --model all` measures one where there is a GPU.")
 
 # %% [markdown]
 # **Notice.** Sixteen times the samples take only a few times as long: below $B = t_0 r$ you pay for overhead, not for arithmetic.
 #
-# **Explorer: the crossing.** The CPU's curve is yours. The other belongs to a device of your choice
-# (if you have a GPU, it starts with what was measured). What moves the crossing more, less overhead or a higher rate? What would CUDA graphs
-# (notebook 07), which launch a whole training step at once, change?
+# **Explorer: the crossing.** The CPU's curve is yours. The other belongs to a device of your choice (if you have a GPU,
+# it starts with the measured values). What moves the crossing more, less overhead or a higher rate? What would CUDA
+# graphs (notebook 07), which launch a whole training step at once, change?
 
 # %%
 other_t0, other_rate = fits.get("cuda", (2 * fits["cpu"][0], 20 * fits["cpu"][1]))
@@ -546,24 +571,24 @@ def crossing(overhead_ms=other_ms, times_the_rate=faster, cpu=fits["cpu"]):
     }
     saved = 1 / rate * (1 - 1 / times_the_rate)  # seconds per sample
     at = (overhead_ms / 1e3 - t0) / saved if saved else float("inf")
-    told = f"It pays from a batch of {max(at, 1):.0f} on" if at <= 4096 else "It does not pay, whatever the batch"
+    title = f"It pays from a batch of {max(at, 1):.0f} on" if at <= 4096 else "It does not pay at any batch"
     look = {"x_title": "batch", "y_title": "samples per second", "log": "xy"}
-    return figures.lines(curves, x=batch, title=told, marks={"crossing": at} if 1 < at <= 4096 else {}, **look)
+    return figures.lines(curves, x=batch, title=title, marks={"crossing": at} if 1 < at <= 4096 else {}, **look)
 
 
 viz.explore(crossing, overhead_ms=(0.5, 200.0, 0.5), times_the_rate=(1.0, 200.0, 1.0))
 
 # %% [markdown] tags=["slide"]
-# ## 8 · The drill
+# ## 8 · Out of memory: a drill
 #
-# Everybody's boat leaks once, and it is good to have rowed in the rain before. `device.memory_limit` makes any device small: beyond the limit,
-# new tensors raise the error that a full GPU raises. We read all 355 test images within 2 MB.
+# Sooner or later you run out of memory, so practise it now. `device.memory_limit` makes any device small: beyond the
+# limit, new tensors raise the error that a full GPU raises. We classify all 355 test images within 2 MB.
 #
 # ### Exercise 08.3 · When memory runs out (7 minutes, ●●○)
 #
-# Two errors say that memory has run out: PyTorch's `torch.OutOfMemoryError`, and Python's `MemoryError`, which the neurons of the kit raise
-# in its place, with advice. Catch them, halve the batch, go on from where you were. Nothing may be lost, done twice or out of order; when
-# even one sample is too much, the error is right.
+# Two errors say that memory has run out: PyTorch's `torch.OutOfMemoryError`, and Python's `MemoryError`, which the
+# neurons of the kit raise instead, with advice. Catch them, halve the batch, and continue from where you were. No
+# sample may be lost, done twice or out of order; when even one sample is too much, let the error pass.
 
 
 # %% tags=["exercise"]
@@ -591,58 +616,59 @@ tried = []
 @torch.no_grad()
 def read(samples):
     """Spike counts [B, 10] of images [B, 64]."""
-    gc.collect()  # what a call that failed has left behind
+    gc.collect()  # free what a failed call has left
     tried.append(len(samples))
     return reader(encode.repeat(samples, 16))[0].sum(0)
 
 
-wanted_counts = read(exam)
+expected_counts = read(exam)
 tried.clear()
 with device.memory_limit(2_000_000):
     counts = in_halves(read, exam, size=256)
 print("batches tried:", *tried)
-print("the same counts as without a limit:", torch.equal(counts, wanted_counts))
+print("the same counts as without a limit:", torch.equal(counts, expected_counts))
 
 # %% [markdown]
-# The library has this as `device.batch_process`, for any model, function and nest of results, with a progress bar. By `batch_size="auto"` it looks at
-# the free memory first. It also knows a trap: an error holds on to the call that failed, with all its tensors. On a full device that is exactly
-# the memory that the next try needs. So it leaves the `except` block before it tries again, and collects what is left (`gc.collect()`).
+# The library has this as `device.batch_process`, for any model, function and nested results, with a progress bar. With
+# `batch_size="auto"` it looks at the free memory first. It also avoids a pitfall: an exception keeps the failed call
+# alive, with all its tensors. On a full device this is exactly the memory that the next attempt needs. So it leaves the
+# `except` block before it tries again, and calls `gc.collect()`.
 
 
 # %%
-def ask(model, batch):
+def spike_counts(model, batch):
     return model(encode.repeat(batch, 16))[0].sum(0)
 
 
-with warnings.catch_warnings(record=True) as heard:
+with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     with device.memory_limit(2_000_000):
-        counts = device.batch_process(reader, exam, ask, batch_size=256)
-    print(*(warning.message for warning in heard), sep="\n")
-    print("the same counts:", torch.equal(counts, wanted_counts))
+        counts = device.batch_process(reader, exam, spike_counts, batch_size=256)
+    print(*(warning.message for warning in caught), sep="\n")
+    print("the same counts:", torch.equal(counts, expected_counts))
     try:
         with device.memory_limit(5_000):
-            device.batch_process(reader, exam[:2], ask, batch_size=2, progress=False)
+            device.batch_process(reader, exam[:2], spike_counts, batch_size=2, progress=False)
     except MemoryError as error:
         print("and in 5 kB, MemoryError:", str(error).partition(". ")[0])
 
 # %% [markdown]
-# And two tools for every day. `move_tensors_to_device` moves whatever holds tensors, however nested (notebook 05 built one for states);
-# `get_gpu_memory_usage` says how full the device is, or on a CPU, how much this process has.
+# Two more tools for everyday use: `move_tensors_to_device` moves all tensors in any nested structure (notebook 05 built
+# one for states); `get_gpu_memory_usage` says how full the device is or, on a CPU, how much memory this process uses.
 
 # %%
-luggage = {"net": reader, "state": reader(encode.repeat(exam[:2], 16))[1], "batches": [(exam[:2], "two images")]}
-moved = device.move_tensors_to_device(luggage, where)
+nested = {"net": reader, "state": reader(encode.repeat(exam[:2], 16))[1], "batches": [(exam[:2], "two images")]}
+moved = device.move_tensors_to_device(nested, where)
 print("moved:", {name: type(part).__name__ for name, part in moved.items()})
 print(device.get_gpu_memory_usage(where))
 
 # %% [markdown] tags=["slide"]
 # ## 9 · What broke?
 #
-# A colleague's training runs for an hour, in half of the memory. Then comes the test set: *out of memory*, although nothing is trained there, the
-# batches are the same and each fits. Here is the loop.
+# A colleague's training runs for an hour and uses half of the memory. Then the test set causes *out of memory*,
+# although nothing is trained there, the batches have the same size and each fits. Here is the loop.
 #
-# > **Find it before you run the cell.** What does `total` hold after ten batches?
+# > **Find the mistake before you run the cell.** What does `total` hold after ten batches?
 
 
 # %% tags=["slide"]
@@ -662,29 +688,33 @@ def as_he_wrote_it(model, x, y):
     return loss.count_cross_entropy(out, y)
 
 
-mended = torch.no_grad()(as_he_wrote_it)
+repaired = torch.no_grad()(as_he_wrote_it)
 curves = {}
-for name, forward in {"as he wrote it": as_he_wrote_it, "with torch.no_grad()": mended}.items():
+for name, forward in {"as he wrote it": as_he_wrote_it, "with torch.no_grad()": repaired}.items():
     mean, curves[name] = test_loss(reader, forward)
     print(f"{name:21} loss {mean:.4f}, alive after the last batch: {curves[name][-1]:6.2f} MB")
 look = {"x_title": "batch", "y_title": "alive (MB)"}
 viz.show(figures.lines(curves, title="Memory in the test loop", **look))
 
 # %% [markdown] tags=["slide"]
-# `total` is a tensor with a history. Each loss hangs on the graph of its batch, the graph on everything that backward would need, and no backward
-# ever comes to free it. In training the same line does little harm, since backward clears the graph away. `torch.no_grad()` around the loop is the
-# cure (`train.evaluate` has it), and `float(loss)` or `loss.item()` wherever you only want to know the number. The same goes for *state* that is
-# carried from batch to batch: without `nn.detach`, its history grows for ever.
+# `total` is a tensor with a history. Each loss holds the graph of its batch, the graph holds everything that backward
+# would need, and backward, which would free it, never runs. In training the same line does little harm, since backward
+# frees the graph. The fix is `torch.no_grad()` around the loop (`train.evaluate` has it), and `float(loss)` or
+# `loss.item()` wherever you only need the number. The same is true for *state* that is carried from batch to batch:
+# without `nn.detach`, its history grows for ever.
 #
 # ## 10 · A vector engine of spikes
 #
-# Search engines for meaning turn words into vectors, and similar words into neighbours. The vectors are dense: every word uses every number of it.
-# Spikes can do it sparsely. In `text.SpikingEmbedding`, a word drives a row of leaky neurons for 16 steps, and its vector is how often each of them fires.
-# The drive is learned, by surrogate gradients, so that the rates of a word tell which words stand near it [3].
+# Semantic search turns words into vectors, and similar words into near vectors. Usually these vectors are dense: every
+# word uses every component. Spikes can do this sparsely. In `text.SpikingEmbedding`, a word drives a row of leaky
+# neurons for 16 steps, and its vector is the firing rate of each of them. The input currents are learned with surrogate
+# gradients, so that the rates of a word predict which words occur near it [3].
 #
-# The text is drawn from a grammar of ours, about words of six kinds (animals, food, cities, …), without ever telling which is which.
+# The text is generated by a small grammar with words of six kinds (animals, food, cities, …); the training never uses
+# the kinds.
 #
-# > **Predict first.** *the dog sleeps in the stable*, *the cow rests in the barn*: will `dog` find `cow`, or `sleeps`?
+# > **Predict first.** *the dog sleeps in the stable*, *the cow rests in the barn*: will the nearest neighbour of `dog`
+# > be `cow` or `sleeps`?
 
 # %% tags=["slide"]
 train.seed_everything(SEED)
@@ -702,15 +732,16 @@ for word in ("dog", "paris", "violin", "ate"):
 viz.show(figures.similarity(embedding.vectors(words), text.GROUPS, title="Words that were trained as spikes: cosines"))
 
 # %% [markdown]
-# **Notice.** The blocks on the diagonal are the six kinds, which nobody told it. Words of one kind stand in the same *places*, and that is what it learned; it
-# has no idea what a dog is. A sentence gets the mean of its words:
+# **Notice.** The blocks on the diagonal are the six kinds, which were not given in training. Words of one kind occur in
+# the same *contexts*, and the model learned only that; it does not know what a dog is. A sentence gets the mean of its
+# words:
 
 # %%
 questions = ["the hungry wolf", "a song for flute", "the weather in tokyo"]
-for question, found in zip(questions, embedding.nearest(embedding.sentence_vectors(questions), 4), strict=True):
-    print(f"{question:22} → {', '.join(word for word, _ in found)}")
+for question, nearest in zip(questions, embedding.nearest(embedding.sentence_vectors(questions), 4), strict=True):
+    print(f"{question:22} → {', '.join(word for word, _ in nearest)}")
 
-# The answers are words, and a mean mixes kinds: an adjective, or a verb, may win over the noun.
+# The answers are words, and a mean mixes kinds: an adjective or a verb may be nearer than the noun.
 spikes = embedding.sparse("the dog ate the soup")
 print(f"\n{spikes}")
 numbers = torch.Size(spikes.shape).numel()
@@ -718,11 +749,12 @@ for name, count in {"float32": 4 * numbers, "bits": -(-numbers // 8), "events": 
     print(f"{name:8} {count:6} bytes")
 
 # %% [markdown]
-# Three ways to write down the same spikes. An *event* is the number of a neuron that fired, two bytes, and each step of each word costs four more,
-# to say where its events begin. Against float32 that pays at nearly any rate, against bits only if far fewer than one in sixteen fires: here the bits
-# win. But events save work, too. A spike times a weight is the weight: `spikes.linear(weight)` adds up columns and multiplies nothing.
+# These are three ways to store the same spikes. An *event* is the number of a neuron that fired, two bytes, and each
+# step of each word costs four more, to say where its events begin. Compared with float32 this saves memory at nearly
+# any rate, compared with bits only if far fewer than one in sixteen neurons fires: here the bits win. But events save
+# work, too. A spike times a weight is the weight: `spikes.linear(weight)` adds up columns and needs no multiplication.
 #
-# It moves and travels like any module:
+# It can be saved and loaded like any module:
 
 # %%
 with tempfile.TemporaryDirectory() as folder:
@@ -743,10 +775,11 @@ scorecard("08")
 # %% [markdown]
 # ## Where next
 #
-# One device is full now, and used well. **09 · Scaling out with Lightning** takes several, and a queue in front of them.
+# You can now use one device well. **09 · Scaling out with Lightning** uses several devices, and a cluster with a job
+# queue.
 #
-# Meanwhile: `snnkit bench demo --model all` draws the curves of section 7 for every model of the kit, and `device.explain_memory` works on the network
-# you brought along.
+# Meanwhile: `snnkit bench demo --model all` draws the curves of section 7 for every model of the kit, and
+# `device.explain_memory` works on your own network.
 #
 # **Worth reading**
 #

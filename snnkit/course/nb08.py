@@ -16,10 +16,10 @@ from . import expect
 from .exercise import Check, Exercise, Question, Violation
 
 
-def training_bytes(weights, kept, steps, batch, copies=1, width=4):
+def training_bytes(weights, stored, steps, batch, copies=1, width=4):
     """Bytes that training holds: (of the model, of its activity)."""
     model = 4 * weights * (2 + copies)  # the weight, its gradient, what the optimizer keeps
-    activity = steps * batch * kept * width
+    activity = steps * batch * stored * width
     return model, activity
 
 
@@ -48,7 +48,7 @@ def in_halves(fn, samples, size):
     return torch.cat(done)
 
 
-_CASE = {"weights": 1000, "kept": 50, "steps": 8, "batch": 3, "copies": 1, "width": 4}
+_CASE = {"weights": 1000, "stored": 50, "steps": 8, "batch": 3, "copies": 1, "width": 4}
 
 
 def _both(candidate: Any, **changes: float) -> Sequence[Any]:
@@ -70,12 +70,12 @@ def _of_the_model(candidate: Any, reference: Any) -> None:
 
 def _of_the_activity(candidate: Any, reference: Any) -> None:
     message = "What backward needs is stored for each sample at each step."
-    for changes in ({}, {"steps": 16}, {"batch": 1}, {"kept": 70}):
+    for changes in ({}, {"steps": 16}, {"batch": 1}, {"stored": 70}):
         case = {**_CASE, **changes}
         result = _both(candidate, **changes)[1]
         seen: Any = result if isinstance(result, Real) else None
-        without = {case["steps"] * case["kept"] * 4, case["batch"] * case["kept"] * 4, case["kept"] * 4}
-        bare = case["steps"] * case["batch"] * case["kept"]
+        without = {case["steps"] * case["stored"] * 4, case["batch"] * case["stored"] * 4, case["stored"] * 4}
+        bare = case["steps"] * case["batch"] * case["stored"]
         hint = 1 if seen == bare else 4 if seen in without else 5
         expect.close(result, 4 * bare, message, inputs=case, hint=hint)
 
@@ -252,7 +252,7 @@ EXERCISES = [
             "`copies` counts what the optimizer keeps: 0 for plain SGD, 1 with momentum, 2 for Adam.",
             "The model is there once: it does not know how many samples look at it, nor for how long.",
             "Four factors: steps, samples, numbers for each of them, bytes of a number. Which one is missing?",
-            "`steps * batch * kept * width`.",
+            "`steps * batch * stored * width`.",
             "`width` is of the activity only. A weight has 4 bytes: small updates would be lost in fewer.",
         ),
     ),

@@ -10,16 +10,16 @@ from snnkit.course.nb08 import OUT_OF_MEMORY, training_bytes
 def bill(model=None, activity=None):
     """An answer to 08.1 with one of its parts exchanged."""
 
-    def answer(weights, kept, steps, batch, copies=1, width=4):
-        given = {"weights": weights, "kept": kept, "steps": steps, "batch": batch, "copies": copies, "width": width}
+    def answer(weights, stored, steps, batch, copies=1, width=4):
+        given = {"weights": weights, "stored": stored, "steps": steps, "batch": batch, "copies": copies, "width": width}
         right = training_bytes(**given)
         return model(**given) if model else right[0], activity(**given) if activity else right[1]
 
     return answer
 
 
-def other_defaults(weights, kept, steps, batch, copies=2, width=4):
-    return training_bytes(weights, kept, steps, batch, copies, width)
+def other_defaults(weights, stored, steps, batch, copies=2, width=4):
+    return training_bytes(weights, stored, steps, batch, copies, width)
 
 
 BILLS = [
@@ -31,26 +31,26 @@ BILLS = [
     (bill(model=lambda weights, copies, batch, **_: 4 * weights * (2 + copies) * batch), "the model", 3),
     (bill(model=lambda weights, copies, steps, **_: 4 * weights * (2 + copies) * steps), "the model", 3),
     (bill(model=lambda weights, copies, width, **_: weights * (2 + copies) * width), "narrow numbers", 6),
-    (bill(activity=lambda kept, steps, batch, **_: kept * steps * batch), "the activity", 1),
-    (bill(activity=lambda kept, steps, width, **_: kept * steps * width), "the activity", 4),
-    (bill(activity=lambda kept, batch, width, **_: kept * batch * width), "the activity", 4),
-    (bill(activity=lambda kept, steps, batch, **_: 2 * 4 * kept * steps * batch), "the activity", 5),
-    (bill(activity=lambda kept, steps, batch, **_: 4 * kept * steps * batch), "narrow numbers", 5),
-    (lambda weights, kept, steps, batch, copies=1, width=4: weights + kept, "the model", None, "one number"),
+    (bill(activity=lambda stored, steps, batch, **_: stored * steps * batch), "the activity", 1),
+    (bill(activity=lambda stored, steps, width, **_: stored * steps * width), "the activity", 4),
+    (bill(activity=lambda stored, batch, width, **_: stored * batch * width), "the activity", 4),
+    (bill(activity=lambda stored, steps, batch, **_: 2 * 4 * stored * steps * batch), "the activity", 5),
+    (bill(activity=lambda stored, steps, batch, **_: 4 * stored * steps * batch), "narrow numbers", 5),
+    (lambda weights, stored, steps, batch, copies=1, width=4: weights + stored, "the model", None, "one number"),
 ]
 
 
-def tensor_by_tensor(weights, kept, steps, batch, copies=1, width=4):
+def tensor_by_tensor(weights, stored, steps, batch, copies=1, width=4):
     model = [weights, weights, *[weights] * copies]
     activity = 0
     for _ in range(steps):
-        activity += batch * kept
+        activity += batch * stored
     return sum(4 * numbers for numbers in model), activity * width
 
 
-def of_real_tensors(weights, kept, steps, batch, copies=1, width=4):
+def of_real_tensors(weights, stored, steps, batch, copies=1, width=4):
     weight = torch.empty(2 + copies, weights, device="meta")
-    potential = torch.empty(steps, batch, kept, dtype=torch.float32 if width == 4 else torch.bfloat16, device="meta")
+    potential = torch.empty(steps, batch, stored, dtype=torch.float32 if width == 4 else torch.bfloat16, device="meta")
     return [weight.nbytes, potential.nbytes]
 
 
@@ -275,8 +275,8 @@ RIGHT = {
 
 STUBS = {
     "08.1": [
-        lambda weights, kept, steps, batch, copies=1, width=4: (..., ...),
-        lambda weights, kept, steps, batch, copies=1, width=4: (4 * weights * (2 + copies), ...),
+        lambda weights, stored, steps, batch, copies=1, width=4: (..., ...),
+        lambda weights, stored, steps, batch, copies=1, width=4: (4 * weights * (2 + copies), ...),
     ],
     "08.2": [stub_of_the_notebook_2],
     "08.3": [stub_of_the_notebook_3],
