@@ -12,18 +12,19 @@
 # %% [markdown] tags=["slide"]
 # # 09 · Scaling out with Lightning
 #
-# One GPU is not enough any more, or one night. In this notebook a spiking network leaves your kernel: first it becomes a
-# *LightningModule*, then two processes train it, then you kill them, and at the end you hold a batch script for a cluster and know
-# how many of its GPUs are worth asking for. The network is the one of Norse's workshop for supercomputers [1]: an encoder of 32 steps, two
-# convolutions, and an answer that is read from the largest membrane potential. It never changes on the way.
+# At some point one GPU, or one night, is not enough. In this notebook a spiking network leaves your kernel: first it
+# becomes a *LightningModule*, then two processes train it, then you kill them, and at the end you have a batch script
+# for a cluster and know how many of its GPUs are worth requesting. The network is that of Norse's workshop for
+# supercomputers [1]: an encoder of 32 steps, two convolutions, and an answer given by the largest membrane potential.
+# The network stays the same in all sections.
 #
 # **Afterwards you can**
 #
 # - write a LightningModule for a spiking network, and get devices, mixed precision, logs and checkpoints as arguments;
-# - say what ranks share and what they don't, and prove that two of them compute the gradient of one;
+# - say what ranks share and what they do not, and show that two of them compute the same gradient as one;
 # - start several processes from a notebook, and explain why they must not start *inside* it;
-# - kill a run with `kill -9` and go on to the same weights, to the last bit;
-# - read and mend an sbatch script, line by line;
+# - kill a run with `kill -9` and resume it to the same weights, to the last bit;
+# - read and correct an sbatch script, line by line;
 # - predict how fast a run will be on 2, 8 or 1000 GPUs, and check the prediction where you can.
 #
 # | | |
@@ -63,7 +64,7 @@ print("snnkit", snnkit.__version__)
 # %% tags=["parameters"]
 QUICK: bool = True  # False: more updates, MNIST if it is on this machine, and the scaling benchmark is run here
 SOLVE: bool = False  # True: the exercises are filled in with their solutions
-SEED: int = 0  # of weights and of the order of the images
+SEED: int = 0  # seed of the weights and of the order of the images
 DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
 RANKS: int = 2  # processes that train together
 
@@ -101,14 +102,14 @@ from snnkit.viz import figures
 
 train.seed_everything(SEED)
 course.start("09", solve=SOLVE)
-logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)  # it tells what it found; we know
+logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)  # silence the hardware summary
 warnings.filterwarnings("ignore", module="lightning")
 where = data.resolve_device(DEVICE)
 cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 many_gpus = where.type == "cuda" and torch.cuda.device_count() >= RANKS
-rank_device = "gpu" if many_gpus else "cpu"  # NCCL wants a GPU for each rank
-torch.set_num_threads(1)  # as the ranks will have it
-workplace = tempfile.TemporaryDirectory(prefix="scaling_out_")  # gone when the kernel ends
+rank_device = "gpu" if many_gpus else "cpu"  # NCCL needs a GPU for each rank
+torch.set_num_threads(1)  # the same as in the ranks
+workplace = tempfile.TemporaryDirectory(prefix="scaling_out_")  # removed when the kernel ends
 folder = Path(workplace.name)
 
 DATASET = "mnist" if not QUICK and data.available("mnist") else "digits"
@@ -125,7 +126,7 @@ print(f"this kernel trains on {where}; {RANKS} ranks will train on {rank_device}
 # %% [markdown]
 # ## 1 · What is shared, and what is not
 #
-# *Data parallel* training is one idea. Every process, or **rank**, has the whole network, and a part of the batch:
+# The idea of *data parallel* training: every process, or **rank**, has the whole network and a part of the batch:
 #
 # ```
 #           a batch of 32 samples
@@ -133,30 +134,32 @@ print(f"this kernel trains on {where}; {RANKS} ranks will train on {rank_device}
 #       rank 0              rank 1
 #    weights W           weights W           the same, always
 #    samples 0, 2, 4 …   samples 1, 3, 5 …
-#    membranes, spikes   membranes, spikes   forgotten after the batch
+#    membranes, spikes   membranes, spikes   discarded after the batch
 #    gradient g₀         gradient g₁
-#          └──── all-reduce ───┘             the only time they talk
+#          └──── all-reduce ───┘             the only communication
 #    g = (g₀ + g₁) / 2   g = (g₀ + g₁) / 2
 #    W ← W − η·g         W ← W − η·g         the same step
 # ```
 #
-# Nobody ever sends weights. They begin equal and take equal steps, so they stay equal. What makes a network *spiking*, its state, stays at
-# home: a membrane belongs to a sample, and a sample belongs to one rank. That is why nothing in the network has to change.
+# Weights are never sent. They begin equal and take equal steps, so they stay equal. The state of a *spiking* network
+# also stays on its rank: a membrane belongs to a sample, and a sample belongs to one rank. So nothing in the network
+# has to change.
 #
-# But the mean must be the mean. DDP (*DistributedDataParallel*, PyTorch's engine for this [2]) adds the gradients of all ranks and divides by
-# their number:
+# But the mean must be the mean over all samples. DDP (*DistributedDataParallel*, PyTorch's engine for this [2]) adds
+# the gradients of all ranks and divides by their number:
 #
-# $$g = \frac{1}{R} \sum_{r=1}^{R} g_r, \qquad \text{but wanted is} \quad g = \frac{1}{N} \sum_{i=1}^{N} \nabla L_i. \tag{1}$$
+# $$g = \frac{1}{R} \sum_{r=1}^{R} g_r, \qquad \text{but we need} \quad g = \frac{1}{N} \sum_{i=1}^{N} \nabla L_i. \tag{1}$$
 #
-# If all ranks have equally many samples, both are the same. The last batch of an epoch rarely does anybody that favour.
+# If all ranks have the same number of samples, both are equal. For the last batch of an epoch this is rarely true.
 #
-# > **Predict first.** 5 samples, 4 ranks. Who gets what? One rank has two samples, and the others one each: by which factor must its
-# > gradient count more?
+# > **Predict first.** There are 5 samples and 4 ranks. Which rank gets which samples? One rank has two samples, and the
+# > others one each: by which factor must its gradient count more?
 #
 # ### Exercise 09.1 · Share a batch (6 minutes, ●○○)
 #
-# `batch` is a list of samples. Return this rank's part of it, and the `weight` for the *mean* loss of this part, so that DDP's mean is the mean over
-# all samples. It should work where ranks don't divide the batch, and where there are fewer samples than ranks. Stuck? `hint("09.1")`.
+# `batch` is a list of samples. Return this rank's part of it, and the `weight` for the *mean* loss of this part, so
+# that DDP's mean is the mean over all samples. It must also work if the number of samples is not divisible by the
+# number of ranks, and if there are fewer samples than ranks. Stuck? `hint("09.1")`.
 
 
 # %% tags=["exercise"]
@@ -170,14 +173,15 @@ def share(batch, rank, ranks):
 share = attempt("09.1", share)
 
 # %% [markdown]
-# Does it hold for a real network? No processes yet: this kernel plays four ranks, one after the other, with 30 digits.
+# Does this work for a real network? There are no processes yet: this kernel acts as four ranks, one after the other,
+# with 30 digits.
 
 # %%
 images, labels = (part[:30] for part in data.load("digits"))
 
 
 def code(images, gain=4.0):
-    """Pixels drive a neuron of the encoder as a constant current; it answers with spikes [T, B, ...]."""
+    """Each pixel drives a neuron of the encoder with a constant current; returns spikes [T, B, ...]."""
     return encode.constant_current_lif(gain * images, STEPS)
 
 
@@ -196,20 +200,22 @@ parts = [share(batch, rank, 4) for rank in range(4)]
 weighted = sum(weight * gradient_of(mine, net) for mine, weight in parts) / 4
 unweighted = sum(gradient_of(mine, net) for mine, _ in parts) / 4
 print("samples of each rank:", [len(mine) for mine, _ in parts], "  weights:", [round(w, 3) for _, w in parts])
-for name, found in {"with your weights": weighted, "all weights 1": unweighted}.items():
-    print(f"{name:18} gradient off by {((found - whole).norm() / whole.norm()).item():.0e} of its length")
+for name, gradient in {"with your weights": weighted, "all weights 1": unweighted}.items():
+    print(f"{name:18} gradient off by {((gradient - whole).norm() / whole.norm()).item():.0e} of its length")
 
 # %% [markdown] tags=["slide"]
-# **Notice.** With weights it is the gradient of the whole batch, up to rounding. Without them it is off by a few per cent in this batch, and nobody
-# would ever tell you. PyTorch's `DistributedSampler` goes another way: it *repeats* samples until ranks divide them, which is worse in
-# evaluation, where some images then count twice. snnkit's loader deals batches out as you did, and hands your `weight` along.
+# **Notice.** With weights it is the gradient of the whole batch, up to rounding. Without them it is off by a few per
+# cent in this batch, without any warning. PyTorch's `DistributedSampler` uses another method: it *repeats* samples
+# until their number is divisible by the number of ranks, which is worse in evaluation, where some images then count
+# twice. snnkit's loader distributes batches as you did, and passes your `weight` on with them.
 #
 # ## 2 · A LightningModule, piece by piece
 #
-# Lightning [3] takes the loop out of your hands: devices, precision, ranks, logs, checkpoints. What it wants in return is a class that
-# answers three questions. What comes out (`forward`)? What is the loss of a batch (`training_step`)? Who learns (`configure_optimizers`)?
+# Lightning [3] provides the training loop: devices, precision, ranks, logs, checkpoints. It needs a class that answers
+# three questions. What is the output (`forward`)? What is the loss of a batch (`training_step`)? Which optimizer
+# updates which weights (`configure_optimizers`)?
 #
-# The pieces of the workshop are old friends:
+# You know the pieces of the workshop already:
 #
 # | piece | here | notebook |
 # |---|---|---|
@@ -220,13 +226,13 @@ for name, found in {"with your weights": weighted, "all weights 1": unweighted}.
 #
 # $$z_k = \max_{t \le T} V_k[t], \qquad L = -\ln \frac{e^{z_y}}{\sum_j e^{z_j}} \tag{2}$$
 #
-# > **Predict first.** The gradient of a maximum goes to one place. Through how many of the 32 steps of an output neuron does
-# > the loss send a gradient directly? And how can earlier steps learn at all?
+# > **Predict first.** The gradient of a maximum goes to one element. How many of the 32 steps of an output neuron get a
+# > gradient directly from the loss? And how can earlier steps influence learning at all?
 
 
 # %%
 class Workshop(LightningModule):
-    """The whole of it, in a few lines."""
+    """The complete module, in a few lines."""
 
     def __init__(self):
         super().__init__()
@@ -253,23 +259,24 @@ trainer.fit(mini, DATA(global_batch_size=BATCH))
 print(f"{trainer.global_step} updates on {mini.device}; this loss: {trainer.callback_metrics or 'not logged'}")
 
 # %% [markdown]
-# **Notice** what is *not* there: no `.to(device)`, no loop, no `zero_grad`, `backward` and `step`, and no word about ranks. This class would run on 64 GPUs as it
-# stands. It says nothing, either: not how well it learns, nor whether its neurons live. `lit.SpikingModule` is this class with the things that one adds in
-# the second week: any network, encoder, loss, optimizer by name or as an object; accuracy over all ranks; firing rates of each layer; a stop
-# when a loss is no number; randomness that can be resumed.
+# **Notice** what is *not* there: no `.to(device)`, no loop, no `zero_grad`, `backward` and `step`, and no word about
+# ranks. This class would run unchanged on 64 GPUs. It logs nothing yet: neither accuracy nor dead neurons.
+# `lit.SpikingModule` is this class with the usual additions: any network, encoder, loss, optimizer by name or as an
+# object; accuracy over all ranks; firing rates of each layer; a stop when the loss is not a number; randomness that can
+# be resumed.
 #
 # Everything else is an **argument of the Trainer**:
 #
 # | you want | you write |
 # |---|---|
-# | the device at hand | `accelerator="auto"` |
+# | the available device | `accelerator="auto"` |
 # | 4 GPUs on each of 2 nodes | `devices=4, num_nodes=2, strategy="ddp"` |
 # | mixed precision (notebook 08) | `precision="bf16-mixed"` or `"16-mixed"` |
-# | large batches in small bites (08) | `accumulate_grad_batches=4` |
+# | large batches in small parts (08) | `accumulate_grad_batches=4` |
 # | curves in TensorBoard | `logger=TensorBoardLogger(folder)` |
 # | the best network so far, on disk | `callbacks=[ModelCheckpoint(monitor="val/acc", mode="max")]` |
 #
-# (In older texts you will meet `gpus=4` and `accelerator="ddp"`. Lightning 2 removed them.)
+# (Older texts use `gpus=4` and `accelerator="ddp"`. Lightning 2 removed them.)
 
 # %%
 train.seed_everything(SEED)
@@ -316,27 +323,32 @@ order = [right, *(k for k in membranes.amax(0).argsort(descending=True).tolist()
 curves = {f"{k}" + (" (right)" if k == right else ""): membranes[:, k] for k in order}
 peak = {f"maximum of {right}": int(membranes[:, right].argmax()) + 1}
 axes = {"x_title": "time step", "y_title": "membrane potential"}
-viz.show(figures.lines(curves, title="Four output neurons look at a digit", marks=peak, **axes))
+viz.show(figures.lines(curves, title="Four output neurons for one digit", marks=peak, **axes))
 
 # %% [markdown]
-# **Notice.** Only the step of the maximum gets a gradient from the loss, and here it is one of the last. But the membrane there is a leaky sum of all that came
-# before. Through it, and through the membranes of the hidden layers, the gradient walks back in time. The rates in the panel say
-# whether it can: a layer that is silent passes nothing on.
+# **Notice.** Only the step of the maximum gets a gradient from the loss, and here it is one of the last. But the
+# membrane at this step is a leaky sum of all earlier inputs. Through it, and through the membranes of the hidden
+# layers, the gradient flows back in time. The rates in the panel show whether it can: a silent layer passes no spikes
+# on.
 #
 # ## 3 · Two processes
 #
-# Could we now write `Trainer(devices=2, strategy="ddp")` in this cell? In a script, yes. In a notebook, **never**, for two reasons:
+# Can you now write `Trainer(devices=2, strategy="ddp")` in this cell? In a script, yes. In a notebook, **never**, for
+# two reasons:
 #
-# - To start rank 1, Lightning's `ddp` runs *the same program again*. The program of a notebook is Jupyter's kernel, which has no idea which cells
-#   you have run. (So Lightning refuses, and names the strategies that are allowed here.)
-# - The way out that is offered, `ddp_notebook`, *forks* the kernel. A fork copies the memory of a process, but not its threads, and CUDA does
-#   not survive it: *Cannot re-initialize CUDA in forked subprocess*. One cell that has touched the GPU, even to ask for its name, and it is over.
+# - To start rank 1, Lightning's `ddp` runs *the same program again*. The program of a notebook is Jupyter's kernel,
+#   which does not know which cells you have run. (So Lightning raises an error, and names the strategies that are
+#   allowed here.)
+# - The strategy for notebooks, `ddp_notebook`, *forks* the kernel. A fork copies the memory of a process, but not its
+#   threads, and CUDA does not work after it: *Cannot re-initialize CUDA in forked subprocess*. It fails as soon as one
+#   cell has used the GPU, even if only to read its name.
 #
-# The clean way: write a script to disk, and launch processes that start from nothing. Each finds its place in its environment: `RANK` (who am I?), `WORLD_SIZE` (how many
-# are we?), `MASTER_ADDR` and `MASTER_PORT` (where do we meet?). `torchrun` sets them, SLURM has names of its own for them, and
-# `train.launch` sets them here, without leaving an orphan behind when you press *stop*.
+# The clean way is to write a script to disk and to launch new processes. Each process reads its role from environment
+# variables: `RANK` (its number), `WORLD_SIZE` (the number of processes), `MASTER_ADDR` and `MASTER_PORT` (the address
+# at which they meet). `torchrun` sets them, SLURM uses other names for them, and `train.launch` sets them here and
+# leaves no orphaned process when you press *stop*.
 #
-# The script is section 2 once more, plus a callback that notes who does what when. The line that matters has a mark.
+# The script repeats section 2, plus a callback that records what each rank does and when. The important line is marked.
 
 # %%
 SCRIPT = '''"""One rank of a run. The launcher starts this file once for each."""
@@ -365,7 +377,7 @@ def code(images, steps, gain=4.0):
     return encode.constant_current_lif(gain * images, steps)
 
 
-def run(config, batch, ranks=1, talk=False):
+def run(config, batch, ranks=1, verbose=False):
     train.seed_everything(config["seed"])  # the same weights on every rank
     net = models.ConvNet(size=config["size"], widths=config["widths"])
     module = lit.SpikingModule(
@@ -375,12 +387,12 @@ def run(config, batch, ranks=1, talk=False):
         lr=config["lr"],
         rates=False,
     )
-    watch = Watch(talk)
+    watch = Watch(verbose)
     trainer = Trainer(
         accelerator=config["accelerator"],
         devices=ranks,
         num_nodes=1,
-        strategy="ddp" if ranks > 1 else "auto",  # <- this is all
+        strategy="ddp" if ranks > 1 else "auto",  # <- the only change
         max_steps=config["updates"],
         callbacks=[watch],
         limit_val_batches=0,
@@ -394,10 +406,10 @@ def run(config, batch, ranks=1, talk=False):
 
 
 class Watch(Callback):
-    """What this rank does when, its first gradient, and its weights after each update."""
+    """Records the activity of this rank over time, its first gradient, and its weights after each update."""
 
-    def __init__(self, talk):
-        self.talk, self.spans, self.last, self.gradient, self.weights = talk, [], 0.0, None, []
+    def __init__(self, verbose):
+        self.verbose, self.spans, self.last, self.gradient, self.weights = verbose, [], 0.0, None, []
 
     def on_train_start(self, trainer, module):
         if trainer.world_size > 1:
@@ -417,7 +429,7 @@ class Watch(Callback):
     def on_train_batch_end(self, trainer, module, outputs, batch, index):
         self.note("optimizer")
         self.weights.append(torch.cat([p.detach().flatten() for p in module.model.parameters()]).cpu())
-        if self.talk and index < 4:
+        if self.verbose and index < 4:
             labels = " ".join(map(str, batch.labels[:6].tolist()))
             print(f"{len(batch.labels)} samples: {labels} ... loss {module.step_loss:.3f}", flush=True)
 
@@ -429,7 +441,7 @@ class Watch(Callback):
 
 
 def add_up(watch, bucket):
-    """What DDP does by itself with gradients that are ready; and when that began and was done."""
+    """The all-reduce that DDP does by default, with its start and end recorded."""
     start = time.time()
     work = dist.all_reduce(bucket.buffer().div_(dist.get_world_size()), async_op=True)
 
@@ -443,9 +455,9 @@ def add_up(watch, bucket):
 if __name__ == "__main__":
     folder, rank, ranks = Path(sys.argv[1]), int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     config = json.loads((folder / "config.json").read_text())
-    torch.save(run(config, config["batch"], ranks, talk=True), folder / f"rank{rank}.pt")
+    torch.save(run(config, config["batch"], ranks, verbose=True), folder / f"rank{rank}.pt")
     if ranks > 1:
-        dist.destroy_process_group()  # or threads that still listen may be cut off as Python ends
+        dist.destroy_process_group()  # end the communication threads before Python exits
 '''
 (folder / "one_rank.py").write_text(SCRIPT)
 config = {"dataset": DATASET, "size": SIZE, "steps": STEPS, "widths": WIDTHS, "batch": BATCH, "seed": SEED}
@@ -453,16 +465,17 @@ config |= {"lr": LR, "accelerator": rank_device, "updates": 24 if QUICK or rank_
 (folder / "config.json").write_text(json.dumps(config))
 
 together = train.launch([sys.executable, "-W", "ignore", folder / "one_rank.py", folder], RANKS, timeout=600)
-print(f"{RANKS} ranks, {together.seconds:.1f} s with starting Python and PyTorch {RANKS} times\n")
+print(f"{RANKS} ranks, {together.seconds:.1f} s, including {RANKS} starts of Python and PyTorch\n")
 print("".join(f"{'rank ' + str(rank):52}" for rank in range(RANKS)))
 for lines in zip(*together.outputs, strict=False):
     print("".join(f"{line:52}" for line in lines))
 
 # %% [markdown] tags=["slide"]
-# Two programs, side by side: other samples, other losses. Are they learning the same network?
+# These are two programs, side by side, with different samples and different losses. Do they train the same network?
 #
-# > **Predict first.** One process trains with the same 32 samples per update. (a) Will its first gradient be that of the two ranks? (b) Will the
-# > two ranks have the same weights after all updates? (c) Will the one process have the same weights as they?
+# > **Predict first.** One process trains with the same 32 samples per update. (a) Will its first gradient be that of
+# > the two ranks? (b) Will the two ranks have the same weights after all updates? (c) Will the single process have the
+# > same weights as the ranks?
 
 # %% tags=["slide"]
 sys.path.insert(0, str(folder))
@@ -485,20 +498,23 @@ viz.show(figures.lines({"weights": apart.clamp(min=1e-12)}, title=f"One process 
 # %% [markdown]
 # **Notice**
 #
-# - (a) Yes: 10⁻⁷ is rounding. This is the whole proof that scaling out computes what it should.
-# - (b) Yes, to the bit. They must: if one rank rounded differently, weights would drift apart, and nobody would be there to notice.
-# - (c) *For a while.* Adding the same numbers in another order rounds differently, in the last of seven digits. Adam divides small gradients by small
-#   numbers, and sooner or later a membrane within rounding of its threshold decides otherwise. One spike more or less is no rounding error any more.
-#   So a number of ranks is part of the recipe: runs repeat **exactly** on the same number, and *statistically* on another.
+# - (a) Yes: 10⁻⁷ is rounding. This shows that data parallel training computes the right gradient.
+# - (b) Yes, to the bit. This is necessary: if one rank rounded differently, the weights would drift apart, and nothing
+#   would detect it.
+# - (c) *For a while.* Adding the same numbers in another order rounds differently, in the last of seven digits. Adam
+#   divides small gradients by small numbers, and sooner or later a membrane within rounding error of its threshold
+#   fires in one run and not in the other. One spike more or less is no longer a rounding error. So the number of ranks
+#   is part of the recipe: runs repeat **exactly** on the same number, and *statistically* on another.
 #
-# What did the two do all the time? Here is the quickest of their updates, by the clock of each rank. (On GPUs these are the moments at which work was handed to the GPU.)
+# How did the two ranks spend their time? Here is the fastest of their updates, by the clock of each rank. (On GPUs
+# these are the times at which work was sent to the GPU.)
 
 # %%
 updates = config["updates"]
 
 
 def one_update(rank, number):
-    """What a rank did in one update, in ms: computing, and adding up."""
+    """What a rank did in one update, in ms: computation and all-reduce."""
     every = ranks[rank]["spans"]
     ends = [end for what, _, end in every if what == "optimizer"]
     return [span for span in every if span[1] >= ends[number - 1] and span[2] <= ends[number]]
@@ -514,31 +530,34 @@ number = min(range(5, updates), key=lambda k: max(end for _, _, end in one_updat
 zero = min(start for rank in range(RANKS) for _, start, _ in one_update(rank, number))
 lanes = {}
 for rank in range(RANKS):
-    for kind, kept in (
+    for kind, selects in (
         (f"rank {rank}", lambda what: what != "all-reduce"),
         (f"network {rank}", lambda what: what == "all-reduce"),
     ):
-        lanes[kind] = [(w, (a - zero) * 1e3, (b - zero) * 1e3) for w, a, b in one_update(rank, number) if kept(w)]
+        lanes[kind] = [(w, (a - zero) * 1e3, (b - zero) * 1e3) for w, a, b in one_update(rank, number) if selects(w)]
 viz.show(figures.spans(lanes, title=f"Update {number + 1}"))
 
 # %% [markdown] tags=["slide"]
 # **Notice**
 #
-# - An all-reduce begins when backward has the gradients, and backward is not over before it is through: the last part of backward is waiting. This network is
-#   one *bucket* for DDP. A large one is cut into buckets of 25 MB, the first of which travel while backward is still computing the rest.
-# - Both ranks leave an all-reduce together, but they don't enter it together. The one that comes first waits, and its bar is longer. An update lasts as long
-#   as its slowest rank needs. Of a thousand ranks, one is always having a bad moment.
+# - An all-reduce begins when backward has the gradients, and backward does not end before the all-reduce is finished:
+#   the last part of backward is waiting. For DDP this network is one *bucket*. A large network is divided into buckets
+#   of 25 MB, and the first ones are sent while backward still computes the rest.
+# - Both ranks leave an all-reduce together, but they do not enter it together. The first one waits, and its bar is
+#   longer. An update takes as long as its slowest rank needs. Of a thousand ranks, one is always slow at any moment.
 #
-# ## 4 · Kill it
+# ## 4 · Kill and resume
 #
-# Runs die: a node fails, an administrator needs the machine, the time limit is reached, a colleague's process eats the memory. A run that is worth a week of a cluster must
-# be able to die at *any* moment and lose minutes. Three things are needed:
+# Runs die: a node fails, an administrator needs the machine, the time limit is reached, a colleague's process uses all
+# the memory. A run that takes a week on a cluster must be able to die at *any* moment and lose only minutes. This needs
+# three things:
 #
-# 1. **All** of the state is saved, or a resumed run is another run.
-# 2. A checkpoint is there **whole or not at all**. It is written beside its place, forced to disk, and renamed, which is one step for the file system.
-# 3. When one rank dies, the others end, too, instead of waiting for its gradients for ever.
+# 1. **All** of the state is saved; otherwise a resumed run is a different run.
+# 2. A checkpoint exists **completely or not at all**. It is written to a temporary file, forced to disk, and renamed,
+#    which is a single (atomic) step for the file system.
+# 3. When one rank dies, the others end as well, instead of waiting for its gradients for ever.
 #
-# What is *all*? Here is a run that is small enough to read.
+# What does *all* include? Here is a run that is small enough to read.
 
 # %%
 print(inspect.getsource(TinyRun.__init__))
@@ -547,13 +566,14 @@ print(inspect.getsource(TinyRun.update))
 # %% [markdown]
 # ### Exercise 09.2 · What has to be saved (8 minutes, ●●○)
 #
-# Return a dict from the *name of an attribute* to a plain value, from which `TinyRun().restore(…)` makes a run that goes on as if nothing had
-# happened, from the middle of an epoch, too. Optimizers and schedulers have `state_dict()`, generators `get_state()`.
+# Return a dict from the *name of an attribute* to a plain value, from which `TinyRun().restore(…)` makes a run that
+# continues as if nothing had happened, also from the middle of an epoch. Optimizers and schedulers have `state_dict()`,
+# generators `get_state()`.
 
 
 # %% tags=["exercise"]
 def snapshot(run):
-    """All that a run needs to go on as if nothing had happened: name of an attribute to a plain value."""
+    """All that a run needs to continue as if nothing had happened: name of an attribute to a plain value."""
     return {
         "model": run.model.state_dict(),
         "optimizer": ...,
@@ -566,17 +586,17 @@ snapshot = attempt("09.2", snapshot)
 # %% [markdown] tags=["slide"]
 # ### What broke?
 #
-# "I save the weights, that's what matters." Most checkpoints in the wild are like that. Here the same run is stopped after 5 of 9 updates, once with your
-# snapshot, once with nothing but the weights.
+# "I save the weights, that is enough." Most checkpoints in practice are like that. Here the same run is stopped after 5
+# of 9 updates, once with your snapshot, once with only the weights.
 
 
 # %% tags=["slide"]
-def interrupted(keep):
-    """Losses of a run that is stopped after 5 updates, saved, and resumed from what `keep` leaves of the snapshot."""
+def interrupted(select):
+    """Losses of a run that is stopped after 5 updates, saved, and resumed from the selected part of the snapshot."""
     first, second = TinyRun(), TinyRun()
     for _ in range(5):
         first.update()
-    second.restore({name: value for name, value in snapshot(first).items() if keep(name)})
+    second.restore({name: value for name, value in snapshot(first).items() if select(name)})
     for _ in range(4):
         second.update()
     return first.losses + second.losses
@@ -591,11 +611,12 @@ curves = {
     "resumed from the weights": interrupted(lambda name: name == "model"),
 }
 look = {"x_title": "update", "y_title": "loss (nats)", "marks": {"killed": 5.5}, "faint": ["unbroken"]}
-viz.show(figures.lines(curves, title="A kill, and two ways to go on", **look))
+viz.show(figures.lines(curves, title="A kill, and two ways to resume", **look))
 
 # %% [markdown]
-# No error, no warning: just another run. It may even look better for a while, since it sees samples again that it has just learned, with the high learning
-# rate of the beginning. Whoever compares two methods this way compares their kills. And there is a second way to break it:
+# There is no error and no warning, but it is a different run. It may even look better for a while, since it sees
+# samples again that it has just learned, with the high learning rate of the beginning. If you compare two methods in
+# this way, you compare their interruptions. And there is a second way to fail:
 
 # %%
 file = folder / "plain.pt"
@@ -611,14 +632,16 @@ except ValueError as error:
     print(f"snnkit says: {str(error).replace(str(folder), '…')}")
 
 # %% [markdown]
-# `torch.save` to the same name destroys the old checkpoint before the new one is there. A kill in between, and both are gone: the run is lost *because* it
-# was saved. Mended: write to another name first, then `os.replace`. snnkit does that, and compares a checksum of every tensor when it reads.
+# `torch.save` to the same name destroys the old checkpoint before the new one is complete. After a kill in between,
+# both are lost: the run is lost *because* it was saved. The fix: write to another name first, then `os.replace`. snnkit
+# does this, and verifies a checksum of every tensor when it reads.
 #
 # ### The drill
 #
-# Now for real. The script below runs the workshop's recipe through `run_recipe`: the module of section 2, the Trainer of section 3, and checkpoints every
-# 10 updates that hold all you named above. (In a shell it is `snnkit train workshop --devices 2 --checkpoint run.pt --every 10 --resume`.) First an unbroken
-# run. Then one in which rank 1 gets `kill -9` in the middle, which no process can catch or even notice.
+# Now with real processes. The script below runs the workshop's recipe through `run_recipe`: the module of section 2,
+# the Trainer of section 3, and checkpoints every 10 updates that contain everything you named above. (In a shell it is
+# `snnkit train workshop --devices 2 --checkpoint run.pt --every 10 --resume`.) First comes an uninterrupted run. Then a
+# run in which rank 1 gets `kill -9` in the middle, a signal that no process can catch.
 
 # %%
 DRILL = '''"""A run that may be killed at any moment."""
@@ -633,13 +656,13 @@ from lightning.pytorch import Callback
 from snnkit.train import lit
 
 
-class Tell(Callback):
+class PrintUpdates(Callback):
     def on_train_batch_end(self, trainer, *_):
         print("update", trainer.global_step, "of process", os.getpid(), flush=True)
 
 
 settings = json.loads(sys.argv[2])
-lit.run_recipe("workshop", checkpoint=sys.argv[1], every=10, resume=True, callbacks=[Tell()], progress=False, **settings)
+lit.run_recipe("workshop", checkpoint=sys.argv[1], every=10, resume=True, callbacks=[PrintUpdates()], progress=False, **settings)
 if dist.is_initialized():
     dist.destroy_process_group()
 '''
@@ -655,62 +678,66 @@ def drill(name, **options):
     return train.launch(command, RANKS, timeout=600, **options)
 
 
-def told(outputs):
-    """The numbers of the updates that rank 0 has told of."""
+def reported(outputs):
+    """The numbers of the updates that rank 0 has printed."""
     return [int(line.split()[1]) for line in outputs[0] if line.startswith("update")]
 
 
-for old in folder.glob("*.pt.json"):  # where this cell runs a second time
+for old in folder.glob("*.pt.json"):  # in case this cell runs a second time
     old.unlink()
     old.with_suffix("").unlink(missing_ok=True)
 whole_run = drill("unbroken")
-print(f"unbroken: updates {told(whole_run.outputs)[0]} to {told(whole_run.outputs)[-1]}, {whole_run.seconds:.1f} s")
+print(
+    f"unbroken: updates {reported(whole_run.outputs)[0]} to {reported(whole_run.outputs)[-1]}, {whole_run.seconds:.1f} s"
+)
 
 
-def assassin(rank, line):
+def killer(rank, line):
     """Called with each line that a rank prints."""
     if rank == 1 and line.startswith("update 27 "):
         os.kill(int(line.split()[-1]), signal.SIGKILL)
 
 
 try:
-    drill("killed", on_line=assassin)
+    drill("killed", on_line=killer)
 except train.LaunchError as error:
     print(
-        f"killed:   rank {error.rank} was ended by signal {-(error.code or 0)}; rank 0 had come to {told(error.outputs)[-1]}"
+        f"killed:   rank {error.rank} was ended by signal {-(error.code or 0)}; rank 0 had come to {reported(error.outputs)[-1]}"
     )
 
 # %% [markdown] tags=["slide"]
-# Rank 0 was healthy. It stood in an all-reduce, for gradients that would never come, and the launcher ended it. Left alone it would have noticed here, as gloo
-# talks over sockets, and the other end was gone. NCCL on GPUs notices nothing until a time-out, ten minutes by default, in which all GPUs of
-# the job are busy waiting.
+# Rank 0 had no error. It waited in an all-reduce for gradients that would never come, and the launcher ended it.
+# Without the launcher it would have noticed the failure here, because gloo uses sockets, and the connection was closed.
+# NCCL on GPUs notices nothing until a time-out, ten minutes by default, during which all GPUs of the job wait.
 #
-# > **Predict first.** A checkpoint was due every 10 updates, and the kill came at 27. At which update will the run go on? How much work
-# > is lost, and how does that depend on `every`?
+# > **Predict first.** A checkpoint was due every 10 updates, and the kill came at 27. At which update will the run
+# > continue? How much work is lost, and how does that depend on `every`?
 
 # %%
 saved = torch.load(folder / "killed.pt", weights_only=True)
 print(
     f"the checkpoint: update {saved['global_step']} of epoch {saved['epoch']}, {(folder / 'killed.pt').stat().st_size / 1e6:.2f} MB"
 )
-print("it holds:", ", ".join(sorted(name for name in saved if not name.startswith("pytorch"))))
-print("left over by the dead:", [p.name for p in folder.glob("*.part")] or "nothing")
+print("it contains:", ", ".join(sorted(name for name in saved if not name.startswith("pytorch"))))
+print("unfinished files:", [p.name for p in folder.glob("*.part")] or "nothing")
 
 resumed = drill("killed")
-print(f"\nresumed:  updates {told(resumed.outputs)[0]} to {told(resumed.outputs)[-1]}, {resumed.seconds:.1f} s")
+print(f"\nresumed:  updates {reported(resumed.outputs)[0]} to {reported(resumed.outputs)[-1]}, {resumed.seconds:.1f} s")
 ends = [torch.load(folder / f"{name}.pt", weights_only=True)["state_dict"] for name in ("unbroken", "killed")]
 same = [torch.equal(ends[0][name], ends[1][name]) for name in ends[0]]
 print(f"equal to the unbroken run, to the last bit: {sum(same)} of {len(same)} tensors of weights")
 
 # %% [markdown] tags=["slide"]
-# **Notice** what makes it exact, and cheap. The loader's order follows from (seed, epoch), so the *place* in it is two whole numbers. Random encoders and
-# dropout are seeded from (seed, epoch, batch, rank) before each batch, so there are no generators to save. State that needs not be
-# kept can't be forgotten. (To the last bit on a CPU, and on the same number of ranks. Some GPU kernels add up in an order that changes from run to run.)
+# **Notice** what makes it exact, and cheap. The order of the loader follows from (seed, epoch), so the *position* in it
+# is two integers. Random encoders and dropout are seeded from (seed, epoch, batch, rank) before each batch, so there
+# are no generators to save. State that need not be saved cannot be forgotten. (To the last bit on a CPU, and on the
+# same number of ranks. Some GPU kernels add in an order that changes from run to run.)
 #
-# ## 5 · A queue in front of the machine
+# ## 5 · A job queue
 #
-# On a cluster you don't start processes. You write down what you need, and SLURM [4] starts them when it is your turn: **sbatch** hands in the script, **srun** within it starts one
-# process per GPU on all nodes. Change a field, and read what it does:
+# On a cluster you do not start processes yourself. You describe what you need, and SLURM [4] starts them when it is
+# your turn: **sbatch** submits the script, and **srun** in the script starts one process per GPU on all nodes. Change a
+# field, and read its effect:
 
 # %%
 form = viz.sbatch_form(
@@ -725,19 +752,20 @@ form = viz.sbatch_form(
 form
 
 # %% [markdown]
-# 1. Ask for 4 nodes. Which lines change, and which *don't have to*, because they are written in terms of others?
-# 2. Set the time limit to 2 minutes. What does the form say, and why would such a job never get anywhere?
-# 3. Switch `requeue` off. What goes with it?
+# 1. Request 4 nodes. Which lines change, and which *need not*, because they are computed from others?
+# 2. Set the time limit to 2 minutes. What does the form say, and why would such a job never make progress?
+# 3. Switch `requeue` off. What else disappears?
 #
-# The life of a job that outlives its time limit: 120 s before the end SLURM sends `SIGUSR1`. Each rank notes it, **finishes the update it is in**, and tells the others; all
-# stop after the same update, save once, rank 0 runs `scontrol requeue`, and all end. When the job's turn comes again, the same command finds
-# the checkpoint and goes on: your drill, without you. (To save *inside* the signal handler, as Lightning does by default, would catch each rank
-# in another line of an update.)
+# What happens to a job that needs more than its time limit: 120 s before the end SLURM sends `SIGUSR1`. Each rank
+# records it, **finishes the current update**, and informs the others; all stop after the same update and save once,
+# rank 0 runs `scontrol requeue`, and all end. When it is the job's turn again, the same command loads the checkpoint
+# and continues: the same as your drill, but automatically. (Saving *inside* the signal handler, as Lightning does by
+# default, would interrupt each rank at a different line of an update.)
 #
 # ### Exercise 09.3 · Three mistakes (6 minutes, ●●○)
 #
-# This script was handed in on Friday evening: two hours on 2 nodes with 4 GPUs each, to be requeued. On Monday nothing had been
-# learned. SLURM had accepted every line of it. Mend the three mistakes in place.
+# This script was submitted on Friday evening: two hours on 2 nodes with 4 GPUs each, to be requeued. On Monday nothing
+# had been learned. SLURM had accepted every line of it. Correct the three mistakes in the script.
 
 # %% tags=["exercise"]
 script = r"""#!/bin/bash
@@ -766,14 +794,15 @@ srun --kill-on-bad-exit=1 --cpus-per-task="$SLURM_CPUS_PER_TASK" \
 script = attempt("09.3", script)
 
 # %%
-print(f"mistakes in the script that we go on with: {len(slurm.check(script))}")
+print(f"mistakes in the script that is used from here on: {len(slurm.check(script))}")
 print("sbatch on this machine:", shutil.which("sbatch") or "none; copy the script to a login node of the cluster")
 
 # %% [markdown] tags=["slide"]
-# ## 6 · How far does it go?
+# ## 6 · How far does it scale?
 #
-# Ranks add up gradients in a **ring**. The gradient is cut into $R$ pieces. In each step every rank sends one piece to its right and gets one from its left.
-# After $R - 1$ steps each rank has the whole sum of one piece; after $R - 1$ more, everybody has everything [5]. Move the slider:
+# Ranks add up gradients in a **ring**. The gradient is divided into $R$ pieces. In each step every rank sends one piece
+# to its right neighbour and receives one from its left neighbour. After $R - 1$ steps each rank has the complete sum of
+# one piece; after $R - 1$ more, all ranks have all sums [5]. Move the slider:
 
 # %% tags=["slide"]
 RING = 4
@@ -789,13 +818,13 @@ def ring(step):
             piece = (left - k + 1) % RING
             got = before[left][piece]
             counts[rank][piece] = before[rank][piece] + got if k < RING else got
-    phase = "before" if step == 0 else "adding up" if step < RING else "handing round"
+    phase = "before" if step == 0 else "reduce-scatter" if step < RING else "all-gather"
     whole = sum(count == RING for row in counts for count in row)
     names = [f"rank {r}" for r in range(RING)], [f"piece {p}" for p in range(RING)]
     tile = go.Heatmap(z=counts, x=names[1], y=names[0], zmin=0, zmax=RING, xgap=3, ygap=3, colorscale=viz.theme.INK)
-    tile.colorbar.title.text = "ranks in it"
+    tile.colorbar.title.text = "ranks added"
     figure = go.Figure(tile)
-    figure.update_layout(title={"text": f"Step {step}, {phase}: {whole} of {RING * RING} are whole"}, height=300)
+    figure.update_layout(title={"text": f"Step {step}, {phase}: {whole} of {RING * RING} are complete"}, height=300)
     figure.update_yaxes(autorange="reversed")
     return figure
 
@@ -803,7 +832,8 @@ def ring(step):
 viz.show(viz.frames(ring, "step", range(2 * RING - 1), start=2))
 
 # %% [markdown]
-# > **Predict first.** Ten times as many ranks. Does it take ten times as long? What part of the time grows, and what part doesn't?
+# > **Predict first.** With ten times as many ranks, does it take ten times as long? Which part of the time grows, and
+# > which part does not?
 #
 # ### Exercise 09.4 · The price of adding up (5 minutes, ●○○)
 #
@@ -836,19 +866,22 @@ look = {
 viz.show(figures.lines(curves, x=counts, **look))
 
 # %% [markdown]
-# **Notice** the two regimes. On few ranks the bandwidth decides, and more ranks cost next to nothing: a ring moves $2 (R - 1) / R$ of the gradient whatever
-# $R$ is. On many, the latency of $2 (R - 1)$ steps decides, and the network's size no longer matters. (That is why NCCL, NVIDIA's library,
-# changes from rings to trees there.) Where the figures of these links come from: `scaling.link("nvlink3").source`.
+# **Notice** the two regimes. With few ranks the bandwidth dominates, and more ranks cost almost nothing: each rank
+# sends $2 (R - 1) / R$ times the gradient, which is less than twice, whatever $R$ is. With many ranks, the latency of
+# $2 (R - 1)$ steps dominates, and the network's size no longer matters. (That is why NCCL, NVIDIA's library, changes
+# from rings to trees there.) The source of the numbers of these links: `scaling.link("nvlink3").source`.
 #
 # ### Predict, then measure
 #
-# Two ways to use more ranks. **Weak** scaling: each rank keeps its batch, the batch of all grows with the ranks (Gustafson [6]). **Strong** scaling: the batch of all stays,
-# each rank gets less (Amdahl [7]). Efficiency is the speed reached over the speed that was hoped for; in weak scaling
+# There are two ways to use more ranks. **Weak** scaling: the batch per rank is constant, and the total batch grows with
+# the ranks (Gustafson [6]). **Strong** scaling: the total batch is constant, and each rank gets less (Amdahl [7]).
+# Efficiency is the measured speed divided by the ideal speed; in weak scaling
 #
-# $$E(R) = \frac{t(1)}{t(R)}, \qquad t(R) = \text{computing} + \text{waiting for gradients}. \tag{3}$$
+# $$E(R) = \frac{t(1)}{t(R)}, \qquad t(R) = \text{computation} + \text{waiting for gradients}. \tag{3}$$
 #
-# From section 3 we know an update of two ranks with 16 samples each. What is missing is one rank alone with 16. The prediction comes first: it knows the rank
-# alone, the bytes of the gradient, the cores of this machine, and the price of an all-reduce as it was measured on another one.
+# From section 3 we know the time of an update of two ranks with 16 samples each. The time of one rank alone with 16
+# samples is missing. The prediction comes first: it uses the time of one rank alone, the bytes of the gradient, the
+# cores of this machine, and the cost of an all-reduce as measured on another machine.
 
 # %%
 half = one_rank.run(config, BATCH // RANKS)
@@ -857,11 +890,13 @@ fixed = min(max(2 * t_alone - t_twice, 0.0), t_alone) if RANKS == 2 else 0.0
 work = scaling.Workload(f"ConvNet on {DATASET}", BATCH // RANKS, t_alone, gradient_bytes, fixed_s=fixed)
 here = scaling.this_machine(cores)
 if many_gpus:
-    here = here.with_settings(cores=None, overlap=1.0)  # nobody shares a core, and copying costs no computing
+    here = here.with_settings(
+        cores=None, overlap=1.0
+    )  # ranks share no cores, and communication overlaps with computation
 before = scaling.predict(work, here, RANKS)
 fitted = scaling.fit([scaling.Measured(1, t_alone), scaling.Measured(RANKS, t_ranks)], work, here)
 print(
-    f"one rank alone, {BATCH // RANKS} samples: {t_alone * 1e3:.1f} ms an update ({fixed * 1e3:.1f} ms of it whatever the batch is)"
+    f"one rank alone, {BATCH // RANKS} samples: {t_alone * 1e3:.1f} ms per update ({fixed * 1e3:.1f} ms of it independent of the batch)"
 )
 print(
     f"{RANKS} ranks, {BATCH // RANKS} samples each: predicted {before.step_s * 1e3:.1f} ms, measured {t_ranks * 1e3:.1f} ms"
@@ -874,12 +909,14 @@ title = f"Weak scaling on this machine, {BATCH // RANKS} samples on each rank"
 viz.show(figures.scaling_efficiency(fitted.measured, lines, cores=here.cores, title=title))
 
 # %% [markdown]
-# **Notice** where the lines break: with more ranks than cores, ranks take turns, and no model can help. Left of that, the prediction knows the network and nothing else.
-# What it doesn't know is the neighbour, who shares caches, memory and clock with you, nor that a rank which is interrupted holds up all others; *sharing* is the share of its speed that a rank loses to each, fitted here to one
-# number. Two short runs on a machine that does other things as well are weak evidence, too: run section 3 again, and see.
+# **Notice** where the lines bend: with more ranks than cores, the ranks take turns on the cores. Left of that, the
+# prediction knows only the network. It does not know that the ranks share caches, memory and clock speed, nor that an
+# interrupted rank delays all others; *sharing* is the share of its speed that a rank loses to each other rank, fitted
+# here to one measurement. Two short runs on a machine with other load are also weak evidence: run section 3 again, and
+# compare.
 #
-# The kit's benchmark does it properly: in rounds, for 1, 2 and 4 ranks, with its prediction on record *before* it measures. With `QUICK = False` it runs here; what was
-# measured on other machines comes with the kit.
+# The kit's benchmark measures properly: in rounds, for 1, 2 and 4 ranks, and it records its prediction *before* it
+# measures. With `QUICK = False` it runs here; measurements of other machines come with the kit.
 
 # %%
 if not QUICK:
@@ -894,14 +931,15 @@ for record in [*measured_here, *(records.load(name) for name in records.names("s
     viz.show(figures.scaling_efficiency(rounds, lines, cores=limit))
 
 # %% [markdown]
-# *unseen* in such a table says how far the fitted model is off for a number of ranks that it had not been shown. Trust a model for more of the same machine as far as
-# that, and not at all for another one.
+# *unseen* in such a table is the error of the fitted model for a number of ranks that was not used in the fit. For more
+# ranks of the same machine, expect an error of at least this size; for another machine, do not trust the model at all.
 #
-# ### Explorer: ask for a machine
+# ### Explorer: choose a machine
 #
-# The cluster is JUWELS Booster: nodes of 4 GPUs joined by NVLink, each with 4 adapters of 200 Gbit/s [8]. The network is the workshop's at full
-# size, 431 080 weights and images of 28 × 28. One thing nobody can look up, its update on *one* rank, so we measure it on this device, for two batches. You
-# choose how many times as `faster` the GPU is that you would get.
+# The cluster is JUWELS Booster: nodes of 4 GPUs joined by NVLink, each with 4 adapters of 200 Gbit/s [8]. The network
+# is the workshop's at full size, 431 080 weights and images of 28 × 28. One number cannot be looked up: the time of an
+# update on *one* rank. So we measure it on this device, for two batches. With `faster` you choose how many times as
+# fast the GPU of the cluster is.
 
 # %%
 FULL = 431_080
@@ -923,14 +961,14 @@ a, b = (times[count].median for count in pair)
 per_sample = max(b - a, 0.2 * b) / (pair[1] - pair[0])
 fixed = max(b - per_sample * pair[1], 0.0)
 print(f"{sum(p.numel() for p in workshop.parameters()):,} weights; an update on one rank of this machine takes")
-print(f"{fixed * 1e3:.0f} ms and {per_sample * 1e3:.1f} ms more for each image")
+print(f"{fixed * 1e3:.0f} ms plus {per_sample * 1e3:.1f} ms per image")
 
 
 # %% [markdown]
-# 1. Weak scaling bends late. Make it bend at ten ranks: with which controls?
-# 2. Strong scaling: at how many ranks is half of the machine wasted? What does a larger `batch` do?
-# 3. `ethernet-10g`, and a GPU 1000 times as fast as this: what have you bought?
-# 4. A thousand ranks on InfiniBand: what do trees in place of rings change?
+# 1. The weak-scaling curve bends late. With which controls can you make it bend at ten ranks?
+# 2. Strong scaling: at how many ranks is half of the machine wasted? What does a larger `batch` change?
+# 3. `ethernet-10g`, and a GPU 1000 times as fast as this device: how much of its speed can you use?
+# 4. A thousand ranks on InfiniBand: what do trees instead of rings change?
 
 
 # %%
@@ -950,9 +988,7 @@ def efficiency(network="infiniband-hdr200", batch=64, faster=100, algorithm="rin
     shared = [n for n in counts if n <= together]
     strong = scaling.curve(job(together), machine, shared, scaling="strong", algorithm=algorithm)
     lines = {f"weak: {batch} on each rank": weak, f"strong: {together:,} in all": strong}
-    title = (
-        f"1024 ranks: {weak[10].samples_per_s:,.0f} samples/s, weak; {weak[10].efficiency:.0%} of what was hoped for"
-    )
+    title = f"1024 ranks: {weak[10].samples_per_s:,.0f} samples/s, weak; {weak[10].efficiency:.0%} of the ideal speed"
     return figures.scaling_efficiency(predicted=lines, title=title)
 
 
@@ -967,8 +1003,8 @@ viz.explore(
 # %% [markdown]
 # ### A plan
 #
-# "JUWELS style", as in Norse's workshop: 2 nodes, 8 GPUs. What will it cost? (A GPU 100 times as fast as what was measured above, if that was a CPU: an assumption, and you
-# can see it.)
+# "JUWELS style", as in Norse's workshop: 2 nodes, 8 GPUs. What will it cost? (We assume a GPU 100 times as fast as the
+# device measured above, if that was a CPU.)
 
 # %%
 faster, samples = (100 if where.type == "cpu" else 1), 128
@@ -977,27 +1013,30 @@ job = scaling.Workload("the workshop's network", samples, seconds, 4 * FULL)
 print(scaling.plan(job, scaling.cluster("juwels-booster"), nodes=2, samples=60_000, epochs=20))
 
 # %% [markdown]
-# **Notice** two rows. *time*: the queue will take longer than the job. This network does not need a supercomputer, and it is good to know that before one writes an
-# application for computing time. What would need it: a hundred seeds, a sweep (notebook 13), events at full resolution. And
-# *batch*: 8 ranks with 128 samples are a batch of 1024. An epoch has an eighth of the updates, and each is a mean over eight times the
-# samples. The rule of thumb is to raise the learning rate with the batch, after a warm-up [9]; it holds up to a size
-# that nobody can tell you beforehand. *Fast* is samples per second. *Done* is accuracy. Strong scaling keeps the batch, and so the recipe, but it pays for it in
+# **Notice** two rows. *time*: the queue will take longer than the job. This network does not need a supercomputer, and
+# it is good to know that before you apply for computing time. A hundred seeds, a sweep (notebook 13) or events at full
+# resolution would need one. And *batch*: 8 ranks with 128 samples are a batch of 1024. An epoch has an eighth of the
+# updates, and each is a mean over eight times the samples. The rule of thumb is to raise the learning rate in
+# proportion to the batch, after a warm-up [9]; it works up to a batch size that is not known in advance. *Fast* means
+# samples per second. *Done* means accuracy. Strong scaling keeps the batch, and so the recipe, but with a lower
 # efficiency.
 #
 # ## 7 · In the group
 #
-# For five minutes, in pairs:
+# Discuss for five minutes, in pairs:
 #
-# 1. Your network has 400 MB of weights, and an update takes 50 ms on one GPU. Is 10 Gbit Ethernet a cluster or a decoration? (Use `ring_seconds`.)
+# 1. Your network has 400 MB of weights, and an update takes 50 ms on one GPU. Is 10 Gbit Ethernet fast enough for a
+#    cluster? (Use `ring_seconds`.)
 # 2. The membranes of a recurrent network carry state from one batch to the next (truncated BPTT, notebook 08). Which rank must get which samples?
 #    What does that mean for shuffling, and for a resume on another number of ranks?
-# 3. A batch norm sees the samples of its own rank only. From which batch per rank on would you worry, and what could be done?
+# 3. A batch norm sees only the samples of its rank. Below which batch per rank would you worry, and what could you do?
 # 4. Checkpoints take 20 s, a node fails once a week, and you have 100 nodes. How often do you save?
 #
-# ### A toy problem to take along
+# ### A toy problem to continue with
 #
-# Your own data, through the same two classes: XOR in time. Two cues, a silence between them, and the answer is whether they differed. Only a network with
-# a memory can know. Start here, then make `delay` longer until it breaks, and mend it (slower membranes? `neuron.Recurrent`?).
+# The same two classes also work with your own data, for example XOR in time: two cues with a silence between them, and
+# the answer is whether they differ. Only a network with memory can solve this. Start here, then make `delay` longer
+# until training fails, and repair it (slower membranes? `neuron.Recurrent`?).
 
 # %%
 cues, answers = data.xor_in_time(800, steps=24, delay=8, seed=SEED)  # [T, N, 10]
@@ -1021,7 +1060,8 @@ scorecard("09")
 # %% [markdown]
 # ## Where next
 #
-# More of the same chip is one way to be fast. Another chip is the other: **10 · IPU against CUDA** asks which numbers in papers about hardware can be compared at all.
+# Using more chips of the same kind is one way to more speed. Using another chip is the other: **10 · IPU against CUDA**
+# asks which numbers in papers about hardware can be compared at all.
 #
 # Meanwhile, in a shell: `snnkit train workshop --devices 2`, `snnkit slurm --help`, `snnkit bench scaling`.
 #
