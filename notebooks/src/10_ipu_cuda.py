@@ -12,19 +12,19 @@
 # %% [markdown] tags=["slide"]
 # # 10 · IPU against CUDA
 #
-# *Up to 10 times faster than CUDA*, says snnTorch's page about a chip that few people have ever touched. Neither that chip nor the program of
-# that comparison is within your reach. What can still be found out? More than one would think. You bring a network into the form that the chip
-# takes, measure on your own device what it was compared with, build a model of both machines and test it where it can be tested. Then you say what
-# is known, what is open, and which is which.
+# *Up to 10 times faster than CUDA*, says snnTorch's page about a chip that few people have ever used. You have neither
+# that chip nor the program of that comparison. You can still learn more than you might think: you convert a network to
+# the form that the chip needs, measure on your own device what the chip was compared with, build a model of both
+# machines and test it where it can be tested. Then you separate what is known from what is open.
 #
 # **Afterwards you can**
 #
 # - explain a bulk-synchronous machine: tiles, compute, wait, exchange, memory on the chip, a static graph;
-# - make a network fit for an IPU, and know by which of ten rules it is not;
-# - tell what part of a speed-up belongs to the chip, what to the program, and what to a comparison of unlike things;
-# - predict a training step from operations, bytes and launches, and say how far off the prediction is;
-# - read a band of a model: which orders survive all assumptions, and which are open;
-# - handle a figure in picojoules without burning yourself.
+# - convert a network for an IPU, and know which of ten rules it breaks;
+# - tell which part of a speed-up comes from the chip, which from the program, and which from an unfair comparison;
+# - predict the time of a training step from operations, bytes and launches, and state the error of the prediction;
+# - read the range of a model: which rankings hold under all assumptions, and which are open;
+# - treat numbers in picojoules with care.
 #
 # | | |
 # |---|---|
@@ -32,8 +32,8 @@
 # | GPU minutes | 0. Everything runs on a CPU; where there is a GPU the same cells use it |
 # | Before this | 06 fused neurons (launches, bytes, rooflines); 08 helps |
 #
-# Every number says what it is: **measured** here, **predicted** by a model, **published** by others with their source, or **derived** by arithmetic
-# from what was published. **Nothing in this notebook has ever run on an IPU.**
+# Every number is marked: **measured** here, **predicted** by a model, **published** by others with their source, or
+# **derived** by arithmetic from published numbers. **Nothing in this notebook has ever run on an IPU.**
 
 # %% tags=["bootstrap"] cellView="form"
 # @title Setup: run this cell first
@@ -60,9 +60,9 @@ import snnkit
 print("snnkit", snnkit.__version__)
 
 # %% tags=["parameters"]
-QUICK: bool = True  # False: the tutorial's batch of 128, twelve networks to be predicted, more sizes
+QUICK: bool = True  # False: the tutorial's batch of 128, twelve networks to predict, more sizes
 SOLVE: bool = False  # True: the exercises are filled in with their solutions
-SEED: int = 0  # of weights, inputs and batches
+SEED: int = 0  # seed of weights, inputs and batches
 DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
 
 # %%
@@ -84,8 +84,8 @@ from snnkit.viz import figures
 train.seed_everything(SEED)
 course.start("10", solve=SOLVE)
 where = data.resolve_device(DEVICE)
-torch.set_num_threads(1)  # one core, so that what we time is work and not the waking of threads
-measure.keep_freed_memory()  # or the operating system may take tensors back, and clear their pages for the next
+torch.set_num_threads(1)  # one core, so that we time the work and not the start of threads
+measure.keep_freed_memory()  # or the operating system may reclaim freed memory and clear its pages before the next use
 BATCH = 32 if QUICK else 128
 print(f"on {where}, batches of {BATCH}")
 
@@ -95,9 +95,9 @@ print(f"on {where}, batches of {BATCH}")
 # snnTorch's tutorial on IPUs [1] trains a network of 784-1000-10 `Leaky` neurons over 25 steps, from batches of 128, and announces *"up to 10x
 # improvements over CUDA accelerated SNNs in mixed-precision training throughput across a variety of neuron models"*.
 #
-# > **Predict first.** Before you would believe or repeat such a sentence: which four things would you have to know? Write them down.
+# > **Predict first.** Which four things must you know before you believe or repeat such a sentence? Write them down.
 #
-# These are the ratios that could be found in print. None of them is ours. Point at a star to see what was compared with what.
+# These are the published ratios that we know of. None of them is ours. Hover over a star to see what was compared.
 
 # %% tags=["slide"]
 published = [
@@ -118,28 +118,29 @@ for claim in compare.CLAIMS:
 # %% [markdown]
 # **Notice**
 #
-# - The first three stars are about a *chip*: an IPU against a GPU. The last two are about a *program*: on one and the same GPU, fused code against
-#   eager snnTorch. They lie beyond the tutorial's 10.
-# - What the claim doesn't say: which GPU, what ran on it, which batch, and which precision. The tutorial says *mixed precision*, while its
-#   script runs in float32 (section 9). No result file and no script for the GPU was published, and the tables of the paper behind it [2] could not
-#   be retrieved for this notebook. Only the words could: "5 to 10 times", "on par" where each neuron hears only itself.
+# - The first three stars are about a *chip*: an IPU against a GPU. The last two are about a *program*: fused code
+#   against eager snnTorch, on the same GPU. They are larger than the tutorial's 10.
+# - What the claim does not say: which GPU, what ran on it, which batch, and which precision. The tutorial says *mixed
+#   precision*, while its script runs in float32 (section 9). No result file and no script for the GPU was published,
+#   and the tables of the underlying paper [2] could not be retrieved for this notebook. Only the text could: "5 to 10
+#   times", and "on par" where each neuron is connected only to itself.
 #
-# Can you run it yourself? It went through *PopTorch*, Graphcore's backend for PyTorch. Its last release is 3.4 of October 2023 [3]. Let us ask your
-# machine:
+# Can you run it yourself? The tutorial used *PopTorch*, Graphcore's backend for PyTorch. Its last release is 3.4 of
+# October 2023 [3]. Check your machine:
 
 # %%
 print(textwrap.fill(ipu.poptorch_status() or "PopTorch imports here: you may be the first to try.", 90))
 
 # %% [markdown] tags=["slide"]
-# And with SDKs from 3.0 on, the tutorial's script stops at its first forward pass: a neuron decides by a value in a buffer (snnTorch, issue 236). You will
-# meet that very line in section 3, and mend it.
+# With SDKs from 3.0 on, the tutorial's script stops at its first forward pass: a neuron branches on a value in a buffer
+# (snnTorch, issue 236). You will see this line in section 3, and correct it.
 #
 # ## 2 · The machine
 #
-# A GPU has a large memory far away and hurries to hide the way there. An *intelligence processing unit* has no such memory. It is made of
-# **tiles**: processors of their own, each with its own program (*MIMD*: many instructions, many data) and its own memory right beside it. All data of
-# a training step live there, weights, states, activity.
-# Nothing has to be fetched from afar.
+# A GPU's memory is large but off-chip, so it hides latency with thousands of threads. An *intelligence processing unit*
+# has no such memory. It consists of **tiles**: separate processors, each with its own program (*MIMD*: multiple
+# instructions, multiple data) and its own local memory. All data of a training step are stored there: weights, states,
+# activity. Nothing has to be fetched from off-chip memory.
 
 # %%
 KEYS = {
@@ -168,20 +169,22 @@ for key, (scale, unit) in KEYS.items():
 print(*(f"({number}) {source}" for source, number in sources.items()), sep="\n")
 
 # %% [markdown]
-# The tiles move in lockstep, *bulk-synchronously* [4]. A **superstep** has three parts: every tile **computes** on what it has; all **wait** for the
-# slowest; then all **exchange** what others need. The compiler plans all of it in advance. That takes a **static graph**: all
-# shapes and all operations known before the first number comes in. For one training step the model of this kit says
+# The tiles work in lockstep, *bulk-synchronously* [4]. A **superstep** has three parts: every tile **computes** on its
+# local data; all **wait** for the slowest; then all **exchange** the data that others need. The compiler plans all of
+# this in advance. This requires a **static graph**: all shapes and all operations are known before the first number
+# arrives. For one training step the model of this kit is
 #
 # $$t = \sum_{\text{operations}} \frac{c_\text{compute} + c_\text{sync} + c_\text{exchange}}{f} + \frac{t_\text{host}}{k} + t_\text{input} \tag{1}$$
 #
-# with $c$ in cycles, $f$ the clock in Hz, and $k$ training steps between two visits of the host, which brings the batch in
-# $t_\text{input}$.
+# with $c$ in cycles, $f$ the clock in Hz, and $k$ training steps between two transfers from the host, which sends the
+# batch in $t_\text{input}$.
 #
-# > **Predict first.** One step of `Leaky` is about nine elementwise operations. For 128 × 1000 neurons on 1472 tiles, is a tile's time spent on
-# > its 87 values? And what do the tiles do with the 128 × 10 neurons of the second layer?
+# > **Predict first.** One step of `Leaky` is about nine elementwise operations. For 128 × 1000 neurons on 1472 tiles,
+# > does a tile spend most of its time on its 87 values? And what happens with the 128 × 10 neurons of the second layer?
 #
-# The picture shows the middle of the forward pass, from the same terms: the last time step of the hidden layer, the product with the second layer's
-# weights (all 25 steps at once), then the first time step of the output layer. Move the batch.
+# The figure shows the middle of the forward pass, with the same terms: the last time step of the hidden layer, the
+# product with the second layer's weights (all 25 steps at once), then the first time step of the output layer. Change
+# the batch.
 
 
 # %% tags=["slide"]
@@ -201,32 +204,34 @@ for batch in (8, 64, 128, 256):
     op = next(op for op in work.running if op.name == "mul" and op.numel == 1000 * batch)
     parts = roofline.ipu(roofline.Work("one", batch, (op,), (), 0, 0, 0)).parts
     cycles = parts["elementwise"].value * chips.get("GC200").value("clock")
-    print(f"  batch {batch:3}: {cycles:5.0f} cycles for {-(-op.numel // 1472):3} values a tile")
+    print(f"  batch {batch:3}: {cycles:5.0f} cycles for {-(-op.numel // 1472):3} values per tile")
 
 # %% [markdown]
 # **Notice**
 #
-# - Twice the batch is far from twice the cycles: most of a small superstep is the fixed price of starting six worker threads. The IPU has a launch
-#   overhead of its own. It is a fraction of a microsecond, while a GPU's launch takes some microseconds (assumed: 4 to 15, section 6).
-# - At batch 128 the second layer has fewer neurons than there are tiles, so the last tiles only wait. What is small leaves them idle.
-# - Nothing in the picture is a trip to a distant memory.
+# - Twice the batch takes far less than twice the cycles: most of a small superstep is the fixed cost of starting six
+#   worker threads. So the IPU has a launch overhead, too. It is a fraction of a microsecond, while a GPU's launch takes
+#   some microseconds (assumed: 4 to 15, section 6).
+# - At batch 128 the second layer has fewer neurons than there are tiles, so some tiles only wait. Small layers leave
+#   tiles idle.
+# - Nothing in the figure is an access to off-chip memory.
 #
-# Where does a whole training step go?
+# Where does the time of a whole training step go?
 
 # %%
 wholes = {}
 for batch in (16, 128, 1024):
-    said = roofline.ipu(roofline.tutorial(batch), "GC200")
-    wholes[f"batch {batch}"] = {name: seconds.value * 1e6 / batch for name, seconds in said.parts.items()}
-viz.show(figures.shares(wholes, "µs", title="GC200, 784-1000-10 over 25 steps: a sample takes (predicted, likely)"))
+    prediction = roofline.ipu(roofline.tutorial(batch), "GC200")
+    wholes[f"batch {batch}"] = {name: seconds.value * 1e6 / batch for name, seconds in prediction.parts.items()}
+viz.show(figures.shares(wholes, "µs", title="GC200, 784-1000-10 over 25 steps: time per sample (predicted, likely)"))
 
 # %% [markdown] tags=["slide"]
-# These are the *likely* values of a model in which some constants are assumed. We come to the ranges in section 6.
+# These are the *likely* values of a model in which some constants are assumed. Section 6 shows the ranges.
 #
-# ## 3 · Make it fit
+# ## 3 · Convert the network
 #
-# First the form. Below is the network as the tutorial's generation of snnTorch wrote it: a neuron that owns its state, in a buffer, and decides by a
-# switch, in a buffer, how to reset. PyTorch runs it.
+# Below is the network in the style of snnTorch at the time of the tutorial: the neuron stores its state in a buffer,
+# and a switch in another buffer selects the kind of reset. PyTorch runs it.
 
 
 # %%
@@ -270,29 +275,31 @@ pictures, classes = torch.rand(16, 784), torch.arange(16) % 10
 ipu.check(OldNet(HIDDEN, arctan), (pictures, classes), of_counts)
 
 # %% [markdown]
-# `ipu.check` knows ten rules of PopTorch, from its documentation and its sources, and needs neither an IPU nor PopTorch. It runs the model on tensors
-# without values, as PopTorch does when it records the graph. Three rules are broken, each twice:
+# `ipu.check` tests ten rules of PopTorch, taken from its documentation and its sources, and needs neither an IPU nor
+# PopTorch. It runs the model on tensors without values, as PopTorch does when it records the graph. The model breaks
+# three rules, each of them twice:
 #
-# - At `if self.reset_to_zero == 0` there is no value to look at. This is issue 236.
-# - `self.mem = …` makes the buffer another tensor, and a static graph has no place for that.
-# - An `autograd.Function` is in the way. We come to that.
+# - At `if self.reset_to_zero == 0` there is no value to test. This is issue 236.
+# - `self.mem = …` replaces the buffer by another tensor, which a static graph does not allow.
+# - An `autograd.Function` is used. More about this below.
 #
-# The first two go away if the neuron is a *function* from state to state.
+# The first two disappear if the neuron is a *function* from state to state.
 #
-# ### Exercise 10.1 · A neuron without a memory of its own (5 minutes, ●●○)
+# ### Exercise 10.1 · A neuron without internal state (5 minutes, ●●○)
 #
-# One step of `Leaky`. `mem` and `x` are [B, N]; `fire(u)` gives spikes where u > 0. A membrane that comes in above the threshold loses the
-# threshold in this step: that is the reset of the last spike. No gradient goes through the reset.
+# Write one step of `Leaky`. `mem` and `x` are [B, N]; `fire(u)` returns spikes where u > 0. If the incoming membrane is
+# above the threshold, the threshold is subtracted in this step: this is the reset of the last spike. No gradient flows
+# through the reset.
 #
 # $$r = H(\text{mem} - \theta), \qquad \text{mem} \leftarrow \beta\,\text{mem} + x - r\,\theta, \qquad \text{spikes} = H(\text{mem} - \theta)$$
 #
-# The check runs your step in a network and asks `ipu.check` about it. Stuck? `hint("10.1")`.
+# The check runs your step in a network and tests the network with `ipu.check`. Stuck? `hint("10.1")`.
 
 
 # %% tags=["exercise"]
 def leaky(mem, x, fire, beta=0.9, threshold=1.0):
     """One step of `Leaky`: (its spikes, the membrane after it)."""
-    mem = ...  # the reset: 1.0 where the membrane that comes in is above its threshold, else 0.0
+    mem = ...  # the reset: 1.0 where the incoming membrane is above its threshold, else 0.0
     return fire(mem - threshold), mem
 
 
@@ -301,7 +308,7 @@ leaky = attempt("10.1", leaky)
 
 # %%
 class Net(torch.nn.Module):
-    """784-hidden-10 over time, from x [B, 784] to spikes [B, T, 10]: nothing is kept in a module."""
+    """784-hidden-10 over time, from x [B, 784] to spikes [B, T, 10]: no module stores state."""
 
     def __init__(self, hidden, step, fire):
         super().__init__()
@@ -309,7 +316,7 @@ class Net(torch.nn.Module):
         self.step, self.fire = step, fire
 
     def forward(self, x):
-        current = self.fc1(x)  # the picture stands still, so once is enough
+        current = self.fc1(x)  # the image is static, so once is enough
         mem1, mem2, out = current * 0, x.new_zeros(x.shape[0], 10), []
         for _ in range(STEPS):
             hidden, mem1 = self.step(mem1, current, self.fire)
@@ -321,17 +328,20 @@ class Net(torch.nn.Module):
 ipu.check(Net(HIDDEN, leaky, arctan), (pictures, classes), of_counts)
 
 # %% [markdown]
-# One rule is left, and it is the one that is missed most easily: PopTorch records the *forward* pass and differentiates that itself. The
-# `backward` of an `autograd.Function`, in which libraries of spiking networks keep their surrogate gradients, is never asked.
+# One broken rule is left, and it is the easiest to miss: PopTorch records the *forward* pass and differentiates it
+# itself. The `backward` of an `autograd.Function`, where libraries of spiking networks define their surrogate
+# gradients, is never called.
 #
-# > **Predict first.** What gradient does a comparison have, `u > 0`? What would a network learn that has nothing else?
+# > **Predict first.** What gradient does a comparison have, `u > 0`? What would a network learn with only this
+# > gradient?
 #
-# So the surrogate must be in the forward pass, without showing in its values. The trick is two words long: *add nothing*, but a nothing that has a
-# gradient.
+# So the surrogate must be in the forward pass, without changing its values. The trick: *add zero*, but a zero that has
+# a gradient.
 #
 # ### Exercise 10.2 · A spike in plain operations (5 minutes, ●●○)
 #
-# `smooth(u)` is a smooth step, such as a sigmoid. Give back exactly 0.0 or 1.0, with the gradient of `smooth(u)`. Stuck? `hint("10.2")`.
+# `smooth(u)` is a smooth step, such as a sigmoid. Return exactly 0.0 or 1.0, with the gradient of `smooth(u)`. Stuck?
+# `hint("10.2")`.
 
 
 # %% tags=["exercise"]
@@ -344,22 +354,26 @@ def spike(u, smooth):
 spike = attempt("10.2", spike)
 
 # %%
-plain = partial(spike, smooth=surrogate.ATan().primitive)  # the function whose derivative ATan takes for a spike's
+plain = partial(
+    spike, smooth=surrogate.ATan().primitive
+)  # the function whose derivative ATan uses as the derivative of a spike
 ready = Net(HIDDEN, leaky, plain)
 print(*ipu.check(ready, (pictures, classes), of_counts).rules.items(), sep="\n")
 
 # %% [markdown]
-# (There is another order, `(step - s).detach() + s`. On your machine it gives 0 and 1 as well, thanks to rounding to nearest. An IPU can round
-# *stochastically*, and then it might not.)
+# (There is another order, `(step - s).detach() + s`. On your machine it also gives exactly 0 and 1, because of rounding
+# to nearest. An IPU can round *stochastically*, and then the result may not be exact.)
 #
-# Two things remain, which `check` could not see because we handed it the loss and a batch that fits. A training step of PopTorch is *one call*:
-# pictures and labels go in, forward, backward and update happen on the chip. So the loss must be part of the model, and marked. And one call is cut
-# into micro-batches, so nothing may count on the size of the batch. The tutorial has `data.view(batch_size, -1)`.
+# Two points remain, which `check` could not detect because we passed it the loss and a suitable batch. A training step
+# of PopTorch is *one call*: images and labels are its input; forward, backward and update run on the chip. So the loss
+# must be part of the model, and marked. And one call is divided into micro-batches, so nothing may depend on the size
+# of the batch. The tutorial has `data.view(batch_size, -1)`.
 #
-# ### Exercise 10.3 · The loss moves in (5 minutes, ●●○)
+# ### Exercise 10.3 · The loss in the model (5 minutes, ●●○)
 #
-# `model(x)` gives the network's output, `model(x, y)` the output and the loss; x is [B, 1, 28, 28], for any B. Mark the loss by
-# `ipu.identity_loss(value, "none")`, which is PopTorch's function of this name where there is one. Stuck? `hint("10.3")`.
+# `model(x)` returns the network's output, `model(x, y)` the output and the loss; x is [B, 1, 28, 28], for any B. Mark
+# the loss with `ipu.identity_loss(value, "none")`, which is PopTorch's function of this name if PopTorch is installed.
+# Stuck? `hint("10.3")`.
 
 
 # %% tags=["exercise"]
@@ -386,14 +400,15 @@ print("\nThe same with 15 pictures in 4 micro-batches:")
 print(*ipu.check(Training(ready, of_counts), (images[:15], classes[:15]), device_iterations=4).errors, sep="\n")
 
 # %% [markdown]
-# Ready, as far as that can be known without one. But does it still compute the same? Your three functions against the library's network, with the
-# same weights, fused engine and all; and against `ipu.convert`, which brings any network of this kit into that form:
+# The network is ready, as far as this can be checked without an IPU. But does it still compute the same? Compare your
+# three functions with the library's network, which has the same weights and a fused engine, and with `ipu.convert`,
+# which converts any network of this kind:
 
 # %%
 ours = models.mlp((784, HIDDEN, 10), surrogate=surrogate.ATan(), flatten=False)
 with torch.no_grad():
     for mine, theirs in zip(ready.parameters(), ours.parameters(), strict=True):
-        theirs.copy_(mine.mul_(4))  # strong enough to fire
+        theirs.copy_(mine.mul_(4))  # large enough to fire
 
 
 def spikes_and_gradients(forward, net):
@@ -416,26 +431,29 @@ for name, result in {
     )
 
 # %% [markdown]
-# Not faster, not slower: *the same*, in another form. How would it get to an IPU? PopTorch 3.4 needs PyTorch 2.0.1 and Python 3.8, which are years
-# older than what you are running, so this kit can't be installed beside it. What you have just written can: `leaky`, `spike`, `Net` and `Training`
-# are plain PyTorch. With `poptorch.identity_loss` in place of ours, `poptorch.trainingModel(Training(Net(...), of_counts))` would train it there;
-# `ipu.ipu_training_model` makes that call. It is written after PopTorch's documentation and tested with a double of its interface. It never met the
-# real one.
+# It is neither faster nor slower: it is *the same* network in another form. How would you run it on an IPU? PopTorch
+# 3.4 needs PyTorch 2.0.1 and Python 3.8, which are years older than your versions, so this kit cannot be installed
+# together with it. But the code that you have just written can be used there: `leaky`, `spike`, `Net` and `Training`
+# are plain PyTorch. With `poptorch.identity_loss` instead of ours,
+# `poptorch.trainingModel(Training(Net(...), of_counts))` would train it there; `ipu.ipu_training_model` makes that
+# call. It follows PopTorch's documentation and is tested with a mock of its interface. It was never run with the real
+# PopTorch.
 
 # %% [markdown] tags=["slide"]
 # ## 4 · The other side of the ratio
 #
-# A ratio has two numbers in it. *CUDA* in the claim means snnTorch in eager PyTorch: a loop over time in Python, several kernels per neuron and
-# step. That side you can measure. And there is a second thing to see: the picture stands still, so the first layer gives the same currents at every
-# step. The tutorial multiplies them out 25 times. A compiler that sees the whole graph might do it once (this kit does). So there are four runs,
-# not two:
+# A ratio consists of two numbers. *CUDA* in the claim means snnTorch in eager PyTorch: a loop over time in Python,
+# several kernels per neuron and step. You can measure this side. There is a second difference: the image is static, so
+# the first layer gives the same currents at every step. The tutorial computes them 25 times. A compiler that has the
+# whole graph might compute them once (this kit does). So there are four runs, not two:
 #
-# > **Predict first.** Eager or fused, first layer at every step or once: order the four. Which of the two changes gains more on your device?
+# > **Predict first.** Eager or fused, first layer at every step or once: sort the four by time. Which of the two
+# > changes gains more on your device?
 
 
 # %% tags=["slide"]
 def every_step(engine):
-    """Ours in an engine, with the first layer at every step."""
+    """Our network in an engine, with the first layer at every step."""
     return workloads.Ours(engine, static=False)
 
 
@@ -447,8 +465,8 @@ runs = [
     workloads.Candidate(f"{FUSED}, layer 1 once", "snnkit", workloads.Ours("auto"), default=True),
 ]
 workload = compare.tutorial(batch=BATCH)
-everybody = compare.candidates(where, workload, peers=True)
-runs += [one for one in everybody if one.library == compare.SNNTORCH]  # eager snnTorch, where it is installed
+available = compare.candidates(where, workload, peers=True)
+runs += [one for one in available if one.library == compare.SNNTORCH]  # eager snnTorch, where it is installed
 outcome = training.measure(workload, Precision.choose(where, False), runs, 3 if QUICK else 7)
 rows = {row["contestant"]: row for row in outcome.rows}
 seconds = {name: row["median_s"] for name, row in rows.items()}
@@ -471,15 +489,18 @@ for often in ("every step", "once"):
         f"{times(f'{EAGER}, layer 1 {often}', f'{FUSED}, layer 1 {often}')}  fused, layer 1 {often} for both (measured)"
     )
 if compare.SNNTORCH not in rows:
-    print("(Our eager engine stands in for snnTorch, which is not installed here; after `make peers` it takes part.)")
+    print(
+        "(Our eager engine is used in place of snnTorch, which is not installed here; after `make peers` it is included.)"
+    )
 if missing_compiler(where.type):
     print(f"(Nothing can be fused here: {missing_compiler(where.type)}.)")
 
 # %% [markdown]
-# **Notice.** Three ratios from one experiment, all measured, all true, and only two of them compare like with like. The first mixes a better
-# program with less work. Whoever reports it alone isn't lying. He just doesn't say what he has measured.
+# **Notice.** These are three ratios from one experiment. All are measured and all are true, but only two of them are
+# fair comparisons. The first mixes a better program with less work. To report it alone is not a lie, but it does not
+# say what was measured.
 #
-# How much of eager's time is *starting* kernels rather than running them? Count them, and time the smallest one.
+# How much of eager's time is *launching* kernels rather than running them? Count them, and time the smallest one.
 
 # %%
 launches = roofline.tutorial(BATCH, hoisted=False).launches
@@ -487,46 +508,50 @@ number = torch.zeros(1, device=where)
 smallest = measure.race({"add": lambda: number + number}, repeats=7, clock=measure.clock_for(where))["add"].median
 slow = seconds[f"{EAGER}, layer 1 every step"]
 print(f"{launches} operations, {smallest * 1e6:.2f} µs for the smallest (measured)")
-print(f"starting them: {launches * smallest * 1e3:.2f} ms of {slow * 1e3:.2f} ms, {launches * smallest / slow:.1%}")
+print(f"launching them: {launches * smallest * 1e3:.2f} ms of {slow * 1e3:.2f} ms, {launches * smallest / slow:.1%}")
 
 work = roofline.tutorial(128, hoisted=False)
 for name in ("T4", "A100", "H200"):
-    said = roofline.gpu(work, name)
-    share = said.parts["launch"].value / said.seconds.value
-    print(f"{name:5} eager, batch 128 (predicted): {said.seconds * 1e3} ms, launches {share:.0%} of the likely value")
+    prediction = roofline.gpu(work, name)
+    share = prediction.parts["launch"].value / prediction.seconds.value
+    print(
+        f"{name:5} eager, batch 128 (predicted): {prediction.seconds * 1e3} ms, launches {share:.0%} of the likely value"
+    )
 
 # %% [markdown]
 # **Notice**
 #
-# - On one core of a CPU the kernels are so slow that starting them hardly counts at these sizes. The products of layer 1 weigh most, and then
-#   *memory traffic*, which fusing saves (notebook 06).
-# - On a GPU, says the model, it is the other way round: the kernels of this network are done before the next one is started. Three generations of
-#   chips, nearly the same time. What the claim calls *CUDA* is, at this size, mostly the time in which Python says *next*. A fused kernel or a CUDA
-#   graph takes that away on the same GPU.
+# - On one core of a CPU the kernels are so slow that launching them hardly counts at these sizes. The products of layer
+#   1 take most of the time, followed by *memory traffic*, which fusion saves (notebook 06).
+# - On a GPU the model predicts the opposite: each kernel of this network is finished before the next one is launched.
+#   Three generations of chips take nearly the same time. What the claim calls *CUDA* is, at this size, mostly the time
+#   in which Python launches kernels. A fused kernel or a CUDA graph removes this time on the same GPU.
 #
-# `snnkit bench compare` is this experiment over all batches and widths, with snnTorch beside it. Records that come with the kit:
+# `snnkit bench compare` runs this experiment for all batches and widths, together with snnTorch. Records that come with
+# the kit:
 
 # %%
-kept = [name for name in records.names() if records.load(name)["kind"] == "compare"]
-for name in kept:
+stored = [name for name in records.names() if records.load(name)["kind"] == "compare"]
+for name in stored:
     record = records.load(name)
     print(heading(record))
     viz.show(figures.comparison(record, title=f"{name}: lines measured, bands predicted, stars published"))
     print(compare.summary(record).split("\npublished")[0])
-if not kept:
-    print("none of this kind in this version: `snnkit bench compare --out FILE.json --plot FILE.png` makes yours")
+if not stored:
+    print("none of this kind in this version: `snnkit bench compare --out FILE.json --plot FILE.png` writes yours")
 
 # %% [markdown] tags=["slide"]
-# ## 5 · A model that can be wrong
+# ## 5 · A model that can be tested
 #
-# For machines that you don't have, a model must do. The trouble with models of absent machines is that nobody can say how wrong they are. So first
-# a model of the machine that you *do* have, built the same way: count the operations of a training step on tensors without values, price each by
-# what it computes and moves, add up.
+# For machines that you do not have, you need a model. The problem with such models is that their error is unknown. So
+# we first build a model of the machine that you *do* have, in the same way: count the operations of a training step on
+# tensors without values, compute the cost of each from what it computes and moves, and add up.
 #
-# The prices come from micro-benchmarks: elementwise operations, copies, products, calls. **None of them is a network.** Then the model predicts
-# networks, all of them, before any is run. Then we run them.
+# The costs come from micro-benchmarks: elementwise operations, copies, products, calls. **None of them is a network.**
+# Then the model predicts all networks before any of them runs. Then we run them.
 #
-# > **Predict first.** A sum of a thousand prices, each measured by itself, for a network that it never saw. Within 10 %? 30 %? A factor of 2?
+# > **Predict first.** The prediction is a sum of a thousand costs, each measured separately, for a network that was not
+# > used in the fit. Is it right within 10 %? 30 %? A factor of 2?
 
 # %%
 machine = roofline.fit(where, repeats=3 if QUICK else 7)
@@ -540,33 +565,36 @@ report = roofline.validate(machine, nets=nets, repeats=3 if QUICK else 5)
 numbers = []
 for row in report.rows:
     lane = f"{row.net}, {row.engine}"
-    for mark, found in (("predicted", row.predicted), ("measured", row.measured)):
+    for mark, value in (("predicted", row.predicted), ("measured", row.measured)):
         numbers.append(
-            figures.Marked(lane, mark, found.value * 1e3, found.low * 1e3, found.high * 1e3, f"{row.error:+.0%}")
+            figures.Marked(lane, mark, value.value * 1e3, value.low * 1e3, value.high * 1e3, f"{row.error:+.0%}")
         )
-viz.show(figures.marked(numbers, "ms per training step", title="Predicted first, measured then"))
+viz.show(figures.marked(numbers, "ms per training step", title="First predicted, then measured"))
 print(report)
 
 # %% [markdown]
 # **Notice**
 #
-# - The error is printed, with its sign, and so is the largest. A prediction without its error is an opinion.
-# - The bands are what the micro-benchmarks scattered by. They are *often narrower than the errors*: repeating a measurement says nothing about what the
-#   model leaves out. Keep that in mind when you look at the wide bands of section 6.
-# - Is `drift` far from 1? Then your machine ran faster or slower while the networks were measured than while it was fitted, and no model can know.
+# - The errors are printed with their sign, and so is the largest one. A prediction without its error is only an
+#   opinion.
+# - The bars show the spread of the micro-benchmarks. They are *often smaller than the errors*: repeating a measurement
+#   says nothing about what the model leaves out. Remember this when you look at the wide ranges of section 6.
+# - Is `drift` far from 1? Then your machine ran faster or slower during the measurement of the networks than during the
+#   fit, and no model can predict that.
 #
 # ### Exercise 10.4 · Where launches stop to matter (5 minutes, ●●○)
 #
-# At batch 1 nearly all of eager's time is fixed: starting operations, updating weights. With the batch grows what each sample costs: $t(B) = a +
-# b\,B$. The crossover is the batch $B^* = a / b$ where both are equal. Below it a faster chip helps little, and a better program a lot.
+# At batch 1 nearly all of eager's time is fixed: launching operations, updating weights. The cost of the samples grows
+# with the batch: $t(B) = a + b\,B$. The crossover is the batch $B^* = a / b$ at which both parts are equal. Below it a
+# faster chip helps little, but a better program helps a lot.
 #
-# `small` and `large` are (batch, seconds) of two batches. Where time doesn't grow at all, the answer is `math.inf`; it is never below 0. Stuck?
-# `hint("10.4")`.
+# `small` and `large` are (batch, seconds) of two batches. If the time does not grow at all, the answer is `math.inf`;
+# it is never below 0. Stuck? `hint("10.4")`.
 
 
 # %% tags=["exercise"]
 def crossover(small, large):
-    """The batch at which what grows with it takes as long as what does not; each argument is (batch, seconds)."""
+    """The batch at which the growing part equals the fixed part; each argument is (batch, seconds)."""
     per_sample = ...  # seconds that one more sample takes
     fixed = ...  # seconds of a batch of 0
     return fixed / per_sample
@@ -575,8 +603,8 @@ def crossover(small, large):
 crossover = attempt("10.4", crossover)
 
 # %% [markdown]
-# First the prediction, of the fitted model, for the tutorial's network. Then the test: the network is run at three batches, one of them the
-# predicted crossover, where the fixed part should be half of the time.
+# First comes the prediction of the fitted model for the tutorial's network. Then the test: the network runs at three
+# batches, one of them the predicted crossover, where the fixed part should be half of the time.
 
 # %%
 SMALL, LARGE = 1, 8192 if where.type == "cuda" else 128 if QUICK else 256
@@ -587,7 +615,7 @@ def predicted(batch, engine="eager"):
 
 
 def measured(batches, engine="eager"):
-    """Batch to (10 %, median, 90 %) seconds of a training step, by the clock that the machine was fitted with."""
+    """Batch to (10 %, median, 90 %) seconds of a training step, with the clock that was used in the fit."""
     steps = {}
     for batch in batches:
         step = workloads.Ours(engine)(compare.tutorial(batch=batch), Precision.choose(where, False)).step
@@ -599,9 +627,9 @@ def measured(batches, engine="eager"):
 guess = crossover((SMALL, predicted(SMALL).value), (LARGE, predicted(LARGE).value))
 there = min(max(round(guess), SMALL + 1), LARGE - 1) if math.isfinite(guess) else LARGE // 2
 took = measured([SMALL, there, LARGE])
-found = crossover((SMALL, took[SMALL].value), (LARGE, took[LARGE].value))
-fixed = took[SMALL].value * found / (found + SMALL)
-print(f"crossover: predicted at a batch of {guess:.1f}, measured at {found:.1f}")
+actual = crossover((SMALL, took[SMALL].value), (LARGE, took[LARGE].value))
+fixed = took[SMALL].value * actual / (actual + SMALL)
+print(f"crossover: predicted at a batch of {guess:.1f}, measured at {actual:.1f}")
 print(f"at batch {there}: predicted {predicted(there) * 1e3} ms, measured {took[there] * 1e3} ms")
 print(f"the fixed part is {fixed * 1e3:.2f} ms of it, {fixed / took[there].value:.0%} (measured)")
 batches = [batch for batch in (1, 4, 16, 64, 256, 1024) if batch < LARGE] + [LARGE]
@@ -617,23 +645,25 @@ title = "The tutorial's network on this machine, layer 1 once"
 viz.show(figures.lines(curves, title=title, levels={"fixed part": fixed * 1e3}, **look))
 
 # %% [markdown]
-# **Notice.** Left of the crossover the curve is flat: a batch of 4 costs little more than a batch of 1. And on a GPU? The fixed part is much the
-# same there, since it is Python that starts the kernels (8 µs each, assumed). The rest is much faster:
+# **Notice.** Left of the crossover the curve is flat: a batch of 4 costs little more than a batch of 1. And on a GPU?
+# The fixed part is much the same there, since Python launches the kernels (8 µs each, assumed). The rest is much
+# faster:
 
 # %%
 for name in ("T4", "A100", "H200"):
     ms = {batch: roofline.gpu(roofline.tutorial(batch), name).seconds.value * 1e3 for batch in (1, 128, 1024)}
-    told = ", ".join(f"{took:.2f} ms at {batch}" for batch, took in ms.items())
-    print(f"{name:5} eager, by batch (predicted, likely): {told}")
+    line = ", ".join(f"{took:.2f} ms at {batch}" for batch, took in ms.items())
+    print(f"{name:5} eager, by batch (predicted, likely): {line}")
 
 # %% [markdown] tags=["slide"]
-# Flat far beyond the tutorial's batch, and there nearly the same for three very different chips. That is where the claim was made, and why it says
-# so little about any of them.
+# The time is constant far beyond the tutorial's batch, and there it is nearly the same for three very different chips.
+# The claim was made at this size, and so it says little about any of these chips.
 #
-# ## 6 · Two machines that are not here
+# ## 6 · Two machines that you do not have
 #
-# The same counts, priced with what is known of chips (vendors' figures, mostly second-hand) and what is not: launch costs, efficiencies, the cost
-# of a synchronisation. What nobody published is an *assumption* with a range, by name:
+# We use the same counts with the costs that are known for the chips (vendors' figures, mostly second-hand) and with
+# those that are not known: launch costs, efficiencies, the cost of a synchronisation. Each unpublished value is a named
+# *assumption* with a range:
 
 # %%
 free = roofline.Assumptions()
@@ -642,35 +672,36 @@ for name, low, likely, high, unit, mark, meaning, _ in free.table():
     print(f"{'':6}{textwrap.shorten(meaning, 84)}")
 
 # %% [markdown]
-# **Explorer: both machines.** Bands reach from the worst end of all assumptions to the best. Layer 1 is computed once, for everybody.
+# **Explorer: both machines.** The bars reach from the worst case of all assumptions to the best. Layer 1 is computed
+# once in all cases.
 #
-# 1. At the tutorial's size (128, 1000, 25): against which way of running a GPU is the IPU ahead, whatever the assumptions?
-# 2. Make the batch 1024, then the hidden layer 4096. Who gains?
+# 1. At the tutorial's size (128, 1000, 25): compared with which GPU mode is the IPU faster under all assumptions?
+# 2. Make the batch 1024, then the hidden layer 4096. Which machine gains?
 # 3. Change the GPU from T4 to H200 and watch *eager*. Then watch *fused graph*.
 
 
 # %%
 def lanes(work, ipu_chip, gpu_chip, precision, free):
-    """Name of a way to run ``work`` to samples per second, a range; what can't be predicted is left out."""
+    """Name of a way to run ``work`` to a range of samples per second; what cannot be predicted is left out."""
     ways = {f"{ipu_chip} (IPU)": lambda: roofline.ipu(work, ipu_chip, precision=precision, assumptions=free)}
     for mode in roofline.MODES:
         ways[f"{gpu_chip}, {mode}"] = partial(
             roofline.gpu, work, gpu_chip, mode=mode, precision=precision, assumptions=free
         )
-    found, missing = {}, []
+    rates, missing = {}, []
     for name, way in ways.items():
         try:
-            found[name] = way().samples_per_s
+            rates[name] = way().samples_per_s
         except (chips.MissingFigure, roofline.DoesNotFit) as reason:
             missing.append(str(reason))
-    return found, missing
+    return rates, missing
 
 
 def both(batch=128, hidden=1000, steps=25, precision="float32", ipu_chip="GC200", gpu_chip="A100"):
     """Samples per second of the tutorial's network, predicted."""
-    found, missing = lanes(roofline.tutorial(batch, hidden, steps), ipu_chip, gpu_chip, precision, free)
+    rates, missing = lanes(roofline.tutorial(batch, hidden, steps), ipu_chip, gpu_chip, precision, free)
     numbers = [
-        figures.Marked(name, "predicted", r.value, r.low, r.high, "all assumptions") for name, r in found.items()
+        figures.Marked(name, "predicted", r.value, r.low, r.high, "all assumptions") for name, r in rates.items()
     ]
     title = f"784-{hidden}-10, {steps} steps, batch {batch}, {precision}"
     figure = (
@@ -694,14 +725,14 @@ viz.explore(
 )
 
 # %% [markdown]
-# **Explorer: every assumption.** Each slider holds one assumption at one value: 0 is its low end, 0.5 the likely one, 1 its high end. Lanes show
-# *the IPU over the GPU*. Try to make the IPU lose against eager. Then try to make it win against the fused graph. How far do you have to go, and is
-# it plausible?
+# **Explorer: every assumption.** Each slider sets one assumption to one value: 0 is its low end, 0.5 the likely value,
+# 1 its high end. The rows show *the IPU over the GPU*. Try to make the IPU slower than eager. Then try to make it
+# faster than the fused graph. How far do you have to go, and is it plausible?
 
 
 # %%
 def at(span, position):
-    """The value at 0 (low) … 0.5 (likely) … 1 (high) of a range, even steps being even factors."""
+    """The value at 0 (low) … 0.5 (likely) … 1 (high) of a range; equal steps are equal factors."""
     low, high, share = (
         (span.low, span.value, 2 * position) if position < 0.5 else (span.value, span.high, 2 * position - 1)
     )
@@ -711,8 +742,8 @@ def at(span, position):
 def over(batch=128, hidden=1000, ipu_chip="GC200", gpu_chip="A100", free=free, published=tuple(published), **positions):
     """Samples per second of an IPU over those of a GPU, every assumption at one value."""
     exact = free.with_(**{name: at(free[name].range, position) for name, position in positions.items()})
-    found, _ = lanes(roofline.tutorial(batch, hidden), ipu_chip, gpu_chip, "float32", exact)
-    (_, ipu_rate), *others = found.items()
+    rates, _ = lanes(roofline.tutorial(batch, hidden), ipu_chip, gpu_chip, "float32", exact)
+    (_, ipu_rate), *others = rates.items()
     numbers = [figures.Marked(f"over {name}", "predicted", ipu_rate.value / rate.value) for name, rate in others]
     numbers += published[:2]  # of unknown batch, width and GPU
     return figures.marked(numbers, "times as fast", title=f"{ipu_chip}, batch {batch}, {hidden} hidden", one="as fast")
@@ -728,7 +759,8 @@ viz.explore(
 )
 
 # %% [markdown]
-# Which of them matter? Each assumption in turn goes from its low end to its high one, the others stay likely:
+# Which of them matter? Each assumption in turn goes from its low end to its high end, while the others stay at the
+# likely value:
 
 # %% tags=["slide"]
 work = roofline.tutorial(128)
@@ -748,13 +780,13 @@ for name in free:
 ordered = sorted(swings.values(), key=lambda one: one.low / one.high)
 viz.show(
     figures.marked(
-        ordered, "GC200 over A100 (fused graph)", title="What is not known, by how much it matters", one="as fast"
+        ordered, "GC200 over A100 (fused graph)", title="Unknown constants, sorted by their effect", one="as fast"
     )
 )
 
 # %% [markdown]
-# And now the honest table. A cell is blue only if the *worst* case for the IPU beats the *best* case for the GPU, red only the other way round.
-# Grey means: nobody can say without the hardware.
+# The last table includes all uncertainty. A cell is blue only if the *worst* case for the IPU is faster than the *best*
+# case for the GPU, and red only in the opposite case. Grey means: this cannot be decided without the hardware.
 
 # %%
 sizes = ((16, 128, 1024), (128, 1000, 4096))
@@ -762,10 +794,10 @@ sizes = ((16, 128, 1024), (128, 1000, 4096))
 
 def cell(batch, hidden, mode, ipu_chip="GC200", gpu_chip="A100"):
     """(low, high) of the IPU's rate over the GPU's; None where it does not fit."""
-    found, _ = lanes(roofline.tutorial(batch, hidden), ipu_chip, gpu_chip, "float32", free)
-    if f"{ipu_chip} (IPU)" not in found:
+    rates, _ = lanes(roofline.tutorial(batch, hidden), ipu_chip, gpu_chip, "float32", free)
+    if f"{ipu_chip} (IPU)" not in rates:
         return None
-    span = found[f"{ipu_chip} (IPU)"] / found[f"{gpu_chip}, {mode}"]
+    span = rates[f"{ipu_chip} (IPU)"] / rates[f"{gpu_chip}, {mode}"]
     return span.low, span.high
 
 
@@ -775,30 +807,31 @@ look = {"x_title": "batch", "y_title": "hidden neurons", "title": "GC200 over A1
 viz.show(figures.verdicts({names[mode]: table for mode, table in tables.items()}, *sizes, **look))
 cells = [one for table in tables.values() for row in table for one in row if one]
 print(
-    f"{sum(low > 1 for low, _ in cells)} sizes and modes: IPU ahead whatever holds; "
-    f"{sum(high < 1 for _, high in cells)}: GPU ahead; {sum(low <= 1 <= high for low, high in cells)}: open"
+    f"{sum(low > 1 for low, _ in cells)} sizes and modes: IPU faster under all assumptions; "
+    f"{sum(high < 1 for _, high in cells)}: GPU faster; {sum(low <= 1 <= high for low, high in cells)}: open"
 )
 
 # %% [markdown] tags=["slide"]
 # **Notice**
 #
-# - Against *eager* every cell is blue: the order survives all assumptions of the model. And what was published, "5 to 10 times", lies within the bands. That is
-#   agreement with a band after choosing constants. It is not a validation.
-# - A graph of single kernels leaves it open nearly everywhere. Against fused kernels in a graph, no cell is blue. With the likely values the GPU is
-#   ahead (look at the first explorer), and the bands leave it open.
-# - So much of "10x" is what eager leaves on the table. The chip's own part remains unknown. It should be largest where networks are small,
-#   sequential or sparse in ways that no fused kernel covers, and there is no such kernel for every network.
-# - A band holds what the assumptions allow, and nothing else. In section 5 errors went beyond the bands, on a machine that had been measured. These
-#   two have not.
+# - Against *eager* every cell is blue: the ranking holds under all assumptions of the model. The published "5 to 10
+#   times" is within the ranges. This is agreement with a range after choosing constants. It is not a validation.
+# - Against a graph of single kernels the result is open nearly everywhere. Against fused kernels in a graph, no cell is
+#   blue. With the likely values the GPU is faster (see the first explorer), but the ranges leave it open.
+# - So much of "10x" is speed that eager code does not use. The part that comes from the chip remains unknown. It should
+#   be largest where networks are small, sequential or sparse in ways that no fused kernel covers, and such kernels do
+#   not exist for every network.
+# - A range contains what the assumptions allow, and nothing else. In section 5 errors were larger than the ranges, on a
+#   machine that had been measured. These two machines have not been measured.
 #
 # ## 7 · Energy and sparsity
 #
-# Spiking networks promise to compute only where something happens. What happens can be *counted*, by NeuroBench's definitions [5]: effective
-# operations are pairs of an input and a weight that are both not zero; if the input is a spike, an addition (AC) does it, else it takes a
-# multiplication too (MAC).
+# Spiking networks promise to compute only where something happens. This can be *counted*, with NeuroBench's definitions
+# [5]: effective operations are pairs of an input and a weight that are both not zero; if the input is a spike, an
+# addition is enough (AC), otherwise a multiplication is needed as well (MAC).
 #
-# > **Predict first.** A network learns to tell digits. Does it fire more after training, or less? And its energy against the same layers *without*
-# > spikes and time, run once: less, equal, more?
+# > **Predict first.** A network learns to classify digits. Does it fire more or less after training? And is its energy
+# > less than, equal to or more than that of the same layers *without* spikes and time, run once?
 
 # %%
 T = 16
@@ -806,34 +839,34 @@ train_images, train_labels = data.to_device(*data.load("digits"), where)
 net = models.mlp((64, 100, 10)).to(where)
 
 
-def seen_by(images):
+def encoded(images):
     return encode.repeat(data.to_unit(images).flatten(1), T)
 
 
 def accuracy(net):
     test_images, test_labels = data.to_device(*data.load("digits", "test"), where)
     with torch.no_grad():
-        return (net(seen_by(test_images))[0].sum(0).argmax(1) == test_labels).float().mean().item()
+        return (net(encoded(test_images))[0].sum(0).argmax(1) == test_labels).float().mean().item()
 
 
-x_count = seen_by(train_images[:256])
+x_count = encoded(train_images[:256])
 counts = {f"untrained ({accuracy(net):.0%} right)": energy.count(net, x_count)}
 optimizer = torch.optim.Adam(net.parameters(), lr=2e-3)
 for _ in range(4 if QUICK else 12):
     for x, y in data.batches(train_images, train_labels, 64):
         optimizer.zero_grad()
-        loss.count_cross_entropy(net(seen_by(x))[0], y).backward()
+        loss.count_cross_entropy(net(encoded(x))[0], y).backward()
         optimizer.step()
 counts[f"trained ({accuracy(net):.0%} right)"] = after = energy.count(net, x_count)
 for name, one in counts.items():
-    told = f"{one.effective_macs:,.0f} MACs, {one.effective_acs:,.0f} ACs a sample (counted)"
-    print(f"{name:24} {1 - one.activation_sparsity:6.2%} of neurons fire in a step; {told}")
+    line = f"{one.effective_macs:,.0f} MACs, {one.effective_acs:,.0f} ACs per sample (counted)"
+    print(f"{name:24} {1 - one.activation_sparsity:6.2%} of neurons fire in a step; {line}")
 after
 
 # %% [markdown]
-# Counts are facts about a network on some data. Joules are not: they need a price for each operation, and prices come from a chip of a certain
-# process, with a certain memory, of which the arithmetic is the smallest part. Here is the kind of figure that papers print, with
-# everything beside it that usually isn't:
+# Counts are facts about a network on some data. Joules are not: they need a cost per operation, and this cost depends
+# on the chip, its process and its memory; the arithmetic is the smallest part of it. Here is the kind of number that
+# papers print, together with the numbers that they usually omit:
 
 # %% tags=["slide"]
 estimate = after.energy()
@@ -850,39 +883,41 @@ estimate
 # %% [markdown]
 # **Notice**
 #
-# - Choose your row and you choose your conclusion. Arithmetic alone or with the memory, layer 1 every step or once, against an ANN with or without
-#   its own cache: each choice can be argued for.
-# - The rate at which neurons fire stands in the last line. Compare it with the 5.7 % of the first finding, which holds for 5 steps; here there are
-#   16.
-# - None of this is *time*. A GPU multiplies by zeros as fast as by anything. An IPU, whose tiles run their own programs, can skip them: there the
-#   published 38 times belongs, at the lowest activity [6]. With an activity of $\alpha$ no gain from skipping exceeds $1/\alpha$.
+# - The conclusion depends on the row that you choose. Arithmetic alone or with the memory, layer 1 every step or once,
+#   against an ANN with or without its own cache: there are arguments for each choice.
+# - The firing rate is in the last line. Compare it with the 5.7 % of the first remark there, which holds for 5 steps;
+#   here there are 16.
+# - None of this is *time*. On a GPU a multiplication by zero takes as long as any other. An IPU, whose tiles run
+#   separate programs, can skip it: the published factor of 38 comes from this, at the lowest activity [6]. With an
+#   activity of $\alpha$ no gain from skipping exceeds $1/\alpha$.
 #
-# ## 8 · What can't be known without the hardware
+# ## 8 · What cannot be known without the hardware
 #
-# | Question | Why not | What would settle it |
+# | Question | Why not | What would answer it |
 # |---|---|---|
-# | How long do tiles wait for each other? | the function that knows is in the closed part of Poplar | one measured superstep |
+# | How long do tiles wait for each other? | the function that computes it is in the closed part of Poplar | one measured superstep |
 # | Which operations does PopART fuse? | its compiler decides; a factor of 6 in our range | the profile of one training step |
-# | Does it find that layer 1 is the same every step? | as above | the same |
-# | Does the detach form survive all its passes? | read in its sources, never observed | one gradient |
-# | Is our PopTorch path free of mistakes? | a double is only as good as our reading | one run |
-# | Which GPU, batch and program stand behind "10x"? | never published | the authors' files |
-# | What energy does a training step take? | counts times prices is not a meter | a meter |
+# | Does it detect that layer 1 is the same at every step? | as above | the same |
+# | Does the gradient with `detach` survive all its compiler passes? | read in its sources, never observed | one gradient |
+# | Is our PopTorch path free of mistakes? | a mock is only as good as our reading of the documentation | one run |
+# | Which GPU, batch and program were used for "10x"? | never published | the authors' files |
+# | What energy does a training step take? | counts times costs per operation are not a measurement | a power meter |
 #
-# The third column is short. An afternoon with one IPU would answer most of it. Until then the honest sentence is: *by this model and
-# all that it assumes, ahead of eager GPU code at these sizes; against fused GPU code it is open.*
+# The third column is short. An afternoon with one IPU would answer most of it. Until then the honest summary is:
+# *according to this model and its assumptions, the IPU is faster than eager GPU code at these sizes; against fused GPU
+# code it is open.*
 #
 # ## 9 · What broke?
 #
-# A colleague benchmarks in *mixed precision*, as the tutorial does: `data = data.half()`, the network as it is. PyTorch complains. PopTorch, by its
-# documentation, does not, and the table says *mixed precision*.
+# A colleague benchmarks in *mixed precision*, as the tutorial does: `data = data.half()`, the network as it is. PyTorch
+# raises an error. PopTorch, according to its documentation, does not, and his table says *mixed precision*.
 #
-# > **Find it before you run the cell.** In which precision do his matrix products run?
+# > **Find the mistake before you run the cell.** In which precision do his matrix products run?
 
 
 # %%
 class Products(TorchDispatchMode):
-    """Notes the dtype of every matrix product."""
+    """Records the dtype of every matrix product."""
 
     def __init__(self):
         super().__init__()
@@ -908,15 +943,16 @@ except RuntimeError as error:
 print("as he wrote it:  ", products(lambda x: x.half().float(), enabled=False))
 print("with autocast:   ", products(lambda x: x, enabled=True))
 for precision in ("float32", "float16"):
-    said = roofline.ipu(roofline.tutorial(128), "GC200", precision=precision)
-    print(f"GC200, {precision} (predicted): {said.samples_per_s} samples/s")
+    prediction = roofline.ipu(roofline.tutorial(128), "GC200", precision=precision)
+    print(f"GC200, {precision} (predicted): {prediction.samples_per_s} samples/s")
 
 # %% [markdown]
-# All in float32. Half inputs meet float32 weights, and PopTorch promotes them, as its options ask (the tutorial even writes `HalfUpcastToFloat`;
-# `net.half()` is commented out). What was halved is the precision of the pictures and the bytes on the way in. On PopTorch `model.half()`, a loss
-# scale and float32 partials would have been mixed precision; in PyTorch it is `torch.autocast`, here `train.fit(…, amp=True)`.
+# All of them run in float32. The inputs are half precision and the weights float32, and PopTorch converts the inputs to
+# float32, as its options specify (the tutorial even sets `HalfUpcastToFloat`; `net.half()` is commented out). Only the
+# precision of the images and the bytes of the input were halved. With PopTorch, `model.half()`, a loss scale and
+# float32 partials would have been mixed precision; in PyTorch it is `torch.autocast`, here `train.fit(…, amp=True)`.
 #
-# The cure is the same for every benchmark: don't believe the name of a setting. *Look* at what ran.
+# The lesson holds for every benchmark: do not trust the name of a setting. *Check* what was executed.
 #
 # ## Quiz
 
@@ -929,10 +965,10 @@ scorecard("10")
 # %% [markdown]
 # ## Where next
 #
-# All that was trained so far was trained by backpropagation: a global error that travels back through layers and time. Brains have no such wire,
-# and chips would rather not. **11 · Local learning** does without.
+# All networks so far were trained by backpropagation: a global error that is sent back through layers and time. Brains
+# have no such connection, and on chips it is expensive. **11 · Local learning** works without it.
 #
-# Meanwhile: `snnkit bench compare` on your own GPU, and `ipu.check` on the network you brought along.
+# Meanwhile: `snnkit bench compare` on your own GPU, and `ipu.check` on your own network.
 #
 # **Worth reading**
 #

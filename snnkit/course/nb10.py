@@ -274,7 +274,7 @@ def pictures(samples: int = 6) -> tuple[Tensor, Tensor]:
 EXERCISES = [
     Exercise(
         "10.1",
-        "A neuron without a memory of its own",
+        "A neuron without internal state",
         leaky,
         [
             Check("the numbers", _numbers),
@@ -316,7 +316,7 @@ EXERCISES = [
     ),
     Exercise(
         "10.3",
-        "The loss moves in",
+        "The loss in the model",
         Training,
         [
             Check("without labels", _inference),
