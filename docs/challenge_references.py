@@ -21,7 +21,7 @@ from torch.nn import functional
 
 import snnkit
 from snnkit import challenge
-from snnkit.challenge.references import FOLDER
+from snnkit.challenge.networks import FOLDER
 from snnkit.challenge.scoring import PRICE, STEPS
 from snnkit.files import write_text
 

@@ -723,10 +723,10 @@ vocabulary = text.Vocabulary.build(sentences)
 embedding = text.SpikingEmbedding(vocabulary, features=32 if QUICK else 64, steps=16)
 words = [word for group in text.GROUPS.values() for word in group]
 before = text.agreement(embedding)
-history = embedding.fit(sentences, epochs=4 if QUICK else 8, seed=SEED, device=where)
+embedding.fit(sentences, epochs=4 if QUICK else 8, seed=SEED, device=where)
 after = text.agreement(embedding)
 print(f"{len(sentences)} sentences, {len(vocabulary)} words; for example: {sentences[0]!r}")
-print(f"neighbours of the same kind: {before.neighbours:.0%} before, {after.neighbours:.0%} after training")
+print(f"neighbours of the same kind: {before:.0%} before, {after:.0%} after training")
 for word in ("dog", "paris", "violin", "ate"):
     print(f"{word:7}", ", ".join(f"{other} {cosine:.2f}" for other, cosine in embedding.most_similar(word, 5)))
 viz.show(figures.similarity(embedding.vectors(words), text.GROUPS, title="Words that were trained as spikes: cosines"))

@@ -7,10 +7,10 @@ A participant who wants to hide a computation from them in Python can.
 from __future__ import annotations
 
 import contextlib
+import copy
 import hashlib
 import math
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,6 @@ from torch import Tensor, nn
 
 from snnkit import checks
 from snnkit.data import xor_in_time
-from snnkit.device import untouched
 from snnkit.neuron import Neuron
 
 STEPS, CHANNELS, CLASSES = 24, 8, 2
@@ -31,7 +30,6 @@ SALT = "two bits, one after the other"
 HIDDEN_SETS, HIDDEN_SAMPLES = 4, 500
 PRICE = 0.01  # of one spike per sample: as much as one percentage point of accuracy
 
-SECONDS = 60.0  # limit of one evaluation
 CHUNK = 500  # samples at a time
 PROBED = 32  # samples on which behaviour is checked
 MAY_DIFFER = 4  # of them: another batch size may round otherwise, and move a spike
@@ -52,8 +50,7 @@ def samples(n: int, seed: int = 0) -> tuple[Tensor, Tensor]:
 
 
 def hidden(salt: str = SALT) -> tuple[Tensor, Tensor]:
-    """The samples of the score [24, 2000, 8] and their labels, made from ``salt`` so that their seeds are unlikely
-    to be used by chance.
+    """The samples of the score [24, 2000, 8] and their labels, by seeds that no one uses by chance.
 
     They keep participants from overfitting by accident, not from cheating: this function can make them. An instructor
     who wants more gives another salt when the work is handed in.
@@ -98,11 +95,8 @@ class Score:
     Attributes:
         score: accuracy - PRICE · spikes: 1 would be perfect without a spike, 0.5 is what a silent network gets.
         error: standard error of the score: how far another draw of as many samples would move it.
-        accuracy: share of correct answers.
-        spikes: per sample, of all neurons.
-        samples: how many there were.
-        layers: name of each layer of neurons -> its spikes per sample.
-        mark: of the salt: scores with different marks are of different samples.
+        accuracy, spikes: share of correct answers; spikes per sample, of all neurons.
+        samples, mark: how many there were, and the mark of their salt.
     """
 
     score: float
@@ -110,7 +104,6 @@ class Score:
     accuracy: float
     spikes: float
     samples: int
-    layers: dict[str, float]
     mark: str
 
     def __repr__(self) -> str:
@@ -120,73 +113,60 @@ class Score:
         )
 
 
-def score(net: nn.Module, *, salt: str = SALT, seconds: float = SECONDS) -> Score:
-    """The score of ``net`` on the hidden samples; what it may be and what is counted: see ``evaluate``.
+def score(net: nn.Module, *, salt: str = SALT) -> Score:
+    """The score of ``net`` on the hidden samples; what it may be, what is counted and what is raised: see ``evaluate``.
 
     Look at it when you have decided, not to decide: choose among networks by samples of your own, or the best of many
-    scores will be a lucky one.
-
-    Args:
-        net: the network.
-        salt: another one means other hidden samples; an instructor may use a secret one.
-        seconds: the longest it may take.
-
-    Raises:
-        As ``evaluate``; TypeError: ``salt`` is no text.
+    scores will be a lucky one. Another ``salt`` means other hidden samples; an instructor may use a secret one.
     """
-    result = evaluate(net, *hidden(salt), seconds=seconds)
+    result = evaluate(net, *hidden(salt))
     each = result.correct.double() - PRICE * result.counts.double()
     error = each.std().item() / math.sqrt(len(each))
-    return Score(each.mean().item(), error, result.accuracy, result.spikes, len(each), result.layers, mark(salt))
+    return Score(each.mean().item(), error, result.accuracy, result.spikes, len(each), mark(salt))
 
 
-def evaluate(net: nn.Module, x: Tensor, y: Tensor, *, seconds: float = SECONDS) -> Evaluation:
+def evaluate(net: nn.Module, x: Tensor, y: Tensor) -> Evaluation:
     """Count the correct answers of ``net`` and its spikes, by the rules.
 
     The answer to a sample is the output neuron that fired more often; of equal counts it is 0, so silence is an answer.
-    The network runs in evaluation mode, without gradients, and is left as it was.
+    A copy of the network runs, in evaluation mode, without gradients.
 
     Args:
         net: called ``net(x)`` on spikes [T, B, 8], it gives spikes [T, B, 2], or those and a state. Its neurons are
             ``neuron.Neuron``s that fire 0 or 1; all else between them is linear (weights, sums, delays).
         x, y: as ``samples`` gives them, on any device: spikes [T, N, 8] and labels int64 [N].
-        seconds: the longest it may take; checked between parts of the samples.
 
     Raises:
-        TypeError: ``net`` is no module, or ``x`` or ``y`` no tensor.
-        ValueError: ``x`` and ``y`` don't belong together.
+        TypeError, ValueError: ``net`` is no module, or ``x`` and ``y`` are no samples.
         RuleError: the network breaks a rule; the text says which, and where. It is a ValueError.
-        TimeoutError: it takes too long.
     """
-    _check_arguments(net, x, y)
-    seconds = checks.number("seconds", seconds, above=0, finite=False)
+    checks.instance("net", net, nn.Module, "a torch.nn.Module")
+    if (
+        x.dim() != 3
+        or x.numel() == 0
+        or y.shape != x.shape[1:2]
+        or not all(((v == 0) | (v == 1)).all() for v in (x, y))
+    ):
+        raise ValueError(
+            "x must be spikes [T, N, C] and y labels [N], both of 0 and 1, "
+            f"but they are {checks.shown(x)} and {checks.shown(y)}"
+        )
+    net = copy.deepcopy(net).eval()
     neurons = neurons_of(net)
     device = next((p.device for p in (*net.parameters(), *net.buffers())), torch.device("cpu"))
-    start = time.monotonic()
-
-    def check_time(done: str) -> None:
-        if (taken := time.monotonic() - start) > seconds:
-            raise TimeoutError(f"net may take {seconds:g} s, but {done} took {taken:.1f} s")
-
-    correct, counts = [], []
-    totals = dict.fromkeys(neurons, 0.0)
-    with _at_rest(net, device):
+    answers, counted = [], []
+    with torch.no_grad(), torch.random.fork_rng([device] if device.type == "cuda" else []):
         _check_behaviour(net, x[:, :PROBED].to(device), neurons)
-        check_time(f"{min(PROBED, len(y))} samples")
-        for first in range(0, len(y), CHUNK):
-            part, labels = x[:, first : first + CHUNK].to(device), y[first : first + CHUNK].to(device)
-            with _recording(neurons, len(labels)) as trains:
-                out = _answer(net, part)
-            correct.append((out.sum(0).argmax(1) == labels.to(device)).cpu())
-            counts.append(torch.zeros(len(labels)))
-            for name, parts in trains.items():
-                each = sum((part.float().sum((0, 2)) for part in parts), torch.zeros(len(labels), device=device)).cpu()
-                counts[-1] += each
-                totals[name] += float(each.sum())
-            check_time(f"{first + len(labels)} of {len(y)} samples")
-    right, each = torch.cat(correct), torch.cat(counts)
-    layers = {name: total / len(y) for name, total in totals.items()}
-    return Evaluation(right.float().mean().item(), each.mean().item(), layers, right, each)
+        for part in x.split(CHUNK, dim=1):
+            with _recording(neurons, part.shape[1]) as trains:
+                answers.append(_answer(net, part.to(device)).sum(0).argmax(1).cpu())
+            silent = torch.zeros(part.shape[1])
+            counted.append([sum((t.float().sum((0, 2)).cpu() for t in parts), silent) for parts in trains.values()])
+    counts = torch.cat([torch.stack(each) for each in counted], dim=1)  # [layers, N]
+    correct = torch.cat(answers) == y.cpu()
+    layers = dict(zip(neurons, counts.mean(1).tolist(), strict=True))
+    each = counts.sum(0)
+    return Evaluation(correct.float().mean().item(), each.mean().item(), layers, correct, each)
 
 
 def neurons_of(net: nn.Module) -> dict[str, Neuron]:
@@ -204,41 +184,27 @@ def neurons_of(net: nn.Module) -> dict[str, Neuron]:
 
 
 @contextlib.contextmanager
-def _recording(neurons: Mapping[str, nn.Module], batch: int) -> Iterator[dict[str, list[Tensor]]]:
-    """While this is open, records the spikes [T, B, N] of each call of a neuron; refuses what is not 0 or 1.
-
-    A layer may receive a sequence in parts, or serve in two places.
-    """
+def _recording(neurons: dict[str, Neuron], batch: int) -> Iterator[dict[str, list[Tensor]]]:
+    """The spikes [T, B, N] of each call of a neuron: it may receive a sequence in parts, or serve in two places."""
     trains: dict[str, list[Tensor]] = {name: [] for name in neurons}
+    names = {neuron: name for name, neuron in neurons.items()}
 
-    def hook_of(name: str) -> Any:
-        def hook(neuron: nn.Module, args: tuple, result: Any) -> None:
-            spikes = (result[0] if isinstance(result, tuple) else result).detach()
-            _check_spikes(f"{name} ({type(neuron).__name__})", spikes)
-            if spikes.shape[1] != batch:
-                raise RuleError(
-                    f"{name} must keep the samples in dimension 1, but of {batch} samples it saw {spikes.shape[1]}"
-                )
-            trains[name].append(spikes.flatten(2) if spikes.dim() > 2 else spikes[..., None])
+    def record(neuron: Any, args: tuple, result: Any) -> None:
+        name, spikes = names[neuron], (result[0] if isinstance(result, tuple) else result).detach()
+        wrong = (spikes != 0) & (spikes != 1)
+        if wrong.any():
+            raise RuleError(
+                f"{name} ({type(neuron).__name__}) must fire spikes, but it fired {float(spikes[wrong][0]):.4g}: a "
+                "spike is 0 or 1, not graded"
+            )
+        if spikes.dim() < 2 or spikes.shape[1] != batch:
+            raise RuleError(f"{name} must fire spikes [T, {batch}, ...], but its output is {list(spikes.shape)}")
+        trains[name].append(spikes.flatten(2) if spikes.dim() > 2 else spikes[..., None])
 
-        return hook
-
-    handles = [neuron.register_forward_hook(hook_of(name)) for name, neuron in neurons.items()]
-    try:
+    with contextlib.ExitStack() as hooks:
+        for neuron in names:
+            hooks.callback(neuron.register_forward_hook(record).remove)
         yield trains
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-def _check_spikes(name: str, spikes: Tensor) -> None:
-    if spikes.dim() < 2:
-        raise RuleError(f"{name} must fire spikes [T, B, ...], but its output has the shape {list(spikes.shape)}")
-    wrong = (spikes != 0) & (spikes != 1)
-    if wrong.any():
-        value = float(spikes[wrong][0])
-        kind = "NaN: weights or state are broken" if value != value else f"{value:.4g}: a spike is 0 or 1, not graded"
-        raise RuleError(f"{name} must fire spikes, but it fired {kind}")
 
 
 def _answer(net: nn.Module, x: Tensor) -> Tensor:
@@ -264,18 +230,17 @@ def _check_behaviour(net: nn.Module, x: Tensor, neurons: dict[str, Neuron]) -> N
         out = _answer(net, given)
     if not torch.equal(given, x):
         raise RuleError("net must leave its input as it is, but it changed x")
-    fired = out[..., :0]
-    for parts in trains.values():
-        in_parts = sum(map(len, parts)) == len(out)
-        fired = torch.cat([fired, *([torch.cat(parts)] if in_parts else [p for p in parts if len(p) == len(out)])], 2)
+    # A layer's spikes in one piece where it received the sequence in parts.
+    whole = [[torch.cat(parts)] if sum(map(len, parts)) == len(out) else parts for parts in trains.values()]
+    fired = torch.cat([out[..., :0], *(part for parts in whole for part in parts if len(part) == len(out))], 2)
     for k in range(CLASSES):
         if not (fired == out[..., k : k + 1]).all(0).all(0).any():
             raise RuleError(
                 f"output {k} must be what a neuron fired, but no neuron of the network fired that: let the last "
                 "thing on the way out be a spiking neuron"
             )
-    for name, call in calls.items():
-        _check_linear(name, *call)
+    for name, (module, args, kwargs) in calls.items():
+        _check_linear(f"{name} ({type(module).__name__})", module, args, kwargs)
     if _differs(_answer(net, x), out):
         raise RuleError(
             "net must answer the same samples in the same way twice, but it did not: something is left from one call "
@@ -291,23 +256,22 @@ def _differs(one: Tensor, other: Tensor) -> bool:
 
 @contextlib.contextmanager
 def _first_calls(net: nn.Module) -> Iterator[dict[str, tuple[nn.Module, tuple, dict[str, Any]]]]:
-    """While this is open, records the first call of each synapse: an innermost module that is no part of a neuron."""
+    """The first call of each synapse: an innermost module that is no part of a neuron."""
     calls: dict[str, tuple[nn.Module, tuple, dict[str, Any]]] = {}
-    handles = []
-    inside = tuple(name for name, module in net.named_modules() if isinstance(module, Neuron))
-    for name, module in net.named_modules():
-        if not name or any(True for _ in module.children()) or f"{name}.".startswith(tuple(f"{n}." for n in inside)):
-            continue
+    of_neurons = {part for module in net.modules() if isinstance(module, Neuron) for part in module.modules()}
+    synapses = {
+        module: name
+        for name, module in net.named_modules()
+        if name and module not in of_neurons and next(module.children(), None) is None
+    }
 
-        def note(module: nn.Module, args: tuple, kwargs: dict[str, Any], name: str = name) -> None:
-            calls.setdefault(name, (module, args, kwargs))
+    def note(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
+        calls.setdefault(synapses[module], (module, args, kwargs))
 
-        handles.append(module.register_forward_pre_hook(note, with_kwargs=True))
-    try:
+    with contextlib.ExitStack() as hooks:
+        for module in synapses:
+            hooks.callback(module.register_forward_pre_hook(note, with_kwargs=True).remove)
         yield calls
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _check_linear(name: str, module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
@@ -316,47 +280,19 @@ def _check_linear(name: str, module: nn.Module, args: tuple, kwargs: dict[str, A
         return
     generator = torch.Generator().manual_seed(0)
     u, v = (torch.randn(args[0].shape, generator=generator).to(args[0]) for _ in range(2))
-
-    def f(x: Tensor) -> Tensor:
+    results = []
+    for value in (u, v, u + v, torch.zeros_like(u)):
         try:
-            out = module(x, *args[1:], **kwargs)
+            out = module(value, *args[1:], **kwargs)
         except Exception as error:
             raise RuleError(
-                f"{name} ({type(module).__name__}) must be a synapse, which takes any numbers, but for random ones it "
-                f"raised {type(error).__name__}: {error}"
+                f"{name} must be a synapse, which takes any numbers, but for random ones it raised "
+                f"{type(error).__name__}: {error}"
             ) from error
-        return out[0] if isinstance(out, tuple) else out
-
-    apart, together = f(u) + f(v), f(u + v) + f(torch.zeros_like(u))
+        results.append(out[0] if isinstance(out, tuple) else out)
+    apart, together = results[0] + results[1], results[2] + results[3]
     if not bool(((apart - together).abs() <= TOLERANCE * (1 + apart.abs().max())).all()):
         raise RuleError(
-            f"{name} ({type(module).__name__}) must be a synapse: weights, sums, delays. But it is not linear, and so "
-            "computes without spiking; only neurons may do that"
+            f"{name} must be a synapse: weights, sums, delays. But it is not linear, and so computes without spiking; "
+            "only neurons may do that"
         )
-
-
-@contextlib.contextmanager
-def _at_rest(net: nn.Module, device: torch.device) -> Iterator[None]:
-    """Evaluation mode and no gradients; afterwards modes, buffers and random generators are as they were."""
-    modes = {module: module.training for module in net.modules()}
-    with untouched(net, device), torch.no_grad():
-        net.eval()
-        try:
-            yield
-        finally:
-            for module, training in modes.items():
-                module.training = training
-
-
-def _check_arguments(net: Any, x: Any, y: Any) -> None:
-    checks.instance("net", net, nn.Module, "a torch.nn.Module")
-    for name, value in (("x", x), ("y", y)):
-        checks.instance(name, value, Tensor, "a tensor")
-    if x.dim() != 3 or x.numel() == 0 or y.shape != x.shape[1:2] or y.dtype != torch.int64:
-        raise ValueError(
-            "x must be spikes [T, N, C] and y labels int64 [N], "
-            f"but they are {list(x.shape)} and {y.dtype} {list(y.shape)}"
-        )
-    for name, values in (("x", x), ("y", y)):
-        if not bool(((values == 0) | (values == 1)).all()):
-            raise ValueError(f"{name} must hold 0 and 1 only, but there are other values in it")

@@ -35,15 +35,14 @@ def export(file: Path, name: str) -> None:
 def board(folder: Path, page: Path | None) -> None:
     """Show the progress of all learners whose exported file is in FOLDER."""
     from snnkit.course import class_report
-    from snnkit.files import replacing
+    from snnkit.files import write_text
 
     room = class_report.room(folder)
     click.echo(repr(room))
     if page is None:
         return
     try:
-        with replacing(page) as file:
-            file.write(room.html().encode())
+        write_text(page, room.html())
     except OSError as error:
         raise click.ClickException(f"can't write {str(page)!r}: {error.strerror or error}") from None
     click.echo(f"\npage: {page}")

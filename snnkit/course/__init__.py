@@ -8,21 +8,7 @@ In a notebook:
     course.start("01", solve=SOLVE)
     lif_step = attempt("01.1", lif_step)     # the learner's function if it passes, else the reference
 
-The exercises of notebook "01" are data in ``snnkit/course/nb01.py``:
-
-    from snnkit.course.exercise import Check, Exercise, Question, Violation
-    from snnkit.course import expect
-
-    def lif_step(v, x, beta):
-        return beta * v + x
-
-    def leaks(candidate, reference):
-        v, x = torch.tensor([0.5]), torch.zeros(1)
-        expect.close(candidate(v, x, 0.9), reference(v, x, 0.9), "Without input the potential decays.", hint=0)
-
-    EXERCISES = [Exercise("01.1", "One step of a LIF neuron", lif_step, [Check("a silent neuron leaks", leaks)],
-                          minutes=6, hints=("What happens to v without input?", "v shrinks by the factor beta."))]
-    QUIZ = [Question("Which …?", ("this", "that"), answer=1, why="Because …")]
+The exercises of notebook "01" are in ``snnkit/course/nb01.py``; CONTRIBUTING has an example.
 
 For instructors:
 
@@ -50,7 +36,6 @@ from .exercise import questions as questions
 from .progress import Scorecard as Scorecard
 from .progress import export as export
 from .progress import scorecard as scorecard
-from .progress import solve as solve
 from .progress import start as start
 from .quizzes import QuizResult as QuizResult
 from .quizzes import quiz as quiz

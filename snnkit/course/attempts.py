@@ -64,36 +64,25 @@ def grade(exercise: Exercise | str, candidate: Any) -> Outcome:
     prints = sandbox.Prints()
     for passed, check in enumerate(exercise.checks):
         trial = sandbox.run(functools.partial(check.run, mine.answer, exercise.reference), limit, prints)
+        error, where = trial.error, _line(trial.stack, mine.files)
+        to_do = functools.partial(Outcome, "to do", total=total, printed=prints.text())
         failed = functools.partial(
             Outcome, "failed", check=check.name, passed=passed, total=total, printed=prints.text()
         )
-        error, where = trial.error, _line(trial.stack, mine.files)
-        if isinstance(error, sandbox.OutOfTime):
-            return failed(**_out_of_time(limit or 0.0, trial.seconds), where=where)
         if isinstance(error, NotWritten):
-            return Outcome("to do", message=error.note, total=total, printed=prints.text())
-        known = error is None or isinstance(error, Violation)
-        if trial.changed and (known or not where):  # first: a changed dtype, say, is the reason why a result is wrong
-            return failed(**_changed(trial.changed))
-        if error is not None and not isinstance(error, Violation):
-            if "ellipsis" in _text_of(error):
-                return Outcome("to do", message="A `...` is still in your code.", total=total, printed=prints.text())
-            return failed(**_raised(error, where, mine.last), where=where)
+            return to_do(message=str(error))
+        if trial.changed and (error is None or isinstance(error, Violation) or not where):
+            return failed(**_changed(trial.changed))  # a changed dtype, say, is the reason why a result is wrong
+        if isinstance(error, Violation):
+            hint = error.shown.get("hint")
+            text = exercise.hints[hint] if isinstance(hint, int) else hint or ""
+            return failed(**{**error.shown, "message": error.message, "hint": text})
         if error is not None:
-            return failed(
-                message=error.message,
-                inputs=error.inputs,
-                yours=error.yours,
-                expected=error.expected,
-                hint=_hint_text(exercise, error.hint),
-            )
+            text = _text_of(error)
+            if "ellipsis" in text:
+                return to_do(message="A `...` is still in your code.")
+            return failed(**_raised(error, text, where, mine.last, limit), where=where)
     return Outcome("passed", passed=total, total=total, printed=prints.text())
-
-
-def _hint_text(exercise: Exercise, hint: int | str | None) -> str:
-    if isinstance(hint, int):
-        return exercise.hints[hint] if hint < len(exercise.hints) else ""
-    return hint or ""
 
 
 def _line(stack: Iterable[FrameSummary], files: set[str]) -> str:
@@ -114,11 +103,14 @@ def _text_of(error: BaseException) -> str:
         return ""
 
 
-def _raised(error: BaseException, where: str, last: Any) -> dict[str, Any]:
+def _raised(error: BaseException, text: str, where: str, last: Any, limit: float | None) -> dict[str, Any]:
     """``where``: the learner's line, "" if it was a line of the check; ``last``: what the function returned last."""
-    kind, text = type(error).__name__, _text_of(error)
+    if isinstance(error, sandbox.OutOfTime):
+        hint = "Does every loop end? What changes from one iteration to the next? Is a tensor too large?"
+        return {"message": f"Your code was stopped: it was still running after {limit:g} s.", "hint": hint}
+    kind = type(error).__name__
     message = f"{kind}: {text}" if text else kind
-    if _out_of_memory(error, text):
+    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "memory" in text):
         hint = "How large is your largest tensor? Multiply the numbers of its shape, and by 4 bytes."
         return {"message": f"Your code needs more memory than there is ({message})", "hint": hint}
     if isinstance(error, RecursionError):
@@ -132,25 +124,9 @@ def _raised(error: BaseException, where: str, last: Any) -> dict[str, Any]:
     return {"message": f"The answer could not be checked: {message}", "yours": last}
 
 
-def _out_of_memory(error: BaseException, text: str) -> bool:
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
-        return True
-    return isinstance(error, RuntimeError) and ("can't allocate memory" in text or "not enough memory" in text)
-
-
-def _out_of_time(limit: float, seconds: float) -> dict[str, Any]:
-    """The answer was stopped after ``limit`` seconds, or as late as after ``seconds``."""
-    if seconds > limit + 1:
-        hint = "It was one long operation, which nothing can interrupt. Is a tensor much larger than it has to be?"
-        return {"message": f"Your code took {seconds:.0f} s; it has {limit:g} s.", "hint": hint}
-    hint = "Does every loop end? What changes from one iteration to the next?"
-    return {"message": f"Your code was stopped: it was still running after {limit:g} s.", "hint": hint}
-
-
 def _changed(what: list[str]) -> dict[str, Any]:
-    listed = what[0] if len(what) == 1 else f"{', '.join(what[:-1])} and {what[-1]}"
     return {
-        "message": f"An answer leaves the notebook as it was; yours {listed}. That was undone.",
+        "message": f"An answer leaves the notebook as it was; yours {' and '.join(what)}. That was undone.",
         "hint": "A function takes what it needs as arguments and leaves everything else as it was: "
         "`dtype=` and `device=` in the call, `with torch.no_grad():`, a `torch.Generator` created for it.",
     }
@@ -198,21 +174,15 @@ def _solved(exercise: Exercise) -> Any:
         raise RuntimeError(f"the reference of exercise {exercise.key} does not pass its own checks ({reason})")
     progress.current().solved.add(exercise.key)
     Card("good", _heading(exercise), f"passed (solution, {outcome.total} of {outcome.total} checks)").show()
-    if exercise.plot is not None:
-        _show(exercise.plot(exercise.reference, exercise.reference))
+    _plot(exercise, exercise.reference)
     return exercise.reference
 
 
 def _check_kind(exercise: Exercise, answer: Any) -> None:
-    if answer is None or answer is Ellipsis:
+    if answer is None or answer is Ellipsis or callable(answer) == callable(exercise.reference):
         return
-    if callable(exercise.reference) and not callable(answer):
-        kind = "class" if inspect.isclass(exercise.reference) else "function"
-        raise TypeError(
-            f"answer to {exercise.key} must be a {kind} (its name, without calling it), but it is {short(answer)}"
-        )
-    if callable(answer) and not callable(exercise.reference):
-        raise TypeError(f"answer to {exercise.key} must be a value, but it is the function {short(answer)}")
+    wanted = "a function or class (its name, without calling it)" if callable(exercise.reference) else "a value"
+    raise TypeError(f"answer to {exercise.key} must be {wanted}, but it is {short(answer)}")
 
 
 def _card(exercise: Exercise, outcome: Outcome) -> Card:
@@ -230,35 +200,22 @@ def _card(exercise: Exercise, outcome: Outcome) -> Card:
     lines = [Line(outcome.message, label=outcome.check)]
     shown = {"where": outcome.where or None, "inputs": outcome.inputs}
     shown |= {"yours": outcome.yours, "expected": outcome.expected}
-    lines += [Line(_readable(value), label=label, code=True) for label, value in shown.items() if value is not None]
+    lines += [Line(short(value), label=label, code=True) for label, value in shown.items() if value is not None]
     lines += printed
     if outcome.hint:
         lines.append(Line(outcome.hint, label="Hint"))
     return Card("bad", _heading(exercise), f"failed ({tally} hold)", [*lines, onward])
 
 
-def _readable(value: Any) -> str:
-    """``short(value)`` within two seconds: what is shown may be an object of the learner's."""
-    texts: list[str] = []
-    sandbox.run(lambda: texts.append(short(value)), 2.0, sandbox.Prints())
-    return texts[0] if texts else f"({type(value).__name__} that cannot be shown)"
-
-
 def _plot(exercise: Exercise, answer: Any) -> None:
-    if exercise.plot is None:
-        return
-    plot, figures = exercise.plot, []
-    sandbox.run(lambda: figures.append(plot(answer, exercise.reference)), exercise.seconds, sandbox.Prints())
-    # A wrong answer need not be drawable, and the card has already said what is wrong.
-    if figures:
-        _show(figures[0])
-
-
-def _show(figure: Any) -> None:
+    """A wrong answer need not be drawable, and the card has already said what is wrong."""
     from snnkit.viz import show
 
-    if figure is not None:
-        show(figure)
+    if exercise.plot is not None:
+        plot, figures = exercise.plot, []
+        sandbox.run(lambda: figures.append(plot(answer, exercise.reference)), exercise.seconds, sandbox.Prints())
+        for figure in figures:
+            show(figure)
 
 
 def _heading(exercise: Exercise) -> str:
@@ -286,9 +243,9 @@ def source(exercise: Exercise) -> str:
 
 
 def _next_hint(exercise: Exercise) -> Card:
-    now, total = progress.current(), len(exercise.hints)
+    now = progress.current()
     with now.lock:
-        opened = min(now.opened.get(exercise.key, 0) + 1, total)
+        opened = min(now.opened.get(exercise.key, 0) + 1, len(exercise.hints))
         now.opened[exercise.key] = opened
         if not now.solving:
             now.progress.hinted(exercise.key, opened)
@@ -299,12 +256,8 @@ def _open_hints(exercise: Exercise) -> Card:
     """The hints that are open in this session."""
     key, opened, total = exercise.key, progress.current().opened.get(exercise.key, 0), len(exercise.hints)
     lines = [Line(text, label=f"Hint {i + 1}") for i, text in enumerate(exercise.hints[:opened])]
-    if opened < total:
-        more = "One more hint" if total - opened == 1 else f"{total - opened} more hints"
-        lines.append(Line(f'{more}: `hint("{key}")` again.'))
-    else:
-        lines.append(Line(f'{"No more hints." if total else "No hints here."} The solution: `solution("{key}")`.'))
-    return Card("info", _heading(exercise), f"hint {opened} of {total}" if total else "", lines)
+    more = f'More: `hint("{key}")` again.' if opened < total else f'No more hints. The solution: `solution("{key}")`.'
+    return Card("info", _heading(exercise), f"hint {opened} of {total}", [*lines, Line(more)])
 
 
 def _reveal(exercise: Exercise) -> Card:

@@ -6,8 +6,8 @@ import html
 import re
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,18 +15,13 @@ from torch import Tensor
 
 from snnkit.viz.frontend import in_notebook
 
-SHOWN = 12  # entries of a dict
 # The figures' colours (viz.theme); each also has a sign and a word, so that nothing hangs on the colour alone.
-TONES = {
-    "good": ("✓", "#009E73"),
-    "bad": ("✗", "#D55E00"),
-    "open": ("○", "#D47F00"),
-    "info": ("·", "#3399E0"),
-}
+TONES = {"good": ("✓", "#009E73"), "bad": ("✗", "#D55E00"), "open": ("○", "#D47F00"), "info": ("·", "#3399E0")}
+LIMIT, ITEMS, DEPTH = 400, 8, 4  # characters, entries and levels of a value that are shown
+_GREY = "background:rgba(127,127,127,.14);border-radius:3px"
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """One line of a card: running text, or a labelled value, or a block of code."""
 
     text: str
@@ -41,27 +36,16 @@ class Card:
     tone: str
     heading: str
     word: str = ""
-    lines: Sequence[Line] = field(default_factory=tuple)
+    lines: Sequence[Line] = ()
 
     def text(self) -> str:
-        sign = TONES[self.tone][0]
-        out = [f"{sign} {self.heading}" + (f": {self.word}" if self.word else "")]
-        width = max((len(line.label) for line in self.lines if line.code), default=0)
-        for line in self.lines:
-            if line.code and line.label:
-                body = textwrap.indent(line.text, " " * (width + 6)).lstrip()
-                out.append(f"    {line.label.ljust(width)}  {body}")
-            elif line.code:
-                out.append(textwrap.indent(line.text, "    "))
+        out = [f"{TONES[self.tone][0]} {self.heading}" + (f": {self.word}" if self.word else "")]
+        for text, label, code in self.lines:
+            if code:
+                shown = f"{label}  {textwrap.indent(text, ' ' * 12).lstrip()}" if label else text
+                out.append(textwrap.indent(shown, "    "))
             else:
-                out.append(
-                    textwrap.fill(
-                        f"{line.label}{': ' if line.label else ''}{line.text}",
-                        100,
-                        initial_indent="  ",
-                        subsequent_indent="  ",
-                    )
-                )
+                out.append(textwrap.fill(f"{label}: {text}" if label else text, 100, initial_indent="  "))
         return "\n".join(out)
 
     def html(self) -> str:
@@ -86,14 +70,11 @@ class Card:
             print(self.text())
 
 
-_GREY = "background:rgba(127,127,127,.14);border-radius:3px"
-
-
 def _html_line(line: Line) -> str:
     label = html.escape(line.label)
     if line.code:
-        tag = f'<span style="display:inline-block;min-width:5.5em;opacity:.8">{label}</span>' if label else ""
-        pre = f"{_GREY};padding:.15em .5em;margin:.15em 0;white-space:pre-wrap;display:inline-block;font-size:.92em"
+        pre = f"{_GREY};padding:.15em .5em;margin:.15em 0;white-space:pre-wrap;font-size:.92em"
+        tag = f'<span style="min-width:5.5em;opacity:.8">{label}</span>' if label else ""
         block = f'<pre style="{pre}">{html.escape(line.text)}</pre>'
         return f'<div style="display:flex;align-items:baseline">{tag}{block}</div>'
     prefix = f"<b>{label}:</b> " if label else ""
@@ -105,58 +86,45 @@ def rich(text: str) -> str:
     return re.sub(r"`([^`]+)`", rf'<code style="{_GREY};padding:0 .25em">\1</code>', html.escape(text))
 
 
-def short(value: Any, limit: int = 400) -> str:
+def short(value: Any) -> str:
     """A value as a learner can read it: few digits, few elements, shape and dtype when elements are left out.
 
     A value that cannot be shown (its ``__repr__`` raises, say) is named by its type: a card never fails.
     """
     try:
-        return _short(value, limit, depth=4)
+        text = _short(value, DEPTH)
     except Exception:
         return f"({type(value).__name__} that cannot be shown)"
+    return text if len(text) <= LIMIT else text[: LIMIT - 1] + "…"
 
 
-def _short(value: Any, limit: int, depth: int) -> str:
+def _short(value: Any, depth: int) -> str:
     if isinstance(value, str):
-        return _cut(value, limit)
-    if isinstance(value, Tensor):
-        return _cut(_tensor(value), limit)
-    if isinstance(value, np.ndarray):
-        return _cut(_array(value, f"{value.shape} {value.dtype}"), limit)
+        return value
+    if isinstance(value, (Tensor, np.ndarray)):
+        return _array(value)
     if isinstance(value, (dict, tuple, list)) and not depth:
         return "…"
     if isinstance(value, dict):
-        shown = list(value.items())[:SHOWN]
-        rows = [f"{_short(name, limit, depth - 1)} = {_short(v, limit, depth - 1)}" for name, v in shown]
-        return _cut("\n".join(rows + ["…"] * (len(value) > SHOWN)), limit)
+        return "\n".join(f"{name} = {_short(item, depth - 1)}" for name, item in value.items())
     if isinstance(value, (tuple, list)):
-        inner = ", ".join(_short(v, limit, depth - 1) for v in value[:8]) + (", …" if len(value) > 8 else "")
-        return _cut(f"({inner})" if isinstance(value, tuple) else f"[{inner}]", limit)
+        inner = ", ".join([_short(item, depth - 1) for item in value[:ITEMS]] + ["…"] * (len(value) > ITEMS))
+        return f"({inner})" if isinstance(value, tuple) else f"[{inner}]"
     if isinstance(value, float):
         return f"{value:.6g}"
     if callable(value):
         return getattr(value, "__name__", type(value).__name__)
-    return _cut(repr(value), limit)
+    return repr(value)
 
 
-def _tensor(value: Tensor) -> str:
-    note = f"{tuple(value.shape)} {str(value.dtype).removeprefix('torch.')}"
-    if value.is_meta:
-        return f"no numbers, on the device meta\nshape {note}"
-    array = value.detach().to("cpu")
-    if array.layout != torch.strided:
-        array = array.to_dense()
-    array = array.resolve_conj().resolve_neg()
-    return _array(array.float().numpy() if array.dtype == torch.bfloat16 else array.numpy(), note)
-
-
-def _array(array: np.ndarray, note: str) -> str:
-    if array.ndim == 0:
-        return f"{array.item():.6g}" if array.dtype.kind == "f" else str(array.item())
+def _array(value: Tensor | np.ndarray) -> str:
+    note = f"shape {tuple(value.shape)} {str(value.dtype).removeprefix('torch.')}"
+    if isinstance(value, Tensor):
+        if value.is_meta:
+            return f"no numbers, on the device meta\n{note}"
+        value = value.detach().cpu().to_dense() if value.layout != torch.strided else value.detach().cpu()
+        value = (value.float() if value.dtype == torch.bfloat16 else value.resolve_conj()).numpy()
+    if value.ndim == 0:
+        return f"{value.item():.6g}" if value.dtype.kind == "f" else str(value.item())
     with np.printoptions(precision=4, threshold=16, edgeitems=3, suppress=True, linewidth=90):
-        text = str(array)
-    return text if array.size <= 16 else f"{text}\nshape {note}"
-
-
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+        return str(value) if value.size <= 16 else f"{value}\n{note}"

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from snnkit import files, tables
 
@@ -20,11 +20,8 @@ LARGEST = 1 << 20  # bytes of a file; an export has about 20 kB
 STUCK = 4  # attempts at an exercise that is not passed, from which on help is due
 SHOWN = 10  # rows of "who is stuck" and of "what fails most"
 
-# --- one learner ------------------------------------------------------------------------------------------------------
 
-
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One exercise of one learner. ``failed``: name of a check -> how many attempts failed at it."""
 
     key: str
@@ -32,110 +29,74 @@ class Entry:
     status: str
     attempts: int
     hints: int
-    solution: bool
     failed: dict[str, int]
-
-    @property
-    def passed(self) -> bool:
-        return self.status == "passed"
-
-
-@dataclass(frozen=True)
-class Work:
-    """One notebook of one learner."""
-
-    exercises: tuple[Entry, ...]
-    quiz: tuple[bool | None, ...]
-
-    @property
-    def touched(self) -> bool:
-        tried = any(one.attempts or one.hints or one.solution or one.status != "to do" for one in self.exercises)
-        return tried or any(mark is not None for mark in self.quiz)
 
 
 @dataclass(frozen=True)
 class Learner:
-    """One file: who, when it was written, and the work by notebook."""
+    """One file: who, when it was written, and exercises and quiz marks by notebook."""
 
     name: str
     file: str
-    when: datetime | None
-    notebooks: dict[str, Work]
+    when: datetime
+    exercises: dict[str, list[Entry]]
+    quiz: dict[str, list[bool | None]]
+
+    def passed(self, notebook: str) -> tuple[int, int]:
+        """How many exercises of a notebook, and of how many."""
+        rows = self.exercises.get(notebook, [])
+        return sum(row.status == "passed" for row in rows), len(rows)
 
 
 def read_learner(path: Path) -> Learner:
-    """The learner of a file that ``course.export`` or ``Scorecard.save`` wrote.
+    """The learner of a file that ``course.export`` wrote.
 
     Raises:
         ValueError: it is something else, or damaged; the text says what.
         OSError: it cannot be read.
     """
     data = files.small_json(path, LARGEST)
-    kind = data.get("kind") if isinstance(data, dict) else None
-    if kind not in (progress.EXPORT, progress.SCORECARD):
-        raise ValueError("neither an exported progress nor a scorecard")
-    if data.get("format") != progress.FORMAT:
-        raise ValueError(f"format must be {progress.FORMAT}, but it is {plain(data.get('format'))}: another version?")
+    if not isinstance(data, dict) or data.get("kind") != progress.EXPORT or data.get("format") != progress.FORMAT:
+        raise ValueError(f"no exported progress of format {progress.FORMAT}")
     try:
-        if kind == progress.SCORECARD:
-            return Learner(plain(path.stem), plain(path.name), None, {_number(data["notebook"]): _work(data)})
-        notebooks = {_number(number): _work(work) for number, work in data["notebooks"].items()}
-        return Learner(plain(data["name"] or path.stem), plain(path.name), _date(data["when"]), notebooks)
-    except KeyError as error:
-        raise ValueError(f"damaged: {plain(error.args[0])} is missing") from None
-    except (ValueError, TypeError, AttributeError, OverflowError) as error:
-        raise ValueError(f"damaged: {plain(error)}") from None
+        when = datetime.fromisoformat(data["when"]).astimezone()
+        exercises, quiz = {}, {}
+        for number, work in data["notebooks"].items():
+            progress.check_marks(work["quiz"])
+            exercises[_plain(number, 2)], quiz[_plain(number, 2)] = list(map(_entry, work["exercises"])), work["quiz"]
+        return Learner(_plain(data["name"]), _plain(path.name), when, exercises, quiz)
+    except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise ValueError(f"damaged: {_plain(error)}") from None
 
 
-def plain(value: Any, limit: int = progress.NAME_LENGTH) -> str:
-    """One line that is safe on a terminal and in a table: without control characters, cut to ``limit``."""
-    text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(value)[: limit + 1])
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
-
-
-def _number(value: Any) -> str:
-    if not (isinstance(value, str) and len(value) == 2 and value.isascii() and value.isdigit()):
-        raise ValueError("a notebook without a number")
-    return value
-
-
-def _work(data: dict[str, Any]) -> Work:
-    rows = data["exercises"]
-    if not isinstance(rows, list):
-        raise ValueError("exercises that are no list")
-    progress.check_marks(data["quiz"])
-    return Work(tuple(map(_entry, rows)), tuple(data["quiz"]))
-
-
-def _entry(row: Any) -> Entry:
-    row = dict(row)
-    if row.get("status") == "solution":  # of a scorecard in solve mode: no one's work
-        row["status"] = "to do"
+def _entry(row: dict[str, Any]) -> Entry:
     progress.check_entry(row)
-    seen = row.get("solution", row.get("solution_seen", False))
-    failed = {plain(check, 80): times for check, times in row.get("failed", {}).items()}
-    key, title = plain(row["key"]), plain(row["title"], 80)
-    return Entry(key, title, row["status"], row["attempts"], row["hints"], seen is True, failed)
+    failed = {_plain(check): times for check, times in row.get("failed", {}).items()}
+    return Entry(_plain(row["key"]), _plain(row["title"]), row["status"], row["attempts"], row["hints"], failed)
 
 
-def _date(text: Any) -> datetime:
-    return datetime.fromisoformat(text).astimezone()
+def _plain(value: Any, limit: int = 80) -> str:
+    """One line that is safe on a terminal and in a table: without control characters, cut to ``limit``."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(value)[:limit])
 
 
 # --- the room ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Stuck:
+class Stuck(NamedTuple):
     """A learner with many attempts at an exercise that is not passed, and the check that failed most often."""
 
     learner: str
     entry: Entry
     check: str
 
+    def __str__(self) -> str:
+        at = f", mostly fails at “{self.check}”" if self.check else ""
+        one = self.entry
+        return f"{self.learner}: {one.key} {one.title}, {one.attempts} attempts, {one.hints} hints{at}"
 
-@dataclass(frozen=True)
-class Hurdle:
+
+class Hurdle(NamedTuple):
     """The check of an exercise at which most learners failed: ``failed`` of the ``tried`` that attempted it."""
 
     key: str
@@ -143,6 +104,9 @@ class Hurdle:
     check: str
     failed: int
     tried: int
+
+    def __str__(self) -> str:
+        return f"{self.key} {self.title}: {self.failed} of {self.tried} learners failed at “{self.check}”"
 
 
 @dataclass(frozen=True)
@@ -162,12 +126,13 @@ class Room:
     @property
     def notebooks(self) -> list[str]:
         """The notebooks with any work."""
-        return sorted({n for learner in self.learners for n, work in learner.notebooks.items() if work.touched})
-
-    def done(self, learner: Learner) -> tuple[int, int]:
-        """How many exercises of ``notebooks`` the learner has passed, and of how many."""
-        rows = [row for n in self.notebooks if n in learner.notebooks for row in learner.notebooks[n].exercises]
-        return sum(row.passed for row in rows), len(rows)
+        worked = {
+            notebook
+            for learner in self.learners
+            for notebook, rows in learner.exercises.items()
+            if any(row.attempts or row.hints for row in rows) or any(m is not None for m in learner.quiz[notebook])
+        }
+        return sorted(worked)
 
     def label(self, learner: Learner) -> str:
         """The learner's name, with the file where two have the same."""
@@ -176,47 +141,81 @@ class Room:
 
     def stuck(self) -> list[Stuck]:
         """Who needs help, most attempts first."""
-        result = []
-        for learner in self.learners:
-            for work in learner.notebooks.values():
-                for row in work.exercises:
-                    if not row.passed and row.attempts >= STUCK:
-                        check = max(row.failed, key=row.failed.__getitem__, default="")
-                        result.append(Stuck(self.label(learner), row, check))
+        result = [
+            Stuck(self.label(learner), row, max(row.failed, key=row.failed.__getitem__, default=""))
+            for learner in self.learners
+            for rows in learner.exercises.values()
+            for row in rows
+            if row.status != "passed" and row.attempts >= STUCK
+        ]
         return sorted(result, key=lambda stuck: -stuck.entry.attempts)
 
     def hurdles(self) -> list[Hurdle]:
         """For each exercise with failures, its hardest check; the one that most learners failed at first."""
-        tried: Counter[str] = Counter()
-        learners: dict[str, Counter[str]] = {}
-        attempts: dict[str, Counter[str]] = {}
-        titles: dict[str, str] = {}
+        rows: dict[str, list[Entry]] = {}
         for learner in self.learners:
-            for row in (row for work in learner.notebooks.values() for row in work.exercises):
-                tried[row.key] += row.attempts > 0
-                titles.setdefault(row.key, row.title)
-                learners.setdefault(row.key, Counter()).update(check for check, times in row.failed.items() if times)
-                attempts.setdefault(row.key, Counter()).update(row.failed)
+            for row in (row for rows in learner.exercises.values() for row in rows):
+                rows.setdefault(row.key, []).append(row)
         result = []
-        for key, counts in learners.items():
-            if counts:
-                check = max(counts, key=lambda name: (counts[name], attempts[key][name]))
-                result.append(Hurdle(key, titles[key], check, counts[check], max(tried[key], counts[check])))
+        for key, entries in rows.items():
+            learners = Counter(check for row in entries for check, times in row.failed.items() if times)
+            if learners:
+                ((check, failed),) = learners.most_common(1)
+                tried = max(failed, sum(row.attempts > 0 for row in entries))
+                result.append(Hurdle(key, entries[0].title, check, failed, tried))
         return sorted(result, key=lambda hurdle: (-hurdle.failed, hurdle.key))
 
     def html(self) -> str:
         """A complete page for a browser."""
-        return _page(self, whole=True)
+        import jinja2
+
+        rows = [
+            (self.label(one), [one.passed(n) for n in self.notebooks], _quiz(one), f"{one.when:%d %b %H:%M}")
+            for one in self.learners
+        ]
+        template = jinja2.Environment(autoescape=True).from_string(_TEMPLATE)
+        return template.render(room=self, rows=rows, summary=self._summary(), lists=self._lists())
 
     def __repr__(self) -> str:
-        return _text(self)
+        lines = [f"Room {self.folder}: {self._summary()}"]
+        if self.learners:
+            head = ["learner", *self.notebooks, "quiz", "exported"]
+            rows = [
+                [self.label(one), *map(_bar, map(one.passed, self.notebooks)), _quiz(one), f"{one.when:%d %b %H:%M}"]
+                for one in self.learners
+            ]
+            lines += ["", *tables.text_table(head, rows, left=len(head), always=len(head))]
+        for title, sentences in self._lists():
+            lines += ["", title, *(f"  {sentence}" for sentence in sentences)]
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        return _page(self, whole=False)
+        return self.html()
+
+    def _summary(self) -> str:
+        if not self.learners:
+            return 'no learners yet; each writes a file with course.export("NAME.json")'
+        counts = [learner.passed(n) for learner in self.learners for n in self.notebooks]
+        passed, of = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0)
+        share = f"{passed} of {of} exercises passed ({100 * passed / max(of, 1):.0f}%)"
+        return f"{len(self.learners)} learner{'s' * (len(self.learners) > 1)}, {share}"
+
+    def _lists(self) -> list[tuple[str, list[str]]]:
+        """Titles and sentences of what comes below the table; empty lists are left out."""
+        every = (
+            ("Who is stuck", list(map(str, self.stuck()))),
+            ("What fails most", list(map(str, self.hurdles()))),
+            ("Not read", [f"{file}: {why}" for file, why in self.refused]),
+        )
+        return [
+            (title, [*lines[:SHOWN], *[f"… and {len(lines) - SHOWN} more"] * (len(lines) > SHOWN)])
+            for title, lines in every
+            if lines
+        ]
 
 
 def room(folder: str | os.PathLike[str]) -> Room:
-    """The progress of all learners whose file (``course.export`` or ``Scorecard.save`` wrote it) is in ``folder``.
+    """The progress of all learners whose file (``course.export`` wrote it) is in ``folder``.
 
     Files that are damaged or something else are listed, with the reason, and stop nothing.
 
@@ -230,128 +229,37 @@ def room(folder: str | os.PathLike[str]) -> Room:
     for path in sorted(place.glob("*.json")):
         try:
             learners.append(read_learner(path))
-        except ValueError as error:
-            refused.append((plain(path.name), str(error)))
-        except OSError as error:
-            refused.append((plain(path.name), error.strerror or type(error).__name__))
-    learners.sort(key=lambda learner: (learner.name.casefold(), learner.file))
+        except (ValueError, OSError) as error:
+            refused.append((_plain(path.name), str(error)))
+    learners.sort(key=lambda learner: learner.name.casefold())
     return Room(str(place), tuple(learners), tuple(refused))
 
 
-# --- as text and as HTML ----------------------------------------------------------------------------------------------
+def _quiz(learner: Learner) -> str:
+    marks = [mark for marks in learner.quiz.values() for mark in marks]
+    return f"{marks.count(True)}/{len(marks) - marks.count(None)}"
 
 
-def _summary(room: Room) -> str:
-    if not room.learners:
-        return "no learner's file yet: each runs `course.export(…)` and puts the file here"
-    passed, of = (sum(numbers) for numbers in zip(*map(room.done, room.learners), strict=True))
-    progressed = f"{passed} of {of} exercises passed ({passed / of:.0%})" if of else "nothing done yet"
-    return f"{_count(len(room.learners), 'learner')}, {progressed}"
-
-
-def _lists(room: Room) -> list[tuple[str, list[str]]]:
-    """(title, sentences): who needs help, what fails most, which files were not read."""
-    stuck, hurdles = room.stuck(), room.hurdles()
-    stuck_lines = [
-        f"{one.learner}: {one.entry.key} {one.entry.title}, {one.entry.attempts} attempts, "
-        f"{_count(one.entry.hints, 'hint')}" + (f", mostly fails at “{one.check}”" if one.check else "")
-        for one in stuck[:SHOWN]
-    ]
-    hurdle_lines = [
-        f"{one.key} {one.title}: {one.failed} of {_count(one.tried, 'learner')} failed at “{one.check}”"
-        for one in hurdles[:SHOWN]
-    ]
-    refused = [f"{file}: {reason}" for file, reason in room.refused]
-    lists = [
-        ("Stuck", stuck_lines + _more(len(stuck))),
-        ("Failed most", hurdle_lines + _more(len(hurdles))),
-        ("Not read", refused),
-    ]
-    return [(title, lines) for title, lines in lists if lines]
-
-
-def _text(room: Room) -> str:
-    lines = [f"Room {room.folder}: {_summary(room)}"]
-    if room.learners:
-        rows = [
-            [room.label(one), *(_bar(*_passed(one, n)) for n in room.notebooks), _quiz(room, one), _when(one)]
-            for one in room.learners
-        ]
-        head = ["learner", *room.notebooks, "quiz", "exported"]
-        lines += ["", *tables.text_table(head, rows, left=len(head), always=len(head))]
-    for title, sentences in _lists(room):
-        lines += ["", title, *(f"  {sentence}" for sentence in sentences)]
-    return "\n".join(lines)
-
-
-# Each bar has its numbers, so that nothing depends on colour alone; styles are inline, as a notebook may drop a sheet.
-_TEMPLATE = """\
-{%- set cell = "padding:.3em .7em;text-align:left;white-space:nowrap;border-bottom:1px solid rgba(127,127,127,.25)" -%}
-{%- if whole -%}
-<!doctype html><html lang="en"><head><meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1"><title>snnkit: the room</title>
-<style>body{font-family:system-ui,sans-serif;margin:1.5em;max-width:80em}:root{color-scheme:light dark}</style>
-</head><body>
-{%- endif %}
-<div class="snnkit-room" style="line-height:1.45"><div><b>Room {{ room.folder }}</b> · {{ summary }}</div>
-{%- if room.learners %}
-<div style="overflow-x:auto"><table style="border-collapse:collapse"><thead><tr>
-{%- for word in ["learner"] + room.notebooks + ["quiz", "exported"] %}<th scope="col" style="{{ cell }}">{{ word }}</th>
-{%- endfor %}</tr></thead><tbody>
-{%- for name, bars, quiz, when in rows %}
-<tr><th scope="row" style="{{ cell }};font-weight:600">{{ name }}</th>
-{%- for passed, of in bars %}<td style="{{ cell }}">
-{%- if of %}<span aria-hidden="true" style="display:inline-block;width:4.5em;height:.7em;\
-background:rgba(127,127,127,.25);\
-border-radius:2px;margin-right:.5em"><span style="display:block;width:{{ (100 * passed / of) | round | int }}%;\
-height:100%;background:#009E73;border-radius:2px"></span></span>{{ passed }}/{{ of }}{% else %}–{% endif %}</td>
-{%- endfor %}<td style="{{ cell }}">{{ quiz }}</td><td style="{{ cell }}">{{ when }}</td></tr>
-{%- endfor %}</tbody></table></div>
-{%- endif %}
-{%- for title, sentences in lists %}
-<p style="margin:.8em 0 .2em"><b>{{ title }}</b></p><ul style="margin:0 0 0 1.2em;padding:0">
-{%- for sentence in sentences %}<li>{{ sentence }}</li>{% endfor %}</ul>
-{%- endfor %}</div>
-{%- if whole %}</body></html>
-{% endif %}"""
-
-
-def _page(room: Room, *, whole: bool) -> str:
-    """The tables as HTML; ``whole``: a page for a browser, light or dark as the reader has it."""
-    import jinja2
-
-    rows = [
-        (room.label(one), [_passed(one, n) for n in room.notebooks], _quiz(room, one), _when(one))
-        for one in room.learners
-    ]
-    template = jinja2.Environment(autoescape=True, keep_trailing_newline=True).from_string(_TEMPLATE)
-    return template.render(room=room, rows=rows, summary=_summary(room), lists=_lists(room), whole=whole)
-
-
-def _passed(learner: Learner, notebook: str) -> tuple[int, int]:
-    work = learner.notebooks.get(notebook)
-    return (sum(row.passed for row in work.exercises), len(work.exercises)) if work else (0, 0)
-
-
-def _bar(passed: int, of: int, width: int = 8) -> str:
-    if not of:
-        return "–"
-    full = passed * width // of
+def _bar(done: tuple[int, int], width: int = 8) -> str:
+    passed, of = done
+    full = passed * width // max(of, 1)
     return f"{'█' * full}{'░' * (width - full)} {passed}/{of}"
 
 
-def _quiz(room: Room, learner: Learner) -> str:
-    marks = [m for n in room.notebooks if n in learner.notebooks for m in learner.notebooks[n].quiz]
-    return f"{sum(m is True for m in marks)}/{len(marks)}" if marks else "–"
-
-
-def _when(learner: Learner) -> str:
-    return f"{learner.when:%d %b %H:%M}" if learner.when else "–"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _more(total: int) -> list[str]:
-    return [f"… and {total - SHOWN} more"] if total > SHOWN else []
+# Each bar has its numbers, so that nothing depends on colour alone; a notebook shows the page as it is.
+_TEMPLATE = """\
+<!doctype html><html lang="en"><head><meta charset="utf-8"><title>snnkit: the room</title></head>
+<body style="color-scheme:light dark;font-family:system-ui,sans-serif;line-height:1.45">
+<p><b>Room {{ room.folder }}</b> · {{ summary }}</p>
+<table><thead><tr>
+{%- for word in ["learner"] + room.notebooks + ["quiz", "exported"] %}<th scope="col">{{ word }}</th>{% endfor -%}
+</tr></thead><tbody>
+{%- for name, bars, quiz, when in rows %}
+<tr><th scope="row">{{ name }}</th>
+{%- for passed, of in bars %}<td><progress max="{{ of }}" value="{{ passed }}"></progress> {{ passed }}/{{ of }}</td>
+{%- endfor %}<td>{{ quiz }}</td><td>{{ when }}</td></tr>
+{%- endfor %}</tbody></table>
+{%- for title, sentences in lists %}
+<p><b>{{ title }}</b></p><ul>{% for sentence in sentences %}<li>{{ sentence }}</li>{% endfor %}</ul>
+{%- endfor %}</body></html>
+"""

@@ -7,47 +7,41 @@ import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from snnkit import checks
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 CheckFunction = Callable[[Any, Any], None]
 
 
-class Violation(Exception):
-    """A property that the learner's answer does not have. Raised by a check, shown on the card.
+class Shown(TypedDict, total=False):
+    """What a card shows with the message of a violation.
 
-    Args:
-        message: the property in one sentence, as the learner should read it.
+    Attributes:
         inputs: the inputs that show it, as a dict of name to value or as text.
-        yours: what the learner's answer gave.
-        expected: what it should have given.
-        hint: what to show with it: an index into the exercise's ``hints``, a text of its own, or None.
+        yours, expected: what the learner's answer gave, and what it should have given.
+        hint: an index into the exercise's ``hints``, a text of its own, or None.
     """
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        inputs: dict[str, Any] | str | None = None,
-        yours: Any = None,
-        expected: Any = None,
-        hint: int | str | None = None,
-    ) -> None:
+    inputs: dict[str, Any] | str | None
+    yours: Any
+    expected: Any
+    hint: int | str | None
+
+
+class Violation(Exception):
+    """A property that the learner's answer does not have: in one sentence, as the learner should read it."""
+
+    def __init__(self, message: str, **shown: Unpack[Shown]) -> None:
         super().__init__(message)
-        self.message = message
-        self.inputs = inputs
-        self.yours = yours
-        self.expected = expected
-        self.hint = hint
+        self.message, self.shown = message, shown
 
 
 class NotWritten(Exception):
-    """The answer is still a stub: it is ``...``, or gives ``...`` or ``None``."""
-
-    def __init__(self, note: str = "") -> None:
-        super().__init__(note)
-        self.note = note
+    """The answer is still a stub: it is ``...``, or gives ``...`` or ``None``. Its text goes onto the card."""
 
 
 @dataclass(frozen=True)
@@ -86,21 +80,6 @@ class Exercise:
     in_place: bool = False
     seconds: float = 10.0
 
-    def __post_init__(self) -> None:
-        notebook, _, number = self.key.partition(".")
-        if not (len(notebook) == 2 and notebook.isdigit() and number.isdigit()):
-            raise ValueError(f'key must look like "01.1" (notebook, dot, number), but it is {self.key!r}')
-        checks.choice(f"difficulty of exercise {self.key}", self.difficulty, (1, 2, 3))
-        if not self.checks:
-            raise ValueError(f"checks of exercise {self.key} must hold at least one Check")
-        checks.number(f"seconds of exercise {self.key}", self.seconds, above=0)
-        if isinstance(self.hints, str):
-            raise TypeError(f"hints of exercise {self.key} must be a sequence of texts, but it is one text")
-
-    @property
-    def notebook(self) -> str:
-        return self.key.partition(".")[0]
-
 
 @dataclass(frozen=True)
 class Question:
@@ -111,19 +90,13 @@ class Question:
     answer: int
     why: str
 
-    def __post_init__(self) -> None:
-        if isinstance(self.choices, str) or len(self.choices) < 2:
-            raise ValueError(f"choices must be a sequence of at least two texts, but it is {self.choices!r}")
-        if not 0 <= self.answer < len(self.choices):
-            raise ValueError(f"answer must be an index into the {len(self.choices)} choices, but it is {self.answer!r}")
-
 
 def notebooks() -> list[str]:
     """The notebooks that have a course module, as ["00", "01", …]."""
     import snnkit.course
 
     names = (module.name for module in pkgutil.iter_modules(snnkit.course.__path__))
-    return sorted(name[2:] for name in names if name.startswith("nb") and name[2:].isdigit())
+    return sorted(name[2:] for name in names if name.startswith("nb"))
 
 
 def exercises(notebook: str) -> list[Exercise]:
@@ -139,12 +112,10 @@ def questions(notebook: str) -> list[Question]:
 def find(key: str) -> Exercise:
     """The exercise with this key ("01.1"). ValueError, listing the keys there are, if there is none."""
     checks.instance("key", key, str, 'a text such as "01.1"')
-    known = exercises(key.partition(".")[0])
-    for one in known:
-        if one.key == key:
-            return one
-    keys = ", ".join(e.key for e in known) or "none"
-    raise ValueError(f"key must be an exercise of this notebook ({keys}), but it is {key!r}")
+    known = {one.key: one for one in exercises(key.partition(".")[0])}
+    if key not in known:
+        raise ValueError(f"key must be an exercise of this notebook ({', '.join(known)}), but it is {key!r}")
+    return known[key]
 
 
 def _module(notebook: str) -> ModuleType:
@@ -155,5 +126,5 @@ def _module(notebook: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name != name:
             raise
-        known = ", ".join(notebooks()) or "none"
+        known = ", ".join(notebooks())
         raise ValueError(f"notebook must be one of those with exercises ({known}), but it is {notebook!r}") from None

@@ -3,17 +3,25 @@
 def leaks(candidate, reference):
     v = torch.tensor([0.5])
     expect.close(candidate(v), reference(v), "Without input, the potential decays.", inputs={"v": v}, hint=0)
+
+``same`` makes a whole check: the answer gives what the reference gives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import copy
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from .exercise import NotWritten, Violation
+from snnkit.engine import NotElementwise, equation_of
+
+from .exercise import Check, NotWritten, Shown, Violation
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 NO_NUMBERS = "a tensor on the device `meta`: it has a shape, but no numbers"
 
@@ -27,54 +35,39 @@ def written(value: Any) -> Any:
     return value
 
 
-def true(
-    condition: Any,
-    message: str,
-    *,
-    inputs: dict[str, Any] | str | None = None,
-    yours: Any = None,
-    expected: Any = None,
-    hint: int | str | None = None,
-) -> None:
+def true(condition: Any, message: str, **shown: Unpack[Shown]) -> None:
     """``condition`` holds (a bool, or a tensor of bools: all of them)."""
     if isinstance(condition, Tensor) and condition.is_meta:
-        raise Violation(message, inputs=inputs, yours=NO_NUMBERS, expected=expected, hint=hint)
-    holds = bool(condition.all()) if isinstance(condition, Tensor) else bool(condition)
-    if not holds:
-        raise Violation(message, inputs=inputs, yours=yours, expected=expected, hint=hint)
+        raise Violation(message, **(shown | {"yours": NO_NUMBERS}))
+    if not (bool(condition.all()) if isinstance(condition, Tensor) else condition):
+        raise Violation(message, **shown)
 
 
-def tensor(
-    yours: Any,
-    like: Tensor,
-    message: str | None = None,
-    *,
-    inputs: dict[str, Any] | str | None = None,
-    hint: int | str | None = None,
-) -> None:
+def parts(yours: Any, count: int, message: str, /, **shown: Unpack[Shown]) -> Sequence[Any]:
+    """Hand ``yours`` on, which is a tuple or a list of so many parts."""
+    written(yours)
+    if not isinstance(yours, (tuple, list)) or len(yours) != count:
+        shown.setdefault("yours", yours)
+        raise Violation(message, **shown)
+    return yours
+
+
+def tensor(yours: Any, like: Tensor, /, message: str | None = None, **shown: Unpack[Shown]) -> None:
     """``yours`` is a tensor with the shape, dtype and device of ``like``."""
     written(yours)
     if not isinstance(yours, Tensor):
-        wrong = f"The answer must be a tensor, not {article(type(yours).__name__)}."
-        raise Violation(message or wrong, inputs=inputs, yours=type(yours).__name__, expected="Tensor", hint=hint)
+        wrong = f"The answer must be a tensor, not {_article(type(yours).__name__)}."
+        raise Violation(message or wrong, **(shown | {"yours": type(yours).__name__, "expected": "Tensor"}))
     for name in ("shape", "dtype", "device"):
         have, want = getattr(yours, name), getattr(like, name)
         if have != want:
-            if name == "shape":
-                have, want = tuple(have), tuple(want)
+            have, want = (tuple(one) if name == "shape" else one for one in (have, want))
             text = message or f"The answer has the wrong {name}."
-            raise Violation(text, inputs=inputs, yours=f"{name} {have}", expected=f"{name} {want}", hint=hint)
+            raise Violation(text, **(shown | {"yours": f"{name} {have}", "expected": f"{name} {want}"}))
 
 
 def close(
-    yours: Any,
-    expected: Any,
-    message: str,
-    *,
-    inputs: dict[str, Any] | str | None = None,
-    hint: int | str | None = None,
-    rtol: float = 1e-4,
-    atol: float = 1e-6,
+    yours: Any, expected: Any, message: str, /, *, rtol: float = 1e-4, atol: float = 1e-6, **shown: Unpack[Shown]
 ) -> None:
     """``yours`` equals ``expected`` up to rounding: numbers, tensors, or tuples and lists of them.
 
@@ -83,59 +76,75 @@ def close(
     """
     written(yours)
     if isinstance(expected, (tuple, list)):
-        if not isinstance(yours, (tuple, list)) or len(yours) != len(expected):
-            count = f"{len(yours)} values" if isinstance(yours, (tuple, list)) else article(type(yours).__name__)
-            raise Violation(message, inputs=inputs, yours=count, expected=f"{len(expected)} values", hint=hint)
-        for one, want in zip(yours, expected, strict=True):
-            close(one, want, message, inputs=inputs, hint=hint, rtol=rtol, atol=atol)
+        for one, want in zip(parts(yours, len(expected), message, **shown), expected, strict=True):
+            close(one, want, message, rtol=rtol, atol=atol, **shown)
         return
     b = torch.as_tensor(expected).detach().to("cpu", torch.float64)
     try:
         a = _numbers(yours)
     except (TypeError, ValueError, RuntimeError, OverflowError):
-        raise Violation(message, inputs=inputs, yours=_described(yours), expected=expected, hint=hint) from None
+        raise Violation(message, **(shown | {"yours": _described(yours), "expected": expected})) from None
     if a.shape != b.shape:
-        raise Violation(
-            f"{message} (The shapes differ.)",
-            inputs=inputs,
-            yours=f"shape {tuple(a.shape)}",
-            expected=f"shape {tuple(b.shape)}",
-            hint=hint,
-        )
+        have, want = (f"shape {tuple(one.shape)}" for one in (a, b))
+        raise Violation(f"{message} (The shapes differ.)", **(shown | {"yours": have, "expected": want}))
     if not torch.allclose(a, b, rtol=rtol, atol=atol, equal_nan=True):
-        raise Violation(message, inputs=inputs, yours=yours, expected=expected, hint=hint)
+        raise Violation(message, **(shown | {"yours": yours, "expected": expected}))
 
 
-def one_of(yours: Any, choices: Sequence[Any], message: str, *, hint: int | str | None = None) -> None:
-    """``yours`` is one of ``choices`` (for exercises that ask for a word or a name)."""
-    written(yours)
+def same(
+    name: str,
+    hint: int | str,
+    cases: Mapping[str, Mapping[str, Any] | Sequence[Mapping[str, Any]]],
+    *,
+    part: int | None = None,
+    rtol: float = 1e-4,
+    atol: float = 1e-6,
+) -> Check:
+    """A check that the answer to some arguments is the reference's.
+
+    Args:
+        name: of the check.
+        hint: for all of its violations.
+        cases: message -> arguments by name, handed over in their order; or several such.
+        part: which of the answer's values is compared; None: all.
+        rtol, atol: see ``close``.
+    """
+
+    def run(candidate: Any, reference: Any) -> None:
+        for message, given in cases.items():
+            for case in [given] if isinstance(given, Mapping) else given:
+                yours, expected = (written(f(*copy.deepcopy(list(case.values())))) for f in (candidate, reference))
+                if part is not None:
+                    yours, expected = parts(yours, len(expected), message, inputs=dict(case))[part], expected[part]
+                close(yours, expected, message, inputs=dict(case), hint=hint, rtol=rtol, atol=atol)
+
+    return Check(name, run)
+
+
+def elementwise(step: Any, state: Any, message: str, *, hint: int) -> None:
+    """An engine can compile ``step(x, state)``."""
     try:
-        known = yours in choices
-    except (TypeError, ValueError, RuntimeError):  # tensors and arrays are compared element by element
-        known = False
-    if not known:
-        raise Violation(message, yours=yours, hint=hint)
+        equation_of(step, state, torch.float32, torch.device("cpu"))
+    except NotElementwise as reason:
+        raise Violation(message, yours=str(reason), hint=hint) from None
 
 
 def _numbers(yours: Any) -> Tensor:
     tensor = torch.as_tensor(yours).detach()
     if tensor.is_meta or tensor.is_complex():
         raise TypeError("neither is comparable with real numbers")
-    if tensor.layout != torch.strided or tensor.is_quantized:
-        tensor = tensor.dequantize() if tensor.is_quantized else tensor.to_dense()
-    return tensor.to("cpu", torch.float64)
+    return (tensor if tensor.layout == torch.strided else tensor.to_dense()).to("cpu", torch.float64)
 
 
 def _described(yours: Any) -> str:
     """Description of a value that is not a number, tensor or array of real numbers."""
     if isinstance(yours, Tensor):
         return NO_NUMBERS if yours.is_meta else f"a tensor of {yours.dtype}"
-    kind = article(type(yours).__name__)
+    kind = _article(type(yours).__name__)
     if callable(yours):
-        name = getattr(yours, "__name__", "it")
-        return f"{kind}: are the brackets of the call missing, `{name}()`?"
+        return f"{kind}: are the brackets of the call missing, `{getattr(yours, '__name__', 'it')}()`?"
     return f"{kind}: {yours!r}"
 
 
-def article(noun: str) -> str:
+def _article(noun: str) -> str:
     return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"

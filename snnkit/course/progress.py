@@ -8,13 +8,13 @@ threads of one kernel: a lock keeps their changes apart.
 
 from __future__ import annotations
 
-import copy
+import contextlib
 import json
 import os
-import stat
 import threading
 import warnings
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,8 @@ from snnkit.viz.frontend import headless
 from . import exercise as registry
 from .card import Card, Line
 
-FORMAT = 1  # of the progress file, of a scorecard and of an export
-SCORECARD, EXPORT = "snnkit scorecard", "snnkit progress"
+FORMAT = 1  # of the progress file and of an export
+EXPORT = "snnkit progress"
 NAME_LENGTH = 60  # characters of a learner's name
 _RANK = {"to do": 0, "failed": 1, "passed": 2}
 _SIGNS = {"passed": "✓", "solution": "✓", "failed": "✗", "to do": "○"}
@@ -52,7 +52,7 @@ class Progress:
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
-        self._data = _empty()
+        self._data: dict[str, Any] = {"format": FORMAT, "exercises": {}, "quiz": {}}
         self._lock = threading.RLock()
         self._read()
 
@@ -62,35 +62,28 @@ class Progress:
         "failed" counts, by the name of the check, how many attempts have failed at it.
         """
         fresh = {"status": "to do", "attempts": 0, "hints": 0, "solution": False, "when": "", "failed": {}}
-        return copy.deepcopy(fresh | self._data["exercises"].get(key, {}))
+        return fresh | self._data["exercises"].get(key, {})
 
     def quiz(self, notebook: str, questions: int) -> list[bool | None]:
         """For each question: answered rightly, wrongly, or (None) not yet."""
         known = self._data["quiz"].get(notebook, [])
-        return [known[i] if i < len(known) else None for i in range(questions)]
+        return [*known, *[None] * questions][:questions]
 
     def attempted(self, key: str, status: str, check: str = "") -> None:
         """Note an attempt, and the ``check`` that it failed at. What has once passed stays passed."""
-        with self._lock:
-            self._read()
-            entry = self.exercise(key)
+        with self._changing(key) as entry:
             entry["attempts"] += 1
             entry["status"] = max(entry["status"], status, key=_RANK.__getitem__)
             if check:
-                entry["failed"][check] = entry["failed"].get(check, 0) + 1
-            self._put(key, entry)
+                entry["failed"] = entry["failed"] | {check: entry["failed"].get(check, 0) + 1}
 
     def hinted(self, key: str, opened: int) -> None:
-        with self._lock:
-            self._read()
-            entry = self.exercise(key)
+        with self._changing(key) as entry:
             entry["hints"] = max(entry["hints"], opened)
-            self._put(key, entry)
 
     def revealed(self, key: str) -> None:
-        with self._lock:
-            self._read()
-            self._put(key, self.exercise(key) | {"solution": True})
+        with self._changing(key) as entry:
+            entry["solution"] = True
 
     def answered(self, notebook: str, index: int, right: bool, questions: int) -> None:
         with self._lock:
@@ -100,36 +93,25 @@ class Progress:
             self._data["quiz"][notebook] = marks
             self._write()
 
-    def _put(self, key: str, entry: dict[str, Any]) -> None:
-        entry["when"] = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        self._data["exercises"][key] = entry
-        self._write()
+    @contextlib.contextmanager
+    def _changing(self, key: str) -> Iterator[dict[str, Any]]:
+        with self._lock:
+            self._read()
+            entry = self.exercise(key)
+            yield entry
+            self._data["exercises"][key] = entry | {"when": _now()}
+            self._write()
 
     def _read(self) -> None:
-        if self.path is None:
+        if self.path is None or not self.path.is_file():
             return
-        if _other_than_a_file(self.path):
-            self._give_up(OSError("it is not a regular file"))  # replacing it would remove a device or a pipe
-            return
-        try:
-            raw = self.path.read_text(encoding="utf-8")
-        except OSError:
-            return  # no file yet, or one that cannot be read: what is in memory remains
-        except UnicodeDecodeError:
-            self._set_aside(self.path)
-            return
-        try:
-            self._data = _checked(json.loads(raw))
-        except (ValueError, RecursionError):
-            self._set_aside(self.path)
-
-    def _set_aside(self, path: Path) -> None:
-        damaged = path.with_suffix(".damaged.json")
-        try:
-            os.replace(path, damaged)
-            warnings.warn(f"The progress file {path} was damaged; it is now {damaged.name}.", stacklevel=4)
-        except OSError as error:
-            self._give_up(error)
+        with contextlib.suppress(OSError):  # where it cannot be read, what is in memory remains
+            try:
+                self._data = _checked(json.loads(self.path.read_text(encoding="utf-8")))
+            except (ValueError, TypeError, AttributeError, RecursionError):
+                damaged = self.path.with_suffix(".damaged.json")
+                os.replace(self.path, damaged)
+                warnings.warn(f"The progress file {self.path} was damaged; it is now {damaged.name}.", stacklevel=4)
 
     def _write(self) -> None:
         if self.path is None:
@@ -137,63 +119,41 @@ class Progress:
         try:
             files.write_text(self.path, json.dumps(self._data, indent=1))
         except OSError as error:
-            self._give_up(error)
-
-    def _give_up(self, error: OSError) -> None:
-        warnings.warn(
-            f"Progress cannot be saved in {self.path} ({error}); it lasts until the kernel stops. "
-            "Set SNNKIT_PROGRESS to a file that can be written.",
-            stacklevel=4,
-        )
-        self.path = None
+            warnings.warn(
+                f"Progress cannot be saved in {self.path} ({error}); it lasts until the kernel stops. "
+                "Set SNNKIT_PROGRESS to a file that can be written.",
+                stacklevel=4,
+            )
+            self.path = None
 
 
-def _empty() -> dict[str, Any]:
-    return {"format": FORMAT, "exercises": {}, "quiz": {}}
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 def _checked(data: Any) -> dict[str, Any]:
     """``data`` if it has the form that ``Progress`` writes, else ValueError."""
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ValueError("not a progress file")
-    exercises, quiz = data.get("exercises"), data.get("quiz")
-    if not isinstance(exercises, dict) or not isinstance(quiz, dict):
-        raise ValueError("not a progress file")
-    for entry in exercises.values():
+    for entry in checks.mapping("exercises", data.get("exercises"), "key to entry").values():
         check_entry(entry)
-    for marks in quiz.values():
+    for marks in checks.mapping("quiz", data.get("quiz"), "notebook to marks").values():
         check_marks(marks)
     return data
 
 
 def check_entry(entry: Any) -> None:
     """ValueError unless ``entry`` is an exercise as ``Progress.exercise`` gives it (older ones have no "failed")."""
-    if not isinstance(entry, dict) or not isinstance(entry.get("status"), str) or entry["status"] not in _RANK:
-        raise ValueError("an exercise without a status")
-    failed = entry.get("failed", {})
-    if not isinstance(failed, dict):
-        raise ValueError("failed checks that are no table")
-    if not all(map(_is_count, (entry.get("attempts"), entry.get("hints"), *failed.values()))):
-        raise ValueError("an exercise without counts")
-    if not isinstance(entry.get("solution", False), bool) or not isinstance(entry.get("when", ""), str):
-        raise ValueError("an exercise with a wrong date or mark")
+    status, failed = entry.get("status"), entry.get("failed", {})
+    counts = [entry.get("attempts"), entry.get("hints"), *failed.values()]
+    if status not in list(_RANK) or not all(type(count) is int and 0 <= count < 10**9 for count in counts):
+        raise ValueError("an exercise without a status, or without counts")
 
 
 def check_marks(marks: Any) -> None:
     """ValueError unless ``marks`` is a list of True, False and None."""
     if not isinstance(marks, list) or not all(mark is None or isinstance(mark, bool) for mark in marks):
         raise ValueError("quiz marks are not booleans")
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**9
-
-
-def _other_than_a_file(path: Path) -> bool:
-    try:
-        return not stat.S_ISREG(path.stat().st_mode)
-    except OSError:
-        return False
 
 
 # --- this kernel ------------------------------------------------------------------------------------------------------
@@ -222,16 +182,12 @@ def current() -> Session:
 def start(notebook: str, *, solve: bool = False) -> None:
     """Begin a notebook ("01"): load the progress file, close the opened hints.
 
-    With ``solve=True`` the references are used (see ``solve``). ValueError for a notebook that has no exercises.
+    With ``solve=True`` the references are used: ``attempt`` checks and returns them, and records nothing. ValueError
+    for a notebook that has no exercises.
     """
     registry.exercises(notebook)  # raises where there are none
     global _session
     _session = Session(Progress(default_path()), solving=checks.flag("solve", solve))
-
-
-def solve(on: bool = True) -> None:
-    """Switch solve mode: ``attempt`` then uses, checks and returns the references, and records nothing."""
-    current().solving = checks.flag("solve", on)
 
 
 # --- the scorecard ----------------------------------------------------------------------------------------------------
@@ -248,6 +204,12 @@ class ExerciseScore:
     hints: int
     solution_seen: bool
 
+    def __str__(self) -> str:
+        notes = [self.status]
+        notes += [f"{n} {noun}{'s' * (n > 1)}" for n, noun in ((self.attempts, "attempt"), (self.hints, "hint")) if n]
+        notes += ["solution seen"] * self.solution_seen
+        return f"{_SIGNS[self.status]} {self.key} {self.title}: {', '.join(notes)}"
+
 
 @dataclass(frozen=True)
 class Scorecard:
@@ -262,28 +224,14 @@ class Scorecard:
         """How many exercises the learner has passed (those of solve mode do not count)."""
         return sum(row.status == "passed" for row in self.exercises)
 
-    def to_json(self) -> str:
-        """The whole card, e.g. {"notebook": "01", "passed": 1, "exercises": […], "quiz": [true, false, null], …}."""
-        whole = {"kind": SCORECARD, "format": FORMAT, "notebook": self.notebook}
-        whole |= {"passed": self.passed, "of": len(self.exercises)}
-        return json.dumps(whole | {k: v for k, v in asdict(self).items() if k != "notebook"}, indent=1)
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write ``to_json()`` to ``path`` (in one step: no half file) and return the path."""
-        files.write_text(Path(path), self.to_json() + "\n")
-        return Path(path)
-
     def _card(self) -> Card:
-        lines = [Line(_row(row)) for row in self.exercises]
-        if self.quiz:
-            marks = " ".join({True: "✓", False: "✗", None: "○"}[mark] for mark in self.quiz)
-            lines.append(
-                Line(f"{marks}  ({sum(m is True for m in self.quiz)} of {len(self.quiz)} right)", label="Quiz")
-            )
+        lines = [Line(str(row)) for row in self.exercises]
+        marks = " ".join({True: "✓", False: "✗", None: "○"}[mark] for mark in self.quiz)
+        lines.append(Line(f"{marks}  ({self.quiz.count(True)} of {len(self.quiz)} right)", label="Quiz"))
         solved = sum(row.status == "solution" for row in self.exercises)
         word = f"{self.passed} of {len(self.exercises)} exercises passed" + (f", {solved} solved" if solved else "")
-        tone = "good" if self.exercises and self.passed + solved == len(self.exercises) else "open"
-        return Card(tone, f"Notebook {self.notebook}", word, lines)
+        title = f"Notebook {self.notebook}"
+        return Card("good" if self.passed + solved == len(self.exercises) else "open", title, word, lines)
 
     def __repr__(self) -> str:
         return self._card().text()
@@ -305,17 +253,6 @@ def scorecard(notebook: str) -> Scorecard:
     return Scorecard(notebook, tuple(rows), tuple(marks))
 
 
-def _row(row: ExerciseScore) -> str:
-    notes = [row.status]
-    if row.attempts:
-        notes.append("1 attempt" if row.attempts == 1 else f"{row.attempts} attempts")
-    if row.hints:
-        notes.append("1 hint" if row.hints == 1 else f"{row.hints} hints")
-    if row.solution_seen:
-        notes.append("solution seen")
-    return f"{_SIGNS[row.status]} {row.key} {row.title}: {', '.join(notes)}"
-
-
 # --- handing in -------------------------------------------------------------------------------------------------------
 
 
@@ -335,28 +272,16 @@ def export(path: str | os.PathLike[str], name: str = "") -> Path:
         OSError: the file cannot be written; FileExistsError if it is there and no regular file.
     """
     target = Path(path).expanduser()
-    content = json.dumps(_exported(name or target.stem), indent=1, ensure_ascii=False)
-    files.write_text(target, f"{content}\n")
-    return target
-
-
-def _exported(name: str) -> dict[str, Any]:
-    """What ``export`` writes: {"kind", "format", "kit", "name", "when", "notebooks": {"01": {"exercises", "quiz"}}}."""
+    name = checks.instance("name", name or target.stem, str, "a text")
+    if len(name) > NAME_LENGTH or not name.isprintable() or not name.strip():
+        raise ValueError(f"name must be one line of 1 to {NAME_LENGTH} characters, but it is {checks.shown(name)}")
     progress = current().progress
     notebooks = {}
     for notebook in registry.notebooks():
-        rows = [
-            {"key": one.key, "title": one.title} | progress.exercise(one.key) for one in registry.exercises(notebook)
-        ]
-        marks = progress.quiz(notebook, len(registry.questions(notebook)))
-        notebooks[notebook] = {"exercises": rows, "quiz": marks}
-    when = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    head = {"kind": EXPORT, "format": FORMAT, "kit": snnkit.__version__, "name": _name(name), "when": when}
-    return head | {"notebooks": notebooks}
-
-
-def _name(name: Any) -> str:
-    checks.instance("name", name, str, "a text")
-    if len(name) > NAME_LENGTH or not name.isprintable() or not name.strip():
-        raise ValueError(f"name must be one line of 1 to {NAME_LENGTH} characters, but it is {checks.shown(name)}")
-    return name.strip()
+        exercises = registry.exercises(notebook)
+        rows = [{"key": one.key, "title": one.title} | progress.exercise(one.key) for one in exercises]
+        notebooks[notebook] = {"exercises": rows, "quiz": progress.quiz(notebook, len(registry.questions(notebook)))}
+    content = {"kind": EXPORT, "format": FORMAT, "kit": snnkit.__version__, "name": name, "when": _now()}
+    content |= {"notebooks": notebooks}
+    files.write_text(target, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    return target

@@ -50,7 +50,8 @@ def quiz(notebook: str, answers: Sequence[int | None] | None = None) -> QuizResu
         display(_widgets(notebook, questions))
     else:
         for number, question in enumerate(questions, start=1):
-            _asked(number, question).show()
+            choices = [Line(choice, label=str(i)) for i, choice in enumerate(question.choices, start=1)]
+            Card("open", f"Question {number}", "", [Line(question.text), *choices]).show()
         if questions:
             blanks = ", ".join(["…"] * len(questions))
             Card("info", "Answer with the numbers of your choices", f'quiz("{notebook}", answers=[{blanks}])').show()
@@ -58,21 +59,19 @@ def quiz(notebook: str, answers: Sequence[int | None] | None = None) -> QuizResu
 
 
 def _answer(notebook: str, questions: list[Question], answers: Sequence[int | None]) -> QuizResult:
-    if isinstance(answers, (str, int)) or len(answers) != len(questions):
+    if len(answers) != len(questions):
         raise ValueError(
             f"answers must hold {len(questions)} choices, one for each question, but it is {checks.shown(answers)}"
         )
     for question, choice in zip(questions, answers, strict=True):
-        if choice is None:
-            continue
-        checks.integer("each answer (a choice's number, or None)", choice, at_least=1, at_most=len(question.choices))
-    marks: list[bool | None] = []
-    for number, (question, choice) in enumerate(zip(questions, answers, strict=True), start=1):
-        if choice is None:
-            marks.append(None)
-            continue
-        marks.append(_mark(notebook, questions, number - 1, choice - 1))
-        _explained(number, question, choice - 1).show()
+        if choice is not None:
+            name = "each answer (a choice's number, or None)"
+            checks.integer(name, choice, at_least=1, at_most=len(question.choices))
+    marks: list[bool | None] = [None] * len(questions)
+    for index, (question, choice) in enumerate(zip(questions, answers, strict=True)):
+        if choice is not None:
+            marks[index] = _mark(notebook, questions, index, choice - 1)
+            _explained(index + 1, question, choice - 1).show()
     return QuizResult(notebook, tuple(marks))
 
 
@@ -80,11 +79,6 @@ def _mark(notebook: str, questions: list[Question], index: int, choice: int) -> 
     right = choice == questions[index].answer
     progress.current().progress.answered(notebook, index, right, len(questions))
     return right
-
-
-def _asked(number: int, question: Question) -> Card:
-    choices = [Line(choice, label=str(i)) for i, choice in enumerate(question.choices, start=1)]
-    return Card("open", f"Question {number}", "", [Line(question.text), *choices])
 
 
 def _explained(number: int, question: Question, choice: int) -> Card:

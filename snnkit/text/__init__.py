@@ -11,11 +11,9 @@ embedding.sparse("the dog eats bread")      # the spikes themselves, as a list o
 ```
 """
 
-from .embedding import Agreement as Agreement
+from .embedding import SparseSpikes as SparseSpikes
 from .embedding import SpikingEmbedding as SpikingEmbedding
-from .embedding import Training as Training
 from .embedding import agreement as agreement
-from .sparse_spikes import SparseSpikes as SparseSpikes
 from .vocabulary import GROUPS as GROUPS
 from .vocabulary import Vocabulary as Vocabulary
 from .vocabulary import corpus as corpus

@@ -1,4 +1,4 @@
-"""SpikingEmbedding: words as the firing rates of spiking neurons, trained through them.
+"""SpikingEmbedding: words as the firing rates of spiking neurons, trained through them; and spikes as events.
 
 Training is by skip-grams with negative sampling. A word should predict which words are near it: for a word w and a word
 c of its neighbourhood, σ(r(w) · u(c)) should be near 1, where r(w) are the firing rates that w evokes and u(c) what c
@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import math
 import os
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -24,48 +23,17 @@ from torch.nn import functional
 from snnkit import checks, encode
 from snnkit.data import resolve_device
 from snnkit.neuron import Leaky
-from snnkit.surrogate import ATan
 from snnkit.train import load_checkpoint, save_checkpoint
 
-from .sparse_spikes import SparseSpikes
 from .vocabulary import GROUPS, Vocabulary, split_sentences, tokenize
 
-_FORMAT = "snnkit SpikingEmbedding 1"
-_AT_ONCE = 2**24  # neurons times steps computed at once for all words of the vocabulary: 64 MB of float32
-
-
-@dataclass
-class Training:
-    """The result of ``SpikingEmbedding.fit``, one entry per epoch.
-
-    Attributes:
-        loss: mean over the pairs of words, without the penalty; log 2 * (1 + negatives) is that of guessing, nan that
-            of an epoch for which no pair was drawn.
-        rate: spikes per neuron and step, mean over the pairs.
-        pairs: of words, that were trained on.
-        seconds: per epoch.
-        interrupted: by Ctrl-C, in the epoch after the last entry.
-    """
-
-    loss: list[float] = field(default_factory=list)
-    rate: list[float] = field(default_factory=list)
-    pairs: list[int] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-    interrupted: bool = False
-
-
-class Agreement(NamedTuple):
-    """The result of ``agreement``. Cosines are means over pairs of different words.
-
-    Attributes:
-        within: between words of one group.
-        between: between words of different groups.
-        neighbours: the share of each word's nearest words, of the whole vocabulary, that are of its group.
-    """
-
-    within: float
-    between: float
-    neighbours: float
+_FORMAT = "snnkit SpikingEmbedding 2"
+BETA = 0.9  # of the neurons; their threshold is 1
+WINDOW = 3  # neighbours are the words at most this far away in a sentence
+NEGATIVES = 5  # random words for each pair
+SUBSAMPLE = 1e-3  # words with a larger share of the text, and more frequent than an average word, are left out at times
+BATCH = 1024  # pairs
+MAX_RATE, RATE_PENALTY = 0.1, 10.0  # loss += RATE_PENALTY * (mean rate of a batch - MAX_RATE)², where it is above
 
 
 class SpikingEmbedding(nn.Module):
@@ -81,54 +49,32 @@ class SpikingEmbedding(nn.Module):
         vocabulary: the words.
         features: neurons, the length of a vector.
         steps: T, for how long a word is shown.
-        beta, threshold: of the neurons.
-        surrogate: of the neurons, for training only (it is not saved); None: ``ATan()``.
         engine: of the neurons.
 
     Raises:
         TypeError, ValueError: an argument of another kind or out of range.
     """
 
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        features: int = 64,
-        steps: int = 16,
-        *,
-        beta: float = 0.9,
-        threshold: float = 1.0,
-        surrogate: Callable[..., Tensor] | None = None,
-        engine: str = "auto",
-    ) -> None:
+    def __init__(self, vocabulary: Vocabulary, features: int = 64, steps: int = 16, *, engine: str = "auto") -> None:
         super().__init__()
         checks.instance("vocabulary", vocabulary, Vocabulary, "a Vocabulary, as Vocabulary.build(texts) gives it,")
         self.vocabulary = vocabulary
         self.features = checks.integer("features", features, at_least=1)
         self.steps = checks.integer("steps", steps, at_least=1)
-        beta, threshold = checks.number("beta", beta), checks.number("threshold", threshold)
-        self.neuron = Leaky(beta, threshold, surrogate=surrogate or ATan(), engine=engine)
+        self.neuron = Leaky(BETA, engine=engine)
+        self.rheobase = 1 / sum(BETA**step for step in range(self.steps))
         self.table = nn.Embedding(len(vocabulary), self.features)
         # What a word expects of its neighbours; ``fit`` needs it, and goes on from it.
         self.context = nn.Embedding(len(vocabulary), self.features)
         nn.init.normal_(self.table.weight, std=1.5)  # a quarter of the neurons fires for a word
         nn.init.zeros_(self.context.weight)
 
-    @property
-    def rheobase(self) -> float:
-        """The weakest constant current that brings a membrane at rest to the threshold within ``steps`` steps."""
-        beta, threshold = float(self.neuron.beta), float(self.neuron.threshold)
-        return threshold / sum(beta**step for step in range(self.steps))
-
     def extra_repr(self) -> str:
         return f"{len(self.vocabulary)} words, features={self.features}, steps={self.steps}"
 
     def forward(self, numbers: Tensor, state: Any = None) -> tuple[Tensor, Any]:
         """Word numbers [...] to spikes [T, ..., features] and the neurons' state after them."""
-        if not isinstance(numbers, Tensor) or numbers.dtype not in (torch.int32, torch.int64):
-            given = numbers.dtype if isinstance(numbers, Tensor) else checks.shown(numbers)
-            raise TypeError(f"numbers must be a tensor of int64 (or int32) word numbers, but it is {given}")
-        drive = self.table(numbers) * self.rheobase
-        return self.neuron(encode.repeat(drive, self.steps), state)
+        return self.neuron(encode.repeat(self.table(numbers) * self.rheobase, self.steps), state)
 
     def rates(self, numbers: Tensor) -> Tensor:
         """Word numbers [...] to vectors [..., features]: spikes per step, 0 to 1. Gradients reach the table."""
@@ -141,11 +87,9 @@ class SpikingEmbedding(nn.Module):
         return self.rates(self._tensor([self.vocabulary.number(word) for word in words]))
 
     @torch.no_grad()
-    def sentence_vectors(self, texts: str | Iterable[str]) -> Tensor:
+    def sentence_vectors(self, texts: str | Sequence[str]) -> Tensor:
         """The vectors [len(texts), features] of sentences: the mean over their known words. One str is one sentence."""
-        texts = [texts] if isinstance(texts, str) else list(texts)
-        if not texts:
-            raise ValueError("texts must hold at least one sentence, but it is empty")
+        texts = [texts] if isinstance(texts, str) else texts
         return torch.stack([self.rates(self._tensor(self.vocabulary.numbers(text))).mean(0) for text in texts])
 
     @torch.no_grad()
@@ -164,26 +108,15 @@ class SpikingEmbedding(nn.Module):
 
     @torch.no_grad()
     def nearest(self, vectors: Tensor, k: int = 10, *, without: Iterable[int] = ()) -> list[list[tuple[str, float]]]:
-        """The words nearest to some vectors by cosine.
+        """The words nearest to vectors [N, features] by cosine: for each its (word, cosine) pairs, the nearest first.
 
-        Args:
-            vectors: [N, features], of words, sentences or your own.
-            k: how many, at most as many as there are words.
-            without: word numbers that are left out.
-
-        Returns:
-            For each vector its (word, cosine) pairs, the nearest first.
+        ``k`` says how many, at most as many as there are words; word numbers in ``without`` are left out.
         """
         left_out = sorted(set(without))
         k = checks.integer("k", k, at_least=1, at_most=len(self.vocabulary) - len(left_out))
-        if not isinstance(vectors, Tensor) or vectors.dim() != 2 or vectors.shape[1] != self.features:
-            raise ValueError(f"vectors must be a tensor [N, {self.features}], but it is {checks.shown(vectors)}")
-        if not (finite := vectors.isfinite().all(1)).all():
-            row = finite.tolist().index(False)
-            raise ValueError(f"vectors must hold finite numbers, but row {row} has NaN or infinity in it")
-        every = torch.arange(len(self.vocabulary), device=self.table.weight.device)
-        parts = every.split(max(_AT_ONCE // (self.steps * self.features), 1))
-        words = functional.normalize(torch.cat([self.rates(part) for part in parts]), dim=1)
+        if vectors.dim() != 2 or vectors.shape[1] != self.features or not vectors.isfinite().all():
+            raise ValueError(f"vectors must be finite [N, {self.features}], but it is {checks.shown(vectors)}")
+        words = functional.normalize(self.rates(self._tensor(range(len(self.vocabulary)))), dim=1)
         cosines = functional.normalize(vectors.to(words), dim=1) @ words.t()
         cosines[:, left_out] = -torch.inf
         best = cosines.topk(k, dim=1)
@@ -197,122 +130,73 @@ class SpikingEmbedding(nn.Module):
         texts: str | Iterable[str],
         *,
         epochs: int = 3,
-        window: int = 3,
-        negatives: int = 5,
-        subsample: float = 1e-3,
-        batch_size: int = 1024,
         lr: float = 0.1,
-        max_rate: float = 0.1,
-        rate_penalty: float = 10.0,
         device: str | torch.device = "auto",
-        seed: int | None = None,
+        seed: int = 0,
         progress: bool = True,
-    ) -> Training:
+    ) -> list[float]:
         """Train in place, on the device that the embedding is moved to. Called again, it goes on from where it was.
 
         Args:
             texts: one str, cut into sentences, or an iterable of sentences.
-            window: neighbours are the words at most this far away in the sentence.
-            negatives: random words for each pair.
-            subsample: words whose share of the text is above it, and above that of an average word, are left out at
-                random, so that they don't dominate the rest.
+            epochs: at least 1.
             lr: of Adam, which falls to a tenth over the epochs; weights are of the order of 1.
-            max_rate, rate_penalty: loss += rate_penalty * (mean rate of a batch - max_rate)², where it is above.
             device: "auto" is CUDA where there is a CUDA device, else the CPU.
-            seed: of all draws here; None: from PyTorch's global generator. (The weights were drawn when the embedding
-                was made: call ``train.seed_everything`` before that.)
+            seed: of all draws here. (The weights were drawn when the embedding was made: call
+                ``train.seed_everything`` before that.)
             progress: show a bar.
 
         Returns:
-            Loss, rate, pairs and seconds of each epoch. Ctrl-C ends the training and returns those so far.
+            The mean loss of each epoch, without the penalty; log 2 * (1 + NEGATIVES) is that of guessing, nan that of
+            an epoch for which no pair was drawn.
 
         Raises:
             TypeError, ValueError: an argument of another kind or out of range; a text without two known words in one
                 sentence.
             FloatingPointError: the loss is not finite; the weights are as they were before that batch.
         """
-        for name, value in {
-            "epochs": epochs,
-            "window": window,
-            "negatives": negatives,
-            "batch_size": batch_size,
-        }.items():
-            checks.integer(name, value, at_least=1)
-        for name, value in {"lr": lr, "subsample": subsample}.items():
-            checks.number(name, value, above=0)
-        for name, value in {"max_rate": max_rate, "rate_penalty": rate_penalty}.items():
-            checks.number(name, value, at_least=0)
-        seed = int(torch.randint(2**31, ())) if seed is None else checks.integer("seed", seed)
+        from tqdm.auto import trange
+
+        checks.integer("epochs", epochs, at_least=1)
+        checks.number("lr", lr, above=0)
         target = resolve_device(device)
         self.to(target)
         words, sentence = _numbered(self.vocabulary, texts, target)
-        generator = torch.Generator(target).manual_seed(seed)
+        generator = torch.Generator(target).manual_seed(checks.integer("seed", seed))
         count = torch.tensor(self.vocabulary.counts, dtype=torch.float32, device=target)
-        share = max(subsample, 1 / len(count)) * count.sum()
+        share = max(SUBSAMPLE, 1 / len(count)) * count.sum()
         take = (share / count.clamp(min=1)).sqrt().clamp(max=1)[words]
-        noise = count.pow(0.75).cumsum(0)
         optimizer = torch.optim.Adam([self.table.weight, self.context.weight], lr=lr)
         scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, total_iters=epochs)
-        history = Training()
-        bar = _progress_bar(epochs, progress)
-        try:
-            for epoch in range(epochs):
-                started = time.perf_counter()
-                chosen = torch.rand(len(words), generator=generator, device=target) < take
-                word, near = _pairs(words[chosen], sentence[chosen], window)
-                order = torch.randperm(len(word), generator=generator, device=target)
-                sums = [0.0, 0.0]
-                for batch in order.split(batch_size) if len(order) else ():
-                    others = _draw(noise, (len(batch), negatives), generator)
-                    rates = self.rates(word[batch])
-                    loss = _loss(rates, self.context(near[batch]), self.context(others))
-                    rate = rates.mean()
-                    values = torch.stack([loss.detach(), rate.detach()]).tolist()
-                    if not math.isfinite(values[0]):
-                        raise FloatingPointError(
-                            f"the loss is {values[0]} in epoch {epoch + 1}; the weights are as they were before this "
-                            f"batch. Try a lower lr (it is {lr:g}), and look for NaN or infinity in the weights"
-                        )
-                    optimizer.zero_grad()
-                    (loss + rate_penalty * (rate - max_rate).clamp(min=0) ** 2).backward()
-                    optimizer.step()
-                    sums = [total + value * len(batch) for total, value in zip(sums, values, strict=True)]
-                    bar.update(len(batch) / len(word))
-                scheduler.step()
-                mean_loss, mean_rate = (total / len(word) if len(word) else math.nan for total in sums)
-                bar.set_postfix(loss=f"{mean_loss:.3f}", rate=f"{mean_rate:.1%}", refresh=False)
-                history.loss.append(mean_loss)
-                history.rate.append(mean_rate)
-                history.pairs.append(len(word))
-                history.seconds.append(time.perf_counter() - started)
-        except KeyboardInterrupt:
-            history.interrupted = True
-        finally:
-            bar.close()
-        return history
+        losses = []
+        hidden = not progress or os.environ.get("SNNKIT_HEADLESS") == "1"
+        for _ in trange(epochs, desc="embedding", unit="epoch", disable=hidden):
+            chosen = torch.rand(len(words), generator=generator, device=target) < take
+            word, near = _pairs(words[chosen], sentence[chosen])
+            order = torch.randperm(len(word), generator=generator, device=target)
+            total = torch.zeros((), device=target)
+            for batch in order.split(BATCH) if len(order) else ():
+                drawn = torch.multinomial(count.pow(0.75), len(batch) * NEGATIVES, True, generator=generator)
+                rates = self.rates(word[batch])
+                loss = _loss(rates, self.context(near[batch]), self.context(drawn.view(-1, NEGATIVES)))
+                if not torch.isfinite(loss):
+                    raise FloatingPointError(f"the loss must be finite, but it is {loss.item()}: try a lr below {lr:g}")
+                optimizer.zero_grad()
+                (loss + RATE_PENALTY * (rates.mean() - MAX_RATE).clamp(min=0) ** 2).backward()
+                optimizer.step()
+                total += loss.detach() * len(batch)
+            scheduler.step()
+            losses.append(float(total) / len(word) if len(word) else math.nan)
+        return losses
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write weights, vocabulary and settings to one file, whole or not at all; return its path."""
-        settings = {
-            "kind": _FORMAT,
-            "words": self.vocabulary.words,
-            "counts": self.vocabulary.counts,
-            "features": self.features,
-            "steps": self.steps,
-            "beta": self.neuron.beta,
-            "threshold": self.neuron.threshold,
-            "dtype": str(self.table.weight.dtype).removeprefix("torch."),
-        }
-        return save_checkpoint(path, self, extra=settings)
+        settings = {"kind": _FORMAT, "words": self.vocabulary.words, "counts": self.vocabulary.counts}
+        return save_checkpoint(path, self, extra=settings | {"features": self.features, "steps": self.steps})
 
     @classmethod
     def load(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        map_location: str | torch.device = "cpu",
-        surrogate: Callable[..., Tensor] | None = None,
-        engine: str = "auto",
+        cls, path: str | os.PathLike[str], *, map_location: str | torch.device = "cpu", engine: str = "auto"
     ) -> SpikingEmbedding:
         """Load from a file that ``save`` wrote, to ``map_location``. The file can't run code.
 
@@ -321,51 +205,31 @@ class SpikingEmbedding(nn.Module):
         content = load_checkpoint(path, map_location=map_location)
         settings = content["extra"]
         if settings.get("kind") != _FORMAT:
-            raise ValueError(f"{path} holds no SpikingEmbedding, but another checkpoint; use train.load_checkpoint")
-        if (policy := settings.get("unknown", "skip")) != "skip":
-            raise ValueError(f"{path} was saved with unknown={policy!r}, but unknown words can only be left out now")
-        Leaky(0.5, surrogate=surrogate or ATan(), engine=engine)  # if these are wrong, it isn't the file's fault
+            raise ValueError(f"{path} must hold a SpikingEmbedding ({_FORMAT!r}), but it is another checkpoint")
         try:
             vocabulary = Vocabulary(settings["words"], settings["counts"])
-            sizes = {name: settings[name] for name in ("features", "steps", "beta", "threshold")}
-            dtype = getattr(torch, settings["dtype"])
-            embedding = cls(vocabulary, **sizes, surrogate=surrogate, engine=engine).to(map_location, dtype)
+            embedding = cls(vocabulary, settings["features"], settings["steps"], engine=engine).to(map_location)
             embedding.load_state_dict(content["model"])
-        except (KeyError, AttributeError, TypeError, ValueError, RuntimeError) as error:
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ValueError(f"{path} holds a damaged SpikingEmbedding ({type(error).__name__}: {error})") from None
         return embedding
 
-    def _tensor(self, numbers: list[int]) -> Tensor:
-        return torch.tensor(numbers, dtype=torch.int64, device=self.table.weight.device)
+    def _tensor(self, numbers: Iterable[int]) -> Tensor:
+        return torch.tensor(list(numbers), dtype=torch.int64, device=self.table.weight.device)
 
 
-def agreement(
-    embedding: SpikingEmbedding, groups: Mapping[str, Sequence[str]] = GROUPS, *, k: int | None = None
-) -> Agreement:
-    """How well similarities agree with groups of words that are known to belong together.
+def agreement(embedding: SpikingEmbedding, groups: Mapping[str, Sequence[str]] = GROUPS) -> float:
+    """The share of each word's nearest words, of the whole vocabulary, that are of its group: 0 to 1.
 
-    Args:
-        groups: at least two groups of at least two words each, by name, all of them in the vocabulary.
-        k: how many neighbours of a word to look at; None: five, or as many as its group has, if that is fewer.
-
-    Raises:
-        ValueError: fewer than two groups, a group of one word, an unknown word.
+    Of a word, five neighbours are looked at, or as many as its group has, if that is fewer. ValueError where a word of
+    ``groups`` is not in the vocabulary.
     """
-    if len(groups) < 2 or min(len(words) for words in groups.values()) < 2:
-        raise ValueError(f"groups must be at least two, of at least two words each, but they are {dict(groups)}")
-    words = [word for group in groups.values() for word in group]
-    group_of = {word: name for name, group in groups.items() for word in group}
-    label = torch.tensor([list(groups).index(group_of[word]) for word in words])
-    vectors = functional.normalize(embedding.vectors(words).float().cpu(), dim=1)
-    cosine = vectors @ vectors.t()
-    same = label[:, None] == label
     hits = []
-    for word in words:
-        size = min(5, len(groups[group_of[word]]) - 1) if k is None else k
-        near = embedding.most_similar(word, size)
-        hits.append(sum(group_of.get(other) == group_of[word] for other, _ in near) / size)
-    other_words = ~torch.eye(len(words), dtype=torch.bool)
-    return Agreement(float(cosine[same & other_words].mean()), float(cosine[~same].mean()), sum(hits) / len(hits))
+    for group in groups.values():
+        for word in group:
+            near = embedding.most_similar(word, min(5, len(group) - 1))
+            hits.append(sum(other in group for other, _ in near) / len(near))
+    return sum(hits) / len(hits)
 
 
 def _loss(rates: Tensor, near: Tensor, others: Tensor) -> Tensor:
@@ -381,18 +245,16 @@ def _numbered(vocabulary: Vocabulary, texts: str | Iterable[str], device: torch.
         [vocabulary.number(word) for word in tokenize(text) if word in vocabulary] for text in split_sentences(texts)
     ]
     if max(map(len, sentences), default=0) < 2:
-        raise ValueError(
-            "texts must contain a sentence with at least two words of the vocabulary to learn from, but there is none"
-        )
+        raise ValueError("texts must contain a sentence with at least two words of the vocabulary, but there is none")
     lengths = torch.tensor([len(part) for part in sentences])
     numbers = torch.tensor([number for part in sentences for number in part], device=device)
     return numbers, torch.arange(len(sentences)).repeat_interleave(lengths).to(device)
 
 
-def _pairs(words: Tensor, sentence: Tensor, window: int) -> tuple[Tensor, Tensor]:
-    """Each two words of a sentence at most ``window`` apart, both ways round."""
+def _pairs(words: Tensor, sentence: Tensor) -> tuple[Tensor, Tensor]:
+    """Each two words of a sentence at most ``WINDOW`` apart, both ways round."""
     left, right = [], []
-    for distance in range(1, window + 1):
+    for distance in range(1, WINDOW + 1):
         same = sentence[distance:] == sentence[:-distance]
         one, other = words[:-distance][same], words[distance:][same]
         left += [one, other]
@@ -400,15 +262,70 @@ def _pairs(words: Tensor, sentence: Tensor, window: int) -> tuple[Tensor, Tensor
     return torch.cat(left), torch.cat(right)
 
 
-def _draw(cumulative: Tensor, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-    """Word numbers with probabilities in proportion to the increments of ``cumulative``."""
-    at = torch.rand(shape, generator=generator, device=cumulative.device) * cumulative[-1]
-    return torch.searchsorted(cumulative, at, right=True).clamp(max=len(cumulative) - 1)
+@dataclass(frozen=True)
+class SparseSpikes:
+    """Spikes [T, ..., N] by the numbers of the neurons that fired, in compressed rows.
 
+    A row is one step of one sample. Spikes carry no value, so an event costs the number of its neuron alone: two bytes
+    for up to 32 768 neurons, else four; and a row costs four bytes, to say where it starts.
 
-def _progress_bar(total: int, progress: bool) -> Any:
-    from tqdm.auto import tqdm
+    Attributes:
+        neuron: of each event [events], int16 or int32, rows one after the other.
+        start: first event of each row, and the end of the last [T * ... + 1], int32.
+        shape: (T, ..., N), as of the dense spikes.
+        dense_bytes: size of the tensor that the spikes came from.
+    """
 
-    hidden = not progress or os.environ.get("SNNKIT_HEADLESS") == "1"
-    shape = "{l_bar}{bar}| {n:.1f}/{total} [{elapsed}<{remaining}{postfix}]"
-    return tqdm(total=total, desc="embedding", unit="epoch", mininterval=1, bar_format=shape, disable=hidden)
+    neuron: Tensor
+    start: Tensor
+    shape: tuple[int, ...]
+    dense_bytes: int
+
+    @classmethod
+    def of(cls, spikes: Tensor) -> SparseSpikes:
+        """From dense spikes [T, ..., N] of 0 and 1, in any dtype. ValueError for anything else."""
+        if spikes.dim() < 2 or not ((spikes == 0) | (spikes == 1)).all():
+            raise ValueError(f"spikes must be [T, ..., N] of 0 and 1 only, but it is {checks.shown(spikes)}")
+        fired = spikes.detach().reshape(math.prod(spikes.shape[:-1]), spikes.shape[-1]) != 0
+        neuron = fired.nonzero()[:, 1].to(torch.int16 if fired.shape[1] <= 2**15 else torch.int32)
+        start = functional.pad(fired.sum(1).cumsum(0), (1, 0)).to(torch.int32)
+        return cls(neuron, start, tuple(spikes.shape), spikes.nbytes)
+
+    def __len__(self) -> int:
+        """The number of spikes."""
+        return len(self.neuron)
+
+    @property
+    def density(self) -> float:
+        """The share of neurons and steps with a spike, 0 to 1."""
+        return len(self) / max(math.prod(self.shape), 1)
+
+    @property
+    def bytes(self) -> int:
+        """Size of the events."""
+        return self.neuron.nbytes + self.start.nbytes
+
+    def __repr__(self) -> str:
+        return (
+            f"SparseSpikes({list(self.shape)}: {len(self)} spikes, density {self.density:.1%}, {self.bytes} bytes "
+            f"instead of {self.dense_bytes}, on {self.neuron.device})"
+        )
+
+    def dense(self) -> Tensor:
+        """Spikes float32 [T, ..., N] of 0 and 1 again."""
+        each = self.start.diff().long()
+        rows = torch.arange(len(each), device=each.device).repeat_interleave(each)
+        spikes = torch.zeros(len(each), self.shape[-1], device=each.device)
+        spikes[rows, self.neuron.long()] = 1
+        return spikes.reshape(self.shape)
+
+    def linear(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        """``torch.nn.functional.linear`` of the spikes [T, ..., M], event by event.
+
+        A spike adds a column of ``weight`` [M, N] to its row, so the work is ``spikes * M`` additions, without a
+        multiplication. Gradients reach ``weight`` and ``bias``.
+        """
+        columns = weight.t().contiguous()
+        out = functional.embedding_bag(self.neuron.int(), columns, self.start, mode="sum", include_last_offset=True)
+        out = out if bias is None else out + bias
+        return out.reshape(*self.shape[:-1], len(weight))

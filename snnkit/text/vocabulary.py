@@ -7,7 +7,7 @@ import random
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from snnkit import checks
@@ -48,47 +48,24 @@ class Vocabulary:
     def __init__(self, words: Sequence[str], counts: Sequence[int] | None = None) -> None:
         if isinstance(words, str) or not isinstance(words, Sequence) or not all(isinstance(w, str) for w in words):
             raise TypeError(f"words must be a sequence of str, but it is {checks.shown(words)}")
-        if not words:
-            raise ValueError("words must hold at least one word, but it is empty")
+        if not words or len(set(words)) != len(words):
+            raise ValueError(f"words must be at least one, and all different, but they are {checks.shown(words)}")
         self.words = list(words)
         self.counts = [1] * len(words) if counts is None else [int(count) for count in counts]
         self._numbers = {word: number for number, word in enumerate(self.words)}
-        if len(self._numbers) != len(self.words):
-            twice = next(word for word, count in Counter(self.words).items() if count > 1)
-            raise ValueError(f"words must all be different, but {twice!r} is there more than once")
-        if len(self.counts) != len(self.words):
-            raise ValueError(f"counts must be one per word, {len(self.words)}, but there are {len(self.counts)}")
-        if min(self.counts) < 0 or max(self.counts) == 0:
-            raise ValueError("counts must be 0 or more, and not all 0")
+        if len(self.counts) != len(words) or min(self.counts) < 0 or max(self.counts) == 0:
+            raise ValueError(f"counts must be one per word, at least 0 and not all 0, but it is {checks.shown(counts)}")
 
     @classmethod
-    def build(cls, texts: str | Iterable[str], *, min_count: int = 1, max_words: int | None = None) -> Vocabulary:
-        """The words of a text, the most frequent first (equally frequent ones in alphabetical order).
-
-        Args:
-            texts: one str, or an iterable of sentences.
-            min_count: rarer words are left out.
-            max_words: only so many of the most frequent ones are taken; None: all.
-        """
-        checks.integer("min_count", min_count, at_least=1)
-        if max_words is not None:
-            checks.integer("max_words", max_words, at_least=1)
+    def build(cls, texts: str | Iterable[str]) -> Vocabulary:
+        """The words of a text (one str, or an iterable of sentences), the most frequent first, else alphabetically."""
         counted = Counter(word for sentence in split_sentences(texts) for word in tokenize(sentence))
         if not counted:
             raise ValueError("texts must contain at least one word, but there is none in them")
-        ranked = sorted(counted.items(), key=lambda pair: (-pair[1], pair[0]))
-        frequent = [pair for pair in ranked if pair[1] >= min_count][:max_words]
-        if not frequent:
-            raise ValueError(
-                f"min_count must be at most {ranked[0][1]}, the count of the most frequent word, but it is {min_count}"
-            )
-        return cls(*zip(*frequent, strict=True))
+        return cls(*zip(*sorted(counted.items(), key=lambda pair: (-pair[1], pair[0])), strict=True))
 
     def __len__(self) -> int:
         return len(self.words)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.words)
 
     def __contains__(self, word: object) -> bool:
         return word in self._numbers
@@ -98,33 +75,22 @@ class Vocabulary:
 
     def number(self, word: str) -> int:
         """The number of one word; ValueError with similar words if it is unknown."""
-        checks.instance("word", word, str, "a str")
-        if word in self._numbers:
-            return self._numbers[word]
         parts = tokenize(word)
-        if len(parts) != 1:
-            raise ValueError(f"word must be one word, but it is {word!r}")
-        if parts[0] not in self._numbers:
-            raise ValueError(
-                f"word {parts[0]!r} is not in the vocabulary of {len(self)} words{self._similar(parts[0])}"
-            )
+        if len(parts) != 1 or parts[0] not in self._numbers:
+            raise ValueError(f"word must be in the vocabulary, but it is {word!r}{self._similar(parts)}")
         return self._numbers[parts[0]]
 
     def numbers(self, text: str) -> list[int]:
-        """The numbers of the known words of a text; ValueError if there is none."""
+        """The numbers of the known words of a text; ValueError with similar words if there is none."""
         words = tokenize(text)
-        if not words:
-            raise ValueError(f"text must contain at least one word, but it is {checks.shown(text)}")
         known = [self._numbers[word] for word in words if word in self._numbers]
         if not known:
-            raise ValueError(
-                f"text must contain at least one known word, but none of {checks.shown(text)} is in the vocabulary of "
-                f"{len(self)} words{self._similar(words[0])}"
-            )
+            shown = checks.shown(text)
+            raise ValueError(f"text must contain at least one known word, but it is {shown}{self._similar(words)}")
         return known
 
-    def _similar(self, word: str) -> str:
-        close = difflib.get_close_matches(word, self.words, n=3, cutoff=0.6)
+    def _similar(self, words: list[str]) -> str:
+        close = difflib.get_close_matches(words[0], self.words, cutoff=0.6) if words else []
         return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
 
 
@@ -144,15 +110,8 @@ del GROUPS["any"]
 def corpus(seed: int = 0, sentences: int = 6000) -> list[str]:
     """Draw sentences about the words of GROUPS.
 
-    Args:
-        seed: the same seed gives the same sentences.
-        sentences: how many; below a thousand many words are too rare to learn.
-
-    Returns:
-        Sentences in lower case, without punctuation. About a fifth of them say nothing about the group.
-
-    Raises:
-        TypeError, ValueError: an argument that is no int; fewer than one sentence.
+    They are in lower case, without punctuation; about a fifth of them say nothing about the group. The same ``seed``
+    gives the same sentences. Of fewer than a thousand ``sentences``, many words are too rare to learn.
     """
     draw = random.Random(checks.integer("seed", seed))
     result = []

@@ -1,9 +1,7 @@
 """Answers to the exercise of ``examples`` that hang, print for ever, raise or change what is not theirs."""
 
-import os
 import sys
 import time
-import warnings
 
 import torch
 
@@ -41,10 +39,6 @@ def recurses(v, x, beta):
 
 def asks_for_everything(v, x, beta):
     return torch.zeros(10**15)
-
-
-def asks_python_for_everything(v, x, beta):
-    return [0] * 10**15
 
 
 def generates(v, x, beta):
@@ -87,26 +81,6 @@ def forgets_gradients(v, x, beta):
     return beta * v + x
 
 
-def takes_threads(v, x, beta):
-    torch.set_num_threads(torch.get_num_threads() + 1)
-    return beta * v + x
-
-
-def moves_house(v, x, beta):
-    os.chdir("/")
-    return beta * v + x
-
-
-def mutes(v, x, beta):
-    sys.stdout = None
-    return beta * v + x
-
-
-def silences(v, x, beta):
-    warnings.filterwarnings("ignore")
-    return beta * v + x
-
-
 def seeds(v, x, beta):
     torch.manual_seed(12345)
     return beta * v + x
@@ -114,11 +88,6 @@ def seeds(v, x, beta):
 
 def to_meta_by_default(v, x, beta):
     torch.set_default_device("meta")
-    return beta * v + x
-
-
-def digs(v, x, beta):
-    sys.setrecursionlimit(sys.getrecursionlimit() + 5)
     return beta * v + x
 
 
@@ -130,7 +99,6 @@ CASES = {
     raises_its_own: "Your code raised Own",
     recurses: "nothing ends that",
     asks_for_everything: "needs more memory than there is",
-    asks_python_for_everything: "needs more memory than there is",
     generates: "returned a generator",
     awaits: "returned a coroutine",
     on_meta: "device meta",
@@ -140,11 +108,6 @@ CASES = {
     changes_it_behind_pytorch: "must not change its inputs",
     doubles: "PyTorch's default dtype (torch.float32 → torch.float64)",
     forgets_gradients: "whether PyTorch records gradients (True → False)",
-    takes_threads: "PyTorch's number of threads",
-    moves_house: "the working folder",
-    mutes: "where prints go",
-    silences: "the filter of all warnings",
     seeds: "the seed of PyTorch's random numbers",
     to_meta_by_default: "PyTorch's default device (cpu → meta)",
-    digs: "Python's recursion limit",
 }

@@ -1,14 +1,16 @@
-import builtins
-import sys
+"""An attempt: a card with what is wrong, and something that works to go on with; hints, solutions, buttons."""
+
+import dataclasses
+import threading
 
 import pytest
 import torch
 
 from snnkit import course
-from snnkit.course import attempt, expect, grade, hint, solution
+from snnkit.course import attempt, attempts, expect, grade, hint, scorecard, solution
 from snnkit.course.card import Card, Line, short
 from snnkit.course.exercise import Check, Exercise, Violation
-from tests.course.examples import ANSWER, EXERCISE, install, leak, question
+from tests.course.examples import ANSWER, EXERCISE, HINTS, install, leak, question
 
 
 @pytest.fixture(autouse=True)
@@ -16,12 +18,19 @@ def notebook(monkeypatch):
     return install(monkeypatch, EXERCISE, ANSWER, questions=[question()])
 
 
-def test_a_right_answer_is_handed_back(capsys):
-    def mine(v, x, beta):
-        return v * beta + x
+@pytest.fixture
+def shown(monkeypatch):
+    """What ``attempt`` displays under its card in a live notebook."""
+    display = pytest.importorskip("IPython.display")
+    pytest.importorskip("ipywidgets")
+    seen = []
+    monkeypatch.setattr(display, "display", lambda what, **_: seen.append(what))
+    monkeypatch.setattr("snnkit.course.attempts.live", lambda: True)
+    return seen
 
-    assert attempt("99.1", mine) is mine
-    assert "99.1 One leaky step: passed (2 of 2 checks)" in capsys.readouterr().out
+
+def right(v, x, beta):
+    return v * beta + x
 
 
 def _ellipsis(v, x, beta):
@@ -41,32 +50,25 @@ def _forgot_return(v, x, beta):
     v = beta * v + x
 
 
-@pytest.mark.parametrize("stub", [_ellipsis, _empty, _half_done, _forgot_return, ..., None])
+def test_a_right_answer_is_handed_back(capsys):
+    assert attempt("99.1", right) is right
+    assert "99.1 One leaky step: passed (2 of 2 checks)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "stub", [_ellipsis, _empty, _half_done, _forgot_return, lambda v, x, beta: (v, ...), ..., None]
+)
 def test_a_stub_is_to_do_and_gives_the_reference(stub, capsys):
     assert attempt("99.1", stub) is leak
-    assert "to do" in capsys.readouterr().out
-
-
-def test_a_missing_return_is_named(capsys):
-    attempt("99.1", _forgot_return)
-    assert "Is a `return` missing?" in capsys.readouterr().out
-
-
-def test_a_tuple_with_an_ellipsis_is_to_do():
-    assert grade("99.1", lambda v, x, beta: (v, ...)).status == "to do"
+    out = capsys.readouterr().out
+    assert "to do" in out and ("Is a `return` missing?" in out) == (stub is _forgot_return)
 
 
 def test_a_wrong_answer_shows_the_first_violation_and_gives_the_reference(capsys):
     assert attempt("99.1", lambda v, x, beta: v + x) is leak
     out = capsys.readouterr().out
-    assert "failed (0 of 2 checks hold)" in out
-    assert "Without input the potential" in out
-    assert "[0.45 0.9 ]" in out and "[0.5 1. ]" in out
-    assert "v shrinks." in out
-    assert "The input is added" not in out
-
-
-def test_the_second_check_carries_its_own_hint():
+    assert "failed (0 of 2 checks hold)" in out and "Without input the potential" in out
+    assert "[0.45 0.9 ]" in out and "[0.5 1. ]" in out and "v shrinks." in out and "The input is added" not in out
     outcome = grade("99.1", lambda v, x, beta: beta * v)
     assert (outcome.status, outcome.check, outcome.passed) == ("failed", "input charges", 1)
     assert outcome.hint == "Where is x?"
@@ -81,18 +83,6 @@ def test_a_raising_answer_shows_its_line(capsys):
     assert "NameError" in out and "return v / missing_name" in out
 
 
-def test_an_answer_without_end_is_stopped_by_the_recursion_limit():
-    def mine(v, x, beta):
-        return mine(v, x, beta)
-
-    outcome = grade("99.1", mine)
-    assert outcome.status == "failed" and "RecursionError" in outcome.message
-
-
-def test_an_answer_that_exits_does_not_stop_the_kernel():
-    assert grade("99.1", lambda v, x, beta: sys.exit(3)).status == "failed"
-
-
 @pytest.mark.parametrize(
     ("mine", "words"),
     [
@@ -100,10 +90,9 @@ def test_an_answer_that_exits_does_not_stop_the_kernel():
         (lambda v, x, beta: (beta * v + x)[:1], "wrong shape"),
         (lambda v, x, beta: (beta * v + x).double(), "wrong dtype"),
         (lambda v, x: v, "takes 2 positional arguments"),
-        (lambda v, x, beta: v.mul_(beta).add_(x), "must not change its inputs"),
     ],
 )
-def test_wrong_types_and_side_effects_are_named(mine, words):
+def test_wrong_types_are_named(mine, words):
     outcome = grade("99.1", mine)
     assert outcome.status == "failed" and words in outcome.message
 
@@ -117,153 +106,145 @@ def test_a_class_with_a_stub_method_is_to_do():
         def step(self, x):
             return ...
 
-    def steps(candidate, reference):
-        expect.close(candidate().step(1.0), reference().step(1.0), "It steps.")
-
-    exercise = Exercise("99.3", "A class", Reference, [Check("steps", steps)])
-    assert grade(exercise, Mine).status == "to do"
-    assert grade(exercise, Reference).status == "passed"
+    exercise = Exercise("99.3", "A class", Reference, [Check("steps", lambda mine, theirs: mine().step(1.0))])
+    assert grade(exercise, Mine).status == "to do" and grade(exercise, Reference).status == "passed"
 
 
 def test_value_exercises():
-    assert attempt("99.2", 42.0) == 42.0
-    assert attempt("99.2", 41.0) == 42.0
-    assert attempt("99.2", ...) == 42.0
-    assert attempt("99.2", "many") == 42.0
+    for answer in (42.0, 41.0, ..., "many"):
+        assert attempt("99.2", answer) == 42.0
 
 
-def test_kinds_are_not_mixed_up():
-    with pytest.raises(TypeError, match=r"answer to 99\.1 must be a function"):
-        attempt("99.1", 3.0)
-    with pytest.raises(TypeError, match=r"answer to 99\.2 must be a value"):
-        attempt("99.2", leak)
+def test_same_compares_with_the_reference():
+    check = expect.same("c", 1, {"One.": {"a": 1}, "More.": [{"a": 2}, {"a": torch.ones(2)}]}, part=1)
+    check.run(lambda a: (0, 2 * a), lambda a: (1, a + a))
+    with pytest.raises(Violation, match=r"More\.") as raised:
+        check.run(lambda a: [0, 2], lambda a: (1, a + a))
+    assert raised.value.shown == {"inputs": {"a": 2}, "yours": 2, "expected": 4, "hint": 1}
+    with pytest.raises(Violation, match=r"One\."):
+        check.run(lambda a: a, lambda a: (1, a))
 
 
-def test_unknown_keys_list_the_known():
+def test_kinds_and_keys_are_checked(capsys):
+    for key, answer in (("99.1", 3.0), ("99.2", leak)):
+        with pytest.raises(TypeError, match=f"answer to {key} must be a"):
+            attempt(key, answer)
     with pytest.raises(ValueError, match=r"99\.1, 99\.2.*99\.7"):
         attempt("99.7", leak)
     with pytest.raises(ValueError, match="notebook must be one of"):
         hint("77.1")
     with pytest.raises(TypeError, match="key must be a text"):
         attempt(1.1, leak)
-
-
-def test_the_reference_itself_is_no_answer(capsys):
     assert attempt("99.1", leak) is leak
     assert "run your definition again" in capsys.readouterr().out
 
 
-def test_hints_open_one_by_one(capsys):
-    hint("99.1")
-    first = capsys.readouterr().out
-    assert "v shrinks." in first and "factor" not in first and "2 more hints" in first
-    hint("99.1")
-    second = capsys.readouterr().out
-    assert "v shrinks." in second and "factor `beta`" in second and "beta * v + x" not in second
-    hint("99.1")
-    hint("99.1")
-    assert 'solution("99.1")' in capsys.readouterr().out
+def test_solve_mode_uses_the_reference_and_records_nothing(capsys, progress_file, shown, notebook):
+    course.start("99", solve=True)
+    assert attempt("99.1", _ellipsis) is leak
+    assert "passed (solution" in capsys.readouterr().out and not progress_file.exists() and shown == []
+
+    def never(candidate, reference):
+        raise Violation("It never holds.")
+
+    notebook.EXERCISES = [Exercise("99.1", "Broken", leak, [Check("never", never)])]
+    with pytest.raises(RuntimeError, match=r"99\.1 does not pass its own checks \(never: It never holds"):
+        attempt("99.1", ...)
+    with pytest.raises(TypeError, match="solve must be True or False"):
+        course.start("99", solve="false")
+
+
+# --- what is shown ----------------------------------------------------------------------------------------------------
+
+
+def test_a_notebook_gets_one_bundle_of_text_and_escaped_html(monkeypatch):
+    display = pytest.importorskip("IPython.display")
+    seen = []
+    monkeypatch.setattr(display, "display", lambda bundle, raw: seen.append(bundle))
+    monkeypatch.setattr("snnkit.course.card.in_notebook", lambda: True)
+    attempt("99.1", lambda v, x, beta: v + x)
+    (bundle,) = seen
+    page = bundle["text/html"]
+    assert "&lt;b&gt;decays&lt;/b&gt;" in page and "<b>decays" not in page and "[0.45 0.9 ]" in page
+    assert "failed" in bundle["text/plain"]
+    page = Card("info", "h", "w", [Line("use `v < 1`")]).html()
+    assert "<code" in page and "v &lt; 1" in page
+
+
+def test_a_plot_is_shown_for_written_answers_only(monkeypatch, notebook):
+    drawn = []
+    monkeypatch.setattr("snnkit.viz.show", drawn.append)
+    notebook.EXERCISES = [dataclasses.replace(EXERCISE, plot=lambda mine, theirs: float(mine(1.0, 0.0, 0.5)))]
+    for answer in (_ellipsis, lambda v, x, beta: v + x, lambda v, x, beta: v / 0):
+        attempt("99.1", answer)
+    assert drawn == [1.0]
+
+
+def test_short_values():
+    class Bad:
+        def __repr__(self):
+            raise RuntimeError
+
+    inside: list = []
+    inside.append(inside)
+    assert short(0.1 + 0.2) == "0.3" and short(torch.tensor(2.5, dtype=torch.bfloat16)) == "2.5"
+    assert "shape (100,) float32" in short(torch.zeros(100)) and len(short("x" * 1000)) == 400
+    assert short([Bad()]) == "(list that cannot be shown)" and "…" in short(inside)
+    assert "no numbers" in short(torch.zeros(3, device="meta"))
+    assert short(torch.tensor([1 + 2j]).conj()) == "[1.-2.j]"
+    assert short(torch.eye(2).to_sparse()).startswith("[[1. 0.]")
+
+
+# --- hints, solutions, buttons ----------------------------------------------------------------------------------------
+
+
+def test_hints_open_one_by_one_and_solutions_show_the_source(capsys):
+    for n in (1, 2, 3, 3):
+        hint("99.1")
+        out = capsys.readouterr().out
+        assert [text in out for text in HINTS] == [True, n > 1, n > 2] and f"hint {n} of 3" in out
+    assert 'solution("99.1")' in out
     course.start("99")
     hint("99.1")
     assert "factor" not in capsys.readouterr().out
-
-
-def test_solution_shows_the_source(capsys):
     solution("99.1")
     solution("99.2")
     out = capsys.readouterr().out
     assert "return beta * v + x" in out and "42" in out
 
 
-def test_solve_mode_uses_the_reference_and_records_nothing(capsys, progress_file):
-    course.start("99", solve=True)
-    assert attempt("99.1", _ellipsis) is leak
-    assert "passed (solution" in capsys.readouterr().out
-    assert not progress_file.exists()
-    course.solve(False)
-    assert attempt("99.1", _ellipsis) is leak
-    assert "to do" in capsys.readouterr().out
+def _parts(row):
+    line, opened, solved = row.children
+    return {button.description: button for button in line.children}, opened, solved
 
 
-def test_solve_mode_refuses_a_reference_that_fails(monkeypatch, notebook):
-    def never(candidate, reference):
-        raise Violation("It never holds.")
-
-    notebook.EXERCISES = [Exercise("99.1", "Broken", leak, [Check("never", never)])]
-    course.solve()
-    with pytest.raises(RuntimeError, match=r"99\.1 does not pass its own checks \(never: It never holds"):
-        attempt("99.1", ...)
-    with pytest.raises(TypeError, match="solve must be True or False"):
-        course.solve("false")
-
-
-def test_html_is_escaped_and_holds_the_violation(monkeypatch):
-    shown = []
-    monkeypatch.setattr(Card, "show", lambda card: shown.append(card.html()))
-    attempt("99.1", lambda v, x, beta: v + x)
-    page = shown[0]
-    assert "&lt;b&gt;decays&lt;/b&gt;" in page and "<b>decays" not in page
-    assert "failed" in page and "[0.45 0.9 ]" in page
-    assert "<code" in Card("info", "h", "w", [Line("use `v < 1`")]).html()
-    assert "v &lt; 1" in Card("info", "h", "w", [Line("use `v < 1`")]).html()
-
-
-def test_a_notebook_gets_one_bundle_with_html_and_text(monkeypatch):
-    display = pytest.importorskip("IPython.display")
-    seen = []
-    monkeypatch.setattr(display, "display", lambda bundle, raw: seen.append((bundle, raw)))
-    monkeypatch.setattr("snnkit.course.card.in_notebook", lambda: True)
+def test_buttons_do_what_hint_and_solution_do(shown):
     attempt("99.1", _ellipsis)
-    (bundle, raw), *more = seen
-    assert raw and not more
-    assert set(bundle) == {"text/html", "text/plain"}
-    assert all("to do" in text for text in bundle.values())
+    found, opened, solved = _parts(shown[0])
+    assert list(found) == ["Hint", "Solution"] and opened.value == solved.value == ""
+    assert all("99.1" in button.tooltip for button in found.values())
+    found["Hint"].click()
+    assert "hint 1 of 3" in opened.value and 'role="status"' in opened.value and HINTS[0] in opened.value
+    found["Solution"].click()
+    assert "return beta * v + x" in solved.value
+    entry = scorecard("99").exercises[0]
+    assert (entry.hints, entry.solution_seen) == (1, True)
+    attempt("99.1", lambda v, x, beta: v)
+    assert "hint 1 of 3" in _parts(shown[1])[1].value  # still open
+    attempt("99.1", right)
+    attempt("99.2", ...)
+    assert [list(_parts(row)[0]) for row in shown[2:]] == [["Solution"], ["Solution"]]
 
 
-def test_a_plot_is_shown_for_written_answers_only(monkeypatch, notebook):
-    drawn = []
-    monkeypatch.setattr("snnkit.viz.show", drawn.append)
-    notebook.EXERCISES = [
-        Exercise("99.1", "Plotted", leak, EXERCISE.checks, plot=lambda mine, theirs: float(mine(1.0, 0.0, 0.5)))
-    ]
-    attempt("99.1", _ellipsis)
-    assert drawn == []
-    attempt("99.1", lambda v, x, beta: v + x)
-    attempt("99.1", lambda v, x, beta: builtins.undefined)
-    assert drawn == [1.0]
-
-
-def test_short_values():
-    assert short(0.1 + 0.2) == "0.3"
-    assert short(torch.tensor(2.5, dtype=torch.bfloat16)) == "2.5"
-    assert "shape (100,) float32" in short(torch.zeros(100))
-    assert len(short("x" * 1000)) == 400
-
-    class Bad:
-        def __repr__(self):
-            raise RuntimeError
-
-    assert short([Bad()]) == "(list that cannot be shown)"
-    assert "no numbers" in short(torch.zeros(3, device="meta"))
-    assert short(torch.tensor([1 + 2j]).conj()) == "[1.-2.j]"
-    assert short(torch.eye(2).to_sparse()).startswith("[[1. 0.]")
-    assert short({n: n for n in range(100)}).count("\n") == 12
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"key": "1"}, "key must look like"),
-        ({"difficulty": 4}, "difficulty of exercise 99.1 must be one of 1, 2, 3"),
-        ({"checks": []}, "at least one Check"),
-        ({"seconds": 0}, "seconds of exercise 99.1 must be"),
-        ({"seconds": "long"}, "seconds of exercise 99.1 must be"),
-        ({"seconds": float("inf")}, "seconds of exercise 99.1 must be"),
-    ],
-)
-def test_bad_exercises_are_refused(changes, words):
-    good = {"key": "99.1", "title": "t", "reference": leak, "checks": EXERCISE.checks}
-    with pytest.raises((TypeError, ValueError), match=words):
-        Exercise(**(good | changes))
-    with pytest.raises(TypeError, match="but it is one text"):
-        Exercise(**(good | {"hints": "one"}))
+def test_pressing_while_a_cell_runs_loses_nothing():
+    pytest.importorskip("ipywidgets")
+    press = _parts(attempts._buttons(EXERCISE, hints=True))[0]["Hint"].click
+    course.start("99")
+    threads = [threading.Thread(target=press) for _ in range(2)]
+    threads += [threading.Thread(target=attempt, args=("99.1", lambda v, x, beta: v)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    entry = scorecard("99").exercises[0]
+    assert (entry.attempts, entry.hints) == (4, 2)

@@ -41,7 +41,7 @@ def test_answers_are_marked_and_explained(capsys, progress_file):
     assert scorecard("99").quiz == (True, False, None)
 
 
-@pytest.mark.parametrize("answers", [[1, 1], [1, 1, 1, 1], [0, 1, 1], [3, 1, 1], "123", 1])
+@pytest.mark.parametrize("answers", [[1, 1], [1, 1, 1, 1], [0, 1, 1], [3, 1, 1]])
 def test_impossible_answers_are_refused(answers, progress_file):
     with pytest.raises(ValueError, match="answer"):
         quiz("99", answers=answers)
@@ -52,11 +52,6 @@ def test_impossible_answers_are_refused(answers, progress_file):
 def test_answers_are_numbers(answer):
     with pytest.raises(TypeError, match="choice's number"):
         quiz("99", answers=[answer, 1, 1])
-
-
-def test_unknown_notebooks():
-    with pytest.raises(ValueError, match="notebook must be one of"):
-        quiz("77")
 
 
 def test_widgets_explain_after_the_answer():
@@ -74,12 +69,3 @@ def test_widgets_explain_after_the_answer():
     button.click()
     assert "not quite" in verdict.value
     assert scorecard("99").quiz == (False, None, None)
-
-
-@pytest.mark.parametrize(
-    ("choices", "answer", "words"),
-    [(("one",), 0, "at least two"), ("yes", 0, "at least two"), (("a", "b"), 2, "index into the 2 choices")],
-)
-def test_bad_questions_are_refused(choices, answer, words):
-    with pytest.raises(ValueError, match=words):
-        Question("?", choices, answer, "why")

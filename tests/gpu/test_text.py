@@ -17,8 +17,7 @@ def test_an_embedding_trains_and_comes_back(device, tmp_path):
     embedding = text.SpikingEmbedding(text.Vocabulary.build(sentences), 32, 8)
     embedding.fit(sentences, seed=0, device=device, progress=False)
     assert embedding.table.weight.device.type == device.type
-    found = text.agreement(embedding)
-    assert found.within > found.between + 0.3 and found.neighbours > 0.8
+    assert text.agreement(embedding) > 0.8
     assert embedding.sparse("the dog eats").neuron.device.type == device.type
     loaded = text.SpikingEmbedding.load(embedding.save(tmp_path / "words.pt"), engine="eager")
     here = embedding.cpu()
@@ -31,7 +30,7 @@ def test_events_are_the_same_as_on_the_cpu(device):
     dense = (torch.rand(6, 3, 50) < 0.2).float()
     there, here = SparseSpikes.of(dense.to(device)), SparseSpikes.of(dense)
     weight = torch.randn(7, 50)
-    assert torch.equal(there.dense().cpu(), dense) and torch.equal(here.to(device).neuron, there.neuron)
+    assert torch.equal(there.dense().cpu(), dense) and torch.equal(here.neuron, there.neuron.cpu())
     torch.testing.assert_close(there.linear(weight.to(device)).cpu(), here.linear(weight))
 
 

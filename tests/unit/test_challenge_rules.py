@@ -1,7 +1,5 @@
 """The challenge's rules: what is counted, and who is refused with which words."""
 
-import time
-
 import pytest
 import torch
 
@@ -50,19 +48,6 @@ def test_jitter_moves_each_cue_and_leaves_seeds_without_it_alone():
     assert set(starts[0].tolist()) == {0, 1, 2} and set((starts[1] + 8).tolist()) == {11, 12, 13}
     assert (starts[0] != starts[1] - 3).any() and labels.bincount().tolist() == [100, 100]
     assert torch.equal(still, data.xor_in_time(200, 24, delay=8, units=1, rate=1.0, jitter=0, seed=1)[0])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"jitter": -1}, "jitter must be"),
-        ({"jitter": 9, "delay": 8}, "at most delay"),
-        ({"jitter": 1}, "steps must be at least 24"),
-    ],
-)
-def test_bad_jitter(arguments, words):
-    with pytest.raises(ValueError, match=words):
-        data.xor_in_time(4, 23, **({"delay": 17} | arguments))
 
 
 def test_every_spike_of_every_neuron_is_counted(samples):
@@ -195,24 +180,13 @@ def test_delays_and_other_linear_synapses_may_take_part(samples):
     assert 0 <= challenge.evaluate(model, *samples).accuracy <= 1
 
 
-def test_too_slow(samples):
-    def slowly(x):
-        time.sleep(0.05)
-        return x
-
-    with pytest.raises(TimeoutError, match=r"net may take 0.01 s, but 32 samples took"):
-        challenge.evaluate(Through(net(), before=slowly), *samples, seconds=0.01)
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
         ({"net": lambda x: x}, TypeError, "net must be a torch.nn.Module"),
-        ({"x": [[0.0]]}, TypeError, "x must be a tensor"),
         ({"x": torch.zeros(24, 3, 8)}, ValueError, r"x must be spikes \[T, N, C\]"),
-        ({"x": torch.full((24, 64, 8), 0.5)}, ValueError, "x must hold 0 and 1 only"),
-        ({"y": torch.full((64,), 2)}, ValueError, "y must hold 0 and 1 only"),
-        ({"seconds": 0}, ValueError, "seconds must be greater than 0, but it is 0"),
+        ({"x": torch.full((24, 64, 8), 0.5)}, ValueError, "both of 0 and 1"),
+        ({"y": torch.full((64,), 2)}, ValueError, "both of 0 and 1"),
     ],
 )
 def test_bad_arguments(arguments, error, words, samples):
@@ -232,11 +206,9 @@ def test_delays_are_what_they_say_in_one_part_or_in_two():
     assert torch.equal(nn.Sequential(layer)(encode.repeat(x[0], 9))[0], layer(x[:1].expand(9, 2, 3))[0])
 
 
-@pytest.mark.parametrize(
-    ("steps", "error"), [((), ValueError), ((-1,), ValueError), ((1.5,), TypeError), (3, TypeError)]
-)
-def test_bad_delays(steps, error):
-    with pytest.raises(error, match="steps of Delays"):
+@pytest.mark.parametrize("steps", [(), (-1,), (1.5,), 3])
+def test_bad_delays(steps):
+    with pytest.raises((TypeError, ValueError), match="steps of Delays"):
         challenge.Delays(steps)
 
 

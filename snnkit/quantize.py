@@ -1,4 +1,16 @@
-"""Copies of models with int8 weights, by torchao, and files of them."""
+"""Inference with int8 weights, by torchao (extra ``snnkit[quantize]``).
+
+A weight of four bytes becomes one byte, with a float32 scale per output: weight ≈ scale * int8. Neurons, biases,
+convolutions and norms stay as they are, and so does training: quantize what has been trained::
+
+    small, report = quantize.quantize(net)
+    print(report)
+    print(quantize.compare(net, small, data.load("mnist", "test"), encode=partial(encode.repeat, steps=25)))
+    quantize.save("small.pt", small)
+    small = quantize.load("small.pt", models.mlp())
+
+torchao has int8 weights for ``torch.nn.Linear`` only.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +20,10 @@ import importlib.metadata
 import inspect
 import logging
 import os
+import statistics
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -20,11 +33,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .. import checks
-from ..tables import text_table
-from ..train.checkpoint import read_archive, writable, write_archive
+from snnkit import checks
+from snnkit.data import batches, resolve_device, to_unit
+from snnkit.measure import first_call
+from snnkit.tables import text_table
+from snnkit.train.checkpoint import read_archive, writable, write_archive
 
 _FORMAT = "snnkit int8 1"
+_PASSES = 7  # of each model, for the ratio of their times
 
 
 @dataclass(frozen=True)
@@ -48,11 +64,7 @@ class QuantizedLayer:
 
 @dataclass(frozen=True)
 class Report:
-    """What ``quantize`` did; printed, it is a table.
-
-    Attributes:
-        layers: every layer that holds parameters or buffers, in order.
-    """
+    """What ``quantize`` did to every layer that holds parameters or buffers, in order; printed, it is a table."""
 
     layers: tuple[QuantizedLayer, ...]
 
@@ -80,55 +92,46 @@ class Quantized(NamedTuple):
     report: Report
 
 
-def quantize(model: nn.Module, layers: Iterable[str] | None = None) -> Quantized:
-    """A copy of ``model`` whose Linear layers have int8 weights; ``model`` stays as it is.
-
-    Args:
-        model: trained; on any device.
-        layers: names as in ``model.named_modules()``; None: all that torchao supports.
+def quantize(model: nn.Module) -> Quantized:
+    """A copy of a trained ``model``, on any device, whose Linear layers have int8 weights; ``model`` stays as it is.
 
     Raises:
         ImportError: without torchao.
-        TypeError, ValueError: no module; a name that is not in the model or of a layer that can't be int8, with the
-            reason; no layer that can; a weight with NaN or infinity.
+        TypeError, ValueError: no module; no layer that can be int8, with the reasons; a weight with NaN or infinity.
     """
     checks.instance("model", model, nn.Module, "a torch.nn.Module")
-    reasons = _reasons_against(model)
-    chosen = _chosen(model, layers, reasons)
-    small = copy.deepcopy(model).eval()
-    for parameter in small.parameters():
-        parameter.requires_grad_(False)
+    owners = Counter(id(layer.weight) for layer in model.modules() if isinstance(layer, nn.Linear))
+    sizes = _bytes_by_layer(model)
+    notes = {name: _reason_against(model.get_submodule(name), owners) or "int8 weight" for name in sizes}
+    chosen = [name for name, note in notes.items() if note == "int8 weight"]
+    if not chosen:
+        why = "; ".join(f"{name}: {reason}" for name, reason in notes.items()) or "it holds no weights"
+        raise ValueError(f"model has no layer whose weights could be int8: {why}")
+    small = copy.deepcopy(model).eval().requires_grad_(False)
     for name in chosen:
+        if not torch.isfinite(model.get_submodule(name).weight).all():  # type: ignore[arg-type]
+            raise ValueError(f"the weight of layer {name!r} must be finite, but it holds NaN or infinity")
         _to_int8(small.get_submodule(name))
-    notes = {**reasons, **dict.fromkeys(chosen, "int8 weight")}
     after = _bytes_by_layer(small)
-    layers_of = [
+    layers = (
         QuantizedLayer(
             name or "(model)",
             type(model.get_submodule(name)).__name__,
             name in chosen,
-            notes.get(name, "not requested"),
+            notes[name],
             before,
             after[name],
         )
-        for name, before in _bytes_by_layer(model).items()
-    ]
-    return Quantized(small, Report(tuple(layers_of)))
-
-
-def _reasons_against(model: nn.Module) -> dict[str, str]:
-    """Why a layer can't be int8, for each that can't and has a tensor of its own."""
-    owners = Counter(id(layer.weight) for layer in model.modules() if isinstance(layer, nn.Linear))
-    reasons = {name: _reason_against(layer, owners) for name, layer in model.named_modules() if _holds_tensors(layer)}
-    return {name: reason for name, reason in reasons.items() if reason}
+        for name, before in sizes.items()
+    )
+    return Quantized(small, Report(tuple(layers)))
 
 
 def _reason_against(layer: nn.Module, owners: Counter[int]) -> str:
     if _is_int8(layer):
         return "is int8 already"
     if type(layer) is not nn.Linear:
-        a_kind_of = " (a subclass of it may use its weight in a way of its own)" if isinstance(layer, nn.Linear) else ""
-        return f"torchao has int8 weights for Linear only, not for {type(layer).__name__}{a_kind_of}"
+        return f"torchao has int8 weights for Linear only, not for {type(layer).__name__}"
     if layer.weight.dtype not in (torch.float32, torch.bfloat16, torch.float16):
         return f"its weight is {layer.weight.dtype}, not float32, bfloat16 or float16"
     if layer.weight.is_meta:
@@ -138,57 +141,84 @@ def _reason_against(layer: nn.Module, owners: Counter[int]) -> str:
     return ""
 
 
-def _chosen(model: nn.Module, layers: Iterable[str] | None, reasons: dict[str, str]) -> set[str]:
-    modules = dict(model.named_modules())
-    if layers is None:
-        names = [name for name, layer in modules.items() if isinstance(layer, nn.Linear) and name not in reasons]
-        if not names:
-            why = "; ".join(f"{name}: {reason}" for name, reason in reasons.items()) or "it holds no weights"
-            raise ValueError(f"model has no layer whose weights could be int8: {why}")
-    else:
-        names = _requested(layers, modules, reasons)
-    for name in names:
-        weight = modules[name].weight
-        if not torch.isfinite(weight).all():  # type: ignore[arg-type]
-            raise ValueError(f"the weight of layer {name!r} must be finite, but it holds NaN or infinity")
-    return set(names)
-
-
-def _requested(layers: Iterable[str], modules: dict[str, nn.Module], reasons: dict[str, str]) -> list[str]:
-    if isinstance(layers, str):
-        raise TypeError(f"layers must be several names, such as [{layers!r}], but it is the str {layers!r}")
-    names = list(layers)
-    if not names:
-        raise ValueError("layers must hold at least one name, but it is empty; None takes all that can be int8")
-    for name in names:
-        if name not in modules:
-            raise ValueError(
-                f"layers must hold names of modules, but {name!r} is none; they are "
-                f"{', '.join(repr(other) for other in modules if other)}"
-            )
-        reason = reasons.get(name)
-        if reason is None and not isinstance(modules[name], nn.Linear):
-            reason = f"a {type(modules[name]).__name__} has no weight of its own"
-        if reason:
-            raise ValueError(f"layer {name!r} can't have int8 weights: {reason}")
-    return names
-
-
-def _holds_tensors(layer: nn.Module) -> bool:
-    return next(layer.parameters(False), None) is not None or next(layer.buffers(False), None) is not None
-
-
 def _bytes_by_layer(model: nn.Module) -> dict[str, int]:
     """Of every module with tensors of its own; a tensor that two of them share counts at the first."""
     counted: set[int] = set()
     sizes = {}
     for name, layer in model.named_modules():
-        if not _holds_tensors(layer):
-            continue
-        own = [*layer.parameters(False), *layer.buffers(False)]
-        sizes[name] = sum(_bytes_of(tensor) for tensor in own if id(tensor) not in counted)
-        counted.update(map(id, own))
+        if own := [*layer.parameters(False), *layer.buffers(False)]:
+            sizes[name] = sum(_bytes_of(tensor) for tensor in own if id(tensor) not in counted)
+            counted.update(map(id, own))
     return sizes
+
+
+def _bytes_of(tensor: Tensor) -> int:
+    """Of a tensor, or of the plain tensors that one of torchao's consists of."""
+    flatten = getattr(tensor, "__tensor_flatten__", None)
+    if flatten is None:
+        return tensor.numel() * tensor.element_size()
+    return sum(_bytes_of(getattr(tensor, name)) for name in flatten()[0])
+
+
+# --- accuracy ---------------------------------------------------------------------------------------------------------
+
+
+class Comparison(NamedTuple):
+    """A model before and after.
+
+    Attributes:
+        accuracy_before, accuracy_after: fractions.
+        same_answer: the fraction of samples to which both give one answer.
+        time_ratio: time after / time before for a batch, the median over passes in turns.
+    """
+
+    accuracy_before: float
+    accuracy_after: float
+    same_answer: float
+    time_ratio: float
+
+    def __str__(self) -> str:
+        return (
+            f"accuracy {self.accuracy_before:.2%} before, {self.accuracy_after:.2%} after; the same answer to "
+            f"{self.same_answer:.2%}; {self.time_ratio:.2f} times as long"
+        )
+
+
+@torch.no_grad()
+def compare(
+    model: nn.Module,
+    quantized: nn.Module,
+    data: tuple[Tensor, Tensor],
+    *,
+    encode: Callable[[Tensor], Tensor],
+    batch_size: int = 256,
+    device: str | torch.device = "auto",
+) -> Comparison:
+    """Run both on the same encoded samples and compare answers (the largest output, summed over time) and time.
+
+    Both are put into evaluation mode and onto ``device`` (they stay there). Arguments otherwise as for
+    ``train.evaluate``.
+    """
+    for name, net in (("model", model), ("quantized", quantized)):
+        checks.instance(name, net, nn.Module, "a torch.nn.Module")
+    checks.function("encode", encode)
+    target = resolve_device(device)
+    nets = (model.eval().to(target), quantized.eval().to(target))
+    samples, labels = (part.to(target) for part in data)
+    answers: tuple[list[Tensor], list[Tensor]] = ([], [])
+    sequence = samples
+    for x, _ in batches(samples, labels, batch_size, shuffle=False):
+        sequence = encode(to_unit(x) if x.dtype == torch.uint8 else x)
+        for net, given in zip(nets, answers, strict=True):
+            given.append(net(sequence)[0].sum(0).argmax(1))
+    before, after = map(torch.cat, answers)
+    right, later_right, same = (float(e.float().mean()) for e in (before == labels, after == labels, before == after))
+    # In turns, so that other load on the machine affects both alike.
+    times = [[first_call(lambda net=net: net(sequence), target)[0] for net in nets] for _ in range(_PASSES)]
+    return Comparison(right, later_right, same, statistics.median(later / earlier for earlier, later in times))
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
 
 
 def save(path: str | os.PathLike[str], quantized: nn.Module) -> Path:
@@ -216,36 +246,20 @@ def load(path: str | os.PathLike[str], model: nn.Module, *, map_location: str | 
     content = read_archive(path, "quantized model", map_location)
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
         raise ValueError(f"{path} is not a file that quantize.save wrote ({_FORMAT!r})")
-    small = copy.deepcopy(model).eval().to(map_location).requires_grad_(False)
-    own = small.state_dict()
-    saved, layers = content.get("state"), content.get("layers")
-    if not isinstance(saved, dict) or not isinstance(layers, list):
-        raise ValueError(f"{path} is a damaged quantized model: it needs a dict (state) and a list (layers)")
-    problems = [f"missing in the file: {name}" for name in own if name not in saved]
-    problems += [f"not in the model: {name}" for name in saved if name not in own]
-    problems += [
-        f"{name}: {_shape(saved[name])} in the file, {_shape(own[name])} in the model"
-        for name in own
-        if name in saved and _shape(saved[name]) != _shape(own[name])
-    ]
-    modules = dict(small.named_modules())
-    problems += [f"not a layer of the model: {name!r}" for name in layers if name not in modules]
-    if problems:
-        raise ValueError(f"{path} does not fit the model:\n  " + "\n  ".join(problems))
-    small.load_state_dict(saved, assign=True)
-    for parameter in small.parameters():
-        parameter.requires_grad_(False)
-    for name in layers:
-        if not _is_int8(modules[name]):
-            raise ValueError(
-                f"{path} is a damaged quantized model: it lists the layer {name!r}, which is not int8 there"
-            )
-        _describe(modules[name])
-    return small
+    small = copy.deepcopy(model).eval().to(map_location)
+    try:
+        small.load_state_dict(content["state"], assign=True)
+        layers = [small.get_submodule(name) for name in content["layers"]]
+    except (KeyError, TypeError, AttributeError, RuntimeError) as error:
+        raise ValueError(f"{path} does not fit the model: {error}") from None
+    for layer in layers:
+        if not _is_int8(layer):
+            raise ValueError(f"{path} is a damaged quantized model: it lists a {type(layer).__name__} that is not int8")
+        _describe(layer)
+    return small.requires_grad_(False)
 
 
-def _shape(value: Any) -> list[int] | str:
-    return list(value.shape) if isinstance(value, Tensor) else f"a {type(value).__name__}"
+# --- torchao ----------------------------------------------------------------------------------------------------------
 
 
 def _torchao() -> Any:
@@ -282,14 +296,6 @@ def _is_int8(layer: nn.Module) -> bool:
 def _describe(layer: nn.Module) -> None:
     """Set the text of the layer; what torchao sets can't be pickled."""
     layer.extra_repr = partial(str, f"{type(layer).extra_repr(layer)}, int8 weight")
-
-
-def _bytes_of(tensor: Tensor) -> int:
-    """Of a tensor, or of the plain tensors that one of torchao's consists of."""
-    flatten = getattr(tensor, "__tensor_flatten__", None)
-    if flatten is None:
-        return tensor.numel() * tensor.element_size()
-    return sum(_bytes_of(getattr(tensor, name)) for name in flatten()[0])
 
 
 @contextmanager

@@ -16,8 +16,7 @@ from snnkit.data import resolve_device
 from snnkit.neuron import LIF, Neuron, Recurrent
 from snnkit.nn import Sequential
 
-from .scoring import CHANNELS, CLASSES, SALT, STEPS, Score, score
-from .scoring import samples as draw_samples
+from .scoring import CHANNELS, CLASSES, SALT, STEPS, Score, samples, score
 
 FOLDER = Path(__file__).parent
 NOTES = {
@@ -28,60 +27,41 @@ NOTES = {
 }
 # On every board. The last one beats them all, and is left for participants to discover.
 SHOWN = ("plain", "thrifty", "two neurons")
+SAMPLES, BATCH = 2000, 128  # of training
 
 
 class Delays(nn.Module):
     """Copies of the input, each later by some steps: ``out, state = delays(x, state=None)``, x [T, B, C].
 
-    The copy of channel c that is ``steps[k]`` late is channel ``k C + c`` of the output [T, B, K C]. A linear map
-    behind it has a weight for each channel and each delay. The state holds the last inputs [D, B, C], as many as the
-    longest delay D, so that a sequence may come in parts.
-
-    Args:
-        steps: how many steps late each copy is, whole numbers of at least 0.
-
-    Raises:
-        TypeError: ``steps`` is no sequence of whole numbers.
-        ValueError: it is empty, or one is negative.
+    The copy of channel c that is ``steps[k]`` late is channel ``k C + c`` of the output [T, B, K C]. The state holds
+    the last inputs [D, B, C], as many as the longest delay D, so that a sequence may come in parts.
     """
 
     def __init__(self, steps: Sequence[int]) -> None:
         super().__init__()
-        name = "steps of Delays"
-        if isinstance(steps, str) or not isinstance(steps, Sequence):
-            raise TypeError(f"{name} must be whole numbers, such as (0, 5, 11), but they are {checks.shown(steps)}")
-        if not steps:
-            raise ValueError(f"{name} must be at least one whole number, such as (0, 5, 11), but there is none")
-        self.steps = tuple(checks.integer(name, k, at_least=0) for k in steps)
+        if not isinstance(steps, Sequence) or not steps:
+            raise ValueError(f"steps of Delays must be whole numbers, such as (0, 5, 11), but it is {steps!r}")
+        self.steps = tuple(checks.integer("steps of Delays", k, at_least=0) for k in steps)
 
     def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """x [T, B, C] to [T, B, K C], and the last inputs."""
         longest = max(self.steps)
         before = x.new_zeros(longest, *x.shape[1:]) if state is None else state
         line = torch.cat([before, x])
         copies = [line[longest - k : len(line) - k] for k in self.steps]
         return torch.cat(copies, dim=2), line[len(line) - longest :]
 
-    def extra_repr(self) -> str:
-        return f"steps={self.steps}"
-
 
 def network(hidden: int = 32, *, tau: float = 20.0) -> Sequential:
     """Linear(8, hidden), LIF, Linear(hidden, 2), LIF: spikes [T, B, 8] to spikes [T, B, 2].
 
-    Weights are drawn from PyTorch's generator: seed it before.
-
-    Args:
-        hidden: number of hidden neurons, at least 1.
-        tau: time constant of all membranes, in time steps, above 1; they are reset by subtraction.
+    ``tau``: time constant of all membranes, in time steps, above 1; they are reset by subtraction.
     """
     hidden = checks.integer("hidden", hidden, at_least=1)
-    return Sequential(
-        nn.Linear(CHANNELS, hidden),
-        LIF(tau, v_reset=None, decay_input=False),
-        nn.Linear(hidden, CLASSES),
-        LIF(tau, v_reset=None, decay_input=False),
-    )
+    return Sequential(nn.Linear(CHANNELS, hidden), _lif(tau), nn.Linear(hidden, CLASSES), _lif(tau))
+
+
+def _lif(tau: float) -> LIF:
+    return LIF(tau, v_reset=None, decay_input=False)
 
 
 def train(
@@ -90,14 +70,12 @@ def train(
     *,
     learning_rate: float = 0.01,
     updates: int = 300,
-    batch: int = 128,
     seed: int = 0,
-    samples: int = 2000,
     warm_up: float = 0.5,
     device: str | torch.device = "cpu",
     progress: bool = False,
 ) -> Sequential:
-    """Train ``net`` in place on ``samples`` samples of ``seed``; returns it.
+    """Train ``net`` in place on 2000 samples of ``seed``, 128 at a time; returns it.
 
     The loss is the cross-entropy of the spike counts + ``penalty`` · spikes per sample, of all its neurons. The penalty
     rises from 0 during the first part of the updates: from the start, it might silence the network before it has
@@ -107,33 +85,27 @@ def train(
     Args:
         net: a ``nn.Sequential`` from [T, B, 8] to [T, B, 2], with spiking neurons.
         penalty: price of a spike, at least 0.
-        learning_rate: of Adam, positive.
-        updates, batch, samples: at least 1.
-        seed: of the samples and of their order.
+        learning_rate, updates, seed: of Adam; how many; of the samples and of their order.
         warm_up: share of the updates during which the penalty rises, from 0 (not at all) to 1.
         device: where to train; the network stays there.
         progress: whether to show a bar.
-
-    Raises:
-        TypeError, ValueError: an argument that is none of these.
     """
-    checks.instance("net", net, Sequential, "a snnkit.nn.Sequential")
-    penalty = checks.number("penalty", penalty, at_least=0)
-    for name, value in (("updates", updates), ("batch", batch), ("samples", samples)):
-        checks.integer(name, value, at_least=1)
-    warm_up = checks.number("warm_up", warm_up, at_least=0, at_most=1)
     from tqdm.auto import trange
 
+    checks.instance("net", net, Sequential, "a snnkit.nn.Sequential")
+    penalty = checks.number("penalty", penalty, at_least=0)
+    checks.integer("updates", updates, at_least=1)
+    warm_up = checks.number("warm_up", warm_up, at_least=0, at_most=1)
     target = resolve_device(device)
     net.to(target).train()
-    x, y = (part.to(target) for part in draw_samples(samples, seed))
+    x, y = (part.to(target) for part in samples(SAMPLES, seed))
     order = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.Adam(net.parameters(), lr=learning_rate)
     for update in trange(updates, desc="training", disable=not progress):
-        rows = torch.randint(samples, (batch,), generator=order).to(target)
+        rows = torch.randint(SAMPLES, (BATCH,), generator=order).to(target)
         seen = net.record(x[:, rows])
         fired = [out for module, out in zip(net, seen.layers, strict=True) if isinstance(module, Neuron)]
-        spikes = sum(out.sum() for out in fired) / batch
+        spikes = sum(out.sum() for out in fired) / BATCH
         rising = min(1.0, update / (warm_up * updates)) if warm_up else 1.0
         value = loss.count_cross_entropy(seen.out, y[rows]) + penalty * rising * spikes
         optimizer.zero_grad()
@@ -150,24 +122,18 @@ def reference(name: str) -> Sequential:
     - "thrifty": the same with a penalty on spikes.
     - "two neurons": one recurrent layer of two ``LIF``, by evolution: 0.75 spikes per sample.
     - "delays": a ``LIF`` behind ``Delays``: 0.5 spikes per sample.
-
-    Raises:
-        ValueError: no such reference.
     """
     checks.choice("name", name, NOTES)
     if name == "two neurons":
-        net = Sequential(nn.Linear(CHANNELS, 2), _pair(tau=50.0))
+        net = Sequential(nn.Linear(CHANNELS, 2), Recurrent(_lif(50.0), CLASSES))
     elif name == "delays":
-        net = Sequential(Delays(range(STEPS)), nn.Linear(STEPS * CHANNELS, 2, bias=False), _pair(tau=20.0))
+        linear = nn.Linear(STEPS * CHANNELS, 2, bias=False)
+        net = Sequential(Delays(range(STEPS)), linear, Recurrent(_lif(20.0), CLASSES))
     else:
         net = network(16)
     weights = json.loads((FOLDER / "references.json").read_text(encoding="utf-8"))["networks"][name]
     net.load_state_dict({key: torch.tensor(value) for key, value in weights.items()})
     return net
-
-
-def _pair(tau: float) -> Recurrent:
-    return Recurrent(LIF(tau, v_reset=None, decay_input=False), CLASSES)
 
 
 @functools.lru_cache(maxsize=32)

@@ -1,0 +1,163 @@
+"""A learner's progress: counted, saved, shown on a scorecard, handed in."""
+
+import json
+import os
+import pkgutil
+
+import pytest
+
+import snnkit
+from snnkit import course
+from snnkit.course import attempt, export, hint, quiz, scorecard, solution
+from snnkit.course.progress import Progress, default_path
+from tests.course.examples import ANSWER, EXERCISE, install, question
+
+
+@pytest.fixture(autouse=True)
+def notebook(monkeypatch):
+    monkeypatch.setattr("snnkit.course.exercise.notebooks", lambda: ["99"])
+    return install(monkeypatch, EXERCISE, ANSWER, questions=[question()])
+
+
+def right(v, x, beta):
+    return beta * v + x
+
+
+def unwritten(v, x, beta):
+    return ...
+
+
+def test_attempts_hints_and_solutions_are_counted(capsys):
+    for answer in (lambda v, x, beta: v, right, lambda v, x, beta: v, unwritten, ...):
+        attempt("99.1", answer)
+    hint("99.1")
+    solution("99.2")
+    card = scorecard("99")
+    one, two = card.exercises
+    assert (one.status, one.attempts, one.hints) == ("passed", 3, 1) and card.quiz == (None,)
+    assert (two.status, two.attempts, two.solution_seen, card.passed) == ("to do", 0, True, 1)
+    assert "✓ 99.1 One leaky step: passed, 3 attempts, 1 hint" in repr(card)
+    assert "99.2 A number: to do, solution seen" in card._repr_html_() and "1 of 2 exercises passed" in repr(card)
+    course.start("99")  # in the next kernel
+    assert scorecard("99") == card
+
+
+def test_no_public_function_hides_its_module():
+    modules = {module.name for module in pkgutil.iter_modules(course.__path__)}
+    assert not {name for name in modules if callable(getattr(course, name, None))}
+
+
+def test_two_notebooks_do_not_undo_each_other(progress_file):
+    one, two = Progress(progress_file), Progress(progress_file)
+    one.attempted("99.1", "passed")
+    two.attempted("99.2", "failed", "a")
+    one.answered("99", 0, True, 1)
+    fresh = Progress(progress_file)
+    assert fresh.exercise("99.1")["status"] == "passed" and fresh.quiz("99", 1) == [True]
+    assert fresh.exercise("99.2")["failed"] == {"a": 1}
+
+
+def test_a_file_from_before_checks_were_counted_is_read(progress_file, capsys):
+    old = {"status": "failed", "attempts": 2, "hints": 1, "solution": False, "when": ""}
+    progress_file.write_text(json.dumps({"format": 1, "exercises": {"99.2": old}, "quiz": {}}))
+    attempt("99.2", 1.0)
+    assert Progress(progress_file).exercise("99.2") | {"when": ""} == old | {"attempts": 3, "failed": {"the number": 1}}
+
+
+def test_solved_exercises_are_not_passed(capsys):
+    course.start("99", solve=True)
+    attempt("99.1", ...)
+    card = scorecard("99")
+    assert card.passed == 0 and card.exercises[0].status == "solution" and "1 solved" in repr(card)
+
+
+def test_a_failed_write_leaves_the_old_file(progress_file, monkeypatch):
+    progress = Progress(progress_file)
+    progress.attempted("99.1", "passed")
+    before = progress_file.read_text()
+
+    def refuse(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.warns(UserWarning, match=r"disk full.*SNNKIT_PROGRESS"):
+        progress.attempted("99.2", "passed")
+    assert progress_file.read_text() == before
+    assert progress.exercise("99.2")["status"] == "passed"  # it goes on in memory
+
+
+ENTRY = {"status": "failed", "attempts": 1, "hints": 0}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"{ not json",
+        b"[]",
+        b"\xff\xfe",
+        {"format": 9, "exercises": {}, "quiz": {}},
+        {"format": 1, "exercises": [], "quiz": {}},
+        {"format": 1, "exercises": {"99.1": 3}, "quiz": {}},
+        {"format": 1, "exercises": {"99.1": ENTRY | {"status": []}}, "quiz": {}},
+        {"format": 1, "exercises": {"99.1": ENTRY | {"attempts": -1}}, "quiz": {}},
+        {"format": 1, "exercises": {"99.1": ENTRY | {"failed": 3}}, "quiz": {}},
+        {"format": 1, "exercises": {}, "quiz": {"99": "yes"}},
+    ],
+)
+def test_a_damaged_file_is_set_aside(content, progress_file):
+    content = content if isinstance(content, bytes) else json.dumps(content).encode()
+    progress_file.write_bytes(content)
+    with pytest.warns(UserWarning, match="damaged"):
+        course.start("99")
+    assert scorecard("99").passed == 0
+    assert progress_file.with_suffix(".damaged.json").read_bytes() == content and not progress_file.exists()
+
+
+def test_progress_is_not_saved_in_a_pipe_or_device(tmp_path, monkeypatch, capsys):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    monkeypatch.setenv("SNNKIT_PROGRESS", str(pipe))
+    course.start("99")  # opening the pipe would wait for ever
+    with pytest.warns(UserWarning, match="only a regular file"):
+        attempt("99.2", 42.0)
+    assert pipe.is_fifo() and scorecard("99").passed == 1
+    with pytest.raises(FileExistsError):
+        export(pipe)
+
+
+def test_a_headless_run_has_its_progress_in_memory(monkeypatch):
+    monkeypatch.delenv("SNNKIT_PROGRESS")
+    monkeypatch.setenv("SNNKIT_HEADLESS", "1")
+    assert default_path() is None
+    monkeypatch.setenv("SNNKIT_HEADLESS", "0")
+    assert default_path().name == "progress.json"
+
+
+def test_an_export_holds_everything_that_counts(tmp_path, capsys):
+    for answer in (lambda v, x, beta: v, lambda v, x, beta: v, lambda v, x, beta: beta * v):
+        attempt("99.1", answer)
+    attempt("99.2", 42.0)
+    quiz("99", answers=[2])
+    path = export(tmp_path / "new" / "ada.json", name="Ada L.")
+    data = json.loads(path.read_text(encoding="utf-8"))
+    assert (data["kind"], data["format"], data["kit"]) == ("snnkit progress", 1, snnkit.__version__)
+    assert data["name"] == "Ada L." and data["when"].endswith("+00:00")
+    one, two = data["notebooks"]["99"]["exercises"]
+    assert (one["key"], one["title"], one["status"], one["attempts"]) == ("99.1", "One leaky step", "failed", 3)
+    assert one["failed"] == {"a silent neuron leaks": 2, "input charges": 1}
+    assert (two["status"], two["failed"]) == ("passed", {}) and data["notebooks"]["99"]["quiz"] == [True]
+    assert json.loads(export(tmp_path / "grace.json").read_text())["name"] == "grace"
+
+
+@pytest.mark.parametrize("name", ["x" * 61, "two\nlines", "  ", "\x1b[31mred", 3])
+def test_names_are_one_short_line(name, tmp_path):
+    with pytest.raises((TypeError, ValueError), match="name must be"):
+        export(tmp_path / "a.json", name=name)
+    assert not list(tmp_path.glob("a.json"))
+
+
+def test_unknown_notebooks_are_refused():
+    for bad in ("77", "", 1):
+        for ask in (scorecard, course.start, quiz):
+            with pytest.raises((TypeError, ValueError), match="notebook must be"):
+                ask(bad)
