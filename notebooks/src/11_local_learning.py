@@ -12,19 +12,21 @@
 # %% [markdown] tags=["slide"]
 # # 11 · Local learning: STDP
 #
-# All that the networks of this course have learned so far came from above. A loss was computed at the end of time, and backpropagation carried it
-# down through every layer and every step. A synapse in a brain gets no such message. What it can notice is the spikes on its own two sides,
-# and when they come. How far does one get with that? From one synapse, in this notebook, to a network that sorts handwritten digits without
-# having seen a single label, and without a line of `backward()`.
+# So far, all networks of this course learned from a global loss. It was computed at the end of the sequence, and
+# backpropagation carried it back through every layer and every step. A synapse in a brain gets no such signal. It has
+# access only to the spikes of its two neurons and to their times. How far can learning go with this information? This
+# notebook starts with one synapse and ends with a network that sorts handwritten digits without a single label and
+# without a call of `backward()`.
 #
 # **Afterwards you can**
 #
-# - say what a learning rule may know to be called *local*, and what that saves;
+# - say which information a *local* learning rule may use, and what that saves;
 # - write spike-timing-dependent plasticity (STDP) as two traces and two outer products, and show that it is the sum over all pairs of spikes;
-# - say where STDP drives weights to, and turn the outcome with one exponent;
-# - fit a rule to measured synapses, and see by the data that pairs of spikes are not enough;
-# - let a reward that comes a second late find the synapse that earned it;
-# - build unsupervised learning from three parts, competition, homeostasis and normalisation, and know which failure belongs to which.
+# - say where STDP drives the weights, and change the outcome with one exponent;
+# - fit a rule to measured synapses, and show with the data that pairs of spikes are not enough;
+# - assign a reward that comes a second late to the synapse that caused it;
+# - build unsupervised learning from three parts, competition, homeostasis and normalisation, and know the failure that
+#   results when each is missing.
 #
 # | | |
 # |---|---|
@@ -59,10 +61,10 @@ print("snnkit", snnkit.__version__)
 # %% tags=["parameters"]
 QUICK: bool = True  # False: longer simulations, and more passes through the images
 SOLVE: bool = False  # True: the exercises are filled in with their solutions
-SEED: int = 0  # of weights, images' order and all random spikes
-DEVICE: str = "auto"  # of section 6: "auto", "cpu" or "cuda". All else is small and stays on the CPU
-DATASET: str = "digits"  # of which the text speaks; or "mnist": 60,000 images of 28 x 28 pixels, minutes on a CPU
-NEURONS: int = 0  # of the network of section 6; 0: 100 for the digits, 400 for MNIST
+SEED: int = 0  # seed of the weights, the order of the images and all random spikes
+DEVICE: str = "auto"  # for section 6: "auto", "cpu" or "cuda". Everything else is small and stays on the CPU
+DATASET: str = "digits"  # the text describes this one; or "mnist": 60,000 images of 28 x 28 pixels, minutes on a CPU
+NEURONS: int = 0  # neurons in the network of section 6; 0: 100 for the digits, 400 for MNIST
 
 # %%
 import math
@@ -82,19 +84,21 @@ course.start("11", solve=SOLVE)
 torch.set_num_threads(1)  # on tensors this small, several threads mostly wait for each other
 
 # %% [markdown] tags=["slide"]
-# ## 1 · What backpropagation asks for
+# ## 1 · What backpropagation needs
 #
 # To change one weight, backpropagation through time (BPTT) needs
 #
-# - **the past**: what every layer did at every step, kept until backward comes by;
-# - **patience**: no weight moves before the sequence has ended;
-# - **the others' weights**: the error comes down through the very weights that the spikes went up by, read in the other direction.
+# - **the past**: the activity of every layer at every step, stored until the backward pass;
+# - **the end of the sequence**: no weight changes before the sequence has ended;
+# - **the weights of other layers**: the error flows back through the same weights as the spikes, in the opposite
+#   direction.
 #
-# A **local** rule makes do with what is at the synapse when a spike comes: traces of the two neurons, the weight itself, at most one number
-# that is the same for all (a reward, say). It learns while it runs, and forgets the past at once.
+# A **local** rule uses only what is available at the synapse when a spike comes: traces of the two neurons, the weight
+# itself, and at most one number that is the same for all synapses (a reward, for example). It learns during the
+# sequence and needs no record of the past.
 #
-# > **Predict first.** A layer of 64 → 100 neurons, 16 samples at a time. Sequences become twice as long. By how much does the memory of learning grow for BPTT,
-# > and by how much for a rule of two traces?
+# > **Predict first.** A layer of 64 → 100 neurons, 16 samples at a time. Sequences become twice as long. By how much
+# > does the memory for learning grow with BPTT, and by how much with a rule of two traces?
 
 # %% tags=["slide"]
 rule = plasticity.PairSTDP()
@@ -105,29 +109,33 @@ for steps in lengths:
     bptt.append(device.training_step(net, spikes_in).peak / 1e6)
     spikes_out = torch.zeros(steps, 16, 100)
     traces = rule.initial_state(spikes_in, spikes_out, net[1].weight)
-    change = net[1].weight  # the weights are changed by a matrix of their own size
+    change = net[1].weight  # the changes are a matrix of the same size as the weights
     by_traces.append(sum(tensor.nbytes for tensor in (*traces, change)) / 1e6)
 memory = {"BPTT, measured": bptt, "traces and changes of pair STDP": by_traces}
-axes = {"x_title": "steps", "y_title": "beside weights and input (MB)", "log": "xy"}
-viz.show(figures.lines(memory, x=lengths, title="Memory of learning", **axes))
+axes = {"x_title": "steps", "y_title": "in addition to weights and input (MB)", "log": "xy"}
+viz.show(figures.lines(memory, x=lengths, title="Memory for learning", **axes))
 print(f"{lengths[-1]} steps: BPTT {bptt[-1]:.2f} MB, STDP {by_traces[-1]:.3f} MB")
 
 # %% [markdown] tags=["slide"]
-# **Notice.** One line climbs with the length of the sequence, the other one doesn't know it. A rule of this kind can learn from a stream that never
-# ends, on a chip that has no room for yesterday. That is what it is loved for. What it costs, you will see in section 6.
+# **Notice.** One line grows with the length of the sequence, the other does not depend on it. A rule of this kind can
+# learn from a stream that never ends, on a chip with little memory. This is its main advantage. Section 6 shows its
+# cost.
 #
 # ## 2 · One synapse
 #
-# In 1998, Bi and Poo [1] let two neurons fire at lags that they chose, 60 times, and measured the synapse between them before and after. Its
-# strength had grown where the postsynaptic spike came *after* the presynaptic one, and shrunk where it came *before*. The nearer the two
-# spikes, the more. With the lag $s = t_\text{post} - t_\text{pre}$ in ms:
+# In 1998, Bi and Poo [1] made two neurons fire with chosen lags, 60 times, and measured the synapse between them before
+# and after. Its strength had increased if the postsynaptic spike came *after* the presynaptic one, and decreased if it
+# came *before*. The closer the two spikes, the larger the change. With the lag $s = t_\text{post} - t_\text{pre}$ in
+# ms:
 #
 # $$\Delta w(s) = \begin{cases} +A_+\, e^{-s/\tau_+} & s \ge 0 \\ -A_-\, e^{\,s/\tau_-} & s \le 0 \end{cases} \qquad \tau_\pm \approx 20\ \text{ms} \tag{1}$$
 #
-# Read it as a guess about causes. Who fired *before* me may have helped to make me fire: listen to it more. Who comes *after* cannot have.
+# You can read this as a guess about causes. An input that spikes *before* the neuron may have helped to make it fire,
+# so its weight increases. An input that spikes *after* cannot have helped.
 #
-# > **Predict first.** Four experiments with $A_+ = 0.10$, $A_- = 0.105$. *Every* pair of a pre- and a postsynaptic spike counts. Which sign has the
-# > change? (a) pre at 20 ms, post at 30. (b) post at 20, pre at 30. (c) pre at 20 and at 40, post at 30. (d) pre at 20, post at 30 and at 32.
+# > **Predict first.** Four experiments with $A_+ = 0.10$, $A_- = 0.105$. *Every* pair of a pre- and a postsynaptic
+# > spike counts. What is the sign of the change? (a) pre at 20 ms, post at 30. (b) post at 20, pre at 30. (c) pre at 20
+# > and at 40, post at 30. (d) pre at 20, post at 30 and at 32.
 
 # %% tags=["slide"]
 window = plasticity.PairSTDP(a_plus=0.10, a_minus=0.105, bound=None)  # 20 ms on both sides, steps of 1 ms
@@ -147,21 +155,23 @@ for name, (before, after) in experiments.items():
 lags = [*range(-80, 0), -1e-6, 1e-6, *range(1, 81)]  # the window jumps at 0
 curve = [window.window(lag / 1000) for lag in lags]
 axes = {"x_title": "lag t_post − t_pre (ms)", "y_title": "change of the weight"}
-figure = figures.lines({"window": (lags, curve)}, title="What one pair of spikes does", **axes)
+figure = figures.lines({"window": (lags, curve)}, title="Effect of one pair of spikes", **axes)
 figure.update_traces(mode="lines").add_hline(y=0, line={"color": theme.AXIS, "width": 1})
 viz.show(figure)
 
 # %% [markdown] tags=["slide"]
-# (c) is the interesting one: a lag of +10 ms and one of −10 ms. Nearly a draw, and the slightly larger $A_-$ tips it. That little difference is
-# no accident. Two neurons that fire at random have as many pairs on either side, so with $A_- \tau_- > A_+ \tau_+$ chance weakens, and only a
-# synapse that comes first *more often than by chance* grows.
+# (c) is the interesting case: a lag of +10 ms and one of −10 ms. The two nearly cancel, and the slightly larger $A_-$
+# decides. This small difference is deliberate. Two neurons that fire at random have equally many pairs on both sides,
+# so with $A_- \tau_- > A_+ \tau_+$ random pairs weaken a synapse, and it grows only if its input comes first *more
+# often than by chance*.
 #
 # ### Explorer: the STDP lab
 #
-# Two spikes on each side, and all four pairs. The traces are explained below; first play.
+# The lab shows two spikes on each side, and all four pairs. The traces are explained below; try the lab first.
 #
-# > **Predict first.** (a) As it stands, is the sum of the four pairs above or below 0? (b) Move `post_2` from 55 to 65 ms: two of the pairs change. What
-# > becomes of the sum? (c) Choose `soft` bounds and start at `weight = 0.95`. Which of the two directions is now the easier one?
+# > **Predict first.** (a) With the initial settings, is the sum of the four pairs above or below 0? (b) Move `post_2`
+# > from 55 to 65 ms: two of the pairs change. How does the sum change? (c) Choose `soft` bounds and start at
+# > `weight = 0.95`. In which of the two directions does the weight now change more easily?
 
 # %%
 viz.labs.stdp_lab()
@@ -169,25 +179,31 @@ viz.labs.stdp_lab()
 # %% [markdown]
 # **Notice**
 #
-# - (a) Below: a lag of −5 ms outweighs one of +10 ms. (b) Now it is +5 ms, and the sum is clearly above 0. Ten milliseconds decide between stronger and weaker.
-# - (c) Down. An increase gets what is left to 1, a twentieth; a decrease takes its share of nearly all. We come back to it in section 3.
-# - The weight moves at the *later* spike of a pair. At that moment something must still know of the earlier one. That is the trace.
+# - (a) Below 0: a lag of −5 ms has more effect than one of +10 ms. (b) Now it is +5 ms, and the sum is clearly above 0.
+#   Ten milliseconds decide between stronger and weaker.
+# - (c) Downwards. An increase is scaled by the distance to 1, a twentieth; a decrease is scaled by the weight itself,
+#   which is nearly 1. Section 3 comes back to this.
+# - The weight changes at the *later* spike of a pair. At this moment the information about the earlier one must still
+#   be available. The trace stores it.
 #
 # ### From pairs to traces
 #
-# To sum over all pairs takes every earlier spike, $O(T^2)$ pairs, and a memory of the past: just what we wanted to be rid of. But a sum of exponentials can
-# be carried along as one number. Each neuron keeps a **trace** that leaks and grows by 1 at each of its spikes, in steps of $\Delta t = 1$ ms:
+# A sum over all pairs needs every earlier spike, $O(T^2)$ pairs, and a memory of the past, which we wanted to avoid.
+# But a sum of exponentials can be updated as one number. Each neuron has a **trace** that decays and grows by 1 at each
+# of its spikes, in steps of $\Delta t = 1$ ms:
 #
 # $$x[t] = e^{-\Delta t/\tau_+}\, x[t-1] + s_\text{pre}[t] \qquad y[t] = e^{-\Delta t/\tau_-}\, y[t-1] + s_\text{post}[t] \tag{2}$$
 #
-# When post fires, $x$ is the sum of $e^{-s/\tau_+}$ over all earlier presynaptic spikes. So it is enough to look at it, and the same the other way round [2]:
+# When post fires, $x$ is the sum of $e^{-s/\tau_+}$ over all earlier presynaptic spikes. So the value of the trace is
+# enough, and the same is true for $y$ when pre fires [2]:
 #
 # $$\Delta w[t] = A_+ \underbrace{s_\text{post}[t]\; x[t]}_\text{increase} \;-\; A_- \underbrace{y[t]\; s_\text{pre}[t]}_\text{decrease} \tag{3}$$
 #
 # ### Exercise 11.1 · One step of STDP (7 minutes, ●●○)
 #
-# Of a whole layer: `pre` and `x` are [n_pre], `post` and `y` are [n_post], and each weight of the matrix [n_post, n_pre] has its own increase and decrease.
-# `keep_x` and `keep_y` are the two exponentials of equation (2). No loop. Stuck? `hint("11.1")`.
+# For a whole layer: `pre` and `x` are [n_pre], `post` and `y` are [n_post], and each weight of the matrix [n_post,
+# n_pre] has its own increase and decrease. `keep_x` and `keep_y` are the two exponentials of equation (2). Do not use a
+# loop. Stuck? `hint("11.1")`.
 
 
 # %% tags=["exercise"]
@@ -203,8 +219,8 @@ def stdp_step(pre, post, x, y, keep_x, keep_y):
 stdp_step = attempt("11.1", stdp_step)
 
 # %% [markdown]
-# Does it come to the same? A thousand steps of 40 → 30 neurons with your function, against the kit's rule, and against equation (1) summed over
-# all pairs, one by one.
+# Is the result the same? We run a thousand steps of 40 → 30 neurons with your function and compare it with the kit's
+# rule, and with equation (1) summed over all pairs, one by one.
 
 # %%
 pre, post = (torch.rand(1000, n, dtype=torch.float64).lt(0.02).double() for n in (40, 30))
@@ -221,24 +237,25 @@ by_pairs = torch.zeros_like(w).index_put(
 )
 print(f"{lag.numel():,} pairs of spikes")
 print(
-    f"largest difference to the kit: {(w - by_kit).abs().max():.1e}, to the sum over pairs: {(w - by_pairs).abs().max():.1e}"
+    f"largest difference from the kit: {(w - by_kit).abs().max():.1e}, to the sum over pairs: {(w - by_pairs).abs().max():.1e}"
 )
 
 # %% [markdown] tags=["slide"]
 # ## 3 · Where do the weights go?
 #
-# Nothing in equation (3) says *stop*. A synapse that helps to fire its neuron is strengthened, helps more, and is strengthened again. So weights need bounds,
-# and how they are kept there decides what is learned. A family of rules [3] scales each change by the room that is left, to the power $\mu$, for weights between
-# 0 and 1 (without units):
+# Equation (3) has no limit. A synapse that helps to fire its neuron is strengthened, helps more, and is strengthened
+# again. So weights need bounds, and the kind of bound decides what is learned. A family of rules [3] scales each change
+# by the distance to the bound, to the power $\mu$, for weights between 0 and 1 (without units):
 #
 # $$w \leftarrow w + A_+ (1-w)^\mu\, \text{increase} - A_-\, w^\mu\, \text{decrease} \tag{4}$$
 #
-# $\mu = 0$ is the **additive** rule: full steps, cut off at 0 and 1 (*hard bounds*). $\mu = 1$ is the **multiplicative** one (*soft bounds*): ever smaller steps
-# towards either end.
+# $\mu = 0$ is the **additive** rule: full steps, clipped at 0 and 1 (*hard bounds*). $\mu = 1$ is the
+# **multiplicative** rule (*soft bounds*): smaller and smaller steps towards either end.
 #
 # ### Exercise 11.2 · Bounds, hard and soft (5 minutes, ●○○)
 #
-# `increase` and `decrease` have $A_+$ and $A_-$ in them already. Many pairs at once may overshoot even with $\mu = 1$, so cut off in any case. `hint("11.2")` helps.
+# `increase` and `decrease` already include $A_+$ and $A_-$. Many pairs at once may overshoot even with $\mu = 1$, so
+# clip in any case. `hint("11.2")` helps.
 
 
 # %% tags=["exercise"]
@@ -250,55 +267,56 @@ def bounded(w, increase, decrease, mu):
 bounded = attempt("11.2", bounded)
 
 # %% [markdown] tags=["slide"]
-# Now a neuron with a hundred inputs, each firing 40 times a second, at random. The first fifty are random *together*: now and then a common event makes some of them fire
-# in the same millisecond (any two have a correlation of 0.1). Nobody tells the neuron. All weights start at 0.5. Seven such neurons hear the
-# same spikes and differ in $\mu$ only.
+# Now take a neuron with a hundred inputs, each firing 40 times a second, at random. The first fifty are *correlated*:
+# now and then a common event makes some of them fire in the same millisecond (any two have a correlation of 0.1). The
+# neuron has no information about this. All weights start at 0.5. Seven such neurons receive the same spikes and differ
+# only in $\mu$.
 #
 # > **Predict first.** Sketch the histogram of the hundred weights at the end, for $\mu = 0$ and for $\mu = 1$. Where are the fifty that fire together?
 
 # %% tags=["slide"]
 SECONDS = 20 if QUICK else 100
-INPUTS, RATE, CORRELATION = 100, 40.0, 0.1  # neurons, Hz, of any two of the first half
+INPUTS, RATE, CORRELATION = 100, 40.0, 0.1  # neurons, Hz, between any two of the first half
 A_PLUS, A_MINUS, TAU = 0.02, 0.024, 20.0  # change, change, ms
 exponents = [0.0, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0]
 
 
-def heard(steps):
+def input_spikes(steps):
     """Spikes of all inputs [steps, INPUTS], in steps of 1 ms."""
-    own, common = (torch.rand(steps, n) < RATE / 1000 for n in (INPUTS, 1))
+    separate, common = (torch.rand(steps, n) < RATE / 1000 for n in (INPUTS, 1))
     copied = torch.rand(steps, INPUTS) < math.sqrt(CORRELATION)
     copied[:, INPUTS // 2 :] = False
-    return torch.where(copied, common, own).float()
+    return torch.where(copied, common, separate).float()
 
 
 def learn(spikes, mu, every=250):
     """The weights of the neurons, one for each mu, every so many ms [P, n_post, INPUTS], and their rates in Hz."""
     mu = torch.tensor(mu)[:, None]
-    w, kept, fired = torch.full((len(mu), INPUTS), 0.5), [], 0
+    w, history, fired = torch.full((len(mu), INPUTS), 0.5), [], 0
     x, y, v = torch.zeros(INPUTS), torch.zeros(len(mu)), torch.zeros(len(mu))
     keep, arriving = math.exp(-1 / TAU), torch.zeros(INPUTS)
     for t, pre in enumerate(spikes):
         if t % every == 0:
-            kept.append(w)
-        v = keep * v + 0.03 * (w @ arriving)  # a spike takes a millisecond to arrive
+            history.append(w)
+        v = keep * v + 0.03 * (w @ arriving)  # a spike takes one millisecond to arrive
         post = (v >= 1).float()
         v, arriving, fired = v * (1 - post), pre, fired + post
         x, y, increase, decrease = stdp_step(pre, post, x, y, keep, keep)
         w = bounded(w, A_PLUS * increase, A_MINUS * decrease, mu)
-    return torch.stack([*kept, w]), fired / len(spikes) * 1000
+    return torch.stack([*history, w]), fired / len(spikes) * 1000
 
 
 train.seed_everything(SEED)
-course_of_weights, rates = learn(heard(SECONDS * 1000), exponents)
+weights_over_time, rates = learn(input_spikes(SECONDS * 1000), exponents)
 
 
 def where_weights_go(mu):
     """Some weights over time, and the histogram of all at the end."""
-    weights = course_of_weights[:, exponents.index(mu)]
+    weights = weights_over_time[:, exponents.index(mu)]
     seconds = torch.linspace(0, SECONDS, len(weights))
     figure = figures.panels(1, 2, ["ten of each kind", "all 100 at the end"], column_widths=[0.6, 0.4])
-    for i, (name, first) in enumerate({"together": 0, "alone": INPUTS // 2}.items()):
-        gaps = torch.full((1, 10), math.nan)  # lift the pen between two weights
+    for i, (name, first) in enumerate({"correlated": 0, "independent": INPUTS // 2}.items()):
+        gaps = torch.full((1, 10), math.nan)  # a gap in the line between two weights
         some = torch.cat([weights[:, first : first + 10], gaps]).T.flatten()
         x = torch.cat([seconds, gaps[0, :1]]).repeat(10)
         look = {"name": name, "legendgroup": name}
@@ -315,51 +333,56 @@ def where_weights_go(mu):
 
 
 viz.show(viz.frames(where_weights_go, "μ", exponents))
-for mu, weights, rate in zip(exponents, course_of_weights[-1], rates.tolist(), strict=True):
+for mu, weights, rate in zip(exponents, weights_over_time[-1], rates.tolist(), strict=True):
     together, alone = weights[: INPUTS // 2].mean(), weights[INPUTS // 2 :].mean()
-    print(f"μ = {mu:4g}: mean weight {together:.2f} together, {alone:.2f} alone; the neuron fires at {rate:2.0f} Hz")
+    print(
+        f"μ = {mu:4g}: mean weight {together:.2f} correlated, {alone:.2f} independent; the neuron fires at {rate:2.0f} Hz"
+    )
 
 # %% [markdown]
 # **Notice**
 #
-# - $\mu = 0$: two heaps, at the two ends. The rule makes *decisions*, and the right ones: who fires together wins. It has found a structure of its
-#   input that nobody pointed out.
-# - $\mu = 1$: one heap in the middle. The same statistics, the same spikes; the fifty are a little stronger, no more. Weights are stable and forget quickly.
-# - Small exponents combine both: a decision that can be taken back.
-# - Set `CORRELATION = 0` and run the cell again. At $\mu = 0$ the heaps remain! Now it is chance that decides. Competition always has winners,
-#   deserved or not [4]. Keep that in mind when a network shows you nice features.
+# - $\mu = 0$: two peaks, at the two ends. The rule makes a *choice*, and the right one: inputs that fire together win.
+#   It has detected a structure of its input without any label.
+# - $\mu = 1$: one peak in the middle. With the same statistics and the same spikes, the fifty are only a little
+#   stronger. Weights are stable and forget quickly.
+# - Small exponents combine both: a choice that can be reversed.
+# - Set `CORRELATION = 0` and run the cell again. At $\mu = 0$ the two peaks remain! Now chance decides. Competition
+#   always has winners, deserved or not [4]. Remember this when a network shows you nice features.
 #
 # ## 4 · Pairs are not enough
 #
-# In 2001 Sjöström and others [5] repeated pairs of spikes 10 ms apart at different frequencies. In equation (1) only lags matter. So a higher
-# frequency should bring pairs from neighbouring repetitions into play, and nothing else. What they found is in the picture as points with error bars.
+# In 2001 Sjöström and others [5] repeated pairs of spikes 10 ms apart at different frequencies. In equation (1) only
+# lags matter. So a higher frequency should only add pairs from neighbouring repetitions. The figure shows their
+# measurements as points with error bars.
 #
 # The **triplet rule** [6] gives each neuron a second, slower trace, and lets an increase depend on how recently post has fired *before*: with $o$ the
 # slow trace of post (125 ms), just before its spike,
 #
 # $$\text{increase} = s_\text{post}\; x\,\big(A_2^+ + A_3^+\, o\big) \tag{5}$$
 #
-# Two postsynaptic spikes and a presynaptic one: a triplet. Where spikes are rare $o$ is 0, and nothing but pairs is left.
+# Two postsynaptic spikes and a presynaptic one form a triplet. If spikes are rare, $o$ is 0, and only pairs are left.
 #
-# > **Predict first.** Ten numbers were measured. What sign does a pair rule give for "post 10 ms *before* pre" at 50 Hz, where a period is 20 ms? And
-# > can any choice of $A_+$ and $A_-$ make the change at +10 ms grow from 0 at 0.1 Hz to 0.5 at 50 Hz?
+# > **Predict first.** Ten numbers were measured. Which sign does a pair rule give for "post 10 ms *before* pre" at 50
+# > Hz, where a period is 20 ms? And can any choice of $A_+$ and $A_-$ make the change at +10 ms grow from 0 at 0.1 Hz
+# > to 0.5 at 50 Hz?
 
 # %%
 PAIRS, FREQUENCIES = 60, [0.1, 10.0, 20.0, 40.0, 50.0]  # Hz
 measured = torch.tensor([[-0.04, 0.14, 0.29, 0.53, 0.56], [-0.29, -0.41, -0.34, 0.56, 0.75]])  # at +10 and -10 ms [5]
 error = torch.tensor([[0.05, 0.10, 0.14, 0.11, 0.26], [0.08, 0.11, 0.10, 0.32, 0.19]])  # standard errors of the mean
 
-# A synapse for each of the ten experiments, in steps of 5 ms, of which every lag and period is a multiple. At 0.1 Hz
-# pairs don't see each other, and no more do they at 1 Hz: six of those stand for 60.
+# A synapse for each of the ten experiments, in steps of 5 ms: every lag and period is a multiple of it. At 0.1 Hz
+# pairs do not interact, and at 1 Hz they do not either: six pairs at 1 Hz, times ten, replace 60.
 trains = torch.zeros(2, 1220, 1, 10)  # pre and post, [T, B, n]
 for column, frequency in enumerate(FREQUENCIES * 2):
     first = torch.arange(6 if frequency < 1 else PAIRS) * round(200 / max(frequency, 1.0))
-    earlier = 0 if column < 5 else 1  # who comes first: pre in the first five
+    earlier = 0 if column < 5 else 1  # which spike comes first: pre in the first five
     trains[earlier, first, 0, column] = 1
     trains[1 - earlier, first + 2, 0, column] = 1
 times = torch.tensor([PAIRS / 6, 1, 1, 1, 1] * 2)
 
-# All rules are linear in their amplitudes. So one run with each of them set to 1 is enough for every choice.
+# All rules are linear in their amplitudes, so one run with each amplitude set to 1 is enough for every choice.
 parts = {}
 for amplitude in ("a2_plus", "a2_minus", "a3_plus", "a3_minus"):
     only = dict.fromkeys(("a2_plus", "a2_minus", "a3_plus", "a3_minus"), 0.0) | {amplitude: 1.0}
@@ -374,8 +397,8 @@ print(f"least squares: the best pair rule has A+ = {best[0]:.4f} and A- = {best[
 
 def rule_against_data(pair_plus=0.0047, pair_minus=0.0008, triplet_plus=0.0):
     """What a rule predicts for the ten experiments, and its mean squared error in units of the standard error."""
-    told = pair_plus * parts["a2_plus"] + pair_minus * parts["a2_minus"] + triplet_plus * parts["a3_plus"]
-    off = ((told - measured) / error).square().mean()
+    predicted = pair_plus * parts["a2_plus"] + pair_minus * parts["a2_minus"] + triplet_plus * parts["a3_plus"]
+    off = ((predicted - measured) / error).square().mean()
     figure = figures.panels(1, 1)
     for i, name in enumerate(("pre first", "post first")):
         colour, at = theme.colour(i), torch.tensor(FREQUENCIES) + 0.6 * i  # side by side
@@ -390,7 +413,7 @@ def rule_against_data(pair_plus=0.0047, pair_minus=0.0008, triplet_plus=0.0):
         marks = {"color": colour, "size": 9, "symbol": ("circle", "square")[i]}
         figure.add_scatter(x=at, y=measured[i], mode="markers", marker=marks, name=f"measured, {name}")
         line = {"color": colour, "dash": theme.dash(i)}
-        figure.add_scatter(x=FREQUENCIES, y=told[i], mode="lines", line=line, name=f"rule, {name}")
+        figure.add_scatter(x=FREQUENCIES, y=predicted[i], mode="lines", line=line, name=f"rule, {name}")
     figure.add_hline(y=0, line={"color": theme.AXIS, "width": 1})
     figure.update_layout(title={"text": f"Rule and data: mean squared error {off:.2f}"}, height=440)
     figure.update_layout(legend=theme.LEGEND_BELOW | {"y": -0.22}, margin={"b": 100})
@@ -404,10 +427,12 @@ viz.explore(
 )
 
 # %% [markdown]
-# **Explorer: beat least squares.** It starts at the best pair rule there is.
+# **Explorer: be better than least squares.** It starts at the best possible pair rule.
 #
-# 1. Turn `pair_plus` and `pair_minus` as you like: with `triplet_plus = 0` the error never gets below 7.5. Why not? (Look at 0.1 Hz, then at the dashed line.)
-# 2. Now two numbers again, but two others: set `pair_plus` to 0, `pair_minus` to 0.007, and turn `triplet_plus` up. How far down do you get?
+# 1. Change `pair_plus` and `pair_minus` as you like: with `triplet_plus = 0` the error never gets below 7.5. Why not?
+#    (Look at 0.1 Hz, then at the dashed line.)
+# 2. Now use two numbers again, but two others: set `pair_plus` to 0, `pair_minus` to 0.007, and increase
+#    `triplet_plus`. How small does the error become?
 #
 # The published fit has a third and a fourth number. Do they help?
 
@@ -419,50 +444,55 @@ print(f"triplet rule as published: {((published - measured) / error).square().me
 print(f"its numbers: {', '.join(f'{name} = {getattr(fit, name):g}' for name in parts)}")
 
 # %% [markdown] tags=["slide"]
-# **Notice.** With as many free numbers as before the error falls twentyfold, and the other two add next to nothing; $A_2^+$ is as good as zero. In visual cortex it seems to take
-# *two* postsynaptic spikes to strengthen a synapse. Rare pairs only weaken. So the rule feels rates, too: in part it is the old rule of Hebb, in part a clock.
+# **Notice.** With as many free numbers as before the error falls twentyfold, and the other two add almost nothing;
+# $A_2^+$ is practically zero. In visual cortex, *two* postsynaptic spikes seem to be needed to strengthen a synapse.
+# Rare pairs only weaken it. So the rule also depends on firing rates: it is partly Hebb's rule for rates and partly a
+# rule for spike times.
 #
-# ## 5 · The reward comes late
+# ## 5 · Delayed reward
 #
-# All this happens within tens of milliseconds. A reward comes a second later, after hundreds of spikes that had nothing to do with it. Which synapse earned
-# it? The idea: a pair of spikes does not change the weight. It leaves a mark, the **eligibility** $e$, which fades with $\tau_e$ (in seconds). If a
-# reward $r$ comes, to all synapses alike, those change that are still marked [7, 8]:
+# All this happens within tens of milliseconds. A reward comes a second later, after hundreds of spikes that had nothing
+# to do with it. Which synapse caused it? The idea: a pair of spikes does not change the weight directly. It leaves a
+# trace, the **eligibility** $e$, which decays with $\tau_e$ (in seconds). A reward $r$ reaches all synapses alike, but
+# only those with a remaining eligibility change [7, 8]:
 #
 # $$e[t] = e^{-\Delta t/\tau_e}\, e[t-1] + \Delta w_\text{STDP}[t] \qquad\qquad w \leftarrow w + r[t]\; e[t] \tag{6}$$
 #
-# That is still local, up to the one number $r$ that everybody hears: three factors, pre, post and reward. In `plasticity.RewardSTDP` it is this very equation.
+# This is still local, except for the one number $r$ that all synapses receive: three factors, pre, post and reward.
+# `plasticity.RewardSTDP` implements exactly this equation.
 #
-# A test with no way to cheat: 50 inputs and one output fire at random, 4 times a second each, whatever the weights are. Whenever input 0 was followed
-# by the output within 20 ms, a reward of 0.5 is paid, *one second later*. In that second the other 49 inputs fire about 200 times.
+# A strict test: 50 inputs and one output fire at random, 4 times a second each, whatever the weights are. Whenever
+# input 0 was followed by the output within 20 ms, a reward of 0.5 is given, *one second later*. In that second the
+# other 49 inputs fire about 200 times.
 #
-# > **Predict first.** $\tau_e$ = 0.05, 0.2, 1 or 5 s. Which of them find input 0? What goes wrong at either end?
+# > **Predict first.** $\tau_e$ = 0.05, 0.2, 1 or 5 s. Which of them identify input 0? What goes wrong at either end?
 
 # %% tags=["slide"]
-DT, DELAY, LIVES = 5e-3, 1.0, 64  # s per step, s, simulations side by side whose changes are averaged
+DT, DELAY, LIVES = 5e-3, 1.0, 64  # s per step, s, parallel simulations whose changes are averaged
 LENGTH = 20 if QUICK else 60  # s
 train.seed_everything(SEED)
 before, after = (torch.rand(round(LENGTH / DT), LIVES, n) < 4.0 * DT for n in (50, 1))
 recent = sum(before[:, :, 0].float().roll(k, 0) for k in range(4)).clamp(max=1)  # input 0, within the last four steps
-earned = (recent * after[:, :, 0]).roll(round(DELAY / DT), 0)
-earned[: round(DELAY / DT)] = 0  # what comes round the corner
+reward = (recent * after[:, :, 0]).roll(round(DELAY / DT), 0)
+reward[: round(DELAY / DT)] = 0  # remove what roll wrapped around
 pair = plasticity.PairSTDP(a_plus=1.0, a_minus=1.05, dt=DT, batch="mean")
-print(f"{earned.sum() / LIVES / LENGTH:.2f} rewards per second, by chance alone")
+print(f"{reward.sum() / LIVES / LENGTH:.2f} rewards per second, by chance alone")
 
 
 def rewarded(tau):
     """All weights over time, for one time constant of the eligibility."""
-    rule, w, state, course_of = plasticity.RewardSTDP(pair, tau), torch.full((1, 50), 0.5), None, []
-    for part in zip(before.split(100), after.split(100), (0.5 * earned).split(100), strict=True):
-        course_of.append(w[0])
+    rule, w, state, trajectory = plasticity.RewardSTDP(pair, tau), torch.full((1, 50), 0.5), None, []
+    for part in zip(before.split(100), after.split(100), (0.5 * reward).split(100), strict=True):
+        trajectory.append(w[0])
         w, state = rule.run(*part, w, state)
-    course_of = torch.stack([*course_of, w[0]])
-    seconds = torch.linspace(0, LENGTH, len(course_of))
-    others = torch.cat([course_of[:, 1:], torch.full((1, 49), math.nan)]).T.flatten()
+    trajectory = torch.stack([*trajectory, w[0]])
+    seconds = torch.linspace(0, LENGTH, len(trajectory))
+    others = torch.cat([trajectory[:, 1:], torch.full((1, 49), math.nan)]).T.flatten()
     figure = figures.panels(1, 1)
     x = torch.cat([seconds, torch.tensor([math.nan])]).repeat(49)
     figure.add_scatter(x=x, y=others, mode="lines", line={"color": theme.PALE, "width": 0.8}, name="the other 49")
     line = {"color": theme.VERMILION, "width": 3}
-    figure.add_scatter(x=seconds, y=course_of[:, 0], mode="lines", line=line, name="the one that is paid for")
+    figure.add_scatter(x=seconds, y=trajectory[:, 0], mode="lines", line=line, name="the rewarded one")
     rank = 1 + int((w[0, 1:] > w[0, 0]).sum())
     title = f"τₑ = {tau:g} s: input 0 (thick) ends as number {rank} of 50"
     figure.update_layout(title={"text": title}, height=400, showlegend=False)
@@ -474,46 +504,51 @@ def rewarded(tau):
 viz.show(viz.frames(rewarded, "τₑ (s)", [0.05, 0.2, 1.0, 5.0], start=2))
 
 # %% [markdown]
-# **Notice.** Too short, and when the reward comes there is nothing left to pay: $e^{-1/0.05} = e^{-20}$. Too long, and every mark of many seconds is paid along: the
-# right one still rises, in a haze of others that were lucky. Clearest is something about the delay itself. No synapse was told what the reward was for. Chance favours no other, and over
-# many rewards that is enough; but it takes many, and the more synapses, the more. Credit by correlation is cheap in memory and dear in time.
+# **Notice.** If $\tau_e$ is too short, no eligibility is left when the reward comes: $e^{-1/0.05} = e^{-20}$. If it is
+# too long, the pairs of many seconds are rewarded as well: the right weight still rises, but among many others that
+# were lucky. The result is clearest when $\tau_e$ is about as long as the delay. No synapse knows what the reward was
+# for. Chance favours no other synapse, and over many rewards this is enough; but it needs many rewards, and more for
+# more synapses. Credit assignment by correlation is cheap in memory and expensive in time.
 #
-# ## 6 · Digits without a teacher
+# ## 6 · Digits without labels
 #
-# Now a network: each pixel fires at a rate that goes with its brightness, and all pixels are connected to a layer of neurons by STDP [9]. Left
-# alone with rule (3) that comes to nothing. It takes three more parts, each of them local, too:
+# Now a network: each pixel fires at a rate proportional to its brightness, and all pixels are connected to a layer of
+# neurons by STDP synapses [9]. With rule (3) alone this does not work. It needs three more parts, each of them local,
+# too:
 #
-# | part | what it does | what for |
+# | part | what it does | purpose |
 # |---|---|---|
-# | **competition** | whoever fires first pushes all others down | two neurons shall not learn the same |
-# | **homeostasis** | each spike raises the threshold of its neuron by a bit | everybody gets a turn |
-# | **normalisation** | after each image the weights of a neuron are scaled to a fixed sum | one synapse grows at the cost of the others |
+# | **competition** | the neuron that fires first inhibits all others | no two neurons learn the same |
+# | **homeostasis** | each spike raises the threshold of its neuron slightly | every neuron wins sometimes |
+# | **normalisation** | after each image the weights of a neuron are scaled to a fixed sum | a synapse grows only at the cost of the others |
 #
-# (The third takes most of the work from $A_-$, which is a tenth of $A_+$ here: where all weights of a neuron share one sum, not to be strengthened *is* to be weakened.)
+# (The third part replaces most of the effect of $A_-$, which is a tenth of $A_+$ here: if the weights of a neuron have
+# a fixed sum, a weight that is not strengthened *is* weakened.)
 #
-# $$\text{neuron } k \text{ fires if } v_k \ge \theta_0 + \theta_k \text{ and nobody is further above; then } \theta_k \leftarrow \theta_k + \theta_+ \tag{7}$$
+# $$\text{neuron } k \text{ fires if } v_k \ge \theta_0 + \theta_k \text{ and no other neuron is further above; then } \theta_k \leftarrow \theta_k + \theta_+ \tag{7}$$
 #
-# with $v$ and $\theta$ in units of one weight of 1; $\theta_k$ falls back with a time constant of minutes.
+# with $v$ and $\theta$ in units of one weight of 1; $\theta_k$ decays with a time constant of minutes.
 #
-# > **Predict first.** No label goes in. What will the neurons' *receptive fields* look like, their weights drawn as an image: strokes, corners, whole digits?
-# > After how many images can you recognise something? Guessing gets 10 % right; how much will this network get?
+# > **Predict first.** The network gets no labels. What will the neurons' *receptive fields* (their weights drawn as an
+# > image) look like: strokes, corners, whole digits? After how many images can you recognise something? Guessing gets
+# > 10 % right; how much will this network get?
 
 # %%
 NEURONS = NEURONS or {"digits": 100, "mnist": 400}[DATASET]
 PASSES = (4 if QUICK else 8) if DATASET == "digits" else (1 if QUICK else 3)
 train_images, train_labels = data.load(DATASET)
 test_images, test_labels = data.load(DATASET, "test")
-where = "cpu" if DEVICE == "auto" and DATASET == "digits" else DEVICE  # 100 neurons are no work for a GPU
+where = "cpu" if DEVICE == "auto" and DATASET == "digits" else DEVICE  # 100 neurons are too few for a GPU
 settings = {"neurons": NEURONS, "passes": PASSES, "seed": SEED, "device": where}
 run = plasticity.learn_locally(DATASET, snapshots=8, **settings)
-print(f"{run.history.images[-1]:,} images shown in {run.seconds:.1f} s, no label among them")
+print(f"{run.history.images[-1]:,} images shown in {run.seconds:.1f} s, without labels")
 
 
-GREY = [(0, theme.INK[0][1]), (0.98, theme.BLUE), (0.98, theme.AXIS), (1, theme.AXIS)]  # ink, and above it the frames
+GREY = [(0, theme.INK[0][1]), (0.98, theme.BLUE), (0.98, theme.AXIS), (1, theme.AXIS)]  # ink, and the frames above it
 
 
 def fields(weights, title, names=()):
-    """Receptive fields side by side, up to 100; a weight of 1, the most that the rule allows, is as dark as ink."""
+    """Receptive fields side by side, up to 100; a weight of 1, the maximum of the rule, has the darkest colour."""
     side = math.isqrt(weights.shape[1])
     some = (245 * weights[:100].cpu().clamp(max=1)).byte().unflatten(1, (side, side))
     head = math.ceil((side + 3) / 2) if names else 0  # room for a name
@@ -541,19 +576,20 @@ def grown(images):
 viz.show(viz.frames(grown, "images", [one.images for one in run.snapshots], play=400))
 
 # %% [markdown]
-# Press *play*. From noise to digits, and what drives it is who happens to win: the winner's weights move towards the image that it won with. Next time it wins with similar
-# ones, and for all others somebody else is nearer.
+# Press *play*. The fields change from noise to digits, driven by the competition: the winner's weights move towards the
+# image that it won with. Next time it wins with similar images, and for other images another neuron is nearer.
 #
-# ### Exercise 11.3 · What does a neuron stand for? (6 minutes, ●●○)
+# ### Exercise 11.3 · Which class does a neuron represent? (6 minutes, ●●○)
 #
-# The network sorts, but it has no names for what it sorts. Only now do labels come in, and they change no weight. Show it the *training* images, count the spikes, and
-# give each neuron the class whose images make it fire most, **on average per image**; -1 if it never fires. `hint("11.3")` helps.
+# The network groups images, but has no names for the groups. Only now do we use labels, and they change no weight. Show
+# the network the *training* images, count the spikes, and give each neuron the class whose images make it fire most,
+# **on average per image**; -1 if it never fires. `hint("11.3")` helps.
 
 
 # %% tags=["exercise"]
 def assign_labels(counts, labels, classes):
     """A class for each neuron, -1 for one that is silent. counts [N, neurons], labels [N] -> int64 [neurons]."""
-    member = F.one_hot(labels, classes).to(counts.dtype)  # noqa: F841 ([N, classes]: 1 where an image is of a class)
+    member = F.one_hot(labels, classes).to(counts.dtype)  # noqa: F841 ([N, classes]: 1 where an image belongs to a class)
     return ...
 
 
@@ -572,24 +608,28 @@ assigned = assign_labels(counts, train_labels, 10)
 accuracy = right(assigned, test_counts)
 order = assigned.argsort(stable=True)
 names = ["–" if k < 0 else str(k) for k in assigned[order].tolist()]
-viz.show(fields(run.weights.cpu()[order], "Receptive fields, sorted by the class they were given", names[:100]))
+viz.show(fields(run.weights.cpu()[order], "Receptive fields, sorted by their assigned class", names[:100]))
 print(f"neurons for each class: {[int((assigned == k).sum()) for k in range(10)]}")
 print(f"{counts.sum(1).mean():.1f} spikes per image, from {len(counts[0])} neurons")
-print(f"right on {accuracy:.1%} of {len(test_labels):,} test images that it has never seen")
+print(f"right on {accuracy:.1%} of {len(test_labels):,} test images that were not used in training")
 
 # %% [markdown] tags=["slide"]
 # **Notice**
 #
-# - Every field is a whole digit, in somebody's hand. With one neuron for 14 images or so a field is an *average of images that look alike*, whether or not they have the same name.
-# - Some two spikes per image, of all neurons together! Sparse because of the competition. (Notebook 04 counts about 240 in its hidden layer.)
-# - Look for fields whose class surprises you. A neuron that fires for 4s and for 9s has to be given one name, and is then wrong for the others.
+# - Every field is a whole digit in one style of handwriting. With one neuron for about 14 images, a field is an
+#   *average of similar images*, whether or not they belong to the same class.
+# - There are only about two spikes per image, from all neurons together! The activity is sparse because of the
+#   competition. (Notebook 04 counts about 240 in its hidden layer.)
+# - Look for fields whose class surprises you. A neuron that fires for 4s and for 9s must get one of the two classes,
+#   and is then wrong for the other.
 #
 # ## 7 · What broke?
 #
 # Three colleagues built the same network, and each left out one part: competition, homeostasis, or normalisation.
 #
-# > **Predict first.** Which picture of fields belongs to whom? (1) A hundred times the same soft blot. (2) A few pale blots, and the rest still noise. (3) Solid ink.
-# > And one more: who of the three has 100 neurons and uses a handful?
+# > **Predict first.** Which fields belong to which missing part? (1) A hundred times the same blurred blot. (2) A few
+# > pale blots, and the rest still noise. (3) Solid black. And which of the three networks uses only a handful of its
+# > 100 neurons?
 
 # %% tags=["slide"]
 layer = run.layer
@@ -616,21 +656,26 @@ viz.show(viz.frames(lambda name: fields(patients[name].weights, f"Missing: {name
 # %% [markdown] tags=["slide"]
 # **Find the cause before you read on.**
 #
-# - **Competition.** All fields alike, similarity 1.00: everybody sees the same images and learns the same mean. A hundred neurons are one neuron, a hundred times. That it
-#   even stays below guessing is the vote's doing: what is the same for all says nothing, and for most images nobody fires at all.
-# - **Homeostasis.** The first winner of an image looks a bit more like the next one, and wins again. A handful of neurons take everything, those you see as
-#   pale blots, all digits at once; the others keep their noise for ever. They are not dead (notebook 02), just never first.
-# - **Normalisation.** Little else makes a synapse weaker here. Whoever wins gains *weight* as well as shape, and wins by its weight: fields of
-#   pure ink. Homeostasis raises their threshold, weights grow again, an arms race.
+# - **Competition.** All fields are alike, similarity 1.00: all neurons learn from the same images and learn the same
+#   mean. A hundred neurons act like one. The result is even below guessing because of the vote: activity that is the
+#   same for all neurons carries no information, and for most images no neuron fires at all.
+# - **Homeostasis.** The field of the first winner becomes a little more similar to the next image, so this neuron wins
+#   again. A handful of neurons win always: you see them as pale blots, all digits at once; the others keep their
+#   initial noise for ever. They are not dead (notebook 02), but they are never first.
+# - **Normalisation.** Little else weakens a synapse here. A winner gains *total weight* as well as shape, and then wins
+#   because of its weight: the fields become solid black. Homeostasis raises the threshold, and the weights grow again,
+#   without end.
 #
-# The symptom to look at first is in every case the same as in notebook 04: not the accuracy, but *who fires*. And the cure for "some win always" is never "more learning".
+# In every case, first look at the same symptom as in notebook 04: not the accuracy, but *which neurons fire*. And if
+# some neurons always win, more training is never the solution.
 #
-# ## 8 · An honest comparison
+# ## 8 · A fair comparison
 #
-# How good is that? One number alone says nothing. Beside it here: the same network before it learned anything, some training images *as they are* in place of learned fields, k-means with as many centres, the same fields read out
-# by their angle to the image rather than by spikes, and a network of the same size trained by backpropagation as in notebook 04.
+# How good is this accuracy? One number alone says little. We compare it with: the same network before learning, some
+# *unchanged* training images instead of learned fields, k-means with as many centres, the same fields read out by their
+# angle to the image rather than by spikes, and a network of the same size trained by backpropagation as in notebook 04.
 #
-# > **Predict first.** Bring the six into an order.
+# > **Predict first.** Sort the six by accuracy.
 
 # %%
 images, tests = (data.to_unit(some).flatten(1) for some in (train_images, test_images))
@@ -638,9 +683,9 @@ draw = torch.Generator().manual_seed(SEED)
 
 
 def nearest(centres, near):
-    """Right on the test images if each belongs to its nearest centre, and centres get their names by 11.3."""
-    who, test_who = (near(some, centres).argmax(1) for some in (images, tests))
-    votes, test_votes = (F.one_hot(some, len(centres)).float() for some in (who, test_who))
+    """Accuracy on the test images if each belongs to its nearest centre, and exercise 11.3 names the centres."""
+    winner, test_winner = (near(some, centres).argmax(1) for some in (images, tests))
+    votes, test_votes = (F.one_hot(some, len(centres)).float() for some in (winner, test_winner))
     return right(assign_labels(votes, train_labels, 10), test_votes)
 
 
@@ -661,7 +706,7 @@ def k_means(centres, rounds=15):
 
 
 def trained(count):
-    """Right on the test images after backpropagation through `count` of the training images and their labels."""
+    """Accuracy on the test images after backpropagation with `count` training images and their labels."""
     train.seed_everything(SEED)
     net = models.mlp((images.shape[1], NEURONS, 10))
     see = partial(encode.repeat, steps=20)
@@ -689,16 +734,20 @@ for name, share in sorted(results.items(), key=lambda pair: pair[1]):
 # %% [markdown]
 # **Notice**
 #
-# - Backpropagation wins. It knows the labels *while* it learns, and can bend every weight towards the one question that is asked.
-# - Random fields that never learned get far more than the 10 % of guessing: the names alone do that. *There* is the zero to measure learning from.
-# - As it stands the network is no better than a hundred images drawn from a hat, or hardly. On digits of 8 × 8 pixels that is a strong opponent; too few papers show it.
-# - The two lines of STDP are *the same weights*, read in two ways. What is lost between them is not the rule's fault: spikes at random, for 20 steps, and thresholds that were made to give
-#   everybody a turn, not to let the best one win. The fields themselves come within a few points of k-means, which looks at all images in every round. With one accuracy only, you
-#   would have blamed the rule for everything.
+# - Backpropagation wins. It uses the labels *during* learning, and adapts every weight to this one task.
+# - Random fields without any learning get far more than the 10 % of guessing: naming the neurons is enough for that.
+#   Measure the effect of learning from *this* baseline.
+# - In this form the network is no better, or hardly better, than a hundred randomly chosen images. On digits of 8 × 8
+#   pixels these are a strong baseline; too few papers show it.
+# - The two lines of STDP are *the same weights*, read out in two ways. The learning rule does not cause the difference
+#   between them. Its causes are random spikes over only 20 steps, and thresholds that make every neuron win sometimes
+#   instead of letting the best one win. The fields themselves come within a few points of k-means, which uses all
+#   images in every round. With only one accuracy, you would have blamed the rule for the whole loss.
 #
-# One hope remains. Labels are dear, images are not. STDP needs labels only at the end, to name its neurons. With few of them, is it ahead?
+# One possible advantage remains. Labels are expensive, images are not. STDP needs labels only at the end, to name its
+# neurons. Is it better when there are few labels?
 #
-# > **Predict first.** 50 labelled images, five of each class or so. Which of the two is right more often?
+# > **Predict first.** With 50 labelled images, about five per class: which of the two is right more often?
 
 # %% tags=["slide"]
 budgets = [50, 100, 200, 500, len(train_images)]
@@ -715,31 +764,35 @@ axes = {"x": budgets, "x_title": "labelled images", "y_title": "right (%)", "log
 viz.show(figures.lines(lines, title="When labels are few", **axes))
 
 # %% [markdown]
-# **Notice.** No. With 50 labels a good part of the neurons has no name, because none of the 50 images made them fire, and backpropagation is ahead. At 200 the two come near each other, and there STDP
-# stays: its sorting was done before the first label came, so further labels teach it nothing, while backpropagation makes use of each. Learning without labels is often praised for needing few. Ask for this
-# curve, with both lines, whenever you read that.
+# **Notice.** The answer is no. With 50 labels a good part of the neurons has no name, because none of the 50 images
+# made them fire, and backpropagation is better. At 200 labels the two come close, and there STDP stays: its grouping
+# was finished before the first label, so further labels do not improve it, while backpropagation uses each of them.
+# Unsupervised learning is often said to need few labels. When you read this claim, look for this curve, with both
+# lines.
 #
-# So what is it good for? It learns on the spot, one image at a time, without keeping any; it needs no way back and no memory of the past; and it goes on learning
-# when the world changes. On a chip where memory is scarce and every spike costs, those are the points. For accuracy on a fixed set of labelled images, take notebook 04.
+# So what is it good for? It learns online, one image at a time, without storing any; it needs no backward pass and no
+# memory of the past; and it continues to learn when the data change. On a chip where memory is scarce and every spike
+# costs energy, these properties matter. For accuracy on a fixed set of labelled images, use notebook 04.
 #
 # ### At full size
 #
-# The same program on MNIST (`DATASET = "mnist"` in the parameters). Where this version of the kit comes with a run that was recorded, it is here, with all of its circumstances:
+# The same program on MNIST (`DATASET = "mnist"` in the parameters). If this version of the kit comes with a recorded
+# run, it is shown here, with its machine, versions and settings:
 
 # %%
 recorded = records.names("local")
 for name in recorded:
     record = records.load(name)
     print(name, heading(record), local.table(record), sep="\n\n")
-    some, stand_for = local.fields_of(record)
+    some, classes_of = local.fields_of(record)
     title = f"Some fields of {record['arguments']['neurons']} neurons, {record['arguments']['data']}"
-    viz.show(fields(torch.from_numpy(some), title, [str(k) for k in stand_for]))
+    viz.show(fields(torch.from_numpy(some), title, [str(k) for k in classes_of]))
 if not recorded:
     print("No run was recorded for this version. `snnkit bench local` writes one.")
 
 # %% [markdown]
-# Diehl and Cook [9] report 82.9 % with 100 neurons, 87.0 % with 400 and 95.0 % with 6400, on MNIST. Every neuron is one more picture to compare with; that is how this kind of network
-# grows.
+# Diehl and Cook [9] report 82.9 % with 100 neurons, 87.0 % with 400 and 95.0 % with 6400, on MNIST. Every neuron adds
+# one more image to compare with; this is how this kind of network scales.
 #
 # ## Quiz
 
@@ -752,18 +805,20 @@ scorecard("11")
 # %% [markdown]
 # ## Next
 #
-# Everything here was made of spikes that *we* drew at random from grey values. **[12 · Event data](12_event_data.ipynb)** takes them from sensors that speak in
-# spikes by themselves.
+# All spikes in this notebook were drawn at random from grey values. **[12 · Event data](12_event_data.ipynb)** uses
+# sensors that produce spikes themselves.
 #
-# **To go on:** let the homeostasis be slower (`theta_plus` of `plasticity.Competition`) and see the fields and the readout change places; give the reward of section 5 to two neurons that
-# compete, +1 for a digit that is even and −1 otherwise, and you have reinforcement learning.
+# **Ideas to continue:** make the homeostasis slower (`theta_plus` of `plasticity.Competition`) and see how the ranking
+# of the fields and the spike readout changes; give the reward of section 5 to two competing neurons, +1 for an even
+# digit and −1 otherwise, and you have reinforcement learning.
 #
 # ## References
 #
 # 1. G. Bi, M. Poo, "Synaptic modifications in cultured hippocampal neurons: dependence on spike timing, synaptic strength, and postsynaptic cell type", J. Neurosci. 18, 10464–10472
 #    (1998), [doi:10.1523/JNEUROSCI.18-24-10464.1998](https://doi.org/10.1523/JNEUROSCI.18-24-10464.1998).
-# 2. A. Morrison, M. Diesmann, W. Gerstner, "Phenomenological models of synaptic plasticity based on spike timing", Biol. Cybern. 98, 459–478 (2008),
-#    [doi:10.1007/s00422-008-0233-1](https://doi.org/10.1007/s00422-008-0233-1). Traces, pairings, bounds: read this one.
+# 2. A. Morrison, M. Diesmann, W. Gerstner, "Phenomenological models of synaptic plasticity based on spike timing",
+#    Biol. Cybern. 98, 459–478 (2008), [doi:10.1007/s00422-008-0233-1](https://doi.org/10.1007/s00422-008-0233-1).
+#    Traces, pairings, bounds: read this one first.
 # 3. R. Gütig, R. Aharonov, S. Rotter, H. Sompolinsky, "Learning input correlations through nonlinear temporally asymmetric Hebbian plasticity", J. Neurosci. 23, 3697–3714 (2003),
 #    [doi:10.1523/JNEUROSCI.23-09-03697.2003](https://doi.org/10.1523/JNEUROSCI.23-09-03697.2003). Equation (4).
 # 4. S. Song, K. D. Miller, L. F. Abbott, "Competitive Hebbian learning through spike-timing-dependent synaptic plasticity", Nat. Neurosci. 3, 919–926 (2000),

@@ -237,7 +237,7 @@ EXERCISES = [
     ),
     Exercise(
         "11.3",
-        "What does a neuron stand for?",
+        "Which class does a neuron represent?",
         assign_labels,
         [
             Check("most spikes", _best_class),
