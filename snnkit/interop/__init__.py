@@ -14,8 +14,8 @@ by Euler's rule, which is the step of every neuron here. ``python -m pip install
   ``InexactWarning`` says so; ``from_nir`` reads a note in the node's metadata and fires as the original did.
 - *Refused*, as NIR can't express it: a soft reset, no reset, max pooling, batch norm (fold it into the layer
   before), adaptive thresholds, Izhikevich.
-- *Read*: r, v_leak, v_reset and w_in for each neuron as they are. Thresholds are never rescaled. Subgraphs, branches
-  that join (inputs add up) and loops are run as they are; what goes back in a loop arrives one step later.
+- *Read*: r, v_leak, v_reset and w_in for each neuron as they are. Thresholds are never rescaled. Subgraphs and branches
+  that join (inputs add up) are run as they are, in a ``Graph``. The only loop is a matrix from a neuron to itself.
 
 Others read the same files differently. snnTorch 1.0 assumes dt = 1e-4, divides thresholds by the gain of the input,
 and runs an ``IF`` as a ``Leaky`` that decays by 0.9. Norse 1.1 ignores r and v_reset, and writes time constants

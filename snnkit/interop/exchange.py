@@ -18,7 +18,7 @@ from ..engine import check_sequence
 from ..neuron import IF, LIF, PLIF, Neuron, Recurrent
 from ..nn import Once, Sequential, TimeBatched, time_batched
 from ..surrogate import ATan
-from .graph import INPUT, OUTPUT, Graph, groups, loop_order, reachable
+from .graph import INPUT, OUTPUT, Graph, in_order
 from .layer_nodes import LAYERS, TRANSPARENT, Shape, layer_of, nir_package, node_of
 from .neuron_nodes import EULER, KEY, described, euler_neuron, neuron_of, note_on
 
@@ -31,8 +31,7 @@ def to_nir(model: nn.Module, example: Tensor, dt: float) -> Any:
     """Write a network as a graph of NIR, as it is in evaluation mode.
 
     Args:
-        model: a ``Sequential`` (or ``Graph``) of neurons and of layers that NIR has, in any depth; or one of these. It
-            stays as it is.
+        model: a ``Sequential`` of neurons and of layers that NIR has, in any depth; or one of these. It stays as it is.
         example: x [T, B, ...]; only the shape of a sample matters, as NIR has every number once per neuron.
         dt: the time step in s, which turns time constants in steps into seconds. That of ``CubaLIF`` and ``LI`` must be
             the same.
@@ -98,9 +97,9 @@ def from_nir(
         that ``to_nir`` wrote are the same again, others are ``EulerLIF`` and the like.
 
     Raises:
-        ValueError: a node of unknown kind, a loop without a neuron in it, numbers that are scalars or of another shape
-            than the layer's input, a time constant below ``dt``, an edge to an unknown node, more than one input or
-            output; the message names the node.
+        ValueError: a node of unknown kind, a loop other than a matrix from a neuron to itself, numbers that are scalars
+            or of another shape than the layer's input, a time constant below ``dt``, an edge to an unknown node, more
+            than one input or output; the message names the node.
         TypeError: neither a graph nor a path; a dtype or dt of the wrong kind.
         ImportError: without the package nir.
     """
@@ -111,14 +110,15 @@ def from_nir(
         graph = _opened(nir, graph)
     checks.instance("graph", graph, nir.NIRGraph, "a nir.NIRGraph or a path")
     flat = _flattened(graph)
-    layers, shapes = _built(flat, dt, dtype, surrogate)
-    edges = _with_recurrent(layers, flat.edges, shapes)
-    chain = _chain(layers, edges)
-    if chain is None:
-        return Graph(layers, edges, shapes)
+    recurrent = _recurrent(flat)
+    edges = [edge for edge in flat.edges if not recurrent.keys() & set(edge)]
+    layers = _built(flat, recurrent, edges, dt, dtype, surrogate)
+    sources = [a for a, _ in edges]
+    if len(set(sources)) < len(sources):  # of a chain, one edge leads on from each
+        return Graph(layers, edges)
     net = Sequential()
-    for name in chain:
-        net.add_module(name, layers[name])
+    for name, layer in layers.items():
+        net.add_module(name, layer)
     return net
 
 
@@ -154,8 +154,6 @@ class _Writer:
             return self.write(module.module, name, x, sources)  # type: ignore[arg-type]
         if type(module) in TRANSPARENT:
             return sources, x
-        if type(module) is Graph:
-            return self._graph(module, name, x, sources)
         name = self._free(name or type(module).__name__.lower())
         try:
             if isinstance(module, Recurrent):
@@ -175,29 +173,6 @@ class _Writer:
             raise ValueError(f"{name} of model does not take samples of {list(x.shape[2:])}: {error}") from error
         self.edges += [(source, name) for source in sources]
         return [name], x
-
-    def _graph(self, graph: Graph, name: str, x: Tensor, sources: list[str]) -> tuple[list[str], Tensor]:
-        """The nodes of a graph, as part of the whole one."""
-        ends: dict[str, str] = {}
-        for part, layer in graph.named_children():
-            if type(layer) in (Sequential, nn.Sequential, TimeBatched, Once, Graph, *TRANSPARENT):
-                raise TypeError(
-                    f"{part} of Graph must be a neuron or a layer to be written, but it is a {type(layer).__name__}"
-                )
-            (before, *_) = (a for a, b in graph.edges if b == part)
-            shape = tuple(x.shape[2:]) if before == INPUT else graph.shapes[before]
-            # Its edges come from the graph's own list.
-            (end, *_), _ = self.write(layer, f"{name}_{part}" if name else part, x.new_zeros(1, 1, *shape), [])
-            ends[part] = end
-        last = [ends[a] for a, b in graph.edges if b == OUTPUT and a != INPUT]
-        for a, b in graph.edges:
-            if b != OUTPUT:
-                self.edges += [(s, ends[b]) for s in (sources if a == INPUT else [ends[a]])]
-            elif a == INPUT:
-                last += sources
-        (first, *_) = (a for a, b in graph.edges if b == OUTPUT)
-        shape = tuple(x.shape[2:]) if first == INPUT else graph.shapes[first]
-        return last, x.new_zeros(1, 1, *shape)
 
     def end(self, sources: list[str], shape: tuple[int, ...]) -> None:
         """The output."""
@@ -238,8 +213,8 @@ class _Flat(NamedTuple):
 
     nodes: dict[str, Any]
     edges: list[tuple[str, str]]
-    input_shape: tuple[int, ...]
-    output_shape: tuple[int, ...]
+    input_shape: Shape
+    output_shape: Shape
 
 
 def _flattened(graph: Any) -> _Flat:
@@ -248,16 +223,29 @@ def _flattened(graph: Any) -> _Flat:
     for what, ends in (("input", ins), ("output", outs)):
         if len(ends) != 1:
             raise ValueError(f"graph must have one {what}, but it has {len(ends)}: {', '.join(ends) or 'none'}")
-    renamed: dict[str, str] = {ins[0]: INPUT, outs[0]: OUTPUT}
+    renamed = {ins[0]: INPUT, outs[0]: OUTPUT}
     for name in nodes:
-        if name not in renamed:
-            renamed[name] = _fitting_name(name, set(renamed.values()))
+        fitting = name.replace(".", "_").replace("/", "_") or "node"
+        while name not in renamed and (fitting in renamed.values() or fitting in _TAKEN):
+            fitting += "_"
+        renamed.setdefault(name, fitting)
+    ends = {name for edge in edges for name in edge}
+    if not ends <= nodes.keys():
+        raise ValueError("a subgraph of graph must have a node on every path from its input to its output")
+    for name in nodes:
+        leads_on, is_reached = any(a == name for a, _ in edges), any(b == name for _, b in edges)
+        if not (leads_on or name in outs) or not (is_reached or name in ins):
+            raise ValueError(f"node {name!r} of graph must be on a path from its input to its output")
     return _Flat(
         {renamed[name]: node for name, node in nodes.items() if name not in (ins[0], outs[0])},
         [(renamed[a], renamed[b]) for a, b in edges],
         _shape(nodes[ins[0]].input_type, "input", ins[0]),
         _shape(nodes[outs[0]].output_type, "output", outs[0]),
     )
+
+
+# Names that modules can't have: those of what a network has already.
+_TAKEN = {*dir(Sequential()), *dir(Graph({}, [(INPUT, OUTPUT)]))}
 
 
 def _inlined(graph: Any, prefix: str) -> tuple[dict[str, Any], list[tuple[str, str]], list[str], list[str]]:
@@ -271,22 +259,14 @@ def _inlined(graph: Any, prefix: str) -> tuple[dict[str, Any], list[tuple[str, s
         name = f"{prefix}{key}"
         kind = type(node).__name__
         if kind == "NIRGraph":
-            inner, inner_edges, entrances, exits = _inlined(node, f"{name}_")
+            inner, inner_edges, entrances, exits = _inlined(node, f"{name}/")  # no name in a file has that sign
             ends = {*entrances, *exits}
             nodes.update({n: part for n, part in inner.items() if n not in ends})
             ins[key] = [b for a, b in inner_edges if a in entrances]
             outs[key] = [a for a, b in inner_edges if b in exits]
-            if ends & {*ins[key], *outs[key]}:
-                raise ValueError(
-                    f"subgraph {name!r} of graph must have a node on every path from its input to its output"
-                )
             edges += [edge for edge in inner_edges if not ends & set(edge)]
             continue
-        if kind not in ("Input", "Output", *LAYERS, *EULER):
-            known = ", ".join(["Input", "Output", *LAYERS, *EULER, "NIRGraph"])
-            raise ValueError(f"node {name!r} of graph is a {kind}, but it must be one of {known}")
-        if name in nodes:
-            raise ValueError(f"node {name!r} of graph must not have the name of a node in a subgraph")
+        checks.choice(f"the kind of node {name!r} of graph", kind, ("Input", "Output", *LAYERS, *EULER, "NIRGraph"))
         nodes[name] = node
         ins[key] = outs[key] = [name]
         if kind in own:
@@ -295,71 +275,72 @@ def _inlined(graph: Any, prefix: str) -> tuple[dict[str, Any], list[tuple[str, s
         for key in (a, b):
             if key not in graph.nodes:
                 raise ValueError(f"edge {a!r} → {b!r} of graph: there is no node {key!r}")
-        joined = [(start, end) for start in outs[a] for end in ins[b]]
-        if twice := [edge for edge in joined if edge in edges]:
-            raise ValueError(f"edge {twice[0][0]!r} → {twice[0][1]!r} of graph is there twice")
-        edges += joined
+        edges += [(start, end) for start in outs[a] for end in ins[b]]
+    if len(set(edges)) < len(edges):
+        raise ValueError("edges of graph must differ, but one is there twice")
     return nodes, edges, own["Input"], own["Output"]
 
 
-def _fitting_name(name: str, taken: set[str]) -> str:
-    """``name``, or one like it that a module of a network can have."""
-    name = name.replace(".", "_") or "node"
-    # ``add_module`` refuses names of what a module has already.
-    while name in taken or hasattr(Sequential, name) or name in _PLAIN or name in _GRAPHS:
-        name += "_"
-    return name
-
-
-_PLAIN = {*vars(Sequential())}
-_GRAPHS = {*vars(nn.Module()), *dir(Graph), "edges", "shapes", "stateful", "order"}
-
-
-def _shape(types: Any, key: str, name: str) -> tuple[int, ...]:
+def _shape(types: Any, key: str, name: str) -> Shape:
     value = (types or {}).get(key)
     if value is None:
         raise ValueError(f"node {name!r} of graph must have the shape of a sample, but it is None")
     return tuple(int(size) for size in np.atleast_1d(np.asarray(value)))
 
 
+def _recurrent(flat: _Flat) -> dict[str, str]:
+    """Matrices that lead from the outputs of a neuron to its inputs and nowhere else, each with its neuron."""
+    found = {}
+    for name, node in flat.nodes.items():
+        before, after = [a for a, b in flat.edges if b == name], [b for a, b in flat.edges if a == name]
+        if type(node).__name__ in ("Linear", "Affine") and before == after and len(before) == 1:
+            neuron = flat.nodes.get(before[0])
+            if type(neuron).__name__ in EULER and before[0] not in found.values():
+                found[name] = before[0]
+    return found
+
+
 def _built(
-    flat: _Flat, dt: float, dtype: torch.dtype, surrogate: Callable[..., Tensor]
-) -> tuple[dict[str, nn.Module], dict[str, Shape]]:
-    """Every node's layer, and the shape of its output, from the input on."""
-    neurons = [name for name, node in flat.nodes.items() if type(node).__name__ in EULER]
-    order: list[str] = []
-    for group in groups([INPUT, *flat.nodes, OUTPUT], flat.edges):
-        order += loop_order(group, flat.edges, neurons) if len(group) > 1 else group
-    ahead = reachable(flat.edges, INPUT)
-    for name in flat.nodes:
-        if name not in ahead or OUTPUT not in reachable(flat.edges, name):
-            raise ValueError(f"node {name!r} of graph must be on a path from its input to its output")
-    for name in flat.nodes:
-        if (name, name) in flat.edges and name not in neurons:
-            raise ValueError(f"graph has a cycle without delay, {name} → {name}: every loop must pass a neuron")
+    flat: _Flat,
+    recurrent: dict[str, str],
+    edges: list[tuple[str, str]],
+    dt: float,
+    dtype: torch.dtype,
+    surrogate: Callable[..., Tensor],
+) -> dict[str, nn.Module]:
+    """Every node's layer, from the input on; a neuron with a matrix to itself becomes a ``Recurrent``."""
     shapes: dict[str, Shape] = {INPUT: flat.input_shape}
     layers: dict[str, nn.Module] = {}
-    for name in order:
-        if name not in flat.nodes:
+    for name in in_order(edges):
+        before = [a for a, b in edges if b == name]
+        if not before:
             continue
-        shape = next(shapes[a] for a, b in flat.edges if b == name and a in shapes)
+        shape = shapes[before[0]] if name != OUTPUT else flat.output_shape
+        for source in before:
+            if shapes[source] != shape:
+                raise ValueError(
+                    f"edge {source!r} → {name!r} of graph: {list(shapes[source])} does not fit {list(shape)}"
+                )
+        if name == OUTPUT:
+            continue
         node = flat.nodes[name]
         try:
-            if name in neurons:
-                layers[name], shapes[name] = _neuron(node, shape, dt, dtype, surrogate), shape
-            else:
+            if type(node).__name__ not in EULER:
                 layers[name] = layer_of(node, dtype)
                 with torch.no_grad():
                     shapes[name] = tuple(layers[name](torch.zeros(1, *shape, dtype=dtype)).shape[1:])
+                continue
+            layers[name], shapes[name] = _neuron(node, shape, dt, dtype, surrogate), shape
+            for matrix in (flat.nodes[key] for key, around in recurrent.items() if around == name):
+                weight: Any = layer_of(matrix, dtype)
+                around = Recurrent(layers[name], weight.out_features, bias=weight.bias is not None)  # type: ignore[arg-type]
+                around.weight = weight
+                layers[name] = around
         except (TypeError, ValueError, RuntimeError, IndexError) as error:
             raise ValueError(
                 f"node {name!r} of graph ({type(node).__name__}) with input {list(shape)}: {error}"
             ) from error
-    for a, b in flat.edges:
-        expected = flat.output_shape if b == OUTPUT else next(shapes[s] for s, t in flat.edges if t == b)
-        if shapes[a] != expected:
-            raise ValueError(f"edge {a!r} → {b!r} of graph: {list(shapes[a])} does not fit {list(expected)}")
-    return {name: layers[name] for name in flat.nodes}, shapes
+    return layers
 
 
 def _neuron(node: Any, shape: Shape, dt: float, dtype: torch.dtype, surrogate: Callable[..., Tensor]) -> Neuron:
@@ -383,35 +364,3 @@ def _neuron(node: Any, shape: Shape, dt: float, dtype: torch.dtype, surrogate: C
     if same is None:
         same = euler_neuron(kind, numbers, dt, dtype, surrogate)
     return same.to(dtype)
-
-
-def _with_recurrent(
-    layers: dict[str, nn.Module], edges: list[tuple[str, str]], shapes: dict[str, Shape]
-) -> list[tuple[str, str]]:
-    """Neurons with only a matrix from their outputs to their inputs become ``Recurrent``; returns the other edges."""
-    for name in [name for name, layer in layers.items() if isinstance(layer, nn.Linear)]:
-        before = [a for a, b in edges if b == name]
-        after = [b for a, b in edges if a == name]
-        neuron = layers.get(before[0])
-        if len(before) != 1 or before != after or not isinstance(neuron, Neuron) or len(shapes[name]) != 1:
-            continue
-        weight = layers.pop(name)
-        around = Recurrent(neuron, weight.out_features, bias=weight.bias is not None)  # type: ignore[attr-defined, arg-type]
-        around.weight = weight  # type: ignore[assignment]
-        layers[before[0]] = around
-        edges = [edge for edge in edges if name not in edge]
-    return edges
-
-
-def _chain(layers: dict[str, nn.Module], edges: list[tuple[str, str]]) -> list[str] | None:
-    """The names in order if one layer follows the other, else None."""
-    # From every node, and from the input, at least one edge leads on; so if there are no more, it is one from each.
-    if len(edges) != len(layers) + 1:
-        return None
-    follows = dict(edges)
-    chain = []
-    name = follows[INPUT]
-    while name != OUTPUT:
-        chain.append(name)
-        name = follows[name]
-    return chain

@@ -50,9 +50,9 @@ class SumPool2d(nn.Module):
         padding: int | tuple[int, int] = 0,
     ) -> None:
         super().__init__()
-        self.kernel_size = _checked_pair("kernel_size", kernel_size, 1)
-        self.stride = self.kernel_size if stride is None else _checked_pair("stride", stride, 1)
-        self.padding = _checked_pair("padding", padding, 0)
+        self.kernel_size = _pair("kernel_size", kernel_size, 1)
+        self.stride = self.kernel_size if stride is None else _pair("stride", stride, 1)
+        self.padding = _pair("padding", padding, 0)
 
     def forward(self, x: Tensor) -> Tensor:
         return F.avg_pool2d(x, self.kernel_size, self.stride, self.padding, divisor_override=1)
@@ -61,12 +61,10 @@ class SumPool2d(nn.Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-def _checked_pair(name: str, value: int | tuple[int, int], least: int) -> tuple[int, int]:
-    pair = value if isinstance(value, tuple) else (value, value)
-    if len(pair) != 2:
-        raise TypeError(f"{name} of SumPool2d must be an int or a tuple of two, but it is {value!r}")
-    height, width = (checks.integer(f"{name} of SumPool2d", number, at_least=least) for number in pair)
-    return height, width
+def _pair(name: str, value: int | tuple[int, int], least: int) -> tuple[int, int]:
+    height, width = value if isinstance(value, tuple) else (value, value)
+    first, second = (checks.integer(f"{name} of SumPool2d", size, at_least=least) for size in (height, width))
+    return first, second
 
 
 def node_of(layer: nn.Module, shape: Shape) -> Any:
@@ -161,14 +159,9 @@ def _weights(layer: Any, weight: np.ndarray, bias: np.ndarray | None) -> Any:
     return layer
 
 
-def _copied(values: Any) -> np.ndarray:
-    """As a writable array, as PyTorch requires; some programs leave PyTorch tensors in their nodes."""
-    return np.asarray(values).copy()
-
-
 def _read_linear(node: Any, dtype: torch.dtype) -> nn.Linear:
-    weight = _copied(node.weight)
-    bias = _copied(node.bias) if type(node).__name__ == "Affine" else None
+    weight = np.array(node.weight)
+    bias = np.array(node.bias) if type(node).__name__ == "Affine" else None
     if weight.ndim != 2:
         raise ValueError(f"weight must be a matrix [out, in], but its shape is {list(weight.shape)}")
     if bias is not None and bias.shape != weight.shape[:1]:
@@ -180,7 +173,7 @@ def _read_linear(node: Any, dtype: torch.dtype) -> nn.Linear:
 def _read_conv(node: Any, dtype: torch.dtype) -> nn.Conv1d | nn.Conv2d:
     kind = nn.Conv1d if type(node).__name__ == "Conv1d" else nn.Conv2d
     dims = 1 if kind is nn.Conv1d else 2
-    weight, bias, groups = _copied(node.weight), _copied(node.bias), int(node.groups)
+    weight, bias, groups = np.array(node.weight), np.array(node.bias), int(node.groups)
     if weight.ndim != dims + 2:
         raise ValueError(f"weight must have {dims + 2} dimensions, but its shape is {list(weight.shape)}")
     if bias.shape != weight.shape[:1]:

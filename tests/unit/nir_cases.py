@@ -130,25 +130,3 @@ def nir_neuron(nir, kind, shape, seed):
     if kind == "CubaLI":
         return nir.CubaLI(**synapse, **leaky)
     return nir.CubaLIF(**synapse, **leaky, **reset)
-
-
-@st.composite
-def graphs(draw, nir):
-    """A graph of neurons in a row, with random shortcuts forwards and connections backwards."""
-    size, count, seed = draw(st.integers(1, 4)), draw(st.integers(1, 4)), draw(st.integers(0, 999))
-    rng = np.random.default_rng(seed)
-    nodes = {"input": nir.Input(input_type={"input": np.array([size])})}
-    edges = []
-    row = ["input", *(f"n{i}" for i in range(count)), "output"]
-    for i in range(count):
-        kind = draw(st.sampled_from(["IF", "LI", "LIF", "CubaLI", "CubaLIF"]))
-        nodes[f"n{i}"] = nir_neuron(nir, kind, (size,), seed + i)
-    nodes["output"] = nir.Output(output_type={"output": np.array([size])})
-    for i, j in [(i, i + 1) for i in range(count + 1)]:
-        edges.append((row[i], row[j]))
-    extra = draw(st.lists(st.tuples(st.integers(0, count), st.integers(1, count)), max_size=4, unique=True))
-    for number, (i, j) in enumerate(extra):
-        weight = nir.Affine(weight=rng.normal(size=(size, size)) / 2, bias=rng.normal(size=size) / 4)
-        nodes[f"w{number}"] = weight
-        edges += [(row[i], f"w{number}"), (f"w{number}", row[j])]
-    return nir.NIRGraph(nodes, edges)

