@@ -1,8 +1,7 @@
 """Local learning: weights that change by the spikes on both sides of them, without a loss and without backward.
 
-``PairSTDP``, ``TripletSTDP`` and ``RewardSTDP`` are the rules; ``pairwise``, ``tripletwise`` and ``rewarded`` are the
-same as sums over all pairs or triplets of spikes, slow and plain, which tests compare with them. The ``connection`` of
-a rule is ``Dense()`` or ``Convolution(...)``.
+``PairSTDP``, ``TripletSTDP`` and ``RewardSTDP`` are the rules; tests compare them with sums over all pairs or triplets
+of spikes. The ``connection`` of a rule is ``Dense()`` or ``Convolution(...)``.
 
 ``CompetitiveLayer`` learns without a teacher: STDP between inputs and neurons that compete (``Competition``).
 ``assign_labels`` and ``vote`` give the neurons classes afterwards; ``learn_locally`` does all of it with a data set.
@@ -11,7 +10,6 @@ a rule is ``Dense()`` or ``Convolution(...)``.
 from .change import Trace, TraceState
 from .competition import Competition, CompetitionState, CompetitiveLayer, LayerState, assign_labels, similarity, vote
 from .connection import Convolution, Dense
-from .reference import pairwise, rewarded, tripletwise
 from .reward import RewardState, RewardSTDP
 from .spike_timing import PairSTDP, STDPState, TripletState, TripletSTDP
 from .unsupervised import LAYERS, LocalHistory, LocalProgress, LocalRun, RateCode, Snapshot, learn_locally
@@ -39,9 +37,6 @@ __all__ = [
     "TripletState",
     "assign_labels",
     "learn_locally",
-    "pairwise",
-    "rewarded",
     "similarity",
-    "tripletwise",
     "vote",
 ]

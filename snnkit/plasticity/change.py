@@ -62,7 +62,7 @@ class Pairings(NamedTuple):
 
     Attributes:
         up_post, down_post: [..., S, n_post], or in the connection's shape, before ``flat``.
-        up_pre, down_pre: [..., S, groups n], or in the connection's shape.
+        up_pre, down_pre: [..., S, n], or in the connection's shape.
         up, down: 0 or more.
     """
 
@@ -105,32 +105,20 @@ class Limits(NamedTuple):
     high: float
 
 
-def changed(weight: Tensor, by: Pairings, limits: Limits, groups: int, out: Tensor | None = None) -> Tensor:
+def changed(weight: Tensor, by: Pairings, limits: Limits, out: Tensor | None = None) -> Tensor:
     """The weights after one step, in ``out``, which may be ``weight``, or in a new tensor.
 
     Args:
         weight: [n_post, n].
         by: [S, ...] of one step, ``flat``.
-        groups: of rows that have separate columns.
     """
     if limits.bound == "soft":
-        increase = by.up * _product(by.up_post, by.up_pre, groups) * (limits.high - weight)
-        decrease = by.down * _product(by.down_post, by.down_pre, groups) * (weight - limits.low)
+        increase = by.up * (by.up_post.T @ by.up_pre) * (limits.high - weight)
+        decrease = by.down * (by.down_post.T @ by.down_pre) * (weight - limits.low)
         new = torch.add(weight, increase.sub_(decrease), out=out)
     else:
         # Both in one product, for it reads and writes every weight.
         left = torch.cat([by.up_post * by.up, by.down_post * -by.down])
         right = torch.cat([by.up_pre, by.down_pre])
-        if groups == 1:
-            new = torch.addmm(weight, left.T, right, out=out)
-        else:
-            new = torch.add(weight, _product(left, right, groups), out=out)
+        new = torch.addmm(weight, left.T, right, out=out)
     return new if limits.bound is None else new.clamp_(limits.low, limits.high)
-
-
-def _product(left: Tensor, right: Tensor, groups: int) -> Tensor:
-    """[S, n_post], [S, groups n] → [n_post, n]."""
-    if groups == 1:
-        return left.T @ right
-    left, right = (x.unflatten(1, (groups, -1)).transpose(0, 1) for x in (left, right))
-    return (left.mT @ right).flatten(0, 1)

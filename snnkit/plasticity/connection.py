@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from snnkit import checks
 
-Pair = int | tuple[int, int]
 DTYPES = (torch.float32, torch.float64)
 
 
@@ -23,7 +22,6 @@ class Dense:
     """Every neuron with every one of the other side: weight [n_post, n_pre], pre [B, n_pre], post [B, n_post]."""
 
     dims: ClassVar[int] = 1  # of one side's neurons
-    groups: ClassVar[int] = 1
 
     def check(self, pre: Any, post: Any, weight: Any, lead: str) -> None:
         """TypeError or ValueError unless the three fit each other. ``lead`` is "B" or "T, B"."""
@@ -43,71 +41,42 @@ class Dense:
 
 @dataclass(frozen=True)
 class Convolution:
-    """As in ``torch.nn.Conv2d``: weight [O, C / groups, kH, kW], pre [B, C, H, W], post [B, O, H', W'].
+    """As in ``torch.nn.Conv2d``: weight [O, C, kH, kW], pre [B, C, H, W], post [B, O, H', W'].
 
     Every neuron has its own trace. A weight is shared by a synapse at each position, and its change is the sum over all
     of them, as in Norse; for the mean, divide the amplitudes of the rule by H' W'. Beyond the edges nothing
     spikes.
 
     Args:
-        stride, padding, dilation: one for both axes, or (vertical, horizontal).
-        groups: of channels that are connected only among themselves.
+        stride, padding: of both axes.
 
     Raises:
         TypeError, ValueError: no whole numbers, or too small ones.
     """
 
-    stride: Pair = 1
-    padding: Pair = 0
-    dilation: Pair = 1
-    groups: int = 1
+    stride: int = 1
+    padding: int = 0
 
     dims: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
-        for name, least in (("stride", 1), ("padding", 0), ("dilation", 1)):
-            value = getattr(self, name)
-            if isinstance(value, tuple):
-                if len(value) != 2:
-                    raise ValueError(f"{name} must be one number or a tuple of two, but it is {value!r}")
-                for i, one in enumerate(value):
-                    checks.integer(f"{name}[{i}]", one, at_least=least)
-            else:
-                checks.integer(name, value, at_least=least)
-        checks.integer("groups", self.groups, at_least=1)
-
-    @classmethod
-    def of(cls, layer: nn.Conv2d) -> Convolution:
-        """The connection of a layer.
-
-        Raises:
-            TypeError, ValueError: no ``Conv2d``, or one that pads with something else than zeros, or by a word.
-        """
-        checks.instance("layer", layer, nn.Conv2d, "a torch.nn.Conv2d")
-        checks.choice("padding_mode of layer", layer.padding_mode, ("zeros",))
-        if isinstance(layer.padding, str):
-            raise ValueError(f"padding of layer must be given in numbers, but it is {layer.padding!r}")
-        axes: Any = layer  # PyTorch's annotations do not make them pairs
-        return cls(axes.stride, axes.padding, axes.dilation, layer.groups)
+        checks.integer("stride", self.stride, at_least=1)
+        checks.integer("padding", self.padding, at_least=0)
 
     def outputs(self, pre: tuple[int, ...], kernel: tuple[int, ...]) -> tuple[int, int]:
         """(H', W') of pre [..., H, W] and weight [..., kH, kW]; 0 or less where the kernel is larger than the image."""
         height, width = (
-            (size + 2 * padding - dilation * (width - 1) - 1) // stride + 1
-            for size, width, stride, padding, dilation in zip(pre[-2:], kernel[-2:], *self.axes, strict=True)
+            (size + 2 * self.padding - width) // self.stride + 1
+            for size, width in zip(pre[-2:], kernel[-2:], strict=True)
         )
         return height, width
 
     def check(self, pre: Any, post: Any, weight: Any, lead: str) -> None:
         """TypeError or ValueError unless the three fit each other. ``lead`` is "B" or "T, B"."""
-        check_weight(weight, "[O, C / groups, kH, kW]")
+        check_weight(weight, "[O, C, kH, kW]")
         if 0 in weight.shape:
             raise ValueError(f"weight must hold at least one weight, but its shape is {list(weight.shape)}")
-        if weight.shape[0] % self.groups:
-            raise ValueError(
-                f"weight must have output channels that {self.groups} groups can share, but it has {weight.shape[0]}"
-            )
-        check_spikes("pre", pre, f"{lead}, C, H, W", weight, weight.shape[1] * self.groups, axis=-3)
+        check_spikes("pre", pre, f"{lead}, C, H, W", weight, weight.shape[1], axis=-3)
         check_spikes("post", post, f"{lead}, O, H', W'", weight, weight.shape[0], axis=-3)
         _check_lead(pre, post, lead)
         expected = self.outputs(pre.shape, weight.shape)
@@ -128,17 +97,9 @@ class Convolution:
 
     def columns(self, pre: Tensor, weight: Tensor) -> Tensor:
         """The input of each position: [..., B, C, H, W] → [..., B H' W', C kH kW]."""
-        (vertical, horizontal), padding, dilation = self.axes
-        seen = nn.functional.pad(pre, (padding[1], padding[1], padding[0], padding[0]))
-        height, width = (d * (size - 1) + 1 for d, size in zip(dilation, weight.shape[-2:], strict=True))
-        seen = seen.unfold(-2, height, vertical).unfold(-2, width, horizontal)[..., :: dilation[0], :: dilation[1]]
-        # [..., B, C, H', W', kH, kW]
-        return seen.movedim(-5, -3).flatten(-3).flatten(-4, -2)
-
-    @property
-    def axes(self) -> tuple[tuple[int, int], ...]:
-        """Stride, padding and dilation, each (vertical, horizontal)."""
-        return tuple((x, x) if isinstance(x, int) else x for x in (self.stride, self.padding, self.dilation))
+        images = pre.flatten(0, -4)
+        seen = nn.functional.unfold(images, weight.shape[-2:], padding=self.padding, stride=self.stride)
+        return seen.mT.unflatten(0, pre.shape[:-3]).flatten(-3, -2)
 
 
 Connection = Dense | Convolution

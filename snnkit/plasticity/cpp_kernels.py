@@ -46,17 +46,12 @@ def takes(engine: str, connection: Connection, weight: Tensor, out: Tensor) -> b
         plain = type(tensor) in _PLAIN and tensor.is_cpu and tensor.is_contiguous()
         if not plain or (tensor.is_inference() and not torch.is_inference_mode_enabled()):
             return False
-    if out is not weight and _overlap(weight, out):
+    shared = out is not weight and weight.untyped_storage().data_ptr() == out.untyped_storage().data_ptr()
+    if shared and weight.data_ptr() != out.data_ptr():  # rows already written would be read as others
         return False
     if isinstance(connection, Convolution) and _library("convolution.cpp") is None:
         return False
     return _library("kernel.cpp") is not None
-
-
-def _overlap(weight: Tensor, out: Tensor) -> bool:
-    """Whether they share memory without being the same: rows already written would be read as others."""
-    same = weight.untyped_storage().data_ptr() == out.untyped_storage().data_ptr()
-    return same and weight.data_ptr() != out.data_ptr()
 
 
 def steps_at_once(by: Pairings, weight: Tensor, connection: Connection) -> int:
@@ -80,8 +75,8 @@ def change(weight: Tensor, by: Pairings, limits: Limits, connection: Connection,
         source = "convolution.cpp"
         # In traces, channels are contiguous.
         parts = by.up_post, by.up_pre.movedim(1, -1), by.down_post.movedim(1, -1), by.down_pre
-        kernel, axes = weight.shape[2:], [number for pair in connection.axes for number in pair]
-        sizes = [*by.up_pre.shape, *by.up_post.shape[1:], connection.groups, *kernel, *axes]
+        stride, padding, dilation = [connection.stride] * 2, [connection.padding] * 2, [1, 1]
+        sizes = [*by.up_pre.shape, *by.up_post.shape[1:], 1, *weight.shape[2:], *stride, *padding, *dilation]
     else:
         source, parts = "kernel.cpp", by[:4]
         *lead, samples, posts = by.up_post.shape

@@ -13,7 +13,7 @@ from snnkit import checks
 from .change import Pairings
 from .connection import check_like
 from .rule import check_finite
-from .spike_timing import PairSTDP, STDPState
+from .spike_timing import PairSTDP
 
 
 class RewardState(NamedTuple):
@@ -22,7 +22,7 @@ class RewardState(NamedTuple):
     Attributes:
         pre, post: traces of the spikes, as in ``STDPState``.
         eligibility: the decaying sum of what STDP would have changed, for each sample [B, n_post, n_pre]; of a
-            convolution [B, O, C / groups, kH, kW].
+            convolution [B, O, C, kH, kW].
     """
 
     pre: Tensor
@@ -61,7 +61,9 @@ class RewardSTDP:
         """No spikes so far, for steps like ``pre`` [..., B, n_pre] and ``post`` [..., B, n_post]."""
         start = self.pair.initial_state(pre, post, weight)
         samples = pre.shape[-1 - self.pair.connection.dims]
-        return RewardState(*start, torch.zeros(samples, *weight.shape, dtype=weight.dtype, device=weight.device))
+        return RewardState(
+            start.pre, start.post, torch.zeros(samples, *weight.shape, dtype=weight.dtype, device=weight.device)
+        )
 
     @torch.no_grad()
     def step(
@@ -113,25 +115,20 @@ class RewardSTDP:
         pre_trace = torch.add(pre, state.pre, alpha=pair.decay(pair.tau_plus))
         post_trace = torch.add(post, state.post, alpha=pair.decay(pair.tau_minus))
         by = Pairings(post, pre_trace, post_trace, pre, pair.a_plus, pair.a_minus).flat(pair.connection, weight)
-        left = self._by_sample([by.up * by.up_post, -by.down * by.down_post], samples)
-        right = self._by_sample([by.up_pre, by.down_pre], samples)
-        products = eligibility.view(len(left), -1, right.shape[-1])
+        # Gains and losses, each [B positions, n] → [B, 2 positions, n].
+        left = _by_sample(by.up * by.up_post, -by.down * by.down_post, samples)
+        right = _by_sample(by.up_pre, by.down_pre, samples)
+        products = eligibility.view(samples, -1, right.shape[-1])
         products.baddbmm_(left.mT, right, beta=pair.decay(self.tau_eligibility))
-        weight.view(-1).addmv_(eligibility.view(samples, -1).T, reward * pair.scale(samples))
+        weight.view(-1).addmv_(eligibility.view(samples, -1).T, reward * pair.scale(pre))
         if pair.bound == "hard":
             weight.clamp_(pair.w_min, pair.w_max)
         return RewardState(pre_trace, post_trace, eligibility)
 
-    def _by_sample(self, both: list[Tensor], samples: int) -> Tensor:
-        """Rows of gains and of losses, each [B positions, groups n] → [B groups, 2 positions, n]."""
-        of_each = torch.cat([rows.unflatten(0, (samples, -1)) for rows in both], dim=1)
-        return of_each.unflatten(2, (self.pair.connection.groups, -1)).transpose(1, 2).flatten(0, 1)
-
     def _checked(self, pre: Any, post: Any, reward: Any, weight: Any, state: Any, lead: str) -> RewardState:
-        if state is not None and not (isinstance(state, tuple) and len(state) == len(RewardState._fields)):
+        if state is not None and not (isinstance(state, tuple) and len(state) == 3):
             raise TypeError(f"state must be a RewardState or None, but it is a {type(state).__name__}")
-        traces = None if state is None else STDPState(*state[:2])
-        self.pair.checked_state(STDPState, traces, pre, post, weight, lead)
+        self.pair.checked_state(None if state is None else state[:2], pre, post, weight, lead)
         checks.instance("reward", reward, Tensor, f"a torch.Tensor [{lead}]")
         each = pre.shape[: -self.pair.connection.dims]
         if reward.shape != each or reward.is_complex() or reward.device != weight.device:
@@ -149,6 +146,10 @@ class RewardSTDP:
             )
         check_like("state.eligibility", state.eligibility, weight)
         return state
+
+
+def _by_sample(gains: Tensor, losses: Tensor, samples: int) -> Tensor:
+    return torch.cat([rows.unflatten(0, (samples, -1)) for rows in (gains, losses)], dim=1)
 
 
 def _copy(tensor: Tensor) -> Tensor:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterator
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,8 +16,6 @@ from . import cpp_kernels
 from .change import Limits, Pairings, Trace, TraceState, changed
 from .connection import Connection, Convolution, Dense, check_like
 
-S = TypeVar("S", bound=NamedTuple)
-
 # Rows of spikes times columns that PyTorch lays out at once, where the steps of a sequence add up in one product.
 _AT_ONCE = 2**24
 
@@ -27,8 +25,14 @@ _MOST = 4096
 
 
 class Rule:
-    """Base of the rules, which are frozen dataclasses with these fields."""
+    """Base of the rules, which are frozen dataclasses with these fields.
 
+    A rule has a ``State`` of traces, named by their side, "pre…" or "post…", ``TIMES``, the name of the time constant
+    of each, and ``pairings``; ``step`` and ``run`` follow.
+    """
+
+    State: ClassVar[Any]
+    TIMES: ClassVar[tuple[str, ...]]
     dt: float
     bound: str | None
     w_min: float
@@ -37,11 +41,15 @@ class Rule:
     engine: str
     connection: Connection
 
-    def check_numbers(self, amplitudes: tuple[str, ...], times: tuple[str, ...]) -> None:
+    def pairings(self, pre: Tensor, post: Tensor, traces: Any) -> Pairings:
+        """The changes by spikes and ``traces`` that include them, of one step or of a sequence."""
+        raise NotImplementedError
+
+    def check_numbers(self, *amplitudes: str) -> None:
         """TypeError or ValueError unless amplitudes are 0 or more, times above 0, and the rest makes sense."""
         for name in amplitudes:
             checks.number(name, getattr(self, name), at_least=0)
-        for name in (*times, "dt"):
+        for name in (*self.TIMES, "dt"):
             checks.number(name, getattr(self, name), above=0)
         checks.choice("bound", self.bound, ("hard", "soft", None))
         checks.number("w_min", self.w_min)
@@ -50,73 +58,107 @@ class Rule:
         check_engine(self.engine)
         checks.instance("connection", self.connection, (Dense, Convolution), "a Dense or a Convolution")
 
+    def initial_state(self, pre: Tensor, post: Tensor, weight: Tensor) -> Any:
+        """No spikes so far, for steps like ``pre`` [..., B, n_pre] and ``post`` [..., B, n_post]."""
+        sides = (pre if name.startswith("pre") else post for name in self.State._fields)
+        return self.State(*(weight.new_zeros(side.shape[-1 - self.connection.dims :]) for side in sides))
+
+    @torch.no_grad()
+    def step(
+        self, pre: Tensor, post: Tensor, weight: Tensor, state: Any = None, *, out: Tensor | None = None
+    ) -> tuple[Tensor, Any]:
+        """One time step.
+
+        Args:
+            pre, post: spikes [B, n_pre] and [B, n_post] of this step, or as the connection has its neurons; 0 or 1 in
+                any dtype.
+            weight: [n_post, n_pre], or as the connection has it; float32 or float64.
+            state: of the step before; None: there were no spikes.
+            out: where to write the new weight. ``out=weight`` changes it in place, which is several times quicker for
+                large ones: fresh memory costs more than the arithmetic.
+
+        Returns:
+            The new weight, ``out`` or a new tensor without gradient, and the new state.
+
+        Raises:
+            TypeError, ValueError: a wrong kind, shape, dtype or device.
+        """
+        state = self.checked_state(state, pre, post, weight, "B", out)
+        dtype = weight.dtype
+        pre, post = (x if x.dtype == dtype else x.to(dtype) for x in (pre, post))
+        traces = self.State(
+            *(
+                torch.add(pre if name.startswith("pre") else post, before, alpha=self.decay(getattr(self, tau)))
+                for name, before, tau in zip(self.State._fields, state, self.TIMES, strict=True)
+            )
+        )
+        return self._after_step(weight, self.pairings(pre, post, traces), out), traces
+
+    @torch.no_grad()
+    def run(self, pre: Tensor, post: Tensor, weight: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+        """A whole sequence: the same as ``step`` after ``step``.
+
+        The traces of all steps are made by an engine. In C++ all steps then pass over a few rows of the weight at a
+        time, which stay in the cache.
+
+        Args:
+            pre, post: spikes [T, B, n_pre] and [T, B, n_post], or as the connection has its neurons; 0 or 1 in any
+                dtype.
+            weight, state: as in ``step``.
+
+        Returns:
+            The weight and the state after the last step.
+
+        Raises:
+            TypeError, ValueError: a wrong kind, shape, dtype or device; NaN or infinity (detected on a CPU only).
+        """
+        state = self.checked_state(state, pre, post, weight, "T, B")
+        check_finite("pre", pre)
+        check_finite("post", post)
+        pre, post, in_cpp = pre.to(weight.dtype), post.to(weight.dtype), self._in_cpp(weight)
+        traces, last = [], []
+        for name, before, tau in zip(self.State._fields, state, self.TIMES, strict=True):
+            spikes = pre if name.startswith("pre") else post
+            if in_cpp:
+                trace = cpp_kernels.traced(spikes, before, self.decay(getattr(self, tau)))
+                last.append(trace[-1].clone())  # or it would keep the whole sequence in memory
+            else:
+                neuron = Trace(getattr(self, tau), self.dt)
+                trace, end = unroll(neuron, spikes, TraceState(before), engine=self.engine)
+                last.append(end.trace)
+            traces.append(trace)
+        return self._after_run(weight, self.pairings(pre, post, self.State(*traces))), self.State(*last)
+
     @property
     def limits(self) -> Limits:
         return Limits(self.bound, self.w_min, self.w_max)
 
-    def scale(self, samples: int) -> float:
-        """Weight of the change by one of so many samples."""
-        return 1.0 / samples if self.batch == "mean" else 1.0
+    def scale(self, spikes: Tensor) -> float:
+        """Weight of the change by one of the samples of spikes [..., B, neurons]."""
+        return 1.0 / spikes.shape[-1 - self.connection.dims] if self.batch == "mean" else 1.0
 
     def decay(self, tau: float) -> float:
         return math.exp(-self.dt / tau)
 
-    def traced(self, spikes: Tensor, start: Tensor, tau: float, in_cpp: bool = False) -> tuple[Tensor, Tensor]:
-        """The trace of spikes [T, B, ...] at every step, and after the last."""
-        if in_cpp:
-            trace = cpp_kernels.traced(spikes, start, self.decay(tau))
-            return trace, trace[-1].clone()  # or it would keep the whole sequence in memory
-        trace, last = unroll(Trace(tau, self.dt), spikes, TraceState(start), engine=self.engine)
-        return trace, last.trace
-
-    def in_cpp(self, weight: Tensor) -> bool:
-        """Whether a sequence runs in ``cpp_kernels``."""
+    def _in_cpp(self, weight: Tensor) -> bool:
         return cpp_kernels.takes(self.engine, self.connection, weight, weight)
 
-    def as_weights_are(self, weight: Tensor, *sides: Tensor) -> Sequence[Tensor]:
-        """Spikes or traces in the dtype of ``weight`` and without gradient."""
-        dtype = weight.dtype
-        for x in sides:
-            if x.dtype != dtype or x.requires_grad:
-                break
-        else:
-            return sides
-        return [x if x.dtype == dtype and not x.requires_grad else x.detach().to(dtype) for x in sides]
-
-    def no_spikes(self, spikes: Tensor, weight: Tensor) -> Tensor:
-        """The trace of one side before its first spike, for steps like ``spikes`` [..., B, neurons]."""
-        shape = spikes.shape[-1 - self.connection.dims :]
-        return torch.zeros(shape, dtype=weight.dtype, device=weight.device)
-
-    def checked_state(
-        self, kind: type[S], state: Any, pre: Any, post: Any, weight: Any, lead: str, out: Tensor | None = None
-    ) -> S | None:
-        """``state`` as a ``kind``, or None; TypeError or ValueError unless all of these fit each other.
-
-        Of a state, the traces are checked: the fields whose names begin with pre or post.
-        """
+    def checked_state(self, state: Any, pre: Any, post: Any, weight: Any, lead: str, out: Tensor | None = None) -> Any:
+        """``state``, or one without spikes for None; TypeError or ValueError unless all of these fit each other."""
+        kind = self.State
         if type(state) is not kind and state is not None:
             if not (isinstance(state, tuple) and len(state) == len(kind._fields)):
-                self._check(pre, post, weight, None, lead, out)
                 raise TypeError(f"state must be a {kind.__name__} or None, but it is a {type(state).__name__}")
             state = kind._make(state)
-        if torch.compiler.is_compiling():
+        parts = [part for part in (pre, post, weight, *(state or ()), out) if part is not None]
+        if not all(isinstance(part, Tensor) for part in parts) or torch.compiler.is_compiling():
             self._check(pre, post, weight, state, lead, out)
-            return state
-        parts = (pre, post, weight) if state is None else (pre, post, weight, *state)
-        if out is not None and out is not weight:
-            parts = (*parts, out)
-        try:
-            key = (lead, self.connection, kind, state is None, *[(type(x), x.shape, x.dtype, x.device) for x in parts])
-            new = key not in _passed
-        except (AttributeError, TypeError):  # not tensors, as the checks will say
-            key, new = (), True
-        if new:
+        elif (key := (lead, self.connection, kind, *((x.shape, x.dtype, x.device) for x in parts))) not in _passed:
             self._check(pre, post, weight, state, lead, out)
             if len(_passed) >= _MOST:
                 _passed.clear()
             _passed.add(key)
-        return state
+        return self.initial_state(pre, post, weight) if state is None else state
 
     def _check(self, pre: Any, post: Any, weight: Any, state: NamedTuple | None, lead: str, out: Tensor | None) -> None:
         self.connection.check(pre, post, weight, lead)
@@ -138,7 +180,7 @@ class Rule:
                 )
             check_like("out", out, weight)
 
-    def after_step(self, weight: Tensor, by: Pairings, out: Tensor | None = None) -> Tensor:
+    def _after_step(self, weight: Tensor, by: Pairings, out: Tensor | None = None) -> Tensor:
         """The weight after one step, in ``out`` or in a new tensor."""
         if not cpp_kernels.takes(self.engine, self.connection, weight, weight if out is None else out):
             return self._changed(weight, by.flat(self.connection, weight), out)
@@ -146,9 +188,9 @@ class Rule:
         cpp_kernels.change(weight, by, self.limits, self.connection, new)
         return new
 
-    def after_run(self, weight: Tensor, by: Pairings) -> Tensor:
+    def _after_run(self, weight: Tensor, by: Pairings) -> Tensor:
         """The weight after the steps of a sequence [T, ...]."""
-        if self.in_cpp(weight):
+        if self._in_cpp(weight):
             most, new = cpp_kernels.steps_at_once(by, weight, self.connection), torch.empty_like(weight)
             for i, some in enumerate(_cut(by, most)):
                 some = some if most > 1 else some.together()
@@ -156,7 +198,7 @@ class Rule:
             return new
         if self.bound is None:  # all changes add up in one product; with bounds each depends on the one before
             rows = by.up_post[0].numel() // max(len(weight), 1)  # samples, and their positions
-            most = max(1, _AT_ONCE // max(rows * weight.shape[1:].numel() * self.connection.groups, 1))
+            most = max(1, _AT_ONCE // max(rows * weight.shape[1:].numel(), 1))
         else:
             most = 1
         new = None
@@ -166,13 +208,11 @@ class Rule:
         assert new is not None, "a sequence has at least one step"
         return new
 
-    @torch.no_grad()
     def _changed(self, weight: Tensor, by: Pairings, out: Tensor | None) -> Tensor:
         """In PyTorch."""
-        weight, limits, groups = weight.detach(), self.limits, self.connection.groups
         if weight.dim() == 2:
-            return changed(weight, by, limits, groups, out)
-        new = changed(weight.flatten(1), by, limits, groups).view(weight.shape)
+            return changed(weight, by, self.limits, out)
+        new = changed(weight.flatten(1), by, self.limits).view(weight.shape)
         return new if out is None else out.copy_(new)
 
 

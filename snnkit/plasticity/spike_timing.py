@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from snnkit import checks
 from . import cpp_kernels
 from .change import Pairings
 from .connection import EVERY_PAIR, Connection
-from .rule import Rule, check_finite
+from .rule import Rule
 
 
 class STDPState(NamedTuple):
@@ -57,8 +57,8 @@ class PairSTDP(Rule):
         engine: what runs the rule, one of ``engine.ENGINES``. "auto" and "cpp" do it in C++ on a CPU that has a
             compiler ("auto": from 4096 dense weights on, or any convolution); "eager" does all in PyTorch. Else weights
             change in PyTorch, and the engine runs the traces of ``run``.
-        connection: ``Dense()``, every neuron with every other, or ``Convolution(stride, padding, dilation, groups)``
-            with weights [O, C / groups, kH, kW], spikes pre [..., B, C, H, W] and post [..., B, O, H', W'].
+        connection: ``Dense()``, every neuron with every other, or ``Convolution(stride, padding)`` with weights
+            [O, C, kH, kW], spikes pre [..., B, C, H, W] and post [..., B, O, H', W'].
 
     Raises:
         TypeError, ValueError: a number out of its range, w_min not below w_max, or an unknown word.
@@ -76,8 +76,11 @@ class PairSTDP(Rule):
     engine: str = "auto"
     connection: Connection = EVERY_PAIR
 
+    State: ClassVar[Any] = STDPState
+    TIMES: ClassVar[tuple[str, ...]] = ("tau_plus", "tau_minus")
+
     def __post_init__(self) -> None:
-        self.check_numbers(("a_plus", "a_minus"), ("tau_plus", "tau_minus"))
+        self.check_numbers("a_plus", "a_minus")
 
     def window(self, lag: float) -> float:
         """The STDP window: change by one pair with t_post - t_pre = ``lag`` seconds of a weight far from its bounds."""
@@ -86,81 +89,27 @@ class PairSTDP(Rule):
         minus = self.a_minus * math.exp(lag / self.tau_minus) if lag <= 0 else 0.0
         return plus - minus
 
-    def initial_state(self, pre: Tensor, post: Tensor, weight: Tensor) -> STDPState:
-        """No spikes so far, for steps like ``pre`` [..., B, n_pre] and ``post`` [..., B, n_post]."""
-        return STDPState(self.no_spikes(pre, weight), self.no_spikes(post, weight))
-
     def step(
         self, pre: Tensor, post: Tensor, weight: Tensor, state: STDPState | None = None, *, out: Tensor | None = None
     ) -> tuple[Tensor, STDPState]:
-        """One time step.
-
-        Args:
-            pre, post: spikes [B, n_pre] and [B, n_post] of this step, or as the connection has its neurons; 0 or 1 in
-                any dtype.
-            weight: [n_post, n_pre], or as the connection has it; float32 or float64.
-            state: of the step before; None: there were no spikes.
-            out: where to write the new weight. ``out=weight`` changes it in place, which is several times quicker for
-                large ones: fresh memory costs more than the arithmetic.
-
-        Returns:
-            The new weight, ``out`` or a new tensor without gradient, and the new state.
-
-        Raises:
-            TypeError, ValueError: a wrong kind, shape, dtype or device.
-        """
-        state = self._start(pre, post, weight, state, "B", out)
-        pre, post, before_pre, before_post = self.as_weights_are(weight, pre, post, *state)
+        """As of every rule; for dense weights in C++, traces and weights in one call."""
+        new = weight if out is None else out
+        if self.connection.dims > 1 or not isinstance(weight, Tensor) or not isinstance(new, Tensor):
+            return super().step(pre, post, weight, state, out=out)
+        if not cpp_kernels.takes(self.engine, self.connection, weight, new):
+            return super().step(pre, post, weight, state, out=out)
+        before = self.checked_state(state, pre, post, weight, "B", out)
+        dtype = weight.dtype
+        plain = [x if x.dtype == dtype and not x.requires_grad else x.detach().to(dtype) for x in (pre, post, *before)]
+        new = torch.empty_like(weight) if out is None else out
         decays = self.decay(self.tau_plus), self.decay(self.tau_minus)
-        dense = self.connection.dims == 1
-        if dense and cpp_kernels.takes(self.engine, self.connection, weight, weight if out is None else out):
-            new = torch.empty_like(weight) if out is None else out
-            by = self._pairings(pre, post, before_pre, before_post)
-            return new, STDPState(*cpp_kernels.step_of_pairs(weight, by, decays, self.limits, new))
-        pre_trace = torch.add(pre, before_pre, alpha=decays[0])
-        post_trace = torch.add(post, before_post, alpha=decays[1])
-        new = self.after_step(weight, self._pairings(pre, post, pre_trace, post_trace), out)
-        return new, STDPState(pre_trace, post_trace)
+        by = self.pairings(plain[0], plain[1], STDPState(plain[2], plain[3]))
+        return new, STDPState(*cpp_kernels.step_of_pairs(weight, by, decays, self.limits, new))
 
-    @torch.no_grad()
-    def run(
-        self, pre: Tensor, post: Tensor, weight: Tensor, state: STDPState | None = None
-    ) -> tuple[Tensor, STDPState]:
-        """A whole sequence: the same as ``step`` after ``step``.
-
-        The traces of all steps are made by an engine. In C++ all steps then pass over a few rows of the weight at a
-        time, which stay in the cache.
-
-        Args:
-            pre, post: spikes [T, B, n_pre] and [T, B, n_post], or as the connection has its neurons; 0 or 1 in any
-                dtype.
-            weight, state: as in ``step``.
-
-        Returns:
-            The weight and the state after the last step.
-
-        Raises:
-            TypeError, ValueError: a wrong kind, shape, dtype or device; NaN or infinity (detected on a CPU only).
-        """
-        state = self._start(pre, post, weight, state, "T, B")
-        check_finite("pre", pre)
-        check_finite("post", post)
-        pre, post, in_cpp = pre.to(weight.dtype), post.to(weight.dtype), self.in_cpp(weight)
-        pre_trace, last_pre = self.traced(pre, state.pre, self.tau_plus, in_cpp)
-        post_trace, last_post = self.traced(post, state.post, self.tau_minus, in_cpp)
-        by = self._pairings(pre, post, pre_trace, post_trace)
-        return self.after_run(weight, by), STDPState(last_pre, last_post)
-
-    def _pairings(self, pre: Tensor, post: Tensor, pre_trace: Tensor, post_trace: Tensor) -> Pairings:
+    def pairings(self, pre: Tensor, post: Tensor, traces: STDPState) -> Pairings:
         """Post spikes with what is left of pre spikes, and pre spikes with what is left of post spikes."""
-        scale = self.scale(pre.shape[-1 - self.connection.dims])
-        return Pairings(post, pre_trace, post_trace, pre, scale * self.a_plus, scale * self.a_minus)
-
-    def _start(
-        self, pre: Tensor, post: Tensor, weight: Tensor, state: STDPState | None, lead: str, out: Tensor | None = None
-    ) -> STDPState:
-        state = self.checked_state(STDPState, state, pre, post, weight, lead, out)
-        return self.initial_state(pre, post, weight) if state is None else state
+        scale = self.scale(pre)
+        return Pairings(post, traces.pre, traces.post, pre, scale * self.a_plus, scale * self.a_minus)
 
 
 class TripletState(NamedTuple):
@@ -216,57 +165,15 @@ class TripletSTDP(Rule):
     engine: str = "auto"
     connection: Connection = EVERY_PAIR
 
+    State: ClassVar[Any] = TripletState
+    TIMES: ClassVar[tuple[str, ...]] = ("tau_plus", "tau_x", "tau_minus", "tau_y")
+
     def __post_init__(self) -> None:
-        self.check_numbers(("a2_plus", "a2_minus", "a3_plus", "a3_minus"), ("tau_plus", "tau_minus", "tau_x", "tau_y"))
+        self.check_numbers("a2_plus", "a2_minus", "a3_plus", "a3_minus")
 
-    def initial_state(self, pre: Tensor, post: Tensor, weight: Tensor) -> TripletState:
-        """No spikes so far, for steps like ``pre`` [..., B, n_pre] and ``post`` [..., B, n_post]."""
-        before, after = self.no_spikes(pre, weight), self.no_spikes(post, weight)
-        return TripletState(before, before.clone(), after, after.clone())
-
-    @torch.no_grad()
-    def step(
-        self, pre: Tensor, post: Tensor, weight: Tensor, state: TripletState | None = None, *, out: Tensor | None = None
-    ) -> tuple[Tensor, TripletState]:
-        """One time step; arguments, results and errors as in ``PairSTDP.step``."""
-        state = self._start(pre, post, weight, state, "B", out)
-        pre, post = pre.to(weight.dtype), post.to(weight.dtype)
-        r2, o2 = self.decay(self.tau_x) * state.pre_slow, self.decay(self.tau_y) * state.post_slow
-        r1 = torch.add(pre, state.pre, alpha=self.decay(self.tau_plus))
-        o1 = torch.add(post, state.post, alpha=self.decay(self.tau_minus))
-        new = self.after_step(weight, self._pairings(pre, post, r1, r2, o1, o2), out)
-        return new, TripletState(r1, r2 + pre, o1, o2 + post)
-
-    @torch.no_grad()
-    def run(
-        self, pre: Tensor, post: Tensor, weight: Tensor, state: TripletState | None = None
-    ) -> tuple[Tensor, TripletState]:
-        """A whole sequence; arguments, results and errors as in ``PairSTDP.run``."""
-        state = self._start(pre, post, weight, state, "T, B")
-        check_finite("pre", pre)
-        check_finite("post", post)
-        pre, post, in_cpp = pre.to(weight.dtype), post.to(weight.dtype), self.in_cpp(weight)
-        r1, pre_last = self.traced(pre, state.pre, self.tau_plus, in_cpp)
-        r2, pre_slow = self.traced(pre, state.pre_slow, self.tau_x, in_cpp)
-        o1, post_last = self.traced(post, state.post, self.tau_minus, in_cpp)
-        o2, post_slow = self.traced(post, state.post_slow, self.tau_y, in_cpp)
-        by = self._pairings(pre, post, r1, r2 - pre, o1, o2 - post)
-        return self.after_run(weight, by), TripletState(pre_last, pre_slow, post_last, post_slow)
-
-    def _pairings(self, pre: Tensor, post: Tensor, r1: Tensor, r2: Tensor, o1: Tensor, o2: Tensor) -> Pairings:
-        scale = self.scale(pre.shape[-1 - self.connection.dims])
-        increase = post * (self.a2_plus + self.a3_plus * o2)
-        decrease = pre * (self.a2_minus + self.a3_minus * r2)
-        return Pairings(increase, r1, o1, decrease, scale, scale)
-
-    def _start(
-        self,
-        pre: Tensor,
-        post: Tensor,
-        weight: Tensor,
-        state: TripletState | None,
-        lead: str,
-        out: Tensor | None = None,
-    ) -> TripletState:
-        state = self.checked_state(TripletState, state, pre, post, weight, lead, out)
-        return self.initial_state(pre, post, weight) if state is None else state
+    def pairings(self, pre: Tensor, post: Tensor, traces: TripletState) -> Pairings:
+        """r2 and o2 are without the spikes of the step."""
+        scale = self.scale(pre)
+        increase = post * (self.a2_plus + self.a3_plus * (traces.post_slow - post))
+        decrease = pre * (self.a2_minus + self.a3_minus * (traces.pre_slow - pre))
+        return Pairings(increase, traces.pre, traces.post, decrease, scale, scale)

@@ -5,14 +5,13 @@ They take time in proportion to T² and exist to be read and compared with.
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import torch
 from torch import Tensor
 
-from .connection import Connection, Convolution
-from .reward import RewardSTDP
-from .spike_timing import PairSTDP, TripletSTDP
+from snnkit.plasticity import Convolution, PairSTDP, RewardSTDP, TripletSTDP
 
 
 def pairwise(rule: PairSTDP, pre: Tensor, post: Tensor, weight: Tensor) -> Tensor:
@@ -90,28 +89,22 @@ def rewarded(rule: RewardSTDP, pre: Tensor, post: Tensor, reward: Tensor, weight
     return torch.tensor(weights, dtype=torch.float64).reshape(weight.shape)
 
 
-def synapses_of(connection: Connection, pre: Tensor, weight: Tensor) -> list[list[tuple[int, int]]]:
+def synapses_of(connection, pre: Tensor, weight: Tensor) -> list[list[tuple[int, int]]]:
     """For each weight the synapses that share it, as (postsynaptic, presynaptic) neurons, each side counted flat."""
     if not isinstance(connection, Convolution):
         posts, pres = weight.shape
         return [[(i, j)] for i in range(posts) for j in range(pres)]
-    channels, inputs, height, width = weight.shape
     rows, columns = connection.outputs(pre.shape, weight.shape)
-    (down, right), (above, before), (y_apart, x_apart) = connection.axes
+    high, wide = pre.shape[-2:]
     synapses = []
-    for o in range(channels):
-        group = o // (channels // connection.groups)
-        for c in range(group * inputs, (group + 1) * inputs):
-            for ky in range(height):
-                for kx in range(width):
-                    shared = []
-                    for y in range(rows):
-                        for x in range(columns):
-                            from_y, from_x = y * down + ky * y_apart - above, x * right + kx * x_apart - before
-                            if 0 <= from_y < pre.shape[-2] and 0 <= from_x < pre.shape[-1]:
-                                neuron = (c * pre.shape[-2] + from_y) * pre.shape[-1] + from_x
-                                shared.append(((o * rows + y) * columns + x, neuron))
-                    synapses.append(shared)
+    for o, c, ky, kx in itertools.product(*map(range, weight.shape)):
+        shared = []
+        for y, x in itertools.product(range(rows), range(columns)):
+            from_y = y * connection.stride + ky - connection.padding
+            from_x = x * connection.stride + kx - connection.padding
+            if 0 <= from_y < high and 0 <= from_x < wide:
+                shared.append(((o * rows + y) * columns + x, (c * high + from_y) * wide + from_x))
+        synapses.append(shared)
     return synapses
 
 

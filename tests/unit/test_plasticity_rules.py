@@ -1,24 +1,14 @@
 """Rules of STDP: equal to sums over all pairs or triplets of spikes, to published windows and to Norse's step."""
 
 import math
-import pickle
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snnkit.plasticity import (
-    PairSTDP,
-    RewardState,
-    RewardSTDP,
-    STDPState,
-    Trace,
-    TripletSTDP,
-    pairwise,
-    rewarded,
-    tripletwise,
-)
+from snnkit.plasticity import PairSTDP, RewardState, RewardSTDP, STDPState, Trace, TripletSTDP
+from tests.unit.stdp_by_sums import pairwise, rewarded, tripletwise
 
 F64 = torch.float64
 
@@ -99,23 +89,6 @@ def test_hard_bounds_hold_at_every_step_and_not_only_at_the_end():
     assert weight.item() == pytest.approx(0.9)
 
 
-def test_soft_bounds_are_approached_and_never_passed():
-    ones = torch.ones(50, 4, 1)
-    up, _ = PairSTDP(0.9, 0.0, bound="soft", w_max=0.7).run(ones, ones, torch.tensor([[0.1]]))
-    down, _ = PairSTDP(0.0, 0.9, bound="soft", w_min=-0.2).run(ones, ones, torch.tensor([[0.1]]))
-    assert up.item() == pytest.approx(0.7) and down.item() == pytest.approx(-0.2)
-    assert up.item() <= 0.7 + 1e-7 and down.item() >= -0.2 - 1e-7
-
-
-def test_the_mean_over_a_batch_of_copies_is_what_one_sample_does():
-    pre, post, weight = random_spikes(2, 10, 1, 3, 2)
-    alone, _ = PairSTDP().run(pre, post, weight)
-    copies = [x.expand(-1, 5, -1) for x in (pre, post)]
-    torch.testing.assert_close(PairSTDP(batch="mean").run(*copies, weight)[0], alone)
-    summed = PairSTDP(bound=None).run(*copies, weight)[0]
-    torch.testing.assert_close(summed - weight, 5 * (PairSTDP(bound=None).run(pre, post, weight)[0] - weight))
-
-
 def test_a_trace_remembers_each_spike_by_its_age():
     out, state = Trace(20e-3)(torch.tensor([1.0, 0.0, 1.0]).double().reshape(3, 1, 1))
     decay = math.exp(-1 / 20)
@@ -167,11 +140,6 @@ def test_spikes_may_be_of_any_dtype(dtype):
     got, state = PairSTDP().run(pre.to(dtype), post.to(dtype), weight)
     assert torch.equal(got, expected) and state.pre.dtype == F64
     assert PairSTDP().step(pre[0].to(dtype), post[0].to(dtype), weight.float())[0].dtype == torch.float32
-
-
-def test_a_rule_is_a_value():
-    rule = PairSTDP(0.02, bound="soft")
-    assert pickle.loads(pickle.dumps(rule)) == rule != PairSTDP()
 
 
 @pytest.mark.parametrize(
@@ -258,36 +226,6 @@ def test_without_triplets_it_is_pair_stdp(bound):
     torch.testing.assert_close(triplet.run(pre, post, weight)[0], pair.run(pre, post, weight)[0])
 
 
-def change_at(rate):
-    """Of 60 pairs, post 10 ms after pre, so many per second."""
-    period = round(1000 / rate)
-    pre, post = torch.zeros(60 * period + 20, 1, 1, dtype=F64), torch.zeros(60 * period + 20, 1, 1, dtype=F64)
-    pre[: 60 * period : period], post[10 : 60 * period + 10 : period] = 1, 1
-    weight = torch.full((1, 1), 0.5, dtype=F64)
-    return (TripletSTDP(bound=None).run(pre, post, weight)[0] - weight).item()
-
-
-def test_pairs_that_are_rare_do_little_and_frequent_ones_strengthen():
-    # What the defaults are fitted to: Sjöström, Turrigiano & Nelson 2001 (doi:10.1016/S0896-6273(01)00542-6).
-    assert abs(change_at(0.1)) < 0.1
-    assert 0.3 < change_at(50) < 1.0
-    assert change_at(10) < change_at(20) < change_at(40)
-
-
-@pytest.mark.parametrize(
-    ("numbers", "match"),
-    [
-        ({"a3_plus": -1.0}, "a3_plus must be at least 0"),
-        ({"tau_y": 0.0}, "tau_y must be greater than 0"),
-        ({"bound": "none"}, "bound must be one of"),
-        ({"w_max": 0.0}, "w_max must be greater than 0.0, but it is 0.0"),
-    ],
-)
-def test_numbers_that_make_no_triplet_rule(numbers, match):
-    with pytest.raises(ValueError, match=match):
-        TripletSTDP(**numbers)
-
-
 def test_states_of_another_rule_are_refused():
     pre, post, weight = random_spikes(4, 3, 2, 3, 2)
     with pytest.raises(TypeError, match="state must be a TripletState or None, but it is a STDPState"):
@@ -324,13 +262,6 @@ def test_it_is_the_sum_over_pairs_and_rewards(seed, shape, numbers, tau, bound, 
     torch.testing.assert_close(online, expected, rtol=1e-12, atol=1e-12)
     for one, other in zip(last, state, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
-
-
-def test_a_reward_that_is_always_one_and_no_memory_is_pair_stdp():
-    pre, post, _, weight = random_run(1, 15, 2, 4, 3)
-    pair = PairSTDP(0.05, 0.06)
-    got, _ = RewardSTDP(pair, 1e-6).run(pre, post, torch.ones(15, 2), weight)
-    torch.testing.assert_close(got, pair.run(pre, post, weight)[0])
 
 
 def test_a_reward_that_comes_later_counts_less_and_without_one_nothing_changes():

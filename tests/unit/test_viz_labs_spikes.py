@@ -6,11 +6,12 @@ import torch
 
 from snnkit import encode, viz
 from snnkit.data.events import events_of, saccades
-from snnkit.plasticity import PairSTDP, pairwise
+from snnkit.plasticity import PairSTDP
 from snnkit.viz.labs import encoder_lab, event_player, stdp_lab
 from snnkit.viz.labs.encoder_explorer import CODES, DELTA, GAIN, read_delta, read_latency, read_lif, read_rate
 from snnkit.viz.labs.event_explorer import _images
 from snnkit.viz.labs.stdp_explorer import STEPS
+from tests.unit.stdp_by_sums import pairwise
 
 GREYS = torch.linspace(0, 1, 41).view(1, -1)
 
