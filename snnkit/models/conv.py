@@ -10,7 +10,6 @@ from torch import nn
 from .. import checks
 from ..neuron import IF, LI, CubaLIF, Leaky
 from ..nn import Once, Sequential
-from ..surrogate import ATan, SuperSpike, Surrogate
 
 _LARGE = 16  # pixels from which on two rounds of 5 × 5 convolution and pooling leave something
 BETA = 0.9  # of event nets: a membrane forgets two thirds in ten steps, so that a saccade of five or so is seen as one
@@ -35,8 +34,6 @@ class ConvNet(Sequential):
         size: height and width of the images in pixels, at least 4.
         classes: number of outputs.
         widths: channels of the first and the second convolution, neurons of the hidden linear layer.
-        dt: time step of every neuron in s.
-        surrogate: of every ``CubaLIF``; None: ``SuperSpike(100)``.
         engine: of every neuron.
 
     Raises:
@@ -51,35 +48,28 @@ class ConvNet(Sequential):
         classes: int = 10,
         *,
         widths: Sequence[int] = (20, 50, 500),
-        dt: float = 1e-3,
-        surrogate: Surrogate | None = None,
         engine: str = "auto",
     ) -> None:
         checks.integer("channels", channels, at_least=1)
         checks.integer("size", size, at_least=4)
         checks.integer("classes", classes, at_least=1)
         _check_widths(widths, (20, 50, 500))
-        surrogate = SuperSpike(100.0) if surrogate is None else surrogate
-
-        def lif() -> CubaLIF:
-            return CubaLIF(dt=dt, surrogate=surrogate, engine=engine)
-
         first, second, hidden = widths
         kernel, padding = (5, 0) if size >= _LARGE else (3, 1)
         lost = kernel - 1 - 2 * padding  # pixels that a convolution takes from a side
         side = ((size - lost) // 2 - lost) // 2
         super().__init__(
             _drive(nn.Conv2d(channels, first, kernel, padding=padding)),
-            lif(),
+            CubaLIF(engine=engine),
             nn.MaxPool2d(2),
             _drive(nn.Conv2d(first, second, kernel, padding=padding)),
-            lif(),
+            CubaLIF(engine=engine),
             nn.MaxPool2d(2),
             nn.Flatten(),
             _drive(nn.Linear(second * side * side, hidden)),
-            lif(),
+            CubaLIF(engine=engine),
             nn.Linear(hidden, classes),
-            LI(dt=dt, engine=engine),
+            LI(engine=engine),
         )
 
 
@@ -115,7 +105,6 @@ class FashionConvNet(Sequential):
         classes: number of outputs.
         in_channels: of the images, 1 for grey ones.
         size: height and width of the images in pixels, at least 4.
-        surrogate: of every ``IF``; None: ``ATan()``.
         engine: of every neuron.
 
     Raises:
@@ -130,7 +119,6 @@ class FashionConvNet(Sequential):
         in_channels: int = 1,
         size: int = 28,
         *,
-        surrogate: Surrogate | None = None,
         engine: str = "auto",
     ) -> None:
         checks.integer("channels", channels, at_least=1)
@@ -138,26 +126,21 @@ class FashionConvNet(Sequential):
         checks.integer("classes", classes, at_least=1)
         checks.integer("in_channels", in_channels, at_least=1)
         checks.integer("size", size, at_least=4)
-        surrogate = ATan() if surrogate is None else surrogate
         side = size // 2 // 2
-
-        def fire() -> IF:
-            return IF(surrogate=surrogate, engine=engine)
-
         super().__init__(
             nn.Conv2d(in_channels, channels, 3, padding=1, bias=False),
             Once(nn.BatchNorm2d(channels)),
-            fire(),
+            IF(engine=engine),
             nn.MaxPool2d(2),
             nn.Conv2d(channels, channels, 3, padding=1, bias=False),
             nn.BatchNorm2d(channels),
-            fire(),
+            IF(engine=engine),
             nn.MaxPool2d(2),
             nn.Flatten(),
             nn.Linear(channels * side * side, hidden, bias=False),
-            fire(),
+            IF(engine=engine),
             nn.Linear(hidden, classes, bias=False),
-            fire(),
+            IF(engine=engine),
         )
 
 

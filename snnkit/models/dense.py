@@ -19,7 +19,7 @@ def mlp(
     *,
     beta: float = 0.9,
     reset_mechanism: str = "subtract",
-    surrogate: Surrogate | None = None,
+    surrogate: Surrogate = ATan(),
     engine: str = "auto",
     flatten: bool = True,
 ) -> Sequential:
@@ -31,8 +31,7 @@ def mlp(
 
     Args:
         sizes: number of inputs, of neurons in each hidden layer, and of classes.
-        beta, reset_mechanism, engine: of every ``Leaky``.
-        surrogate: of every ``Leaky``; None: ``ATan()``.
+        beta, reset_mechanism, surrogate, engine: of every ``Leaky``.
         flatten: begin with an ``nn.Flatten``, so that x may have any shape with sizes[0] values per sample and step;
             without it x is [T, B, sizes[0]].
 
@@ -45,7 +44,6 @@ def mlp(
     for i, size in enumerate(sizes):
         checks.integer(f"sizes[{i}]", size, at_least=1)
     checks.flag("flatten", flatten)
-    surrogate = ATan() if surrogate is None else surrogate
     layers: list[nn.Module] = [nn.Flatten()] if flatten else []
     for inputs, outputs in pairwise(sizes):
         layers.append(nn.Linear(inputs, outputs))

@@ -12,7 +12,6 @@ from ..encode import poisson
 from ..engine import state_dtype
 from ..neuron import Leaky
 from ..nn import Sequential
-from ..surrogate import ATan, Surrogate
 
 
 class Statistics(NamedTuple):
@@ -84,14 +83,18 @@ class Population(nn.Module):
 
     def forward(self, spikes: Tensor, state: PopulationState | None = None) -> tuple[Tensor, PopulationState]:
         """Spikes [T, B, N] to [1, B, 4 populations] and the state."""
-        self._check(spikes)
+        checks.instance("spikes of Population", spikes, Tensor, "a tensor [T, B, N]")
+        if spikes.ndim != 3 or spikes.shape[0] < 1 or spikes.shape[2] != self.neurons:
+            raise ValueError(
+                f"spikes of Population must be [T, B, {self.neurons}], T at least 1, but the shape is "
+                f"{list(spikes.shape)}"
+            )
         if state is None:
             state = self.initial_state(spikes[0])
-        elif state.counts.shape != spikes.shape[1:] or state.squares.shape != (spikes.shape[1], self.populations):
+        elif state.counts.shape != spikes.shape[1:]:
             raise ValueError(
-                f"state of Population must be of {spikes.shape[1]} samples, {self.neurons} neurons and "
-                f"{self.populations} populations, but its counts are {list(state.counts.shape)} and its squares "
-                f"{list(state.squares.shape)}"
+                f"state of Population must be of {list(spikes.shape[1:])} neurons, but its counts are "
+                f"{list(state.counts.shape)}"
             )
         dtype = state.counts.dtype
         together = spikes.unflatten(2, (self.populations, -1)).sum(3, dtype=dtype)  # per step, [T, B, populations]
@@ -122,16 +125,6 @@ class Population(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.neurons}, {self.populations}"
-
-    def _check(self, spikes: Tensor) -> None:
-        if not isinstance(spikes, Tensor) or not spikes.is_floating_point():
-            kind = spikes.dtype if isinstance(spikes, Tensor) else type(spikes).__name__
-            raise TypeError(f"spikes of Population must be a floating-point tensor [T, B, N], but it is {kind}")
-        if spikes.ndim != 3 or spikes.shape[0] < 1 or spikes.shape[2] != self.neurons:
-            raise ValueError(
-                f"spikes of Population must be [T, B, {self.neurons}], T at least 1, but the shape is "
-                f"{list(spikes.shape)}"
-            )
 
 
 class Answer(NamedTuple):
@@ -167,14 +160,10 @@ class StatisticalSNN(Sequential):
         classes: number of outputs.
         populations: groups of hidden neurons, each seen by the readout as four numbers.
         steps: T of ``encode``.
-        value_range: the values that ``encode`` takes as never and always a spike, (lowest, highest).
-        beta: of the ``Leaky`` neurons.
-        surrogate: of the neurons; None: ``ATan()``.
         engine: of the neurons.
 
     Raises:
-        TypeError, ValueError: a count that is no positive int, ``hidden`` that can't be divided into ``populations``, a
-            range that is not two increasing numbers; what ``Leaky`` refuses.
+        TypeError, ValueError: a count that is no positive int, ``hidden`` that can't be divided into ``populations``.
     """
 
     def __init__(
@@ -185,28 +174,21 @@ class StatisticalSNN(Sequential):
         *,
         populations: int = 64,
         steps: int = 25,
-        value_range: tuple[float, float] = (0.0, 1.0),
-        beta: float = 0.9,
-        surrogate: Surrogate | None = None,
         engine: str = "auto",
     ) -> None:
         checks.integer("inputs", inputs, at_least=1)
-        checks.integer("hidden", hidden, at_least=1)
         checks.integer("classes", classes, at_least=1)
-        checks.integer("populations", populations, at_least=1)
         checks.integer("steps", steps, at_least=1)
-        if hidden % populations:
-            raise ValueError(f"hidden must be a multiple of populations, but {hidden} is none of {populations}")
+        population = Population(hidden, populations)
         super().__init__(
             nn.Flatten(),
             nn.Linear(inputs, hidden),
-            Leaky(beta, surrogate=ATan() if surrogate is None else surrogate, engine=engine),
-            Population(hidden, populations),
+            Leaky(0.9, engine=engine),
+            population,
             nn.Linear(4 * populations, classes),
         )
         self.inputs = inputs
         self.steps = steps
-        self.value_range = _checked_range(value_range)
 
     @property
     def population(self) -> Population:
@@ -214,59 +196,29 @@ class StatisticalSNN(Sequential):
         return self[3]  # type: ignore[return-value]
 
     def encode(self, x: Tensor) -> Tensor:
-        """Values [B, ...] to ``steps`` steps of independent random spikes [T, B, ...] (``encode.poisson``).
+        """Values [B, ...] in [0, 1] to ``steps`` steps of independent random spikes [T, B, ...] (``encode.poisson``).
 
-        A value is mapped linearly from ``value_range`` to the probability of a spike per step. PyTorch's global
-        generator draws.
-
-        Raises:
-            ValueError: a value outside of ``value_range``, or not finite (detected on a CPU only).
+        PyTorch's global generator draws.
         """
-        low, high = self.value_range
-        if x.device.type == "cpu" and not torch.compiler.is_compiling() and bool(((x < low) | (x > high)).any()):
-            raise ValueError(
-                f"x must lie in value_range, {low:g} to {high:g}, but it goes from {x.min():g} to {x.max():g}"
-            )
-        # Rounding may take the ends of the range past 0 and 1.
-        return poisson(x if (low, high) == (0.0, 1.0) else ((x - low) / (high - low)).clamp(0.0, 1.0), self.steps)
+        return poisson(x, self.steps)
 
     def process_input(self, x: Any) -> Answer:
         """From plain data to the answer and the statistics behind it.
 
         Args:
             x: [B, ...] with ``inputs`` values per sample, such as features [B, inputs] or images [B, 1, 28, 28]: a
-                tensor, an array or nested lists. uint8 is taken as images and scaled to [0, 1] whatever
-                ``value_range`` is; all else must lie in that range. It is moved to the network's device and dtype.
+                tensor, an array or nested lists. uint8 is taken as images and scaled to [0, 1]; all else must lie
+                in that range. It is moved to the network's device and dtype.
 
         Returns:
             The answer, with gradients unless in ``torch.no_grad()``.
+
+        Raises:
+            TypeError, ValueError: no numbers, another shape, or values outside of [0, 1] (detected on a CPU only).
         """
-        x = self._placed(x)
-        sequence = poisson(x.to(self._like.dtype) / 255, self.steps) if x.dtype == torch.uint8 else self.encode(x)
-        record = self.record(sequence)
-        return Answer(record.out[0], self.population.split(record.layers[3][0]))
-
-    @property
-    def _like(self) -> Tensor:
-        return self[1].weight  # type: ignore[return-value]
-
-    def _placed(self, x: Any) -> Tensor:
-        try:
-            x = torch.as_tensor(x)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise TypeError(f"x must be a tensor, an array or nested lists of numbers [B, ...]: {error}") from None
-        if x.is_complex() or x.dtype == torch.bool:
-            raise TypeError(f"x must hold real numbers, but its dtype is {x.dtype}")
+        x, weight = torch.as_tensor(x), self[1].weight
         if x.ndim < 2 or len(x) == 0 or x[0].numel() != self.inputs:
             raise ValueError(f"x must be [B, ...] with {self.inputs} values per sample, but it is {list(x.shape)}")
-        return x.to(self._like.device, None if x.dtype == torch.uint8 else self._like.dtype)
-
-
-def _checked_range(value: Any) -> tuple[float, float]:
-    try:
-        low, high = (float(bound) for bound in value)
-    except (TypeError, ValueError):
-        raise TypeError(f"value_range must be two numbers, such as (0.0, 1.0), but it is {value!r}") from None
-    if not low < high or high - low == float("inf"):
-        raise ValueError(f"value_range must be two finite numbers, the lower first, but it is {value!r}")
-    return low, high
+        values = x.to(weight)
+        record = self.record(self.encode(values / 255 if x.dtype == torch.uint8 else values))
+        return Answer(record.out[0], self.population.split(record.layers[3][0]))

@@ -6,6 +6,7 @@ import torch
 from snnkit import data, encode, loss, train
 from snnkit.data.augment import Affine, Compose, Flip, Shift
 from snnkit.models import FashionConvNet, StatisticalSNN
+from snnkit.neuron import IF
 from snnkit.surrogate import FastSigmoid
 from snnkit.train import recipes
 
@@ -20,7 +21,10 @@ def images(batch=8, size=12):
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
 def test_the_conv_net_is_that_of_the_cpu(engine, memory_format, device):
     torch.manual_seed(0)
-    net = FashionConvNet(8, 32, size=12, surrogate=FastSigmoid(2.0), engine="eager").double()
+    net = FashionConvNet(8, 32, size=12, engine="eager").double()
+    for module in net:
+        if isinstance(module, IF):
+            module.surrogate = FastSigmoid(2.0)
     x, y = images(), torch.arange(8)
     out, _ = net(encode.repeat(x, 5))
     loss.rate_mse(out, y).backward()

@@ -1,8 +1,5 @@
 """The conv net of SpikingJelly's tutorial: against its equations written out, and its first layers computed once."""
 
-import copy
-import pickle
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -18,6 +15,14 @@ from snnkit.surrogate import ATan, FastSigmoid
 def small(**arguments):
     torch.manual_seed(0)
     return FashionConvNet(**{"channels": 6, "hidden": 20, "size": 8, "engine": "eager", **arguments})
+
+
+def smooth(net):
+    """With a surrogate whose gradient vanishes nowhere."""
+    for module in net:
+        if isinstance(module, IF):
+            module.surrogate = FastSigmoid(2.0)
+    return net
 
 
 def images(batch=4, size=8, channels=1, dtype=torch.float32):
@@ -109,7 +114,7 @@ def test_the_first_convolution_and_norm_see_a_static_image_once(training):
 def test_a_static_image_teaches_what_a_copied_one_does():
     results = []
     for copied in (False, True):
-        net, x = small(surrogate=FastSigmoid(2.0)).double(), encode.repeat(images(dtype=torch.float64), 5)
+        net, x = smooth(small()).double(), encode.repeat(images(dtype=torch.float64), 5)
         out, _ = net(x.contiguous() if copied else x)
         loss.rate_mse(out, torch.arange(4)).backward()
         results.append((out.detach(), [p.grad for p in net.parameters()], net[1].module))
@@ -124,7 +129,7 @@ def test_a_static_image_teaches_what_a_copied_one_does():
 
 
 def test_every_parameter_gets_a_gradient():
-    net = small(surrogate=FastSigmoid(2.0))
+    net = smooth(small())
     out, _ = net(encode.repeat(images(8), 6))
     loss.rate_mse(out, torch.arange(8)).backward()
     for name, parameter in net.named_parameters():
@@ -139,45 +144,10 @@ def test_two_halves_with_state_are_the_whole():
     torch.testing.assert_close(torch.cat((first, net(x[2:], state)[0])), whole)
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda net: pickle.loads(pickle.dumps(net))])
-def test_copies_compute_the_same(copied):
-    net, x = small(), encode.repeat(images(), 3)
-    twin = copied(net)
-    assert type(twin) is FashionConvNet and torch.equal(twin.eval()(x)[0], net.eval()(x)[0])
-    other = small(channels=6)
-    with torch.no_grad():
-        other[0].weight.add_(1)
-    other.load_state_dict(net.state_dict())
-    assert torch.equal(other.eval()(x)[0], net(x)[0])
-
-
 def test_whole_model_torch_compile_takes_it_in_one_graph():
     net, x = small(), encode.repeat(images(), 3)
     compiled = torch.compile(net, backend="eager", fullgraph=True)
     torch.testing.assert_close(compiled(x)[0], net(x)[0])
-
-
-def test_channels_last_gives_the_same():
-    net, x = small(), encode.repeat(images(), 3)
-    expected = net(x)[0]
-    twin = small().to(memory_format=torch.channels_last)
-    x = encode.repeat(images().contiguous(memory_format=torch.channels_last), 3)
-    torch.testing.assert_close(twin(x)[0], expected)
-
-
-def test_it_learns_to_tell_a_bright_half():
-    net = small(classes=2)
-    targets = torch.arange(32) % 2
-    x = 0.3 * torch.rand(32, 1, 8, 8, generator=torch.Generator().manual_seed(1))
-    x[targets == 0, :, :4] += 0.7
-    x[targets == 1, :, 4:] += 0.7
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
-    for _ in range(40):
-        value = loss.rate_mse(net(encode.repeat(x, 4))[0], targets)
-        optimizer.zero_grad()
-        value.backward()
-        optimizer.step()
-    assert float(loss.accuracy(net.eval()(encode.repeat(x, 4))[0], targets)) > 0.9
 
 
 @pytest.mark.parametrize(
@@ -190,7 +160,6 @@ def test_it_learns_to_tell_a_bright_half():
         ({"in_channels": 0}, ValueError, "in_channels must be at least 1"),
         ({"size": 3}, ValueError, "size must be at least 4"),
         ({"size": (28, 28)}, TypeError, "size must be an integer"),
-        ({"surrogate": "atan"}, TypeError, "surrogate"),
         ({"engine": "fast"}, ValueError, "engine"),
     ],
 )
