@@ -53,7 +53,6 @@ def paces(count: int, size: tuple[int, int], steps: int, repeats: int) -> list[P
         raise AssertionError("to_frames and one bincount over the whole recording disagree")
     conversions: dict[str, Callable[[], object]] = {
         "to_frames, windows of time": lambda: to_frames(recording, steps=steps),
-        "to_frames, so many events": lambda: to_frames(recording, count=max(1, count // steps)),
         "one bincount of everything": lambda: by_bincount(recording, steps),
         "time_surface": lambda: time_surface(recording, tau=5e4, steps=steps),
         "voxel_grid": lambda: voxel_grid(recording, steps),

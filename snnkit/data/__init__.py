@@ -1,4 +1,4 @@
-"""Data sets: real images in one call, batches from tensors, augmentation, and toy problems in time.
+"""Data sets: real images in one call, batches from tensors, augmentation, and a toy problem in time.
 
 ```python
 images, labels = data.load("digits")            # uint8 [1442, 1, 8, 8], int64 [1442]; offline
@@ -13,11 +13,8 @@ recordings, labels = data.events.record_digits()    # from an event camera; see 
 from snnkit.data import augment, events
 from snnkit.data._batches import batches, resolve_device, to_device, to_unit
 from snnkit.data.datasets import CLASSES, available, load
-from snnkit.data.events import event_digits as event_digits  # these three are documented with data.events
-from snnkit.data.events import events_of as events_of
-from snnkit.data.events import saccades as saccades
 from snnkit.data.idx import DamagedFileError
-from snnkit.data.toy import randman, xor_in_time, yin_yang
+from snnkit.data.toy import xor_in_time
 
 __all__ = [
     "CLASSES",
@@ -27,10 +24,8 @@ __all__ = [
     "batches",
     "events",
     "load",
-    "randman",
     "resolve_device",
     "to_device",
     "to_unit",
     "xor_in_time",
-    "yin_yang",
 ]

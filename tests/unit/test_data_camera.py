@@ -6,7 +6,6 @@ import math
 import pytest
 import torch
 
-from snnkit import data
 from snnkit.data import events, load
 
 STILL = torch.zeros(2, 2)
@@ -29,12 +28,12 @@ def edge(height=4, width=12, at=6):
 
 
 def test_who_does_not_move_sees_nothing():
-    assert not data.events_of(torch.rand(3, 1, 6, 6), still()).any()
+    assert not events.events_of(torch.rand(3, 1, 6, 6), still()).any()
 
 
 def test_an_edge_that_passes_makes_one_polarity_where_it_is():
     # Looking to the right moves the image to the left: the bright side comes in at the edge.
-    spikes = data.events_of(edge(), across(3))
+    spikes = events.events_of(edge(), across(3))
     for t in range(3):
         rising = torch.zeros(4, 12)
         rising[:, 5 - t] = 1
@@ -42,13 +41,13 @@ def test_an_edge_that_passes_makes_one_polarity_where_it_is():
     assert not spikes[0, :, 1, :, :9].any()
     # Back again: the same places, falling.
     path = torch.cat([across(3), across(3)[:3].flip(0)])
-    back = data.events_of(edge(), path)
+    back = events.events_of(edge(), path)
     assert torch.equal(back[0, 3:, 1, :, :9], spikes[0, :, 0, :, :9].flip(0)) and not back[0, 3:, 0, :, :9].any()
 
 
 def test_small_changes_add_up_until_the_threshold():
     # Intensity grows by a quarter pixel's share per step; log(0.1 + share) from log(0.1) on, counted by hand.
-    spikes = data.events_of(edge(), across(4, 0.25), threshold=0.7)[0, :, 0, 0, 5]
+    spikes = events.events_of(edge(), across(4, 0.25), threshold=0.7)[0, :, 0, 0, 5]
     memory, expected = math.log(0.1), []
     for share in (0.25, 0.5, 0.75, 1.0):
         count = math.floor((math.log(0.1 + share) - memory) / 0.7)
@@ -58,43 +57,33 @@ def test_small_changes_add_up_until_the_threshold():
 
 
 def test_saccades_go_round_a_triangle():
-    path = data.saccades(6, 2.0)
+    path = events.saccades(6, 2.0)
     assert path.tolist() == [[0, 0], [0.5, 1], [1, 2], [1.5, 1], [2, 0], [1, 0], [0, 0]]
-    lengths = data.saccades(30, 4.0).diff(dim=0).norm(dim=1)
+    lengths = events.saccades(30, 4.0).diff(dim=0).norm(dim=1)
     for side in lengths.split(10):
         torch.testing.assert_close(side, side[:1].expand(10), rtol=1e-4, atol=1e-5)
 
 
 def test_pixels_differ_and_report_without_reason():
     images = torch.rand(2, 1, 6, 6)
-    path = data.saccades(5)
+    path = events.saccades(5)
 
     def seen(seed=0, **options):
-        return data.events_of(images, path, generator=torch.Generator().manual_seed(seed), **options)
+        return events.events_of(images, path, generator=torch.Generator().manual_seed(seed), **options)
 
     clean = seen()
     assert torch.equal(clean, seen(seed=1))  # nothing is drawn
     assert not torch.equal(clean, seen(mismatch=0.3))
-    noisy = data.events_of(torch.zeros(50, 1, 6, 6), still(10), noise=0.1)
+    noisy = events.events_of(torch.zeros(50, 1, 6, 6), still(10), noise=0.1)
     assert noisy.mean().item() == pytest.approx(0.1, abs=0.01) and set(noisy.unique().tolist()) == {0.0, 1.0}
 
 
-def test_the_digits_in_saccades():
-    spikes, labels = data.event_digits("test", 9, size=12, seed=3)
-    assert spikes.shape == (355, 9, 2, 12, 12) and spikes.dtype == torch.float32
-    assert torch.equal(labels, data.load("digits", "test")[1])
-    assert set(spikes.unique().tolist()) == {0.0, 1.0} and 0.03 < spikes.mean() < 0.4
-    assert torch.equal(spikes, data.event_digits("test", 9, size=12, seed=3)[0])
-    assert not torch.equal(spikes, data.event_digits("test", 9, size=12, seed=4)[0])
-    assert data.event_digits("train", 2, noise=0.0)[0].shape == (1442, 2, 2, 16, 16)
-
-
 def test_the_number_of_images_at_a_time_is_of_no_account(monkeypatch):
-    images, path = torch.rand(7, 1, 5, 5), data.saccades(4)
-    whole = data.events_of(images, path)
+    images, path = torch.rand(7, 1, 5, 5), events.saccades(4)
+    whole = events.events_of(images, path)
     monkeypatch.setattr("snnkit.data.events.camera._CHUNK", 2)
-    assert torch.equal(data.events_of(images, path), whole)
-    assert torch.equal(data.events_of(images[3:4], path)[0], whole[3])
+    assert torch.equal(events.events_of(images, path), whole)
+    assert torch.equal(events.events_of(images[3:4], path)[0], whole[3])
 
 
 @pytest.mark.parametrize(
@@ -110,7 +99,6 @@ def test_the_number_of_images_at_a_time_is_of_no_account(monkeypatch):
         ({"images": torch.full((1, 1, 2, 2), math.nan)}, ValueError, r"images must be in \[0, 1\]"),
         ({"path": torch.zeros(1, 2)}, ValueError, r"path must be a tensor \[T \+ 1, 2\]"),
         ({"threshold": 0.0}, ValueError, "threshold must be greater than 0"),
-        ({"dark": -1.0}, ValueError, "dark must be greater than 0"),
         ({"noise": 1.0}, ValueError, r"noise must be less than 1"),
         ({"mismatch": "much"}, TypeError, "mismatch must be a number"),
         ({"generator": 3}, TypeError, "generator must be a torch.Generator or None"),
@@ -118,19 +106,7 @@ def test_the_number_of_images_at_a_time_is_of_no_account(monkeypatch):
 )
 def test_bad_input_step_by_step(options, error, words):
     with pytest.raises(error, match=words):
-        data.events_of(**{"images": torch.zeros(2, 1, 4, 4), "path": still(), **options})
-
-
-def test_bad_input_of_the_digits_and_the_path():
-    for arguments, words in (
-        ({"split": "val"}, "split must be one of 'train', 'test'"),
-        ({"size": 7}, "size must be at least 8"),
-        ({"seed": -1}, "seed must be at least 0"),
-        ({"steps": 0}, "steps must be at least 1"),
-        ({"amplitude": 0.0}, "amplitude must be greater than 0"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            data.event_digits(**arguments)
+        events.events_of(**{"images": torch.zeros(2, 1, 4, 4), "path": still(), **options})
 
 
 def seeded(seed=0):
@@ -203,11 +179,6 @@ def test_noise_comes_at_its_rate_everywhere():
     assert together.mean().item() == pytest.approx(250_000, rel=0.03)
     on = torch.cat([r.p for r in recordings]).float().mean().item()
     assert on == pytest.approx(0.5, abs=0.04)
-
-
-def test_the_same_seed_gives_the_same_recordings():
-    one, again, other = (events.record_digits("test", 6, noise=2.0, seed=seed)[0] for seed in (3, 3, 4))
-    assert [columns(r) for r in one] == [columns(r) for r in again] != [columns(r) for r in other]
 
 
 def test_the_digits_recorded():

@@ -149,7 +149,8 @@ def test_xor_in_time():
 
 def test_frames_of_events():
     whole = lit.EventDataModule(steps=6, size=10, camera={"noise": 0.0}, batch_size=32)
-    frames, labels = data.event_digits("train", 6, size=10, noise=0.0)
+    recordings, labels = data.events.record_digits("train", size=10, noise=0.0)
+    frames = data.events.frames_of(recordings, steps=6)
     loader = whole.train_dataloader()
     assert torch.equal(loader.samples, frames) and torch.equal(loader.labels, labels)
     assert whole.test_dataloader().samples.shape == (355, 6, 2, 10, 10)

@@ -11,12 +11,11 @@ changed = events.transforms.Compose(events.transforms.Shift(2), events.transform
 shd = events.load("shd", "train")                       # published recordings; needs tonic
 ```
 
-A recording's time is in microseconds. ``event_digits`` and ``events_of`` make the spikes of a camera step by step,
-without recordings.
+A recording's time is in microseconds. ``events_of`` makes the spikes of a camera step by step, without recordings.
 """
 
 from snnkit.data.events import transforms
-from snnkit.data.events.camera import event_digits, events_of, record, record_digits, saccades
+from snnkit.data.events.camera import events_of, record, record_digits, saccades
 from snnkit.data.events.frames import collate, frames_of, time_surface, to_frames, voxel_grid
 from snnkit.data.events.published_sets import Recordings, load, read_nmnist
 from snnkit.data.events.recordings import Events, from_numpy, in_order
@@ -25,7 +24,6 @@ __all__ = [
     "Events",
     "Recordings",
     "collate",
-    "event_digits",
     "events_of",
     "frames_of",
     "from_numpy",

@@ -22,14 +22,14 @@ from torch import Tensor
 
 from snnkit import checks
 from snnkit.data import datasets
-from snnkit.data._batches import check_generator, seeded
+from snnkit.data._batches import check_generator, seeded, to_unit
 from snnkit.data.events.frames import edges
 from snnkit.data.events.recordings import Events
 
 _CHUNK = 256  # images at a time, so that memory does not grow with the data set
+_DARK = 0.1  # added to the intensity before the logarithm is taken: the light below which the camera is blind
 _FARTHEST = 64  # pixels; images are no larger than half of that
 _LONGEST = 2**31 - 1  # microseconds, 35 minutes
-_MOST_PLACES = 2**62  # pixels times microseconds that one sorted int64 can hold
 
 
 def saccades(steps: int, amplitude: float = 2.0) -> Tensor:
@@ -53,7 +53,6 @@ def events_of(
     threshold: float = 0.2,
     mismatch: float = 0.0,
     noise: float = 0.0,
-    dark: float = 0.1,
     generator: torch.Generator | None = None,
 ) -> Tensor:
     """What the camera sees of still images while its gaze moves along a path, as spikes step by step.
@@ -66,7 +65,6 @@ def events_of(
         mismatch: standard deviation of the thresholds of pixels, as a share of ``threshold``: no two are made alike.
             They are drawn once for the camera, per pixel and polarity, not below a fifth of ``threshold``.
         noise: probability that a pixel reports an event per step and polarity without a reason.
-        dark: added to the intensity before the logarithm is taken: the light below which the camera is blind.
         generator: draws ``mismatch`` and ``noise``, on the CPU; None: PyTorch's global one.
 
     Returns:
@@ -77,12 +75,12 @@ def events_of(
         TypeError, ValueError: images that are no floating-point [N, 1, H, W] in [0, 1]; a path of another shape; a
             number out of its range.
     """
-    _check_scene(images, path, threshold, mismatch, dark, generator)
+    _check_scene(images, path, threshold, mismatch, generator)
     checks.number("noise", noise, at_least=0, below=1)
     limits = _thresholds(images, threshold, mismatch, generator)
     spikes = []
     for part in images.split(_CHUNK):
-        moves = _moves(part.float(), path, limits, dark)
+        moves = _moves(part.float(), path, limits)
         spikes.append(torch.stack([torch.stack([m.rises, m.falls], dim=1).clamp(max=1) for m in moves], dim=1))
     events = torch.cat(spikes)
     if noise:
@@ -99,7 +97,6 @@ def record(
     mismatch: float = 0.0,
     noise: float = 0.0,
     refractory: int = 0,
-    dark: float = 0.1,
     generator: torch.Generator | None = None,
 ) -> list[Events]:
     """Record still images while the gaze moves along a path: one recording for each.
@@ -108,7 +105,7 @@ def record(
     arguments.
 
     Args:
-        images, path, threshold, mismatch, dark: as of ``events_of``; on the CPU.
+        images, path, threshold, mismatch: as of ``events_of``; on the CPU.
         duration: of the whole path, microseconds; each of its T steps takes the same time.
         noise: events per second, pixel and polarity without a reason, at random moments (a Poisson process).
         refractory: microseconds for which a pixel is dead after an event; what it would report is lost, but its memory
@@ -119,16 +116,14 @@ def record(
         TypeError, ValueError: as ``events_of``; a duration shorter than T microseconds; a number out of its range; an
             image of which the camera sees nothing.
     """
-    _check_scene(images, path, threshold, mismatch, dark, generator)
+    _check_scene(images, path, threshold, mismatch, generator)
     if images.device.type != "cpu":
         raise ValueError(f"images must be on the CPU, but they are on {images.device}")
     checks.integer("duration", duration, at_least=len(path) - 1, at_most=_LONGEST)  # at least a microsecond per step
-    if images[:, 0].numel() * 2 * duration > _MOST_PLACES:
-        raise ValueError("images and duration are too much for one recording; record fewer images at a time")
     checks.number("noise", noise, at_least=0, at_most=1e6)
     checks.integer("refractory", refractory, at_least=0, at_most=_LONGEST)
     limits = _thresholds(images, threshold, mismatch, generator)
-    t, cell = _crossings(images.float(), path, limits, dark, duration)
+    t, cell = _crossings(images.float(), path, limits, duration)
     if noise:
         cells = 2 * images.numel()
         expected = torch.tensor(cells * noise * duration / 1e6, dtype=torch.float64)
@@ -138,40 +133,6 @@ def record(
     if refractory:
         t, cell = _alive(t, cell, refractory, duration, images[0].numel())
     return _recordings(t, cell, images, duration)
-
-
-def event_digits(
-    split: str = "train",
-    steps: int = 16,
-    *,
-    size: int = 16,
-    amplitude: float = 2.0,
-    threshold: float = 0.2,
-    mismatch: float = 0.03,
-    noise: float = 0.001,
-    seed: int = 0,
-) -> tuple[Tensor, Tensor]:
-    """The handwritten digits (``data.load("digits")``) as a synthetic event camera sees them in three saccades.
-
-    Args:
-        split: "train" (1442) or "test" (355).
-        steps: T.
-        size: height and width of the camera in pixels, at least 8; the digits are enlarged to it.
-        amplitude: of the saccades, in pixels of the camera.
-        threshold, mismatch, noise: of ``events_of``.
-        seed: of mismatch and noise. The thresholds of the pixels are the same in both splits: it is one camera.
-
-    Returns:
-        Spikes float32 [N, steps, 2, size, size], 0 or 1, and labels int64 [N].
-
-    Raises:
-        TypeError, ValueError: as ``data.load`` and ``events_of``; a size below 8.
-    """
-    generator = seeded(seed)
-    images, labels = _enlarged_digits(split, size)
-    path = saccades(steps, amplitude)
-    spikes = events_of(images, path, threshold=threshold, mismatch=mismatch, noise=noise, generator=generator)
-    return spikes, labels
 
 
 def record_digits(
@@ -192,7 +153,8 @@ def record_digits(
     Args:
         split: "train" (1442) or "test" (355).
         samples: so many of them, from the first on; None: all.
-        size, amplitude: as of ``event_digits``.
+        size: height and width of the camera in pixels, at least 8; the digits are enlarged to it.
+        amplitude: of the saccades, in pixels of the camera.
         duration, threshold, mismatch, noise, refractory: as of ``record``.
         seed: of mismatch and noise; the thresholds of the pixels are the same in both splits.
 
@@ -200,14 +162,16 @@ def record_digits(
         Recordings of ``size`` × ``size`` pixels, and labels int64 [N].
 
     Raises:
-        TypeError, ValueError: as ``event_digits`` and ``record``; more ``samples`` than there are.
+        TypeError, ValueError: as ``data.load`` and ``record``; a size below 8; more ``samples`` than there are.
     """
     generator = seeded(seed)
-    images, labels = _enlarged_digits(split, size)
+    checks.integer("size", size, at_least=8)
+    images, labels = datasets.load("digits", split)
     if samples is not None:
         checks.integer("samples", samples, at_least=1, at_most=len(labels))
+    enlarged = F.interpolate(to_unit(images[:samples]), size=(size, size), mode="bilinear", align_corners=False)
     recordings = record(
-        images[:samples],
+        enlarged,
         saccades(48, amplitude),  # enough that between two places the picture moves by a tenth of a pixel or so
         duration=duration,
         threshold=threshold,
@@ -229,11 +193,11 @@ class _Move(NamedTuple):
     falls: Tensor
 
 
-def _moves(images: Tensor, path: Tensor, limits: Tensor, dark: float) -> Iterator[_Move]:
+def _moves(images: Tensor, path: Tensor, limits: Tensor) -> Iterator[_Move]:
     """What the pixels notice in each step of the path, without noise; ``limits`` [2, H, W] are their thresholds."""
-    now = memory = torch.log(_looked_at(images, path[0].tolist()) + dark)
+    now = memory = torch.log(_looked_at(images, path[0].tolist()) + _DARK)
     for place in path[1:].tolist():
-        before, now = now, torch.log(_looked_at(images, place) + dark)
+        before, now = now, torch.log(_looked_at(images, place) + _DARK)
         change = now - memory
         # How often the change holds the threshold, towards 0: a change of 2.5 thresholds is two events.
         rises = (change / limits[0]).floor().clamp(min=0)
@@ -267,13 +231,13 @@ def _thresholds(images: Tensor, threshold: float, mismatch: float, generator: to
     return (threshold * (1 + mismatch * drawn)).clamp(min=threshold / 5).to(images.device, torch.float32)
 
 
-def _crossings(images: Tensor, path: Tensor, limits: Tensor, dark: float, duration: int) -> tuple[Tensor, Tensor]:
+def _crossings(images: Tensor, path: Tensor, limits: Tensor, duration: int) -> tuple[Tensor, Tensor]:
     """Moments [n] and cells [n] at which a threshold is crossed; cells count through [N, 2, H, W]."""
     count, _, height, width = images.shape
     cells = torch.arange(count * 2 * height * width).view(count, 2, height, width)
-    ends = edges(duration, len(path) - 1, None).tolist()
+    ends = edges(duration, len(path) - 1).tolist()
     moments, places = [torch.empty(0, dtype=torch.int64)], [torch.empty(0, dtype=torch.int64)]
-    for move, start, end in zip(_moves(images, path, limits, dark), ends, ends[1:], strict=False):
+    for move, start, end in zip(_moves(images, path, limits), ends, ends[1:], strict=False):
         for channel, (many, step) in enumerate(((move.rises, limits[0]), (move.falls, -limits[1]))):
             # One round for each further threshold within the step; most pixels have none, the edges a few.
             for further in range(1, int(many.max()) + 1):
@@ -331,15 +295,8 @@ def _recordings(t: Tensor, cell: Tensor, images: Tensor, duration: int) -> list[
     ]
 
 
-def _enlarged_digits(split: str, size: int) -> tuple[Tensor, Tensor]:
-    """The digits as float32 [N, 1, size, size] in [0, 1], and their labels."""
-    checks.integer("size", size, at_least=8)
-    images, labels = datasets.load("digits", split)
-    return F.interpolate(images.float() / 255, size=(size, size), mode="bilinear", align_corners=False), labels
-
-
 def _check_scene(
-    images: Tensor, path: Tensor, threshold: float, mismatch: float, dark: float, generator: torch.Generator | None
+    images: Tensor, path: Tensor, threshold: float, mismatch: float, generator: torch.Generator | None
 ) -> None:
     if not isinstance(images, Tensor) or not images.is_floating_point():
         actual = images.dtype if isinstance(images, Tensor) else f"a {type(images).__name__}"
@@ -358,6 +315,5 @@ def _check_scene(
     if not path.isfinite().all():
         raise ValueError("path must be finite, but holds a NaN or an infinity")
     checks.number("threshold", threshold, above=0)
-    checks.number("dark", dark, above=0)
     checks.number("mismatch", mismatch, at_least=0, below=1)
     check_generator(generator)

@@ -18,38 +18,27 @@ from snnkit import checks
 from snnkit.data.events.recordings import Events, check_events
 
 
-def to_frames(
-    events: Events, *, steps: int | None = None, window: int | None = None, count: int | None = None
-) -> Tensor:
-    """Count events, in windows of time or so many at a time; ``.clamp(max=1)`` makes spikes of the counts.
+def to_frames(events: Events, *, steps: int | None = None, window: int | None = None) -> Tensor:
+    """Count events in windows of time; ``.clamp(max=1)`` makes spikes of the counts.
 
     Args:
         steps: so many windows of equal length (to a microsecond) over the duration.
         window: windows of so many microseconds; the last may be longer than what is left of the recording.
-        count: so many events per frame; those left over at the end, fewer than that, are in no frame.
 
-    Exactly one of the three is given.
+    Exactly one of the two is given.
 
     Returns:
         Counts float32 [T, polarities, height, width], ON in channel 0 and OFF in channel 1.
 
     Raises:
-        TypeError, ValueError: no recording; none or several of the three, or one below 1; fewer events than ``count``.
+        TypeError, ValueError: no recording; none or both of the two, or one below 1.
     """
     check_events(events)
-    given = {
-        name: value for name, value in (("steps", steps), ("window", window), ("count", count)) if value is not None
-    }
-    if len(given) != 1:
-        raise ValueError(
-            f"exactly one of steps, window (µs) and count must be given, but it is {', '.join(given) or 'none'}"
-        )
-    ((name, value),) = given.items()
-    checks.integer(name, value, at_least=1, at_most=len(events) if name == "count" else None)
-    if count is not None:
-        cuts = list(range(0, len(events) + 1, count))
-    else:
-        cuts = _cuts(events, edges(events.duration, steps, window))
+    if (steps is None) == (window is None):
+        given = "none" if steps is None else "both"
+        raise ValueError(f"exactly one of steps and window (µs) must be given, but it is {given}")
+    checks.integer(*(("window", window) if steps is None else ("steps", steps)), at_least=1)
+    cuts = _cuts(events, edges(events.duration, steps, window))
     pixels, cells = _pixels(events), math.prod(events.shape)
     frames = torch.empty(len(cuts) - 1, cells)
     for frame, start, end in zip(frames, cuts, cuts[1:], strict=False):
@@ -57,7 +46,7 @@ def to_frames(
     return frames.view(-1, *events.shape)
 
 
-def time_surface(events: Events, *, tau: float, steps: int | None = None, window: int | None = None) -> Tensor:
+def time_surface(events: Events, *, tau: float, steps: int) -> Tensor:
     """How recently each pixel fired: exp(-(now - last event) / tau), and 0 where there was none yet.
 
     Source: Lagorce et al., HOTS (IEEE TPAMI 39, 2017, doi:10.1109/TPAMI.2016.2574707), here of all pixels at once and
@@ -65,7 +54,7 @@ def time_surface(events: Events, *, tau: float, steps: int | None = None, window
 
     Args:
         tau: time constant, microseconds.
-        steps, window: as for ``to_frames``; one of them.
+        steps: as of ``to_frames``.
 
     Returns:
         float32 in [0, 1], [T, polarities, height, width].
@@ -75,12 +64,8 @@ def time_surface(events: Events, *, tau: float, steps: int | None = None, window
     """
     check_events(events)
     checks.number("tau", tau, above=0)
-    if (steps is None) == (window is None):
-        raise ValueError(
-            f"exactly one of steps and window (µs) must be given, but it is {'none' if steps is None else 'both'}"
-        )
-    checks.integer(*(("window", window) if steps is None else ("steps", steps)), at_least=1)
-    ends = edges(events.duration, steps, window)
+    checks.integer("steps", steps, at_least=1)
+    ends = edges(events.duration, steps)
     cuts = _cuts(events, ends)
     pixels = _pixels(events).long()
     last = torch.full((math.prod(events.shape),), -1)
@@ -128,11 +113,7 @@ def voxel_grid(events: Events, bins: int) -> Tensor:
 
 
 def collate(
-    samples: Iterable[tuple[Events, int | Tensor]],
-    *,
-    steps: int | None = None,
-    window: int | None = None,
-    count: int | None = None,
+    samples: Iterable[tuple[Events, int | Tensor]], *, steps: int | None = None, window: int | None = None
 ) -> tuple[Tensor, Tensor]:
     """Count the events of some recordings in frames, as one batch; shorter ones end with empty frames.
 
@@ -142,7 +123,7 @@ def collate(
 
     Args:
         samples: pairs of a recording and its label; all recordings of one sensor.
-        steps, window, count: as of ``to_frames``, exactly one. With ``steps`` all are equally long.
+        steps, window: as of ``to_frames``, exactly one. With ``steps`` all are equally long.
 
     Returns:
         Counts float32 [T, B, polarities, height, width] with T of the longest, and labels int64 [B].
@@ -158,7 +139,7 @@ def collate(
                 "samples must be of one sensor, but (polarities, height, width) is "
                 f"{recordings[0].shape} of recording 0 and {events.shape} of recording {i}"
             )
-    frames = [to_frames(events, steps=steps, window=window, count=count) for events in recordings]
+    frames = [to_frames(events, steps=steps, window=window) for events in recordings]
     batch = torch.zeros(max(map(len, frames)), len(frames), *recordings[0].shape)
     for i, frame in enumerate(frames):
         batch[: len(frame), i] = frame
@@ -174,14 +155,12 @@ def frames_of(recordings: Iterable[Events], *, steps: int) -> Tensor:
     return batch.clamp_(max=1).transpose(0, 1).contiguous()
 
 
-def edges(duration: int, steps: int | None, window: int | None) -> Tensor:
+def edges(duration: int, steps: int | None = None, window: int | None = None) -> Tensor:
     """Where windows start and end, int64 microseconds [T + 1]: of equal number or of equal length."""
     if window is not None:
         return torch.arange(-(-duration // window) + 1) * window
     assert steps is not None
-    if steps * duration >= 2**63:  # Python's integers have no limit
-        return torch.tensor([k * duration // steps for k in range(steps + 1)])
-    return torch.arange(steps + 1) * duration // steps
+    return torch.tensor([k * duration // steps for k in range(steps + 1)])  # Python's integers have no limit
 
 
 def _cuts(events: Events, ends: Tensor) -> list[int]:
@@ -200,22 +179,16 @@ def _pixels(events: Events) -> Tensor:
 
 
 def _pairs(samples: Any) -> tuple[list[Events], list[int]]:
-    try:
-        rows = list(samples)
-    except TypeError as error:
-        raise TypeError(
-            f"samples must be pairs of a recording and its label, but it is a {type(samples).__name__}"
-        ) from error
+    rows = list(samples)
     if not rows:
         raise ValueError("samples must hold at least one recording and its label, but it is empty")
     recordings, labels = [], []
     for i, row in enumerate(rows):
         if not isinstance(row, (tuple, list)) or len(row) != 2:
             raise TypeError(
-                f"samples must be pairs of a recording and its label, but sample {i} is a {type(row).__name__}"
+                f"samples must be pairs of a recording and its label, but sample {i} is {checks.shown(row)}"
             )
         check_events(row[0], f"the recording of sample {i}")
-        label = row[1].item() if isinstance(row[1], Tensor) and row[1].numel() == 1 else row[1]
         recordings.append(row[0])
-        labels.append(checks.integer(f"the label of sample {i}", label))
+        labels.append(checks.integer(f"the label of sample {i}", row[1]))
     return recordings, labels

@@ -44,7 +44,7 @@ class Events:
     polarities: int = 2
 
     def __post_init__(self) -> None:
-        _check_columns(self)
+        _check_columns({name: getattr(self, name) for name in ("t", "x", "y", "p")})
         _check_sensor(self)
         if not len(self.t):
             raise ValueError("a recording must hold at least one event, but t is empty")
@@ -115,11 +115,9 @@ def in_order(
 
     Arguments and errors as those of ``Events``.
     """
-    if not isinstance(t, Tensor) or t.dtype != torch.int64 or t.ndim != 1:
-        raise TypeError("t must be a tensor of int64 microseconds [n]")
+    _check_columns({"t": t, "x": x, "y": y, "p": p})
     order = t.argsort(stable=True)
-    t, x, y, p = (part[order] if isinstance(part, Tensor) and part.shape == t.shape else part for part in (t, x, y, p))
-    return Events(t, x, y, p, size, duration, polarities)
+    return Events(t[order], x[order], y[order], p[order], size, duration, polarities)
 
 
 def from_numpy(array: Any, size: tuple[int, int], duration: int = 0, polarities: int = 2) -> Events:
@@ -131,8 +129,6 @@ def from_numpy(array: Any, size: tuple[int, int], duration: int = 0, polarities:
     names = getattr(getattr(array, "dtype", None), "names", None)
     if not isinstance(array, np.ndarray) or names is None or not {"t", "x"} <= set(names):
         raise TypeError("array must be a structured NumPy array with the fields t, x, y and p")
-    if not np.issubdtype(array["t"].dtype, np.integer):
-        raise TypeError(f"t must be integers, in microseconds, but it is {array['t'].dtype}")
     p = array["p"] if "p" in names else np.ones(len(array), dtype=bool)
     if p.dtype != bool and not np.isin(p, (0, 1)).all():
         raise ValueError("p must hold bools, or 0 and 1, but there are other values")
@@ -152,18 +148,18 @@ def _integers(name: str, value: np.ndarray) -> Tensor:
     return torch.from_numpy(value.astype(np.int64))
 
 
-def _check_columns(events: Events) -> None:
+def _check_columns(columns: dict[str, Any]) -> None:
     for name, kinds, what in (
         ("t", (torch.int64,), "int64 microseconds"),
         ("x", _INTEGERS, "integers"),
         ("y", _INTEGERS, "integers"),
         ("p", (torch.bool,), "bool"),
     ):
-        value = getattr(events, name)
+        value = columns[name]
         if not isinstance(value, Tensor) or value.dtype not in kinds:
             actual = value.dtype if isinstance(value, Tensor) else f"a {type(value).__name__}"
             raise TypeError(f"{name} must be a tensor of {what} [n], but it is {actual}")
-        if value.ndim != 1 or len(value) != len(events.t):
+        if value.ndim != 1 or len(value) != len(columns["t"]):
             raise ValueError(f"t, x, y and p must be [n] of one length, but the shape of {name} is {list(value.shape)}")
         if value.device.type != "cpu":
             raise ValueError(f"{name} must be on the CPU (only frames move to a device), but it is on {value.device}")

@@ -366,13 +366,13 @@ class DigitsDataModule(MNISTDataModule):
 
 
 class EventDataModule(_SharedDataModule):
-    """The handwritten digits as an event camera sees them (``data.event_digits``), frames of spikes [N, T, 2, H, W].
+    """The handwritten digits in recordings of an event camera, as frames of spikes [N, T, 2, H, W].
 
     For ``SpikingModule(..., encoder="sequence")``. For other recordings use ``TensorDataModule((frames, labels))``.
 
     Args:
         steps, size: T, and height and width of the synthetic camera in pixels.
-        camera: further arguments of ``data.event_digits``.
+        camera: further arguments of ``data.events.record_digits``.
         options: ``batch_size``, ``global_batch_size``, ``validation``, ... of ``TensorDataModule``.
     """
 
@@ -383,10 +383,11 @@ class EventDataModule(_SharedDataModule):
         self.steps, self.size, self.camera = steps, size, dict(camera or {})
 
     def load(self) -> tuple[Data, Data | None]:
-        train, test = (
-            data.event_digits(split, self.steps, size=self.size, **self.camera) for split in ("train", "test")
-        )
-        return train, test
+        sets = []
+        for split in ("train", "test"):
+            recordings, labels = data.events.record_digits(split, size=self.size, **self.camera)
+            sets.append((data.events.frames_of(recordings, steps=self.steps), labels))
+        return sets[0], sets[1]
 
 
 def _split(train: Data, count: int, seed: int) -> tuple[Data, Data]:
