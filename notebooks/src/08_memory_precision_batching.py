@@ -120,9 +120,8 @@ def training_bytes(weights, stored, steps, batch, copies=1, width=4):
 training_bytes = attempt("08.1", training_bytes)
 
 # %% [markdown]
-# Now compare with a measurement. `device.explain_memory` runs one training step, measures with autograd what each layer
-# stores, and shows a formula beside it. (The input changes from step to step here. A static image is stored once, not
-# $T$ times.)
+# Now compare with a measurement. `device.explain_memory` runs one training step and measures with autograd what each layer
+# stores. (The input changes from step to step here. A static image is stored once, not $T$ times.)
 
 # %%
 T, B = 25, 32
@@ -284,7 +283,7 @@ N, M = 4 * B * (400 + 10), 4 * B * (400 + 400 + 10)  # bytes; the pixels are in 
 chunks = [k for k in (1, 2, 4, 8, 16, 32, 64) if k < T]
 peaks = []
 for k in chunks:
-    device.optimize_memory_usage(small, steps=k, free_caches=False)
+    device.optimize_memory_usage(small, steps=k)
     peaks.append(device.training_step(small, x).peak / MB)
 device.restore_memory_usage(small)
 at_once = device.training_step(small, x).peak / MB  # all steps are one chunk, and nothing is recomputed

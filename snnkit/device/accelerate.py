@@ -11,18 +11,11 @@ from torch import nn
 
 from .. import checks
 from .batch_processing import batch_process, check_batch_size
-from .move import move
+from .move import move_tensors_to_device
 from .optimize import MemoryReport, optimize_memory_usage
 from .placement import Precision, check_module, choose_device, device_of
 
-PRECISIONS = {
-    "fp32": None,
-    "float32": None,
-    "bf16": torch.bfloat16,
-    "bfloat16": torch.bfloat16,
-    "fp16": torch.float16,
-    "float16": torch.float16,
-}
+PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 @dataclass(frozen=True)
@@ -48,7 +41,7 @@ class Accelerated:
     reasons: tuple[str, ...] = field(repr=False)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        args, kwargs = move((args, kwargs), self.device)
+        args, kwargs = move_tensors_to_device((args, kwargs), self.device)
         with self.autocast():
             return self.model(*args, **kwargs)
 
@@ -75,7 +68,7 @@ def accelerate(
     device: str | torch.device = "auto",
     optimize_memory: bool = False,
     batch_size: int | str | None = None,
-    precision: str | torch.dtype = "auto",
+    precision: str = "auto",
 ) -> Accelerated:
     """Put ``model`` on a device, in place, and choose how to run it there::
 
@@ -88,8 +81,8 @@ def accelerate(
         device: "auto" (CUDA, else MPS, else CPU) or what PyTorch calls a device.
         optimize_memory: also ``optimize_memory_usage(model)``.
         batch_size: of ``process``; None or "auto": as much as fits.
-        precision: "fp32", "bf16", "fp16" (or "float32", …, or a torch.dtype), or "auto": on CUDA bf16 where the chip
-            computes in it, else fp16; elsewhere fp32.
+        precision: "fp32", "bf16", "fp16", or "auto": on CUDA bf16 where the chip computes in it, else fp16; elsewhere
+            fp32.
 
     Returns:
         ``Accelerated``: the model, how it is run, and why.
@@ -118,29 +111,16 @@ def accelerate(
     return Accelerated(model, where, chosen, channels_last, batch_size, memory, reasons)
 
 
-def setup_gpu_acceleration(
-    model: nn.Module,
-    device: str | torch.device = "auto",
-    optimize_memory: bool = False,
-    batch_size: int | str | None = None,
-    precision: str | torch.dtype = "auto",
-) -> Accelerated:
-    """``accelerate`` under the name that earlier toolkits gave it."""
-    return accelerate(model, device, optimize_memory, batch_size, precision)
+setup_gpu_acceleration = accelerate  # the name that earlier toolkits gave it
 
 
-def _precision(precision: str | torch.dtype, device: torch.device) -> tuple[str, str]:
+def _precision(precision: str, device: torch.device) -> tuple[str, str]:
     """("fp32" | "bf16" | "fp16", why)."""
-    if isinstance(precision, torch.dtype):
-        precision = str(precision).removeprefix("torch.")
-    if precision == "auto":
-        if device.type != "cuda":
-            return "fp32", f"on {device.type} bf16 pays only with instructions for it; precision='bf16' tries it"
-        if Precision.choose(device, amp=True).dtype == torch.float16:
-            return "fp16", "this GPU has no bfloat16 units; scale the loss (scaler())"
-        return "bf16", "this GPU computes in it, and it has the range of float32"
-    if not isinstance(precision, str) or precision not in PRECISIONS:
-        choices = ", ".join(map(repr, ("auto", *PRECISIONS)))
-        raise ValueError(f"precision must be one of {choices}, but it is {precision!r}")
-    dtype = PRECISIONS[precision]
-    return {None: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}[dtype], "requested"
+    checks.choice("precision", precision, ("auto", *PRECISIONS))
+    if precision != "auto":
+        return precision, "requested"
+    if device.type != "cuda":
+        return "fp32", f"on {device.type} bf16 pays only with instructions for it; precision='bf16' tries it"
+    if Precision.choose(device, amp=True).dtype == torch.float16:
+        return "fp16", "this GPU has no bfloat16 units; scale the loss (scaler())"
+    return "bf16", "this GPU computes in it, and it has the range of float32"

@@ -3,7 +3,7 @@
 Between two convolutions, training saves the input of the neuron, its spikes for the pooling, and the places of the
 maxima in 64 bits: several times the bytes of the pooled spikes that are the result. Neurons cost next to no
 arithmetic, so only their input is saved, and backward computes them again (``torch.utils.checkpoint``). Of the input of
-a max-pooling backward needs only the shape, and a place within its window fits into a byte.
+a pooling backward needs only the shape, and a place within its window fits into a byte.
 
 Neurons and pooling treat each sample by itself, so they are run on a few samples at a time, forward and backward: the
 spikes at full resolution, the largest tensors of a network, never exist all at once. What is computed again comes from
@@ -13,15 +13,13 @@ in another order).
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import forward_ad
-from torch.nn.modules import module as every
+from torch.nn.modules import module as all_modules
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.utils import _pair
 from torch.utils.checkpoint import checkpoint
@@ -31,24 +29,9 @@ from ..engine import NotElementwise, equation_of
 from ..neuron import Neuron
 from ..nn import Once, Sequential, TimeBatched, is_hooked, is_static, takes_repeat, through
 from ..surrogate import Surrogate
-from .spike_packing import packed_input, packed_spikes
+from .spike_packing import packed_input
 
-MAX_POOLS = (
-    nn.MaxPool1d,
-    nn.MaxPool2d,
-    nn.MaxPool3d,
-    nn.AdaptiveMaxPool1d,
-    nn.AdaptiveMaxPool2d,
-    nn.AdaptiveMaxPool3d,
-)
-MEAN_POOLS = (
-    nn.AvgPool1d,
-    nn.AvgPool2d,
-    nn.AvgPool3d,
-    nn.AdaptiveAvgPool1d,
-    nn.AdaptiveAvgPool2d,
-    nn.AdaptiveAvgPool3d,
-)
+POOLS = (nn.MaxPool2d, nn.AvgPool2d)
 SHAPES = (nn.Flatten, nn.Identity)
 WEIGHTED = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d, nn.Linear)
 
@@ -62,6 +45,12 @@ _CATALOGUE = {kind for kind in vars(catalogue).values() if isinstance(kind, type
 _AT_REST = {kind.initial_state for kind in _CATALOGUE}
 # What makes a neuron of this package another one, if it is set on the instance.
 _PATCHED = {"step", "spike", "forward", "initial_state"}
+_HOOKS_ON_ALL = (
+    all_modules._global_forward_hooks,
+    all_modules._global_forward_pre_hooks,
+    all_modules._global_backward_hooks,
+    all_modules._global_backward_pre_hooks,
+)
 
 
 @dataclass(frozen=True)
@@ -80,8 +69,8 @@ class MemorySaving:
 
     def __call__(self, net: Sequential, x: Tensor, state: tuple | None) -> tuple[Tensor, tuple]:
         """``net(x, state)`` in less memory."""
-        modules = list(net._modules.values())
-        if _transformed() or not isinstance(x, Tensor) or x.dim() < 2 or not len(x) or None in modules:
+        plain = not isinstance(x, Tensor) or x.dim() < 2 or not len(x) or None in net._modules.values()
+        if plain or any(_HOOKS_ON_ALL) or _is_transformed():
             return net.run_modules(x, state)
         if self.steps is not None and torch.is_grad_enabled() and len(x) > self.steps:
             check_over_time(net)
@@ -98,8 +87,8 @@ class MemorySaving:
                 once = step is not None and takes_repeat(module)
                 x, new[at] = module(step, new[at], repeat=len(x)) if once else module(x, new[at])
                 step = None
-            elif step is None and saved_as_bits(stage, self):
-                x = _with_bits(module, x, stage.spikes == "unsure" or _is_changed_layer(module))
+            elif stage.packed and step is None and torch.is_grad_enabled():
+                x = _with_bits(module, x)
             else:
                 x, step = through(module, x, step)
             at += len(stage.names)
@@ -113,26 +102,27 @@ class Stage:
     Attributes:
         names, modules: in order.
         again: whether they are a neuron, and layers after it, that backward computes again.
-        spikes: whether the input is spikes: False, True, or "unsure" after a neuron that is not of this package.
+        packed: whether it is a weighted layer whose input is spikes, to be saved as bits.
     """
 
     names: tuple[str, ...]
     modules: tuple[Any, ...]
     again: bool
-    spikes: bool | str
+    packed: bool
 
 
 def stages(net: Sequential, settings: MemorySaving) -> Iterator[Stage]:
     """What to run, in order. A module with hooks is not computed again: its hook expects whole tensors."""
     names: list[str] = list(net._modules)
     modules: list[Any] = list(net._modules.values())
-    spikes: bool | str = False
+    spikes = False
     while modules:
         again = _computed_again(modules) if settings.recompute else 0
         count = max(again, 1)
-        yield Stage(tuple(names[:count]), tuple(modules[:count]), again > 0, spikes)
+        packed = settings.pack and spikes and type(bare(modules[0])) in WEIGHTED
+        yield Stage(tuple(names[:count]), tuple(modules[:count]), again > 0, packed)
         for module in modules[:count]:
-            spikes = _after(module, spikes)
+            spikes = _gives_spikes(module, spikes)
         del names[:count], modules[:count]
 
 
@@ -141,43 +131,25 @@ def _computed_again(modules: list[Any]) -> int:
     neuron = bare(modules[0])
     if not is_neuron(neuron) or why_not_again(neuron):  # type: ignore[arg-type]
         return 0
-    count, pools = 1, False
+    count = 1
     while count < len(modules):
         layer = bare(modules[count])
-        if type(layer) not in MAX_POOLS + MEAN_POOLS + SHAPES or getattr(layer, "return_indices", False):
+        if type(layer) not in POOLS + SHAPES or getattr(layer, "return_indices", False):
             break
-        pools |= type(layer) not in SHAPES
         count += 1
     # A compiled neuron alone saves no more than its input as it is.
+    pools = any(type(bare(module)) in POOLS for module in modules[1:count])
     return count if pools or neuron.engine == "eager" else 0  # type: ignore[union-attr]
 
 
 def bare(module: Any) -> nn.Module | None:
-    """What is inside a ``TimeBatched``; None if hooks, or a ``forward`` that was set on it, make it more than that."""
-    layers = _layers(module)
-    return None if any(_EVERY) or any(m is None or _is_changed(m) for m in layers) else layers[-1]
-
-
-# Hooks on all modules at once.
-_EVERY = (
-    every._global_forward_hooks,
-    every._global_forward_pre_hooks,
-    every._global_backward_hooks,
-    every._global_backward_pre_hooks,
-)
-
-
-def _layers(module: Any) -> list[Any]:
-    """``module``, and what is inside it if it is a ``TimeBatched``."""
-    layers = [module]
-    while type(layers[-1]) in (TimeBatched, Once):
-        layers.append(layers[-1].module)
-    return layers
-
-
-def _is_changed(module: nn.Module) -> bool:
+    """What is inside a ``TimeBatched``; None if a hook, or a ``forward`` that was set on it, makes it more."""
+    while type(module) in (TimeBatched, Once):
+        if is_hooked(module):
+            return None
+        module = module.module
     parts = module.modules() if isinstance(module, Neuron) else (module,)
-    return any(map(is_hooked, parts))
+    return None if any(map(is_hooked, parts)) else module
 
 
 def is_neuron(module: Any) -> bool:
@@ -193,14 +165,12 @@ def why_not_again(neuron: Neuron) -> str:
     """
     if type(neuron).initial_state not in _AT_REST or "initial_state" in vars(neuron):
         return "its initial_state is its own, which may differ when it is called again"
+    rest = neuron.State(*(torch.zeros(()) for _ in neuron.State._fields))
     try:
-        equation_of(neuron, neuron.State(*(torch.zeros(()) for _ in neuron.State._fields)), torch.float32, _CPU)
+        equation_of(neuron, rest, torch.float32, torch.device("cpu"))
     except NotElementwise as reason:
         return f"its step can't be computed again: {reason}"
     return ""
-
-
-_CPU = torch.device("cpu")
 
 
 def left_alone(net: Sequential) -> list[str]:
@@ -210,54 +180,33 @@ def left_alone(net: Sequential) -> list[str]:
     return [f"{type(neurons[name]).__name__} {name!r} is left as it is: {why}" for name, why in reasons.items() if why]
 
 
-def _after(module: nn.Module, spikes: bool | str) -> bool | str:
-    """Whether the output is spikes, if the input is: True only where nothing else is possible."""
-    layer = _layers(module)[-1]
+def _gives_spikes(module: nn.Module, spikes: bool) -> bool:
+    """Whether the output is certainly spikes, if the input is or is not: of neurons, only of those of this package."""
+    layer = bare(module)
     if isinstance(layer, Neuron):
-        if not layer.spiking:
-            return False
         heaviside = isinstance(layer.surrogate, Surrogate) and type(layer.surrogate).__call__ is Surrogate.__call__
         ours = type(layer) in _CATALOGUE and not _PATCHED & vars(layer).keys()
-        spikes = True if ours and heaviside else "unsure"
-    elif type(layer) not in MAX_POOLS + SHAPES:
-        return False
-    # A hook may return anything.
-    return "unsure" if spikes and bare(module) is None else spikes
+        return layer.spiking and ours and heaviside
+    return spikes and type(layer) in (nn.MaxPool2d, *SHAPES)
 
 
-def saved_as_bits(stage: Stage, settings: MemorySaving) -> bool:
-    """Whether it is a weighted layer whose input is worth packing."""
-    layer = stage.modules[0]
-    while isinstance(layer, TimeBatched):
-        layer = layer.module
-    return settings.pack and bool(stage.spikes) and isinstance(layer, WEIGHTED) and torch.is_grad_enabled()
-
-
-def _is_changed_layer(module: nn.Module) -> bool:
-    """Whether a hook, or a ``forward`` of its own, may change its input in place before it is saved."""
-    layer = bare(module)
-    return layer is None or not any(type(layer).forward is kind.forward for kind in WEIGHTED)
-
-
-def _with_bits(module: nn.Module, x: Tensor, verify: bool) -> Tensor:
+def _with_bits(module: nn.Module, x: Tensor) -> Tensor:
     kind = x.device.type
     if torch.is_autocast_enabled(kind) and x.dtype != torch.float64:
         # What the layer would do itself; done here, the tensor that it saves is known.
         x = x.to(torch.get_autocast_dtype(kind))
-    with packed_input(x, verify=verify):
+    with packed_input(x):
         return through(module, x, None)[0]
 
 
 def _again(modules: tuple[Any, ...], x: Tensor, state: Any, steps: int) -> tuple[Tensor, Any]:
-    """A neuron and what follows, some samples at a time, to be computed again in backward.
+    """A neuron, to be computed again in backward, and the pooling after it, some samples at a time.
 
     Args:
         x: [T, B, ...]; with ``steps``, one step [B, ...] of a static sequence of that length.
     """
-    neuron, *rest = (_layers(module)[-1] for module in modules)
-    # Max-pooling takes longer than the neuron, and saves little if it saves places only.
-    pools = rest if saves_places(rest) else []
-    again = [] if pools else rest
+    neuron, *rest = (bare(module) for module in modules)
+    assert isinstance(neuron, Neuron)
     tensors = [*neuron.parameters(), *neuron.buffers()]
     before = _versions(neuron)
 
@@ -269,7 +218,7 @@ def _again(modules: tuple[Any, ...], x: Tensor, state: Any, steps: int) -> tuple
             )
         given = neuron.State._make(state) if state else None
         out, last = neuron(x, given, repeat=steps) if steps else neuron(x, given)
-        return _through(again, out), *last
+        return out, *last
 
     dim = 0 if steps else 1
     batch = x.shape[dim]
@@ -281,36 +230,16 @@ def _again(modules: tuple[Any, ...], x: Tensor, state: Any, steps: int) -> tuple
     results = []
     for piece, *given in zip(x.split(size, dim), *parts, strict=True):
         out, *last = checkpoint(run, piece, *given, use_reentrant=False, preserve_rng_state=False)  # type: ignore[misc]
-        for module in pools:
-            out = _pooled(module, out)
+        for module in rest:
+            out = pooled(module, out) if type(module) in POOLS else through(module, out, None)[0]  # type: ignore[arg-type]
         results.append((out, *last))
     out, *last = zip(*results, strict=True)
     return _joined(out), neuron.State._make(part[0] if len(part) == 1 else torch.cat(part) for part in last)
 
 
-def _through(modules: Sequence[nn.Module], x: Tensor) -> Tensor:
-    for module in modules:
-        x = module(x.flatten(0, 1)).unflatten(0, x.shape[:2])
-    return x
-
-
-def saves_places(modules: Sequence[Any]) -> bool:
-    """Whether layers after a neuron are not computed again, as they save the places of maxima only."""
-    return all(type(module) in (nn.MaxPool2d, *SHAPES) for module in modules)
-
-
-def place_type(module: nn.MaxPool2d, width: int) -> torch.dtype:
-    """Of the place of a maximum, counted from the first value of its window in an image of this width."""
-    kernel, dilation = _pair(module.kernel_size), _pair(module.dilation)
-    furthest = (kernel[0] - 1) * dilation[0] * width + (kernel[1] - 1) * dilation[1]
-    return torch.uint8 if furthest < 2**8 else torch.int16 if furthest < 2**15 else torch.int32
-
-
-def _pooled(module: nn.Module, x: Tensor) -> Tensor:
-    """Through a max-pooling: of its input backward needs only the shape, and a place within its window fits a byte."""
-    if type(module) is not nn.MaxPool2d:
-        return _through([module], x)
-    device, width, small = x.device, x.shape[-1], place_type(module, x.shape[-1])
+def pooled(module: Any, x: Tensor) -> Tensor:
+    """``x`` [T, B, ...] pooled; saved are the shape of ``x`` and of each maximum its place within the window."""
+    device, width = x.device, x.shape[-1]
 
     def first(places: Tensor) -> Tensor:
         """The place where each window begins, [H', W']; below 0 in the padding."""
@@ -322,14 +251,16 @@ def _pooled(module: nn.Module, x: Tensor) -> Tensor:
 
     def pack(tensor: Tensor) -> Tensor:
         if tensor.dtype == torch.int64:
-            return (tensor - first(tensor)).to(small)
+            kernel, dilation = _pair(module.kernel_size), _pair(module.dilation)
+            furthest = (kernel[0] - 1) * dilation[0] * width + (kernel[1] - 1) * dilation[1]
+            return (tensor - first(tensor)).to(torch.uint8 if furthest < 2**8 else torch.int32)
         return torch.empty_like(tensor, device="meta")
 
     def unpack(saved: Tensor) -> Tensor:
         return torch.empty_like(saved, device=device) if saved.is_meta else saved.to(torch.int64) + first(saved)
 
     with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
-        return _through([module], x)
+        return module(x.flatten(0, 1)).unflatten(0, x.shape[:2])
 
 
 def _joined(pieces: tuple[Tensor, ...]) -> Tensor:
@@ -366,64 +297,9 @@ def _over_time(net: Sequential, x: Tensor, state: tuple | None, steps: int) -> t
     return torch.cat(outs), last  # type: ignore[return-value]
 
 
-def _transformed() -> bool:
+def _is_transformed() -> bool:
     """Whether the model is being compiled, which makes its own trade of memory and time, or is under a transform of
-    ``torch.func`` or forward-mode differentiation, which checkpoints don't support."""
+    ``torch.func``, which checkpoints don't support."""
     if torch.compiler.is_compiling():
         return True
-    stack = torch._C._functorch.peek_interpreter_stack()  # pyright: ignore[reportAttributeAccessIssue]
-    return stack is not None or forward_ad._current_level >= 0
-
-
-# -- switching it on and off
-
-
-def enable(model: nn.Module, settings: MemorySaving) -> None:
-    """Make a ``Sequential``, or for ``pack`` any other module, run in less memory; ``disable`` undoes it."""
-    disable(model)
-    if isinstance(model, Sequential):
-        model.runner = settings
-    elif settings.pack:
-        model.register_forward_pre_hook(_start_packing)
-        model.register_forward_hook(_stop_packing, always_call=True)
-
-
-def disable(model: nn.Module) -> None:
-    """Make ``model`` run as it did before."""
-    if isinstance(model, Sequential) and isinstance(model.runner, MemorySaving):
-        model.runner = None
-    for hooks, hook in ((model._forward_pre_hooks, _start_packing), (model._forward_hooks, _stop_packing)):
-        for key in [key for key, value in hooks.items() if value is hook]:
-            del hooks[key]
-            model._forward_hooks_always_called.pop(key, None)
-
-
-def enabled_parts(model: nn.Module) -> list[tuple[nn.Module, MemorySaving]]:
-    """The modules that run in less memory, with their settings."""
-    parts = []
-    for module in model.modules():
-        if isinstance(module, Sequential) and isinstance(module.runner, MemorySaving):
-            parts.append((module, module.runner))
-        elif _start_packing in module._forward_pre_hooks.values():
-            parts.append((module, MemorySaving()))
-    return parts
-
-
-class _Packing(threading.local):
-    """Of the calls that run in this thread."""
-
-    def __init__(self) -> None:
-        self.stack: list[packed_spikes | None] = []
-
-
-_packing = _Packing()
-
-
-def _start_packing(module: nn.Module, args: Any) -> None:
-    wanted = torch.is_grad_enabled() and not _transformed()
-    _packing.stack.append(packed_spikes().__enter__() if wanted else None)
-
-
-def _stop_packing(module: nn.Module, args: Any, out: Any) -> None:
-    if (packing := _packing.stack.pop()) is not None:
-        packing.__exit__(None, None, None)
+    return torch._C._functorch.peek_interpreter_stack() is not None  # pyright: ignore[reportAttributeAccessIssue]

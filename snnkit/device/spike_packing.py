@@ -7,7 +7,6 @@ multiplication spreads them again. So packing is a few elementwise operations th
 from __future__ import annotations
 
 import contextlib
-import threading
 from typing import NamedTuple
 
 import torch
@@ -54,9 +53,7 @@ def pack(x: Tensor, *, verify: bool = True) -> Bits | None:
     flat = x.as_strided((x.numel(),), (1,))
     if verify and not bool(((flat == 0) | (flat == 1)).all()):
         return None
-    pieces = [_pack(piece) for piece in flat.split(_PIECE)]
-    data = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
-    return Bits(data, x.shape, x.stride(), x.dtype)
+    return Bits(torch.cat([_pack(piece) for piece in flat.split(_PIECE)]), x.shape, x.stride(), x.dtype)
 
 
 def unpack(bits: Bits) -> Tensor:
@@ -86,7 +83,7 @@ def _is_dense(x: Tensor) -> bool:
     return x.numel() > 0
 
 
-class packed_spikes(contextlib.AbstractContextManager):
+class packed_spikes(torch.autograd.graph.saved_tensors_hooks):
     """Within ``with packed_spikes():``, whatever autograd saves for backward and consists of zeros and ones is saved as
     bits. For any PyTorch model; each tensor is checked, so nothing else is ever packed.
 
@@ -98,23 +95,12 @@ class packed_spikes(contextlib.AbstractContextManager):
     """
 
     def __init__(self) -> None:
+        super().__init__(self._pack, _unpacked)
         self.saved = 0
-        self._active = threading.local()
 
     def __enter__(self) -> packed_spikes:
-        hooks = torch.autograd.graph.saved_tensors_hooks(self._pack, unpacked)
-        hooks.__enter__()
-        self._stack.append(hooks)
+        super().__enter__()
         return self
-
-    def __exit__(self, *details) -> None:
-        self._stack.pop().__exit__(*details)
-
-    @property
-    def _stack(self) -> list:
-        if not hasattr(self._active, "stack"):
-            self._active.stack = []
-        return self._active.stack
 
     def _pack(self, tensor: Tensor) -> Tensor | Bits:
         if tensor.numel() < _SMALLEST or isinstance(tensor, torch.nn.Parameter) or tensor.layout != torch.strided:
@@ -127,13 +113,8 @@ class packed_spikes(contextlib.AbstractContextManager):
 
 
 @contextlib.contextmanager
-def packed_input(x: Tensor, *, verify: bool):
-    """Within it, where autograd saves ``x`` or a view of it, it saves bits; all else as it is.
-
-    Args:
-        x: spikes.
-        verify: as for ``pack``.
-    """
+def packed_input(x: Tensor):
+    """Within it, where autograd saves the spikes ``x`` or a view of them, it saves bits; all else as it is."""
     place, spikes, bits = x.data_ptr(), [x], []
 
     def hook(tensor: Tensor) -> Tensor | Bits:
@@ -143,11 +124,11 @@ def packed_input(x: Tensor, *, verify: bool):
         if not (_is_dense(tensor) and _is_dense(x)):
             return tensor
         if not bits:
-            bits.append(pack(x, verify=verify))
+            bits.append(pack(x, verify=False))
         return tensor if bits[0] is None else bits[0]._replace(shape=tensor.shape, stride=tensor.stride())
 
     try:
-        with torch.autograd.graph.saved_tensors_hooks(hook, unpacked):
+        with torch.autograd.graph.saved_tensors_hooks(hook, _unpacked):
             yield
     finally:
         # Autograd holds the hook, and the spikes must not stay with it.
@@ -155,6 +136,5 @@ def packed_input(x: Tensor, *, verify: bool):
         bits.clear()
 
 
-def unpacked(saved: Tensor | Bits) -> Tensor:
-    """What autograd gets back of a tensor that was saved as it is, or as bits."""
+def _unpacked(saved: Tensor | Bits) -> Tensor:
     return unpack(saved) if isinstance(saved, Bits) else saved

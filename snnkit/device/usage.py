@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
-import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -81,9 +80,14 @@ def get_gpu_memory_usage(device: str | torch.device = "auto") -> MemoryUsage:
         return MemoryUsage("mps", "", allocated, reserved, None, max(total - reserved, 0), total)
     if where.type != "cpu":
         return MemoryUsage(str(where), "", None, None, None, None, None)
-    resident = _resident()
-    free, total = _machine()
-    return MemoryUsage("cpu", "", resident, resident, _peak_resident(resident or 0), free, total)
+    try:
+        import psutil
+    except ImportError:  # it comes with snnkit[lab]
+        return MemoryUsage("cpu", "", None, None, None, None, None)
+    process, machine = psutil.Process().memory_info(), psutil.virtual_memory()
+    # psutil knows the peak on Windows only.
+    peak = getattr(process, "peak_wset", None) or max(process.rss, _peak_resident())
+    return MemoryUsage("cpu", "", process.rss, process.rss, peak, machine.available, machine.total)
 
 
 def available(device: torch.device) -> int | None:
@@ -97,43 +101,10 @@ def available(device: torch.device) -> int | None:
     return usage.free + unused if limit is None else min(usage.free + unused, limit)
 
 
-def _resident() -> int | None:
-    try:
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        pass
-    try:
-        import psutil
-    except ImportError:
-        return None
-    return psutil.Process().memory_info().rss
+def _peak_resident() -> int:
+    import resource
 
-
-def _peak_resident(now: int) -> int | None:
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    peak = peak if sys.platform == "darwin" else peak * 1024
-    return max(peak, now)  # Linux updates its peak now and then, and may be late
-
-
-def _machine() -> tuple[int | None, int | None]:
-    """(free, total) of the machine."""
-    try:
-        with open("/proc/meminfo") as file:
-            kilobytes = {line.split(":")[0]: int(line.split()[1]) for line in file}
-        return kilobytes["MemAvailable"] * 1024, kilobytes["MemTotal"] * 1024
-    except (OSError, KeyError):
-        pass
-    try:
-        import psutil
-    except ImportError:
-        return None, None
-    memory = psutil.virtual_memory()
-    return memory.available, memory.total
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def release_caches(device: torch.device) -> None:

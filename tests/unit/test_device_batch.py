@@ -37,20 +37,6 @@ def test_structures():
     answer = batch_process(Twice(), x, fn, 4, progress=False)
     assert isinstance(answer, Answer) and torch.equal(answer.twice, x * 2)
     assert torch.equal(answer.text["more"][1], x - 1)
-    words = ["a", "bb", "ccc", "dddd", "e"]
-    assert batch_process(Twice(), words, lambda model, some: [len(w) for w in some], 2, progress=False) == [
-        1,
-        2,
-        3,
-        4,
-        1,
-    ]
-
-
-def test_sequences_over_time():
-    net, x = mlp((5, 4, 3)), torch.rand(6, 11, 5) * 5
-    found = batch_process(net, x, lambda net, some: net(some)[0], 4, dim=1, out_dim=1, progress=False)
-    assert torch.equal(found, net.eval()(x)[0])
 
 
 def test_no_gradients_and_every_mode_as_before():
@@ -91,16 +77,8 @@ def test_a_sample_that_does_not_fit_says_what_it_needs(batch_size):
     x = torch.rand(8, 1000)
     with memory_limit(1000), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with pytest.raises(MemoryError, match=r"single sample does not fit on cpu: it needs more than 4\.0 kB \(4000"):
+        with pytest.raises(MemoryError, match=r"single sample does not fit on cpu.*needed 4000 bytes"):
             batch_process(Twice(), x, batch_size=batch_size, progress=False)
-
-
-def test_words_of_a_real_device():
-    def fn(model, batch):
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has …")
-
-    with pytest.raises(MemoryError, match=r"its last request was for 2\.50 GiB"):
-        batch_process(Twice(), torch.rand(1, 2), fn, 1, progress=False)
 
 
 def test_other_errors_are_not_swallowed():
@@ -115,24 +93,17 @@ def test_other_errors_are_not_swallowed():
     [
         ((Twice(), torch.rand(0, 3)), ValueError, "inputs must have samples"),
         ((Twice(), 5), TypeError, "inputs must be"),
-        ((Twice(), "text"), TypeError, "inputs must be"),
         ((Twice, torch.rand(3)), TypeError, "must be an instance"),
         ((Twice(), torch.rand(3), "fn"), TypeError, "fn must be"),
         ((Twice(), torch.rand(3), None, 0), ValueError, "batch_size must be at least 1"),
-        ((Twice(), torch.rand(3), None, "all"), TypeError, "batch_size must be 'auto'"),
+        ((Twice(), torch.rand(3), None, "all"), TypeError, "batch_size must be an integer"),
         ((Twice(), torch.rand(3), lambda m, b: b.sum()), ValueError, "3 samples of its batch along dimension 0"),
-        ((Twice(), torch.rand(3), lambda m, b: [1]), TypeError, "a list of 3"),
-        ((Twice(), torch.rand(3), lambda m, b: None), TypeError, "a NoneType"),
+        ((Twice(), torch.rand(3), lambda m, b: [1]), TypeError, "a result of fn must be a tensor"),
     ],
 )
 def test_bad_arguments(arguments, error, match):
     with pytest.raises(error, match=match):
         batch_process(*arguments, progress=False)
-
-
-def test_bad_dimension():
-    with pytest.raises(ValueError, match="dim must be a dimension"):
-        batch_process(Twice(), torch.rand(3), dim=1)
 
 
 def test_truncated_backpropagation_cuts_the_graph_and_keeps_the_state():
@@ -155,50 +126,6 @@ def test_truncated_backpropagation_cuts_the_graph_and_keeps_the_state():
 def test_truncated_refuses_at_once(steps, error):
     with pytest.raises(error, match="steps must be"):
         truncated(mlp((5, 4)), torch.rand(3, 2, 5), steps)
-
-
-@pytest.mark.parametrize("batch_size", [2, 3, 5])
-def test_one_tensor_per_sample(batch_size):
-    lengths = [2, 3, 2, 4, 2]
-    words = [torch.full((n, 2), float(i)) for i, n in enumerate(lengths)]
-    found = batch_process(Twice(), words, lambda m, some: [m(w) for w in some], batch_size, progress=False)
-    assert [f.shape for f in found] == [w.shape for w in words] and all(map(torch.equal, found, [w * 2 for w in words]))
-
-
-def test_a_list_of_parts_for_a_sequence_of_samples():
-    samples = [float(i) for i in range(5)]
-
-    def fn(model, some):
-        return [torch.tensor(some), torch.tensor(some) + 1]
-
-    # The last batch has as many samples as fn gives parts, the others don't.
-    first, second = batch_process(Twice(), samples, fn, 3, progress=False)
-    assert first.tolist() == samples and second.tolist() == [s + 1 for s in samples]
-
-
-def test_results_that_do_not_fit_twice_say_so():
-    x = torch.rand(8, 1000)
-    with memory_limit(50_000), pytest.raises(MemoryError, match="all 8 samples are done, but their results"):
-        batch_process(Twice(), x, batch_size=1, progress=False)
-
-
-def test_a_sample_does_not_bring_all_others_along(monkeypatch):
-    images, seen = torch.rand(10, 4), []
-    monkeypatch.setattr("snnkit.device.batch_processing.device_of", lambda model: torch.device("meta"))
-    windows = [images[i : i + 2] for i in range(9)]
-
-    def fn(model, some):
-        seen.extend(part.untyped_storage().nbytes() for part in some)
-        return [0] * len(some)
-
-    batch_process(Twice(), windows, fn, 3, progress=False)
-    assert seen == [2 * 4 * 4] * 9
-
-
-def test_without_fn_the_state_is_left_out():
-    net, x = mlp((5, 4, 3)), torch.rand(6, 11, 5) * 5
-    found = batch_process(net, x, batch_size=4, dim=1, out_dim=1, progress=False)
-    assert torch.equal(found, net.eval()(x)[0])
 
 
 def test_images_are_not_taken_for_time():

@@ -50,12 +50,6 @@ def test_what_is_no_spike_is_not_packed(value):
     assert bits.pack(x) is None
 
 
-def test_gaps_and_overlap_are_not_packed():
-    x = spikes(8, 8)
-    assert bits.pack(x[:, ::2]) is None and bits.pack(x[:1].expand(8, 8)) is None
-    assert bits.pack(x.int()) is None and bits.pack(x[:0]) is None
-
-
 def test_any_model_keeps_its_spikes_as_bits_with_the_same_gradients():
     layers = nn.Sequential(nn.Linear(64, 64), nn.Linear(64, 64))
     x = spikes(100, 64)
@@ -73,30 +67,14 @@ def test_any_model_keeps_its_spikes_as_bits_with_the_same_gradients():
     assert packing.saved == 2 * (x.nbytes - x.numel() // 8)
 
 
-def test_packed_spikes_may_be_entered_again():
-    with packed_spikes() as packing, packing:
-        pass
-    with packing:
-        torch.ones(2000, requires_grad=True).mul(spikes(2000)).sum().backward()
-    assert packing.saved > 0
-
-
 def test_only_the_spikes_are_kept_as_bits_and_then_freed():
     layer = nn.Linear(4096, 4096)
     with MemoryTracker() as tracker:
         x = spikes(4096) + torch.zeros(4096, requires_grad=True)
-        with bits.packed_input(x, verify=True):
+        with bits.packed_input(x):
             out = layer(x)
         before = tracker.live
         del x
         assert before - tracker.live == 4 * 4096  # nothing else holds the spikes
         (gradient,) = torch.autograd.grad(out.sum(), [layer.weight])
     assert torch.equal(gradient, gradient[:1].expand_as(gradient)) and set(gradient.unique().tolist()) <= {0.0, 1.0}
-
-
-def test_an_input_that_turns_out_to_be_no_spikes_is_kept_as_it_is():
-    layer, x = nn.Linear(50, 3), torch.rand(20, 50, requires_grad=True)
-    expected = torch.autograd.grad(layer(x).sin().sum(), [x, layer.weight])
-    with bits.packed_input(x, verify=True):
-        out = layer(x)
-    assert all(map(torch.equal, torch.autograd.grad(out.sin().sum(), [x, layer.weight]), expected))

@@ -8,8 +8,8 @@ from torch import nn
 
 from snnkit import device, encode
 from snnkit.device import Precision, accelerate, explain_memory, optimize_memory_usage, training_step
-from snnkit.models import FashionConvNet, StatisticalSNN, mlp
-from snnkit.neuron import LIF, Recurrent
+from snnkit.models import FashionConvNet, mlp
+from snnkit.neuron import LIF
 from snnkit.nn import Sequential
 
 
@@ -22,19 +22,9 @@ def test_the_peak_is_more_than_halved_and_every_item_measured():
     report = optimize_memory_usage(net, x)
     assert report.before.peak > 2 * report.after.peak
     assert report.after == training_step(net, x)
-    assert [item.source for item in report.items] == ["measured"] * 3
     assert report.items[0].saved + report.items[1].saved == report.before.held - report.after.held
-    assert all(item.saved > 0 for item in report.items[:2])
+    assert all(item.saved > 0 for item in report.items)
     assert "times less" in repr(report) and "<table>" in report._repr_html_()
-
-
-def test_predictions_are_what_is_measured():
-    net, x = conv_net(), torch.rand(5, 4, 1, 28, 28)
-    predicted = optimize_memory_usage(net, tuple(x.shape), free_caches=False)
-    measured = optimize_memory_usage(net, x, free_caches=False)
-    assert predicted.before is None and {item.source for item in predicted.items} == {"predicted"}
-    for guess, real in zip(predicted.items, measured.items, strict=True):
-        assert guess.saved == pytest.approx(real.saved, rel=0.05), guess.name
 
 
 def test_measuring_leaves_no_trace():
@@ -44,11 +34,6 @@ def test_measuring_leaves_no_trace():
     explain_memory(net, x)
     assert all(torch.equal(v, before[k]) for k, v in net.state_dict().items())
     assert all(p.grad is None for p in net.parameters()) and torch.equal(torch.get_rng_state(), random)
-
-
-def test_without_a_sample_nothing_is_claimed():
-    report = optimize_memory_usage(mlp(), free_caches=False)
-    assert report.saved is None and {item.source for item in report.items} == {"unknown"}
 
 
 def test_it_can_be_called_again_and_undone():
@@ -62,28 +47,14 @@ def test_it_can_be_called_again_and_undone():
     assert net.runner is None
 
 
-def test_over_time():
-    net, x = mlp((64, 500, 10), engine="eager"), torch.rand(32, 8, 64)
-    report = optimize_memory_usage(net, x, recompute=False, pack=False, steps=4, free_caches=False)
-    assert report.items[-1].name == "checkpointing every 4 steps" and report.before.peak > 2 * report.after.peak
-
-
-def test_subclasses_keep_their_methods():
-    net = StatisticalSNN(64, 128)
-    optimize_memory_usage(net)
-    assert net.process_input(torch.rand(3, 64)).output.shape == (3, 10)
-
-
 @pytest.mark.parametrize(
     "options, error, match",
     [
         ({"pack": 1}, TypeError, "pack must be True or False"),
-        ({"channels_last": "yes"}, TypeError, "channels_last must be"),
         ({"steps": 0}, ValueError, "steps must be at least 1"),
         ({"steps": 2.0}, TypeError, "steps must be an integer"),
         ({"steps": 2}, ValueError, r"batch norm that learns .*\('1.module'\)"),
         ({"sample": (4,)}, TypeError, "sample must be"),
-        ({"sample": "x"}, TypeError, "sample must be"),
         ({"sample": torch.rand(2, 2, 1, 28, 28, device="meta")}, ValueError, "model is on cpu and sample on meta"),
     ],
 )
@@ -112,16 +83,12 @@ def test_accelerate_on_a_cpu():
     assert not fast.scaler().is_enabled()
 
 
-@pytest.mark.parametrize(
-    "requested, name", [("bf16", "bf16"), ("bfloat16", "bf16"), (torch.float16, "fp16"), ("float32", "fp32")]
-)
-def test_precision(requested, name):
-    fast = accelerate(mlp((4, 3)), "cpu", precision=requested)
+@pytest.mark.parametrize("name, dtype", [("bf16", torch.bfloat16), ("fp16", torch.float16), ("fp32", torch.float32)])
+def test_precision(name, dtype):
+    fast = device.setup_gpu_acceleration(mlp((4, 3)), "cpu", precision=name)
     assert fast.precision == name
     with fast.autocast():
-        assert (torch.rand(2, 2) @ torch.rand(2, 2)).dtype == {"bf16": torch.bfloat16, "fp16": torch.float16}.get(
-            name, torch.float32
-        )
+        assert (torch.rand(2, 2) @ torch.rand(2, 2)).dtype == dtype
 
 
 @pytest.mark.parametrize("dtype, name", [(torch.float16, "fp16"), (torch.bfloat16, "bf16")])
@@ -130,10 +97,6 @@ def test_auto_precision_follows_the_gpu(dtype, name, monkeypatch):
 
     monkeypatch.setattr(Precision, "choose", classmethod(lambda cls, device, amp: cls(device, dtype)))
     assert _precision("auto", torch.device("cuda"))[0] == name
-
-
-def test_the_old_name():
-    assert device.setup_gpu_acceleration(mlp((4, 3)), device="cpu", precision="bf16").precision == "bf16"
 
 
 def mixed():
@@ -151,10 +114,9 @@ def mixed():
         ((mlp((4, 3)), "gpu"), ValueError, "device must be 'auto'"),
         ((mlp((4, 3)), "cpu", 1), TypeError, "optimize_memory must be"),
         ((mlp((4, 3)), "cpu", False, 0), ValueError, "batch_size must be at least 1"),
-        ((mlp((4, 3)), "cpu", False, "all"), TypeError, "batch_size must be 'auto' or an integer"),
+        ((mlp((4, 3)), "cpu", False, "all"), TypeError, "batch_size must be an integer"),
         ((mlp((4, 3)), "cpu", False, None, "int8"), ValueError, "precision must be one of 'auto', 'fp32'"),
-        ((mlp((4, 3)), "cpu", False, None, torch.float64), ValueError, "but it is 'float64'"),
-        ((mlp((4, 3)), "cpu", False, None, 16), ValueError, "but it is 16"),
+        ((mlp((4, 3)), "cpu", False, None, 16), TypeError, "but it is 16"),
     ],
 )
 def test_accelerate_refuses(arguments, error, match):
@@ -165,22 +127,13 @@ def test_accelerate_refuses(arguments, error, match):
 # explain_memory
 
 
-@pytest.mark.parametrize("engine", ["eager", "cpp", "block"])
-def test_every_layer_is_predicted_as_it_is_measured(engine):
-    net, x = FashionConvNet(4, 32, size=8, engine=engine), torch.rand(9, 5, 1, 8, 8)
-    table = explain_memory(net, x, optimizer="adam")
-    assert [row.layer for row in table] == ["0", "1.module", *map(str, range(2, 13))]
-    for row in table:
-        assert row.predicted == pytest.approx(row.measured, rel=0.1, abs=600), row
-    assert table.predicted == pytest.approx(table.measured, rel=0.02)
-    assert table.weights >= table.gradients == sum(p.nbytes for p in net.parameters())
-    assert table.optimizer == 2 * table.gradients
-    assert table.step.peak >= table.step.held > 0 and table.optimized is None
-
-
 def test_the_whole_is_the_sum_of_its_layers():
     net, x = FashionConvNet(8, 32, engine="cpp"), torch.rand(4, 6, 1, 28, 28)
-    table = explain_memory(net, x)
+    table = explain_memory(net, x, optimizer="adam")
+    assert [row.layer for row in table] == ["0", "1.module", *map(str, range(2, 13))]
+    assert table.weights >= table.gradients == sum(p.nbytes for p in net.parameters())
+    assert table.optimizer == 2 * table.gradients and "the optimizer keeps" in repr(table)
+    assert table.step.peak >= table.step.held > 0 and table.optimized is None and "<table>" in table._repr_html_()
     states = sum(part.v.nbytes for part in net(x)[1] if part is not None)
     # x was there before; the last states are not kept for backward, but handed out.
     assert table.measured - x.nbytes + states == pytest.approx(table.step.held, rel=0.001)
@@ -188,14 +141,7 @@ def test_the_whole_is_the_sum_of_its_layers():
 
 def test_a_tensor_that_two_layers_keep_counts_once():
     table = explain_memory(Sequential(nn.Linear(50, 50), nn.Sigmoid(), nn.Linear(50, 50)), torch.rand(3, 4, 50))
-    assert [row.measured for row in table] == [2400, 2400, 0] and table.predicted == 4800
-
-
-def test_layers_without_a_formula_are_named():
-    net = Sequential(nn.Linear(6, 6), nn.Softplus(), Recurrent(LIF(), 6))
-    table = explain_memory(net, torch.rand(3, 4, 6))
-    assert "no formula is known for Softplus" in repr(table) and table[1].predicted is None
-    assert "<table>" in table._repr_html_()
+    assert [row.measured for row in table] == [2400, 2400, 0] and table.measured == 4800
 
 
 def test_an_optimised_model_shows_both():

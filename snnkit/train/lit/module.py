@@ -135,7 +135,7 @@ class SpikingModule(LightningModule):
             integer("checkpoint_activations", checkpoint_activations, at_least=1)
         if checkpoint_activations:
             steps_at_once = None if checkpoint_activations is True else checkpoint_activations
-            optimize_memory_usage(model, steps=steps_at_once, channels_last=False, free_caches=False)
+            optimize_memory_usage(model, steps=steps_at_once)
         self.model = model.to(memory_format=torch.channels_last) if channels_last else model  # type: ignore[call-overload]
         self._metrics: dict[str, RunningMetrics] = {}  # by stage
         self._compile = compile
