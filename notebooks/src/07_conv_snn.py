@@ -76,7 +76,7 @@ from pathlib import Path
 import torch
 
 from snnkit import course, data, encode, export, loss, measure, models, neuron, nn, quantize, records, train, viz
-from snnkit.bench import heading, layer_times
+from snnkit.bench import heading
 from snnkit.course import attempt, hint, quiz, scorecard, solution
 from snnkit.train import recipes
 from snnkit.device import Precision
@@ -721,12 +721,43 @@ PARTS = {
 names = [PARTS[layer.name.split()[0]] for layer in costs.layers]
 
 
+def both_ways(layer, given, precision, first):
+    """Forward and backward through one layer. Nobody asks for the gradient of the first one's input."""
+    once = nn.is_static(given)
+    leaf = (given[0] if once else given).detach().requires_grad_(not first)
+    wanted = [leaf] * (not first) + list(layer.parameters())
+
+    def forward():
+        with precision.autocast():
+            return layer(leaf.expand(given.shape) if once else leaf)[0]
+
+    gradient = torch.rand_like(forward())
+
+    def run():
+        out = forward()
+        if out.requires_grad:
+            torch.autograd.grad(out, wanted, gradient, allow_unused=True)
+
+    return run
+
+
+def layer_times(net, precision):
+    """Median seconds of each layer; they take turns."""
+    with torch.no_grad(), precision.autocast():
+        outputs = net.record(static).layers
+    passes = {}
+    for i, (given, out) in enumerate(zip([static, *outputs], outputs, strict=False)):
+        given = given[:1] if nn.is_static(given) and nn.is_static(out) else given  # what stays static is computed once
+        passes[str(i)] = both_ways(net[i : i + 1], given, precision, first=i == 0)
+    return [timing.median for timing in measure.race(passes, repeats, clock=clock).values()]
+
+
 def time_parts(engine, precision):
     """Milliseconds of each kind of layer."""
     torch.manual_seed(SEED)
     timed = models.FashionConvNet(CHANNELS, 16 * CHANNELS, engine=engine).to(device)
     milliseconds = dict.fromkeys(dict.fromkeys(names), 0.0)
-    for name, seconds in zip(names, layer_times(timed, static, precision=precision, repeats=repeats), strict=True):
+    for name, seconds in zip(names, layer_times(timed, precision), strict=True):
         milliseconds[name] += seconds * 1e3
     return milliseconds
 

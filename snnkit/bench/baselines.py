@@ -1,7 +1,7 @@
 """Other libraries, to be timed beside ours: single layers, whole networks in training, and Norse's STDP.
 
-Each is run as its tutorials run it, and in the best settings that it offers. What is not installed is left out;
-``make peers`` installs it. Nothing of it is used by the kit itself.
+Each is run as its tutorials run it, and in the best settings that PyTorch offers for it. What is not installed is left
+out; ``make peers`` installs it. Nothing of it is used by the kit itself.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -44,8 +44,7 @@ def imported(library: str) -> Any:
 # -- one layer of neurons
 
 
-@dataclass(frozen=True)
-class Layer:
+class Layer(NamedTuple):
     """A library's neuron in its recommended multi-step form.
 
     Attributes:
@@ -117,7 +116,7 @@ Network = tuple[nn.Module, Callable[[Any, Tensor], Tensor]]  # and how it is cal
 Build = Callable[..., Network]
 
 
-def networks(workload: Workload, device: torch.device) -> Iterator[Candidate]:
+def networks(workload: Workload) -> Iterator[Candidate]:
     """Those that are installed and have this network, from their tutorial to their best settings."""
     conv = workload.net == "conv"
     builders: dict[str, Build] = {SPIKINGJELLY: _spikingjelly, SNNTORCH: snntorch_net, NORSE: _norse}
@@ -125,19 +124,14 @@ def networks(workload: Workload, device: torch.device) -> Iterator[Candidate]:
         if (library != SPIKINGJELLY if conv else EQUATIONS[library] != workload.equation) or imported(library) is None:
             continue
         yield Candidate(library, library, BaselineTrainer(build), default=True)
-        if conv:
-            yield Candidate(f"{library}, channels-last", library, BaselineTrainer(build, channels_last=True))
         yield Candidate(f"{library}, compile", library, BaselineTrainer(build, compile=True), compiles=True)
         if conv:
+            yield Candidate(f"{library}, channels-last", library, BaselineTrainer(build, channels_last=True))
             compiled = BaselineTrainer(build, channels_last=True, compile=True)
             yield Candidate(f"{library}, channels-last + compile", library, compiled, compiles=True)
             # As its older tutorial did by hand: convolution and batch norm of the static image before the loop.
             once = BaselineTrainer(partial(build, once=True), channels_last=True)
             yield Candidate(f"{library}, channels-last + first layer once", library, once)
-        if library == SPIKINGJELLY and device.type == "cuda":
-            yield Candidate(f"{library}, its graph", library, BaselineTrainer(build, graph=True))
-            best = BaselineTrainer(partial(build, once=conv), channels_last=conv, graph=True, storage=True)
-            yield Candidate(f"{library}, its graph and precision", library, best)
 
 
 @dataclass(frozen=True)
@@ -147,15 +141,11 @@ class BaselineTrainer:
     Attributes:
         build: workload to the network.
         channels_last, compile: of PyTorch.
-        graph: forward and backward as SpikingJelly's ``StaticCudaGraph``, the optimizer after it, as its trainer does.
-        storage: SpikingJelly's ``PrecisionConfig``, with spikes and membranes stored in the dtype of autocast.
     """
 
     build: Build
     channels_last: bool = False
     compile: bool = False
-    graph: bool = False
-    storage: bool = False
 
     def __call__(self, workload: Workload, precision: Precision) -> Trainer:
         device = precision.device
@@ -166,35 +156,21 @@ class BaselineTrainer:
         if self.channels_last:
             model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
             x = x.contiguous(memory_format=torch.channels_last)
-        if self.storage:
-            model = _stored(model, precision)
         parameters = list(model.parameters())
         fill(parameters, workload.weights())
         # A library as it is by default keeps PyTorch's default optimizer kernels.
-        tuned = self.channels_last or self.compile or self.graph
-        optimizer = workload.optimizer(parameters, tuned and device.type == "cuda")
+        optimizer = workload.optimizer(parameters, (self.channels_last or self.compile) and device.type == "cuda")
         scaler = precision.scaler()
         run: Any = torch.compile(model, dynamic=False) if self.compile else model
 
-        def gradients(x: Tensor, labels: Tensor) -> Tensor:
+        def step() -> Tensor:
+            optimizer.zero_grad(set_to_none=True)
             with precision.autocast():
                 out = call(run, x)
             scaler.scale(workload.loss(out.float(), labels)).backward()
-            return out.detach()
-
-        if self.graph:
-            from spikingjelly.activation_based._cuda_graph import (  # pyright: ignore[reportMissingImports]
-                StaticCudaGraph,
-            )
-
-            gradients = StaticCudaGraph(gradients)
-
-        def step() -> Tensor:
-            optimizer.zero_grad(set_to_none=not self.graph)
-            out = gradients(x, labels)
             scaler.step(optimizer)
             scaler.update()
-            return out
+            return out.detach()
 
         return Trainer(step, parameters, optimizer)
 
@@ -208,10 +184,10 @@ def _spikingjelly(workload: Workload, once: bool = False) -> Network:
     layer, width = sj.layer, workload.width
     kind = sj.neuron.IFNode if workload.net == "conv" else sj.neuron.LIFNode
     fire = partial(kind, surrogate_function=sj.surrogate.ATan())
+    first, modules = nn.Sequential(), [layer.Linear(784, width), fire(), layer.Linear(width, 10), fire()]
     if workload.net == "conv":
+        first.extend([layer.Conv2d(1, width, kernel_size=3, padding=1, bias=False), layer.BatchNorm2d(width)])
         modules = [
-            layer.Conv2d(1, width, kernel_size=3, padding=1, bias=False),
-            layer.BatchNorm2d(width),
             fire(),
             layer.MaxPool2d(2, 2),
             layer.Conv2d(width, width, kernel_size=3, padding=1, bias=False),
@@ -224,30 +200,30 @@ def _spikingjelly(workload: Workload, once: bool = False) -> Network:
             layer.Linear(HIDDEN_PER_CHANNEL * width, 10, bias=False),
             fire(),
         ]
-    else:
-        modules = [layer.Linear(784, width), fire(), layer.Linear(width, 10), fire()]
-    net = _FirstOnce(modules, workload.steps) if once else nn.Sequential(*modules)
+    net = _TwoParts(first, nn.Sequential(*modules), workload.steps, once)
     sj.functional.set_step_mode(net, step_mode="m")
     if once:
         sj.functional.set_step_mode(net.first, step_mode="s")
 
     def call(run: Any, x: Tensor) -> Tensor:
         sj.functional.reset_net(net)
-        return run(x if once else x.unsqueeze(0).expand(workload.steps, *x.shape))
+        return run(x)
 
     return net, call
 
 
-class _FirstOnce(nn.Module):
-    """Two layers on one step [B, ...], and the others on T times their output."""
+class _TwoParts(nn.Module):
+    """What does not fire and the rest, on a static image [B, ...] shown for all steps; ``once``: before or after."""
 
-    def __init__(self, modules: list[nn.Module], steps: int) -> None:
+    def __init__(self, first: nn.Module, rest: nn.Module, steps: int, once: bool) -> None:
         super().__init__()
-        self.first, self.rest, self.steps = nn.Sequential(*modules[:2]), nn.Sequential(*modules[2:]), steps
+        self.first, self.rest, self.steps, self.once = first, rest, steps, once
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.first(x)
-        return self.rest(x.unsqueeze(0).expand(self.steps, *x.shape))
+        if self.once:
+            x = self.first(x)
+            return self.rest(x.unsqueeze(0).expand(self.steps, *x.shape))
+        return self.rest(self.first(x.unsqueeze(0).expand(self.steps, *x.shape)))
 
 
 def snntorch_net(workload: Workload, once: bool = False) -> Network:
@@ -283,16 +259,6 @@ def _norse(workload: Workload) -> Network:
     norse = imported(NORSE)
     net = norse.SequentialState(nn.Linear(784, workload.width), norse.LIF(), nn.Linear(workload.width, 10), norse.LIF())
     return net, lambda run, x: run(x.expand(workload.steps, *x.shape))[0]
-
-
-def _stored(model: nn.Module, precision: Precision) -> nn.Module:
-    from spikingjelly.activation_based.precision import (  # pyright: ignore[reportMissingImports]
-        PrecisionConfig,
-        prepare_model_for_precision,
-    )
-
-    storage = {None: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}[precision.dtype]
-    return prepare_model_for_precision(model, precision.device, PrecisionConfig(neuron_storage=storage)).model
 
 
 # -- Norse's STDP

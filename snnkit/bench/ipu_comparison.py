@@ -9,39 +9,26 @@ was run.
 The tutorial shows one image for all steps, so the first layer gives the same currents 25 times. snnTorch computes them
 in every step, our ``Sequential`` once. To show what that alone is worth, ours also takes part with a first layer in
 every step, and snnTorch with one that runs once.
+
+Columns: "first s" is the first update, "x floor" the time over that of the floating-point operations, with the first
+layer computed once, at the rate of a large matrix product on the same device. "times snnTorch": of its eager samples
+per second. Predictions are below the measurements, never in one column with them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache, partial
-from typing import Any
 
 import torch
 from torch import nn
 
 from ..device import Precision
 from ..hardware import chips, roofline
-from ..tables import text_table
-from . import baselines, neuron_speed
+from . import baselines, neuron_speed, suite
 from .baselines import SNNTORCH, BaselineTrainer, snntorch_net
-from .suite import (
-    OURS,
-    THROUGHPUT,
-    Outcome,
-    Row,
-    Suite,
-    by_case,
-    device_option,
-    mebibytes,
-    option,
-    peers_option,
-    repeats_option,
-    same_case,
-    throughput,
-    times,
-)
+from .suite import OURS, Outcome, Record, Row, Rows, Suite, by_case, option, same_case, table, times
 from .training_speed import PRECISIONS, UpdateRace
 from .workloads import Candidate, Ours, Workload, dense
 
@@ -122,7 +109,7 @@ CLAIMS: tuple[Claim, ...] = (
 class Arguments:
     """What to run; the options of ``snnkit bench compare``. ``batch`` and ``width`` are the tutorial's."""
 
-    device: str = device_option()
+    device: str = suite.device_option()
     batches: Sequence[int] = option(
         "Samples of an update, with as many neurons as the tutorial.",
         (16, 128, 1024), cuda=(16, 32, 64, 128, 256, 512, 1024), quick=(4,), flag="batch",
@@ -138,20 +125,13 @@ class Arguments:
         "amp: mixed precision.", PRECISIONS[:1], cuda=PRECISIONS, flag="dtype", choices=PRECISIONS
     )
     chips: Sequence[str] = option("IPUs to predict.", ("GC200", "Bow"), flag="chip")
-    peers: bool = peers_option()
-    repeats: int = repeats_option(7)
+    peers: bool = suite.peers_option()
+    repeats: int = suite.repeats_option(7)
 
     def __post_init__(self) -> None:
-        check_chips(self.chips)
-
-
-def check_chips(names: Sequence[str]) -> tuple[str, ...]:
-    """Each once, as the catalogue calls it; ValueError unless all are IPUs."""
-    known = [chips.get(name) for name in names]
-    for chip in known:
-        if chip.kind != "ipu":
-            raise ValueError(f"chip must be an IPU, but {chip.name} is a {chip.kind.upper()}")
-    return tuple(dict.fromkeys(chip.name for chip in known))
+        for name in self.chips:
+            if (chip := chips.get(name)).kind != "ipu":
+                raise ValueError(f"chip must be an IPU, but {chip.name} is a {chip.kind.upper()}")
 
 
 def _adam(parameters: list[nn.Parameter], fused: bool) -> torch.optim.Adam:
@@ -169,18 +149,16 @@ def tutorial(hidden: int = HIDDEN, batch: int = BATCH, steps: int = STEPS) -> Wo
 
 def candidates(device: torch.device, workload: Workload, peers: bool) -> Iterator[Candidate]:
     """All that can take part on ``device``; ``left_out`` names the other engines."""
-    yield Candidate("eager", OURS, Ours("eager"))
     missing = left_out(device)
-    for engine in ENGINES[device.type]:
+    for engine in ("eager", *ENGINES[device.type], "auto"):
         if engine not in missing:
-            yield Candidate(engine, OURS, Ours(engine))
-    yield Candidate("auto", OURS, Ours("auto"), default=True)
+            yield Candidate(engine, OURS, Ours(engine), default=engine == "auto")
     if device.type == "cuda":
         yield Candidate("CUDA graph", OURS, Ours("auto", graphed=True))
         yield Candidate(f"CUDA graph, {EVERY_STEP}", OURS, Ours("auto", graphed=True, static=False))
     yield Candidate(f"auto, {EVERY_STEP}", OURS, Ours("auto", static=False))
     if peers:
-        for other in baselines.networks(workload, device):
+        for other in baselines.networks(workload):
             if other.library == SNNTORCH and not other.compiles:
                 yield other
                 yield Candidate(ONCE, SNNTORCH, BaselineTrainer(partial(snntorch_net, once=True)))
@@ -196,14 +174,11 @@ _ON_IPU = {"float32": "float32", "bfloat16": "float16", "float16": "float16"}
 
 
 def predictions(workload: Workload, dtype: str, names: Iterable[str]) -> tuple[list[Row], dict[str, str]]:
-    """For each chip its band in samples per second, and name to reason of those for which there is none.
+    """For each IPU its band in samples per second, and name to reason of those for which there is none.
 
     The band reaches from the slowest case, with a first layer that is computed in every step as the tutorial is
     written, to the fastest, with one that is computed once: whether Poplar's compiler detects the equal products is not
     known. Its middle is the likely value of the former.
-
-    Raises:
-        ValueError: an unknown chip, or one that is not an IPU.
     """
     bands, missing = [], {}
     works = _works(workload.batch, workload.width, workload.steps)
@@ -236,8 +211,8 @@ class _PredictedRace(UpdateRace):
         outcome = super().measure(repeats)
         bands, missing = predictions(self.workload, self.labels["dtype"], self.chips)
         skipped = [self.labels | {"contestant": chip, "reason": reason} for chip, reason in missing.items()]
-        scale = outcome.scale | {"predictions": [self.labels | band for band in bands]}
-        return Outcome(outcome.rows, scale, outcome.skipped + skipped)
+        beside = outcome.beside | {"predictions": [self.labels | band for band in bands]}
+        return Outcome(outcome.rows, beside, outcome.skipped + skipped)
 
 
 def _cases(arguments: Arguments, device: torch.device) -> Iterator[UpdateRace]:
@@ -248,7 +223,7 @@ def _cases(arguments: Arguments, device: torch.device) -> Iterator[UpdateRace]:
         every = list(candidates(device, workload, arguments.peers))
         for dtype in arguments.dtypes:
             case = _PredictedRace(workload, Precision.choose(device, dtype == "amp"), every)
-            case.chips = check_chips(arguments.chips)
+            case.chips = list(dict.fromkeys(chips.get(name).name for name in arguments.chips))
             yield case
 
 
@@ -257,74 +232,46 @@ def _parts(arguments: Arguments, device: torch.device) -> Row:
     return {"matmuls": [], "predictions": [], "claims": [asdict(claim) for claim in CLAIMS], "skipped": skipped}
 
 
-_HEAD = (*THROUGHPUT, "x floor", "peak MB", f"times {SNNTORCH}")
+def _rate(rows: Rows, contestant: str) -> float | None:
+    """Samples per second; None for one that was not timed."""
+    return next((row["samples_per_s"] for row in rows if row["contestant"] == contestant), None)
 
 
-def _slow(rows: Sequence[Mapping[str, Any]]) -> float | None:
-    """Samples per second of eager snnTorch as in its tutorial; None where it was not timed."""
-    return next((row["samples_per_s"] for row in rows if row["contestant"] == SNNTORCH), None)
-
-
-def _table(record: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
-    """Columns: "first s" is the first update, "x floor" the time over that of the floating-point operations,
-    with the first layer computed once, at the rate of a large matrix product on the same device. "times
-    snnTorch": of its eager samples per second. Predictions are below the measurements, never in one column with
-    them.
-    """
+def _table(record: Record, rows: Rows) -> str:
     dtype, width, steps, batch = (rows[0][key] for key in KEY)
     title = f"measured: 784-{width}-10, {dtype}, T = {steps}, batch {batch}"
-    slow = _slow(rows)
-    cells = [
-        (
-            *throughput(row),
-            f"{row['over_floor']:.2f}",
-            mebibytes(row.get("peak_bytes")),
-            times(row["samples_per_s"], slow),
-        )
-        for row in rows
-    ]
+    slow = _rate(rows, SNNTORCH)
+    over = {f"times {SNNTORCH}": lambda row: times(row["samples_per_s"], slow)}
     bands = [
         f"predicted, never run: {band['chip']} ({band['precision']}) {band['low']:,.0f} to {band['high']:,.0f} "
         f"samples/s, likely {band['likely']:,.0f}"
         for band in same_case(record["predictions"], rows[0], KEY)
     ]
-    return "\n".join([title, *text_table(_HEAD, cells), *bands])
+    return "\n".join([table(title, {**suite.THROUGHPUT, **over}, rows), *bands])
 
 
-def _place(skip: Mapping[str, Any]) -> str:
-    return f" ({skip['dtype']}, 784-{skip['width']}-10, batch {skip['batch']})" if "net" in skip else ""
-
-
-def summary(record: Mapping[str, Any]) -> str:
+def summary(record: Record) -> str:
     """For the tutorial's size: how much faster than eager snnTorch ours is; and what was published."""
-    width, steps, batch = (record["arguments"][name] for name in ("width", "steps", "batch"))
+    size = {name: record["arguments"][name] for name in ("width", "steps", "batch")}
     lines = []
-    for (dtype, *rest), rows in by_case(record["rows"], KEY):
-        if rest == [width, steps, batch] and (ratios := _ratios(rows)):
-            lines.append(f"784-{width}-10, batch {batch}, {dtype}, on one and the same device: {ratios}")
+    for rows in by_case(record["rows"], KEY):
+        mine, slow = [row for row in rows if row["library"] == OURS], _rate(rows, SNNTORCH)
+        if slow is None or not mine or not same_case([rows[0]], size, list(size)):
+            continue
+        best = max(mine, key=lambda row: row["samples_per_s"])
+        parts = [f"{best['samples_per_s'] / slow:.2f} times the samples/s of eager snnTorch ({best['contestant']})"]
+        if often := [row["samples_per_s"] for row in mine if EVERY_STEP in row["contestant"]]:
+            parts.append(f"{max(often) / slow:.2f} times with layer 1 in every step for both")
+        if once := _rate(rows, ONCE):
+            parts.append(f"{best['samples_per_s'] / once:.2f} times with it once for both")
+        case = f"784-{size['width']}-10, batch {size['batch']}, {rows[0]['dtype']}, on one and the same device"
+        lines.append(f"{case}: {', '.join(parts)}")
     for claim in record["claims"]:
         mark = "derived from published times" if claim["derived"] else "published"
-        lines.append(
-            f"{mark}, not measured here: {claim['said']} times: {claim['what']} ({claim['source']}, {claim['url']})"
-        )
+        source = f"{claim['source']}, {claim['url']}"
+        lines.append(f"{mark}, not measured here: {claim['said']} times: {claim['what']} ({source})")
     return "\n".join(lines)
 
 
-def _ratios(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The fastest of ours against eager snnTorch: each by default, and with the first layer run equally often."""
-    mine, slow = [row for row in rows if row["library"] == OURS], _slow(rows)
-    if slow is None or not mine:
-        return ""
-    best = max(mine, key=lambda row: row["samples_per_s"])
-    parts = [f"{best['samples_per_s'] / slow:.2f} times the samples/s of eager snnTorch ({best['contestant']})"]
-    often = [row["samples_per_s"] for row in mine if "every step" in row["contestant"]]
-    if often:
-        parts.append(f"{max(often) / slow:.2f} times with layer 1 in every step for both")
-    once = next((row["samples_per_s"] for row in rows if row["contestant"] == ONCE), None)
-    if once is not None:
-        parts.append(f"{best['samples_per_s'] / once:.2f} times with it once for both")
-    return ", ".join(parts)
-
-
-SUITE = Suite("compare", Arguments, KEY, _cases, _table, _place, _parts, summary)
+SUITE = Suite("compare", Arguments, KEY, _cases, _table, _parts, summary)
 benchmark, tables = SUITE.run, SUITE.tables

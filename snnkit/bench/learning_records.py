@@ -1,19 +1,25 @@
-"""Runs that learn: what learning without labels, and recipes of ``snnkit train``, have reached, as records and text."""
+"""Learn images without labels: STDP, lateral inhibition and homeostasis; accuracy on test images, pass by pass.
+
+    snnkit bench local --dataset mnist
+
+Records of recipes (``snnkit train NAME --out FILE.json``) become tables here, too.
+"""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import torch
+from tqdm.auto import tqdm
 
-from ..tables import text_table
-from .suite import begin, heading, save
-
-if TYPE_CHECKING:
-    from ..plasticity import LocalRun
+from ..data import load
+from ..plasticity import LocalHistory, LocalRun, learn_locally
+from .suite import Record, Row, Say, begin, device_option, heading, option, save
+from .suite import table as table_of
 
 # So many receptive fields go into a record, those of the first neurons: none is selected for its looks.
 FIELDS = 36
@@ -24,36 +30,42 @@ SIZES = {
 }
 
 
-def benchmark(
-    dataset: str,
-    on_progress: Callable[[Any], object] | None = None,
-    out: Any = None,
-    *,
-    device: str = "auto",
-    root: str | None = None,
-    **given: Any,
-) -> dict[str, Any]:
-    """Learn by ``plasticity.learn_locally`` and return the record.
+@dataclass(frozen=True)
+class Arguments:
+    """What to run; the options of ``snnkit bench local``. 0 is the default of the data set, in ``SIZES``."""
 
-    Args:
-        dataset: "digits" or "mnist".
-        on_progress: as in ``learn_locally``.
-        out: file for the record.
-        device, root: as in ``learn_locally``.
-        given: ``neurons``, ``passes``, ``batch_size``, ``samples`` and ``seed``; None: the default of the data set.
-    """
-    from ..data import load
-    from ..plasticity import learn_locally
+    device: str = device_option()
+    dataset: str = option("The images.", "digits", choices=tuple(SIZES))
+    neurons: int = option("That compete.  [digits 100, mnist 400]", 0, least=2)
+    passes: int = option("Through the training images.  [digits 4, mnist 3]", 0, quick=1)
+    batch_size: int = option("Images at once.  [digits 16, mnist 32]", 0, flag="batch")
+    samples: int = option("Use only so many training images.", 0, quick=200)
+    seed: int = option("Of weights, order and spikes.", 0, least=0)
+    root: str = option("Folder with mnist/.  [SNNKIT_DATA, or a cache]", "", flag="data")
 
-    settings: dict[str, Any] = SIZES[dataset] | {name: value for name, value in given.items() if value is not None}
-    images, _ = load(dataset, root=root)
-    run = learn_locally(dataset, **settings, device=device, root=root, on_progress=on_progress)
-    record = record_of(run, (images.shape[-2], images.shape[-1]), {"data": dataset, **settings})
+
+def benchmark(arguments: Arguments, say: Say = print, out: str | Path | None = None) -> Row:
+    """Learn by ``plasticity.learn_locally`` and return the record; ``out``: a file for it."""
+    given = {name: value for name, value in asdict(arguments).items() if value and name != "dataset"}
+    settings: dict[str, Any] = SIZES[arguments.dataset] | {"seed": arguments.seed} | given
+    if out is not None:
+        Path(out).parent.mkdir(parents=True, exist_ok=True)  # or it fails when everything is learned
+    images, _ = load(arguments.dataset, root=arguments.root or None)
+    with tqdm(unit="image", unit_scale=True) as bar:
+
+        def show(progress: Any) -> None:
+            bar.total = progress.of
+            bar.update(progress.images - bar.n)
+
+        run = learn_locally(arguments.dataset, **settings, on_progress=show)
+    kept = {name: value for name, value in settings.items() if name not in ("device", "root")}
+    record = record_of(run, (images.shape[-2], images.shape[-1]), {"data": arguments.dataset, **kept})
+    say(tables(record))
     save(record, out)
     return record
 
 
-def record_of(run: LocalRun, shape: tuple[int, int], arguments: Mapping[str, Any]) -> dict[str, Any]:
+def record_of(run: LocalRun, shape: tuple[int, int], arguments: Record) -> Row:
     """A record: the settings, every pass, some receptive fields, and where it was measured.
 
     Args:
@@ -65,7 +77,7 @@ def record_of(run: LocalRun, shape: tuple[int, int], arguments: Mapping[str, Any
     scale = float(shown.max()) or 1.0
     values = (shown / scale * 255).round().byte().numpy().tobytes()
     options = {**arguments, **asdict(run.code), "layer": asdict(run.layer)}
-    return begin("local", run.weights.device, options) | {
+    return begin("local", torch.device(run.weights.device), options) | {
         "complete": True,
         "unlabelled": int((run.labels < 0).sum()),
         "fields": {
@@ -79,7 +91,7 @@ def record_of(run: LocalRun, shape: tuple[int, int], arguments: Mapping[str, Any
     }
 
 
-def fields_of(record: Mapping[str, Any]) -> tuple[np.ndarray, list[int]]:
+def fields_of(record: Record) -> tuple[np.ndarray, list[int]]:
     """The receptive fields in a record, to a 255th of the largest weight among them.
 
     Returns:
@@ -91,46 +103,34 @@ def fields_of(record: Mapping[str, Any]) -> tuple[np.ndarray, list[int]]:
     return weights, list(fields["labels"])
 
 
-def tables(record: Mapping[str, Any]) -> str:
+def tables(record: Record) -> str:
     """The whole record as text."""
     return f"{heading(record)}\n\n{table(record)}"
 
 
-def table(record: Mapping[str, Any]) -> str:
+def table(record: Record) -> str:
     """Of kind "local" or "recipe": the settings, and a line for each pass or epoch."""
-    return _recipe(record) if record["kind"] == "recipe" else _local(record)
-
-
-def _local(record: Mapping[str, Any]) -> str:
-    from ..plasticity import LocalHistory
-
-    options = record["arguments"]
-    settings = ", ".join(f"{name} {value}" for name, value in options.items() if name != "layer" and value is not None)
+    shown = {k: v for k, v in record["arguments"].items() if k != "layer" and v is not None and v is not False}
+    if record["kind"] == "recipe":
+        title = f"{shown.pop('name')}: {shown.pop('about')}\nsettings: {_listed(shown)}"
+        return table_of(f"{title}\nparameters: {record['parameters']:,}\n", _RECIPE, record["rows"], left=0)
     history = LocalHistory()
     for row in record["rows"]:
         history.add(**{name: row[name] for name in vars(history)})
-    silent = f"{record['unlabelled']} of {options['neurons']} neurons never fired for a training image"
-    return "\n".join([f"learning without labels: {settings}", "", repr(history), "", silent])
+    silent = f"{record['unlabelled']} of {shown['neurons']} neurons never fired for a training image"
+    return f"learning without labels: {_listed(shown)}\n\n{history!r}\n\n{silent}"
 
 
-_HEAD = ("epoch", "train loss", "train acc", "test loss", "test acc", "seconds", "samples/s")
+def _listed(settings: Record) -> str:
+    return ", ".join(f"{name} {value}" for name, value in settings.items())
 
 
-def _recipe(record: Mapping[str, Any]) -> str:
-    settings = {name: value for name, value in record["arguments"].items() if value not in (None, False)}
-    title = f"{settings.pop('name')}: {settings.pop('about')}"
-    lines = [title, f"settings: {', '.join(f'{name} {value}' for name, value in settings.items())}"]
-    lines += [f"parameters: {record['parameters']:,}", ""]
-    cells = [
-        (
-            str(row["epoch"]),
-            f"{row['train_loss']:.4f}",
-            f"{row['train_accuracy']:.2%}",
-            f"{row['test_loss']:.4f}",
-            f"{row['test_accuracy']:.2%}",
-            f"{row['seconds']:.1f}",
-            f"{row['samples_per_second']:,.0f}",
-        )
-        for row in record["rows"]
-    ]
-    return "\n".join([*lines, *text_table(_HEAD, cells, left=0, always=len(_HEAD))])
+_RECIPE = {
+    "epoch": lambda row: str(row["epoch"]),
+    "train loss": lambda row: f"{row['train_loss']:.4f}",
+    "train acc": lambda row: f"{row['train_accuracy']:.2%}",
+    "test loss": lambda row: f"{row['test_loss']:.4f}",
+    "test acc": lambda row: f"{row['test_accuracy']:.2%}",
+    "seconds": lambda row: f"{row['seconds']:.1f}",
+    "samples/s": lambda row: f"{row['samples_per_second']:,.0f}",
+}

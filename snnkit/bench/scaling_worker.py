@@ -8,14 +8,16 @@
 
 from __future__ import annotations
 
+import argparse
+import json
+import os
+import statistics
 import time
+from itertools import pairwise
+from typing import Any
 
-_BORN = time.time()  # before the imports: what is earlier is the launcher's
-
-import argparse  # noqa: E402
-import json  # noqa: E402
-import os  # noqa: E402
-from typing import Any  # noqa: E402
+import torch
+import torch.distributed as dist
 
 ANSWER = "snnkit-scaling: "
 WARM_UP = 5  # updates before the clock counts: allocators and DDP's buckets have settled then
@@ -30,10 +32,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("what", choices=("updates", "links"))
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--hidden", type=int, default=1000)
-    parser.add_argument("--steps", type=int, default=25)
-    parser.add_argument("--batch", type=int, default=256)
-    parser.add_argument("--updates", type=int, default=40)
+    for name, default in (("hidden", 1000), ("steps", 25), ("batch", 256), ("updates", 40)):
+        parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--apart", action="store_true")
     words = parser.parse_args()
     if words.apart:
@@ -44,83 +44,61 @@ def main() -> None:
         if words.device == "cuda":
             seen = os.environ.get("CUDA_VISIBLE_DEVICES")
             os.environ["CUDA_VISIBLE_DEVICES"] = seen.split(",")[int(local)] if seen else local
-    answer = links(words.device) if words.what == "links" else updates(words)
-    print(ANSWER + json.dumps(answer | {"born": _BORN, "died": time.time()}), flush=True)
+    answer = {"links": links(words.device)} if words.what == "links" else updates(words)
+    print(ANSWER + json.dumps(answer), flush=True)
 
 
 def updates(words: Any) -> dict[str, Any]:
-    """Seconds of each update after the warm-up, as ``lit.run_recipe`` makes them."""
-    import torch
+    """Seconds of each update after the warm-up, as ``lit.run_recipe`` makes them, and the number of parameters."""
     from lightning.fabric.plugins.environments.lightning import LightningEnvironment
     from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvironment
-    from lightning.pytorch import Trainer
+    from lightning.pytorch import Callback, Trainer
 
     from ..models import mlp
     from ..train import lit
 
+    # On CUDA the host runs ahead; it waits for the device every so many updates only, else it would never do so.
+    stretch = min(10, words.updates // 2) if words.device == "cuda" else 1
+    ends: list[float] = []
+
+    class UpdateClock(Callback):
+        def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+            timed = batch_idx + 1 - WARM_UP
+            if timed >= 0 and timed % stretch == 0:
+                if module.device.type == "cuda":
+                    torch.cuda.synchronize()
+                ends.append(time.perf_counter())
+
     rank, local, world = (int(os.environ.get(name, default)) for name, default in zip(_PLACE, "001", strict=False))
     torch.manual_seed(0)
     net = mlp((784, words.hidden, 10))
-    module = lit.SpikingModule(net, steps=words.steps, loss="count_cross_entropy", rates=False)
-    total = WARM_UP + words.updates
     # What is in the images plays no part; there are enough of them for one epoch.
-    images = torch.randint(256, (total * world * words.batch, 1, 28, 28), dtype=torch.uint8)
+    images = torch.randint(256, ((WARM_UP + words.updates) * world * words.batch, 1, 28, 28), dtype=torch.uint8)
     labels = torch.randint(10, (len(images),))
     device = torch.device(words.device, local) if words.device == "cuda" else torch.device("cpu")
-    batches = lit.SharedBatches(images.to(device), labels.to(device), world * words.batch, rank=rank, world=world)
-    # On CUDA the host runs ahead; it waits for the device every so many updates only, else it would never do so.
-    clock = _clock(min(10, words.updates // 2) if words.device == "cuda" else 1)
     trainer = Trainer(
         accelerator="gpu" if words.device == "cuda" else "cpu",
         devices=int(os.environ.get("LOCAL_WORLD_SIZE", "1")),
         strategy="auto" if world == 1 else lit.ResumableDDP(net, timeout=_TIMEOUT),
         plugins=[LightningEnvironment() if world == 1 else TorchElasticEnvironment()],
         max_epochs=1,
-        callbacks=[clock],
+        callbacks=[UpdateClock()],
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,
         use_distributed_sampler=False,
     )
-    trainer.fit(module, batches)
-    parameters = sum(p.numel() for p in net.parameters())
-    return {"seconds": clock.seconds(), "parameters": parameters, "ready": clock.ready}
+    trainer.fit(
+        lit.SpikingModule(net, steps=words.steps, loss="count_cross_entropy", rates=False),
+        lit.SharedBatches(images.to(device), labels.to(device), world * words.batch, rank=rank, world=world),
+    )
+    seconds = [(after - before) / stretch for before, after in pairwise(ends)]
+    return {"seconds": seconds, "parameters": sum(p.numel() for p in net.parameters())}
 
 
-def _clock(stretch: int) -> Any:
-    """A callback that notes when each ``stretch`` updates are done, on CUDA by the device, too."""
-    import torch
-    from lightning.pytorch import Callback
-
-    class UpdateClock(Callback):
-        def __init__(self) -> None:
-            self.ends: list[float] = []
-            self.ready = 0.0
-
-        def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-            done = batch_idx + 1
-            if done == 1:
-                self.ready = time.time()
-            if done >= WARM_UP and (done - WARM_UP) % stretch == 0:
-                if module.device.type == "cuda":
-                    torch.cuda.synchronize()
-                self.ends.append(time.perf_counter())
-
-        def seconds(self) -> list[float]:
-            pairs = zip(self.ends, self.ends[1:], strict=False)
-            return [(after - before) / stretch for before, after in pairs]
-
-    return UpdateClock()
-
-
-def links(device: str) -> dict[str, Any]:
-    """Seconds in which ranks average tensors of some sizes: [(bytes, median)]."""
-    import statistics
-
-    import torch
-    import torch.distributed as dist
-
+def links(device: str) -> list[tuple[int, float]]:
+    """Seconds in which ranks average tensors of some sizes: (bytes, median)."""
     torch.set_num_threads(1)
     if device == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
@@ -138,7 +116,7 @@ def links(device: str) -> dict[str, Any]:
             times.append(time.perf_counter() - start)
         medians.append((size, statistics.median(times)))
     dist.destroy_process_group()
-    return {"links": medians}
+    return medians
 
 
 if __name__ == "__main__":

@@ -1,24 +1,26 @@
 """STDP, step by step and over sequences: our rule in C++ and in PyTorch beside Norse's functions of the same rule.
 
-snnkit bench plasticity
+    snnkit bench plasticity
+
+Columns: "x floor": the time of a step over that of reading and writing all weights once, as a copy does; a sequence has
+them in the cache and may stay below. "times Norse": how many of our steps fit into one of Norse's.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..measure import Timing
 from ..plasticity import Convolution, Dense, PairSTDP
-from ..tables import text_table
+from . import suite
 from .baselines import DT, EXACT_TAU, NORSE, TAU, Steps, norse_stdp
-from .suite import OURS, Race, Row, Suite, milliseconds, option, peers_option, repeats_option, seconds_of, times
+from .suite import OURS, Race, Record, Row, Rows, Suite, option, seconds_of, table, times
 
 # What weights may differ by in float64, in which they are compared, and over how many steps.
 TOLERANCE, COMPARED_STEPS = 1e-12, 3
@@ -81,9 +83,9 @@ class Arguments:
     device: str = "cpu"
     rate: float = option("Share of the neurons that fire in a step: 0.02 is 20 spikes a second at 1 ms.", 0.02)
     steps: int = option("Of a sequence.", 20, least=2)
-    peers: bool = peers_option()
-    repeats: int = repeats_option(11)
-    quick: bool = False
+    peers: bool = suite.peers_option()
+    repeats: int = suite.repeats_option(11)
+    quick: bool = field(default=False, metadata={"quick": True})
 
 
 @dataclass(frozen=True)
@@ -161,10 +163,11 @@ class Case(Race):
         weight = self._timed[2]
         return partial(torch.empty_like(weight).copy_, weight)
 
-    def finish(self, row: Row, timing: Timing, scale: Timing) -> Row:
-        row = row | seconds_of(timing, self.steps)
-        over = {"floor_s": scale.median, "over_floor": row["median_s"] / scale.median}
-        return row | over | {"floor_bytes": 2 * self._timed[2].nbytes}
+    def floor(self, row: Row, scale: Timing) -> float:
+        return scale.median
+
+    def finish(self, row: Row, timing: Timing) -> Row:
+        return row | seconds_of(timing, self.steps) | {"floor_bytes": 2 * self._timed[2].nbytes}
 
 
 def random_case(connection: Connection, steps: int, rate: float, dtype: torch.dtype) -> Sequence[Tensor]:
@@ -179,30 +182,21 @@ def _cases(arguments: Arguments, device: torch.device) -> Iterator[Case]:
         yield Case(connection, arguments.rate, arguments.steps, arguments.peers)
 
 
-_HEAD = ("candidate", "µs a step", "10-90 %", "x floor", "times Norse")
-
-
-def _table(record: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
-    """Columns: "x floor": the time of a step over that of reading and writing all weights once, as a copy does;
-    a sequence has them in the cache and may stay below. "times Norse": how many of our steps fit into one of
-    Norse's.
-    """
+def _table(record: Record, rows: Rows) -> str:
     first = rows[0]
     title = (
         f"{first['case']}: {first['weights']:,} weights, {first['dtype']}, {first['rate']:.3g} of the neurons fire, "
         f"{first['steps']} steps; copy of the weights: {first['floor_s'] * 1e6:.3g} µs"
     )
     norse = next((row["median_s"] for row in rows if row["library"] == NORSE), None)
-    cells = [
-        (
-            row["contestant"],
-            *milliseconds(row, 1e6),
-            f"{row['over_floor']:.2f}",
-            "" if row["library"] == NORSE or norse is None else times(norse, row["median_s"]),
-        )
-        for row in rows
-    ]
-    return "\n".join([title, *text_table(_HEAD, cells, always=4)])
+    columns = {
+        "candidate": lambda row: row["contestant"],
+        "µs a step": partial(suite.milliseconds, scale=1e6),
+        "10-90 %": partial(suite.spread, scale=1e6),
+        "x floor": suite.over_floor,
+        "times Norse": lambda row: times(norse, row["median_s"]) if norse and row["library"] == OURS else "",
+    }
+    return table(title, columns, rows)
 
 
 SUITE = Suite("plasticity", Arguments, ("case",), _cases, _table)

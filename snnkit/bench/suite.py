@@ -16,10 +16,14 @@ import torch
 
 from .. import records
 from ..measure import Clock, Timing, provenance, race
+from ..tables import text_table
 
 T = TypeVar("T")
-OURS = "snnkit"
 Row = dict[str, Any]
+Record = Mapping[str, Any]
+Rows = Sequence[Record]
+Say = Callable[[str], object]
+OURS = "snnkit"
 _SCALE = " scale"  # no candidate is called that
 
 
@@ -33,12 +37,12 @@ class Outcome:
 
     Attributes:
         rows: one for each candidate that was timed.
-        scale: by name of a list of the record, what was measured or predicted beside them.
+        beside: by name of a list of the record, what was measured or predicted beside them.
         skipped: the candidates that were not timed, each with its "reason".
     """
 
     rows: list[Row]
-    scale: dict[str, list[Row]]
+    beside: dict[str, list[Row]]
     skipped: list[Row]
 
 
@@ -64,16 +68,16 @@ class Race(ABC):
         """The operation that is timed in the same rounds, such as a copy."""
 
     @abstractmethod
-    def finish(self, row: Row, timing: Timing, scale: Timing) -> Row:
+    def floor(self, row: Row, scale: Timing) -> float:
+        """Seconds that no candidate can do with less than, by the operation that sets the scale."""
+
+    def finish(self, row: Row, timing: Timing) -> Row:
         """The row with its times."""
+        return row | seconds_of(timing)
 
     def beside(self, scale: Timing) -> dict[str, list[Row]]:
-        """``Outcome.scale``, made of the timing of the operation that sets the scale."""
+        """``Outcome.beside``, made of the timing of the operation that sets the scale."""
         return {}
-
-    def skip(self, candidate: Any, reason: str) -> Row:
-        """An entry for ``Outcome.skipped``."""
-        return self.labels | {"contestant": candidate.name, "reason": reason}
 
     def key(self, candidate: Any) -> str:
         """Unique among the candidates."""
@@ -87,24 +91,29 @@ class Race(ABC):
             try:
                 ready[self.key(candidate)] = self.prepare(candidate)
             except DoesNotRun as reason:
-                skipped.append(self.skip(candidate, str(reason)))
+                skip = self.labels | {"contestant": candidate.name, "reason": str(reason)}
+                skipped.append({"equation": getattr(candidate, "equation", "")} | skip)
         if not ready:
             return Outcome([], {}, skipped)
-        runs = {name: run for name, (_, run) in ready.items()}
-        timings = race({_SCALE: self.scale(), **runs}, repeats, clock=self.clock)
+        runs = {_SCALE: self.scale()} | {name: run for name, (_, run) in ready.items()}
+        timings = race(runs, repeats, clock=self.clock)
         scale = timings.pop(_SCALE)
-        rows = [self.finish(ready[name][0], timing, scale) for name, timing in timings.items()]
+        rows = []
+        for name, timing in timings.items():
+            row = self.finish(ready[name][0], timing)
+            floor = self.floor(row, scale)
+            rows.append(row | {"floor_s": floor, "over_floor": row["median_s"] / floor})
         return Outcome(rows, self.beside(scale), skipped)
 
 
-def attempt(library: str, function: Callable[[], Any], too_large: str) -> Any:
+def attempt(library: str, function: Callable[[], T]) -> T:
     """What ``function`` returns; ``DoesNotRun`` if memory runs out or a library other than ours fails."""
     try:
         return function()
     except DoesNotRun:
         raise
     except (torch.cuda.OutOfMemoryError, MemoryError) as error:
-        raise DoesNotRun(too_large) from error
+        raise DoesNotRun("too little memory; choose a smaller size") from error
     except Exception as error:  # a defect of one library must not end the run of all others
         if library == OURS:
             raise
@@ -122,7 +131,6 @@ class Suite:
         key: the fields of a row that name its case.
         cases: (arguments, device) to what is measured; each has ``measure(repeats)``.
         table: (record, rows of one case) to text.
-        place: of an entry of "skipped", in parentheses behind the candidate's name, or "".
         parts: (arguments, device) to what a record holds besides rows.
         ending: a record to text below all tables, or "".
     """
@@ -131,12 +139,11 @@ class Suite:
     arguments: type
     key: tuple[str, ...]
     cases: Callable[[Any, torch.device], Iterable[Any]]
-    table: Callable[[Mapping[str, Any], Sequence[Mapping[str, Any]]], str]
-    place: Callable[[Mapping[str, Any]], str] = lambda skip: ""
+    table: Callable[[Record, Rows], str]
     parts: Callable[[Any, torch.device], Row] = lambda arguments, device: {}
-    ending: Callable[[Mapping[str, Any]], str] = lambda record: ""
+    ending: Callable[[Record], str] = lambda record: ""
 
-    def run(self, arguments: Any, say: Callable[[str], object] = print, out: str | Path | None = None) -> Row:
+    def run(self, arguments: Any, say: Say = print, out: str | Path | None = None) -> Row:
         """Measure every case and return the record.
 
         Args:
@@ -147,17 +154,15 @@ class Suite:
         """
         device = torch.device(arguments.device)
         record = begin(self.kind, device, asdict(arguments), skipped=[]) | self.parts(arguments, device)
-        say(heading(record | {"complete": True}))
-        self._say_skipped(record["skipped"], say)
+        say("\n".join([heading(record | {"complete": True}), *self._skipped(record["skipped"])]))
         for case in self.cases(arguments, device):
             outcome = case.measure(arguments.repeats)
             record["rows"] += outcome.rows
             record["skipped"] += outcome.skipped
-            for name, entries in outcome.scale.items():
+            for name, entries in outcome.beside.items():
                 record[name] += entries
-            if outcome.rows:
-                say("\n" + self.table(record, outcome.rows))
-            self._say_skipped(outcome.skipped, say)
+            tables = [self.table(record, outcome.rows)] if outcome.rows else []
+            say("\n" + "\n".join([*tables, *self._skipped(outcome.skipped)]))
             save(record, out)
         record["complete"] = True
         if ending := self.ending(record):
@@ -165,17 +170,19 @@ class Suite:
         save(record, out)
         return record
 
-    def tables(self, record: Mapping[str, Any]) -> str:
+    def tables(self, record: Record) -> str:
         """The whole record as text."""
-        cases = (self.table(record, rows) for _, rows in by_case(record["rows"], self.key))
-        skipped: list[str] = []
-        self._say_skipped(record.get("skipped", []), skipped.append)
-        return "\n\n".join(filter(None, [heading(record), *cases, "\n".join(skipped), self.ending(record)]))
+        cases = [self.table(record, rows) for rows in by_case(record["rows"], self.key)]
+        skipped = "\n".join(self._skipped(record.get("skipped", [])))
+        return "\n\n".join(filter(None, [heading(record), *cases, skipped, self.ending(record)]))
 
-    def _say_skipped(self, skipped: Iterable[Mapping[str, Any]], say: Callable[[str], object]) -> None:
+    def _skipped(self, skipped: Rows) -> Iterator[str]:
         for skip in skipped:
-            name = skip.get("contestant") or skip["model"]
-            say(f"not timed: {name}{self.place(skip)}: {skip['reason']}")
+            case = [f"{name} {value}" for name, value in skip.items() if value and name not in ("contestant", "reason")]
+            yield f"not timed: {skip.get('contestant', '')} ({', '.join(case)}): {skip['reason']}".replace(" ()", "")
+
+
+# -- options of the commands
 
 
 def option(
@@ -201,12 +208,9 @@ def option(
     return field(default=default, metadata=about)
 
 
-DEVICES = ("auto", "cpu", "cuda")
-
-
 def device_option() -> Any:
     """``--device``."""
-    return option("Where to measure.", "auto", choices=DEVICES)
+    return option("Where to measure.", "auto", choices=("auto", "cpu", "cuda"))
 
 
 def peers_option() -> Any:
@@ -221,18 +225,20 @@ def repeats_option(default: int, least: int = 3) -> Any:
 
 def chosen(kind: type[T], device: str, quick: bool = False, **given: Any) -> T:
     """``Arguments`` of a kind with the defaults of the device for what is None, empty or not given."""
-    values = {}
+    values: dict[str, Any] = {"device": device}
     for each in fields(kind):  # type: ignore[arg-type]
-        about, value = each.metadata, quick if each.name == "quick" else given.get(each.name)
-        if value is None or value == ():
-            value = about.get("quick") if quick else None
-            value = about.get("cuda") if value is None and device == "cuda" else value
-            value = each.default if value is None else value
-        values[each.name] = value
-    return kind(**values | {"device": device})
+        about, value = each.metadata, given.get(each.name)
+        choices = [value, about.get("quick") if quick else None, about.get("cuda") if device == "cuda" else None]
+        choices = [choice for choice in choices if choice is not None and choice != ()]
+        if choices:
+            values.setdefault(each.name, choices[0])
+    return kind(**values)
 
 
-def begin(kind: str, device: torch.device, arguments: Mapping[str, Any], **parts: Any) -> Row:
+# -- records
+
+
+def begin(kind: str, device: torch.device, arguments: Record, **parts: Any) -> Row:
     """A record of which nothing is measured yet."""
     made = {"schema": records.SCHEMA, "kind": kind, "complete": False, "provenance": provenance(device)}
     return made | {"arguments": dict(arguments), **parts, "rows": []}
@@ -244,15 +250,15 @@ def save(record: Row, out: str | Path | None) -> None:
         records.write(out, record)
 
 
-def by_case(rows: Iterable[Any], key: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], list[Any]]]:
-    """(values of ``key``, the rows that have them), in the order of the record."""
+def by_case(rows: Iterable[Any], key: Sequence[str]) -> list[list[Any]]:
+    """The rows that have the same values of ``key`` together, in the order of the record."""
     cases: dict[tuple[Any, ...], list[Any]] = {}
     for row in rows:
         cases.setdefault(tuple(row[name] for name in key), []).append(row)
-    yield from cases.items()
+    return list(cases.values())
 
 
-def same_case(entries: Iterable[Any], row: Mapping[str, Any], key: Sequence[str]) -> list[Any]:
+def same_case(entries: Iterable[Any], row: Record, key: Sequence[str]) -> list[Any]:
     """Those of ``entries`` that belong to the case of ``row``."""
     return [entry for entry in entries if all(entry[name] == row[name] for name in key)]
 
@@ -260,7 +266,8 @@ def same_case(entries: Iterable[Any], row: Mapping[str, Any], key: Sequence[str]
 def seconds_of(timing: Timing, calls: int = 1) -> Row:
     """The times in a row: of one of so many calls that were timed as one."""
     low, high = (seconds / calls for seconds in timing.spread)
-    return {"median_s": timing.median / calls, "p10_s": low, "p90_s": high}
+    times = {"median_s": timing.median / calls, "p10_s": low, "p90_s": high}
+    return times | {"host_s": timing.host / calls, "calls": timing.calls}
 
 
 def dtype_name(dtype: torch.dtype | None) -> str:
@@ -268,23 +275,30 @@ def dtype_name(dtype: torch.dtype | None) -> str:
     return str(dtype or torch.float32).removeprefix("torch.")
 
 
-# What each row of a training throughput begins with.
-THROUGHPUT = ("candidate", "samples/s", "ms", "10-90 %", "first s")
+# -- tables
+
+Columns = Mapping[str, Callable[[Record], str]]
 
 
-def throughput(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """The cells of ``THROUGHPUT``."""
-    return (row["contestant"], f"{row['samples_per_s']:,.0f}", *milliseconds(row), f"{row['first_s']:.3g}")
+def table(title: str, columns: Columns, rows: Rows, *, left: int = 1, always: int = 1) -> str:
+    """Text: a line for each row, of head to cell; columns without a cell are left out, but the first ``always``."""
+    cells = [[cell(row) for cell in columns.values()] for row in rows]
+    return "\n".join([title, *text_table(list(columns), cells, left=left, always=always)])
 
 
-def milliseconds(row: Mapping[str, Any], scale: float = 1e3) -> tuple[str, str]:
-    """Median, and the 10th and 90th percentile."""
-    return f"{row['median_s'] * scale:.4g}", f"{row['p10_s'] * scale:.4g} - {row['p90_s'] * scale:.4g}"
+def milliseconds(row: Record, scale: float = 1e3) -> str:
+    """The median."""
+    return f"{row['median_s'] * scale:.4g}"
 
 
-def mebibytes(count: float | None) -> str:
-    """Of memory; empty where it was not measured."""
-    return "" if count is None else f"{count / 2**20:.0f}"
+def spread(row: Record, scale: float = 1e3) -> str:
+    """The 10th and 90th percentile."""
+    return f"{row['p10_s'] * scale:.4g} - {row['p90_s'] * scale:.4g}"
+
+
+def over_floor(row: Record) -> str:
+    """The time as a multiple of the floor."""
+    return f"{row['over_floor']:.2f}"
 
 
 def times(value: float, base: float | None) -> str:
@@ -292,7 +306,19 @@ def times(value: float, base: float | None) -> str:
     return "" if base is None else f"{value / base:.2f}"
 
 
-def heading(record: Mapping[str, Any]) -> str:
+# The columns with which a table of training begins.
+THROUGHPUT: Columns = {
+    "candidate": lambda row: row["contestant"],
+    "samples/s": lambda row: f"{row['samples_per_s']:,.0f}",
+    "ms": milliseconds,
+    "10-90 %": spread,
+    "first s": lambda row: f"{row['first_s']:.3g}",
+    "x floor": over_floor,
+    "peak MB": lambda row: "" if row.get("peak_bytes") is None else f"{row['peak_bytes'] / 2**20:.0f}",
+}
+
+
+def heading(record: Record) -> str:
     """Where the numbers of a record come from, in a few lines."""
     origin = record["provenance"]
     if record["kind"] == "published":

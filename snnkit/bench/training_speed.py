@@ -4,44 +4,29 @@
 
 All candidates get the same weights, batch, loss and optimizer. One update is compared with that of our eager engine
 before the clock starts, and all take turns in the same run.
+
+Columns: "first s" is the first update, "ready s" the time until steps are as fast as they get: making the network, and
+its first six updates, in which compilers run and graphs are recorded. "x floor" is the time over that of the
+floating-point operations of all layers at the rate of a large matrix product on the same device. "x ours" is the time
+over that of our fastest setting.
 """
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from ..device import Precision
-from ..measure import Clock, MemoryTracker, ThroughputClock, Timing, clock_for, first_call, race
-from ..nn import Sequential, is_static
-from ..tables import text_table
-from . import baselines
-from .suite import (
-    OURS,
-    THROUGHPUT,
-    DoesNotRun,
-    Outcome,
-    Race,
-    Row,
-    Suite,
-    attempt,
-    device_option,
-    mebibytes,
-    option,
-    peers_option,
-    repeats_option,
-    same_case,
-    seconds_of,
-    throughput,
-    times,
-)
+from ..measure import ThroughputClock, Timing, first_call, peak_of
+from . import baselines, suite
+from .suite import OURS, DoesNotRun, Outcome, Race, Record, Row, Rows, Suite, option, seconds_of, table, times
 from .workloads import Candidate, Trainer, Workload, conv, dense, fill, ours
 
 PRECISIONS = ("float32", "amp")
@@ -65,15 +50,15 @@ UPDATE_MAY_DIFFER = {None: 0.3, torch.bfloat16: 0.7, torch.float16: 0.7}
 class Arguments:
     """What to run; the options of ``snnkit bench training``."""
 
-    device: str = device_option()
+    device: str = suite.device_option()
     nets: Sequence[str] = option("The networks.", ("conv", "mlp"), flag="net", choices=("conv", "mlp"))
     width: int = option("Channels of the conv net.", 32, cuda=128, quick=4)
     hidden: int = option("Hidden neurons of the dense net.", 1000, quick=16)
     batch: int = option("Samples of an update.", 128, quick=8)
     dtypes: Sequence[str] = option("amp: mixed precision.", PRECISIONS, flag="dtype", choices=PRECISIONS)
-    peers: bool = peers_option()
+    peers: bool = suite.peers_option()
     compiled: bool = option("With torch.compile, which takes minutes.", True, quick=False, flag="compile")
-    repeats: int = repeats_option(11)
+    repeats: int = suite.repeats_option(11)
 
 
 class UpdateRace(Race):
@@ -92,8 +77,7 @@ class UpdateRace(Race):
     def prepare(self, candidate: Candidate) -> tuple[Row, Callable[[], object]]:
         if candidate.compiles:
             torch.compiler.reset()  # or it would reach torch's limit of recompilations and run uncompiled
-        too_large = "too little memory; lower --width or --batch"
-        row, trainer, result = attempt(candidate.library, lambda: self._first_steps(candidate), too_large)
+        row, trainer, result = suite.attempt(candidate.library, lambda: self._first_steps(candidate))
         (out, change), (expected_out, expected) = result, self._reference
         differ = (out != expected_out).float().mean().item()
         distance = ((change - expected).norm() / expected.norm().clamp_min(1e-30)).item()
@@ -102,7 +86,8 @@ class UpdateRace(Race):
         if not distance <= UPDATE_MAY_DIFFER[self.precision.dtype]:
             raise DoesNotRun(f"it computes something else: its update is {distance:.2%} off")
         about = {"contestant": candidate.name, "library": candidate.library, "default": candidate.default}
-        return self.labels | about | row | {"spikes_differ": differ, "update_differs": distance}, trainer.step
+        about |= {"spikes_differ": differ, "update_differs": distance, "floor_flops": self._flops}
+        return self.labels | row | about, trainer.step
 
     def _first_steps(self, candidate: Candidate) -> tuple[Row, Trainer, tuple[Tensor, Tensor]]:
         cuda = self.device.type == "cuda"
@@ -116,28 +101,16 @@ class UpdateRace(Race):
             began = time.perf_counter()
             trainer = candidate.make(self.workload, self.precision)
             first, _ = first_call(trainer.step, self.device)
-            for _ in range(SETTLE - 1):
-                trainer.step()
-            first_call(lambda: None, self.device)
-            ready = time.perf_counter() - began
+            first_call(lambda: _repeat(trainer.step, SETTLE - 1), self.device)
+            row: Row = {"first_s": first, "ready_s": time.perf_counter() - began, "peak_bytes": None}
             if refusal := trainer.refusal():
                 raise DoesNotRun(refusal)
-            peak = torch.cuda.max_memory_allocated(self.device) - before if cuda else self._peak_on_cpu(candidate)
-            row = {"first_s": first, "ready_s": ready, "peak_bytes": peak}
+            if cuda:
+                row["peak_bytes"] = torch.cuda.max_memory_allocated(self.device) - before
+            elif not candidate.compiles:  # counting happens between operations, of which there are none then
+                make = partial(candidate.make, self.workload, self.precision)
+                row["peak_bytes"] = peak_of(lambda: _repeat(make().step, 2), self.device)
             return row, trainer, _one_update(trainer, self._weights)
-
-    def _peak_on_cpu(self, candidate: Candidate) -> int | None:
-        """Most bytes of tensors alive while it is made and does its first two updates, as PyTorch counts on CUDA.
-
-        None for what is compiled whole: counting happens between the operations, of which there are none then.
-        """
-        if candidate.compiles:
-            return None
-        with MemoryTracker() as tracker:
-            trainer = candidate.make(self.workload, self.precision)
-            for _ in range(2):
-                trainer.step()
-        return tracker.peak
 
     def scale(self) -> Callable[[], object]:
         size = _MATMUL_SIZE[self.device.type]
@@ -148,19 +121,25 @@ class UpdateRace(Race):
     def _rate(self, scale: Timing) -> float:
         return 2 * _MATMUL_SIZE[self.device.type] ** 3 / scale.median
 
+    def floor(self, row: Row, scale: Timing) -> float:
+        return self._flops / self._rate(scale)
+
     def beside(self, scale: Timing) -> dict[str, list[Row]]:
         size = {"size": _MATMUL_SIZE[self.device.type], "flops_per_s": self._rate(scale)}
-        return {"matmuls": [self.labels | _times(scale) | size]}
+        return {"matmuls": [self.labels | seconds_of(scale) | size]}
 
-    def finish(self, row: Row, timing: Timing, scale: Timing) -> Row:
-        floor = self._flops / self._rate(scale)
-        of_floor = {"floor_flops": self._flops, "floor_s": floor, "over_floor": timing.median / floor}
-        return row | _times(timing) | of_floor | {"samples_per_s": self.workload.batch / timing.median}
+    def finish(self, row: Row, timing: Timing) -> Row:
+        return super().finish(row, timing) | {"samples_per_s": self.workload.batch / timing.median}
 
 
 def measure(workload: Workload, precision: Precision, candidates: Sequence[Candidate], repeats: int) -> Outcome:
     """Verify and time one network in one dtype. ``repeats``: rounds of the race."""
     return UpdateRace(workload, precision, candidates).measure(repeats)
+
+
+def _repeat(step: Callable[[], object], count: int) -> None:
+    for _ in range(count):
+        step()
 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:
@@ -197,16 +176,12 @@ def _one_update(trainer: Trainer, weights: list[Tensor]) -> tuple[Tensor, Tensor
     return out, torch.cat(changes)
 
 
-def _times(timing: Timing) -> Row:
-    return seconds_of(timing) | {"host_s": timing.host, "calls": timing.calls}
-
-
 def _cases(arguments: Arguments, device: torch.device) -> Iterator[UpdateRace]:
     workloads = [conv(arguments.width, arguments.batch)] if "conv" in arguments.nets else []
     if "mlp" in arguments.nets:
         workloads += [dense(name, arguments.hidden, arguments.batch) for name in baselines.EQUATIONS.values()]
     for workload in workloads:
-        others = list(baselines.networks(workload, device)) if arguments.peers else []
+        others = list(baselines.networks(workload)) if arguments.peers else []
         if not others and workload.equation not in ("IF", "Leaky"):
             continue  # an equation that is there for another library alone
         every = [c for c in (*ours(workload, device), *others) if arguments.compiled or not c.compiles]
@@ -214,133 +189,34 @@ def _cases(arguments: Arguments, device: torch.device) -> Iterator[UpdateRace]:
             yield UpdateRace(workload, Precision.choose(device, dtype == "amp"), every)
 
 
-_HEAD = (*THROUGHPUT, "ready s", "x floor", "peak MB", "x ours")
-
-
-def _table(record: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
-    """Columns: "first s" is the first update, "ready s" the time until steps are as fast as they get: making the
-    network, and its first six updates, in which compilers run and graphs are recorded. "x floor" is the time
-    over that of the floating-point operations of all layers at the rate of a large matrix product on the same
-    device. "x ours" is the time over that of our fastest setting.
-    """
+def _table(record: Record, rows: Rows) -> str:
     net, equation, dtype, width, steps, batch = (rows[0][key] for key in KEY)
     title = f"{net} ({equation} neurons), {dtype}, width {width}, T = {steps}, batch {batch}"
     title += f"; {rows[0]['floor_flops'] / 1e9:.3g} GFLOP per update"
-    for matmul in same_case(record.get("matmuls", []), rows[0], KEY):
+    for matmul in suite.same_case(record["matmuls"], rows[0], KEY):
         title += f"; matrix product: {matmul['flops_per_s'] / 1e12:.3g} TFLOP/s"
     best = min((row["median_s"] for row in rows if row["library"] == OURS), default=None)
-    cells = [
-        (
-            *throughput(row),
-            f"{row['ready_s']:.3g}",
-            f"{row['over_floor']:.2f}",
-            mebibytes(row.get("peak_bytes")),
-            times(row["median_s"], best),
-        )
-        for row in rows
-    ]
-    return "\n".join([title, *text_table(_HEAD, cells)])
+    columns = {
+        **suite.THROUGHPUT,
+        "ready s": lambda row: f"{row['ready_s']:.3g}",
+        "x ours": lambda row: times(row["median_s"], best),
+    }
+    return table(title, columns, rows)
 
 
-def _place(skip: Mapping[str, Any]) -> str:
-    return f" ({skip['net']}, {skip['equation']}, {skip['dtype']})" if "net" in skip else ""
-
-
-def ratios(record: Mapping[str, Any]) -> str:
-    """For each network and library: ours over its samples per second, dtype by dtype and best by best."""
+def ratios(record: Record) -> str:
+    """For each network, dtype and library: our samples per second over its own, best setting by best."""
     lines = []
-    rows = record["rows"]
-    for net, equation in dict.fromkeys((row["net"], row["equation"]) for row in rows):
-        here = [row for row in rows if (row["net"], row["equation"]) == (net, equation)]
-        mine = [row for row in here if row["library"] == OURS]
-        for library in dict.fromkeys(row["library"] for row in here if row["library"] != OURS):
-            theirs = [row for row in here if row["library"] == library]
-            parts = [
-                f"{_ratio(_of(mine, dtype), _of(theirs, dtype)):.2f} ({dtype})"
-                for dtype in dict.fromkeys(row["dtype"] for row in here)
-                if _of(mine, dtype) and _of(theirs, dtype)
-            ]
-            if not mine or not parts:
-                continue
-            parts.append(f"{_ratio(mine, theirs):.2f} (any dtype)")
-            if usual := [row for row in theirs if row["default"]]:
-                slow = next((row for row in usual if row["dtype"] == "float32"), usual[0])
-                same = _of(mine, slow["dtype"]) or mine
-                parts.append(f"{_ratio(same, [slow]):.2f} (over its default, {slow['dtype']})")
-            lines.append(f"{net} ({equation}): samples/s over {library}'s, best setting by best: {', '.join(parts)}")
-    return "\n".join(lines)
+    for rows in suite.by_case(record["rows"], KEY):
+        best: dict[str, float] = {}
+        for row in rows:
+            best[row["library"]] = max(best.get(row["library"], 0.0), row["samples_per_s"])
+        mine = best.pop(OURS, None)
+        case = f"{rows[0]['net']} ({rows[0]['equation']}), {rows[0]['dtype']}"
+        if mine is not None:
+            lines += [f"{case}: {mine / rate:.2f} times the samples/s of {library}" for library, rate in best.items()]
+    return "\n".join(["Best setting by best:", *lines]) if lines else ""
 
 
-def _of(rows: Sequence[Mapping[str, Any]], dtype: str) -> list[Mapping[str, Any]]:
-    return [row for row in rows if row["dtype"] == dtype]
-
-
-def _ratio(mine: Sequence[Mapping[str, Any]], theirs: Sequence[Mapping[str, Any]]) -> float:
-    return max(row["samples_per_s"] for row in mine) / max(row["samples_per_s"] for row in theirs)
-
-
-SUITE = Suite("training", Arguments, KEY, _cases, _table, _place, lambda arguments, device: {"matmuls": []}, ratios)
+SUITE = Suite("training", Arguments, KEY, _cases, _table, lambda arguments, device: {"matmuls": []}, ratios)
 benchmark, tables = SUITE.run, SUITE.tables
-
-
-def layer_times(
-    net: Sequential,
-    x: Tensor,
-    *,
-    precision: Precision | None = None,
-    repeats: int = 5,
-    clock: Clock | None = None,
-) -> list[float]:
-    """Seconds of the forward and backward pass of each layer in a training step, medians, in order.
-
-    Each layer gets the input that it has in ``net`` and a random gradient, and computes the gradients of its weights
-    and, but for the first, of its input. What is between layers (the loss, the optimizer, additions of gradients) is
-    not included, nor what a compiler would gain by merging neighbours.
-
-    Args:
-        net: on the device of ``x``, in training mode or not.
-        x: [T, B, ...]; a static one stays static.
-        precision: autocast, as in ``train.fit``; None: none.
-        repeats: rounds, in which the layers take turns, at least 3.
-        clock: of the device of ``x`` by default.
-
-    Raises:
-        TypeError: ``net`` is not a ``snnkit.nn.Sequential``.
-        ValueError: fewer than 3 rounds.
-    """
-    if not isinstance(net, Sequential):
-        raise TypeError(f"net must be a snnkit.nn.Sequential, but it is a {type(net).__name__}")
-    precision = precision or Precision(x.device, None)
-    before = {key: value.clone() for key, value in net.state_dict().items()}
-    try:
-        with torch.no_grad(), precision.autocast():
-            outputs = net.record(x).layers
-        passes = {}
-        for i, (given, out) in enumerate(zip([x, *outputs], outputs, strict=False)):
-            # What stays static is computed for one step only.
-            given = given[:1] if is_static(given) and is_static(out) else given
-            passes[str(i)] = _both_ways(net[i : i + 1], given, precision, first=i == 0)
-        timings = race(passes, repeats, clock=clock or clock_for(x.device))
-    finally:
-        net.load_state_dict(before)  # a batch norm in training has seen the same input many times
-    return [timings[str(i)].median for i in range(len(outputs))]
-
-
-def _both_ways(layer: nn.Module, x: Tensor, precision: Precision, *, first: bool) -> Callable[[], object]:
-    steps = x.shape[0]
-    leaf = (x[0] if is_static(x) else x).detach().requires_grad_(not first)
-    wanted = [p for p in layer.parameters() if p.requires_grad] + ([] if first else [leaf])
-
-    def forward() -> Tensor:
-        given = leaf.expand(steps, *leaf.shape) if is_static(x) else leaf
-        with precision.autocast():
-            return layer(given)[0]
-
-    gradient = torch.rand_like(forward())
-
-    def run() -> None:
-        out = forward()
-        if out.requires_grad:
-            torch.autograd.grad(out, wanted, gradient, allow_unused=True)
-
-    return run

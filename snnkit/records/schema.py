@@ -14,7 +14,12 @@ _WORDS = {str: "a text", float: "a number", int: "a whole number", bool: "true o
 _WORDS[dict] = "an object"
 _LARGEST = sys.float_info.max  # a whole number above it can't be divided
 
-_MAY_BE_EMPTY = frozenset(("engine", "reason"))
+_MAY_BE_EMPTY = ("engine", "reason")
+# Tables divide by these, so 0 is not a measurement. All other numbers may be 0, but not negative.
+_POSITIVE = (
+    *("median_s", "samples_per_s", "bytes_per_s", "step_s", "latency_s", "low", "likely", "high"),
+    *("neurons", "steps", "batch", "width", "hidden", "ranks", "cores", "gradient_bytes"),
+)
 
 
 class RecordError(ValueError):
@@ -28,108 +33,73 @@ def _fields(
     return {name: kind for kind, names in kinds.items() for name in names.split()}
 
 
-# Tables divide by these, so 0 is not a measurement. All other numbers may be 0, but not negative.
-_POSITIVE = _fields(
-    number="median_s samples_per_s bytes_per_s step_s latency_s low likely high",
-    whole="neurons steps batch width hidden ranks cores gradient_bytes",
-)
-_LAYER = _fields(text="mode dtype", whole="neurons steps")
-_NET = _fields(text="net equation dtype", whole="width steps batch")
+_LAYER = _fields("mode dtype", whole="neurons steps")
+_NET = _fields("net equation dtype", whole="width steps batch")
 _TIMES = _fields(number="median_s p10_s p90_s")
-_FLOOR = _fields(number="floor_s over_floor")
-_TRAINING = (
-    _NET
-    | _TIMES
-    | _FLOOR
-    | _fields(
-        text="contestant library",
-        number="samples_per_s first_s ready_s spikes_differ update_differs",
-        whole="floor_flops",
-        flag="default",
-    )
-)
+_FLOOR = _fields("contestant library", "floor_s over_floor")
+_TRAINING = _NET | _TIMES | _FLOOR
+_TRAINING |= _fields("", "samples_per_s first_s ready_s spikes_differ update_differs", "floor_flops", "default")
+_MATMULS = _NET | _fields(number="flops_per_s", whole="size")
+_CLAIMS = _fields("who said what source url", "low high", "batch hidden", "derived")
+_LOCAL = "seconds spikes_per_image active similarity train_accuracy test_accuracy"
+_RECIPE = "train_loss train_accuracy test_loss test_accuracy seconds samples_per_second"
 
-ROWS: dict[str, Fields] = {
-    "neurons": _LAYER
-    | _TIMES
-    | _FLOOR
-    | _fields(
-        text="contestant equation library engine out_dtype",
-        number="first_s host_s spikes_differ",
-        whole="calls floor_bytes held_bytes held_x_bytes compared_neurons",
-    ),
-    "training": _TRAINING,
-    "compare": _TRAINING,  # of one network in many sizes
-    "demo": _TIMES
-    | _fields(text="model mode device dtype", number="samples_per_s first_s", whole="batch steps parameters"),
-    "scaling": _TIMES
-    | _fields(text="mode", number="samples_per_s launch_s ready_s", whole="ranks batch steps parameters")
-    | _fields(lists="rounds_s"),
-    "plasticity": _TIMES
-    | _FLOOR
-    | _fields(
-        text="case contestant library dtype", number="rate weights_differ", whole="weights batch steps floor_bytes"
-    ),
-    "recipe": _fields(
-        number="train_loss train_accuracy test_loss test_accuracy seconds samples_per_second", whole="epoch"
-    ),
-    "local": _fields(
-        number="seconds spikes_per_image active similarity train_accuracy test_accuracy", whole="pass images"
-    ),
-    "published": _LAYER | _fields(text="contestant equation", number="seconds"),
+# By kind, the lists of a record and the fields of their entries: rows, and what was measured, predicted or published
+# beside them.
+LISTS: dict[str, dict[str, Fields]] = {
+    "neurons": {
+        "rows": _LAYER
+        | _TIMES
+        | _FLOOR
+        | _fields("equation engine", "first_s host_s spikes_differ", "calls floor_bytes compared_neurons"),
+        "copies": _LAYER | _fields(whole="bytes", number="bytes_per_s median_s"),
+    },
+    "training": {"rows": _TRAINING, "matmuls": _MATMULS},
+    "compare": {  # one network in many sizes
+        "rows": _TRAINING,
+        "matmuls": _MATMULS,
+        "predictions": _NET | _fields("chip mark source", "low likely high"),
+        "claims": _CLAIMS,
+    },
+    "demo": {"rows": _TIMES | _fields("model mode device dtype", "samples_per_s first_s", "batch steps parameters")},
+    "scaling": {
+        "rows": _TIMES | _fields("mode", "samples_per_s", "ranks batch steps parameters", lists="rounds_s"),
+        "links": _fields(whole="ranks bytes", number="median_s"),
+    },
+    "plasticity": {
+        "rows": _TIMES | _FLOOR | _fields("case dtype", "rate weights_differ", "weights batch steps floor_bytes")
+    },
+    "recipe": {"rows": _fields(number=_RECIPE, whole="epoch")},
+    "local": {"rows": _fields(number=_LOCAL, whole="pass images")},
+    "published": {"rows": _LAYER | _fields("contestant equation", "seconds")},
 }
-KINDS = tuple(ROWS)
+KINDS = tuple(LISTS)
 
 # Fields of the record itself and of its parts, each part by its path.
 _MEASURED: dict[str, Fields] = {
-    "provenance": _fields(text="date cpu", whole="threads", objects="device versions"),
-    "provenance.device": _fields(text="type name"),
-    "provenance.versions": _fields(text="python torch snnkit"),
+    "provenance": _fields("date cpu", whole="threads", objects="device versions"),
+    "provenance.device": _fields("type name"),
+    "provenance.versions": _fields("python torch snnkit"),
 }
-PARTS: dict[str, dict[str, Fields]] = {kind: dict(_MEASURED) for kind in ROWS}
-PARTS["published"] = {"provenance": _fields(text="source url hardware what statistic")}
-PARTS["recipe"] |= {
-    "": _fields(whole="parameters", objects="arguments"),
-    "arguments": _fields(text="name about", whole="epochs seed"),
-}
+PARTS: dict[str, dict[str, Fields]] = {kind: _MEASURED | {"": _fields(objects="arguments")} for kind in KINDS}
+PARTS["plasticity"] = _MEASURED
+PARTS["published"] = {"provenance": _fields("source url hardware what statistic")}
+PARTS["recipe"] |= {"": _fields(whole="parameters"), "arguments": _fields("name about", whole="epochs seed")}
 PARTS["local"] |= {
-    "": _fields(whole="unlabelled", objects="arguments fields"),
-    "arguments": _fields(text="data", whole="neurons passes steps"),
-    "fields": _fields(text="weights", number="scale", whole="height width", lists="labels"),
+    "": _fields(whole="unlabelled"),
+    "arguments": _fields("data", whole="neurons passes steps"),
+    "fields": _fields("weights", "scale", "height width", lists="labels"),
 }
 PARTS["scaling"] |= {
-    "": _fields(objects="arguments machine"),
-    "arguments": _fields(text="device", whole="hidden steps batch", lists="ranks"),
-    "machine": _fields(number="step_s sharing bytes_per_s latency_s", whole="cores gradient_bytes"),
+    "arguments": _fields("device", whole="hidden steps batch", lists="ranks"),
+    "machine": _fields("", "step_s sharing bytes_per_s latency_s", "cores gradient_bytes"),
 }
-PARTS["compare"] |= {"": _fields(objects="arguments"), "arguments": _fields(whole="batch width steps")}
-for _kind in ("neurons", "training", "demo"):
-    PARTS[_kind][""] = _fields(objects="arguments")
+PARTS["compare"] |= {"arguments": _fields(whole="batch width steps")}
 
-# Lists beside the rows: what was measured for scale, predicted by a model, or published by others.
-_MATMULS = _NET | _fields(whole="size", number="flops_per_s")
-LISTS: dict[str, dict[str, Fields]] = {kind: {"rows": fields} for kind, fields in ROWS.items()}
-LISTS["neurons"]["copies"] = _LAYER | _fields(whole="bytes", number="bytes_per_s median_s")
-LISTS["training"]["matmuls"] = LISTS["compare"]["matmuls"] = _MATMULS
-LISTS["scaling"]["links"] = _fields(whole="ranks bytes", number="median_s")
-LISTS["compare"]["predictions"] = _NET | _fields(text="chip mark source", number="low likely high")
-LISTS["compare"]["claims"] = _fields(
-    text="who said what source url", number="low high", whole="batch hidden", flag="derived"
-)
-
-# What was not timed. An entry for one case has all the fields of that case, one for the whole run has none of them.
-_SKIPPED = _fields(text="contestant reason")
-SKIPPED: dict[str, tuple[Fields, Fields]] = {
-    "neurons": (_SKIPPED, _LAYER),
-    "training": (_SKIPPED, _fields(text="net equation dtype")),
-    "compare": (_SKIPPED, _NET),
-    "demo": (_fields(text="model reason mode device dtype", whole="batch"), {}),
-}
-
-_OPTIONAL: dict[str, Fields] = {
-    "provenance.device": _fields(text="compute_capability"),
-    "provenance.commit": _fields(text="id", flag="dirty"),
-    "rows": _fields(whole="peak_bytes"),
+# Where they are given, they are of these kinds.
+_OPTIONAL = {
+    "provenance.device": _fields("compute_capability"),
+    "provenance.commit": _fields("id", flag="dirty"),
 }
 
 
@@ -143,28 +113,24 @@ def validate(record: Any, name: str) -> None:
             "snnkit that wrote it"
         )
     kind = record.get("kind")
-    if not isinstance(kind, str) or kind not in ROWS:
-        raise RecordError(f"kind of {name} must be one of {', '.join(map(repr, ROWS))}, but it is {kind!r}")
+    if kind not in KINDS:
+        raise RecordError(f"kind of {name} must be one of {', '.join(map(repr, KINDS))}, but it is {kind!r}")
     if not isinstance(record.get("provenance"), Mapping):
         raise RecordError(f"{name} does not say where its numbers come from (provenance), so they are not shown")
     for path, fields in PARTS[kind].items():
         _check(_at(record, path), fields, f"{name}: {path}" if path else name)
-    if kind != "published":
-        device, commit = record["provenance"]["device"], record["provenance"].get("commit")
-        _check_optional(device, _OPTIONAL["provenance.device"], f"{name}: provenance.device")
-        if commit is not None:
-            _check(commit, _OPTIONAL["provenance.commit"], f"{name}: provenance.commit")
+    for path, fields in _OPTIONAL.items():
+        if (part := _at(record, path)) is not None:
+            given = fields if path == "provenance.commit" else {key: fields[key] for key in fields if part.get(key)}
+            _check(part, given, f"{name}: {path}")
     for part, fields in LISTS[kind].items():
         for where, entry in _entries(record, part, name):
             _check(entry, fields, where)
-            if part == "rows":
-                _check_optional(entry, _OPTIONAL["rows"], where)
-    if kind in SKIPPED:
-        always, of_case = SKIPPED[kind]
+            if isinstance(entry.get("peak_bytes", 0), (str, float)):
+                _check(entry, {"peak_bytes": int}, where)
+    if "skipped" in record:
         for where, entry in _entries(record, "skipped", name):
-            _check(entry, always, where)
-            if of_case and next(iter(of_case)) in entry:
-                _check(entry, of_case, where)
+            _check(entry, _fields("reason"), where)
     if kind == "scaling":
         _check_rounds(record, name)
 
@@ -173,14 +139,13 @@ def _check_rounds(record: Mapping[str, Any], name: str) -> None:
     """Every row has its rounds and a requested number of ranks; one rank alone is among them."""
     requested = record["arguments"]["ranks"]
     for i, row in enumerate(record["rows"]):
+        where = f"{name}: rows[{i}]"
         if not row["rounds_s"]:
-            raise RecordError(f"{name}: rows[{i}].rounds_s must hold a number for each round, but it is empty")
+            raise RecordError(f"{where}.rounds_s must hold a number for each round, but it is empty")
         for j, seconds in enumerate(row["rounds_s"]):
-            _check({"step_s": seconds}, {"step_s": float}, f"{name}: rows[{i}].rounds_s[{j}]")
+            _check({"step_s": seconds}, {"step_s": float}, f"{where}.rounds_s[{j}]")
         if row["ranks"] not in requested:
-            raise RecordError(
-                f"{name}: rows[{i}].ranks must be one of arguments.ranks, {requested}, but it is {row['ranks']}"
-            )
+            raise RecordError(f"{where}.ranks must be one of arguments.ranks, {requested}, but it is {row['ranks']}")
     if not any(row["ranks"] == 1 and row["mode"] == "together" for row in record["rows"]):
         raise RecordError(f"{name}: rows must hold one rank alone, with which the others are compared")
 
@@ -194,10 +159,6 @@ def _at(record: Any, path: str) -> Any:
 def _entries(record: Mapping[str, Any], part: str, name: str) -> list[tuple[str, Any]]:
     _check(record, {part: list}, name)
     return [(f"{name}: {part}[{i}]", entry) for i, entry in enumerate(record[part])]
-
-
-def _check_optional(values: Any, fields: Fields, where: str) -> None:
-    _check(values, {field: kind for field, kind in fields.items() if values.get(field) is not None}, where)
 
 
 def _check(values: Any, fields: Fields, where: str) -> None:

@@ -28,7 +28,8 @@ SNNKIT = [sys.executable, "-c", "from snnkit.cli import main; main()"]
 NEURONS = [*SNNKIT, "bench", "neurons", "--device", "cuda"]
 LARGE = ["--neurons", str(2**20), "--steps", "32", "--steps", "128", "--steps", "8"]
 # Other files with tests for GPUs; the rest of that folder would want packages that such a machine may lack.
-ALSO = ("train_loop", "bench_timing", "bench_memory")
+ALSO = ("train_loop", "measure")
+NOTEBOOKS = ("05", "06", "07", "08", "09", "10")
 SMALL = ["--neurons", "4096", "--neurons", "65536"]
 
 
@@ -68,25 +69,7 @@ def notebooks(out: Path) -> list[tuple[str, list[str], float]]:
     if any(importlib.util.find_spec(name) is None for name in ("papermill", "plotly", "ipykernel")):
         return []
     return [
-        (
-            "notebooks",
-            [
-                *SNNKIT,
-                "run",
-                "05",
-                "06",
-                "07",
-                "08",
-                "09",
-                "10",
-                "--solve",
-                "--jobs",
-                "3",
-                "--out",
-                str(out / "notebooks"),
-            ],
-            44,
-        )
+        ("notebooks", [*SNNKIT, "run", *NOTEBOOKS, "--solve", "--jobs", "3", "--out", str(out / "notebooks")], 44),
     ]
 
 

@@ -27,7 +27,6 @@ def test_a_rank_alone(device, apart):
     (answer,) = answers(device, 1, "updates", *small, *apart)
     assert len(answer["seconds"]) == (2 if device.type == "cuda" else 20)
     assert min(answer["seconds"]) > 0
-    assert answer["born"] < answer["ready"] < answer["died"]
 
 
 def test_links_and_updates_of_several(device):

@@ -40,7 +40,6 @@ def test_two_ranks_are_predicted_measured_and_fitted(tmp_path):
     # 784-16-10 with biases; the same net on any number of ranks.
     assert {row["parameters"] for row in rows.values()} == {784 * 16 + 16 + 16 * 10 + 10}
     assert all(0 < row["p10_s"] <= row["p90_s"] for row in rows.values())
-    assert all(row["ready_s"] > 0 for row in rows.values())
     assert [row["bytes"] for row in made["links"]] == sorted(row["bytes"] for row in made["links"])
     fit = scaling.fitted(made)
     assert fit.predict(2).efficiency <= 1.0

@@ -1,6 +1,5 @@
-"""``snnkit bench local`` and ``snnkit bench events``: what they write, print and refuse."""
+"""``snnkit bench local``: what it writes, prints and refuses."""
 
-import copy
 from dataclasses import asdict
 
 import numpy as np
@@ -9,11 +8,8 @@ import torch
 from click.testing import CliRunner
 
 from snnkit import plasticity, records
-from snnkit.bench import event_conversion as conversion
 from snnkit.bench import local, tables
 from snnkit.cli import main
-from snnkit.data.events import to_frames
-from snnkit.measure import Timing
 
 SMALL = {"neurons": 40, "passes": 2, "batch_size": 32, "samples": 160, "seed": 1}
 
@@ -29,7 +25,7 @@ def made(run):
 
 
 def called(*words):
-    return CliRunner().invoke(main, ["bench", "local", "--device", "cpu", *words])
+    return CliRunner().invoke(main, ["bench", "local", "--device", "cpu", "--no-keep-memory", *words])
 
 
 def test_the_command_writes_what_the_function_learned(made, tmp_path):
@@ -66,28 +62,6 @@ def test_the_table_has_a_line_for_each_pass_and_says_where(made):
 
 
 @pytest.mark.parametrize(
-    ("path", "says"),
-    [
-        ("rows.0.test_accuracy", r"rows\[0\].test_accuracy must be .*, but it is missing"),
-        ("fields.weights", "fields.weights must be .*, but it is missing"),
-        ("arguments.neurons", "arguments.neurons must be .*, but it is missing"),
-        ("unlabelled", "unlabelled must be .*, but it is missing"),
-        ("provenance.date", "provenance.date must be .*, but it is missing"),
-    ],
-)
-def test_a_record_that_lacks_something_is_refused(made, path, says):
-    records.validate(made, "whole")
-    broken = copy.deepcopy(made)
-    *way, last = path.split(".")
-    place = broken
-    for step in way:
-        place = place[int(step)] if step.isdigit() else place[step]
-    del place[last]
-    with pytest.raises(records.RecordError, match=says):
-        records.validate(broken, "broken")
-
-
-@pytest.mark.parametrize(
     ("words", "code", "says"),
     [
         (["--neurons", "1"], 2, "--neurons"),
@@ -99,40 +73,3 @@ def test_a_record_that_lacks_something_is_refused(made, path, says):
 def test_what_makes_no_sense_is_an_error_without_a_traceback(words, code, says):
     result = called(*words)
     assert result.exit_code == code and says in result.output and "Traceback" not in result.output
-
-
-# -- events
-
-
-@pytest.mark.parametrize("steps", [1, 7, 40])
-def test_two_ways_to_the_same_frames(steps):
-    recording = conversion.random_recording(3000, (5, 9), seed=steps)
-    assert recording.size == (5, 9) and recording.duration == 1_000_000 and len(recording) == 3000
-    assert torch.equal(conversion.by_bincount(recording, steps), to_frames(recording, steps=steps))
-
-
-def test_a_rate_is_events_per_median_second():
-    pace = conversion.Pace("frames", 3_000_000, Timing(0.25, (0.2, 0.5), 0.25, 1))
-    assert pace.rate == pytest.approx(12.0)
-    assert conversion.table([pace]).splitlines()[-1] == "| frames | 12.0 | 250.00 | 200.00 to 500.00 |"
-
-
-def test_frames_that_differ_are_not_timed(monkeypatch):
-    monkeypatch.setattr(conversion, "to_frames", lambda recording, steps: torch.zeros(1))
-    with pytest.raises(AssertionError, match="disagree"):
-        conversion.paces(100, (4, 4), 2, 3)
-
-
-def test_the_command_times_every_conversion():
-    threads = torch.get_num_threads()
-    try:
-        done = CliRunner().invoke(
-            main, ["bench", "events", "--events", "500", "--side", "8", "--steps", "3", "--repeats", "3"]
-        )
-    finally:
-        torch.set_num_threads(threads)
-    assert done.exit_code == 0, done.output
-    assert "500 events, 8 × 8 pixels" in done.output
-    for name in ("to_frames, windows of time", "time_surface", "voxel_grid"):
-        assert f"| {name} | " in done.output
-    assert CliRunner().invoke(main, ["bench", "events", "--events", "0"]).exit_code == 2

@@ -1,7 +1,6 @@
 """`snnkit bench neurons`: results are compared, then timed; what differs, falls back or does not fit is named."""
 
 import dataclasses
-import json
 import os
 import sys
 import warnings
@@ -13,7 +12,7 @@ from click.testing import CliRunner
 from snnkit import records
 from snnkit.bench import baselines, neurons
 from snnkit.bench.baselines import Layer
-from snnkit.bench.neuron_speed import EQUATIONS, Candidate, Case, candidates, engine_names
+from snnkit.bench.neuron_speed import ENGINE_NAMES, EQUATIONS, Candidate, Case, candidates
 from snnkit.cli import main
 from snnkit.engine import ENGINES
 from snnkit.measure import MALLOC_SETTINGS
@@ -97,8 +96,7 @@ def test_a_record_that_comes_with_the_kit_is_shown_by_name(tmp_path):
     [
         (("show", "nothing.json"), 2, "no record of that name; there are: "),
         (("show", "spikingjelly_rtx2080ti", "--plot", "p.svg"), 2, "--plot must end in .png or .html"),
-        (("show", "spikingjelly_rtx2080ti", "--plot", "p.png", "--neurons", "3"), 1, "no row has neurons 3"),
-        (("neurons", *SMALL, "--engines", "warp"), 2, "--engines must be one of eager, block"),
+        (("neurons", *SMALL, "--engines", "warp"), 2, "'warp' is not one of"),
         (("neurons", *SMALL, "--dtype", "int8"), 2, "int8"),
         (("neurons", *SMALL, "--repeats", "2"), 2, "--repeats"),
         (("neurons", *SMALL, "--neurons", "0"), 2, "--neurons"),
@@ -108,19 +106,6 @@ def test_wrong_usage_is_an_error(arguments, code, says):
     result = call(*arguments)
     assert result.exit_code == code
     assert says in " ".join(result.output.split())
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="for machines without CUDA")
-def test_cuda_where_there_is_none():
-    result = call("neurons", "--device", "cuda")
-    assert result.exit_code == 2 and "no CUDA device" in result.output
-
-
-def test_a_damaged_record_is_an_error(tmp_path):
-    path = tmp_path / "r.json"
-    path.write_text('{"schema": 1, "kind"')
-    result = call("show", str(path))
-    assert result.exit_code == 1 and "damaged" in result.output and "Traceback" not in result.output
 
 
 def test_no_candidate_to_time(monkeypatch):
@@ -186,20 +171,15 @@ def test_the_process_restarts_once_with_the_allocators_settings(monkeypatch):
     assert len(started) == 1
 
 
-def test_json_is_plain(measured):
-    path, _ = measured
-    assert path.read_text().endswith("}\n") and json.loads(path.read_text())["schema"] == records.SCHEMA
-
-
 # -- one case
 
 
-def outcome_of(every, mode="inference", dtype=torch.float32, width=64, steps=4, fell_back=None):
-    return Case(every, width, steps, dtype, mode, CPU, fell_back).measure(3)
+def outcome_of(every, mode="inference", dtype=torch.float32, width=64, steps=4):
+    return Case(every, width, steps, dtype, mode, CPU).measure(3)
 
 
 def copy_of(outcome):
-    (copy,) = outcome.scale["copies"]
+    (copy,) = outcome.beside["copies"]
     return copy
 
 
@@ -216,7 +196,6 @@ def reasons(outcome):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_row_says_everything(mode, dtype):
     every, _ = candidates(CPU, ["eager", "cpp"], peers=False)
-    every = [c for c in every if c.out_dtype is None]
     outcome = outcome_of([*every, twin()], mode, dtype)
     assert [row["contestant"] for row in outcome.rows] == ["eager", "cpp", "Twin"]
     size = dtype.itemsize
@@ -228,11 +207,10 @@ def test_a_row_says_everything(mode, dtype):
         )
         assert row["p10_s"] <= row["median_s"] <= row["p90_s"] and row["first_s"] > 0
         assert row["spikes_differ"] <= 1e-3 and row["compared_neurons"] == 64
-        assert row["peak_bytes"] is None
         if mode == "training":
-            assert row["gradient_differs"] < 1e-2 and row["held_bytes"] >= row["held_x_bytes"] > -1
+            assert row["gradient_differs"] < 1e-2
         else:
-            assert row["gradient_differs"] is None and row["held_bytes"] == 0
+            assert row["gradient_differs"] is None
     assert copy_of(outcome)["bytes"] == 2 * 64 * 4 * size
     assert copy_of(outcome)["bytes_per_s"] == pytest.approx(copy_of(outcome)["bytes"] / copy_of(outcome)["median_s"])
     assert outcome.skipped == []
@@ -302,8 +280,8 @@ def test_inference_keeps_nothing_and_training_starts_from_a_fresh_leaf():
     inputs.clear()
     outcome_of([twin("Watcher", forward)], "training")
     assert set(seen) == {(True, True, None)}
-    # All over the same data, and none but the twice used one of the count of what is held came before.
-    assert len({id(x) for x in inputs}) == len(inputs) - 1 and len({x.data_ptr() for x in inputs}) == 1
+    # All over the same data.
+    assert len({id(x) for x in inputs}) == len(inputs) and len({x.data_ptr() for x in inputs}) == 1
 
 
 def test_a_peer_that_fails_does_not_end_the_run():
@@ -327,32 +305,12 @@ def test_an_engine_of_ours_that_fails_does():
         outcome_of([dataclasses.replace(twin("block", fail), library="snnkit")])
 
 
-def test_an_engine_that_gives_way_is_not_timed_and_that_is_remembered():
-    def gives_way_and_says_so_once():
-        said = []
-
-        def forward(x):
-            if not said:
-                said.append(1)
-                warnings.warn("LIF runs in the eager engine: compiling failed. Use it.", stacklevel=1)
-            return LIF(engine="eager")(x)[0]
-
-        return forward
-
-    ours = Candidate("block", "snnkit", "block", "LIF", gives_way_and_says_so_once())
-    fell_back = {}
-    for _ in range(2):
-        outcome = outcome_of([ours, twin()], fell_back=fell_back)
-        assert [row["contestant"] for row in outcome.rows] == ["Twin"]
-        assert "compiling failed" in reasons(outcome)["block"]
-
-
 def test_what_does_not_fit_is_skipped_with_what_it_needs(monkeypatch):
     monkeypatch.setattr(neurons, "available", lambda device: 10 * 2**30)
-    outcome = outcome_of([twin(saves=20)], "training", width=2**22, steps=128)
+    outcome = outcome_of([twin()], "training", width=2**22, steps=128)
     assert outcome.rows == []
     assert reasons(outcome)["Twin"] == (
-        "too little memory: about 50.0 GiB are needed, and 10.0 GiB are free; lower --neurons or --steps"
+        "too little memory: about 26.0 GiB are needed, and 10.0 GiB are free; lower --neurons or --steps"
     )
 
 
@@ -363,7 +321,7 @@ def test_who_takes_part():
     assert {c.equation for c in every} == {"LIF"}
     assert len({(c.name, c.equation) for c in every}) == len(every)
     assert {c.engine for c in every if c.engine} | set(left_out) == set(ENGINES) - {"auto"}
-    assert set(engine_names()) == (set(ENGINES) - {"auto"}) | {"torch.compile"}
+    assert set(ENGINE_NAMES) == (set(ENGINES) - {"auto"}) | {"torch.compile"}
 
 
 def test_our_engines_run_on_the_equation_of_each_peer(monkeypatch):
@@ -383,23 +341,11 @@ def test_an_engine_that_is_not_made_for_the_device_is_left_out_with_the_reason(m
     assert [c.name for c in every] == ["eager"] and left_out == {"block": "made for other devices"}
 
 
-def test_long_loops_are_not_compiled_whole():
-    unrolled = twin("torch.compile", longest=4)
-    assert outcome_of([unrolled], steps=4).rows
-    assert not outcome_of([unrolled], steps=5).rows
-
-
 @pytest.mark.slow
 def test_the_plain_loop_compiles():
     every, _ = candidates(CPU, ["torch.compile"], peers=False)
     outcome = outcome_of(every, "training", steps=2)
     assert [row["contestant"] for row in outcome.rows] == ["torch.compile"] and not outcome.skipped
-
-
-def test_libraries_that_are_missing_are_left_out(monkeypatch):
-    monkeypatch.setattr(baselines, "imported", lambda library: object() if library == "Norse" else None)
-    monkeypatch.setattr(baselines, "_norse_layer", lambda library, device: lambda x: x)
-    assert [layer.name for layer in baselines.layers(CPU)] == ["Norse"]
 
 
 def test_low_precision_input_meets_peers_under_autocast():
@@ -410,15 +356,6 @@ def test_low_precision_input_meets_peers_under_autocast():
     assert seen == [False, True, True]
 
 
-def test_spikes_of_one_byte_have_a_lower_floor_and_no_training():
-    every, _ = candidates(CPU, ["cpp"], peers=False)
-    (row, small) = outcome_of(every, "inference").rows
-    assert (row["out_dtype"], small["out_dtype"]) == ("float32", "uint8")
-    assert (row["floor_bytes"], small["floor_bytes"]) == (64 * 4 * 8, 64 * 4 * 5)
-    assert row["engine"] == small["engine"] == "cpp"
-    assert [r["contestant"] for r in outcome_of(every, "training").rows] == ["cpp"]
-
-
 @pytest.mark.parametrize("error", [MemoryError("much"), torch.cuda.OutOfMemoryError("much")])
 def test_memory_that_runs_out_all_the_same(error):
     def greedy(x):
@@ -427,3 +364,18 @@ def test_memory_that_runs_out_all_the_same(error):
     greedy_one = dataclasses.replace(twin("block", greedy), library="snnkit")
     outcome = outcome_of([greedy_one, twin()])
     assert len(outcome.rows) == 1 and "too little memory" in reasons(outcome)["block"]
+
+
+def test_an_engine_that_gives_way_is_never_timed():
+    def gives_way(x):
+        warnings.warn("LIF runs in the eager engine: compiling failed. Use it.", stacklevel=1)
+        return LIF(engine="eager")(x)[0]
+
+    outcome = outcome_of([Candidate("block", "snnkit", "block", "LIF", gives_way), twin()])
+    assert [row["contestant"] for row in outcome.rows] == ["Twin"]
+    assert "compiling failed" in reasons(outcome)["block"]
+
+
+def test_long_loops_are_not_compiled_whole():
+    unrolled = twin("torch.compile")
+    assert not outcome_of([unrolled], steps=33).rows

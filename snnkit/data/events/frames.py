@@ -2,7 +2,7 @@
 
 Frames are the input of a network; all results are float32 on the CPU. Events of a window are counted pixel by pixel
 without touching the rest of the recording: with the whole of it as one index, memory that is written at random would
-not fit into the caches (``snnkit bench events`` times both ways).
+not fit into the caches.
 """
 
 from __future__ import annotations
