@@ -74,6 +74,7 @@ import inspect
 import itertools
 import json
 import logging
+import math
 import os
 import shutil
 import signal
@@ -355,6 +356,7 @@ SCRIPT = '''"""One rank of a run. The launcher starts this file once for each.""
 
 import json
 import logging
+import math
 import os
 import sys
 import time
@@ -855,7 +857,7 @@ links = {"NVLink 3": "nvlink3", "InfiniBand HDR200": "infiniband-hdr200", "10 Gb
 counts = [2**k for k in range(1, 11)]
 curves = {}
 for name, key in links.items():
-    link = scaling.link(key)
+    link = scaling.LINKS[key]
     curves[name] = [1e3 * ring_seconds(n, 4 * 431_080, link.latency, link.bandwidth) for n in counts]
 look = {
     "x_title": "ranks",
@@ -869,7 +871,7 @@ viz.show(figures.lines(curves, x=counts, **look))
 # **Notice** the two regimes. With few ranks the bandwidth dominates, and more ranks cost almost nothing: each rank
 # sends $2 (R - 1) / R$ times the gradient, which is less than twice, whatever $R$ is. With many ranks, the latency of
 # $2 (R - 1)$ steps dominates, and the network's size no longer matters. (That is why NCCL, NVIDIA's library, changes
-# from rings to trees there.) The source of the numbers of these links: `scaling.link("nvlink3").source`.
+# from rings to trees there.) The source of the numbers of these links: `scaling.LINKS["nvlink3"].source`.
 #
 # ### Predict, then measure
 #
@@ -902,7 +904,7 @@ print(
     f"{RANKS} ranks, {BATCH // RANKS} samples each: predicted {before.step_s * 1e3:.1f} ms, measured {t_ranks * 1e3:.1f} ms"
 )
 print(f"efficiency: predicted {before.efficiency:.0%}, measured {t_alone / t_ranks:.0%}")
-print(f"fitted: {fitted.free} {fitted.value:.2g}")
+print(f"fitted: sharing {fitted.cluster.sharing:.2g}")
 counts = range(1, 2 * max(cores, RANKS) + 1)
 lines = {"predicted": scaling.curve(work, here, counts), "fitted": [fitted.predict(n) for n in counts]}
 title = f"Weak scaling on this machine, {BATCH // RANKS} samples on each rank"
@@ -968,15 +970,14 @@ print(f"{fixed * 1e3:.0f} ms plus {per_sample * 1e3:.1f} ms per image")
 # 1. The weak-scaling curve bends late. With which controls can you make it bend at ten ranks?
 # 2. Strong scaling: at how many ranks is half of the machine wasted? What does a larger `batch` change?
 # 3. `ethernet-10g`, and a GPU 1000 times as fast as this device: how much of its speed can you use?
-# 4. A thousand ranks on InfiniBand: what do trees instead of rings change?
 
 
 # %%
-def efficiency(network="infiniband-hdr200", batch=64, faster=100, algorithm="ring", fixed=fixed, per_sample=per_sample):
+def efficiency(network="infiniband-hdr200", batch=64, faster=100, fixed=fixed, per_sample=per_sample):
     """Weak and strong scaling of the workshop's network on nodes of JUWELS Booster, joined by this network."""
-    machine = scaling.cluster("juwels-booster")
+    machine = scaling.JUWELS_BOOSTER
     if network != "infiniband-hdr200":
-        machine = machine.with_settings(name=network, between=scaling.link(network), adapters=1)
+        machine = machine.with_settings(name=network, between=scaling.LINKS[network], adapters=1)
 
     def job(samples):
         """An update of one rank of that machine."""
@@ -984,9 +985,9 @@ def efficiency(network="infiniband-hdr200", batch=64, faster=100, algorithm="rin
         return scaling.Workload("workshop", samples, seconds, 4 * FULL, fixed_s=fixed / faster)
 
     counts, together = [2**k for k in range(12)], 32 * batch
-    weak = scaling.curve(job(batch), machine, counts, algorithm=algorithm)
+    weak = scaling.curve(job(batch), machine, counts)
     shared = [n for n in counts if n <= together]
-    strong = scaling.curve(job(together), machine, shared, scaling="strong", algorithm=algorithm)
+    strong = scaling.curve(job(together), machine, shared, scaling="strong")
     lines = {f"weak: {batch} on each rank": weak, f"strong: {together:,} in all": strong}
     title = f"1024 ranks: {weak[10].samples_per_s:,.0f} samples/s, weak; {weak[10].efficiency:.0%} of the ideal speed"
     return figures.scaling_efficiency(predicted=lines, title=title)
@@ -997,7 +998,6 @@ viz.explore(
     network=["infiniband-hdr200", "ethernet-100g", "ethernet-10g"],
     batch=[16, 32, 64, 128, 256],
     faster=[1, 10, 100, 1000],
-    algorithm=["ring", "tree", "fastest"],
 )
 
 # %% [markdown]
@@ -1010,7 +1010,14 @@ viz.explore(
 faster, samples = (100 if where.type == "cpu" else 1), 128
 seconds = (fixed + per_sample * samples) / faster
 job = scaling.Workload("the workshop's network", samples, seconds, 4 * FULL)
-print(scaling.plan(job, scaling.cluster("juwels-booster"), nodes=2, samples=60_000, epochs=20))
+run = scaling.predict(job, scaling.JUWELS_BOOSTER, 8)
+updates = 20 * math.ceil(60_000 / run.samples)
+minutes = updates * run.step_s / 60
+print(f"batch       {run.samples:,} ({samples} on each of 8 ranks), efficiency {run.efficiency:.1%}")
+print(f"update      {run.step_s * 1e3:.3g} ms, {run.exposed_s * 1e3:.3g} of them waiting for the network")
+print(f"time        {minutes:.3g} minutes for {updates:,} updates: 20 epochs of 60 000 images")
+print(f"GPU hours   {8 * minutes / 60:.3g}")
+print(f"on one GPU  {20 * math.ceil(60_000 / samples) * seconds / 60:.3g} minutes")
 
 # %% [markdown]
 # **Notice** two rows. *time*: the queue will take longer than the job. This network does not need a supercomputer, and

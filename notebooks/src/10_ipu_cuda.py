@@ -435,9 +435,8 @@ for name, result in {
 # 3.4 needs PyTorch 2.0.1 and Python 3.8, which are years older than your versions, so this kit cannot be installed
 # together with it. But the code that you have just written can be used there: `leaky`, `spike`, `Net` and `Training`
 # are plain PyTorch. With `poptorch.identity_loss` instead of ours,
-# `poptorch.trainingModel(Training(Net(...), of_counts))` would train it there; `ipu.ipu_training_model` makes that
-# call. It follows PopTorch's documentation and is tested with a mock of its interface. It was never run with the real
-# PopTorch.
+# `poptorch.trainingModel(Training(Net(...), of_counts))` would train it there, according to
+# PopTorch's documentation. This was never tried.
 
 # %% [markdown] tags=["slide"]
 # ## 4 · The other side of the ratio
@@ -555,9 +554,9 @@ if not stored:
 
 # %%
 machine = roofline.fit(where, repeats=3 if QUICK else 7)
-print(f"{machine.device}: {machine.launch.value * 1e6:.1f} µs for the smallest operation with autograd (measured)")
-for key, figure in machine.chip().figures.items():
-    print(f"{key.replace('_', ' ')}: {figure.value:.3g} {figure.unit} ({figure.mark}: {figure.source})")
+print(f"{machine.device}; launch is the smallest operation with autograd")
+for key, figure in machine.figures.items():
+    print(f"{key.replace('_', ' ')}: {figure}")
 
 # %% tags=["slide"]
 nets = roofline.holdout_nets()[:4] if QUICK else roofline.holdout_nets()
@@ -667,9 +666,9 @@ for name in ("T4", "A100", "H200"):
 
 # %%
 free = roofline.Assumptions()
-for name, low, likely, high, unit, mark, meaning, _ in free.table():
-    print(f"{name:25} {likely:8.3g} ({low:.3g} … {high:.3g}) {unit} ({mark})")
-    print(f"{'':6}{textwrap.shorten(meaning, 84)}")
+for name, one in free.items():
+    print(f"{name:25} {one.range} {one.unit} (assumed)")
+    print(f"{'':6}{textwrap.shorten(one.meaning, 84)}")
 
 # %% [markdown]
 # **Explorer: both machines.** The bars reach from the worst case of all assumptions to the best. Layer 1 is computed
@@ -861,7 +860,7 @@ counts[f"trained ({accuracy(net):.0%} right)"] = after = energy.count(net, x_cou
 for name, one in counts.items():
     line = f"{one.effective_macs:,.0f} MACs, {one.effective_acs:,.0f} ACs per sample (counted)"
     print(f"{name:24} {1 - one.activation_sparsity:6.2%} of neurons fire in a step; {line}")
-after
+print(after)
 
 # %% [markdown]
 # Counts are facts about a network on some data. Joules are not: they need a cost per operation, and this cost depends
@@ -870,15 +869,9 @@ after
 
 # %% tags=["slide"]
 estimate = after.energy()
-numbers = [
-    figures.Marked("spiking: synapses, arithmetic alone", "predicted", estimate.synapses / 1e3),
-    figures.Marked("  and layer 1 computed once", "predicted", estimate.once / 1e3),
-    figures.Marked("spiking: with membranes and cache", "predicted", estimate.with_memory / 1e3),
-    figures.Marked("without spikes: arithmetic alone", "predicted", estimate.dense_pass / 1e3),
-    figures.Marked("without spikes: with cache", "predicted", estimate.dense_pass_with_memory / 1e3),
-]
+numbers = [figures.Marked(name, "predicted", picojoules / 1e3) for name, picojoules in estimate.rows.items()]
 viz.show(figures.marked(numbers, "nJ per sample", title=f"64-100-10 over {T} steps, prices of 45 nm (predicted)"))
-estimate
+print(estimate)
 
 # %% [markdown]
 # **Notice**
@@ -899,7 +892,7 @@ estimate
 # | Which operations does PopART fuse? | its compiler decides; a factor of 6 in our range | the profile of one training step |
 # | Does it detect that layer 1 is the same at every step? | as above | the same |
 # | Does the gradient with `detach` survive all its compiler passes? | read in its sources, never observed | one gradient |
-# | Is our PopTorch path free of mistakes? | a mock is only as good as our reading of the documentation | one run |
+# | Does PopTorch take what `ipu.check` calls ready? | its rules are our reading of documents and sources | one run |
 # | Which GPU, batch and program were used for "10x"? | never published | the authors' files |
 # | What energy does a training step take? | counts times costs per operation are not a measurement | a power meter |
 #

@@ -190,7 +190,7 @@ def predictions(workload: Workload, dtype: str, names: Iterable[str]) -> tuple[l
             continue
         written, once = (end.samples_per_s for end in ends)
         band = {"low": min(written.low, once.low), "likely": written.value, "high": max(written.high, once.high)}
-        about = {"chip": chip, "precision": _ON_IPU[dtype], "mark": ends[0].mark, "source": ends[0].source}
+        about = {"chip": chip, "precision": _ON_IPU[dtype], "mark": "predicted", "source": ends[0].source}
         bands.append(about | band)
     return bands, missing
 

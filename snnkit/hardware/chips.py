@@ -33,12 +33,10 @@ KINDS = ("cpu", "gpu", "ipu", "tpu")
 # What each figure is, and its unit.
 FIGURES = {
     "fp32_flops": ("dense float32 arithmetic, without TF32", "FLOP/s"),
-    "tf32_flops": ("dense matrix products in TF32", "FLOP/s"),
     "fp16_flops": ("dense matrix products in float16", "FLOP/s"),
     "memory_bandwidth": ("bandwidth of the device's main memory", "B/s"),
     "memory_bytes": ("main memory", "B"),
     "cache_bytes": ("last cache before the main memory", "B"),
-    "units": ("streaming multiprocessors", ""),
     "tiles": ("processors, each with its own memory", ""),
     "threads_per_tile": ("worker threads of a tile", ""),
     "clock": ("clock", "Hz"),
@@ -46,8 +44,6 @@ FIGURES = {
     "on_chip_bytes": ("memory of all tiles", "B"),
     "sram_bandwidth": ("bandwidth of all tiles' memories", "B/s"),
     "exchange_bandwidth": ("bandwidth between tiles", "B/s"),
-    "link_bandwidth": ("bandwidth to other chips", "B/s"),
-    "host_bandwidth": ("bandwidth to the host, both ways together", "B/s"),
     "power": ("power", "W"),
 }
 
@@ -74,14 +70,8 @@ class Figure:
 
     def __post_init__(self) -> None:
         checks.choice("mark", self.mark, MARKS)
-        if (self.value is None) != (self.mark == "unknown"):
-            raise ValueError(
-                f"value must be None if and only if mark is 'unknown', but it is {self.value!r} ({self.mark})"
-            )
         if self.value is not None:
             checks.number("value", self.value, above=0)
-        if not self.source:
-            raise ValueError("source must say where the figure comes from, but it is empty")
 
     def __str__(self) -> str:
         number = "unknown" if self.value is None else f"{self.value:.4g} {self.unit}".rstrip()
@@ -105,10 +95,6 @@ class Chip:
     figures: Mapping[str, Figure] = field(repr=False)
 
     def __post_init__(self) -> None:
-        checks.choice("kind", self.kind, KINDS)
-        for key, figure in self.figures.items():
-            checks.choice("key", key, FIGURES)
-            checks.instance(key, figure, Figure, "a Figure, with mark and source")
         object.__setattr__(self, "figures", MappingProxyType(dict(self.figures)))
 
     def figure(self, key: str) -> Figure:
@@ -134,141 +120,102 @@ class Chip:
         return value
 
 
-_Given = tuple[float | None, str, str]  # value, mark, source
+_Given = float | tuple[float | None, str, str]  # value, or value, mark and source
 
 
-def _figures(**given: _Given) -> dict[str, Figure]:
-    return {key: Figure(value, FIGURES[key][1], mark, source) for key, (value, mark, source) in given.items()}
+def _chip(name: str, kind: str, title: str, usual: str, **given: _Given) -> Chip:
+    """A number without a mark is "secondary", read on the ``usual`` page."""
+    figures = {}
+    for key, figure in given.items():
+        value, mark, source = figure if isinstance(figure, tuple) else (figure, "secondary", usual)
+        figures[key] = Figure(value, FIGURES[key][1], mark, source)
+    return Chip(name, kind, title, figures)
 
 
 _BLAKE = "thecharlieblake.co.uk/ipus"
 _CAMBRIAN = "cambrian-ai.com/could-graphcores-second-chip-challenge-nvidia"
-_GUIDE = "tiles × bytes of a tile"
-_EENEWS = "eenewseurope.com"
 _KLOCKWOOD = "glennklockwood.com/garden/processors"
 _SYSRQMTS = "sysrqmts.com"
 _HMC = "hmc-tech.com"
 _GOOGLE = "cloud.google.com/tpu/docs"
 
-_GC200_TILES, _GC200_CLOCK, _BOW_CLOCK, _TILE = 1472, 1.325e9, 1.85e9, 624 * 1024
+_TILES, _GC200_CLOCK, _TILE = 1472, 1.325e9, 624 * 1024
+_IPU_POWER = "of an IPU-Machine of four, by 4 (it holds other things, too), eenewseurope.com"
 
 
-def _ipu(
-    name: str, title: str, clock: float, clock_source: tuple[str, str], power: tuple[float | None, str, str]
-) -> Chip:
+def _ipu(name: str, title: str, clock: float, clock_source: tuple[str, str], power: _Given) -> Chip:
     """Both generations have the same tiles; what is proportional to the clock is computed from it."""
-    tiles, scaled = _GC200_TILES, clock / _GC200_CLOCK
+    scaled = clock / _GC200_CLOCK
     sram = ("secondary", _BLAKE) if scaled == 1 else ("derived", "GC200's × the ratio of the clocks")
-    figures: dict[str, _Given] = {
-        "fp32_flops": (tiles * 16 * 2 * clock, "derived", "tiles × 16 multiply-adds a cycle × clock"),
-        "fp16_flops": (tiles * 64 * 2 * clock, "derived", "tiles × 64 multiply-adds a cycle × clock"),
-        "tiles": (tiles, "secondary", _BLAKE),
-        "threads_per_tile": (6, "secondary", _BLAKE),
-        "clock": (clock, clock_source[0], clock_source[1]),
-        "tile_bytes": (_TILE, "derived", f"the 900 MB sold ({_BLAKE}) by the tiles; 624 KiB give it within 0.5 %"),
-        "on_chip_bytes": (tiles * _TILE, "derived", f"{_GUIDE}; sold as 900 MB"),
-        "sram_bandwidth": (47.5e12 * scaled, sram[0], sram[1]),
-        "exchange_bandwidth": (tiles * 4 * clock, "derived", "tiles × 4 bytes a cycle × clock"),
-        "link_bandwidth": (320e9, "secondary", _BLAKE),
-        "host_bandwidth": (64e9, "secondary", f"PCIe 4.0 × 16, {_BLAKE}"),
-        "power": power,
-    }  # fmt: skip
-    return Chip(name, "ipu", title, _figures(**figures))
+    return _chip(
+        name, "ipu", title, _BLAKE,
+        fp32_flops=(_TILES * 16 * 2 * clock, "derived", "tiles × 16 multiply-adds a cycle × clock"),
+        fp16_flops=(_TILES * 64 * 2 * clock, "derived", "tiles × 64 multiply-adds a cycle × clock"),
+        tiles=_TILES, threads_per_tile=6, clock=(clock, *clock_source),
+        tile_bytes=(_TILE, "derived", f"the 900 MB sold ({_BLAKE}) by the tiles; 624 KiB give it within 0.5 %"),
+        on_chip_bytes=(_TILES * _TILE, "derived", "tiles × bytes of a tile; sold as 900 MB"),
+        sram_bandwidth=(47.5e12 * scaled, sram[0], sram[1]),
+        exchange_bandwidth=(_TILES * 4 * clock, "derived", "tiles × 4 bytes a cycle × clock"), power=power,
+    )  # fmt: skip
 
 
-def _gpu(name: str, title: str, **given: _Given) -> Chip:
-    return Chip(name, "gpu", title, _figures(**given))
-
-
-_IPU_POWER = "of an IPU-Machine of four, by 4 (it holds other things, too), " + _EENEWS
-_NO_TF32 = "Tensor cores before Ampere have no TF32"
-
-CHIPS: Mapping[str, Chip] = MappingProxyType(
-    {
-        chip.name: chip
-        for chip in (
-            _ipu(
-                "GC200", "Graphcore Colossus Mk2 GC200", _GC200_CLOCK,
-                ("derived", f"gives the 250 ({_BLAKE}) and 62.5 TFLOP/s sold ({_CAMBRIAN}) within 0.5 %"),
-                (1500 / 4, "derived", "1.5 kW " + _IPU_POWER),
-            ),
-            _ipu(
-                "Bow", "Graphcore Bow (GC200's tiles, wafer on wafer)", _BOW_CLOCK,
-                ("secondary", "talent-republic.tv; gives the 350 TFLOP/s sold within 0.5 %"),
-                (1250 / 4, "derived", "1.25 kW on average " + _IPU_POWER),
-            ),
-            _gpu(
-                "T4", "NVIDIA T4",
-                fp32_flops=(8.14e12, "secondary", _SYSRQMTS), fp16_flops=(65.13e12, "secondary", _SYSRQMTS),
-                tf32_flops=(None, "unknown", _NO_TF32),
-                memory_bandwidth=(320e9, "secondary", _SYSRQMTS), memory_bytes=(16e9, "secondary", _SYSRQMTS),
-                cache_bytes=(4 * 2**20, "secondary", _SYSRQMTS), units=(40, "secondary", _SYSRQMTS),
-                power=(70, "secondary", _SYSRQMTS),
-            ),
-            _gpu(
-                "V100", "NVIDIA V100 SXM2",
-                fp32_flops=(15.7e12, "secondary", _SYSRQMTS), fp16_flops=(125e12, "secondary", _HMC),
-                tf32_flops=(None, "unknown", _NO_TF32),
-                memory_bandwidth=(900e9, "secondary", _SYSRQMTS),
-                memory_bytes=(None, "unknown", "sold with 16 and with 32 GB"),
-                cache_bytes=(6 * 2**20, "secondary", _SYSRQMTS), units=(80, "secondary", _SYSRQMTS),
-                power=(300, "secondary", _HMC),
-            ),
-            _gpu(
-                "RTX 2080 Ti", "NVIDIA GeForce RTX 2080 Ti",
-                fp32_flops=(13.45e12, "secondary", _SYSRQMTS),
-                fp16_flops=(None, "unknown", "sources give only the vector units' 26.9 TFLOP/s, not the tensor cores'"),
-                tf32_flops=(None, "unknown", _NO_TF32),
-                memory_bandwidth=(616e9, "secondary", _SYSRQMTS),
-                cache_bytes=(None, "unknown", "no source is known"),
-                units=(68, "secondary", _SYSRQMTS), power=(250, "secondary", _SYSRQMTS),
-            ),
-            _gpu(
-                "A100", "NVIDIA A100 SXM 40 GB",
-                fp32_flops=(19.5e12, "secondary", f"{_KLOCKWOOD}/A100, after NVIDIA's data sheet"),
-                tf32_flops=(156e12, "secondary", f"{_KLOCKWOOD}/A100, after NVIDIA's data sheet"),
-                fp16_flops=(312e12, "secondary", f"{_KLOCKWOOD}/A100, after NVIDIA's data sheet"),
-                memory_bandwidth=(1555e9, "secondary", f"{_KLOCKWOOD}/A100 (the 80 GB card: 2039 GB/s)"),
-                memory_bytes=(40e9, "secondary", f"{_KLOCKWOOD}/A100"),
-                cache_bytes=(40 * 2**20, "secondary", "upb-pc2.atlassian.net, deviceQuery: 41 943 040 bytes"),
-                units=(108, "secondary", f"{_KLOCKWOOD}/A100"), power=(400, "secondary", f"{_KLOCKWOOD}/A100"),
-            ),
-            _gpu(
-                "L4", "NVIDIA L4",
-                fp32_flops=(30.3e12, "secondary", "fpsbench.com"),
-                fp16_flops=(121e12, "derived", "half of the 242 TFLOP/s sold with sparsity, grokipedia.com"),
-                tf32_flops=(60e12, "derived", "half of the 120 TFLOP/s sold with sparsity, store.sourcecode.com"),
-                memory_bandwidth=(300e9, "secondary", "fpsbench.com"), memory_bytes=(24e9, "secondary", "fpsbench.com"),
-                cache_bytes=(48 * 2**20, "secondary", "fpsbench.com"),
-                units=(None, "unknown", "sources give 58 and 60"), power=(72, "secondary", "fpsbench.com"),
-            ),
-            *(
-                _gpu(
-                    name, f"NVIDIA {name} SXM",
-                    fp32_flops=(66.9e12, "secondary", f"{_KLOCKWOOD}/h100"),
-                    tf32_flops=(494.7e12, "secondary", f"{_KLOCKWOOD}/h100"),
-                    fp16_flops=(989.4e12, "secondary", f"{_KLOCKWOOD}/h100"),
-                    memory_bandwidth=(bandwidth, "secondary", source), memory_bytes=(size, "secondary", source),
-                    cache_bytes=(50 * 2**20, "secondary", _SYSRQMTS), units=(132, "secondary", f"{_KLOCKWOOD}/h100"),
-                    power=(700, "secondary", source),
-                )
-                for name, bandwidth, size, source in (
-                    ("H100", 3.35e12, 80e9, f"{_KLOCKWOOD}/h100"),
-                    ("H200", 4.8e12, 141e9, "aiminingco.com/gpu/h200/specs"),
-                )
-            ),
-            Chip(
-                "TPU v2-8", "tpu", "Google Cloud TPU v2, four chips",
-                _figures(
-                    fp16_flops=(4 * 45e12, "secondary", f"4 × 45 TFLOP/s in bfloat16, {_GOOGLE}"),
-                    fp32_flops=(None, "unknown", "matrix products run in bfloat16 passes; no source is known"),
-                    memory_bandwidth=(None, "unknown", f"{_GOOGLE} no longer describes v2"),
-                    power=(None, "unknown", f"{_GOOGLE} no longer describes v2"),
-                ),
-            ),
-        )
-    }
+_ALL = (
+    _ipu(
+        "GC200", "Graphcore Colossus Mk2 GC200", _GC200_CLOCK,
+        ("derived", f"gives the 250 ({_BLAKE}) and 62.5 TFLOP/s sold ({_CAMBRIAN}) within 0.5 %"),
+        (1500 / 4, "derived", "1.5 kW " + _IPU_POWER),
+    ),
+    _ipu(
+        "Bow", "Graphcore Bow (GC200's tiles, wafer on wafer)", 1.85e9,
+        ("secondary", "talent-republic.tv; gives the 350 TFLOP/s sold within 0.5 %"),
+        (1250 / 4, "derived", "1.25 kW on average " + _IPU_POWER),
+    ),
+    _chip(
+        "T4", "gpu", "NVIDIA T4", _SYSRQMTS, fp32_flops=8.14e12, fp16_flops=65.13e12, memory_bandwidth=320e9,
+        memory_bytes=16e9, cache_bytes=4 * 2**20, power=70,
+    ),
+    _chip(
+        "V100", "gpu", "NVIDIA V100 SXM2", _SYSRQMTS, fp32_flops=15.7e12, fp16_flops=(125e12, "secondary", _HMC),
+        memory_bandwidth=900e9, memory_bytes=(None, "unknown", "sold with 16 and with 32 GB"), cache_bytes=6 * 2**20,
+        power=(300, "secondary", _HMC),
+    ),
+    _chip(
+        "RTX 2080 Ti", "gpu", "NVIDIA GeForce RTX 2080 Ti", _SYSRQMTS, fp32_flops=13.45e12,
+        fp16_flops=(None, "unknown", "sources give only the vector units' 26.9 TFLOP/s, not the tensor cores'"),
+        memory_bandwidth=616e9, cache_bytes=(None, "unknown", "no source is known"), power=250,
+    ),
+    _chip(
+        "A100", "gpu", "NVIDIA A100 SXM 40 GB", f"{_KLOCKWOOD}/A100",
+        fp32_flops=(19.5e12, "secondary", f"{_KLOCKWOOD}/A100, after NVIDIA's data sheet"),
+        fp16_flops=(312e12, "secondary", f"{_KLOCKWOOD}/A100, after NVIDIA's data sheet"),
+        memory_bandwidth=(1555e9, "secondary", f"{_KLOCKWOOD}/A100 (the 80 GB card: 2039 GB/s)"),
+        memory_bytes=40e9, power=400,
+        cache_bytes=(40 * 2**20, "secondary", "upb-pc2.atlassian.net, deviceQuery: 41 943 040 bytes"),
+    ),
+    _chip(
+        "L4", "gpu", "NVIDIA L4", "fpsbench.com", fp32_flops=30.3e12,
+        fp16_flops=(121e12, "derived", "half of the 242 TFLOP/s sold with sparsity, grokipedia.com"),
+        memory_bandwidth=300e9, memory_bytes=24e9, cache_bytes=48 * 2**20, power=72,
+    ),
+    _chip(
+        "H100", "gpu", "NVIDIA H100 SXM", f"{_KLOCKWOOD}/h100", fp32_flops=66.9e12, fp16_flops=989.4e12,
+        memory_bandwidth=3.35e12, memory_bytes=80e9, cache_bytes=(50 * 2**20, "secondary", _SYSRQMTS), power=700,
+    ),
+    _chip(
+        "H200", "gpu", "NVIDIA H200 SXM", "aiminingco.com/gpu/h200/specs",
+        fp32_flops=(66.9e12, "secondary", f"{_KLOCKWOOD}/h100"),
+        fp16_flops=(989.4e12, "secondary", f"{_KLOCKWOOD}/h100"), memory_bandwidth=4.8e12, memory_bytes=141e9,
+        cache_bytes=(50 * 2**20, "secondary", _SYSRQMTS), power=700,
+    ),
+    _chip(
+        "TPU v2-8", "tpu", "Google Cloud TPU v2, four chips", _GOOGLE,
+        fp16_flops=(4 * 45e12, "secondary", f"4 × 45 TFLOP/s in bfloat16, {_GOOGLE}"),
+        fp32_flops=(None, "unknown", "matrix products run in bfloat16 passes; no source is known"),
+        memory_bandwidth=(None, "unknown", f"{_GOOGLE} no longer describes v2"),
+        power=(None, "unknown", f"{_GOOGLE} no longer describes v2"),
+    ),
 )  # fmt: skip
+CHIPS: Mapping[str, Chip] = MappingProxyType({chip.name: chip for chip in _ALL})
 
 
 def names(kind: str | None = None) -> tuple[str, ...]:

@@ -10,8 +10,7 @@ from torch import nn
 from snnkit import encode, models
 from snnkit.bench.neuron_speed import bytes_per_neuron_step
 from snnkit.hardware import chips, roofline
-from snnkit.hardware.chips import MissingFigure
-from snnkit.hardware.roofline import Assumed, Assumptions, DoesNotFit, Operation, Range, Work, count
+from snnkit.hardware.roofline import Assumptions, DoesNotFit, Operation, Range, Work, count
 from snnkit.loss import count_cross_entropy, rate_mse
 from snnkit.measure.traffic import Traffic
 from snnkit.neuron import IF, LIF, CubaLIF, Recurrent
@@ -44,11 +43,10 @@ def one(**fields):
 
 def test_ranges_add_and_multiply_end_by_end():
     a, b = Range(1, 2, 4), Range(2, 3, 5)
-    assert a + b == Range(3, 5, 9) and a * b == Range(2, 6, 20) and a * 2 == 2 * a == Range(2, 4, 8)
+    assert a + b == Range(3, 5, 9) and a * b == Range(2, 6, 20) and a * 2 == Range(2, 4, 8)
     assert a / Range(1, 2, 4) == Range(0.25, 1, 4)
     assert a.inverse() == Range(0.25, 0.5, 1)
-    assert Range.total([a, b, b]) == Range(5, 8, 14) and Range.total([]) == Range(0.0, 0.0, 0.0)
-    assert a.at_least(b) == b and a.at_least(3) == Range(3, 3, 4) and 3 in a and 5 not in a
+    assert a.at_least(b) == b and a.at_least(3) == Range(3, 3, 4)
     assert str(Range(2, 2, 2)) == "2" and str(a) == "2 (1 … 4)"
 
 
@@ -124,8 +122,9 @@ def test_the_tutorial_is_as_its_source_says():
     assert hoisted.layers[0].static and not plain.layers[0].static
     with pytest.raises(ValueError, match="batch must be at least 1"):
         roofline.tutorial(batch=0)
-    with pytest.raises(TypeError, match="steps"):
-        roofline.tutorial(steps=2.5)  # type: ignore[arg-type]
+    for size in (25.0, True, [25], None):
+        with pytest.raises(TypeError, match="steps must be an integer"):
+            roofline.tutorial(steps=size)  # type: ignore[arg-type]
 
 
 def test_counting_leaves_the_net_and_torch_as_they_were(work):
@@ -149,12 +148,6 @@ class Looks(nn.Module):
         return x * self.weight if x.sum() > 0 else x
 
 
-class Lazy(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer = nn.LazyLinear(3)
-
-
 def per_sample(out, targets):
     return out.sum((0, 2))
 
@@ -174,20 +167,17 @@ def without(out, targets):
         ({"net": Sequential(IF())}, ValueError, "net must have parameters"),
         ({"net": len}, TypeError, "net must be a torch.nn.Module"),
         ({"targets": [0]}, TypeError, "targets must be a torch.Tensor"),
-        ({"x": torch.rand(8)}, ValueError, "x must be a sequence"),
+        ({"x": torch.rand(8)}, ValueError, "x and targets must be"),
         ({"optimizer": "adagrad"}, ValueError, "optimizer must be one of 'adam', 'sgd'"),
         ({"loss": None}, TypeError, "loss must be a function"),
-        ({"loss": number}, ValueError, "loss must return one scalar .* returned 0.5"),
+        ({"loss": number}, ValueError, "loss must return one scalar .* it is 0.5"),
         ({"loss": per_sample}, ValueError, r"loss must return one scalar .* shape \[5\]"),
-        ({"loss": without}, ValueError, "loss must return one scalar .* without one"),
-        ({"optimizer": ["adam"]}, TypeError, "optimizer must be one of"),
+        ({"loss": without}, ValueError, "loss must return one scalar that has a gradient"),
         ({"x": torch.rand(T, B, 9)}, ValueError, "must run on x and targets"),
         ({"x": torch.rand(0, B, 8)}, ValueError, "with samples"),
         ({"x": torch.rand(T, 0, 8), "targets": torch.zeros(0).long()}, ValueError, "with samples"),
         ({"targets": torch.zeros(B + 1).long()}, ValueError, r"\[6, 5, 8\] and \[6\]"),
         ({"targets": torch.tensor(1)}, ValueError, "x and targets must be"),
-        ({"net": Lazy()}, ValueError, "layer.weight is lazy"),
-        ({"net": torch.compile(nn.Linear(8, 3))}, ValueError, "must be the module itself"),
     ],
 )
 def test_what_is_wrong_with_a_count_is_named(given, error, message):
@@ -196,34 +186,18 @@ def test_what_is_wrong_with_a_count_is_named(given, error, message):
         count(**(usual | given))
 
 
-@pytest.mark.parametrize("name", ["batch", "hidden", "steps", "inputs", "classes"])
-def test_the_tutorial_is_of_whole_numbers_even_the_second_time(name):
-    size = {"batch": 2, "hidden": 3, "steps": 2, "inputs": 4, "classes": 2}
-    roofline.tutorial(**size)
-    for value in (float(size[name]), [1], "8", True, None):
-        with pytest.raises(TypeError, match=f"{name} must be an integer"):
-            roofline.tutorial(**size | {name: value})
-    with pytest.raises(ValueError, match=f"{name} must be at least 1"):
-        roofline.tutorial(**size | {name: 0})
-    with pytest.raises(TypeError, match="hoisted must be True or False"):
-        roofline.tutorial(**size, hoisted=1)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("model", [roofline.gpu, roofline.ipu])
-def test_what_a_model_of_a_machine_starts_from(work, model):
+@pytest.mark.parametrize(("model", "chip"), [(roofline.gpu, "T4"), (roofline.ipu, "Bow")])
+def test_what_a_model_of_a_machine_starts_from(work, model, chip):
     for given, message in (
         ({"work": "784-1000-10"}, "work must be a Work"),
-        ({"chip": None}, "chip must be a Chip or its name"),
-        ({"chip": 100}, "chip must be a Chip or its name"),
+        ({"chip": None}, "name of a chip must be a str"),
         ({"assumptions": {"launch": 1e-6}}, "assumptions must be roofline.Assumptions"),
     ):
         with pytest.raises(TypeError, match=message):
-            model(**({"work": work} | given))
-    with pytest.raises(TypeError, match="precision must be one of"):
-        model(work, precision=["float32"])
+            model(**({"work": work, "chip": chip} | given))
     for nothing in (replace(work, operations=()), replace(work, samples=0)):
         with pytest.raises(ValueError, match="must have operations and samples"):
-            model(nothing)
+            model(nothing, chip)
 
 
 # Fusing
@@ -266,12 +240,8 @@ def test_assumptions_are_named_and_ranged():
     assert free["launch"].range == Range(5e-6, 5e-6, 5e-6) and free["launch"].source == "given"
     assert free["ipu_sync_cycles"].range == Range(10, 20, 40)
     assert free.with_(launch=6e-6)["ipu_sync_cycles"].range == Range(10, 20, 40)
-    assert len(free) == len(free.table()) == len(Assumptions.names())
     for name, assumed in Assumptions().items():
-        assert assumed.range.low < assumed.range.high and assumed.source and assumed.mark in chips.MARKS, name
-        assert name in str(Assumptions()) and assumed.meaning in str(assumed)
-    own = Assumed(Range(1e-6, 2e-6, 3e-6), "s", "mine", "a record", mark="measured")
-    assert Assumptions(launch=own)["launch"] is own
+        assert assumed.range.low < assumed.range.high and assumed.source, name
 
 
 @pytest.mark.parametrize(
@@ -279,9 +249,9 @@ def test_assumptions_are_named_and_ranged():
     [
         ({"sync": 3}, ValueError, "assumption must be one of"),
         ({"launch": 0}, ValueError, "launch must be greater than 0"),
-        ({"launch": -1}, ValueError, "launch must be a number or .* -1"),
-        ({"launch": (3e-6, 2e-6, 4e-6)}, ValueError, "launch must be a number or .*low <= value <= high"),
-        ({"launch": "fast"}, TypeError, "launch must be a number or .*'fast'"),
+        ({"launch": -1}, ValueError, "low <= value <= high"),
+        ({"launch": (3e-6, 2e-6, 4e-6)}, ValueError, "low <= value <= high"),
+        ({"launch": "fast"}, TypeError, "low of a Range must be a number"),
         ({"gpu_matmul_efficiency": 1.5}, ValueError, "gpu_matmul_efficiency must be at most 1"),
     ],
 )
@@ -302,11 +272,6 @@ def test_elementwise_cycles_are_those_of_the_open_cost_model():
     assert small == pytest.approx(6 * (58 + 3) + 11)  # almost all of it is fixed
 
 
-def test_an_operation_of_a_layer_can_be_priced_by_itself(work):
-    op = next(op for op in work.running if op.layer is not None)
-    assert roofline.ipu(replace(work, operations=(op,), layers=())).parts["elementwise"].value > 0
-
-
 def test_what_an_ipu_spends_its_time_on():
     step = roofline.tutorial()
     free = Assumptions(ipu_matmul_efficiency=0.5, ipu_sync_cycles=100, ipu_host_seconds=1e-5, ipu_vertices=1.0)
@@ -317,7 +282,7 @@ def test_what_an_ipu_spends_its_time_on():
     assert said.parts["sync"].value == pytest.approx(step.launches * 100 / gc200.value("clock")) and products == 5
     assert said.seconds.value == pytest.approx(sum(part.value for part in said.parts.values()))
     assert said.samples_per_s.value == pytest.approx(128 / said.seconds.value)
-    assert said.mark == "predicted" and "never run on an IPU" in said.source and "(assumed)" in said.source
+    assert "never run on an IPU" in said.source
     often = roofline.ipu(step, assumptions=free, device_iterations=10)
     assert said.parts["host"].value - often.parts["host"].value == pytest.approx(0.9e-5)
     assert roofline.ipu(step, "Bow", assumptions=free).seconds.value < said.seconds.value
@@ -326,7 +291,7 @@ def test_what_an_ipu_spends_its_time_on():
 
 def test_wider_assumptions_give_wider_ranges():
     step = roofline.tutorial()
-    for name in [name for name in Assumptions.names() if name.startswith("ipu") and name != "ipu_always_live"]:
+    for name in [name for name in Assumptions() if name.startswith("ipu") and name != "ipu_always_live"]:
         default = Assumptions()[name].range
         fixed = roofline.ipu(step, assumptions=Assumptions(**{name: default.value})).seconds
         wide = roofline.ipu(step).seconds
@@ -337,19 +302,15 @@ def test_wider_assumptions_give_wider_ranges():
 
 
 def test_what_does_not_fit_on_chip():
-    with pytest.raises(DoesNotFit, match=r"784-4096-10 with a batch of 16384 needs at least .* MB, but GC200 has"):
-        roofline.ipu(roofline.tutorial(batch=16384, hidden=4096))
-    need = roofline.ipu_memory(roofline.tutorial())
-    assert need.low < 100e6 < need.high < 900e6
-    assert roofline.ipu_memory(roofline.tutorial(), precision="float16").high == pytest.approx(need.high / 2)
-    weights = 795_010 * 4 * 4  # weight, gradient, two moments
-    assert need.low > weights
+    with pytest.raises(DoesNotFit, match=r"784-4096-10 with a batch of 3072 needs at least .* MB, but GC200 has"):
+        roofline.ipu(roofline.tutorial(batch=3072, hidden=4096))
+    roofline.ipu(roofline.tutorial(batch=3072, hidden=4096), precision="float16")  # half as many bytes
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"chip": "A100"}, "chip must be an IPU, but A100 is a GPU"),
+        ({"chip": "A100"}, "chip must be of kind ipu, but A100 is a gpu"),
         ({"chip": "GC300"}, "chip must be one of"),
         ({"precision": "tf32"}, "precision must be one of 'float32', 'float16', but it is 'tf32'"),
         ({"device_iterations": 0}, "device_iterations must be"),
@@ -358,14 +319,6 @@ def test_what_does_not_fit_on_chip():
 def test_an_ipu_is_refused(work, arguments, message):
     with pytest.raises(ValueError, match=message):
         roofline.ipu(work, **arguments)
-
-
-def test_a_chip_without_the_figure_that_is_needed(work):
-    whole = chips.get("GC200")
-    for key in ("clock", "tiles", "fp32_flops", "exchange_bandwidth", "on_chip_bytes"):
-        figures = {k: f for k, f in whole.figures.items() if k != key}
-        with pytest.raises(MissingFigure, match=key):
-            roofline.ipu(work, replace(whole, figures=figures))
 
 
 # GPU
@@ -385,13 +338,15 @@ def test_a_large_product_takes_its_arithmetic_and_a_large_sum_its_bytes():
     free = Assumptions(gpu_matmul_efficiency=0.5, gpu_bandwidth_efficiency=0.5)
     a100 = chips.get("A100")
     product = one(name="mm", kind="matmul", flops=10**13, numel=10**6)
-    for precision, key in (("float32", "fp32_flops"), ("tf32", "tf32_flops"), ("float16", "fp16_flops")):
-        said = roofline.gpu(product, a100, precision=precision, assumptions=free).seconds.value
+    for precision, key in (("float32", "fp32_flops"), ("float16", "fp16_flops")):
+        said = roofline.gpu(product, "A100", precision=precision, assumptions=free).seconds.value
         assert said == pytest.approx(10**13 / a100.value(key) / 0.5)
     addition = one(reads=2 * 10**9, writes=10**9, numel=25 * 10**7, simple=25 * 10**7)
-    said = roofline.gpu(addition, a100, assumptions=free).seconds.value
+    said = roofline.gpu(addition, "A100", assumptions=free).seconds.value
     assert said == pytest.approx(3e9 / 1555e9 / 0.5)
-    assert roofline.gpu(addition, a100, precision="float16", assumptions=free).seconds.value == pytest.approx(said / 2)
+    assert roofline.gpu(addition, "A100", precision="float16", assumptions=free).seconds.value == pytest.approx(
+        said / 2
+    )
 
 
 @pytest.mark.parametrize("name", chips.names("gpu"))
@@ -423,12 +378,11 @@ def test_a_cache_helps_small_operations_only():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"chip": "GC200"}, "chip must be a GPU, but GC200 is an IPU"),
-        ({"chip": "TPU v2-8"}, "chip must be a GPU, but TPU v2-8 is a TPU, and of it .*memory_bandwidth"),
+        ({"chip": "GC200"}, "chip must be of kind gpu, but GC200 is a ipu"),
+        ({"chip": "TPU v2-8"}, "chip must be of kind gpu"),
         ({"mode": "compiled"}, "mode must be one of 'eager', 'fused', 'graph', 'fused graph'"),
         ({"precision": "int8"}, "precision must be one of"),
         ({"chip": "RTX 2080 Ti", "precision": "float16"}, "fp16_flops of RTX 2080 Ti"),
-        ({"chip": "T4", "precision": "tf32"}, "tf32_flops of T4"),
     ],
 )
 def test_a_gpu_is_refused(work, arguments, message):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import math
 
 import numpy as np
@@ -14,7 +13,7 @@ from torch import nn
 
 from snnkit import models, neuron, surrogate
 from snnkit import nn as snn
-from snnkit.hardware import chips, ipu
+from snnkit.hardware import ipu
 from snnkit.loss import count_cross_entropy, membrane_max_cross_entropy, rate_mse
 
 from . import ipu_cases as planted
@@ -43,7 +42,6 @@ def test_planted(case):
 
 def test_there_are_many_and_every_rule_is_broken_in_several_ways():
     broken = [rule for case in CASES for rule in case.rules]
-    assert len(CASES) >= 60
     assert all(broken.count(rule) >= 2 for rule in ipu.RULES)
 
 
@@ -129,10 +127,8 @@ def test_every_surrogate_is_ready_once_converted_and_not_before(smooth):
 def test_clean_models_with_their_own_loss_are_ready():
     x, y = example()
     ready(Net(), (x, y))
-    ready(ipu.WithLoss(ipu.tutorial_net((INPUTS, HIDDEN, CLASSES), steps=STEPS), count_cross_entropy), (x, y))
-    ready(Net(), (x, y), device_iterations=2, gradient_accumulation=2, replicas=2)
-    ready(Net(), (x, y), loader=planted.loader(8, True))
-    ready(Net(), (x, y), loader=planted.loader(8, False, samples=24))
+    ready(ipu.WithLoss(planted.converted(), count_cross_entropy), (x, y))
+    ready(Net(), (x, y), device_iterations=2, gradient_accumulation=2)
 
 
 def test_clean_convolutions_norms_and_dropout_are_ready():
@@ -178,7 +174,7 @@ def test_loss_made_of_a_known_loss_and_marked_is_one_loss():
 
 
 def test_with_loss_marks_what_poptorch_would_not_take_for_a_loss():
-    net, (x, y) = ipu.tutorial_net((INPUTS, HIDDEN, CLASSES), steps=STEPS), example()
+    net, (x, y) = planted.converted(), example()
     ready(net, (x, y), lambda out, y: out.mean().square())  # none that PopTorch knows
     ready(net, (x, y), rate_mse)  # one that it knows, divided by the number of steps afterwards
 
@@ -191,35 +187,26 @@ def test_a_known_loss_needs_no_mark():
     ready(Unmarked(), example())
 
 
-def test_half_precision_is_ready():
-    torch.manual_seed(0)
-    x, y = example()
-    ready(ipu.tutorial_net((INPUTS, HIDDEN, CLASSES), steps=STEPS).half(), (x.half(), y), count_cross_entropy)
-
-
 def test_the_tutorials_network_is_ready_and_small():
     x, y = torch.rand(4, 784), torch.randint(0, 10, (4,))
-    report = ready(ipu.tutorial_net(steps=3), (x, y), count_cross_entropy)
+    report = ready(ipu.convert(models.mlp(flatten=False), 3), (x, y), count_cross_entropy)
     assert report.memory.weights == 795_010 * 4
     assert report.memory.gradients == 795_010 * 4
     assert report.memory.optimizer == 2 * 795_010 * 4
     assert report.memory.accumulation == 0
     assert report.memory.transfer == (4 * 784 + 4 * 3 * 10 + 1) * 4 + 4 * 8
-    assert report.memory.tiles * report.memory.tile_memory == 1472 * 624 * 1024
     assert math.isclose(report.memory.share, report.memory.total / (1472 * 624 * 1024))
 
 
 def test_memory_counts_what_the_plan_asks_for():
     x, y = example()
     one = ready(Net(), (x, y)).memory
-    more = ready(Net(), (x, y), gradient_accumulation=2, optimizer_states=0).memory
-    assert more.accumulation == one.weights and more.optimizer == 0
+    more = ready(Net(), (x, y), gradient_accumulation=2).memory
+    assert more.accumulation == one.weights
     assert 0 < more.activations < one.activations  # of a micro-batch half as large
     crowded = ipu.check(planted.Wide(1800), (x, y), tiles=1)
     assert 0.6 < crowded.memory.share < 1
-    assert crowded.ready and [f.rule for f in crowded.warnings] == ["memory"]
-    for chip in chips.names("ipu"):
-        assert ipu.check(Net(), (x, y), chip=chip).memory.tiles == 1472
+    assert crowded.ready and [(f.rule, f.severity) for f in crowded.findings] == [("memory", "warning")]
 
 
 def test_warnings_leave_a_model_ready():
@@ -231,12 +218,11 @@ def test_warnings_leave_a_model_ready():
         def forward(self, x, y):
             out, loss = super().forward(x, y)
             self.last = out
-            return out.sum(1).argmax(1), loss
+            return out, loss
 
-    x, y = example()
-    report = ipu.check(Warned(), (x.requires_grad_(), y))
+    report = ipu.check(Warned(), example())
     assert report.ready
-    assert sorted(f.rule for f in report.warnings) == ["dtypes", *["gradients"] * 3, "state in place"]
+    assert sorted(f.rule for f in report.findings) == [*["gradients"] * 2, "state in place"]
     assert report.rules["gradients"] == "warning"
 
 
@@ -277,19 +263,12 @@ def test_several_mistakes_are_found_at_once():
     assert report.rules["same trace"] == "not reached"
 
 
-def test_the_report_prints_and_shows_and_raises():
-    report = ipu.check(planted.ThresholdAsANumber(), example())
-    text = str(report)
+def test_the_report_names_line_and_fix():
+    text = str(ipu.check(planted.ThresholdAsANumber(), example()))
     assert text.startswith("not IPU-ready: 1 error")
     assert "ipu_cases.py" in text and "fix:" in text and "never run on one" in text
-    page = report._repr_html_()
-    assert page.count("<tr>") == len(ipu.RULES) and "&lt;" not in page.split("<table>")[0]
-    with pytest.raises(ipu.NotReady, match="static graph"):
-        report.raise_for_errors()
     good = ipu.check(Net(), example())
-    good.raise_for_errors()
-    assert set(good.rules) == set(ipu.RULES)
-    assert str(good).startswith("IPU-ready")
+    assert set(good.rules) == set(ipu.RULES) and str(good).startswith("IPU-ready")
 
 
 class LazyNet(Net):
@@ -332,42 +311,25 @@ def test_a_backward_pass_that_fails_is_a_finding():
     assert report.rules["static graph"] == "ok"
 
 
-def test_misuse_is_refused():
-    x, y = example()
-    for error, match, arguments in (
-        (TypeError, "model must be", (print, (x, y))),
-        (TypeError, "example must be", (Net(), [])),
-        (TypeError, "example must be", (Net(), (x, 3))),
-        (TypeError, "loss must be", (Net(), (x, y), 3)),
-        (ValueError, r"example must be \(x, y\)", (Net(), (x,), F.cross_entropy)),
-        (ValueError, "loss must be None", (ipu.WithLoss(Net(), F.cross_entropy), (x, y), F.cross_entropy)),
-        (ValueError, "model must run on example", (Net(), (x[:, :2], y))),
-        (ValueError, "first.weight is lazy", (LazyNet(), (x, y))),
-        (ValueError, "first.weight is on the meta device", (Net().to("meta"), (x, y))),
-        (ValueError, "its tensor 0 is on the meta device", (Net(), (x.to("meta"), y))),
-        (ValueError, "it is TorchScript", (torch.jit.script(nn.Linear(INPUTS, CLASSES)), (x, y), F.cross_entropy)),
-        (ValueError, "its tensor 0 is torch.sparse_coo", (Net(), (x.to_sparse(), y))),
-    ):
-        with pytest.raises(error, match=match):
-            ipu.check(*arguments)
-    for error, name, value in (
-        (ValueError, "device_iterations", 0),
-        (TypeError, "gradient_accumulation", 1.5),
-        (TypeError, "replicas", True),
-        (ValueError, "optimizer_states", -1),
-        (ValueError, "tiles", 0),
-        (ValueError, "tiles of a GC200 must be at most 1472", 1473),
-        (ValueError, "chip", "GC300"),
-        (TypeError, "loader", [x]),
-    ):
-        with pytest.raises(error, match=name):
-            ipu.check(Net(), (x, y), **{name.split()[0]: value})
-    with pytest.raises(ValueError, match="chip must be an IPU, GC200 or Bow, but A100 is a GPU"):
-        ipu.check(Net(), (x, y), chip="A100")
-
-
-def test_findings_are_plain_data():
-    (case,) = [case for case in CASES if case.name == "CleansNaN"]
-    (finding,) = check(case).findings
-    assert dataclasses.asdict(finding)["rule"] == "supported operations"
-    assert finding.module == "model (CleansNaN)"
+@pytest.mark.parametrize(
+    ("error", "match", "given"),
+    [
+        (TypeError, "model must be", {"model": print}),
+        (TypeError, "example must be", {"example": []}),
+        (TypeError, "example must be", {"example": (torch.rand(8, INPUTS), 3)}),
+        (TypeError, "loss must be", {"loss": 3}),
+        (ValueError, "loss must be None unless", {"example": example()[:1], "loss": F.cross_entropy}),
+        (ValueError, "loss must be None unless", {"model": ipu.WithLoss(Net(), F.cross_entropy), "loss": rate_mse}),
+        (ValueError, "model must run on example", {"example": (torch.rand(8, 2), example()[1])}),
+        (ValueError, "first.weight has none yet", {"model": LazyNet()}),
+        (ValueError, "first.weight has none yet", {"model": Net().to("meta")}),
+        (ValueError, "its tensor 0 is torch.strided on meta", {"example": tuple(t.to("meta") for t in example())}),
+        (ValueError, "its tensor 0 is torch.sparse_coo", {"example": (example()[0].to_sparse(), example()[1])}),
+        (ValueError, "device_iterations must be at least 1", {"device_iterations": 0}),
+        (TypeError, "gradient_accumulation must be", {"gradient_accumulation": 1.5}),
+        (ValueError, "tiles must be at least 1", {"tiles": 0}),
+    ],
+)
+def test_misuse_is_refused(error, match, given):
+    with pytest.raises(error, match=match):
+        ipu.check(**({"model": Net(), "example": example()} | given))

@@ -6,28 +6,22 @@
 
     net = ipu.convert(models.mlp(flatten=False), steps=25)        # the same weights, batch first, plain operations
     print(ipu.check(net, (images, labels), count_cross_entropy))  # ready for an IPU? why not? how to fix it?
-    model = ipu.ipu_training_model(net, count_cross_entropy)      # needs PopTorch 3.4 and an IPU
 
 **Nothing in this package has ever run on an IPU.** It is written after the documentation and the sources of PopTorch
-3.4, the last release (October 2023; github.com/graphcore/poptorch, © Graphcore Ltd., MIT licence), and tested with a
-double of its interface. PopTorch 3.4 needs PyTorch 2.0.1 and Python 3.8, older than what snnkit needs, so both can't be
-installed together: what reaches such a machine is a model of plain PyTorch, such as the one written in notebook 10.
+3.4, the last release (October 2023; github.com/graphcore/poptorch, © Graphcore Ltd., MIT licence). PopTorch 3.4 needs
+PyTorch 2.0.1 and Python 3.8, older than what snnkit needs, so both can't be installed together: what reaches such a
+machine is a model of plain PyTorch, such as the one written in notebook 10.
 """
 
 from .nets import Detached as Detached
 from .nets import IPUNet as IPUNet
 from .nets import NotOneLoss as NotOneLoss
-from .nets import PopTorchMissing as PopTorchMissing
 from .nets import WithLoss as WithLoss
 from .nets import convert as convert
 from .nets import identity_loss as identity_loss
-from .nets import ipu_training_model as ipu_training_model
-from .nets import leaky_step as leaky_step
 from .nets import poptorch_status as poptorch_status
-from .nets import tutorial_net as tutorial_net
 from .poptorch_rules import RULES as RULES
 from .poptorch_rules import MemoryEstimate as MemoryEstimate
 from .readiness import Finding as Finding
-from .readiness import NotReady as NotReady
 from .readiness import Report as Report
 from .readiness import check as check

@@ -150,12 +150,14 @@ class Runs:
 
 def run(model: nn.Module, inputs: list[Tensor]) -> Runs:
     """Run copies of ``model`` on ``inputs``, and on tensors without values."""
-    real_model = copied(model)
+    real_model = copy.deepcopy(model).cpu()
+    alive = [*real_model.parameters(), *real_model.buffers()]  # so that no other tensor gets the id of one of them
     before = _addresses(real_model)
     real = record(real_model, inputs)
     after = _addresses(real_model)
-    replaced = [path for path in {**before, **after} if not _same(before.get(path), after.get(path))]
-    meta_model = copied(model).to("meta")
+    del alive
+    replaced = [path for path in {**before, **after} if before.get(path) != after.get(path)]
+    meta_model = copy.deepcopy(model).to("meta")
     values = [x.to("meta") for x in inputs]
     own = _attributes(meta_model)
     saved: dict[int, Tensor] = {}
@@ -175,17 +177,10 @@ def run(model: nn.Module, inputs: list[Tensor]) -> Runs:
     return Runs(model, inputs, real_model, real, records, replaced, attributes, size)
 
 
-def record(
-    model: nn.Module, inputs: list[Tensor], *, meta: bool = False, detach_functions: bool = False, seed: int = 0
-) -> Record:
-    """Call ``model(*inputs)`` and record it; errors are recorded, not raised.
+def record(model: nn.Module, inputs: list[Tensor], *, meta: bool = False) -> Record:
+    """Call ``model(*inputs)``, a copy, as the call may change it, and record it; errors are recorded, not raised.
 
-    Args:
-        model: a copy, as the call may change it.
-        inputs: tensors, on the meta device with ``meta``.
-        meta: tensors made on the way have no values either.
-        detach_functions: results of an ``autograd.Function`` have no gradient, as if it had no backward.
-        seed: of the random numbers; the caller's generator is not touched.
+    With ``meta`` the inputs are on the meta device, and tensors made on the way have no values either.
     """
     result = Record()
     names = {id(module): f"{path or 'model'} ({type(module).__name__})" for path, module in model.named_modules()}
@@ -201,9 +196,9 @@ def record(
     with ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng(devices=[]))
         stack.enter_context(torch.enable_grad())
-        torch.manual_seed(seed)
+        torch.manual_seed(0)
         stack.enter_context(watching_losses(marked))
-        stack.enter_context(_watching_functions(applied, detach_functions))
+        stack.enter_context(_watching_functions(applied))
         if meta:
             stack.enter_context(torch.device("meta"))
         stack.enter_context(_Calls(result, names))
@@ -213,17 +208,6 @@ def record(
         except Exception as error:
             result.error, result.error_place = error, _place(_frames(error.__traceback__), names)
     return result
-
-
-def copied(model: nn.Module) -> nn.Module:
-    """A copy on the CPU, so that the check changes nothing; TypeError if it can't be copied."""
-    try:
-        return copy.deepcopy(model).cpu()
-    except Exception as error:
-        raise TypeError(
-            f"model must be one that can be copied, so that the check does not change it, but copying fails with "
-            f"{type(error).__name__}: {error}"
-        ) from error
 
 
 def tensors_in(tree: Any) -> list[Tensor]:
@@ -303,22 +287,18 @@ class _Calls(TorchFunctionMode):
 
 
 @contextmanager
-def _watching_functions(note: Callable[[type, Any], None], detached: bool) -> Iterator[None]:
+def _watching_functions(note: Callable[[type, Any], None]) -> Iterator[None]:
     """Call ``note(class, result)`` for every ``autograd.Function`` that this thread applies.
 
-    PyTorch has no hook for it, so ``Function.apply`` is replaced meanwhile; other threads get the original.
+    PyTorch has no hook for it, so ``Function.apply`` is replaced meanwhile; other threads are not noted.
     """
     original = torch.autograd.Function.__dict__["apply"]
     here = threading.get_ident()
 
     def apply(cls, *args, **kwargs):
-        call = original.__get__(None, cls)
-        if threading.get_ident() != here:
-            return call(*args, **kwargs)
-        if detached:
-            args, kwargs = pytree.tree_map_only(Tensor, Tensor.detach, (args, kwargs))
-        out = call(*args, **kwargs)
-        note(cls, out)
+        out = original.__get__(None, cls)(*args, **kwargs)
+        if threading.get_ident() == here:
+            note(cls, out)
         return out
 
     torch.autograd.Function.apply = classmethod(apply)  # type: ignore[method-assign, assignment]
@@ -367,14 +347,10 @@ def _place(frames: list[tuple[FrameType, int]], names: dict[int, str]) -> Place:
     return Place(module, *(theirs or ours or ("", 0)))
 
 
-def _same(one: tuple[Tensor, int] | None, other: tuple[Tensor, int] | None) -> bool:
-    return one is not None and other is not None and one[0] is other[0] and one[1] == other[1]
-
-
-def _addresses(model: nn.Module) -> dict[str, tuple[Tensor, int]]:
-    """Parameters and buffers by path, with their addresses."""
+def _addresses(model: nn.Module) -> dict[str, tuple[int, int]]:
+    """Parameters and buffers by path: the tensor and the address of its values."""
     named = (*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False))
-    return {path: (tensor, tensor.data_ptr()) for path, tensor in named}
+    return {path: (id(tensor), tensor.data_ptr()) for path, tensor in named}
 
 
 def _attributes(model: nn.Module) -> dict[str, Tensor]:

@@ -16,16 +16,14 @@ import importlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import ModuleType
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ... import checks, models
+from ... import checks
 from ...neuron import Neuron, Recurrent
 from ...nn import Sequential, is_stateful
-from ...surrogate import ATan, Surrogate
+from ...surrogate import Surrogate
 
 
 class Detached(Surrogate):
@@ -58,35 +56,6 @@ class Detached(Surrogate):
 
     def __repr__(self) -> str:
         return f"Detached({self.surrogate!r})"
-
-
-_ATAN = Detached(ATan())
-
-
-def leaky_step(
-    mem: Tensor,
-    x: Tensor,
-    beta: float = 0.9,
-    threshold: float = 1.0,
-    surrogate: Callable[..., Tensor] = _ATAN,
-) -> tuple[Tensor, Tensor]:
-    """One step of snnTorch's ``Leaky`` with the state passed in and out, equal to ``snnkit.neuron.Leaky`` to the bit.
-
-    mem ← beta mem + x - H(mem - threshold) threshold;  spike = H(mem - threshold)
-
-    Args:
-        mem: membrane before the step [B, ...].
-        x: input current [B, ...].
-        beta: decay per step.
-        threshold: membrane above which it fires.
-        surrogate: the spike function, called ``surrogate(u, strict=True)``.
-
-    Returns:
-        spike and membrane [B, ...].
-    """
-    fired = (mem > threshold).to(mem.dtype)
-    mem = beta * mem + x - fired * threshold
-    return surrogate(mem - threshold, strict=True), mem
 
 
 class IPUNet(nn.Module):
@@ -158,32 +127,12 @@ def _converted(layer: nn.Module, name: str) -> nn.Module:
             f"{name} must be a neuron, Recurrent, Sequential or a layer without state, but {type(layer).__name__} has "
             "its own kind of state"
         )
-    inner = next((path for path, part in layer.named_modules() if isinstance(part, (Neuron, Recurrent))), None)
-    if inner is not None:
+    if any(isinstance(part, (Neuron, Recurrent)) for part in layer.modules()):
         raise TypeError(
-            f"{name} must be a snnkit.nn.Sequential if it holds neurons ({inner}), but it is a {type(layer).__name__}, "
-            "whose order of layers is not known"
+            f"{name} must be a snnkit.nn.Sequential if it holds neurons, but it is a {type(layer).__name__}"
         )
     return layer
 
-
-def tutorial_net(sizes: tuple[int, ...] = (784, 1000, 10), *, beta: float = 0.9, steps: int | None = 25) -> IPUNet:
-    """The network of snnTorch's IPU tutorial, converted: images [B, 784] to spikes [B, T, 10].
-
-    Source: snnTorch's ``tutorial_ipu_1`` (Eshraghian et al. 2023, doi:10.1109/JPROC.2023.3308088): 784-1000-10
-    ``Leaky`` neurons, 25 steps of the same image, batches of 128, cross-entropy of counts, Adam. Its script fails with
-    SDKs from 3.0 on (snnTorch issue 236), as a neuron decides by a buffer's value in the forward pass. The tutorial
-    gives its loss the membranes while its text says spikes; here they are spikes.
-
-    Args:
-        sizes: inputs, hidden neurons, classes.
-        beta: decay per step, between 0 and 1.
-        steps: how often an image is shown; None: sequences [B, T, ...] come in.
-    """
-    return convert(models.mlp(sizes, beta=beta, flatten=False), steps)
-
-
-# --- The loss inside the model
 
 # Called with (input, output) of every loss that is marked while the check records a model.
 _watchers: list[Callable[[Tensor, Tensor], None]] = []
@@ -209,18 +158,12 @@ def identity_loss(x: Tensor, reduction: str = "none") -> Tensor:
 
 @contextmanager
 def watching_losses(note: Callable[[Tensor, Tensor], None]) -> Iterator[None]:
-    """Call ``note(input, output)`` for every loss that is marked meanwhile, by us or by ``poptorch``."""
-    poptorch = sys.modules.get("poptorch")
-    theirs = getattr(poptorch, "identity_loss", None)
+    """Call ``note(input, output)`` for every loss that is marked meanwhile."""
     _watchers.append(note)
-    if theirs is not None:
-        poptorch.identity_loss = identity_loss  # type: ignore[union-attr]
     try:
         yield
     finally:
         _watchers.remove(note)
-        if theirs is not None:
-            poptorch.identity_loss = theirs  # type: ignore[union-attr]
 
 
 class NotOneLoss(ValueError):
@@ -249,87 +192,20 @@ class WithLoss(nn.Module):
         if y is None:
             return out
         value = self.loss(out.transpose(0, 1) if isinstance(self.net, IPUNet) else out, y)
-        if not isinstance(value, Tensor):
-            what = f"{len(value)} values" if isinstance(value, (tuple, list)) else f"a {type(value).__name__}"
-            raise NotOneLoss(f"loss must return one tensor, as an IPU trains on exactly one, but it returned {what}")
-        if value.numel() != 1:
-            raise NotOneLoss(f"loss must return a scalar, but its shape is {list(value.shape)}; reduce it (mean, sum)")
+        if not isinstance(value, Tensor) or value.numel() != 1:
+            raise NotOneLoss(f"loss must return one scalar tensor, but it returned {checks.shown(value)}")
         return out, identity_loss(value, "none")
-
-
-# --- PopTorch
-
-
-class PopTorchMissing(ImportError):
-    """PopTorch can't be imported here; the message says why and what would be needed."""
 
 
 def poptorch_status() -> str:
     """Why PopTorch can't be imported, as a paragraph; an empty string if it can."""
     try:
-        _poptorch()
-    except PopTorchMissing as error:
-        return str(error)
-    return ""
-
-
-def ipu_training_model(
-    net: nn.Module,
-    loss: Callable[[Tensor, Tensor], Tensor],
-    optimizer: Any = None,
-    options: Any = None,
-    *,
-    steps: int | None = None,
-) -> Any:
-    """``poptorch.trainingModel`` of a network and its loss: called with a batch it trains one step on it.
-
-    **Never run on an IPU**, only with a double of PopTorch's interface. The result is a ``PoplarExecutor``: ``out,
-    loss = model(x, y)`` with out of the last micro-batch; ``model.copyWeightsToHost()`` copies the trained weights into
-    ``net``, ``model.destroy()`` releases the IPU. x and y have ``options``' combined batch in their first dimension.
-
-    Args:
-        net: an ``IPUNet``; a network of snnkit, which is converted (its weights are trained); or a module of plain
-            operations from x to out. ``check`` says whether it is ready for an IPU.
-        loss: ``loss(out, y)`` to a scalar, out being [T, B, C] for networks of snnkit.
-        optimizer: of ``poptorch.optim`` or an SGD, Adam, AdamW or RMSprop of PyTorch; None: ``poptorch.optim.Adam``
-            with a learning rate of 0.001.
-        options: ``poptorch.Options``; None: PopTorch's defaults, one micro-batch per call.
-        steps: for a network of snnkit, how often an image is shown; None: x is a sequence [B, T, ...].
-
-    Raises:
-        PopTorchMissing: PopTorch can't be imported (an ImportError).
-        TypeError, ValueError: as ``convert`` and ``WithLoss``; steps for another kind of net; an optimizer that
-            PopTorch does not support, or that holds no parameter of net.
-    """
-    checks.instance("net", net, nn.Module, "a torch.nn.Module")
-    ours = isinstance(net, (Neuron, Recurrent, Sequential))
-    if steps is not None and not ours:
-        raise ValueError(f"steps must be None unless net is a network of snnkit, but net is a {type(net).__name__}")
-    poptorch = _poptorch()
-    model = WithLoss(convert(net, steps) if ours else net, loss)
-    optimizer = poptorch.optim.Adam(model.parameters(), lr=1e-3) if optimizer is None else optimizer
-    known = tuple(getattr(torch.optim, name) for name in ("SGD", "Adam", "AdamW", "RMSprop"))
-    if lamb := getattr(poptorch.optim, "LAMB", None):
-        known = (*known, lamb)
-    checks.instance("optimizer", optimizer, known, "SGD, Adam, AdamW, RMSprop or poptorch.optim.LAMB")
-    for option in ("amsgrad", "nesterov"):
-        if any(group.get(option) for group in optimizer.param_groups):
-            raise ValueError(f"{option} of {type(optimizer).__name__} must be False for PopTorch, but it is True")
-    owned = {id(parameter) for parameter in model.parameters()}
-    if not any(id(parameter) in owned for group in optimizer.param_groups for parameter in group["params"]):
-        raise ValueError("optimizer must hold parameters of net, but it holds none of them: nothing would be trained")
-    return poptorch.trainingModel(model, options=options, optimizer=optimizer)
-
-
-def _poptorch() -> ModuleType:
-    try:
-        return importlib.import_module("poptorch")
+        importlib.import_module("poptorch")
     except (ImportError, AssertionError) as error:  # it asserts its PyTorch's version
-        line = (str(error).splitlines() or ["no message"])[0][:200]
-        raise PopTorchMissing(
+        return (
             "PopTorch can't be imported, so nothing here can train on an IPU. Its last release, 3.4 of October 2023, "
             f"needs PyTorch 2.0.1 and Python 3.8 (here: PyTorch {torch.__version__}), an active Poplar SDK (source "
             "…/poplar-sdk/enable), which is distributed by graphcore.ai and not on PyPI, and an IPU. Without them, "
-            f"snnkit.hardware.ipu.check says whether a model is ready for one. (import poptorch: "
-            f"{type(error).__name__}: {line})"
-        ) from error
+            f"snnkit.hardware.ipu.check says whether a model is ready for one. ({type(error).__name__}: {error})"
+        )
+    return ""

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from .graph_recording import Loss, Operation, Place, Record, Runs, copied, record, run
+from .graph_recording import Loss, Operation, Place, Record, Runs, run
 from .nets import NotOneLoss
 from .operations import SIZE_FROM_VALUES, is_supported
 
@@ -39,16 +39,12 @@ class Rule(NamedTuple):
     problems: Callable[[Case], Iterator[Problem]]
 
 
-@dataclass(frozen=True)
-class MemoryEstimate:
-    """Estimated bytes on the chip in a training step, evenly spread over the tiles.
+class MemoryEstimate(NamedTuple):
+    """Estimated bytes on the chip in a training step with Adam, evenly spread over the tiles.
 
     Not included, as only the compiler knows them: code, buffers of the exchange, temporaries of an operation.
-
-    Attributes:
-        weights, gradients, optimizer, accumulation, activations, transfer: bytes. The activations are those that
-            autograd saves for the backward pass of one micro-batch; transfer is its inputs and outputs.
-        tiles, tile_memory: the chip's number of tiles, and the bytes of each.
+    The activations are those that autograd saves for the backward pass of one micro-batch; transfer is its inputs and
+    outputs; chip is what there is.
     """
 
     weights: int
@@ -57,33 +53,21 @@ class MemoryEstimate:
     accumulation: int
     activations: int
     transfer: int
-    tiles: int
-    tile_memory: int
-
-    def _parts(self) -> dict[str, int]:
-        return {name: size for name, size in vars(self).items() if not name.startswith("tile")}
+    chip: int
 
     @property
     def total(self) -> int:
         """Bytes in all."""
-        return sum(self._parts().values())
-
-    @property
-    def per_tile(self) -> float:
-        """Bytes per tile."""
-        return self.total / self.tiles
+        return sum(self[:-1])
 
     @property
     def share(self) -> float:
         """Of the chip's memory."""
-        return self.per_tile / self.tile_memory
+        return self.total / self.chip
 
     def __str__(self) -> str:
-        shares = ", ".join(f"{part} {size / 1e6:.3g} MB" for part, size in self._parts().items())
-        return (
-            f"{self.total / 1e6:.3g} MB of {self.tiles * self.tile_memory / 1e6:.3g} MB (estimated, {self.share:.1%}), "
-            f"{self.per_tile / 1024:.1f} of {self.tile_memory / 1024:.0f} KiB per tile: {shares}"
-        )
+        parts = ", ".join(f"{part} {size / 1e6:.3g} MB" for part, size in self._asdict().items() if part != "chip")
+        return f"{self.total / 1e6:.3g} MB of {self.chip / 1e6:.3g} MB (estimated, {self.share:.1%}): {parts}"
 
 
 @dataclass
@@ -94,15 +78,11 @@ class Case:
     inputs: list[Tensor]
     device_iterations: int
     gradient_accumulation: int
-    replicas: int
-    loader: Any
-    optimizer_states: int
-    tiles: int
-    tile_memory: int
+    chip_bytes: int
 
     @property
     def micro_batches(self) -> int:
-        return self.device_iterations * self.gradient_accumulation * self.replicas
+        return self.device_iterations * self.gradient_accumulation
 
     @property
     def sizes(self) -> list[int]:
@@ -134,13 +114,8 @@ class Case:
             if node is not None and node not in nodes:
                 nodes.add(node)
                 waiting.extend(following for following, _ in node.next_functions)
-        return list(
-            dict.fromkeys(
-                (applied.function, applied.place)
-                for applied in self.graph.functions
-                if any(t.grad_fn in nodes for t in applied.outputs)
-            )
-        )
+        passed = (applied for applied in self.graph.functions if any(t.grad_fn in nodes for t in applied.outputs))
+        return list(dict.fromkeys((applied.function, applied.place) for applied in passed))
 
     @cached_property
     def memory(self) -> MemoryEstimate:
@@ -149,17 +124,16 @@ class Case:
         return MemoryEstimate(
             weights=sum(t.nbytes for t in (*parameters, *self.model.buffers())),
             gradients=trained,
-            optimizer=self.optimizer_states * trained,
+            optimizer=2 * trained,
             accumulation=trained if self.gradient_accumulation > 1 else 0,
             activations=self.runs.saved,
             transfer=sum(t.nbytes for t in (*self.runs.inputs, *self.graph.outputs)),
-            tiles=self.tiles,
-            tile_memory=self.tile_memory,
+            chip=self.chip_bytes,
         )
 
 
 def _batch(case: Case) -> Iterator[Problem]:
-    sizes, count, loader = case.sizes, case.micro_batches, case.loader
+    sizes, count = case.sizes, case.micro_batches
     if 0 in sizes:
         i = sizes.index(0)
         shape = list(case.inputs[i].shape)
@@ -172,27 +146,11 @@ def _batch(case: Case) -> Iterator[Problem]:
             severity="error" if count > 1 else "warning",
         )
     elif sizes[0] % count:
-        below = sizes[0] // count * count
         yield Problem(
             f"a batch of {sizes[0]} can't be divided into {count} micro-batches (device iterations × gradient "
-            'accumulation × replicas; "Invalid batch dimension")',
-            f"use a multiple of {count}, such as {below or count} or {below + count}",
+            'accumulation; "Invalid batch dimension")',
+            f"use a multiple of {count}",
         )
-    if loader is not None and loader.batch_size is None:
-        what = "the loader makes batches of its own sizes, but an IPU's graph is made for one size"
-        yield Problem(what, "give it batch_size and drop_last=True")
-    elif loader is not None:
-        rest = len(loader.dataset) % loader.batch_size if hasattr(loader.dataset, "__len__") else None
-        if not loader.drop_last and rest != 0:
-            last = "may be" if rest is None else f"has {rest} of {loader.batch_size} samples and is"
-            what = f"the loader's last batch {last} smaller than the others, but an IPU's graph is made for one size"
-            yield Problem(what, "use drop_last=True")
-        if loader.batch_size != sizes[0]:
-            yield Problem(
-                f"the loader's batches hold {loader.batch_size} samples, the example {sizes[0]}: the graph would be "
-                f"made for {sizes[0]}",
-                "check with a batch of the loader",
-            )
     real, micro = case.runs.real, case.runs.inputs[0].shape[:1]
     split = micro != case.inputs[0].shape[:1]
     if real.error is not None and split and run(case.model, case.inputs).real.error is None:
@@ -335,44 +293,15 @@ def _limit(op: Operation) -> tuple[str, str] | None:
 
 
 def _no_function(case: Case) -> Iterator[Problem]:
-    lost = _changed_gradients(case.runs) if case.functions else ""
     for function, place in case.functions:
         name = function.__qualname__.replace("_spike_of.<locals>.", "")
         yield Problem(
             f"the gradient passes the autograd.Function {name}, whose backward PopTorch does not use: it "
-            "differentiates the recorded forward pass" + (f"; here it changes the gradients of {lost}" if lost else ""),
+            "differentiates the recorded forward pass",
             "snnkit nets: ipu.convert(net). Others: put the surrogate into the forward pass, h + (s - s.detach()) with "
             "h the spike and s smooth (ipu.Detached)",
             place,
         )
-
-
-def _changed_gradients(runs: Runs) -> str:
-    """Parameters whose gradient changes if no ``autograd.Function`` has a backward."""
-    model = copied(runs.model)
-    without = final_losses(record(model, runs.inputs, detach_functions=True))
-    real = final_losses(runs.real)
-    if len(real) != 1 or len(without) != 1 or not real[0].output.requires_grad:
-        return ""
-    try:
-        true = _gradients(runs.real_model, real[0].output)
-    except RuntimeError:  # which is a problem of the rule on gradients
-        return ""
-    other = _gradients(model, without[0].output) if without[0].output.requires_grad else dict.fromkeys(true)
-    changed = [
-        path
-        for path, a in true.items()
-        if a is not None and ((b := other[path]) is None or not torch.allclose(a, b, rtol=1e-4, atol=1e-6))
-    ]
-    return ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if len(changed) > 3 else "")
-
-
-def _gradients(model: nn.Module, loss: Tensor) -> dict[str, Tensor | None]:
-    named = {path: p for path, p in model.named_parameters() if p.requires_grad}
-    if not named:
-        return {}
-    gradients = torch.autograd.grad(loss.sum(), list(named.values()), retain_graph=True, allow_unused=True)
-    return dict(zip(named, gradients, strict=True))
 
 
 def _every_gradient(case: Case) -> Iterator[Problem]:
@@ -383,10 +312,6 @@ def _every_gradient(case: Case) -> Iterator[Problem]:
             "clip or scale in the forward pass, or by the optimizer",
             place,
         )
-    for i, x in enumerate(case.runs.inputs):
-        if x.requires_grad:
-            what = f"input {i} requires a gradient, but PopTorch has no backward pass to the inputs and detaches them"
-            yield Problem(what, "detach it, or make it a parameter of the model", severity="warning")
     for path, parameter in case.model.named_parameters():
         if parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None):
             fix = "remove it; scale by the learning rate of a parameter group"
@@ -398,8 +323,9 @@ def _every_gradient(case: Case) -> Iterator[Problem]:
         what = "the loss has no gradient: nothing between it and the parameters can be differentiated"
         yield Problem(what, "check for torch.no_grad, detach, and spikes without a surrogate")
         return
+    parameters = {path: p for path, p in runs.real_model.named_parameters() if p.requires_grad}
     try:
-        gradients = _gradients(runs.real_model, losses[0].output)
+        found = torch.autograd.grad(losses[0].output.sum(), list(parameters.values()), allow_unused=True)
     except RuntimeError as error:
         yield Problem(
             f"the backward pass fails, here as well: {_first_line(error)}",
@@ -408,8 +334,7 @@ def _every_gradient(case: Case) -> Iterator[Problem]:
         )
         return
     used = {id(t) for op in runs.real.operations for t in op.inputs}
-    parameters = dict(runs.real_model.named_parameters())
-    for path in (path for path, value in gradients.items() if value is None):
+    for path in (path for path, gradient in zip(parameters, found, strict=True) if gradient is None):
         if id(parameters[path]) in used:
             what = f"{path} takes part in the forward pass, but no gradient reaches it: it would not be trained"
             fix = "give the spikes behind it a surrogate in detach form; or freeze it, requires_grad_(False)"
@@ -485,9 +410,6 @@ def _dtypes(case: Case) -> Iterator[Problem]:
     for what, place in large[:1]:
         fix = "split them, renumber their values from 0 to stay below 2**31, or compute in float32"
         yield Problem(f"{what} integers beyond 32 bits, but PopTorch converts int64 to int32", fix, place)
-    if any(out.dtype == torch.int64 for out in case.graph.outputs):
-        fix = "nothing, if the values fit; else return it as a float"
-        yield Problem("an output is int64; PopTorch returns it as int32", fix, severity="warning")
 
 
 def _not_on_an_ipu(dtype: torch.dtype) -> str:

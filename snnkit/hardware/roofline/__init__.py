@@ -17,14 +17,13 @@ from .fitting import clock_of as clock_of
 from .fitting import fit as fit
 from .fitting import times as times
 from .predictions import MODES as MODES
+from .predictions import Assumed as Assumed
+from .predictions import Assumptions as Assumptions
 from .predictions import DoesNotFit as DoesNotFit
 from .predictions import Prediction as Prediction
+from .predictions import Range as Range
 from .predictions import gpu as gpu
 from .predictions import ipu as ipu
-from .predictions import ipu_memory as ipu_memory
-from .ranges import Assumed as Assumed
-from .ranges import Assumptions as Assumptions
-from .ranges import Range as Range
 from .validation import HoldoutNet as HoldoutNet
 from .validation import Report as Report
 from .validation import holdout_nets as holdout_nets

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -27,9 +27,8 @@ from ...neuron import Neuron
 from ...neuron.base import MembraneState
 from ...nn import Sequential
 from ...surrogate import ATan
-from ..chips import FIGURES, Chip, Figure
-from .predictions import Prediction
-from .ranges import Range
+from ..chips import Figure
+from .predictions import Prediction, Range
 from .work import OPTIMIZERS, Trace, Work, count_layer
 
 _PARTS = ("neurons", "matmul", "other", "optimizer", "overhead")
@@ -133,7 +132,7 @@ class Probe(Neuron):
 
 
 class Benchmark(NamedTuple):
-    """What is timed, its units by price, and the engine it belongs to."""
+    """What is timed, and its units by price."""
 
     run: Callable[[], object]
     units: Counter[str]
@@ -246,42 +245,20 @@ class Machine:
     Attributes:
         device, kind: its name, and "cpu" or "cuda".
         threads: of the CPU.
-        clock: the name of the one that was used, see ``clock_of``.
-        torch: its version.
         fused: the compiled engines that were measured.
         prices: seconds per unit, see ``units_of``.
         spread: (predicted - measured) / measured + 1 over the micro-benchmarks: 10th percentile, 1, 90th percentile.
-        rate: bytes per second of a large copy, and float32 operations per second of a large matrix product.
-        smallest_s: seconds of an elementwise operation on one number, with what autograd adds.
+        figures: "memory_bandwidth" of a large copy, "fp32_flops" of a large matrix product, and "launch", seconds of an
+            elementwise operation on one number, with what autograd adds.
     """
 
     device: str
     kind: str
     threads: int
-    clock: str
-    torch: str
     fused: tuple[str, ...]
     prices: Mapping[str, float] = field(repr=False)
     spread: Range
-    rate: Mapping[str, float]
-    smallest_s: float
-
-    @property
-    def engines(self) -> tuple[str, ...]:
-        """Those whose steps can be predicted."""
-        return ("eager", *self.fused)
-
-    @property
-    def launch(self) -> Figure:
-        """Seconds of the smallest operation in eager PyTorch, with what autograd adds."""
-        return Figure(self.smallest_s, "s", "measured", "micro-benchmarks of fit() here")
-
-    def chip(self) -> Chip:
-        """This machine as an entry of the catalogue: measured bandwidth and arithmetic."""
-        source = f"micro-benchmarks of fit() here, {self.threads} thread(s), PyTorch {self.torch}"
-        keys = {"memory_bandwidth": "bytes", "fp32_flops": "flops"}
-        figures = {k: Figure(self.rate[v], FIGURES[k][1], "measured", source) for k, v in keys.items()}
-        return Chip("this machine", "gpu" if self.kind == "cuda" else "cpu", self.device, figures)
+    figures: Mapping[str, Figure]
 
     def predict(self, work: Work, engine: str = "eager") -> Prediction:
         """Predict the seconds of a training step whose neurons run in ``engine``.
@@ -293,72 +270,66 @@ class Machine:
             TypeError, ValueError: no ``Work``, or an engine that was not fitted.
         """
         checks.instance("work", work, Work, "a Work, as roofline.count gives it")
-        checks.choice("engine", engine, self.engines)
+        checks.choice("engine", engine, ("eager", *self.fused))
         seconds: dict[str, float] = dict.fromkeys(_PARTS, 0.0)
         for (part, price), amount in units_of(work, engine).items():
             seconds[part] += self.prices.get(price, 0.0) * amount
         parts = {part: self.spread * value for part, value in seconds.items()}
-        return Prediction(
-            self.device, engine, "float32", work.samples, Range.total(parts.values()), parts,
-            f"micro-benchmarks of this machine ({self.threads} thread(s), PyTorch {self.torch}, "
-            f"clock: {self.clock}), none of them a network",
-        )  # fmt: skip
+        source = f"micro-benchmarks of this machine ({self.threads} thread(s)), none of them a network"
+        return Prediction(self.device, engine, work.samples, sum(parts.values(), Range.of(0.0)), parts, source)
 
 
-def fit(
-    device: str | torch.device = "cpu",
-    *,
-    engines: Sequence[str] | None = None,
-    repeats: int = 7,
-    clock: Clock | None = None,
-    say: Callable[[str], object] = lambda text: None,
-) -> Machine:
+def large_product(device: torch.device) -> tuple[Callable[[], object], int]:
+    """A matrix product that keeps ``device`` busy, and its floating-point operations."""
+    side = 4096 if device.type == "cuda" else 1024
+    square = torch.rand(side, side, device=device)
+    return lambda: square @ square, 2 * side**3
+
+
+def fit(device: str | torch.device = "cpu", *, repeats: int = 7) -> Machine:
     """Measure ``device`` by micro-benchmarks: about a minute, more where an engine has to compile.
 
-    On a CPU the C library is set to keep freed memory (``measure.keep_freed_memory``) for the rest of the process.
+    Besides eager this measures "cpp" on a CPU with a compiler, "block" on CUDA. On a CPU the C library is set to keep
+    freed memory (``measure.keep_freed_memory``) for the rest of the process.
 
     Args:
         device: "cpu" or a CUDA device.
-        engines: compiled ones to measure; None: "cpp" on a CPU with a compiler, "block" on CUDA.
         repeats: rounds of each measurement, at least 3.
-        clock: None: ``clock_of(device)``.
-        say: called with the name of each measurement before it begins.
 
     Raises:
-        TypeError, ValueError: a device that does not exist, an engine that can't run on it.
+        ValueError: another kind of device.
     """
-    device = _device(device)
-    possible = {"cpu": ("cpp", "block"), "cuda": ("block", "triton")}[device.type]
-    if engines is None:
-        engines = ("block",) if device.type == "cuda" else ("cpp",) if cpp_compiler() is not None else ()
-    checks.instance("engines", engines, (tuple, list), f"several names, such as {possible}")
-    for engine in engines:
-        checks.choice(f"engine on a {device.type} device", engine, possible)
+    device = torch.device(device)
+    checks.choice("type of device", device.type, ("cpu", "cuda"))
+    engines = ("block",) if device.type == "cuda" else ("cpp",) if cpp_compiler() is not None else ()
     if device.type == "cpu":
         keep_freed_memory()
-    clock = clock or clock_of(device)
-    say("layers in eager")
+    clock = clock_of(device)
     benchmarks = layer_benchmarks(device)
     for engine in engines:
-        say(f"the {engine} engine")
         benchmarks |= engine_benchmarks(engine, device)
-    say("all of them, in turns")
-    seconds = {
-        name: took.value for name, took in times({n: b.run for n, b in benchmarks.items()}, clock, repeats).items()
+    took = times({name: benchmark.run for name, benchmark in benchmarks.items()}, clock, repeats)
+    units = {name: benchmark.units for name, benchmark in benchmarks.items()}
+    prices, spread = fit_prices(units, {name: seconds.value for name, seconds in took.items()})
+    large, number = torch.rand(2**23, device=device), torch.rand(1, device=device, requires_grad=True)
+    product, flops = large_product(device)
+    took = times({"copy": large.clone, "product": product, "smallest": lambda: number * 0.99}, clock, repeats)
+    source = f"micro-benchmarks of fit() here, {torch.get_num_threads()} thread(s), PyTorch {torch.__version__}"
+    measured = {
+        "memory_bandwidth": (2 * large.nbytes / took["copy"].value, "B/s"),
+        "fp32_flops": (flops / took["product"].value, "FLOP/s"),
+        "launch": (took["smallest"].value, "s"),
     }
-    prices, spread = fit_prices({name: b.units for name, b in benchmarks.items()}, seconds)
-    large = torch.rand(2**23, device=device)
-    side = 4096 if device.type == "cuda" else 1024
-    square, number = torch.rand(side, side, device=device), torch.rand(1, device=device, requires_grad=True)
-    limits = {"copy": large.clone, "product": lambda: square @ square, "smallest": lambda: number * 0.99}
-    took = times(limits, clock, repeats)
     where = provenance(device)
     return Machine(
-        device=where["device"]["name"] or where["cpu"], kind=device.type, threads=torch.get_num_threads(),
-        clock=clock.name, torch=torch.__version__, fused=tuple(engines), prices=prices, spread=spread,
-        rate={"bytes": 2 * large.nbytes / took["copy"].value, "flops": 2 * side**3 / took["product"].value},
-        smallest_s=took["smallest"].value,
-    )  # fmt: skip
+        device=where["device"]["name"] or where["cpu"],
+        kind=device.type,
+        threads=torch.get_num_threads(),
+        fused=engines,
+        prices=prices,
+        spread=spread,
+        figures={key: Figure(value, unit, "measured", source) for key, (value, unit) in measured.items()},
+    )
 
 
 def fit_prices(
@@ -380,14 +351,3 @@ def fit_prices(
     low, high = np.quantile(1 / np.maximum(relative @ solution, 1e-3), [0.1, 0.9])
     spread = Range(min(float(low), 1.0), 1.0, max(float(high), 1.0))
     return dict(zip(prices, (solution / scale).tolist(), strict=True)), spread
-
-
-def _device(device: Any) -> torch.device:
-    try:
-        chosen = torch.device(device)
-    except (RuntimeError, TypeError):
-        raise ValueError(f"device must be 'cpu' or a CUDA device, but it is {device!r}") from None
-    checks.choice("type of device", chosen.type, ("cpu", "cuda"))
-    if chosen.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device must exist, but it is {str(chosen)!r} and there is no CUDA device here")
-    return chosen

@@ -1,4 +1,4 @@
-"""How long a training step takes on a GPU and on an IPU, predicted from what it computes and moves.
+"""How long a training step takes on a GPU and on an IPU, predicted as a range from what it computes and moves.
 
 A GPU runs kernels one after the other:
 
@@ -26,20 +26,151 @@ numbers without a source are ``Assumed``.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ... import checks
 from ..chips import Chip, get
-from .ranges import Assumptions, Range
 from .work import Operation, Work
 
 MODES = ("eager", "fused", "graph", "fused graph")
-_PEAK = {"float32": "fp32_flops", "tf32": "tf32_flops", "float16": "fp16_flops"}
-_BYTES = {"float32": 4, "tf32": 4, "float16": 2}
+_PEAK = {"float32": "fp32_flops", "float16": "fp16_flops"}
 # Instructions that an elementwise operation such as exp takes; an addition is one, half of a multiply-add.
 _COSTLY = 10
+
+
+@dataclass(frozen=True)
+class Range:
+    """Low, likely and high, all at least 0. Sums and products combine low with low: uncertain numbers are taken to
+    vary together, which makes the range as wide as it can be."""
+
+    low: float
+    value: float
+    high: float
+
+    def __post_init__(self) -> None:
+        for name in ("low", "value", "high"):
+            checks.number(f"{name} of a Range", getattr(self, name))
+        if not 0 <= self.low <= self.value <= self.high:
+            values = f"{self.low}, {self.value}, {self.high}"
+            raise ValueError(f"a Range must have 0 <= low <= value <= high, but they are {values}")
+
+    @classmethod
+    def of(cls, value: Any) -> Range:
+        """A number, (low, value, high) or a Range."""
+        if isinstance(value, Range):
+            return value
+        return cls(*value) if isinstance(value, tuple) else cls(value, value, value)
+
+    def __add__(self, other: Range | float) -> Range:
+        other = Range.of(other)
+        return Range(self.low + other.low, self.value + other.value, self.high + other.high)
+
+    def __mul__(self, other: Range | float) -> Range:
+        other = Range.of(other)
+        return Range(self.low * other.low, self.value * other.value, self.high * other.high)
+
+    def __truediv__(self, other: Range | float) -> Range:
+        return self * Range.of(other).inverse()
+
+    def inverse(self) -> Range:
+        """1 over it: what was low becomes high. ZeroDivisionError where it may be 0."""
+        return Range(1 / self.high, 1 / self.value, 1 / self.low)
+
+    def at_least(self, other: Range | float) -> Range:
+        """The larger of both at either end."""
+        other = Range.of(other)
+        return Range(max(self.low, other.low), max(self.value, other.value), max(self.high, other.high))
+
+    def __str__(self) -> str:
+        return f"{self.value:.3g}" if self.low == self.high else f"{self.value:.3g} ({self.low:.3g} … {self.high:.3g})"
+
+
+class Assumed(NamedTuple):
+    """A free number of the models.
+
+    Attributes:
+        range: low, likely, high.
+        unit: SI; "share" of something, at most 1; or "" for a factor.
+        meaning: what it is.
+        source: why this value and this range.
+    """
+
+    range: Range
+    unit: str
+    meaning: str
+    source: str
+
+
+_NOT_FOUND = "no source is known"
+_SHARES = "no source: from a tenth to what a good library reaches"
+_DEFAULTS = {
+    "ipu_matmul_efficiency": Assumed(
+        Range(0.1, 0.3, 0.6), "share", "of the peak that matrix products reach on an IPU", _SHARES
+    ),
+    "ipu_sync_cycles": Assumed(
+        Range(50, 150, 500), "cycles", "that the tiles wait for each other before each exchange",
+        "the function that knows it is in the closed part of Poplar",
+    ),
+    "ipu_host_seconds": Assumed(Range(5e-6, 30e-6, 200e-6), "s", "a round trip between host and IPU", _NOT_FOUND),
+    "ipu_host_bandwidth": Assumed(
+        Range(10e9, 20e9, 32e9), "B/s", "of the host's data to the IPU",
+        "PCIe 4.0 × 16 carries 32e9 one way; the share that streams reach is not known",
+    ),
+    "ipu_vertices": Assumed(
+        Range(0.25, 1.0, 1.5), "", "elementwise operations that run separately, by those that are counted",
+        "below 1 where PopART fuses some, how many is not known; up to 1.5 as PopTorch needs surrogates in plain "
+        "operations, of which a LIF's step then has half as many more",
+    ),
+    "ipu_always_live": Assumed(
+        Range(0.1, 0.25, 0.4), "share", "of a tile's memory for code and exchange buffers", _NOT_FOUND
+    ),
+    "launch": Assumed(
+        Range(4e-6, 8e-6, 15e-6), "s", "that eager PyTorch takes to start one kernel on a GPU",
+        "4e-6 to 6e-6 for the submission alone (susun-blog.com, RTX 5070 Ti), more with PyTorch; fit() measures it",
+    ),
+    "graph_node": Assumed(
+        Range(0.5e-6, 1.5e-6, 3e-6), "s", "that one kernel of a CUDA graph takes at the least", _NOT_FOUND
+    ),
+    "gpu_matmul_efficiency": Assumed(
+        Range(0.25, 0.6, 0.9), "share", "of the peak that matrix products reach on a GPU", _SHARES
+    ),
+    "gpu_bandwidth_efficiency": Assumed(
+        Range(0.6, 0.8, 0.92), "share", "of the memory bandwidth that elementwise kernels reach",
+        "copies of large tensors reach some nine tenths of what is sold, small ones less",
+    ),
+    "gpu_cache_gain": Assumed(
+        Range(1.0, 1.0, 4.0), "", "by how much faster the cache is, for operations that fit in half of it",
+        "1 leaves the cache out; no figure for all these chips is known",
+    ),
+    "gpu_step_seconds": Assumed(
+        Range(0.02e-6, 0.1e-6, 0.6e-6), "s", "that one time step inside a fused kernel takes at the least",
+        "from a few dependent instructions to a read from memory that nothing hides",
+    ),
+}  # fmt: skip
+
+
+class Assumptions(dict[str, Assumed]):
+    """Every free number of the models, by name; the defaults but for the given ones::
+
+    Assumptions()["launch"]                         # an Assumed
+    Assumptions(launch=5e-6)                        # known exactly
+    Assumptions(launch=(4e-6, 8e-6, 15e-6))         # low, likely, high
+    """
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__(_DEFAULTS)
+        for name, value in values.items():
+            default = _DEFAULTS[checks.choice("assumption", name, _DEFAULTS)]
+            given = Range.of(value)
+            checks.number(name, given.low, above=0)
+            checks.number(name, given.high, at_most=1.0 if default.unit == "share" else None)
+            self[name] = default._replace(range=given, source="given")
+
+    def with_(self, **values: Any) -> Assumptions:
+        """The same but for these."""
+        return Assumptions(**{**{name: assumed.range for name, assumed in self.items()}, **values})
 
 
 @dataclass(frozen=True)
@@ -49,22 +180,18 @@ class Prediction:
     Attributes:
         chip: its name.
         mode: how the step runs there.
-        precision: of the arithmetic.
         samples: of a step.
         seconds: of a training step.
         parts: of the seconds, by what they are spent on. Parts that overlap add up to more than ``seconds``.
-        source: figures and assumptions behind it.
-        mark: "predicted".
+        source: figures behind it.
     """
 
     chip: str
     mode: str
-    precision: str
     samples: int
     seconds: Range
     parts: Mapping[str, Range] = field(repr=False)
     source: str = field(repr=False)
-    mark: str = field(default="predicted", init=False)
 
     @property
     def samples_per_s(self) -> Range:
@@ -73,16 +200,15 @@ class Prediction:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.chip}, {self.mode}, {self.precision} (predicted): {self.seconds * 1e3} ms a step, "
-            f"{self.samples_per_s} samples/s"
+            f"{self.chip}, {self.mode} (predicted): {self.seconds * 1e3} ms a step, {self.samples_per_s} samples/s",
+            *(f"  {name:<12} {seconds * 1e3} ms" for name, seconds in self.parts.items()),
         ]
-        lines += [f"  {name:<12} {seconds * 1e3} ms" for name, seconds in self.parts.items()]
         return "\n".join([*lines, f"  based on: {self.source}"])
 
 
 def gpu(
     work: Work,
-    chip: str | Chip = "A100",
+    chip: str = "A100",
     *,
     mode: str = "eager",
     precision: str = "float32",
@@ -92,72 +218,60 @@ def gpu(
 
     Args:
         work: from ``count``.
-        chip: of kind "gpu", or its name.
+        chip: a GPU of the catalogue.
         mode: one of ``MODES``.
-        precision: "float32", "tf32" (matrix products) or "float16" (everything).
+        precision: "float32" or "float16", of everything.
         assumptions: instead of the defaults.
 
     Raises:
         TypeError, ValueError: a wrong argument, or work without operations.
         MissingFigure: the catalogue lacks a figure of the chip that is needed.
     """
-    chip, free = _checked(work, chip, assumptions)
-    if chip.kind != "gpu":
-        unknown = [key for key, figure in chip.figures.items() if figure.value is None]
-        more = f", and of it {', '.join(unknown)} are not known" if unknown else ""
-        article = "an" if chip.kind == "ipu" else "a"
-        raise ValueError(f"chip must be a GPU, but {chip.name} is {article} {chip.kind.upper()}{more}")
+    processor, free, peak = _checked(work, chip, "gpu", precision, assumptions)
     checks.choice("mode", mode, MODES)
-    shrink = _BYTES[checks.choice("precision", precision, _PEAK)] / 4
+    shrink = 1.0 if precision == "float32" else 0.5
     step = work.fused() if "fused" in mode else work
-    operations = list(_merged(step.running))
     least = free["graph_node" if "graph" in mode else "launch"].range
-    figures = {key: chip.figure(key) for key in dict.fromkeys(("memory_bandwidth", "fp32_flops", _PEAK[precision]))}
-    cache = chip.figures["cache_bytes"].value if "cache_bytes" in chip.figures else None
-    peak = free["gpu_matmul_efficiency"].range * chip.value(_PEAK[precision])
-    bandwidth = free["gpu_bandwidth_efficiency"].range * chip.value("memory_bandwidth")
-    cached_bandwidth = bandwidth * free["gpu_cache_gain"].range
-    instructions = chip.value("fp32_flops") / 2  # an addition is one; a multiply-add counts as two operations
+    cache = processor.figures["cache_bytes"].value if "cache_bytes" in processor.figures else None
+    flops = free["gpu_matmul_efficiency"].range * processor.value(peak)
+    bandwidth = free["gpu_bandwidth_efficiency"].range * processor.value("memory_bandwidth")
+    instructions = processor.value("fp32_flops") / 2  # an addition is one; a multiply-add counts as two operations
 
     def kernel(op: Operation) -> Range:
         moved = op.bytes * shrink
-        memory = Range.of(moved) / (cached_bandwidth if cache is not None and 2 * moved <= cache else bandwidth)
+        fits = cache is not None and 2 * moved <= cache
+        memory = Range.of(moved) / (bandwidth * free["gpu_cache_gain"].range if fits else bandwidth)
         if op.flops:
-            return memory.at_least(Range.of(float(op.flops)) / peak)
+            return memory.at_least(Range.of(op.flops) / flops)
         took = memory.at_least((op.simple + _COSTLY * op.costly) / instructions)
         if op.kind == "fused" and op.layer is not None:
             passes = 1 if op.phase == "forward" else 2
             took = took.at_least(free["gpu_step_seconds"].range * (passes * step.layers[op.layer].steps))
         return took
 
-    parts: dict[str, Range] = dict.fromkeys(("matmul", "neurons", "other"), Range(0.0, 0.0, 0.0))
-    seconds = Range(0.0, 0.0, 0.0)
+    parts: dict[str, Range] = dict.fromkeys(("matmul", "neurons", "other"), Range.of(0.0))
+    seconds = Range.of(0.0)
+    operations = list(_merged(step.running))
     for op in operations:
-        part = "matmul" if op.kind in ("matmul", "convolution") else "neurons" if op.kind == "fused" else "other"
-        part = "neurons" if op.layer is not None else part
+        part = "neurons" if op.layer is not None else "matmul" if op.flops else "other"
         took = kernel(op)
         parts[part] = parts[part] + took
         seconds = seconds + took.at_least(least)
     parts["launch"] = least * len(operations)
-    assumed = (f"{name} {a.range} ({a.mark})" for name, a in free.items() if not name.startswith("ipu"))
-    source = "; ".join([f"{len(operations)} kernels", *(f"{k} {f}" for k, f in figures.items()), *assumed])
-    return Prediction(chip.name, mode, precision, work.samples, seconds, parts, source)
+    used = dict.fromkeys(("memory_bandwidth", "fp32_flops", peak))
+    source = "; ".join([f"{len(operations)} kernels", *(f"{key} {processor.figure(key)}" for key in used)])
+    return Prediction(processor.name, f"{mode}, {precision}", work.samples, seconds, parts, source)
 
 
-def _merged(operations: Iterable[Operation]) -> Iterable[Operation]:
+def _merged(operations: Iterable[Operation]) -> Iterator[Operation]:
     """On a GPU an optimizer runs each of its operations for all parameters at once."""
     merged: dict[str, Operation] = {}
     for op in operations:
         if op.phase != "optimizer":
             yield op
-        elif op.name in merged:
-            sums = {
-                name: getattr(merged[op.name], name) + getattr(op, name)
-                for name in ("reads", "writes", "simple", "costly")
-            }
-            merged[op.name] = replace(merged[op.name], **sums)
-        else:
-            merged[op.name] = op
+        elif (one := merged.setdefault(op.name, op)) is not op:
+            sums = {name: getattr(one, name) + getattr(op, name) for name in ("reads", "writes", "simple", "costly")}
+            merged[op.name] = replace(one, **sums)
     yield from merged.values()
 
 
@@ -180,7 +294,7 @@ class DoesNotFit(ValueError):
 
 def ipu(
     work: Work,
-    chip: str | Chip = "GC200",
+    chip: str = "GC200",
     *,
     precision: str = "float32",
     assumptions: Assumptions | None = None,
@@ -191,78 +305,56 @@ def ipu(
     Args:
         work: from ``count``: operations of eager PyTorch, which PopTorch captures as well, except for the surrogates,
             which it needs in plain operations (``ipu_vertices``). A net in that form can be counted, too.
-        chip: of kind "ipu", or its name.
+        chip: an IPU of the catalogue.
         precision: "float32" or "float16", of everything.
         assumptions: instead of the defaults.
         device_iterations: steps between two exchanges with the host.
 
     Raises:
         TypeError, ValueError: a wrong argument, or work without operations.
-        MissingFigure: the catalogue lacks a figure of the chip that is needed.
-        DoesNotFit: parameters and what backward needs exceed its memory.
+        DoesNotFit: weights, gradients, the optimizer's states, x and spikes of each layer exceed its memory.
     """
-    chip, free = _checked(work, chip, assumptions)
-    if chip.kind != "ipu":
-        raise ValueError(f"chip must be an IPU, but {chip.name} is a {chip.kind.upper()}")
-    size = _BYTES[checks.choice("precision", precision, ("float32", "float16"))]
+    processor, free, peak = _checked(work, chip, "ipu", precision, assumptions)
     checks.integer("device_iterations", device_iterations, at_least=1)
-    _check_memory(work, chip, precision, free)
-    half, shrink = precision == "float16", size / 4
-    clock, tiles = chip.value("clock"), chip.value("tiles")
-    peak = chip.value("fp16_flops" if half else "fp32_flops")
-    elementwise = exchanged = synchronised = 0.0
-    small = 0  # operations of which only some become separate vertices
+    half = precision == "float16"
+    shrink = 0.5 if half else 1.0
+    activations = min(
+        sum(op.writes for op in work.running if op.phase == "forward"),
+        sum(op.bytes for op in work.fused().of("fused") if op.phase == "forward"),
+    )
+    need = (4 * work.parameters * (2 + work.optimizer_states) + activations) * shrink
+    room = processor.value("on_chip_bytes") * (1 - free["ipu_always_live"].range.low)
+    if need > room:
+        raise DoesNotFit(
+            f"{work.name} with a batch of {work.samples} needs at least {need / 1e6:.0f} MB, but {processor.name} has "
+            f"{room / 1e6:.0f} MB for data ({processor.value('tile_bytes') / 1024:.0f} KiB in each of "
+            f"{processor.value('tiles'):.0f} tiles, less code and buffers)"
+        )
+    clock = processor.value("clock")
+    elementwise = exchanged = 0.0
+    small = large = 0  # of small operations only some become separate vertices
     for op in work.running:
-        if op.kind in ("matmul", "convolution"):
-            exchanged += op.bytes * shrink
+        if not op.flops:
+            elementwise += _cycles(op, processor, half)
+        if op.kind in ("elementwise", "copy"):
+            small += 1
         else:
-            elementwise += _cycles(op, chip, half)
-            if op.kind in ("elementwise", "copy"):
-                small += 1
-            else:
-                exchanged += op.bytes * shrink
-        synchronised += op.kind not in ("elementwise", "copy")
+            large += 1
+            exchanged += op.bytes * shrink
     vertices = free["ipu_vertices"].range
     parts = {
-        "matmul": Range.of(work.flops / peak) / free["ipu_matmul_efficiency"].range,
+        "matmul": Range.of(work.flops / processor.value(peak)) / free["ipu_matmul_efficiency"].range,
         "elementwise": vertices * (elementwise / clock),
-        "exchange": Range.of(exchanged / chip.value("exchange_bandwidth")),
-        "sync": (vertices * small + synchronised) * free["ipu_sync_cycles"].range * (1 / clock),
+        "exchange": Range.of(exchanged / processor.value("exchange_bandwidth")),
+        "sync": (vertices * small + large) * free["ipu_sync_cycles"].range * (1 / clock),
         "host": free["ipu_host_seconds"].range * (1 / device_iterations)
         + Range.of(work.inputs * shrink) / free["ipu_host_bandwidth"].range,
     }
-    used = ("clock", "tiles", "fp16_flops" if half else "fp32_flops", "exchange_bandwidth")
-    assumed = (f"{name} {a.range} ({a.mark})" for name, a in free.items() if name.startswith("ipu"))
-    source = "; ".join([*(f"{key} {chip.figure(key)}" for key in used), *assumed])
-    return Prediction(
-        chip.name, f"{device_iterations} step(s) per exchange", precision, work.samples, Range.total(parts.values()),
-        parts,
-        f"bulk-synchronous model, never run on an IPU; {source}; {tiles:.0f} tiles equally loaded",
-    )  # fmt: skip
-
-
-def ipu_memory(work: Work, *, precision: str = "float32") -> Range:
-    """Bytes that a step needs on chip: weights, gradients, the optimizer's states, and what backward needs.
-
-    Of the latter, the least is x and the spikes of each layer, the most is every result of the forward pass.
-    """
-    size = _BYTES[checks.choice("precision", precision, ("float32", "float16"))]
-    weights = work.parameters * (2 + work.optimizer_states) * size
-    forward = sum(op.writes for op in work.running if op.phase == "forward") * size / 4
-    fused = sum(op.bytes for op in work.fused().of("fused") if op.phase == "forward") * size / 4
-    least = min(fused, forward)
-    return Range(weights + least, weights + (least + forward) / 2, weights + forward)
-
-
-def _check_memory(work: Work, chip: Chip, precision: str, free: Assumptions) -> None:
-    need = ipu_memory(work, precision=precision)
-    room = chip.value("on_chip_bytes") * (1 - free["ipu_always_live"].range.low)
-    if need.low > room:
-        raise DoesNotFit(
-            f"{work.name} with a batch of {work.samples} needs at least {need.low / 1e6:.0f} MB, but {chip.name} has "
-            f"{room / 1e6:.0f} MB for data ({chip.value('tile_bytes') / 1024:.0f} KiB in each of "
-            f"{chip.value('tiles'):.0f} tiles, less code and buffers)"
-        )
+    figures = (f"{key} {processor.figure(key)}" for key in ("clock", "tiles", peak, "exchange_bandwidth"))
+    source = "; ".join(["bulk-synchronous model, never run on an IPU", *figures, "tiles equally loaded"])
+    seconds = sum(parts.values(), Range.of(0.0))
+    mode = f"{device_iterations} step(s) per exchange, {precision}"
+    return Prediction(processor.name, mode, work.samples, seconds, parts, source)
 
 
 def _cycles(op: Operation, chip: Chip, half: bool) -> float:
@@ -279,10 +371,13 @@ def _cycles(op: Operation, chip: Chip, half: bool) -> float:
     return threads * (_FIXED + unary + math.ceil(share / vector) * cycles) + _SUPERVISOR
 
 
-def _checked(work: Any, chip: Any, assumptions: Any) -> tuple[Chip, Assumptions]:
+def _checked(work: Any, chip: str, kind: str, precision: str, assumptions: Any) -> tuple[Chip, Assumptions, str]:
     checks.instance("work", work, Work, "a Work, as roofline.count gives it")
-    checks.instance("chip", chip, (str, Chip), "a Chip or its name")
     checks.instance("assumptions", assumptions, Assumptions, "roofline.Assumptions", optional=True)
     if not work.running or work.samples < 1:
         raise ValueError(f"work {work.name!r} must have operations and samples, but there are none")
-    return chip if isinstance(chip, Chip) else get(chip), assumptions or Assumptions()
+    processor = get(chip)
+    if processor.kind != kind:
+        raise ValueError(f"chip must be of kind {kind}, but {processor.name} is a {processor.kind}")
+    peak = _PEAK[checks.choice("precision", precision, _PEAK)]
+    return processor, assumptions or Assumptions(), peak

@@ -13,13 +13,13 @@ from torch import Tensor, nn
 
 from ... import checks, encode
 from ...loss import count_cross_entropy, membrane_max_cross_entropy, rate_mse
-from ...measure import Clock, keep_freed_memory
+from ...measure import keep_freed_memory
 from ...models import ConvNet, FashionConvNet
 from ...neuron import ALIF, LIF, PLIF, CubaLIF, Izhikevich, Leaky, Neuron, Recurrent
 from ...nn import Sequential
 from ...tables import text_table
-from .fitting import Machine, clock_of, times
-from .ranges import Range
+from .fitting import Machine, clock_of, large_product, times
+from .predictions import Range
 from .work import OPTIMIZERS, Work, count
 
 _DRIVE = 3.0  # times 1/√fan-in: the standard deviation of weights with which layers fire
@@ -77,9 +77,9 @@ def holdout_nets() -> tuple[HoldoutNet, ...]:
         HoldoutNet("2-64-2 PLIF", _dense(PLIF, 2, 64, 2), _spikes((2,), 200, 16, 2), counts, "sgd"),
         HoldoutNet("100-512-10 Izhikevich", _dense(Izhikevich, 100, 512, 10), _spikes((100,), 40, 64), counts),
         HoldoutNet("128-256-10 recurrent LIF", _recurrent, _spikes((128,), 20, 32), counts),
-        HoldoutNet("conv IF, 28 × 28", partial(_fashion, 16, 256), _image((1, 28, 28), 4, 32), rate_mse, "sgd"),
-        HoldoutNet("conv CubaLIF, 28 × 28", partial(_conv, 28), _spikes((1, 28, 28), 8, 32), most),
-        HoldoutNet("conv CubaLIF, 8 × 8", partial(_conv, 8), _spikes((1, 8, 8), 25, 64), most),
+        HoldoutNet("conv IF, 28 × 28", _fashion, _image((1, 28, 28), 4, 32), rate_mse, "sgd"),
+        HoldoutNet("conv CubaLIF, 28 × 28", lambda e: ConvNet(engine=e), _spikes((1, 28, 28), 8, 32), most),
+        HoldoutNet("conv CubaLIF, 8 × 8", lambda e: ConvNet(size=8, engine=e), _spikes((1, 8, 8), 25, 64), most),
     )
 
 
@@ -96,12 +96,8 @@ def _recurrent(engine: str) -> nn.Module:
     return _driven(Sequential(nn.Linear(128, 256), hidden, nn.Linear(256, 10), LIF(engine=engine)))
 
 
-def _fashion(channels: int, hidden: int, engine: str) -> nn.Module:
-    return FashionConvNet(channels, hidden, engine=engine)
-
-
-def _conv(size: int, engine: str) -> nn.Module:
-    return ConvNet(size=size, engine=engine)
+def _fashion(engine: str) -> nn.Module:
+    return FashionConvNet(16, 256, engine=engine)
 
 
 def _driven(net: nn.Module) -> nn.Module:
@@ -148,27 +144,18 @@ class Report:
     """What ``validate`` measured; prints as a table.
 
     Attributes:
-        device, torch: the machine that was fitted, and PyTorch's version.
-        clock: of both.
+        device: the machine that was fitted.
         drift: seconds of a large matrix product after the networks were measured, by those of the fit: 1 where the
             machine ran as fast.
         rows: one for each network and engine.
     """
 
     device: str
-    torch: str
-    clock: str
     drift: float
     rows: tuple[Row, ...] = field(repr=False)
 
-    @property
-    def engines(self) -> tuple[str, ...]:
-        """Of the rows."""
-        return tuple(dict.fromkeys(row.engine for row in self.rows))
-
     def errors(self, engine: str) -> list[float]:
         """Relative errors of all networks."""
-        checks.choice("engine", engine, self.engines)
         return [row.error for row in self.rows if row.engine == engine]
 
     def median_error(self, engine: str) -> float:
@@ -176,60 +163,38 @@ class Report:
         return statistics.median(map(abs, self.errors(engine)))
 
     def __str__(self) -> str:
-        rows = [
-            (
-                row.net,
-                row.engine,
-                *(f"{r.value * 1e3:.4g} ms" for r in (row.predicted, row.measured)),
-                f"{row.error:+.0%}",
-            )
-            for row in self.rows
-        ]
+        rows = []
+        for row in self.rows:
+            took = (f"{seconds.value * 1e3:.4g} ms" for seconds in (row.predicted, row.measured))
+            rows.append((row.net, row.engine, *took, f"{row.error:+.0%}"))
         lines = text_table(("", "engine", "predicted", "measured", "error"), rows, left=2, always=5)
-        for engine in self.engines:
+        for engine in dict.fromkeys(row.engine for row in self.rows):
             errors = self.errors(engine)
             lines.append(
                 f"{engine}: median error {self.median_error(engine):.0%}, largest {max(map(abs, errors)):.0%}, of "
                 f"{len(errors)} networks"
             )
-        lines.append(f"{self.device}, PyTorch {self.torch}, clock: {self.clock}, drift {self.drift:.2f}")
-        return "\n".join(lines)
+        return "\n".join([*lines, f"{self.device}, drift {self.drift:.2f}"])
 
 
-def validate(
-    machine: Machine,
-    *,
-    engines: Sequence[str] | None = None,
-    nets: Sequence[HoldoutNet] | None = None,
-    repeats: int = 5,
-    clock: Clock | None = None,
-    say: Callable[[str], object] = lambda text: None,
-) -> Report:
+def validate(machine: Machine, *, nets: Sequence[HoldoutNet] | None = None, repeats: int = 5) -> Report:
     """Predict the training step of every network, then measure all of them, on the machine that was fitted.
 
     Args:
         machine: from ``fit``, on this device and with as many threads.
-        engines: to validate; None: eager and those that were fitted.
         nets: networks; None: ``holdout_nets()``.
         repeats: rounds of each measurement, at least 3.
-        clock: None: ``clock_of`` the device.
-        say: called with the name of each network before it is measured.
 
     Raises:
         TypeError: ``machine`` is no ``Machine``.
-        ValueError: an engine that was not fitted, no engine, no networks, another number of threads than at the fit.
+        ValueError: no networks, or another number of threads than at the fit.
     """
     checks.instance("machine", machine, Machine, "a Machine, as fit() gives it")
-    engines = machine.engines if engines is None else engines
-    checks.instance("engines", engines, (tuple, list), "several names, such as ('eager',)")
     nets = holdout_nets() if nets is None else tuple(nets)
-    if not engines or not nets:
-        raise ValueError(f"engines and nets must hold at least one each, but they hold {len(engines)} and {len(nets)}")
-    if torch.get_num_threads() != machine.threads:
-        raise ValueError(
-            f"threads must be {machine.threads}, as when the machine was fitted, but they are "
-            f"{torch.get_num_threads()}: call torch.set_num_threads({machine.threads}), or fit again"
-        )
+    if not nets:
+        raise ValueError("nets must hold at least one network, but it is empty")
+    checks.choice("number of threads, as when the machine was fitted,", torch.get_num_threads(), (machine.threads,))
+    engines = ("eager", *machine.fused)
     predicted = {}
     for net in nets:
         work = net.work()
@@ -237,18 +202,14 @@ def validate(
     device = torch.device(machine.kind)
     if device.type == "cpu":
         keep_freed_memory()
-    clock = clock or clock_of(device)
-    side = 4096 if device.type == "cuda" else 1024
-    square = torch.rand(side, side, device=device)
+    clock = clock_of(device)
+    product, flops = large_product(device)
     rows, rates = [], []
     for net in nets:
-        say(net.name)
-        took = times(
-            {engine: net.step(engine, device) for engine in engines} | {"": lambda: square @ square}, clock, repeats
-        )
-        rates.append(2 * side**3 / took[""].value)
+        took = times({engine: net.step(engine, device) for engine in engines} | {"": product}, clock, repeats)
+        rates.append(flops / took[""].value)
         for engine in engines:
             prediction = predicted[net.name][engine]
             rows.append(Row(net.name, engine, prediction.samples, prediction.seconds, took[engine]))
-    drift = machine.rate["flops"] / statistics.median(rates)
-    return Report(machine.device, machine.torch, clock.name, drift, tuple(rows))
+    drift = machine.figures["fp32_flops"].value / statistics.median(rates)
+    return Report(machine.device, drift, tuple(rows))

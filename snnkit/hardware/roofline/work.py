@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
@@ -23,14 +22,6 @@ from ...models import mlp
 from ...neuron import Neuron
 from ...nn import is_static
 
-# Kinds of operations, as machines distinguish them. A "view" runs nothing on the device, "allocate" gives memory
-# without values, "fused" are all steps of a layer of neurons at once.
-KINDS = (
-    *("view", "allocate", "elementwise", "copy", "reduction", "matmul", "convolution", "norm", "pool", "other"),
-    "fused",
-)
-PHASES = ("forward", "backward", "optimizer")
-
 
 @dataclass(frozen=True)
 class Operation:
@@ -38,8 +29,9 @@ class Operation:
 
     Attributes:
         name: in PyTorch's library, such as "add".
-        kind: one of ``KINDS``.
-        phase: one of ``PHASES``.
+        kind: "elementwise", "copy", "reduction", "matmul", "convolution", "norm", "pool", "other", "fused" (all steps
+            of a layer of neurons at once), "view" (runs nothing), or "allocate" (memory without values).
+        phase: "forward", "backward" or "optimizer".
         reads, writes: bytes.
         numel: values of the largest result.
         flops: of a matrix product or convolution; 0 for others.
@@ -123,11 +115,6 @@ class Work:
         return len(self.running)
 
     @property
-    def bytes(self) -> int:
-        """Read and written by all of them."""
-        return sum(op.bytes for op in self.running)
-
-    @property
     def flops(self) -> int:
         """Of all matrix products and convolutions."""
         return sum(op.flops for op in self.running)
@@ -201,23 +188,17 @@ def count(
 
     Raises:
         TypeError: ``net``, ``x``, ``targets`` or ``loss`` is of another kind.
-        ValueError: an unknown optimizer, shapes that do not match, no scalar loss, a net without parameters, with lazy
-            layers, compiled, or one that reads values, which "meta" does not have.
+        ValueError: an unknown optimizer, shapes that do not match, no scalar loss, a net without parameters, or one
+            that reads values, which "meta" does not have.
     """
     checks.instance("net", net, nn.Module, "a torch.nn.Module")
     checks.instance("x", x, Tensor, "a torch.Tensor")
     checks.instance("targets", targets, Tensor, "a torch.Tensor")
     checks.function("loss", loss)
     checks.choice("optimizer", optimizer, OPTIMIZERS)
-    if x.dim() < 2:
-        raise ValueError(f"x must be a sequence [T, B, ...], but its shape is {list(x.shape)}")
-    if not x.numel() or targets.shape[:1] != x.shape[1:2]:
+    if not x.numel() or x.dim() < 2 or targets.shape[:1] != x.shape[1:2]:
         shapes = f"{list(x.shape)} and {list(targets.shape)}"
         raise ValueError(f"x and targets must be [T, B, ...] and [B, ...] with samples, but their shapes are {shapes}")
-    if lazy := next((name for name, p in net.named_parameters() if is_lazy(p)), None):
-        raise ValueError(f"net must have its shapes, but {lazy} is lazy and has none: call the net once")
-    if any(hasattr(module, "_orig_mod") for module in net.modules()):
-        raise ValueError("net must be the module itself, whose operations can be counted, but it is compiled")
     shadow = _shadow_of(net).train()
     parameters = [p for p in shadow.parameters() if p.requires_grad]
     if not parameters:
@@ -235,8 +216,7 @@ def count(
             out = shadow(inputs)
             value = loss(out[0] if isinstance(out, tuple) else out, labels)
             if not isinstance(value, Tensor) or value.numel() != 1 or not value.requires_grad:
-                what = checks.shown(value) if not isinstance(value, Tensor) or value.numel() != 1 else "without one"
-                raise ValueError(f"loss must return one scalar that has a gradient, but it returned {what}")
+                raise ValueError(f"loss must return one scalar that has a gradient, but it is {checks.shown(value)}")
             trace.phase = "backward"
             value.backward()
             trace.phase = "optimizer"
@@ -266,29 +246,25 @@ def count_layer(layer: nn.Module, x: Tensor, repeat: int | None = None) -> Work:
     return Work(type(layer).__name__, 1, tuple(trace.operations), tuple(trace.layers), 0, 0, 0)
 
 
-def tutorial(
-    batch: int = 128, hidden: int = 1000, steps: int = 25, inputs: int = 784, classes: int = 10, hoisted: bool = True
-) -> Work:
-    """The network of snnTorch's IPU tutorial: inputs-hidden-classes of ``Leaky``, cross-entropy of counts, Adam.
+def tutorial(batch: int = 128, hidden: int = 1000, steps: int = 25, hoisted: bool = True) -> Work:
+    """The network of snnTorch's IPU tutorial: 784-hidden-10 of ``Leaky``, cross-entropy of counts, Adam.
 
     The same image is shown at every step. ``hoisted``: the first layer's product is computed once, as ``snnkit.nn``
     does it; else at every step, as the tutorial is written.
     """
-    sizes = {"batch": batch, "hidden": hidden, "steps": steps, "inputs": inputs, "classes": classes}
-    for what, size in sizes.items():
+    for what, size in (("batch", batch), ("hidden", hidden), ("steps", steps)):
         checks.integer(what, size, at_least=1)
-    return _tutorial(**sizes, hoisted=checks.flag("hoisted", hoisted))
+    return _tutorial(batch, hidden, steps, checks.flag("hoisted", hoisted))
 
 
 @lru_cache(maxsize=256)
-def _tutorial(batch: int, hidden: int, steps: int, inputs: int, classes: int, hoisted: bool) -> Work:
-    net = mlp((inputs, hidden, classes), engine="eager", flatten=False)
-    x = torch.empty(batch, inputs, device="meta").unsqueeze(0).expand(steps, batch, inputs)
+def _tutorial(batch: int, hidden: int, steps: int, hoisted: bool) -> Work:
+    net = mlp((784, hidden, 10), engine="eager", flatten=False)
+    x = torch.empty(batch, 784, device="meta").expand(steps, batch, 784)
     labels = torch.empty(batch, dtype=torch.long, device="meta")
-    name = f"{inputs}-{hidden}-{classes}"
-    work = count(net, x if hoisted else x.contiguous(), labels, count_cross_entropy, name=name)
+    work = count(net, x if hoisted else x.contiguous(), labels, count_cross_entropy, name=f"784-{hidden}-10")
     # The image comes from the host once, however often it is multiplied.
-    return replace(work, inputs=4 * batch * inputs + 8 * batch)
+    return replace(work, inputs=4 * batch * 784 + 8 * batch)
 
 
 def _shadow_of(net: nn.Module) -> nn.Module:
