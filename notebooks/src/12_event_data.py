@@ -12,18 +12,19 @@
 # %% [markdown] tags=["slide"]
 # # 12 · Event data
 #
-# A film is a stack of photographs: thirty times a second, all pixels are read, whether anything has happened or not. An *event camera* takes no
-# photographs. Each of its pixels watches its own light and sends a word when, and only when, that has changed. What comes out is no image but a
-# list: *this pixel, at this microsecond, became brighter*. Spikes, in other words, made by silicon. This is the data that spiking
-# networks were waiting for, and it must be handled in its own way, from the first byte to the last.
+# A film is a stack of photographs: thirty times a second, all pixels are read, whether anything has happened or not. An
+# *event camera* takes no photographs. Each of its pixels measures its light and sends an event when, and only when, the
+# light has changed. The output is not an image but a list: *this pixel, at this microsecond, became brighter*. In other
+# words, these are spikes made by silicon. Such data suit spiking networks, but they need their own methods, from the
+# file format to training.
 #
 # **Afterwards you can**
 #
-# - say what an event camera reports, what it can't see, and when it saves bytes and when it doesn't;
-# - turn events into frames, time surfaces and voxel grids, quickly, and say what each of them forgets;
-# - clean a recording of noise with one number per pixel;
-# - tell changes of a recording that keep its label from those that don't;
-# - train a spiking network on events, and find out by experiment whether it uses time at all;
+# - say what an event camera reports, what it cannot detect, when it saves bytes and when it does not;
+# - turn events into frames, time surfaces and voxel grids, quickly, and say which information each of them loses;
+# - remove noise from a recording with one number per pixel;
+# - distinguish changes of a recording that preserve its label from those that do not;
+# - train a spiking network on events, and test by experiment whether it uses time at all;
 # - recognise four mistakes that raise no error.
 #
 # | | |
@@ -59,7 +60,7 @@ print("snnkit", snnkit.__version__)
 # %% tags=["parameters"]
 QUICK: bool = True  # False: longer training, more windows in the comparison
 SOLVE: bool = False  # True: the exercises are filled in with their solutions
-SEED: int = 0  # of camera noise, weights and order
+SEED: int = 0  # seed of camera noise, weights and order
 DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
 PUBLISHED: str = ""  # "nmnist", "shd" or "dvs_gesture": opens that data set at the end (needs tonic; downloads)
 
@@ -86,20 +87,22 @@ torch.set_num_threads(1)  # on tensors this small, several threads mostly wait f
 # %% [markdown] tags=["slide"]
 # ## 1 · One pixel
 #
-# A pixel of an event camera takes the logarithm of its light and remembers one number: the logarithm at its last event. With the light $I$ in lux, at
-# time $t$ in seconds,
+# A pixel of an event camera computes the logarithm of its light and stores one number: the logarithm at its last event.
+# With the light $I$ in lux, at time $t$ in seconds,
 #
 # $$ L(t) = \ln\big(I(t) + I_d\big), \qquad \text{event at } t \text{ when } \lvert L(t) - L(t_\text{last}) \rvert \ge \theta, \qquad
 # p = \operatorname{sign}\big(L(t) - L(t_\text{last})\big). \tag{1} $$
 #
-# The *polarity* $p$ is ON (brighter) or OFF (darker). The threshold $\theta$ has no unit: a difference of logarithms is a ratio, and $\theta = 0.2$
-# means a change by the factor $e^{0.2}$, about 22 %. $I_d$ is the light below which the pixel is blind. Notebook 03 coded a heartbeat by its changes; the new
-# thing here is the logarithm.
+# The *polarity* $p$ is ON (brighter) or OFF (darker). The threshold $\theta$ has no unit: a difference of logarithms is
+# a ratio, and $\theta = 0.2$ means a change by the factor $e^{0.2}$, about 22 %. $I_d$ is the light below which the
+# pixel detects nothing. Notebook 03 encoded a heartbeat by its changes; the logarithm is new here.
 #
-# A hand waves past three times and each time takes away 60 % of the light. It does so by moonlight (0.2 lux), in an office (500 lux) and in the sun
-# (100 000 lux). Beside the event pixel is a pixel of an ordinary camera: 8 bits, 30 frames a second, exposed for the office.
+# A hand passes three times and each time takes away 60 % of the light. We compare moonlight (0.2 lux), an office (500
+# lux) and sunlight (100 000 lux). For comparison there is a pixel of an ordinary camera: 8 bits, 30 frames a second,
+# exposed for the office.
 #
-# > **Predict first.** How many events does the hand make in each of the three lights? And what does the ordinary camera see of it?
+# > **Predict first.** How many events does the hand cause in each of the three lights? And what does the ordinary
+# > camera record?
 
 
 # %% tags=["slide"]
@@ -148,19 +151,23 @@ figure.update_layout(title={"text": "The same hand in three lights"}, height=440
 viz.show(figure)
 
 # %% [markdown] tags=["slide"]
-# **Notice.** Office and sun, two hundred times brighter, give the same events: a hand that takes 60 % of the light changes $L$ by $\ln 0.4 = -0.92$ whatever the light is. That is
-# four thresholds down and four up again, three times. Only by moonlight, where $I_d$ begins to matter, there are fewer. The 8-bit pixel sees the hand in one light of the
-# three; it is black in the first and white in the last. An engineer puts it in decibels: the ratio of the brightest to the faintest usable light is some 60 dB (1000 : 1) for an ordinary
-# sensor, 120 dB (a million to one) for the first event camera that many people used [1].
+# **Notice.** Office and sun, two hundred times brighter, give the same events: a hand that takes 60 % of the light
+# changes $L$ by $\ln 0.4 = -0.92$ whatever the light is. That is four thresholds down and four up again, three times.
+# Only in moonlight, where $I_d$ begins to matter, there are fewer. The 8-bit pixel records the hand in only one of the
+# three lights; it is black in the first and white in the last. In decibels: the ratio of the brightest to the faintest
+# usable light is about 60 dB (1000 : 1) for an ordinary sensor, and 120 dB (a million to one) for the first widely used
+# event camera [1].
 #
-# And the ordinary pixel says *nothing* new at most of its frames. The other one is silent unless something happens, and then it is on
-# time: it need not wait for the next frame, 33 ms at worst, but reports within microseconds of the crossing.
+# And most frames of the ordinary pixel contain *nothing* new. The event pixel is silent unless something happens, and
+# then it reacts immediately: it need not wait for the next frame, 33 ms at worst, but reports within microseconds of
+# the crossing.
 #
 # ## 2 · A recording is a list
 #
-# We point 16 × 16 such pixels at a handwritten digit. A digit on paper does not move, so the camera does: three short jumps, *saccades*, round a
-# small triangle in 0.3 s. That is how N-MNIST was made [2], with a camera on a motor. Ours is simulated: thresholds that differ by
-# 3 % from pixel to pixel, some noise, and a dead time of 1 ms after each event (the *refractory period*).
+# We point 16 × 16 such pixels at a handwritten digit. A digit on paper does not move, so the camera does: three short
+# movements, *saccades*, round a small triangle in 0.3 s. N-MNIST was recorded like this [2], with a camera on a motor.
+# Our camera is simulated: thresholds that differ by 3 % from pixel to pixel, some noise, and a dead time of 1 ms after
+# each event (the *refractory period*).
 
 # %% tags=["slide"]
 recordings, labels = {}, {}
@@ -177,12 +184,14 @@ cloud = events.to_frames(three, steps=300).clamp(max=1)
 viz.show(figures.event_cloud(cloud, dt=1e-3, title="A three in 0.3 s"))
 
 # %% [markdown]
-# **Notice.** Turn it with the mouse. Seen along the time axis it is a three; seen from the side, each stroke is a ribbon that bends twice, where the saccades meet.
-# And the data is a *list*, in the order of time. There is no grid in it. A bright pixel and a dark pixel that do not change
-# look the same, because neither is in the list: from events alone you know the *changes* of the image, and never the image.
+# **Notice.** Rotate the figure with the mouse. Along the time axis you see a three; from the side, each stroke is a
+# ribbon that bends twice, where the saccades meet. The data are a *list*, sorted by time, without a grid. A bright
+# pixel and a dark pixel that do not change look the same, because neither is in the list: events alone tell you the
+# *changes* of the image, but never the image.
 #
-# This is the **address-event representation**: each event is its moment and its address. The files of N-MNIST spend 40 bits on it: 8 for the
-# column, 8 for the row, 1 for the polarity, 23 for the microseconds. Let us write one, and read it with the kit's reader.
+# This is the **address-event representation**: each event consists of its time and its address. The files of N-MNIST
+# use 40 bits per event: 8 for the column, 8 for the row, 1 for the polarity, 23 for the microseconds. Let us write a
+# file, and read it with the kit's reader.
 
 
 # %%
@@ -198,7 +207,7 @@ with tempfile.TemporaryDirectory() as folder:
     again = events.read_nmnist(path)
     print(f"{path.stat().st_size:,} bytes for {len(three):,} events; read again: {again}")
 same = all(torch.equal(getattr(three, name), getattr(again, name)) for name in "txyp")
-print(f"the same events: {same}; 23 bits of microseconds last {2**23 / 1e6:.1f} s")
+print(f"the same events: {same}; 23 bits of microseconds are enough for {2**23 / 1e6:.1f} s")
 
 # %% [markdown] tags=["slide"]
 # ### What does it cost?
@@ -207,14 +216,14 @@ print(f"the same events: {same}; 23 bits of microseconds last {2**23 / 1e6:.1f} 
 #
 # $$ \text{events are cheaper where}\quad 5\,r < f \qquad (r \text{ in events per second and pixel},\ f \text{ in Hz}). \tag{2} $$
 #
-# > **Predict first.** Two bets. (a) Which takes more bytes per second for our moving digit: its events, or a film at 30 frames per second?
-# > (b) The camera holds still. How many events does it send?
+# > **Predict first.** (a) Which needs more bytes per second for our moving digit: its events, or a film at 30 frames
+# > per second? (b) The camera does not move. How many events does it send?
 
 # %%
 pixels = math.prod(three.size)
 images, digits = data.load("digits")
 paper = torch.nn.functional.interpolate(data.to_unit(images[digits == 3][:1]), size=(16, 16), mode="bilinear")
-nowhere = torch.zeros(49, 2)  # a gaze that does not move
+nowhere = torch.zeros(49, 2)  # a camera that does not move
 try:
     events.record(paper, nowhere)
 except ValueError as error:
@@ -229,23 +238,27 @@ for name, frames in {"30": 30, "1 000": 1000, "1 000 000": 1_000_000}.items():
     print(f"{f'film, {name} frames/s':32}{'':20}{frames * pixels:12,}")
 
 # %% [markdown] tags=["slide"]
-# **Notice.** (a) The film at 30 frames per second is by far the cheaper one. This scene is a close-up of nothing but edges, and all of them move. The film
-# loses only when you ask for the same sharpness in time: about tenfold at a frame per millisecond, ten-thousandfold at a frame per microsecond. Whoever says that events
-# save bytes must say against which film. (b) A perfect camera sends nothing at all, for ever: to it the still digit does not exist. A real one sends noise. That is where events
-# win: a street at night, a belt in a factory, a room in which somebody might fall. Most pixels, most of the time, have nothing to say.
+# **Notice.** (a) The film at 30 frames per second needs far fewer bytes. This scene is a close-up with only edges, and
+# all of them move. The film needs more bytes only for the same resolution in time: about ten times as many at a frame
+# per millisecond, ten thousand times as many at a frame per microsecond. A claim that events save bytes must say
+# compared with which film. (b) A perfect camera sends nothing at all: it cannot detect a static digit. A real one sends
+# noise. Events are better in scenes with little change: a street at night, a belt in a factory, a room that is
+# monitored for falls. Most pixels are silent most of the time.
 #
 # ## 3 · Events to frames
 #
-# A network wants tensors. The simplest way there: cut time into windows, and count. Channel 0 counts ON, channel 1 counts OFF:
+# A network needs tensors. The simplest method: divide time into windows, and count. Channel 0 counts ON, channel 1
+# counts OFF:
 #
 # $$ F[k, c, y, x] = \#\{\, i : k\,\Delta \le t_i < (k+1)\,\Delta,\ \ c_i = c,\ y_i = y,\ x_i = x \,\}, \qquad \Delta \text{ in µs}. \tag{3} $$
 #
-# It is a histogram over four indices, and a camera may send millions of events per second: no time for a Python loop.
+# This is a histogram over four indices, and a camera may send millions of events per second: a Python loop is too slow.
 #
 # ### Exercise 12.1 · Count without a loop (8 minutes, ●●○)
 #
-# A recording has `t`, `x`, `y` and `p` (bool, True for ON), one entry per event, and `size`, `duration`. The trick is to give each cell of the result a number, as if they lay
-# in one long row, and count how often each number occurs. The line that is missing computes these numbers. Stuck? `hint("12.1")`.
+# A recording has `t`, `x`, `y` and `p` (bool, True for ON), one entry per event, and `size`, `duration`. The trick is
+# to number the cells of the result in one long row, and to count how often each number occurs. The missing line
+# computes these numbers. Stuck? `hint("12.1")`.
 
 
 # %% tags=["exercise"]
@@ -253,14 +266,14 @@ def count_events(recording, window):
     """Events per window of `window` µs, polarity (ON first) and pixel: float32 [T, 2, height, width]. No loop."""
     height, width = recording.size
     steps = -(-recording.duration // window)  # rounded up
-    cell = ...  # of each event: the number of its cell, int64 [n]
+    cell = ...  # for each event, the number of its cell, int64 [n]
     return torch.bincount(cell, minlength=steps * 2 * height * width).view(steps, 2, height, width).float()
 
 
 count_events = attempt("12.1", count_events)
 
 # %% [markdown] tags=["slide"]
-# > **Predict first.** How many times faster than the loop below?
+# > **Predict first.** How many times faster than the loop below is your function?
 
 
 # %%
@@ -274,7 +287,7 @@ def in_a_loop(recording, window):
 
 
 def anywhere(count, size=(128, 128)):
-    """Events all over a sensor within a second."""
+    """Random events on the whole sensor within a second."""
     t = torch.randint(1_000_000, (count,), generator=draw).sort().values
     y, x = (torch.randint(limit, (count,), generator=draw) for limit in size)
     return events.Events(t, x, y, torch.rand(count, generator=draw) < 0.5, size, 1_000_000)
@@ -282,46 +295,50 @@ def anywhere(count, size=(128, 128)):
 
 few, many = anywhere(3_000), anywhere(1_000_000)
 assert torch.equal(in_a_loop(few, 50_000), count_events(few, 50_000))
-contestants = {
+candidates = {
     "a loop": lambda: in_a_loop(few, 50_000),
     "yours": lambda: count_events(many, 50_000),
     "events.to_frames": lambda: events.to_frames(many, window=50_000),
 }
-times = measure.race(contestants, repeats=5, warmup=1)
-rates = {name: len(few if name == "a loop" else many) / times[name].median for name in contestants}
+times = measure.race(candidates, repeats=5, warmup=1)
+rates = {name: len(few if name == "a loop" else many) / times[name].median for name in candidates}
 for name, rate in rates.items():
     print(f"{name:17} {rate / 1e6:8.2f} million events per second, {rate / rates['a loop']:6.0f} × the loop")
 
 # %% [markdown]
-# **Notice.** The loop could not keep up with one busy camera. Yours could serve several. The kit's goes further by one thought: a window is a *slice* of the
-# list, as the list is sorted. So it counts slice by slice, into cells few enough to stay in the processor's cache, and
-# needs no index over time at all.
+# **Notice.** The loop is too slow for one busy camera. Your function is fast enough for several. The kit's function
+# uses one more idea: the list is sorted, so a window is a *slice* of the list. It counts slice by slice, into few
+# enough cells to stay in the processor's cache, and needs no time index at all.
 #
-# ## 4 · What does it forget?
+# ## 4 · Which information is lost?
 #
-# Within a window, a count forgets the order. Here are three more ways to make a tensor of events, each with another memory:
+# Within a window, a count loses the order. Here are three more ways to turn events into a tensor, each of which
+# preserves other information:
 #
-# - **Spikes**: was there any event? `to_frames(…).clamp(max=1)`. Forgets how many, too.
+# - **Spikes**: was there any event? `to_frames(…).clamp(max=1)`. This also loses the number of events.
 # - **Time surface** [3]. For each pixel and polarity, how long ago was the last event? With $\tau$ in µs, as $t$ is,
 #
 # $$ S(x, y, p;\, t) = e^{-(t - t_\text{last}(x, y, p)) / \tau}, \qquad 0 \text{ where there was none}. \tag{4} $$
 #
-# It forgets all events but the last of each pixel, and knows that one to the microsecond.
+# It loses all events except the last one of each pixel, but stores that one to the microsecond.
 #
-# - **Voxel grid** [4]. Each event is shared between the two bins $b$ on both sides of its moment $t^*_i \in [0, B - 1]$, in units of bins:
-#   $V_b = \sum_i p_i \max(0,\, 1 - \lvert b - t^*_i \rvert)$, with $p_i = \pm 1$. Smooth in time, but where a pixel was ON and OFF, they cancel.
+# - **Voxel grid** [4]. Each event is shared between the two bins $b$ on both sides of its time $t^*_i \in [0, B - 1]$,
+#   in units of bins: $V_b = \sum_i p_i \max(0,\, 1 - \lvert b - t^*_i \rvert)$, with $p_i = \pm 1$. It is smooth in
+#   time, but ON and OFF events of the same pixel cancel.
 #
-# How do you find out what a representation forgets? Change what you suspect it forgets, and see if it notices. Let us turn time round.
+# How can you test which information a representation loses? Change this information in the input, and see whether the
+# output changes. Let us reverse time.
 #
 # ### Exercise 12.2 · Play it backwards (5 minutes, ●○○)
 #
-# A recording of the scene, as if the film ran backwards. `replace` makes a copy with some fields exchanged. Three of the four columns need the same treatment.
-# What does the fourth need on top, if the film is to be one that a camera could have seen?
+# Return a recording of the scene as if the film ran backwards. `replace` makes a copy with some fields exchanged. Three
+# of the four columns need the same treatment. What else does the fourth need, so that a camera could have recorded the
+# reversed film?
 
 
 # %% tags=["exercise"]
 def backwards(recording):
-    """The recording as of a film that runs backwards."""
+    """The recording of the film that runs backwards."""
     t = ...
     x, y, p = ..., ..., ...
     return replace(recording, t=t, x=x, y=y, p=p)
@@ -330,9 +347,10 @@ def backwards(recording):
 backwards = attempt("12.2", backwards)
 
 # %% [markdown] tags=["slide"]
-# Now the first saccade of the three, 100 ms, forwards and backwards, in five representations. Two films that any child can tell apart.
+# Now take the first saccade of the three, 100 ms, forwards and backwards, in five representations. As films, the two
+# are easy to distinguish.
 #
-# > **Predict first.** Which of the five can tell them apart, and which can't possibly?
+# > **Predict first.** Which of the five representations differ, and which cannot differ?
 
 # %% tags=["slide"]
 forth = replace(three.where(three.t < 100_000), duration=100_000)
@@ -350,7 +368,7 @@ for recording in (forth, back):
         picture = way(recording)
         panels.append(picture / picture.max())
         names.append(name)
-print("how much of it changes when time is turned round:")
+print("share of the representation that changes when time is reversed:")
 for name, way in ways.items():
     change = (way(forth) - way(back)).abs().sum() / (way(forth) + way(back)).sum()
     print(f"  {name:17} {change:4.0%}")
@@ -358,21 +376,23 @@ title = "One saccade: forwards (above), backwards (below)"
 viz.show(figures.image_grid(torch.stack(panels), names, columns=5, title=title))
 
 # %% [markdown]
-# **Notice.** The sum of all events is *the same image* either way: nothing that comes after it, however deep, can tell the films apart. With polarity
-# they differ, since what was ON going forth is OFF coming back: polarity holds some of the arrow of time. The time surface is dark where the stroke went *last*, and so
-# points along the motion. A representation is a decision about what the network will never know. Make it on purpose.
+# **Notice.** The sum of all events is *the same image* either way: no network after it, however deep, can distinguish
+# the films. With polarity they differ, since an ON event forwards is an OFF event backwards: polarity contains part of
+# the direction of time. The time surface is dark where the stroke went *last*, and so shows the direction of motion. A
+# representation decides which information the network can never use. Choose it deliberately.
 #
 # ### Explorer: windows and time constants
 #
 # Left: ON (blue) minus OFF (orange) in the window that ends at `now_ms`. Right: the time surface at the same moment, ON and OFF with their colours.
 #
-# > **Predict first.** (a) `window_ms` of 1 against 300: which one shows a three? (b) You want both to show the same stretch of the past.
-# > How large is $\tau$ for a window of 30 ms? (c) At 210 ms, 10 ms after the last turn of the gaze, with a window of 10 ms: which of the two shows a digit?
+# > **Predict first.** (a) `window_ms` of 1 or of 300: which one shows a three? (b) Both should show the same part of
+# > the past. How large is $\tau$ for a window of 30 ms? (c) At 210 ms, 10 ms after the last turn of the camera, with a
+# > window of 10 ms: which of the two shows a digit?
 
 
 # %%
 def two_views(now_ms=90, window_ms=30, tau_ms=20, digit=3, recordings=tuple(of_digit)):
-    """Counts in a window and a time surface, as they are at one moment."""
+    """Counts in a window and a time surface at one moment."""
     whole, now = recordings[digit], now_ms * 1000  # µs
     seen = whole.t < now
     recording = replace(whole.where(seen), duration=now)
@@ -397,47 +417,55 @@ def two_views(now_ms=90, window_ms=30, tau_ms=20, digit=3, recordings=tuple(of_d
 viz.explore(two_views, now_ms=(10, 300, 10), window_ms=(1, 300), tau_ms=(1, 100), digit=(0, 9))
 
 # %% [markdown]
-# **Notice.** (a) Neither. 1 ms is a few dots. In 300 ms the gaze comes back to where it began, so ON and OFF of each pixel cancel, all but a remainder of one. Some 20 or 30 ms show
-# strokes with a bright and a dark side: about the time in which an edge crosses a pixel, so it depends on the motion. (b) About 30 ms: an exponential weighs as much as a window of length $\tau$, only without an edge.
-# (c) The time surface. After a turn each pixel must first get a whole threshold away from its last event, so for some milliseconds hardly anything is sent, and an empty window knows
-# nothing. The time surface still has what was last said. (Does that remind you of something? A leaky membrane is a time surface that adds up, and $\tau$ is its time constant.)
+# **Notice.** (a) Neither. 1 ms shows a few dots. In 300 ms the camera returns to its start, so ON and OFF of each pixel
+# cancel, except for a remainder of one. About 20 or 30 ms show strokes with a bright and a dark side: this is about the
+# time in which an edge crosses a pixel, so it depends on the motion. (b) About 30 ms: an exponential has the same
+# weight as a window of length $\tau$, but without an edge. (c) The time surface. After a turn each pixel must first
+# change by a whole threshold from its last event, so for some milliseconds hardly anything is sent, and an empty window
+# contains no information. The time surface still contains the last events. (Compare this with a neuron: a leaky
+# membrane is a time surface that adds up, and $\tau$ is its time constant.)
 #
 # ## 5 · Noise
 #
-# A pixel sometimes reports although nothing has changed: thermal noise, leaking switches. Engineers call it *background activity*. It has one weakness: it is
-# lonely. An edge that moves touches neighbour after neighbour, so real events have company.
+# A pixel sometimes sends an event although nothing has changed: thermal noise, leaking switches. This is called
+# *background activity*. It can be recognised because it is isolated. A moving edge crosses one pixel after another, so
+# real events have other events near them.
 #
-# **The witness filter** keeps an event if one of the 8 pixels around it fired within the last $\delta$ microseconds. All it takes is
-# one number per pixel, *when did I last hear of a neighbour?*, and the work per event is nine writes. It is old and simple, and the one that newer filters are compared with; in jAER it is the
+# A **background-activity filter** accepts an event if one of the 8 pixels around it fired within the last $\delta$
+# microseconds: the neighbour *supports* the event. It needs only one number per pixel, *when did a neighbour last
+# fire?*, and the work per event is nine writes. It is old and simple, and newer filters are compared with it; in jAER
+# it is the
 # [BackgroundActivityFilter](https://sourceforge.net/p/jaer/wiki/filt.net.sf.jaer.eventprocessing.filter.BackgroundActivityFilter/).
 #
-# ### Exercise 12.3 · Who has a witness? (8 minutes, ●●●)
+# ### Exercise 12.3 · Which events have support? (8 minutes, ●●●)
 #
-# Two lines are missing, and each has a trap. Think of a defective pixel that fires without a pause, and of the corners.
+# Two lines are missing, and each has a pitfall. Think of a defective pixel that fires all the time, and of the corners.
 
 
 # %% tags=["exercise"]
 def supported(recording, within):
     """Which events had one of the 8 pixels around theirs fire at most `within` µs before: bool [n]."""
-    heard = torch.full(recording.size, -torch.inf, dtype=torch.float64)  # when a neighbour fired last  # noqa: F841
-    kept = []
+    last_near = torch.full(recording.size, -torch.inf, dtype=torch.float64)  # when a neighbour fired last  # noqa: F841
+    accepted = []
     for t, x, y in zip(recording.t.tolist(), recording.x.tolist(), recording.y.tolist(), strict=True):  # noqa: B007
-        kept.append(...)  # has this pixel heard of a neighbour lately?
-        ...  # tell the pixels around, but not the pixel itself
-    return torch.tensor(kept)
+        accepted.append(...)  # has a neighbour of this pixel fired recently?
+        ...  # enter the time at the pixels around, but not at the pixel itself
+    return torch.tensor(accepted)
 
 
 supported = attempt("12.3", supported)
 
 # %% [markdown] tags=["slide"]
-# Now the camera sees the three on a wall, 40 × 40 pixels, in the dark of a bad night. We add the noise ourselves, so that for once we know the truth about every event.
+# Now the camera records the three on a wall, 40 × 40 pixels, in very little light. We add the noise ourselves, so that
+# we know for every event whether it is real.
 #
-# > **Predict first.** From $\delta$ = 0.1 ms to 100 ms: what becomes of the real events, what of the noise? Sketch both curves.
+# > **Predict first.** From $\delta$ = 0.1 ms to 100 ms: which share of the real events passes the filter, and which
+# > share of the noise? Sketch both curves.
 
 
 # %% tags=["slide"]
 def with_noise(recording, rate):
-    """With `rate` events per second, pixel and polarity at random; and which of all are real, bool [n]."""
+    """Add `rate` random events per second, pixel and polarity; also return which events are real, bool [n]."""
     height, width = recording.size
     expected = rate * 2 * height * width * recording.duration / 1e6
     count = int(torch.poisson(torch.tensor(expected), generator=draw))
@@ -454,33 +482,40 @@ noisy, real = with_noise(clean, NOISE)
 spans = [100, 300, 1000, 2000, 5000, 10_000, 30_000, 100_000]  # µs
 passed = {"real events": [], "noise": []}
 for span in spans:
-    kept = supported(noisy, span)
-    passed["real events"].append(100 * kept[real].float().mean().item())
-    passed["noise"].append(100 * kept[~real].float().mean().item())
+    accepted = supported(noisy, span)
+    passed["real events"].append(100 * accepted[real].float().mean().item())
+    passed["noise"].append(100 * accepted[~real].float().mean().item())
 passed["noise, by (5)"] = [100 * (1 - math.exp(-8 * 2 * NOISE * span / 1e6)) for span in spans]
-look = {"x_title": "δ (ms)", "y_title": "kept (%)", "log": "x", "faint": ["noise, by (5)"]}
-viz.show(figures.lines(passed, x=[span / 1000 for span in spans], title="What the witness filter keeps", **look))
+look = {"x_title": "δ (ms)", "y_title": "accepted (%)", "log": "x", "faint": ["noise, by (5)"]}
+viz.show(figures.lines(passed, x=[span / 1000 for span in spans], title="Events that the filter accepts", **look))
 
 best = max(range(len(spans)), key=lambda i: passed["real events"][i] - passed["noise"][i])
-kept = supported(noisy, spans[best])
+accepted = supported(noisy, spans[best])
 print(f"the curves are farthest apart at δ = {spans[best] / 1000:g} ms:")
-print(f"{passed['real events'][best]:.0f} % of the real events kept, {passed['noise'][best]:.0f} % of the noise")
-four = {"without noise": clean, "with noise": noisy, "kept": noisy.where(kept), "thrown away": noisy.where(~kept)}
+print(f"{passed['real events'][best]:.0f} % of the real events accepted, {passed['noise'][best]:.0f} % of the noise")
+four = {
+    "without noise": clean,
+    "with noise": noisy,
+    "accepted": noisy.where(accepted),
+    "rejected": noisy.where(~accepted),
+}
 panels = torch.stack([count_events(recording, 50_000)[1].sum(0) for recording in four.values()])
 names = [f"{name}: {int(panel.sum())}" for name, panel in zip(four, panels, strict=True)]
 viz.show(figures.image_grid(panels.clamp(max=4), names, columns=4, title="All events from 50 to 100 ms"))
 
 # %% [markdown] tags=["slide"]
-# **Notice.** Both curves rise, and what you choose is a point between them. The pale line is the chance that noise is its own witness: 8 neighbours of two polarities, each at the rate $r_n$ =
-# 3 Hz, fire within $\delta$ (in s) with probability
+# **Notice.** Both curves rise, and you choose a compromise between them. The pale line is the probability that noise
+# supports noise: 8 neighbours of two polarities, each at the rate $r_n$ = 3 Hz, fire within $\delta$ (in s) with
+# probability
 #
 # $$ P = 1 - e^{-8 \cdot 2 \cdot r_n\,\delta}. \tag{5} $$
 #
-# For short $\delta$ the measured noise lies above it, because the strokes vouch for whatever happens to fall beside them; for long $\delta$ below, since at the beginning nobody has fired yet and
-# pixels at the rim have fewer neighbours. And some real events are always thrown away: the first one of an edge has no witness yet.
+# For short $\delta$ the measured noise is above it, because the strokes support noise next to them; for long $\delta$
+# it is below, since at the beginning no pixel has fired yet and pixels at the border have fewer neighbours. And some
+# real events are always rejected: the first event of an edge has no support yet.
 #
-# The other knob is in the camera. A longer refractory period sends less, of noise and of signal alike. (1 ms, as above, costs next to nothing: no edge is so fast that it crosses
-# two thresholds of a pixel within 1 ms.)
+# The other setting is in the camera. A longer refractory period reduces noise and signal alike. (1 ms, as above, costs
+# almost nothing: no edge is so fast that it crosses two thresholds of a pixel within 1 ms.)
 
 # %%
 for dead in (0, 1000, 5000, 20_000, 50_000):
@@ -490,8 +525,8 @@ for dead in (0, 1000, 5000, 20_000, 50_000):
 # %% [markdown] tags=["slide"]
 # ## 6 · A network that learns from events
 #
-# Recordings have different lengths, and a batch is one tensor. `events.collate` counts each recording in windows of the same length, and the shorter ones end in silence. That
-# is honest: nothing happened any more.
+# Recordings have different lengths, and a batch is one tensor. `events.collate` counts each recording in windows of the
+# same length, and pads the shorter ones with silence. This is correct: nothing happened any more.
 
 # %%
 lengths = (120_000, 200_000, 300_000)  # µs
@@ -504,8 +539,8 @@ print("events per window:\n", batch.flatten(2).sum(2).int().T.numpy())
 # For the digits all lengths are equal, and we take 16 windows and spikes (was there an event?). The network is small: two convolutions with stride 2, each
 # followed by leaky neurons ($\beta = 0.9$ per step), and ten leaky outputs that vote with spikes. 10 074 weights.
 #
-# > **Predict first.** The dense network of notebook 04 saw the *brightness* of these digits and got some 96 % of the test right. This one never sees any
-# > brightness. What will it get?
+# > **Predict first.** The dense network of notebook 04 saw the *brightness* of these digits and got some 96 % of the
+# > test right. This one gets no brightness at all. What will it reach?
 
 # %%
 STEPS = 16
@@ -539,22 +574,24 @@ history = train.fit(
 
 
 def accuracy(frames, labels):
-    """Of the trained network, on frames [N, T, 2, 16, 16]."""
+    """Accuracy of the trained network on frames [N, T, 2, 16, 16]."""
     return train.evaluate(net, (frames, labels), encode=time_first, device=device)["accuracy"]
 
 
 print(f"test accuracy after {history.epochs} epochs: {accuracy(frames['test'], labels['test']):.1%}")
 
 # %% [markdown] tags=["slide"]
-# **Notice.** Well above nine in ten after a few epochs (`QUICK = False` trains three times as long). The edges were enough. Beside it stands `EventRecurrentNet`, one
-# layer of 128 neurons that hear each other's spikes: `train.recipes.learn_event_digits("recurrent")` trains it, to about the same accuracy, with eight times the weights.
+# **Notice.** It is well above nine in ten after a few epochs (`QUICK = False` trains three times as long). The edges
+# were enough. An alternative is `EventRecurrentNet`, one layer of 128 neurons with recurrent connections:
+# `train.recipes.learn_event_digits("recurrent")` trains it, to about the same accuracy, with eight times the weights.
 #
-# ### Which changes are legal?
+# ### Which changes preserve the label?
 #
-# There are 1442 recordings, so we would like to make more of them, by *augmentation*. A change is legal if the label stays true, and useful if the network does
-# not yet know that it doesn't matter.
+# There are 1442 recordings, and *augmentation* can produce more. A change is allowed if the label stays true, and
+# useful if the network is not yet invariant to it.
 #
-# > **Predict first.** For each of the seven changes below: is it legal for digits? And how much accuracy does our network lose?
+# > **Predict first.** For each of the seven changes below: is it allowed for digits? And how much accuracy does our
+# > network lose?
 
 # %%
 transforms = events.transforms
@@ -584,16 +621,19 @@ for digit in (0, 8):
 # %% [markdown]
 # **Notice**
 #
-# - *Lost events and jitter* are legal. The network hardly minds a tenth of the events or 3 ms; half of the events it would have to be trained for.
-# - *Shifts* are legal, and cost dearly. The first thing to train with.
-# - *Mirrored* is illegal: a mirrored 3 is no 3. But a mirrored 0 is a 0, and an 8 is an 8. So why does it fail on most of these, too? Because it has learned
-#   digits *as this camera sees them*: the gaze always goes round the same way, so a given side of a stroke is always ON at a given time. In the mirror it is the other side,
-#   and the digit sits a little further to the right.
-# - *Backwards* and *ON and OFF exchanged* are legal for digits, and the second of them ruins the network: the same reason. (And for DVS Gesture, at the end of this notebook, backwards
-#   is illegal: an arm that circles clockwise then circles counter-clockwise, which is *another class*.)
+# - *Lost events and jitter* are allowed. The network loses little with a tenth of the events or with 3 ms; it would
+#   need training for a loss of half of the events.
+# - *Shifts* are allowed, and cost much accuracy. Use them first for augmentation.
+# - *Mirrored* is not allowed: a mirrored 3 is not a 3. But a mirrored 0 is a 0, and a mirrored 8 is an 8. So why does
+#   the network fail on most of these, too? It has learned digits *as this camera records them*: the camera always moves
+#   round in the same direction, so a given side of a stroke is always ON at a given time. In the mirror it is the other
+#   side, and the digit is a little further to the right.
+# - *Backwards* and *ON and OFF exchanged* are allowed for digits, and the second of them ruins the accuracy, for the
+#   same reason. (For DVS Gesture, at the end of this notebook, backwards is not allowed: an arm that circles clockwise
+#   then circles counter-clockwise, which is *another class*.)
 #
-# A data set with one motion teaches the motion. Augmentation can take some of that out again. We train on for a little while, with recordings that are shifted anew in each epoch; the events
-# are shifted, and then become frames.
+# From a data set with one motion, a network also learns the motion. Augmentation can reduce this. We continue training
+# for a few epochs, with new random shifts in each epoch; the events are shifted first and then turned into frames.
 
 # %%
 shift = changes["shifted by up to 2 pixels"]
@@ -608,14 +648,16 @@ print(f"digits in place: {accuracy(frames['test'], labels['test']):.1%} after")
 # %% [markdown] tags=["slide"]
 # ## 7 · Does it need time?
 #
-# A spiking network, on event data, with microseconds. Surely it makes use of *when*? Don't believe it: test it. We blur time. Of the 16 frames, $16/T$ neighbours at a time are
-# replaced by their mean. With $T = 1$ all frames of a recording are the same, and nothing is left of time. The number of steps and of events stays as it was, so nothing else
+# Does a spiking network on event data with microseconds really use time? Do not assume it: test it. We blur time. Of
+# the 16 frames, groups of $16/T$ neighbouring frames are replaced by their mean. With $T = 1$ all frames of a recording
+# are the same, and no information about time is left. The number of steps and of events stays the same, so nothing else
 # changes.
 #
 # Two tasks, one network (with one channel: we drop the polarity):
 #
 # - **which digit?**
-# - **which way?** Each recording is played forwards or `backwards`, by the toss of a coin. Did the gaze go round clockwise or counter-clockwise?
+# - **which way?** Each recording is played forwards or `backwards`, at random. Did the camera move round clockwise or
+#   counter-clockwise?
 #
 # > **Predict first.** Accuracy of both tasks for $T$ = 1, 2, 4, 16: draw two lines. At one point you can be *certain*, by section 4. Which?
 
@@ -629,14 +671,14 @@ def sums(recordings):
 
 
 def two_ways(recordings):
-    """Each forwards (0) or backwards (1), by the toss of a coin; and which it is."""
+    """Each recording forwards (0) or backwards (1), at random; and which of the two."""
     way = torch.randint(2, (len(recordings),), generator=draw)
     turned = [backwards(one) if back else one for one, back in zip(recordings, way.tolist(), strict=True)]
     return sums(turned), way
 
 
 def blurred(frames, windows):
-    """Means over 16 / `windows` frames, each held for as long."""
+    """Means over 16 / `windows` frames, each repeated as often."""
     hold = 16 // windows
     return frames.unflatten(1, (windows, hold)).mean(2).repeat_interleave(hold, 1)
 
@@ -659,22 +701,26 @@ for name, task in tasks.items():
         learned = train.fit(small, *sets, **how, **options)
         reached.setdefault(name, []).append(100 * learned.test_accuracy[-1])
     print(f"{name:13} " + ", ".join(f"T = {t}: {right:.0f} %" for t, right in zip(windows, reached[name], strict=True)))
-look = {"x_title": "T, windows of time", "y_title": "right (%)", "log": "x", "levels": {"a coin": 50}}
-figure = figures.lines(reached, x=windows, title="What time is good for", **look)
+look = {"x_title": "T, windows of time", "y_title": "right (%)", "log": "x", "levels": {"chance": 50}}
+figure = figures.lines(reached, x=windows, title="Accuracy against the resolution in time", **look)
 viz.show(figure.update_xaxes(tickvals=windows))
 
 # %% [markdown]
-# **Notice.** The digits don't need time. With all of it in one frame the network reads them as well as with sixteen, give or take a few percent. The way of the gaze is the opposite: at $T = 1$ it
-# *cannot* be known, since forwards and backwards are the same image (section 4), and the network tosses a coin. Two windows are enough to know it nearly always.
+# **Notice.** The digits do not need time. With everything in one frame the network reads them as well as with sixteen,
+# within a few percent. The direction of the camera is the opposite: at $T = 1$ it *cannot* be known, since forwards and
+# backwards give the same image (section 4), and the accuracy is at chance. Two windows are enough to recognise it
+# nearly always.
 #
-# (Why toss a coin for each recording? The first version of this cell played the first half of them forwards and the second half backwards. At full size it was right 59 % of the time at $T = 1$, where
-# nothing can be known. The digits lie in the file as people wrote them, one person after the other: it had learned, we think, whose hand it was. With coins it is 50 %. An experiment in which you know one
-# answer for certain is worth ten without.)
+# (Why choose at random for each recording? The first version of this cell played the first half of them forwards and
+# the second half backwards. At full size it was right 59 % of the time at $T = 1$, where the direction cannot be known.
+# The digits in the file are sorted by writer: we think that the network had learned to recognise the writers. With
+# random choices it is 50 %. An experiment in which you know one answer for certain is worth ten without.)
 #
-# This is no weakness of our toy. On N-MNIST, too, a network that sees only sums of events is among the best, so the data set does not need time, and a
-# good result on it says nothing about a network's use of spike times [5].
+# This is not a weakness of our small data set. On N-MNIST, too, a network that gets only sums of events is among the
+# best, so the data set does not need time, and a good result on it says nothing about a network's use of spike times
+# [5].
 #
-# But *needs* is not *uses*. The network of section 6 was given time, in order. Does it use it?
+# But *needs* is not *uses*. The network of section 6 got the frames in the right order. Does it use the order?
 #
 # > **Predict first.** We give it the same test windows in a random order, the last one first, and all replaced by their mean. What does it lose?
 
@@ -690,17 +736,19 @@ for name, other in orders.items():
     print(f"{name:27} {accuracy(other, labels['test']):6.1%}")
 
 # %% [markdown] tags=["slide"]
-# **Notice.** It does. In the order of time there was something to hold on to, the way of the gaze, and so the network held on to it, though it could have done
-# without. Look at the table of section 6 again: *backwards* and *ON and OFF exchanged* consist of the same windows, the one in the opposite order of the other. (Why?) Yet one
-# costs little and the other nearly everything.
+# **Notice.** It does. The order contains useful information, the direction of the camera, and so the network learned to
+# use it, although it could do without. Look at the table of section 6 again: *backwards* and *ON and OFF exchanged*
+# consist of the same windows, in opposite order. (Why?) Yet one costs little and the other nearly all of the accuracy.
 #
-# Two questions, two experiments. Does the *task* need time? Train without it. Does the *network* use it? Test without it. Make both before you write about spike timing.
+# These are two questions with two experiments. Does the *task* need time? Train without it. Does the *network* use it?
+# Test without it. Do both before you write about spike timing.
 #
 # ## 8 · What broke?
 #
-# Four colleagues, four bugs. Each made the frames of the test set with a small mistake, and gave them to the network that you trained. Nothing raised an error.
+# Four colleagues made four mistakes. Each made the frames of the test set with a small bug, and tested the network that
+# you trained. Nothing raised an error.
 #
-# > **Find out before you run the cell:** rank the four by how much accuracy they cost.
+# > **Predict before you run the cell:** sort the four by how much accuracy they cost.
 
 # %%
 bugs = {
@@ -714,11 +762,13 @@ for name, bug in bugs.items():
     print(f"{name:36} {accuracy(changed(bug), labels['test']):6.1%}")
 
 # %% [markdown]
-# A unit, a flag, an axis: a tensor of integers has none of them, so nothing can complain. Had the mistake been in the *training* set as well, most of the accuracy
-# would be back, and nobody would ever know. That is the worst case: a network that works on your files, and on nobody else's. The cure is dull: **look at one frame,
-# and print the first and the last time, before you train.**
+# A tensor of integers has no unit, no flag and no named axis, so nothing can raise an error. If the mistake were in the
+# *training* set as well, most of the accuracy would be back, and you would never notice. That is the worst case: a
+# network that works only on your files. The remedy is simple: **look at one frame, and print the first and the last
+# time, before you train.**
 #
-# The fifth mistake is the meanest. Events come from several files or packets and are *not in order*. A histogram doesn't mind. A time surface by *last write wins* does:
+# The fifth mistake is the hardest to notice. Events come from several files or packets and are *not in order*. This
+# does not matter for a histogram. It does matter for a time surface in which the *last write wins*:
 
 # %%
 shuffled = torch.randperm(len(three), generator=draw)
@@ -726,7 +776,7 @@ t, x, y, p = (getattr(three, name)[shuffled] for name in "txyp")
 
 
 def last_write_wins(t, x, y):
-    """Time of the latest event [16, 16] in ms, as long as times never fall."""
+    """Time of the latest event [16, 16] in ms, if times never decrease."""
     last = torch.zeros(16, 16)
     for when, column, row in zip(t.tolist(), x.tolist(), y.tolist(), strict=True):
         last[row, column] = when / 1000
@@ -747,19 +797,20 @@ except TypeError as error:
     print("times as floats, perhaps seconds?", error)
 
 # %% [markdown] tags=["slide"]
-# The kit's `Events` checks order, range and type once, when a recording is made. It can't know a unit: it prints the duration instead. (A recording that lasts 0.0003 s should make you
-# stop.)
+# The kit's `Events` checks order, range and type once, when a recording is made. It cannot check the unit: it prints
+# the duration instead. (A recording of 0.0003 s should make you suspicious.)
 #
 # ## 9 · Real recordings
 #
 # | data set | what | recordings | sensor | time needed? |
 # |---|---|---|---|---|
-# | [N-MNIST](https://www.garrickorchard.com/datasets/n-mnist) [2] | MNIST before a camera on a motor | 60 000 + 10 000, 0.3 s | 34 × 34, ON and OFF | no [5] |
+# | [N-MNIST](https://www.garrickorchard.com/datasets/n-mnist) [2] | MNIST recorded by a camera on a motor | 60 000 + 10 000, 0.3 s | 34 × 34, ON and OFF | no [5] |
 # | [SHD](https://zenkelab.org/resources/spiking-heidelberg-datasets-shd/) [6] | spoken digits, English and German, through a model of the cochlea | 8156 + 2264, about 1 s | 700 channels, one polarity | yes |
 # | [DVS Gesture](https://research.ibm.com/interactive/dvsgesture/) [7] | 11 gestures of 29 people | 1342, several seconds | 128 × 128, ON and OFF | for some of the gestures |
 #
-# With `tonic` installed (`pip install tonic`), `events.load` opens them and downloads what is missing; without it, `events.read_nmnist` reads files of
-# N-MNIST that you have. Set `PUBLISHED` in the parameters cell to try. All that you wrote above works on them as it is.
+# With `tonic` installed (`pip install tonic`), `events.load` opens them and downloads what is missing; without it,
+# `events.read_nmnist` reads files of N-MNIST that you have. To try it, set `PUBLISHED` in the parameters cell. All your
+# functions above work on these recordings unchanged.
 
 # %%
 if PUBLISHED:
@@ -768,7 +819,7 @@ if PUBLISHED:
     print(f"{len(published)} recordings of {published.classes} classes; the first, label {label}: {recording}")
     print("frames of 10 ms:", tuple(events.to_frames(recording, window=10_000).shape))
 else:
-    print('PUBLISHED = "": nothing is downloaded. It would go like this:\n')
+    print('PUBLISHED = "": nothing is downloaded. The code would be:\n')
     print('published = events.load("nmnist", "train")   # published[i]: a recording and its label')
     print("together = partial(events.collate, window=10_000)")
     print("loader = DataLoader(published, batch_size=64, shuffle=True, collate_fn=together)")
@@ -785,10 +836,12 @@ scorecard("12")
 # %% [markdown]
 # ## Where next
 #
-# In section 7 a task with two classes showed more than ten classes did. [**13 · Sweeps and the open challenge**](13_sweeps_and_challenge.ipynb) is about such a task, made so that it *can't* be solved without memory, and you
-# solve it with as few spikes as you can.
+# In section 7 a task with two classes showed more than ten classes did. [**13 · Sweeps and the open
+# challenge**](13_sweeps_and_challenge.ipynb) is about such a task: it *cannot* be solved without memory, and you solve
+# it with as few spikes as you can.
 #
-# Meanwhile: `QUICK = False`; the recurrent network in section 7; `events.record` with a scene of your own, say two dots that cross.
+# Meanwhile: `QUICK = False`; the recurrent network in section 7; `events.record` with your own scene, for example two
+# crossing dots.
 #
 # **Worth reading**
 #

@@ -140,7 +140,7 @@ def _dead_asks_the_surrogate(candidate: Any, reference: Any) -> None:
 EXERCISES = [
     Exercise(
         "02.1",
-        "A backward of your own",
+        "Your own backward pass",
         MySpike,
         [
             Check("forward is a step", _forward_is_a_step),

@@ -255,7 +255,7 @@ EXERCISES = [
     ),
     Exercise(
         "06.3",
-        "The roof",
+        "The roofline",
         least_seconds,
         [
             Check("memory is slow", _waits_for_memory),

@@ -34,14 +34,14 @@ def backwards(recording):
 
 def supported(recording, within):
     """Which events had one of the 8 pixels around theirs fire at most `within` µs before: bool [n]."""
-    heard = torch.full(recording.size, -math.inf, dtype=torch.float64)  # when a neighbour fired last
-    kept = []
+    last_near = torch.full(recording.size, -math.inf, dtype=torch.float64)  # when a neighbour fired last
+    accepted = []
     for t, x, y in zip(recording.t.tolist(), recording.x.tolist(), recording.y.tolist(), strict=True):
-        before = heard[y, x].item()
-        kept.append(t - before <= within)
-        heard[max(y - 1, 0) : y + 2, max(x - 1, 0) : x + 2] = t
-        heard[y, x] = before  # a pixel is not its own witness
-    return torch.tensor(kept)
+        before = last_near[y, x].item()
+        accepted.append(t - before <= within)
+        last_near[max(y - 1, 0) : y + 2, max(x - 1, 0) : x + 2] = t
+        last_near[y, x] = before  # a pixel does not support itself
+    return torch.tensor(accepted)
 
 
 # 12.1
@@ -215,8 +215,8 @@ def _alone(candidate: Any, reference: Any) -> None:
     expect.true(result == [False] * 3, message, inputs=inputs, yours=result, hint=0 if all(result) else 1)
     result, inputs = _asked(candidate, [(100, 1, 1, 1)])
     message, hint = (
-        "The very first has no witness.",
-        "At the start no pixel has fired yet: `heard` begins with `-torch.inf`.",
+        "The very first event has no support.",
+        "At the start no pixel has fired yet: `last_near` begins with `-torch.inf`.",
     )
     expect.true(result == [False], message, inputs=inputs, yours=result, hint=hint)
 
@@ -328,7 +328,7 @@ EXERCISES = [
     ),
     Exercise(
         "12.3",
-        "Who has a witness?",
+        "Which events have support?",
         supported,
         [
             Check("alone", _alone),
@@ -341,12 +341,12 @@ EXERCISES = [
         minutes=8,
         difficulty=3,
         hints=(
-            "Read first, then write: an event that has already entered its own time would be its own witness.",
+            "Read first, then write: an event that has already entered its own time would support itself.",
             "The eight around (x, y), no more and no fewer: rows y - 1 to y + 1, columns x - 1 to x + 1.",
             "From the last time that a neighbour fired until now, at most `within`: `<=`.",
             "The block of nine holds the pixel itself. Note what stood there, and put it back.",
             "Beyond the edge, `y - 1` is -1, which Python takes for the end: `max(y - 1, 0)`.",
-            "Behind an ON edge there often comes an OFF edge. Neighbours of either polarity are witnesses.",
+            "Behind an ON edge there often comes an OFF edge. Neighbours of either polarity count.",
         ),
     ),
 ]

@@ -1,4 +1,4 @@
-"""Answers to exercise 12.3, "Who has a witness?"."""
+"""Answers to exercise 12.3, "Which events have support?"."""
 
 import math
 
