@@ -26,7 +26,7 @@ COMMANDS = {
     "doctor": ("snnkit.cli.notebooks:doctor", "Say what this machine has: green, amber or red, with the fix."),
     "run": ("snnkit.cli.notebooks:run", "Execute notebooks headless and write report.html and report.json."),
     "site": ("snnkit.cli.notebooks:site", "Build the site: README, executed notebooks, workshop pages, reference."),
-    "slurm": ("snnkit.cli.slurm:slurm", "Write a batch script for SLURM, explain it, check it, submit it."),
+    "slurm": ("snnkit.cli.slurm:slurm", "Write a batch script for SLURM, explain it, check it."),
     "sweep": ("snnkit.cli.sweep:sweep", "Run a notebook with every combination of parameters that a manifest lists."),
     "train": ("snnkit.cli.train:train", "Train a network by a named recipe."),
     "workshop": ("snnkit.cli.workshop:workshop", "Prepare and run a workshop: schedules, machines, GPU budget."),

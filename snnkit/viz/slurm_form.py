@@ -28,7 +28,6 @@ _TEXTS = {
     "account": "account",
     "memory": "memory per node",
     "venv": "virtual environment",
-    "container": "container",
 }
 
 

@@ -131,11 +131,10 @@ def test_three_mistakes_are_three_problems_in_the_order_of_lines():
     text = text.replace("$((20000 + SLURM_JOB_ID % 10000))", "29500")
     assert found(text) == [(3, "devices"), (7, "signal"), (12, "port")]
     devices, signal, port = slurm.check(text)
-    assert devices.what.startswith("Each node has 4 GPUs but starts 1 process: the other GPUs idle.")
-    assert devices.fix == "write --ntasks-per-node=4, or ask for 1 GPU per node (line 4)"
-    assert "--time=01:00 (line 6) is 1 minute: it would come as the job starts" in signal.what
+    assert devices.what.startswith("Each node has 4 GPUs, for one process each, but SLURM starts 1 process on each")
+    assert devices.fix.startswith("write #SBATCH --ntasks-per-node=4")
+    assert "--time=01:00 (line 6) is 1 minute: it may come as the job starts" in signal.what
     assert signal.fix.endswith("if you meant 1 hour, write --time=01:00:00")
-    assert "Two jobs that share a node would both want it" in port.what
     assert "export MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))" in port.fix
     assert str(port) == f"line 12: {port.what} Fix: {port.fix}"
 
@@ -214,3 +213,32 @@ def test_texts_that_are_hardly_scripts_are_no_reason_to_fail(text):
 def test_check_takes_texts_only():
     with pytest.raises(TypeError, match="text must be the text of a batch script, but it is 3"):
         slurm.check(3)
+
+
+def test_scripts_of_others_are_explained_too():
+    text = """#!/bin/bash -l
+# my job
+#SBATCH -N 2 -n4
+#SBATCH --reboot
+#SBATCH --time=oops
+#SBATCH --signal=B:USR1@60
+./prepare
+
+srun -n 4 --label python train.py
+#SBATCH --mem=1G"""
+    why = [text for _, text in slurm.explain(text)]
+    assert why[0].startswith("The file is a program for bash")
+    assert why[1] == "A comment: neither bash nor sbatch does anything with it."
+    assert why[2].startswith("How many machines the job gets: 2. How many processes there are in all: 4.")
+    assert why[3] == "An option of sbatch, --reboot; `man sbatch` says what it does."
+    assert "can't read it" in why[4]
+    assert "SIGUSR1 to the shell of this script only" in why[5]
+    assert why[6] == "A command that bash runs once, on the first node of the job."
+    assert why[7] == ""
+    assert "srun starts the command as 4 processes" in why[8]
+    assert why[9] == "Skipped by sbatch, as it comes after the first command."
+
+
+def test_explain_takes_scripts_only():
+    with pytest.raises(TypeError, match=r"script must be a text or a slurm.Request, but it is 3"):
+        slurm.explain(3)

@@ -1,53 +1,126 @@
-"""Scripts that are written, and what is said of their lines."""
+"""Requests for SLURM, the scripts that are written from them, and the command ``snnkit slurm``."""
 
 import itertools
-import os
 import shutil
 import subprocess
+from dataclasses import fields
 
 import pytest
+from click.testing import CliRunner
 
+from snnkit.cli import main
 from snnkit.train import slurm
-from snnkit.train.slurm import parse
+from snnkit.train.slurm import Request, parse, seconds
+from snnkit.train.slurm.syntax import clock, count, duration, early_signal
 
 TRAIN = "snnkit train digits --checkpoint run.pt"
+COMMAND = tuple(TRAIN.split())
 REQUESTS = {
-    "small": slurm.Request(TRAIN),
-    "large": slurm.Request(
-        f"{TRAIN} --every 100",
-        nodes=2,
-        gpus_per_node=4,
-        cpus_per_task=12,
-        memory="64G",
-        time="1-02:00:00",
-        partition="booster",
-        account="mine",
-        name="my snn",
-        output="logs/%x-%A-%j.out",
-        workdir="/home/ada/my runs",
-        modules=("Stages/2025", "CUDA"),
-        venv="/home/ada/my venv/",
-        address_suffix="i",
-        environment={"NCCL_DEBUG": "WARN", "GLOO_SOCKET_IFNAME": "ib0", "SNNKIT_DATA": "/data", "X": "a $b 'c'"},
+    "small": Request(TRAIN),
+    "large": Request(
+        f"{TRAIN} --every 100", nodes=2, gpus_per_node=4, cpus_per_task=12, memory="64G", time="1-02:00:00",
+        partition="booster", account="mine", name="my snn", modules=("Stages/2025", "CUDA"), venv="/home/ada/my venv/",
     ),
-    "container": slurm.Request(TRAIN, gpus_per_node=2, container="my image.sif"),
-    "once": slurm.Request("python train.py --lr 0.1", tasks_per_node=2, requeue=False),
-    "lightning": slurm.Request("python fit.py --trainer.devices 2", tasks_per_node=2),
-}
+    "once": Request("python train.py --lr 0.1", tasks_per_node=2, requeue=False),
+    "lightning": Request("python fit.py --trainer.devices 2", tasks_per_node=2),
+}  # fmt: skip
+
+
+# --- requests and times ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("90", 5400), ("01:00", 60), ("01:00:00", 3600), ("1-12", 129600), ("1-00:30", 88200), ("2-03:04:05", 183845)],
+)
+def test_times_are_read_as_sbatch_does(text, expected):
+    assert seconds(text) == expected == seconds(clock(expected))
+
+
+@pytest.mark.parametrize("text", ["", "1h", "1:2:3:4", "-5", "1-2-3", "01:00:", "9" * 5000])
+def test_other_times_are_refused(text):
+    with pytest.raises(ValueError, match="time must be written as minutes, M:SS, "):
+        seconds(text)
+
+
+def test_durations_in_words():
+    words = {
+        1: "1 second",
+        60: "1 minute",
+        90: "90 seconds",
+        120: "2 minutes",
+        5400: "1 hour 30 minutes",
+        90061: "1 day 1 hour 1 minute 1 second",
+    }
+    assert {total: duration(total) for total in words} == words
+    assert count(1, "process") == "1 process" and count(2, "process") == "2 processes"
+
+
+def test_signals_are_read_as_sbatch_does():
+    for text in ("USR1@90", "SIGUSR1@90", "sigusr1@90", "10@90", "R:USR1@90"):
+        assert early_signal(text) == ("SIGUSR1", 90, False), text
+    assert early_signal("B:TERM") == ("SIGTERM", 60, True)
+    for text in ("", "USR1@", "SIGNONE@90", "@90", "X:USR1@90"):
+        with pytest.raises(ValueError, match="signal must be"):
+            early_signal(text)
+    assert Request(TRAIN, signal="USR2").signal == "SIGUSR2"
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"nodes": 0}, "nodes must be at least 1, but it is 0"),
+        ({"nodes": 1.0}, "nodes must be an integer, but it is 1.0"),
+        ({"gpus_per_node": -1}, "gpus_per_node must be at least 0, but it is -1"),
+        ({"tasks_per_node": 0}, "tasks_per_node must be at least 1"),
+        ({"gpus_per_node": 4, "tasks_per_node": 1}, "tasks_per_node, one process for each GPU, must be one of 4, but"),
+        ({"time": "tomorrow"}, "time must be written as .*it is 'tomorrow'"),
+        ({"time": 60}, "time must be a text, but it is 60"),
+        ({"time": "00:01:30"}, "time must be whole minutes.*it is '00:01:30'"),
+        ({"time": "00:02:00"}, "signal_seconds must leave time to train: .* 2 minutes .*it is 90"),
+        ({"signal": "SIGNONE"}, "signal must be the name of a signal, such as 'SIGUSR1', but it is 'SIGNONE'"),
+        ({"signal": "TERM"}, "signal must be a free one, such as 'SIGUSR1', but it is 'SIGTERM'"),
+        ({"memory": "lots"}, "memory must be a number with K, M, G or T, such as '64G', but it is 'lots'"),
+        ({"requeue": 1}, "requeue must be True or False, but it is 1"),
+        ({"partition": " "}, "partition must be a line of text"),
+        ({"name": None}, "name must be a text, but it is None"),
+        ({"account": "a\nb"}, r"account must be a line of text .*, but it is 'a\\nb'"),
+        ({"venv": "~/v"}, "venv must be a line of text .*, but it is '~/v'"),
+        ({"modules": "CUDA"}, "modules must be a list of texts, but it is 'CUDA'"),
+        ({"modules": [1]}, "modules must be a text, but it is 1"),
+        ({"command": 7}, "command must be a text or a list of words, but it is 7"),
+        ({"command": ["python", 7]}, "each word of command must be a text, but it is 7"),
+        ({"command": ""}, "command must be one line, what each process runs.*but it is ''"),
+        ({"command": "python 'train.py"}, "command must have its quotes closed"),
+        ({"command": "srun python train.py"}, "without the srun before it"),
+        ({"command": "snnkit train digits"}, "command must have --checkpoint FILE, or the requeued job would"),
+        ({"command": f"{TRAIN} --nodes 3"}, "command must leave --nodes to the job, but it is 'snnkit train"),
+    ],
+)
+def test_impossible_values_are_refused(values, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        Request(**{"command": TRAIN, **values})
+
+
+# --- scripts ---------------------------------------------------------------------------------------------------------
+
+
+def test_all_combinations_are_written_without_problems():
+    for nodes, gpus, requeue, tasks in itertools.product((1, 2), (0, 1, 4), (True, False), (None, 4)):
+        if gpus != 1 or tasks is None:
+            request = Request(TRAIN, nodes=nodes, gpus_per_node=gpus, requeue=requeue, tasks_per_node=tasks)
+            assert slurm.check(slurm.script(request)) == [], request
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_no_problem_is_found_in_what_we_write(name):
-    assert slurm.check(slurm.script(REQUESTS[name])) == []
+def test_bash_can_read_it_and_no_problem_is_found(name):
+    text = slurm.script(REQUESTS[name])
+    assert slurm.check(text) == []
+    if shutil.which("bash"):
+        subprocess.run(["bash", "-n"], input=text, text=True, check=True, capture_output=True)
 
 
-@pytest.mark.parametrize("name", REQUESTS)
-@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
-def test_bash_can_read_it(name):
-    subprocess.run(["bash", "-n"], input=slurm.script(REQUESTS[name]), text=True, check=True, capture_output=True)
-
-
-def test_all_that_was_asked_for_is_in_it():
+def test_all_that_was_requested_is_in_it():
     script = parse(slurm.script(REQUESTS["large"]))
     assert {option.name: option.value for option in script.directives} == {
         "job-name": "my snn",
@@ -62,58 +135,30 @@ def test_all_that_was_asked_for_is_in_it():
         "signal": "SIGUSR1@90",
         "requeue": "",
         "open-mode": "append",
-        "output": "logs/%x-%A-%j.out",
-        "chdir": "/home/ada/my runs",
+        "output": "%x-%j.out",
     }
-    lines = script.lines
-    for line in (
-        "module load Stages/2025 CUDA",
-        "source '/home/ada/my venv/bin/activate'",
-        'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)i',
-        "export NCCL_DEBUG=WARN",
-    ):
-        assert line in lines
+    assert "module load Stages/2025 CUDA" in script.lines
+    assert "source '/home/ada/my venv/bin/activate'" in script.lines
     (step,) = script.steps
-    assert step.program == tuple(f"{TRAIN} --every 100 --nodes 2 --devices 4 --requeue-signal SIGUSR1 --resume".split())
-    assert step.option("kill-on-bad-exit").value == "1"
+    assert step.program == f"{TRAIN} --every 100 --nodes 2 --devices 4 --requeue-signal SIGUSR1 --resume".split()
+    assert ("kill-on-bad-exit", "1") in [option[:2] for option in step.options]
 
 
-def test_what_was_not_asked_for_is_left_to_the_cluster():
+def test_what_was_not_requested_is_left_to_the_cluster():
     names = {option.name for option in parse(slurm.script(REQUESTS["small"])).directives}
-    assert not names & {"account", "partition", "mem", "chdir", "gpus-per-node"}
-
-
-def test_what_the_command_says_already_is_not_said_twice():
-    (step,) = parse(slurm.script(slurm.Request(f"{TRAIN} --nodes 1 --resume"))).steps
-    assert step.program == tuple(f"{TRAIN} --nodes 1 --resume --devices 1 --requeue-signal SIGUSR1".split())
-    (step,) = parse(slurm.script(REQUESTS["once"])).steps
-    assert step.program == ("python", "train.py", "--lr", "0.1")
-
-
-def test_without_requeue_there_is_no_signal_and_no_second_log():
+    assert not names & {"account", "partition", "mem", "gpus-per-node"}
     names = {option.name for option in parse(slurm.script(REQUESTS["once"])).directives}
     assert "no-requeue" in names and not names & {"signal", "requeue", "open-mode"}
-
-
-@pytest.mark.parametrize(("code", "requeued"), [(75, True), (3, False), (0, False)])
-@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
-def test_around_a_container_the_script_requeues_by_itself(tmp_path, code, requeued):
-    said = tmp_path / "said"
-    for name, body in (("srun", f"exit {code}"), ("scontrol", f'echo "$@" >>{said}')):
-        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
-        (tmp_path / name).chmod(0o755)
-    env = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n"}
-    done = subprocess.run(["bash"], input=slurm.script(REQUESTS["container"]), text=True, env=env, timeout=60)
-    assert done.returncode == code
-    assert ("requeue 7" in said.read_text()) == requeued
+    (step,) = parse(slurm.script(REQUESTS["once"])).steps
+    assert step.program == ["python", "train.py", "--lr", "0.1"]
 
 
 def test_processes_meet_at_a_port_of_their_own_job():
     line = next(line for line in slurm.script(REQUESTS["small"]).splitlines() if "MASTER_PORT" in line)
     ports = []
     for job in (1, 9_999, 10_000, 4_294_967_295):
-        asked = f"SLURM_JOB_ID={job}; {line}; echo $MASTER_PORT"
-        ports.append(int(subprocess.run(["sh", "-c", asked], capture_output=True, text=True, check=True).stdout))
+        script = f"SLURM_JOB_ID={job}; {line}; echo $MASTER_PORT"
+        ports.append(int(subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stdout))
     assert ports == [20001, 29999, 20000, 27295]
 
 
@@ -123,56 +168,92 @@ def test_script_takes_requests_only():
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_every_line_is_explained_in_a_sentence_or_two(name):
+def test_every_line_is_explained(name):
     text = slurm.script(REQUESTS[name])
     explained = slurm.explain(REQUESTS[name])
     assert explained == slurm.explain(text)
     assert [line for line, _ in explained] == text.splitlines()
     for line, why in explained:
         assert bool(line.strip()) == bool(why), line
-        assert why.count(". ") <= 1 and (not why or why.endswith(".")), why
+        assert not why or why.endswith("."), why
         assert not any(lost in why for lost in ("man sbatch", "A command that bash", "Continues the", "{", "}")), why
 
 
-def test_explanations_tell_the_numbers():
+def test_explanations_contain_the_numbers():
     why = dict(slurm.explain(REQUESTS["large"]))
     assert "8 processes, 4 on each of 2 nodes" in why["#SBATCH --ntasks-per-node=4"]
     assert "1 day 2 hours" in why["#SBATCH --time=1-02:00:00"]
     assert why["#SBATCH --signal=SIGUSR1@90"].startswith("90 seconds before the limit")
-    assert any("with i at its end" in told for told in why.values())
-    assert "%x is the job's name, %j its number, %A" in why["#SBATCH --output=logs/%x-%A-%j.out"]
 
 
-def test_scripts_of_others_are_explained_too():
-    text = """#!/bin/bash -l
-# my job
-#SBATCH -N 2 -n4
-#SBATCH --reboot
-#SBATCH --time=oops
-#SBATCH --signal=B:USR1@60
-./prepare
-
-srun -n 4 --label python train.py
-#SBATCH --mem=1G"""
-    why = [told for _, told in slurm.explain(text)]
-    assert why[0].startswith("The file is a program for bash")
-    assert why[1] == "A comment: neither bash nor sbatch does anything with it."
-    assert why[2].startswith("How many machines the job gets: 2. How many processes there are in all: 4.")
-    assert why[3] == "An option of sbatch, --reboot; `man sbatch` says what it does."
-    assert "can't read it" in why[4]
-    assert "SIGUSR1 to the shell of this script only" in why[5]
-    assert why[6] == "A command that bash runs once, on the first node of the job."
-    assert why[7] == ""
-    assert "srun starts the command as 4 processes" in why[8] and "begins with its rank" in why[8]
-    assert why[9] == "Skipped by sbatch, as it comes after the first command."
+# --- the command -----------------------------------------------------------------------------------------------------
 
 
-def test_explain_takes_scripts_only():
-    with pytest.raises(TypeError, match=r"script must be a text or a slurm.Request, but it is 3"):
-        slurm.explain(3)
+def call(*arguments):
+    return CliRunner().invoke(main, ["slurm", *map(str, arguments)])
 
 
-def test_all_combinations_are_written_without_problems():
-    for nodes, gpus, requeue, container in itertools.product((1, 2), (0, 1, 4), (True, False), (None, "a.sif")):
-        request = slurm.Request(TRAIN, nodes=nodes, gpus_per_node=gpus, requeue=requeue, container=container)
-        assert slurm.check(slurm.script(request)) == [], request
+def words_of(result):
+    return " ".join(result.output.split())
+
+
+def test_every_attribute_of_a_request_is_an_option():
+    given = {
+        "nodes": 2, "gpus_per_node": 4, "tasks_per_node": 4, "cpus_per_task": 5, "memory": "7G", "time": "03:00:00",
+        "partition": "fast", "account": "mine", "signal": "SIGUSR2", "signal_seconds": 77, "name": "job", "venv": "/v",
+    }  # fmt: skip
+    assert {*given, "command", "requeue", "modules"} == {field.name for field in fields(Request)}
+    words = [word for name, value in given.items() for word in ("--" + name.replace("_", "-"), value)]
+    result = call(*words, "--module", "A/1", "--module", "B", *COMMAND)
+    assert result.exit_code == 0
+    assert result.output == slurm.script(Request(COMMAND, modules=("A/1", "B"), **given))
+    assert call("--no-requeue", "--", *COMMAND).output == slurm.script(Request(COMMAND, requeue=False))
+
+
+def test_it_writes_and_explains(tmp_path):
+    file = tmp_path / "new" / "job.sh"
+    result = call("--out", file, "--explain", *COMMAND)
+    assert result.exit_code == 0, result.output
+    assert file.read_text() == slurm.script(Request(COMMAND))
+    for line, why in slurm.explain(file.read_text()):
+        assert line in result.output and " ".join(why.split()) in words_of(result)
+    assert result.output.splitlines()[-1] == f"script: {file}"
+
+
+def test_check_prints_each_problem_with_its_line(tmp_path):
+    file = tmp_path / "job.sh"
+    file.write_text(slurm.script(Request(COMMAND)))
+    result = call("--check", file, "--explain")
+    assert result.exit_code == 0 and "no problems" in result.output and "is a program for bash" in result.output
+    file.write_text(file.read_text().replace("SIGUSR1@90", "SIGUSR1@9000"))
+    (problem,) = slurm.check(file.read_text())
+    result = call("--check", file)
+    assert result.exit_code == 1
+    assert result.output == f"{file}:{problem.line}: {problem.what}\n    fix: {problem.fix}\n1 problem in {file}\n"
+    file.write_text("#!/bin/bash\r\n")
+    assert "ends as on Windows" in call("--check", file).output
+    assert f"{file}: No signal is requested" in call("--check", file).output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "what is to run is missing"),
+        (("--nodes", 0, *COMMAND), "nodes must be at least 1, but it is 0"),
+        (("snnkit", "train", "digits"), "command must have --checkpoint FILE"),
+        (("--check", "job.sh", "--out", "x"), "--check looks at a file that is there"),
+        (("--check", "job.sh", *COMMAND), "--check looks at a file that is there"),
+    ],
+)
+def test_wrong_usage(words, message):
+    result = call(*words)
+    assert result.exit_code == 2 and message in words_of(result), result.output
+
+
+def test_files_that_cannot_be_read_or_written(tmp_path):
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    for name in ("none", "binary"):
+        result = call("--check", tmp_path / name)
+        assert result.exit_code == 1 and "can't read" in words_of(result)
+    result = call("--out", tmp_path / "binary" / "job.sh", *COMMAND)
+    assert result.exit_code == 1 and "can't write" in words_of(result)

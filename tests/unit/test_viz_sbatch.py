@@ -77,7 +77,7 @@ def test_in_a_live_notebook_it_is_a_form(monkeypatch):
 @pytest.fixture
 def form():
     pytest.importorskip("ipywidgets")
-    made = viz.sbatch_form(TRAIN, name="mine", environment={"A": "1"})
+    made = viz.sbatch_form(TRAIN, name="mine")
     made.box = made.widget()
     return made
 
@@ -100,7 +100,7 @@ def test_a_change_writes_the_script_again(form):
         assert form.message.value == ""
     expected = slurm.Request(
         f"{TRAIN} --every 5", nodes=2, gpus_per_node=4, cpus_per_task=8, signal_seconds=60, time="02:00:00",
-        partition="fast", account="us", memory="9G", venv="/v", name="mine", environment={"A": "1"},
+        partition="fast", account="us", memory="9G", venv="/v", name="mine",
     )  # fmt: skip
     assert form.request == expected and form.text == slurm.script(expected) != before
     assert form.view.value == form.table._repr_html_()

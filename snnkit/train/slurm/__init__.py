@@ -1,22 +1,17 @@
-"""Jobs for SLURM: write an sbatch script, explain its every line, find its mistakes, submit it.
+"""Jobs for SLURM: write an sbatch script, explain its every line, find its mistakes.
 
-    from snnkit.train import slurm
+from snnkit.train import slurm
 
-    request = slurm.Request("snnkit train workshop --checkpoint run.pt", nodes=2, gpus_per_node=4, time="02:00:00")
-    text = slurm.script(request)
-    for line, why in slurm.explain(text):
-        print(line, why)
-    slurm.check(text)                      # []: no problems
-    slurm.submit("job.sh")                 # the job's number
-
-Only ``submit`` needs SLURM.
+request = slurm.Request("snnkit train workshop --checkpoint run.pt", nodes=2, gpus_per_node=4, time="02:00:00")
+text = slurm.script(request)
+for line, why in slurm.explain(text):
+    print(line, why)
+slurm.check(text)                      # []: no problems
 """
 
-from .meanings import explain as explain
+from .explain import explain as explain
 from .request import Request as Request
-from .request import SubmitError as SubmitError
 from .request import script as script
-from .request import submit as submit
 from .script_rules import Problem as Problem
 from .script_rules import check as check
 from .syntax import parse as parse
