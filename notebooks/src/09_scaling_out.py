@@ -290,7 +290,7 @@ module = lit.SpikingModule(
 TensorBoard = TensorBoardLogger if importlib.util.find_spec("tensorboard") else CSVLogger
 narrow = Precision.choose(where, where.type == "cuda").dtype  # bfloat16 where the GPU has it
 precision = {None: "32-true", torch.bfloat16: "bf16-mixed", torch.float16: "16-mixed"}[narrow]
-best, speed = ModelCheckpoint(folder / "best", monitor="val/acc", mode="max"), lit.Throughput()
+best, notes = ModelCheckpoint(folder / "best", monitor="val/acc", mode="max"), lit.HistoryCallback()
 trainer = Trainer(
     accelerator=accelerator,
     devices=1,
@@ -298,15 +298,14 @@ trainer = Trainer(
     precision=precision,
     accumulate_grad_batches=1,
     logger=TensorBoard(folder, name="curves"),
-    callbacks=[viz.NotebookPanel(), lit.progress_bar("none"), best, speed],
+    callbacks=[viz.NotebookPanel(), best, notes],
     enable_model_summary=False,
+    enable_progress_bar=False,
     num_sanity_val_steps=0,
 )
 trainer.fit(module, DATA(global_batch_size=BATCH))
 accuracy = float(trainer.callback_metrics["val/acc"])
-print(
-    f"test accuracy {accuracy:.1%}; {speed.samples_per_second[-1]:,.0f} samples/s, {speed.neuron_steps:,} neuron-steps each"
-)
+print(f"test accuracy {accuracy:.1%}; {notes.history.samples_per_second[-1]:,.0f} samples/s")
 print(
     "best checkpoint:",
     Path(best.best_model_path).name,

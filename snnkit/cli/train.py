@@ -6,7 +6,6 @@ import dataclasses
 import os
 import sys
 import traceback
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -25,11 +24,6 @@ from snnkit.train.distributed import PEER, REQUEUED
 _GRACE = 60.0  # seconds for the current update and a checkpoint, after SIGTERM
 _ORDERLY = (130, 143, REQUEUED)  # exit codes of ranks that have printed what they did
 _ARGUMENTS = "snnkit.train.arguments"
-_PURPOSES = {
-    "--resume": "resume from",
-    "--every": "write",
-    "--restarts": "resume from",
-}  # --checkpoint, the file to ...
 
 
 class _Remembering(click.Command):
@@ -42,19 +36,14 @@ class _Remembering(click.Command):
 
 def _recipe_options(command: Any) -> Any:
     """An option for each setting of a recipe, from the fields of its class."""
-    for setting in reversed(dataclasses.fields(Recipe)):
-        if setting.name in ("name", "about"):
-            continue
-        kind, bounds, name = str(setting.type).partition(" | ")[0], setting.metadata, setting.name.replace("_", "-")
-        kinds: dict[str, Any] = {"int": int, "float": float, "bool": None}
-        if "choices" in bounds:
-            option_type: Any = click.Choice(bounds["choices"])
-        elif kind == "int":
-            option_type = click.IntRange(bounds["at_least"])
-        else:
-            option_type = kinds[kind]
-        flags = f"--{name}/--no-{name}" if kind == "bool" else f"--{name}"
-        command = click.option(flags, setting.name, type=option_type, default=None, help=bounds["about"])(command)
+    types: dict[str, Any] = {"int": int, "float": float, "bool": None}
+    for setting in reversed(dataclasses.fields(Recipe)[2:]):  # all but name and about
+        kind, choices = str(setting.type).partition(" | ")[0], setting.metadata.get("choices")
+        flag = f"--{setting.name.replace('_', '-')}"
+        flags = f"{flag}/--no-{flag[2:]}" if kind == "bool" else flag
+        option_type = click.Choice(choices) if choices else types[kind]
+        option = click.option(flags, setting.name, type=option_type, default=None, help=setting.metadata["about"])
+        command = option(command)
     return command
 
 
@@ -79,21 +68,7 @@ def _catalogue() -> list[str]:
 @click.option("--devices", type=click.IntRange(1), help="Ranks on each node, with a GPU each, or on the CPU.")
 @click.option("--nodes", type=click.IntRange(1), help="Nodes; with srun or torchrun.")
 @click.option("--every", type=click.IntRange(1), metavar="UPDATES", help="Write --checkpoint within epochs, too.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(0, min_open=True),
-    default=300.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long ranks wait for one that is stuck.",
-)
-@click.option(
-    "--restarts",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="How often to resume from --checkpoint when a rank has died; with --devices on this machine.",
-)
+@click.option("--timeout", default=300.0, show_default=True, metavar="SECONDS", help="How long to wait for a rank.")
 @click.option(
     "--requeue-signal",
     default="SIGUSR1",
@@ -106,7 +81,6 @@ def train(
     threads: int | None,
     log: str | None,
     out: str | None,
-    restarts: int,
     requeue_signal: str,
     devices: int | None,
     nodes: int | None,
@@ -127,35 +101,27 @@ def train(
     if name is None:
         click.echo("\n".join(_catalogue()))
         return
-    checkpoint = options["checkpoint"]
-    for option, value in (("--resume", options["resume"]), ("--every", every), ("--restarts", restarts)):
-        if value and not checkpoint:
-            raise click.UsageError(f"{option} needs --checkpoint, the file to {_PURPOSES[option]}")
+    if (options["resume"] or every) and not options["checkpoint"]:
+        raise click.UsageError("--resume and --every need --checkpoint, the file to resume from and to write")
     try:
         place = RankInfo.from_environment()
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     if threads is not None:
         torch.set_num_threads(threads)
-    known = {setting.name for setting in dataclasses.fields(Recipe)}
-    settings = {key: options.pop(key) for key in list(options) if key in known}
-    settings = {key: value for key, value in settings.items() if value is not None}
+    given = {setting.name: options.pop(setting.name) for setting in dataclasses.fields(Recipe)[2:]}
+    settings = {key: value for key, value in given.items() if value is not None}
     if place.launcher == "alone" and (devices or 1) * (nodes or 1) > 1:
-        _start_ranks(name, settings, devices or 1, nodes or 1, restarts, **options)
-        return
-    if restarts:
-        raise click.UsageError("--restarts needs --devices of 2 or more, outside of torchrun and srun")
-    if place.launcher != "alone" or devices is not None or every is not None:
+        _start_ranks(name, settings, devices or 1, nodes or 1, **options)
+    elif place.launcher != "alone" or devices is not None or every is not None:
         options |= {"devices": devices, "nodes": nodes, "every": every, "timeout": timeout}
         _join_ranks(place, name, settings, log, out, requeue_signal=requeue_signal, **options)
-        return
-    run = _run(recipes.run, name, settings, log, out, **options)
-    if out:
-        _write_record(out, run)
-    if run.history.interrupted:
-        where = f"; --resume continues from {checkpoint}" if checkpoint and run.history.epochs else ""
-        click.echo(f"\ninterrupted after {run.history.epochs} of {run.recipe.epochs} epochs{where}", err=True)
-        sys.exit(130)
+    else:
+        run = _run(recipes.run, name, settings, log, out, **options)
+        if run.history.interrupted:
+            where = f"; --resume continues from {options['checkpoint']}" if options["checkpoint"] else ""
+            click.echo(f"\ninterrupted after {run.history.epochs} of {run.recipe.epochs} epochs{where}", err=True)
+            sys.exit(130)
 
 
 def _run(
@@ -187,11 +153,10 @@ def _run(
         run = runner(name, on_epoch=[lines, *([board] if board else [])] if first else [], **options, **settings)
     except (ValueError, TypeError, OSError, FloatingPointError) as error:
         raise click.ClickException(str(error)) from error
-    finally:
-        if board:
-            board.close()
     if first:
         lines(run.history, run.model)  # where all epochs were done already
+        if out:
+            _write_record(out, run)
     return run
 
 
@@ -200,20 +165,16 @@ def _join_ranks(
 ) -> None:
     """Train as one rank among all, through Lightning. Where there are others, this ends the process."""
     try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*LeafSpec.* is deprecated.*")  # torch 2.13 of Lightning 2.6
-            from snnkit.train import lit
-            from snnkit.train.lit.preemption import CTRL_C, REQUEUE, TERMINATE
+        from snnkit.train import lit
+        from snnkit.train.lit.preemption import CTRL_C, REQUEUE, TERMINATE
     except ImportError as error:
         raise click.ClickException(str(error)) from None
     first = place.rank == 0
     try:
         run = _run(lit.run_recipe, name, settings, log, out, first=first, **options)
-        if out and first:
-            _write_record(out, run, ranks=place.world)
     except lit.RankError as error:
         _leave(place, str(error), PEER)
-    except lit.RequeueError as error:  # whatever started the job may do it: a batch script around a container, say
+    except lit.RequeueError as error:
         _leave(place, str(error) if first else "", REQUEUED)
     except click.ClickException as error:
         if place.world == 1:
@@ -244,7 +205,7 @@ def _leave(place: RankInfo, message: str, code: int) -> NoReturn:
     os._exit(code)
 
 
-def _start_ranks(name: str, settings: dict[str, Any], devices: int, nodes: int, restarts: int, **options: Any) -> None:
+def _start_ranks(name: str, settings: dict[str, Any], devices: int, nodes: int, **options: Any) -> None:
     """Run ``snnkit train`` with the same arguments in so many processes. Ends with their exit code.
 
     Errors that every rank would make are reported once, before anything is started.
@@ -257,20 +218,15 @@ def _start_ranks(name: str, settings: dict[str, Any], devices: int, nodes: int, 
     place = RankInfo(0, devices, 0, devices)
     try:
         place.check_batch(recipes.get(name, **settings).batch_size)
-    except (ValueError, TypeError) as error:
-        raise click.UsageError(str(error)) from None
-    try:
         place.device(options["device"])
         recipes.prepare(name, settings, options["checkpoint"], options["resume"])
     except (ValueError, TypeError, OSError) as error:
         raise click.ClickException(str(error)) from None
-
     words = click.get_current_context().meta[_ARGUMENTS]
-    added = ["--no-progress", "--restarts", "0", *(["--resume"] if restarts else [])]
     end = words.index("--") if "--" in words else len(words)
-    command = [sys.executable, "-m", "snnkit.cli", "train", *words[:end], *added, *words[end:]]
+    command = [sys.executable, "-m", "snnkit.cli", "train", *words[:end], "--no-progress", *words[end:]]
     try:
-        launch(command, devices, on_line=_print_line, restarts=restarts, grace=_GRACE)
+        launch(command, devices, on_line=_print_line, grace=_GRACE)
     except LaunchError as error:
         if error.code in _ORDERLY:
             sys.exit(error.code)
@@ -301,17 +257,15 @@ class _EpochLines:
 
 def _check_out(out: Path, checkpoint: str | None) -> None:
     """ValueError where the record would replace the checkpoint, or the settings beside it."""
-    if checkpoint is None:
-        return
-    file = recipes.SettingsFile(Path(checkpoint).expanduser())
-    for path, what in ((file.checkpoint, "the checkpoint"), (file.path, "the settings beside --checkpoint")):
-        if destination(out) == destination(writable(path, "--checkpoint")):
-            raise ValueError(f"--out must be another file than {what}, but both are {str(out)!r}")
+    if checkpoint is not None:
+        file = recipes.SettingsFile(Path(checkpoint).expanduser())
+        if destination(out) in [destination(writable(path, "--checkpoint")) for path in (file.checkpoint, file.path)]:
+            raise ValueError(f"--out must be another file than the checkpoint and its settings, but it is {str(out)!r}")
 
 
-def _write_record(out: str, run: recipes.Run, ranks: int = 1) -> None:
-    """A record with the settings, every epoch, and where they were measured. ``ranks``: that have trained together."""
-    history = run.history
+def _write_record(out: str, run: recipes.Run) -> None:
+    """A record with the settings, every epoch, and where they were measured."""
+    history, ranks = run.history, getattr(run, "place", RankInfo()).world
     columns = {name: values for name, values in history.to_dict().items() if isinstance(values, list)}
     content = {
         "schema": records.SCHEMA,
@@ -325,7 +279,6 @@ def _write_record(out: str, run: recipes.Run, ranks: int = 1) -> None:
         ],
     }
     try:
-        path = records.write(out, content)
+        click.echo(f"record: {records.write(out, content)}")
     except (OSError, records.RecordError) as error:
         raise click.ClickException(str(error)) from None
-    click.echo(f"record: {path}")

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from snnkit.checks import instance
 from snnkit.files import destination, replacing
 from snnkit.train.history import History
 
@@ -90,11 +91,10 @@ def load_checkpoint(
         )
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError(f"{path} must be a checkpoint written by save_checkpoint ({FORMAT!r}), but it is none")
-    if missing := set(_ENTRIES) - set(content):
-        raise ValueError(f"{path} is an incomplete checkpoint: no {', '.join(sorted(missing))}")
     for name, kinds in _ENTRIES.items():
-        if not isinstance(content[name], kinds):
-            raise ValueError(f"{path} is no valid checkpoint: {name} is a {type(content[name]).__name__} there")
+        if not isinstance(content.get(name, ...), kinds):
+            kind = type(content[name]).__name__ if name in content else "missing"
+            raise ValueError(f"{path} is no whole checkpoint: {name} is {kind} there")
     # Everything is checked before anything is changed: load_state_dict copies what fits before it complains.
     if model is not None:
         _check_fits_model(path, content["model"], model)
@@ -127,7 +127,7 @@ class RunState:
         """After an epoch."""
         extra = {
             "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
-            "scheduler_class": None if self.scheduler is None else type(self.scheduler).__name__,
+            "scheduler_class": type(self.scheduler).__name__,
             "scaler": self.scaler.state_dict(),
             "order": self.order.get_state(),
             "rng": torch.get_rng_state(),
@@ -139,26 +139,22 @@ class RunState:
     def resume(self, path: str | os.PathLike[str]) -> History:
         """Return to the state in which ``save`` was called, PyTorch's generators included; the history so far."""
         extra = load_checkpoint(path)["extra"]
-        if missing := {"scheduler", "scaler", "order", "rng", "cuda_rng"} - set(extra):
+        parts = {"scheduler", "scheduler_class", "scaler", "order", "rng", "cuda_rng", "generators"}
+        if missing := parts - set(extra):
             raise ValueError(f"{path} was not written by fit (no {', '.join(sorted(missing))}): it can't be resumed")
-        if (self.scheduler is None) != (extra["scheduler"] is None):
-            was, now = ("without", "with") if extra["scheduler"] is None else ("with", "without")
-            raise ValueError(f"{path} was written {was} a scheduler; this call is {now} one")
-        was, now = extra.get("scheduler_class"), type(self.scheduler).__name__
-        if was is not None and was != now:  # older files lack it
-            raise ValueError(f"{path} was written with the scheduler {was}; this call is with {now}")
-        states = extra.get("generators", [])  # older files have none
-        if len(states) != len(self.generators):
-            raise ValueError(
-                f"{path} was written with {len(states)} random generators in encode, augment, loss and model; "
-                f"this call has {len(self.generators)}"
-            )
+        for what, before, now in (
+            ("scheduler", extra["scheduler_class"], type(self.scheduler).__name__),
+            ("number of random generators in encode, augment, loss and model", len(extra["generators"]),
+             len(self.generators)),
+        ):  # fmt: skip
+            if before != now:
+                raise ValueError(f"the {what} must be {before}, as when {path} was written, but it is {now}")
         hook = self.optimizer.register_load_state_dict_pre_hook(keep_kernels)
         try:
             content = load_checkpoint(path, self.model, self.optimizer)
         finally:
             hook.remove()
-        for generator, state in zip(self.generators, states, strict=True):
+        for generator, state in zip(self.generators, extra["generators"], strict=True):
             generator.set_state(state)
         if self.scheduler is not None:
             self.scheduler.load_state_dict(extra["scheduler"])
@@ -184,12 +180,9 @@ def _check_fits_model(path: Path, saved: dict[str, Any], model: nn.Module) -> No
     problems = [f"missing in the file: {name}" for name in own if name not in saved]
     problems += [f"not in the model: {name}" for name in saved if name not in own]
     for name in own:
-        if not isinstance(own[name], Tensor) or name not in saved:
-            continue
-        if not isinstance(saved[name], Tensor):
-            problems.append(f"{name}: a {type(saved[name]).__name__} in the file, a tensor in the model")
-        elif own[name].shape != saved[name].shape:
-            problems.append(f"{name}: {list(saved[name].shape)} in the file, {list(own[name].shape)} in the model")
+        shapes = [getattr(state.get(name), "shape", None) for state in (saved, own)]
+        if name in saved and shapes[0] != shapes[1]:
+            problems.append(f"{name}: shape {shapes[0]} in the file, {shapes[1]} in the model")
     if problems:
         raise ValueError(f"{path} does not fit the model:\n  " + "\n  ".join(problems))
 
@@ -197,29 +190,20 @@ def _check_fits_model(path: Path, saved: dict[str, Any], model: nn.Module) -> No
 def _check_fits_optimizer(
     path: Path, saved: dict[str, Any] | None, saved_class: str | None, optimizer: torch.optim.Optimizer
 ) -> None:
+    """PyTorch would take other groups as they come, and the next step would fail, or silently follow another rule."""
     if saved is None:
         raise ValueError(f"{path} holds no optimizer state; load it without optimizer=")
-    groups = saved.get("param_groups")
-    if (
-        not isinstance(saved.get("state"), dict)
-        or not isinstance(groups, list)
-        or not all(isinstance(group, dict) and isinstance(group.get("params"), list) for group in groups)
+    try:
+        there = [len(group["params"]) for group in saved["param_groups"]]
+        dict(saved["state"])
+    except (KeyError, TypeError, ValueError):
+        raise ValueError(f"{path} does not fit the optimizer: it holds no state of one") from None
+    for what, before, now in (
+        ("parameters per group", there, [len(group["params"]) for group in optimizer.param_groups]),
+        ("the class", saved_class, type(optimizer).__name__),
     ):
-        raise ValueError(f"{path} does not fit the optimizer: it holds no state of one (state, param_groups, params)")
-    own, other = ([len(group["params"]) for group in part] for part in (optimizer.param_groups, groups))
-    if own != other:
-        raise ValueError(f"{path} does not fit the optimizer: parameters per group are {other} there and {own} here")
-    # PyTorch would take the groups as they come, and the next step would fail, or silently follow another rule.
-    own_class = type(optimizer).__name__
-    if saved_class is not None and saved_class != own_class:
-        raise ValueError(f"{path} does not fit the optimizer: it was written with {saved_class}, this is {own_class}")
-    for i, group in enumerate(groups):
-        missing = set(optimizer.defaults) - set(group)
-        if missing and saved_class is None:  # of the same class, it is from another PyTorch, which handles that itself
-            raise ValueError(
-                f"{path} does not fit the optimizer: group {i} there has no {', '.join(sorted(missing))}, "
-                f"which {own_class} needs"
-            )
+        if before != now:
+            raise ValueError(f"{path} does not fit the optimizer: {what} must be {before}, but it is {now}")
 
 
 def check_plain(content: dict[str, Any]) -> None:
@@ -247,10 +231,16 @@ def _check_plain(name: str, value: Any) -> None:
         )
 
 
+def checkpoint_file(checkpoint: str | os.PathLike[str] | None, resume: bool) -> Path | None:
+    """The file of an argument ``checkpoint``, which ``resume`` needs."""
+    if resume and checkpoint is None:
+        raise ValueError("resume=True needs checkpoint=, the file to resume from")
+    return None if checkpoint is None else writable(checkpoint, "checkpoint")
+
+
 def writable(path: str | os.PathLike[str], name: str) -> Path:
     """``path`` with its ~ resolved, if a file could be written there; nothing is created. ``name``: of the argument."""
-    if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"{name} must be a path, but it is {path!r}")
+    instance(name, path, (str, os.PathLike), "a path")
     try:
         file = Path(path).expanduser()
         if not file.name or file.is_dir():
@@ -258,10 +248,8 @@ def writable(path: str | os.PathLike[str], name: str) -> Path:
         existing = next(folder for folder in destination(file).parents if folder.exists())
     except (RuntimeError, OSError) as error:  # an unknown user after ~, a name that is too long, a device, ...
         raise ValueError(f"{name} can't be written at {path}: {error}") from error
-    if not existing.is_dir():
-        raise ValueError(f"{name} can't be written at {file}: {existing} is not a folder")
-    if not os.access(existing, os.W_OK | os.X_OK):
-        raise ValueError(f"{name} can't be written at {file}: no permission to write into {existing}")
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        raise ValueError(f"{name} can't be written at {file}: {existing} is not a folder that you may write into")
     return file
 
 

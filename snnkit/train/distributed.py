@@ -7,10 +7,9 @@ result = train.launch([sys.executable, "train.py"], processes=2, timeout=600)   
 print(result.seconds, result.outputs[0][-1])
 ```
 
-Each process finds RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR, MASTER_PORT and
-TORCHELASTIC_RUN_ID in its environment, as from ``torchrun``, so that torch.distributed and Lightning see no difference.
-Beyond ``torchrun``, this launcher has a time limit, hands lines to the caller, blames the rank that failed first, and
-ends the ranks even if it is killed.
+Each process has the environment of ``torchrun`` (RANK, WORLD_SIZE, MASTER_ADDR, …), so that torch.distributed and
+Lightning see no difference. Beyond ``torchrun``, this launcher has a time limit, hands lines to the caller, blames the
+rank that failed first, and ends the ranks even if it is killed.
 """
 
 from __future__ import annotations
@@ -31,16 +30,15 @@ from typing import Any
 
 import torch
 
-from snnkit.checks import integer, number
+from snnkit.checks import instance, integer, number
 from snnkit.data import resolve_device
 from snnkit.measure import missing_malloc_settings
 
 PEER = 76  # exit code of a rank that ended only because it lost another one
 REQUEUED = 75  # of one that has saved and handed its job back to SLURM; EX_TEMPFAIL of sysexits.h
-_HOST = "127.0.0.1"
 _LAST = 12  # lines of a failed rank that the error repeats
 _POLL = 0.1  # seconds between looks at processes that print nothing
-_SHORT_GRACE = 5.0  # seconds that ranks have to end when one has failed
+_SHORT_GRACE = 5.0  # seconds that ranks have to end when one has failed: without all of them there is nothing to save
 _BLAME = 3.0  # seconds in which a rank that has failed should have ended after those that lost it
 _DRAIN = 1.0  # seconds to wait for the rest of the output, where a child of a rank holds its pipe open
 _INTERACTIVE = ("bash", "interactive")  # names of SLURM jobs in which a person types, by Lightning's convention
@@ -74,66 +72,61 @@ class RankInfo:
         """As ``os.environ`` (or the mapping given) says.
 
         Raises:
-            ValueError: naming the variable that makes no sense; inside a SLURM job of several tasks, this process was
-                not started by ``srun``, and would wait for the others for ever.
+            ValueError: naming the variable that is missing or no number; nodes with different numbers of ranks; inside
+                a SLURM job of several tasks, this process was not started by ``srun``, and would wait for the others
+                for ever.
         """
         env = os.environ if environment is None else environment
+
+        def read(name: str, default: int | None = None) -> int:
+            text = env.get(name, default)
+            try:
+                return int(text)  # type: ignore[arg-type]
+            except (TypeError, ValueError):
+                raise ValueError(f"{name} of the environment must be a number, but it is {text!r}") from None
+
+        info = cls()
+        tasks, interactive = read("SLURM_NTASKS", 1), env.get("SLURM_JOB_NAME") in _INTERACTIVE
         if "TORCHELASTIC_RUN_ID" in env or ("RANK" in env and "WORLD_SIZE" in env):
-            world, rank, local = (_number(env, name) for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK"))
-            per_node = _number(env, "LOCAL_WORLD_SIZE", world)
-            return cls(rank, world, local, per_node, -(-world // per_node), "torchrun")._checked()
-        tasks = _number(env, "SLURM_NTASKS", 1)
-        if "SLURM_STEP_ID" in env and env.get("SLURM_JOB_NAME") not in _INTERACTIVE:
-            world = _number(env, "SLURM_STEP_NUM_TASKS", tasks)
-            nodes = _number(env, "SLURM_STEP_NUM_NODES", _number(env, "SLURM_NNODES", 1))
-            rank, local = _number(env, "SLURM_PROCID"), _number(env, "SLURM_LOCALID")
-            return cls(rank, world, local, -(-world // nodes), nodes, "srun")._checked()
-        if tasks > 1 and "SLURM_PROCID" in env and env.get("SLURM_JOB_NAME") not in _INTERACTIVE:
+            world = read("WORLD_SIZE")
+            per_node = read("LOCAL_WORLD_SIZE", world)
+            info = cls(read("RANK"), world, read("LOCAL_RANK"), per_node, -(-world // per_node), "torchrun")
+        elif "SLURM_STEP_ID" in env and not interactive:
+            world = read("SLURM_STEP_NUM_TASKS", tasks)
+            nodes = read("SLURM_STEP_NUM_NODES", read("SLURM_NNODES", 1))
+            info = cls(read("SLURM_PROCID"), world, read("SLURM_LOCALID"), -(-world // nodes), nodes, "srun")
+        elif tasks > 1 and "SLURM_PROCID" in env and not interactive:
             raise ValueError(
                 f"this is a SLURM job of SLURM_NTASKS={tasks} tasks, but the command runs once: put srun before it"
             )
-        return cls()
-
-    def _checked(self) -> RankInfo:
-        if not (0 <= self.rank < self.world and 0 <= self.local_rank < self.per_node):
-            raise ValueError(
-                f"the environment of this process makes no sense: rank {self.rank} of {self.world}, "
-                f"local rank {self.local_rank} of {self.per_node}"
-            )
-        if self.per_node * self.nodes != self.world:
-            raise ValueError(
-                f"every node must have as many ranks, but there are {self.world} ranks on {self.nodes} nodes, "
-                f"{self.per_node} of them here"
-            )
-        return self
-
-    def check_batch(self, batch_size: int) -> None:
-        """ValueError where the ranks can't share a batch evenly."""
-        if batch_size % self.world:
-            raise ValueError(
-                f"batch_size, of all ranks together, must be a multiple of their number, {self.world}, "
-                f"but it is {batch_size}"
-            )
+        if info.per_node * info.nodes != info.world:
+            raise ValueError(f"every node must have as many ranks, but {info.nodes} nodes have {info.world} in all")
+        return info
 
     def check(self, devices: int | None, nodes: int | None) -> None:
         """ValueError where other numbers are requested than the launcher started."""
-        for name, requested, actual, what in (
-            ("devices", devices, self.per_node, "processes per node"),
-            ("nodes", nodes, self.nodes, "nodes"),
-        ):
+        for name, requested, actual in (("devices", devices, self.per_node), ("nodes", nodes, self.nodes)):
             if requested is not None and requested != actual:
                 advice = {
                     "alone": "start it with snnkit.train.launch, torchrun or srun (`snnkit train --devices` does)",
                     "torchrun": "set --nproc-per-node and --nnodes of torchrun to the same",
                     "srun": "set --ntasks-per-node and --nodes in the batch script to the same",
                 }[self.launcher]
-                raise ValueError(f"{name} is {requested}, but there are {actual} {what}: {advice}")
+                raise ValueError(f"{name} must be {actual}, as was started, but it is {requested}: {advice}")
+
+    def check_batch(self, batch_size: int) -> None:
+        """ValueError where the ranks can't share a batch evenly."""
+        if batch_size % self.world:
+            raise ValueError(
+                f"batch_size must be a multiple of the number of ranks, {self.world}, which share it, "
+                f"but it is {batch_size}"
+            )
 
     def device(self, device: str | torch.device) -> torch.device:
         """The device of this rank, for "auto", "cpu" or "cuda" of all. ValueError where there are too few."""
         # resolve_device("cuda") tries the first device, which every rank would do then.
         target = resolve_device("auto" if str(device) == "cuda" and torch.cuda.is_available() else device)
-        if target.type not in ("cpu", "cuda"):
+        if target.type not in ("cpu", "cuda") or (target.index is not None and self.world > 1):
             raise ValueError(f"device of ranks must be 'auto', 'cpu' or 'cuda', but it is {str(target)!r}")
         if target.type == "cpu":
             return target
@@ -144,23 +137,7 @@ class RankInfo:
                 "start fewer, or use device='cpu'. Under SLURM each task must see all: no --gpus-per-task, and where "
                 "the cluster binds one to each task by itself, srun --gpu-bind=none, or CUDA_VISIBLE_DEVICES=0,1,2,3"
             )
-        if target.index is not None and self.world > 1:
-            raise ValueError(
-                f"device must be 'cuda', as each rank takes that of its local rank, but it is {str(target)!r}"
-            )
         return torch.device("cuda", self.local_rank if target.index is None else target.index)
-
-
-def _number(environment: Mapping[str, str], name: str, default: int | None = None) -> int:
-    text = environment.get(name)
-    if text is None:
-        if default is None:
-            raise ValueError(f"{name} is missing in the environment of this process: start it with torchrun or srun")
-        return default
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"{name} must be a number in the environment of this process, but it is {text!r}") from None
 
 
 class LaunchError(RuntimeError):
@@ -182,14 +159,12 @@ class Launched:
     """The result of ranks that ended well.
 
     Attributes:
-        seconds: from the start of the ranks to the end of the last one, in the last attempt.
+        seconds: from the start of the ranks to the end of the last one.
         outputs: lines that each rank printed (standard output and error), [ranks] lists of text.
-        attempts: 1, and one more for each restart that was needed.
     """
 
     seconds: float
     outputs: list[list[str]]
-    attempts: int
 
 
 def launch(
@@ -197,65 +172,55 @@ def launch(
     processes: int,
     *,
     timeout: float | None = None,
-    env: Mapping[str, str] | None = None,
     on_line: Callable[[int, str], object] | None = None,
-    restarts: int = 0,
     grace: float = 10.0,
 ) -> Launched:
     """Run ``command`` as ``processes`` ranks of one job on this machine, and wait for all of them.
 
+    With more than one rank, OMP_NUM_THREADS is 1 where it is not set, as with ``torchrun`` (ranks would fight for the
+    cores), and the C library holds on to freed memory (``measure.MALLOC_SETTINGS``). On Ctrl-C and SIGTERM all ranks
+    are ended before it takes effect here; where this process is killed, a small guard process ends them.
+
     Args:
         command: program and arguments; not a shell's line.
         processes: ranks, at least 1.
-        timeout: seconds for all of it, restarts included; None: no limit.
-        env: variables in place of or beside those of this process. With more than one rank,
-            OMP_NUM_THREADS is 1 where neither sets it, as with ``torchrun`` (ranks would fight for the cores), and the
-            C library keeps freed memory (``measure.MALLOC_SETTINGS``).
+        timeout: seconds for all of it; None: no limit.
         on_line: called with (rank, line) for each line as it comes, in the thread of the caller.
-        restarts: how often to start all ranks again after one has failed; for commands that resume.
         grace: seconds that ranks have after SIGTERM, before SIGKILL, where they have to be ended; after a failure at
-            most 5, as without all of them there is nothing to save.
+            most 5.
 
     Raises:
         LaunchError: a rank failed (the others were ended), or the time was up. Names the rank, its exit code or
             signal, and its last lines.
         ValueError, TypeError: naming the argument.
         OSError: the program can't be started.
-
-    On Ctrl-C and SIGTERM, too, all ranks are ended before it takes effect here; where this process is killed, a small
-    guard process ends them.
     """
-    words = _words(command)
+    instance("command", command, (list, tuple), 'a list such as [sys.executable, "train.py"]')
+    words = [os.fspath(instance("each word of command", word, (str, os.PathLike), "a text")) for word in command]
+    if not words:
+        raise ValueError("command must name a program, but it is empty")
     integer("processes", processes, at_least=1)
-    integer("restarts", restarts, at_least=0)
-    for name, value in (("timeout", timeout), ("grace", grace)):
-        if value is not None:
-            number(name, value, above=0)
-    until = None if timeout is None else time.monotonic() + timeout
-    with _exit_on_sigterm():
-        for attempt in range(1, restarts + 2):
-            port, job, started = free_port(), secrets.token_hex(4), time.monotonic()
-            ranks = _Ranks(on_line, grace)
-            with ranks:
-                ranks.start(words, [_environment(env or {}, i, processes, port, job) for i in range(processes)])
-                failed = ranks.wait(until)
-                seconds = time.monotonic() - started
-                code = None if failed is None else ranks.codes[failed]
-                late = failed is None and None in ranks.codes
-                if failed is not None or late:
-                    ranks.grace = min(grace, _SHORT_GRACE)
-            outputs = ranks.outputs
-            if late:
-                quiet = min(range(processes), key=lambda rank: len(outputs[rank]))
-                message = f"the ranks did not end within timeout={timeout:g} s, and were ended."
-                raise LaunchError(f"{message} {_last_lines(quiet, outputs)}", None, None, outputs)
-            if failed is None:
-                return Launched(seconds, outputs, attempt)
-            if attempt > restarts:
-                others = "" if processes == 1 else "; the others were ended"
-                message = f"rank {failed} of {processes} {_exit_reason(code or 0)} after {seconds:.1f} s{others}."
-                raise LaunchError(f"{message} {_last_lines(failed, outputs)}", failed, code, outputs)
-    raise AssertionError
+    grace = number("grace", grace, above=0)
+    until = None if timeout is None else time.monotonic() + number("timeout", timeout, above=0)
+    port, job, started = free_port(), secrets.token_hex(4), time.monotonic()
+    with _exit_on_sigterm(), _Ranks(on_line, grace) as ranks:
+        ranks.start(words, [_environment(rank, processes, port, job) for rank in range(processes)])
+        failed = ranks.wait(until)
+        seconds, codes = time.monotonic() - started, ranks.codes
+        if any(code != 0 for code in codes):
+            ranks.grace = min(grace, _SHORT_GRACE)
+    outputs = ranks.outputs
+    if failed is not None:
+        code = codes[failed]
+        assert code is not None
+        others = "" if processes == 1 else "; the others were ended"
+        message = f"rank {failed} of {processes} {_exit_reason(code)} after {seconds:.1f} s{others}."
+        raise LaunchError(f"{message} {_last_lines(failed, outputs)}", failed, code, outputs)
+    if None in codes:
+        quiet = min(range(processes), key=lambda rank: len(outputs[rank]))
+        message = f"the ranks did not end within timeout={timeout:g} s, and were ended."
+        raise LaunchError(f"{message} {_last_lines(quiet, outputs)}", None, None, outputs)
+    return Launched(seconds, outputs)
 
 
 class _Ranks:
@@ -373,30 +338,8 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def _exit_reason(code: int) -> str:
-    """An exit code of ``subprocess`` in words; it is negative for a signal."""
-    if code >= 0:
-        return f"failed with exit code {code}"
-    try:
-        return f"was ended by {signal.Signals(-code).name} (signal {-code})"
-    except ValueError:
-        return f"was ended by signal {-code}"
-
-
-def _words(command: Any) -> list[str]:
-    if isinstance(command, (str, bytes, os.PathLike)) or not isinstance(command, Sequence):
-        raise TypeError(f'command must be a list such as [sys.executable, "train.py"], but it is {command!r}')
-    words = [os.fspath(word) if isinstance(word, (str, os.PathLike)) else word for word in command]
-    for word in words:
-        if not isinstance(word, str):
-            raise TypeError(f"command must be a list of texts and paths, but it contains {word!r}")
-    if not words:
-        raise ValueError("command must name a program, but it is empty")
-    return words
-
-
-def _environment(given: Mapping[str, str], rank: int, world: int, port: int, job: str) -> dict[str, str]:
-    env = {**os.environ, **given}
+def _environment(rank: int, world: int, port: int, job: str) -> dict[str, str]:
+    env = dict(os.environ)
     if world > 1:
         env.setdefault("OMP_NUM_THREADS", "1")
         # A rank that has new pages cleared by the kernel in the middle of an update lets all the others wait.
@@ -406,10 +349,10 @@ def _environment(given: Mapping[str, str], rank: int, world: int, port: int, job
         env.setdefault("GLOO_SOCKET_IFNAME", "lo")
     place = {
         "RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world, "GROUP_RANK": 0,
-        "GROUP_WORLD_SIZE": 1, "MASTER_ADDR": _HOST, "MASTER_PORT": port, "TORCHELASTIC_RUN_ID": job,
+        "GROUP_WORLD_SIZE": 1, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_RUN_ID": job,
         "PYTHONUNBUFFERED": 1,
     }  # fmt: skip
-    env.pop("TORCHELASTIC_USE_AGENT_STORE", None)  # of a torchrun around us: here rank 0 keeps the store itself
+    env.pop("TORCHELASTIC_USE_AGENT_STORE", None)  # of a torchrun around us: here rank 0 has the store itself
     return env | {name: str(value) for name, value in place.items()}
 
 
@@ -429,6 +372,12 @@ def _exit_on_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _exit_reason(code: int) -> str:
+    if code >= 0:
+        return f"failed with exit code {code}"
+    return f"was ended by {signal.Signals(-code).name} (signal {-code})"
 
 
 def _last_lines(rank: int, outputs: list[list[str]]) -> str:

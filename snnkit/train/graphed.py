@@ -18,9 +18,8 @@ from torch import Tensor
 from snnkit.train.seeding import generators_of
 from snnkit.train.step import PlainStep, Update
 
-WARM_UP = (
-    3  # updates, as PyTorch's notes on CUDA graphs have it: libraries choose kernels, optimizers create their state
-)
+# Updates before the capture, as in PyTorch's notes: libraries choose kernels, optimizers create their state.
+WARM_UP = 3
 
 
 def why_not(step: PlainStep) -> str:
@@ -33,8 +32,6 @@ def why_not(step: PlainStep) -> str:
         return f"{name} waits for the scaled loss of float16 in every step; one with fused=True doesn't"
     if any(group.get("capturable") is False for group in optimizer.param_groups):
         return f"{name} counts its steps on the CPU; make it with capturable=True"
-    if isinstance(optimizer, torch.optim.LBFGS):
-        return "LBFGS calls the model as often as it likes"
     return ""
 
 

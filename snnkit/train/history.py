@@ -6,14 +6,13 @@ import copy
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from torch import nn
 
-from snnkit.checks import function
+from snnkit.checks import function, instance
 
 
 @dataclass
@@ -51,12 +50,7 @@ class History:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> History:
-        """Inverse of ``to_dict``. Raises ValueError for keys that a History doesn't have."""
-        known = {f.name for f in fields(cls)}
-        if unknown := sorted(set(values) - known):
-            raise ValueError(
-                f"keys of a history must be among {', '.join(sorted(known))}, but there is {', '.join(unknown)}"
-            )
+        """Inverse of ``to_dict``. Raises TypeError for keys that a History doesn't have."""
         return cls(**copy.deepcopy(values))
 
     def __repr__(self) -> str:
@@ -78,18 +72,11 @@ class CallbackList:
     Args:
         name: of the argument that they come from, for errors.
         groups: functions, lists of functions, None.
-
-    Raises:
-        TypeError: one is no function.
     """
 
     def __init__(self, name: str, *groups: Callable[..., Any] | Iterable[Callable[..., Any]] | None) -> None:
-        self.callbacks: list[Callable[..., Any]] = []
-        for group in groups:
-            if group is not None:
-                self.callbacks += list(group) if isinstance(group, Iterable) else [group]
-        for callback in self.callbacks:
-            function(name, callback)
+        lists = [group if isinstance(group, Iterable) else [group] for group in groups if group is not None]
+        self.callbacks = [function(name, callback) for group in lists for callback in group]
         self.shows_progress = any(getattr(callback, "shows_progress", False) for callback in self.callbacks)
 
     def __len__(self) -> int:
@@ -124,7 +111,7 @@ class TensorBoard:
 
     View it with ``tensorboard --logdir runs``, also while the training runs. The steps are epochs, from 1. A run that
     is resumed into the same folder writes all its epochs again; they replace the earlier ones, so the curves have
-    neither gap nor bump. Close it after the run, or use it in a ``with`` block.
+    neither gap nor bump.
 
     Args:
         folder: created after the first epoch.
@@ -132,13 +119,10 @@ class TensorBoard:
 
     Raises:
         ImportError: the package tensorboard is not installed; before anything is trained.
-        ValueError: ``folder`` is a file.
     """
 
     def __init__(self, folder: str | os.PathLike[str], settings: Mapping[str, Any] | None = None) -> None:
-        if not isinstance(folder, (str, os.PathLike)):
-            raise TypeError(f"folder must be a path, but it is {folder!r}")
-        self.folder = Path(folder).expanduser()
+        self.folder = Path(instance("folder", folder, (str, os.PathLike), "a path")).expanduser()
         if self.folder.exists() and not self.folder.is_dir():
             raise ValueError(f"folder must be a folder for TensorBoard's files, but {str(self.folder)!r} is a file")
         self.settings = dict(settings or {})
@@ -162,26 +146,15 @@ class TensorBoard:
         self._written = history.epochs
         self._writer.flush()
 
-    def close(self) -> None:
-        """Finish the file, if there is one."""
+    def finish(self) -> None:
+        """Close the file, if there is one; ``fit`` calls it at the end."""
         if self._writer is not None:
             self._writer.close()
-
-    def __enter__(self) -> TensorBoard:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _writer_class() -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
-        raise ImportError(
-            "TensorBoard's files need the package tensorboard, which can't be imported "
-            f'({error}): pip install "snnkit[scale]", or pip install tensorboard'
-        ) from error
+        raise ImportError(f'TensorBoard needs its package ({error}): pip install "snnkit[scale]"') from error
     return SummaryWriter

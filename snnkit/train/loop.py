@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from inspect import signature
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,10 +16,10 @@ from snnkit.checks import flag, function, instance, integer, number
 from snnkit.data import batches, resolve_device, to_device, to_unit
 from snnkit.data._batches import check_data
 from snnkit.device import Precision
-from snnkit.train.checkpoint import RunState, writable
+from snnkit.train.checkpoint import RunState, checkpoint_file
 from snnkit.train.graphed import GraphedStep
 from snnkit.train.history import CallbackList, History
-from snnkit.train.metrics import BatchNormStatistics, RunningMetrics, batch_metrics, check_weights, loss_not_finite
+from snnkit.train.metrics import RunningMetrics, batch_metrics, check_weights, loss_not_finite
 from snnkit.train.recipe import make_optimizer
 from snnkit.train.seeding import generators_of, seed_everything
 from snnkit.train.step import Compiled, PlainStep, UpdateConfig, run_model
@@ -128,19 +126,23 @@ def fit(
 
     Raises:
         FloatingPointError: for the first loss that is not finite; the weights are as before its update. On an
-            accelerator that is noticed some updates later, none of which has changed the weights (running statistics of
-            batch norms may have, and the error says so). Also for weights that are not finite after an epoch, before
-            the checkpoint is written.
+            accelerator that is noticed some updates later, none of which has changed the weights. Running statistics of
+            batch norms may have changed, and the error says so. Also for weights that are not finite after an epoch,
+            before the checkpoint is written.
         TypeError, ValueError: naming the argument.
     """
-    file = _checked_file(model, optimizer, scheduler, checkpoint, resume)
-    _check_numbers(epochs=epochs, batch_size=batch_size, accumulate=accumulate, lr=lr, clip=clip)
+    _check_optimizer(model, optimizer, scheduler)
+    for name, count in (("epochs", epochs), ("batch_size", batch_size), ("accumulate", accumulate)):
+        integer(name, count, at_least=1)
+    for name, size in (("lr", lr), ("clip", 1.0 if clip is None else clip)):
+        number(name, size, above=0)
     for name, value in (("channels_last", channels_last), ("compile", compile), ("graphed", graphed)):
         flag(name, value)
     function("encode", encode)
     function("loss", loss)
     for name, value in (("on_epoch", on_epoch), ("on_batch", on_batch), ("augment", augment)):
         function(name, value, optional=True)
+    file = checkpoint_file(checkpoint, resume)
 
     target = resolve_device(device)
     if seed is not None:
@@ -152,7 +154,6 @@ def fit(
     samples, labels = _to_device(train_data, "train_data", target)
     if test_data is not None:
         test_data = _to_device(test_data, "test_data", target)
-        _check_same_dtype(samples, test_data[0])
 
     optimizer = optimizer or make_optimizer("adam", model, lr, fused=target.type == "cuda", capturable=graphed)
     precision = Precision.choose(target, amp)
@@ -160,7 +161,7 @@ def fit(
     state = RunState(model, optimizer, scheduler, scaler, order, generators_of(encode, augment, loss, model))
     history = state.resume(file) if file is not None and resume and file.exists() else History()
 
-    metrics, statistics = RunningMetrics(target), BatchNormStatistics(model, target)
+    metrics = RunningMetrics(target)
     config = UpdateConfig(
         model, samples, labels, encode, loss, optimizer, precision, batch_size, augment, clip, channels_last
     )
@@ -178,15 +179,14 @@ def fit(
             metrics.reset()
             started = last_read = time.perf_counter()
             for i, rows in enumerate(torch.randperm(len(labels), generator=order).to(target).split(size)):
-                statistics.save()
                 figures, out = step(rows)
                 bar.update()
                 waited = time.perf_counter() - last_read
                 if target.type == "cpu" or waited > SECONDS_BETWEEN_READS or i + 1 == per_epoch:
                     now = metrics.read()
                     if now.stopped:
-                        message = loss_not_finite(now.last_loss, epoch, now.updates, per_epoch, optimizer, precision)
-                        raise FloatingPointError(message + statistics.recover())
+                        where = f"epoch {epoch + 1}, batch {now.updates + 1} of {per_epoch}"
+                        raise loss_not_finite(model, now.last_loss, where, optimizer)
                     bar.set_postfix(
                         epoch=epoch + 1, loss=f"{now.last_loss:.3f}", acc=f"{now.accuracy:.1%}", refresh=False
                     )
@@ -198,7 +198,7 @@ def fit(
             seconds = time.perf_counter() - started
 
             means = metrics.read()
-            check_weights(model, epoch, saved=file is not None)
+            check_weights(model, epoch)
             if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
                 scheduler.step(means.loss)
             elif scheduler is not None:
@@ -283,48 +283,21 @@ def check_trainable(model: Any) -> None:
         raise ValueError("model must have parameters to train, but none of them has requires_grad")
 
 
-def _checked_file(
+def _check_optimizer(
     model: nn.Module,
     optimizer: torch.optim.Optimizer | None,
     scheduler: torch.optim.lr_scheduler.LRScheduler | None,
-    checkpoint: str | os.PathLike[str] | None,
-    resume: bool,
-) -> Path | None:
-    """The file of the checkpoint, if any, once model, optimizer and scheduler are known to fit each other."""
+) -> None:
     check_trainable(model)
     instance("optimizer", optimizer, torch.optim.Optimizer, "a torch.optim.Optimizer", optional=True)
     if optimizer is not None:
-        required = [p.name for p in signature(optimizer.step).parameters.values() if p.default is p.empty]
-        if "closure" in required:
-            raise ValueError(
-                f"optimizer must be able to step without a closure, but {type(optimizer).__name__} computes the loss "
-                "several times per step, which fit does not do"
-            )
+        if isinstance(optimizer, torch.optim.LBFGS):
+            raise ValueError("optimizer must be able to step without a closure, but LBFGS is not")
         own = {id(p) for p in model.parameters()}
         if not any(id(p) in own for group in optimizer.param_groups for p in group["params"]):
             raise ValueError("optimizer must hold parameters of the model, but it has none: was it made for another?")
     if scheduler is not None and (optimizer is None or scheduler.optimizer is not optimizer):
         raise ValueError("scheduler must come with the optimizer it was made for: pass that as optimizer=")
-    if resume and checkpoint is None:
-        raise ValueError("resume=True needs checkpoint=, the file to resume from")
-    return None if checkpoint is None else writable(checkpoint, "checkpoint")
-
-
-def _check_numbers(epochs: int, batch_size: int, accumulate: int, lr: float, clip: float | None) -> None:
-    for name, value in (("epochs", epochs), ("batch_size", batch_size), ("accumulate", accumulate)):
-        integer(name, value, at_least=1)
-    number("lr", lr, above=0)
-    if clip is not None:
-        number("clip", clip, above=0)
-
-
-def _check_same_dtype(train: Tensor, test: Tensor) -> None:
-    """Before the first epoch, not after it."""
-    dtypes = [torch.float32 if samples.dtype == torch.uint8 else samples.dtype for samples in (train, test)]
-    if dtypes[0] != dtypes[1]:
-        raise TypeError(
-            f"samples of test_data must have the dtype of train_data, {dtypes[0]}, but their dtype is {dtypes[1]}"
-        )
 
 
 def _to_device(data: Data, name: str, device: torch.device) -> Data:

@@ -7,9 +7,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _NormBase
 
-from snnkit.device import Precision
 from snnkit.loss import accuracy
 
 
@@ -36,9 +34,6 @@ class RunningMetrics:
 
     All of it is tensors that are changed in place, so that a CUDA graph can contain the changes; only ``read`` waits.
     The ``totals`` of several ranks may be added.
-
-    Args:
-        device: of the model.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -86,39 +81,6 @@ def check_loss(loss: Tensor) -> None:
         raise TypeError(f"the result of loss must be a scalar tensor, but it is of {result}")
 
 
-class BatchNormStatistics:
-    """The running statistics of a model's batch norms, which a forward pass changes before its loss is known.
-
-    On a CPU, where every loss is inspected, they are saved before each update and restored after a failed one. On an
-    accelerator, where it is noticed later, they can't be restored, and ``recover`` says so.
-    """
-
-    def __init__(self, model: nn.Module, device: torch.device) -> None:
-        self.named = {
-            f"{name}.{buffer}" if name else buffer: tensor
-            for name, module in model.named_modules()
-            if isinstance(module, _NormBase)
-            for buffer, tensor in module.named_buffers(recurse=False)
-        }
-        self.on_cpu = device.type == "cpu"
-        self.saved: list[Tensor] = []
-
-    def save(self) -> None:
-        if self.on_cpu:
-            self.saved = [tensor.clone() for tensor in self.named.values()]
-
-    def recover(self) -> str:
-        """Restore what was saved. Returns the end of an error message: which are not finite now, or nothing."""
-        for tensor, saved in zip(self.named.values(), self.saved, strict=False):
-            tensor.copy_(saved)
-        if not (spoilt := not_finite(self.named)):
-            return ""
-        return (
-            f". Running statistics of batch norms hold NaN or infinity now ({_listed(spoilt)}): begin with a new "
-            "model, or resume from a checkpoint"
-        )
-
-
 def not_finite(tensors: Mapping[str, Tensor]) -> list[str]:
     """Names of the tensors that hold NaN or infinity; a single synchronisation for all of them."""
     if not tensors:
@@ -127,35 +89,31 @@ def not_finite(tensors: Mapping[str, Tensor]) -> list[str]:
     return [name for name, finite in zip(tensors, sound, strict=True) if not finite]
 
 
-def check_weights(model: nn.Module, epoch: int, saved: bool) -> None:
+def check_weights(model: nn.Module, epoch: int) -> None:
     """FloatingPointError if a trained weight is not finite, although every loss was.
 
     A gradient can be NaN where the loss is not (the root of 0), and spiking neurons that receive NaN are merely silent.
-    ``saved``: whether there is a checkpoint.
     """
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if not (weights := not_finite(trained)):
         return
     gradients = not_finite({name: p.grad for name, p in trained.items() if p.grad is not None})
     source = f"the gradient of {_listed(gradients)}" if gradients else "a gradient in an earlier update"
-    advice = "the checkpoint is still that of the epoch before, if there was one" if saved else "begin with a new model"
     raise FloatingPointError(
         f"every loss of epoch {epoch + 1} was finite, but these weights hold NaN or infinity after it: "
-        f"{_listed(weights)}. What was not finite is {source}; {advice}. Check the derivatives in loss, model and "
-        "surrogate, try a lower lr, or set clip"
+        f"{_listed(weights)}. What was not finite is {source}; begin with a new model, or resume from a checkpoint. "
+        "Check the derivatives in loss, model and surrogate, try a lower lr, or set clip"
     )
 
 
-def loss_not_finite(
-    value: float, epoch: int, batch: int, per_epoch: int, optimizer: torch.optim.Optimizer, precision: Precision
-) -> str:
-    """The error message for a loss that stopped a run."""
+def loss_not_finite(model: nn.Module, value: float, where: str, optimizer: torch.optim.Optimizer) -> FloatingPointError:
+    """The error for a loss that stopped a run; ``where`` says in which batch."""
     rates = ", ".join(f"{float(group['lr']):g}" for group in optimizer.param_groups)
-    half = "" if precision.dtype is None else f"; amp=False (this was {precision.dtype})"
-    return (
-        f"the loss is {value} in epoch {epoch + 1}, batch {batch + 1} of {per_epoch}; the weights are as they "
-        f"were before this batch. Try a lower lr (it is {rates}){half}; and look for NaN or infinity in the data and "
-        "in what encode returns"
+    spoilt = not_finite(dict(model.named_buffers()))  # a forward pass changes them before its loss is known
+    hint = f". These buffers hold NaN or infinity now, so begin with a new model: {_listed(spoilt)}" if spoilt else ""
+    return FloatingPointError(
+        f"the loss is {value} in {where}; the weights are as they were before this batch. Try a lower lr (it is "
+        f"{rates}) or float32, and look for NaN or infinity in the data and in what encode returns{hint}"
     )
 
 

@@ -45,27 +45,19 @@ def sequence(x: Tensor) -> Tensor:
 
 
 def make_optimizer(
-    name: str,
-    model: nn.Module,
-    lr: float,
-    *,
-    weight_decay: float = 0.0,
-    momentum: float = 0.9,
-    fused: bool = False,
-    capturable: bool = False,
+    name: str, model: nn.Module, lr: float, *, fused: bool = False, capturable: bool = False
 ) -> torch.optim.Optimizer:
-    """An optimizer of the parameters that are trained.
+    """An optimizer of the parameters that are trained; SGD has a momentum of 0.9.
 
     ``fused``, on CUDA: one kernel for all weights, which can be stopped on the device from changing anything.
-    ``capturable``: of a CUDA graph, for the kinds that count their steps. ``momentum``: of SGD.
+    ``capturable``: of a CUDA graph, for the kinds that count their steps.
     """
-    weights = [p for p in model.parameters() if p.requires_grad]
-    options: dict[str, Any] = {"lr": lr, "weight_decay": weight_decay} | ({"fused": True} if fused else {})
+    options: dict[str, Any] = {"fused": True} if fused else {}
     if name == "sgd":
-        options["momentum"] = momentum
+        options["momentum"] = 0.9
     elif fused:
         options["capturable"] = capturable
-    return OPTIMIZERS[name](weights, **options)
+    return OPTIMIZERS[name]([p for p in model.parameters() if p.requires_grad], lr=lr, **options)
 
 
 def make_scheduler(
@@ -142,21 +134,16 @@ class Recipe:
         'Factor of images before they are encoded; above 1 for "repeat" and "constant_current_lif" only.', 1.0, above=0
     )
     samples: int | None = _setting("Use only the first so many training samples.", None, at_least=1)
-    momentum: float = _setting("Momentum of SGD.", 0.9, at_least=0, below=1)
-    weight_decay: float = _setting("Weight decay.", 0.0, at_least=0)
     schedule: str = _setting(
         "Learning rate: cosine falls from epoch to epoch, one-cycle rises and falls with every update.",
         "constant",
         choices=SCHEDULES,
     )
     shift: int = _setting("Augmentation: move images by up to so many pixels.", 0, at_least=0)
-    flip: bool = _setting("Augmentation: mirror images.", False)
-    degrees: float = _setting("Augmentation: rotate images by up to so much.", 0.0, at_least=0, below=180)
     amp: bool = _setting("Mixed precision.", False)
     channels_last: bool = _setting("Memory format of convolutions.", False)
     compile: bool = _setting("The model under torch.compile.", False)
     graphed: bool | None = _setting("Whole updates as one CUDA graph. Default: on a GPU.", None)
-    clip: float | None = _setting("Largest norm of the gradient.", None, above=0)
     accumulate: int = _setting("Batches per update.", 1, at_least=1)
     engine: str = _setting("Engine of the neurons.", "auto", choices=ENGINES)
     seed: int = _setting("Seed of everything.", 0, at_least=0, at_most=2**32 - 1)
@@ -233,31 +220,13 @@ class Recipe:
 
     def augmentation(self) -> Any:
         """What changes the training images, or None."""
-        steps: list[Any] = []
-        if self.shift:
-            steps.append(augment.Shift(self.shift))
-        if self.degrees:
-            steps.append(augment.Affine(self.degrees, scale=0.0))
-        if self.flip:
-            steps.append(augment.Flip())
-        return augment.Compose(*steps) if len(steps) > 1 else (steps[0] if steps else None)
+        return augment.Shift(self.shift) if self.shift else None
 
     def graphed_on(self, device: torch.device) -> bool:
         """Whether to capture updates on this device."""
         if self.graphed is None:  # "one-cycle" would need a new capture for each update
             return device.type == "cuda" and self.schedule != "one-cycle"
         return self.graphed
-
-    def make_optimizer(self, model: nn.Module, *, fused: bool, capturable: bool = False) -> torch.optim.Optimizer:
-        return make_optimizer(
-            self.optimizer,
-            model,
-            self.lr,
-            weight_decay=self.weight_decay,
-            momentum=self.momentum,
-            fused=fused,
-            capturable=capturable,
-        )
 
     def one_cycle(self, optimizer: torch.optim.Optimizer, samples: int) -> OneCycle | None:
         """What changes the learning rate after each update of a run on so many training samples, or None."""

@@ -27,19 +27,16 @@ import torch
 from torch import nn
 
 from snnkit import data
-from snnkit import loss as losses
 from snnkit.checks import choice, instance, integer
-from snnkit.data import events, resolve_device
+from snnkit.data import resolve_device
 from snnkit.files import write_text
-from snnkit.models import EventConvNet, EventRecurrentNet
-from snnkit.nn import Sequential
-from snnkit.train.checkpoint import writable
+from snnkit.train.checkpoint import checkpoint_file
 from snnkit.train.history import CallbackList, History
-from snnkit.train.loop import BatchInfo, fit
-from snnkit.train.recipe import NETWORKS, Recipe, make_scheduler, sequence
+from snnkit.train.loop import BatchInfo, Data, fit
+from snnkit.train.recipe import NETWORKS, Recipe, make_optimizer, make_scheduler
 from snnkit.train.seeding import seed_everything
 
-__all__ = ["Recipe", "Run", "get", "learn_event_digits", "names", "run"]
+__all__ = ["Recipe", "Run", "get", "names", "run"]
 
 _RECIPES = {
     recipe.name: recipe
@@ -162,22 +159,13 @@ def run(
     CallbackList("on_batch", on_batch)  # raises for what is no function
     target = resolve_device(device)
     recipe, file = prepare(recipe, settings, checkpoint, resume)
-    train_data, test_data = (
-        data.load(recipe.dataset, split, root=root, download=download) for split in ("train", "test")
-    )
-    if recipe.samples is not None:
-        if recipe.samples > len(train_data[1]):
-            raise ValueError(
-                f"samples must be at most {len(train_data[1])}, all of {recipe.dataset}, but it is {recipe.samples}"
-            )
-        train_data = train_data[0][: recipe.samples], train_data[1][: recipe.samples]
-
+    train_data, test_data = load_data(recipe.dataset, recipe.samples, root=root, download=download)
     if file is not None:
         file.write(recipe)
     seed_everything(recipe.seed)
     model = recipe.build().to(target)
     graphed = recipe.graphed_on(target)
-    optimizer = recipe.make_optimizer(model, fused=target.type == "cuda", capturable=graphed)
+    optimizer = make_optimizer(recipe.optimizer, model, recipe.lr, fused=target.type == "cuda", capturable=graphed)
     history = fit(
         model,
         train_data,
@@ -191,7 +179,6 @@ def run(
         device=target,
         amp=recipe.amp,
         augment=recipe.augmentation(),
-        clip=recipe.clip,
         accumulate=recipe.accumulate,
         channels_last=recipe.channels_last,
         compile=recipe.compile,
@@ -206,6 +193,19 @@ def run(
     return Run(recipe, model, history, target)
 
 
+def load_data(
+    dataset: str, samples: int | None, *, root: str | os.PathLike[str] | None = None, download: bool = True
+) -> tuple[Data, Data]:
+    """The first so many training samples of a data set (None: all), and all test samples."""
+    train, test = (data.load(dataset, split, root=root, download=download) for split in ("train", "test"))
+    if samples is not None:
+        integer("samples", samples, at_least=1)
+        if samples > len(train[1]):
+            raise ValueError(f"samples must be at most {len(train[1])}, all of {dataset}, but it is {samples}")
+        train = train[0][:samples], train[1][:samples]
+    return train, test
+
+
 def prepare(
     recipe: Recipe | str, settings: dict[str, Any], checkpoint: str | os.PathLike[str] | None, resume: bool
 ) -> tuple[Recipe, SettingsFile | None]:
@@ -215,9 +215,8 @@ def prepare(
         recipe = get(recipe, **settings)
     else:
         recipe = _changed(instance("recipe", recipe, Recipe, "a name or a Recipe"), settings)
-    if resume and checkpoint is None:
-        raise ValueError("resume=True needs checkpoint=, the file to resume from")
-    file = None if checkpoint is None else SettingsFile(writable(checkpoint, "checkpoint"))
+    path = checkpoint_file(checkpoint, resume)
+    file = None if path is None else SettingsFile(path)
     if file is not None and resume:
         # With a name only the settings given beside it are requested, with a Recipe all of its settings.
         recipe = file.resumed(recipe, settings if named else recipe.choices())
@@ -276,47 +275,3 @@ class SettingsFile:
             return Recipe(**content)
         except (OSError, ValueError, TypeError, RecursionError) as error:  # a folder, no JSON, impossible settings
             raise ValueError(f"{self.path} is damaged, or of another snnkit: {error}") from None
-
-
-#: Learning rate and epochs with which each network of ``learn_event_digits`` learns in about a minute on a CPU.
-EVENT_SETTINGS = {"conv": {"lr": 5e-3, "epochs": 10}, "recurrent": {"lr": 3e-3, "epochs": 8}}
-
-
-def learn_event_digits(
-    network: str = "recurrent",
-    *,
-    steps: int = 16,
-    size: int = 16,
-    samples: int | None = None,
-    camera: dict[str, Any] | None = None,
-    seed: int = 0,
-    **training: Any,
-) -> tuple[Sequential, History]:
-    """Record the digits with an event camera, count events into frames of spikes, and train a small network with Adam.
-
-    Args:
-        network: "conv" (``EventConvNet``) or "recurrent" (``EventRecurrentNet``).
-        steps: T, windows of equal length in a recording.
-        size: height and width of the camera in pixels.
-        samples: of the training recordings, from the first on; None: all 1442. All 355 others are the test.
-        camera: further arguments of ``events.record_digits``.
-        seed: of camera, weights and order.
-        training: arguments of ``train.fit`` other than ``encode`` and ``loss``; defaults as in ``EVENT_SETTINGS``.
-
-    Returns:
-        The trained network, called on frames [T, B, 2, size, size], and the history of its accuracy.
-
-    Raises:
-        TypeError, ValueError: an unknown network; as ``record_digits``, ``to_frames`` and ``fit``.
-    """
-    choice("network", network, EVENT_SETTINGS)
-    integer("steps", steps, at_least=1)
-    sets = []
-    for split in ("train", "test"):
-        count = samples if split == "train" else None
-        recordings, labels = events.record_digits(split, count, size=size, seed=seed, **(camera or {}))
-        sets.append((events.frames_of(recordings, steps=steps), labels))
-    seed_everything(seed)
-    net = EventConvNet(2, size) if network == "conv" else EventRecurrentNet(2 * size * size)
-    training = {**EVENT_SETTINGS[network], "seed": seed, **training}
-    return net, fit(net, *sets, encode=sequence, loss=losses.count_cross_entropy, **training)

@@ -22,7 +22,7 @@ def train(folder, ranks, **settings):
     """What each of the ranks noted in 20 updates."""
     folder.mkdir()
     argument = json.dumps({**SETTINGS, **settings, "notes": str(folder)})
-    launch([sys.executable, WORKER, argument], ranks, timeout=LIMIT, env={"OMP_NUM_THREADS": "1"})
+    launch([sys.executable, WORKER, argument], ranks, timeout=LIMIT)
     return [torch.load(folder / f"rank{rank}.pt") for rank in range(ranks)]
 
 

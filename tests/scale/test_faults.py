@@ -17,12 +17,6 @@ SMALL = {"samples": 200, "batch_size": 20, "hidden": 8, "steps": 3, "epochs": 40
 PATIENCE = 60.0  # seconds in which all must have ended; far more than any limit given to the ranks
 
 
-def torchrun(argument, folder, *options, env=None):
-    """A job of ranks under PyTorch's own launcher."""
-    words = [sys.executable, "-m", "torch.distributed.run", *options, WORKER, json.dumps(argument)]
-    return Job(words, folder, env)
-
-
 def single(rank, argument, folder, port):
     """One of two ranks, without a launcher."""
     place = {
@@ -53,7 +47,7 @@ def test_the_others_learn_what_was_wrong_with_the_one(tmp_path):
     with single(0, argument, tmp_path, port) as first, single(1, argument, tmp_path, port) as second:
         assert second.wait(PATIENCE) == 1
         assert first.wait(PATIENCE) == 76
-    assert "RankError: rank 0 of 2 lost another rank, which has ended: rank 1: ValueError: planted" in first.output
+    assert "RankError: rank 0 of 2 lost another one" in first.output and "rank 1: ValueError: planted" in first.output
 
 
 @pytest.mark.slow
@@ -62,29 +56,26 @@ def test_a_silent_rank_is_not_waited_for_for_ever(tmp_path):
     argument = {**SMALL, "fail": 1, "at": 7, "silent": True, "timeout": 3}
     with single(0, argument, tmp_path, port) as first, single(1, argument, tmp_path, port):
         assert first.wait(PATIENCE) == 76
-    assert "waited 3 s for another rank, which is stuck" in first.output
+    assert "RankError: rank 0 of 2 lost another one, which has ended, or is stuck for more than 3 s" in first.output
     with launched(2, json.dumps(argument), tmp_path) as job:
         assert job.wait(PATIENCE) == 1
-    assert "waited 3 s for another rank, which is stuck" in job.output
+    assert "or is stuck for more than 3 s" in job.output
 
 
 @pytest.mark.slow
-def test_a_rank_that_never_comes(tmp_path):
-    with single(0, {**SMALL, "timeout": 3}, tmp_path, free_port()) as job:
-        assert job.wait(PATIENCE) == 76
-    assert "RankError: rank 0 of 2 waited 3 s for the others at 127.0.0.1:" in job.output
-    assert "MASTER_ADDR" in job.output
-
-
-@pytest.mark.slow
-def test_a_port_in_use_is_named(tmp_path):
-    with socket.socket() as taken:
-        taken.bind(("", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_rank_that_never_comes_or_finds_its_port_in_use(tmp_path, taken):
+    with socket.socket() as other:
+        other.bind(("", 0))
+        if taken:
+            other.listen()
+        port = other.getsockname()[1]
+        if not taken:
+            other.close()
         with single(0, {**SMALL, "timeout": 3}, tmp_path, port) as job:
             assert job.wait(PATIENCE) == 76
-    assert f"port {port} of this machine is in use" in job.output and "set MASTER_PORT to another" in job.output
+    assert f"RankError: rank 0 of 2 did not meet all others at 127.0.0.1:{port} within 3 s" in job.output
+    assert "MASTER_PORT" in job.output and ("in use" in job.output) == taken
 
 
 @pytest.mark.slow
@@ -122,18 +113,6 @@ def test_a_signal_to_one_rank_stops_all_after_the_same_update(tmp_path, number):
 
 
 @pytest.mark.slow
-def test_ranks_end_when_torchrun_is_killed(tmp_path):
-    file = tmp_path / "run.pt"
-    argument = {**SMALL, "checkpoint": str(file), "every": 3, "timeout": 20}
-    with torchrun(argument, tmp_path, "--standalone", "--nproc-per-node=2") as job:
-        until(file.exists, job)
-        job.process.kill()
-        job.wait(PATIENCE)
-    assert "its launcher" in job.output and "is gone, so it ends" in job.output
-    assert torch.load(file)["global_step"] > 0
-
-
-@pytest.mark.slow
 def test_the_command_starts_ranks_and_they_end_with_it(tmp_path):
     file = tmp_path / "run.pt"
     words = "train digits --device cpu --samples 200 --hidden 8 --steps 3 --epochs 400 --devices 2 --every 3"
@@ -157,20 +136,6 @@ def test_a_rank_without_a_sample_keeps_nobody_waiting(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_command_goes_on_after_a_kill_by_itself(tmp_path):
-    file = tmp_path / "run.pt"
-    words = (
-        "train digits --device cpu --samples 200 --hidden 8 --steps 3 --epochs 100 --devices 2 --every 3 --restarts 1"
-    )
-    with Job([sys.executable, "-m", "snnkit.cli", *words.split(), "--checkpoint", file], tmp_path) as job:
-        until(file.exists, job)
-        os.kill(job.ranks()[1], signal.SIGKILL)
-        assert job.wait() == 0
-    assert torch.load(file)["global_step"] == 100 * 4 and "resuming from" in job.output
-    assert job.output.splitlines()[-1].split()[0] == "100"
-
-
-@pytest.mark.slow
 def test_joining_by_torchrun(tmp_path):
     out = tmp_path / "record.json"
     words = ["digits", "--device", "cpu", "--samples", "100", "--hidden", "8", "--steps", "3", "--epochs", "2"]
@@ -182,4 +147,4 @@ def test_joining_by_torchrun(tmp_path):
     assert json.loads(out.read_text())["arguments"]["ranks"] == 2
     with Job([*run, "train", *words, "--devices", "3"], tmp_path) as job:
         assert job.wait() != 0
-    assert "devices is 3, but there are 2 processes per node" in job.output
+    assert "devices must be 2, as was started, but it is 3" in job.output

@@ -35,9 +35,9 @@ def module(network=None, **options):
 def trainer(*callbacks, **options):
     defaults = {
         "max_epochs": 1, "accelerator": "cpu", "logger": False, "enable_checkpointing": False,
-        "enable_model_summary": False, "num_sanity_val_steps": 0,
+        "enable_model_summary": False, "num_sanity_val_steps": 0, "enable_progress_bar": False,
     }  # fmt: skip
-    return Trainer(callbacks=[lit.progress_bar("none"), *callbacks], **{**defaults, **options})
+    return Trainer(callbacks=list(callbacks), **{**defaults, **options})
 
 
 def weights(made):

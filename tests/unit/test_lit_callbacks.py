@@ -1,13 +1,13 @@
-"""Callbacks: firing rates and silent neurons, throughput, the notebook's panel, progress bars."""
+"""Callbacks: firing rates and silent neurons, the history, the notebook's panel."""
 
 import time
+import types
 
 import pytest
 import torch
 from lightning.pytorch import Callback
-from lightning.pytorch.callbacks import RichProgressBar, TQDMProgressBar
 
-from snnkit import data, encode, models, viz
+from snnkit import data, encode, viz
 from snnkit.train import lit
 
 from .lit_runs import images, module, net, trainer, weights
@@ -24,7 +24,9 @@ class Metrics(Callback):
 
 
 def whole(validation=True, **options):
-    return lit.TensorDataModule(images(), images(22, seed=1) if validation else None, **{"batch_size": 16, **options})
+    return lit.TensorDataModule(
+        images(), images(22, seed=1) if validation else None, **{"global_batch_size": 16, **options}
+    )
 
 
 def rates_by_hand(network, samples, steps=4):
@@ -50,7 +52,6 @@ def test_rates_are_those_of_the_validation_data():
         assert len(monitor.rates[name]) == 2  # the look before training does not count
         assert metrics.epochs[-1][f"rate/{name}"] == pytest.approx(rate, rel=1e-5)
         assert metrics.epochs[-1][f"dead/{name}"] == pytest.approx(dead)
-    assert monitor.layers == ["2", "4"]
     assert not any(layer._forward_hooks for layer in made.model.modules())
 
 
@@ -62,31 +63,21 @@ def test_training_runs_as_without_it():
 
 
 def test_ones_own_monitor_is_kept():
-    own = lit.FiringRates(warn_above=None)
+    own = lit.FiringRates()
     run = trainer(own)
     run.fit(module(rates=True), whole())
     assert [c for c in run.callbacks if isinstance(c, lit.FiringRates)] == [own] and own.rates
 
 
-def test_without_validation_it_looks_at_the_last_batch():
-    made, monitor = module(lr=1e-9), lit.FiringRates()
-    trainer(monitor).fit(made, whole(False, shuffle=False))
-    for name, (rate, dead) in rates_by_hand(made.model, images()[0][32:]).items():
-        assert monitor.rates[name] == pytest.approx([rate], rel=1e-5)
-        assert monitor.dead[name] == pytest.approx([dead])
-
-
 def test_a_sample_given_twice_is_counted_once():
     made, monitor = module(lr=1e-9), lit.FiringRates()
-    monitor._start(made)
+    monitor.on_validation_epoch_start(types.SimpleNamespace(sanity_checking=False), made)
     x = images()[0][:3]
     with torch.no_grad():
         for samples, weight in ((x, 1.0), (x[:1], 0.0)):
             monitor.on_validation_batch_start(None, made, lit.Batch(samples, torch.zeros(len(samples)), weight), 0)
             made(samples)
-    seen = {name: count.seen for name, count in monitor._counts.items()}
-    monitor._remove_hooks()
-    assert seen == {"2": 12, "4": 12}
+    assert {name: count.seen for name, count in monitor._counts.items()} == {"2": 12, "4": 12}
 
 
 def test_it_warns_once_of_layers_that_are_silent():
@@ -99,8 +90,6 @@ def test_it_warns_once_of_layers_that_are_silent():
         run.fit(module(network, rates=True, lr=1e-9), whole())
     messages = [str(w.message) for w in caught if "did not fire once" in str(w.message)]
     assert len([text for text in messages if "100% of the neurons of layer 2" in text]) == 1
-    with pytest.raises(ValueError, match="warn_above must be at most 1"):
-        lit.FiringRates(warn_above=2.0)
 
 
 def test_hooks_are_gone_after_an_error():
@@ -117,19 +106,10 @@ def test_hooks_are_gone_after_an_error():
     assert not any(layer._forward_hooks for layer in made.model.modules())
 
 
-# --- throughput ------------------------------------------------------------------------------------------------------
+# --- history ---------------------------------------------------------------------------------------------------------
 
 
-def test_neuron_steps_of_a_sample():
-    made = module(steps=7)
-    assert lit.neuron_steps(made, images()[0]) == 7 * (16 + 10)
-    conv = module(models.ConvNet(size=8, widths=(2, 4, 8), engine="eager"), steps=3)
-    conv.train()
-    assert lit.neuron_steps(conv, images()[0]) == 3 * (2 * 64 + 4 * 16 + 8 + 10)
-    assert all(part.training for part in conv.modules())
-
-
-def test_throughput_counts_samples_and_training_alone(monkeypatch):
+def test_the_history_counts_training_alone(monkeypatch):
     class Clock(Callback):
         """A second for each batch, a minute for validation."""
 
@@ -142,33 +122,12 @@ def test_throughput_counts_samples_and_training_alone(monkeypatch):
             Clock.now += 60.0
 
     monkeypatch.setattr(time, "perf_counter", lambda: Clock.now)
-    speed, metrics = lit.Throughput(every=2), Metrics()
-    trainer(Clock(), speed, metrics, max_epochs=2).fit(module(), whole())
-    assert speed.seconds == [3.0, 3.0] and speed.samples_per_second == pytest.approx([40 / 3] * 2)
-    assert metrics.epochs[0]["speed/samples_per_second_step"] == pytest.approx(32 / 2)
-    last = metrics.epochs[-1]
-    assert last["speed/neuron_steps_per_second_step"] == pytest.approx(16 * 4 * 26)
-    with pytest.raises(ValueError, match="every must be at least 1"):
-        lit.Throughput(every=0)
-
-
-def test_throughput_is_logged_for_epochs():
-    class Logged(Callback):
-        def on_train_end(self, trainer, pl_module):
-            self.metrics = dict(trainer.callback_metrics)
-
-    logged, speed = Logged(), lit.Throughput()
-    trainer(speed, logged).fit(module(), whole())
-    assert logged.metrics["speed/samples_per_second"] == pytest.approx(speed.samples_per_second[0], rel=1e-5)
-    expected = speed.samples_per_second[0] * 4 * 26
-    assert logged.metrics["speed/neuron_steps_per_second"] == pytest.approx(expected, rel=1e-5)
-
-
-def test_training_runs_as_without_throughput():
-    made, plain = module(encoder="poisson"), module(encoder="poisson")
-    trainer(lit.Throughput(every=1)).fit(made, whole())
-    trainer().fit(plain, whole())
-    assert torch.equal(weights(made), weights(plain))
+    made, metrics = lit.HistoryCallback(), Metrics()
+    trainer(Clock(), made, metrics, max_epochs=2).fit(module(), whole())
+    history = made.history
+    assert history.seconds == [3.0, 3.0] and history.samples_per_second == pytest.approx([40 / 3] * 2)
+    for name, key in (("train_loss", "train/loss"), ("test_accuracy", "val/acc"), ("output_rate", "train/rate")):
+        assert getattr(history, name) == [epoch[key] for epoch in metrics.epochs]
 
 
 # --- what is shown ---------------------------------------------------------------------------------------------------
@@ -228,36 +187,3 @@ def test_the_button_of_the_panel_stops_the_trainer_gracefully(shown):
     training.fit(module(), whole())
     assert training.should_stop and training.current_epoch == 2 and panel._panel.stopped
     assert len(shown) == 1
-
-
-def test_progress_bars_by_choice(monkeypatch):
-    monkeypatch.delenv("SNNKIT_HEADLESS", raising=False)
-    assert isinstance(lit.progress_bar(), TQDMProgressBar)
-    assert isinstance(lit.progress_bar("rich"), RichProgressBar)
-    assert lit.progress_bar("tqdm", every=7).refresh_rate == 7
-    monkeypatch.setenv("SNNKIT_HEADLESS", "1")
-    assert not isinstance(lit.progress_bar(), TQDMProgressBar)
-    with pytest.raises(ValueError, match="kind must be one of 'auto', 'rich', 'tqdm', 'none', but it is 'bar'"):
-        lit.progress_bar("bar")
-    with pytest.raises(ValueError, match="every must be at least 1"):
-        lit.progress_bar(every=0)
-
-
-def test_bars_show_the_loss_and_none_shows_nothing(capsys, monkeypatch):
-    monkeypatch.delenv("SNNKIT_HEADLESS", raising=False)
-    run = trainer()  # with the quiet one
-    run.fit(module(), whole())
-    assert "Epoch" not in "".join(capsys.readouterr())
-    run.callbacks = [c for c in run.callbacks if "NoBar" not in type(c).__name__]
-    for kind in ("tqdm", "rich"):
-        bar = lit.progress_bar(kind, every=1)
-        made = module()
-        from lightning.pytorch import Trainer
-
-        Trainer(
-            callbacks=[bar], max_epochs=1, accelerator="cpu", logger=False, enable_checkpointing=False,
-            enable_model_summary=False,
-        ).fit(made, whole())  # fmt: skip
-        text = "".join(capsys.readouterr())
-        assert "loss" in text and "Epoch" in text
-        assert bar.get_metrics(bar.trainer, made)["loss"] == float(made.step_loss)

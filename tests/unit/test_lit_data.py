@@ -1,27 +1,181 @@
-"""Data modules: what they hold, how ranks share batches, what is held back; named data sets and one's own."""
+"""Batches that ranks share (every sample once an epoch, gradients that are those of the whole), and data modules."""
 
+import itertools
+import pickle
 import types
 
 import pytest
 import torch
-from lightning.pytorch.callbacks import GradientAccumulationScheduler
+from torch import nn
 
-from snnkit import data, models
+from snnkit import data
 from snnkit.neuron import Leaky
 from snnkit.nn import Recurrent, Sequential
 from snnkit.train import lit
+from snnkit.train.lit import Batch, SharedBatches
+from snnkit.train.lit.data import seed_of
 
-from .lit_runs import images, module, trainer, weights
+from .lit_runs import images, module, trainer
 
 pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def shares(n=23, batch_size=6, world=1, **options):
+    """The loaders of all ranks; each sample is its number."""
+    samples = torch.arange(n, dtype=torch.float32)[:, None]
+    labels = torch.arange(n)
+    return [SharedBatches(samples, labels, batch_size, rank=rank, world=world, **options) for rank in range(world)]
+
+
+def batches_of(loader):
+    return [batch.labels.tolist() for batch in loader]
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize(("n", "batch_size"), [(23, 6), (24, 6), (1, 4), (6, 12), (29, 7)])
+def test_no_sample_twice_and_none_left_out(world, n, batch_size):
+    loaders = shares(n, batch_size, world)
+    whole = batches_of(shares(n, batch_size)[0])
+    for steps in zip(*loaders, strict=True):  # strict: the same number of batches on all ranks
+        real = [batch.labels.tolist() for batch in steps if batch.weight > 0]
+        sizes = [len(part) for part in real]
+        assert max(sizes) - min(sizes) <= 1
+        assert [label for part in real for label in part] == whole.pop(0)  # contiguous shares, in the order of ranks
+        assert all(len(batch.labels) == 1 for batch in steps if batch.weight == 0)
+        assert all(torch.equal(batch.samples[:, 0].long(), batch.labels) for batch in steps)
+    assert not whole
+
+
+def test_the_order_is_another_in_each_epoch_and_depends_on_nothing_else():
+    loader, other = shares()[0], shares(world=2)[1]
+    epochs = []
+    for epoch in range(3):
+        loader.set_epoch(epoch)
+        epochs.append([label for part in batches_of(loader) for label in part])
+    assert len(set(map(tuple, epochs))) == 3 and all(sorted(order) == list(range(23)) for order in epochs)
+    torch.manual_seed(99)
+    other.set_epoch(2)
+    assert set(batches_of(other)[0]) <= set(epochs[2][:6])
+    assert [label for part in batches_of(shares(seed=1)[0]) for label in part] != epochs[0]
+    loader.set_epoch(0)
+    assert [label for part in batches_of(loader) for label in part] == epochs[0]
+
+
+def test_without_shuffling_batches_are_views_in_order():
+    loader = shares(shuffle=False)[0]
+    first = next(iter(loader))
+    assert batches_of(loader) == [list(range(i, min(i + 6, 23))) for i in range(0, 23, 6)]
+    assert first.samples.data_ptr() == loader.samples.data_ptr()
+
+
+@pytest.mark.parametrize(("world", "accumulate"), list(itertools.product([1, 2, 3, 5], [1, 2, 3])))
+def test_the_mean_of_all_ranks_gradients_is_that_of_the_update(world, accumulate):
+    n, batch_size = 23, 5  # three samples in the last batch, and fewer batches in the last update
+    inputs, targets = torch.randn(n, 4, dtype=torch.float64), torch.arange(n) % 3
+    net = nn.Linear(4, 3, dtype=torch.float64)
+
+    def gradient(batch, factor):
+        loss = nn.functional.cross_entropy(net(inputs[batch]), targets[batch])
+        return torch.autograd.grad(loss * factor, net.weight)[0]
+
+    batches = list(zip(*shares(n, batch_size, world, accumulate=accumulate), strict=True))
+    for update in range(0, len(batches), accumulate):
+        micro = batches[update : update + accumulate]
+        rows = torch.cat([batch.labels for ranks in micro for batch in ranks if batch.weight > 0])
+        # As Lightning: each loss divided by ``accumulate``, gradients averaged over ranks and added over batches.
+        got = sum(gradient(batch.labels, batch.weight / accumulate) / world for ranks in micro for batch in ranks)
+        torch.testing.assert_close(got, gradient(rows, 1.0), rtol=1e-12, atol=1e-14)
+
+
+def test_it_goes_on_where_it_was():
+    whole = shares()[0]
+    whole.set_epoch(3)
+    expected = batches_of(whole)
+    first = shares()[0]
+    first.set_epoch(3)
+    walk = iter(first)
+    begun = [next(walk).labels.tolist() for _ in range(2)]
+    state = pickle.loads(pickle.dumps(first.state_dict()))
+    assert state["epoch"] == 3 and state["batches"] == 2
+
+    second = shares()[0]
+    second.load_state_dict(state)
+    iter(second)  # an iterator that is made and not used, as Lightning does, takes nothing away
+    second.set_epoch(3)
+    assert begun + batches_of(second) == expected
+    assert batches_of(second) == expected  # once only: the next walk is a whole one
+    assert second.state_dict()["batches"] == len(second) == 4
+
+
+def test_another_number_of_ranks_goes_on_with_the_rest():
+    first = shares(world=2)
+    walks = [iter(loader) for loader in first]
+    for walk in walks:
+        next(walk)
+    rest = {label for walk in walks for batch in walk for label in batch.labels.tolist()}
+    more = shares(world=3)
+    state = shares(world=2)[0].state_dict() | {"batches": 1}
+    for loader in more:
+        loader.load_state_dict(state)
+    assert {label for loader in more for part in batches_of(loader) for label in part} == rest
+
+
+def test_another_epoch_begins_at_its_beginning():
+    loader = shares()[0]
+    loader.load_state_dict(loader.state_dict() | {"batches": 4})
+    loader.set_epoch(1)
+    assert len(batches_of(loader)) == 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"n": 22}, "samples must be 23, as in the run to resume, but it is 22"),
+        ({"batch_size": 8}, "batch_size must be 6, as in the run to resume, but it is 8"),
+        ({"seed": 1}, "seed must be 0, as in the run to resume, but it is 1"),
+    ],
+)
+def test_a_place_in_another_run_is_refused(changes, words):
+    with pytest.raises(ValueError, match=words):
+        shares(**changes)[0].load_state_dict(shares()[0].state_dict())
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"batch_size": 0}, ValueError, "batch_size must be at least 1"),
+        ({"rank": 2, "world": 2}, ValueError, "rank must be at most 1"),
+        ({"rank": True}, TypeError, "rank must be an integer"),
+        ({"world": 0}, ValueError, "world must be at least 1"),
+        ({"accumulate": 0}, ValueError, "accumulate must be at least 1"),
+        ({"seed": -1}, ValueError, "seed must be at least 0"),
+        ({"labels": torch.zeros(3, dtype=torch.int64)}, ValueError, "one label each"),
+        ({"samples": None}, TypeError, "must be a tensor"),
+    ],
+)
+def test_bad_input_of_the_loader(options, error, words):
+    arguments = {"samples": torch.zeros(4, 2), "labels": torch.zeros(4, dtype=torch.int64), "batch_size": 2, **options}
+    with pytest.raises(error, match=words):
+        SharedBatches(**arguments)
+
+
+def test_seeds_differ_from_their_neighbours():
+    numbers = [seed_of("a", 0), seed_of("b", 0), seed_of("a", 1), seed_of("a", 0, 1), seed_of("a", 1, 0)]
+    assert len(set(numbers)) == 5 and seed_of("a", 0) == numbers[0]
+    assert all(0 <= number < 2**64 for number in numbers)
+    assert isinstance(next(iter(shares()[0])), Batch)
+
+
+# --- data modules ----------------------------------------------------------------------------------------------------
 
 
 def attached(whole, rank=0, world=1, accumulate=1):
     """The module as one rank's trainer has it."""
     strategy = types.SimpleNamespace(root_device=torch.device("cpu"))
     whole.trainer = types.SimpleNamespace(
-        global_rank=rank, world_size=world, accumulate_grad_batches=accumulate, callbacks=[], strategy=strategy
+        global_rank=rank, world_size=world, accumulate_grad_batches=accumulate, strategy=strategy
     )
+    whole.setup()
     return whole
 
 
@@ -30,85 +184,78 @@ def labels_of(loader):
 
 
 def test_named_data_sets():
-    digits = lit.DigitsDataModule(batch_size=32)
+    digits = attached(lit.DigitsDataModule(global_batch_size=32))
     train, test = digits.load()
     assert torch.equal(train[0], data.load("digits")[0]) and torch.equal(test[1], data.load("digits", "test")[1])
-    assert len(digits.train_dataloader()) == -(-1442 // 32) and len(digits.test_dataloader()) == -(-355 // 32)
-    few = lit.DigitsDataModule(batch_size=32, samples=50)
-    assert labels_of(few.train_dataloader()) != sorted(labels_of(few.train_dataloader()))
-    assert sorted(labels_of(few.train_dataloader())) == sorted(train[1][:50].tolist())
+    assert len(digits.train_dataloader()) == -(-1442 // 32) and len(digits.test_dataloader()) == 2
+    few = attached(lit.DigitsDataModule(global_batch_size=32, samples=50)).train_dataloader()
+    assert labels_of(few) != train[1][:50].tolist() and sorted(labels_of(few)) == sorted(train[1][:50].tolist())
 
 
 @pytest.mark.parametrize(("kind", "name"), [(lit.MNISTDataModule, "mnist"), (lit.FashionMNISTDataModule, "fashion")])
 def test_one_rank_downloads_and_all_read(monkeypatch, kind, name, tmp_path):
     calls, there = [], []
 
-    def load(asked, split, *, root, download):
-        calls.append((asked, split, root, download))
+    def load(wanted, split, *, root, download):
+        calls.append((wanted, split, root, download))
         there.append(split)
         return images(20, 28)
 
     monkeypatch.setattr(data, "load", load)
-    monkeypatch.setattr(data, "available", lambda asked, root: len(there) >= 2)
-    whole = kind(root=tmp_path, batch_size=10)
+    monkeypatch.setattr(data, "available", lambda wanted, root: len(there) >= 2)
+    whole = kind(root=tmp_path, global_batch_size=10)
     whole.prepare_data()
     assert calls == [(name, split, tmp_path, True) for split in ("train", "test")]
     whole.prepare_data()  # they are there now
     assert len(calls) == 2
-    whole.setup()
-    whole.setup()
+    attached(whole).setup()
     assert len(calls) == 4 and whole.train_dataloader().samples.shape == (20, 1, 28, 28)
-    never = kind(root=tmp_path, batch_size=10, download=False)
+    never = kind(root=tmp_path, global_batch_size=10, download=False)
     there.clear()
     never.prepare_data()
-    never.setup()
-    assert calls[4:] == [(name, split, tmp_path, False) for split in ("train", "test")]
+    assert len(calls) == 4
 
 
-def test_batch_sizes_of_a_rank_and_of_all():
-    parts = [attached(lit.TensorDataModule(images(), batch_size=4), rank, 3).train_dataloader() for rank in range(3)]
-    assert {len(part) for part in parts} == {-(-40 // 12)}
-    assert sorted(label for part in parts for label in labels_of(part)) == sorted(images()[1].tolist())
+def test_ranks_share_a_batch():
     parts = [
-        attached(lit.TensorDataModule(images(), global_batch_size=6), rank, 3).train_dataloader() for rank in range(3)
+        attached(lit.TensorDataModule(images(), global_batch_size=6), rank, 3, accumulate=4).train_dataloader()
+        for rank in range(3)
     ]
     assert {len(part) for part in parts} == {7} and {len(next(iter(part)).labels) for part in parts} == {2}
+    assert sorted(label for part in parts for label in labels_of(part)) == sorted(images()[1].tolist())
+    assert parts[0].accumulate == 4
     with pytest.raises(ValueError, match=r"global_batch_size must be a multiple .* ranks, 3, .*but it is 8"):
         attached(lit.TensorDataModule(images(), global_batch_size=8), 0, 3).train_dataloader()
 
 
-def test_evaluation_takes_each_sample_once_on_any_number_of_ranks():
+def test_evaluation_takes_each_sample_once_on_any_number_of_ranks(monkeypatch):
+    monkeypatch.setattr("snnkit.train.lit.data._EVALUATED", 2)
     test = images(11, seed=1)
-    for options in ({"global_batch_size": 6}, {"batch_size": 2}, {"batch_size": 4, "eval_batch_size": 5}):
-        parts = []
-        for rank in range(3):
-            whole = attached(lit.TensorDataModule(images(), test, **options), rank, 3)
-            parts.append(whole.test_dataloader())
-        # All ranks together: batches of 6, 6 and 15.
-        assert {len(part) for part in parts} == {1 if "eval_batch_size" in options else 2}
-        assert sorted(label for part in parts for label in labels_of(part)) == sorted(test[1].tolist())
+    wholes = [lit.TensorDataModule(images(), test, global_batch_size=6) for _ in range(3)]
+    parts = [attached(whole, rank, 3).test_dataloader() for rank, whole in enumerate(wholes)]
+    assert {len(part) for part in parts} == {2}  # all ranks together: batches of 6 and 5
+    assert sorted(label for part in parts for label in labels_of(part)) == sorted(test[1].tolist())
 
 
 def test_samples_are_held_back_once_and_for_all():
-    whole = lit.TensorDataModule(images(), images(5, seed=1), batch_size=8, validation=10)
+    def held_back(**options):
+        return attached(lit.TensorDataModule(images(), global_batch_size=8, validation=10, **options))
+
+    whole = held_back()
     train, held = whole.train_dataloader(), whole.val_dataloader()
     assert (len(train.labels), len(held.labels)) == (30, 10)
-    keys = {tuple(x.flatten().tolist()) for x in (*train.samples, *held.samples)}
-    assert len(keys) == 40
-    again = lit.TensorDataModule(images(), batch_size=8, validation=10).val_dataloader()
-    other = lit.TensorDataModule(images(), batch_size=8, validation=10, seed=1).val_dataloader()
-    assert torch.equal(again.samples, held.samples) and not torch.equal(other.samples, held.samples)
-    own = lit.TensorDataModule(images(), batch_size=8, validation=images(7, seed=3))
-    assert len(own.val_dataloader().labels) == 7 and len(own.train_dataloader().labels) == 40
+    assert len({tuple(x.flatten().tolist()) for x in (*train.samples, *held.samples)}) == 40
+    assert torch.equal(held_back().val_dataloader().samples, held.samples)
+    assert not torch.equal(held_back(seed=1).val_dataloader().samples, held.samples)
 
 
 def test_without_validation_of_its_own_it_is_that_of_the_test():
-    whole = lit.TensorDataModule(images(), images(5, seed=1), batch_size=8)
+    whole = attached(lit.TensorDataModule(images(), images(5, seed=1), global_batch_size=8))
     assert torch.equal(whole.val_dataloader().labels, whole.test_dataloader().labels)
 
 
 def test_training_data_alone():
-    whole = lit.TensorDataModule(images(), batch_size=8)
+    whole = lit.TensorDataModule(images(), global_batch_size=8)
     run = trainer()
     run.fit(module(), whole)
     assert "train/loss" in run.callback_metrics and "val/loss" not in run.callback_metrics
@@ -116,24 +263,11 @@ def test_training_data_alone():
         trainer().test(module(), whole)
 
 
-def test_in_the_order_of_the_data():
-    whole = lit.TensorDataModule(images(), batch_size=8, shuffle=False)
-    assert labels_of(whole.train_dataloader()) == images()[1].tolist()
-
-
-def test_gradients_are_accumulated_over_as_many_batches_throughout():
-    whole = lit.TensorDataModule(images(), batch_size=8)
-    assert attached(whole, accumulate=4).train_dataloader().accumulate == 4
-    scheduler = GradientAccumulationScheduler({0: 1, 1: 2})
-    with pytest.raises(ValueError, match="scheduling of GradientAccumulationScheduler must be constant"):
-        trainer(scheduler, max_epochs=2).fit(module(), lit.TensorDataModule(images(), batch_size=8))
-
-
 @pytest.mark.slow
 def test_xor_in_time():
     """What a learner brings: sequences of one's own, a memory, two classes."""
     spikes, labels = data.xor_in_time(240, 12, delay=3, units=4, cue_steps=2, rate=1.0, seed=1)
-    whole = lit.TensorDataModule((spikes.transpose(0, 1), labels), validation=40, batch_size=20)
+    whole = lit.TensorDataModule((spikes.transpose(0, 1), labels), validation=40, global_batch_size=20)
     torch.manual_seed(0)
     net = Sequential(
         torch.nn.Linear(8, 24),
@@ -147,53 +281,26 @@ def test_xor_in_time():
     assert run.callback_metrics["val/acc"] > 0.9
 
 
-def test_frames_of_events():
-    whole = lit.EventDataModule(steps=6, size=10, camera={"noise": 0.0}, batch_size=32)
-    recordings, labels = data.events.record_digits("train", size=10, noise=0.0)
-    frames = data.events.frames_of(recordings, steps=6)
-    loader = whole.train_dataloader()
-    assert torch.equal(loader.samples, frames) and torch.equal(loader.labels, labels)
-    assert whole.test_dataloader().samples.shape == (355, 6, 2, 10, 10)
-    few = (frames[:30], labels[:30])
-    own = lit.TensorDataModule(few, few, batch_size=10)
-    made = module(models.ConvNet(2, 10, widths=(2, 4, 8), engine="eager"), encoder="sequence")
-    before = weights(made)
-    trainer().fit(made, own)
-    assert not torch.equal(weights(made), before)
-
-
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({}, ValueError, "batch_size, of each rank, or global_batch_size.* must be given.* None and None"),
-        ({"batch_size": 4, "global_batch_size": 8}, ValueError, "they are 4 and 8"),
-        ({"batch_size": 0}, ValueError, "batch_size must be at least 1"),
+        ({"global_batch_size": 0}, ValueError, "global_batch_size must be at least 1"),
         ({"global_batch_size": 2.0}, TypeError, "global_batch_size must be an integer"),
-        ({"batch_size": 4, "eval_batch_size": 0}, ValueError, "eval_batch_size must be at least 1"),
-        ({"batch_size": 4, "validation": 0}, ValueError, "validation must be at least 1"),
-        ({"batch_size": 4, "validation": images()[0]}, TypeError, r"validation must be a pair \(samples, labels\)"),
-        ({"batch_size": 4, "shuffle": 1}, TypeError, "shuffle must be True or False"),
-        ({"batch_size": 4, "seed": -1}, ValueError, "seed must be at least 0"),
-        ({"batch_size": 4, "train": 3}, TypeError, r"train must be a pair \(samples, labels\), but it is of type int"),
-        ({"batch_size": 4, "test": (images()[0], images()[1][:3])}, ValueError, "test: the images must be"),
-        (
-            {"batch_size": 4, "train": (images()[0].int(), images()[1])},
-            TypeError,
-            "samples of train must be uint8 or floating point, but their dtype is torch.int32",
-        ),
+        ({"validation": 0}, ValueError, "validation must be at least 1"),
+        ({"validation": 40}, ValueError, "validation must be less than 40, .* but it is 40"),
+        ({"seed": -1}, ValueError, "seed must be at least 0"),
+        ({"train": 3}, TypeError, r"train must be a pair \(samples, labels\), but it is of type int"),
+        ({"test": (images()[0], images()[1][:3])}, ValueError, "test: the images must be"),
+        ({"train": (images()[0].int(), images()[1])}, TypeError, "samples of train must be uint8 or floating point"),
     ],
 )
 def test_bad_input(options, error, words):
     with pytest.raises(error, match=words):
-        lit.TensorDataModule(**{"train": images(), **options})
+        lit.TensorDataModule(**{"train": images(), "global_batch_size": 4, **options}).setup()
 
 
 def test_bad_input_of_the_others():
-    with pytest.raises(ValueError, match=r"validation must be less than 40, .* but it is 40"):
-        lit.TensorDataModule(images(), batch_size=4, validation=40).setup()
     with pytest.raises(ValueError, match="samples must be at most 1442, all of digits, but it is 2000"):
-        lit.DigitsDataModule(batch_size=4, samples=2000).setup()
-    with pytest.raises(ValueError, match="samples must be at least 1"):
-        lit.DigitsDataModule(batch_size=4, samples=0)
+        lit.DigitsDataModule(global_batch_size=4, samples=2000).setup()
     with pytest.raises(TypeError, match="unexpected keyword argument 'batchsize'"):
         lit.DigitsDataModule(batchsize=4)

@@ -7,7 +7,7 @@ import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import TensorBoardLogger
 
-from snnkit import data, encode, export, models, quantize
+from snnkit import data, device, encode, export, models, quantize
 from snnkit.train import lit
 
 from .lit_runs import trainer
@@ -23,23 +23,22 @@ def current(x):
 def test_the_workshop(tmp_path):
     torch.manual_seed(0)
     net = models.ConvNet(size=8, widths=(12, 30, 64))
-    module = lit.SpikingModule(
-        net, encoder=current, loss="membrane_max_cross_entropy", lr=3e-3, checkpoint_activations=True
-    )
+    device.optimize_memory_usage(net)
+    module = lit.SpikingModule(net, encoder=current, loss="membrane_max_cross_entropy", lr=3e-3)
     keep = ModelCheckpoint(tmp_path / "best", monitor="val/acc", mode="max")
-    speed = lit.Throughput(every=40)
+    speed = lit.HistoryCallback()
     run = trainer(
         keep, speed, max_epochs=3, precision="bf16-mixed", accumulate_grad_batches=2, gradient_clip_val=1.0,
         logger=TensorBoardLogger(tmp_path), log_every_n_steps=5, enable_checkpointing=True,
     )  # fmt: skip
-    digits = lit.DigitsDataModule(global_batch_size=8, eval_batch_size=128, samples=800)
+    digits = lit.DigitsDataModule(global_batch_size=8, samples=800)
     run.fit(module, digits)
     accuracy = float(run.callback_metrics["val/acc"])
     assert accuracy > 0.25  # chance is a tenth
 
-    assert len(speed.samples_per_second) == 3
+    assert len(speed.history.samples_per_second) == 3
     scalars = _scalars(tmp_path)
-    assert {"train/loss", "train/loss_step", "val/acc", "rate/1", "dead/8", "speed/samples_per_second"} <= set(scalars)
+    assert {"train/loss", "train/loss_step", "val/acc", "rate/1", "dead/8"} <= set(scalars)
     assert len(scalars["val/acc"]) == 3 and scalars["val/acc"][-1] == pytest.approx(accuracy)
     assert len(scalars["train/loss_step"]) == 3 * 50 // 5
     best = lit.SpikingModule.load_from_checkpoint(
@@ -67,7 +66,7 @@ def test_the_repeated_image_is_still_seen_once():
     net = models.mlp((64, 16, 10), engine="eager")
     net[1].register_forward_hook(lambda layer, args, out: calls.append(tuple(args[0].shape)))
     module = lit.SpikingModule(net, encoder=partial(encode.repeat, steps=9), loss="count_cross_entropy")
-    digits = lit.DigitsDataModule(batch_size=32, samples=64)
+    digits = lit.DigitsDataModule(global_batch_size=32, samples=64)
     trainer(limit_val_batches=0).fit(module, digits)
     assert set(calls) == {(32, 64)}
 

@@ -34,7 +34,7 @@ class Watch(Callback):
 
 def fitted(made, batch_size=16, validation=None, samples=40, **options):
     watch = Watch()
-    whole = lit.TensorDataModule(images(samples), validation, batch_size=batch_size)
+    whole = lit.TensorDataModule(images(samples), validation, global_batch_size=batch_size)
     run = trainer(watch, **options)
     run.fit(made, whole)
     return watch
@@ -74,10 +74,8 @@ def test_its_figures_are_those_of_evaluate():
     for name, key in (("loss", "loss"), ("acc", "accuracy"), ("rate", "spikes")):
         assert watch.epochs[0][f"val/{name}"] == pytest.approx(expected[key], rel=1e-5)
     run = trainer()
-    whole = lit.TensorDataModule(images(), test, batch_size=16)
+    whole = lit.TensorDataModule(images(), test, global_batch_size=16)
     assert run.test(made, whole, verbose=False)[0]["test/acc"] == pytest.approx(expected["accuracy"])
-    scores = torch.cat(run.predict(made, whole))
-    assert (scores.argmax(1) == test[1]).float().mean().item() == pytest.approx(expected["accuracy"])
 
 
 def test_training_figures_are_means_over_samples_of_one_epoch():
@@ -97,7 +95,7 @@ def test_what_an_epoch_that_was_broken_off_counted_is_forgotten():
 
     made = module(lr=1e-9)
     with pytest.raises(KeyError):
-        trainer(Break()).fit(made, lit.TensorDataModule(images(), batch_size=16))
+        trainer(Break()).fit(made, lit.TensorDataModule(images(), global_batch_size=16))
     epoch = fitted(made).epochs[0]
     out, _ = net()(encode.repeat(data.to_unit(images()[0]), 4))
     assert epoch["train/loss"] == pytest.approx(loss.count_cross_entropy(out, images()[1]).item(), rel=1e-4)
@@ -114,13 +112,12 @@ def test_it_learns_and_the_plain_network_is_its_own():
 
 def test_plain_batches_of_any_loader():
     x, y = images()
+    made, by_loop = module(), net()
     loader = DataLoader(TensorDataset(x, y), batch_size=16)
-    made, same = module(), module()
     trainer().fit(made, loader, loader)
-    trainer().fit(same, lit.TensorDataModule((x, y), batch_size=16, shuffle=False))
-    # But for the last, smaller batch alike: a batch is an update of its own in both.
-    torch.testing.assert_close(weights(made), weights(same), rtol=0, atol=1e-7)
-    assert trainer().predict(made, DataLoader(x, batch_size=16))[0].shape == (16, 10)
+    batches = [lit.Batch(*batch, 1.0) for batch in loader]
+    by_hand(batches, by_loop, loss.count_cross_entropy, torch.optim.Adam(by_loop.parameters(), lr=5e-3))
+    torch.testing.assert_close(weights(made), torch.cat([p.flatten() for p in by_loop.parameters()]), rtol=0, atol=1e-6)
     with pytest.raises(TypeError, match="batch must be a pair of tensors"):
         trainer().fit(module(), DataLoader(TensorDataset(x, y, y), batch_size=16))
 
@@ -162,18 +159,17 @@ def test_losses_by_name(name):
 @pytest.mark.parametrize(
     ("optimizer", "kind", "options"),
     [
-        ("adam", torch.optim.Adam, {"lr": 0.01, "weight_decay": 0.1}),
-        ("adamw", torch.optim.AdamW, {"lr": 0.01, "weight_decay": 0.1}),
-        ("sgd", torch.optim.SGD, {"lr": 0.01, "weight_decay": 0.1, "momentum": 0.9}),
-        (torch.optim.RMSprop, torch.optim.RMSprop, {"lr": 0.01}),
-        (lambda weights: torch.optim.SGD(weights, lr=0.3), torch.optim.SGD, {"lr": 0.3}),
+        ("adam", torch.optim.Adam, {"lr": 0.01}),
+        ("adamw", torch.optim.AdamW, {"lr": 0.01}),
+        ("sgd", torch.optim.SGD, {"lr": 0.01, "momentum": 0.9}),
+        (lambda model: torch.optim.SGD(model.parameters(), lr=0.3), torch.optim.SGD, {"lr": 0.3}),
     ],
 )
 def test_optimizers(optimizer, kind, options):
-    made, run = module(optimizer=optimizer, lr=0.01, weight_decay=0.1), trainer()
-    run.fit(made, lit.TensorDataModule(images(8), batch_size=8))
-    (found,) = run.optimizers
-    assert type(found) is kind and {name: found.defaults[name] for name in options} == options
+    made, run = module(optimizer=optimizer, lr=0.01), trainer()
+    run.fit(made, lit.TensorDataModule(images(8), global_batch_size=8))
+    (used,) = run.optimizers
+    assert type(used) is kind and {name: used.defaults[name] for name in options} == options
 
 
 def test_an_optimizer_gets_the_weights_that_are_trained():
@@ -181,7 +177,7 @@ def test_an_optimizer_gets_the_weights_that_are_trained():
     network[1].weight.requires_grad_(False)
     before = network[1].weight.clone()
     run = trainer()
-    run.fit(module(network), lit.TensorDataModule(images(8), batch_size=8))
+    run.fit(module(network), lit.TensorDataModule(images(8), global_batch_size=8))
     assert len(run.optimizers[0].param_groups[0]["params"]) == 3
     assert torch.equal(network[1].weight, before)
 
@@ -200,7 +196,7 @@ class Rates(Callback):
 def test_one_cycle_is_that_of_fit(accumulate):
     rates = Rates()
     run = trainer(rates, max_epochs=2, accumulate_grad_batches=accumulate)
-    run.fit(module(scheduler="one-cycle", lr=0.1), lit.TensorDataModule(images(), batch_size=8))
+    run.fit(module(scheduler="one-cycle", lr=0.1), lit.TensorDataModule(images(), global_batch_size=8))
     updates = 2 * -(-5 // accumulate)
     plain = torch.optim.SGD(net().parameters(), lr=0.1)
     cycle = train.OneCycle(plain, 0.1, updates)
@@ -209,16 +205,11 @@ def test_one_cycle_is_that_of_fit(accumulate):
 
 def test_cosine_falls_from_epoch_to_epoch():
     rates = Rates()
-    trainer(rates, max_epochs=4).fit(module(scheduler="cosine", lr=0.1), lit.TensorDataModule(images(8), batch_size=4))
+    trainer(rates, max_epochs=4).fit(
+        module(scheduler="cosine", lr=0.1), lit.TensorDataModule(images(8), global_batch_size=4)
+    )
     expected = [0.1 * (1 + torch.cos(torch.tensor(torch.pi * epoch / 4)).item()) / 2 for epoch in range(4)]
     assert rates.seen == pytest.approx([rate for rate in expected for _ in range(2)])
-
-
-def test_schedules_of_ones_own():
-    rates = Rates()
-    own = functools.partial(torch.optim.lr_scheduler.StepLR, step_size=1, gamma=0.5)
-    trainer(rates, max_epochs=3).fit(module(scheduler=own, lr=0.1), lit.TensorDataModule(images(8), batch_size=8))
-    assert rates.seen == pytest.approx([0.1, 0.05, 0.025])
 
 
 # --- randomness, number formats --------------------------------------------------------------------------------------
@@ -248,7 +239,7 @@ def test_validation_draws_the_same_every_time():
     x, y = torch.full((32, 1, 8, 8), 0.5), torch.zeros(32, dtype=torch.int64)
     made = module(encoder="poisson", lr=1e-9)
     watch = Watch()
-    trainer(watch, max_epochs=2).fit(made, lit.TensorDataModule((x, y), (x, y), batch_size=8))
+    trainer(watch, max_epochs=2).fit(made, lit.TensorDataModule((x, y), (x, y), global_batch_size=8))
     assert watch.epochs[0]["val/rate"] == watch.epochs[1]["val/rate"] > 0
     assert watch.epochs[0]["train/rate"] != watch.epochs[1]["train/rate"]
 
@@ -285,22 +276,6 @@ def test_channels_last():
     made.encoder = lambda x: seen.append(x.is_contiguous(memory_format=torch.channels_last)) or encode.repeat(x, 3)
     fitted(made)
     assert seen == [True] * 3
-
-
-def test_activations_are_computed_again_with_the_same_result():
-    def trained(**options):
-        torch.manual_seed(0)
-        made = module(
-            models.ConvNet(size=8, widths=(4, 8, 8), engine="eager"), loss="membrane_max_cross_entropy", **options
-        )
-        fitted(made)
-        return weights(made)
-
-    plain = trained()
-    for choice in (True, 2):
-        torch.testing.assert_close(trained(checkpoint_activations=choice), plain, rtol=1e-4, atol=1e-6)
-    economical = module(checkpoint_activations=2).model
-    assert type(economical).__name__ != "Sequential" or economical.runner is not None
 
 
 def test_a_model_that_cannot_be_compiled_runs_as_it_is(monkeypatch):
@@ -341,20 +316,14 @@ def test_a_loss_that_is_not_finite_stops_before_anything_is_learned():
     with pytest.raises(FloatingPointError, match=r"the loss is inf in epoch 1, batch 2 of 3.*lr \(it is 0.005\)"):
         fitted(made)
     once = module()
-    trainer(limit_train_batches=1).fit(once, lit.TensorDataModule(images(), batch_size=16))
+    trainer(limit_train_batches=1).fit(once, lit.TensorDataModule(images(), global_batch_size=16))
     assert torch.equal(weights(made), weights(once))
-
-
-def test_the_totals_of_an_old_checkpoint_are_read():
-    made = module()
-    made.on_load_checkpoint({"snnkit_figures": torch.tensor([20.0, 8, 3, 3, 69, 5, 0.4, 8])})
-    assert made._totals.tolist() == pytest.approx([20, 5, 0.4, 8])  # loss, hits, rate, samples
 
 
 def test_weights_that_are_not_finite_are_not_saved(tmp_path):
     made = module()
     run = trainer(enable_checkpointing=True, default_root_dir=tmp_path)
-    run.fit(made, lit.TensorDataModule(images(8), batch_size=8))
+    run.fit(made, lit.TensorDataModule(images(8), global_batch_size=8))
     with torch.no_grad():
         made.model[1].weight[0, 0] = float("nan")
     with pytest.raises(FloatingPointError, match="hold NaN or infinity"):
@@ -378,36 +347,20 @@ def test_an_accelerator_is_looked_at_now_and_then():
     [
         ({"model": 3}, TypeError, "model must be a torch.nn.Module, but it is of type int"),
         ({"model": nn.Flatten()}, ValueError, "model must have parameters to train"),
-        ({"encoder": "rate"}, ValueError, "encoder must be one of 'repeat', 'poisson'"),
-        ({"encoder": 3}, TypeError, "encoder must be a function, or one of 'repeat'.*but it is 3"),
-        ({"loss": "mse"}, ValueError, "loss must be one of 'rate_mse'"),
-        ({"loss": None}, TypeError, "loss must be a function, or one of"),
-        ({"optimizer": "lion"}, ValueError, "optimizer must be one of 'sgd', 'adam', 'adamw', but it is 'lion'"),
-        ({"optimizer": torch.optim.SGD(net().parameters())}, TypeError, "optimizer must be a name, .* but it is a SGD"),
+        ({"encoder": "rate"}, ValueError, "encoder, if it is no function, must be one of 'repeat', 'poisson'"),
+        ({"loss": 3}, TypeError, "loss, if it is no function, must be one of 'rate_mse'.*but it is 3"),
+        ({"optimizer": "lion"}, ValueError, "optimizer, if .* must be one of 'sgd', 'adam', 'adamw', but it is 'lion'"),
         ({"scheduler": "step"}, ValueError, "scheduler must be one of 'constant', 'cosine', 'one-cycle'"),
-        (
-            {"scheduler": torch.optim.lr_scheduler.StepLR(torch.optim.SGD(net().parameters()), 1)},
-            TypeError,
-            "scheduler must be a name, .* but it is a StepLR",
-        ),
         ({"steps": 0}, ValueError, "steps must be at least 1"),
         ({"lr": 0.0}, ValueError, "lr must be greater than 0, but it is 0.0"),
-        ({"weight_decay": -1.0}, ValueError, "weight_decay must be at least 0"),
         ({"seed": -1}, ValueError, "seed must be at least 0"),
         ({"augment": 3}, TypeError, "augment must be a function or None"),
         ({"compile": 1}, TypeError, "compile must be True or False"),
-        ({"checkpoint_activations": "yes"}, TypeError, "checkpoint_activations must be an integer"),
-        ({"checkpoint_activations": 0}, ValueError, "checkpoint_activations must be at least 1"),
     ],
 )
 def test_bad_input(options, error, words):
     with pytest.raises(error, match=words):
         lit.SpikingModule(**{"model": net(), **options})
-
-
-def test_a_lightning_module_is_no_model():
-    with pytest.raises(TypeError, match=r"pass its \.model"):
-        lit.SpikingModule(module())
 
 
 def test_what_functions_give_is_checked():
@@ -416,7 +369,7 @@ def test_what_functions_give_is_checked():
             {"loss": lambda out, labels: out},
             r"loss must be a scalar tensor, but it is of shape \[4, 16, 10\]",
         ),
-        ({"optimizer": lambda weights: 3}, "the result of optimizer must be a torch.optim.Optimizer, but it is a int"),
+        ({"optimizer": lambda model: 3}, "the result of optimizer must be a torch.optim.Optimizer, but it is 3"),
     ):
         with pytest.raises(TypeError, match=words):
             fitted(module(**options))

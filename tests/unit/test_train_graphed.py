@@ -82,7 +82,6 @@ def as_if_on_cuda(step):
     [
         (lambda p: torch.optim.Adam(p), False, "Adam counts its steps on the CPU; make it with capturable=True"),
         (lambda p: torch.optim.SGD(p, lr=0.1), True, "SGD waits for the scaled loss of float16.*fused=True"),
-        (lambda p: torch.optim.LBFGS(p), False, "LBFGS"),
         (lambda p: torch.optim.SGD(p, lr=0.1), False, "^$"),
         (lambda p: torch.optim.SGD(p, lr=0.1, fused=True), True, "^$"),
         (lambda p: torch.optim.Adam(p, fused=True, capturable=True), False, "^$"),

@@ -85,8 +85,6 @@ def test_history_is_plain_complete_and_readable():
     assert history.samples_per_second[0] == pytest.approx(200 / history.seconds[0])
     text = repr(history)
     assert "2 epochs" in text and f"{history.test_accuracy[1]:.2%}" in text and len(text.splitlines()) == 4
-    with pytest.raises(ValueError, match=r"keys of a history must be among .*, but there is colour"):
-        train.History.from_dict({"colour": []})
 
 
 def test_without_test_data_those_lists_stay_empty():
@@ -341,10 +339,7 @@ class Bare(Rates):
 other = torch.optim.SGD(Rates().parameters(), lr=0.1)
 BAD = {
     "epochs": ({"epochs": 0}, ValueError, "epochs"),
-    "epochs type": ({"epochs": 1.5}, TypeError, "epochs"),
-    "batch size": ({"batch_size": 0}, ValueError, "batch_size"),
     "lr": ({"lr": 0.0}, ValueError, "lr"),
-    "lr nan": ({"lr": float("nan")}, ValueError, "lr"),
     "optimizer type": ({"optimizer": torch.optim.Adam}, TypeError, "optimizer"),
     "optimizer of another model": ({"optimizer": other}, ValueError, "optimizer must hold parameters of the model"),
     "optimizer with a closure": (
@@ -370,7 +365,6 @@ BAD = {
     "encode None": ({"encode": None}, TypeError, "encode must be a function, but it is None"),
     "loss None": ({"loss": None}, TypeError, "loss must be a function, but it is None"),
     "on_epoch": ({"on_epoch": 3}, TypeError, "on_epoch must be a function or None, but it is 3"),
-    "on_batch": ({"on_batch": "x"}, TypeError, "on_batch must be a function or None, but it is 'x'"),
     "meta": ({"device": "meta"}, ValueError, "device is 'meta'"),
     "loss without graph": (
         {"loss": lambda out, y: loss(out, y).detach()},
@@ -378,13 +372,7 @@ BAD = {
         "loss must depend .* gradient",
     ),
     "float64": ({"train_data": (torch.rand(9, 64).double(), torch.zeros(9).long())}, TypeError, "samples .*float64"),
-    "float16": ({"train_data": (torch.rand(9, 64).half(), torch.zeros(9).long())}, TypeError, "samples .*float16"),
     "double model": ({"model": Rates().double()}, TypeError, "samples .*float32, its parameters are torch.float64"),
-    "test dtype": (
-        {"test_data": (torch.rand(9, 64).double(), torch.zeros(9).long())},
-        TypeError,
-        "samples of test_data must have the dtype.*float64",
-    ),
     "loss type": ({"loss": lambda out, y: 1.0}, TypeError, "the result of loss must be a scalar"),
 }
 

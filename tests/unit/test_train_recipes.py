@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import os
 import subprocess
 import sys
 
@@ -10,16 +9,15 @@ import pytest
 import torch
 
 from snnkit import encode, loss, models, train
-from snnkit.data.augment import Compose, Shift
-from snnkit.models import EventConvNet, EventRecurrentNet
+from snnkit.data.augment import Shift
 from snnkit.train import OneCycle, recipes
-from snnkit.train.recipe import Recipe, make_scheduler
+from snnkit.train.recipe import Recipe, make_optimizer, make_scheduler
 
 SMALL = {"samples": 200, "hidden": 16, "epochs": 3, "steps": 5}
 # A batch norm, and everything that draws random numbers or has a state of its own.
 CONV = {
     "network": "conv", "channels": 3, "samples": 150, "hidden": 12, "epochs": 6, "steps": 3, "batch_size": 40,
-    "optimizer": "sgd", "lr": 0.05, "shift": 1, "flip": True, "degrees": 5.0, "amp": True, "schedule": "cosine",
+    "optimizer": "sgd", "lr": 0.05, "shift": 1, "amp": True, "schedule": "cosine",
 }  # fmt: skip
 
 
@@ -75,7 +73,7 @@ def test_the_published_recipe():
     assert [tuple(p.shape) for p in recipe.build().parameters()] == [tuple(p.shape) for p in published.parameters()]
     assert (recipe.dataset, recipe.steps, recipe.batch_size, recipe.epochs) == ("fashion", 4, 128, 64)
     model = recipe.build()
-    optimizer = recipe.make_optimizer(model, fused=False)
+    optimizer = make_optimizer(recipe.optimizer, model, recipe.lr)
     group = optimizer.param_groups[0]
     assert isinstance(optimizer, torch.optim.SGD) and (group["lr"], group["momentum"]) == (0.1, 0.9)
     scheduler = make_scheduler(recipe.schedule, optimizer, recipe.epochs)
@@ -97,8 +95,7 @@ def test_another_network_drops_what_only_the_old_one_has():
 
 def test_augmentation_follows_the_settings():
     assert recipes.get("mnist").augmentation() == Shift(2)
-    both = recipes.get("digits", shift=1, flip=True, degrees=3.0).augmentation()
-    assert isinstance(both, Compose) and [type(step).__name__ for step in both.steps] == ["Shift", "Affine", "Flip"]
+    assert recipes.get("digits").augmentation() is None
 
 
 def test_updates_are_recorded_on_a_gpu_where_that_can_be():
@@ -130,7 +127,7 @@ def test_every_setting_of_fit_arrives(monkeypatch):
 
     monkeypatch.setattr(recipes, "fit", spy)
     settings = {
-        "amp": True, "channels_last": True, "compile": True, "clip": 2.0, "accumulate": 3, "graphed": True,
+        "amp": True, "channels_last": True, "compile": True, "accumulate": 3, "graphed": True,
         "batch_size": 7, "epochs": 2, "seed": 5, "samples": 50,
     }  # fmt: skip
     run(**settings)
@@ -145,15 +142,6 @@ def test_every_setting_of_fit_arrives(monkeypatch):
     assert isinstance(cycle, OneCycle) and seen["augment"] == Shift(1) and seen["graphed"] is False
     assert cycle.optimizer is seen["optimizer"] and cycle.lr == 0.5
     assert cycle.updates == 2 * 3  # epochs of 50 samples, 21 per update
-
-
-def test_callbacks_are_called_in_turn():
-    calls = []
-    first, second = (lambda h, m, i=i: calls.append((i, h.epochs, type(m).__name__)) for i in (1, 2))
-    run(epochs=2, on_epoch=[first, second])
-    assert calls == [(1, 1, "Sequential"), (2, 1, "Sequential"), (1, 2, "Sequential"), (2, 2, "Sequential")]
-    run(epochs=1, on_epoch=first)
-    assert calls[-1] == (1, 1, "Sequential")
 
 
 def test_a_live_panel_follows_a_run(capsys):
@@ -345,8 +333,6 @@ def test_resume_without_or_with_damaged_settings(tmp_path):
         ({"dataset": "cifar"}, ValueError, "dataset must be one of 'digits', 'mnist', 'fashion', but it is 'cifar'"),
         ({"network": "resnet"}, ValueError, "network must be one of 'conv', 'dense', 'norse', 'statistical'"),
         ({"optimizer": "lion"}, ValueError, "optimizer must be one of 'sgd', 'adam'"),
-        ({"schedule": "step"}, ValueError, "schedule must be one of"),
-        ({"loss": "accuracy"}, ValueError, "loss must be one of"),
         ({"encoding": "rate"}, ValueError, "encoding must be one of 'repeat', 'poisson'"),
         ({"encoding": "latency", "gain": 2.0}, ValueError, "gain must be at most 1 for the encoding 'latency'"),
         ({"gain": 0.0}, ValueError, "gain must be greater than 0"),
@@ -356,12 +342,9 @@ def test_resume_without_or_with_damaged_settings(tmp_path):
             "encoding and gain must be left out",
         ),
         ({"hidden": 0}, ValueError, "hidden must be at least 1"),
-        ({"steps": 2.0}, TypeError, "steps must be an integer"),
-        ({"epochs": 0}, ValueError, "epochs must be at least 1"),
         ({"batch_size": "8"}, TypeError, "batch_size must be an integer"),
         ({"samples": 0}, ValueError, "samples must be at least 1"),
         ({"samples": 1443}, ValueError, "samples must be at most 1442, all of digits, but it is 1443"),
-        ({"accumulate": 0}, ValueError, "accumulate must be at least 1"),
         ({"channels": 3}, ValueError, "channels must be None for the dense network, but it is 3"),
         (
             {"network": "conv"},
@@ -370,14 +353,8 @@ def test_resume_without_or_with_damaged_settings(tmp_path):
         ),
         ({"network": "statistical", "populations": 5, "hidden": 16}, ValueError, "hidden must be a multiple"),
         ({"lr": 0.0}, ValueError, "lr must be greater than 0, but it is 0.0"),
-        ({"lr": float("nan")}, ValueError, "lr must be finite"),
         ({"lr": "fast"}, TypeError, "lr must be a number"),
-        ({"momentum": 1.0}, ValueError, "momentum must be less than 1"),
-        ({"weight_decay": -1.0}, ValueError, "weight_decay must be at least 0"),
-        ({"degrees": 200.0}, ValueError, "degrees must be less than 180"),
-        ({"clip": 0.0}, ValueError, "clip must be greater than 0"),
         ({"shift": -1}, ValueError, "shift must be at least 0, but it is -1"),
-        ({"flip": 1}, TypeError, "flip must be True or False, but it is 1"),
         ({"amp": "yes"}, TypeError, "amp must be True or False"),
         ({"graphed": 1}, TypeError, "graphed must be True or False"),
         ({"graphed": True, "schedule": "one-cycle"}, ValueError, "graphed must not be True with the schedule"),
@@ -403,47 +380,3 @@ def test_unknown_recipes():
         recipes.get(3)
     with pytest.raises(TypeError, match="recipe must be a name or a Recipe, but it is 3"):
         recipes.run(3)
-
-
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="permissions don't bind root")
-def test_a_checkpoint_where_nothing_can_be_written(tmp_path):
-    tmp_path.chmod(0o500)
-    with pytest.raises(ValueError, match="no permission"):
-        run(checkpoint=tmp_path / "run.pt")
-
-
-# --- event digits ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("network", "kind", "epochs"),
-    [pytest.param("conv", EventConvNet, 4, marks=pytest.mark.slow), ("recurrent", EventRecurrentNet, 3)],
-)
-def test_nine_of_ten_digits_are_known_after_some_epochs(network, kind, epochs):
-    net, history = recipes.learn_event_digits(network, steps=8, epochs=epochs, device="cpu", progress=False)
-    assert isinstance(net, kind) and len(history.test_accuracy) == epochs
-    assert history.test_accuracy[-1] >= 0.9
-
-
-def test_settings_seed_and_camera_of_event_digits():
-    def learn(**options):
-        small = {"steps": 3, "size": 8, "samples": 64, "device": "cpu", "progress": False, "epochs": 1}
-        return recipes.learn_event_digits("recurrent", **(small | options))
-
-    one, history = learn()
-    weights = [p.detach().clone() for p in one.parameters()]
-    assert one[1].in_features == 2 * 8 * 8 and len(history.test_accuracy) == 1
-    assert all(map(torch.equal, weights, learn()[0].parameters()))
-    assert not all(map(torch.equal, weights, learn(seed=1)[0].parameters()))
-    assert not all(map(torch.equal, weights, learn(camera={"noise": 20.0})[0].parameters()))
-    assert not all(map(torch.equal, weights, learn(lr=1e-2)[0].parameters()))
-    assert len(learn(epochs=2)[1].test_accuracy) == 2 and set(recipes.EVENT_SETTINGS) == {"conv", "recurrent"}
-
-
-def test_bad_input_of_event_digits():
-    with pytest.raises(ValueError, match="network must be one of 'conv', 'recurrent', but it is 'dense'"):
-        recipes.learn_event_digits("dense")
-    with pytest.raises(ValueError, match="steps must be at least 1"):
-        recipes.learn_event_digits(steps=0)
-    with pytest.raises(ValueError, match="samples must be at most 1442"):
-        recipes.learn_event_digits(samples=2000)

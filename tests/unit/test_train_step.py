@@ -130,7 +130,7 @@ def test_resuming_is_exact_with_every_option(options, tmp_path):
 
 def test_resuming_with_other_generators_is_refused(tmp_path):
     fit(Net(), epochs=1, augment=Noise(), checkpoint=tmp_path / "run.pt")
-    with pytest.raises(ValueError, match=r"with 1 random generators .* has 0"):
+    with pytest.raises(ValueError, match=r"number of random generators .* must be 1, .* but it is 0"):
         fit(Net(), epochs=2, checkpoint=tmp_path / "run.pt", resume=True)
 
 
@@ -283,14 +283,10 @@ def test_metrics_are_means_over_samples_and_reset():
     "arguments, error, words",
     [
         ({"accumulate": 0}, ValueError, "accumulate must be at least 1"),
-        ({"accumulate": 2.0}, TypeError, "accumulate must be an integer"),
         ({"clip": 0.0}, ValueError, "clip must be greater than 0, but it is 0.0"),
-        ({"clip": math.nan}, ValueError, "clip must be finite"),
-        ({"clip": "1"}, TypeError, "clip must be a number"),
         ({"augment": 3}, TypeError, "augment must be a function or None"),
         ({"compile": "yes"}, TypeError, "compile must be True or False, but it is 'yes'"),
         ({"graphed": 1}, TypeError, "graphed must be True or False"),
-        ({"channels_last": None}, TypeError, "channels_last must be True or False"),
     ],
 )
 def test_bad_options(arguments, error, words):

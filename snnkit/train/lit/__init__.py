@@ -6,7 +6,7 @@ from snnkit import models
 from snnkit.train import lit
 
 module = lit.SpikingModule(models.mlp((64, 128, 10)), loss="count_cross_entropy", lr=5e-3)
-trainer = Trainer(max_epochs=10, callbacks=[lit.progress_bar(), lit.Throughput()])
+trainer = Trainer(max_epochs=10, callbacks=[lit.HistoryCallback()])
 trainer.fit(module, lit.DigitsDataModule(global_batch_size=64))
 ```
 
@@ -18,11 +18,10 @@ try:
 except ImportError as error:
     raise ImportError(f'snnkit.train.lit needs lightning ({error}): pip install "snnkit[scale]"') from error
 
-from snnkit.train.lit.callbacks import FiringRates, HistoryCallback, Throughput, neuron_steps, progress_bar
+from snnkit.train.lit.callbacks import FiringRates, HistoryCallback
 from snnkit.train.lit.data import (
     Batch,
     DigitsDataModule,
-    EventDataModule,
     FashionMNISTDataModule,
     MNISTDataModule,
     SharedBatches,
@@ -37,7 +36,6 @@ __all__ = [
     "AtomicCheckpointIO",
     "Batch",
     "DigitsDataModule",
-    "EventDataModule",
     "FashionMNISTDataModule",
     "FiringRates",
     "HistoryCallback",
@@ -52,8 +50,5 @@ __all__ = [
     "SpikingModule",
     "Stopped",
     "TensorDataModule",
-    "Throughput",
-    "neuron_steps",
-    "progress_bar",
     "run_recipe",
 ]

@@ -9,13 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from lightning.pytorch import LightningDataModule
-from lightning.pytorch.callbacks import GradientAccumulationScheduler
 from torch import Tensor
 
 from snnkit import data
-from snnkit.checks import flag, integer
+from snnkit.checks import integer
 from snnkit.train.loop import Data, check_samples
+from snnkit.train.recipes import load_data
 from snnkit.train.seeding import check_seed
+
+_EVALUATED = 256  # samples per rank and batch in validation and test, as in ``train.evaluate``
 
 
 class Batch(NamedTuple):
@@ -36,16 +38,13 @@ class Batch(NamedTuple):
 
 
 class SharedBatches:
-    """Iterates over samples and labels in batches, each rank over its share of every batch.
+    """Iterates over samples and labels in batches, each rank over its share of every batch; a loader for Lightning.
 
     In each epoch the order is that of ``torch.randperm`` with a generator seeded by (seed, epoch), the same on all
     ranks. It is cut into batches of ``batch_size``, the last one smaller, and a batch into contiguous shares of nearly
     equal size, one per rank. All ranks get the same number of batches. So epoch and batch are the whole state, and a
     run may resume with another number of ranks. Only the samples of a batch are copied, on their device, without
     workers.
-
-    Lightning accepts it as a data loader: it has a length, ``set_epoch`` (through ``sampler``), and ``state_dict`` and
-    ``load_state_dict``, which go into Lightning's checkpoints.
 
     Args:
         samples: [N, ...], uint8 or floating point.
@@ -79,8 +78,6 @@ class SharedBatches:
         for name, value in (("batch_size", batch_size), ("world", world), ("accumulate", accumulate)):
             integer(name, value, at_least=1)
         integer("rank", rank, at_least=0, at_most=world - 1)
-        if samples.device != labels.device:
-            raise ValueError(f"labels must be on the device of samples, {samples.device}, but are on {labels.device}")
         self.samples, self.labels, self.batch_size = samples, labels, batch_size
         self.rank, self.world, self.shuffle = rank, world, shuffle
         self.seed, self.accumulate = check_seed(seed), accumulate
@@ -122,11 +119,7 @@ class SharedBatches:
         """Continue from a position; ValueError where it belongs to other data, batches or another order."""
         for name, value in self._identity().items():
             if state.get(name) != value:
-                what = "samples in all" if name == "samples" else name
-                hint = " (of all ranks together)" if name == "batch_size" else ""
-                raise ValueError(
-                    f"the checkpoint is of a run with {what} {state.get(name)}{hint}; it can't be resumed with {value}"
-                )
+                raise ValueError(f"{name} must be {state.get(name)}, as in the run to resume, but it is {value}")
         self.epoch, self.done, self._resumed = int(state["epoch"]), int(state["batches"]), True
 
     def _identity(self) -> dict[str, Any]:
@@ -154,36 +147,13 @@ def seed_of(what: str, *numbers: int) -> int:
 
 
 class _SharedDataModule(LightningDataModule):
-    """A data set from ``load``, as ``SharedBatches``; options as ``TensorDataModule``."""
+    """A data set from ``load``, as ``SharedBatches`` on the device of each rank; options as ``TensorDataModule``."""
 
-    def __init__(
-        self,
-        *,
-        batch_size: int | None = None,
-        global_batch_size: int | None = None,
-        validation: Data | int | None = None,
-        eval_batch_size: int | None = None,
-        shuffle: bool = True,
-        seed: int = 0,
-        on_device: bool = True,
-    ) -> None:
+    def __init__(self, *, global_batch_size: int, validation: int | None = None, seed: int = 0) -> None:
         super().__init__()
-        if (batch_size is None) == (global_batch_size is None):
-            raise ValueError(
-                "batch_size, of each rank, or global_batch_size, of all ranks together, must be given, and only one, "
-                f"but they are {batch_size!r} and {global_batch_size!r}"
-            )
-        sizes = {"batch_size": batch_size, "global_batch_size": global_batch_size, "eval_batch_size": eval_batch_size}
-        for name, value in sizes.items():
-            if value is not None:
-                integer(name, value, at_least=1)
-        if isinstance(validation, int):
-            integer("validation", validation, at_least=1)
-        elif validation is not None:
-            check_samples(validation, "validation")
-        self.batch_size, self.global_batch_size, self.eval_batch_size = batch_size, global_batch_size, eval_batch_size
-        self.validation, self.seed = validation, check_seed(seed)
-        self.shuffle, self.on_device = flag("shuffle", shuffle), flag("on_device", on_device)
+        self.global_batch_size = integer("global_batch_size", global_batch_size, at_least=1)
+        self.validation = None if validation is None else integer("validation", validation, at_least=1)
+        self.seed = check_seed(seed)
         self._data: dict[str, Data] = {}
 
     def load(self) -> tuple[Data, Data | None]:
@@ -194,101 +164,65 @@ class _SharedDataModule(LightningDataModule):
         if self._data:
             return
         train, test = self.load()
-        validation = self.validation
-        if isinstance(validation, int):
-            train, validation = _split(train, validation, self.seed)
-        chosen = {"train": train, "val": test if validation is None else validation, "test": test}
-        self._data = {name: part for name, part in chosen.items() if part is not None}
+        held = test
+        if self.validation is not None:
+            train, held = _split(train, self.validation, self.seed)
+        for name, part in (("train", train), ("val", held), ("test", test)):
+            if part is not None:
+                self._data[name] = part
 
     def train_dataloader(self) -> SharedBatches:
-        rank, world = self._ranks()
-        return SharedBatches(
-            *self._placed("train"),
-            self._global_size(world),
-            rank=rank,
-            world=world,
-            shuffle=self.shuffle,
-            seed=self.seed,
-            accumulate=self._accumulate(),
-        )
-
-    def val_dataloader(self) -> SharedBatches:
-        return self._in_order("val")
-
-    def test_dataloader(self) -> SharedBatches:
-        return self._in_order("test")
-
-    def predict_dataloader(self) -> SharedBatches:
-        return self._in_order("test")
-
-    def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
-        if isinstance(batch, Batch) and batch.samples.device == device:
-            return batch
-        return super().transfer_batch_to_device(batch, device, dataloader_idx)
-
-    def _in_order(self, name: str) -> SharedBatches:
-        rank, world = self._ranks()
-        size = self._global_size(world) if self.eval_batch_size is None else self.eval_batch_size * world
-        return SharedBatches(*self._placed(name), size, rank=rank, world=world, shuffle=False)
-
-    def _global_size(self, world: int) -> int:
-        if self.global_batch_size is None:
-            assert self.batch_size is not None
-            return self.batch_size * world
+        assert self.trainer is not None
+        world = self.trainer.world_size
         if self.global_batch_size % world:
             raise ValueError(
                 f"global_batch_size must be a multiple of the number of ranks, {world}, so that they share it evenly, "
                 f"but it is {self.global_batch_size}"
             )
-        return self.global_batch_size
+        return self._batches(
+            "train", self.global_batch_size, seed=self.seed, accumulate=self.trainer.accumulate_grad_batches
+        )
 
-    def _placed(self, name: str) -> Data:
-        self.setup()
-        if self.trainer is not None and self.on_device:
-            samples, labels = self._data[name]
-            device = self.trainer.strategy.root_device
-            self._data[name] = samples.to(device).contiguous(), labels.to(device)
-        return self._data[name]
+    def val_dataloader(self) -> Any:
+        return self._in_order("val") if "val" in self._data else []
 
-    def _ranks(self) -> tuple[int, int]:
-        return (0, 1) if self.trainer is None else (self.trainer.global_rank, self.trainer.world_size)
+    def test_dataloader(self) -> Any:
+        return self._in_order("test") if "test" in self._data else super().test_dataloader()
 
-    def _accumulate(self) -> int:
-        if self.trainer is None:
-            return 1
-        schedulers = [c for c in self.trainer.callbacks if isinstance(c, GradientAccumulationScheduler)]  # type: ignore[attr-defined]
-        if any(len(set(scheduler.scheduling.values())) > 1 for scheduler in schedulers):
-            raise ValueError(
-                "scheduling of GradientAccumulationScheduler must be constant, as samples are weighted by the number "
-                f"of batches per update, but it is {schedulers[0].scheduling}"
-            )
-        return self.trainer.accumulate_grad_batches
+    def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
+        return batch  # it is there
+
+    def _in_order(self, name: str) -> SharedBatches:
+        assert self.trainer is not None
+        return self._batches(name, _EVALUATED * self.trainer.world_size, shuffle=False)
+
+    def _batches(self, name: str, size: int, **options: Any) -> SharedBatches:
+        assert self.trainer is not None
+        samples, labels = self._data[name]
+        device = self.trainer.strategy.root_device
+        samples, labels = self._data[name] = samples.to(device).contiguous(), labels.to(device)
+        place = {"rank": self.trainer.global_rank, "world": self.trainer.world_size}
+        return SharedBatches(samples, labels, size, **place, **options)
 
 
 class TensorDataModule(_SharedDataModule):
     """Samples and labels in memory, as batches that ranks share (``SharedBatches``)::
 
         spikes, labels = data.xor_in_time(1000)                     # [T, N, C], [N]
-        whole = TensorDataModule((spikes.transpose(0, 1), labels), validation=200, batch_size=50)
+        whole = TensorDataModule((spikes.transpose(0, 1), labels), validation=200, global_batch_size=50)
         Trainer(max_epochs=20).fit(SpikingModule(net, encoder="sequence"), whole)
 
     Args:
         train: samples [N, ...], uint8 or floating point, and labels int64 [N].
         test: as ``train``; None: there is none.
-        batch_size: of each rank, as in Lightning. The batches of all ranks together grow with the ranks.
         global_batch_size: of all ranks together, a multiple of their number: learning rate and number of updates keep
-            their meaning on any number of ranks. Give one of the two.
-        validation: samples and labels; or how many of ``train`` to hold back, drawn with ``seed`` once. None: validate
-            on ``test``, as ``fit`` does.
-        eval_batch_size: of each rank in validation, test and prediction; None: as in training.
-        shuffle: False to train in the order of the data.
+            their meaning on any number of ranks.
+        validation: how many of ``train`` to hold back, drawn with ``seed`` once. None: validate on ``test``, as ``fit``
+            does.
         seed: of the order and of what is held back; the same on all ranks.
-        on_device: put all samples on the device of each rank, where a batch is a mere gather. False leaves them in the
-            computer's memory, for a GPU whose own is too small.
 
     Raises:
-        TypeError, ValueError: no data set; not exactly one batch size; a batch that the ranks can't share (when the
-            trainer requests it).
+        TypeError, ValueError: no data set; a batch that the ranks can't share (when the trainer requests it).
     """
 
     def __init__(self, train: Data, test: Data | None = None, **options: Any) -> None:
@@ -297,10 +231,6 @@ class TensorDataModule(_SharedDataModule):
             check_samples(test, "test")
         super().__init__(**options)
         self._given: tuple[Data, Data | None] = train, test
-        if test is None:  # Lightning's own methods, so that it omits what needs these loaders, or says so
-            missing = ["test_dataloader", "predict_dataloader"]
-            for name in missing if self.validation is not None else [*missing, "val_dataloader"]:
-                setattr(self, name, getattr(super(_SharedDataModule, self), name))
 
     def load(self) -> tuple[Data, Data | None]:
         return self._given
@@ -312,7 +242,7 @@ class MNISTDataModule(_SharedDataModule):
     Args:
         root, download: of ``data.load``; one rank of each node downloads, before the others read.
         samples: how many of the training samples, from the first on; None: all.
-        options: ``batch_size``, ``global_batch_size``, ``validation``, ... of ``TensorDataModule``.
+        options: ``global_batch_size``, ``validation`` and ``seed`` of ``TensorDataModule``.
     """
 
     name: str = "mnist"
@@ -326,23 +256,14 @@ class MNISTDataModule(_SharedDataModule):
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        if samples is not None:
-            integer("samples", samples, at_least=1)
         self.root, self.download, self.samples = root, download, samples
 
     def prepare_data(self) -> None:
         if self.download and not data.available(self.name, self.root):
-            self._load("train")
-            self._load("test")
+            self.load()
 
     def load(self) -> tuple[Data, Data | None]:
-        images, labels = self._load("train")
-        if self.samples is not None and self.samples > len(labels):
-            raise ValueError(f"samples must be at most {len(labels)}, all of {self.name}, but it is {self.samples}")
-        return (images[: self.samples], labels[: self.samples]), self._load("test")
-
-    def _load(self, split: str) -> Data:
-        return data.load(self.name, split, root=self.root, download=self.download)
+        return load_data(self.name, self.samples, root=self.root, download=self.download)
 
 
 class FashionMNISTDataModule(MNISTDataModule):
@@ -354,40 +275,10 @@ class FashionMNISTDataModule(MNISTDataModule):
 class DigitsDataModule(MNISTDataModule):
     """The handwritten digits of scikit-learn, 8 × 8 pixels, uint8 [N, 1, 8, 8]: 1442 to train on, 355 to test; offline.
 
-    Args:
-        samples: how many of the training samples, from the first on; None: all.
-        options: ``batch_size``, ``global_batch_size``, ``validation``, ... of ``TensorDataModule``.
+    Arguments as ``MNISTDataModule``.
     """
 
     name: str = "digits"
-
-    def __init__(self, *, samples: int | None = None, **options: Any) -> None:
-        super().__init__(samples=samples, **options)
-
-
-class EventDataModule(_SharedDataModule):
-    """The handwritten digits in recordings of an event camera, as frames of spikes [N, T, 2, H, W].
-
-    For ``SpikingModule(..., encoder="sequence")``. For other recordings use ``TensorDataModule((frames, labels))``.
-
-    Args:
-        steps, size: T, and height and width of the synthetic camera in pixels.
-        camera: further arguments of ``data.events.record_digits``.
-        options: ``batch_size``, ``global_batch_size``, ``validation``, ... of ``TensorDataModule``.
-    """
-
-    def __init__(
-        self, *, steps: int = 16, size: int = 16, camera: dict[str, Any] | None = None, **options: Any
-    ) -> None:
-        super().__init__(**options)
-        self.steps, self.size, self.camera = steps, size, dict(camera or {})
-
-    def load(self) -> tuple[Data, Data | None]:
-        sets = []
-        for split in ("train", "test"):
-            recordings, labels = data.events.record_digits(split, size=self.size, **self.camera)
-            sets.append((data.events.frames_of(recordings, steps=self.steps), labels))
-        return sets[0], sets[1]
 
 
 def _split(train: Data, count: int, seed: int) -> tuple[Data, Data]:

@@ -10,22 +10,14 @@ from lightning.pytorch import Callback, LightningModule
 from torch import Tensor, nn
 
 from snnkit import loss as losses
-from snnkit.checks import choice, flag, function, integer, number
+from snnkit.checks import choice, flag, function, instance, integer, number, shown
 from snnkit.data import to_unit
-from snnkit.device import Precision, optimize_memory_usage
 from snnkit.train.checkpoint import keep_kernels
 from snnkit.train.lit.callbacks import FiringRates
 from snnkit.train.lit.data import Batch, SharedBatches, seed_of
 from snnkit.train.lit.resume import epoch_in_progress
 from snnkit.train.loop import check_trainable
-from snnkit.train.metrics import (
-    BatchNormStatistics,
-    RunningMetrics,
-    batch_metrics,
-    check_loss,
-    check_weights,
-    loss_not_finite,
-)
+from snnkit.train.metrics import RunningMetrics, batch_metrics, check_loss, check_weights, loss_not_finite
 from snnkit.train.recipe import (
     ENCODERS,
     LOSSES,
@@ -71,16 +63,12 @@ class SpikingModule(LightningModule):
             ``snnkit.encode``, "sequence" for samples [B, T, ...] that are one already, or a function.
         steps: T, for an encoder with a name.
         loss: name of a loss of ``snnkit.loss``, or a function (out, labels) -> scalar. Computed in float32.
-        optimizer: "adam", "adamw", "sgd" (with momentum 0.9); a class, called (parameters, lr=lr); a function of the
-            parameters.
-        lr, weight_decay: of an optimizer with a name; ``lr`` is the highest of "one-cycle".
+        optimizer: "adam", "adamw", "sgd" (with momentum 0.9), or a function of the model that returns an optimizer.
+        lr: of an optimizer with a name, and the highest of "one-cycle".
         scheduler: "constant", "cosine" (falls to 0 from epoch to epoch), "one-cycle" (rises and falls with every
-            update); a function of the optimizer that returns a scheduler, stepped after each epoch, or Lightning's
-            dict. None: constant.
+            update). For another one, override ``configure_optimizers``.
         augment: images [B, ...] to images; in training only.
         seed: of everything random in training, except initial weights and the order of samples.
-        checkpoint_activations: True: ``device.optimize_memory_usage`` with its defaults; a number: computes so many
-            time steps at once, and again in backward (its ``steps``).
         channels_last: weights and images in the memory format in which convolutions are fastest.
         compile: the network under ``torch.compile``, for training batches of full size; where that fails, a warning
             says why.
@@ -101,48 +89,38 @@ class SpikingModule(LightningModule):
         encoder: str | Callable[[Tensor], Tensor] = "repeat",
         steps: int = 25,
         loss: str | Callable[[Tensor, Tensor], Tensor] = "rate_cross_entropy",
-        optimizer: str | Callable[..., torch.optim.Optimizer] = "adam",
+        optimizer: str | Callable[[nn.Module], torch.optim.Optimizer] = "adam",
         lr: float = 1e-3,
-        weight_decay: float = 0.0,
-        scheduler: str | Callable[[torch.optim.Optimizer], Any] | None = None,
+        scheduler: str = "constant",
         augment: Callable[[Tensor], Tensor] | None = None,
         seed: int = 0,
-        checkpoint_activations: bool | int = False,
         channels_last: bool = False,
         compile: bool = False,
         rates: bool = True,
     ) -> None:
         super().__init__()
-        if isinstance(model, LightningModule):
-            raise TypeError("model must be the plain network, but it is a LightningModule; pass its .model")
         check_trainable(model)
         integer("steps", steps, at_least=1)
         for name, value in (("channels_last", channels_last), ("compile", compile), ("rates", rates)):
             flag(name, value)
-        _check_choice("encoder", encoder, ENCODERS)
-        _check_choice("loss", loss, LOSSES)
-        _check_choice("optimizer", optimizer, OPTIMIZERS, torch.optim.Optimizer)
-        if scheduler is not None:
-            _check_choice("scheduler", scheduler, SCHEDULES, torch.optim.lr_scheduler.LRScheduler)
+        for name, given, names in (
+            ("encoder", encoder, ENCODERS),
+            ("loss", loss, LOSSES),
+            ("optimizer", optimizer, OPTIMIZERS),
+        ):
+            if not callable(given):
+                choice(f"{name}, if it is no function,", given, names)
         self.encoder = make_encoder(encoder, steps) if isinstance(encoder, str) else encoder
         self.criterion = getattr(losses, loss) if isinstance(loss, str) else loss
         self.augment = function("augment", augment, optional=True)
-        self.optimizer, self.scheduler = optimizer, scheduler
-        self.lr, self.weight_decay = number("lr", lr, above=0), number("weight_decay", weight_decay, at_least=0)
-        self.seed = check_seed(seed)
+        self.optimizer, self.scheduler = optimizer, choice("scheduler", scheduler, SCHEDULES)
+        self.lr, self.seed = number("lr", lr, above=0), check_seed(seed)
         self.channels_last, self.rates = channels_last, rates
-        if not isinstance(checkpoint_activations, bool):
-            integer("checkpoint_activations", checkpoint_activations, at_least=1)
-        if checkpoint_activations:
-            steps_at_once = None if checkpoint_activations is True else checkpoint_activations
-            optimize_memory_usage(model, steps=steps_at_once)
         self.model = model.to(memory_format=torch.channels_last) if channels_last else model  # type: ignore[call-overload]
         self._metrics: dict[str, RunningMetrics] = {}  # by stage
-        self._compile = compile
-        self._compiled: tuple[int, Compiled] | None = None  # the size of batches, and the compiled network
+        self._compiled = Compiled(model) if compile else None
+        self._full: int | None = None  # samples of a full batch, the only size that is compiled
         self._generators = generators_of(self.encoder, augment, self.criterion, model)
-        self._logged = False  # the metrics of this epoch
-        self._resumed = False  # the metrics are those from a checkpoint, of an epoch in progress
         self._totals: Tensor | None = None  # of the metrics, from a checkpoint
         self._positions: list[dict[str, Any]] = []  # of the data loader, from a checkpoint
         self.step_loss: Tensor | None = None
@@ -174,38 +152,24 @@ class SpikingModule(LightningModule):
     def test_step(self, batch: Any, batch_idx: int) -> None:
         self._evaluate("test", batch, batch_idx)
 
-    def predict_step(self, batch: Any, batch_idx: int) -> Tensor:
-        """The output summed over time, [B, classes]; the largest is the answer. Also for samples without labels."""
-        samples = batch if isinstance(batch, Tensor) else self._unpacked(batch)[0]
-        self._seed("predict", batch_idx)
-        return self(samples).sum(0)
-
     def configure_optimizers(self) -> Any:
         if isinstance(self.optimizer, str):
             # Lightning refuses a fused optimizer where it clips gradients that are scaled.
             unscales = getattr(self.trainer.precision_plugin, "scaler", None) and self.trainer.gradient_clip_val
-            fused = self.device.type == "cuda" and not unscales
-            optimizer = make_optimizer(self.optimizer, self.model, self.lr, weight_decay=self.weight_decay, fused=fused)
+            optimizer = make_optimizer(
+                self.optimizer, self.model, self.lr, fused=self.device.type == "cuda" and not unscales
+            )
         else:
-            weights = [p for p in self.model.parameters() if p.requires_grad]
-            options = {"lr": self.lr} if isinstance(self.optimizer, type) else {}
-            optimizer = self.optimizer(weights, **options)
-            if not isinstance(optimizer, torch.optim.Optimizer):
-                raise TypeError(
-                    f"the result of optimizer must be a torch.optim.Optimizer, but it is a {type(optimizer).__name__}"
-                )
+            optimizer = self.optimizer(self.model)
+            instance("the result of optimizer", optimizer, torch.optim.Optimizer, "a torch.optim.Optimizer")
         optimizer.register_load_state_dict_pre_hook(keep_kernels)  # for a checkpoint from another device
-        schedule: Any = None
         if self.scheduler == "one-cycle":
             rate = OneCycle(optimizer, self.lr, int(self.trainer.estimated_stepping_batches)).rate
             for group in optimizer.param_groups:
                 group["lr"] = self.lr
             factors = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda update: rate(update) / self.lr)
-            schedule = {"scheduler": factors, "interval": "step"}
-        elif isinstance(self.scheduler, str):
-            schedule = make_scheduler(self.scheduler, optimizer, self.trainer.max_epochs or 1)
-        elif self.scheduler is not None:
-            schedule = self.scheduler(optimizer)
+            return {"optimizer": optimizer, "lr_scheduler": {"scheduler": factors, "interval": "step"}}
+        schedule = make_scheduler(self.scheduler, optimizer, self.trainer.max_epochs or 1)
         return optimizer if schedule is None else {"optimizer": optimizer, "lr_scheduler": schedule}
 
     def configure_callbacks(self) -> list[Callback]:
@@ -223,24 +187,18 @@ class SpikingModule(LightningModule):
             loader.load_state_dict(self._positions[0])
         self._positions = []
 
-    def on_train_epoch_start(self) -> None:
-        if not self._resumed:  # within this epoch, which Lightning 2.4 starts again, and 2.6 does not
-            self._metrics_of("train").reset()
-        self._logged = False
+    def on_train_epoch_start(self) -> None:  # not called where a run is resumed within an epoch
+        self._metrics_of("train").reset()
 
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
-        self._resumed = False
         every = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
         if every and batch_idx % every == 0:
             self._check_flag()
         if self.trainer.is_last_batch:  # here, so that every callback sees them when the epoch ends
             self._log_metrics("train")
-            self._logged = True
 
     def on_train_epoch_end(self) -> None:
         self._check_flag()
-        if not self._logged:  # stopped within the epoch
-            self._log_metrics("train")
 
     def on_validation_epoch_end(self) -> None:
         self._log_metrics("val")
@@ -251,18 +209,14 @@ class SpikingModule(LightningModule):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Lightning calls it on every rank: the metrics of the epoch so far are added up over ranks."""
         self._check_flag()
-        check_weights(self.model, self.current_epoch, saved=True)
+        check_weights(self.model, self.current_epoch)
         checkpoint[_TOTALS] = self.trainer.strategy.reduce(self._metrics_of("train").totals.clone(), reduce_op="sum")
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         loops = checkpoint.get("loops")  # none in a file of weights only
         if loops is not None and epoch_in_progress(loops):
-            self._resumed = True
             self._positions = loops["fit_loop"]["state_dict"].get("combined_loader", [])
-        totals = checkpoint.get(_TOTALS)
-        if totals is not None and len(totals) == 8:  # a checkpoint of version 0.1, with the states of torchmetrics
-            totals = totals[[0, 5, 6, 1]]
-        self._totals = totals
+            self._totals = checkpoint.get(_TOTALS)
 
     def _evaluate(self, stage: str, batch: Any, batch_idx: int) -> None:
         samples, labels, weight = self._unpacked(batch)
@@ -274,8 +228,7 @@ class SpikingModule(LightningModule):
         if isinstance(batch, Batch):
             return batch
         if not (isinstance(batch, (tuple, list)) and len(batch) == 2 and all(isinstance(b, Tensor) for b in batch)):
-            kind = f"a tensor {list(batch.shape)}" if isinstance(batch, Tensor) else f"a {type(batch).__name__}"
-            raise TypeError(f"batch must be a pair of tensors, samples and labels, but it is {kind}")
+            raise TypeError(f"batch must be a pair of tensors, samples and labels, but it is {shown(batch)}")
         samples, labels = batch
         return samples, labels, 1.0
 
@@ -286,12 +239,8 @@ class SpikingModule(LightningModule):
         return x
 
     def _forward_of(self, size: int) -> Callable:
-        if not self._compile:
-            return self.model
-        if self._compiled is None:
-            self._compiled = size, Compiled(self.model)
-        full, compiled = self._compiled
-        return compiled if size == full else self.model
+        self._full = size if self._full is None else self._full
+        return self._compiled if self._compiled is not None and size == self._full else self.model
 
     def _loss(self, out: Tensor, labels: Tensor) -> Tensor:
         with torch.autocast(out.device.type, enabled=False):
@@ -307,11 +256,8 @@ class SpikingModule(LightningModule):
         value = loss.item()
         if value - value == 0:  # neither NaN nor infinity
             return
-        half = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
-        batches, optimizer = int(self.trainer.num_training_batches), self.trainer.optimizers[0]
-        precision = Precision(self.device, half)
-        message = loss_not_finite(value, self.current_epoch, batch_idx, batches, optimizer, precision)
-        raise FloatingPointError(message + BatchNormStatistics(self.model, self.device).recover())
+        where = f"epoch {self.current_epoch + 1}, batch {batch_idx + 1} of {self.trainer.num_training_batches}"
+        raise loss_not_finite(self.model, value, where, self.trainer.optimizers[0])
 
     def _check_flag(self) -> None:
         """FloatingPointError if a loss on an accelerator was not finite."""
@@ -319,7 +265,7 @@ class SpikingModule(LightningModule):
             raise FloatingPointError(
                 f"a loss of epoch {self.current_epoch + 1} was not finite, and the weights are meaningless since: "
                 "resume from the last checkpoint, which is older, with a lower lr or in float32; and look for NaN or "
-                f"infinity in the data{BatchNormStatistics(self.model, self.device).recover()}"
+                "infinity in the data"
             )
 
     def _seed(self, stage: str, batch_idx: int) -> None:
@@ -351,17 +297,3 @@ class SpikingModule(LightningModule):
             options: dict[str, Any] = {"on_step": False, "on_epoch": True, "sync_dist": True, "batch_size": 1}
             for name, total in (("loss", loss), ("acc", accuracy), ("rate", rate)):
                 self.log(f"{stage}/{name}", total / samples, prog_bar=name != "rate", **options)
-
-
-def _check_choice(name: str, value: Any, choices: Any, made_later: type | None = None) -> None:
-    """A name among ``choices`` or a function; ``made_later``: a kind of object that the trainer has to create."""
-    if isinstance(value, str):
-        choice(name, value, choices)
-    elif made_later is not None and isinstance(value, made_later):
-        raise TypeError(
-            f"{name} must be a name, or a class or function that creates it when the model is on its device, "
-            f"but it is a {type(value).__name__}"
-        )
-    elif not callable(value):
-        listed = ", ".join(map(repr, choices))
-        raise TypeError(f"{name} must be a function, or one of {listed}, but it is {value!r}")

@@ -31,18 +31,12 @@ CTRL_C = 2
 TERMINATE = 3
 _NAMES = {REQUEUE: "the signal to requeue", CTRL_C: "Ctrl-C", TERMINATE: "SIGTERM"}
 _FAILED = "snnkit/failed"  # key in the ranks' store: the error of the first rank that failed by itself
-_PATIENCE = 10.0  # seconds between SIGTERM and the end of a rank that has lost its launcher
-
-# Parts of what torch, gloo and NCCL say where another rank can't be reached any more ...
-_LOST = (
-    "connection closed by peer", "connection reset by peer", "broken pipe", "connection refused", "socket closed",
-    "connection was likely closed", "failed to recv", "remote process has terminated", "remote process exited",
-    "ncclremoteerror", "nccl communicator was aborted", "unhandled system error", "pair closure",
-)  # fmt: skip
-# ... where it does not answer ...
-_SILENT = ("timed out waiting", "timed out after", "wait timeout", "has timed out", "watchdog caught")
-# ... and where it never came.
-_ABSENT = ("clients joined", "trying to connect")
+# Parts of what torch, gloo and NCCL say where another rank can't be reached.
+_LOST = re.compile(
+    r"gloo|nccl|connection (?:closed|reset|refused)|broken pipe|socket|address already in use|clients joined"
+    r"|trying to connect|timed out|timeout",
+    re.IGNORECASE,
+)
 
 
 class Stopped(Exception):
@@ -97,7 +91,6 @@ class SignalFlags:
         finally:
             for number, handler in self._before.items():
                 signal.signal(number, handler)
-            self._before = {}
 
     def handle_all(self) -> None:
         """From now on every signal sets its flag."""
@@ -106,9 +99,8 @@ class SignalFlags:
 
     def _handle(self, number: int) -> None:
         if threading.current_thread() is threading.main_thread():
-            before = signal.signal(number, self._receive)
-            if before != self._receive:
-                self._before.setdefault(number, before if before is not None else signal.SIG_DFL)
+            self._before.setdefault(number, signal.getsignal(number) or signal.SIG_DFL)
+            signal.signal(number, self._receive)
 
     def _receive(self, number: int, _: Any) -> None:
         if number == signal.SIGINT and self.received >= CTRL_C:
@@ -152,13 +144,12 @@ class RankConsensus:
         A rank that ended earlier would take rank 0 along, in the middle of it: srun --kill-on-bad-exit.
         RequeueError, on all ranks, where it fails.
         """
-        message, error = "", ""
+        result = ["", ""]  # message, error
         if self._group is None or dist.get_rank(self._group) == 0:
             try:
-                message = requeue()
+                result[0] = requeue()
             except RequeueError as failure:
-                error = str(failure)
-        result = [message, error]
+                result[1] = str(failure)
         if self._group is not None:
             dist.broadcast_object_list(result, src=0, group=self._group)
         if result[1]:
@@ -172,12 +163,9 @@ class RankConsensus:
         every: list[Any] = [None] * dist.get_world_size()
         dist.all_gather_object(every, values, group=self._group)
         for name, value in every[0].items():
-            for rank, other in enumerate(every):
+            for other in every:
                 if other[name] != value:
-                    raise ValueError(
-                        f"{name} must be the same on all ranks, but it is {value!r} on rank 0 and {other[name]!r} on "
-                        f"rank {rank}"
-                    )
+                    raise ValueError(f"{name} must be the same on all ranks, but it is {value!r} and {other[name]!r}")
 
 
 def requeue() -> str:
@@ -185,15 +173,13 @@ def requeue() -> str:
     job = os.environ.get("SLURM_JOB_ID", "")
     if array := os.environ.get("SLURM_ARRAY_JOB_ID"):
         job = f"{array}_{os.environ.get('SLURM_ARRAY_TASK_ID', '')}"
-    if not re.fullmatch(r"\d+(_\d+)?", job):
-        raise RequeueError(f"the job can't be requeued: SLURM_JOB_ID is {job!r}, no job of SLURM")
     try:
         done = subprocess.run(["scontrol", "requeue", job], capture_output=True, text=True, timeout=60)
+        failure = (done.stderr or done.stdout).strip() if done.returncode else ""
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise RequeueError(f"job {job} can't be requeued: {error}; submit it again by hand") from None
-    if done.returncode:
-        why = (done.stderr or done.stdout).strip()
-        raise RequeueError(f"job {job} can't be requeued: scontrol said {why!r}; submit it again by hand")
+        failure = str(error)
+    if failure:
+        raise RequeueError(f"job {job!r} can't be requeued: {failure}; submit it again by hand")
     return f"job {job} is requeued"
 
 
@@ -207,93 +193,36 @@ def explained(place: RankInfo, timeout: float) -> Iterator[None]:
     except Exception as error:
         if place.world == 1:
             raise
-        if reason := _port_in_use(error) or lost_rank(error, place, timeout):
-            raise RankError(reason) from error
+        if isinstance(error, (RuntimeError, ConnectionError)) and _LOST.search(str(error)):
+            raise RankError(_lost_rank(error, place, timeout)) from error
         with contextlib.suppress(Exception):
             summary = f"rank {place.rank}: {type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
             dist.distributed_c10d._get_default_store().set(_FAILED, summary)
             if place.rank == 0:
-                time.sleep(1.0)  # it keeps the store: the others have to read it there
+                time.sleep(1.0)  # it has the store: the others have to read it there
         raise
 
 
-def lost_rank(error: BaseException, place: RankInfo, timeout: float) -> str | None:
-    """The meaning of an error of communication; None for any other error."""
-    text = str(error)
-    low = text.lower()
+def _lost_rank(error: BaseException, place: RankInfo, timeout: float) -> str:
     # Without the source file in front, and the advice that follows.
-    first = re.sub(r"^\[[^\]]*\]\s*", "", text.strip()).partition("\n")[0].partition(". ")[0]
-    if last := text.partition("Last error:")[2].strip().partition("\n")[0]:  # NCCL's details
-        first = f"{first}: {last}"
-    quoted, rank = f"it said: {first}", f"rank {place.rank} of {place.world}"
-    if any(sign in low for sign in _ABSENT) and not dist.is_initialized():
-        where = f"{os.environ.get('MASTER_ADDR', '?')}:{os.environ.get('MASTER_PORT', '?')}"
+    quoted = re.sub(r"^\[[^\]]*\]\s*", "", str(error).strip()).partition("\n")[0].partition(". ")[0]
+    rank, address = f"rank {place.rank} of {place.world}", os.environ.get("MASTER_ADDR", "?")
+    meeting = f"{address}:{os.environ.get('MASTER_PORT', '?')}"
+    if not dist.is_initialized():
         return (
-            f"{rank} waited {timeout:g} s for the others at {where}, and some did not come. Look at what they printed, "
-            "that all were started with the same address and port (MASTER_ADDR, MASTER_PORT), and that no firewall is "
-            f"between the nodes; {quoted}"
+            f"{rank} did not meet all others at {meeting} within {timeout:g} s. Look at what they printed, that all "
+            "were started with the same address (MASTER_ADDR) and a free port (MASTER_PORT), and that no firewall is "
+            f"between the nodes; it said: {quoted}"
         )
-    communication = isinstance(error, (dist.DistError, ConnectionError)) or "gloo" in low or "nccl" in low
-    if not communication and not any(sign in low for sign in _LOST[:3]):
-        return None
-    cause = _failure_of_another() or (
-        "look at the output of the rank that ended first, and at the system's log for its end (memory)"
-    )
-    if any(sign in low for sign in _SILENT):
-        return (
-            f"{rank} waited {timeout:g} s for another rank, which is stuck, stopped, or so much slower (timeout= sets "
-            f"the limit): {cause}; {quoted}"
-        )
-    system = "unhandled system error" in low and not re.search("remote process|connection|socket", low)
-    if any(sign in low for sign in _LOST) and not system:  # not for a lack of shared memory, say
-        return f"{rank} lost another rank, which has ended: {cause}; {quoted}"
-    return (
-        f"{rank} can't exchange data with the others: {cause}; {quoted}. "
-        "Between nodes, GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME name the network to use"
-    )
-
-
-def _port_in_use(error: BaseException) -> str | None:
-    if "EADDRINUSE" not in str(error) and "address already in use" not in str(error).lower():
-        return None
-    port = os.environ.get("MASTER_PORT", "?")
-    return (
-        f"port {port} of this machine is in use, so the ranks can't meet there: set MASTER_PORT to another one "
-        "(torchrun: --master-port; snnkit train --devices takes a free one by itself)"
-    )
-
-
-def _failure_of_another() -> str | None:
-    """The error that a rank that failed by itself has passed to the others."""
+    cause = "look at the output of the rank that ended first, and at the system's log for its end (memory)"
     with contextlib.suppress(Exception):
         store = dist.distributed_c10d._get_default_store()
         if store.check([_FAILED]):
-            return store.get(_FAILED).decode(errors="replace")
-    return None
-
-
-@contextlib.contextmanager
-def watching_launcher(place: RankInfo) -> Iterator[None]:
-    """End this rank where the process that started it is gone: by SIGTERM first, so that it may save."""
-    if place.launcher != "torchrun" or sys.platform == "win32":
-        yield
-        return
-    parent, over = os.getppid(), threading.Event()
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            if over.wait(1.0):
-                return
-        print(f"rank {place.rank}: its launcher (process {parent}) is gone, so it ends", file=sys.stderr, flush=True)
-        os.kill(os.getpid(), signal.SIGTERM)
-        if not over.wait(_PATIENCE):
-            os._exit(128 + signal.SIGTERM)
-
-    threading.Thread(target=watch, name="snnkit launcher watch", daemon=True).start()
-    try:
-        yield
-    finally:
-        over.set()
+            cause = store.get(_FAILED).decode(errors="replace")
+    return (
+        f"{rank} lost another one, which has ended, or is stuck for more than {timeout:g} s (timeout= sets the limit): "
+        f"{cause}; it said: {quoted}"
+    )
 
 
 @atexit.register

@@ -28,8 +28,6 @@ class AtomicCheckpointIO(CheckpointIO):
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any | None = None) -> None:
         """TypeError, naming the entry, for what could not be read back; OSError where the disk is full, say."""
-        if storage_options is not None:
-            raise TypeError(f"storage_options must be None, as files are local here, but it is {storage_options!r}")
         check_plain(checkpoint)
         write_archive(writable(path, "path"), checkpoint)
 
@@ -72,14 +70,13 @@ class ResumableCheckpoint(Checkpoint):
         path: Path | None,
         every: int | None,
         *,
-        on_epoch: Callable[[LightningModule], object] = lambda module: None,
+        on_epoch: Callable[[], object] = lambda: None,
         begin: Callable[[], object] = lambda: None,
         timeout: float = 300.0,
         same: dict[str, Any] | None = None,
     ) -> None:
         self.flags, self.path, self.every = flags, path, every
         self.on_epoch, self.begin, self.timeout, self.same = on_epoch, begin, timeout, dict(same or {})
-        self.consensus: RankConsensus | None = None
         self.updates = 0
         self._saving: str | None = None  # "batch" or "epoch", while it does
         self._stop = 0
@@ -103,7 +100,6 @@ class ResumableCheckpoint(Checkpoint):
         if trainer.global_step == self.updates:  # gradients are being accumulated
             return
         self.updates = trainer.global_step
-        assert self.consensus is not None
         self._stop = max(self._stop, self.consensus.exchange(self.flags.received))
         if trainer.is_last_batch:  # the epoch ends soon, and a checkpoint there contains its metrics
             return
@@ -113,14 +109,12 @@ class ResumableCheckpoint(Checkpoint):
             raise Stopped(self._stop)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        # The epoch that was resumed is like any other now. Otherwise Lightning changes learning rates that follow
-        # epochs a second time (2.4), or leaves out those that follow a metric of the validation (2.6).
+        # The epoch that was resumed is like any other now; else Lightning treats learning rates in another way.
         trainer.fit_loop._restarting = False
-        assert self.consensus is not None
         self._stop = max(self._stop, self.consensus.exchange(self.flags.received, wait=True))
         self._save(trainer, "epoch")
         if trainer.is_global_zero:
-            self.on_epoch(pl_module)
+            self.on_epoch()
         last = trainer.max_epochs is not None and trainer.current_epoch + 1 >= trainer.max_epochs
         if self._stop and not last:
             raise Stopped(self._stop)
@@ -141,10 +135,8 @@ class ResumableCheckpoint(Checkpoint):
 
 # Lightning counts a thing (a batch, an epoch) as ready, started, processed and completed, and writes a checkpoint when
 # its callbacks run: after the last batch was processed and before it is completed. At a restart it guesses what to do
-# with such a thing, and the guess differs: 2.4 takes the batch for undone and numbers the next one like it, so that an
-# epoch gets one batch too many and accumulated gradients are one batch out of step; 2.6 guesses right for a batch and,
-# at the end of an epoch, depends on whether there is validation. Counters that mark what is done as done leave nothing
-# to guess, on both.
+# with such a thing, and the guess depends on whether there is validation. Counters that mark what is done as done leave
+# nothing to guess.
 
 
 def fix_loop_progress(loops: dict[str, Any], *, epoch_ended: bool) -> None:
@@ -177,14 +169,14 @@ def _remove_leftovers(path: Path) -> None:
 
 
 def _disable_lightning_signals(trainer: Trainer) -> None:
-    """Lightning's handlers save, or talk to other ranks (2.6), in the middle of whatever a rank is doing.
+    """Lightning's handlers save, or talk to other ranks, in the middle of whatever a rank is doing; there is no switch.
 
-    There is no switch for them. Where a future Lightning has other names, only the moments between its handlers and
-    ours, which are set when the training starts, are unprotected.
+    Where a future Lightning has other names, only the moments between its handlers and ours, which are set when the
+    training starts, are unprotected.
     """
-    connector = getattr(trainer, "_signal_connector", None)
+    connector, loop = getattr(trainer, "_signal_connector", None), trainer.fit_loop.epoch_loop
     if hasattr(connector, "register_signal_handlers"):
         connector.register_signal_handlers = lambda: None  # type: ignore[union-attr]
-    # 2.6 asks all ranks before each batch whether one has received a SIGTERM, and waits for the device to know.
-    if hasattr(trainer.fit_loop.epoch_loop, "_broadcast_sigterm_tensor"):
-        trainer.fit_loop.epoch_loop._broadcast_sigterm_tensor = lambda: None
+    # It asks all ranks before each batch whether one has received a SIGTERM, and waits for the device to know.
+    if hasattr(loop, "_broadcast_sigterm_tensor"):
+        loop._broadcast_sigterm_tensor = lambda: None

@@ -19,10 +19,10 @@ from lightning.fabric.plugins.environments.cluster_environment import ClusterEnv
 from lightning.fabric.plugins.environments.lightning import LightningEnvironment
 from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
 from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvironment
-from lightning.pytorch import Callback, LightningDataModule, Trainer
+from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import TQDMProgressBar
 from lightning.pytorch.strategies import DDPStrategy
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 
@@ -34,12 +34,11 @@ from snnkit.train.history import CallbackList, History
 from snnkit.train.lit.callbacks import HistoryCallback
 from snnkit.train.lit.data import DigitsDataModule, FashionMNISTDataModule, MNISTDataModule
 from snnkit.train.lit.module import SpikingModule
-from snnkit.train.lit.preemption import REQUEUE, SignalFlags, Stopped, explained, watching_launcher
+from snnkit.train.lit.preemption import REQUEUE, SignalFlags, Stopped, explained
 from snnkit.train.lit.resume import AtomicCheckpointIO, ResumableCheckpoint
 from snnkit.train.recipe import Recipe
 from snnkit.train.seeding import seed_everything
-
-_EVALUATED = 256  # samples per rank and batch, as in ``train.evaluate``
+from snnkit.train.slurm.syntax import signal_name
 
 
 class ResumableDDP(DDPStrategy):
@@ -48,57 +47,38 @@ class ResumableDDP(DDPStrategy):
     DDP packs gradients into buckets in the order of the parameters, and again in the order in which the first backward
     pass produced them. The position of a number in a bucket decides with which rank its sum over ranks begins, so with
     three and more ranks the first update after each start would be rounded in another way than in an unbroken run.
-    Here a backward pass over the parameters alone, in reverse, comes first and fixes the buckets. There is one bucket,
-    as on CPUs communication beside the backward pass competes with it for the cores.
+    Here, on CPUs, the first buckets stay. There is one, as communication beside the backward pass competes with it for
+    the cores.
 
     Args:
         network: whose gradients they are; where it has batch norms, their running statistics are those of rank 0.
         timeout: seconds to wait for another rank.
-        options: further arguments of ``DDPStrategy`` and, through it, of ``DistributedDataParallel``.
     """
 
-    def __init__(self, network: nn.Module, timeout: float, **options: Any) -> None:
+    def __init__(self, network: nn.Module, timeout: float) -> None:
         # Only running statistics change by themselves; constants of neurons are the same on all ranks anyway.
         statistics = any(isinstance(module, _BatchNorm) for module in network.modules())
         known = inspect.signature(DistributedDataParallel).parameters
         # 2.13 has a new name for it and warns of the old one.
         buffers = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
         self._patience = timeout
-        defaults = {"gradient_as_bucket_view": True, buffers: statistics}
-        super().__init__(timeout=timedelta(seconds=timeout), **{**defaults, **options})
+        options: dict[str, Any] = {buffers: statistics, "gradient_as_bucket_view": True}
+        super().__init__(timeout=timedelta(seconds=timeout), **options)
 
     def configure_ddp(self) -> None:
         if self.root_device.type == "cuda":
             # Waiting in vain by gloo raises an error with a reason; NCCL's watchdog just ends the process.
             dist.distributed_c10d._set_pg_timeout(timedelta(seconds=2 * self._patience + 60))
         else:
-            self._ddp_kwargs.setdefault("bucket_cap_mb", 1024)
+            self._ddp_kwargs["bucket_cap_mb"] = 1024
+            self._ddp_kwargs["find_unused_parameters"] = dist.get_world_size() > 2  # then buckets are not made again
         super().configure_ddp()
-        if self.root_device.type == "cpu" and dist.get_world_size() > 2:
-            assert isinstance(self.model, DistributedDataParallel)
-            _fix_buckets(self.model)
 
     def on_exception(self, exception: BaseException) -> None:
         super().on_exception(exception)
         if self.root_device.type == "cuda" and dist.is_initialized() and not isinstance(exception, Stopped):
             with contextlib.suppress(Exception):  # else the teardown waits for gradients that never come
                 dist.distributed_c10d._get_default_group()._get_backend(self.root_device).abort()
-
-
-def _fix_buckets(wrapped: DistributedDataParallel) -> None:
-    module: Any = wrapped.module
-
-    def parameters_in_order() -> Tensor:
-        # The last term of a sum is the first in its backward pass.
-        first, *others = (p.flatten()[0] * 0 for p in module.parameters() if p.requires_grad)
-        return sum(others, start=first)
-
-    module.forward = parameters_in_order  # of this instance; Lightning does likewise in each step
-    try:
-        wrapped().backward()
-    finally:
-        del module.forward
-    module.zero_grad()
 
 
 @dataclass
@@ -133,7 +113,7 @@ def run_recipe(
     every: int | None = None,
     resume: bool = False,
     timeout: float = 300.0,
-    requeue_signal: str | signal.Signals | None = "SIGUSR1",
+    requeue_signal: str = "SIGUSR1",
     **settings: Any,
 ) -> ScaledRun:
     """Train as a recipe says, through Lightning's Trainer, in this process, as the rank that the environment names.
@@ -158,7 +138,7 @@ def run_recipe(
         resume: continue from ``checkpoint`` if it exists, as if nothing had happened: on a CPU with the same number of
             ranks the weights are the same to the bit.
         timeout: seconds after which ranks that wait for one that is dead or stuck give up.
-        requeue_signal: under SLURM, the signal upon which to save, requeue the job and stop; None: none.
+        requeue_signal: under SLURM, the signal upon which to save, requeue the job and stop.
 
     Raises:
         ValueError, TypeError: as ``recipes.run``; a batch size that the ranks can't share; more CUDA devices than
@@ -174,9 +154,8 @@ def run_recipe(
             integer(name, value, at_least=1)
     number("timeout", timeout, above=0)
     place.check(devices, nodes)
-    requeue_signal = _signal_of(requeue_signal)
-    if place.launcher != "srun":  # elsewhere there is no queue
-        requeue_signal = None
+    # Elsewhere there is no queue.
+    requeuing = signal.Signals[signal_name(requeue_signal)] if place.launcher == "srun" else None
     callback = CallbackList("on_epoch", on_epoch)
     recipe, file = recipes.prepare(recipe, settings, checkpoint, resume)
     if recipe.graphed:
@@ -185,8 +164,8 @@ def run_recipe(
     target = place.device(device)
     exists = file is not None and resume and file.checkpoint.exists()
 
-    flags = SignalFlags(requeue_signal)
-    with watching_launcher(place), flags.listening(), explained(place, timeout), _quiet():
+    flags = SignalFlags(requeuing)
+    with flags.listening(), explained(place, timeout), _quiet():
         seed_everything(recipe.seed)
         network = recipe.build()
         precision = Precision.choose(target, recipe.amp)
@@ -195,7 +174,7 @@ def run_recipe(
             flags,
             None if file is None else file.checkpoint,
             every,
-            on_epoch=lambda _: callback(history.history, network),
+            on_epoch=lambda: callback(history.history, network),
             begin=lambda: None if file is None else file.write(recipe),
             timeout=timeout,
             same={"the recipe": recipe.settings(), "whether there is a checkpoint": exists, "torch": torch.__version__},
@@ -209,9 +188,8 @@ def run_recipe(
             precision={None: "32-true", torch.bfloat16: "bf16-mixed", torch.float16: "16-mixed"}[precision.dtype],  # type: ignore[arg-type]
             max_epochs=recipe.epochs,
             accumulate_grad_batches=recipe.accumulate,
-            gradient_clip_val=recipe.clip,
             callbacks=[history, *bar, *callbacks, keeper],
-            plugins=[_environment(place, requeue_signal), AtomicCheckpointIO()],
+            plugins=[_environment(place, requeuing), AtomicCheckpointIO()],
             logger=False,
             num_sanity_val_steps=0,
             enable_progress_bar=False,
@@ -221,7 +199,7 @@ def run_recipe(
         stopped = None
         try:
             trainer.fit(
-                _module(recipe, network, precision),
+                _module(recipe, network),
                 _data(recipe, root, download),
                 ckpt_path=str(file.checkpoint) if file is not None and exists else None,
             )
@@ -234,21 +212,18 @@ def run_recipe(
             raise ValueError(f"{file.checkpoint} does not fit the model: {error}") from None
         requeued = ""
         if stopped is not None and stopped.cause == REQUEUE:
-            assert keeper.consensus is not None
             requeued = keeper.consensus.requeue()
     history.history.interrupted = stopped is not None
     network.to(target)
     return ScaledRun(recipe, network, history.history, target, place, keeper.updates, stopped, requeued)
 
 
-def _module(recipe: Recipe, network: nn.Module, precision: Precision) -> SpikingModule:
-    # Lightning refuses a fused optimizer where it clips gradients that are scaled.
-    fused = precision.device.type == "cuda" and not (recipe.clip and precision.dtype == torch.float16)
+def _module(recipe: Recipe, network: nn.Module) -> SpikingModule:
     return SpikingModule(
         network,
         encoder=recipe.encoder(network),
         loss=recipe.criterion(),
-        optimizer=lambda _: recipe.make_optimizer(network, fused=fused),
+        optimizer=recipe.optimizer,
         lr=recipe.lr,
         scheduler=recipe.schedule,
         augment=recipe.augmentation(),
@@ -259,17 +234,15 @@ def _module(recipe: Recipe, network: nn.Module, precision: Precision) -> Spiking
     )
 
 
-def _data(recipe: Recipe, root: str | os.PathLike[str] | None, download: bool) -> LightningDataModule:
-    options: dict[str, Any] = {
-        "samples": recipe.samples,
-        "global_batch_size": recipe.batch_size,
-        "eval_batch_size": _EVALUATED,
-        "seed": recipe.seed,
-    }
-    if recipe.dataset == "digits":
-        return DigitsDataModule(**options)
-    kind = {"mnist": MNISTDataModule, "fashion": FashionMNISTDataModule}[recipe.dataset]
-    return kind(root=root, download=download, **options)
+def _data(recipe: Recipe, root: str | os.PathLike[str] | None, download: bool) -> MNISTDataModule:
+    kinds = {kind.name: kind for kind in (MNISTDataModule, FashionMNISTDataModule, DigitsDataModule)}
+    return kinds[recipe.dataset](
+        root=root,
+        download=download,
+        samples=recipe.samples,
+        global_batch_size=recipe.batch_size,
+        seed=recipe.seed,
+    )
 
 
 def _environment(place: RankInfo, requeue_signal: signal.Signals | None) -> ClusterEnvironment:
@@ -280,17 +253,6 @@ def _environment(place: RankInfo, requeue_signal: signal.Signals | None) -> Clus
     return TorchElasticEnvironment() if place.launcher == "torchrun" else LightningEnvironment()
 
 
-def _signal_of(name: str | signal.Signals | None) -> signal.Signals | None:
-    if name is None or isinstance(name, signal.Signals):
-        return name
-    full = name if name.startswith("SIG") else f"SIG{name}"
-    if full not in signal.Signals.__members__ or full in ("SIGKILL", "SIGSTOP", "SIGTERM", "SIGINT"):
-        raise ValueError(
-            f"requeue_signal must name a signal that can be handled, such as 'SIGUSR1', but it is {name!r}"
-        )
-    return signal.Signals[full]
-
-
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Without Lightning's reports of hardware and strategy, which the recipe determines."""
@@ -298,6 +260,7 @@ def _quiet() -> Iterator[None]:
     levels = [logger.level for logger in loggers]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*srun. command is available.*")
+        warnings.filterwarnings("ignore", message="find_unused_parameters=True was specified")
         warnings.filterwarnings("ignore", message=".*LeafSpec.* is deprecated.*")  # torch 2.13 of Lightning 2.6
         try:
             for logger in loggers:
