@@ -22,7 +22,7 @@ run: setup  ## execute every notebook headless in QUICK mode; writes build/repor
 lab: setup  ## open the notebooks in JupyterLab
 	$(BIN)/jupyter lab notebooks
 
-site: setup  ## README, executed notebooks, workshop and reference as a web site, links checked: build/site/html
+site: run  ## README, executed notebooks, workshop and reference as a web site, links checked: build/site/html
 	$(BIN)/snnkit site --out build/site
 
 test: setup  ## the tests that find defects fast

@@ -39,10 +39,8 @@ _snnkit = "snnkit @ git+https://github.com/snnkit/snnkit@main"
 
 if importlib.util.find_spec("snnkit") is None:
     if "COLAB_RELEASE_TAG" in os.environ or "google.colab" in sys.modules:
-        # Colab ships all that snnkit needs but papermill, ansicolors; --no-deps leaves every package there as it is.
+        # Colab ships all that snnkit needs; --no-deps leaves every package there as it is.
         _wanted = f"'{_snnkit}'"
-        _wanted += " papermill"
-        _wanted += " ansicolors"
         get_ipython().run_line_magic("pip", f"install -q --no-deps {_wanted}")  # noqa: F821
         importlib.invalidate_caches()
     else:
@@ -209,7 +207,7 @@ for run in manifest.runs:
 # > **Predict first.** How does a price of 0.01 in the loss change accuracy and spikes? By a tenth, by half, tenfold?
 
 # %%
-table = sweep.run(manifest, show="lines")
+table = sweep.run(manifest)
 shown = ["RATE_PENALTY", "SEED", "accuracy", "spikes"]
 table.select(shown).with_columns(score=polars.col("accuracy") - challenge.PRICE * polars.col("spikes"))
 
@@ -223,7 +221,7 @@ table.select(shown).with_columns(score=polars.col("accuracy") - challenge.PRICE 
 # %%
 prices = [*question["parameters"]["RATE_PENALTY"], -0.01]
 more = sweep.load(question | {"parameters": {"RATE_PENALTY": prices}})
-table = sweep.run(more, show="lines")
+table = sweep.run(more)
 print()
 for failure in sweep.failures(folder / "sweep"):
     print(f"RATE_PENALTY {failure.parameters['RATE_PENALTY']}, SEED {failure.parameters['SEED']}: {failure.error}")
@@ -317,13 +315,13 @@ viz.explore(at_price, log10_price=(-4.0, -0.5, 0.25))
 # *settings*. Here are the means over eight seeds, with the spread of a single run:
 
 # %% tags=["slide"]
-means = sweep.means(recorded.drop("seconds"))
-silent_runs = recorded.group_by("RATE_PENALTY", "HIDDEN", maintain_order=True).agg(
-    silent=(polars.col("spikes") < 0.01).sum()
+means = recorded.group_by("RATE_PENALTY", "HIDDEN", maintain_order=True).agg(
+    polars.col("accuracy", "spikes", "score").mean(),
+    score_std=polars.col("score").std(),
+    silent=(polars.col("spikes") < 0.01).sum(),
 )
-means = means.join(silent_runs, on=["RATE_PENALTY", "HIDDEN"])
 viz.show(figures.pareto(trained, **axes, seeds="SEED", log="x", title="Means over the seeds that did not go silent"))
-means.select("RATE_PENALTY", "HIDDEN", "accuracy", "spikes", "score", "score_std", "silent")
+means
 
 # %% [markdown]
 # **Notice** the last column. If some seeds became silent, the mean describes none of the networks: some are good, and

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import signal
 import sys
-import threading
-import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
 import click
@@ -15,14 +14,13 @@ import click
 import snnkit
 
 INTERRUPTED = 130  # what a shell reports for Ctrl-C
-PATIENCE = 2.0  # seconds after a Ctrl-C in which another one is the same
 SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 # Each command: where it is, and its line in `snnkit --help`, which imports none of them.
 COMMANDS = {
     "bench": ("snnkit.cli.bench:bench", "Measure, and show what was measured."),
     "build": ("snnkit.cli.notebooks:build", "Make notebooks/NN_name.ipynb from notebooks/src/NN_name.py."),
-    "course": ("snnkit.cli.course:course", "Progress in the notebooks: hand in your own, look at a room's."),
+    "course": ("snnkit.cli.workshop:course", "Progress in the notebooks: hand in your own, look at a room's."),
     "doctor": ("snnkit.cli.notebooks:doctor", "Say what this machine has: green, amber or red, with the fix."),
     "run": ("snnkit.cli.notebooks:run", "Execute notebooks headless and write report.html and report.json."),
     "site": ("snnkit.cli.notebooks:site", "Build the site: README, executed notebooks, workshop pages, reference."),
@@ -34,7 +32,7 @@ COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """A group of commands that are imported when they are called.
+    """A group of commands that are imported when they are called; Ctrl-C ends them with exit code 130, no traceback.
 
     Args:
         lazy: name of a command -> ("module:attribute", its help in one line).
@@ -58,41 +56,11 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(sorted([*own.items(), *((name, text) for name, (_, text) in self.lazy.items())]))
 
-
-class Interrupts:
-    """A handler of Ctrl-C: raises KeyboardInterrupt, but not again at once, as that would break the clearing up."""
-
-    def __init__(self) -> None:
-        self.last = float("-inf")
-
-    def __call__(self, *_: Any) -> None:
-        now = time.monotonic()
-        # Not for ever: code that swallows exceptions, as some imports do, may have swallowed the last one.
-        if now - self.last > PATIENCE:
-            self.last = now
-            raise KeyboardInterrupt
-
-
-class Interruptible(LazyGroup):
-    """Commands that Ctrl-C ends with exit code 130 and no traceback, wherever they are: in an import, too."""
-
     def invoke(self, ctx: click.Context) -> Any:
-        if threading.current_thread() is not threading.main_thread():  # only there may handlers be set
-            return super().invoke(ctx)
-        interrupts = Interrupts()
-        before = signal.signal(signal.SIGINT, interrupts)
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
             exit_interrupted("interrupted")
-        except Exception:
-            # An import that is interrupted may fail by another exception than the one raised in it.
-            if time.monotonic() - interrupts.last > PATIENCE:
-                raise
-            exit_interrupted("interrupted")
-        finally:
-            if signal.getsignal(signal.SIGINT) is interrupts:
-                signal.signal(signal.SIGINT, before)
 
 
 def exit_interrupted(message: str) -> NoReturn:
@@ -102,7 +70,18 @@ def exit_interrupted(message: str) -> NoReturn:
     sys.exit(INTERRUPTED)
 
 
-@click.group(cls=Interruptible, lazy=COMMANDS, context_settings=SETTINGS)
+@contextlib.contextmanager
+def errors(*refused: type[Exception]) -> Iterator[None]:
+    """What is refused becomes a message about wrong usage, a file that can't be read or written one of its own."""
+    try:
+        yield
+    except refused as error:
+        raise click.UsageError(str(error)) from None
+    except OSError as error:
+        raise click.ClickException(f"can't read or write {error.filename}: {error.strerror or error}") from None
+
+
+@click.group(cls=LazyGroup, lazy=COMMANDS, context_settings=SETTINGS)
 @click.version_option(snnkit.__version__, prog_name="snnkit")
 def main() -> None:
     """Learn and experiment with spiking neural networks: build, run and check the notebooks."""

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
-from typing import Any
 
 import click
 
-from snnkit.cli import SETTINGS, exit_interrupted
+from snnkit.cli import SETTINGS, errors, exit_interrupted
+from snnkit.measure import machine
+from snnkit.tools import doctor as checks
+from snnkit.tools import pair, run_report, runner
+from snnkit.tools import site as sites
+from snnkit.tools.parameters import ParameterError
+from snnkit.tools.project import ProjectError, find
 
 
 @click.command(context_settings=SETTINGS)
@@ -19,23 +25,18 @@ def build(notebooks: tuple[str, ...], check: bool) -> None:
 
     NB is a number (04), a name or a path; all notebooks where none is given.
     """
-    from snnkit.tools import pair
-    from snnkit.tools.project import ProjectError, find
 
-    try:
+    with errors(ProjectError):
         project = find()
         names = project.select(notebooks) + ([] if notebooks else project.workers())
-        if not check:
-            written = [file for name in names for file in pair.build(project, name)]
-            click.echo("\n".join(f"wrote {file}" for file in written) or f"{len(names)} notebooks, all up to date")
-            return
-        differences = [str(difference) for name in names for difference in pair.check(project, name)]
-        if not notebooks:
-            differences += [f"notebooks/{name}.ipynb: has no source in notebooks/src" for name in project.orphans()]
-    except ProjectError as error:
-        raise click.UsageError(str(error)) from None
-    if differences:
-        click.echo("\n".join(differences))
+        found = [line for name in names for line in (pair.check if check else pair.build)(project, name)]
+    if not check:
+        click.echo("\n".join(f"wrote {file}" for file in found) or f"{len(names)} notebooks, all up to date")
+        return
+    if not notebooks:
+        found += [f"notebooks/{name}.ipynb: has no source in notebooks/src" for name in project.orphans()]
+    if found:
+        click.echo("\n".join(found))
         raise click.ClickException("not in sync: run `snnkit build`, and commit what it writes")
     click.echo(f"{len(names)} notebooks, all in sync")
 
@@ -57,60 +58,61 @@ def run(
     timeout: float | None,
     jobs: int,
 ) -> None:
-    """Execute notebooks headless and write run_report.html and report.json.
+    """Execute notebooks headless and write report.html and report.json.
 
     NB is a number (04), a name or a path; all notebooks where none is given. They run in QUICK mode unless --full is
     given. Exit code: 0 if all ran, 1 if any failed, 2 for wrong usage.
     """
-    from snnkit.tools import run_report, runner
-    from snnkit.tools.parameters import ParameterError
-    from snnkit.tools.project import ProjectError, find
 
-    try:
+    wanted: dict[str, str] = {}
+    for one in assignments:
+        name, equals, value = one.partition("=")
+        if not equals or name in wanted:
+            raise click.UsageError(f"-p takes NAME=VALUE, each name once, but it is {one!r}")
+        wanted[name] = value
+    with errors(ProjectError, ParameterError):
         project = find()
-        prepared = runner.prepare(project, project.select(notebooks), _assigned(assignments), full=full, solve=solve)
+        prepared = runner.prepare(project, project.select(notebooks), wanted, full=full, solve=solve)
         folder = runner.output_folder(project, out)
-    except (ProjectError, ParameterError) as error:
-        raise click.UsageError(str(error)) from None
 
-    environment = _environment({name: value for job in prepared for name, value in job.parameters.items()})
+    environment = {
+        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        **machine.describe(),
+        "parameters": {name: value for job in prepared for name, value in job.parameters.items()},
+    }
     order = [job.name for job in prepared]
-    width = max(map(len, order))
     results: list[runner.Result] = []
+
+    def write(interrupted: bool) -> Path:
+        return run_report.write(folder, results, {**environment, "interrupted": interrupted})
 
     def note(result: runner.Result) -> None:
         results.append(result)
         results.sort(key=lambda result: order.index(result.name))
-        line = f"{result.name:<{width}}  {result.status:<6}  {result.seconds:7.1f} s  {result.peak_mb:7.0f} MB"
-        if result.status != "ok":
-            line += f"  {f'cell {result.cell}: ' if result.cell is not None else ''}{result.error}"
-        click.echo(line)
+        failure = "" if result.status == "ok" else str(result).removeprefix(result.name)
+        width = max(map(len, order))
+        numbers = f"{result.seconds:7.1f} s  {result.peak_mb:7.0f} MB"
+        click.echo(f"{result.name:<{width}}  {result.status:<6}  {numbers}{failure}")
         run_report.render_copy(folder, result.name)
-        run_report.write(folder, results, environment | {"interrupted": True})  # true until the last one is in
+        write(interrupted=True)  # true until the last one is in
 
     try:
         runner.execute_all(project, prepared, folder, limit=timeout, at_once=jobs, on_result=note)
     except KeyboardInterrupt:
-        page = run_report.write(folder, results, environment | {"interrupted": True})
+        page = write(interrupted=True)
         exit_interrupted(f"interrupted: {len(results)} of {len(prepared)} notebooks ran; report: {page}")
-    page = run_report.write(folder, results, environment | {"interrupted": False})
-    click.echo(f"report: {page}")
+    click.echo(f"report: {write(interrupted=False)}")
     sys.exit(any(result.status != "ok" for result in results))
 
 
 @click.command(context_settings=SETTINGS)
-@click.option("--json", "as_json", is_flag=True, help="For programs: a list of {name, status, value, fix}.")
-def doctor(as_json: bool) -> None:
+def doctor() -> None:
     """Say what this machine has: each line green, amber or red with the fix. Exit code 1 if any line is red."""
-    import json
-
-    from snnkit.tools import doctor as checks
 
     lines = checks.report()
-    if as_json:
-        click.echo(json.dumps(checks.as_dict(lines), indent=1, ensure_ascii=False))
-    else:
-        checks.print_report(lines)
+    for line in lines:
+        colours = {checks.GREEN: "green", checks.AMBER: "yellow", checks.RED: "red"}
+        click.secho(str(line), fg=colours[line.status])
     sys.exit(any(line.status == checks.RED for line in lines))
 
 
@@ -120,36 +122,12 @@ def doctor(as_json: bool) -> None:
 def site(out: str, no_run: bool) -> None:
     """Build the site: README, notebooks with their outputs, workshop pages, the reference of the library, a search.
 
-    Executed notebooks that `snnkit run` left beside DIR are used where they are of the same text; the others are run.
-    Exit code 1 if a notebook fails or Sphinx warns, also of links within the site that lead nowhere.
+    It shows the executed notebooks that `snnkit run` left beside DIR. Exit code 1 if one is missing or Sphinx warns,
+    also of links within the site that lead nowhere.
     """
-    from snnkit.tools import site as sites
-    from snnkit.tools.project import ProjectError, find
 
-    try:
-        first = sites.build(find(), Path(out).resolve(), run=not no_run, echo=click.echo)
-    except ProjectError as error:
-        raise click.ClickException(str(error)) from None
+    with errors(ProjectError):
+        project, folder = find(), Path(out).resolve()
+        copies = project.notebooks if no_run else folder.parent / "notebooks"
+        first = sites.build(project, folder, copies, echo=click.echo)
     click.echo(f"site: {first}")
-
-
-def _assigned(assignments: tuple[str, ...]) -> dict[str, str]:
-    """The NAME=VALUE pairs of `-p`."""
-    values: dict[str, str] = {}
-    for assignment in assignments:
-        name, equals, value = assignment.partition("=")
-        if not equals or not name.isidentifier():
-            raise click.UsageError(f"-p takes NAME=VALUE, but it is {assignment!r}")
-        if name in values:
-            raise click.UsageError(f"parameter {name} is given twice")
-        values[name] = value
-    return values
-
-
-def _environment(parameters: dict[str, Any]) -> dict[str, Any]:
-    from datetime import datetime, timezone
-
-    from snnkit.measure import machine
-
-    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    return {"date": now, **machine.describe(), "parameters": parameters}

@@ -1,29 +1,49 @@
-"""``snnkit workshop``: what an instructor runs before and during a workshop."""
+"""``snnkit workshop``: what an instructor runs before and during a workshop; ``snnkit course``: learners' progress."""
 
 from __future__ import annotations
 
-import contextlib
-import re
 import sys
-from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import click
 
-from snnkit.cli import SETTINGS
+from snnkit import files
+from snnkit.cli import SETTINGS, errors
+from snnkit.course import class_report, progress
+from snnkit.tools import doctor
+from snnkit.tools.project import ProjectError, find
+from snnkit.workshop import bundle, handouts, timetable
+from snnkit.workshop import preflight as checks
+
+FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-@contextlib.contextmanager
-def _errors(kind: type[click.ClickException] = click.ClickException) -> Iterator[None]:
-    """What is wrong with the project, its pages or a file becomes a message without a traceback."""
-    from snnkit.tools.project import ProjectError
+@click.group(context_settings=SETTINGS)
+def course() -> None:
+    """Progress in the notebooks: hand in your own, look at a room's."""
 
-    try:
-        yield
-    except ProjectError as error:
-        raise kind(str(error)) from None
-    except OSError as error:
-        raise click.ClickException(f"can't read or write {error.filename}: {error.strerror or error}") from None
+
+@course.command()
+@click.argument("file", type=FILE)
+@click.option("--name", default="", help="Name or nickname. Default: the file's name without its ending.")
+def export(file: Path, name: str) -> None:
+    """Write your progress in all notebooks to FILE (JSON): results and counts, no answers."""
+    with errors(ValueError):
+        click.echo(f"progress: {progress.export(file, name)}")
+
+
+@course.command()
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--html", "page", type=FILE, metavar="FILE", help="Write a page.")
+def board(folder: Path, page: Path | None) -> None:
+    """Show the progress of all learners whose exported file is in FOLDER."""
+    room = class_report.room(folder)
+    click.echo(repr(room))
+    if page is not None:
+        with errors():
+            files.write_text(page, room.html())
+        click.echo(f"\npage: {page}")
 
 
 @click.group(context_settings=SETTINGS)
@@ -33,104 +53,59 @@ def workshop() -> None:
 
 @workshop.command()
 @click.option("--name", default="", help="Yours, or the machine's.  [login name]")
-@click.option("--need", "needs", multiple=True, metavar="WHAT", help="gpu, network, mnist or fashion; repeatable.")
-@click.option(
-    "--collect", metavar="FOLDER|FILE|-", help="Tabulate the lines in there instead of checking this machine."
-)
+@click.option("--collect", metavar="FOLDER|FILE", help="Tabulate the lines in there instead of checking this machine.")
 @click.option(
     "--expect", type=click.IntRange(1), metavar="N", help="With --collect: how many machines there should be."
 )
-@click.option("--csv", "table", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="With --collect.")
-def preflight(name: str, needs: tuple[str, ...], collect: str | None, expect: int | None, table: Path | None) -> None:
+def preflight(name: str, collect: str | None, expect: int | None) -> None:
     """Say in one line what this machine is good for, to be sent to the instructor; or collect many such lines.
 
     READY: all notebooks run. LIMITS: they run, with a limit that is named. STOP: fix that first. Exit code: 1 for STOP
     (with --collect: if any machine says so, or a line can't be read), else 0.
     """
-    from snnkit.workshop import preflight as checks
-
     if collect is not None:
-        _collect(collect, expect, table)
-        return
-    if expect is not None or table is not None:
-        raise click.UsageError("--expect and --csv go with --collect")
-    from snnkit.tools import doctor
-
+        with errors(ProjectError):
+            room = checks.from_path(Path(collect).expanduser())
+        click.echo(checks.text(room, expect))
+        sys.exit(bool(room.count(checks.STOP) or room.damaged))
     lines = doctor.report()
-    try:
-        verdict = checks.check(name, needs, lines)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
+    verdict = checks.check(name, lines)
     click.echo(verdict.line())
     for fix in checks.fixes(lines):
         click.echo(f"  {fix}", err=True)
     sys.exit(verdict.verdict == checks.STOP)
 
 
-def _collect(place: str, expect: int | None, table: Path | None) -> None:
-    from snnkit import files
-    from snnkit.workshop import preflight as checks
-
-    with _errors(click.UsageError):
-        if place == "-":
-            lines = sys.stdin.buffer.read().decode(errors="replace").splitlines()
-            room = checks.from_lines((f"line {number}", line) for number, line in enumerate(lines, 1))
-        else:
-            room = checks.from_path(Path(place).expanduser())
-    click.echo(checks.text(room, expect))
-    if table is not None:
-        with _errors():
-            files.write_text(table, checks.table(room))
-        click.echo(f"\ntable: {table}")
-    sys.exit(bool(room.count(checks.STOP) or room.damaged))
-
-
 @workshop.command()
 def check() -> None:
     """Compare the schedules and facilitator pages with the notebooks; exit code 1 if something does not fit."""
-    from snnkit.tools.project import find
-    from snnkit.workshop import timetable
-
-    with _errors(click.UsageError):
+    with errors(ProjectError):
         project = find()
         problems = timetable.check(project)
-    for problem in problems:
-        click.echo(str(problem))
     if problems:
-        raise click.ClickException(f"{len(problems)} problem{'s' * (len(problems) > 1)} in the workshop's pages")
+        raise click.ClickException("\n".join(["problems in the workshop's pages:", *problems]))
     plans = timetable.pages(project.root, timetable.SCHEDULES)
     click.echo(f"{len(plans)} schedules and {len(project.names())} facilitator pages fit the notebooks")
 
 
 @workshop.command("schedule")
 @click.argument("name", default="")
-@click.option("--start", default="09:00", show_default=True, metavar="HH:MM", help="When each day begins.")
-def print_schedule(name: str, start: str) -> None:
+@click.option("--start", default="09:00", show_default=True, type=click.DateTime(["%H:%M"]), help="Of each day.")
+def print_schedule(name: str, start: datetime) -> None:
     """Print a schedule with the times of the clock; without a NAME, the names."""
-    from snnkit.tools.project import find
-    from snnkit.workshop import timetable
-
-    begins = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)", start)
-    if not begins:
-        raise click.UsageError(f"--start must be a time such as 09:00, but it is {start!r}")
-    with _errors(click.UsageError):
+    with errors(ProjectError):
         project = find()
         if not name:
             click.echo("\n".join(timetable.pages(project.root, timetable.SCHEDULES)))
             return
         plan = timetable.load(name, project)
-
-    def clock(minutes: int) -> str:
-        at = (60 * int(begins[1]) + int(begins[2]) + minutes) % (24 * 60)
-        return f"{at // 60:02}:{at % 60:02}"
-
     for number, day in enumerate(plan.days, 1):
         if len(plan.days) > 1:
             click.echo(f"Day {number}")
         for item in day:
             gpu = "" if item.gpu == "off" else f"   [GPU {item.gpu}]"
-            click.echo(f"{clock(item.start)} {item.minutes:4} min  {item}{gpu}")
-        click.echo(f"{clock(sum(item.minutes for item in day))}           end")
+            click.echo(f"{start + timedelta(minutes=item.start):%H:%M} {item.minutes:4} min  {item}{gpu}")
+        click.echo(f"{start + timedelta(minutes=day[-1].end):%H:%M}           end")
 
 
 @workshop.command("budget")
@@ -138,33 +113,19 @@ def print_schedule(name: str, start: str) -> None:
 @click.option("--people", type=click.IntRange(1), default=30, show_default=True, metavar="N", help="With a GPU each.")
 def print_budget(name: str, people: int) -> None:
     """GPU hours that a schedule takes, from the rows in which it says that the GPU is on, or may be."""
-    from snnkit.tools.project import find
-    from snnkit.workshop import timetable
-
-    with _errors(click.UsageError):
+    with errors(ProjectError):
         plan = timetable.load(name, find())
-    least, most = plan.gpu_hours(people)
     on, both = plan.gpu_minutes("on"), plan.gpu_minutes("on", "optional")
-    click.echo(f"{name}, {people} people: {least:.1f} GPU hours ({on} min each), {most:.1f} with what is optional")
-    click.echo(
-        f"({both} min each, if GPUs are connected where the schedule says on or optional, and given back after it)"
-    )
+    hours = f"{people * on / 60:.1f} GPU hours ({on} min each), {people * both / 60:.1f} with what is optional"
+    click.echo(f"{name}, {people} people: {hours} ({both} min each)")
 
 
 @workshop.command("cheatsheet")
-@click.option("--html", "page", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a page.")
-def print_cheatsheet(page: Path | None) -> None:
-    """Print the cheatsheet; with --html, write it as one page for a printer or a browser."""
-    from snnkit import files
-    from snnkit.tools.project import find
-    from snnkit.workshop import handouts
-
-    with _errors():
-        root = find().root
-        if page is None:
-            click.echo((root / handouts.CHEATSHEET).read_text(encoding="utf-8"))
-            return
-        files.write_text(page, handouts.cheatsheet(root))
+@click.option("--html", "page", type=FILE, required=True, metavar="FILE", help="Where the page comes to.")
+def write_cheatsheet(page: Path) -> None:
+    """Write the cheatsheet as one page for a printer or a browser."""
+    with errors():
+        files.write_text(page, handouts.cheatsheet(find().root))
     click.echo(f"page: {page}; it prints on one sheet of A4")
 
 
@@ -177,13 +138,12 @@ def write_solutions(notebooks: tuple[str, ...], out: str) -> None:
     NB is a number (04), a name or a path; all where none is given. Exit code 1 if one fails, or a solution does not
     pass its own checks. Takes some minutes for all.
     """
-    from snnkit.tools.project import find
-    from snnkit.workshop import handouts
-
-    with _errors():
+    with errors(ProjectError):
         project = find()
         names = project.select(notebooks)
-        handouts.solutions(project, names, Path(out), click.echo)
+        failed = handouts.solutions(project, names, Path(out), click.echo)
+    if failed:
+        raise click.ClickException("no solutions of " + "; ".join(failed))
     click.echo(f"executed: {len(names)}, in {Path(out) / 'notebooks'} and {Path(out) / 'html'}")
 
 
@@ -196,56 +156,33 @@ def write_slides(notebooks: tuple[str, ...], copies: str, out: str) -> None:
 
     Each page is complete, needs no network, and prints a slide a page. Arrows turn it.
     """
-    from snnkit import files
-    from snnkit.tools.project import find
-    from snnkit.workshop import handouts
-
-    with _errors():
-        pages = {name: handouts.slides(Path(copies) / f"{name}.ipynb") for name in find().select(notebooks)}
-        for name, page in pages.items():
-            files.write_text(Path(out) / f"{name}.html", page)
-    click.echo(f"{len(pages)} {'page' if len(pages) == 1 else 'pages'} in {out}")
+    with errors(ProjectError):
+        names = find().select(notebooks)
+        for name in names:
+            files.write_text(Path(out) / f"{name}.html", handouts.slides(Path(copies) / f"{name}.ipynb"))
+    click.echo(f"slides of {', '.join(names)} in {out}")
 
 
 @workshop.command("bundle")
-@click.option("--out", default="build/workshop", show_default=True, metavar="DIR", help="Where the zips come to.")
+@click.option("--out", default="build/workshop", show_default=True, metavar="DIR", help="Where the zip comes to.")
 @click.option("--data", multiple=True, metavar="NAME", help="Pack mnist or fashion, too; repeatable.")
 @click.option("--wheels", is_flag=True, help="Pack everything that has to be installed, for machines like this one.")
-@click.option(
-    "--solutions", "solved", metavar="DIR", help="Of `snnkit workshop solutions`: packed in a zip of their own."
-)
-def write_bundle(out: str, data: tuple[str, ...], wheels: bool, solved: str | None) -> None:
+def write_bundle(out: str, data: tuple[str, ...], wheels: bool) -> None:
     """Pack one zip for a room without a network: notebooks, the wheel of snnkit, pages, checksums.
 
     Learners unpack it and type `python start.py`.
     """
-    from snnkit.tools.project import find
-    from snnkit.workshop import bundle
-
-    with _errors():
-        project = find()
-        made = [bundle.build(project, Path(out), data=data, wheels=wheels)]
-        if solved is not None:
-            made.append(bundle.build_solutions(project, Path(solved), Path(out)))
-    for one in made:
-        click.echo(f"{one}  {one.stat().st_size / 1e6:.1f} MB")
+    with errors(ProjectError):
+        made = bundle.build(find(), Path(out), data=data, wheels=wheels)
+    click.echo(f"{made}  {made.stat().st_size / 1e6:.1f} MB")
 
 
 @workshop.command()
 @click.argument("place", metavar="ZIP|DIR", type=click.Path(exists=True, path_type=Path))
-@click.option("--run", "names", multiple=True, metavar="NB", help="Execute this notebook of an unpacked bundle, too.")
-@click.option("--out", default="build", show_default=True, metavar="DIR", help="For executed copies.")
-def verify(place: Path, names: tuple[str, ...], out: str) -> None:
-    """Prove that a bundle, packed or unpacked, is as it was made; with --run, that its notebooks run here, too.
-
-    Exit code 1 if a file is missing or other than it was, or a notebook fails.
-    """
-    from snnkit.workshop import bundle
-
-    with _errors():
-        files, others = bundle.verify(place)
-        click.echo(f"{files} files are as they were packed; {len(others)} more are there")
-        if names:
-            if not place.is_dir():
-                raise click.UsageError("--run needs a bundle that is unpacked")
-            bundle.run(place.resolve(), names, Path(out), click.echo)
+def verify(place: Path) -> None:
+    """Prove that a bundle, packed or unpacked, is as it was made. Exit code 1 if a file is missing or other."""
+    try:
+        whole, others = bundle.verify(place)
+    except ProjectError as error:
+        raise click.ClickException(str(error)) from None
+    click.echo(f"{whole} files are as they were packed; {len(others)} more are there")

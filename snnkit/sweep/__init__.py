@@ -3,9 +3,7 @@
     from snnkit import sweep
 
     table = sweep.run("manifest.yaml")            # a polars DataFrame; called again, it continues where it was
-    sweep.means(table)                             # over the seeds
     sweep.failures("results/xor")                  # what broke, with tracebacks
-    sweep.front(table, maximise="accuracy", minimise="spikes")
 
 and in the notebook that is run, which has its parameters in a cell tagged ``parameters``:
 
@@ -16,8 +14,8 @@ From a shell it is ``snnkit sweep manifest.yaml``. A manifest:
 ```yaml
 notebook: xor_in_time          # a name, or the path of an .ipynb file from here
 out: results/xor               # folder of the results, from here
-mode: grid                     # every combination; or random, with samples: 20 and seed: 0
-parameters:                    # in random also {uniform: [a, b]}, {log_uniform: [a, b]}, {integer: [a, b]}
+mode: grid                     # every combination; or random, some of them: samples: 20, seed: 0
+parameters:
   HIDDEN: [16, 32]
   LEARNING_RATE: [0.01, 0.003]
 fixed: {QUICK: true}           # the same in each run
@@ -40,6 +38,4 @@ from .recorded_values import record as record
 from .results import RunResult as RunResult
 from .results import SweepError as SweepError
 from .results import failures as failures
-from .results import front as front
-from .results import means as means
 from .results import results as results

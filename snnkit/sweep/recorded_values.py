@@ -11,16 +11,18 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from snnkit import checks
+
 MIME = "application/vnd.snnkit.sweep.v1+json"
-_SHOWN = 60  # characters of a value
 RESERVED = ("run", "status", "seconds", "peak_mb", "error")  # columns that every table of results has
+_SHOWN = 60  # characters of a value
 
 
 def record(**values: Any) -> None:
     """Note results of this run of a notebook, by their names; in a sweep they become columns of its table.
 
     May be called several times. Of a name recorded twice the last value counts: so a notebook may record after each
-    epoch, and a run that is cut short keeps what it had. Outside a sweep the values are shown, and that is all.
+    epoch, and a run that is cut short has what it had. Outside a sweep the values are shown, and that is all.
 
     Args:
         values: int, float (nan and inf, too), bool or str; also of numpy or torch, if they have no axes.
@@ -47,11 +49,9 @@ def record(**values: Any) -> None:
 
 def recorded(data: Mapping[str, Any]) -> dict[str, Any]:
     """The values in the MIME bundle of an output; empty where it holds none."""
-    payload = data.get(MIME)
-    values = payload.get("values") if isinstance(payload, Mapping) else None
     try:
-        read = unpack(values) if isinstance(values, Mapping) else {}
-    except (KeyError, TypeError, ValueError):  # not made by record
+        read = unpack(data[MIME]["values"])
+    except (KeyError, TypeError, ValueError, AttributeError):  # not made by record
         return {}
     return {k: v for k, v in read.items() if k not in RESERVED and isinstance(v, (bool, int, float, str))}
 
@@ -79,6 +79,4 @@ def _scalar(name: str, value: Any) -> bool | int | float | str:
     for kind in (bool, int, float, str):
         if isinstance(value, kind):
             return kind(value)
-    shape = getattr(value, "shape", None)
-    was = repr(value) if shape is None else f"{type(value).__name__} of shape {tuple(shape)}"
-    raise TypeError(f"{name} must be int, float, bool or str, but it is {was}")
+    raise TypeError(f"{name} must be int, float, bool or str, but it is {checks.shown(value)}")

@@ -6,15 +6,18 @@ import platform
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any
 
 from snnkit.measure import machine
 
 GREEN, AMBER, RED = "green", "amber", "red"
-MARKS = {GREEN: "ok", AMBER: "!!", RED: "XX"}
+COLOURS = {GREEN: "#1a9e5c", AMBER: "#d08a00", RED: "#d33a2f"}
+PACKAGES = {
+    "Jupyter": ("jupyterlab", "ipykernel", "nbclient", "jupytext"),
+    "pictures": ("plotly", "ipywidgets", "matplotlib"),
+}
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,10 @@ class Line:
     status: str
     value: str
     fix: str = ""
+
+    def __str__(self) -> str:
+        fix = f"\n{'':22}-> {self.fix}" if self.fix else ""
+        return f"{self.status:<6}  {self.name:<14}{self.value}{fix}"
 
 
 def report() -> list[Line]:
@@ -40,17 +47,23 @@ def report() -> list[Line]:
 
 
 class Card:
-    """The findings as a card in a notebook; as plain text elsewhere."""
+    """The findings as a table in a notebook; as plain text elsewhere."""
 
     def __init__(self, lines: list[Line]) -> None:
         self.lines = lines
 
     def __repr__(self) -> str:
-        return as_text(self.lines)
+        return "\n".join(map(str, self.lines))
 
     def _repr_html_(self) -> str:
-        rows = "".join(_html_row(line) for line in self.lines)
-        return f'<table style="border-collapse:collapse;text-align:left;min-width:32em"><tbody>{rows}</tbody></table>'
+        left = 'style="text-align:left"'
+        rows = [
+            f'<tr><td {left}><span style="color:{COLOURS[line.status]}">&#9679;</span> {line.status}</td>'
+            f"<td {left}><b>{escape(line.name)}</b></td>"
+            f"<td {left}>{escape(line.value)}{f'<div>&rarr; {escape(line.fix)}</div>' if line.fix else ''}</td></tr>"
+            for line in self.lines
+        ]
+        return f"<table><tbody>{''.join(rows)}</tbody></table>"
 
 
 def card() -> Card:
@@ -58,86 +71,27 @@ def card() -> Card:
     return Card(report())
 
 
-def as_text(lines: list[Line]) -> str:
-    width = max((len(line.name) for line in lines), default=0)
-    text = []
-    for line in lines:
-        text.append(f"[{MARKS[line.status]}] {line.name:<{width}}  {line.value}")
-        if line.fix:
-            text.append(f"     {'':<{width}}  -> {line.fix}")
-    return "\n".join(text)
-
-
-def as_dict(lines: list[Line]) -> list[dict[str, Any]]:
-    return [asdict(line) for line in lines]
-
-
-def print_report(lines: list[Line]) -> None:
-    """On the terminal, in colour where rich is installed."""
-    try:
-        from rich.console import Console
-        from rich.markup import escape as literal
-        from rich.table import Table
-    except ImportError:
-        print(as_text(lines))
-        return
-    colours = {GREEN: "green", AMBER: "yellow", RED: "red"}
-    table = Table(show_header=False, box=None, pad_edge=False)
-    for line in lines:
-        colour = colours[line.status]
-        value = literal(line.value) + (f"\n[dim]-> {literal(line.fix)}[/dim]" if line.fix else "")
-        table.add_row(f"[{colour}]●[/{colour}]", f"[{colour}]{line.status}[/{colour}]", line.name, value)
-    Console(highlight=False).print(table)
-
-
-def _html_row(line: Line) -> str:
-    colour = {GREEN: "#1a9e5c", AMBER: "#d08a00", RED: "#d33a2f"}[line.status]
-    fix = f'<div style="opacity:.75">&rarr; {escape(line.fix)}</div>' if line.fix else ""
-    cell = "padding:.35em .8em;text-align:left;vertical-align:top"
-    return (
-        f'<tr><td style="{cell};white-space:nowrap"><span style="color:{colour}">&#9679;</span> {line.status}</td>'
-        f'<td style="{cell}"><b>{escape(line.name)}</b></td><td style="{cell}">{escape(line.value)}{fix}</td></tr>'
-    )
-
-
 # --- the checks ------------------------------------------------------------------------------------------------------
 
 
 def _python() -> Iterator[Line]:
+    import snnkit
+
     good = sys.version_info >= (3, 10)
     place = "Colab" if machine.in_colab() else platform.system()
     value = f"{platform.python_version()} on {place} ({sys.executable})"
     yield Line("Python", GREEN if good else RED, value, "" if good else "snnkit needs Python 3.10 or newer")
+    yield Line("snnkit", GREEN, f"{snnkit.__version__} in {Path(snnkit.__file__).parent}")
 
 
 def _packages() -> Iterator[Line]:
-    import snnkit
-
-    yield Line("snnkit", GREEN, f"{snnkit.__version__} in {Path(snnkit.__file__).parent}")
-    groups = {
-        "Jupyter": ("jupyterlab", "ipykernel", "nbclient", "papermill", "jupytext"),
-        "pictures": ("plotly", "ipywidgets", "matplotlib"),
-    }
-    for name, packages in groups.items():
+    for name, packages in PACKAGES.items():
         versions = {package: machine.version(package) for package in packages}
-        # Colab has its own front end and runs nothing headless.
-        lacking = [p for p, v in versions.items() if v is None and not (machine.in_colab() and name == "Jupyter")]
-        value = ", ".join(f"{package} {version}" for package, version in versions.items() if version)
-        if lacking:
-            yield Line(name, AMBER, f"{value or 'nothing'}; missing: {', '.join(lacking)}", _install_lab())
-        else:
-            yield Line(name, GREEN, value)
-
-
-def _install_lab() -> str:
-    """How to get the packages of the group `lab`, from where the setting says that the kit lives."""
-    from snnkit.tools.project import ProjectError, find
-
-    try:
-        project = find()
-    except ProjectError:  # installed without its repository
-        return f"in a clone of the repository: {sys.executable} -m pip install -e '.[lab]'"
-    return f"pip install 'snnkit[lab] @ git+{project.repository}@{project.branch}'"
+        # Colab has its own front end.
+        missing = [p for p, v in versions.items() if v is None and not (machine.in_colab() and name == "Jupyter")]
+        value = ", ".join(f"{package} {version or 'missing'}" for package, version in versions.items())
+        fix = f"{sys.executable} -m pip install {' '.join(missing)}" if missing else ""
+        yield Line(name, AMBER if missing else GREEN, value, fix)
 
 
 def _torch() -> Iterator[Line]:
@@ -156,29 +110,28 @@ def _torch() -> Iterator[Line]:
 def _gpu() -> Iterator[Line]:
     import torch
 
+    listed = machine.gpus()
     if not torch.cuda.is_available():
-        listed = machine.gpus()
         if listed:
-            driver = "update the NVIDIA driver, or restart"
-            fix = driver if torch.version.cuda else "install a torch built for CUDA"
+            fix = "update the NVIDIA driver, or restart" if torch.version.cuda else "install a torch built for CUDA"
             yield Line("GPU", AMBER, f"{listed[0].name} is there, but this torch can't use it", fix)
-        elif machine.in_colab():
-            fix = "menu Runtime > Change runtime type > T4 GPU, then run again from the top"
-            yield Line("GPU", AMBER, "none: everything runs on the CPU, at small sizes", fix)
         else:
-            yield Line("GPU", AMBER, "none: everything runs on the CPU, at small sizes")
+            colab = "menu Runtime > Change runtime type > T4 GPU, then run again from the top"
+            fix = colab if machine.in_colab() else ""
+            yield Line("GPU", AMBER, "none: everything runs on the CPU, at small sizes", fix)
         return
-    drivers = {gpu.driver for gpu in machine.gpus()}
     for index in range(torch.cuda.device_count()):
         device = torch.cuda.get_device_properties(index)
-        driver = f", driver {', '.join(sorted(drivers))}" if drivers else ""
+        driver = f", driver {listed[0].driver}" if listed else ""
         value = f"{device.name}, {device.total_memory / machine.GIB:.0f} GiB, sm_{device.major}{device.minor}{driver}"
-        if (device.major, device.minor) >= (7, 0):
-            yield Line(f"GPU {index}", GREEN, value)
-        else:
-            yield Line(f"GPU {index}", AMBER, value, "older than sm_70: Triton kernels can't run; engine='eager' works")
+        old = (device.major, device.minor) < (7, 0)
+        fix = "older than sm_70: Triton kernels can't run; engine='eager' works" if old else ""
+        yield Line(f"GPU {index}", AMBER if old else GREEN, value, fix)
     real = torch.cuda.is_bf16_supported(including_emulation=False)
     yield Line("bfloat16", GREEN if real else AMBER, "in hardware" if real else "emulated, slow: use float16")
+    triton = machine.version("triton") or machine.version("pytorch-triton") or machine.version("triton-windows")
+    missing = "not installed: no fused CUDA kernels"
+    yield Line("Triton", GREEN if triton else AMBER, triton or missing, "" if triton else "pip install triton")
 
 
 def _compiler() -> Iterator[Line]:
@@ -190,33 +143,17 @@ def _compiler() -> Iterator[Line]:
         yield Line("C++ compiler", AMBER, "none: torch.compile can't make CPU kernels", fix)
 
 
-def _triton() -> Iterator[Line]:
-    import torch
-
-    version = machine.version("triton") or machine.version("pytorch-triton") or machine.version("triton-windows")
-    if version:
-        yield Line("Triton", GREEN, version)
-    elif torch.cuda.is_available():
-        yield Line("Triton", AMBER, "not installed: no fused CUDA kernels", "pip install triton")
-    else:
-        yield Line("Triton", GREEN, "not installed, and not needed without a GPU")
-
-
-def _processor_and_memory() -> Iterator[Line]:
+def _resources() -> Iterator[Line]:
     cores = machine.cores()
-    name = f"{machine.processor()}, {cores} core{'s' if cores > 1 else ''}"
-    yield Line("processor", GREEN if cores >= 2 else AMBER, name)
-    total, free = machine.memory_gib()
-    good = free >= 2
-    fix = "" if good else "close other programs: a notebook needs about 2 GiB"
-    yield Line("memory", GREEN if good else AMBER, f"{free:.1f} of {total:.1f} GiB free", fix)
-
-
-def _disk() -> Iterator[Line]:
+    yield Line("processor", GREEN if cores >= 2 else AMBER, f"{machine.processor()}, {cores} cores")
     free = shutil.disk_usage(Path.cwd()).free / machine.GIB
     good = free >= 1
-    fix = "" if good else "make room: 1 GiB is needed"
-    yield Line("disk", GREEN if good else RED, f"{free:.1f} GiB free here", fix)
+    yield Line(
+        "disk", GREEN if good else RED, f"{free:.1f} GiB free here", "" if good else "make room: 1 GiB is needed"
+    )
+    total, free = machine.memory_gib()
+    fix = "" if free >= 2 else "close other programs: a notebook needs about 2 GiB"
+    yield Line("memory", AMBER if fix else GREEN, f"{free:.1f} of {total:.1f} GiB free", fix)
 
 
 def _data_sets() -> Iterator[Line]:
@@ -236,8 +173,6 @@ CHECKS: tuple[Callable[[], Iterator[Line]], ...] = (
     _torch,
     _gpu,
     _compiler,
-    _triton,
-    _processor_and_memory,
-    _disk,
+    _resources,
     _data_sets,
 )

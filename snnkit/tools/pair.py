@@ -8,10 +8,13 @@ hold the same cells; tags mark them (`badge`, `bootstrap`), and only they are re
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from snnkit import files
 from snnkit.tools.project import Project, ProjectError
@@ -26,29 +29,7 @@ NAMED_CELLS = ("badge", "bootstrap", "parameters")
 BADGE_MARKER = '# %% [markdown] tags=["badge"]'
 BOOTSTRAP_MARKER = '# %% tags=["bootstrap"] cellView="form"'
 
-_MARKER = re.compile(r"^# %%.*$", re.MULTILINE)
 _MARKDOWN = re.compile(r"^# %%\s+\[markdown\]")
-
-
-@dataclass(frozen=True)
-class Difference:
-    """One way in which a file is not what `build` would write."""
-
-    file: str
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.file}: {self.what}"
-
-
-def source_text(project: Project, name: str) -> str:
-    """The source of notebook `name` with its generated cells up to date."""
-    path = project.source(name)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ProjectError(f"{path} can't be read: {error}") from None
-    return normalise(project, name, text)
 
 
 def notebook(project: Project, name: str) -> NotebookNode:
@@ -56,129 +37,72 @@ def notebook(project: Project, name: str) -> NotebookNode:
     import jupytext
     import nbformat
 
-    text = source_text(project, name)
     try:
-        read = jupytext.reads(text, fmt="py:percent")
+        read = jupytext.reads(_source_text(project, name), fmt="py:percent")
     except Exception as error:  # jupytext and its YAML reader raise many kinds
         raise ProjectError(f"{project.source(name)} is not a py:percent notebook: {error}") from None
     if "badge" not in read.cells[0].metadata.get("tags", []):
         raise ProjectError(
-            f"{project.source(name)} is not a py:percent notebook: before the first `# %%` may stand a header in YAML "
+            f"{project.source(name)} is not a py:percent notebook: before the first `# %%` may be a header in YAML "
             "between two lines `# ---`, and nothing else"
         )
-
-    ids = _Ids(name)
     cells = []
-    for cell in read.cells:
+    for cell, identity in zip(read.cells, _ids(name, read.cells), strict=True):
         metadata = {key: cell.metadata[key] for key in CELL_METADATA if key in cell.metadata}
-        made: dict[str, Any] = {
-            "id": ids.next(cell.cell_type, cell.source, metadata.get("tags", [])),
-            "cell_type": cell.cell_type,
-            "metadata": metadata,
-            "source": cell.source,
-        }
+        made = {"id": identity, "cell_type": cell.cell_type, "metadata": metadata, "source": cell.source}
         if cell.cell_type == "code":
             made |= {"execution_count": None, "outputs": []}
         cells.append(made)
-    metadata = {"kernelspec": KERNELSPEC, **_gpu_metadata(project, name, read.metadata)}
-    content = {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    content = {"cells": cells, "metadata": {"kernelspec": KERNELSPEC}, "nbformat": 4, "nbformat_minor": 5}
     return nbformat.reads(json.dumps(content), as_version=4)
 
 
 def build(project: Project, name: str) -> list[str]:
     """Bring both files of notebook `name` up to date; returns those written: none where nothing differed."""
-    source = source_text(project, name)
-    content = to_json(notebook(project, name))
     written = []
-    if project.source(name).read_text(encoding="utf-8") != source:
-        files.write_text(project.source(name), source)
-        written.append(str(project.source(name).relative_to(project.root)))
-    pair = project.pair(name)
-    if not pair.exists() or pair.read_text(encoding="utf-8", errors="replace") != content:
-        files.write_text(pair, content)
-        written.append(str(pair.relative_to(project.root)))
+    for path, text in _wanted(project, name):
+        if not path.exists() or path.read_text(encoding="utf-8", errors="replace") != text:
+            files.write_text(path, text)
+            written.append(str(path.relative_to(project.root)))
     return written
 
 
-def check(project: Project, name: str) -> list[Difference]:
+def check(project: Project, name: str) -> list[str]:
     """How the two files of notebook `name` differ from what `build` would write; empty where they are in sync."""
     differences = []
-    source = project.source(name)
-    if source.read_text(encoding="utf-8") != source_text(project, name):
-        differences.append(Difference(_relative(project, source), "the badge or the bootstrap cell is not up to date"))
-
-    pair = project.pair(name)
-    file = _relative(project, pair)
-    if not pair.exists():
-        return [*differences, Difference(file, "is missing")]
-    try:
-        actual = json.loads(pair.read_text(encoding="utf-8"))
-    except ValueError as error:
-        return [*differences, Difference(file, f"is not JSON: {error}")]
-    expected = json.loads(to_json(notebook(project, name)))
-    return differences + [Difference(file, what) for what in _compare(actual, expected)]
-
-
-def to_json(node: NotebookNode) -> str:
-    """The text of an .ipynb file."""
-    import nbformat
-
-    nbformat.validate(node)
-    return nbformat.writes(node) + "\n"
-
-
-def _compare(actual: Any, expected: dict[str, Any]) -> list[str]:
-    cells = actual.get("cells") if isinstance(actual, dict) else None
-    if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
-        return ["is not a notebook"]
-    differences = []
-    if len(cells) != len(expected["cells"]):
-        differences.append(f"has {len(cells)} cells, its source {len(expected['cells'])}")
-    for index, (cell, should) in enumerate(zip(cells, expected["cells"], strict=False)):
-        for key in sorted(cell.keys() | should.keys()):
-            if _joined(cell.get(key)) != _joined(should.get(key)):
-                differences.append(f"cell {index} ({should['id']}): {key} differs")
-    for key in sorted((actual.keys() | expected.keys()) - {"cells"}):
-        if actual.get(key) != expected.get(key):
-            differences.append(f"{key} differs")
+    for path, text in _wanted(project, name):
+        file = path.relative_to(project.root)
+        if not path.exists():
+            differences.append(f"{file}: is missing")
+            continue
+        actual = path.read_text(encoding="utf-8", errors="replace").split("\n")
+        for number, (line, wanted) in enumerate(itertools.zip_longest(actual, text.split("\n")), 1):
+            if line != wanted:
+                differences.append(f"{file}: line {number} is not what `snnkit build` writes")
+                break
     return differences
 
 
-def _joined(value: Any) -> Any:
-    """nbformat allows a source to be one string or a list of lines."""
-    lines = isinstance(value, list) and value and all(isinstance(line, str) for line in value)
-    return "".join(value) if lines else value
+def _wanted(project: Project, name: str) -> list[tuple[Path, str]]:
+    """Both files of notebook `name`, each with the text that it should have."""
+    import nbformat
+
+    made = notebook(project, name)
+    nbformat.validate(made)
+    return [(project.source(name), _source_text(project, name)), (project.pair(name), nbformat.writes(made) + "\n")]
 
 
-def _relative(project: Project, path: Any) -> str:
-    return str(path.relative_to(project.root))
-
-
-def _gpu_metadata(project: Project, name: str, header: Any) -> dict[str, Any]:
-    """What makes Colab start with a GPU, where the source's header asks for one by `accelerator: GPU`."""
-    accelerator = header.get("accelerator")
-    if accelerator is None:
-        return {}
-    if accelerator != "GPU":
-        raise ProjectError(f"{project.source(name)}: accelerator must be GPU or absent, but it is {accelerator!r}")
-    return {"accelerator": "GPU", "colab": {"gpuType": "T4", "provenance": [], **header.get("colab", {})}}
-
-
-class _Ids:
+def _ids(name: str, cells: Sequence[NotebookNode]) -> list[str]:
     """Ids from content: editing a cell changes its own id and, except between equal cells, no other."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.given: dict[str, int] = {}
-
-    def next(self, cell_type: str, source: str, tags: list[str]) -> str:
-        for tag in NAMED_CELLS:
-            if tag in tags and tag not in self.given:
-                self.given[tag] = 1
-                return tag
-        text = f"{self.name}\0{cell_type}\0{source}"
-        repeat = self.given[text] = self.given.get(text, 0) + 1
-        return hashlib.sha256(f"{text}\0{repeat}".encode()).hexdigest()[:12]
+    given: list[str] = []
+    repeats: Counter[str] = Counter()
+    for cell in cells:
+        named = [tag for tag in NAMED_CELLS if tag in cell.metadata.get("tags", []) and tag not in given]
+        text = f"{name}\0{cell.cell_type}\0{cell.source}"
+        if not named:
+            repeats[text] += 1
+        given.append(named[0] if named else hashlib.sha256(f"{text}\0{repeats[text]}".encode()).hexdigest()[:12])
+    return given
 
 
 # --- the generated cells ---------------------------------------------------------------------------------------------
@@ -225,9 +149,13 @@ import snnkit
 print("snnkit", snnkit.__version__)"""
 
 
-def normalise(project: Project, name: str, source: str) -> str:
-    """The py:percent text `source` of notebook `name` with its two generated cells brought up to date (or put in)."""
-    header, cells = _split(source.replace("\r\n", "\n"))
+def _source_text(project: Project, name: str) -> str:
+    """The py:percent source of notebook `name` with its two generated cells brought up to date (or put in)."""
+    path = project.source(name)
+    try:
+        header, *cells = re.split(r"(?m)^(?=# %%)", path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProjectError(f"{path} can't be read: {error}") from None
     badge_cell = f"{BADGE_MARKER}\n# {badge(project, name)}\n\n"
     bootstrap_cell = f"{BOOTSTRAP_MARKER}\n{bootstrap(project, name)}"
 
@@ -242,15 +170,6 @@ def normalise(project: Project, name: str, source: str) -> str:
         cells[at] = bootstrap_cell + cells[at][len(cells[at].rstrip("\n")) :]
     header = header.rstrip("\n") + "\n\n" if header.strip() else ""
     return (header + badge_cell + "".join(cells)).rstrip("\n") + "\n"
-
-
-def _split(source: str) -> tuple[str, list[str]]:
-    """Header (everything before the first cell) and the cells, each with its marker line."""
-    starts = [match.start() for match in _MARKER.finditer(source)]
-    if not starts:
-        return source, []
-    ends = [*starts[1:], len(source)]
-    return source[: starts[0]], [source[start:end] for start, end in zip(starts, ends, strict=True)]
 
 
 def _has_tag(cell: str, tag: str) -> bool:

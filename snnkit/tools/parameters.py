@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from nbformat import NotebookNode
 
 TYPES: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str}
-TRUE, FALSE = {"true", "yes", "on", "1"}, {"false", "no", "off", "0"}
+WORDS = {"true": True, "false": False}
 
 
 class ParameterError(ValueError):
@@ -37,50 +37,42 @@ class Parameter:
 
     def parse(self, text: str) -> Any:
         """The value of `text`, from a command line. Raises ParameterError."""
-        if self.optional and text.strip().lower() == "none":
+        if self.optional and text.lower() == "none":
             return None
-        value: Any = text
         try:
-            if self.kind is bool:
-                lowered = text.strip().lower()
-                value = {**dict.fromkeys(TRUE, True), **dict.fromkeys(FALSE, False)}[lowered]
-            elif self.kind in (int, float):
-                value = self.kind(text)
+            value = WORDS[text.lower()] if self.kind is bool else self.kind(text)
         except (KeyError, ValueError):
-            raise ParameterError(f"parameter {self.name} must be {self.expects}, but it is {text!r}") from None
+            value = text
         return self.check(value)
 
     def check(self, value: Any) -> Any:
         """`value` if it is of this parameter's type (an int may stand for a float). Raises ParameterError."""
         if value is None and self.optional:
             return None
-        if self.kind is float and type(value) is int:
-            try:
-                value = float(value)
-            except OverflowError:
-                raise ParameterError(
-                    f"parameter {self.name} must be {self.expects}, but it is an int too large"
-                ) from None
-        fits = type(value) is self.kind and not (isinstance(value, float) and math.isnan(value))
-        if not fits:
-            raise ParameterError(f"parameter {self.name} must be {self.expects}, but it is {value!r}")
+        if self.kind is float and type(value) is int and abs(value) < 1e300:
+            value = float(value)
+        if type(value) is not self.kind or value != value:
+            shown = repr(value) if not isinstance(value, int) or abs(value) < 1e300 else "an int too large"
+            raise ParameterError(f"parameter {self.name} must be {self.expects}, but it is {shown}")
         return value
 
 
 def declared(notebook: NotebookNode, name: str) -> dict[str, Parameter]:
-    """The parameters of notebook `name`, by their names; raises ParameterError where the cell holds anything but
-    `NAME: type = literal` with a type of bool, int, float, str, or one of them `| None`."""
+    """The parameters of notebook `name`, by their names.
+
+    Raises:
+        ParameterError: there is not exactly one cell tagged `parameters`, or it holds anything but `NAME: type =
+            literal` with a type of bool, int, float, str, or one of them `| None`.
+    """
     cells = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
     if len(cells) != 1:
-        raise ParameterError(f"notebook {name} must have exactly one cell tagged 'parameters', has {len(cells)}")
+        raise ParameterError(f"notebook {name} must have exactly one cell tagged 'parameters', but it has {len(cells)}")
     try:
         statements = ast.parse(cells[0].source).body
     except (SyntaxError, ValueError) as error:  # ValueError: a null character
         raise ParameterError(f"notebook {name}: the parameters cell is not Python: {error}") from None
     parameters = {}
     for statement in statements:
-        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
-            continue  # a docstring
         try:
             parameter = _declaration(statement)
         except ParameterError as error:
@@ -103,22 +95,21 @@ def resolve(wanted: Mapping[str, Any], known: Mapping[str, Parameter], name: str
     return values
 
 
+def assignment(name: str, value: Any) -> str:
+    """Python that gives a parameter its value."""
+    finite = not isinstance(value, float) or math.isfinite(value)
+    return f"{name} = {value!r}" if finite else f"{name} = float('{value}')"
+
+
 def _declaration(statement: ast.stmt) -> Parameter:
     if not (isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and statement.value):
         raise ParameterError("write NAME: type = literal")
-    kind, optional = _annotation(statement.annotation)
-    name = statement.target.id
+    kind, none, _ = ast.unparse(statement.annotation).partition(" | None")
+    if kind not in TYPES:
+        raise ParameterError(f"the type may be {', '.join(TYPES)}, or one of these | None")
     try:
         default = ast.literal_eval(statement.value)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):  # all that literal_eval may raise
         raise ParameterError("the value must be a literal, such as True, 8, 0.5 or 'auto'") from None
-    return Parameter(name, kind, Parameter(name, kind, None, optional).check(default), optional)
-
-
-def _annotation(node: ast.expr) -> tuple[type, bool]:
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-        if isinstance(node.right, ast.Constant) and node.right.value is None:
-            return _annotation(node.left)[0], True
-    elif isinstance(node, ast.Name) and node.id in TYPES:
-        return TYPES[node.id], False
-    raise ParameterError(f"the type may be {', '.join(TYPES)}, or one of these | None")
+    parameter = Parameter(statement.target.id, TYPES[kind], None, bool(none))
+    return Parameter(parameter.name, parameter.kind, parameter.check(default), parameter.optional)

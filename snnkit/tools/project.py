@@ -7,7 +7,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -61,7 +60,7 @@ class Project:
         made = {path.stem for path in self.notebooks.glob("*.ipynb") if SOURCE_NAME.fullmatch(path.stem)}
         return sorted(made - set(self.names()))
 
-    def select(self, wanted: tuple[str, ...] | list[str] = ()) -> list[str]:
+    def select(self, wanted: Sequence[str] = ()) -> list[str]:
         """Names of the notebooks meant by numbers ("04"), names or paths, each once, in the order given; all for none.
 
         Raises ProjectError that lists what exists for anything else.
@@ -70,25 +69,15 @@ class Project:
         if not known:
             raise ProjectError(f"there are no notebooks in {self.sources} (files named NN_name.py)")
         chosen: dict[str, None] = {}
-        for token in wanted:
-            chosen[self._one(token, known)] = None
+        for word in wanted:
+            stem = Path(word).stem if Path(word).suffix in {".py", ".ipynb"} else word
+            number = f"{int(stem):02}" if stem.isdecimal() else None
+            matches = [name for name in known if stem in (name, name[3:]) or name[:2] == number]
+            if len(matches) != 1:
+                problem = f"{word!r} could be any of" if matches else f"unknown notebook {word!r}; there are"
+                raise ProjectError(f"{problem}: {', '.join(matches or known)}")
+            chosen[matches[0]] = None
         return list(chosen) or known
-
-    def _one(self, token: str, known: list[str]) -> str:
-        path = Path(token)
-        is_path = path.suffix in {".py", ".ipynb"}
-        if is_path and len(path.parts) > 1 and path.resolve().parent not in {self.notebooks, self.sources}:
-            raise ProjectError(f"notebook {token!r} is not in {self.notebooks}")
-        stem = path.stem if is_path else token
-        if stem.isdigit():
-            matches = [name for name in known if int(name[:2]) == int(stem)]
-        else:
-            matches = [name for name in known if stem in (name, name[3:])]
-        if len(matches) == 1:
-            return matches[0]
-        if matches:
-            raise ProjectError(f"notebook {token!r} could be any of: {', '.join(matches)}")
-        raise ProjectError(f"unknown notebook {token!r}; there are: {', '.join(known)}")
 
 
 def find(start: Path | None = None) -> Project:
@@ -104,31 +93,18 @@ def find(start: Path | None = None) -> Project:
 def _settings(pyproject: Path) -> tuple[str, str, dict[str, list[str]]] | None:
     """(repository, branch, colab), or None where the file isn't there or has no `[tool.snnkit]`."""
     try:
-        content: dict[str, Any] = tomllib.loads(pyproject.read_text(encoding="utf-8"))
+        table = tomllib.loads(pyproject.read_text(encoding="utf-8")).get("tool", {}).get("snnkit")
     except FileNotFoundError:
         return None
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ProjectError(f"{pyproject} can't be read: {error}") from None
-    tools = content.get("tool", {})
-    if isinstance(tools, dict) and "snnkit" not in tools:
+    if table is None:
         return None
-    table = tools["snnkit"] if isinstance(tools, dict) else tools
-    if not isinstance(table, dict):
-        what = "[tool.snnkit]" if isinstance(tools, dict) else "[tool]"
-        raise ProjectError(f"{what} in {pyproject} must be a table, but it is {table!r}")
-    repository, branch = table.get("repository"), table.get("branch", "main")
-    if not isinstance(repository, str) or not re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+", repository):
-        raise ProjectError(
-            f"[tool.snnkit] repository in {pyproject} must be https://github.com/OWNER/NAME, but it is {repository!r}"
-        )
-    if not isinstance(branch, str) or not re.fullmatch(r"[\w./-]+", branch):
-        raise ProjectError(
-            f"[tool.snnkit] branch in {pyproject} must be the name of a branch or tag, but it is {branch!r}"
-        )
-    colab = table.get("colab", {})
-    if not isinstance(colab, dict) or not all(
-        isinstance(names, list) and all(isinstance(n, str) and re.fullmatch(r"[\w.-]+", n) for n in names)
-        for names in colab.values()
+    repository, branch = str(table.get("repository")), str(table.get("branch", "main"))
+    for key, value, pattern, what in (
+        ("repository", repository, r"https://github\.com/[\w.-]+/[\w.-]+", "https://github.com/OWNER/NAME"),
+        ("branch", branch, r"[\w./-]+", "the name of a branch or tag"),
     ):
-        raise ProjectError(f"[tool.snnkit.colab] in {pyproject} must have lists of packages, but it is {colab!r}")
-    return repository.removesuffix(".git"), branch, colab
+        if not re.fullmatch(pattern, value):
+            raise ProjectError(f"[tool.snnkit] {key} in {pyproject} must be {what}, but it is {value!r}")
+    return repository.removesuffix(".git"), branch, table.get("colab", {})

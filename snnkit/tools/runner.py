@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import logging
+import copy
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from snnkit import files
 from snnkit.tools import pair, parameters
@@ -19,11 +19,17 @@ from snnkit.tools.project import Project, ProjectError
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
-    from snnkit.tools.papermill_engine import Problem, Watch
+    from snnkit.tools.notebook_client import Problem, WatchedClient
 
+T = TypeVar("T")
+R = TypeVar("R")
 
 # These name files and folders from where the command was given, and a kernel runs elsewhere.
 PATH_VARIABLES = ("SNNKIT_DATA", "SNNKIT_PROGRESS", "TORCHINDUCTOR_CACHE_DIR")
+INJECTED = "injected-parameters"  # tag of the cell that sets parameters, as papermill calls it
+# Seconds between looks. Once polars was used, its own handler of SIGINT lets the system go on with what it interrupts:
+# a wait without end would never see Ctrl-C.
+_LOOK = 0.2
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,10 @@ class Result:
     error: str | None = None  # one line with the exception's name
     source: str | None = None  # of the cell that failed
     traceback: str | None = None
+
+    def __str__(self) -> str:
+        where = "" if self.cell is None else f", cell {self.cell}"
+        return f"{self.name}{where}: {self.error or self.status}"
 
 
 @dataclass(frozen=True)
@@ -55,12 +65,10 @@ def prepare(
     """Jobs for the notebooks `names`; nothing is executed.
 
     `wanted`: values by parameter name, a string standing for what it spells; each must exist in every notebook chosen.
-    `full` means QUICK=False, `solve` SOLVE=True; without `full` QUICK is True. Raises ParameterError, ProjectError.
+    `full` means QUICK=False, `solve` SOLVE=True, where `wanted` does not have them; else QUICK is True. Raises
+    ParameterError, ProjectError.
     """
     switches: dict[str, Any] = {**({"QUICK": False} if full else {}), **({"SOLVE": True} if solve else {})}
-    both = sorted(switches.keys() & wanted.keys())
-    if both:
-        raise parameters.ParameterError(f"parameter {both[0]} is given twice: by --full or --solve, and by name")
     jobs = []
     for name in names:
         notebook = pair.notebook(project, name)
@@ -78,10 +86,9 @@ def output_folder(project: Project, folder: str | Path) -> Path:
     if (out / "notebooks").resolve() == project.notebooks.resolve():
         raise ProjectError(f"the output folder may not be {out}: executed copies would overwrite the notebooks there")
     try:
-        for part in (out, out / "notebooks", out / "html"):
+        for part in (out / "notebooks", out / "html"):
             part.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=part):
-                pass
+            tempfile.TemporaryFile(dir=part).close()
     except OSError as error:
         raise ProjectError(f"can't write to the output folder {out}: {error.strerror or error}") from None
     return out
@@ -100,59 +107,93 @@ def execute_all(
 
     `limit`: seconds for each notebook. On KeyboardInterrupt the kernels are ended and the exception goes on.
     """
-    from snnkit.tools.papermill_engine import Watch
+    kernels = Kernels(project.notebooks, out, at_once=at_once, limit=limit)
+    results: list[Result] = []
 
-    own = environment(at_once)
-    watches = {job.name: Watch(own, str(project.notebooks), limit) for job in jobs}
-    results: dict[str, Result] = {}
+    def note(result: Result) -> None:
+        results.append(result)
+        on_result(result)
+
+    in_parallel(kernels.execute, jobs, at_once, note, kernels.stop)
+    order = [job.name for job in jobs]
+    return sorted(results, key=lambda result: order.index(result.name))
+
+
+def in_parallel(
+    function: Callable[[T], R],
+    items: Iterable[T],
+    at_once: int,
+    on_result: Callable[[R], None],
+    stop: Callable[[], None],
+) -> None:
+    """Call `function` for each of `items`, `at_once` at a time, and `on_result` with each result, in this thread.
+
+    On any exception, KeyboardInterrupt included, `stop` is called, which must end the calls that are under way.
+    """
     with ThreadPoolExecutor(at_once) as pool:
-        waiting = {pool.submit(execute, job, out, watches[job.name]) for job in jobs}
+        waiting = {pool.submit(function, item) for item in items}
         try:
             while waiting:
-                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                done, waiting = wait(waiting, timeout=_LOOK, return_when=FIRST_COMPLETED)
                 for future in done:
-                    result = future.result()
-                    results[result.name] = result
-                    on_result(result)
+                    on_result(future.result())
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            for watch in watches.values():
-                watch.stop()
+            stop()
             raise
-    return [results[job.name] for job in jobs]
 
 
-def execute(job: Job, out: Path, watch: Watch) -> Result:
-    """Run one job and write its executed copy to `out/notebooks/NAME.ipynb`. A failure is a Result, no exception."""
-    import papermill
-    from papermill.exceptions import PapermillExecutionError
+class Kernels:
+    """Executes jobs, each in a kernel of its own that works in `cwd`, from up to `at_once` threads."""
 
-    from snnkit.tools.papermill_engine import KERNEL, register
+    def __init__(self, cwd: Path, out: Path, *, at_once: int = 1, limit: float | None = None) -> None:
+        self.cwd, self.out, self.limit = cwd, out, limit
+        self.environment = environment(at_once)
+        self._clients: set[WatchedClient] = set()
+        self._stopping = False
 
-    logging.getLogger("papermill").setLevel(logging.CRITICAL)  # what it would log is in the result
-    started = time.perf_counter()
-    raised: Exception | None = None
-    try:
-        watch.raise_if_stopped()
-        papermill.execute_notebook(
-            job.notebook,
-            None,
-            parameters=job.parameters,
-            engine_name=register(),
-            kernel_name=KERNEL,
-            progress_bar=False,
-            watch=watch,
-        )
-    except PapermillExecutionError as error:
-        raised = None if watch.problems else error  # the watch has it with its traceback, as a rule
-    except Exception as error:  # a dead kernel, a time limit, ...: this notebook's failure, and no other's
-        raised = error
-    seconds = time.perf_counter() - started
+    def execute(self, job: Job, on_message: Callable[[dict[str, Any]], None] = lambda message: None) -> Result:
+        """Run one job and write its executed copy to `out/notebooks/NAME.ipynb`.
 
-    _save_copy(job, out, watch)
-    failure = _failure(job, watch, raised)
-    peak = round(watch.peak_bytes / 2**20, 1)
-    return Result(job.name, "failed" if failure else "ok", round(seconds, 2), peak, **(failure or {}))
+        A failure is a Result, no exception. Raises Stopped after `stop`.
+        """
+        import nbformat
+        from nbclient.exceptions import CellExecutionError
+
+        from snnkit.tools.notebook_client import Stopped, WatchedClient
+
+        notebook, injected = _with_parameters(job)
+        client = WatchedClient(notebook, self.environment, str(self.cwd), self.limit, on_message)
+        self._clients.add(client)
+        started = time.perf_counter()
+        problem: Problem | None = None
+        try:
+            if not self._stopping:
+                client.run()
+        except Exception as error:  # this notebook's failure, and no other's
+            if not (isinstance(error, CellExecutionError) and client.problems):  # there it is with its traceback
+                problem = _explained(client, error)
+        finally:
+            self._clients.discard(client)
+        seconds = round(time.perf_counter() - started, 2)
+        if self._stopping:
+            raise Stopped
+        files.write_text(self.out / "notebooks" / f"{job.name}.ipynb", nbformat.writes(notebook) + "\n")
+        peak = round(client.peak_bytes / 2**20, 1)
+        problem = problem or next(iter(client.problems), None)
+        if problem is None:
+            return Result(job.name, "ok", seconds, peak)
+        cell = problem.cell
+        if cell is not None and injected is not None and cell >= injected:
+            cell -= 1
+        source = None if cell is None else job.notebook.cells[cell].source
+        return Result(job.name, "failed", seconds, peak, cell, str(problem), source, problem.traceback)
+
+    def stop(self) -> None:
+        """End all kernels."""
+        self._stopping = True
+        for client in list(self._clients):
+            client.stop()
 
 
 def environment(at_once: int) -> dict[str, str]:
@@ -177,42 +218,25 @@ def environment(at_once: int) -> dict[str, str]:
     return environment
 
 
-def _failure(job: Job, watch: Watch, raised: Exception | None) -> dict[str, Any] | None:
-    """The fields of a Result that say what went wrong; None if nothing did."""
-    if raised is not None:
-        problem = _explain(watch, raised)
-    elif watch.problems:
-        problem = watch.problems[0]
-    else:
-        return None
-    cell = _as_built(job, problem.cell)
-    source = job.notebook.cells[cell].source if cell is not None else None
-    return {"cell": cell, "error": str(problem), "source": source, "traceback": problem.traceback}
-
-
-def _explain(watch: Watch, raised: Exception) -> Problem:
-    from nbclient.exceptions import CellTimeoutError, DeadKernelError
-
-    from snnkit.tools.papermill_engine import Problem
-
-    if isinstance(raised, CellTimeoutError):
-        return Problem(watch.cell, "TimeoutError", f"the notebook took longer than {watch.limit:g} s")
-    why = str(raised)
-    if isinstance(raised, DeadKernelError):
-        why += " (out of memory, or a crash in native code)"
-    return Problem(watch.cell, type(raised).__name__, why, watch.log)
-
-
-def _as_built(job: Job, cell: int | None) -> int | None:
-    """Index in the notebook as built: papermill puts one cell in, after `parameters`, if it has values to set."""
-    if cell is None or not job.parameters:
-        return cell
-    declared = next(i for i, c in enumerate(job.notebook.cells) if "parameters" in c.metadata.get("tags", []))
-    return cell - 1 if cell > declared else cell
-
-
-def _save_copy(job: Job, out: Path, watch: Watch) -> None:
+def _with_parameters(job: Job) -> tuple[NotebookNode, int | None]:
+    """A copy of the notebook with a cell that sets the parameters, after the one that declares them, and its index."""
     import nbformat
 
-    if watch.notebook is not None:
-        files.write_text(out / "notebooks" / f"{job.name}.ipynb", nbformat.writes(watch.notebook) + "\n")
+    notebook = copy.deepcopy(job.notebook)
+    if not job.parameters:
+        return notebook, None
+    at = 1 + next(i for i, cell in enumerate(notebook.cells) if "parameters" in cell.metadata.get("tags", []))
+    source = "\n".join(parameters.assignment(name, value) for name, value in job.parameters.items())
+    notebook.cells.insert(at, nbformat.v4.new_code_cell(source, id=INJECTED, metadata={"tags": [INJECTED]}))
+    return notebook, at
+
+
+def _explained(client: WatchedClient, error: Exception) -> Problem:
+    from nbclient.exceptions import CellTimeoutError, DeadKernelError
+
+    from snnkit.tools.notebook_client import Problem
+
+    if isinstance(error, CellTimeoutError):
+        return Problem(client.cell, "TimeoutError", f"the notebook took longer than {client.limit:g} s")
+    why = " (out of memory, or a crash in native code)" if isinstance(error, DeadKernelError) else ""
+    return Problem(client.cell, type(error).__name__, f"{error}{why}", client.last_words)

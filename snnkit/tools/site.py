@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from snnkit.tools import pair, runner
 from snnkit.tools.project import Project, ProjectError
 
 if TYPE_CHECKING:
@@ -18,41 +17,27 @@ if TYPE_CHECKING:
 WIDGET, PLOT = "application/vnd.jupyter.widget-view+json", "application/vnd.plotly.v1+json"
 
 
-def build(project: Project, out: Path, *, run: bool = True, echo: Callable[[str], None] = print) -> Path:
+def build(project: Project, out: Path, copies: Path, echo: Callable[[str], None] = print) -> Path:
     """The site's first page, ``out/html/index.html``. A former site is replaced only by one without a fault.
 
     Args:
-        run: show executed notebooks: the copies that ``snnkit run`` left beside ``out``, and others run now. False: as
-            they are in the project, without outputs.
+        copies: folder of the notebooks to show, as ``snnkit run`` leaves it, or the project's own.
         echo: gets a line for each step.
 
     Raises:
-        ProjectError: a notebook fails, or Sphinx warns: also of links within the site that lead nowhere.
+        ProjectError: a notebook is missing there, or Sphinx warns: also of links within the site that lead nowhere.
     """
-    copies = out.parent / "notebooks" if run else project.notebooks
-    if run:
-        _execute(project, copies, echo)
+    if missing := [name for name in project.names() if not (copies / f"{name}.ipynb").is_file()]:
+        raise ProjectError(f"not in {copies}: {', '.join(missing)}; `snnkit run` makes executed notebooks")
     source, fresh = out / "source", out / "html.new"
     shutil.rmtree(source, ignore_errors=True)
     shutil.rmtree(fresh, ignore_errors=True)
     _stage(project, copies, source)
     echo("building the pages")
     # In a process of its own: Sphinx changes locale, warnings and logging of the one it runs in.
-    command = [
-        sys.executable,
-        "-m",
-        "sphinx",
-        "-b",
-        "html",
-        "-q",
-        "-W",
-        "--keep-going",
-        "-c",
-        str(project.root / "docs"),
-    ]
-    done = subprocess.run(
-        [*command, "-d", str(out / "doctrees"), str(source), str(fresh)], capture_output=True, text=True
-    )
+    command = [sys.executable, "-m", "sphinx", "-b", "html", "-q", "-W", "--keep-going"]
+    places = ["-c", str(project.root / "docs"), "-d", str(out / "doctrees"), str(source), str(fresh)]
+    done = subprocess.run([*command, *places], capture_output=True, text=True)
     if done.returncode:
         missing = "No module named" in done.stderr
         why = "needs Sphinx: pip install 'snnkit[site]'" if missing else "has faults"
@@ -61,35 +46,6 @@ def build(project: Project, out: Path, *, run: bool = True, echo: Callable[[str]
     shutil.rmtree(out / "html", ignore_errors=True)
     fresh.rename(out / "html")
     return out / "html" / "index.html"
-
-
-def _execute(project: Project, copies: Path, echo: Callable[[str], None]) -> None:
-    """Run the notebooks whose copies are missing, failed, or of another text than their sources."""
-    stale = [name for name in project.names() if not is_current(project, copies / f"{name}.ipynb", name)]
-    if not stale:
-        return
-    echo(f"executing {len(stale)} notebooks first: {', '.join(stale)}")
-    folder = runner.output_folder(project, copies.parent)
-    results = runner.execute_all(
-        project, runner.prepare(project, stale, {}), folder, on_result=lambda one: echo(f"{one.name}: {one.status}")
-    )
-    if failed := [f"{one.name}, cell {one.cell}: {one.error}" for one in results if one.status != "ok"]:
-        raise ProjectError("a site shows no notebook that fails: " + "; ".join(failed))
-
-
-def is_current(project: Project, path: Path, name: str) -> bool:
-    """Whether an executed copy is whole, without errors, and of the same text as the source of notebook ``name``."""
-    import nbformat
-
-    try:
-        cells = nbformat.read(path, as_version=4).cells
-    except Exception:  # missing, cut off, of another format
-        return False
-    cells = [cell for cell in cells if "injected-parameters" not in cell.metadata.get("tags", [])]
-    failed = any(output.output_type == "error" for cell in cells for output in cell.get("outputs", []))
-    code = [cell for cell in cells if cell.cell_type == "code" and cell.source.strip()]
-    same = [c.source for c in cells] == [c.source for c in pair.notebook(project, name).cells]
-    return same and not failed and all(cell.execution_count is not None for cell in code)
 
 
 def _stage(project: Project, copies: Path, folder: Path) -> None:

@@ -1,6 +1,6 @@
-"""One zip for a room without a network: notebooks, the wheel, data, pages for learners; the solutions in another.
+"""One zip for a room without a network: notebooks, the wheel, data, pages for learners.
 
-Each holds a list of its files with their checksums, so that a copy can prove that it is whole.
+It holds a list of its files with their checksums, so that a copy can prove that it is whole.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ CHECKSUMS = "CHECKSUMS.sha256"  # as `sha256sum --check` reads it, too
 # Encrypted entries are a RuntimeError; so, as a kind of it, are ways of packing that Python does not know.
 UNREADABLE = (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
 LARGEST_LIST = 1 << 24  # bytes; that of a bundle has some kB
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # the same content gives the same file, whenever it is packed
+# What start.py, Jupyter and Python leave in a folder that is used is not worth a word.
+LEFTOVERS = re.compile(r"room-env/|.*(__pycache__|\.ipynb_checkpoints)/")
 TOP = "snnkit-workshop"
-# Pages that are a learner's business; the others are the instructor's, and go with the solutions.
+# Pages that are a learner's business; the others are the instructor's.
 FOR_LEARNERS = ("workshop/troubleshooting.md", "workshop/if_you_know.md", "workshop/cheatsheet.md", "LICENSE")
 START = """# snnkit, to take along
 
@@ -39,7 +40,8 @@ START = """# snnkit, to take along
     python start.py --check    says whether every file is as it was packed
 
 It needs Python 3.10 or newer{needs}. On Windows write `py start.py`. Begin with `notebooks/00_preflight.ipynb`.
-{data}
+Data sets in `data`: {data}.
+
 `cheatsheet.html` is one page to print, `workshop/troubleshooting.md` helps when something is odd.
 """
 
@@ -56,15 +58,15 @@ def build(project: Project, out: Path, *, data: Sequence[str] = (), wheels: bool
         WorkshopError: no clone, no data, or a wheel that can't be made or had.
     """
     content: dict[str, Path | bytes] = {f"notebooks/{n}.ipynb": project.pair(n) for n in project.names()}
-    content |= {name: project.root / name for name in FOR_LEARNERS if (project.root / name).is_file()}
+    content |= {name: project.root / name for name in FOR_LEARNERS}
     content["lock.txt"] = project.root / "constraints" / "lock.txt"
     content["start.py"] = resources.files("snnkit.workshop").joinpath("start.py").read_bytes()
     content["cheatsheet.html"] = handouts.cheatsheet(project.root).encode()
     for name in data:
         content |= _data(name)
-    sets = f"{' and '.join(data)} in `data`." if data else "No data sets but the digits, which are in scikit-learn."
     needs = ", and nothing from a network" if wheels else ", and a network or an environment that has JupyterLab"
-    content["START.md"] = START.format(needs=needs, data=f"\n{sets}\n").encode()
+    sets = ", ".join(data) or "none; the digits are in scikit-learn"
+    content["START.md"] = START.format(needs=needs, data=sets).encode()
     missing = [name for name, one in content.items() if isinstance(one, Path) and not one.is_file()]
     if missing:
         raise WorkshopError(f"not in {project.root}: {', '.join(missing)} (`snnkit build` makes the notebooks)")
@@ -72,46 +74,6 @@ def build(project: Project, out: Path, *, data: Sequence[str] = (), wheels: bool
         content |= {f"wheels/{one.name}": one for one in _wheels(project, Path(folder), wheels)}
         pack(out / f"{TOP}.zip", TOP, content)
     return out / f"{TOP}.zip"
-
-
-def build_solutions(project: Project, solutions: Path, out: Path) -> Path:
-    """Make ``out/snnkit-workshop-solutions.zip`` of executed notebooks and the instructor's pages."""
-    copies = sorted([*solutions.glob("notebooks/*.ipynb"), *solutions.glob("html/*")])
-    if {one.stem for one in copies if one.suffix == ".ipynb"} != set(project.names()):
-        raise WorkshopError(f"{solutions} has no solutions of all notebooks: run `snnkit workshop solutions`")
-    content: dict[str, Path | bytes] = {one.relative_to(solutions).as_posix(): one for one in copies}
-    pages = (project.root / "workshop").rglob("*.md")
-    content |= {one.relative_to(project.root).as_posix(): one for one in pages if solutions not in one.parents}
-    pack(out / f"{TOP}-solutions.zip", f"{TOP}-solutions", content)
-    return out / f"{TOP}-solutions.zip"
-
-
-def run(place: Path, names: Sequence[str], out: Path, echo: Callable[[str], None]) -> None:
-    """Execute notebooks of an unpacked bundle, as a learner's kernel would, in QUICK mode.
-
-    Raises:
-        WorkshopError: there is no such notebook, or one fails; it names the cell and the error.
-    """
-    import nbformat
-
-    from snnkit.tools import parameters, runner
-
-    # A bundle has notebooks where a project has them, which is all that the runner asks of it.
-    room, there = Project(place, "", ""), {path.stem: path for path in sorted((place / "notebooks").glob("*.ipynb"))}
-    jobs = []
-    for wanted in names:
-        chosen = [name for name in there if wanted in (name, name[:2], name[3:])]
-        if len(chosen) != 1:
-            raise WorkshopError(f"unknown notebook {wanted!r} in {place}; there are: {', '.join(there) or 'none'}")
-        notebook = nbformat.read(there[chosen[0]], as_version=4)
-        known = parameters.declared(notebook, chosen[0])
-        jobs.append(runner.Job(chosen[0], notebook, {"QUICK": True} if "QUICK" in known else {}))
-    results = runner.execute_all(
-        room, jobs, runner.output_folder(room, out), on_result=lambda one: echo(f"{one.name}: {one.status}")
-    )
-    failed = [f"{one.name}, cell {one.cell}: {one.error}" for one in results if one.status != "ok"]
-    if failed:
-        raise WorkshopError("; ".join(failed))
 
 
 def _data(name: str) -> dict[str, Path | bytes]:
@@ -151,19 +113,14 @@ def pack(target: Path, top: str, content: Mapping[str, Path | bytes]) -> None:
     Args:
         content: by path within the folder: a file that is copied, or the bytes themselves.
     """
-    sums = []
+    data = {name: one if isinstance(one, bytes) else one.read_bytes() for name, one in sorted(content.items())}
+    sums = [f"{hashlib.sha256(one).hexdigest()}  {name}\n" for name, one in data.items()]
+    data[CHECKSUMS] = "".join(sums).encode()
     with replacing(target) as out, zipfile.ZipFile(out, "w") as archive:
-
-        def add(name: str, data: bytes) -> None:
-            entry = zipfile.ZipInfo(f"{top}/{name}", _EPOCH)
+        for name, one in data.items():
+            entry = zipfile.ZipInfo(f"{top}/{name}")  # of 1980: the same content gives the same file
             entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
-            archive.writestr(entry, data)
-
-        for name, one in sorted(content.items()):
-            data = one if isinstance(one, bytes) else one.read_bytes()
-            sums.append(f"{hashlib.sha256(data).hexdigest()}  {name}\n")
-            add(name, data)
-        add(CHECKSUMS, "".join(sums).encode())
+            archive.writestr(entry, one)
 
 
 def verify(place: Path) -> tuple[int, list[str]]:
@@ -191,9 +148,7 @@ def verify(place: Path) -> tuple[int, list[str]]:
             wrong.append(f"{name} has the checksum {actual[:12]}… in place of {digest[:12]}…")
     if wrong:
         raise WorkshopError(f"{place} is not as it was packed (edited, or a damaged copy): " + "; ".join(wrong))
-    # What start.py, Jupyter and Python leave in a folder that is used is not worth a word.
-    leftovers = re.compile(r"room-env/|.*(__pycache__|\.ipynb_checkpoints)/")
-    return len(expected), sorted(name for name in files if not leftovers.match(name))
+    return len(expected), sorted(name for name in files if not LEFTOVERS.match(name))
 
 
 def _digest(opened: Callable[[], IO[bytes]]) -> str:

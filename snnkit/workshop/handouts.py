@@ -31,13 +31,10 @@ def _page(template: str, **values: Any) -> str:
 
 
 def cheatsheet(root: Path) -> str:
-    """The cheatsheet of the project in ``root`` as a page. WorkshopError where there is none."""
+    """The cheatsheet of the project in ``root`` as a page. Raises OSError where there is none."""
     from markdown_it import MarkdownIt
 
-    try:
-        text = (root / CHEATSHEET).read_text(encoding="utf-8")
-    except OSError as error:
-        raise WorkshopError(f"can't read {root / CHEATSHEET}: {error.strerror or error}") from None
+    text = (root / CHEATSHEET).read_text(encoding="utf-8")
     body = MarkdownIt("commonmark").enable("table").render(text)
     return _page("cheatsheet.html.j2", title=text.partition("\n")[0].lstrip("# "), body=body)
 
@@ -46,11 +43,7 @@ def slides(path: Path) -> str:
     """Slides from an executed notebook: a cell tagged ``slide`` begins one, one tagged ``slide-more`` continues it.
 
     Of code cells the outputs are shown; ``slide-code`` beside one of these tags shows the code, too. (Slides of
-    nbconvert would load reveal.js from a network.)
-
-    Raises:
-        WorkshopError: there is no notebook, no cell is tagged, the first tagged one continues a slide, or a tagged code
-            cell has nothing to show; it names the notebook and the cell.
+    nbconvert would load reveal.js from a network.) Raises WorkshopError, naming the notebook and the cell.
     """
     import nbformat
 
@@ -64,10 +57,8 @@ def slides(path: Path) -> str:
         tags = set(cell.metadata.get("tags", ()))
         if not tags & {SLIDE, MORE}:
             continue
-        if SLIDE in tags:
+        if SLIDE in tags or not made:
             made.append([])
-        elif not made:
-            raise WorkshopError(f"{name}, cell {number}: {MORE!r} continues a slide, but none is before it")
         parts = [markdown.render(cell.source)] if cell.cell_type == "markdown" else _outputs(cell, CODE in tags)
         if not parts:
             raise WorkshopError(f"{name}, cell {number}: is to be on a slide, but has no picture, text or {CODE!r}")
@@ -106,12 +97,10 @@ def _outputs(cell: NotebookNode, with_source: bool) -> list[str]:
     return parts
 
 
-def solutions(project: Project, names: Sequence[str], out: Path, echo: Callable[[str], None]) -> None:
+def solutions(project: Project, names: Sequence[str], out: Path, echo: Callable[[str], None]) -> list[str]:
     """Run notebooks, each exercise with its solution, checks and hints; ``out/notebooks`` and ``out/html`` get copies.
 
-    Raises:
-        WorkshopError: a notebook fails, be it a check of an exercise that its own solution does not pass; all such are
-            named, with cell and error, after the others were made.
+    Returns those that failed, be it a check of an exercise that its own solution does not pass, with cell and error.
     """
     jobs = runner.prepare(project, names, {}, solve=True)
     for job in jobs:
@@ -123,8 +112,7 @@ def solutions(project: Project, names: Sequence[str], out: Path, echo: Callable[
         run_report.render_copy(folder, result.name)
 
     results = runner.execute_all(project, jobs, folder, on_result=note)
-    if failed := [f"{one.name}, cell {one.cell}: {one.error}" for one in results if one.status != "ok"]:
-        raise WorkshopError("no solutions of " + "; ".join(failed))
+    return [str(one) for one in results if one.status != "ok"]
 
 
 def annotated(notebook: NotebookNode) -> list[NotebookNode]:

@@ -6,7 +6,6 @@ Each notebook has a page ``workshop/facilitator/NN.md`` with its minutes, part b
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,6 @@ FACILITATOR, SCHEDULES = "workshop/facilitator", "workshop/schedules"
 TIMINGS = ("part", "min", "section", "what happens", "when late")
 MISTAKES = ("exercise", "what they do", "check that fails", "what to answer")
 PLAN = ("start", "minutes", "what", "file", "GPU")
-CUTS = ("cut", "saves", "how")
 GPU = ("off", "optional", "on")
 BUFFER = 0.15  # of the minutes of each day
 OUTRO = {"Next", "Where next", "Sources", "References"}  # headings that take no time in class
@@ -31,18 +29,6 @@ class WorkshopError(ProjectError):
     """The workshop's pages, bundles or machines can't be used as requested."""
 
 
-@dataclass(frozen=True, order=True)
-class Problem:
-    """A mistake in a page; ``line`` counts from 1, and is 0 for the page as a whole."""
-
-    page: str
-    line: int
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.page}:{self.line}: {self.text}" if self.line else f"{self.page}: {self.text}"
-
-
 @dataclass(frozen=True)
 class Notebook:
     """What a notebook promises.
@@ -51,25 +37,11 @@ class Notebook:
         name: "01_first_spiking_neuron"
         minutes: of the whole notebook in class, as it says at its top.
         headings: its headings of level 2, in order, without those after the end.
-        exercises: the keys of its exercises -> the heading above each.
     """
 
     name: str
     minutes: int
     headings: tuple[str, ...]
-    exercises: Mapping[str, str]
-
-    @property
-    def number(self) -> str:
-        return self.name[:2]
-
-
-@dataclass(frozen=True)
-class Timings:
-    """How a notebook's minutes are spent: minutes by the number of the part, and of the demo."""
-
-    parts: Mapping[int, int]
-    demo: int
 
 
 @dataclass(frozen=True)
@@ -79,11 +51,10 @@ class Item:
     Attributes:
         start: minutes from the beginning of its day.
         notebook: the notebook's name where the row is about one; ``parts`` are those that are done: None for all, and
-            an empty tuple for its demo.
+            (0,) for its demo.
         gpu: "off", "optional" or "on".
     """
 
-    line: int
     start: int
     minutes: int
     what: str
@@ -92,14 +63,15 @@ class Item:
     parts: tuple[int, ...] | None = None
 
     @property
-    def buffer(self) -> bool:
-        return self.what.lower().startswith("buffer")
+    def end(self) -> int:
+        return self.start + self.minutes
 
     def __str__(self) -> str:
         text = re.sub(r"\*\*|`", "", LINK.sub(r"\1", self.what))
         if self.notebook is None:
             return text
-        done = "" if self.parts is None else f" parts {', '.join(map(str, self.parts))}" if self.parts else " demo"
+        parts = ", ".join(map(str, self.parts or ()))
+        done = "" if self.parts is None else " demo" if parts == "0" else f" parts {parts}"
         return f"{text} ({self.notebook[:2]}{done})"
 
 
@@ -118,29 +90,6 @@ class Schedule:
         """Minutes in which the GPU is of one of these kinds ("on", "optional")."""
         return sum(item.minutes for day in self.days for item in day if item.gpu in kinds)
 
-    def gpu_hours(self, people: int) -> tuple[float, float]:
-        """GPU hours of ``people`` with a GPU each: connected only where it is "on", and also where it is "optional".
-
-        A connected GPU counts, busy or not: that is how clouds bill.
-        """
-        if people < 1:
-            raise ValueError(f"people must be at least 1, but it is {people}")
-        return people * self.gpu_minutes("on") / 60, people * self.gpu_minutes("on", "optional") / 60
-
-
-def gpus_to_share(people: int, busy: float, memory_gib: float, each_gib: float = 2.0) -> int:
-    """GPUs that a room can share if each person computes a share ``busy`` of the time (0 to 1).
-
-    Enough for the mean load at 70 % use, and for the memory of all: a context and a notebook's tensors, ``each_gib``.
-    """
-    if people < 1:
-        raise ValueError(f"people must be at least 1, but it is {people}")
-    if not 0 < busy <= 1:
-        raise ValueError(f"busy must be above 0 and at most 1, but it is {busy}")
-    if memory_gib < each_gib:
-        raise ValueError(f"memory_gib must be at least each_gib, {each_gib}, but it is {memory_gib}")
-    return max(math.ceil(people * busy / 0.7), math.ceil(people / math.floor(memory_gib / each_gib)))
-
 
 # --- pages -----------------------------------------------------------------------------------------------------------
 
@@ -153,14 +102,8 @@ def notebooks(project: Project) -> dict[str, Notebook]:
         minutes = re.search(r"(\d+) min", text.partition('tags=["bootstrap"]')[0])
         if not minutes:
             raise WorkshopError(f"{name}.py must say at its top how many minutes it takes, but it does not")
-        heading, headings, exercises = "", [], {}
-        for line in text.splitlines():
-            if title := re.fullmatch(r"# ## (.+?)\s*", line):
-                heading = title[1]
-                headings += [] if heading in OUTRO else [heading]
-            elif key := re.search(r'\battempt\("(\d\d\.\d+)"', line):
-                exercises.setdefault(key[1], heading)
-        known[name] = Notebook(name, int(minutes[1]), tuple(headings), exercises)
+        headings = [title for title in re.findall(r"(?m)^# ## (.+?)\s*$", text) if title not in OUTRO]
+        known[name] = Notebook(name, int(minutes[1]), tuple(headings))
     return known
 
 
@@ -169,16 +112,8 @@ def pages(root: Path, folder: str) -> dict[str, str]:
     return {file.stem: file.read_text(encoding="utf-8") for file in sorted((root / folder).glob("*.md"))}
 
 
-@dataclass(frozen=True)
-class Table:
-    """A Markdown table: the line of its head, and (line, cells by column) of each row."""
-
-    line: int
-    rows: tuple[tuple[int, Mapping[str, str]], ...]
-
-
-def tables(text: str, columns: Sequence[str]) -> Iterator[Table]:
-    """The tables with these columns; a pipe within a cell is written as ``\\|``."""
+def tables(text: str, columns: Sequence[str]) -> Iterator[list[tuple[int, dict[str, str]]]]:
+    """The Markdown tables with these columns: (line, cells by column) of each row. A pipe in a cell is ``\\|``."""
 
     def cells(line: str) -> list[str]:
         return [cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", line.strip())[1:-1]]
@@ -192,77 +127,56 @@ def tables(text: str, columns: Sequence[str]) -> Iterator[Table]:
                     break
                 row = dict.fromkeys(columns, "") | dict(zip(columns, cells(lines[number]), strict=False))
                 rows.append((number + 1, row))
-            yield Table(start + 1, tuple(rows))
+            yield rows
 
 
-def timings(page: str) -> Timings:
-    """The timings of a facilitator page; what can't be read is left out."""
-    rows = [cells for table in tables(page, TIMINGS) for _, cells in table.rows if cells["section"]]
-    parts = {int(row["part"]): int(row["min"]) for row in rows if row["part"].isdigit() and row["min"].isdigit()}
+def timings(page: str) -> dict[int, int]:
+    """Minutes by the number of the part, from a facilitator page; 0 is the demo. What can't be read is left out."""
+    rows = [cells for rows in tables(page, TIMINGS) for _, cells in rows]
+    parts = {int(row["part"]): int(row["min"]) for row in rows if row["part"].isdecimal() and row["min"].isdecimal()}
     demo = re.search(r"(?m)^## Demo script \((\d+) min\)", page)
-    return Timings(parts, int(demo[1]) if demo else 0)
+    return {0: int(demo[1]) if demo else 0, **parts}
 
 
-def check(project: Project) -> list[Problem]:
-    """All that is wrong in the facilitator pages and schedules of a project."""
+def check(project: Project) -> list[str]:
+    """All that is wrong in the facilitator pages and schedules of a project, with file and line."""
     known, guides = notebooks(project), pages(project.root, FACILITATOR)
     problems = []
     for notebook in known.values():
-        name = f"{FACILITATOR}/{notebook.number}.md"
-        if notebook.number not in guides:
-            problems.append(Problem(name, 0, f"missing: the facilitator page of {notebook.name}"))
+        number = notebook.name[:2]
+        name = f"{FACILITATOR}/{number}.md"
+        if number not in guides:
+            problems.append(f"{name}: missing: the facilitator page of {notebook.name}")
         else:
-            page = guides[notebook.number]
-            problems += check_facilitator(name, page, notebook, registry.exercises(notebook.number))
+            problems += check_facilitator(name, guides[number], notebook, registry.exercises(number))
     for name in pages(project.root, SCHEDULES):
         problems += read(name, project.root, known)[1]
-    return sorted(problems)
+    return problems
 
 
-def check_facilitator(name: str, page: str, notebook: Notebook, exercises: Sequence[Exercise]) -> list[Problem]:
-    """What is wrong in a facilitator page: minutes that do not add up or are too few, sections, exercises or checks
-    that the notebook does not have, exercises without a common mistake."""
-    if not (all_timings := list(tables(page, TIMINGS))) or not (mistakes := list(tables(page, MISTAKES))):
-        return [Problem(name, 0, f"must have tables of {' | '.join(TIMINGS)} and of {' | '.join(MISTAKES)}")]
-    problems: list[Problem] = []
-    if not timings(page).demo:
-        problems.append(Problem(name, 0, "must have a heading with minutes such as Demo script (5 min)"))
-    total, last, covered = 0, 0, {}
-    minutes_of = {exercise.key: exercise.minutes for exercise in exercises}
-    for line, cells in all_timings[0].rows:
-        if not cells["min"].isdigit():
-            problems.append(Problem(name, line, f"min must be a whole number, but it is {cells['min']!r}"))
-            continue
-        minutes = int(cells["min"])
-        if not cells["section"]:  # the sum
-            last = minutes
-            continue
-        total += minutes
-        titles = [title.strip() for title in cells["section"].split(";")]
-        covered |= dict.fromkeys(titles, line)
-        for title in titles:
-            if title not in notebook.headings:
-                listed = "; ".join(notebook.headings)
-                problems.append(Problem(name, line, f"{notebook.name} has no section {title!r}; it has: {listed}"))
-        here = [key for key, title in notebook.exercises.items() if title in titles]
-        if 0 < minutes < (needed := sum(minutes_of.get(key, 0) for key in here)):  # 0: for home
-            problems.append(Problem(name, line, f"{minutes} min are too few for {' and '.join(here)}: {needed}"))
-    at = all_timings[0].line
-    if missing := [title for title in notebook.headings if title not in covered]:
-        problems.append(Problem(name, at, f"no minutes for the section {missing[0]!r}"))
-    if not total == last == notebook.minutes:
-        text = f"the parts add up to {total}, the last row says {last}, the notebook says {notebook.minutes}"
-        problems.append(Problem(name, at, text))
+def check_facilitator(name: str, page: str, notebook: Notebook, exercises: Sequence[Exercise]) -> list[str]:
+    """What is wrong in a facilitator page: minutes that do not add up, sections, exercises or checks that the notebook
+    does not have, and those of the notebook that the page does not have."""
+    problems, covered = [], []
+    for line, cells in next(tables(page, TIMINGS), []):
+        titles = [title.strip() for title in cells["section"].split(";") if title]
+        covered += titles
+        if unknown := [title for title in titles if title not in notebook.headings]:
+            listed = "; ".join(notebook.headings)
+            problems.append(f"{name}:{line}: {notebook.name} has no section {unknown[0]!r}; it has: {listed}")
+    problems += [f"{name}: no minutes for the section {title!r}" for title in notebook.headings if title not in covered]
+    total = sum(timings(page).values()) - timings(page)[0]
+    if total != notebook.minutes:
+        problems.append(f"{name}: the parts add up to {total} minutes, the notebook says {notebook.minutes}")
     checks = {exercise.key: [one.name for one in exercise.checks] for exercise in exercises}
-    for line, cells in mistakes[0].rows:
+    named = set()
+    for line, cells in next(tables(page, MISTAKES), []):
         key, failing = cells["exercise"], cells["check that fails"]
-        if key not in checks:
-            problems.append(Problem(name, line, f"there is no exercise {key!r} in this notebook"))
-        elif failing not in checks[key]:
-            problems.append(Problem(name, line, f"{key} has no check {failing!r}; it has: {'; '.join(checks[key])}"))
-    named = {cells["exercise"] for _, cells in mistakes[0].rows}
-    unnamed = sorted(checks.keys() - named)
-    return problems + [Problem(name, mistakes[0].line, f"names no mistake of {key}") for key in unnamed]
+        named.add(key)
+        if failing not in checks.get(key, ()):
+            listed = "; ".join(checks.get(key, ())) or "none"
+            problems.append(f"{name}:{line}: exercise {key!r} has no check {failing!r}; it has: {listed}")
+    return problems + [f"{name}: names no mistake of {key}" for key in checks if key not in named]
 
 
 # --- schedules -------------------------------------------------------------------------------------------------------
@@ -275,85 +189,67 @@ def load(name: str, project: Project) -> Schedule:
         raise WorkshopError(f"unknown schedule {name!r}; there are: {', '.join(plans) or 'none'}")
     schedule, problems = read(name, project.root, notebooks(project))
     if problems:
-        raise WorkshopError(str(problems[0]))
+        raise WorkshopError(problems[0])
     return schedule
 
 
-def read(
-    name: str, root: Path, known: Mapping[str, Notebook], text: str | None = None
-) -> tuple[Schedule, list[Problem]]:
+def read(name: str, root: Path, known: Mapping[str, Notebook], text: str | None = None) -> tuple[Schedule, list[str]]:
     """A schedule, and all that is wrong with it. ``text`` is in place of the page's."""
     page = f"{SCHEDULES}/{name}.md"
     text = pages(root, SCHEDULES)[name] if text is None else text
-    durations = {number: timings(one) for number, one in pages(root, FACILITATOR).items()}
-    problems: list[Problem] = []
-
-    def wrong(line: int, message: str) -> None:
-        problems.append(Problem(page, line, message))
-
-    def work(line: int, cell: str) -> tuple[str | None, tuple[int, ...] | None, int | None]:
-        """(notebook, parts, minutes that these take) of a cell with a link; None where it is about no notebook."""
-        link = next((link for link in LINK.finditer(cell) if "notebooks/" in link[2]), None)
-        if link is None:
-            return None, None, None
-        notebook, rest = Path(link[2]).stem, cell[link.end() :].strip()
-        if notebook not in known:
-            wrong(line, f"there is no notebook {notebook!r}; there are: {', '.join(known)}")
-            return None, None, None
-        takes = durations.get(notebook[:2])
-        if takes is None or rest == "":
-            return notebook, None, known[notebook].minutes
-        if rest == "demo":
-            return notebook, (), takes.demo
-        parts = _numbers(rest)
-        if not parts or not takes.parts.keys() >= set(parts):
-            listed = ", ".join(map(str, takes.parts))
-            wrong(line, f"{rest!r} must be 'demo', or 'parts' and numbers of {notebook}: {listed}")
-            return notebook, parts, None
-        return notebook, parts, sum(takes.parts[part] for part in parts)
-
-    days = []
-    for table in tables(text, PLAN):
+    guides = {number: timings(one) for number, one in pages(root, FACILITATOR).items()}
+    problems, days = [], []
+    for rows in tables(text, PLAN):
         items: list[Item] = []
-        for line, cells in table.rows:
-            began = re.fullmatch(r"(\d{1,2}):([0-5]\d)", cells["start"])
-            if not began or not re.fullmatch(r"[0-9]{1,6}", cells["minutes"]):
-                shown = f"{cells['start'][:20]!r}, {cells['minutes'][:20]!r}"
-                wrong(line, f"start must be hours:minutes, and minutes a whole number, but they are {shown}")
+        for line, cells in rows:
+            try:
+                item = _item(cells, known, guides)
+            except WorkshopError as error:
+                problems.append(f"{page}:{line}: {error}")
                 continue
-            if cells["GPU"] not in GPU:
-                wrong(line, f"GPU must be one of {', '.join(GPU)}, but it is {cells['GPU']!r}")
-            start, minutes = 60 * int(began[1]) + int(began[2]), int(cells["minutes"])
-            notebook, parts, needed = work(line, cells["file"])
-            if needed is not None and needed != minutes:
-                wrong(line, f"has {minutes} minutes for what takes {needed} by the facilitator page")
-            before = items[-1].start + items[-1].minutes if items else 0
-            if start != before:
-                wrong(line, f"starts at {_clock(start)}, but the row before ends at {_clock(before)}")
-            items.append(Item(line, start, minutes, cells["what"], cells["GPU"], notebook, parts))
-        total, spare = sum(item.minutes for item in items), sum(item.minutes for item in items if item.buffer)
+            before = items[-1].end if items else 0
+            if item.start != before:
+                text_of = [f"{minutes // 60}:{minutes % 60:02}" for minutes in (item.start, before)]
+                problems.append(f"{page}:{line}: starts at {text_of[0]}, but the row before ends at {text_of[1]}")
+            items.append(item)
+        total = sum(item.minutes for item in items)
+        spare = sum(item.minutes for item in items if item.what.lower().startswith("buffer"))
         if spare < BUFFER * total:
-            wrong(table.line, f"the buffer must be at least {BUFFER:.0%} of {total} minutes, but it is {spare}")
+            problems.append(f"{page}: the buffer must be at least {BUFFER:.0%} of {total} minutes, but it is {spare}")
         days.append(tuple(items))
     schedule = Schedule(name, tuple(days))
     promised = re.search(r"\*\*Minutes:\*\* (?:(\d{1,4}) × )?(\d{1,6})\b", text)
-    if not promised:
-        wrong(0, "must say its length, as in **Minutes:** 90 or **Minutes:** 2 × 480")
-    elif schedule.minutes != (promises := int(promised[1] or 1) * int(promised[2])):
-        wrong(0, f"the minutes must add up to {promises}, but they add up to {schedule.minutes}")
-    planned = {item.notebook for day in days for item in day}
-    for table in tables(text, CUTS):
-        for line, cells in table.rows:
-            notebook, _, needed = work(line, cells["cut"])
-            if notebook and notebook not in planned:
-                wrong(line, f"cuts {cells['cut']!r}, which is not in the plan")
-            elif needed is not None and cells["saves"].isdigit() and int(cells["saves"]) > needed:
-                wrong(line, f"saves {cells['saves']} minutes of something that takes {needed}")
+    promises = int(promised[1] or 1) * int(promised[2]) if promised else 0
+    if schedule.minutes != promises or not promised:
+        what = "such as **Minutes:** 2 × 480"
+        problems.append(f"{page}: must say its length, {what}, but it says {promises} and has {schedule.minutes}")
     return schedule, problems
 
 
-def _clock(minutes: int) -> str:
-    return f"{minutes // 60}:{minutes % 60:02}"
+def _item(cells: Mapping[str, str], known: Mapping[str, Notebook], guides: Mapping[str, Mapping[int, int]]) -> Item:
+    """A row of a schedule. Raises WorkshopError."""
+    began = re.fullmatch(r"(\d{1,2}):([0-5]\d)", cells["start"])
+    if not began or not re.fullmatch(r"[0-9]{1,4}", cells["minutes"]) or cells["GPU"] not in GPU:
+        shown = ", ".join(repr(cells[column][:20]) for column in ("start", "minutes", "GPU"))
+        raise WorkshopError(f"start, minutes and GPU must be such as '1:05', '20', '{GPU[0]}', but they are {shown}")
+    start, minutes = 60 * int(began[1]) + int(began[2]), int(cells["minutes"])
+    row = Item(start, minutes, cells["what"], cells["GPU"])
+    link = next((link for link in LINK.finditer(cells["file"]) if "notebooks/" in link[2]), None)
+    if link is None:
+        return row
+    notebook, rest = Path(link[2]).stem, cells["file"][link.end() :].strip()
+    if notebook not in known:
+        raise WorkshopError(f"there is no notebook {notebook!r}; there are: {', '.join(known)}")
+    takes = guides.get(notebook[:2], {})
+    parts = (0,) if rest == "demo" else _numbers(rest) if rest else None
+    if parts is not None and not (parts and takes.keys() >= set(parts)):
+        raise WorkshopError(
+            f"{rest!r} must be 'demo', or 'parts' and numbers of {notebook}: {', '.join(map(str, takes))}"
+        )
+    needed = known[notebook].minutes if parts is None else sum(takes[part] for part in parts)
+    if needed != minutes:
+        raise WorkshopError(f"has {minutes} minutes for what takes {needed} by the facilitator page")
+    return Item(start, minutes, row.what, row.gpu, notebook, parts)
 
 
 def _numbers(text: str) -> tuple[int, ...]:

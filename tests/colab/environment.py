@@ -23,8 +23,8 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 PINS = ROOT / "constraints" / "colab.txt"
-# Colab has TensorBoard and polars; the last three are installed there by notebooks 09 and 13.
-LENT = ("torch", "scikit-learn", "tensorboard", "polars", "lightning", "torchmetrics", "papermill")
+# Colab has TensorBoard and polars; the last two are installed there by notebook 09.
+LENT = ("torch", "scikit-learn", "tensorboard", "polars", "lightning", "torchmetrics")
 # Imports what is lent from where it is. (Links would give the files of PyTorch two names each, which confuses Dynamo.)
 FINDER = """import sys
 from importlib.machinery import PathFinder

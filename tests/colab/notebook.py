@@ -18,7 +18,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionComplete
 from nbclient.util import run_sync
 
-from snnkit.tools.papermill_engine import Problem, errors_in_notebook, errors_in_widgets, problem_of
+from snnkit.tools.notebook_client import Problem, errors_in, problem_of
 
 STUB = Path(__file__).parent / "stub"
 # Colab's kernel has its own package loaded before the first cell.
@@ -80,11 +80,7 @@ class Colab(NotebookClient):
 
     def problems(self) -> list[Problem]:
         """Errors anywhere: raised in cells and callbacks, written by threads, swallowed by Output widgets."""
-        return [
-            *self.errors,
-            *errors_in_notebook(self.nb),
-            *errors_in_widgets(self.widget_state.values()),
-        ]
+        return [*self.errors, *errors_in(self.nb, self.widget_state.values())]
 
     def calls(self) -> list[dict[str, Any]]:
         """What was asked of ``google.colab.output``."""

@@ -36,6 +36,7 @@ def test_the_badge_comes_first_then_bootstrap_and_parameters_and_nothing_of_a_ru
     first, *rest = notebook["cells"]
     assert first["metadata"]["tags"] == ["badge"] and colab_url(PROJECT, name) in "".join(first["source"])
     code = [cell for cell in rest if cell["cell_type"] == "code"]
+    assert set(notebook["metadata"]) == {"kernelspec"} and notebook["metadata"]["kernelspec"]["name"] == "python3"
     assert code[0]["metadata"] == {"cellView": "form", "tags": ["bootstrap"]}
     assert code[1]["metadata"]["tags"] == ["parameters"]
     assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
@@ -49,16 +50,6 @@ def test_parameters_are_typed_literals_with_the_two_switches(name):
     known = parameters.declared(pair.notebook(PROJECT, name), name)
     assert (known["QUICK"].kind, known["QUICK"].default) == (bool, True)
     assert (known["SOLVE"].kind, known["SOLVE"].default) == (bool, False)
-
-
-@each_notebook
-def test_metadata_has_a_kernel_and_a_gpu_only_where_the_source_asks(name, notebook):
-    metadata = notebook["metadata"]
-    assert metadata["kernelspec"]["name"] == "python3"
-    asked = "accelerator: GPU" in PROJECT.source(name).read_text(encoding="utf-8").split("# %%")[0]
-    assert set(metadata) == ({"kernelspec", "accelerator", "colab"} if asked else {"kernelspec"})
-    if name[:2] in ("00", "01", "02", "03"):
-        assert not asked, "these need no GPU, and Colab's are scarce"
 
 
 @each_notebook

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import nbformat
 
-from snnkit import sweep
-from snnkit.sweep.manifest import Run
+from snnkit.sweep.recorded_values import MIME, pack
+from snnkit.tools import runner
 
 PARAMETERS = "A: int = 1\nRATE: float = 0.5\nSEED: int = 0\nNAME: str = 'x'\nFAST: bool = True\nMANY: int | None = None"
 BODY = "from snnkit import sweep\n\nsweep.record(score=A * RATE + SEED / 100, cost=float(A * A))"
@@ -44,30 +45,25 @@ class Fake:
     def __init__(self, seconds: float = 0.0, log: Path | None = None) -> None:
         self.seconds, self.log = seconds, log
         self.begun: list[str] = []
+        self.metrics: dict[str, Any] = {}
 
-    def execute(self, run: Run) -> sweep.RunResult:
-        self.begun.append(run.id)
+    def execute(self, job: runner.Job, listen: Callable[[dict], None]) -> runner.Result:
+        self.begun.append(job.name)
         if self.log is not None:
             with open(self.log, "a") as file:
-                file.write(f"{run.id}\n")
+                file.write(f"{job.name}\n")
         time.sleep(self.seconds)
-        failed = run.parameters.get("A") == 13
-        return sweep.RunResult(
-            run=run.id,
-            parameters=dict(run.parameters),
-            status="failed" if failed else "ok",
-            metrics={} if failed else {"score": run.parameters.get("A", 0) / 8},
-            seconds=self.seconds,
-            peak_mb=1.0,
-            started="2026-01-01T00:00:00+00:00",
-            error="ValueError: unlucky" if failed else None,
-            traceback="Traceback: unlucky" if failed else None,
-        )
+        if job.parameters.get("A") == 13:
+            error = "ValueError: unlucky"
+            return runner.Result(job.name, "failed", self.seconds, 1.0, 1, error, "the cell", "Traceback: unlucky")
+        values = pack({"score": job.parameters.get("A", 0) / 8, **self.metrics})
+        listen({"msg_type": "display_data", "content": {"data": {MIME: {"values": values}}}})
+        return runner.Result(job.name, "ok", self.seconds, 1.0)
 
     def stop(self) -> None:
         """Nothing is left behind."""
 
 
 def without_kernels(fake: Fake) -> Any:
-    """What takes the place of ``snnkit.sweep.execute.Kernels``."""
-    return lambda *_: fake
+    """What takes the place of ``snnkit.tools.runner.Kernels``."""
+    return lambda *_, **__: fake

@@ -15,7 +15,8 @@ import threading
 from pathlib import Path
 
 from snnkit import sweep
-from snnkit.sweep import execute  # with PyTorch and papermill, once for all children
+from snnkit.measure import machine
+from snnkit.tools import runner
 
 from .sweep_cases import Fake, asked, without_kernels
 
@@ -24,12 +25,14 @@ MANIFEST = {"parameters": {"A": [1, 2, 3, 13], "RATE": [0.5, 1.0]}, "seeds": [0,
 
 def main(folder: Path, moments: list[int]) -> None:
     keys = asked(folder, **MANIFEST)
+    sweep.load(keys)  # brings nbformat, and this PyTorch, once for all children
+    machine.describe()
     for moment in [*moments, 0]:
         child = os.fork()
         if child == 0:
             kill_at(moment)
-            execute.Kernels = without_kernels(Fake(0.005, folder / "begun"))
-            sweep.run(keys, show="none")
+            runner.Kernels = without_kernels(Fake(0.005, folder / "begun"))
+            sweep.run(keys, quiet=True)
             os._exit(0)
         _, status = os.waitpid(child, 0)
         ended = os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)

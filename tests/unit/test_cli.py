@@ -11,7 +11,6 @@ import pytest
 from click.testing import CliRunner
 
 import snnkit
-from snnkit import cli
 from snnkit.cli import main
 from snnkit.tools import doctor
 
@@ -60,19 +59,17 @@ def test_check_finds_notebooks_without_a_source(project):
     [
         (("build", "9"), "unknown notebook '9'; there are: 00_ok, 01_bad"),
         (("run", "nine"), "unknown notebook 'nine'; there are: 00_ok, 01_bad"),
-        (("run", "-p", "STEPS"), "-p takes NAME=VALUE, but it is 'STEPS'"),
-        (("run", "-p", "=3"), "-p takes NAME=VALUE, but it is '=3'"),
-        (("run", "-p", "STEPS=3", "-p", "STEPS=4"), "STEPS is given twice"),
+        (("run", "-p", "STEPS"), "-p takes NAME=VALUE, each name once, but it is 'STEPS'"),
+        (("run", "-p", "STEPS=3", "-p", "STEPS=4"), "-p takes NAME=VALUE, each name once, but it is 'STEPS=4'"),
         (("run", "-p", "STEPS=many"), "STEPS must be int, but it is 'many'"),
         (("run", "-p", "WIDTH=3"), "has no parameter 'WIDTH'; it has: QUICK: bool = True"),
-        (("run", "-p", "SOLVE=no", "--solve"), "SOLVE is given twice"),
         (("run", "--timeout", "0"), "--timeout"),
         (("run", "--jobs", "0"), "--jobs"),
         (("run", "--out", "pyproject.toml"), "can't write to the output folder"),
         (("run", "--out", "."), "would overwrite the notebooks"),
     ],
 )
-def test_wrong_usage_is_told_and_nothing_is_written(project, arguments, says):
+def test_wrong_usage_is_refused_and_nothing_is_written(project, arguments, says):
     before = files(project)
     result = call(*arguments)
     assert result.exit_code == 2
@@ -85,7 +82,7 @@ def test_run_reports_and_fails_if_one_notebook_does(project):
     assert result.exit_code == 1
     lines = result.output.splitlines()
     assert lines[0].split()[:2] == ["00_ok", "ok"]
-    assert lines[1].split()[:2] == ["01_bad", "failed"] and lines[1].endswith("ValueError: boom")
+    assert lines[1].split()[:2] == ["01_bad", "failed"] and lines[1].endswith("cell 4: ValueError: boom")
     assert lines[2] == f"report: {project.root / 'here' / 'report.html'}"
     content = json.loads((project.root / "here" / "report.json").read_text())
     assert [entry["status"] for entry in content["notebooks"]] == ["ok", "failed"]
@@ -97,73 +94,30 @@ def test_run_reports_and_fails_if_one_notebook_does(project):
 
 
 def test_doctor_exits_with_one_only_if_something_is_red(monkeypatch):
-    amber, red = doctor.Line("a", doctor.AMBER, "so so", "mend [it]"), doctor.Line("b", doctor.RED, "bad")
+    amber, red = doctor.Line("a", doctor.AMBER, "so so", "repair [it]"), doctor.Line("b", doctor.RED, "bad")
     monkeypatch.setattr(doctor, "report", lambda: [amber])
     result = call("doctor")
-    assert result.exit_code == 0 and "mend [it]" in result.output
+    assert result.exit_code == 0 and "repair [it]" in result.output
     monkeypatch.setattr(doctor, "report", lambda: [amber, red])
     assert call("doctor").exit_code == 1
-    assert [line["status"] for line in json.loads(call("doctor", "--json").output)] == ["amber", "red"]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
 def test_ctrl_c_inside_any_command_ends_with_130_and_no_traceback():
     code = """
-import os, signal, sys, time
+import os, signal
 from snnkit import cli
 from snnkit.tools import doctor
 
-def press():
-    for _ in range(3):
-        try:
-            os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(0.1)
-        except KeyboardInterrupt:
-            os.kill(os.getpid(), signal.SIGINT)  # while the first one is being dealt with
-            raise
-
-doctor.report = press
+doctor.report = lambda: os.kill(os.getpid(), signal.SIGINT)
 cli.main(["doctor"])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "\ninterrupted\n")
 
 
-def test_a_parameters_cell_with_an_impossible_literal_is_told(project):
+def test_a_parameters_cell_with_an_impossible_literal_is_refused(project):
     source = project.source("00_ok")
     source.write_text(source.read_text().replace("STEPS: int = 8", "STEPS: int = {[]: 1}"))
     result = call("run", "00")
     assert result.exit_code == 2 and "`STEPS: int = {[]: 1}`: the value must be a literal" in result.output
-
-
-def test_an_interrupt_that_was_swallowed_can_be_repeated(monkeypatch):
-    clock = [100.0]
-    monkeypatch.setattr(cli.time, "monotonic", lambda: clock[0])
-    interrupts = cli.Interrupts()
-    with pytest.raises(KeyboardInterrupt):
-        interrupts()
-    interrupts()
-    clock[0] += cli.PATIENCE + 1
-    with pytest.raises(KeyboardInterrupt):
-        interrupts()
-
-
-@pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
-def test_an_import_that_fails_because_it_was_interrupted_ends_with_130():
-    code = """
-import os, signal
-from snnkit import cli
-from snnkit.tools import doctor
-
-def report():
-    try:
-        os.kill(os.getpid(), signal.SIGINT)
-        os.getpid()
-    except KeyboardInterrupt:
-        raise ImportError("half initialised") from None
-
-doctor.report = report
-cli.main(["doctor"])
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (130, "\ninterrupted\n")

@@ -49,9 +49,12 @@ def test_values_arrive_as_plain_python_through_strict_json(shown):
     assert "accuracy 0.97 · count 3 · loss 0.5" in bundle["text/plain"]
 
 
-def test_an_output_of_something_else_records_nothing():
-    assert recorded_values.recorded({"text/plain": "accuracy 1"}) == {}
-    assert recorded_values.recorded({recorded_values.MIME: "accuracy 1"}) == {}
+NONE = [[1], "x", {"a": {"x": 1}}, {"a": {"float": "b"}}, {"a": [1]}, {"run": 3}]
+
+
+@pytest.mark.parametrize("data", [{}, *({recorded_values.MIME: one} for one in ("x", *({"values": v} for v in NONE)))])
+def test_what_record_has_not_made_is_no_result(data):
+    assert recorded_values.recorded(data) == {}
 
 
 def test_without_a_notebook_the_values_are_printed(capsys, monkeypatch):
@@ -66,8 +69,8 @@ def test_without_a_notebook_the_values_are_printed(capsys, monkeypatch):
         ([1.0], r"accuracy must be int, float, bool or str, but it is \[1\.0\]"),
         (None, "but it is None"),
         (1j, "but it is 1j"),
-        (torch.zeros(2), r"but it is Tensor of shape \(2,\)"),
-        (np.zeros((1, 2)), r"but it is ndarray of shape \(1, 2\)"),
+        (torch.zeros(2), r"but it is a Tensor of shape \[2\]"),
+        (np.zeros((1, 2)), r"but it is a ndarray of shape \[1, 2\]"),
     ],
 )
 def test_what_is_no_single_value_is_refused(value, says, shown):
@@ -78,6 +81,8 @@ def test_what_is_no_single_value_is_refused(value, says, shown):
 
 @pytest.mark.parametrize("name", [*recorded_values.RESERVED, "two words", ""])
 def test_names_that_every_table_has_are_refused(name, shown):
+    with pytest.raises(TypeError, match="at least one name"):
+        sweep.record()
     with pytest.raises(ValueError, match=r"can't be recorded: .*run, status, seconds, peak_mb, error"):
         sweep.record(**{name: 1})
     assert shown == []
@@ -89,8 +94,3 @@ def test_recording_brings_nothing_heavy_into_a_notebook():
     loaded = set(done.stdout.split())
     assert "snnkit.sweep.recorded_values" in loaded
     assert not loaded & {"torch", "numpy", "polars", "plotly", "papermill", "nbformat", "yaml", "rich", "IPython"}
-
-
-def test_nothing_to_record():
-    with pytest.raises(TypeError, match="at least one name"):
-        sweep.record()

@@ -4,79 +4,54 @@ from __future__ import annotations
 
 import shutil
 
+import pytest
 import torch
 
 from snnkit.measure import machine
 from snnkit.tools import doctor
+from snnkit.tools.doctor import AMBER, GREEN, RED, Line
 
-from .tiny_project import settings
 
-
-def by_name(lines):
-    return {line.name: line for line in lines}
+def by_name():
+    return {line.name: line for line in doctor.report()}
 
 
 def test_this_machine_can_run_the_tests():
-    lines = by_name(doctor.report())
-    assert {
-        "Python",
-        "snnkit",
-        "torch",
-        "Jupyter",
-        "pictures",
-        "C++ compiler",
-        "memory",
-        "disk",
-        "data: digits",
-    } <= set(lines)
-    assert all(line.status in (doctor.GREEN, doctor.AMBER, doctor.RED) for line in lines.values())
-    assert lines["torch"].status == doctor.GREEN
+    lines = by_name()
+    assert {"Python", "snnkit", "torch", "Jupyter", "pictures", "C++ compiler", "memory", "disk"} <= set(lines)
+    assert lines["data: digits"].status == lines["torch"].status == GREEN
     assert torch.__version__ in lines["torch"].value
 
 
-def test_a_missing_compiler_is_amber_with_the_fix(monkeypatch):
-    monkeypatch.setattr(shutil, "which", lambda name: None)
-    line = by_name(doctor.report())["C++ compiler"]
-    assert line.status == doctor.AMBER
-    assert "apt-get install g++" in line.fix
-
-
-def test_an_old_torch_is_red(monkeypatch):
-    monkeypatch.setattr(torch, "__version__", "2.5.1+cpu")
-    line = by_name(doctor.report())["torch"]
-    assert (line.status, line.fix) == (doctor.RED, "pip install 'torch>=2.8'")
-
-
-def test_a_missing_package_is_named(monkeypatch):
+def without(package):
     real = machine.version
-    monkeypatch.setattr(machine, "version", lambda package: None if package == "plotly" else real(package))
-    line = by_name(doctor.report())["pictures"]
-    assert line.status == doctor.AMBER and "missing: plotly" in line.value
+    return lambda name: None if name == package else real(name)
 
 
-def test_the_fix_installs_from_where_the_project_lives(monkeypatch, tmp_path):
-    monkeypatch.setattr(machine, "version", lambda package: None)
-    settings(tmp_path, "https://github.com/someone/kit", "next")
-    monkeypatch.chdir(tmp_path)
-    fix = by_name(doctor.report())["pictures"].fix
-    assert fix == "pip install 'snnkit[lab] @ git+https://github.com/someone/kit@next'"
-    settings(tmp_path, "nowhere")  # what can't be used is no reason to fail
-    assert "pip install -e '.[lab]'" in by_name(doctor.report())["pictures"].fix
+@pytest.mark.parametrize(
+    ("place", "name", "value", "line", "status", "says"),
+    [
+        (shutil, "which", lambda name: None, "C++ compiler", AMBER, "apt-get install g++"),
+        (torch, "__version__", "2.5.1+cpu", "torch", RED, "pip install 'torch>=2.8'"),
+        (machine, "version", without("plotly"), "pictures", AMBER, "-m pip install plotly"),
+        (machine, "memory_gib", lambda: (8.0, 1.0), "memory", AMBER, "close other programs"),
+    ],
+)
+def test_what_is_missing_has_its_colour_and_its_fix(monkeypatch, place, name, value, line, status, says):
+    monkeypatch.setattr(place, name, value)
+    found = by_name()[line]
+    assert found.status == status and says in found.fix
 
 
-def test_a_gpu_that_torch_can_not_use_is_said(monkeypatch):
+def test_a_gpu_that_torch_can_not_use_and_colab_without_one(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.version, "cuda", None)
     monkeypatch.setattr(machine, "gpus", lambda: [machine.Gpu("Tesla T4", "550.1", 15.0, (7, 5))])
-    line = by_name(doctor.report())["GPU"]
-    assert line.status == doctor.AMBER and "Tesla T4" in line.value and "CUDA" in line.fix
-
-
-def test_colab_without_a_gpu_gets_the_click_path(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    line = by_name()["GPU"]
+    assert line.status == AMBER and "Tesla T4" in line.value and "CUDA" in line.fix
     monkeypatch.setattr(machine, "gpus", lambda: [])
     monkeypatch.setenv("COLAB_RELEASE_TAG", "release")
-    assert "T4 GPU" in by_name(doctor.report())["GPU"].fix
+    assert "T4 GPU" in by_name()["GPU"].fix
 
 
 def test_a_check_that_breaks_is_a_line_and_no_crash(monkeypatch):
@@ -84,22 +59,23 @@ def test_a_check_that_breaks_is_a_line_and_no_crash(monkeypatch):
         raise RuntimeError("no such thing")
 
     monkeypatch.setattr(machine, "memory_gib", broken)
-    lines = doctor.report()
-    assert any("check failed: RuntimeError: no such thing" in line.value for line in lines)
-    assert "Python" in by_name(lines)
+    lines = by_name()
+    assert lines["resources"].value == "check failed: RuntimeError: no such thing" and "Python" in lines
 
 
-def test_the_card_is_html_in_a_notebook_and_text_elsewhere(monkeypatch):
-    card = doctor.Card([doctor.Line("a <b>", doctor.RED, "bad", "do & see"), doctor.Line("c", doctor.GREEN, "good")])
+def test_the_card_is_html_in_a_notebook_and_text_elsewhere():
+    card = doctor.Card([Line("a <b>", RED, "bad", "do & see"), Line("c", GREEN, "good")])
     assert "a &lt;b&gt;" in card._repr_html_() and "do &amp; see" in card._repr_html_()
-    assert repr(card) == "[XX] a <b>  bad\n            -> do & see\n[ok] c      good"
-    assert doctor.as_dict(card.lines)[1] == {"name": "c", "status": "green", "value": "good", "fix": ""}
+    assert [line.split() for line in repr(card).splitlines()] == [
+        ["red", "a", "<b>", "bad"],
+        ["->", "do", "&", "see"],
+        ["green", "c", "good"],
+    ]
 
 
 def test_nvidia_smi_is_read(monkeypatch):
-    monkeypatch.setattr(
-        machine, "_lines", lambda *command: ["NVIDIA H200, 570.1, 143771, 9.0", "nonsense", "X, 1, [N/A], [N/A]"]
-    )
+    lines = ["NVIDIA H200, 570.1, 143771, 9.0", "nonsense", "X, 1, [N/A], [N/A]"]
+    monkeypatch.setattr(machine, "_lines", lambda *command: lines)
     first, second = machine.gpus()
     assert (first.name, first.driver, round(first.memory_gib), first.capability) == (
         "NVIDIA H200",

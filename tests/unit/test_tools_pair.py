@@ -1,4 +1,4 @@
-"""Building notebooks from sources, and seeing where a pair has come apart."""
+"""The project and its notebooks: finding them, building them from sources, seeing where a pair has come apart."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CELLS = "a = 1---def f(x):\n    return x\n---print(f(a))---a = 1"
 
 @pytest.fixture
 def project(tmp_path):
-    project = make(tmp_path, {"00_start": CELLS, "01_next": "b = 2"})
+    project = make(tmp_path, {"00_start": CELLS, "04_train": "b = 2", "11_events": "1"})
     for name in project.names():
         pair.build(project, name)
     return project
@@ -35,17 +35,59 @@ def edit(project, old, new, name="00_start"):
     path.write_text(text.replace(old, new, 1))
 
 
-def edit_pair(project, change, name="00_start"):
-    path = project.pair(name)
-    content = json.loads(path.read_text())
-    change(content)
-    path.write_text(json.dumps(content))
+# --- the project ------------------------------------------------------------------------------------------------------
+
+
+def test_a_project_is_where_its_settings_are_or_where_snnkit_came_from(project, tmp_path_factory):
+    assert find(project.sources) == project
+    assert project.names() == ["00_start", "04_train", "11_events"]
+    assert (find(tmp_path_factory.mktemp("elsewhere")).root / "snnkit" / "cli").exists()
+
+
+@pytest.mark.parametrize("word", ["04", "4", "04_train", "train", "04_train.py", "notebooks/04_train.ipynb"])
+def test_a_notebook_is_meant_by_number_name_or_path(project, word):
+    assert project.select([word]) == ["04_train"]
+
+
+def test_selection_keeps_the_order_and_drops_repeats(project):
+    assert project.select(["11", "0", "events"]) == ["11_events", "00_start"]
+    assert project.select() == project.names()
+
+
+@pytest.mark.parametrize("word", ["7", "nothing", "", "1", "start.txt", "²"])
+def test_an_unknown_notebook_is_refused_with_what_exists(project, word):
+    with pytest.raises(ProjectError, match=r"00_start, 04_train, 11_events"):
+        project.select([word])
+
+
+def test_ambiguous_numbers_and_empty_projects_are_refused(tmp_path):
+    with pytest.raises(ProjectError, match="no notebooks"):
+        make(tmp_path, {}).select()
+    with pytest.raises(ProjectError, match="any of: 04_a, 04_b"):
+        make(tmp_path, {"04_a": "1", "04_b": "1"}).select(["04"])
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("[tool.snnkit\n", r"pyproject.toml can't be read"),
+        ("[tool.snnkit]", "repository in .* must be https://github.com/OWNER/NAME"),
+        ('[tool.snnkit]\nrepository = "git@github.com:someone/kit"', "repository in "),
+        ('[tool.snnkit]\nrepository = "https://github.com/a/b"\nbranch = "a b"', "branch in .* but it is 'a b'"),
+    ],
+)
+def test_settings_that_no_address_can_be_made_of(tmp_path, content, says):
+    (tmp_path / "pyproject.toml").write_text(content)
+    with pytest.raises(ProjectError, match=says):
+        find(tmp_path)
+
+
+# --- pairs ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_built_pair_is_in_sync_and_building_again_writes_nothing(project):
     before = {path: path.stat().st_mtime_ns for path in project.root.rglob("*") if path.is_file()}
-    assert pair.check(project, "00_start") == []
-    assert pair.build(project, "00_start") == []
+    assert pair.check(project, "00_start") == pair.build(project, "00_start") == []
     assert before == {path: path.stat().st_mtime_ns for path in project.root.rglob("*") if path.is_file()}
 
 
@@ -53,59 +95,45 @@ def test_the_notebook_is_valid_and_bare(project):
     notebook = nbformat.read(project.pair("00_start"), as_version=4)
     nbformat.validate(notebook)
     assert notebook.metadata == {"kernelspec": pair.KERNELSPEC}
-    assert [cell.metadata.get("tags") for cell in notebook.cells][:4] == [
-        ["badge"],
-        None,
-        ["bootstrap"],
-        ["parameters"],
-    ]
+    tags = [cell.metadata.get("tags") for cell in notebook.cells]
+    assert tags[:4] == [["badge"], None, ["bootstrap"], ["parameters"]]
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert all(cell.outputs == [] and cell.execution_count is None for cell in code)
 
 
-def test_a_stale_notebook_is_found(project):
+def test_a_stale_or_missing_notebook_is_named_and_built(project):
     edit(project, "return x", "return -x")
-    assert [str(found) for found in pair.check(project, "00_start")] != []
-    assert pair.check(project, "01_next") == []
+    (difference,) = pair.check(project, "00_start")
+    assert difference.startswith("notebooks/00_start.ipynb: line ") and pair.check(project, "04_train") == []
     assert pair.build(project, "00_start") == ["notebooks/00_start.ipynb"]
     assert pair.check(project, "00_start") == []
+    project.pair("00_start").unlink()
+    assert pair.check(project, "00_start") == ["notebooks/00_start.ipynb: is missing"]
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    "change",
     [
-        (
-            lambda nb: nb["cells"][-1]["outputs"].append({"output_type": "stream", "name": "stdout", "text": "1"}),
-            "outputs",
-        ),
-        (lambda nb: nb["cells"][-1].update(execution_count=3), "execution_count"),
-        (lambda nb: nb["cells"][-1].update(id="another"), "id differs"),
-        (lambda nb: nb["cells"].pop(), "cells, its source"),
-        (lambda nb: nb["metadata"].update(accelerator="GPU"), "metadata differs"),
-        (lambda nb: nb.update(nbformat_minor=4), "nbformat_minor"),
-        (lambda nb: nb.update(cells=3), "not a notebook"),
+        lambda nb: nb["cells"][-1]["outputs"].append({"output_type": "stream", "name": "stdout", "text": "1"}),
+        lambda nb: nb["cells"][-1].update(execution_count=3),
+        lambda nb: nb["cells"][-1].update(id="another"),
+        lambda nb: nb["cells"].pop(),
+        lambda nb: nb["metadata"].update(accelerator="GPU"),
+        lambda nb: nb.update(nbformat_minor=4),
     ],
 )
-def test_what_was_changed_in_the_notebook_is_named(project, change, says):
-    edit_pair(project, change)
-    assert any(says in str(found) for found in pair.check(project, "00_start"))
+def test_every_change_of_a_notebook_is_seen(project, change):
+    path = project.pair("00_start")
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    assert len(pair.check(project, "00_start")) == 1
 
 
-def test_missing_or_damaged_notebooks_are_found(project):
-    project.pair("00_start").write_text("{")
-    assert "not JSON" in str(pair.check(project, "00_start")[0])
-    project.pair("00_start").unlink()
-    assert "is missing" in str(pair.check(project, "00_start")[0])
-
-
-def test_ids_are_unique_and_the_same_every_time(project):
-    assert len(set(ids(project))) == len(ids(project))  # two cells are equal
-    assert ids(project) == ids(project)
-    assert not set(ids(project)) & set(ids(project, "01_next")) - set(pair.NAMED_CELLS)
-
-
-def test_editing_inserting_and_removing_a_cell_keeps_the_ids_of_the_others(project):
+def test_ids_are_unique_and_editing_a_cell_keeps_those_of_the_others(project):
     before = ids(project)
+    assert len(set(before)) == len(before)  # two cells are equal
+    assert not set(before) & set(ids(project, "04_train")) - set(pair.NAMED_CELLS)
     edit(project, "return x", "return x + 1")
     after = ids(project)
     assert [a == b for a, b in zip(after, before, strict=True)] == [i != 5 for i in range(len(before))]
@@ -117,10 +145,7 @@ def test_new_settings_change_the_badge_and_the_bootstrap_and_no_id(project):
     before = ids(project)
     settings(project.root, "https://github.com/other/place", "v2")
     moved = find(project.root)
-    assert {found.file for found in pair.check(moved, "00_start")} == {
-        "notebooks/src/00_start.py",
-        "notebooks/00_start.ipynb",
-    }
+    assert len(pair.check(moved, "00_start")) == 2
     pair.build(moved, "00_start")
     assert ids(moved) == before
     for path in (moved.source("00_start"), moved.pair("00_start")):
@@ -130,33 +155,18 @@ def test_new_settings_change_the_badge_and_the_bootstrap_and_no_id(project):
         assert "someone" not in text
 
 
-def test_only_generated_cells_of_the_source_are_touched(tmp_path):
+def test_only_generated_cells_of_the_source_are_touched_and_the_badge_is_first(tmp_path):
     project = make(tmp_path, {"00_start": CELLS})
-    before = project.source("00_start").read_text()
-    pair.build(project, "00_start")
-    after = project.source("00_start").read_text()
-    for line in before.splitlines():
-        assert line in after.splitlines()
-    assert after.count("Open In Colab") == after.count('tags=["bootstrap"]') == 1
-
-
-def test_the_badge_is_first_even_if_it_was_moved(project):
     source = project.source("00_start")
-    badge = f"\n{pair.BADGE_MARKER}\n# {pair.badge(project, '00_start')}\n"
-    source.write_text(source.read_text().replace(badge[1:], "") + badge)
+    before = source.read_text()
     pair.build(project, "00_start")
-    assert [cell.id for cell in pair.notebook(project, "00_start").cells].index("badge") == 0
-    assert source.read_text().count("Open In Colab") == 1
-
-
-def test_a_gpu_is_asked_for_in_the_header(project):
-    edit(project, "# jupyter:\n", "# jupyter:\n#   accelerator: GPU\n")
-    metadata = pair.notebook(project, "00_start").metadata
-    assert metadata["accelerator"] == "GPU"
-    assert metadata["colab"] == {"gpuType": "T4", "provenance": []}
-    edit(project, "accelerator: GPU", "accelerator: TPU")
-    with pytest.raises(ProjectError, match="GPU or absent, but it is 'TPU'"):
-        pair.notebook(project, "00_start")
+    after = source.read_text()
+    assert set(before.splitlines()) <= set(after.splitlines())
+    badge = f"{pair.BADGE_MARKER}\n# {pair.badge(project, '00_start')}\n"
+    source.write_text(after.replace(badge, "") + f"\n{badge}")
+    pair.build(project, "00_start")
+    assert ids(project).index("badge") == 0
+    assert source.read_text().count("Open In Colab") == source.read_text().count('tags=["bootstrap"]') == 1
 
 
 def test_the_bootstrap_cell_says_what_to_do_where_snnkit_is_missing(project, monkeypatch):
@@ -169,24 +179,25 @@ def test_the_bootstrap_cell_says_what_to_do_where_snnkit_is_missing(project, mon
 
 
 def test_on_colab_the_bootstrap_cell_installs_the_kit_and_nothing_else(project, monkeypatch):
-    asked = []
+    commands = []
 
     class Shell:
         def run_line_magic(self, *command):
-            asked.append(command)
+            commands.append(command)
 
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     monkeypatch.setenv("COLAB_RELEASE_TAG", "release")
     exec(pair.bootstrap(project, "00_start"), {"get_ipython": Shell})
-    assert asked == [("pip", "install -q --no-deps 'snnkit @ git+https://github.com/someone/kit@main'")]
+    assert commands == [("pip", "install -q --no-deps 'snnkit @ git+https://github.com/someone/kit@main'")]
     wants_more = replace(project, colab={"01_more": ["lightning", "torchmetrics"]})
     assert pair.bootstrap(wants_more, "00_start") == pair.bootstrap(project, "00_start")
     exec(pair.bootstrap(wants_more, "01_more"), {"get_ipython": Shell})
-    assert asked[1] == ("pip", f"{asked[0][1]} lightning torchmetrics")
+    assert commands[1] == ("pip", f"{commands[0][1]} lightning torchmetrics")
 
 
-def test_a_source_that_is_not_a_notebook_is_named(project):
-    project.source("00_start").write_text("# ---\n# jupyter: [\n# ---\n" + HEADER)
+@pytest.mark.parametrize("text", ["# ---\n# jupyter: [\n# ---\n" + HEADER, "import os\n" + HEADER])
+def test_a_source_that_is_not_a_notebook_is_named(project, text):
+    project.source("00_start").write_text(text)
     with pytest.raises(ProjectError, match=r"00_start.py is not a py:percent notebook"):
         pair.build(project, "00_start")
     assert "a = 1" in project.pair("00_start").read_text()  # as it was

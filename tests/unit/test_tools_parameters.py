@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import nbformat.v4 as v4
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from snnkit.tools.parameters import Parameter, ParameterError, declared, resolve
+from snnkit.tools.parameters import Parameter, ParameterError, assignment, declared, resolve
 
 
 def notebook(*sources):
@@ -34,6 +32,7 @@ def test_declarations_are_read():
         (("A: int = 1", "B: int = 1"), "exactly one cell"),
         (("A = 1",), "NAME: type = literal"),
         (("A: int",), "NAME: type = literal"),
+        (("A: Int = 1",), "the type may be"),
         (("A: int = 2 * 4",), "must be a literal"),
         (("A: int = True",), "must be int, but it is True"),
         (("A: bool = 1",), "must be bool, but it is 1"),
@@ -58,8 +57,6 @@ def test_other_declarations_are_refused(sources, says):
     [
         (bool, "false", False),
         (bool, "True", True),
-        (bool, "0", False),
-        (bool, "on", True),
         (int, "12", 12),
         (int, "-3", -3),
         (float, "3", 3.0),
@@ -88,19 +85,14 @@ def test_none_is_taken_where_it_is_allowed():
     assert Parameter("P", int, 3, optional=True).check(None) is None
 
 
-@given(
-    st.one_of(st.integers(), st.floats(allow_nan=False), st.booleans(), st.text(), st.none(), st.lists(st.integers()))
-)
+@pytest.mark.parametrize("value", [0, -3, 2**70, 0.5, -0.0, 1e308, True, False, "", "x", None, [1], 10**400, b"x"])
 def test_a_value_is_taken_exactly_if_it_has_the_type(value):
     for kind in (bool, int, float, str):
-        fits = type(value) is kind or (kind is float and type(value) is int)
-        try:
-            taken = Parameter("P", kind, None).check(value)
-        except ParameterError:
-            assert not fits or abs(value) > 1e300
+        if type(value) is kind or (kind is float and type(value) is int and value < 1e300):
+            assert type(Parameter("P", kind, None).check(value)) is kind
         else:
-            assert fits
-            assert type(taken) is kind
+            with pytest.raises(ParameterError, match=f"must be {kind.__name__}, but it is"):
+                Parameter("P", kind, None).check(value)
 
 
 def test_an_unknown_name_is_refused_with_all_that_are_known():
@@ -110,3 +102,10 @@ def test_an_unknown_name_is_refused_with_all_that_are_known():
     ):
         resolve({"STEP": "3"}, known, "04_x")
     assert resolve({"STEPS": "3", "QUICK": False}, known, "04_x") == {"STEPS": 3, "QUICK": False}
+
+
+@pytest.mark.parametrize("value", [True, 3, -0.5, 1e400, -1e400, "it's", None])
+def test_an_assignment_is_python(value):
+    namespace = {}
+    exec(assignment("P", value), namespace)
+    assert namespace["P"] == value and type(namespace["P"]) is type(value)

@@ -11,7 +11,6 @@ import pytest
 from snnkit.workshop import bundle
 from snnkit.workshop.bundle import CHECKSUMS, pack, verify
 from snnkit.workshop.timetable import WorkshopError
-from tests.unit import tiny_project
 
 
 @pytest.fixture
@@ -27,11 +26,8 @@ def folder(packed, tmp_path):
     return tmp_path / "room" / "kit"
 
 
-def test_packed_and_unpacked(packed, folder):
+def test_packed_and_unpacked_it_is_whole_for_us_and_for_sha256sum(packed, folder):
     assert verify(packed) == verify(folder) == (3, [])
-
-
-def test_sha256sum_reads_the_list(folder):
     done = subprocess.run(["sha256sum", "--check", "--quiet", CHECKSUMS], cwd=folder, capture_output=True)
     assert done.returncode == 0, done
 
@@ -49,19 +45,7 @@ def test_what_is_changed_or_missing_is_named_all_at_once(folder):
         verify(folder)
 
 
-def test_a_damaged_zip(packed):
-    content = bytearray(packed.read_bytes())
-    where = content.index(b"kit/x/a.txt") + 15  # the compressed bytes of the first entry
-    content[where] ^= 0xFF
-    packed.write_bytes(content)
-    with pytest.raises(WorkshopError, match=r"x/a\.txt has the checksum"):
-        verify(packed)
-    packed.write_bytes(content[: len(content) // 2])
-    with pytest.raises(WorkshopError, match="no zip that can be read"):
-        verify(packed)
-
-
-def test_own_files_are_told_and_leftovers_are_not(folder):
+def test_own_files_are_named_and_leftovers_are_not(folder):
     for name in ("mine.ipynb", "room-env/bin/python", "notebooks/.ipynb_checkpoints/x.ipynb", "__pycache__/y.pyc"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(b"")
@@ -75,16 +59,27 @@ def test_no_bundle(tmp_path):
         verify(tmp_path / "nowhere")
 
 
-@pytest.mark.parametrize(
-    "line", ["nonsense", "0" * 64 + "  ../../etc/passwd", "0" * 64 + "  /etc/passwd", "0" * 63 + "  a"]
-)
+# --- hostile and damaged files ----------------------------------------------------------------------------------------
+
+
+def test_a_damaged_zip(packed):
+    content = bytearray(packed.read_bytes())
+    where = content.index(b"kit/x/a.txt") + 15  # the compressed bytes of the first entry
+    content[where] ^= 0xFF
+    packed.write_bytes(content)
+    with pytest.raises(WorkshopError, match=r"x/a\.txt has the checksum"):
+        verify(packed)
+    packed.write_bytes(content[: len(content) // 2])
+    with pytest.raises(WorkshopError, match="no zip that can be read"):
+        verify(packed)
+
+
+@pytest.mark.parametrize("line", ["nonsense", "0" * 64 + "  ../../etc/passwd", "0" * 64 + "  /etc/passwd", "0" * 63])
 def test_a_list_that_is_none(folder, line):
     (folder / CHECKSUMS).write_text(line + "\n")
     with pytest.raises(WorkshopError, match=r"is damaged: CHECKSUMS\.sha256 has the line"):
         verify(folder)
 
-
-# --- zips that must not be unpacked ---
 
 LIST = f"{hashlib.sha256(b'1').hexdigest()}  a\n"
 
@@ -97,32 +92,26 @@ def zipped(folder, *more, listed=LIST, method=zipfile.ZIP_DEFLATED):
     return path
 
 
-def test_a_good_zip_passes(tmp_path):
-    assert bundle.verify(zipped(tmp_path, ("t/mine.ipynb", b""))) == (1, ["mine.ipynb"])
-
-
-@pytest.mark.parametrize("name", ["t/../../evil", "../evil", "/etc/evil", "t/..\\evil"])
-def test_a_zip_that_would_leave_its_folder_is_refused(tmp_path, name):
-    with pytest.raises(WorkshopError, match="must not be unpacked"):
-        bundle.verify(zipped(tmp_path, (name, b"")))
-
-
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-@pytest.mark.parametrize("name", ["t/a", "u/a"])
-def test_of_two_files_of_one_name_nobody_knows_which_is_unpacked(tmp_path, name):
-    with pytest.raises(WorkshopError, match="'a' twice"):
-        bundle.verify(zipped(tmp_path, (name, b"2")))
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        *((name, "must not be unpacked") for name in ("t/../../evil", "../evil", "/etc/evil", "t/..\\evil")),
+        *((name, "'a' twice") for name in ("t/a", "u/a")),
+    ],
+)
+def test_a_zip_that_would_leave_its_folder_or_has_a_file_twice_is_refused(tmp_path, name, says):
+    with pytest.raises(WorkshopError, match=says):
+        verify(zipped(tmp_path, (name, b"2")))
 
 
-def test_a_list_of_nothing_proves_nothing(tmp_path):
+def test_a_list_of_nothing_proves_nothing_and_an_endless_one_is_not_read_to_its_end(tmp_path, monkeypatch):
+    assert verify(zipped(tmp_path, ("t/mine.ipynb", b""))) == (1, ["mine.ipynb"])
     with pytest.raises(WorkshopError, match="lists no file"):
-        bundle.verify(zipped(tmp_path, listed=""))
-
-
-def test_an_endless_list_is_not_read_to_its_end(tmp_path, monkeypatch):
+        verify(zipped(tmp_path, listed=""))
     monkeypatch.setattr(bundle, "LARGEST_LIST", 1000)
     with pytest.raises(WorkshopError, match="has the line '0000"):
-        bundle.verify(zipped(tmp_path, listed="0" * 10_000))
+        verify(zipped(tmp_path, listed="0" * 10_000))
 
 
 @pytest.mark.parametrize("damage", ["encrypted", "of an unknown method", "broken LZMA"])
@@ -140,18 +129,4 @@ def test_what_python_can_not_unpack_is_damaged(tmp_path, damage):
                 content[begin + at + 2] = 93
     path.write_bytes(content)
     with pytest.raises(WorkshopError, match="damaged"):
-        bundle.verify(path)
-
-
-def test_solutions_are_packed_only_when_they_are_complete(tmp_path):
-    project = tiny_project.make(tmp_path / "kit", {"00_good": "pass", "01_more": "pass"})
-    (project.root / "workshop").mkdir()
-    (project.root / "workshop" / "README.md").write_text("# Run of show")
-    solutions = tmp_path / "solutions"
-    (solutions / "notebooks").mkdir(parents=True)
-    (solutions / "notebooks" / "00_good.ipynb").write_text("{}")
-    with pytest.raises(WorkshopError, match="has no solutions of all notebooks: run `snnkit workshop solutions`"):
-        bundle.build_solutions(project, solutions, tmp_path)
-    (solutions / "notebooks" / "01_more.ipynb").write_text("{}")
-    packed = bundle.build_solutions(project, solutions, tmp_path)
-    assert verify(packed)[0] == 3
+        verify(path)

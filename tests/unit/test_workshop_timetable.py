@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from snnkit.cli.workshop import workshop
 from snnkit.course import exercise as registry
 from snnkit.tools.project import find
 from snnkit.workshop import timetable
@@ -17,41 +20,48 @@ FACILITATOR = timetable.pages(PROJECT.root, timetable.FACILITATOR)
 SCHEDULES = timetable.pages(PROJECT.root, timetable.SCHEDULES)
 LENGTHS = {"90_minutes": 90, "half_day": 240, "two_days": 960}
 HEAD = "**Minutes:** 90\n\n| start | minutes | what | file | GPU |\n|---|---|---|---|---|\n"
+BUDGET = (PROJECT.root / "workshop" / "gpu_budget.md").read_text(encoding="utf-8")
 
 
-def test_no_problem():
+def run(*words: str, code: int = 0) -> str:
+    result = CliRunner().invoke(workshop, list(words))
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch):
+    monkeypatch.chdir(PROJECT.root)
+
+
+# --- facilitator pages ------------------------------------------------------------------------------------------------
+
+
+def test_all_pages_fit_the_notebooks():
     assert timetable.check(PROJECT) == []
-
-
-@pytest.mark.parametrize("name", NOTEBOOKS)
-def test_each_facilitator_page_covers_its_notebook(name):
-    notebook, page = NOTEBOOKS[name], FACILITATOR[name[:2]]
-    timings = timetable.timings(page)
-    assert sum(timings.parts.values()) == notebook.minutes and 2 <= timings.demo <= 10
-    assert set(notebook.exercises) == {exercise.key for exercise in registry.exercises(notebook.number)}
+    assert run("check") == f"3 schedules and {len(NOTEBOOKS)} facilitator pages fit the notebooks\n"
+    assert all(2 <= timetable.timings(page)[0] <= 10 for page in FACILITATOR.values())  # the demos
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "says"),
     [
-        ("Demo script (6 min)", "Demo script", "must have a heading with minutes"),
-        ("| 1 | 3 | 1. A leaky bucket", "| 1 | 4 | 1. A leaky bucket", "the parts add up to 36"),
+        ("| 1 | 3 | 1. A leaky bucket", "| 1 | 4 | 1. A leaky bucket", "the parts add up to 36 minutes"),
         ("| 1 | 3 | 1. A leaky bucket", "| 1 | 3 | 1. A bucket", "has no section '1. A bucket'; it has: 1. A leaky"),
-        ("| 2 | 9 | 2. From", "| 2 | 5 | 2. From", "5 min are too few for 01.1: 6"),
-        ("| 2 | 9 | 2. From", "| 2 | nine | 2. From", "min must be a whole number, but it is 'nine'"),
+        ("| 2 | 9 | 2. From", "| 2 | nine | 2. From", "the parts add up to 26 minutes"),
         ("| 8 | 2 | Quiz |", "| 8 | 2 | 1. A leaky bucket |", "no minutes for the section 'Quiz'"),
-        ("| part | min |", "| nr | min |", "must have tables of part | min"),
-        ("| without input it leaks |", "| it leaks |", "01.1 has no check 'it leaks'"),
-        ("| 01.1 |", "| 07.1 |", "there is no exercise '07.1' in this notebook"),
+        ("| part | min |", "| nr | min |", "the parts add up to 0 minutes"),
+        ("| without input it leaks |", "| it leaks |", "exercise '01.1' has no check 'it leaks'"),
+        ("| 01.1 |", "| 07.1 |", "exercise '07.1' has no check"),
         ("| 01.2 |", "| 01.1 |", "names no mistake of 01.2"),
     ],
 )
-def test_mistakes_in_a_facilitator_page(old, new, said):
+def test_mistakes_in_a_facilitator_page(old, new, says):
     assert old in FACILITATOR["01"]
     page = FACILITATOR["01"].replace(old, new)
     notebook = NOTEBOOKS["01_first_spiking_neuron"]
     problems = timetable.check_facilitator("01.md", page, notebook, registry.exercises("01"))
-    assert any(said in str(problem) for problem in problems), problems
+    assert any(says in problem for problem in problems), problems
 
 
 # --- schedules --------------------------------------------------------------------------------------------------------
@@ -59,103 +69,56 @@ def test_mistakes_in_a_facilitator_page(old, new, said):
 
 def read(name: str, text: str | None = None) -> tuple[timetable.Schedule, list[str]]:
     """A schedule, from another text if one is given, and what is wrong with it."""
-    plan, problems = timetable.read(name, PROJECT.root, NOTEBOOKS, text)
-    return plan, [str(problem) for problem in problems]
-
-
-def changed(old: str, new: str, name: str = "90_minutes") -> list[str]:
-    """What is wrong with a schedule after one replacement."""
-    assert old in SCHEDULES[name]
-    return read(name, SCHEDULES[name].replace(old, new, 1))[1]
+    return timetable.read(name, PROJECT.root, NOTEBOOKS, text)
 
 
 @pytest.mark.parametrize("name", LENGTHS)
 def test_each_adds_up_and_has_its_buffer(name):
-    plan, _ = read(name)
-    assert plan.minutes == LENGTHS[name]
+    plan, problems = read(name)
+    assert plan.minutes == LENGTHS[name] and problems == []
     for day in plan.days:
-        assert day[0].start == 0
-        assert [item.start for item in day[1:]] == [item.start + item.minutes for item in day[:-1]]
-        assert sum(item.minutes for item in day if item.buffer) >= 0.15 * sum(item.minutes for item in day)
-
-
-def test_two_days_touch_every_notebook_and_the_short_ones_need_no_gpu():
-    plan, _ = read("two_days")
-    assert {item.notebook for day in plan.days for item in day if item.notebook} == set(NOTEBOOKS)
-    assert plan.gpu_minutes("on") > 0
-    for name in ("90_minutes", "half_day"):
-        assert read(name)[0].gpu_minutes("on", "optional") == 0
+        assert [item.start for item in day] == [0, *(item.end for item in day[:-1])]
+        assert sum(item.minutes for item in day if item.what.lower().startswith("buffer")) >= 0.15 * day[-1].end
+    if name == "two_days":
+        assert {item.notebook for day in plan.days for item in day if item.notebook} == set(NOTEBOOKS)
+    assert (plan.gpu_minutes("on", "optional") > 0) == (name == "two_days")
 
 
 def test_parts_are_read():
     plan, _ = read("90_minutes")
     (first, *_) = [item for item in plan.days[0] if item.notebook == "00_preflight"]
-    assert first.parts == (1, 2, 4, 5) and first.minutes == 7
-    assert any(item.parts == () for item in plan.days[0])  # a demo
+    assert first.parts == (1, 2, 4, 5) and first.minutes == 7 and str(first).endswith("(00 parts 1, 2, 4, 5)")
+    assert any(str(item).endswith(" demo)") for item in plan.days[0])
     assert read("half_day")[0].days[0][1].parts is None  # all of it
 
 
-def line_of(fragment: str, name: str = "90_minutes") -> int:
-    return next(number for number, line in enumerate(SCHEDULES[name].splitlines(), 1) if fragment in line)
-
-
-def test_an_unknown_notebook_is_named():
-    (first, *_) = changed("notebooks/00_preflight.ipynb", "notebooks/77_nothing.ipynb")
-    assert first.startswith(
-        f"workshop/schedules/90_minutes.md:{line_of('00_preflight')}: there is no notebook '77_nothing'"
-    )
-    assert "01_first_spiking_neuron" in first  # those there are
-
-
-def test_minutes_that_do_not_add_up():
-    line = line_of("| 0:34 | 5 | Buffer")
-    problems = changed("| 0:34 | 5 | Buffer", "| 0:34 | 6 | Buffer")
-    assert any(f":{line + 1}: starts at 0:39, but the row before ends at 0:40" in problem for problem in problems)
-    assert any("the minutes must add up to 90, but they add up to 91" in problem for problem in problems)
-
-
-def test_minutes_that_are_not_those_of_the_notebook():
-    problems = changed("| 0:13 | 21 |", "| 0:13 | 11 |")
-    assert any("has 11 minutes for what takes 21 by the facilitator page" in problem for problem in problems)
-    problems = changed("| 0:05 | 10 |", "| 0:05 | 12 |", "half_day")
-    assert any("has 12 minutes for what takes 10" in problem for problem in problems)
-
-
-def test_too_little_buffer():
-    problems = changed("| Buffer: questions |", "| Questions |")
-    assert any("the buffer must be at least 15% of 90 minutes, but it is 10" in problem for problem in problems)
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("notebooks/00_preflight.ipynb", "notebooks/77_nothing.ipynb", "15: there is no notebook '77_nothing'; there"),
+        ("| 0:34 | 5 | Buffer", "| 0:34 | 6 | Buffer", "starts at 0:39, but the row before ends at 0:40"),
+        ("| 0:34 | 5 | Buffer", "| 0:34 | 6 | Buffer", "but it says 90 and has 91"),
+        ("| 0:13 | 21 |", "| 0:13 | 11 |", "has 11 minutes for what takes 21 by the facilitator page"),
+        ("| Buffer: questions |", "| Questions |", "the buffer must be at least 15% of 90 minutes, but it is 10"),
+        ("parts 2–3", "parts 2–33", "numbers of 01_first_spiking_neuron: 0, 1, 2, 3"),
+        ("parts 2–3", "some parts", "must be 'demo', or 'parts'"),
+        ("| – | off |", "| – | of |", "start, minutes and GPU must be such as '1:05', '20', 'off', but they are"),
+        ("| 0:03 | 7 |", "| 3 | 7 |", "start, minutes and GPU must be"),
+        ("**Minutes:** 90", "Minutes: 90", "must say its length"),
+        ("**Minutes:** 90", "**Minutes:** 2 × 90", "but it says 180 and has 90"),
+    ],
+)
+def test_mistakes_in_a_schedule(old, new, says):
+    assert old in SCHEDULES["90_minutes"]
+    problems = read("90_minutes", SCHEDULES["90_minutes"].replace(old, new, 1))[1]
+    assert any(says in problem for problem in problems), problems
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("parts 2–3", "parts 2–33", "numbers of 01_first_spiking_neuron: 1, 2, 3"),
-        ("parts 2–3", "some parts", "must be 'demo', or 'parts'"),
-        ("| – | off |", "| – | of |", "GPU must be one of off, optional, on, but it is 'of'"),
-        ("| 0:03 | 7 |", "| 3 | 7 |", "start must be hours:minutes"),
-        ("**Minutes:** 90", "Minutes: 90", "must say its length"),
-        ("**Minutes:** 90", "**Minutes:** 2 × 90", "must add up to 180, but they add up to 90"),
-        (
-            "| [02](../../notebooks/02_surrogate_gradients.ipynb) demo | 4 |",
-            "| [05](../../notebooks/05_moving_house.ipynb) demo | 4 |",
-            "which is not in the plan",
-        ),
-        ("parts 5 | 1 |", "parts 5 | 9 |", "saves 9 minutes of something that takes 1"),
-    ],
-)  # fmt: skip
-def test_other_mistakes(old, new, said):
-    assert any(said in problem for problem in changed(old, new))
-
-
-def test_nonsense_in_a_schedule_is_a_problem_of_its_line():
-    for row, said in {
-        "| 0:00 | ² | a | b | off |": "minutes a whole number",
-        f"| 0:00 | {'9' * 5000} | a | b | off |": "minutes a whole number",
-        "| 0:00 | 3 |": "GPU must be",
-    }.items():
-        problems = read("x", f"{HEAD}{row}\n")[1]
-        assert any(said in problem and ".md:5:" in problem for problem in problems)
-    assert any("must say its length" in problem for problem in read("x", HEAD.replace("90", "9" * 5000))[1])
+    "row", ["| 0:00 | ² | a | b | off |", f"| 0:00 | {'9' * 5000} | a | b | off |", "| 0:00 | 3 |"]
+)
+def test_nonsense_in_a_schedule_is_a_problem_of_its_line(row):
+    assert read("x", f"{HEAD}{row}\n")[1][0].startswith("workshop/schedules/x.md:5: start, minutes and GPU must be")
 
 
 def test_loading_an_unknown_or_a_wrong_one(tmp_path):
@@ -166,3 +129,65 @@ def test_loading_an_unknown_or_a_wrong_one(tmp_path):
     (tmp_path / "workshop" / "schedules" / "noon.md").write_text("# Noon\n")
     with pytest.raises(WorkshopError, match=r"workshop/schedules/noon\.md: "):
         timetable.load("noon", find(tmp_path))
+
+
+# --- commands, and the figures of the budget page ---------------------------------------------------------------------
+
+
+def test_check_names_what_is_wrong(tmp_path, monkeypatch):
+    (tmp_path / "pyproject.toml").write_text('[tool.snnkit]\nrepository = "https://github.com/someone/kit"\n')
+    source = tmp_path / "notebooks" / "src" / "00_one.py"
+    source.parent.mkdir(parents=True)
+    source.write_text("# %% [markdown]\n# # One\n# 10 minutes\n#\n# ## Only\n")
+    monkeypatch.chdir(tmp_path)
+    assert "workshop/facilitator/00.md: missing: the facilitator page of 00_one" in run("check", code=1)
+
+
+def test_a_schedule_by_the_clock():
+    lines = run("schedule", "90_minutes", "--start", "14:05").splitlines()
+    assert lines[0].startswith("14:05    3 min  Welcome") and lines[-1] == "15:35           end"
+    assert any("(01 parts 2, 3)" in line for line in lines)
+    assert run("schedule").split() == ["90_minutes", "half_day", "two_days"]
+    two = run("schedule", "two_days", "--start", "9:00")
+    assert two.count("end") >= 2 and "Day 2" in two and "[GPU on]" in two
+    assert "unknown schedule 'noon'" in run("schedule", "noon", code=2)
+    assert "'25:00' does not match" in run("schedule", "half_day", "--start", "25:00", code=2)
+
+
+def rows_of(first):
+    """The rows of the page's table whose first column is called so."""
+    head = next(line for line in BUDGET.splitlines() if line.startswith(f"| {first} |"))
+    (rows,) = timetable.tables(BUDGET, [cell.strip() for cell in head.strip("|").split("|")])
+    return [row for _, row in rows]
+
+
+def test_the_budget_of_a_schedule_is_what_the_page_says():
+    text = run("budget", "two_days", "--people", "30")
+    assert text == "two_days, 30 people: 35.0 GPU hours (70 min each), 85.0 with what is optional (170 min each)\n"
+    assert "unknown schedule" in run("budget", "noon", code=2)
+    rows = rows_of("schedule")
+    assert {row["schedule"] for row in rows} == set(SCHEDULES)
+    for row in rows:
+        name, people, on, both = row.values()
+        assert f" {on} GPU hours" in run("budget", name, "--people", people)
+        assert f" {both} with what is optional" in run("budget", name, "--people", people)
+
+
+def test_the_measured_column_is_what_the_programs_reports_say():
+    files = sorted((PROJECT.root / "workshop" / "quick_runs").glob("*.json"))
+    reports = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    measured = {one["name"]: one for report in reports for one in report["notebooks"]}
+    rows = rows_of("notebook")
+    assert [row["notebook"][1:3] for row in rows] == [name[:2] for name in NOTEBOOKS]
+    for name, row in zip(NOTEBOOKS, rows, strict=True):
+        assert int(row["connected (min)"]) == NOTEBOOKS[name].minutes
+        expected = "–", "–"  # not measured yet, and no guess in its place
+        if name in measured:
+            assert measured[name]["status"] == "ok"
+            expected = f"{measured[name]['seconds']:.0f}", f"{round(measured[name]['peak_mb'], -1):.0f}"
+        assert (row["quick run (s)"], row["memory (MB)"]) == expected
+    for report in reports:
+        environment = report["environment"]
+        assert environment["parameters"] == {"SOLVE": True, "QUICK": True}
+        for fact in (environment["torch"], environment["python"], environment["date"][:10], environment["processor"]):
+            assert fact in BUDGET
