@@ -75,15 +75,7 @@ def poisson(x: Tensor, steps: int, *, generator: torch.Generator | None = None, 
     return (noise < probability).to(x.dtype)
 
 
-def latency(
-    x: Tensor,
-    steps: int,
-    *,
-    tau: float = 5.0,
-    threshold: float = 0.01,
-    normalize: bool = True,
-    linear: bool = False,
-) -> Tensor:
+def latency(x: Tensor, steps: int, *, threshold: float = 0.01, linear: bool = False) -> Tensor:
     """Give each input at most one spike: the larger x, the earlier (time-to-first-spike coding).
 
     A leaky integrator with time constant τ, charged by the constant x, reaches the threshold θ at the first of these
@@ -91,17 +83,15 @@ def latency(
 
         t = τ ln(x / (x - θ))          t = τ (1 - x)
 
-    The spike falls on the nearest step. ``normalize=True`` chooses τ so that every spike fits, whatever else is in the
-    image and batch: the last step is x = θ for the logarithm (where x - θ is at least 1e-7) and x = 0 for the line.
+    The spike falls on the nearest step, and τ is such that every spike fits, whatever else is in the image and batch:
+    the last step is x = θ for the logarithm (where x - θ is at least 1e-7) and x = 0 for the line.
     Source: snnTorch's ``spikegen.latency`` (Eshraghian et al. 2023, doi:10.1109/JPROC.2023.3308088), which normalises
     the logarithm by the latest spike in the batch; that is the same if any pixel of it is below the threshold.
 
     Args:
         x: [B, ...] in [0, 1].
         steps: T, at least 1.
-        tau: τ in steps, above 0; used with ``normalize=False`` only, where spikes after the last step are lost.
         threshold: θ, above 0 and below 1. An x below it stays silent.
-        normalize: fit the code into the steps.
         linear: the line instead of the logarithm.
 
     Returns:
@@ -109,9 +99,7 @@ def latency(
     """
     _check_x(x, "x", within=(0.0, 1.0))
     checks.integer("steps", steps, at_least=1)
-    checks.number("tau", tau, above=0.0)
     checks.number("threshold", threshold, above=0.0, below=1.0)
-    checks.flag("normalize", normalize)
     checks.flag("linear", linear)
     value = x.detach().to(state_dtype(x))
     if linear:
@@ -120,10 +108,8 @@ def latency(
         # ln(x / (x − θ)) written as ln(1 + θ / (x − θ)), which keeps its precision for x far above θ.
         time = torch.log1p(threshold / (value - threshold).clamp(min=_LATENCY_EPSILON))
         longest = math.log1p(threshold / _LATENCY_EPSILON)
-    step = (time * ((steps - 1) / longest if normalize else tau)).round()
+    step = (time * ((steps - 1) / longest)).round()
     fires = value >= threshold
-    if not normalize:
-        fires &= step < steps
     # Rounding errors of float32 must not push the latest spike out; a NaN, not refused on an accelerator, stays silent.
     index = torch.where(fires, step, 0).clamp(0, steps - 1).long()
     silence = torch.zeros((steps, *x.shape), dtype=x.dtype, device=x.device)

@@ -10,8 +10,7 @@ and anywhere that has PyTorch::
     out, state = program.module()(x, state)                   # and again, to go on
 
 The loop over time is written out, so that nothing but aten operations are left, and T is that of the example: longer
-sequences go through it T steps at a time, as the state is passed in and out. With ``dynamic_steps=True`` the loop stays
-a loop, PyTorch's ``scan``, and one program takes any T. Either takes any batch size.
+sequences go through it T steps at a time, as the state is passed in and out. The batch may have any size.
 """
 
 from __future__ import annotations
@@ -24,16 +23,15 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from . import checks
-from .engine import check_sequence, in_dtype, state_dtype
+from .engine import check_sequence, state_dtype
 from .neuron import Neuron, Recurrent, RecurrentState
 
 __all__ = ["export", "plain", "resting_state"]
 
-# Sizes to trace with: PyTorch takes a size of 1 for a constant, and two open sizes that are equal for the same one.
-_BATCH, _STEPS = 2, 3
+_BATCH = 2  # to trace with: PyTorch takes a size of 1 for a constant
 
 
-def export(model: nn.Module, example: Tensor, *, dynamic_steps: bool = False) -> torch.export.ExportedProgram:
+def export(model: nn.Module, example: Tensor) -> torch.export.ExportedProgram:
     """Export a network for inference, in evaluation mode.
 
     Its state is made of plain tuples, tensors and None in the structure of the model's own, so that files can be opened
@@ -42,8 +40,6 @@ def export(model: nn.Module, example: Tensor, *, dynamic_steps: bool = False) ->
     Args:
         model: called ``out, state = model(x, state)``; it stays as it is.
         example: x [T, B, ...]; only its shape, dtype and device matter.
-        dynamic_steps: leave T open, through ``torch._higher_order_ops.scan``, which PyTorch calls a prototype. Without
-            it the program is larger (it grows with T), faster, and can be given to AOTInductor or ONNX.
 
     Returns:
         A program ``out, state = program.module()(x, state)``, whose ``example_inputs`` hold the state at rest.
@@ -53,23 +49,20 @@ def export(model: nn.Module, example: Tensor, *, dynamic_steps: bool = False) ->
             can't be known, as it belongs to no neuron of this package.
     """
     checks.instance("model", model, nn.Module, "a torch.nn.Module")
-    checks.flag("dynamic_steps", dynamic_steps)
     check_sequence(example, "export")
     if example.shape[1] == 0:
         raise ValueError(f"example must have at least one sample, but its shape is {list(example.shape)}")
     # A copy, as engines of compiled code can't be exported, and a static example would fix that x is static.
     net = copy.deepcopy(model).eval().requires_grad_(False)
-    steps = _STEPS if dynamic_steps else example.shape[0]
-    x = torch.zeros((steps, _BATCH, *example.shape[2:]), dtype=example.dtype, device=example.device)
+    x = torch.zeros((len(example), _BATCH, *example.shape[2:]), dtype=example.dtype, device=example.device)
     for neuron in net.modules():
         if isinstance(neuron, Neuron):
             neuron.engine = "eager"
     with torch.no_grad():
         rest = _rest(net, x)
         _unwrap_int8(net)
-        program = _Program(_with_scans(net) if dynamic_steps else net, pytree.tree_structure(rest))
-        x_open = dict.fromkeys((0, 1) if dynamic_steps else (1,), torch.export.Dim.DYNAMIC)
-        shapes = (x_open, _open_batch(plain(rest)))
+        program = _Program(net, pytree.tree_structure(rest))
+        shapes = ({1: torch.export.Dim.DYNAMIC}, _open_batch(plain(rest)))
         return torch.export.export(program, (x, plain(rest)), dynamic_shapes=shapes, strict=False)
 
 
@@ -103,45 +96,6 @@ class _Program(nn.Module):
     def forward(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
         out, new = self.model(x, pytree.tree_unflatten(pytree.tree_leaves(state), self.structure))
         return out, plain(new)
-
-
-class _Scanned(nn.Module):
-    """A stateful layer whose loop over time is PyTorch's ``scan``."""
-
-    def __init__(self, layer: Neuron | Recurrent) -> None:
-        super().__init__()
-        self.layer = layer
-
-    def forward(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
-        from torch._higher_order_ops.scan import scan
-
-        parts, structure = pytree.tree_flatten(state)
-
-        def step(carried: list[Tensor], x_t: Tensor) -> tuple[list[Tensor], Tensor]:
-            out, new = self._step(x_t, pytree.tree_unflatten(carried, structure))
-            # What comes out must not share memory with what went in, nor with each other.
-            return [part.clone() for part in pytree.tree_leaves(new)], out.to(x.dtype).clone()
-
-        last, out = scan(step, parts, x, dim=0)
-        return out, pytree.tree_unflatten(last, structure)
-
-    def _step(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
-        if isinstance(self.layer, Recurrent):
-            out, new = self.layer(x.unsqueeze(0), state)
-            return out.squeeze(0), new
-        dtype = state_dtype(x)
-        return in_dtype(self.layer, dtype)(x.to(dtype), state)
-
-
-def _with_scans(net: nn.Module) -> nn.Module:
-    """``net`` with every neuron and recurrent layer in a ``_Scanned``; but not a recurrent layer's own neuron."""
-    if isinstance(net, (Neuron, Recurrent)):
-        return _Scanned(net)
-    if not isinstance(net, _Scanned):  # as those of a block that is in two places are, the second time
-        for name, layer in net._modules.items():  # unlike named_children, with layers that stand in two places
-            if layer is not None:
-                setattr(net, name, _with_scans(layer))
-    return net
 
 
 def _rest(net: nn.Module, x: Tensor) -> Any:

@@ -19,7 +19,6 @@ from .timing import race as race
 from .tracker import MemoryTracker as MemoryTracker
 from .tracker import memory_limit as memory_limit
 from .tracker import peak_of as peak_of
-from .traffic import Copy as Copy
 from .traffic import Kernel as Kernel
 from .traffic import Traffic as Traffic
 from .traffic import Transfers as Transfers

@@ -19,7 +19,7 @@ from typing import Any
 # Versions that are noted where they are installed; the last three are the peers.
 PACKAGES = ("snnkit", "torch", "lightning", "triton", "numpy", "spikingjelly", "snntorch", "norse")
 
-NOTEBOOK_PACKAGES = (
+NOTEBOOK_PACKAGES = [
     "numpy",
     "scikit-learn",
     "plotly",
@@ -29,11 +29,8 @@ NOTEBOOK_PACKAGES = (
     "papermill",
     "nbclient",
     "jupytext",
-)
+]
 GIB = 1024**3
-
-# The C library's settings that keep large tensors from being handed back to the kernel, see ``train.pages``.
-ALLOCATOR_SETTINGS = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_")
 
 
 def provenance(device: Any) -> dict[str, Any]:
@@ -41,6 +38,8 @@ def provenance(device: Any) -> dict[str, Any]:
     import torch
 
     import snnkit
+
+    from .memory import MALLOC_SETTINGS
 
     known = {package: version(package) for package in PACKAGES} | {"snnkit": snnkit.__version__}
     versions = {package: text for package, text in known.items() if text}
@@ -54,7 +53,7 @@ def provenance(device: Any) -> dict[str, Any]:
         "versions": versions,
         "cuda": torch.version.cuda,
         "commit": commit(Path(snnkit.__file__).parent),
-        "allocator": {name: os.environ[name] for name in ALLOCATOR_SETTINGS if name in os.environ},
+        "allocator": {name: os.environ[name] for name in MALLOC_SETTINGS if name in os.environ},
     }
 
 

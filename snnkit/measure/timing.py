@@ -11,6 +11,8 @@ from typing import Any, Protocol
 
 import torch
 
+from .. import checks
+
 # A measurement is repeated within itself until it takes about so long: clocks and noise blur shorter ones.
 SHORTEST = 1e-3
 MOST_CALLS = 50
@@ -140,10 +142,8 @@ def race(
     Raises:
         ValueError: too few rounds.
     """
-    if repeats < 3:
-        raise ValueError(f"repeats must be at least 3 for a median, but it is {repeats}")
-    if warmup < 1:
-        raise ValueError(f"warmup must be at least 1, but it is {warmup}")
+    checks.integer("repeats", repeats, at_least=3)
+    checks.integer("warmup", warmup, at_least=1)
     clock = clock or HostClock()
     calls = dict.fromkeys(contestants, 1)
     for _ in range(warmup):

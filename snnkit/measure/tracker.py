@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from .. import checks
 from ..tables import size_of
 
 
@@ -107,11 +108,7 @@ def memory_limit(limit: int) -> Iterator[MemoryTracker]:
     Yields:
         The ``MemoryTracker``: ``live`` and ``peak`` in bytes.
     """
-    if isinstance(limit, bool) or not isinstance(limit, int):
-        raise TypeError(f"limit must be a whole number of bytes, but it is {limit!r}")
-    if limit < 1:
-        raise ValueError(f"limit must be at least 1 byte, but it is {limit}")
-    with MemoryTracker(limit) as tracker:
+    with MemoryTracker(checks.integer("limit", limit, at_least=1)) as tracker:
         _limits.append(tracker)
         try:
             yield tracker

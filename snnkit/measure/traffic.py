@@ -77,19 +77,6 @@ def _bytes(tensor: Tensor) -> int:
     return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
 
 
-class Copy(NamedTuple):
-    """One copy between devices.
-
-    Attributes:
-        source, target: the devices.
-        bytes: that cross.
-    """
-
-    source: torch.device
-    target: torch.device
-    bytes: int
-
-
 class Transfers(TorchDispatchMode):
     """Note every copy from one device to another while it is entered::
 
@@ -102,33 +89,28 @@ class Transfers(TorchDispatchMode):
     expanded view is written out before it crosses (``copy_kernel_cuda`` in ATen's ``native/cuda/Copy.cu``).
 
     Attributes:
-        copies: in order.
+        sizes: bytes of each copy that cross, in order.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.copies: list[Copy] = []
+        self.sizes: list[int] = []
 
     @property
     def count(self) -> int:
         """How many copies there were."""
-        return len(self.copies)
+        return len(self.sizes)
 
     @property
     def bytes(self) -> int:
         """Bytes of all copies."""
-        return sum(copy.bytes for copy in self.copies)
+        return sum(self.sizes)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        if func is torch.ops.aten._to_copy.default:
-            self._note(args[0], result)
-        elif func is torch.ops.aten.copy_.default:
-            self._note(args[1], args[0])
+        if func in (torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default):
+            source, target = (args[0], result) if func is torch.ops.aten._to_copy.default else (args[1], args[0])
+            if source.device != target.device:
+                crosses = source if target.device.type == "cpu" else target
+                self.sizes.append(target.numel() * crosses.element_size())
         return result
-
-    def _note(self, source: Tensor, target: Tensor) -> None:
-        if source.device != target.device:
-            crosses = source if target.device.type == "cpu" else target
-            size = target.numel() * crosses.element_size()
-            self.copies.append(Copy(source.device, target.device, size))

@@ -185,13 +185,6 @@ def test_poisson_refuses_impossible_rates(max_rate):
         encode.poisson(pixels(2), 3, max_rate=max_rate)
 
 
-def test_poisson_refuses_other_generators():
-    with pytest.raises(TypeError, match=r"generator must be a torch\.Generator"):
-        encode.poisson(pixels(2), 3, generator=np.random.default_rng(0))
-    with pytest.raises(ValueError, match="generator must be on the device of x"):
-        encode.poisson(torch.empty(2, device="meta"), 3, generator=torch.Generator())
-
-
 def test_values_off_the_cpu_are_not_read():
     # A meta tensor has no values at all, so reading one would raise: as on CUDA it would wait for the device.
     assert encode.poisson(torch.empty(2, 3, device="meta"), 4).shape == (4, 2, 3)
@@ -201,44 +194,34 @@ def test_values_off_the_cpu_are_not_read():
 # --- latency ---------------------------------------------------------------------------------------------------------
 
 
-def latency_time(x, steps, tau, threshold, normalize, linear):
+def latency_time(x, steps, threshold, linear):
     """The step of the spike of one input, or None; the published formula in Python floats."""
     if x < threshold:
         return None
     if linear:
-        t = (steps - 1 if normalize else tau) * (1 - x)
-    else:
-        t = tau * math.log(x / (x - threshold)) if x - threshold > 1e-7 else tau * math.log((threshold + 1e-7) / 1e-7)
-        if normalize:
-            t *= (steps - 1) / (tau * math.log((threshold + 1e-7) / 1e-7))
-    return round(t) if round(t) < steps else None
+        return round((steps - 1) * (1 - x))
+    longest = math.log((threshold + 1e-7) / 1e-7)
+    time = math.log(x / (x - threshold)) if x - threshold > 1e-7 else longest
+    return round(time * (steps - 1) / longest)
 
 
 @given(
     st.lists(st.floats(0, 1), min_size=1, max_size=20),
     st.integers(1, 40),
-    st.floats(0.1, 50),
     st.floats(0.001, 0.9),
-    st.booleans(),
     st.booleans(),
 )
 @settings(max_examples=150, deadline=None)
-def test_latency_is_the_published_formula(values, steps, tau, threshold, normalize, linear):
+def test_latency_is_the_published_formula(values, steps, threshold, linear):
     x = torch.tensor(values, dtype=torch.float64)
-    spikes = encode.latency(x, steps, tau=tau, threshold=threshold, normalize=normalize, linear=linear)
+    spikes = encode.latency(x, steps, threshold=threshold, linear=linear)
     for value, step in zip(values, spike_times(spikes), strict=True):
-        candidates = {
-            latency_time(v, steps, tau, threshold, normalize, linear) for v in (value, value + 1e-12, value - 1e-12)
-        }
-        assert step in candidates
+        assert step in {latency_time(v, steps, threshold, linear) for v in (value, value + 1e-12, value - 1e-12)}
 
 
 def test_latency_golden_values():
     x = torch.tensor([1.0, 0.5, 0.02, 0.01, 0.0099, 0.0])
-    # τ ln(x / (x − 0.01)) with τ = 5: 0.050, 0.101, 3.466, then far away (57.6)
-    assert spike_times(encode.latency(x, 60, normalize=False)) == [0, 0, 3, 58, None, None]
-    assert spike_times(encode.latency(x, 10, normalize=False)) == [0, 0, 3, None, None, None]
-    # scaled by 9 / 57.6
+    # 5 ln(x / (x − 0.01)) is 0.050, 0.101, 3.466, then far away (57.6); scaled by 9 / 57.6
     assert spike_times(encode.latency(x, 10)) == [0, 0, 1, 9, None, None]
     # 4 (1 − x): as in snnTorch's documented example for 5 steps
     linear = encode.latency(torch.tensor([0.02, 0.5, 1.0]), 5, linear=True)
@@ -252,25 +235,11 @@ def test_latency_latest_spike_falls_on_the_last_step(steps, threshold):
     assert spike_times(encode.latency(x, steps, threshold=threshold)) == [steps - 1]
 
 
-@given(st.booleans(), st.integers(1, 30))
-@settings(max_examples=30, deadline=None)
-def test_latency_is_monotonic_and_independent_of_the_batch(linear, steps):
-    x = torch.linspace(0.02, 1, 50)
-    times = spike_times(encode.latency(x, steps, linear=linear))
-    assert None not in times
-    assert times == sorted(times, reverse=True)
-    assert times[7] == spike_times(encode.latency(x[7:8], steps, linear=linear))[0]
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        ({"tau": 0.0}, ValueError, "tau must be greater than 0"),
-        ({"tau": math.nan}, ValueError, "tau must be finite"),
-        ({"tau": "5"}, TypeError, "tau must be a number"),
         ({"threshold": 0.0}, ValueError, "threshold must be greater than 0"),
         ({"threshold": 1.0}, ValueError, "threshold must be less than 1"),
-        ({"normalize": 1}, TypeError, "normalize must be True or False"),
         ({"linear": "yes"}, TypeError, "linear must be True or False"),
     ],
 )
@@ -301,11 +270,6 @@ def test_delta_is_the_plain_loop(steps, threshold, off_spikes):
             expected = 1 if change >= threshold else -1 if off_spikes and change <= -threshold else 0
             assert spikes[index] == expected
         previous = x_t
-
-
-def test_delta_of_a_static_input_spikes_once():
-    out = encode.delta(encode.repeat(torch.tensor([0.5, 0.05]), 4))
-    assert out.tolist() == [[1, 0], [0, 0], [0, 0], [0, 0]]
 
 
 @pytest.mark.parametrize(
@@ -365,23 +329,10 @@ def test_constant_current_lif_is_the_plain_loop(currents, steps, tau_mem_inv, v_
     assert out.T.tolist() == [lif_train(x, steps, **parameters) for x in currents]
 
 
-def test_constant_current_lif_fires_faster_for_more_current_and_at_the_analytic_rate():
-    counts = encode.constant_current_lif(torch.linspace(0, 10, 101), 400).sum(0)
-    assert (counts.diff() >= 0).all() and counts[10] == 0 and counts[-1] > 0
-    # from rest 1 − 0.9ⁿ > 1/x: the interval is the smallest such n
-    interval = math.floor(math.log(1 - 1 / 5) / math.log(0.9)) + 1
-    assert counts[50] == 400 // interval
-
-
 def test_constant_current_lif_keeps_float32_state_for_bfloat16():
     x = torch.tensor([1.5, 2.0, 3.5])
     half = encode.constant_current_lif(x.bfloat16(), 200)
     assert torch.equal(half.float(), encode.constant_current_lif(x, 200))
-
-
-def test_constant_current_lif_cuts_the_gradient():
-    x = torch.tensor([2.0], requires_grad=True)
-    assert not encode.constant_current_lif(x, 5).requires_grad
 
 
 @pytest.mark.parametrize(
@@ -408,7 +359,7 @@ def test_constant_current_lif_bad_arguments(arguments, error, words):
         encode.repeat,
         encode.latency,
         partial(encode.latency, linear=True),
-        partial(encode.latency, normalize=False),
+        partial(encode.latency),
         lambda x, steps: encode.constant_current_lif(2 * x, steps),
         lambda x, steps: encode.delta(x, threshold=0.2, off_spikes=True),
     ],
@@ -417,10 +368,3 @@ def test_encoders_work_inside_vmap(encoder):
     x = pixels(5, 4, 3)
     expected = torch.stack([encoder(part, 6) for part in x])
     assert torch.equal(torch.func.vmap(lambda part: encoder(part, 6))(x), expected)
-
-
-def test_poisson_works_inside_vmap():
-    x = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
-    for randomness in ("same", "different"):
-        out = torch.func.vmap(lambda part: encode.poisson(part, 6), randomness=randomness)(x)
-        assert torch.equal(out, x.unsqueeze(1).expand(2, 6, 2))

@@ -105,15 +105,6 @@ def test_equal_to_the_model(name):
     assert kinds <= {"aten", "<built-in function getitem>", "<built-in function mul>", "<built-in function add>"}
 
 
-@pytest.mark.parametrize("name", NETS)
-def test_equal_to_the_model_for_any_number_of_steps(name):
-    torch.manual_seed(0)
-    net = NETS[name]().eval()
-    program = export.export(net, images(4, 3), dynamic_steps=True)
-    for steps, batch in ((1, 1), (1, 3), (3, 2), (4, 3), (9, ADRIFT), (20, 1)):
-        assert_runs_alike(net, program, steps=steps, batch=batch)
-
-
 @pytest.mark.parametrize("name", ["auto", "block"])
 def test_loops_that_a_compiled_model_would_keep_as_one_operation(name):
     net = Sequential(nn.Linear(5, 3), neuron.Leaky(0.9, 0.2, engine=name))
@@ -181,14 +172,15 @@ assert not [name for name in sys.modules if name.startswith(("snnkit.", "torchao
 """
 
 
+@pytest.mark.slow
 def test_files_run_without_snnkit(tmp_path):
     torch.manual_seed(0)
     net, x = fashion().eval(), images(4, 2)
-    models = {"fixed": net, "open": net}
+    models = {"fixed": net}
     if importlib.util.find_spec("torchao"):
         models["int8"] = quantize.quantize(mlp((64, 12, 10), engine="eager")).model
     for name, model in models.items():
-        program = export.export(model, x, dynamic_steps=name == "open")
+        program = export.export(model, x)
         torch.export.save(program, tmp_path / f"{name}.pt2")
     torch.save(x, tmp_path / "x.pt")
     subprocess.run([sys.executable, "-c", ALONE, str(tmp_path), *models], check=True, capture_output=True)
@@ -203,11 +195,10 @@ def test_half_precision():
     torch.manual_seed(0)
     net = mlp((64, 12, 10), beta=0.9, engine="eager").bfloat16()
     x = images(4).bfloat16()
-    for dynamic_steps in (False, True):
-        program = export.export(net, x, dynamic_steps=dynamic_steps)
-        out, state = program.module()(x, export.resting_state(program, ADRIFT))
-        assert out.dtype == torch.bfloat16 and tensors(state)[0].dtype == torch.float32
-        assert torch.equal(out, net(x)[0])
+    program = export.export(net, x)
+    out, state = program.module()(x, export.resting_state(program, ADRIFT))
+    assert out.dtype == torch.bfloat16 and tensors(state)[0].dtype == torch.float32
+    assert torch.equal(out, net(x)[0])
 
 
 def test_int8_weights_are_exported_as_int8():
@@ -251,5 +242,3 @@ class Labelled(nn.Module):
 def test_what_can_not_be_exported(model, example, error, says):
     with pytest.raises(error, match=says):
         export.export(model, example)
-    with pytest.raises(TypeError, match="dynamic_steps must be True or False"):
-        export.export(mlp((64, 10)), images(2), dynamic_steps=1)

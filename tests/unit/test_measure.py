@@ -7,17 +7,15 @@ import sys
 
 import pytest
 import torch
-from torch import nn
 
 from snnkit import device
 from snnkit.bench.neuron_speed import bytes_per_neuron_step
 from snnkit.device import MemoryTracker, memory_limit, outline, timeline
 from snnkit.device.usage import available
-from snnkit.measure import Copy, Kernel, Traffic, Transfers, memory, peak_of, timing
+from snnkit.measure import Kernel, Traffic, Transfers, memory, peak_of, timing
 from snnkit.measure.memory import MMAP_THRESHOLD, TOP_PAD, TRIM_THRESHOLD, keep_freed_memory
 from snnkit.measure.tracker import left_under_limit
 from snnkit.neuron import LIF
-from snnkit.neuron.base import MembraneState
 
 
 class ScriptedClock:
@@ -56,23 +54,12 @@ def test_short_functions_are_called_more_often_within_a_measurement():
     assert clock.asked[3:6] == [("short", 10), ("tiny", 50), ("long", 1)]
 
 
-def test_the_hosts_clock_gives_the_mean_of_the_calls():
-    called = []
-    work, host = timing.HostClock().seconds(lambda: called.append(1), calls=7)
-    assert len(called) == 7 and work == host > 0
-
-
 @pytest.mark.parametrize(
     ("numbers", "says"), [({"repeats": 2}, "repeats must be at least 3"), ({"warmup": 0}, "warmup")]
 )
 def test_too_few_rounds(numbers, says):
     with pytest.raises(ValueError, match=says):
         timing.race({"a": lambda: None}, **numbers)
-
-
-def test_a_first_call_gives_its_result():
-    seconds, result = timing.first_call(lambda: "made", torch.device("cpu"))
-    assert seconds > 0 and result == "made"
 
 
 @pytest.mark.gpu
@@ -96,11 +83,6 @@ def test_device_events_see_the_work_that_the_host_does_not_wait_for():
 )
 def test_floors(mode, dtype, expected):
     assert bytes_per_neuron_step(mode, dtype) == expected
-
-
-def test_an_unknown_mode_has_no_floor():
-    with pytest.raises(ValueError, match="mode must be one of 'inference', 'training', but it is 'both'"):
-        bytes_per_neuron_step("both", torch.float32)
 
 
 X = torch.rand(6, 1, 50)
@@ -128,11 +110,6 @@ def test_the_block_engine_holds_less_than_the_loop():
     kept_by_block = memory.held_for_backward(lambda x: block(x)[0], X)
     assert kept_by_block.x == X.nbytes
     assert kept_by_block.total < memory.held_for_backward(lambda x: loop(x)[0], X).total
-
-
-def test_memory_that_is_free():
-    free = available(torch.device("cpu"))
-    assert free is not None and free > 2**20
 
 
 @pytest.mark.gpu
@@ -172,15 +149,6 @@ def test_all_three_are_asked_for_and_a_refusal_is_told(monkeypatch, refused, exp
     assert all(0 < value < 2**31 for value in library.asked.values())
 
 
-@pytest.mark.parametrize("error", [TypeError, OSError, AttributeError])
-def test_a_machine_without_it(monkeypatch, error):
-    def none(name):
-        raise error("no such library")
-
-    monkeypatch.setattr(ctypes, "CDLL", none)
-    assert keep_freed_memory() is False
-
-
 def kernels(function, *arguments):
     with Traffic() as seen:
         function(*arguments)
@@ -196,11 +164,6 @@ def test_reads_and_writes_of_each_operation():
     with Traffic() as seen:
         x * 2.0
     assert seen.bytes == seen.kernels[0].bytes == 80
-
-
-def test_an_argument_that_comes_twice_is_read_once():
-    x = torch.ones(10)
-    assert kernels(lambda: x * x) == [Kernel("mul", (40,), (40,))]
 
 
 def test_views_move_nothing():
@@ -227,11 +190,6 @@ def test_in_place_operations_read_and_write_the_same():
     assert kernels(lambda: x.zero_()) == [Kernel("zero_", (), (40,))]
 
 
-def test_several_tensors_in_a_list_all_count():
-    rows = [torch.ones(10) for _ in range(3)]
-    assert kernels(torch.stack, rows) == [Kernel("stack", (40, 40, 40), (120,))]
-
-
 def test_backward_is_seen_too():
     x = torch.ones(10, requires_grad=True)
     with Traffic() as forward:
@@ -242,21 +200,13 @@ def test_backward_is_seen_too():
     assert {"cos", "mul"} <= {kernel.name for kernel in backward.kernels}
 
 
-def test_a_step_of_one_lif_neuron():
-    cell, x = LIF(engine="eager"), torch.rand(1)
-    found = kernels(cell.step, x, MembraneState(torch.zeros(1)))
-    assert {"sub", "div", "add", "ge", "mul"} <= {kernel.name for kernel in found}
-    assert all(size in (1, 4) for kernel in found for size in (*kernel.reads, *kernel.writes))
-    assert sum(kernel.bytes for kernel in found) > 8
-
-
 CPU, META = torch.device("cpu"), torch.device("meta")
 
 
 def test_a_copy_to_another_device_is_noted_with_its_bytes():
     with Transfers() as seen:
         torch.zeros(3, 4).to("meta")
-    assert seen.copies == [Copy(CPU, META, 48)]
+    assert seen.sizes == [48]
     assert (seen.count, seen.bytes) == (1, 48)
 
 
@@ -277,12 +227,6 @@ def test_copies_in_a_loop_and_into_a_buffer_count_each():
     assert seen.count == 5 and seen.bytes == goal.numel() * 4
 
 
-def test_a_module_is_moved_tensor_by_tensor():
-    with Transfers() as seen:
-        nn.Linear(3, 2).to("meta")
-    assert sorted(copy.bytes for copy in seen.copies) == [8, 24]
-
-
 def test_a_view_that_moves_is_written_out_in_full():
     with Transfers() as seen:
         torch.zeros(4).expand(10, 4).to("meta")
@@ -293,14 +237,7 @@ def test_a_conversion_is_made_before_it_crosses():
     with Transfers() as seen:
         torch.zeros(10, dtype=torch.uint8).to("meta", torch.float32)
         torch.empty(10, dtype=torch.uint8, device="meta").copy_(torch.zeros(10))
-    assert [copy.bytes for copy in seen.copies] == [40, 10]
-
-
-def test_nothing_is_counted_after_leaving_it():
-    with Transfers() as seen:
-        pass
-    torch.zeros(3).to("meta")
-    assert seen.copies == []
+    assert seen.sizes == [40, 10]
 
 
 MB = 2**20
@@ -386,11 +323,6 @@ def test_memory_in_use():
     assert device.get_gpu_memory_usage("cpu").allocated - usage.allocated > 200 * MB and kept.numel()
 
 
-def test_memory_in_use_of_an_unknown_device():
-    with pytest.raises(ValueError, match="device must be"):
-        device.get_gpu_memory_usage("gpu")
-
-
 def test_what_is_made_and_freed_is_seen_in_order():
     x = torch.ones(100)
 
@@ -419,27 +351,8 @@ def test_its_summit_is_the_peak_of_a_tracker():
     assert curve[-1] < max(curve)
 
 
-def test_a_program_without_tensors_has_no_curve():
-    assert timeline(lambda: 1 + 1) == []
-
-
-def test_what_is_no_function_is_refused():
-    with pytest.raises(TypeError, match="function must be a function"):
-        timeline(torch.ones(1))  # type: ignore[arg-type]
-
-
 def test_an_outline_leaves_out_what_changes_little():
     curve = [0, 1, 2, 500, 501, 1000, 999, 998, 400, 401]
     assert outline(curve) == [0, 500, 1000, 400, 401]
     assert outline(curve, 0) == curve
     assert outline([5, 6]) == [5, 6] and outline([]) == []
-
-
-def test_an_outline_sees_a_slow_climb():
-    slow = list(range(0, 1001))
-    assert outline(slow, 0.1) == [0, 101, 202, 303, 404, 505, 606, 707, 808, 909, 1000]
-
-
-def test_a_share_is_checked():
-    with pytest.raises(ValueError, match="share must be at most 1"):
-        outline([1, 2], 2)

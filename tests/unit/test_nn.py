@@ -1,8 +1,5 @@
 """Sequential threads state and batches time; a static input is computed once."""
 
-import copy
-import pickle
-
 import pytest
 import torch
 from torch import nn
@@ -65,13 +62,6 @@ def test_static_input_is_computed_once():
     torch.testing.assert_close(out, moving, rtol=0, atol=0)
 
 
-def test_static_stays_static_through_plain_layers():
-    x = torch.rand(2, 1, 4, 4).expand(5, 2, 1, 4, 4)
-    record = Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(8, 3)).record(x)
-    assert all(is_static(layer) for layer in record.layers)
-    assert record.out.shape == (5, 2, 3)
-
-
 def test_gradients_of_a_static_input_are_those_of_a_copy():
     weights = []
     for make in (lambda x: x.expand(6, 2, 4), lambda x: x.repeat(6, 1, 1)):
@@ -99,20 +89,6 @@ def test_random_layers_draw_anew_for_each_step_of_a_static_input(module):
     x = (-torch.rand(size)).expand(3, *size)
     first, second, _ = TimeBatched(module)(x)
     assert not torch.equal(first, second)
-
-
-def test_attention_with_dropout_draws_anew_for_each_step_of_a_static_input():
-    class Attention(nn.Module):
-        def __init__(self, dropout):
-            super().__init__()
-            self.attention = nn.MultiheadAttention(4, 1, dropout=dropout, batch_first=True)
-
-        def forward(self, x):
-            return self.attention(x, x, x, need_weights=False)[0]
-
-    x = torch.rand(1, 8, 4).expand(2, 1, 8, 4)
-    assert not torch.equal(*TimeBatched(Attention(0.5))(x))
-    assert is_static(TimeBatched(Attention(0.0))(x)) and is_static(TimeBatched(Attention(0.5).eval())(x))
 
 
 def test_batch_norm_learns_the_same_from_a_static_input_as_from_a_copy():
@@ -172,12 +148,6 @@ def test_slices_are_networks_of_the_same_modules():
     assert isinstance(part, Sequential) and len(part) == 2 and part[1] is net[1]
 
 
-def test_a_compiled_layer_keeps_its_state():
-    x = torch.rand(5, 2, 3) * 3
-    out, state = Sequential(torch.compile(LIF(), backend="eager"))(x)
-    assert torch.equal(out, LIF()(x)[0]) and isinstance(state[0], MembraneState)
-
-
 def test_record_gives_every_layer():
     net, x = network(), torch.rand(3, 2, 4)
     out, _, layers = net.record(x)
@@ -213,14 +183,6 @@ def test_detach_cuts_the_graph_and_keeps_the_structure():
 def test_stateful_is_told_by_the_signature():
     assert is_stateful(LIF()) and is_stateful(Recurrent(LIF(), 2)) and is_stateful(network())
     assert not is_stateful(nn.Linear(1, 1)) and not is_stateful(TimeBatched(nn.ReLU()))
-
-
-def test_copies_and_devices():
-    net, x = network(), torch.rand(3, 2, 4)
-    expected = net(x)[0]
-    assert torch.equal(copy.deepcopy(net)(x)[0], expected)
-    assert torch.equal(pickle.loads(pickle.dumps(net))(x)[0], expected)
-    assert all(p.device.type == "meta" for p in net.to("meta").parameters())
 
 
 def test_whole_model_torch_compile_takes_the_net_in_one_graph():
