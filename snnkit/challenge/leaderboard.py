@@ -119,12 +119,7 @@ class Board:
 
 
 def submit(
-    name: str,
-    net: nn.Module,
-    folder: str | os.PathLike[str] = "challenge",
-    *,
-    note: str = "",
-    salt: str = scoring.SALT,
+    name: str, net: nn.Module, folder: str | os.PathLike[str] = "challenge", *, note: str = "", salt: str = scoring.SALT
 ) -> Entry:
     """Score ``net`` and put it on the leaderboard: one new file in ``folder``, written whole or not at all.
 

@@ -5,6 +5,7 @@ The files come from anywhere: every field is checked, and nothing in them is tru
 
 from __future__ import annotations
 
+import html
 import os
 from collections import Counter
 from dataclasses import dataclass
@@ -167,38 +168,39 @@ class Room:
 
     def html(self) -> str:
         """A complete page for a browser."""
-        import jinja2
-
-        rows = [
-            (self.label(one), [one.passed(n) for n in self.notebooks], _quiz(one), f"{one.when:%d %b %H:%M}")
-            for one in self.learners
-        ]
-        template = jinja2.Environment(autoescape=True).from_string(_TEMPLATE)
-        return template.render(room=self, rows=rows, summary=self._summary(), lists=self._lists())
+        head = '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>snnkit: the room</title>'
+        style = "<style>body{font-family:system-ui;color-scheme:light dark}td,th{padding:.3em .7em}</style>"
+        return f"{head}{style}</head><body>{self._repr_html_()}</body></html>\n"
 
     def __repr__(self) -> str:
-        lines = [f"Room {self.folder}: {self._summary()}"]
-        if self.learners:
-            head = ["learner", *self.notebooks, "quiz", "exported"]
-            rows = [
-                [self.label(one), *map(_bar, map(one.passed, self.notebooks)), _quiz(one), f"{one.when:%d %b %H:%M}"]
-                for one in self.learners
-            ]
-            lines += ["", *tables.text_table(head, rows, left=len(head), always=len(head))]
+        head, rows = self._table()
+        lines = [self._summary(), "", *tables.text_table(head, rows, left=len(head), always=len(head))]
         for title, sentences in self._lists():
             lines += ["", title, *(f"  {sentence}" for sentence in sentences)]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        return self.html()
+        parts = [f"<p><b>{html.escape(self._summary())}</b></p>", tables.html_table(*self._table())]
+        for title, sentences in self._lists():
+            items = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences)
+            parts.append(f"<p><b>{title}</b></p><ul>{items}</ul>")
+        return "".join(parts)
+
+    def _table(self) -> tuple[list[str], list[list[str]]]:
+        notebooks = self.notebooks
+        rows = [
+            [self.label(one), *(_bar(*one.passed(n)) for n in notebooks), _quiz(one), f"{one.when:%d %b %H:%M}"]
+            for one in self.learners
+        ]
+        return ["learner", *notebooks, "quiz", "exported"], rows
 
     def _summary(self) -> str:
         if not self.learners:
-            return 'no learners yet; each writes a file with course.export("NAME.json")'
+            return f'Room {self.folder}: no learners yet; each writes a file with course.export("NAME.json")'
         counts = [learner.passed(n) for learner in self.learners for n in self.notebooks]
         passed, of = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0)
         share = f"{passed} of {of} exercises passed ({100 * passed / max(of, 1):.0f}%)"
-        return f"{len(self.learners)} learner{'s' * (len(self.learners) > 1)}, {share}"
+        return f"Room {self.folder}: {len(self.learners)} learner{'s' * (len(self.learners) > 1)}, {share}"
 
     def _lists(self) -> list[tuple[str, list[str]]]:
         """Titles and sentences of what comes below the table; empty lists are left out."""
@@ -240,26 +242,6 @@ def _quiz(learner: Learner) -> str:
     return f"{marks.count(True)}/{len(marks) - marks.count(None)}"
 
 
-def _bar(done: tuple[int, int], width: int = 8) -> str:
-    passed, of = done
+def _bar(passed: int, of: int, width: int = 8) -> str:
     full = passed * width // max(of, 1)
     return f"{'█' * full}{'░' * (width - full)} {passed}/{of}"
-
-
-# Each bar has its numbers, so that nothing depends on colour alone; a notebook shows the page as it is.
-_TEMPLATE = """\
-<!doctype html><html lang="en"><head><meta charset="utf-8"><title>snnkit: the room</title></head>
-<body style="color-scheme:light dark;font-family:system-ui,sans-serif;line-height:1.45">
-<p><b>Room {{ room.folder }}</b> · {{ summary }}</p>
-<table><thead><tr>
-{%- for word in ["learner"] + room.notebooks + ["quiz", "exported"] %}<th scope="col">{{ word }}</th>{% endfor -%}
-</tr></thead><tbody>
-{%- for name, bars, quiz, when in rows %}
-<tr><th scope="row">{{ name }}</th>
-{%- for passed, of in bars %}<td><progress max="{{ of }}" value="{{ passed }}"></progress> {{ passed }}/{{ of }}</td>
-{%- endfor %}<td>{{ quiz }}</td><td>{{ when }}</td></tr>
-{%- endfor %}</tbody></table>
-{%- for title, sentences in lists %}
-<p><b>{{ title }}</b></p><ul>{% for sentence in sentences %}<li>{{ sentence }}</li>{% endfor %}</ul>
-{%- endfor %}</body></html>
-"""

@@ -9,8 +9,9 @@ def leaks(candidate, reference):
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -91,11 +92,24 @@ def close(
         raise Violation(message, **(shown | {"yours": yours, "expected": expected}))
 
 
+@contextlib.contextmanager
+def explained(
+    kind: type[Exception] | tuple[type[Exception], ...], words: str, message: str, **shown: Unpack[Shown]
+) -> Iterator[None]:
+    """An exception of this kind with one of these words (between "|") becomes a violation that explains it."""
+    try:
+        yield
+    except kind as error:
+        if not any(word in str(error) for word in words.split("|")):
+            raise
+        shown.setdefault("yours", f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
+        raise Violation(message, **shown) from None
+
+
 def same(
     name: str,
     hint: int | str,
-    cases: Mapping[str, Mapping[str, Any] | Sequence[Mapping[str, Any]]],
-    *,
+    *cases: str | Mapping[str, Any],
     part: int | None = None,
     rtol: float = 1e-4,
     atol: float = 1e-6,
@@ -105,18 +119,21 @@ def same(
     Args:
         name: of the check.
         hint: for all of its violations.
-        cases: message -> arguments by name, handed over in their order; or several such.
+        cases: a message, then the arguments by name that it is about, in their order; then the next message, …
         part: which of the answer's values is compared; None: all.
         rtol, atol: see ``close``.
     """
 
     def run(candidate: Any, reference: Any) -> None:
-        for message, given in cases.items():
-            for case in [given] if isinstance(given, Mapping) else given:
-                yours, expected = (written(f(*copy.deepcopy(list(case.values())))) for f in (candidate, reference))
-                if part is not None:
-                    yours, expected = parts(yours, len(expected), message, inputs=dict(case))[part], expected[part]
-                close(yours, expected, message, inputs=dict(case), hint=hint, rtol=rtol, atol=atol)
+        message = ""
+        for case in cases:
+            if isinstance(case, str):
+                message = case
+                continue
+            yours, expected = (written(f(*copy.deepcopy(list(case.values())))) for f in (candidate, reference))
+            if part is not None:
+                yours, expected = parts(yours, len(expected), message, inputs=dict(case))[part], expected[part]
+            close(yours, expected, message, inputs=dict(case), hint=hint, rtol=rtol, atol=atol)
 
     return Check(name, run)
 

@@ -260,7 +260,6 @@ EXERCISES = [
             Check("right votes help", _right_votes_help),
             Check("every spike learns", _every_spike_learns),
         ],
-        minutes=5,
         hints=(
             "First add up the spikes of each neuron over time: that leaves counts [B, C].",
             "The counts themselves are the logits: no mean over time, and no softmax before `F.cross_entropy`, which "
@@ -303,7 +302,6 @@ EXERCISES = [
             Check("every spike counts", _every_spike_counts),
             Check("per image", _per_image),
         ],
-        minutes=5,
         hints=(
             "Each spike is added once in every neuron it reaches: additions = spikes × fan_out.",
             "Count spikes, not neurons that fired, and not a rate: the number of steps is no divisor.",
@@ -315,12 +313,7 @@ EXERCISES = [
 QUIZ = [
     Question(
         "The loss has stood at 2.3026 for an epoch. Ten classes, count cross-entropy. What do you look at first?",
-        (
-            "The firing rate of every layer",
-            "The learning rate",
-            "The confusion matrix",
-            "The batch size",
-        ),
+        ("The firing rate of every layer", "The learning rate", "The confusion matrix", "The batch size"),
         answer=0,
         why="2.3026 is ln 10: all counts are equal, most often because no output neuron spikes. The rates show the "
         "first layer that is silent, and that is where the fault is.",

@@ -17,7 +17,7 @@ from snnkit.nn import Sequential
 from snnkit.viz import module_tree
 
 from . import expect
-from .exercise import Check, Exercise, NotWritten, Question, Violation
+from .exercise import Check, Exercise, NotWritten, Question
 
 AWAY = "meta"  # a second device that every machine has
 
@@ -63,13 +63,12 @@ def _state() -> tuple:
 
 
 def _moved(candidate: Any, state: Any, device: str = AWAY) -> Any:
-    try:
+    message = "Only a tensor has `.to`: a state may also be None, a tuple, or a NamedTuple."
+    with (
+        expect.explained(AttributeError, "has no attribute 'to'", message, hint=2),
+        expect.explained(AttributeError, "'NoneType' object has no attribute 'to'", message, hint=1),
+    ):
         return expect.written(candidate(state, device))
-    except AttributeError as error:
-        if "has no attribute 'to'" not in str(error):
-            raise
-        message = "Only a tensor has `.to`: a state may also be None, a tuple, or a NamedTuple."
-        raise Violation(message, yours=str(error), hint=1 if "NoneType" in str(error) else 2) from None
 
 
 def _tensor_moves(candidate: Any, reference: Any) -> None:
@@ -209,13 +208,9 @@ def _few_bytes(candidate: Any, reference: Any) -> None:
 
 def build(candidate: Any, gain: Tensor, sizes: tuple[int, ...] = (6, 5, 3)) -> nn.Module:
     """A learner's network; "to do" while one of its attributes is still ``...``."""
-    try:
+    message = "register_buffer makes the attribute by itself: nothing of that name may be there before."
+    with expect.explained(KeyError, "already exists", message, hint=1):
         net = candidate(sizes, gain)
-    except KeyError as error:
-        if "already exists" not in str(error):
-            raise
-        message = "register_buffer makes the attribute by itself: nothing of that name may be there before."
-        raise Violation(message, yours=error.args[0], hint=1) from None
     if any(value is ... for value in vars(net).values()):
         raise NotWritten("A `...` is still in your code.")
     return net
@@ -282,8 +277,6 @@ EXERCISES = [
             Check("one copy", _one_copy),
             Check("few bytes", _few_bytes),
         ],
-        minutes=5,
-        difficulty=1,
         hints=(
             "`data.to_unit(images)` makes float32 in [0, 1], `encode.repeat(x, steps)` the sequence.",
             "`tensor.to(device)` somewhere, with the `device` that was given.",
@@ -297,11 +290,7 @@ EXERCISES = [
 QUIZ = [
     Question(
         "Each neuron has a threshold of its own, measured on your data and not trained. How do you keep them?",
-        (
-            "as a buffer (`register_buffer`)",
-            "as an `nn.Parameter`",
-            "as an attribute, `self.thresholds = tensor`",
-        ),
+        ("as a buffer (`register_buffer`)", "as an `nn.Parameter`", "as an attribute, `self.thresholds = tensor`"),
         answer=0,
         why="A buffer moves and is saved like a parameter, and the optimizer doesn't see it.",
     ),

@@ -8,11 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from snnkit.engine import NotElementwise, equation_of
 from snnkit.surrogate import ATan
 
 from . import expect
-from .exercise import Check, Exercise, Question, Violation
+from .exercise import Check, Exercise, Question
 
 THRESHOLD, DECAY, REST = 1.0, 0.9, 2.0
 
@@ -48,26 +47,14 @@ def least_seconds(operations, bytes, rate, bandwidth):
     return max(operations / rate, bytes / bandwidth)
 
 
-_OPS = [
-    ("sub", (4, 4), (4,)),
-    ("mul", (4,), (4,)),
-    ("add", (4, 4), (4,)),
-    ("ge", (4,), (1,)),
-    ("_to_copy", (1,), (4,)),
-]
-
-
-def _three(result: Any) -> Sequence[Any]:
-    expect.written(result)
-    if not isinstance(result, (tuple, list)) or len(result) != 3:
-        raise Violation("The answer is three numbers: alone, inference, training.", yours=result)
-    return result
+_THREE = "The answer is three numbers: alone, inference, training."
+_OPS = [("sub", (4, 4), (4,)), ("mul", (4,), (4,)), ("add", (4, 4), (4,)), ("ge", (4,), (1,)), ("_to_copy", (1,), (4,))]
 
 
 def _operations_alone(candidate: Any, reference: Any) -> None:
     for ops in (_OPS, [("add", (4, 4), (4,))], [("zeros", (), (4,))]):
         want = reference(ops)[0]
-        result = _three(candidate(ops))[0]
+        result = expect.parts(candidate(ops), 3, _THREE)[0]
         message = "An operation by itself reads all its tensors and writes its result; then comes the next."
         reads, writes = sum(sum(op[1]) for op in ops), sum(sum(op[2]) for op in ops)
         hint = 1 if writes and result in (reads, writes) else 0
@@ -76,17 +63,17 @@ def _operations_alone(candidate: Any, reference: Any) -> None:
 
 def _fused_inference(candidate: Any, reference: Any) -> None:
     message = "All steps in one kernel: what it must read and write for each neuron and step."
-    result = _three(candidate(_OPS))[1]
+    result = expect.parts(candidate(_OPS), 3, _THREE)[1]
     expect.close(result, 8, message, inputs={"x": 4, "spike": 4}, hint=2 if result in (12, 16) else 3)
     for x, spike in ((2, 2), (4, 1)):
-        result = _three(candidate(_OPS, x, spike))[1]
+        result = expect.parts(candidate(_OPS, x, spike), 3, _THREE)[1]
         message = "Narrower numbers are fewer bytes: of x and of the spikes, each for itself."
         expect.close(result, x + spike, message, inputs={"x": x, "spike": spike}, hint=3)
 
 
 def _fused_training(candidate: Any, reference: Any) -> None:
     for x, spike in ((4, 4), (2, 2), (4, 1)):
-        inference, training = _three(candidate(_OPS, x, spike))[1:]
+        inference, training = expect.parts(candidate(_OPS, x, spike), 3, _THREE)[1:]
         message = "Training is forward and backward: count both."
         hint = {2 * inference: 5, 3 * inference: 6}.get(training, 4) if isinstance(training, (int, float)) else 4
         expect.close(training, reference(_OPS, x, spike)[2], message, inputs={"x": x, "spike": spike}, hint=hint)
@@ -107,17 +94,10 @@ def _run(candidate: Any, x: Tensor, fire: Any = _FIRE) -> tuple[Tensor, Tensor, 
 
 
 def _step(candidate: Any, x: Tensor, v: Tensor, rest: Tensor, fire: Any) -> Sequence[Any]:
-    try:
+    message = "`if` asks for one True or False, but each neuron has its own."
+    with expect.explained(RuntimeError, "Boolean value of Tensor", message, inputs={"rest": rest}, hint=0):
         result = candidate(x, v, rest, fire)
-    except RuntimeError as error:
-        if "Boolean value of Tensor" not in str(error):
-            raise
-        message = "`if` asks for one True or False, but each neuron has its own."
-        raise Violation(message, inputs={"rest": rest}, yours=str(error).splitlines()[0], hint=0) from None
-    expect.written(result)
-    if not isinstance(result, (tuple, list)) or len(result) != 3:
-        raise Violation("A step returns three tensors: spike, v, rest.", yours=type(result).__name__)
-    return result
+    return expect.parts(result, 3, "A step returns three tensors: spike, v, rest.")
 
 
 def _many_neurons(candidate: Any, reference: Any) -> None:
@@ -164,11 +144,8 @@ def _fuses(candidate: Any, reference: Any) -> None:
         spike, v, rest = candidate(x, *state, _FIRE)
         return spike, (v, rest)
 
-    try:
-        equation_of(step, (torch.zeros(1), torch.zeros(1)), torch.float32, torch.device("cpu"))
-    except NotElementwise as reason:
-        message = "The step is elementwise, so that it can be traced and fused."
-        raise Violation(message, yours=str(reason), hint=2) from None
+    message = "The step is elementwise, so that it can be traced and fused."
+    expect.elementwise(step, (torch.zeros(1), torch.zeros(1)), message, hint=2)
 
 
 def _learns(candidate: Any, reference: Any) -> None:
@@ -182,30 +159,12 @@ def _learns(candidate: Any, reference: Any) -> None:
     expect.close(result, want, message, inputs={"v": v, "rest": rest}, hint=5)
 
 
-def _seconds(candidate: Any, *given: float) -> Any:
-    return expect.written(candidate(*given))
-
-
 def _waits_for_memory(candidate: Any, reference: Any) -> None:
     inputs = {"operations": 1e6, "bytes": 8.5e9, "rate": 1e12, "bandwidth": 1e9}
-    result = _seconds(candidate, *inputs.values())
+    result = expect.written(candidate(*inputs.values()))
     message = "8.5 GB at 1 GB/s and next to nothing to compute: 8.5 seconds."
     hint = 1 if isinstance(result, (int, float)) and 0 < result < 1e-3 else 0
     expect.close(result, 8.5, message, inputs=inputs, hint=hint)
-
-
-def _waits_for_arithmetic(candidate: Any, reference: Any) -> None:
-    inputs = {"operations": 5.5e12, "bytes": 1e3, "rate": 1e12, "bandwidth": 1e9}
-    result = _seconds(candidate, *inputs.values())
-    message = "5.5·10¹² operations at 10¹² per second and next to nothing to move: 5.5 seconds."
-    expect.close(result, 5.5, message, inputs=inputs, hint=2)
-
-
-def _at_the_same_time(candidate: Any, reference: Any) -> None:
-    inputs = {"operations": 3e9, "bytes": 4e9, "rate": 1e9, "bandwidth": 1e9}
-    result = _seconds(candidate, *inputs.values())
-    message = "3 s of arithmetic while 4 s of memory traffic goes on: both are done after 4 s."
-    expect.close(result, 4.0, message, inputs=inputs, hint=3)
 
 
 EXERCISES = [
@@ -259,11 +218,20 @@ EXERCISES = [
         least_seconds,
         [
             Check("memory is slow", _waits_for_memory),
-            Check("arithmetic is slow", _waits_for_arithmetic),
-            Check("at the same time", _at_the_same_time),
+            expect.same(
+                "arithmetic is slow",
+                2,
+                "5.5·10¹² operations at 10¹² per second and next to nothing to move: 5.5 seconds.",
+                {"operations": 5.5e12, "bytes": 1e3, "rate": 1e12, "bandwidth": 1e9},
+            ),
+            expect.same(
+                "at the same time",
+                3,
+                "3 s of arithmetic while 4 s of memory traffic goes on: both are done after 4 s.",
+                {"operations": 3e9, "bytes": 4e9, "rate": 1e9, "bandwidth": 1e9},
+            ),
         ],
         minutes=4,
-        difficulty=1,
         hints=(
             "Bytes over bytes per second are seconds: `bytes / bandwidth`. The same with `operations / rate`.",
             "The slower of the two decides, not the faster: here nearly all the time goes into moving bytes.",

@@ -12,7 +12,7 @@ from snnkit.encode import repeat
 from snnkit.nn import is_static
 
 from . import expect
-from .exercise import Check, Exercise, Question, Violation
+from .exercise import Check, Exercise, Question
 
 
 def conv_flops(inputs, outputs, kernel, height, width, steps=1, static=False):
@@ -44,31 +44,15 @@ def scaled_update(loss, weights, optimizer, scaler, clip):
 # 07.1
 
 
-def _one_value(candidate: Any, reference: Any) -> None:
-    given = {"inputs": 1, "outputs": 1, "kernel": 1, "height": 1, "width": 1}
-    expect.close(candidate(**given), 2, "One value from one: a product and an addition.", inputs=given, hint=0)
+def _conv(*sizes: int) -> dict[str, Any]:
+    return dict(zip(("inputs", "outputs", "kernel", "height", "width"), sizes, strict=True))
 
 
 def _sum_of_products(candidate: Any, reference: Any) -> None:
-    given = {"inputs": 5, "outputs": 1, "kernel": 3, "height": 1, "width": 1}
+    given = _conv(5, 1, 3, 1, 1)
     result = candidate(**given)
     message = "One output value from 5 channels with a 3 × 3 kernel is a sum of 45 products."
     expect.close(result, 90, message, inputs=given, hint={30: 2, 18: 1}.get(result, 1))
-
-
-def _every_value(candidate: Any, reference: Any) -> None:
-    given = {"inputs": 2, "outputs": 7, "kernel": 3, "height": 4, "width": 5}
-    message = "There are 7 channels of 4 × 5 output values, and each costs the same."
-    expect.close(candidate(**given), reference(**given), message, inputs=given, hint=3)
-
-
-def _every_step(candidate: Any, reference: Any) -> None:
-    given: dict[str, Any] = {"inputs": 2, "outputs": 3, "kernel": 3, "height": 4, "width": 4, "steps": 6}
-    wanted = reference(**given)
-    expect.close(candidate(**given), wanted, "Six different steps are six convolutions.", inputs=given, hint=4)
-    given["static"] = True
-    message = "A static input is the same at all steps: one convolution is enough."
-    expect.close(candidate(**given), reference(**given), message, inputs=given, hint=5)
 
 
 # 07.2
@@ -87,11 +71,9 @@ class _Counting(nn.Module):
 
 
 def _applied(candidate: Any, layer: nn.Module, x: Tensor, hint: int) -> Any:
-    try:
+    message = "The layer takes [B, ...], and its answer must fit into [T, B, ...] again."
+    with expect.explained(RuntimeError, "", message, inputs={"x": list(x.shape)}, hint=hint):
         return candidate(layer, x)
-    except RuntimeError as error:
-        message = "The layer takes [B, ...], and its answer must fit into [T, B, ...] again."
-        raise Violation(message, inputs={"x": list(x.shape)}, yours=str(error).splitlines()[0], hint=hint) from None
 
 
 def _each_step(candidate: Any, reference: Any) -> None:
@@ -152,15 +134,12 @@ class _Bench:
 
     def update(self, candidate: Any, gradient: tuple[float, float], clip: float = math.inf) -> Any:
         loss = (self.weight * torch.tensor(gradient)).sum()
-        try:
+        once = "A scaler is unscaled once for each update, and `scaler.update()` ends it."
+        with (
+            expect.explained(RuntimeError, "unscale_() has already been called", once, hint=5),
+            expect.explained(AssertionError, "", "The scaler needs gradients of a scaled loss.", hint=0),
+        ):
             return candidate(loss, [self.weight], self.optimizer, self.scaler, clip)
-        except RuntimeError as error:
-            if "unscale_() has already been called" not in str(error):
-                raise
-            message = "A scaler is unscaled once for each update, and `scaler.update()` ends it."
-            raise Violation(message, yours=str(error), hint=5) from None
-        except AssertionError as error:
-            raise Violation("The scaler needs gradients of a scaled loss.", yours=str(error), hint=0) from None
 
 
 def _scaled(candidate: Any, reference: Any) -> None:
@@ -215,13 +194,24 @@ EXERCISES = [
         "The price of a convolution",
         conv_flops,
         [
-            Check("one value", _one_value),
+            expect.same("one value", 0, "One value from one: a product and an addition.", _conv(1, 1, 1, 1, 1)),
             Check("a sum of products", _sum_of_products),
-            Check("every value", _every_value),
-            Check("every step", _every_step),
+            expect.same(
+                "every value",
+                3,
+                "There are 7 channels of 4 × 5 output values, and each costs the same.",
+                _conv(2, 7, 3, 4, 5),
+            ),
+            expect.same(
+                "every step", 4, "Six different steps are six convolutions.", _conv(2, 3, 3, 4, 4) | {"steps": 6}
+            ),
+            expect.same(
+                "static",
+                5,
+                "A static input is the same at all steps: one convolution is enough.",
+                _conv(2, 3, 3, 4, 4) | {"steps": 6, "static": True},
+            ),
         ],
-        minutes=5,
-        difficulty=1,
         hints=(
             "A product is one FLOP, adding it to the sum is another: 2 for each term of the sum.",
             "The sum has a term for each input channel and each pixel of the kernel.",

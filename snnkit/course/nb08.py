@@ -52,10 +52,7 @@ _CASE = {"weights": 1000, "stored": 50, "steps": 8, "batch": 3, "copies": 1, "wi
 
 
 def _both(candidate: Any, **changes: float) -> Sequence[Any]:
-    result = expect.written(candidate(**{**_CASE, **changes}))
-    if not isinstance(result, (tuple, list)) or len(result) != 2:
-        raise Violation("The answer is two numbers: model, activity.", yours=result)
-    return result
+    return expect.parts(candidate(**{**_CASE, **changes}), 2, "The answer is two numbers: model, activity.")
 
 
 def _of_the_model(candidate: Any, reference: Any) -> None:
@@ -171,11 +168,9 @@ def _order(candidate: Any, reference: Any) -> None:
         fn = Fits(most, late, error)
         room = f"{most} samples" + (f", from sample {late} on for 2" if late < count else "")
         inputs = {"samples": f"0 … {count - 1}", "size": size, "memory for": room}
-        try:
+        message, hint = "Where memory runs out, half as many samples are tried.", 1 if error is first else 4
+        with expect.explained(OUT_OF_MEMORY, "", message, inputs=inputs, hint=hint):
             result = candidate(fn, torch.arange(count), size)
-        except OUT_OF_MEMORY:
-            message, hint = "Where memory runs out, half as many samples are tried.", 1 if error is first else 4
-            raise Violation(message, inputs=inputs, yours=error.__name__, hint=hint) from None
         message = "Every sample is done once, in order, wherever memory ran out."
         expect.tensor(result, torch.arange(count), message, inputs=inputs, hint=2)
         expect.close(result, 2 * torch.arange(count), message, inputs=inputs, hint=2)
@@ -245,7 +240,6 @@ EXERCISES = [
             Check("narrow numbers", _of_narrow_numbers),
         ],
         minutes=6,
-        difficulty=1,
         hints=(
             "For each weight there are the weight itself, its gradient, and `copies` more: `2 + copies` numbers.",
             "Numbers are not bytes yet: a float32 takes 4 of them.",
@@ -315,11 +309,7 @@ QUIZ = [
     ),
     Question(
         "You train in 4 parts of 32 samples in place of a batch of 128. What is not the same, even up to rounding?",
-        (
-            "the gradient of a Linear layer, added up",
-            "what a batch norm takes for the mean",
-            "the loss of the batch",
-        ),
+        ("the gradient of a Linear layer, added up", "what a batch norm takes for the mean", "the loss of the batch"),
         answer=1,
         why="A batch norm sees 32 samples at a time and standardises by their mean, not by that of the 128.",
     ),

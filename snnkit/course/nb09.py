@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import io
 import math
-import pickle
 from collections.abc import Sequence
 from numbers import Real
 from typing import Any
@@ -47,10 +46,8 @@ def ring_seconds(ranks, size, latency, bandwidth):
 def _shares(candidate: Any, count: int, ranks: int) -> list[tuple[list[int], float]]:
     result = []
     for rank in range(ranks):
-        answer = expect.written(candidate(list(range(count)), rank, ranks))
-        if not isinstance(answer, (tuple, list)) or len(answer) != 2:
-            raise Violation("The answer is a pair: the part, its weight.", yours=answer)
-        mine, weight = answer
+        answer = candidate(list(range(count)), rank, ranks)
+        mine, weight = expect.parts(answer, 2, "The answer is a pair: the part, its weight.")
         if not isinstance(mine, Sequence) or isinstance(mine, str):
             raise Violation("The part is a list of samples.", yours=mine, hint=0)
         if not isinstance(weight, (Real, torch.Tensor)):
@@ -106,19 +103,14 @@ def _restored(candidate: Any, updates: int) -> tuple[TinyRun, TinyRun]:
         expect.true(name in PARTS, f"Each entry is named like a part of the run: {known}.", yours=name, hint=0)
     file = io.BytesIO()
     message = "A checkpoint holds plain values and tensors, so that reading it runs no code."
-    try:
+    yours = {name: type(value).__name__ for name, value in saved.items()}
+    with expect.explained(Exception, "", message, yours=yours, hint=1):
         torch.save(saved, file)
         file.seek(0)
         saved = torch.load(file, weights_only=True)
-    except (pickle.PickleError, TypeError, AttributeError, RuntimeError) as error:
-        yours = {name: type(value).__name__ for name, value in saved.items()}
-        raise Violation(message, yours=yours, hint=1) from error
     again = TinyRun()
-    try:
+    with expect.explained(Exception, "", "A new run takes over what was saved.", hint=1):
         again.restore(saved)
-    except (TypeError, RuntimeError, ValueError, AttributeError, KeyError) as error:
-        said = f"{type(error).__name__}: {error}"
-        raise Violation("A new run takes over what was saved.", yours=said, hint=1) from None
     return run, again
 
 
@@ -150,11 +142,6 @@ def _identical(candidate: Any, reference: Any) -> None:
 
 
 _LINK = {"latency": 1e-5, "bandwidth": 1e9}
-
-
-def _alone(candidate: Any, reference: Any) -> None:
-    result = candidate(1, 4e6, **_LINK)
-    expect.close(result, 0.0, "A rank alone has nothing to add up.", inputs={"ranks": 1}, hint=0)
 
 
 def _all_latency(candidate: Any, reference: Any) -> None:
@@ -329,7 +316,6 @@ EXERCISES = [
         share,
         [Check("each sample once", _each_once), Check("fair", _fair), Check("the mean of all", _mean_of_all)],
         minutes=6,
-        difficulty=1,
         hints=(
             "`batch[rank::ranks]` takes every `ranks`-th sample, from number `rank` on.",
             "Every rank has the whole batch: four ranks, four times the work, and the same gradient as one.",
@@ -373,11 +359,7 @@ EXERCISES = [
         "09.3",
         "Three mistakes",
         REPAIRED,
-        [
-            Check("the same job", _same_job),
-            Check("no mistakes left", _no_mistakes),
-            Check("two hours", _two_hours),
-        ],
+        [Check("the same job", _same_job), Check("no mistakes left", _no_mistakes), Check("two hours", _two_hours)],
         minutes=6,
         difficulty=2,
         hints=(
@@ -392,9 +374,11 @@ EXERCISES = [
         "09.4",
         "The price of adding up",
         ring_seconds,
-        [Check("alone", _alone), Check("latency", _all_latency), Check("bandwidth", _pieces)],
-        minutes=5,
-        difficulty=1,
+        [
+            expect.same("alone", 0, "A rank alone has nothing to add up.", {"ranks": 1, "size": 4e6} | _LINK),
+            Check("latency", _all_latency),
+            Check("bandwidth", _pieces),
+        ],
         hints=(
             "How many steps are there, and what does one of them cost? Multiply.",
             "Twice around: `ranks - 1` steps until the sums are there, as many until everybody has them.",

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from . import expect
-from .exercise import Check, Exercise, Question, Violation
+from .exercise import Check, Exercise, Question
 
 NAMES = ("x", "y", "increase", "decrease")
 
@@ -41,10 +41,8 @@ def _step(candidate: Any, pre: Any, post: Any, x: Any, y: Any, keep_x: float = 0
     """The four tensors of an answer, and the arguments as a learner should see them."""
     pre, post, x, y = (torch.tensor(values, dtype=torch.float64) for values in (pre, post, x, y))
     shown = {"pre": pre, "post": post, "x": x, "y": y, "keep_x": keep_x, "keep_y": keep_y}
-    result = expect.written(candidate(*shown.values()))
-    if not isinstance(result, (tuple, list)) or len(result) != 4:
-        raise Violation("The answer is four tensors: x, y, increase, decrease.", yours=result)
-    return (*result, shown)
+    message = "The answer is four tensors: x, y, increase, decrease."
+    return (*expect.parts(candidate(*shown.values()), 4, message), shown)
 
 
 def _traces(candidate: Any, reference: Any) -> None:
@@ -81,14 +79,6 @@ def _post_then_pre(candidate: Any, reference: Any) -> None:
     expect.close(increase, want[2], "Where post is silent in this step, nothing is added.", inputs=shown, hint=2)
 
 
-def _same_step(candidate: Any, reference: Any) -> None:
-    *_, increase, decrease, shown = _step(candidate, [1], [1], [0.0], [0.0])
-    message = "Two spikes within one step are a pair on both sides: each finds the trace that holds the other already."
-    one = torch.ones(1, 1, dtype=torch.float64)
-    expect.close(increase, one, message, inputs=shown, hint=4)
-    expect.close(decrease, one, message, inputs=shown, hint=4)
-
-
 def all_pairs(first: Tensor, then: Tensor, keep: float) -> Tensor:
     """What pairs of a spike in ``first`` [T, m] and one not before it in ``then`` [T, n] come to [n, m]."""
     total = torch.zeros(then.shape[1], first.shape[1], dtype=first.dtype)
@@ -111,14 +101,12 @@ def _whole_trains(candidate: Any, reference: Any) -> None:
     expect.close(less, all_pairs(post, pre, keep[1]).T, message, inputs=shown, hint=0)
 
 
+_ONE = torch.ones(1)
 W = torch.tensor([[0.2, 0.5, 0.9], [0.0, 0.6, 1.0]], dtype=torch.float64)
 
 
-def _bounds(candidate: Any, message: str, hint: int, *, up: float = 0.0, down: float = 0.0, mu: Any = 1.0) -> None:
-    change = torch.ones_like(W)
-    shown = {"w": W, "increase": up * change, "decrease": down * change, "mu": mu}
-    want = bounded(*shown.values())
-    expect.close(candidate(*shown.values()), want, message, inputs=shown, hint=hint)
+def _change(up: float = 0.0, down: float = 0.0, mu: Any = 1.0) -> dict[str, Any]:
+    return {"w": W, "increase": up * torch.ones_like(W), "decrease": down * torch.ones_like(W), "mu": mu}
 
 
 def _additive(candidate: Any, reference: Any) -> None:
@@ -129,59 +117,8 @@ def _additive(candidate: Any, reference: Any) -> None:
     expect.close(candidate(*shown.values()), w + 0.15, message, inputs=shown, hint=0)
 
 
-def _held(candidate: Any, reference: Any) -> None:
-    _bounds(candidate, "No weight gets above 1, however large the increase.", 1, up=0.7, mu=0.0)
-    _bounds(candidate, "No weight gets below 0, however large the decrease.", 1, down=0.7, mu=0.0)
-
-
-def _room(candidate: Any, reference: Any) -> None:
-    _bounds(candidate, "With mu = 1 an increase is scaled by the room left above, 1 - w.", 2, up=0.1)
-    _bounds(candidate, "With mu = 1 a decrease is scaled by the room left below, w.", 2, down=0.1)
-    _bounds(candidate, "With mu = 1 and many pairs at once a weight could still overshoot: it is cut off.", 1, up=1.5)
-
-
-def _at_once(candidate: Any, reference: Any) -> None:
-    message = "Both factors see the weight as it was before the step."
-    _bounds(candidate, message, 3, up=0.4, down=0.3)
-
-
-def _powers(candidate: Any, reference: Any) -> None:
-    message = "Between additive and multiplicative, the room is taken to the power mu."
-    _bounds(candidate, message, 4, up=0.1, down=0.1, mu=0.5)
-    mu = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
-    _bounds(candidate, "mu may be a column: one exponent for each postsynaptic neuron.", 4, up=0.1, down=0.1, mu=mu)
-
-
-def _labels(candidate: Any, counts: Sequence, labels: Sequence, classes: int, message: str, hint: int) -> None:
-    shown = {"counts": torch.tensor(counts, dtype=torch.float32), "labels": torch.tensor(labels), "classes": classes}
-    want, result = assign_labels(*shown.values()), candidate(*shown.values())
-    expect.written(result)
-    if isinstance(result, Tensor) and result.shape != want.shape:
-        expect.tensor(result, want, "There is one label for each neuron.", inputs=shown, hint=0)
-    expect.close(result, want, message, inputs=shown, hint=hint)
-
-
-def _best_class(candidate: Any, reference: Any) -> None:
-    message = "A neuron represents the class whose images make it fire most."
-    _labels(candidate, [[5, 0, 1], [0, 4, 1], [1, 0, 9]], [0, 1, 2], 3, message, 0)
-    _labels(candidate, [[5, 0], [0, 4], [1, 3], [0, 1]], [2, 0, 2, 1], 3, message, 0)
-
-
-def _mean_of_a_class(candidate: Any, reference: Any) -> None:
-    message = "Three images of class 0 with 2 spikes each are less than one image of class 1 with 5."
-    _labels(candidate, [[2], [2], [2], [5]], [0, 0, 0, 1], 2, message, 1)
-    message = "Images of class 1 with 9, 0 and 0 spikes, 3 on average, are less than one of class 0 with 4."
-    _labels(candidate, [[4], [9], [0], [0]], [0, 1, 1, 1], 2, message, 2)
-
-
-def _silent(candidate: Any, reference: Any) -> None:
-    message = "A neuron that never fires represents nothing: -1."
-    _labels(candidate, [[0, 3], [0, 1]], [1, 0], 2, message, 3)
-
-
-def _missing_class(candidate: Any, reference: Any) -> None:
-    message = "A class without images gets no neuron, and no NaN either."
-    _labels(candidate, [[1, 0, 4], [3, 0, 2]], [0, 3], 4, message, 4)
+def _counts(counts: Sequence, labels: Sequence, classes: int) -> dict[str, Any]:
+    return {"counts": torch.tensor(counts, dtype=torch.float32), "labels": torch.tensor(labels), "classes": classes}
 
 
 def _counts_stay(candidate: Any, reference: Any) -> None:
@@ -200,7 +137,12 @@ EXERCISES = [
             Check("rows and columns", _one_row_for_each_post),
             Check("pre, then post", _pre_then_post),
             Check("post, then pre", _post_then_pre),
-            Check("in one step", _same_step),
+            expect.same(
+                "in one step",
+                4,
+                "Two spikes within one step are a pair on both sides: each finds the trace that already has the other.",
+                {"pre": _ONE, "post": _ONE, "x": 0 * _ONE, "y": 0 * _ONE, "keep_x": 0.5, "keep_y": 0.8},
+            ),
             Check("all pairs", _whole_trains),
         ],
         minutes=7,
@@ -220,13 +162,40 @@ EXERCISES = [
         bounded,
         [
             Check("additive", _additive),
-            Check("held", _held),
-            Check("room", _room),
-            Check("at once", _at_once),
-            Check("in between", _powers),
+            expect.same(
+                "held",
+                1,
+                "No weight gets above 1, however large the increase.",
+                _change(up=0.7, mu=0.0),
+                "No weight gets below 0, however large the decrease.",
+                _change(down=0.7, mu=0.0),
+            ),
+            expect.same(
+                "room",
+                2,
+                "With mu = 1 an increase is scaled by the room left above, 1 - w.",
+                _change(up=0.1),
+                "With mu = 1 a decrease is scaled by the room left below, w.",
+                _change(down=0.1),
+            ),
+            expect.same(
+                "overshoot",
+                1,
+                "With mu = 1 and many pairs at once a weight could still overshoot: it is cut off.",
+                _change(up=1.5),
+            ),
+            expect.same(
+                "at once", 3, "Both factors see the weight as it was before the step.", _change(up=0.4, down=0.3)
+            ),
+            expect.same(
+                "in between",
+                4,
+                "Between additive and multiplicative, the room is taken to the power mu.",
+                _change(up=0.1, down=0.1, mu=0.5),
+                "mu may be a column: one exponent for each postsynaptic neuron.",
+                _change(up=0.1, down=0.1, mu=torch.tensor([[0.0], [1.0]], dtype=torch.float64)),
+            ),
         ],
-        minutes=5,
-        difficulty=1,
         hints=(
             "`w + … * increase - … * decrease`. Anything to the power 0 is 1, 0 included.",
             "`.clamp(0, 1)`, at the very end and for every mu.",
@@ -240,10 +209,34 @@ EXERCISES = [
         "Which class does a neuron represent?",
         assign_labels,
         [
-            Check("most spikes", _best_class),
-            Check("the mean", _mean_of_a_class),
-            Check("silence", _silent),
-            Check("no images", _missing_class),
+            expect.same(
+                "most spikes",
+                0,
+                "A neuron represents the class whose images make it fire most.",
+                _counts([[5, 0, 1], [0, 4, 1], [1, 0, 9]], [0, 1, 2], 3),
+                _counts([[5, 0], [0, 4], [1, 3], [0, 1]], [2, 0, 2, 1], 3),
+            ),
+            expect.same(
+                "the mean",
+                1,
+                "Three images of class 0 with 2 spikes each are less than one image of class 1 with 5.",
+                _counts([[2], [2], [2], [5]], [0, 0, 0, 1], 2),
+            ),
+            expect.same(
+                "all images",
+                2,
+                "Images of class 1 with 9, 0 and 0 spikes, 3 on average, are less than one of class 0 with 4.",
+                _counts([[4], [9], [0], [0]], [0, 1, 1, 1], 2),
+            ),
+            expect.same(
+                "silence", 3, "A neuron that never fires represents nothing: -1.", _counts([[0, 3], [0, 1]], [1, 0], 2)
+            ),
+            expect.same(
+                "no images",
+                4,
+                "A class without images gets no neuron, and no NaN either.",
+                _counts([[1, 0, 4], [3, 0, 2]], [0, 3], 4),
+            ),
             Check("whole numbers", _counts_stay),
         ],
         minutes=6,

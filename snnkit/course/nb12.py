@@ -87,10 +87,8 @@ def _large(candidate: Any, reference: Any) -> None:
     rows = [(10, 200, 100, 1), (20, 5, 299, 0), (30, 399, 250, 1)]
     message = "On a sensor of 300 × 400 pixels, too, each event is where it belongs."
     inputs = shown(rows, size="300 × 400")
-    try:
+    with expect.explained((RuntimeError, IndexError), "", message, inputs=inputs, hint=5):
         result = candidate(made(rows, (300, 400), 40), 40)
-    except (RuntimeError, IndexError) as error:
-        raise Violation(message, inputs=inputs, yours=str(error).splitlines()[0], hint=5) from None
     want = torch.tensor([[0, 0, 100, 200], [0, 0, 250, 399], [0, 1, 299, 5]])
     expect.close(result.nonzero(), want, message, inputs=inputs, hint=5)
 
@@ -124,12 +122,11 @@ _FILM = [(100, 0, 1, 1), (400, 2, 0, 1), (450, 3, 1, 0), (700, 1, 2, 1)]
 def _played(candidate: Any, recording: Events) -> Events:
     was = [part.clone() for part in (recording.t, recording.x, recording.y, recording.p)]
     inputs = shown(_FILM, duration=recording.duration)
-    try:
+    with (
+        expect.explained(ValueError, "", "All times stay within the recording.", inputs=inputs, hint=0),
+        expect.explained(ValueError, "fall", "Times never fall.", inputs=inputs, hint=1),
+    ):
         result = expect.written(candidate(recording))
-    except ValueError as error:
-        falls = "fall" in str(error)
-        message = "Times never fall." if falls else "All times stay within the recording."
-        raise Violation(message, inputs=inputs, yours=str(error), hint=1 if falls else 0) from None
     if not isinstance(result, Events):
         raise Violation("The answer is a recording.", yours=type(result).__name__, expected="Events", hint=4)
     now = recording.t, recording.x, recording.y, recording.p
@@ -266,10 +263,8 @@ def _at_the_edge(candidate: Any, reference: Any) -> None:
         "At the far corner nothing is different.": ([(500, 5, 4, 1), (800, 5, 3, 1)], [False, True]),
     }  # fmt: skip
     for message, (rows, want) in cases.items():
-        try:
+        with expect.explained(IndexError, "", message, inputs=shown(rows, size="5 × 6"), hint=4):
             result, inputs = _asked(candidate, rows)
-        except IndexError as error:
-            raise Violation(message, inputs=shown(rows, size="5 × 6"), yours=f"IndexError: {error}", hint=4) from None
         expect.true(result == want, message, inputs=inputs, yours=result, expected=want, hint=4)
 
 
@@ -316,8 +311,6 @@ EXERCISES = [
             Check("polarity", _polarity),
             Check("and back again", _and_back),
         ],
-        minutes=5,
-        difficulty=1,
         hints=(
             "The first microsecond, 0, becomes the last, `recording.duration - 1`. What becomes of 100?",
             "What came last comes first now, and times must not fall: `.flip(0)`.",

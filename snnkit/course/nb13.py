@@ -48,31 +48,19 @@ def honest_winner(valid: Tensor, test: Tensor) -> tuple[int, float]:
 
 CORRECT = torch.tensor([True, True, False, True, True, True, False, True])
 SPIKES = torch.tensor([4.0, 2.0, 7.0, 3.0, 0.0, 5.0, 1.0, 2.0])
+ERROR = "The standard error is the standard deviation of the samples' scores, divided by the root of their number."
+TOGETHER = "Accuracy and spikes vary together: the error is that of their difference, sample by sample."
+WON = torch.tensor([True, False] * 50)  # every right answer takes 10 spikes, every wrong one none
 
 
 def _value(candidate: Any, reference: Any) -> None:
     message = "The score is the mean of (1 if right, else 0) - price · spikes."
     for price, hint in ((0.0, 0), (0.01, 1), (0.1, 1)):
         inputs = {"correct": CORRECT, "spikes": SPIKES, "price": price}
-        result, _ = _two(candidate(CORRECT, SPIKES, price), "a score and its error")
+        result, _ = expect.parts(
+            candidate(CORRECT, SPIKES, price), 2, "The answer is two values: a score and its error."
+        )
         expect.close(result, reference(CORRECT, SPIKES, price)[0], message, inputs=inputs, hint=hint)
-
-
-def _error(candidate: Any, reference: Any) -> None:
-    message = (
-        "The standard error is the standard deviation of the samples' scores, divided by the root of their number."
-    )
-    inputs = {"correct": CORRECT, "spikes": SPIKES, "price": 0.0}
-    _, result = _two(candidate(CORRECT, SPIKES, 0.0), "a score and its error")
-    expect.close(result, reference(CORRECT, SPIKES, 0.0)[1], message, inputs=inputs, hint=2)
-
-
-def _together(candidate: Any, reference: Any) -> None:
-    message = "Accuracy and spikes vary together: the error is that of their difference, sample by sample."
-    correct, spikes = torch.tensor([True, False] * 50), torch.tensor([10.0, 0.0] * 50)
-    inputs = "100 samples; every right answer takes 10 spikes, every wrong one none; price 0.1"
-    _, result = _two(candidate(correct, spikes, 0.1), "a score and its error")
-    expect.close(result, reference(correct, spikes, 0.1)[1], message, inputs=inputs, hint=3)
 
 
 # 13.2
@@ -107,17 +95,13 @@ def _draws(candidate: Any, reference: Any) -> None:
 
 A = torch.tensor([0.91, 0.72, 0.85, 0.64, 0.80, 0.77])
 B = torch.tensor([0.89, 0.71, 0.82, 0.60, 0.79, 0.73])
-
-
-def _difference(candidate: Any, reference: Any) -> None:
-    for a, b in ((A, B), (B, A)):
-        result, _ = _two(candidate(a, b), "a mean and its error")
-        message = "The first is the mean of a - b, with its sign."
-        expect.close(result, reference(a, b)[0], message, inputs={"a": a, "b": b}, hint=0)
+SEEDS = torch.tensor([0.5, 0.8, 0.2, 0.9])
+DIFFERENCE = "The first is the mean of a - b, with its sign."
+SHIFT = "Where a is better by the same amount with every seed, that amount is certain: the error is 0."
 
 
 def _of_pairs(candidate: Any, reference: Any) -> None:
-    _, result = _two(candidate(A, B), "a mean and its error")
+    _, result = expect.parts(candidate(A, B), 2, "The answer is two values: a mean and its error.")
     apart = math.sqrt((A.var().item() + B.var().item()) / len(A))
     message = "The error is that of the differences: what a seed does to both networks cancels."
     inputs = {"a": A, "b": B}
@@ -126,43 +110,12 @@ def _of_pairs(candidate: Any, reference: Any) -> None:
     expect.close(result, reference(A, B)[1], message, inputs=inputs, hint=2)
 
 
-def _shift(candidate: Any, reference: Any) -> None:
-    seeds = torch.tensor([0.5, 0.8, 0.2, 0.9])
-    mean, error = _two(candidate(seeds + 0.125, seeds), "a mean and its error")
-    message = "Where a is better by the same amount with every seed, that amount is certain: the error is 0."
-    expect.close((mean, error), (0.125, 0.0), message, inputs="b = a - 0.125", hint=1, atol=1e-5)
-
-
 # 13.4
 
-VALID = torch.tensor([0.95, 0.98, 0.97, 0.96])
-TEST = torch.tensor([0.96, 0.95, 0.97, 0.99])
-
-
-def _chosen(candidate: Any, reference: Any) -> None:
-    message = "You choose before you look at the test samples: by `valid` alone."
-    result, _ = _two(candidate(VALID, TEST), "a number and an accuracy")
-    expect.close(result, 1, message, inputs={"valid": VALID, "test": TEST}, hint=0)
-
-
-def _reported(candidate: Any, reference: Any) -> None:
-    message = "What you report is measured on samples that played no part in choosing."
-    _, result = _two(candidate(VALID, TEST), "a number and an accuracy")
-    expect.close(result, TEST[1].item(), message, inputs={"valid": VALID, "test": TEST}, hint=1)
-
-
-def _whole_number(candidate: Any, reference: Any) -> None:
-    result, value = _two(candidate(VALID.flip(0), TEST.flip(0)), "a number and an accuracy")
-    message = "Whichever network it is: its number, counted from 0, and its own accuracy."
-    expect.close((result, value), reference(VALID.flip(0), TEST.flip(0)), message, inputs="both reversed", hint=2)
-
-
-def _two(answer: Any, what: str) -> Any:
-    expect.written(answer)
-    expect.true(
-        isinstance(answer, (tuple, list)) and len(answer) == 2, f"The answer is two values: {what}.", yours=answer
-    )
-    return answer
+TWO = {"valid": torch.tensor([0.95, 0.98, 0.97, 0.96]), "test": torch.tensor([0.96, 0.95, 0.97, 0.99])}
+BY_VALID = "You choose before you look at the test samples: by `valid` alone."
+FRESH = "What you report is measured on samples that played no part in choosing."
+ANYONE = "Whichever network it is: its number, counted from 0, and its own accuracy."
 
 
 def _indices(answer: Any) -> list[int]:
@@ -193,9 +146,11 @@ EXERCISES = [
         "13.1",
         "A score with its error",
         score_of,
-        [Check("the score", _value), Check("the error", _error), Check("sample by sample", _together)],
-        minutes=5,
-        difficulty=1,
+        [
+            Check("the score", _value),
+            expect.same("the error", 2, ERROR, {"correct": CORRECT, "spikes": SPIKES, "price": 0.0}, part=1),
+            expect.same("sample by sample", 3, TOGETHER, {"correct": WON, "spikes": 10.0 * WON, "price": 0.1}, part=1),
+        ],
         hints=(
             "PyTorch subtracts nothing from True: `correct.float()`. Its mean is the accuracy.",
             "One score for each sample: `each = correct.float() - price * spikes`. The score is `each.mean()`.",
@@ -226,8 +181,11 @@ EXERCISES = [
         "13.3",
         "A fair comparison",
         paired,
-        [Check("the difference", _difference), Check("its error", _of_pairs), Check("a mere shift", _shift)],
-        minutes=5,
+        [
+            expect.same("the difference", 0, DIFFERENCE, {"a": A, "b": B}, {"a": B, "b": A}, part=0),
+            Check("its error", _of_pairs),
+            expect.same("a mere shift", 1, SHIFT, {"a": SEEDS + 0.125, "b": SEEDS}, atol=1e-5),
+        ],
         difficulty=2,
         hints=(
             "`difference = a - b`, one for each seed; then its mean.",
@@ -239,9 +197,12 @@ EXERCISES = [
         "13.4",
         "An honest winner",
         honest_winner,
-        [Check("who wins", _chosen), Check("what to report", _reported), Check("anyone may win", _whole_number)],
+        [
+            expect.same("who wins", 0, BY_VALID, TWO, part=0),
+            expect.same("what to report", 1, FRESH, TWO, part=1),
+            expect.same("anyone may win", 2, ANYONE, {name: values.flip(0) for name, values in TWO.items()}),
+        ],
         minutes=4,
-        difficulty=1,
         hints=(
             "`valid.argmax()`.",
             "The best of `valid` was chosen because it was lucky, too. Luck does not repeat: `test[chosen]`.",

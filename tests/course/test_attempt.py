@@ -116,7 +116,7 @@ def test_value_exercises():
 
 
 def test_same_compares_with_the_reference():
-    check = expect.same("c", 1, {"One.": {"a": 1}, "More.": [{"a": 2}, {"a": torch.ones(2)}]}, part=1)
+    check = expect.same("c", 1, "One.", {"a": 1}, "More.", {"a": 2}, {"a": torch.ones(2)}, part=1)
     check.run(lambda a: (0, 2 * a), lambda a: (1, a + a))
     with pytest.raises(Violation, match=r"More\.") as raised:
         check.run(lambda a: [0, 2], lambda a: (1, a + a))

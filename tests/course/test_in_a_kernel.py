@@ -16,11 +16,7 @@ from tests.course.examples import EXERCISE, install, leak
 
 install(pytest.MonkeyPatch(), EXERCISE)
 """
-HOSTILE = {
-    "for_ever": "was stopped",
-    "printing": "more lines",
-    "exits": "exit()",
-}
+HOSTILE = {"for_ever": "was stopped", "printing": "more lines", "exits": "exit()"}
 
 
 @pytest.mark.slow

@@ -167,11 +167,7 @@ class _BareStub(MySpike):
 WRONG = {"02.1": SLOPES, "02.2": DEAD}
 
 RIGHT = {
-    "02.1": [
-        spike(lambda u, a: 0.5 * a / (1 + (0.5 * math.pi * a * u).square())),
-        SlopeFirst,
-        ByAutograd,
-    ],
+    "02.1": [spike(lambda u, a: 0.5 * a / (1 + (0.5 * math.pi * a * u).square())), SlopeFirst, ByAutograd],
     "02.2": [
         _by_maximum,
         _one_by_one,

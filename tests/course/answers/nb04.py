@@ -156,9 +156,6 @@ RIGHT = {
 
 STUBS = {
     "04.1": [lambda spikes, labels: ...],
-    "04.2": [
-        lambda net, optimizer, loss_fn, x, y: ...,
-        recipe("zero", "back", "step", result=lambda value: None),
-    ],
+    "04.2": [lambda net, optimizer, loss_fn, x, y: ..., recipe("zero", "back", "step", result=lambda value: None)],
     "04.3": [lambda spikes, fan_out: ...],
 }

@@ -239,10 +239,7 @@ RIGHT = {
 }
 
 STUBS = {
-    "06.1": [
-        lambda ops, x=4, spike=4: (..., ..., ...),
-        lambda ops, x=4, spike=4: (sum(map(len, ops)), 8, ...),
-    ],
+    "06.1": [lambda ops, x=4, spike=4: (..., ..., ...), lambda ops, x=4, spike=4: (sum(map(len, ops)), 8, ...)],
     "06.2": [lambda x, v, rest, fire: (..., ..., ...), lambda x, v, rest, fire: (fire(v - 1), v, ...)],
     "06.3": [lambda operations, bytes, rate, bandwidth: ...],
 }

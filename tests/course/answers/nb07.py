@@ -30,7 +30,7 @@ PRICES = [
     (price(lambda i, o, k, h, w, s, static: 2 * i * k * k * h * w * (1 if static else s)), "every value", 3),
     (price(lambda i, o, k, h, w, s, static: 2 * i * o * k * k * (1 if static else s)), "every value", 3),
     (price(lambda i, o, k, h, w, s, static: 2 * i * o * k * k * h * w), "every step", 4),
-    (price(lambda i, o, k, h, w, s, static: 2 * i * o * k * k * h * w * s), "every step", 5),
+    (price(lambda i, o, k, h, w, s, static: 2 * i * o * k * k * h * w * s), "static", 5),
     (price(lambda i, o, k, h, w, s, static: 2 * i * o * k * k * h * w * (s if static else 1)), "every step", 4),
 ]
 

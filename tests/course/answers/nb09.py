@@ -129,10 +129,7 @@ def copied(run):
 
 
 def stub_of_the_notebook_2(run):
-    return {
-        "model": run.model.state_dict(),
-        "optimizer": ...,
-    }
+    return {"model": run.model.state_dict(), "optimizer": ...}
 
 
 # 09.3

@@ -166,11 +166,11 @@ CROSSINGS = [
     (lambda small, large: careful(small, large, lambda s, t, a, b: b / a), "the crossover", 1),
     (lambda small, large: careful(small, large, lambda s, t, a, b: s[1] / b), "the crossover", 2),
     (lambda small, large: small[1] / (large[1] / large[0]), "the crossover", 3),
-    (lambda small, large: line(small, large)[0] / line(small, large)[1], "the edges", 4),
-    (lambda small, large: 0.0 if small[1] == large[1] else crossover(small, large), "the edges", 4),
+    (lambda small, large: line(small, large)[0] / line(small, large)[1], "a flat line", 4),
+    (lambda small, large: 0.0 if small[1] == large[1] else crossover(small, large), "a flat line", 4),
     (
         lambda small, large: math.inf if small[1] == large[1] else line(small, large)[0] / line(small, large)[1],
-        "the edges",
+        "a steep line",
         5,
     ),
 ]

@@ -128,7 +128,7 @@ BOUNDS = [
     (scaled(above, lambda w, mu: 1.0), "room", 2),
     (scaled(lambda w, mu: 1 - w**mu if mu else 1.0, above), "room", 2),
     (the_whole_weight_shrinks, "room", 2),
-    (cut_at_mu_0_only, "room", 1),
+    (cut_at_mu_0_only, "overshoot", 1),
     (one_after_the_other, "at once", 3),
     (scaled(lambda w, mu: 1 - mu * w, lambda w, mu: 1 - mu * (1 - w)), "in between", 4),
 ]
@@ -180,9 +180,9 @@ LABELS = [
     (lambda counts, labels, classes: by_class(counts, labels, classes) + 1, "most spikes", 0),
     (lambda counts, labels, classes: F.one_hot(by_class(counts, labels, classes), classes), "most spikes", 0),
     (wrong(of=lambda some: some.sum(0)), "the mean", 1),
-    (label_of_the_best_image, "the mean", 2),
-    (wrong(of=lambda some: some.max(0).values), "the mean", 2),
-    (wrong(of=mean_of_images_with_spikes), "the mean", 2),
+    (label_of_the_best_image, "all images", 2),
+    (wrong(of=lambda some: some.max(0).values), "all images", 2),
+    (wrong(of=mean_of_images_with_spikes), "all images", 2),
     (wrong(silent=0), "silence", 3),
     (wrong(silent=2), "silence", 3),
     (wrong(empty=float("nan")), "no images", 4),
@@ -211,11 +211,7 @@ def by_index_add(counts, labels, classes):
 
 WRONG = {"11.1": STEPS, "11.2": BOUNDS, "11.3": LABELS}
 
-RIGHT = {
-    "11.1": [by_broadcasting, neuron_by_neuron],
-    "11.2": [by_where, by_minimum],
-    "11.3": [by_loop, by_index_add],
-}
+RIGHT = {"11.1": [by_broadcasting, neuron_by_neuron], "11.2": [by_where, by_minimum], "11.3": [by_loop, by_index_add]}
 
 STUBS = {
     "11.1": [

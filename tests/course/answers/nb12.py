@@ -218,11 +218,7 @@ FILMS = [
 
 WRONG = {"12.1": COUNTS, "12.2": FILMS, "12.3": WITNESSES}
 
-RIGHT = {
-    "12.1": [by_index_put, by_scatter_add, by_numpy],
-    "12.2": [by_sorting, by_an_order],
-    "12.3": WAYS,
-}
+RIGHT = {"12.1": [by_index_put, by_scatter_add, by_numpy], "12.2": [by_sorting, by_an_order], "12.3": WAYS}
 
 
 def stub_of_the_notebook_1(recording, window):

@@ -119,11 +119,7 @@ def in_one_pass(accuracy, spikes):
         if (
             not kept
             or accuracy[i] > accuracy[kept[-1]]
-            or (accuracy[i], spikes[i])
-            == (
-                accuracy[kept[-1]],
-                spikes[kept[-1]],
-            )
+            or (accuracy[i], spikes[i]) == (accuracy[kept[-1]], spikes[kept[-1]])
         ):
             kept.append(i)
     return kept
