@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from tqdm.auto import tqdm
 
 from ..data import load
-from ..plasticity import LocalHistory, LocalRun, learn_locally
+from ..plasticity import MAX_RATE, STEPS, LocalHistory, LocalRun, learn_locally
 from .suite import Record, Row, Say, begin, device_option, heading, option, save
 from .suite import table as table_of
 
@@ -51,13 +50,7 @@ def benchmark(arguments: Arguments, say: Say = print, out: str | Path | None = N
     if out is not None:
         Path(out).parent.mkdir(parents=True, exist_ok=True)  # or it fails when everything is learned
     images, _ = load(arguments.dataset, root=arguments.root or None)
-    with tqdm(unit="image", unit_scale=True) as bar:
-
-        def show(progress: Any) -> None:
-            bar.total = progress.of
-            bar.update(progress.images - bar.n)
-
-        run = learn_locally(arguments.dataset, **settings, on_progress=show)
+    run = learn_locally(arguments.dataset, **settings, progress=True)
     kept = {name: value for name, value in settings.items() if name not in ("device", "root")}
     record = record_of(run, (images.shape[-2], images.shape[-1]), {"data": arguments.dataset, **kept})
     say(tables(record))
@@ -71,12 +64,12 @@ def record_of(run: LocalRun, shape: tuple[int, int], arguments: Record) -> Row:
     Args:
         run: of ``plasticity.learn_locally``.
         shape: (H, W) of the images.
-        arguments: what it was called with; code and layer are added from ``run``.
+        arguments: what it was called with; how images become spikes, and the layer, are added.
     """
     shown = run.weights[:FIELDS].cpu()
     scale = float(shown.max()) or 1.0
     values = (shown / scale * 255).round().byte().numpy().tobytes()
-    options = {**arguments, **asdict(run.code), "layer": asdict(run.layer)}
+    options = {**arguments, "steps": STEPS, "max_rate": MAX_RATE, "layer": asdict(run.layer)}
     return begin("local", torch.device(run.weights.device), options) | {
         "complete": True,
         "unlabelled": int((run.labels < 0).sum()),

@@ -12,10 +12,12 @@ from .competition import Competition, CompetitionState, CompetitiveLayer, LayerS
 from .connection import Convolution, Dense
 from .reward import RewardState, RewardSTDP
 from .spike_timing import PairSTDP, STDPState, TripletState, TripletSTDP
-from .unsupervised import LAYERS, LocalHistory, LocalProgress, LocalRun, RateCode, Snapshot, learn_locally
+from .unsupervised import LAYERS, MAX_RATE, STEPS, LocalHistory, LocalRun, Snapshot, learn_locally
 
 __all__ = [
     "LAYERS",
+    "MAX_RATE",
+    "STEPS",
     "Competition",
     "CompetitionState",
     "CompetitiveLayer",
@@ -23,10 +25,8 @@ __all__ = [
     "Dense",
     "LayerState",
     "LocalHistory",
-    "LocalProgress",
     "LocalRun",
     "PairSTDP",
-    "RateCode",
     "RewardSTDP",
     "RewardState",
     "STDPState",

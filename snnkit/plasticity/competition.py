@@ -127,16 +127,14 @@ class Competition:
             raise ValueError(f"current must be [B, n], none of them 0, but its shape is {list(current.shape)}")
         if state is None:
             return self.initial_state(current)
-        if not (isinstance(state, tuple) and len(state) == 2):
-            raise TypeError(f"state must be a CompetitionState or None, but it is a {type(state).__name__}")
-        for name, value, shape in (("v", state[0], current.shape), ("theta", state[1], current.shape[1:])):
-            checks.instance(f"state.{name}", value, Tensor, f"a torch.Tensor {list(shape)}")
+        state = CompetitionState(*state)
+        for name, value, shape in (("v", state.v, current.shape), ("theta", state.theta, current.shape[1:])):
             if value.shape != shape or (value.dtype, value.device) != (current.dtype, current.device):
                 raise ValueError(
                     f"state.{name} must be {current.dtype} {list(shape)} on {current.device} for current "
                     f"{list(current.shape)}, but it is {value.dtype} {list(value.shape)} on {value.device}"
                 )
-        return CompetitionState(*state)
+        return state
 
 
 class LayerState(NamedTuple):
@@ -277,9 +275,7 @@ def similarity(weight: Tensor) -> float:
 
 
 def _checked(spikes: Any, state: Any) -> LayerState:
-    if not (isinstance(state, tuple) and len(state) == 2):
-        raise TypeError(f"state must be a LayerState, as initial_state gives one, but it is a {type(state).__name__}")
-    state = LayerState(*state)
+    checks.instance("state", state, LayerState, "a LayerState, as initial_state gives one")
     check_weight(state.weight)
     check_spikes("spikes", spikes, "T, B, n_pre", state.weight, state.weight.shape[1])
     if spikes.dtype != state.weight.dtype:
@@ -303,8 +299,7 @@ def assign_labels(counts: Tensor, labels: Tensor, classes: int) -> Tensor:
     Raises:
         TypeError, ValueError: a wrong kind, shape or dtype, or a label out of its range.
     """
-    _check_counts(counts)
-    _check_labels("labels", labels, len(counts), "[N], one for each sample", classes, lowest=0, like=counts)
+    _check_classes("labels", labels, classes, lowest=0, expected=counts.shape[:1])
     members = torch.nn.functional.one_hot(labels, classes).to(counts.dtype)
     means = (members.T @ counts) / members.sum(0).clamp(min=1).unsqueeze(1)
     return torch.where(counts.sum(0) > 0, means.argmax(0), -1)
@@ -324,8 +319,7 @@ def vote(counts: Tensor, assigned: Tensor, classes: int) -> Tensor:
     Raises:
         TypeError, ValueError: a wrong kind, shape or dtype, or a class out of its range.
     """
-    _check_counts(counts)
-    _check_labels("assigned", assigned, counts.shape[1], "[n], one for each neuron", classes, lowest=-1, like=counts)
+    _check_classes("assigned", assigned, classes, lowest=-1, expected=counts.shape[1:])
     # Class 0 of the table is for neurons without a vote; a class without neurons gets nothing.
     members = torch.nn.functional.one_hot(assigned + 1, classes + 1)[:, 1:].to(counts.dtype)
     means = (counts @ members) / members.sum(0).clamp(min=1)
@@ -333,23 +327,13 @@ def vote(counts: Tensor, assigned: Tensor, classes: int) -> Tensor:
     return torch.where(most > 0, which, -1)
 
 
-def _check_counts(counts: Any) -> None:
-    if not isinstance(counts, Tensor) or not counts.is_floating_point():
-        actual = counts.dtype if isinstance(counts, Tensor) else f"a {type(counts).__name__}"
-        raise TypeError(f"counts must be a floating-point tensor [N, n], but it is {actual}")
-    if counts.dim() != 2 or 0 in counts.shape:
-        raise ValueError(f"counts must be [N, n] with a sample and a neuron, but its shape is {list(counts.shape)}")
-
-
-def _check_labels(name: str, value: Any, count: int, shape: str, classes: Any, *, lowest: int, like: Tensor) -> None:
+def _check_classes(name: str, value: Any, classes: Any, *, lowest: int, expected: torch.Size) -> None:
     checks.integer("classes", classes, at_least=1)
-    if not isinstance(value, Tensor) or value.dtype != torch.int64:
-        actual = value.dtype if isinstance(value, Tensor) else f"a {type(value).__name__}"
-        raise TypeError(f"{name} must be an int64 tensor {shape}, but it is {actual}")
-    if value.shape != (count,):
-        raise ValueError(f"{name} must be {shape} of counts {list(like.shape)}, but its shape is {list(value.shape)}")
-    if value.device != like.device:
-        raise ValueError(f"{name} must be on {like.device}, as counts is, but it is on {value.device}")
+    checks.instance(name, value, Tensor, "a torch.Tensor")
+    if value.dtype != torch.int64 or value.shape != expected:
+        raise ValueError(
+            f"{name} must be int64 {list(expected)} to fit counts, but it is {value.dtype} {list(value.shape)}"
+        )
     low, high = int(value.min()), int(value.max())
     if low < lowest or high >= classes:
         raise ValueError(f"{name} must be in {lowest} .. {classes - 1}, but they go from {low} to {high}")

@@ -9,21 +9,22 @@ run.accuracy, run.weights, run.labels
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from tqdm.auto import tqdm
 
 from snnkit import checks, encode
 from snnkit.data import CLASSES, load, resolve_device, to_unit
-from snnkit.data._batches import batches, check_data, seeded
+from snnkit.data._batches import batches, seeded
 
 from .competition import Competition, CompetitiveLayer, LayerState, assign_labels, similarity, vote
 from .spike_timing import PairSTDP
 
-Split = tuple[Tensor, Tensor]
+#: How images become spikes: so many steps, in each of which the brightest pixel spikes with this probability.
+STEPS, MAX_RATE = 20, 0.5
 
 # Images that are shown at once where nothing is learned: their spikes in all steps are 20 MB for MNIST.
 _AT_ONCE = 250
@@ -37,46 +38,6 @@ LAYERS: dict[str, CompetitiveLayer] = {
         total=78.4,
     ),
 }
-
-
-class LocalProgress(NamedTuple):
-    """The argument of ``on_progress`` after every batch.
-
-    Attributes:
-        images: shown so far, in all passes.
-        of: how many will have been shown in the end.
-        spikes_per_image: of all neurons together, in this batch.
-        state: weights and thresholds as they are now.
-    """
-
-    images: int
-    of: int
-    spikes_per_image: float
-    state: LayerState
-
-
-@dataclass(frozen=True)
-class RateCode:
-    """How images become spikes: at each step a pixel of brightness x in [0, 1] spikes with probability max_rate × x.
-
-    Attributes:
-        steps: T, 1 or more.
-        max_rate: spikes per step of the brightest pixel, above 0 and at most 1.
-
-    Raises:
-        TypeError, ValueError: a value out of its range.
-    """
-
-    steps: int = 20
-    max_rate: float = 0.5
-
-    def __post_init__(self) -> None:
-        checks.integer("steps", self.steps, at_least=1)
-        checks.number("max_rate", self.max_rate, above=0, at_most=1)
-
-    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """Spikes float32 [T, B, pixels] for images uint8 [B, ...]; ``generator`` is on their device."""
-        return encode.poisson(to_unit(images).flatten(1), self.steps, generator=generator, max_rate=self.max_rate)
 
 
 class Snapshot(NamedTuple):
@@ -114,11 +75,6 @@ class LocalHistory:
     train_accuracy: list[float] = field(default_factory=list)
     test_accuracy: list[float] = field(default_factory=list)
 
-    @property
-    def passes(self) -> int:
-        """How many were finished."""
-        return len(self.images)
-
     def add(self, **values: float) -> None:
         """Append a pass: a value for every list."""
         for name, column in vars(self).items():
@@ -127,12 +83,12 @@ class LocalHistory:
     def rows(self) -> list[dict[str, Any]]:
         """One dict for each pass, as in a record."""
         columns = asdict(self)
-        return [{"pass": i + 1} | {name: column[i] for name, column in columns.items()} for i in range(self.passes)]
+        return [
+            {"pass": i + 1} | {name: column[i] for name, column in columns.items()} for i in range(len(self.images))
+        ]
 
     def __repr__(self) -> str:
-        lines = [f"LocalHistory of {self.passes} pass{'es' * (self.passes != 1)}"]
-        if self.passes:
-            lines.append("pass  images  train acc  test acc  spikes/image  active  similarity  seconds")
+        lines = ["pass  images  train acc  test acc  spikes/image  active  similarity  seconds"]
         for row in self.rows():
             lines.append(
                 f"{row['pass']:4d}  {row['images']:6d}  {row['train_accuracy']:9.2%}  {row['test_accuracy']:8.2%}  "
@@ -151,7 +107,6 @@ class LocalRun:
         state: weights and thresholds, on the device on which they were learned.
         labels: class of each neuron, int64 [neurons], -1 for one that never fired; from training images only.
         classes: how many there are.
-        code: how images become spikes.
         seed: of the spikes by which ``respond`` shows images.
         history: pass by pass.
         snapshots: moments of learning, the first before it and the last after it; empty if none were requested.
@@ -161,7 +116,6 @@ class LocalRun:
     state: LayerState
     labels: Tensor
     classes: int
-    code: RateCode
     seed: int
     history: LocalHistory
     snapshots: tuple[Snapshot, ...] = ()
@@ -194,7 +148,7 @@ class LocalRun:
         Raises:
             TypeError, ValueError: images are of another kind or size.
         """
-        return _respond(self.layer, self.state, self.code, images, self.seed)
+        return _respond(self.layer, self.state, images, self.seed)
 
     def predict(self, images: Tensor) -> Tensor:
         """The class that each of images uint8 [N, ...] is taken for, int64 [N]; -1 where no labelled neuron fired."""
@@ -206,7 +160,7 @@ class LocalRun:
 
 
 def learn_locally(
-    data: str | tuple[Split, Split] = "digits",
+    data: str = "digits",
     *,
     neurons: int = 100,
     passes: int = 4,
@@ -214,11 +168,10 @@ def learn_locally(
     samples: int | None = None,
     seed: int = 0,
     layer: CompetitiveLayer | None = None,
-    code: RateCode | None = None,
     snapshots: int = 0,
     device: str | torch.device = "auto",
     root: str | None = None,
-    on_progress: Callable[[LocalProgress], object] | None = None,
+    progress: bool = False,
 ) -> LocalRun:
     """Let a layer of spiking neurons learn from images alone; then find the class of each neuron.
 
@@ -228,19 +181,17 @@ def learn_locally(
     same run on the same kind of device.
 
     Args:
-        data: "digits" or "mnist" of ``data.load``; or ((images, labels), (images, labels)) to learn from and to test
-            with, images uint8 [N, ...] and labels int64 [N].
+        data: "digits" or "mnist" of ``data.load``.
         neurons: how many compete.
         passes: through the training images, each in another order.
         batch_size: images that are shown at once and whose changes add up.
         samples: how many of the training images, from the first on; None: all.
         seed: of weights, order and spikes.
         layer: neurons, rule and normalisation; None: that of ``LAYERS`` for the data set.
-        code: how images become spikes; None: ``RateCode()``.
         snapshots: how many moments after the start to save, evenly spaced; 0: none, not even the start.
         device: on which to learn, as for ``data.to_device``.
         root: folder of the data set, as for ``data.load``.
-        on_progress: called after every batch.
+        progress: show a bar.
 
     Raises:
         TypeError, ValueError: an argument of another kind or out of its range; what ``data.load`` raises.
@@ -248,18 +199,16 @@ def learn_locally(
     for name, value in (("neurons", neurons), ("passes", passes), ("batch_size", batch_size)):
         checks.integer(name, value, at_least=1)
     checks.integer("snapshots", snapshots, at_least=0)
-    checks.function("on_progress", on_progress, optional=True)
     checks.instance("layer", layer, CompetitiveLayer, "a plasticity.CompetitiveLayer", optional=True)
-    checks.instance("code", code, RateCode, "a RateCode", optional=True)
-    if isinstance(data, str):
-        checks.choice("data", data, LAYERS)
-        layer = layer or LAYERS[data]
-    elif layer is None:
-        raise ValueError("layer must be given for images of your own, as its total and threshold depend on them")
-    code = code or RateCode()
+    layer = layer or LAYERS[checks.choice("data", data, LAYERS)]
     target = resolve_device(device)
-    (images, labels), test, classes = _splits(data, samples, root)
-    images, labels, test = images.to(target), labels.to(target), (test[0].to(target), test[1].to(target))
+    images, labels, test_images, test_labels = (
+        part.to(target) for split in ("train", "test") for part in load(data, split, root=root)
+    )
+    if samples is not None:
+        checks.integer("samples", samples, at_least=1, at_most=len(labels))
+        images, labels = images[:samples], labels[:samples]
+    classes = len(CLASSES[data])
 
     draw = seeded(seed)
     state = layer.initial_state(images[0].numel(), neurons, generator=draw, device=target)
@@ -276,20 +225,21 @@ def learn_locally(
             moments.append(Snapshot(shown, state.weight.to("cpu", copy=True), state.theta.to("cpu", copy=True)))
 
     save(0, state)
+    bar = tqdm(total=total, unit="image", disable=not progress)
     assigned = torch.full((neurons,), -1, device=target)
     for done in range(passes):
         fired, shown, clock = torch.zeros(neurons, device=target), done * len(images), time.perf_counter()
         for some, _ in batches(images, labels, batch_size, generator=draw):
-            counts, state = layer.learn(code(some, spikes), state)
+            counts, state = layer.learn(_spikes(some, spikes), state)
             fired += counts.sum(0)
             shown += len(some)
+            bar.update(len(some))
             save(shown, state)
-            if on_progress is not None:
-                on_progress(LocalProgress(shown, total, float(counts.sum()) / len(some), state))
         spikes_in_pass = float(fired.sum())  # waits for the device
         seconds = time.perf_counter() - clock
-        responses = _respond(layer, state, code, images, responding)
+        responses = _respond(layer, state, images, responding)
         assigned = assign_labels(responses, labels, classes)
+        answers = vote(_respond(layer, state, test_images, responding), assigned, classes)
         history.add(
             images=shown,
             seconds=seconds,
@@ -297,48 +247,26 @@ def learn_locally(
             active=float((fired > 0).float().mean()),
             similarity=similarity(state.weight),
             train_accuracy=_share(vote(responses, assigned, classes), labels),
-            test_accuracy=_share(vote(_respond(layer, state, code, test[0], responding), assigned, classes), test[1]),
+            test_accuracy=_share(answers, test_labels),
         )
-    return LocalRun(layer, state, assigned, classes, code, responding, history, tuple(moments))
+    bar.close()
+    return LocalRun(layer, state, assigned, classes, responding, history, tuple(moments))
 
 
-def _respond(layer: CompetitiveLayer, state: LayerState, code: RateCode, images: Tensor, seed: int) -> Tensor:
+def _spikes(images: Tensor, generator: torch.Generator) -> Tensor:
+    """Spikes float32 [T, B, pixels] for images uint8 [B, ...]; ``generator`` is on their device."""
+    return encode.poisson(to_unit(images).flatten(1), STEPS, generator=generator, max_rate=MAX_RATE)
+
+
+def _respond(layer: CompetitiveLayer, state: LayerState, images: Tensor, seed: int) -> Tensor:
     """Spike counts [N, neurons] for images uint8 [N, ...]; they follow from ``seed``, the images and their order."""
-    _check_images(images, state.weight.shape[1])
-    images = images.to(state.weight.device)
-    generator = torch.Generator(images.device).manual_seed(seed)
-    return torch.cat([layer.respond(code(some, generator), state) for some in images.split(_AT_ONCE)])
-
-
-def _check_images(images: Any, pixels: int) -> None:
-    """TypeError or ValueError unless ``images`` are uint8 [N, ...] of so many pixels each, one at least."""
-    if not isinstance(images, Tensor) or images.dtype != torch.uint8:
-        actual = images.dtype if isinstance(images, Tensor) else f"a {type(images).__name__}"
-        raise TypeError(f"images must be a uint8 tensor [N, ...], as data.load gives them, but it is {actual}")
+    checks.instance("images", images, Tensor, "a uint8 tensor [N, ...]")
+    pixels = state.weight.shape[1]
     if images.dim() < 2 or not len(images) or images[0].numel() != pixels:
         raise ValueError(f"images must be [N, ...] with {pixels} pixels each, but their shape is {list(images.shape)}")
-
-
-def _splits(data: object, samples: int | None, root: str | None) -> tuple[Split, Split, int]:
-    """Training data, test data and the number of classes."""
-    if isinstance(data, str):
-        train, test, classes = load(data, root=root), load(data, "test", root=root), len(CLASSES[data])
-    else:
-        if not (isinstance(data, tuple) and len(data) == 2 and all(isinstance(s, tuple) and len(s) == 2 for s in data)):
-            raise TypeError(
-                f"data must be a name or ((images, labels), (images, labels)), but it is a {type(data).__name__}"
-            )
-        train, test = data
-        for name, split in (("data[0]", train), ("data[1]", test)):
-            check_data(split[0], split[1], name)
-            _check_images(split[0], train[0][0].numel())
-            if int(split[1].min()) < 0:
-                raise ValueError(f"{name}: the labels must be at least 0, but the lowest is {int(split[1].min())}")
-        classes = 1 + int(max(train[1].max(), test[1].max()))
-    if samples is not None:
-        checks.integer("samples", samples, at_least=1, at_most=len(train[0]))
-        train = (train[0][:samples], train[1][:samples])
-    return train, test, classes
+    images = images.to(state.weight.device)
+    generator = torch.Generator(images.device).manual_seed(seed)
+    return torch.cat([layer.respond(_spikes(some, generator), state) for some in images.split(_AT_ONCE)])
 
 
 def _seed(draw: torch.Generator) -> int:
