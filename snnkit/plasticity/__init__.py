@@ -7,7 +7,6 @@ of spikes. The ``connection`` of a rule is ``Dense()`` or ``Convolution(...)``.
 ``assign_labels`` and ``vote`` give the neurons classes afterwards; ``learn_locally`` does all of it with a data set.
 """
 
-from .change import Trace, TraceState
 from .competition import Competition, CompetitionState, CompetitiveLayer, LayerState, assign_labels, similarity, vote
 from .connection import Convolution, Dense
 from .reward import RewardState, RewardSTDP
@@ -31,8 +30,6 @@ __all__ = [
     "RewardState",
     "STDPState",
     "Snapshot",
-    "Trace",
-    "TraceState",
     "TripletSTDP",
     "TripletState",
     "assign_labels",

@@ -1,60 +1,16 @@
-"""From spikes to new weights: traces, pairings of traces and spikes, and the change, additive or within bounds.
+"""From spikes to new weights: pairings of traces and spikes, and the change, additive or within bounds.
 
 Here in PyTorch, to be read, and for every device; on a CPU ``cpp_kernels`` does the same in one pass over the weights.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from ..neuron import Neuron
 from .connection import Connection
-
-
-class TraceState(NamedTuple):
-    """State of a trace.
-
-    Attributes:
-        trace: how much is left of all spikes so far [B, ...].
-    """
-
-    trace: Tensor
-
-
-class Trace(Neuron):
-    """All spikes so far, each weighted with exp(-age / tau): trace ← exp(-dt / tau) trace + x.
-
-    A spike counts in full at its own step. Runs over [T, B, ...] in any engine, as neurons do; the output is the trace.
-    Source: Morrison, Diesmann & Gerstner 2008, eq. 6 (doi:10.1007/s00422-008-0233-1), integrated exactly over a step.
-
-    Args:
-        tau: time constant in seconds.
-        dt: seconds per step.
-        engine: "auto", or one of ``engine.ENGINES``.
-
-    Raises:
-        TypeError, ValueError: ``tau`` or ``dt`` is no number above 0.
-    """
-
-    State: ClassVar = TraceState
-    spiking: ClassVar[bool] = False
-
-    decay: float
-
-    def __init__(self, tau: float = 20e-3, dt: float = 1e-3, *, engine: str = "auto") -> None:
-        super().__init__(engine=engine)
-        self.number("tau", tau, above=0.0)
-        self.number("dt", dt, above=0.0)
-        self.decay = math.exp(-dt / tau)
-
-    def step(self, x: Tensor, state: TraceState) -> tuple[Tensor, TraceState]:
-        trace = self.decay * state.trace + x
-        return trace, TraceState(trace)
 
 
 class Pairings(NamedTuple):
@@ -75,26 +31,12 @@ class Pairings(NamedTuple):
 
     def flat(self, connection: Connection, weight: Tensor) -> Pairings:
         """As rows of matrices, one for each sample and position."""
-        return Pairings(
-            connection.rows(self.up_post),
-            connection.columns(self.up_pre, weight),
-            connection.rows(self.down_post),
-            connection.columns(self.down_pre, weight),
-            self.up,
-            self.down,
+        return self._replace(
+            up_post=connection.rows(self.up_post),
+            up_pre=connection.columns(self.up_pre, weight),
+            down_post=connection.rows(self.down_post),
+            down_pre=connection.columns(self.down_pre, weight),
         )
-
-    def steps(self, first: int, end: int) -> Pairings:
-        """Some of the steps of a sequence [T, ...]."""
-        return self._each(lambda part: part[first:end])
-
-    def together(self) -> Pairings:
-        """All steps of a sequence as one, for changes that only add up."""
-        return self._each(lambda part: part.flatten(0, 1))
-
-    def _each(self, act: Callable[[Tensor], Tensor]) -> Pairings:
-        up_post, up_pre, down_post, down_pre = map(act, self[:4])
-        return Pairings(up_post, up_pre, down_post, down_pre, self.up, self.down)
 
 
 class Limits(NamedTuple):

@@ -35,9 +35,7 @@ class CompetitionState(NamedTuple):
 
 @dataclass(frozen=True)
 class Competition:
-    """Leaky integrate-and-fire neurons with lateral inhibition and a threshold that adapts.
-
-    In every step, for every sample:
+    """Leaky integrate-and-fire neurons with lateral inhibition and a threshold that adapts. In every step and sample:
 
         v ← exp(-dt / tau) v + current
         the neuron that is farthest above threshold + theta fires, if there is one; its v becomes 0
@@ -47,13 +45,11 @@ class Competition:
 
         theta ← exp(-B dt / tau_theta) theta + ``theta_plus`` × spikes
 
-    Inhibition is taken to be quicker than a time step, so that one neuron fires per step and sample at most.
-    With ``inhibition`` = 0 there is no competition: all neurons above their threshold fire. With ``theta_plus`` = 0
-    there is no homeostasis.
+    Inhibition is quicker than a time step, so that one neuron fires per step and sample at most. Without it all neurons
+    above their threshold fire; with ``theta_plus`` = 0 there is no homeostasis.
 
     Source: Diehl & Cook 2015 (doi:10.3389/fncom.2015.00099), with the inhibitory layer written as what it does; samples
-    in parallel as in Saunders et al. 2019 (doi:10.1016/j.neunet.2019.08.016). The numbers suit ``CompetitiveLayer``,
-    weights of the sum 16 and about a hundred neurons.
+    in parallel as in Saunders et al. 2019 (doi:10.1016/j.neunet.2019.08.016). The defaults suit the digits.
 
     Args:
         tau: time constant of the membrane in seconds.
@@ -121,10 +117,11 @@ class Competition:
 
     def _checked(self, current: Any, state: Any) -> CompetitionState:
         checks.instance("current", current, Tensor, "a torch.Tensor [B, n]")
-        if current.dtype not in DTYPES:
-            raise TypeError(f"current must be float32 or float64, but it is {current.dtype}")
-        if current.dim() != 2 or 0 in current.shape:
-            raise ValueError(f"current must be [B, n], none of them 0, but its shape is {list(current.shape)}")
+        if current.dtype not in DTYPES or current.dim() != 2 or 0 in current.shape:
+            raise ValueError(
+                f"current must be float32 or float64 [B, n], none of them 0, but it is {current.dtype} "
+                f"{list(current.shape)}"
+            )
         if state is None:
             return self.initial_state(current)
         state = CompetitionState(*state)
@@ -155,11 +152,8 @@ class CompetitiveLayer:
 
     A presentation is a sequence of spikes [T, B, n_pre], B samples at once. It begins with membranes at rest and no
     traces; after it, every neuron's weights are scaled to the sum ``total``, so that a synapse grows at the cost of the
-    neuron's others: that is most of the depression. Weights and thresholds are arguments and results (``LayerState``);
-    the layer holds numbers only.
-
-    Source: Diehl & Cook 2015 (doi:10.3389/fncom.2015.00099); time constants of membranes and traces are those of their
-    program.
+    neuron's others: that is most of the depression. Weights and thresholds are arguments and results (``LayerState``).
+    Source: Diehl & Cook 2015 (doi:10.3389/fncom.2015.00099).
 
     Args:
         competition: the neurons.

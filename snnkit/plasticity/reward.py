@@ -138,12 +138,9 @@ class RewardSTDP:
             )
         if state is None:
             return self.initial_state(pre, post, weight)
-        state, expected = RewardState(*state), (each[-1], *weight.shape)
-        checks.instance("state.eligibility", state.eligibility, Tensor, f"a torch.Tensor {list(expected)}")
-        if state.eligibility.shape != expected:
-            raise ValueError(
-                f"state.eligibility must be {list(expected)}, but its shape is {list(state.eligibility.shape)}"
-            )
+        state, expected = RewardState(*state), [each[-1], *weight.shape]
+        if list(state.eligibility.shape) != expected:
+            raise ValueError(f"state.eligibility must be {expected}, but its shape is {list(state.eligibility.shape)}")
         check_like("state.eligibility", state.eligibility, weight)
         return state
 

@@ -1,9 +1,8 @@
-"""What rules of plasticity have in common: time steps, bounds, batches, checks, and the engine of their traces."""
+"""What rules of plasticity have in common: time steps, bounds, batches and checks."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -11,13 +10,9 @@ from torch import Tensor
 
 from snnkit import checks
 
-from ..engine import check_engine, unroll
 from . import cpp_kernels
-from .change import Limits, Pairings, Trace, TraceState, changed
+from .change import Limits, Pairings, changed
 from .connection import Connection, Convolution, Dense, check_like
-
-# Rows of spikes times columns that PyTorch lays out at once, where the steps of a sequence add up in one product.
-_AT_ONCE = 2**24
 
 # Arguments that have passed: the checks depend on nothing else, and for a small layer take longer than its arithmetic.
 _passed: set[tuple[Any, ...]] = set()
@@ -55,7 +50,7 @@ class Rule:
         checks.number("w_min", self.w_min)
         checks.number("w_max", self.w_max, above=self.w_min)
         checks.choice("batch", self.batch, ("sum", "mean"))
-        check_engine(self.engine)
+        checks.choice("engine", self.engine, ("auto", "cpp", "eager"))
         checks.instance("connection", self.connection, (Dense, Convolution), "a Dense or a Convolution")
 
     def initial_state(self, pre: Tensor, post: Tensor, weight: Tensor) -> Any:
@@ -98,8 +93,7 @@ class Rule:
     def run(self, pre: Tensor, post: Tensor, weight: Tensor, state: Any = None) -> tuple[Tensor, Any]:
         """A whole sequence: the same as ``step`` after ``step``.
 
-        The traces of all steps are made by an engine. In C++ all steps then pass over a few rows of the weight at a
-        time, which stay in the cache.
+        In C++ all steps pass over a few rows of the weight at a time, which stay in the cache.
 
         Args:
             pre, post: spikes [T, B, n_pre] and [T, B, n_post], or as the connection has its neurons; 0 or 1 in any
@@ -115,19 +109,26 @@ class Rule:
         state = self.checked_state(state, pre, post, weight, "T, B")
         check_finite("pre", pre)
         check_finite("post", post)
-        pre, post, in_cpp = pre.to(weight.dtype), post.to(weight.dtype), self._in_cpp(weight)
-        traces, last = [], []
-        for name, before, tau in zip(self.State._fields, state, self.TIMES, strict=True):
-            spikes = pre if name.startswith("pre") else post
-            if in_cpp:
-                trace = cpp_kernels.traced(spikes, before, self.decay(getattr(self, tau)))
-                last.append(trace[-1].clone())  # or it would keep the whole sequence in memory
-            else:
-                neuron = Trace(getattr(self, tau), self.dt)
-                trace, end = unroll(neuron, spikes, TraceState(before), engine=self.engine)
-                last.append(end.trace)
-            traces.append(trace)
-        return self._after_run(weight, self.pairings(pre, post, self.State(*traces))), self.State(*last)
+        if not cpp_kernels.takes(self.engine, self.connection, weight, weight):
+            new = weight.detach().clone()
+            for pre_t, post_t in zip(pre, post, strict=True):
+                _, state = self.step(pre_t, post_t, new, state, out=new)
+            return new, state
+        pre, post = pre.to(weight.dtype), post.to(weight.dtype)
+        traces = self.State(
+            *(
+                cpp_kernels.traced(pre if name.startswith("pre") else post, before, self.decay(getattr(self, tau)))
+                for name, before, tau in zip(self.State._fields, state, self.TIMES, strict=True)
+            )
+        )
+        by, new = self.pairings(pre, post, traces), torch.empty_like(weight)
+        most = cpp_kernels.steps_at_once(by, weight, self.connection)
+        for first in range(0, len(pre), most):
+            steps = slice(first, first + most) if most > 1 else first
+            some = by._replace(**{name: part[steps] for name, part in zip(by._fields[:4], by[:4], strict=True)})
+            cpp_kernels.change(new if first else weight, some, self.limits, self.connection, new)
+        # Copies, or the state would keep the whole sequence in memory.
+        return new, self.State(*(trace[-1].clone() for trace in traces))
 
     @property
     def limits(self) -> Limits:
@@ -139,9 +140,6 @@ class Rule:
 
     def decay(self, tau: float) -> float:
         return math.exp(-self.dt / tau)
-
-    def _in_cpp(self, weight: Tensor) -> bool:
-        return cpp_kernels.takes(self.engine, self.connection, weight, weight)
 
     def checked_state(self, state: Any, pre: Any, post: Any, weight: Any, lead: str, out: Tensor | None = None) -> Any:
         """``state``, or one without spikes for None; TypeError or ValueError unless all of these fit each other."""
@@ -182,34 +180,11 @@ class Rule:
 
     def _after_step(self, weight: Tensor, by: Pairings, out: Tensor | None = None) -> Tensor:
         """The weight after one step, in ``out`` or in a new tensor."""
-        if not cpp_kernels.takes(self.engine, self.connection, weight, weight if out is None else out):
-            return self._changed(weight, by.flat(self.connection, weight), out)
-        new = torch.empty_like(weight) if out is None else out
-        cpp_kernels.change(weight, by, self.limits, self.connection, new)
-        return new
-
-    def _after_run(self, weight: Tensor, by: Pairings) -> Tensor:
-        """The weight after the steps of a sequence [T, ...]."""
-        if self._in_cpp(weight):
-            most, new = cpp_kernels.steps_at_once(by, weight, self.connection), torch.empty_like(weight)
-            for i, some in enumerate(_cut(by, most)):
-                some = some if most > 1 else some.together()
-                cpp_kernels.change(new if i else weight, some, self.limits, self.connection, new)
+        if cpp_kernels.takes(self.engine, self.connection, weight, weight if out is None else out):
+            new = torch.empty_like(weight) if out is None else out
+            cpp_kernels.change(weight, by, self.limits, self.connection, new)
             return new
-        if self.bound is None:  # all changes add up in one product; with bounds each depends on the one before
-            rows = by.up_post[0].numel() // max(len(weight), 1)  # samples, and their positions
-            most = max(1, _AT_ONCE // max(rows * weight.shape[1:].numel(), 1))
-        else:
-            most = 1
-        new = None
-        for some in _cut(by, most):
-            flat = some.flat(self.connection, weight).together()
-            new = self._changed(weight if new is None else new, flat, new)
-        assert new is not None, "a sequence has at least one step"
-        return new
-
-    def _changed(self, weight: Tensor, by: Pairings, out: Tensor | None) -> Tensor:
-        """In PyTorch."""
+        by = by.flat(self.connection, weight)
         if weight.dim() == 2:
             return changed(weight, by, self.limits, out)
         new = changed(weight.flatten(1), by, self.limits).view(weight.shape)
@@ -224,8 +199,3 @@ def check_finite(name: str, value: Tensor) -> None:
     if not torch.isfinite(value.sum()) and not torch.isfinite(value).all():
         where = torch.nonzero(~torch.isfinite(value))[0].tolist()
         raise ValueError(f"{name} must be finite, but {name}{where} is {value[tuple(where)].item()}")
-
-
-def _cut(by: Pairings, most: int) -> Iterator[Pairings]:
-    for first in range(0, len(by.up_post), most):
-        yield by.steps(first, first + most)

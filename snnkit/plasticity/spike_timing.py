@@ -54,9 +54,8 @@ class PairSTDP(Rule):
             for many pairs in one step can overshoot. None: additive without bounds, ``w_min`` and ``w_max`` unused.
         w_min, w_max: the bounds. Weights that are outside come to the nearest bound with the first step.
         batch: "sum" adds up the changes of all samples of a step, "mean" averages them.
-        engine: what runs the rule, one of ``engine.ENGINES``. "auto" and "cpp" do it in C++ on a CPU that has a
-            compiler ("auto": from 4096 dense weights on, or any convolution); "eager" does all in PyTorch. Else weights
-            change in PyTorch, and the engine runs the traces of ``run``.
+        engine: "cpp" on a CPU that has a compiler; "eager" in PyTorch; "auto" takes C++ where it can from 4096 dense
+            weights on, and for any convolution.
         connection: ``Dense()``, every neuron with every other, or ``Convolution(stride, padding)`` with weights
             [O, C, kH, kW], spikes pre [..., B, C, H, W] and post [..., B, O, H', W'].
 

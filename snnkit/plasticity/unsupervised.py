@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from tqdm.auto import tqdm
 
 from snnkit import checks, encode
 from snnkit.data import CLASSES, load, resolve_device, to_unit
@@ -225,6 +224,8 @@ def learn_locally(
             moments.append(Snapshot(shown, state.weight.to("cpu", copy=True), state.theta.to("cpu", copy=True)))
 
     save(0, state)
+    from tqdm.auto import tqdm
+
     bar = tqdm(total=total, unit="image", disable=not progress)
     assigned = torch.full((neurons,), -1, device=target)
     for done in range(passes):

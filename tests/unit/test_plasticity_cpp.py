@@ -82,12 +82,6 @@ def test_threads_share_the_rows():
     torch.testing.assert_close(conv.run(*images, weight)[0], same, rtol=1e-12, atol=1e-12)
 
 
-def test_no_memory_is_kept_of_a_sequence():
-    pre, post, weight = random_spikes(1, 50, 2, 80, 64, 0.1)
-    _, state = RULES["pair"].run(pre, post, weight)
-    assert [trace.untyped_storage().nbytes() for trace in state] == [2 * 80 * 8, 2 * 64 * 8]
-
-
 def test_auto_takes_it_from_some_size_on():
     large, small = torch.zeros(64, 64), torch.zeros(63, 64)
     dense = RULES["pair"].connection
@@ -115,14 +109,6 @@ def test_it_steps_aside_for_what_it_does_not_know():
     got, _ = rule.step(pre[0], post[0], weight, out=strided)
     assert got is strided and not strided.is_contiguous()
     torch.testing.assert_close(got, expected, rtol=1e-12, atol=1e-12)
-
-
-def test_networks_of_many_are_changed_by_vmap():
-    pre, post, _ = random_spikes(3, 2, 4, 9, 7, 0.4)
-    weights, rule = torch.rand(2, 7, 9, dtype=F64), with_(RULES["pair"], bound=None)
-    got = torch.func.vmap(lambda p, q, w: rule.step(p, q, w)[0])(pre, post, weights)
-    for one, p, q, w in zip(got, pre, post, weights, strict=True):
-        torch.testing.assert_close(one, rule.step(p, q, w)[0], rtol=1e-12, atol=1e-12)
 
 
 def test_autograd_learns_that_a_weight_it_kept_has_changed():
