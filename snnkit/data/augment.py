@@ -42,15 +42,11 @@ class _Augmentation:
 
     def __call__(self, images: Tensor) -> Tensor:
         name = type(self).__name__
-        if not isinstance(images, Tensor) or not images.is_floating_point():
-            actual = images.dtype if isinstance(images, Tensor) else f"a {type(images).__name__}"
-            raise TypeError(f"images for {name} must be a floating-point tensor [B, C, H, W], but it is {actual}")
-        if images.ndim != 4:
-            raise ValueError(f"images for {name} must be [B, C, H, W], but their shape is {list(images.shape)}")
-        if self.generator is not None and self.generator.device.type != images.device.type:
+        checks.instance(f"images for {name}", images, Tensor, "a floating-point tensor [B, C, H, W]")
+        if images.ndim != 4 or not images.is_floating_point():
             raise ValueError(
-                f"generator of {name} must be on the device of the images, {images.device}, "
-                f"but it is on {self.generator.device}"
+                f"images for {name} must be floating-point [B, C, H, W], but they are {images.dtype} "
+                f"{list(images.shape)}"
             )
         return self.change(images)
 
@@ -72,20 +68,18 @@ class _Augmentation:
 class Shift(_Augmentation):
     """Move each image by a whole number of pixels from -``pixels`` to ``pixels``, drawn for each direction.
 
-    What moves out is lost; what comes in is ``fill``.
+    What moves out is lost; what comes in is 0.
     """
 
     pixels: int = 2
-    fill: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.integer("pixels", self.pixels, at_least=0)
-        checks.number("fill", self.fill)
 
     def change(self, images: Tensor) -> Tensor:
         b, c, h, w = images.shape
-        padded = F.pad(images, (self.pixels,) * 4, value=self.fill)
+        padded = F.pad(images, (self.pixels,) * 4)
         rows, columns, image, channel = (torch.arange(n, device=images.device) for n in (h, w, b, c))
         rows = rows + self.whole(images, 0, 2 * self.pixels).unsqueeze(1)
         columns = columns + self.whole(images, 0, 2 * self.pixels).unsqueeze(1)

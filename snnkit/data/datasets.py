@@ -44,7 +44,6 @@ CLASSES: dict[str, tuple[str, ...]] = {
 
 # Of the 1797 x 65 numbers as bytes (64 pixels 0..16, then the label), so that repacking or line ends don't matter.
 _DIGITS_SHA256 = "68aea062d35a127749050fa0e52dca09d6569ac08092c925610e0954e172dde2"
-_DIGITS_SHAPE = (1797, 65)
 
 
 @dataclass(frozen=True)
@@ -57,11 +56,16 @@ class IdxDataset:
     files: dict[str, tuple[IdxFile, IdxFile]]  # split -> images, labels
 
 
-def _split(prefix: str, count: int, images: dict[str, str], labels: dict[str, str]) -> tuple[IdxFile, IdxFile]:
-    return (
-        IdxFile(f"{prefix}-images-idx3-ubyte", (count, 28, 28), **images),
-        IdxFile(f"{prefix}-labels-idx1-ubyte", (count,), **labels),
-    )
+def _files(checksums: dict[str, tuple[str, str]]) -> dict[str, tuple[IdxFile, IdxFile]]:
+    """By split: images and labels, with the checksums of their contents."""
+    files = {}
+    for split, prefix, count in (("train", "train", 60000), ("test", "t10k", 10000)):
+        images, labels = checksums[split]
+        files[split] = (
+            IdxFile(f"{prefix}-images-idx3-ubyte", (count, 28, 28), images),
+            IdxFile(f"{prefix}-labels-idx1-ubyte", (count,), labels),
+        )
+    return files
 
 
 MNIST = IdxDataset(
@@ -71,36 +75,22 @@ MNIST = IdxDataset(
         "https://ossci-datasets.s3.amazonaws.com/mnist/",
         "https://storage.googleapis.com/cvdf-datasets/mnist/",
     ),
-    files={
-        "train": _split(
-            "train",
-            60000,
-            {
-                "md5": "6bbc9ace898e44ae57da46a324031adb",
-                "sha256": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
-            },
-            {
-                "md5": "a25bea736e30d166cdddb491f175f624",
-                "sha256": "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
-            },
-        ),
-        "test": _split(
-            "t10k",
-            10000,
-            {
-                "md5": "2646ac647ad5339dbf082846283269ea",
-                "sha256": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
-            },
-            {
-                "md5": "27ae3e4e09519cfbb04c329615203637",
-                "sha256": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
-            },
-        ),
-    },
+    files=_files(
+        {
+            "train": (
+                "sha256:ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+                "sha256:65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+            ),
+            "test": (
+                "sha256:0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+                "sha256:ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+            ),
+        }
+    ),
 )
 
-# Its authors publish the MD5s of the archives, so an archive with that checksum passes by itself. The MD5s of the
-# uncompressed contents are the ones on which several independent projects agree; we have not computed them ourselves.
+# The MD5s of the contents are the ones on which several independent projects agree; its authors publish those of the
+# archives.
 FASHION = IdxDataset(
     name="fashion",
     folders=("fashion", "FashionMNIST/raw"),
@@ -108,20 +98,12 @@ FASHION = IdxDataset(
         "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
         "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
     ),
-    files={
-        "train": _split(
-            "train",
-            60000,
-            {"md5": "f4a8712d7a061bf5bd6d2ca38dc4d50a", "archive_md5": "8d4fb7e6c68d591d4c3dfef9ec88bf0d"},
-            {"md5": "9018921c3c673c538a1fc5bad174d6f9", "archive_md5": "25c81989df183df01b3e8a0aad5dffbe"},
-        ),
-        "test": _split(
-            "t10k",
-            10000,
-            {"md5": "8181f5470baa50b63fa0f6fddb340f0a", "archive_md5": "bef4ecab320f06d8554ea6380940ec79"},
-            {"md5": "15d484375f8d13e6eb1aabb0c3f46965", "archive_md5": "bb300cfdad3c16e7a12a480ee83cd310"},
-        ),
-    },
+    files=_files(
+        {
+            "train": ("md5:f4a8712d7a061bf5bd6d2ca38dc4d50a", "md5:9018921c3c673c538a1fc5bad174d6f9"),
+            "test": ("md5:8181f5470baa50b63fa0f6fddb340f0a", "md5:15d484375f8d13e6eb1aabb0c3f46965"),
+        }
+    ),
 )
 
 IDX = {dataset.name: dataset for dataset in (MNIST, FASHION)}
@@ -173,7 +155,7 @@ def load(
             )
         for file in missing:
             fetch(file, folder, dataset.mirrors, progress)
-    images, labels = (read_idx(_require(folder, file), file) for file in dataset.files[split])
+    images, labels = (read_idx(_find(folder, file) or folder / file.name, file) for file in dataset.files[split])
     # A copy each: NumPy's view of the file's bytes is read-only.
     return torch.from_numpy(images[:, None].copy()), torch.from_numpy(labels.astype("int64"))
 
@@ -200,7 +182,7 @@ def files_of(name: str, root: str | os.PathLike[str] | None = None) -> list[Path
         load(name, split, root=root, download=False)
         folder = _find_folder(dataset, split, base)
         assert folder is not None  # or load had raised
-        paths += [_require(folder, file) for file in dataset.files[split]]
+        paths += [path for file in dataset.files[split] if (path := _find(folder, file))]
     return paths
 
 
@@ -213,10 +195,7 @@ def data_root(root: str | os.PathLike[str] | None = None) -> Path:
         return Path(pooch.os_cache("snnkit"))
     source = "root" if root is not None else "SNNKIT_DATA"
     checks.instance(source, chosen, (str, os.PathLike), "the path of a folder")
-    try:
-        path = Path(chosen).expanduser()
-    except RuntimeError as error:
-        raise ValueError(f"{source} must be the path of a folder, but it is {str(chosen)!r}: {error}") from error
+    path = Path(chosen).expanduser()
     if path.exists() and not path.is_dir():
         raise NotADirectoryError(f"{source} must be a folder, but {path} is a file")
     return path
@@ -246,10 +225,10 @@ def _load_digits(split: str) -> tuple[Tensor, Tensor]:
     except (EOFError, gzip.BadGzipFile, zlib.error, ValueError) as error:
         raise DamagedFileError(f"{file} can't be read ({error}); reinstall scikit-learn") from error
     sha256 = hashlib.sha256(np.ascontiguousarray(table).tobytes()).hexdigest()
-    if table.shape != _DIGITS_SHAPE or sha256 != _DIGITS_SHA256:
+    if sha256 != _DIGITS_SHA256:
         raise DamagedFileError(
-            f"{file} does not hold the digits: expected a table {_DIGITS_SHAPE} with sha256 {_DIGITS_SHA256}, "
-            f"but it is {table.shape} with sha256 {sha256}; reinstall scikit-learn"
+            f"{file} does not hold the digits: expected sha256 {_DIGITS_SHA256}, but it is {sha256}; reinstall "
+            "scikit-learn"
         )
     pixels, labels = table[:, :-1], table[:, -1]
     images = ((pixels.astype(np.uint16) * 255 + 8) // 16).astype(np.uint8).reshape(-1, 1, 8, 8)
@@ -262,21 +241,10 @@ def _load_digits(split: str) -> tuple[Tensor, Tensor]:
 
 def _find_folder(dataset: IdxDataset, split: str, base: Path) -> Path | None:
     """The first folder that has both files of the split."""
-    for name in dataset.folders:
-        if all(_find(base / name, file) for file in dataset.files[split]):
-            return base / name
-    return None
+    folders = (base / name for name in dataset.folders)
+    return next((folder for folder in folders if all(_find(folder, file) for file in dataset.files[split])), None)
 
 
 def _find(folder: Path, file: IdxFile) -> Path | None:
-    for name in (file.name, f"{file.name}.gz"):
-        if (folder / name).is_file():
-            return folder / name
-    return None
-
-
-def _require(folder: Path, file: IdxFile) -> Path:
-    path = _find(folder, file)
-    if path is None:
-        raise FileNotFoundError(f"{folder / file.name} was there a moment ago and is gone")
-    return path
+    paths = (folder / file.name, folder / f"{file.name}.gz")
+    return next((path for path in paths if path.is_file()), None)

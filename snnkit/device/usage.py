@@ -24,7 +24,7 @@ class MemoryUsage:
     """Bytes on a device; None where it is not known.
 
     Attributes:
-        device: "cuda:0", "mps" or "cpu".
+        device: such as "cuda:0" or "cpu".
         name: of the chip; empty for a CPU.
         allocated: held by tensors now; on a CPU: resident memory of this process.
         reserved: taken from the device by PyTorch, used or not; on a CPU as ``allocated``.
@@ -73,11 +73,6 @@ def get_gpu_memory_usage(device: str | torch.device = "auto") -> MemoryUsage:
             free,
             total,
         )
-    if where.type == "mps":
-        total = torch.mps.recommended_max_memory()
-        reserved = torch.mps.driver_allocated_memory()
-        allocated = torch.mps.current_allocated_memory()
-        return MemoryUsage("mps", "", allocated, reserved, None, max(total - reserved, 0), total)
     if where.type != "cpu":
         return MemoryUsage(str(where), "", None, None, None, None, None)
     try:
@@ -92,13 +87,12 @@ def get_gpu_memory_usage(device: str | torch.device = "auto") -> MemoryUsage:
 
 def available(device: torch.device) -> int | None:
     """Bytes that could be allocated now, less under a ``memory_limit``; None where it is not known."""
-    usage = get_gpu_memory_usage(device)
+    usage, limit = get_gpu_memory_usage(device), left_under_limit()
     if usage.free is None:
-        return left_under_limit()
-    # What PyTorch has reserved and does not use is available.
-    unused = 0 if usage.device == "cpu" else (usage.reserved or 0) - (usage.allocated or 0)
-    limit = left_under_limit()
-    return usage.free + unused if limit is None else min(usage.free + unused, limit)
+        return limit
+    # What PyTorch has reserved and does not use is available; on a CPU both are the same.
+    free = usage.free + (usage.reserved or 0) - (usage.allocated or 0)
+    return free if limit is None else min(free, limit)
 
 
 def _peak_resident() -> int:
@@ -112,8 +106,6 @@ def release_caches(device: torch.device) -> None:
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()
-    elif device.type == "mps":
-        torch.mps.empty_cache()
     else:
         with contextlib.suppress(OSError, TypeError, AttributeError):  # where the C library has no such function
             ctypes.CDLL(None).malloc_trim(0)

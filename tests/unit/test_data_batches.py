@@ -35,19 +35,6 @@ def test_the_generator_decides_the_order():
     assert order(1) != sorted(order(1))
 
 
-def test_in_order_batches_are_views():
-    images, labels = numbered(10)
-    x, _ = next(data.batches(images, labels, 4, shuffle=False))
-    assert x.data_ptr() == images.data_ptr()
-
-
-@pytest.mark.parametrize("batch_size, error", [(0, ValueError), (-3, ValueError), (2.0, TypeError), (True, TypeError)])
-def test_bad_batch_size(batch_size, error):
-    # At the call, not at the first batch.
-    with pytest.raises(error, match="batch_size"):
-        data.batches(*numbered(4), batch_size)
-
-
 @pytest.mark.parametrize(
     "images, labels, error, words",
     [
@@ -65,17 +52,6 @@ def test_data_that_do_not_match(images, labels, error, words):
         data.batches(images, labels, 2)
     with pytest.raises(error, match=words):
         data.to_device(images, labels, "cpu")
-
-
-def test_mixed_devices():
-    images, labels = numbered(4)
-    with pytest.raises(ValueError, match=r"data\.to_device"):
-        data.batches(images.to("meta"), labels, 2)
-
-
-def test_a_generator_that_is_none():
-    with pytest.raises(TypeError, match=r"generator must be a torch\.Generator or None, but it is 3"):
-        data.batches(*numbered(4), 2, generator=3)
 
 
 def test_to_unit():
@@ -100,12 +76,6 @@ def test_resolve_device():
             data.resolve_device(bad)
     with pytest.raises(ValueError, match="device is 'meta'"):
         data.resolve_device("meta")
-
-
-@pytest.mark.skipif(torch.backends.mps.is_available(), reason="needs a machine without that device")
-def test_a_device_that_is_not_here():
-    with pytest.raises(ValueError, match="device is 'mps'"):
-        data.resolve_device("mps")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")

@@ -78,14 +78,6 @@ def test_pixels_differ_and_report_without_reason():
     assert noisy.mean().item() == pytest.approx(0.1, abs=0.01) and set(noisy.unique().tolist()) == {0.0, 1.0}
 
 
-def test_the_number_of_images_at_a_time_is_of_no_account(monkeypatch):
-    images, path = torch.rand(7, 1, 5, 5), events.saccades(4)
-    whole = events.events_of(images, path)
-    monkeypatch.setattr("snnkit.data.events.camera._CHUNK", 2)
-    assert torch.equal(events.events_of(images, path), whole)
-    assert torch.equal(events.events_of(images[3:4], path)[0], whole[3])
-
-
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
@@ -157,19 +149,6 @@ def test_a_dead_pixel_loses_what_it_would_send():
         assert slow.t[slow.x == pixel].tolist() == sent and 1 < len(sent) < len(times)
 
 
-def test_both_polarities_share_the_dead_time_and_the_other_pixels_do_not():
-    (noisy,) = events.record(torch.zeros(1, 1, 2, 3), STILL, noise=2000.0, refractory=700, generator=seeded())
-    assert 0.4 < noisy.p.float().mean() < 0.6
-    pixel = noisy.y.int() * 3 + noisy.x
-    for i in range(6):
-        own = noisy.where(pixel == i)
-        assert own.t.diff().min() >= 700 and len(own) > 100
-    assert noisy.t.diff().min() < 700
-    dark = torch.zeros(1, 1, 1, 1)
-    (often,) = events.record(dark, STILL, duration=20_000, noise=1e5, refractory=3, generator=seeded())
-    assert often.t.diff().min() == 3  # it lives again as soon as the time is over
-
-
 def test_noise_comes_at_its_rate_everywhere():
     recordings = events.record(torch.zeros(20, 1, 8, 8), STILL, duration=500_000, noise=5.0, generator=seeded())
     total = sum(map(len, recordings))
@@ -210,23 +189,3 @@ def test_the_digits_recorded():
 def test_bad_input_of_recordings(options, error, words):
     with pytest.raises(error, match=words):
         events.record(**{"images": bar(), "path": LEFT, **options})
-
-
-def test_bad_input_of_the_recorded_digits():
-    for arguments, error, words in (
-        (("val",), ValueError, "split must be one of"),
-        (("test", 356), ValueError, "samples must be at most 355"),
-        (("test", 0), ValueError, "samples must be at least 1"),
-        (("test", 1.5), TypeError, "samples must be an integer"),
-    ):
-        with pytest.raises(error, match=words):
-            events.record_digits(*arguments)
-
-
-@pytest.mark.parametrize("place", [float("nan"), float("inf")])
-def test_a_camera_that_is_nowhere_sees_nothing(place):
-    path = events.saccades(4)
-    path[1, 0] = place
-    for look in (events.events_of, events.record):
-        with pytest.raises(ValueError, match="path must be finite"):
-            look(torch.rand(1, 1, 8, 8), path)

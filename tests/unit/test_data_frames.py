@@ -72,12 +72,6 @@ def test_voxels_share_an_event_between_the_bins_beside_it(bins):
     assert grid.sum().item() == pytest.approx(float((recorded.p.double() * 2 - 1).sum()), abs=1e-4)
 
 
-def test_voxels_of_one_moment():
-    one = torch.zeros(2, dtype=torch.int64)
-    recorded = Events(one + 7, one, one, torch.tensor([True, True]), (1, 1))
-    assert events.voxel_grid(recorded, 3).flatten().tolist() == [2, 0, 0]
-
-
 def test_batches_are_padded_with_silence():
     short, long = recording(30, 400, 1), recording(50, 900, 2)
     batch, labels = events.collate([(short, 3), (long, torch.tensor(8))], window=100)

@@ -32,12 +32,6 @@ def test_a_recording_lasts_until_just_after_its_last_event_or_longer():
     assert repr(Events(**columns(), size=(2, 4), duration=1500)) == "Events(3 in 0.0015 s, 2 × 4 pixels)"
 
 
-def test_places_are_kept_in_16_bits():
-    wide = columns() | {"x": torch.tensor([0, 30000, 1]), "y": torch.tensor([1, 0, 1], dtype=torch.uint8)}
-    recording = Events(**wide, size=(2, 32768))
-    assert recording.x.dtype == recording.y.dtype == torch.int16 and recording.x.tolist() == [0, 30000, 1]
-
-
 def test_sorting_keeps_the_order_within_a_moment():
     recording = events.in_order(**columns(t=(7, 2, 2)), size=(2, 4))
     assert recording.t.tolist() == [2, 2, 7]
@@ -49,9 +43,9 @@ def test_part_of_a_recording():
     part = recording.where(recording.p)
     assert part.t.tolist() == [0, 5] and part.x.tolist() == [0, 1] and part.duration == 50
     for mask, error, words in (
-        (torch.zeros(3, dtype=torch.bool), ValueError, r"mask must be \[3\] and True somewhere"),
-        (torch.ones(2, dtype=torch.bool), ValueError, r"mask must be \[3\].*its shape is \[2\]"),
-        (torch.ones(3), TypeError, "mask must be a tensor of bool"),
+        (torch.zeros(3, dtype=torch.bool), ValueError, r"mask must be bool \[3\] and True somewhere"),
+        (torch.ones(2, dtype=torch.bool), ValueError, r"mask must be bool \[3\].*\[2\]"),
+        ([True], TypeError, "mask must be a tensor of bool"),
     ):
         with pytest.raises(error, match=words):
             recording.where(mask)
@@ -116,25 +110,6 @@ def test_bad_arrays():
             events.from_numpy(array, (2, 2))
 
 
-def at(*times: int, duration: int = 0) -> Events:
-    zeros = torch.zeros(len(times), dtype=torch.int64)
-    return Events(torch.tensor(times), zeros, zeros, zeros.bool(), (2, 2), duration)
-
-
-def test_no_event_is_lost_where_times_are_as_large_as_nanoseconds_since_1970():
-    recording = at(0, 10**18, 17 * 10**17)
-    frames = events.to_frames(recording, steps=1000)
-    assert frames.sum() == 3 and frames[0].sum() == frames[-1].sum() == 1
-    surface = events.time_surface(recording, tau=1e18, steps=1000)
-    assert surface.isfinite().all() and surface.max() <= 1
-
-
-@pytest.mark.parametrize("recording", [{"times": (0, 2**62)}, {"times": (0,), "duration": 2**70}])
-def test_longer_than_an_int64_can_count_is_refused(recording):
-    with pytest.raises(ValueError, match="duration must be at most"):
-        at(*recording["times"], duration=recording.get("duration", 0))
-
-
 def seeded(seed=0):
     return torch.Generator().manual_seed(seed)
 
@@ -195,30 +170,6 @@ def test_jitter_moves_events_in_time_only(random_recording):
     assert torch.equal(moved.t, expected.sort().values) and not torch.equal(moved.t, random_recording.t)
     together = [events.to_frames(r, steps=1) for r in (random_recording, moved)]
     assert torch.equal(*together)
-
-
-def test_one_after_the_other(random_recording):
-    change = transforms.Compose(transforms.Flip(1.0), transforms.Shift(0), transforms.Flip(1.0))
-    assert torch.equal(change(random_recording).x, random_recording.x)
-    assert repr(change) == "Compose(Flip(p=1.0), Shift(pixels=0), Flip(p=1.0))"
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "words"),
-    [
-        (lambda: transforms.Flip(1.5), ValueError, "p must be at most 1"),
-        (lambda: transforms.Drop("half"), TypeError, "p must be a number"),
-        (lambda: transforms.Shift(-1), ValueError, "pixels must be at least 0"),
-        (lambda: transforms.Shift(0.5), TypeError, "pixels must be an integer"),
-        (lambda: transforms.Jitter(math.inf), ValueError, "std must be finite"),
-        (lambda: transforms.Drop(0.1, generator=3), TypeError, "generator must be a torch.Generator"),
-        (lambda: transforms.Compose(3), TypeError, "step 0 of Compose"),
-        (lambda: transforms.Flip()(torch.zeros(3)), TypeError, r"events must be a data\.events\.Events"),
-    ],
-)
-def test_bad_transforms(call, error, words):
-    with pytest.raises(error, match=words):
-        call()
 
 
 def nmnist_bytes(rows):
@@ -294,8 +245,6 @@ def test_recordings_are_read_when_indexed(tonic, tmp_path):
         recordings[2]
     with pytest.raises(IndexError, match="must be less than 3, but it is 3"):
         recordings[3]
-    with pytest.raises(TypeError, match="must be an integer"):
-        recordings["a"]
     assert events.load("dvs_gesture", root=tmp_path).size == (128, 128) and Fake.made["train"] is True
 
 

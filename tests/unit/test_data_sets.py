@@ -4,8 +4,6 @@ where SNNKIT_DATA (or ../shared/data) has it."""
 import gzip
 import hashlib
 import os
-import subprocess
-import sys
 import threading
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -38,7 +36,7 @@ def tiny_dataset(original: datasets.IdxDataset, seed: int) -> tuple[datasets.Idx
         specs = []
         for spec, value in zip((images, labels), values, strict=True):
             content = contents[spec.name] = idx_bytes(value)
-            specs.append(IdxFile(spec.name, tuple(value.shape), md5=hashlib.md5(content).hexdigest()))
+            specs.append(IdxFile(spec.name, tuple(value.shape), f"md5:{hashlib.md5(content).hexdigest()}"))
         files[split] = tuple(specs)
     return replace(original, files=files, mirrors=()), contents
 
@@ -93,18 +91,6 @@ def test_snnkit_data_names_the_root_and_the_argument_wins(tiny, tmp_path, monkey
     assert not data.available("mnist", tmp_path / "elsewhere")
 
 
-def test_without_snnkit_data_the_users_cache_is_the_root(monkeypatch):
-    pooch = pytest.importorskip("pooch")
-    monkeypatch.setattr(pooch, "os_cache", lambda project: Path("/cache") / project)
-    assert datasets.data_root() == Path("/cache/snnkit")
-
-
-def test_root_that_is_a_file(tiny, tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(NotADirectoryError, match="root must be a folder"):
-        data.load("mnist", root=tmp_path / "file")
-
-
 def test_missing_files_without_download_name_the_folder(tiny, tmp_path):
     with pytest.raises(FileNotFoundError, match=rf"train-images.* not found in {tmp_path}/mnist.*SNNKIT_DATA"):
         data.load("mnist", root=tmp_path, download=False)
@@ -116,7 +102,7 @@ def test_missing_files_without_download_name_the_folder(tiny, tmp_path):
 
 VALUES = torch.arange(2 * 3 * 4).reshape(2, 3, 4)
 CONTENT = idx_bytes(VALUES)
-SPEC = IdxFile("images", (2, 3, 4), hashlib.md5(CONTENT).hexdigest(), hashlib.sha256(CONTENT).hexdigest())
+SPEC = IdxFile("images", (2, 3, 4), f"sha256:{hashlib.sha256(CONTENT).hexdigest()}")
 
 
 @pytest.mark.parametrize(
@@ -160,22 +146,10 @@ def test_damage_is_refused_with_the_name_and_both_checksums(tmp_path, raw, reaso
         read_idx(path, SPEC)
     message = str(caught.value)
     assert str(path) in message
-    assert SPEC.md5 in message and SPEC.sha256 in message
-    checksum = message.split("actual contents:")[1].split()[1].strip(",")
-    assert len(checksum) == 32
+    assert SPEC.checksum in message
     if not raw.startswith(b"\x1f\x8b"):
-        assert checksum == hashlib.md5(raw).hexdigest()
+        assert f"actual contents:   sha256:{hashlib.sha256(raw).hexdigest()}" in message
     assert isinstance(caught.value, ValueError)
-
-
-def test_the_published_archive_passes_by_its_own_checksum(tmp_path):
-    archive = gzip.compress(CONTENT)
-    (tmp_path / "images.gz").write_bytes(archive)
-    other = replace(SPEC, md5="0" * 32, sha256=None)
-    with pytest.raises(data.DamagedFileError):
-        read_idx(tmp_path / "images.gz", other)
-    published = replace(other, archive_md5=hashlib.md5(archive).hexdigest())
-    assert read_idx(tmp_path / "images.gz", published).shape == (2, 3, 4)
 
 
 def test_a_damaged_file_is_neither_replaced_nor_downloaded_over(tiny, tmp_path):
@@ -255,13 +229,6 @@ def test_downloads_once_and_only_what_is_asked_for(tiny, web, tmp_path, monkeypa
     assert torch.equal(again, images) and len(web.requests) == 2
 
 
-def test_only_missing_files_are_downloaded(tiny, web, tmp_path, monkeypatch):
-    use_mirrors(monkeypatch, tiny[0], web.offer("good", tiny[1]))
-    put(tmp_path / "mnist", {"train-images-idx3-ubyte": tiny[1]["train-images-idx3-ubyte"]}, pack=False)
-    data.load("mnist", root=tmp_path)
-    assert web.requests == ["/good/train-labels-idx1-ubyte.gz"]
-
-
 def test_dead_damaged_and_lying_mirrors_are_passed_over(tiny, web, tmp_path, monkeypatch):
     dead = Mirror()
     dead.close()
@@ -308,13 +275,6 @@ def test_an_interrupted_download_leaves_nothing(tiny, web, tmp_path, monkeypatch
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
 
 
-def test_a_folder_that_cannot_be_written_is_named(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "access", lambda path, mode: False)  # whoever runs the tests may be allowed everything
-    with pytest.raises(PermissionError, match="SNNKIT_DATA") as caught:
-        data.load("mnist", root=tmp_path)
-    assert str(tmp_path / "mnist") in str(caught.value)
-
-
 # -- the real thing --------------------------------------------------------------------------------------------------
 
 
@@ -340,20 +300,6 @@ def test_real_mnist():
     assert unit.std().item() == pytest.approx(0.3081, abs=1e-4)
     images, labels = data.load("mnist", "test", root=REAL, download=False)
     assert images.shape == (10000, 1, 28, 28) and labels[:5].tolist() == [7, 2, 1, 0, 4]
-
-
-@pytest.mark.parametrize("function", [data.load, data.available])
-def test_arguments_of_another_kind(function, monkeypatch):
-    with pytest.raises(TypeError, match=r"name must be one of 'digits'.*but it is \['mnist'\]"):
-        function(["mnist"])
-    for root in (3, 0, b"x"):
-        with pytest.raises(TypeError, match="root must be the path of a folder"):
-            function("mnist", root=root)
-    with pytest.raises(ValueError, match="root must be the path of a folder, but it is '~no-such-user/x'"):
-        function("mnist", root="~no-such-user/x")
-    monkeypatch.setenv("SNNKIT_DATA", "~no-such-user/x")
-    with pytest.raises(ValueError, match="SNNKIT_DATA must be the path"):
-        function("mnist")
 
 
 # -- the digits and the names -----------------------------------------------------------------------------------------
@@ -385,13 +331,6 @@ def test_matches_scikit_learn():
     assert torch.equal(images[:10, 0], expected)
 
 
-def test_missing_scikit_learn_is_explained(monkeypatch):
-    monkeypatch.setattr(datasets.importlib.util, "find_spec", lambda name: None)
-    assert not data.available("digits")
-    with pytest.raises(FileNotFoundError, match="pip install scikit-learn"):
-        data.load("digits")
-
-
 @pytest.mark.parametrize("damage", ["changed", "truncated", "noise"])
 def test_damaged_file_is_refused(tmp_path, monkeypatch, damage):
     content = gzip.decompress(datasets.digits_path().read_bytes())
@@ -407,30 +346,7 @@ def test_damaged_file_is_refused(tmp_path, monkeypatch, damage):
         data.load("digits")
 
 
-def test_a_repacked_file_is_accepted(tmp_path, monkeypatch):
-    content = gzip.decompress(datasets.digits_path().read_bytes())
-    file = tmp_path / "digits.csv.gz"
-    file.write_bytes(gzip.compress(content.replace(b"\n", b"\r\n"), 1))
-    monkeypatch.setattr(datasets, "digits_path", lambda: file)
-    assert data.load("digits")[0].shape == (1442, 1, 8, 8)
-
-
 @pytest.mark.parametrize("call", [data.load, data.available])
 def test_unknown_name_lists_the_choices(call):
     with pytest.raises(ValueError, match="'digits', 'mnist', 'fashion', but it is 'cifar'"):
         call("cifar")
-
-
-@pytest.mark.parametrize("name", ["digits", "mnist", "fashion"])
-def test_unknown_split_lists_the_choices(name):
-    with pytest.raises(ValueError, match="'train', 'test', but it is 'validation'"):
-        data.load(name, "validation")
-
-
-def test_importing_and_loading_digits_stays_cheap():
-    code = (
-        "import sys, snnkit.data, snnkit.train; snnkit.data.load('digits');"
-        "print([m for m in ('sklearn', 'pooch', 'requests', 'matplotlib', 'plotly', 'scipy') if m in sys.modules])"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[]"

@@ -333,28 +333,6 @@ def test_a_step_that_is_not_the_same_again_is_left_alone(kind, why):
     assert f"{kind.__name__} '1' is left as it is" in report.items[-1].note and why in report.items[-1].note
 
 
-def test_a_forward_that_was_set_on_a_layer():
-    def make(kind):
-        def made():
-            net = Sequential(
-                nn.Conv2d(1, 3, 3),
-                nn.BatchNorm2d(3),
-                LIF(engine="eager"),
-                nn.MaxPool2d(2),
-                nn.Flatten(),
-                nn.Linear(27, 2),
-            )
-            layer = next(m for m in net.modules() if isinstance(m, kind))
-            plain = layer.forward
-            layer.forward = lambda x, *rest: plain(x * 2, *rest)
-            return net
-
-        return made
-
-    for kind in (nn.MaxPool2d, nn.BatchNorm2d, LIF):
-        assert_faithful(make(kind), images())
-
-
 def test_a_buffer_changed_before_backward_is_an_error():
     net = Sequential(LIF(tau=torch.tensor(2.0), engine="eager"), nn.MaxPool1d(2)).double()
     expected = step_of(net, vectors())

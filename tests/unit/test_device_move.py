@@ -81,12 +81,6 @@ def test_a_parameter_without_a_module_stays_one():
     assert isinstance(moved[0], nn.Parameter) and not moved[0].requires_grad and moved[0] is moved[1]
 
 
-def test_gradients_find_their_way_back():
-    x = torch.rand(3, requires_grad=True)
-    moved = move([x * 2, (x * 2)[1:]], META)
-    assert all(t.requires_grad and t.grad_fn is not None for t in moved)
-
-
 def test_containers_that_are_shared_stay_shared():
     inner = [torch.rand(2)]
     first, second = move([inner, {"again": inner}], META)

@@ -90,24 +90,6 @@ def test_what_is_written_for_each_neuron():
     assert (numbers["tau_syn"], numbers["tau_mem"], numbers["v_leak"]) == (5e-3, 1e-2, 0.1)
 
 
-def test_a_beta_that_training_took_out_of_range_is_written_as_it_runs():
-    neuron = Leaky(nn.Parameter(torch.tensor([0.5, 0.6])), reset_mechanism="zero", engine="eager")
-    with torch.no_grad():
-        neuron.beta[0] = -0.2
-    net, x = Sequential(neuron), sequence((2,))
-    graph = written(net, x)
-    assert graph.nodes["0"].tau.tolist() == pytest.approx([DT, DT / 0.4])
-    assert torch.equal(run(read(graph), x), run(net, x))
-
-
-def test_thresholds_are_written_and_read_as_they_are():
-    net = Sequential(LIF(2.0, torch.tensor([0.3, 0.7]), decay_input=False))
-    graph = written(net, torch.zeros(1, 1, 2))
-    assert graph.nodes["0"].v_threshold.tolist() == torch.tensor([0.3, 0.7]).double().tolist()
-    graph.nodes["0"].metadata = {}
-    assert torch.equal(read(graph)[0].v_threshold, torch.tensor([0.3, 0.7]))
-
-
 def test_at_the_threshold_exactly():
     """NIR fires above it. IF fires at it, says so in a note, and a warning tells who is concerned."""
     x = torch.ones(4, 1, 1) / 2

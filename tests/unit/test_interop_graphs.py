@@ -98,15 +98,6 @@ def test_a_sequence_in_pieces_with_the_state_handed_on():
         net(x, (None,))
 
 
-def test_a_graph_that_must_not_be_written_to_is_read_and_left_alone(recwarn):
-    fc = affine(1)
-    fc.weight.flags.writeable = fc.bias.flags.writeable = False
-    net = read(nir.NIRGraph.from_list(fc))
-    with torch.no_grad():
-        net[0].weight.zero_()
-    assert fc.weight.all() and not recwarn
-
-
 def test_names_that_a_module_cannot_have():
     nodes = {"forward": affine(1), "a.b": lif(2), "edges": affine(3), "a_b": lif(4), "order": lif(5)}
     names = ["input", *nodes, "output"]

@@ -81,23 +81,6 @@ def test_every_kind_of_layer_through_a_file(tmp_path):
     assert kinds == ["Conv2d", "IF", "AvgPool2d", "Conv2d", "LIF", "SumPool2d", "Flatten", "Linear", "Recurrent"]
 
 
-def test_a_square_network_passes_the_check_of_types_of_nir(tmp_path, recwarn):
-    net = Sequential(nn.Conv2d(1, 2, 3), CubaLIF(), SumPool2d(2), nn.Flatten(), nn.Linear(8, 3), CubaLIF())
-    nir.write(tmp_path / "net.nir", to_nir(net, sequence((1, 6, 6)), DT))
-    assert not recwarn
-    graph = nir.read(tmp_path / "net.nir", type_check=True)
-    assert graph.nodes["output"].output_type["output"].tolist() == [3]
-
-
-def test_the_model_stays_as_it_is():
-    net = Sequential(nn.Linear(5, 4), nn.Dropout(0.5), Leaky(0.9, reset_mechanism="zero", engine="eager"))
-    before = {name: value.clone() for name, value in net.state_dict().items()}
-    graph = written(net, sequence((5,)))
-    graph.nodes["0"].weight[:] = 7
-    assert net.training and net[1].training and net[2].engine == "eager"
-    assert all(torch.equal(before[name], value) for name, value in net.state_dict().items())
-
-
 def test_float64():
     net = quick(Sequential(nn.Linear(5, 4), LIF(torch.rand(4) * 4 + 1.1, 0.3)).double())
     x = sequence((5,), dtype=torch.float64)

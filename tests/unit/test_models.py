@@ -6,7 +6,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import nn
 
 from snnkit import encode, loss
 from snnkit.models import ConvNet, mlp
@@ -52,13 +51,6 @@ def test_parameter_counts_by_hand():
     assert parameters(events) == (6 * 2 * 25 + 6) + (10 * 6 * 25 + 10) + (10 * 5 * 5 * 30 + 30) + (30 * 11 + 11)
 
 
-def test_layers_are_the_ones_the_docstrings_name():
-    assert [type(m) for m in mlp()] == [nn.Flatten, nn.Linear, Leaky, nn.Linear, Leaky]
-    assert [type(m) for m in mlp((4, 3), flatten=False)] == [nn.Linear, Leaky]
-    conv = [nn.Conv2d, CubaLIF, nn.MaxPool2d]
-    assert [type(m) for m in ConvNet()] == [*conv, *conv, nn.Flatten, nn.Linear, CubaLIF, nn.Linear, LI]
-
-
 def test_arguments_reach_the_neurons():
     for layer in mlp((4, 3, 2), beta=0.7, reset_mechanism="zero", surrogate=FastSigmoid(5.0), engine="eager"):
         if isinstance(layer, Leaky):
@@ -70,18 +62,6 @@ def test_arguments_reach_the_neurons():
 
 
 # --- running ---------------------------------------------------------------------------------------------------------
-
-
-@given(st.integers(1, 4), st.integers(1, 3), st.lists(st.integers(1, 6), min_size=2, max_size=4))
-@settings(max_examples=25, deadline=None)
-def test_mlp_shapes(steps, batch, sizes):
-    net = mlp(sizes, flatten=False, engine="eager")
-    out, state = net(torch.rand(steps, batch, sizes[0]))
-    assert out.shape == (steps, batch, sizes[-1])
-    assert set(out.unique().tolist()) <= {0.0, 1.0}
-    assert [None if s is None else tuple(s.mem.shape) for s in state] == [
-        shape for size in sizes[1:] for shape in (None, (batch, size))
-    ]
 
 
 @given(st.integers(4, 40), st.integers(1, 3), st.integers(1, 4))
@@ -138,16 +118,6 @@ def test_every_parameter_gets_a_gradient(build):
         assert parameter.grad.abs().sum() > 0, name
 
 
-@pytest.mark.parametrize("build", [small_mlp, small_convnet])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_other_precisions(build, dtype):
-    net = build().to(dtype)
-    out, state = net(images().to(dtype))
-    assert out.dtype == dtype
-    arithmetic = torch.float64 if dtype == torch.float64 else torch.float32
-    assert {t.dtype for s in state if s is not None for t in s} == {arithmetic}
-
-
 def test_convnet_fires_in_every_layer_before_training():
     # With PyTorch's own initial weights the layers behind the first are silent on this input, and nothing is learned.
     for size in (8, 28):
@@ -158,28 +128,6 @@ def test_convnet_fires_in_every_layer_before_training():
         for layer, out in zip(net, layers, strict=True):
             if isinstance(layer, CubaLIF):
                 assert 0.02 < float(out.mean()) < 0.4
-
-
-@pytest.mark.parametrize(
-    ("build", "criterion"),
-    [(small_mlp, loss.rate_cross_entropy), (lambda: small_convnet(classes=2), loss.membrane_max_cross_entropy)],
-)
-def test_networks_learn_to_tell_a_bright_half(build, criterion):
-    net = build()
-    generator = torch.Generator().manual_seed(1)
-    targets = torch.arange(32) % 2
-    x = 0.3 * torch.rand(32, 1, 8, 8, generator=generator)
-    x[targets == 0, :, :4] += 0.7
-    x[targets == 1, :, 4:] += 0.7
-    optimizer = torch.optim.Adam(net.parameters(), lr=5e-3)
-    sequence = encode.repeat(x, 12)
-    for _ in range(30):
-        value = criterion(net(sequence)[0], targets)
-        optimizer.zero_grad()
-        value.backward()
-        optimizer.step()
-    out = net(sequence)[0]
-    assert float(loss.accuracy(out, targets)) > 0.9
 
 
 # --- bad input -------------------------------------------------------------------------------------------------------
@@ -226,10 +174,3 @@ def test_mlp_bad_arguments(arguments, error, words):
 def test_convnet_bad_arguments(arguments, error, words):
     with pytest.raises(error, match=words):
         ConvNet(**arguments)
-
-
-def test_networks_refuse_input_without_time():
-    with pytest.raises(ValueError, match="x"):
-        small_mlp()(torch.rand(64))
-    with pytest.raises(ValueError, match="at least one time step"):
-        small_convnet()(images(0))

@@ -3,13 +3,11 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
 
 from snnkit import encode, loss
 from snnkit.models import FashionConvNet
 from snnkit.neuron import IF
-from snnkit.nn import Once
-from snnkit.surrogate import ATan, FastSigmoid
+from snnkit.surrogate import FastSigmoid
 
 
 def small(**arguments):
@@ -75,30 +73,6 @@ def test_it_is_the_published_network(static):
     assert torch.equal(out, expected)
 
 
-def test_layers_and_parameters():
-    net = FashionConvNet()
-    conv, bn, linear = nn.Conv2d, nn.BatchNorm2d, nn.Linear
-    pool = [IF, nn.MaxPool2d]
-    assert [type(m) for m in net] == [conv, Once, *pool, conv, bn, *pool, nn.Flatten, linear, IF, linear, IF]
-    assert all(m.bias is None for m in net if isinstance(m, (conv, linear)))
-    assert all(m.surrogate == ATan() for m in net if isinstance(m, IF))
-    counted = sum(p.numel() for p in net.parameters())
-    assert counted == 128 * 9 + 256 + 128 * 128 * 9 + 256 + 128 * 7 * 7 * 2048 + 2048 * 10 == 13_014_656
-
-
-def test_state_and_output_shapes():
-    out, state = small()(encode.repeat(images(3), 2))
-    assert out.shape == (2, 3, 10) and set(out.unique().tolist()) <= {0.0, 1.0}
-    shapes = {i: tuple(s.v.shape) for i, s in enumerate(state) if s is not None}
-    assert shapes == {2: (3, 6, 8, 8), 6: (3, 6, 4, 4), 10: (3, 20), 12: (3, 10)}
-
-
-@pytest.mark.parametrize("size", [4, 7, 28])
-def test_every_size_and_number_of_channels(size):
-    net = small(size=size, in_channels=2, classes=3)
-    assert net(encode.repeat(images(2, size, 2), 2))[0].shape == (2, 2, 3)
-
-
 @pytest.mark.parametrize("training", [True, False])
 def test_the_first_convolution_and_norm_see_a_static_image_once(training):
     net, rows = small().train(training), []
@@ -134,14 +108,6 @@ def test_every_parameter_gets_a_gradient():
     loss.rate_mse(out, torch.arange(8)).backward()
     for name, parameter in net.named_parameters():
         assert parameter.grad is not None and parameter.grad.isfinite().all() and parameter.grad.abs().sum() > 0, name
-
-
-def test_two_halves_with_state_are_the_whole():
-    net, x = small().eval(), encode.repeat(images(), 6)
-    whole, _ = net(x)
-    first, state = net(x[:2])
-    assert whole.sum() > 0 or sum(s.v.abs().sum() for s in state if s is not None) > 0
-    torch.testing.assert_close(torch.cat((first, net(x[2:], state)[0])), whole)
 
 
 def test_whole_model_torch_compile_takes_it_in_one_graph():

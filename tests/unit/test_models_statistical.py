@@ -1,8 +1,5 @@
 """Population statistics against their definitions, and the network that is read out by them."""
 
-import copy
-import pickle
-
 import numpy as np
 import pytest
 import torch
@@ -50,15 +47,6 @@ def test_against_the_definitions(steps, batch, size, populations, rate, seed):
             )
             for name, value in zip(Statistics._fields, expected, strict=True):
                 assert float(getattr(found, name)[b, p]) == pytest.approx(float(value), abs=1e-9), name
-
-
-def test_all_as_one_and_each_for_itself():
-    together = random_spikes(neurons=1).expand(-1, -1, 8)
-    assert torch.allclose(of(together).synchrony, torch.ones(3, 1, dtype=torch.float64))
-    assert torch.allclose(of(together).fano, 8 * (1 - of(together).rate))
-    alone = random_spikes(5000, 2, 50)
-    assert torch.allclose(of(alone).synchrony, torch.full((2, 1), 1 / 50, dtype=torch.float64), rtol=0.1)
-    assert torch.allclose(of(alone).fano, 1 - of(alone).rate, rtol=0.1)
 
 
 @pytest.mark.parametrize("steps", [1, 7])
@@ -135,14 +123,6 @@ def test_it_learns_the_digits():
     assert float((answer.output.argmax(1) == test[1]).float().mean()) > 0.9
 
 
-def test_every_parameter_gets_a_gradient():
-    net = small()
-    images, labels = data.load("digits")
-    loss.count_cross_entropy(net.process_input(images[:64]).output.unsqueeze(0), labels[:64]).backward()
-    for name, parameter in net.named_parameters():
-        assert parameter.grad.isfinite().all() and parameter.grad.abs().sum() > 0, name
-
-
 def test_two_chunks_with_state_are_answered_as_one_sequence():
     net = small().double()
     x = net.encode(torch.rand(3, 64, dtype=torch.float64))
@@ -150,30 +130,6 @@ def test_two_chunks_with_state_are_answered_as_one_sequence():
     assert whole.shape == (1, 3, 10)
     _, state = net(x[:10])
     torch.testing.assert_close(net(x[10:], detach(state))[0], whole)
-
-
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda net: pickle.loads(pickle.dumps(net))])
-def test_copies_and_saved_weights_answer_the_same(copied, tmp_path):
-    net = small()
-    twin, other = copied(net), small()
-    with torch.no_grad():
-        other[1].weight.zero_()
-    train.load_checkpoint(train.save_checkpoint(tmp_path / "net.pt", net), other)
-    x, answers = torch.rand(4, 64), []
-    for model in (net, twin, other):
-        torch.manual_seed(1)
-        answers.append(model.process_input(x))
-    assert type(twin) is StatisticalSNN and net.population.extra_repr() == "48, 12"
-    for answer in answers[1:]:
-        assert torch.equal(answer.output, answers[0].output)
-    pickle.loads(pickle.dumps(answers[0]))
-
-
-def test_whole_model_torch_compile_takes_it_in_one_graph():
-    net = small()
-    x = net.encode(torch.rand(3, 64))
-    compiled = torch.compile(net, backend="eager", fullgraph=True)
-    torch.testing.assert_close(compiled(x), net(x))
 
 
 def test_plain_data_of_every_kind():

@@ -26,7 +26,6 @@ from snnkit.data._batches import check_generator, seeded, to_unit
 from snnkit.data.events.frames import edges
 from snnkit.data.events.recordings import Events
 
-_CHUNK = 256  # images at a time, so that memory does not grow with the data set
 _DARK = 0.1  # added to the intensity before the logarithm is taken: the light below which the camera is blind
 _FARTHEST = 64  # pixels; images are no larger than half of that
 _LONGEST = 2**31 - 1  # microseconds, 35 minutes
@@ -77,12 +76,8 @@ def events_of(
     """
     _check_scene(images, path, threshold, mismatch, generator)
     checks.number("noise", noise, at_least=0, below=1)
-    limits = _thresholds(images, threshold, mismatch, generator)
-    spikes = []
-    for part in images.split(_CHUNK):
-        moves = _moves(part.float(), path, limits)
-        spikes.append(torch.stack([torch.stack([m.rises, m.falls], dim=1).clamp(max=1) for m in moves], dim=1))
-    events = torch.cat(spikes)
+    moves = _moves(images.float(), path, _thresholds(images, threshold, mismatch, generator))
+    events = torch.stack([torch.stack([m.rises, m.falls], dim=1).clamp(max=1) for m in moves], dim=1)
     if noise:
         events = torch.maximum(events, (torch.rand(events.shape, generator=generator) < noise).to(events))
     return events
@@ -117,8 +112,6 @@ def record(
             image of which the camera sees nothing.
     """
     _check_scene(images, path, threshold, mismatch, generator)
-    if images.device.type != "cpu":
-        raise ValueError(f"images must be on the CPU, but they are on {images.device}")
     checks.integer("duration", duration, at_least=len(path) - 1, at_most=_LONGEST)  # at least a microsecond per step
     checks.number("noise", noise, at_least=0, at_most=1e6)
     checks.integer("refractory", refractory, at_least=0, at_most=_LONGEST)
@@ -228,7 +221,7 @@ def _thresholds(images: Tensor, threshold: float, mismatch: float, generator: to
     """Of each pixel and polarity of one camera, [2, H, W]."""
     height, width = images.shape[-2:]
     drawn = torch.randn(2, height, width, generator=generator) if mismatch else torch.zeros(2, height, width)
-    return (threshold * (1 + mismatch * drawn)).clamp(min=threshold / 5).to(images.device, torch.float32)
+    return (threshold * (1 + mismatch * drawn)).clamp(min=threshold / 5)
 
 
 def _crossings(images: Tensor, path: Tensor, limits: Tensor, duration: int) -> tuple[Tensor, Tensor]:
@@ -298,11 +291,9 @@ def _recordings(t: Tensor, cell: Tensor, images: Tensor, duration: int) -> list[
 def _check_scene(
     images: Tensor, path: Tensor, threshold: float, mismatch: float, generator: torch.Generator | None
 ) -> None:
-    if not isinstance(images, Tensor) or not images.is_floating_point():
-        actual = images.dtype if isinstance(images, Tensor) else f"a {type(images).__name__}"
-        raise TypeError(
-            f"images must be a floating-point tensor [N, 1, H, W] (scale uint8 with data.to_unit), but it is {actual}"
-        )
+    checks.instance("images", images, Tensor, "a floating-point tensor [N, 1, H, W]")
+    if not images.is_floating_point():
+        raise TypeError(f"images must be floating-point (scale uint8 with data.to_unit), but they are {images.dtype}")
     if images.ndim != 4 or images.shape[1] != 1 or images.numel() == 0:
         raise ValueError(f"images must be [N, 1, H, W] and not empty, but their shape is {list(images.shape)}")
     low, high = float(images.min()), float(images.max())

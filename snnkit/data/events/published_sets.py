@@ -50,7 +50,6 @@ class Recordings:
         return len(self.source)
 
     def __getitem__(self, i: int) -> tuple[Events, int]:
-        checks.integer("the index of a recording", i)
         if not -len(self) <= i < len(self):  # a loop over it ends by this
             raise IndexError(f"the index of a recording must be less than {len(self)}, but it is {i}")
         array, label = self.source[int(i) % len(self)]

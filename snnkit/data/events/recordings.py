@@ -91,12 +91,10 @@ class Events:
         Raises:
             TypeError, ValueError: no such mask, or one that is True nowhere.
         """
-        if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-            raise TypeError(f"mask must be a tensor of bool [n], but it is {checks.shown(mask)}")
-        if mask.shape != self.t.shape or not mask.any():
+        checks.instance("mask", mask, Tensor, "a tensor of bool [n]")
+        if mask.dtype != torch.bool or mask.shape != self.t.shape or not mask.any():
             raise ValueError(
-                f"mask must be [{len(self)}] and True somewhere, but its shape is {list(mask.shape)} and its sum "
-                f"{int(mask.sum())}"
+                f"mask must be bool [{len(self)}] and True somewhere, but it is {mask.dtype} {list(mask.shape)}"
             )
         return replace(self, t=self.t[mask], x=self.x[mask], y=self.y[mask], p=self.p[mask])
 
@@ -133,19 +131,16 @@ def from_numpy(array: Any, size: tuple[int, int], duration: int = 0, polarities:
     if p.dtype != bool and not np.isin(p, (0, 1)).all():
         raise ValueError("p must hold bools, or 0 and 1, but there are other values")
     y = array["y"] if "y" in names else np.zeros(len(array), dtype=np.int16)
-    t, x, y = (_integers(name, value) for name, value in (("t", array["t"]), ("x", array["x"]), ("y", y)))
+    for name, value in (("t", array["t"]), ("x", array["x"]), ("y", y)):
+        if not np.issubdtype(value.dtype, np.integer):
+            raise TypeError(f"{name} must be integers, but it is {value.dtype}")
+    t, x, y = (torch.from_numpy(value.astype(np.int64)) for value in (array["t"], array["x"], y))
     return in_order(t, x, y, torch.from_numpy(p.astype(bool)), size, duration, polarities)
 
 
 def check_events(events: Any, name: str = "events") -> None:
     """Raise TypeError unless it is a recording."""
     checks.instance(name, events, Events, "a data.events.Events")
-
-
-def _integers(name: str, value: np.ndarray) -> Tensor:
-    if not np.issubdtype(value.dtype, np.integer):
-        raise TypeError(f"{name} must be integers, but it is {value.dtype}")
-    return torch.from_numpy(value.astype(np.int64))
 
 
 def _check_columns(columns: dict[str, Any]) -> None:

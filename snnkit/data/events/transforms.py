@@ -12,63 +12,47 @@ range. A draw that would leave not a single event leaves the recording as it was
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import torch
 
 from snnkit import checks
-from snnkit.data._batches import check_generator
 from snnkit.data.augment import Compose
-from snnkit.data.events.recordings import Events, check_events, in_order
+from snnkit.data.events.recordings import Events, in_order
 
 __all__ = ["Compose", "Drop", "Flip", "Jitter", "Shift"]
 
 
 @dataclass(frozen=True)
-class _Transform:
-    generator: torch.Generator | None = field(default=None, kw_only=True, repr=False)
-
-    def __post_init__(self) -> None:
-        check_generator(self.generator)
-
-    def __call__(self, events: Events) -> Events:
-        check_events(events)
-        return self.change(events)
-
-    def change(self, events: Events) -> Events:
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class Flip(_Transform):
+class Flip:
     """Mirror the recording left to right with probability ``p``."""
 
     p: float = 0.5
+    generator: torch.Generator | None = None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         checks.number("p", self.p, at_least=0, at_most=1)
 
-    def change(self, events: Events) -> Events:
+    def __call__(self, events: Events) -> Events:
         if float(torch.rand((), generator=self.generator)) >= self.p:
             return events
         return replace(events, x=events.size[1] - 1 - events.x)
 
 
 @dataclass(frozen=True)
-class Shift(_Transform):
+class Shift:
     """Move all events by a whole number of pixels from -``pixels`` to ``pixels``, drawn for each direction.
 
     What moves out of the sensor is lost.
     """
 
     pixels: int = 2
+    generator: torch.Generator | None = None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         checks.integer("pixels", self.pixels, at_least=0, at_most=2**15 - 1)
 
-    def change(self, events: Events) -> Events:
+    def __call__(self, events: Events) -> Events:
         height, width = events.size
         dx, dy = (int(torch.randint(-self.pixels, self.pixels + 1, (), generator=self.generator)) for _ in range(2))
         # As int32: a place at the edge of the largest sensor and a shift are more than int16 holds.
@@ -80,34 +64,34 @@ class Shift(_Transform):
 
 
 @dataclass(frozen=True)
-class Drop(_Transform):
+class Drop:
     """Lose each event with probability ``p``."""
 
     p: float = 0.1
+    generator: torch.Generator | None = None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         checks.number("p", self.p, at_least=0, at_most=1)
 
-    def change(self, events: Events) -> Events:
+    def __call__(self, events: Events) -> Events:
         remaining = torch.rand(len(events), generator=self.generator) >= self.p
         return events.where(remaining) if remaining.any() else events
 
 
 @dataclass(frozen=True)
-class Jitter(_Transform):
+class Jitter:
     """Move each event in time by a normally distributed number of microseconds, of standard deviation ``std``.
 
     What would leave the recording stays at its start or end. The events are in the order of their new times.
     """
 
     std: float = 1000.0
+    generator: torch.Generator | None = None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         checks.number("std", self.std, at_least=0)
 
-    def change(self, events: Events) -> Events:
+    def __call__(self, events: Events) -> Events:
         drawn = torch.randn(len(events), generator=self.generator, dtype=torch.float64)
         t = (events.t + (drawn * self.std).round()).clamp(0, events.duration - 1).long()
         return in_order(t, events.x, events.y, events.p, events.size, events.duration, events.polarities)
