@@ -24,22 +24,13 @@ from .. import checks
 from ..device.usage import available
 from ..engine import ENGINES, plan_for, state_dtype
 from ..measure import Timing, clock_for, first_call
-from ..neuron import LIF, CubaLIF, Leaky, Neuron
-from ..surrogate import ATan, SuperSpike
 from . import suite
 from .baselines import Forward, layers
 from .suite import OURS, DoesNotRun, Race, Record, Row, Rows, Suite, option, seconds_of, table, times
+from .workloads import EQUATIONS
 
 INFERENCE, TRAINING = MODES = ("inference", "training")
 KEY = ("mode", "dtype", "neurons", "steps")
-
-# Each equation with the constants and the surrogate that its library has by default.
-EQUATIONS: dict[str, Callable[[str], Neuron]] = {
-    "LIF": lambda engine: LIF(2.0, surrogate=ATan(), engine=engine),  # SpikingJelly 2.0
-    "Leaky": lambda engine: Leaky(0.9, surrogate=ATan(), engine=engine),  # snnTorch 1.0
-    # Norse 1.1's SuperSpike leaves its alpha = 100 out of the derivative, so it trains with alpha = 1.
-    "CubaLIF": lambda engine: CubaLIF(surrogate=SuperSpike(1.0), engine=engine),
-}
 
 COMPILED = "torch.compile"
 ENGINE_NAMES = (*(name for name in ENGINES if name != "auto"), COMPILED)

@@ -13,13 +13,21 @@ from .. import encode
 from ..device import Precision
 from ..loss import count_cross_entropy, rate_mse
 from ..models import FashionConvNet, mlp
-from ..neuron import LIF, CubaLIF
+from ..neuron import LIF, CubaLIF, Leaky, Neuron
 from ..nn import Sequential
 from ..surrogate import ATan, SuperSpike
 from ..train.graphed import GraphedStep
 from ..train.metrics import RunningMetrics
 from ..train.step import Compiled, PlainStep, UpdateConfig
 from .suite import OURS, Row, dtype_name
+
+# Each equation with the constants and the surrogate that its library has by default.
+EQUATIONS: dict[str, Callable[[str], Neuron]] = {
+    "LIF": lambda engine: LIF(2.0, surrogate=ATan(), engine=engine),  # SpikingJelly 2.0
+    "Leaky": lambda engine: Leaky(0.9, surrogate=ATan(), engine=engine),  # snnTorch 1.0
+    # Norse 1.1's SuperSpike leaves its alpha = 100 out of the derivative, so it trains with alpha = 1.
+    "CubaLIF": lambda engine: CubaLIF(surrogate=SuperSpike(1.0), engine=engine),
+}
 
 HIDDEN_PER_CHANNEL = 16  # hidden neurons of the convolutional net
 _DRIVE = 4.0  # times 1/√fan-in: the standard deviation of linear weights with which all layers fire from the start
@@ -34,16 +42,10 @@ def sgd(parameters: list[nn.Parameter], fused: bool) -> torch.optim.SGD:
 class Workload:
     """A network to train, for one equation of its neurons. All libraries have the same loss and optimizer.
 
-    Attributes:
-        net: "conv" (SpikingJelly's tutorial) or "mlp" (784-1000-10).
-        equation: of the neurons: "IF", "LIF", "Leaky" or "CubaLIF".
-        width: channels of the convolutions, or neurons of the hidden layer.
-        steps: T.
-        batch: samples of an update.
-        shape: of one sample.
-        make: engine to the network, [T, B, *shape] to spikes [T, B, 10].
-        loss: (spikes, labels) to a scalar.
-        optimizer: (parameters, whether in one kernel for all of them) to it.
+    ``net`` is "conv" (SpikingJelly's tutorial) or "mlp" (784-width-10), ``equation`` that of its neurons, ``width`` the
+    channels of the convolutions or the neurons of the hidden layer, ``steps`` T, ``batch`` the samples of an update,
+    each of ``shape``. ``make``: engine to the network, [T, B, *shape] to spikes [T, B, 10]; ``loss``: (spikes, labels)
+    to a scalar; ``optimizer``: (parameters, whether in one kernel for all of them) to it.
     """
 
     net: str
@@ -101,13 +103,7 @@ def dense(equation: str, width: int, batch: int, steps: int = 25, **options: Any
     def make(engine: str) -> Sequential:
         if equation == "Leaky":
             return mlp((784, width, 10), surrogate=ATan(), engine=engine, flatten=False)
-        first, second = (
-            LIF(2.0, surrogate=ATan(), engine=engine)
-            if equation == "LIF"
-            # Norse 1.1's SuperSpike leaves its alpha = 100 out of the derivative, so it trains with alpha = 1.
-            else CubaLIF(surrogate=SuperSpike(1.0), engine=engine)
-            for _ in range(2)
-        )
+        first, second = (EQUATIONS[equation](engine) for _ in range(2))
         return Sequential(nn.Linear(784, width), first, nn.Linear(width, 10), second)
 
     return Workload("mlp", equation, width, steps, batch, (784,), make, count_cross_entropy, **options)
@@ -153,10 +149,8 @@ class Candidate:
 class Ours:
     """Makes the training step of ``snnkit.train.fit``, the gathering of the batch from uint8 images included.
 
-    Attributes:
-        engine: of the neurons.
-        channels_last, compile, graphed: of ``fit``.
-        static: False: the network does not see that the input is the same in all steps.
+    ``engine`` is that of the neurons; ``channels_last``, ``compile`` and ``graphed`` are those of ``fit``. With
+    ``static=False`` the network does not see that the input is the same in all steps.
     """
 
     engine: str
@@ -178,14 +172,12 @@ class Ours:
             net, *workload.data(device), encoder, workload.loss, optimizer, precision, workload.batch,
             channels_last=self.channels_last,
         )  # fmt: skip
-        step = PlainStep(config, RunningMetrics(device), precision.scaler(), Compiled(net) if self.compile else None)
-        whole = GraphedStep(step, workload.batch) if self.graphed else step
+        plain = PlainStep(config, RunningMetrics(device), precision.scaler(), Compiled(net) if self.compile else None)
         rows = torch.arange(workload.batch, device=device)
-
-        def refusal() -> str:
-            return whole.refusal if isinstance(whole, GraphedStep) else ""
-
-        return Trainer(lambda: whole(rows).out, parameters, optimizer, refusal)
+        if not self.graphed:
+            return Trainer(lambda: plain(rows).out, parameters, optimizer)
+        whole = GraphedStep(plain, workload.batch)
+        return Trainer(lambda: whole(rows).out, parameters, optimizer, lambda: whole.refusal)
 
 
 def ours(workload: Workload, device: torch.device) -> Iterator[Candidate]:
@@ -197,8 +189,6 @@ def ours(workload: Workload, device: torch.device) -> Iterator[Candidate]:
         if last:
             yield Candidate("channels-last", OURS, Ours("auto", last))
         yield Candidate(f"{layout}compile", OURS, Ours("auto", last, compile=True), compiles=True)
-        if device.type == "cpu":
-            yield Candidate(f"{layout}compile cpp", OURS, Ours("cpp", last, compile=True), compiles=True)
         if device.type == "cuda":
             yield Candidate(f"{layout}graphed", OURS, Ours("auto", last, graphed=True))
             both = Ours("auto", last, compile=True, graphed=True)

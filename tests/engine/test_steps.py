@@ -1,7 +1,6 @@
 """What a step may be: shapes it looks at, functions it uses, and how errors inside it, or in its compiler, are told."""
 
 import warnings
-from typing import NamedTuple
 
 import pytest
 import torch
@@ -124,21 +123,6 @@ def test_anomaly_mode_does_not_keep_an_equation_from_being_compiled():
     assert engine.explain(neuron, x)[0].engine == "block"
 
 
-def test_a_neuron_without_state():
-    class Empty(NamedTuple):
-        pass
-
-    class Stateless(Neuron):
-        State = Empty
-
-        def step(self, x, state):
-            return 2 * x, state
-
-    data = torch.rand(5, 2, 3, requires_grad=True)
-    Stateless(engine="block")(data)[0].sum().backward()
-    assert torch.equal(data.grad, torch.full_like(data, 2))
-
-
 @pytest.mark.parametrize("name", ["eager", "block"])
 def test_parameters_are_taken_in_the_dtype_of_the_state(name):
     data = torch.rand(9, 2, 3, dtype=torch.float64) * 2
@@ -199,14 +183,6 @@ def test_what_went_wrong_inside_a_step_is_explained(make, state, error, message,
 def test_output_of_another_shape_is_refused(name):
     with pytest.raises(ValueError, match=r"must return out of the shape of its input, \[2, 3\], but it returned \[\]"):
         engine.unroll(lambda x, s: (x.sum(), s), x, REST, engine=name)
-
-
-@pytest.mark.parametrize("value", [float("inf"), -float("inf")])
-def test_infinity_is_found(value):
-    data = torch.rand(3, 2, 3)
-    data[2, 1, 0] = value
-    with pytest.raises(ValueError, match=r"x of LIF must be finite, but x\[2, 1, 0\] is -?inf"):
-        LIF(v_reset=None)(data)
 
 
 def test_explain_of_recurrent_has_one_row():

@@ -11,7 +11,7 @@ from lightning.pytorch import Callback
 from snnkit import loss
 from snnkit.train import lit
 from snnkit.train.distributed import free_port
-from tests.unit.lit_runs import images, module, net, trainer, weights
+from tests.unit.lit_runs import images, module, trainer, weights
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -101,20 +101,3 @@ def test_a_loss_that_is_not_finite_leaves_no_checkpoint(device, tmp_path):
     with pytest.raises(FloatingPointError, match=r"not finite|the loss is nan"):
         run.fit(module(loss=criterion), lit.TensorDataModule(images(), global_batch_size=8))
     assert not list(tmp_path.rglob("*.ckpt"))
-
-
-def test_randomness_is_seeded_on_the_device(device):
-    def trained(other):
-        torch.manual_seed(other)
-        torch.rand(5, device=device)
-        made = module(net(), encoder="poisson")
-        on(device).fit(
-            made,
-            lit.TensorDataModule(
-                (torch.rand(24, 1, 8, 8, generator=torch.Generator().manual_seed(0)), images(24)[1]),
-                global_batch_size=8,
-            ),
-        )
-        return weights(made).cpu()
-
-    torch.testing.assert_close(trained(1), trained(2), rtol=1e-4, atol=1e-6)

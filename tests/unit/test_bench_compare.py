@@ -83,16 +83,6 @@ def test_it_measures_predicts_and_quotes(measured):
     assert all(band["mark"] == "predicted" for band in content["predictions"])
 
 
-def test_figures_of_a_row_agree(measured):
-    content = records.read(measured[0])
-    for row in content["rows"]:
-        assert row["samples_per_s"] == pytest.approx(row["batch"] / row["median_s"])
-        assert row["spikes_differ"] == 0 and row["update_differs"] < 1e-3
-    for band in content["predictions"]:
-        assert 0 < band["low"] < band["likely"] < band["high"]
-        assert "never run" in band["source"]
-
-
 def test_the_ratio_is_over_snntorch_on_the_same_size(measured):
     content = records.read(measured[0])
     for rows in by_case(content["rows"], compare.KEY):
@@ -128,12 +118,6 @@ def test_the_summary_compares_like_with_like():
     assert re.findall(r"([\d.]+) times", said) == ["9.00", "2.00", "2.00"] and "(cpp)" in said
     assert compare.summary(made(rows[:3])) == ""  # without snnTorch there is no ratio
     assert re.findall(r"([\d.]+) times", compare.summary(made([rows[1], rows[3]]))) == ["9.00"]
-
-
-def test_sizes_are_two_lines_through_the_tutorial():
-    arguments = Arguments("cpu", (2, 4), (4, 8), 4, 8, 3, ("float32",), ("GC200",), False, 3)
-    cases = compare.SUITE.cases(arguments, CPU)
-    assert [(case.workload.batch, case.workload.width) for case in cases] == [(2, 8), (4, 8), (4, 4)]
 
 
 def test_the_network_is_the_tutorials():

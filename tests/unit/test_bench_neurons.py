@@ -76,14 +76,6 @@ def test_show_prints_what_was_printed_when_it_was_measured(measured):
     assert tables in shown.output
 
 
-def test_the_plot_of_a_record(measured, tmp_path):
-    path, _ = measured
-    for name, holds in (("p.png", b"\x89PNG"), ("p.html", b"<html>")):
-        result = call("show", str(path), "--plot", str(tmp_path / name))
-        assert result.exit_code == 0, result.output
-        assert holds in (tmp_path / name).read_bytes()[:100]
-
-
 def test_a_record_that_comes_with_the_kit_is_shown_by_name(tmp_path):
     result = call("show", "spikingjelly_rtx2080ti", "--plot", str(tmp_path / "p.png"))
     assert result.exit_code == 0, result.output
@@ -266,24 +258,6 @@ def test_first_and_last_neurons_of_a_large_layer_are_compared(monkeypatch):
     assert outcome.rows[0]["compared_neurons"] == 16
 
 
-def test_inference_keeps_nothing_and_training_starts_from_a_fresh_leaf():
-    seen, inputs = [], []
-
-    def forward(x):
-        seen.append((torch.is_grad_enabled(), x.requires_grad, x.grad_fn))
-        inputs.append(x)
-        return LIF(engine="eager")(x)[0]
-
-    outcome_of([twin("Watcher", forward)], "inference")
-    assert set(seen) == {(False, False, None)}
-    seen.clear()
-    inputs.clear()
-    outcome_of([twin("Watcher", forward)], "training")
-    assert set(seen) == {(True, True, None)}
-    # All over the same data.
-    assert len({id(x) for x in inputs}) == len(inputs) and len({x.data_ptr() for x in inputs}) == 1
-
-
 def test_a_peer_that_fails_does_not_end_the_run():
     def fail(x):
         raise RuntimeError("no kernel\nfor you")
@@ -322,15 +296,6 @@ def test_who_takes_part():
     assert len({(c.name, c.equation) for c in every}) == len(every)
     assert {c.engine for c in every if c.engine} | set(left_out) == set(ENGINES) - {"auto"}
     assert set(ENGINE_NAMES) == (set(ENGINES) - {"auto"}) | {"torch.compile"}
-
-
-def test_our_engines_run_on_the_equation_of_each_peer(monkeypatch):
-    ours = EQUATIONS["Leaky"]("eager")
-    monkeypatch.setattr(neurons, "layers", lambda device: [Layer("Other", "Leaky", lambda x: ours(x)[0])])
-    every, _ = candidates(CPU, ["eager"])
-    assert [(c.name, c.equation) for c in every] == [("eager", "LIF"), ("eager", "Leaky"), ("Other", "Leaky")]
-    outcome = outcome_of(every, "training")
-    assert len(outcome.rows) == 3 and outcome.skipped == []
 
 
 def test_an_engine_that_is_not_made_for_the_device_is_left_out_with_the_reason(monkeypatch):

@@ -9,11 +9,11 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from snnkit import records, viz
+from snnkit import records
 from snnkit.bench import weak_scaling as scaling
 from snnkit.bench.scaling_worker import ANSWER, LINK_BYTES
 from snnkit.cli import main
-from snnkit.hardware.scaling import Link, Measured, all_reduce_s, curve, this_machine
+from snnkit.hardware.scaling import Link, all_reduce_s, this_machine
 from snnkit.train import Launched, LaunchError
 
 LOOP = this_machine(2, link=Link("loop", 1e9, 1e-4, "made up"))
@@ -165,17 +165,3 @@ def test_a_damaged_record_is_refused(measured, path, value, words):
 
 
 # -- the figure ------------------------------------------------------------------------------------------------------
-
-
-def test_the_figure_shows_efficiency_in_percent():
-    from snnkit.hardware.scaling import Workload
-
-    line = curve(Workload("net", 256, 0.04, 4), LOOP, (1, 2, 4, 8))
-    rounds = [Measured(1, 0.04), Measured(2, 0.05), Measured(2, 0.06), Measured(2, 0.04)]
-    figure = viz.figures.scaling_efficiency(rounds, {"predicted": line}, cores=2)
-    traces = {t.name: t for t in figure.data}
-    assert list(traces["measured"].y) == pytest.approx([100, 80])
-    assert list(traces["predicted"].y) == pytest.approx([100 * p.efficiency for p in line], rel=1e-4)
-    assert list(traces["limit of the cores"].y) == pytest.approx([100, 50, 25])
-    assert "3 rounds: 66.7% to 100.0%" in traces["measured"].customdata
-    assert figure.layout.xaxis.type == "linear"
