@@ -1,17 +1,16 @@
 """How much work a spiking network is, by NeuroBench's definitions, and an estimate of its energy with its assumptions.
 
     counts = energy.count(net, x)            # x [T, B, ...]
-    print(counts)                            # footprint, sparsity, effective MACs and ACs, membrane updates
+    print(counts)                            # footprint, sparsity, effective MACs and ACs
     print(counts.energy())                   # picojoules, with assumptions and counter-evidence
 
 NeuroBench (Yik et al. 2025, doi:10.1038/s41467-025-56739-4) counts non-zero values:
 
 - footprint: bytes of parameters and buffers;
 - connection sparsity: share of the weights that are zero;
-- activation sparsity: share of the outputs of neurons and activations that are zero, over layers, steps and samples;
+- activation sparsity: share of the outputs of neurons that are zero, over layers, steps and samples;
 - effective MACs and ACs: pairs of an input and a weight that are both non-zero, per sample; ACs (additions alone) in
-  layers whose inputs are all 0, 1 or -1, MACs in the others; without biases;
-- membrane updates: membrane potentials that a step changes, per sample; in the first step of a sequence all of them.
+  layers whose inputs are all 0, 1 or -1, MACs in the others; without biases.
 
 The package `neurobench` drives snnTorch networks step by step, so the definitions are implemented here, and a test
 compares both where it is installed. Differences: a layer counts as MACs as soon as one of its inputs in the whole count
@@ -30,14 +29,12 @@ from torch.nn.parameter import is_lazy
 
 from .. import checks
 from ..device import untouched
-from ..engine import in_dtype, state_dtype
 from ..neuron import Neuron
 from ..nn import is_static
 from ..tables import size_of, text_table
 
 # The layers whose operations are counted: NeuroBench's without its recurrent cells.
 _WEIGHTED = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
-_ACTIVATIONS = (nn.ReLU, nn.Sigmoid)
 
 # Picojoules of an addition, a multiplication, and an access to 32 bits in an 8 kB cache.
 ADD, MULTIPLY, ACCESS = 0.9, 3.7, 5.0
@@ -48,7 +45,7 @@ ASSUMPTIONS = (
     "M. Horowitz, ISSCC 2014 (doi:10.1109/ISSCC.2014.6757323), 45 nm at 0.9 V, as quoted in PMC8934428, table 3.",
     "Some papers take 3.7 pJ, the multiplication alone, for a MAC: compare only figures of one convention.",
     "Every operation with a zero in it is skipped for free, which neither CPUs nor GPUs do.",
-    "A membrane update is taken for one MAC. Comparing, resetting, control, clock and leakage cost nothing.",
+    "A membrane takes one MAC in every step. Comparing, resetting, control, clock and leakage cost nothing.",
     "Arithmetic alone moves no data. The rows with memory add one access to an 8 kB cache for each weight used and two "
     "for each membrane, as if all data were always in that cache.",
 )
@@ -66,25 +63,15 @@ AGAINST = (
 
 @dataclass
 class LayerCount:
-    """Sums over all samples: of a layer's inputs if it has weights, else of its outputs.
+    """Sums over all samples: of a layer's inputs if it has weights, else of its outputs."""
 
-    Attributes:
-        name: its path in the network, and its class.
-        weighted: linear map or convolution; else neurons or an activation.
-        spiking: weighted: every input was 0, 1 or -1; else: the output counts as an activation.
-        values, active: number of inputs or outputs, and of those that are not zero.
-        effective, dense: pairs of an input and a weight that are both non-zero, and all pairs.
-        updates: membrane potentials that changed.
-    """
-
-    name: str
-    weighted: bool
-    spiking: bool = True
+    name: str  # its path in the network, and its class
+    weighted: bool  # linear map or convolution; else neurons
+    spiking: bool = True  # weighted: every input was 0, 1 or -1; else: the output counts as an activation
     values: int = 0
-    active: int = 0
-    effective: int = 0
-    dense: int = 0
-    updates: int = 0
+    active: int = 0  # values that are not zero
+    effective: int = 0  # pairs of an input and a weight that are both not zero
+    dense: int = 0  # all pairs
 
     def add(self, values: Tensor) -> None:
         """Count inputs or outputs."""
@@ -94,28 +81,19 @@ class LayerCount:
 
 @dataclass(frozen=True)
 class Counts:
-    """Complexity of a network on some data, by NeuroBench's definitions (above); prints as a table.
-
-    Attributes:
-        samples, steps: of the data.
-        footprint: bytes of parameters and buffers.
-        connection_sparsity: share of the weights that are zero; None without weights.
-        layers: in order.
-        once: the same as snnkit runs them: layers before the first neuron once, if x is static.
-        uncounted: modules with weights that are not counted, and layers and neurons that were never called.
-    """
+    """Complexity of a network on some data, by NeuroBench's definitions (above); prints as a table."""
 
     samples: int
     steps: int
-    footprint: int
-    connection_sparsity: float | None
+    footprint: int  # bytes of parameters and buffers
+    connection_sparsity: float | None  # share of the weights that are zero; None without weights
     layers: tuple[LayerCount, ...]
-    once: tuple[LayerCount, ...]
-    uncounted: tuple[str, ...]
+    once: tuple[LayerCount, ...]  # as snnkit runs them: layers before the first neuron once, if x is static
+    uncounted: tuple[str, ...]  # modules with weights that are not counted, and layers that were never called
 
     @property
     def activation_sparsity(self) -> float | None:
-        """Share of the outputs of neurons and activations that are zero; None without such layers."""
+        """Share of the outputs of neurons that are zero; None without neurons."""
         outputs = [layer for layer in self.layers if layer.spiking and not layer.weighted]
         values = sum(layer.values for layer in outputs)
         return 1 - sum(layer.active for layer in outputs) / values if values else None
@@ -137,8 +115,8 @@ class Counts:
 
     @property
     def membrane_updates(self) -> float:
-        """Per sample."""
-        return sum(layer.updates for layer in self.layers) / self.samples
+        """Neurons times steps, per sample: the most that a network can need."""
+        return sum(layer.values for layer in self.layers if not layer.weighted) / self.samples
 
     def energy(self) -> Estimate:
         """Estimate the energy of the arithmetic, with its assumptions and counter-evidence."""
@@ -172,10 +150,10 @@ class Counts:
         rows = []
         for layer in self.layers:
             kind = ("ACs" if layer.spiking else "MACs") if layer.weighted else ""
-            numbers = (layer.effective, layer.dense, layer.updates)
             active = _percent(layer.active / layer.values if layer.values else None)
-            rows.append((layer.name, active, kind, *(f"{n / self.samples:,.0f}" for n in numbers)))
-        return "\n".join(lines + text_table(("layer", "active", "as", "effective", "dense", "updates"), rows))
+            numbers = (f"{number / self.samples:,.0f}" for number in (layer.effective, layer.dense))
+            rows.append((layer.name, active, kind, *numbers))
+        return "\n".join(lines + text_table(("layer", "active", "as", "effective", "dense"), rows))
 
 
 @dataclass(frozen=True)
@@ -212,8 +190,8 @@ def count(net: nn.Module, x: Tensor) -> Counts:
     and once more as snnkit computes it, with the layers before the first neuron once.
 
     Args:
-        net: called ``net(x)``, as ``snnkit.nn.Sequential`` is. Linear maps, convolutions, neurons, ReLU and Sigmoid are
-            counted; ``Counts.uncounted`` names other modules that have weights.
+        net: called ``net(x)``, as ``snnkit.nn.Sequential`` is. Linear maps, convolutions and neurons are counted;
+            ``Counts.uncounted`` names other modules that have weights.
         x: [T, B, ...] on the device of ``net``, floating point, T and B at least 1.
 
     Raises:
@@ -264,11 +242,7 @@ def _counted(net: nn.Module, x: Tensor) -> dict[str, LayerCount]:
                     handles.append(module.register_forward_pre_hook(partial(_before_layer, layers[path])))
                 elif isinstance(module, Neuron):
                     layers[path] = LayerCount(name, weighted=False, spiking=module.spiking)
-                    hook = partial(_after_neuron, layers[path])
-                    handles.append(module.register_forward_hook(hook, with_kwargs=True))
-                elif isinstance(module, _ACTIVATIONS):
-                    layers[path] = LayerCount(name, weighted=False)
-                    handles.append(module.register_forward_hook(partial(_after_activation, layers[path])))
+                    handles.append(module.register_forward_hook(partial(_after_neuron, layers[path])))
             net(x)
         finally:
             for handle in handles:
@@ -287,28 +261,8 @@ def _before_layer(count: LayerCount, layer: Any, args: tuple[Tensor]) -> None:
     count.add(x)
 
 
-def _after_activation(count: LayerCount, layer: nn.Module, args: tuple, out: Tensor) -> None:
-    count.add(out)
-
-
-def _after_neuron(count: LayerCount, neuron: Neuron, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
-    """Count the outputs, and the potentials (the first part of the state) that differ from the step before."""
-    x = args[0] if args else kwargs["x"]
-    state = args[1] if len(args) > 1 else kwargs.get("state")
-    if (repeat := kwargs.get("repeat")) is not None:
-        x = x.expand(repeat, *x.shape)
+def _after_neuron(count: LayerCount, neuron: Neuron, args: tuple, result: tuple[Tensor, Any]) -> None:
     count.add(result[0])
-    dtype, from_rest = state_dtype(x), state is None
-    if state is None:
-        state = neuron.initial_state(torch.zeros_like(x[0], dtype=dtype))
-    if not state:  # a neuron without memory
-        return
-    step = in_dtype(neuron, dtype)
-    for i, x_t in enumerate(x.unbind(0)):
-        before = state[0]
-        _, state = step(x_t.to(dtype), state)
-        changed = state[0] != before
-        count.updates += changed.numel() if from_rest and i == 0 else int(torch.count_nonzero(changed))
 
 
 def _pairs(layer: Any, x: Tensor, weight: Tensor) -> int:

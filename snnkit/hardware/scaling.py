@@ -63,31 +63,20 @@ class Link:
 class Cluster:
     """Nodes that are all alike.
 
-    Attributes:
-        name: for messages.
-        ranks_per_node: processes (one for each GPU) of a full node.
-        inside: joins the ranks of a node.
-        between: joins a network adapter of one node to one of another; None for a single machine.
-        source: of the figures.
-        adapters: network adapters of a node.
-        nodes: their number.
-        start: seconds that launching an all-reduce takes, whatever its size.
-        cores: processor cores shared by the ranks of a node that compute on them; None where each has a GPU.
-        sharing: share by which one busy rank slows down each other one on its node (memory bandwidth, caches, clock).
-        overlap: share of the communication during backward that takes no computing time: 1 where adapters and copy
-            engines do it, 0 where the computing cores do.
+    ``overlap`` is the share of the communication during backward that takes no computing time: 1 where adapters and
+    copy engines do it, 0 where the computing cores do.
     """
 
     name: str
-    ranks_per_node: int
-    inside: Link
-    between: Link | None
+    ranks_per_node: int  # processes (one for each GPU) of a full node
+    inside: Link  # joins the ranks of a node
+    between: Link | None  # joins a network adapter of one node to one of another; None for a single machine
     source: str
-    adapters: int = 1
+    adapters: int = 1  # of a node
     nodes: int = 1
-    start: float = 0.0
-    cores: int | None = None
-    sharing: float = 0.0
+    start: float = 0.0  # seconds that launching an all-reduce takes, whatever its size
+    cores: int | None = None  # shared by the ranks of a node that compute on them; None where each has a GPU
+    sharing: float = 0.0  # by which share a busy rank slows down each other one on its node (memory, caches, clock)
     overlap: float = 1.0
 
     def __post_init__(self) -> None:
@@ -165,21 +154,13 @@ def this_machine(cores: int, *, link: Link | None = None, sharing: float = 0.0) 
 
 @dataclass(frozen=True)
 class Workload:
-    """A training run as the model describes it.
-
-    Attributes:
-        name: for tables and figures.
-        samples: of an update of one rank alone (its batch).
-        step_s: seconds of such an update, measured on one rank alone.
-        gradient_bytes: that all ranks add up in each update.
-        fixed_s: part of ``step_s`` that does not shrink with the batch (launches, the optimizer), for strong scaling.
-    """
+    """A training run as the model describes it."""
 
     name: str
-    samples: int
-    step_s: float
-    gradient_bytes: int
-    fixed_s: float = 0.0
+    samples: int  # of an update of one rank alone (its batch)
+    step_s: float  # seconds of such an update, measured on one rank alone
+    gradient_bytes: int  # that all ranks add up in each update
+    fixed_s: float = 0.0  # part of step_s that does not shrink with the batch (launches, optimizer), for strong scaling
 
     def __post_init__(self) -> None:
         checks.integer("samples", self.samples, at_least=1)

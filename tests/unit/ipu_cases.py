@@ -136,20 +136,11 @@ class LoopUntilQuiet(Net):
         return super().neuron(mem, x)
 
 
-encodes("FloatOfATensor", "static graph", "a number", lambda x: x / float(x.amax() + 1))  # planted
-
-
 encodes("AsAList", "static graph", "tolist", lambda x: x * x.mean(0).tolist()[0])  # planted
 encodes("ThroughNumpy", "static graph", "numpy", lambda x: x + torch.from_numpy(x.detach().numpy() * 0))  # planted
 encodes("ToTheHost", "static graph", "host", lambda x: x + x.mean().to("cpu"))  # planted
 encodes("TakesOutWithAMask", "static graph", "x[mask]", lambda x: x / x[x > 0].mean())  # planted
 encodes("EventsAsIndices", "static graph", "nonzero", lambda x: x + len(torch.nonzero(x)))  # planted
-encodes(
-    "MaskedSelect",
-    "static graph",
-    "masked_select",
-    lambda x: x - torch.masked_select(x, x > 0.5).mean(),  # planted
-)
 encodes("CountsValues", "static graph", "unique", lambda x: x * torch.unique(x).numel())  # planted
 
 
@@ -246,21 +237,8 @@ class HeavisideByName(Net):
         return super().neuron(mem - fired.detach(), x)
 
 
-@planted("supported operations", words="lerp")
-class LeakByLerp(Net):
-    def neuron(self, mem, x):
-        return super().neuron(torch.lerp(mem, x, 0.1), x)  # planted
-
-
 encodes("CleansNaN", "supported operations", "nan_to_num", lambda x: torch.nan_to_num(x))  # planted
-encodes("SincFilter", "supported operations", "sinc", lambda x: torch.sinc(x))  # planted
 encodes("NoiseLikeTheInput", "supported operations", "rand_like", lambda x: x + torch.rand_like(x))  # planted
-encodes(
-    "BernoulliInPlace",
-    "supported operations",
-    "bernoulli_",
-    lambda x: x + torch.zeros(x.shape, device=x.device).bernoulli_(0.5),  # planted
-)
 
 
 @planted("supported operations", words="norm without weights")
@@ -424,13 +402,6 @@ class ClipsGradients(Net):
         return spike, mem
 
 
-@planted("gradients", words="first.weight has a gradient hook", line=False, module="first (Linear)")
-class HookOnAParameter(Net):
-    def __init__(self) -> None:
-        super().__init__()
-        self.first.weight.register_hook(lambda grad: grad * 0.1)
-
-
 @planted("gradients", words="no gradient reaches it", line=False, module="first (Linear)")
 class NoSurrogate(Net):
     def over_time(self, x):
@@ -459,16 +430,6 @@ class TwoLosses(Net):
     def cost(self, out, y):
         rate = F.mse_loss(out.mean(1), torch.zeros(out.shape[0], CLASSES, device=out.device))
         return F.cross_entropy(out.sum(1), y) + rate  # planted
-
-
-@planted("one loss", words="2 losses")
-class ALossAsAMeasure(Net):
-    def cost(self, out, y):
-        loss = ipu.identity_loss(F.cross_entropy(out.sum(1), y))
-        with torch.no_grad():
-            self.measure = float(0)
-            F.l1_loss(out.sum(1), out.sum(1) + 1)  # planted
-        return loss
 
 
 @planted("one loss", words="not trained on")
@@ -598,12 +559,3 @@ class Wide(Net):
 @planted("memory", words="does not fit", line=False, options=lambda: {"tiles": 4})
 def WeightsTooLarge() -> nn.Module:
     return Wide(15000)
-
-
-def many_samples() -> tuple[Tensor, ...]:
-    return tuple(torch.cat([part] * 1000) for part in example())
-
-
-@planted("memory", words="does not fit", line=False, example=many_samples, options=lambda: {"tiles": 1})
-class ActivationsTooLarge(Net):
-    pass

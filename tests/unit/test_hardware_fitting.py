@@ -11,9 +11,8 @@ from torch import nn
 from snnkit.hardware import roofline
 from snnkit.hardware.chips import Figure
 from snnkit.hardware.roofline import HoldoutNet, Machine, Range, count, fitting, validation
-from snnkit.hardware.roofline.fitting import Probe, Recipe, clock_of, fit_prices, units_of
+from snnkit.hardware.roofline.fitting import clock_of, fit_prices, units_of
 from snnkit.hardware.roofline.validation import Report, Row, validate
-from snnkit.hardware.roofline.work import count_layer
 from snnkit.loss import count_cross_entropy
 from snnkit.neuron import LIF
 from snnkit.nn import Sequential
@@ -98,23 +97,22 @@ def test_what_can_not_be_predicted(work):
 
 def test_prices_are_recovered_from_times_that_they_explain():
     truth = {"launches": 2e-6, "bytes": 1e-10, "flops": 0.0}
-    units = {
-        f"{launches} {size}": Counter(launches=launches, bytes=size, flops=size if launches == 3 else 0)
+    units = [
+        Counter(launches=launches, bytes=size, flops=size if launches == 3 else 0)
         for launches in (1, 3, 30) for size in (10, 10**5, 10**7)
-    }  # fmt: skip
-    seconds = {name: sum(truth[price] * amount for price, amount in one.items()) for name, one in units.items()}
+    ]  # fmt: skip
+    seconds = [sum(truth[price] * amount for price, amount in one.items()) for one in units]
     prices, spread = fit_prices(units, seconds)
     assert prices == pytest.approx(truth, rel=1e-4, abs=1e-15)
     assert spread.low == pytest.approx(1, abs=1e-6) and spread.high == pytest.approx(1, abs=1e-6)
-    _, wide = fit_prices(units, {name: took * (2 if "30" in name else 1) for name, took in seconds.items()})
+    _, wide = fit_prices(units, [took * (1 + i // 6) for i, took in enumerate(seconds)])
     assert wide.low < 0.95 and wide.high > 1.05
 
 
 def test_fitting_measures_all_that_a_prediction_needs(work, monkeypatch):
     monkeypatch.setattr(fitting, "keep_freed_memory", lambda: True)
     monkeypatch.setattr(fitting, "_SHAPES", ((2, 1), (4, 8), (2, 64), (3, 2), (5, 2), (2, 3)))
-    for recipes in ("_RECIPES", "_ENGINE_RECIPES"):
-        monkeypatch.setattr(fitting, recipes, (Recipe(products=1, spikes=1, costly=1),))
+    monkeypatch.setattr(fitting, "_NEURONS", fitting._NEURONS[2:3])
     monkeypatch.setattr(fitting, "_PRODUCTS", ((1, 1, 1), (8, 4, 2)))
     monkeypatch.setattr(fitting, "_CONVOLUTIONS", ((1, 1, 1, 1), (2, 3, 4, 5)))
     monkeypatch.setattr(fitting, "_IMAGES", (256, 2048))
@@ -148,19 +146,6 @@ def test_the_clock_of_one_thread_counts_work_only():
     assert clock.name == "processor" and took > 0 and slept < 0.04
 
 
-@pytest.mark.parametrize(
-    "recipe", [Recipe(products=3), Recipe(differences=5), Recipe(spikes=2), Recipe(costly=4)], ids=str
-)
-def test_a_probe_has_as_many_operations_as_its_recipe(recipe):
-    work = count_layer(Probe(recipe), torch.rand(T, 10))
-    names = [op.name for op in work.running if op.phase == "forward"]
-    assert names.count("mul") == T * (1 + recipe.products + recipe.costly)
-    assert names.count("sub") == T * (recipe.differences + recipe.spikes)
-    assert names.count("exp") == T * recipe.costly and names.count("_to_copy") == T * recipe.spikes
-    out, _ = Probe(recipe)(torch.rand(T, 10))
-    assert out.shape == (T, 10) and torch.isfinite(out).all()
-
-
 # --- validation
 
 
@@ -190,12 +175,9 @@ def test_a_net_learns_in_its_step(name):
 def small(name, said):
     def make(engine):
         said.append(f"make {name} {engine}")
-        return net(engine)
+        return Sequential(nn.Linear(5, 6), LIF(engine=engine), nn.Linear(6, 10), LIF(engine=engine))
 
-    def batch(generator):
-        return torch.rand(T, B, 5, generator=generator), labels()
-
-    return HoldoutNet(name, make, batch, count_cross_entropy)
+    return HoldoutNet(name, make, (T, B, 5))
 
 
 def test_all_is_predicted_before_anything_is_measured(monkeypatch):

@@ -13,7 +13,7 @@ from snnkit.hardware import chips, roofline
 from snnkit.hardware.roofline import Assumptions, DoesNotFit, Operation, Range, Work, count
 from snnkit.loss import count_cross_entropy, rate_mse
 from snnkit.measure.traffic import Traffic
-from snnkit.neuron import IF, LIF, CubaLIF, Recurrent
+from snnkit.neuron import IF, LIF, CubaLIF
 from snnkit.nn import Sequential
 
 T, B = 6, 5
@@ -225,13 +225,6 @@ def test_an_image_that_stays_is_read_once_and_its_gradient_is_summed():
     assert backward.writes == 7 * B * 4
 
 
-def test_recurrent_layers_go_step_by_step():
-    recurrent = Sequential(nn.Linear(8, 7), Recurrent(LIF(engine="eager"), 7), nn.Linear(7, 3), LIF(engine="eager"))
-    found = count(recurrent, torch.rand(T, B, 8), labels(), count_cross_entropy)
-    assert [layer.steps for layer in found.layers] == [1] * T + [T]
-    assert all(op.layer is None for op in found.of("matmul"))
-
-
 # Assumptions
 
 
@@ -349,21 +342,13 @@ def test_a_large_product_takes_its_arithmetic_and_a_large_sum_its_bytes():
     )
 
 
-@pytest.mark.parametrize("name", chips.names("gpu"))
+@pytest.mark.parametrize("name", ["T4", "H200"])
 def test_fewer_launches_are_never_slower(name):
     step = roofline.tutorial()
     eager, fused, graph, both = (roofline.gpu(step, name, mode=mode).seconds for mode in roofline.MODES)
     for end in ("low", "value", "high"):
         assert getattr(both, end) <= getattr(fused, end) < getattr(eager, end)
         assert getattr(both, end) < getattr(graph, end) < getattr(eager, end)
-
-
-def test_small_steps_cost_the_same_on_every_gpu_and_dense_products_do_not():
-    step = roofline.tutorial(batch=16, hidden=128)
-    eager = [roofline.gpu(step, name).seconds.value for name in ("T4", "A100", "H200")]
-    assert max(eager) < 1.05 * min(eager)
-    fused = [roofline.gpu(roofline.tutorial(hidden=4096), n, mode="fused graph").seconds.value for n in ("T4", "H200")]
-    assert fused[0] > 5 * fused[1]
 
 
 def test_a_cache_helps_small_operations_only():

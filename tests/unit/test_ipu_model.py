@@ -6,7 +6,6 @@ import copy
 import math
 import sys
 import types
-from dataclasses import dataclass
 
 import pytest
 import torch
@@ -49,38 +48,6 @@ def test_spikes_of_detached_are_exact_in_every_precision(dtype):
     assert out.dtype == dtype and torch.equal(out, (u >= 0).to(dtype))
 
 
-def test_detached_uses_no_autograd_function():
-    x = torch.randn(5, requires_grad=True)
-    names, waiting = set(), [ipu.Detached(surrogate.ATan())(x).grad_fn]
-    while waiting:
-        node = waiting.pop()
-        names.add(type(node).__name__)
-        assert not isinstance(node, torch.autograd.function.BackwardCFunction)
-        waiting.extend(following for following, _ in node.next_functions if following is not None)
-    assert "AccumulateGrad" in names
-
-
-@dataclass(frozen=True)
-class Gaussian(surrogate.Surrogate):
-    """Without a primitive."""
-
-    width: float = 0.5
-
-    def derivative(self, u):
-        return torch.exp(-((u / self.width) ** 2) / 2)
-
-
-def test_detached_needs_no_primitive_and_copies():
-    x = torch.linspace(-1, 1, 9, requires_grad=True)
-    spike = copy.deepcopy(ipu.Detached(Gaussian(0.3)))
-    (gradient,) = torch.autograd.grad(spike(x).sum(), x)
-    assert torch.equal(gradient, Gaussian(0.3).derivative(x.detach()))
-    with pytest.raises(TypeError, match="surrogate must be"):
-        ipu.Detached(torch.sigmoid)
-    with pytest.raises(TypeError, match="surrogate must be"):
-        ipu.Detached(surrogate.ATan)
-
-
 def compare(net, x, steps, out_shape=None):
     """Spikes and gradients of ``net`` over time and of its converted form must agree."""
     converted = ipu.convert(net, steps)
@@ -118,13 +85,6 @@ def test_every_neuron_keeps_its_spikes_and_gradients(layer, steps):
         assert 0 < hidden.sum() < hidden.numel()
 
 
-@pytest.mark.parametrize("engine", ["eager", "cpp"])
-def test_it_agrees_with_each_engine(engine):
-    torch.manual_seed(0)
-    net = models.mlp((6, 9, 4), engine=engine, flatten=False).double()
-    compare(net, drive((B, 6), torch.Generator().manual_seed(2)) * 2, T)
-
-
 def test_models_of_the_catalogue_agree():
     torch.manual_seed(0)
     x = drive((B, 1, 8, 8), torch.Generator().manual_seed(3))
@@ -143,14 +103,6 @@ def test_norm_in_training_counts_steps_as_the_network_does():
     ipu.convert(other, T)(x)
     assert torch.equal(one[1].running_mean, other[1].running_mean)
     torch.testing.assert_close(one[1].running_var, other[1].running_var)
-
-
-def test_a_picture_goes_through_the_first_layer_once():
-    net = models.mlp((6, 5, 3), flatten=False)
-    seen = []
-    net[0].register_forward_hook(lambda module, args, out: seen.append(tuple(out.shape)))
-    ipu.convert(net, T)(torch.rand(B, 6))
-    assert seen == [(B, 5)]
 
 
 def test_mode_and_hooks_and_the_network_itself_stay():

@@ -8,14 +8,16 @@ asks the meta implementation for types and shapes (poptorch/source/dispatch_trac
 from __future__ import annotations
 
 import copy
+import itertools
 import linecache
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import traceback
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, NamedTuple
 
 import torch
@@ -63,8 +65,7 @@ class Place(NamedTuple):
 
 
 class Operation(NamedTuple):
-    """One operation below autograd: its name without "aten::", overload, arguments, results and place; ``part`` of a
-    function that PopTorch handles as a whole."""
+    """One operation below autograd: its name without "aten::"; ``part`` of a function that PopTorch handles whole."""
 
     name: str
     overload: str
@@ -96,16 +97,8 @@ class Applied(NamedTuple):
 
 @dataclass
 class Record:
-    """One forward pass.
-
-    Attributes:
-        operations, losses, functions: in order.
-        reads: values that were read, as (how, place).
-        hooks: places where gradient hooks were set.
-        compiled: the first operation inside a function of torch.compile's; None if there is none.
-        outputs: the resulting tensors.
-        error, error_place: what stopped it, and where; None if nothing did.
-    """
+    """One forward pass: its operations, losses, functions, values that were read (how, where), gradient hooks, the
+    first operation inside a function that torch.compile has made, its results, and the error that stopped it."""
 
     operations: list[Operation] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)
@@ -121,26 +114,15 @@ class Record:
 
 @dataclass
 class Runs:
-    """The runs that the rules look at: of copies of the model, on real values and on none.
+    """The runs that the rules look at: of copies of the model, on real values and on none."""
 
-    Attributes:
-        model: as it is to be trained, unchanged.
-        inputs: one micro-batch.
-        real_model, real: a copy on the CPU, and the record of its run.
-        meta: records of several calls of one copy without values; the first is the graph.
-        replaced: paths of parameters and buffers that are other tensors after the real run.
-        attributes: tensors that the first call left in plain attributes of modules, by path.
-        saved: bytes that autograd saves for the backward pass of the graph.
-    """
-
-    model: nn.Module
-    inputs: list[Tensor]
-    real_model: nn.Module
+    inputs: list[Tensor]  # one micro-batch
+    real_model: nn.Module  # a copy on the CPU
     real: Record
-    meta: list[Record]
-    replaced: list[str]
-    attributes: dict[str, Tensor]
-    saved: int
+    meta: list[Record]  # several calls of one copy without values; the first is the graph
+    replaced: list[str]  # paths of parameters and buffers that are other tensors after the real run
+    attributes: dict[str, Tensor]  # that the first call left in plain attributes of modules, by path
+    saved: int  # bytes that autograd saves for the backward pass of the graph
 
     @property
     def graph(self) -> Record:
@@ -174,7 +156,7 @@ def run(model: nn.Module, inputs: list[Tensor]) -> Runs:
         size = sum(t.untyped_storage().nbytes() for t in saved.values())
         attributes = {path: t for path, t in _attributes(meta_model).items() if t is not own.get(path)}
         records += [record(meta_model, values, meta=True) for _ in range(_CALLS - 1)]
-    return Runs(model, inputs, real_model, real, records, replaced, attributes, size)
+    return Runs(inputs, real_model, real, records, replaced, attributes, size)
 
 
 def record(model: nn.Module, inputs: list[Tensor], *, meta: bool = False) -> Record:
@@ -206,7 +188,8 @@ def record(model: nn.Module, inputs: list[Tensor], *, meta: bool = False) -> Rec
         try:
             result.outputs = tensors_in(model(*inputs))
         except Exception as error:
-            result.error, result.error_place = error, _place(_frames(error.__traceback__), names)
+            inwards = list(traceback.walk_tb(error.__traceback__))
+            result.error, result.error_place = error, _place(reversed(inwards), names)
     return result
 
 
@@ -229,7 +212,7 @@ class _Operations(TorchDispatchMode):
         place = _place_here(self.names)
         if self.record.compiled is None and any(
             frame.f_code.co_name == "compile_wrapper" and frame.f_code.co_filename.startswith(_TORCH)
-            for frame, _ in _outwards(sys._getframe(1))
+            for frame, _ in _outwards()
         ):
             self.record.compiled = place
         if self.meta and name == "_local_scalar_dense":
@@ -309,28 +292,16 @@ def _watching_functions(note: Callable[[type, Any], None]) -> Iterator[None]:
 
 
 def _place_here(names: dict[int, str]) -> Place:
-    return _place(_outwards(sys._getframe(1)), names)
+    return _place(_outwards(), names)
 
 
-def _outwards(frame: FrameType | None) -> list[tuple[FrameType, int]]:
-    """From ``frame`` outwards to ``record``'s call of the model."""
-    frames = []
-    while frame is not None and not (frame.f_code.co_name == "record" and frame.f_code.co_filename == _HERE):
-        frames.append((frame, frame.f_lineno))
-        frame = frame.f_back
-    return frames
+def _outwards() -> Iterator[tuple[FrameType, int]]:
+    """Frames and lines from here outwards to ``record``'s call of the model."""
+    own = record.__code__
+    return itertools.takewhile(lambda at: at[0].f_code is not own, traceback.walk_stack(sys._getframe(1)))
 
 
-def _frames(trace: TracebackType | None) -> list[tuple[FrameType, int]]:
-    """Of an error, from the inside outwards."""
-    frames = []
-    while trace is not None:
-        frames.insert(0, (trace.tb_frame, trace.tb_lineno))
-        trace = trace.tb_next
-    return frames
-
-
-def _place(frames: list[tuple[FrameType, int]], names: dict[int, str]) -> Place:
+def _place(frames: Iterable[tuple[FrameType, int]], names: dict[int, str]) -> Place:
     """The innermost line of the user's code, else of this package, and the innermost named module."""
     module, theirs, ours = "", None, None
     for frame, line in frames:

@@ -1,12 +1,11 @@
 """Networks in the form that an IPU takes: plain operations, batch first, the loss inside the model.
 
-PopTorch records the forward pass and lets PopART differentiate the recorded operations: the ``backward`` of a
-``torch.autograd.Function`` is never called (its IPU and AutogradIPU dispatch keys fall back into the same recorder,
-poptorch/source/dispatch_tracer/RegisterAtenOverloads.cpp, release 3.4, MIT). So the surrogate has to be part of the
-forward pass: with h the step of 0 and 1, and s smooth, ``h + (s - s.detach())`` has the value of h and the gradient of
-s. The state must stay inside the graph, and the batch must be the first dimension of all inputs and outputs, which
-PopTorch splits into micro-batches. In a training model it takes for its loss each operation that it knows as one and
-each result of ``poptorch.identity_loss``. A loss that another loss is made of is dropped; exactly one must remain
+PopTorch records the forward pass and differentiates the recorded operations: the ``backward`` of a
+``torch.autograd.Function`` is never called (poptorch/source/dispatch_tracer/RegisterAtenOverloads.cpp, release 3.4,
+MIT). So the surrogate has to be part of the forward pass: with h the step of 0 and 1, and s smooth, ``h + (s -
+s.detach())`` has the value of h and the gradient of s. The state stays inside the graph, and the batch is the first
+dimension of all inputs and outputs, which PopTorch splits into micro-batches. Its loss is each operation that it knows
+as one and each result of ``poptorch.identity_loss``, except those that another loss is made of; exactly one must remain
 (poptorch/source/RemoveSurplusIdentityLosses.cpp).
 """
 
@@ -29,10 +28,9 @@ from ...surrogate import Surrogate
 class Detached(Surrogate):
     """A surrogate in detach form: the spikes and the gradient of ``surrogate``, without an ``autograd.Function``.
 
-    The smooth function is the tangent ``s = derivative(u.detach()) * u``, whose gradient is ``derivative(u)`` by
-    construction, also for a surrogate without a closed primitive. As ``s - s.detach()`` is exactly 0 for finite ``u``
-    in any rounding, spikes are exactly 0 or 1; ``(h - s).detach() + s`` would depend on rounding, which may be
-    stochastic on an IPU.
+    The smooth function is the tangent ``s = derivative(u.detach()) * u``. As ``s - s.detach()`` is exactly 0 for finite
+    ``u``, spikes are exactly 0 or 1; ``(h - s).detach() + s`` would depend on rounding, which may be stochastic on an
+    IPU.
 
     Raises:
         TypeError: ``surrogate`` is no ``Surrogate``.

@@ -19,23 +19,14 @@ from .poptorch_rules import RULES, Case, MemoryEstimate, Problem, compiled_modul
 
 @dataclass(frozen=True)
 class Finding:
-    """One problem.
+    """One problem."""
 
-    Attributes:
-        rule: a key of ``RULES``.
-        severity: "error" (PopTorch would refuse it, or train something else) or "warning".
-        what: the problem.
-        fix: how to solve it.
-        module: the module's path and class, as in "net.1 (Leaky)"; empty if it is no single module.
-        where: "file.py:12: the line itself"; empty if it is no single line.
-    """
-
-    rule: str
-    severity: str
+    rule: str  # a key of RULES
+    severity: str  # "error" (PopTorch would refuse it, or train something else) or "warning"
     what: str
     fix: str
-    module: str = ""
-    where: str = ""
+    module: str = ""  # path and class, as in "net.1 (Leaky)"; empty if it is no single module
+    where: str = ""  # "file.py:12: the line itself"; empty if it is no single line
 
     def __str__(self) -> str:
         place = "  ".join(part for part in (self.module, self.where) if part)
@@ -45,17 +36,11 @@ class Finding:
 
 @dataclass
 class Report:
-    """Whether a model is ready for an IPU, as far as that can be known without one.
+    """Whether a model is ready for an IPU, as far as that can be known without one."""
 
-    Attributes:
-        findings: errors first.
-        rules: of each rule "ok", "warning", "error", or "not reached" because of an earlier error.
-        memory: the estimate; None if it was not reached.
-    """
-
-    findings: list[Finding]
-    rules: dict[str, str]
-    memory: MemoryEstimate | None = None
+    findings: list[Finding]  # errors first
+    rules: dict[str, str]  # of each rule "ok", "warning", "error", or "not reached" because of an earlier error
+    memory: MemoryEstimate | None = None  # None if it was not reached
 
     @property
     def ready(self) -> bool:

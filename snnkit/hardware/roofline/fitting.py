@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -23,10 +23,9 @@ from torch import Tensor, nn
 from ... import checks
 from ...engine import cpp_compiler
 from ...measure import Clock, ThroughputClock, keep_freed_memory, provenance, race
-from ...neuron import Neuron
-from ...neuron.base import MembraneState
+from ...neuron import ALIF, IF, LIF, CubaLIF, Izhikevich, Leaky, Neuron
 from ...nn import Sequential
-from ...surrogate import ATan
+from ...surrogate import Sigmoid
 from ..chips import Figure
 from .predictions import Prediction, Range
 from .work import OPTIMIZERS, Trace, Work, count_layer
@@ -96,41 +95,6 @@ def times(candidates: Mapping[str, Callable[[], object]], clock: Clock, repeats:
     }
 
 
-class Recipe(NamedTuple):
-    """The operations of a ``Probe``'s step besides a decay and an addition; ``costly`` are exponentials of squares."""
-
-    products: int = 0
-    differences: int = 0
-    spikes: int = 0
-    costly: int = 0
-
-
-class Probe(Neuron):
-    """A neuron for timing only, with the operations of a recipe."""
-
-    products: int
-    differences: int
-    spikes: int
-    costly: int
-
-    def __init__(self, recipe: Recipe, engine: str = "eager") -> None:
-        super().__init__(surrogate=ATan(), engine=engine)
-        self.products, self.differences, self.spikes, self.costly = recipe
-
-    def step(self, x: Tensor, state: MembraneState) -> tuple[Tensor, MembraneState]:
-        v = 0.99 * state.v + x
-        for _ in range(self.products):
-            v = v * 0.99
-        for _ in range(self.differences):
-            v = v - 0.01
-        for _ in range(self.costly):
-            v = torch.exp(-v * v)
-        out = v
-        for _ in range(self.spikes):
-            out = self.spike(out - 0.5)
-        return out, MembraneState(v)
-
-
 class Benchmark(NamedTuple):
     """What is timed, and its units by price."""
 
@@ -159,23 +123,30 @@ def _priced(units: Counter[tuple[str, str]]) -> Counter[str]:
     return result
 
 
-class _Loss(nn.Module):
-    """Cross-entropy of counts of ten classes."""
+class _Applied(nn.Module):
+    """A function as a layer."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function = function
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.cross_entropy(x.sum(0), torch.zeros(x.shape[1], dtype=torch.long, device=x.device))
+        return self.function(x)
 
 
-class _Scaled(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return x * 0.99
+def _loss(x: Tensor) -> Tensor:
+    return F.cross_entropy(x.sum(0), torch.zeros(x.shape[1], dtype=torch.long, device=x.device))
 
 
-_RECIPES = (
-    *(Recipe(spikes=1), Recipe(products=12), Recipe(differences=12), Recipe(spikes=4)),
-    *(Recipe(products=6, spikes=2), Recipe(spikes=1, costly=2)),
+# Some with many products, differences, spikes or powers, so that their prices can be told apart.
+_NEURONS: tuple[Callable[[str], Neuron], ...] = (
+    lambda engine: IF(engine=engine),
+    lambda engine: Izhikevich(engine=engine),
+    lambda engine: LIF(surrogate=Sigmoid(), engine=engine),
+    lambda engine: ALIF(engine=engine),
+    lambda engine: CubaLIF(engine=engine),
+    lambda engine: Leaky(0.9, reset_mechanism="zero", engine=engine),
 )
-_ENGINE_RECIPES = (Recipe(spikes=1), Recipe(products=12, spikes=1), Recipe(spikes=1, costly=2))
 # (steps, neurons)
 _SHAPES = ((2, 1), (32, 1), (16, 2**10), (16, 2**13), (16, 2**16), (4, 2**18))
 # (rows, inputs, outputs), and (images, channels in and out, pixels of a side)
@@ -187,40 +158,34 @@ _CONVOLUTIONS = ((1, 1, 1, 1), (64, 1, 16, 28), (64, 16, 16, 14), (64, 32, 64, 1
 _IMAGES = (2**8, 2**14, 2**20)  # values
 
 
-def layer_benchmarks(device: torch.device) -> dict[str, Benchmark]:
+def layer_benchmarks(device: torch.device) -> Iterator[Benchmark]:
     """Single layers without and with neurons in eager, and updates of an optimizer."""
-    made = {}
     for steps, neurons in _SHAPES:
-        x = torch.rand(steps, neurons, device=device)
-        for recipe in _RECIPES if neurons < 2**18 else _RECIPES[:2]:
-            made[f"{recipe} {steps} {neurons}"] = _benchmark(Probe(recipe), x)
+        for make in _NEURONS if neurons < 2**18 else _NEURONS[:2]:
+            yield _benchmark(make("eager"), torch.rand(steps, neurons, device=device))
     for rows, inputs, outputs in _PRODUCTS:
-        layer = nn.Linear(inputs, outputs)
-        made[f"linear {rows} {inputs} {outputs}"] = _benchmark(layer, torch.rand(rows, inputs, device=device))
+        yield _benchmark(nn.Linear(inputs, outputs), torch.rand(rows, inputs, device=device))
     for samples, inputs, outputs, side in _CONVOLUTIONS:
         x = torch.rand(samples, inputs, side, side, device=device)
-        made[f"conv {samples} {inputs} {outputs} {side}"] = _benchmark(nn.Conv2d(inputs, outputs, 3, padding=1), x)
+        yield _benchmark(nn.Conv2d(inputs, outputs, 3, padding=1), x)
     for values in _IMAGES:
         # Spikes, which is what networks pool: a maximum of random numbers takes longer.
         x = (torch.rand(max(1, values // 1024), 16, 8, 8, device=device) < 0.2).float()
-        made[f"norm {values}"] = _benchmark(nn.BatchNorm2d(16), x)
-        made[f"pool {values}"] = _benchmark(nn.MaxPool2d(2), x)
-        made[f"loss {values}"] = _benchmark(_Loss(), torch.rand(16, max(1, values // 160), 10, device=device))
-        made[f"update {values}"] = _update(values, device)
-    made["modules"] = _benchmark(Sequential(*(_Scaled() for _ in range(16))), torch.rand(1, 1, 1, device=device))
-    return made
+        yield _benchmark(nn.BatchNorm2d(16), x)
+        yield _benchmark(nn.MaxPool2d(2), x)
+        yield _benchmark(_Applied(_loss), torch.rand(16, max(1, values // 160), 10, device=device))
+        yield _update(values, device)
+    scaled = (_Applied(lambda x: x * 0.99) for _ in range(16))
+    yield _benchmark(Sequential(*scaled), torch.rand(1, 1, 1, device=device))
 
 
-def engine_benchmarks(engine: str, device: torch.device) -> dict[str, Benchmark]:
+def engine_benchmarks(engine: str, device: torch.device) -> Iterator[Benchmark]:
     """Single layers of neurons in a compiled engine; on a static input as well."""
-    made = {}
     for steps, neurons in (*_SHAPES[1:5], (128, 1), (16, 2**6)):
         x = torch.rand(steps, neurons, device=device)
-        for recipe in _ENGINE_RECIPES:
-            made[f"{engine} {recipe} {steps} {neurons}"] = _benchmark(Probe(recipe, engine), x, engine=engine)
-        static = _benchmark(Probe(_ENGINE_RECIPES[0], engine), x[0], steps, engine)
-        made[f"{engine} static {steps} {neurons}"] = static
-    return made
+        for make in _NEURONS[:3]:
+            yield _benchmark(make(engine), x, engine=engine)
+        yield _benchmark(_NEURONS[0](engine), x[0], steps, engine)
 
 
 def _update(values: int, device: torch.device) -> Benchmark:
@@ -305,12 +270,11 @@ def fit(device: str | torch.device = "cpu", *, repeats: int = 7) -> Machine:
     if device.type == "cpu":
         keep_freed_memory()
     clock = clock_of(device)
-    benchmarks = layer_benchmarks(device)
+    benchmarks = list(layer_benchmarks(device))
     for engine in engines:
-        benchmarks |= engine_benchmarks(engine, device)
-    took = times({name: benchmark.run for name, benchmark in benchmarks.items()}, clock, repeats)
-    units = {name: benchmark.units for name, benchmark in benchmarks.items()}
-    prices, spread = fit_prices(units, {name: seconds.value for name, seconds in took.items()})
+        benchmarks += engine_benchmarks(engine, device)
+    took = times({str(i): benchmark.run for i, benchmark in enumerate(benchmarks)}, clock, repeats)
+    prices, spread = fit_prices([b.units for b in benchmarks], [seconds.value for seconds in took.values()])
     large, number = torch.rand(2**23, device=device), torch.rand(1, device=device, requires_grad=True)
     product, flops = large_product(device)
     took = times({"copy": large.clone, "product": product, "smallest": lambda: number * 0.99}, clock, repeats)
@@ -332,21 +296,14 @@ def fit(device: str | torch.device = "cpu", *, repeats: int = 7) -> Machine:
     )
 
 
-def fit_prices(
-    units: Mapping[str, Mapping[str, float]], seconds: Mapping[str, float]
-) -> tuple[dict[str, float], Range]:
-    """Prices that explain the seconds of benchmarks by their units, and by which factors they miss them.
-
-    Args:
-        units: name of a benchmark to price to its number.
-        seconds: of the same benchmarks.
-    """
+def fit_prices(units: Sequence[Mapping[str, float]], seconds: Sequence[float]) -> tuple[dict[str, float], Range]:
+    """Prices that explain the seconds of benchmarks by their units, and by which factors they miss them."""
     from scipy.optimize import nnls
 
-    prices = sorted({price for counted in units.values() for price, amount in counted.items() if amount})
-    matrix = np.array([[counted.get(price, 0.0) for price in prices] for counted in units.values()], dtype=float)
+    prices = sorted({price for counted in units for price, amount in counted.items() if amount})
+    matrix = np.array([[counted.get(price, 0.0) for price in prices] for counted in units], dtype=float)
     scale = matrix.max(axis=0)
-    relative = matrix / scale / np.array([seconds[name] for name in units])[:, None]
+    relative = matrix / scale / np.array(seconds)[:, None]
     solution = nnls(relative, np.ones(len(units)), maxiter=100 * len(prices))[0]
     low, high = np.quantile(1 / np.maximum(relative @ solution, 1e-3), [0.1, 0.9])
     spread = Range(min(float(low), 1.0), 1.0, max(float(high), 1.0))

@@ -88,19 +88,12 @@ class Range:
 
 
 class Assumed(NamedTuple):
-    """A free number of the models.
-
-    Attributes:
-        range: low, likely, high.
-        unit: SI; "share" of something, at most 1; or "" for a factor.
-        meaning: what it is.
-        source: why this value and this range.
-    """
+    """A free number of the models."""
 
     range: Range
-    unit: str
+    unit: str  # SI; "share" of something, at most 1; or "" for a factor
     meaning: str
-    source: str
+    source: str  # why this value and this range
 
 
 _NOT_FOUND = "no source is known"
@@ -175,23 +168,14 @@ class Assumptions(dict[str, Assumed]):
 
 @dataclass(frozen=True)
 class Prediction:
-    """A predicted training step.
-
-    Attributes:
-        chip: its name.
-        mode: how the step runs there.
-        samples: of a step.
-        seconds: of a training step.
-        parts: of the seconds, by what they are spent on. Parts that overlap add up to more than ``seconds``.
-        source: figures behind it.
-    """
+    """A predicted training step. Parts of it that overlap add up to more than ``seconds``."""
 
     chip: str
-    mode: str
+    mode: str  # how the step runs there
     samples: int
     seconds: Range
-    parts: Mapping[str, Range] = field(repr=False)
-    source: str = field(repr=False)
+    parts: Mapping[str, Range] = field(repr=False)  # of the seconds, by what they are spent on
+    source: str = field(repr=False)  # the figures behind it
 
     @property
     def samples_per_s(self) -> Range:

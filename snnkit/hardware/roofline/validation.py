@@ -27,33 +27,31 @@ _DRIVE = 3.0  # times 1/√fan-in: the standard deviation of weights with which 
 
 @dataclass(frozen=True)
 class HoldoutNet:
-    """A network with a batch of random data, and its training step.
-
-    ``make`` takes an engine; ``batch`` a generator, and returns x [T, B, ...] and targets; ``loss`` (out, targets).
-    """
+    """A network with a batch of random data, and its training step."""
 
     name: str
-    make: Callable[[str], nn.Module]
-    batch: Callable[[torch.Generator], tuple[Tensor, Tensor]]
-    loss: Callable[[Tensor, Tensor], Tensor]
-    optimizer: str = "adam"
+    make: Callable[[str], nn.Module]  # from the name of an engine
+    shape: tuple[int, ...]  # of x: (steps, samples, ...)
+    static: bool = False  # x is one random picture, seen in every step; else spikes
+    loss: Callable[[Tensor, Tensor], Tensor] = count_cross_entropy  # of (out, targets), classes from 0 to 9
+    optimizer: str = "adam"  # or "sgd"
+
+    def batch(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """x and targets."""
+        generator = torch.Generator().manual_seed(0)
+        x = torch.rand(self.shape[1:] if self.static else self.shape, generator=generator).to(device)
+        targets = torch.randint(10, self.shape[1:2], generator=generator).to(device)
+        return encode.repeat(x, self.shape[0]) if self.static else (x < 0.2).float(), targets
 
     def work(self) -> Work:
         """Its training step, counted without running it."""
-        with torch.random.fork_rng(devices=[]):
-            net = self.make("eager")
-        x, targets = self.batch(torch.Generator().manual_seed(0))
-        return count(net, x, targets, self.loss, optimizer=self.optimizer, name=self.name)
+        x, targets = self.batch(torch.device("cpu"))
+        return count(self.make("eager"), x, targets, self.loss, optimizer=self.optimizer, name=self.name)
 
     def step(self, engine: str, device: torch.device) -> Callable[[], object]:
         """One training step on ``device``, as a function."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            net = self.make(engine).to(device).train()
-        x, targets = self.batch(torch.Generator().manual_seed(0))
-        first = x[:1].to(device)
-        x = first.expand(x.shape) if x.stride(0) == 0 else x.to(device)
-        targets = targets.to(device)
+        net = self.make(engine).to(device).train()
+        x, targets = self.batch(device)
         optimizer = OPTIMIZERS[self.optimizer](list(net.parameters()))
 
         def run() -> None:
@@ -66,20 +64,20 @@ class HoldoutNet:
 
 def holdout_nets() -> tuple[HoldoutNet, ...]:
     """Twelve: dense, deep, recurrent and convolutional, seven kinds of neurons, 4 to 200 steps."""
-    leaky, counts, most = partial(Leaky, 0.9), count_cross_entropy, membrane_max_cross_entropy
+    leaky = partial(Leaky, 0.9)
     return (
-        HoldoutNet("784-1000-10 Leaky", _dense(leaky, 784, 1000, 10), _image((784,), 25, 128), counts),
-        HoldoutNet("64-100-10 Leaky", _dense(leaky, 64, 100, 10), _image((64,), 10, 32), counts),
-        HoldoutNet("784-4096-10 Leaky", _dense(leaky, 784, 4096, 10), _image((784,), 10, 64), counts),
-        HoldoutNet("784-3×400-10 LIF", _dense(LIF, 784, 400, 400, 400, 10), _spikes((784,), 16, 64), counts),
-        HoldoutNet("784-500-10 CubaLIF", _dense(CubaLIF, 784, 500, 10), _image((784,), 50, 64), counts),
-        HoldoutNet("700-256-20 ALIF", _dense(ALIF, 700, 256, 20), _spikes((700,), 100, 32, 20), counts),
-        HoldoutNet("2-64-2 PLIF", _dense(PLIF, 2, 64, 2), _spikes((2,), 200, 16, 2), counts, "sgd"),
-        HoldoutNet("100-512-10 Izhikevich", _dense(Izhikevich, 100, 512, 10), _spikes((100,), 40, 64), counts),
-        HoldoutNet("128-256-10 recurrent LIF", _recurrent, _spikes((128,), 20, 32), counts),
-        HoldoutNet("conv IF, 28 × 28", _fashion, _image((1, 28, 28), 4, 32), rate_mse, "sgd"),
-        HoldoutNet("conv CubaLIF, 28 × 28", lambda e: ConvNet(engine=e), _spikes((1, 28, 28), 8, 32), most),
-        HoldoutNet("conv CubaLIF, 8 × 8", lambda e: ConvNet(size=8, engine=e), _spikes((1, 8, 8), 25, 64), most),
+        HoldoutNet("784-1000-10 Leaky", _dense(leaky, 784, 1000, 10), (25, 128, 784), static=True),
+        HoldoutNet("64-100-10 Leaky", _dense(leaky, 64, 100, 10), (10, 32, 64), static=True),
+        HoldoutNet("784-4096-10 Leaky", _dense(leaky, 784, 4096, 10), (10, 64, 784), static=True),
+        HoldoutNet("784-3×400-10 LIF", _dense(LIF, 784, 400, 400, 400, 10), (16, 64, 784)),
+        HoldoutNet("784-500-10 CubaLIF", _dense(CubaLIF, 784, 500, 10), (50, 64, 784), static=True),
+        HoldoutNet("700-256-20 ALIF", _dense(ALIF, 700, 256, 20), (100, 32, 700)),
+        HoldoutNet("2-64-10 PLIF", _dense(PLIF, 2, 64, 10), (200, 16, 2), optimizer="sgd"),
+        HoldoutNet("100-512-10 Izhikevich", _dense(Izhikevich, 100, 512, 10), (40, 64, 100)),
+        HoldoutNet("128-256-10 recurrent LIF", _recurrent, (20, 32, 128)),
+        HoldoutNet("conv IF, 28 × 28", _fashion, (4, 32, 1, 28, 28), True, rate_mse, "sgd"),
+        HoldoutNet("conv CubaLIF, 28 × 28", _conv(28), (8, 32, 1, 28, 28), False, membrane_max_cross_entropy),
+        HoldoutNet("conv CubaLIF, 8 × 8", _conv(8), (25, 64, 1, 8, 8), False, membrane_max_cross_entropy),
     )
 
 
@@ -100,27 +98,15 @@ def _fashion(engine: str) -> nn.Module:
     return FashionConvNet(16, 256, engine=engine)
 
 
+def _conv(size: int) -> Callable[[str], nn.Module]:
+    return lambda engine: ConvNet(size=size, engine=engine)
+
+
 def _driven(net: nn.Module) -> nn.Module:
     for layer in net.modules():
         if isinstance(layer, nn.Linear):
             nn.init.normal_(layer.weight, std=_DRIVE / layer.in_features**0.5)
     return net
-
-
-def _image(shape: tuple[int, ...], steps: int, samples: int):
-    def batch(generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        x = torch.rand(samples, *shape, generator=generator)
-        return encode.repeat(x, steps), torch.randint(10, (samples,), generator=generator)
-
-    return batch
-
-
-def _spikes(shape: tuple[int, ...], steps: int, samples: int, classes: int = 10):
-    def batch(generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        x = (torch.rand(steps, samples, *shape, generator=generator) < 0.2).float()
-        return x, torch.randint(classes, (samples,), generator=generator)
-
-    return batch
 
 
 @dataclass(frozen=True)

@@ -63,46 +63,27 @@ class Operation:
 
 @dataclass(frozen=True)
 class Layer:
-    """One call of a layer of neurons.
+    """One call of a layer of neurons."""
 
-    Attributes:
-        name: of its class.
-        steps: T.
-        neurons: of a step, over all samples of the batch.
-        static: x is one step, repeated T times.
-        gradient: whether the gradient of x is needed.
-        size: bytes of a value.
-    """
-
-    name: str
+    name: str  # of its class
     steps: int
-    neurons: int
-    static: bool
-    gradient: bool
-    size: int
+    neurons: int  # of a step, over all samples of the batch
+    static: bool  # x is one step, repeated T times
+    gradient: bool  # whether the gradient of x is needed
+    size: int  # bytes of a value
 
 
 @dataclass(frozen=True)
 class Work:
-    """A training step: forward, backward and the update of the weights.
+    """A training step: forward, backward and the update of the weights."""
 
-    Attributes:
-        name: of the network.
-        samples: the batch.
-        operations: in order.
-        layers: calls of layers of neurons.
-        parameters: number of weights.
-        inputs: bytes of a batch that come from the host.
-        optimizer_states: tensors of the size of the weights that the optimizer stores.
-    """
-
-    name: str
-    samples: int
-    operations: tuple[Operation, ...] = field(repr=False)
-    layers: tuple[Layer, ...] = field(repr=False)
-    parameters: int
-    inputs: int
-    optimizer_states: int
+    name: str  # of the network
+    samples: int  # the batch
+    operations: tuple[Operation, ...] = field(repr=False)  # in order
+    layers: tuple[Layer, ...] = field(repr=False)  # calls of layers of neurons
+    parameters: int  # number of weights
+    inputs: int  # bytes of a batch that come from the host
+    optimizer_states: int  # tensors of the size of the weights that the optimizer stores
 
     @cached_property
     def running(self) -> tuple[Operation, ...]:
@@ -277,9 +258,9 @@ def _shadow_of(net: nn.Module) -> nn.Module:
 
 # Operations that take a processor many times as long as an addition.
 _COSTLY = (
-    "exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sigmoid", "sigmoid_backward", "tanh", "tanh_backward",
-    "erf", "erfc", "sin", "cos", "tan", "atan", "atan2", "asin", "acos", "sinh", "cosh", "pow", "softplus", "gelu",
-)  # fmt: skip
+    *("exp", "expm1", "log", "log1p", "sigmoid", "sigmoid_backward", "tanh", "tanh_backward", "erf", "sin", "cos"),
+    *("atan", "pow", "softplus", "gelu"),
+)
 # Bookkeeping of a profiler, and reads of single numbers by the host.
 _NOTHING = ("_record_function_enter_new", "_record_function_exit", "_local_scalar_dense", "aminmax", "isfinite")
 _KIND_OF = {
