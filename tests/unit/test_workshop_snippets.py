@@ -48,7 +48,7 @@ def test_the_cheatsheet_runs_from_top_to_bottom(capsys):
     left = run(SHEET, "")
     assert left["history"].test_accuracy[-1] > 0.7
     assert left["out"].shape == (20, 8, 64)
-    assert "bytes kept for backward" in capsys.readouterr().out
+    assert "bytes stored for backward" in capsys.readouterr().out
 
 
 def test_what_the_cheatsheet_says_of_chunks_is_true():
