@@ -442,13 +442,13 @@ viz.module_tree(net, state)
 # %% [markdown]
 # **Notice**
 #
-# - `BatchNorm2d` is your old acquaintance with buffers: `running_mean` and `running_var` are measured, not trained, and without them a
-#   loaded network would be useless. `num_batches_tracked` is a buffer of integers.
-# - Compare the bytes: for 16 small images the *state* already outweighs the weights, and it grows with the batch. In training
-#   the inputs of all $T$ steps come on top. What fills a GPU is the activity, not the network.
+# - `BatchNorm2d` is the best-known module with buffers: `running_mean` and `running_var` are measured, not trained, and
+#   without them a loaded network would be useless. `num_batches_tracked` is a buffer of integers.
+# - Compare the bytes: for 16 small images the *state* is already larger than the weights, and it grows with the batch.
+#   In training the inputs of all $T$ steps are added. The activity fills a GPU, not the network.
 #
-# Train it (one short run), then move it as one piece. Without a GPU the `meta` run still checks every shape and every device on the
-# way, in no time and no memory: a cheap test before you queue for an expensive machine.
+# Train it (one short run), then move it as a whole. Without a GPU the `meta` run still checks every shape and every
+# device on the way, with no time and no memory: a cheap test before you queue for an expensive machine.
 
 
 # %%

@@ -450,7 +450,7 @@ some, their_labels = train_images[:64], train_labels[:64]
 learner = fresh()
 after_conv1 = all_steps(learner[0], show(data.to_unit(some)))
 recording = learner[1:].record(after_conv1)
-watched = {"behind conv 1": after_conv1, "behind conv 2": recording.layers[3], "behind linear 1": recording.layers[8]}
+watched = {"after conv 1": after_conv1, "after conv 2": recording.layers[3], "after linear 1": recording.layers[8]}
 gradients = torch.autograd.grad(loss.rate_mse(recording.out, their_labels), list(watched.values()))
 gradients = {name: g.cpu() for name, g in zip(watched, gradients, strict=True)}
 viz.show(figures.magnitudes(gradients, title="Gradients of an untrained net, and what float16 can hold"))
@@ -722,7 +722,7 @@ names = [PARTS[layer.name.split()[0]] for layer in costs.layers]
 
 
 def both_ways(layer, given, precision, first):
-    """Forward and backward through one layer. Nobody asks for the gradient of the first one's input."""
+    """Forward and backward through one layer. The input of the first layer needs no gradient."""
     once = nn.is_static(given)
     leaf = (given[0] if once else given).detach().requires_grad_(not first)
     wanted = [leaf] * (not first) + list(layer.parameters())
