@@ -6,10 +6,8 @@ from itertools import chain
 
 import pytest
 import torch
-from torch import nn
 
-from snnkit import models
-from snnkit.train import launch, recipes
+from snnkit.train import launch
 from tests.scale.job import LIMIT, WORKER
 
 pytest.importorskip("lightning")
@@ -62,18 +60,6 @@ def test_ranks_share_each_batch_without_duplicates(alone, together):
         seen = list(chain(*alone["batches"][5 * epoch : 5 * epoch + 5]))
         assert len(seen) == 100 and len(set(seen)) > 90  # some digits look the same
     assert alone["batches"][0] != alone["batches"][5]
-
-
-def test_no_state_goes_from_rank_to_rank(together):
-    """Each rank's network gives for its share what a network of its own gives, which knows of no other sample."""
-    recipe = recipes.get("digits", **{name: SETTINGS[name] for name in ("hidden", "steps", "loss")})
-    torch.manual_seed(recipe.seed)
-    model = models.mlp((64, 16, 10))
-    assert isinstance(model, nn.Module)
-    for rank in together:
-        sequence, out = rank["first"]
-        assert torch.equal(model(sequence)[0], out)
-    assert not torch.equal(together[0]["first"][1], together[1]["first"][1])
 
 
 def test_figures_are_those_of_all_samples(alone, together):

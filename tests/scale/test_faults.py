@@ -33,13 +33,6 @@ def free_port():
     return free_port()
 
 
-@pytest.mark.slow
-def test_an_exception_of_one_rank_is_told_by_all(tmp_path):
-    with launched(2, json.dumps({**SMALL, "fail": 1, "at": 7, "timeout": 20}), tmp_path) as job:
-        code = job.wait(PATIENCE)
-    assert code == 1 and "LaunchError: rank " in job.output and "ValueError: planted" in job.output
-
-
 def test_the_others_learn_what_was_wrong_with_the_one(tmp_path):
     """Without a launcher that ends it, a rank says itself why it does."""
     port = free_port()
@@ -126,13 +119,6 @@ def test_the_command_starts_ranks_and_they_end_with_it(tmp_path):
         until(lambda: "resuming from" in job.output, job)
         os.kill(job.process.pid, signal.SIGINT)
         assert job.wait(PATIENCE) == 130
-
-
-@pytest.mark.slow
-def test_a_rank_without_a_sample_keeps_nobody_waiting(tmp_path):
-    words = "train digits --device cpu --samples 1 --hidden 8 --steps 3 --epochs 2 --devices 2"
-    with Job([sys.executable, "-m", "snnkit.cli", *words.split()], tmp_path) as job:
-        assert job.wait(PATIENCE) == 0
 
 
 @pytest.mark.slow

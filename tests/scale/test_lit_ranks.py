@@ -53,11 +53,3 @@ def test_firing_rates_are_those_of_all_data(runs, ranks):
             assert set(rank[kind]) == set(alone[kind]) == {"2", "4"}
             for layer, values in alone[kind].items():
                 assert rank[kind][layer] == pytest.approx(values, rel=1e-3, abs=1e-6)
-
-
-def test_throughput_is_that_of_all_ranks_and_the_same_on_each(runs):
-    for ranks in (2, 4):
-        speeds = [rank["speed"] for rank in runs[ranks]]
-        assert all(len(speed) == 3 and min(speed) > 0 for speed in speeds)
-        for speed in speeds[1:]:
-            assert speed == pytest.approx(speeds[0], rel=1e-6)

@@ -2,7 +2,6 @@
 
 import contextlib
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -151,28 +150,3 @@ def accepted(path, text):
     path.write_bytes(text.encode())
     asked = sbatch(path, "--test-only")
     return "" if asked.returncode == 0 else asked.stderr or "refused"
-
-
-@pytest.mark.skipif(cluster.missing() is not None, reason=f"no SLURM here: {cluster.missing()}")
-def test_of_a_test_that_is_killed_nothing_is_left(tmp_path):
-    script = tmp_path / "job.sh"
-    script.write_text("#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --output=/dev/null\nsrun sleep 3600\n")
-    code = f"""
-import os, signal, subprocess, time
-from pathlib import Path
-from tests.scale import cluster
-with cluster.running(Path({str(tmp_path)!r})) as env:
-    subprocess.run(["sbatch", {str(script)!r}], env=env, check=True)
-    while len([pid for pid in cluster.told(Path({str(tmp_path)!r})) if b"sleep" in cluster.command(pid)]) < 2:
-        time.sleep(0.1)
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
-    root = Path(__file__).parents[2]
-    killed = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=600)
-    if "CannotStart" in killed.stderr:
-        pytest.skip(f"SLURM does not start here: {killed.stderr}")
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    deadline = time.monotonic() + 30
-    while cluster.told(tmp_path) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert cluster.told(tmp_path) == []

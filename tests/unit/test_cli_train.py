@@ -1,7 +1,6 @@
 """`snnkit train`: what it prints, writes, refuses, and exits with."""
 
 import json
-import os
 
 import pytest
 import torch
@@ -75,15 +74,6 @@ def test_a_record_can_be_shown(tmp_path):
     assert f"{rows[-1]['test_accuracy']:.2%}" in shown.output.splitlines()[-1]
 
 
-def test_the_number_of_threads():
-    before = torch.get_num_threads()
-    try:
-        assert call(*QUICK, "--threads", str(before + 1)).exit_code == 0
-        assert torch.get_num_threads() == before + 1
-    finally:
-        torch.set_num_threads(before)
-
-
 def test_ctrl_c_says_how_to_go_on(tmp_path, monkeypatch):
     class Stop(command._EpochLines):
         def __call__(self, history, model):
@@ -148,16 +138,6 @@ def test_the_record_does_not_take_the_place_of_the_checkpoint(tmp_path, out):
     result = call(*QUICK, "--checkpoint", str(tmp_path / "run.pt"), "--out", str(tmp_path / out))
     assert result.exit_code == 2 and "--out must be another file than the checkpoint" in said(result)
     assert [file.name for file in tmp_path.iterdir()] == ["link.json"]
-
-
-def test_a_pipe_is_no_place_for_a_record(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    result = call(*QUICK, "--out", str(tmp_path / "pipe"))
-    assert result.exit_code == 2 and "--out can't be written" in said(result) and (tmp_path / "pipe").is_fifo()
-    os.mkfifo(tmp_path / "run.pt.json")
-    result = call(*QUICK, "--checkpoint", str(tmp_path / "run.pt"), "--out", str(tmp_path / "r.json"))
-    assert result.exit_code == 2 and "--checkpoint can't be written" in said(result)
-    assert (tmp_path / "run.pt.json").is_fifo()
 
 
 def test_without_tensorboard_nothing_is_trained(tmp_path, monkeypatch):

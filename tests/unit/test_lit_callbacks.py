@@ -10,7 +10,7 @@ from lightning.pytorch import Callback
 from snnkit import data, encode, viz
 from snnkit.train import lit
 
-from .lit_runs import images, module, net, trainer, weights
+from .lit_runs import images, module, net, trainer
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:lightning", "ignore::DeprecationWarning:lightning")
 
@@ -53,20 +53,6 @@ def test_rates_are_those_of_the_validation_data():
         assert metrics.epochs[-1][f"rate/{name}"] == pytest.approx(rate, rel=1e-5)
         assert metrics.epochs[-1][f"dead/{name}"] == pytest.approx(dead)
     assert not any(layer._forward_hooks for layer in made.model.modules())
-
-
-def test_training_runs_as_without_it():
-    made, plain = module(rates=True), module()
-    trainer(max_epochs=2).fit(made, whole())
-    trainer(max_epochs=2).fit(plain, whole())
-    assert torch.equal(weights(made), weights(plain))
-
-
-def test_ones_own_monitor_is_kept():
-    own = lit.FiringRates()
-    run = trainer(own)
-    run.fit(module(rates=True), whole())
-    assert [c for c in run.callbacks if isinstance(c, lit.FiringRates)] == [own] and own.rates
 
 
 def test_a_sample_given_twice_is_counted_once():
@@ -169,11 +155,6 @@ def test_the_panel_of_a_run_that_ends_early(shown):
     with pytest.raises(RuntimeError, match="enough"):
         trainer(viz.NotebookPanel(), Stop(), max_epochs=5).fit(module(), whole())
     assert len(shown) == 1 and "epoch 2 of 5" in shown[0].layout.title.text
-
-
-def test_the_panel_of_a_run_that_is_limited_by_updates(shown):
-    trainer(viz.NotebookPanel(), max_epochs=-1, max_steps=3).fit(module(), whole())
-    assert len(shown) == 1
 
 
 def test_the_button_of_the_panel_stops_the_trainer_gracefully(shown):

@@ -12,8 +12,7 @@ from snnkit import data
 from snnkit.neuron import Leaky
 from snnkit.nn import Recurrent, Sequential
 from snnkit.train import lit
-from snnkit.train.lit import Batch, SharedBatches
-from snnkit.train.lit.data import seed_of
+from snnkit.train.lit import SharedBatches
 
 from .lit_runs import images, module, trainer
 
@@ -59,13 +58,6 @@ def test_the_order_is_another_in_each_epoch_and_depends_on_nothing_else():
     assert [label for part in batches_of(shares(seed=1)[0]) for label in part] != epochs[0]
     loader.set_epoch(0)
     assert [label for part in batches_of(loader) for label in part] == epochs[0]
-
-
-def test_without_shuffling_batches_are_views_in_order():
-    loader = shares(shuffle=False)[0]
-    first = next(iter(loader))
-    assert batches_of(loader) == [list(range(i, min(i + 6, 23))) for i in range(0, 23, 6)]
-    assert first.samples.data_ptr() == loader.samples.data_ptr()
 
 
 @pytest.mark.parametrize(("world", "accumulate"), list(itertools.product([1, 2, 3, 5], [1, 2, 3])))
@@ -120,13 +112,6 @@ def test_another_number_of_ranks_goes_on_with_the_rest():
     assert {label for loader in more for part in batches_of(loader) for label in part} == rest
 
 
-def test_another_epoch_begins_at_its_beginning():
-    loader = shares()[0]
-    loader.load_state_dict(loader.state_dict() | {"batches": 4})
-    loader.set_epoch(1)
-    assert len(batches_of(loader)) == 4
-
-
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -157,13 +142,6 @@ def test_bad_input_of_the_loader(options, error, words):
     arguments = {"samples": torch.zeros(4, 2), "labels": torch.zeros(4, dtype=torch.int64), "batch_size": 2, **options}
     with pytest.raises(error, match=words):
         SharedBatches(**arguments)
-
-
-def test_seeds_differ_from_their_neighbours():
-    numbers = [seed_of("a", 0), seed_of("b", 0), seed_of("a", 1), seed_of("a", 0, 1), seed_of("a", 1, 0)]
-    assert len(set(numbers)) == 5 and seed_of("a", 0) == numbers[0]
-    assert all(0 <= number < 2**64 for number in numbers)
-    assert isinstance(next(iter(shares()[0])), Batch)
 
 
 # --- data modules ----------------------------------------------------------------------------------------------------
@@ -249,11 +227,6 @@ def test_samples_are_held_back_once_and_for_all():
     assert not torch.equal(held_back(seed=1).val_dataloader().samples, held.samples)
 
 
-def test_without_validation_of_its_own_it_is_that_of_the_test():
-    whole = attached(lit.TensorDataModule(images(), images(5, seed=1), global_batch_size=8))
-    assert torch.equal(whole.val_dataloader().labels, whole.test_dataloader().labels)
-
-
 def test_training_data_alone():
     whole = lit.TensorDataModule(images(), global_batch_size=8)
     run = trainer()
@@ -297,10 +270,3 @@ def test_xor_in_time():
 def test_bad_input(options, error, words):
     with pytest.raises(error, match=words):
         lit.TensorDataModule(**{"train": images(), "global_batch_size": 4, **options}).setup()
-
-
-def test_bad_input_of_the_others():
-    with pytest.raises(ValueError, match="samples must be at most 1442, all of digits, but it is 2000"):
-        lit.DigitsDataModule(global_batch_size=4, samples=2000).setup()
-    with pytest.raises(TypeError, match="unexpected keyword argument 'batchsize'"):
-        lit.DigitsDataModule(batchsize=4)

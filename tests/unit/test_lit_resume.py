@@ -71,23 +71,6 @@ def test_cut_anywhere(tmp_path, accumulate, schedule):
             )
 
 
-def test_batches_of_a_resumed_epoch_are_those_left(tmp_path):
-    class Seen(Callback):
-        def __init__(self):
-            self.batches = []
-
-        def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
-            self.batches.append((trainer.current_epoch, batch_idx, batch.labels.tolist()))
-
-    whole, before, after = Seen(), Seen(), Seen()
-    run(callbacks=[whole])
-    file = tmp_path / "run.pt"
-    with pytest.raises(Cut):
-        run(callbacks=[CutBefore(3), before], checkpoint=file, every=2)
-    run(callbacks=[after], checkpoint=file, resume=True)
-    assert before.batches == whole.batches[:3] and after.batches == whole.batches[2:]
-
-
 def test_validation_within_an_epoch_changes_nothing(tmp_path):
     """With a Trainer of one's own, that validates every two batches and accumulates."""
 
@@ -133,17 +116,6 @@ def test_leftovers_of_killed_writers_are_cleared(tmp_path):
     run(epochs=1, checkpoint=tmp_path / "run.pt")
     names = {file.name for file in tmp_path.iterdir()}
     assert names == {"run.pt", "run.pt.json", ".run.pt.old.123-abcd.part", ".other.pt.123-abcd.part"}
-
-
-@pytest.mark.parametrize("where", [0.1, 0.5, 0.9])
-def test_a_damaged_checkpoint_is_refused(tmp_path, where):
-    file = tmp_path / "run.pt"
-    run(epochs=1, checkpoint=file)
-    content = bytearray(file.read_bytes())
-    content[int(len(content) * where)] ^= 1
-    file.write_bytes(content)
-    with pytest.raises(ValueError, match=r"run.pt can't be read as a checkpoint: it is damaged"):
-        run(epochs=1, checkpoint=file, resume=True)
 
 
 def test_what_is_there_is_not_overwritten(tmp_path):

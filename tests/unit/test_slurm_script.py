@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from snnkit.cli import main
 from snnkit.train import slurm
 from snnkit.train.slurm import Request, parse, seconds
-from snnkit.train.slurm.syntax import clock, count, duration, early_signal
+from snnkit.train.slurm.syntax import clock, early_signal
 
 TRAIN = "snnkit train digits --checkpoint run.pt"
 COMMAND = tuple(TRAIN.split())
@@ -43,19 +43,6 @@ def test_other_times_are_refused(text):
         seconds(text)
 
 
-def test_durations_in_words():
-    words = {
-        1: "1 second",
-        60: "1 minute",
-        90: "90 seconds",
-        120: "2 minutes",
-        5400: "1 hour 30 minutes",
-        90061: "1 day 1 hour 1 minute 1 second",
-    }
-    assert {total: duration(total) for total in words} == words
-    assert count(1, "process") == "1 process" and count(2, "process") == "2 processes"
-
-
 def test_signals_are_read_as_sbatch_does():
     for text in ("USR1@90", "SIGUSR1@90", "sigusr1@90", "10@90", "R:USR1@90"):
         assert early_signal(text) == ("SIGUSR1", 90, False), text
@@ -63,7 +50,6 @@ def test_signals_are_read_as_sbatch_does():
     for text in ("", "USR1@", "SIGNONE@90", "@90", "X:USR1@90"):
         with pytest.raises(ValueError, match="signal must be"):
             early_signal(text)
-    assert Request(TRAIN, signal="USR2").signal == "SIGUSR2"
 
 
 @pytest.mark.parametrize(
@@ -73,14 +59,11 @@ def test_signals_are_read_as_sbatch_does():
         ({"nodes": 1.0}, "nodes must be an integer, but it is 1.0"),
         ({"gpus_per_node": -1}, "gpus_per_node must be at least 0, but it is -1"),
         ({"tasks_per_node": 0}, "tasks_per_node must be at least 1"),
-        ({"gpus_per_node": 4, "tasks_per_node": 1}, "tasks_per_node, one process for each GPU, must be one of 4, but"),
+        ({"gpus_per_node": 4, "tasks_per_node": 1}, "Each node has 4 GPUs, for one process each, but SLURM starts 1"),
         ({"time": "tomorrow"}, "time must be written as .*it is 'tomorrow'"),
         ({"time": 60}, "time must be a text, but it is 60"),
-        ({"time": "00:01:30"}, "time must be whole minutes.*it is '00:01:30'"),
-        ({"time": "00:02:00"}, "signal_seconds must leave time to train: .* 2 minutes .*it is 90"),
+        ({"time": "00:02:00"}, r"--time=00:02:00 \(line .*\) is 120 s: .*Fix: give the job more time than 00:02:30"),
         ({"signal": "SIGNONE"}, "signal must be the name of a signal, such as 'SIGUSR1', but it is 'SIGNONE'"),
-        ({"signal": "TERM"}, "signal must be a free one, such as 'SIGUSR1', but it is 'SIGTERM'"),
-        ({"memory": "lots"}, "memory must be a number with K, M, G or T, such as '64G', but it is 'lots'"),
         ({"requeue": 1}, "requeue must be True or False, but it is 1"),
         ({"partition": " "}, "partition must be a line of text"),
         ({"name": None}, "name must be a text, but it is None"),
@@ -89,12 +72,12 @@ def test_signals_are_read_as_sbatch_does():
         ({"modules": "CUDA"}, "modules must be a list of texts, but it is 'CUDA'"),
         ({"modules": [1]}, "modules must be a text, but it is 1"),
         ({"command": 7}, "command must be a text or a list of words, but it is 7"),
-        ({"command": ["python", 7]}, "each word of command must be a text, but it is 7"),
+        ({"command": ["python", 7]}, "a word of command must be a text, but it is 7"),
         ({"command": ""}, "command must be one line, what each process runs.*but it is ''"),
         ({"command": "python 'train.py"}, "command must have its quotes closed"),
         ({"command": "srun python train.py"}, "without the srun before it"),
-        ({"command": "snnkit train digits"}, "command must have --checkpoint FILE, or the requeued job would"),
-        ({"command": f"{TRAIN} --nodes 3"}, "command must leave --nodes to the job, but it is 'snnkit train"),
+        ({"command": "snnkit train digits"}, "The command writes no checkpoint"),
+        ({"command": f"{TRAIN} --nodes 3"}, "The command expects 3 nodes, but the job has 1"),
     ],
 )
 def test_impossible_values_are_refused(values, message):
@@ -182,7 +165,7 @@ def test_every_line_is_explained(name):
 def test_explanations_contain_the_numbers():
     why = dict(slurm.explain(REQUESTS["large"]))
     assert "8 processes, 4 on each of 2 nodes" in why["#SBATCH --ntasks-per-node=4"]
-    assert "1 day 2 hours" in why["#SBATCH --time=1-02:00:00"]
+    assert "may run for 1-02:00:00" in why["#SBATCH --time=1-02:00:00"]
     assert why["#SBATCH --signal=SIGUSR1@90"].startswith("90 seconds before the limit")
 
 
@@ -240,7 +223,7 @@ def test_check_prints_each_problem_with_its_line(tmp_path):
     [
         ((), "what is to run is missing"),
         (("--nodes", 0, *COMMAND), "nodes must be at least 1, but it is 0"),
-        (("snnkit", "train", "digits"), "command must have --checkpoint FILE"),
+        (("snnkit", "train", "digits"), "The command writes no checkpoint"),
         (("--check", "job.sh", "--out", "x"), "--check looks at a file that is there"),
         (("--check", "job.sh", *COMMAND), "--check looks at a file that is there"),
     ],

@@ -94,17 +94,6 @@ def test_optimizers_that_wait_for_the_device_are_refused(make, enabled, words):
     assert re.search(words, why_not(step)), why_not(step)
 
 
-def test_a_change_of_the_optimizers_settings_is_seen():
-    net = Net()
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    with pytest.warns(UserWarning, match="only CUDA has graphs"):
-        step = GraphedStep(plain_step(optimizer, net=net), 8)
-    before = step._settings_now()
-    assert step._settings_now() == before
-    optimizer.param_groups[0]["lr"] = 0.05
-    assert step._settings_now() != before
-
-
 # -- what is looked for before it ------------------------------------------------------------------------------------
 
 
@@ -114,26 +103,6 @@ def test_a_change_of_the_optimizers_settings_is_seen():
 def test_random_numbers_from_the_cpu_are_noticed(draw):
     result, reason = observed(draw)
     assert result is not None and "draws random numbers on the CPU" in reason
-
-
-def test_a_generator_of_its_own_does_not_count():
-    mine = torch.Generator().manual_seed(1)
-    assert observed(lambda: torch.rand(3, generator=mine))[1] == ""
-
-
-def test_that_pytorch_calls_its_watch_a_prototype_is_no_reason():
-    """It says so at the first use in a process."""
-
-    def update():
-        warnings.warn(
-            "Synchronization debug mode is a prototype feature and does not yet detect all synchronizing operations",
-            UserWarning,
-            stacklevel=1,
-        )
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert observed(update) == (None, "")
 
 
 def test_waiting_is_noticed_and_other_warnings_go_through():

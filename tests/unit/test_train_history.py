@@ -36,21 +36,6 @@ def test_what_is_no_function_is_refused():
         CallbackList("on_batch", print, [3])
 
 
-def test_the_owner_of_a_method_is_finished():
-    class Panel:
-        ended = 0
-
-        def on_batch(self, info):
-            pass
-
-        def finish(self):
-            self.ended += 1
-
-    panel = Panel()
-    CallbackList("on_batch", panel.on_batch, print).finish()
-    assert panel.ended == 1
-
-
 def history(epochs):
     return train.History(
         train_loss=[1.0 / (i + 1) for i in range(epochs)],

@@ -1,7 +1,6 @@
 """What one update is made of: accumulation, clipping, augmentation, memory format, compilation, and the brake."""
 
 import math
-import warnings
 
 import pytest
 import torch
@@ -292,9 +291,3 @@ def test_metrics_are_means_over_samples_and_reset():
 def test_bad_options(arguments, error, words):
     with pytest.raises(error, match=words):
         fit(Net(), **arguments)
-
-
-def test_no_option_warns_where_it_can_be_had():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        fit(Net(), clip=1.0, accumulate=2, channels_last=True, epochs=1)

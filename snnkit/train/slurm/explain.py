@@ -9,7 +9,7 @@ from snnkit.checks import instance
 
 from .request import Request
 from .request import script as write
-from .syntax import Command, Option, Script, count, duration, early_signal, parse, seconds
+from .syntax import Command, Option, Script, clock, count, early_signal, parse, seconds
 
 Meaning = str | Callable[[str, Script], str]
 
@@ -21,17 +21,15 @@ def _processes(script: Script) -> str:
 
 
 def _time(value: str, _script: Script) -> str:
-    return f"The job may run for {duration(seconds(value))}; then SLURM ends it. Short jobs start sooner."
+    return f"The job may run for {clock(seconds(value))}; then SLURM ends it. Short jobs start sooner."
 
 
 def _signal(value: str, _script: Script) -> str:
     early = early_signal(value)
+    start = f"{early.seconds} seconds before the limit (or up to a minute earlier) SLURM sends {early.name} to "
     if early.batch:
-        return f"{duration(early.seconds)} before the limit SLURM sends {early.name} to the shell of this script only."
-    return (
-        f"{duration(early.seconds)} before the limit (or up to a minute earlier) SLURM sends {early.name} to every "
-        "process, which then can save a checkpoint and requeue the job."
-    )
+        return start + "the shell of this script only."
+    return start + "every process, which then can save a checkpoint and requeue the job."
 
 
 def _tasks(value: str, script: Script) -> str:

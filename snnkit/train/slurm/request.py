@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from snnkit import checks
 
-from .syntax import MINUTE, SIGNAL_SLACK, clock, command_option, duration, is_training, seconds, signal_name
+from .script_rules import check
+from .syntax import command_option, is_training
 
 # Ports below those that Linux hands out by itself (32768 on), and other ones for jobs that share a node.
 PORT = "$((20000 + SLURM_JOB_ID % 10000))"
@@ -58,80 +59,44 @@ class Request:
     def __post_init__(self) -> None:
         for name, least in (("nodes", 1), ("gpus_per_node", 0), ("cpus_per_task", 1), ("signal_seconds", 1)):
             checks.integer(name, getattr(self, name), at_least=least)
-        if self.tasks_per_node is not None:
-            checks.integer("tasks_per_node", self.tasks_per_node, at_least=1)
-            if self.gpus_per_node:
-                checks.choice("tasks_per_node, one process for each GPU,", self.tasks_per_node, [self.gpus_per_node])
+        checks.integer("tasks_per_node", self.tasks, at_least=1)
         checks.flag("requeue", self.requeue)
-        self._check_texts()
-        if self.memory is not None and not re.fullmatch(r"\d+[KMGT]?", self.memory, re.IGNORECASE):
-            raise ValueError(f"memory must be a number with K, M, G or T, such as '64G', but it is {self.memory!r}")
-        self._check_times()
-        self._check_command()
+        checks.instance("modules", self.modules, (list, tuple), "a list of texts")
+        checks.instance("command", self.command, (str, list, tuple), "a text or a list of words")
+        try:
+            words = self.words
+        except ValueError as error:
+            raise ValueError(f"command must have its quotes closed ({error}), but it is {self.command!r}") from None
+        for name in ("name", "time", "signal", "memory", "partition", "account", "venv"):
+            if getattr(self, name) is not None or name in ("name", "time", "signal"):
+                _check_text(name, getattr(self, name))
+        for name, texts in (("modules", self.modules), ("a word of command", words)):
+            for text in texts:
+                checks.instance(name, text, str, "a text")
+        if not words or words[0] == "srun" or any("\n" in word for word in words):
+            raise ValueError(
+                "command must be one line, what each process runs, such as 'snnkit train workshop', without the srun "
+                f"before it, but it is {self.command!r}"
+            )
+        for problem in check(script(self)):
+            raise ValueError(f"the request would make a script that goes wrong. {problem.what} Fix: {problem.fix}")
 
     @property
     def tasks(self) -> int:
         """Processes per node."""
-        return self.tasks_per_node or self.gpus_per_node or 1
-
-    @property
-    def limit(self) -> int:
-        """The time limit in seconds."""
-        return seconds(self.time)
+        return (self.gpus_per_node or 1) if self.tasks_per_node is None else self.tasks_per_node
 
     @property
     def words(self) -> list[str]:
         """The command in words, without what the job adds to it."""
         return shlex.split(self.command) if isinstance(self.command, str) else list(self.command)
 
-    def _check_texts(self) -> None:
-        """Without the characters that sbatch's and bash's quoting would trip over."""
-        checks.instance("modules", self.modules, (list, tuple), "a list of texts")
-        texts: dict[str, object] = {
-            name: getattr(self, name) for name in ("name", "time", "signal", "memory", "partition", "account", "venv")
-        }
-        required = ("name", "time", "signal")
-        texts = {name: value for name, value in texts.items() if name in required or value is not None}
-        for name, value in [*texts.items(), *(("modules", module) for module in self.modules)]:
-            checks.instance(name, value, str, "a text")
-            if not re.fullmatch(r'[^\n\r\0"\\~]*[^\s"\\~][^\n\r\0"\\~]*', str(value)):
-                raise ValueError(f'{name} must be a line of text without ", \\ and ~, but it is {value!r}')
 
-    def _check_times(self) -> None:
-        if self.limit < MINUTE or self.limit % MINUTE:
-            raise ValueError(f"time must be whole minutes, from one on, as SLURM counts them, but it is {self.time!r}")
-        object.__setattr__(self, "signal", signal_name(self.signal))
-        if self.signal in ("SIGKILL", "SIGSTOP", "SIGTERM", "SIGINT"):
-            raise ValueError(f"signal must be a free one, such as 'SIGUSR1', but it is {self.signal!r}")
-        if self.requeue and self.signal_seconds + SIGNAL_SLACK > self.limit:
-            raise ValueError(
-                f"signal_seconds must leave time to train: SLURM may send the signal {SIGNAL_SLACK} s early, and the "
-                f"limit is {duration(self.limit)} ({clock(self.limit)}), but it is {self.signal_seconds}"
-            )
-
-    def _check_command(self) -> None:
-        checks.instance("command", self.command, (str, list, tuple), "a text or a list of words")
-        try:
-            words = self.words
-        except ValueError as error:
-            raise ValueError(f"command must have its quotes closed ({error}), but it is {self.command!r}") from None
-        for word in words:
-            checks.instance("each word of command", word, str, "a text")
-        if not words or words[0] == "srun" or any("\n" in word or "\0" in word for word in words):
-            raise ValueError(
-                "command must be one line, what each process runs, such as 'snnkit train workshop', without the srun "
-                f"before it, but it is {self.command!r}"
-            )
-        if not is_training(words):
-            return
-        if self.requeue and not command_option(words, "--checkpoint"):
-            raise ValueError(
-                "command must have --checkpoint FILE, or the requeued job would start from scratch, "
-                f"but it is {shlex.join(words)!r}, or give requeue=False"
-            )
-        for name in ("--nodes", "--devices", "--requeue-signal"):
-            if command_option(words, name) is not None:
-                raise ValueError(f"command must leave {name} to the job, but it is {shlex.join(words)!r}")
+def _check_text(name: str, value: object) -> None:
+    """Without the characters that sbatch's and bash's quoting would trip over."""
+    checks.instance(name, value, str, "a text")
+    if not re.fullmatch(r'[^\n\r\0"\\~]*[^\s"\\~][^\n\r\0"\\~]*', str(value)):
+        raise ValueError(f'{name} must be a line of text without ", \\ and ~, but it is {value!r}')
 
 
 def script(request: Request) -> str:
@@ -149,7 +114,7 @@ def script(request: Request) -> str:
         "gpus-per-node": request.gpus_per_node or None,
         "cpus-per-task": request.cpus_per_task,
         "mem": request.memory,
-        "time": clock(request.limit),
+        "time": request.time,
     }
     if request.requeue:
         options |= {"signal": f"{request.signal}@{request.signal_seconds}", "requeue": "", "open-mode": "append"}
@@ -178,12 +143,13 @@ def _value(text: str) -> str:
 
 
 def _added(request: Request) -> list[str]:
-    """What the job decides for ``snnkit train``."""
+    """What the job decides for ``snnkit train``, where the command doesn't say it already."""
     words = request.words
     if not is_training(words):
         return []
-    added = ["--nodes", str(request.nodes), "--devices", str(request.tasks)]
+    added = {"--nodes": str(request.nodes), "--devices": str(request.tasks)}
     if request.requeue:
-        added += ["--requeue-signal", request.signal]
+        added["--requeue-signal"] = request.signal
+    options = [word for name, value in added.items() if command_option(words, name) is None for word in (name, value)]
     resumes = command_option(words, "--checkpoint") is not None and "--resume" not in words
-    return added + ["--resume"] * resumes
+    return options + ["--resume"] * resumes

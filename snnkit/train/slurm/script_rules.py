@@ -22,7 +22,6 @@ from .syntax import (
     clock,
     command_option,
     count,
-    duration,
     early_signal,
     is_training,
     parse,
@@ -342,11 +341,9 @@ def _signal_too_early(script: Script) -> Places:
         return
     hint = ""
     if limit.value.count(":") == 1 and "-" not in limit.value:
-        hours = seconds(f"{limit.value}:00")
-        hint = f"; if you meant {duration(hours)}, write --time={clock(hours)}"
-    reads = f"--time={limit.value} (line {limit.line}) is {duration(total)}"
-    values = {"early": duration(early.seconds), "reads": reads, "slack": SIGNAL_SLACK, "hint": hint}
-    yield option.line, {**values, "more": duration(early.seconds + SIGNAL_SLACK)}
+        hint = f"; if you meant hours, write --time={clock(seconds(f'{limit.value}:00'))}"
+    values = {"seconds": early.seconds, "slack": SIGNAL_SLACK, "total": total, "hint": hint}
+    yield option.line, {**values, "time": limit.value, "line": limit.line, "more": clock(early.seconds + SIGNAL_SLACK)}
 
 
 def _signal_to_shell(script: Script) -> Places:
@@ -471,8 +468,9 @@ RULES: tuple[Rule, ...] = (
          "which may be minutes or weeks.",
          "add #SBATCH --time=HH:MM:SS"),
     Rule("signal", E, _signal_too_early,
-         "The signal is due {early} before the limit, and SLURM may send it up to {slack} s earlier, but {reads}: "
-         "it may come as the job starts, which then requeues itself without having trained.",
+         "The signal is due {seconds} s before the limit, and SLURM may send it up to {slack} s earlier, but "
+         "--time={time} (line {line}) is {total} s: it may come as the job starts, which then requeues itself without "
+         "having trained.",
          "give the job more time than {more}, or the signal fewer seconds{hint}"),
     Rule("signal", E, _signal_to_shell,
          "B: sends the signal to the shell of the script only. It does not pass it on, so that the training never "

@@ -22,8 +22,7 @@ SHORT = {
 # Options that take no value, or one only behind "=", so that the next word is not theirs.
 BARE = frozenset({"requeue", "no-requeue", "hold", "wait", "exclusive", "overcommit", "oversubscribe", "spread-job"})
 BARE_SRUN = frozenset({"kill-on-bad-exit", "exclusive", "exact", "overlap", "label", "unbuffered", "verbose", "quiet"})
-UNITS = {"day": 86400, "hour": 3600, "minute": 60, "second": 1}
-MINUTE = 60
+DAY = 86400
 SIGNAL_SLACK = 60  # seconds by which SLURM may send a signal too early, says `man sbatch`
 
 
@@ -199,25 +198,14 @@ def seconds(text: str) -> int:
         raise ValueError(f"time must be written as {forms}, but it is {text!r}")
     numbers = [int(number) for number in match[2].split(":")]
     units = (3600, 60, 1) if match[1] or len(numbers) == 3 else (60, 1)
-    return int(match[1] or 0) * UNITS["day"] + sum(n * unit for n, unit in zip(numbers, units, strict=False))
+    return int(match[1] or 0) * DAY + sum(n * unit for n, unit in zip(numbers, units, strict=False))
 
 
 def clock(total: int) -> str:
     """Seconds as H:MM:SS with two digits for the hours, or D-HH:MM:SS from a day on."""
-    days, rest = divmod(total, UNITS["day"])
+    days, rest = divmod(total, DAY)
     text = f"{rest // 3600:02}:{rest % 3600 // 60:02}:{rest % 60:02}"
     return f"{days}-{text}" if days else text
-
-
-def duration(total: int) -> str:
-    """Seconds in words for a message: "90 seconds", "5 minutes", "1 hour 30 minutes"."""
-    if total < 2 * MINUTE and total != MINUTE:
-        return count(total, "second")
-    parts = []
-    for unit, size in UNITS.items():
-        number, total = divmod(total, size)
-        parts += [count(number, unit)] if number else []
-    return " ".join(parts)
 
 
 def count(number: int, unit: str) -> str:
