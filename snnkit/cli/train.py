@@ -15,7 +15,6 @@ import torch
 
 from snnkit import records
 from snnkit.cli import SETTINGS
-from snnkit.files import destination
 from snnkit.measure import provenance
 from snnkit.train import LaunchError, RankInfo, Recipe, TensorBoard, launch, recipes
 from snnkit.train.checkpoint import writable
@@ -23,15 +22,6 @@ from snnkit.train.distributed import PEER, REQUEUED
 
 _GRACE = 60.0  # seconds for the current update and a checkpoint, after SIGTERM
 _ORDERLY = (130, 143, REQUEUED)  # exit codes of ranks that have printed what they did
-_ARGUMENTS = "snnkit.train.arguments"
-
-
-class _Remembering(click.Command):
-    """Saves the arguments it was called with, which the ranks that it starts are called with, too."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        ctx.meta[_ARGUMENTS] = list(args)
-        return super().parse_args(ctx, args)
 
 
 def _recipe_options(command: Any) -> Any:
@@ -52,9 +42,7 @@ def _catalogue() -> list[str]:
     return [f"{name:<{width}}  {recipes.get(name).about}" for name in recipes.names()]
 
 
-@click.command(
-    cls=_Remembering, context_settings=SETTINGS, epilog="\b\nRecipes:\n" + "\n".join(f"  {x}" for x in _catalogue())
-)
+@click.command(context_settings=SETTINGS, epilog="\b\nRecipes:\n" + "\n".join(f"  {x}" for x in _catalogue()))
 @click.argument("name", metavar="RECIPE", required=False)
 @_recipe_options
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, ...")
@@ -139,7 +127,7 @@ def _run(
     try:
         recipe = recipes.get(name, **settings)
         if out:
-            _check_out(writable(out, "--out"), checkpoint)
+            writable(out, "--out")
         board = TensorBoard(log, None if resume else recipe.settings()) if log and first else None
     except (ValueError, TypeError) as error:
         raise click.UsageError(str(error)) from None
@@ -206,10 +194,7 @@ def _leave(place: RankInfo, message: str, code: int) -> NoReturn:
 
 
 def _start_ranks(name: str, settings: dict[str, Any], devices: int, nodes: int, **options: Any) -> None:
-    """Run ``snnkit train`` with the same arguments in so many processes. Ends with their exit code.
-
-    Errors that every rank would make are reported once, before anything is started.
-    """
+    """Run this command in so many processes; errors that every rank would make are reported once, before."""
     if nodes > 1:
         raise click.UsageError(
             f"--nodes {nodes} needs processes on {nodes} nodes: start the command with srun or torchrun there "
@@ -222,15 +207,13 @@ def _start_ranks(name: str, settings: dict[str, Any], devices: int, nodes: int, 
         recipes.prepare(name, settings, options["checkpoint"], options["resume"])
     except (ValueError, TypeError, OSError) as error:
         raise click.ClickException(str(error)) from None
-    words = click.get_current_context().meta[_ARGUMENTS]
-    end = words.index("--") if "--" in words else len(words)
-    command = [sys.executable, "-m", "snnkit.cli", "train", *words[:end], "--no-progress", *words[end:]]
+    command = [sys.executable, "-m", "snnkit.cli", "train", "--no-progress", *sys.argv[2:]]  # as this one was called
     try:
         launch(command, devices, on_line=_print_line, grace=_GRACE)
     except LaunchError as error:
         if error.code in _ORDERLY:
             sys.exit(error.code)
-        raise click.ClickException(str(error).partition(" Last lines")[0]) from None  # they are printed already
+        raise click.ClickException(str(error).partition(". Last lines")[0]) from None  # they are printed already
 
 
 def _print_line(rank: int, line: str) -> None:
@@ -253,14 +236,6 @@ class _EpochLines:
         for line in lines[self.printed :]:
             tqdm.write(line)
         self.printed = len(lines)
-
-
-def _check_out(out: Path, checkpoint: str | None) -> None:
-    """ValueError where the record would replace the checkpoint, or the settings beside it."""
-    if checkpoint is not None:
-        file = recipes.SettingsFile(Path(checkpoint).expanduser())
-        if destination(out) in [destination(writable(path, "--checkpoint")) for path in (file.checkpoint, file.path)]:
-            raise ValueError(f"--out must be another file than the checkpoint and its settings, but it is {str(out)!r}")
 
 
 def _write_record(out: str, run: recipes.Run) -> None:

@@ -150,7 +150,8 @@ class LaunchError(RuntimeError):
     """
 
     def __init__(self, message: str, rank: int | None, code: int | None, outputs: list[list[str]]) -> None:
-        super().__init__(message)
+        lines = [f"  {line}" for line in outputs[rank or 0][-_LAST:]]
+        super().__init__("\n".join([f"{message}. Last lines of rank {rank or 0}:", *lines]))
         self.rank, self.code, self.outputs = rank, code, outputs
 
 
@@ -212,28 +213,22 @@ def launch(
     outputs = ranks.outputs
     if failed is not None:
         code = codes[failed]
-        assert code is not None
-        others = "" if processes == 1 else "; the others were ended"
-        message = f"rank {failed} of {processes} {_exit_reason(code)} after {seconds:.1f} s{others}."
-        raise LaunchError(f"{message} {_last_lines(failed, outputs)}", failed, code, outputs)
+        assert code
+        reason = f"failed with exit code {code}" if code > 0 else f"was ended by {signal.Signals(-code).name} ({code})"
+        message = f"rank {failed} of {processes} {reason} after {seconds:.1f} s, and all others were ended"
+        raise LaunchError(message, failed, code, outputs)
     if None in codes:
-        quiet = min(range(processes), key=lambda rank: len(outputs[rank]))
-        message = f"the ranks did not end within timeout={timeout:g} s, and were ended."
-        raise LaunchError(f"{message} {_last_lines(quiet, outputs)}", None, None, outputs)
+        message = f"the ranks did not end within timeout={timeout:g} s, and were ended"
+        raise LaunchError(message, None, None, outputs)
     return Launched(seconds, outputs)
 
 
 class _Ranks:
-    """A context of processes, each the leader of a process group of its own. When it is left, all of them have ended.
-
-    Attributes:
-        outputs: lines of each rank.
-        grace: seconds between SIGTERM and SIGKILL.
-    """
+    """A context of processes, each the leader of a process group of its own; when it is left, all have ended."""
 
     def __init__(self, on_line: Callable[[int, str], object] | None, grace: float) -> None:
-        self.on_line, self.grace = on_line, grace
-        self.outputs: list[list[str]] = []
+        self.on_line, self.grace = on_line, grace  # seconds between SIGTERM and SIGKILL
+        self.outputs: list[list[str]] = []  # lines of each rank
         self._processes: list[subprocess.Popen[bytes]] = []
         self._guard: subprocess.Popen[bytes] | None = None
         self._lines: queue.Queue[tuple[int, bytes | None]] = queue.Queue()  # None: the end of a rank's output
@@ -372,16 +367,3 @@ def _exit_on_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-def _exit_reason(code: int) -> str:
-    if code >= 0:
-        return f"failed with exit code {code}"
-    return f"was ended by {signal.Signals(-code).name} (signal {-code})"
-
-
-def _last_lines(rank: int, outputs: list[list[str]]) -> str:
-    lines = outputs[rank][-_LAST:]
-    if not lines:
-        return f"Rank {rank} had printed nothing."
-    return f"Last lines of rank {rank}:\n" + "\n".join(f"  {line}" for line in lines)

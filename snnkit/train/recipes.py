@@ -141,9 +141,7 @@ def run(
         recipe: a name, or the result of ``get``.
         root, download: of ``data.load``.
         device, progress: of ``fit``.
-        on_epoch: one function or several, called after each epoch with (history, model): a ``viz.LivePanel``, a
-            ``train.TensorBoard``. Their method ``finish``, if any, is called when training is over.
-        on_batch: one function or several, called after each update: the ``on_batch`` of a ``viz.LivePanel``.
+        on_epoch, on_batch: of ``fit``; one function or several.
         checkpoint: a file, written after each epoch. The settings are saved beside it, with ``.json`` at the end.
         resume: continue from that file, with the settings beside it, exactly as if nothing had happened; from the start
             if it does not exist yet. Without it the file must not exist.

@@ -132,14 +132,6 @@ def test_a_checkpoint_that_is_there_is_kept(tmp_path):
     assert damaged.exit_code == 1 and "is missing" in said(damaged) and file.read_text() == "precious"
 
 
-@pytest.mark.parametrize("out", ["run.pt", "run.pt.json", "link.json"])
-def test_the_record_does_not_take_the_place_of_the_checkpoint(tmp_path, out):
-    (tmp_path / "link.json").symlink_to("run.pt.json")
-    result = call(*QUICK, "--checkpoint", str(tmp_path / "run.pt"), "--out", str(tmp_path / out))
-    assert result.exit_code == 2 and "--out must be another file than the checkpoint" in said(result)
-    assert [file.name for file in tmp_path.iterdir()] == ["link.json"]
-
-
 def test_without_tensorboard_nothing_is_trained(tmp_path, monkeypatch):
     def missing():
         raise ImportError('pip install "snnkit[scale]"')

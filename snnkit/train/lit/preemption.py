@@ -204,8 +204,7 @@ def explained(place: RankInfo, timeout: float) -> Iterator[None]:
 
 
 def _lost_rank(error: BaseException, place: RankInfo, timeout: float) -> str:
-    # Without the source file in front, and the advice that follows.
-    quoted = re.sub(r"^\[[^\]]*\]\s*", "", str(error).strip()).partition("\n")[0].partition(". ")[0]
+    quoted = re.sub(r"^\[[^\]]*\]\s*", "", str(error).strip()).partition("\n")[0][:300]  # without its source file
     rank, address = f"rank {place.rank} of {place.world}", os.environ.get("MASTER_ADDR", "?")
     meeting = f"{address}:{os.environ.get('MASTER_PORT', '?')}"
     if not dist.is_initialized():

@@ -55,8 +55,7 @@ class ResumableCheckpoint(Checkpoint):
         flags: signals that were received; it should be ``listening``.
         path: of the checkpoint; None: nothing is saved.
         every: updates between checkpoints within an epoch; None: only at the ends of epochs.
-        on_epoch: called on rank 0 after each epoch, when its checkpoint is written.
-        begin: called on rank 0 before the first checkpoint, when the ranks have met.
+        begin, on_epoch: called on rank 0 when the ranks have met, and when the checkpoint of an epoch is written.
         timeout: seconds to wait for another rank.
         same: what must be the same on all ranks, by name.
 

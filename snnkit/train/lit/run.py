@@ -46,12 +46,11 @@ class ResumableDDP(DDPStrategy):
 
     DDP packs gradients into buckets in the order of the parameters, and again in the order in which the first backward
     pass produced them. The position of a number in a bucket decides with which rank its sum over ranks begins, so with
-    three and more ranks the first update after each start would be rounded in another way than in an unbroken run.
-    Here, on CPUs, the first buckets stay. There is one, as communication beside the backward pass competes with it for
-    the cores.
+    three and more ranks the first update after each start would be rounded differently. Here, on CPUs, the first
+    buckets stay. There is one, as communication beside the backward pass competes with it for the cores.
 
     Args:
-        network: whose gradients they are; where it has batch norms, their running statistics are those of rank 0.
+        network: whose gradients they are; running statistics of its batch norms are those of rank 0.
         timeout: seconds to wait for another rank.
     """
 
@@ -121,29 +120,24 @@ def run_recipe(
     Under ``torchrun``, ``train.launch`` or ``srun`` each rank calls this once, with the same arguments; alone it is one
     rank. It starts no processes. The batch size of a recipe is that of all ranks together.
 
-    Ranks that receive SIGTERM or Ctrl-C agree after the current update, save, and return with ``stopped`` set; at the
-    end of an epoch, after its validation. Under SLURM, with the signal to requeue, rank 0 also puts the job back into
-    the queue.
+    Ranks that receive SIGTERM or Ctrl-C agree after the current update, save, and return with ``stopped`` set. Under
+    SLURM, with the signal to requeue, rank 0 also puts the job back into the queue.
 
     Args:
         recipe, root, download, settings: as ``recipes.run``. ``graphed`` is not possible here.
         devices: ranks per node, nodes: how many; None: as in the environment. Other numbers are refused.
         device: "auto", "cpu" or "cuda"; each rank takes the CUDA device of its local rank.
-        progress: a bar, on rank 0.
-        on_epoch: as ``recipes.run``; called on rank 0 only.
+        progress, on_epoch: as ``recipes.run``, on rank 0.
         callbacks: of Lightning.
-        checkpoint: a file, written by rank 0 after every epoch and every ``every`` updates; its settings beside it. All
-            ranks must see it.
+        checkpoint, resume: as ``recipes.run``, for a file that all ranks see; the weights are the same to the bit on a
+            CPU with the same number of ranks.
         every: updates between checkpoints within an epoch; None: only at the ends of epochs.
-        resume: continue from ``checkpoint`` if it exists, as if nothing had happened: on a CPU with the same number of
-            ranks the weights are the same to the bit.
         timeout: seconds after which ranks that wait for one that is dead or stuck give up.
         requeue_signal: under SLURM, the signal upon which to save, requeue the job and stop.
 
     Raises:
-        ValueError, TypeError: as ``recipes.run``; a batch size that the ranks can't share; more CUDA devices than
-            there are; a checkpoint of another model or of ``fit``; arguments that differ between ranks.
-        FileExistsError: ``checkpoint`` exists, without ``resume``.
+        ValueError, TypeError, FileExistsError: as ``recipes.run``; a batch size that the ranks can't share; more CUDA
+            devices than there are; a checkpoint of another model or of ``fit``; arguments that differ between ranks.
         FloatingPointError: a loss or a weight that is not finite.
         RankError: another rank died or is stuck, or the ranks could not meet; says what to check.
         RequeueError: saved, but ``scontrol`` did not requeue the job.
@@ -246,7 +240,6 @@ def _data(recipe: Recipe, root: str | os.PathLike[str] | None, download: bool) -
 
 
 def _environment(place: RankInfo, requeue_signal: signal.Signals | None) -> ClusterEnvironment:
-    """By which Lightning learns its rank."""
     if place.launcher == "srun":
         # The handler of the signal is ours (``preemption``); here Lightning learns that SLURM sends it.
         return SLURMEnvironment(auto_requeue=requeue_signal is not None, requeue_signal=requeue_signal)

@@ -41,7 +41,6 @@ DIRECTIVES: dict[str, Meaning] = {
     "job-name": "The name that `squeue` shows.",
     "account": "The project whose computing time is spent.",
     "partition": "The queue: a group of nodes of one kind. `sinfo` lists those of the cluster.",
-    "qos": "The quality of service: priorities and limits that the cluster has under this name.",
     "nodes": "How many machines the job gets: {value}.",
     "ntasks": "How many processes there are in all: {value}. How they spread over the nodes is left to SLURM.",
     "ntasks-per-node": _tasks,
@@ -60,10 +59,6 @@ DIRECTIVES: dict[str, Meaning] = {
     "open-mode": "Whether a requeued run adds to the log of the run before (append) or overwrites it: {value}.",
     "output": "What the processes print goes into this file: %x is the job's name, %j its number. Its folder must "
     "exist, or the job fails silently.",
-    "error": "Error messages go into this file, apart from the other output.",
-    "chdir": "The folder in which the script starts; paths in it are relative to that.",
-    "array": "Several jobs from one script, which find their number in SLURM_ARRAY_TASK_ID: {value}.",
-    "exclusive": "No other job runs on these nodes meanwhile.",
 }
 
 # The form of a line (a regular expression), and what it is for; groups of the form fill the braces.
@@ -82,8 +77,6 @@ COMMANDS: tuple[tuple[str, str], ...] = (
         "PyTorch's threads on the CPU: as many as each process has cores, or the processes would fight for them.",
     ),
     (r"^export (\w+)=", "A variable for the processes: {0}."),
-    (r"^trap\b", "What bash does when a signal arrives."),
-    (r"^wait\b", "Waits for what runs in the background."),
 )
 
 # What may be on the lines of an srun; all that is there is explained, as one sentence each.
@@ -91,7 +84,6 @@ STEP: tuple[tuple[str, str], ...] = (
     (r"--kill-on-bad-exit", "If one fails, SLURM ends the others, which would only wait for it."),
     (r"--cpus-per-task", "Each gets the cores of the job, which srun needs since SLURM 22.05."),
     (r"\bsnnkit train\b", "The training itself: every process runs the same command, and finds its rank by itself."),
-    (r"\btorchrun\b", "torchrun starts the processes of its node."),
     (r"\bpython[\d.]* ", "The program: every process runs the same one."),
     (r"--checkpoint", "--checkpoint is the file that holds all progress."),
     (r"--every", "--every is the number of updates after which it is written."),
