@@ -9,8 +9,6 @@ import torch
 from torch import nn
 
 from snnkit import data
-from snnkit.neuron import Leaky
-from snnkit.nn import Recurrent, Sequential
 from snnkit.train import lit
 from snnkit.train.lit import SharedBatches
 
@@ -234,24 +232,6 @@ def test_training_data_alone():
     assert "train/loss" in run.callback_metrics and "val/loss" not in run.callback_metrics
     with pytest.raises(Exception, match="test_dataloader"):
         trainer().test(module(), whole)
-
-
-@pytest.mark.slow
-def test_xor_in_time():
-    """What a learner brings: sequences of one's own, a memory, two classes."""
-    spikes, labels = data.xor_in_time(240, 12, delay=3, units=4, cue_steps=2, rate=1.0, seed=1)
-    whole = lit.TensorDataModule((spikes.transpose(0, 1), labels), validation=40, global_batch_size=20)
-    torch.manual_seed(0)
-    net = Sequential(
-        torch.nn.Linear(8, 24),
-        Recurrent(Leaky(0.9, engine="eager"), 24),
-        torch.nn.Linear(24, 2),
-        Leaky(0.95, engine="eager"),
-    )
-    made = lit.SpikingModule(net, encoder="sequence", lr=1e-2, loss="count_cross_entropy", rates=False)
-    run = trainer(max_epochs=25)
-    run.fit(made, whole)
-    assert run.callback_metrics["val/acc"] > 0.9
 
 
 @pytest.mark.parametrize(

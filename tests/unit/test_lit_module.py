@@ -302,3 +302,14 @@ def test_without_lightning_the_error_says_what_to_install():
     code = "import sys; sys.modules['lightning'] = None; from snnkit.train import lit"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1 and 'pip install "snnkit[scale]"' in done.stderr
+
+
+def test_the_repeated_image_is_still_seen_once():
+    """Lightning's path keeps what makes static input fast: the first layer works once, not T times."""
+    calls = []
+    network = models.mlp((64, 16, 10), engine="eager")
+    network[1].register_forward_hook(lambda layer, args, out: calls.append(tuple(args[0].shape)))
+    made = lit.SpikingModule(network, encoder=functools.partial(encode.repeat, steps=9), loss="count_cross_entropy")
+    digits = lit.DigitsDataModule(global_batch_size=32, samples=64)
+    trainer(limit_val_batches=0).fit(made, digits)
+    assert set(calls) == {(32, 64)}
