@@ -37,7 +37,6 @@ from .progress import Scorecard as Scorecard
 from .progress import export as export
 from .progress import scorecard as scorecard
 from .progress import start as start
-from .quizzes import QuizResult as QuizResult
 from .quizzes import quiz as quiz
 
 

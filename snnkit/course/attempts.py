@@ -18,6 +18,11 @@ from . import progress, sandbox
 from .card import Card, Line, short
 from .exercise import Exercise, NotWritten, Violation
 
+_HINTS: dict[type[BaseException], str] = {
+    RecursionError: "Somewhere the function calls itself, and nothing ends that.",
+    SystemExit: "A function ends with `return`; `exit()` ends the program, here the kernel.",
+}
+
 # --- grading ----------------------------------------------------------------------------------------------------------
 
 
@@ -113,14 +118,8 @@ def _raised(error: BaseException, text: str, where: str, last: Any, limit: float
     if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "memory" in text):
         hint = "How large is your largest tensor? Multiply the numbers of its shape, and by 4 bytes."
         return {"message": f"Your code needs more memory than there is ({message})", "hint": hint}
-    if isinstance(error, RecursionError):
-        hint = "Somewhere the function calls itself, and nothing ends that."
-        return {"message": f"Your code raised {message}", "hint": hint}
-    if isinstance(error, SystemExit):
-        hint = "A function ends with `return`; `exit()` ends the program, here the kernel."
-        return {"message": f"Your code raised {message}", "hint": hint}
-    if where:
-        return {"message": f"Your code raised {message}"}
+    if where or type(error) in _HINTS:
+        return {"message": f"Your code raised {message}", "hint": _HINTS.get(type(error), "")}
     return {"message": f"The answer could not be checked: {message}", "yours": last}
 
 

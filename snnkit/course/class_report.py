@@ -84,32 +84,6 @@ def _plain(value: Any, limit: int = 80) -> str:
 # --- the room ---------------------------------------------------------------------------------------------------------
 
 
-class Stuck(NamedTuple):
-    """A learner with many attempts at an exercise that is not passed, and the check that failed most often."""
-
-    learner: str
-    entry: Entry
-    check: str
-
-    def __str__(self) -> str:
-        at = f", mostly fails at “{self.check}”" if self.check else ""
-        one = self.entry
-        return f"{self.learner}: {one.key} {one.title}, {one.attempts} attempts, {one.hints} hints{at}"
-
-
-class Hurdle(NamedTuple):
-    """The check of an exercise at which most learners failed: ``failed`` of the ``tried`` that attempted it."""
-
-    key: str
-    title: str
-    check: str
-    failed: int
-    tried: int
-
-    def __str__(self) -> str:
-        return f"{self.key} {self.title}: {self.failed} of {self.tried} learners failed at “{self.check}”"
-
-
 @dataclass(frozen=True)
 class Room:
     """All files of a folder. Shown as a table when it is a cell's last line; ``html()`` gives a page.
@@ -140,31 +114,35 @@ class Room:
         namesakes = sum(one.name.casefold() == learner.name.casefold() for one in self.learners)
         return f"{learner.name} ({learner.file})" if namesakes > 1 else learner.name
 
-    def stuck(self) -> list[Stuck]:
-        """Who needs help, most attempts first."""
-        result = [
-            Stuck(self.label(learner), row, max(row.failed, key=row.failed.__getitem__, default=""))
+    def stuck(self) -> list[str]:
+        """Who needs help with which exercise, and the check that failed most often; most attempts first."""
+        rows = [
+            (row, self.label(learner))
             for learner in self.learners
             for rows in learner.exercises.values()
             for row in rows
             if row.status != "passed" and row.attempts >= STUCK
         ]
-        return sorted(result, key=lambda stuck: -stuck.entry.attempts)
+        sentences = []
+        for row, name in sorted(rows, key=lambda one: -one[0].attempts):
+            at = f", mostly fails at “{max(row.failed, key=row.failed.__getitem__)}”" if row.failed else ""
+            sentences.append(f"{name}: {row.key} {row.title}, {row.attempts} attempts, {row.hints} hints{at}")
+        return sentences
 
-    def hurdles(self) -> list[Hurdle]:
-        """For each exercise with failures, its hardest check; the one that most learners failed at first."""
+    def hurdles(self) -> list[str]:
+        """For each exercise with failures, the check that most learners failed at; the hardest first."""
         rows: dict[str, list[Entry]] = {}
         for learner in self.learners:
             for row in (row for rows in learner.exercises.values() for row in rows):
                 rows.setdefault(row.key, []).append(row)
-        result = []
+        sentences = []
         for key, entries in rows.items():
             learners = Counter(check for row in entries for check, times in row.failed.items() if times)
-            if learners:
-                ((check, failed),) = learners.most_common(1)
-                tried = max(failed, sum(row.attempts > 0 for row in entries))
-                result.append(Hurdle(key, entries[0].title, check, failed, tried))
-        return sorted(result, key=lambda hurdle: (-hurdle.failed, hurdle.key))
+            tried = sum(row.attempts > 0 for row in entries)
+            for check, failed in learners.most_common(1):
+                sentence = f"{key} {entries[0].title}: {failed} of {tried} learners failed at “{check}”"
+                sentences.append((-failed, sentence))
+        return [sentence for _, sentence in sorted(sentences)]
 
     def html(self) -> str:
         """A complete page for a browser."""
@@ -205,8 +183,8 @@ class Room:
     def _lists(self) -> list[tuple[str, list[str]]]:
         """Titles and sentences of what comes below the table; empty lists are left out."""
         every = (
-            ("Who is stuck", list(map(str, self.stuck()))),
-            ("What fails most", list(map(str, self.hurdles()))),
+            ("Who is stuck", self.stuck()),
+            ("What fails most", self.hurdles()),
             ("Not read", [f"{file}: {why}" for file, why in self.refused]),
         )
         return [

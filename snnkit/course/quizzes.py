@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from snnkit import checks
@@ -15,22 +14,7 @@ from .card import Card, Line, rich
 from .exercise import Question
 
 
-@dataclass(frozen=True)
-class QuizResult:
-    """Which questions were answered rightly (None: left out)."""
-
-    notebook: str
-    right: tuple[bool | None, ...]
-
-    @property
-    def score(self) -> int:
-        return sum(mark is True for mark in self.right)
-
-    def __repr__(self) -> str:
-        return f"QuizResult({self.notebook!r}, {self.score} of {len(self.right)} right)"
-
-
-def quiz(notebook: str, answers: Sequence[int | None] | None = None) -> QuizResult | None:
+def quiz(notebook: str, answers: Sequence[int | None] | None = None) -> tuple[bool | None, ...] | None:
     """Ask the questions of a notebook ("01").
 
     In a live notebook: radio buttons that explain themselves once answered. Elsewhere: the questions as text, to be
@@ -58,7 +42,7 @@ def quiz(notebook: str, answers: Sequence[int | None] | None = None) -> QuizResu
     return None
 
 
-def _answer(notebook: str, questions: list[Question], answers: Sequence[int | None]) -> QuizResult:
+def _answer(notebook: str, questions: list[Question], answers: Sequence[int | None]) -> tuple[bool | None, ...]:
     if len(answers) != len(questions):
         raise ValueError(
             f"answers must hold {len(questions)} choices, one for each question, but it is {checks.shown(answers)}"
@@ -72,7 +56,7 @@ def _answer(notebook: str, questions: list[Question], answers: Sequence[int | No
         if choice is not None:
             marks[index] = _mark(notebook, questions, index, choice - 1)
             _explained(index + 1, question, choice - 1).show()
-    return QuizResult(notebook, tuple(marks))
+    return tuple(marks)
 
 
 def _mark(notebook: str, questions: list[Question], index: int, choice: int) -> bool:

@@ -50,14 +50,11 @@ def test_who_is_where(folder):
 
 def test_who_is_stuck_and_what_fails_most(folder):
     hand_in(folder, "g.json", "Gus", n1=("passed", 9, {"leaks": 8}))  # was stuck
-    (stuck,) = room(folder).stuck()
-    assert (stuck.learner, stuck.entry.key, stuck.entry.attempts, stuck.check) == ("Bob", "01.1", 7, "leaks")
-    first, second = room(folder).hurdles()  # counts learners, not attempts
-    assert (first.key, first.check, first.failed, first.tried) == ("01.1", "leaks", 3, 4)
-    assert (second.key, second.check, second.failed, second.tried) == ("01.2", "shape", 1, 2)
+    assert len(room(folder).stuck()) == 1 and len(room(folder).hurdles()) == 2  # learners are counted, not attempts
     text = repr(room(folder))
     assert "Bob: 01.1 Title of 01.1, 7 attempts, 0 hints, mostly fails at “leaks”" in text
     assert "01.1 Title of 01.1: 3 of 4 learners failed at “leaks”" in text
+    assert "01.2 Title of 01.2: 1 of 2 learners failed at “shape”" in text
     for n in range(15):
         hand_in(folder, f"s{n}.json", f"S{n}", n1=("failed", 5 + n, {}))
     text = repr(room(folder))
@@ -149,7 +146,7 @@ def test_the_command_exports_and_shows_the_board(tmp_path):
         (["board", "nowhere"], 2, "does not exist"),
         (["export", "."], 2, "is a directory"),
         (["export", "a.json", "--name", "x" * 99], 2, "name must be one line"),
-        (["export", "file/a.json"], 1, "can't write"),
+        (["export", "file/a.json"], 1, "write"),
     ],
 )
 def test_wrong_usage_is_refused(words, code, says, tmp_path, monkeypatch):
