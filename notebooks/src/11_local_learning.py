@@ -541,7 +541,7 @@ test_images, test_labels = data.load(DATASET, "test")
 where = "cpu" if DEVICE == "auto" and DATASET == "digits" else DEVICE  # 100 neurons are too few for a GPU
 settings = {"neurons": NEURONS, "passes": PASSES, "seed": SEED, "device": where}
 run = plasticity.learn_locally(DATASET, snapshots=8, **settings)
-print(f"{run.history.images[-1]:,} images shown in {run.seconds:.1f} s, without labels")
+print(f"{run.passes[-1]['images']:,} images shown in {run.seconds:.1f} s, without labels")
 
 
 GREY = [(0, theme.INK[0][1]), (0.98, theme.BLUE), (0.98, theme.AXIS), (1, theme.AXIS)]  # ink, and the frames above it
@@ -646,7 +646,7 @@ for name, patient in patients.items():
     answers = patient.respond(test_images).cpu()
     busiest = answers.sum(0).sort(descending=True).values.cumsum(0)
     half = 1 + int((busiest < busiest[-1] / 2).sum())
-    alike, spikes = patient.history.similarity[-1], answers.sum(1).mean()
+    alike, spikes = patient.passes[-1]["similarity"], answers.sum(1).mean()
     print(
         f"{name:13} {patient.accuracy:7.1%} {spikes:18.1f} {int((answers.sum(0) > 0).sum()):19} "
         f"{f'{half} neurons':>25} {alike:14.2f}"

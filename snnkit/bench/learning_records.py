@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from ..data import load
-from ..plasticity import MAX_RATE, STEPS, LocalHistory, LocalRun, learn_locally
+from ..plasticity import MAX_RATE, STEPS, LocalRun, learn_locally
 from .suite import Record, Row, Say, begin, device_option, heading, option, save
 from .suite import table as table_of
 
@@ -80,7 +80,7 @@ def record_of(run: LocalRun, shape: tuple[int, int], arguments: Record) -> Row:
             "labels": run.labels[:FIELDS].tolist(),
             "weights": base64.b64encode(values).decode(),
         },
-        "rows": run.history.rows(),
+        "rows": run.passes,
     }
 
 
@@ -107,17 +107,25 @@ def table(record: Record) -> str:
     if record["kind"] == "recipe":
         title = f"{shown.pop('name')}: {shown.pop('about')}\nsettings: {_listed(shown)}"
         return table_of(f"{title}\nparameters: {record['parameters']:,}\n", _RECIPE, record["rows"], left=0)
-    history = LocalHistory()
-    for row in record["rows"]:
-        history.add(**{name: row[name] for name in vars(history)})
     silent = f"{record['unlabelled']} of {shown['neurons']} neurons never fired for a training image"
-    return f"learning without labels: {_listed(shown)}\n\n{history!r}\n\n{silent}"
+    title = f"learning without labels: {_listed(shown)}\n"
+    return f"{table_of(title, _LOCAL, record['rows'], left=0)}\n\n{silent}"
 
 
 def _listed(settings: Record) -> str:
     return ", ".join(f"{name} {value}" for name, value in settings.items())
 
 
+_LOCAL = {
+    "pass": lambda row: str(row["pass"]),
+    "images": lambda row: str(row["images"]),
+    "train acc": lambda row: f"{row['train_accuracy']:.2%}",
+    "test acc": lambda row: f"{row['test_accuracy']:.2%}",
+    "spikes/image": lambda row: f"{row['spikes_per_image']:.2f}",
+    "active": lambda row: f"{row['active']:.1%}",
+    "similarity": lambda row: f"{row['similarity']:.2f}",
+    "seconds": lambda row: f"{row['seconds']:.1f}",
+}
 _RECIPE = {
     "epoch": lambda row: str(row["epoch"]),
     "train loss": lambda row: f"{row['train_loss']:.4f}",

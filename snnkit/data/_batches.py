@@ -82,8 +82,7 @@ def batches(
 def _iterate(
     images: Tensor, labels: Tensor, batch_size: int, shuffle: bool, generator: torch.Generator | None, drop_last: bool
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    n = len(labels)
-    order = None
+    n, order = len(labels), None
     if shuffle:
         where = generator.device if generator is not None else torch.device("cpu")
         order = torch.randperm(n, generator=generator, device=where).to(images.device)

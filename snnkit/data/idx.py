@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import gzip
 import hashlib
 import io
@@ -99,16 +98,7 @@ def fetch(expected: IdxFile, folder: Path, mirrors: tuple[str, ...], progress: b
     import requests
 
     path = folder / f"{expected.name}.gz"
-    elsewhere = "point SNNKIT_DATA (or root=) at another one"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise type(error)(
-            error.errno, f"can't make the folder for downloads ({error.strerror}); {elsewhere}", str(folder)
-        ) from error
-    if not os.access(folder, os.W_OK):
-        raise PermissionError(errno.EACCES, f"no permission to download into the folder; {elsewhere}", str(folder))
-
+    folder.mkdir(parents=True, exist_ok=True)
     failures = []
     for mirror in mirrors:
         url = f"{mirror.rstrip('/')}/{path.name}"

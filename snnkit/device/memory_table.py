@@ -70,23 +70,18 @@ class MemoryTable(Sequence[Row]):
         """Bytes held for backward by all layers."""
         return sum(row.measured for row in self.rows)
 
-    @property
-    def weights(self) -> int:
-        return sum(row.weights for row in self.rows)
-
-    @property
-    def gradients(self) -> int:
-        return sum(row.gradients for row in self.rows)
+    def _sizes(self) -> tuple[int, int, int]:
+        return sum(row.weights for row in self.rows), sum(row.gradients for row in self.rows), self.measured
 
     @property
     def optimizer(self) -> int:
+        """Bytes that the optimizer keeps."""
         return sum(row.optimizer for row in self.rows)
 
     def _cells(self) -> list[tuple[str, ...]]:
-        cells = [
-            (f"{row.layer} {row.kind}", "×".join(map(str, row.shape)), *map(size_of, _sizes(row))) for row in self.rows
-        ]
-        return [*cells, ("all layers", "", *map(size_of, _sizes(self)))]
+        rows = [(f"{r.layer} {r.kind}", r.shape, (r.weights, r.gradients, r.measured)) for r in self.rows]
+        rows.append(("all layers", (), self._sizes()))
+        return [(name, "×".join(map(str, shape)), *map(size_of, sizes)) for name, shape, sizes in rows]
 
     def _notes(self) -> list[str]:
         held, peak = map(size_of, self.step)
@@ -103,10 +98,6 @@ class MemoryTable(Sequence[Row]):
 
     def _repr_html_(self) -> str:
         return html_table(_HEAD, self._cells(), self._notes())
-
-
-def _sizes(of: Row | MemoryTable) -> tuple[int, int, int]:
-    return of.weights, of.gradients, of.measured
 
 
 def explain_memory(model: nn.Module, x: Tensor, *, optimizer: str | None = None) -> MemoryTable:

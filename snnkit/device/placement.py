@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .. import checks
 from ..data import resolve_device
 
 
@@ -55,11 +56,7 @@ def choose_device(device: str | torch.device = "auto") -> torch.device:
 
 def check_module(model: Any, name: str = "model") -> nn.Module:
     """``model`` if it is a module, else TypeError."""
-    if isinstance(model, type) and issubclass(model, nn.Module):
-        raise TypeError(f"{name} must be an instance: {model.__name__}(...), not the class {model.__name__}")
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"{name} must be a torch.nn.Module, but it is a {type(model).__name__}")
-    return model
+    return checks.instance(name, model, nn.Module, "a torch.nn.Module")
 
 
 def device_of(model: nn.Module, *, parameters: bool = False) -> torch.device | None:

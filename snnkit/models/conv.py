@@ -24,10 +24,9 @@ class ConvNet(Sequential):
     ``loss.membrane_max_cross_entropy``. From 16 pixels on, kernels are 5 × 5 without padding as in the source; smaller
     images, such as the 8 × 8 digits, get 3 × 3 with padding 1. The default has 431 080 parameters.
 
-    Source: Norse's ``norse.torch.models.conv.ConvNet`` (Pehle and Pedersen 2021, doi:10.5281/zenodo.4422025). That one
+    Source: Norse's ``norse.torch.models.conv.ConvNet`` (Pehle and Pedersen 2021, doi:10.5281/zenodo.4422025), which
     multiplies the input of the second neuron by 10 to make it fire. Here the initial weights in front of a neuron are
-    normal with standard deviation 3 / √fan-in, with which each layer fires in about a tenth of the steps; PyTorch's
-    initial weights are so small that the deeper layers stay silent and learn nothing.
+    normal with standard deviation 3 / √fan-in, with which each layer fires in about a tenth of the steps.
 
     Args:
         channels: of the images, 1 for grey ones, 2 for the polarities of an event camera.
@@ -50,9 +49,7 @@ class ConvNet(Sequential):
         widths: Sequence[int] = (20, 50, 500),
         engine: str = "auto",
     ) -> None:
-        checks.integer("channels", channels, at_least=1)
-        checks.integer("size", size, at_least=4)
-        checks.integer("classes", classes, at_least=1)
+        _check_sizes(size, channels=channels, classes=classes)
         _check_widths(widths, (20, 50, 500))
         first, second, hidden = widths
         kernel, padding = (5, 0) if size >= _LARGE else (3, 1)
@@ -121,11 +118,7 @@ class FashionConvNet(Sequential):
         *,
         engine: str = "auto",
     ) -> None:
-        checks.integer("channels", channels, at_least=1)
-        checks.integer("hidden", hidden, at_least=1)
-        checks.integer("classes", classes, at_least=1)
-        checks.integer("in_channels", in_channels, at_least=1)
-        checks.integer("size", size, at_least=4)
+        _check_sizes(size, channels=channels, hidden=hidden, classes=classes, in_channels=in_channels)
         side = size // 2 // 2
         super().__init__(
             nn.Conv2d(in_channels, channels, 3, padding=1, bias=False),
@@ -172,9 +165,7 @@ class EventConvNet(Sequential):
         widths: Sequence[int] = (16, 32),
         engine: str = "auto",
     ) -> None:
-        checks.integer("polarities", polarities, at_least=1)
-        checks.integer("size", size, at_least=4)
-        checks.integer("classes", classes, at_least=1)
+        _check_sizes(size, polarities=polarities, classes=classes)
         _check_widths(widths, (16, 32))
         first, second = widths
         side = -(-size // 4)
@@ -187,6 +178,12 @@ class EventConvNet(Sequential):
             nn.Linear(second * side * side, classes),
             Leaky(BETA, engine=engine),
         )
+
+
+def _check_sizes(size: int, **counts: int) -> None:
+    checks.integer("size", size, at_least=4)
+    for name, count in counts.items():
+        checks.integer(name, count, at_least=1)
 
 
 def _check_widths(widths: Any, example: tuple[int, ...]) -> None:

@@ -151,9 +151,6 @@ class StatisticalSNN(Sequential):
         train.fit(net, data.load("digits"), encode=net.encode, loss=loss.count_cross_entropy, lr=5e-3, epochs=10)
         net.process_input(images).statistics.rate          # [B, populations]
 
-    The state of ``out, state = net(x, state)`` holds what the statistics are made of: a sequence in two chunks, the
-    state handed on, is answered as one.
-
     Args:
         inputs: values per sample.
         hidden: neurons, a multiple of ``populations``.
@@ -176,9 +173,8 @@ class StatisticalSNN(Sequential):
         steps: int = 25,
         engine: str = "auto",
     ) -> None:
-        checks.integer("inputs", inputs, at_least=1)
-        checks.integer("classes", classes, at_least=1)
-        checks.integer("steps", steps, at_least=1)
+        for name, value in (("inputs", inputs), ("classes", classes), ("steps", steps)):
+            checks.integer(name, value, at_least=1)
         population = Population(hidden, populations)
         super().__init__(
             nn.Flatten(),

@@ -11,7 +11,7 @@ from .competition import Competition, CompetitionState, CompetitiveLayer, LayerS
 from .connection import Convolution, Dense
 from .reward import RewardState, RewardSTDP
 from .spike_timing import PairSTDP, STDPState, TripletState, TripletSTDP
-from .unsupervised import LAYERS, MAX_RATE, STEPS, LocalHistory, LocalRun, Snapshot, learn_locally
+from .unsupervised import LAYERS, MAX_RATE, STEPS, LocalRun, Snapshot, learn_locally
 
 __all__ = [
     "LAYERS",
@@ -23,7 +23,6 @@ __all__ = [
     "Convolution",
     "Dense",
     "LayerState",
-    "LocalHistory",
     "LocalRun",
     "PairSTDP",
     "RewardSTDP",

@@ -80,11 +80,6 @@ class Convolution:
         check_spikes("post", post, f"{lead}, O, H', W'", weight, weight.shape[0], axis=-3)
         _check_lead(pre, post, lead)
         expected = self.outputs(pre.shape, weight.shape)
-        if min(expected) < 1:
-            raise ValueError(
-                f"weight {list(weight.shape)} must not reach beyond pre {list(pre.shape)} with its padding, but there "
-                "is no position for it"
-            )
         if tuple(post.shape[-2:]) != expected:
             raise ValueError(
                 f"post must have {expected[0]} × {expected[1]} neurons per channel, as the convolution of pre "
@@ -118,10 +113,8 @@ def check_weight(weight: Any, shape: str = "[n_post, n_pre]") -> None:
 def check_spikes(name: str, value: Any, shape: str, weight: Tensor, count: int, axis: int = -1) -> None:
     """TypeError or ValueError unless these are spikes of such a ``shape`` with ``count`` neurons or channels."""
     checks.instance(name, value, Tensor, f"a torch.Tensor [{shape}]")
-    if value.is_complex():
-        raise TypeError(f"{name} must hold real numbers, but it is {value.dtype}")
-    if value.dim() != shape.count(",") + 1:
-        raise ValueError(f"{name} must be [{shape}], but its shape is {list(value.shape)}")
+    if value.dim() != shape.count(",") + 1 or value.is_complex():
+        raise ValueError(f"{name} must be real [{shape}], but it is {value.dtype} {list(value.shape)}")
     if value.shape[axis] != count:
         raise ValueError(
             f"{name} must have {count} {'neurons' if axis == -1 else 'channels'} for weight {list(weight.shape)}, "

@@ -9,7 +9,7 @@ run.accuracy, run.weights, run.labels
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -53,50 +53,6 @@ class Snapshot(NamedTuple):
     theta: Tensor
 
 
-@dataclass
-class LocalHistory:
-    """One entry for each pass through the training images in each list; plain numbers.
-
-    Attributes:
-        images: shown so far.
-        seconds: of learning in this pass, without its evaluation.
-        spikes_per_image: of all neurons together, while learning.
-        active: share of neurons that fired in this pass.
-        similarity: of the receptive fields after it (``plasticity.similarity``).
-        train_accuracy, test_accuracy: after it, with labels assigned from all training images.
-    """
-
-    images: list[int] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-    spikes_per_image: list[float] = field(default_factory=list)
-    active: list[float] = field(default_factory=list)
-    similarity: list[float] = field(default_factory=list)
-    train_accuracy: list[float] = field(default_factory=list)
-    test_accuracy: list[float] = field(default_factory=list)
-
-    def add(self, **values: float) -> None:
-        """Append a pass: a value for every list."""
-        for name, column in vars(self).items():
-            column.append(values[name])
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One dict for each pass, as in a record."""
-        columns = asdict(self)
-        return [
-            {"pass": i + 1} | {name: column[i] for name, column in columns.items()} for i in range(len(self.images))
-        ]
-
-    def __repr__(self) -> str:
-        lines = ["pass  images  train acc  test acc  spikes/image  active  similarity  seconds"]
-        for row in self.rows():
-            lines.append(
-                f"{row['pass']:4d}  {row['images']:6d}  {row['train_accuracy']:9.2%}  {row['test_accuracy']:8.2%}  "
-                f"{row['spikes_per_image']:12.2f}  {row['active']:6.1%}  {row['similarity']:10.2f}  "
-                f"{row['seconds']:7.1f}"
-            )
-        return "\n".join(lines)
-
-
 @dataclass(frozen=True)
 class LocalRun:
     """The result of ``learn_locally``.
@@ -107,7 +63,10 @@ class LocalRun:
         labels: class of each neuron, int64 [neurons], -1 for one that never fired; from training images only.
         classes: how many there are.
         seed: of the spikes by which ``respond`` shows images.
-        history: pass by pass.
+        passes: a dict for each pass through the training images: "pass", its number; "images" shown so far; "seconds"
+            of learning, without the evaluation; "spikes_per_image" of all neurons together, while learning; "active",
+            the share of neurons that fired; "similarity" of the receptive fields after it; "train_accuracy" and
+            "test_accuracy", with labels assigned from all training images.
         snapshots: moments of learning, the first before it and the last after it; empty if none were requested.
     """
 
@@ -116,7 +75,7 @@ class LocalRun:
     labels: Tensor
     classes: int
     seed: int
-    history: LocalHistory
+    passes: list[dict[str, Any]]
     snapshots: tuple[Snapshot, ...] = ()
 
     @property
@@ -132,12 +91,12 @@ class LocalRun:
     @property
     def accuracy(self) -> float:
         """Share of the test images that were recognised after the last pass."""
-        return self.history.test_accuracy[-1]
+        return self.passes[-1]["test_accuracy"]
 
     @property
     def seconds(self) -> float:
         """Of learning, all passes."""
-        return sum(self.history.seconds)
+        return sum(row["seconds"] for row in self.passes)
 
     def respond(self, images: Tensor) -> Tensor:
         """Spike counts of each neuron for each of images uint8 [N, ...]: [N, neurons]. Nothing is learned.
@@ -155,7 +114,7 @@ class LocalRun:
 
     def __repr__(self) -> str:
         neurons, pixels = self.weights.shape
-        return f"LocalRun of {neurons} neurons on {pixels} pixels, test accuracy {self.accuracy:.2%}\n{self.history}"
+        return f"LocalRun of {neurons} neurons on {pixels} pixels, test accuracy {self.accuracy:.2%}"
 
 
 def learn_locally(
@@ -213,7 +172,7 @@ def learn_locally(
     state = layer.initial_state(images[0].numel(), neurons, generator=draw, device=target)
     spikes = torch.Generator(target).manual_seed(_seed(draw))
     responding = _seed(draw)
-    history, total = LocalHistory(), passes * len(images)
+    rows, total = [], passes * len(images)
     due = [total * k // snapshots for k in range(snapshots + 1)] if snapshots else []
     moments: list[Snapshot] = []
 
@@ -241,17 +200,20 @@ def learn_locally(
         responses = _respond(layer, state, images, responding)
         assigned = assign_labels(responses, labels, classes)
         answers = vote(_respond(layer, state, test_images, responding), assigned, classes)
-        history.add(
-            images=shown,
-            seconds=seconds,
-            spikes_per_image=spikes_in_pass / len(images),
-            active=float((fired > 0).float().mean()),
-            similarity=similarity(state.weight),
-            train_accuracy=_share(vote(responses, assigned, classes), labels),
-            test_accuracy=_share(answers, test_labels),
+        rows.append(
+            {
+                "pass": done + 1,
+                "images": shown,
+                "seconds": seconds,
+                "spikes_per_image": spikes_in_pass / len(images),
+                "active": float((fired > 0).float().mean()),
+                "similarity": similarity(state.weight),
+                "train_accuracy": _share(vote(responses, assigned, classes), labels),
+                "test_accuracy": _share(answers, test_labels),
+            }
         )
     bar.close()
-    return LocalRun(layer, state, assigned, classes, responding, history, tuple(moments))
+    return LocalRun(layer, state, assigned, classes, responding, rows, tuple(moments))
 
 
 def _spikes(images: Tensor, generator: torch.Generator) -> Tensor:

@@ -35,25 +35,6 @@ def test_the_generator_decides_the_order():
     assert order(1) != sorted(order(1))
 
 
-@pytest.mark.parametrize(
-    "images, labels, error, words",
-    [
-        (torch.zeros(3, 1, 2, 2), torch.zeros(4).long(), ValueError, "one label each"),
-        (torch.zeros(3), torch.zeros(3).long(), ValueError, "one label each"),
-        (torch.zeros(3, 4), torch.zeros(3), ValueError, "int64"),
-        (torch.zeros(3, 4), torch.zeros(3, 1).long(), ValueError, "int64"),
-        (torch.zeros(0, 4), torch.zeros(0).long(), ValueError, "empty"),
-        ([[1.0]], torch.zeros(1).long(), TypeError, "images must be a tensor"),
-        (torch.zeros(1, 4), [1], TypeError, "labels must be a tensor"),
-    ],
-)
-def test_data_that_do_not_match(images, labels, error, words):
-    with pytest.raises(error, match=words):
-        data.batches(images, labels, 2)
-    with pytest.raises(error, match=words):
-        data.to_device(images, labels, "cpu")
-
-
 def test_to_unit():
     unit = data.to_unit(torch.arange(256, dtype=torch.uint8))
     assert unit.dtype == torch.float32 and unit[0] == 0 and unit[-1] == 1

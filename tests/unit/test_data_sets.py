@@ -105,21 +105,6 @@ CONTENT = idx_bytes(VALUES)
 SPEC = IdxFile("images", (2, 3, 4), f"sha256:{hashlib.sha256(CONTENT).hexdigest()}")
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [
-        CONTENT,
-        gzip.compress(CONTENT, 1),
-        gzip.compress(CONTENT, 9),
-        gzip.compress(CONTENT[:9]) + gzip.compress(CONTENT[9:]),
-    ],
-    ids=["plain", "fast", "best", "two members"],
-)
-def test_any_packing_of_the_right_contents_is_accepted(tmp_path, raw):
-    (tmp_path / "images").write_bytes(raw)
-    assert torch.equal(torch.tensor(read_idx(tmp_path / "images", SPEC)), VALUES.to(torch.uint8))
-
-
 flipped = bytearray(gzip.compress(CONTENT))
 flipped[20] ^= 0x10
 DAMAGED = {
@@ -305,13 +290,6 @@ def test_real_mnist():
 # -- the digits and the names -----------------------------------------------------------------------------------------
 
 
-def test_shapes_dtypes_and_range():
-    images, labels = data.load("digits")
-    assert images.shape == (1442, 1, 8, 8) and images.dtype == torch.uint8
-    assert labels.shape == (1442,) and labels.dtype == torch.int64
-    assert images.min() == 0 and images.max() == 255
-
-
 def test_splits_are_disjoint_complete_and_stratified():
     train, train_labels = data.load("digits", "train")
     test, test_labels = data.load("digits", "test")
@@ -329,21 +307,6 @@ def test_matches_scikit_learn():
     assert labels[:10].tolist() == reference.target[:10].tolist()
     expected = (torch.tensor(reference.images[:10]) * 255 / 16 + 0.5).floor().to(torch.uint8)
     assert torch.equal(images[:10, 0], expected)
-
-
-@pytest.mark.parametrize("damage", ["changed", "truncated", "noise"])
-def test_damaged_file_is_refused(tmp_path, monkeypatch, damage):
-    content = gzip.decompress(datasets.digits_path().read_bytes())
-    damaged = {
-        "changed": gzip.compress(b"1" + content[1:]),
-        "truncated": gzip.compress(content)[:-3000],
-        "noise": b"not an archive",
-    }
-    file = tmp_path / "digits.csv.gz"
-    file.write_bytes(damaged[damage])
-    monkeypatch.setattr(datasets, "digits_path", lambda: file)
-    with pytest.raises(data.DamagedFileError, match=r"digits\.csv\.gz"):
-        data.load("digits")
 
 
 @pytest.mark.parametrize("call", [data.load, data.available])

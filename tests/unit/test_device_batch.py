@@ -93,7 +93,7 @@ def test_other_errors_are_not_swallowed():
     [
         ((Twice(), torch.rand(0, 3)), ValueError, "inputs must have samples"),
         ((Twice(), 5), TypeError, "inputs must be"),
-        ((Twice, torch.rand(3)), TypeError, "must be an instance"),
+        ((Twice, torch.rand(3)), TypeError, "model must be a torch.nn.Module, but it is the class"),
         ((Twice(), torch.rand(3), "fn"), TypeError, "fn must be"),
         ((Twice(), torch.rand(3), None, 0), ValueError, "batch_size must be at least 1"),
         ((Twice(), torch.rand(3), None, "all"), TypeError, "batch_size must be an integer"),

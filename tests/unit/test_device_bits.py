@@ -37,12 +37,6 @@ def test_layouts_come_back_as_they_were(view):
     assert torch.equal(back, x) and back.stride() == x.stride()
 
 
-def test_in_pieces(monkeypatch):
-    monkeypatch.setattr(bits, "_PIECE", 64)
-    x = spikes(1000)
-    assert torch.equal(bits.unpack(bits.pack(x)), x)
-
-
 @pytest.mark.parametrize("value", [0.5, 2.0, -1.0, float("nan"), float("inf"), 1 + 1e-6])
 def test_what_is_no_spike_is_not_packed(value):
     x = spikes(100)

@@ -111,22 +111,6 @@ def test_same_network(name, static, settings):
     assert_same(results(economical, x), expected, exact=not static and name != "learnable")
 
 
-def test_state_is_handed_on_and_gradients_flow_through_it():
-    plain = conv_net().double()
-    economical = copy.deepcopy(plain)
-    economical.runner = MemorySaving()
-    x = torch.rand(6, 4, 1, 8, 8, dtype=torch.float64) * 2
-
-    def in_two(net):
-        first, state = net(x[:3])
-        second, _ = net(x[3:], state)
-        return torch.autograd.grad(
-            torch.cat([first, second]).mul(x.new_tensor(range(6)).view(6, 1, 1)).sum(), [*net.parameters()]
-        )
-
-    assert all(map(torch.equal, in_two(economical), in_two(plain)))
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_under_autocast(dtype):
     plain = conv_net()

@@ -75,18 +75,6 @@ def test_modules_move_in_place_and_share_their_parameters():
     assert move({"net": net}, META)["net"] is net and net[0].weight.is_meta
 
 
-def test_a_parameter_without_a_module_stays_one():
-    parameter = nn.Parameter(torch.rand(3), requires_grad=False)
-    moved = move([parameter, parameter], META)
-    assert isinstance(moved[0], nn.Parameter) and not moved[0].requires_grad and moved[0] is moved[1]
-
-
-def test_containers_that_are_shared_stay_shared():
-    inner = [torch.rand(2)]
-    first, second = move([inner, {"again": inner}], META)
-    assert first is second["again"] and first is not inner
-
-
 @pytest.mark.parametrize("device", ["nonsense", "cuda:99", "meta", 3.5])
 def test_unknown_devices(device):
     with pytest.raises(ValueError, match="device"):

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from snnkit import device, encode
-from snnkit.device import Precision, accelerate, explain_memory, optimize_memory_usage, training_step
+from snnkit.device import accelerate, explain_memory, optimize_memory_usage, training_step
 from snnkit.models import FashionConvNet, mlp
 from snnkit.neuron import LIF
 from snnkit.nn import Sequential
@@ -63,11 +63,6 @@ def test_bad_arguments(options, error, match):
         optimize_memory_usage(conv_net(), **options)
 
 
-def test_steps_need_a_sequential():
-    with pytest.raises(ValueError, match="only that can be run some steps"):
-        optimize_memory_usage(nn.Linear(2, 2), steps=2)
-
-
 # accelerate
 
 
@@ -91,14 +86,6 @@ def test_precision(name, dtype):
         assert (torch.rand(2, 2) @ torch.rand(2, 2)).dtype == dtype
 
 
-@pytest.mark.parametrize("dtype, name", [(torch.float16, "fp16"), (torch.bfloat16, "bf16")])
-def test_auto_precision_follows_the_gpu(dtype, name, monkeypatch):
-    from snnkit.device.accelerate import _precision
-
-    monkeypatch.setattr(Precision, "choose", classmethod(lambda cls, device, amp: cls(device, dtype)))
-    assert _precision("auto", torch.device("cuda"))[0] == name
-
-
 def mixed():
     net = mlp((4, 3))
     net[1].weight = nn.Parameter(torch.empty(3, 4, device="meta"))
@@ -113,10 +100,8 @@ def mixed():
         (("model",), TypeError, "must be a torch.nn.Module"),
         ((mlp((4, 3)), "gpu"), ValueError, "device must be 'auto'"),
         ((mlp((4, 3)), "cpu", 1), TypeError, "optimize_memory must be"),
-        ((mlp((4, 3)), "cpu", False, 0), ValueError, "batch_size must be at least 1"),
         ((mlp((4, 3)), "cpu", False, "all"), TypeError, "batch_size must be an integer"),
         ((mlp((4, 3)), "cpu", False, None, "int8"), ValueError, "precision must be one of 'auto', 'fp32'"),
-        ((mlp((4, 3)), "cpu", False, None, 16), TypeError, "but it is 16"),
     ],
 )
 def test_accelerate_refuses(arguments, error, match):
@@ -131,8 +116,9 @@ def test_the_whole_is_the_sum_of_its_layers():
     net, x = FashionConvNet(8, 32, engine="cpp"), torch.rand(4, 6, 1, 28, 28)
     table = explain_memory(net, x, optimizer="adam")
     assert [row.layer for row in table] == ["0", "1.module", *map(str, range(2, 13))]
-    assert table.weights >= table.gradients == sum(p.nbytes for p in net.parameters())
-    assert table.optimizer == 2 * table.gradients and "the optimizer keeps" in repr(table)
+    gradients = sum(row.gradients for row in table)
+    assert gradients == sum(p.nbytes for p in net.parameters())
+    assert table.optimizer == 2 * gradients and "the optimizer keeps" in repr(table)
     assert table.step.peak >= table.step.held > 0 and table.optimized is None and "<table>" in table._repr_html_()
     states = sum(part.v.nbytes for part in net(x)[1] if part is not None)
     # x was there before; the last states are not kept for backward, but handed out.

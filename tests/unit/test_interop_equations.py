@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 nir = pytest.importorskip("nir")
 
@@ -98,16 +97,6 @@ def test_at_the_threshold_exactly():
     assert run(read(graph), x).flatten().tolist() == [0, 1, 0, 1]
     graph.nodes["0"].metadata = {}
     assert run(read(graph), x).flatten().tolist() == [0, 0, 1, 0]
-
-
-def test_flatten_counts_no_batch():
-    x = sequence((2, 3, 4))
-    node = written(Sequential(nn.Flatten(2), CubaLIF()), x).nodes["0"]
-    assert (node.start_dim, node.end_dim) == (1, -1)
-    node = written(Sequential(nn.Flatten(1, 2), CubaLIF()), x).nodes["0"]
-    assert (node.start_dim, node.end_dim) == (0, 1)
-    for layer in (nn.Flatten(2), nn.Flatten(1, 2), nn.Flatten(-2), nn.Flatten()):
-        assert run(read(written(layer, x)), x).shape == run(Sequential(layer), x).shape
 
 
 def test_sum_pooling():

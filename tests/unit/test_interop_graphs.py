@@ -71,15 +71,6 @@ def test_a_recurrent_subgraph_as_snntorch_writes_it():
     assert out.sum() > 0 and torch.equal(run(net, x), out)
 
 
-def test_the_order_of_nodes_in_a_file_does_not_matter():
-    nodes = {"a": lif(1), "forth": affine(3), "b": lif(2), "back": affine(4)}
-    edges = [("input", "a"), ("a", "forth"), ("forth", "b"), ("a", "back"), ("back", "b"), ("b", "output")]
-    x = sequence((3,)) * 2
-    out = run(read(graph_of(nodes, edges)), x)
-    turned = graph_of(dict(reversed(nodes.items())), edges[::-1])
-    assert out.sum() > 0 and torch.equal(run(read(turned), x), out)
-
-
 def test_a_sequence_in_pieces_with_the_state_handed_on():
     graph = graph_of(
         {"a": integrator(1), "b": integrator(2), "back": affine(4), "side": affine(5)},

@@ -52,49 +52,7 @@ def test_snntorch(synaptic):
 # --- Norse ------------------------------------------------------------------------------------------------------------
 
 
-def test_norse():
-    """Norse 1.1.0 writes dt times the time constants: what runs at 1e-3 there runs at 1e-6 here."""
-    norse = pytest.importorskip("norse.torch")
-    pytest.importorskip("nirtorch")
-    from norse.torch.utils.export_nir import _extract_norse_module
-
-    full = lambda number: torch.full((4,), float(number))  # noqa: E731
-    parameters = norse.LIFBoxParameters(tau_mem_inv=full(150), v_leak=full(0.1), v_th=full(0.4), v_reset=full(0))
-    fc, lif = nn.Linear(3, 4), norse.LIFBoxCell(parameters, dt=1e-3)
-    graph = nir.NIRGraph.from_list(_extract_norse_module(fc), _extract_norse_module(lif, dt=1e-3))
-    x, state, wanted = drive(3), None, []
-    with torch.no_grad():
-        for x_t in x:
-            spikes, state = lif(fc(x_t), state)
-            wanted.append(spikes)
-    with pytest.raises(ValueError, match=r"at least dt, 0.001 s, .*: take a smaller dt, or check the units"):
-        read(graph, dt=1e-3)
-    same_spikes(read(graph, dt=1e-6), x, torch.stack(wanted))
-
-
 # --- SpikingJelly -----------------------------------------------------------------------------------------------------
-
-
-def test_spikingjelly():
-    pytest.importorskip("spikingjelly")
-    from spikingjelly.activation_based import functional, layer, neuron
-    from spikingjelly.activation_based.nir_exchange import export_to_nir
-
-    theirs = nn.Sequential(
-        layer.Conv2d(1, 2, 3, padding=1),
-        neuron.LIFNode(tau=3.0, v_threshold=0.2, v_reset=-0.1),
-        layer.AvgPool2d(2, 2),
-        layer.Flatten(),
-        layer.Linear(8, 3),
-        neuron.LIFNode(tau=2.0, v_threshold=0.1, decay_input=False),
-    )
-    functional.set_step_mode(theirs, "m")
-    x = drive(1, 4, 4)
-    graph = export_to_nir(theirs, x, dt=DT)
-    functional.reset_net(theirs)
-    with torch.no_grad():
-        wanted = theirs(x)
-    same_spikes(read(graph), x, wanted)
 
 
 def test_spikingjelly_reads_what_is_written_here():

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snnkit import data, loss, train
+from snnkit import data
 from snnkit.models import Answer, Population, StatisticalSNN, Statistics
 from snnkit.nn import detach
 
@@ -111,27 +111,6 @@ def test_the_readout_sees_the_statistics_alone():
     assert 0 < answer.statistics.rate.mean() < 1
 
 
-def test_it_learns_the_digits():
-    net = small(hidden=256, populations=32)
-    test = data.load("digits", "test")
-    train.fit(
-        net, data.load("digits"), encode=net.encode, loss=loss.count_cross_entropy,
-        lr=5e-3, epochs=8, seed=0, device="cpu", progress=False,
-    )  # fmt: skip
-    with torch.no_grad():
-        answer = net.eval().process_input(test[0])
-    assert float((answer.output.argmax(1) == test[1]).float().mean()) > 0.9
-
-
-def test_two_chunks_with_state_are_answered_as_one_sequence():
-    net = small().double()
-    x = net.encode(torch.rand(3, 64, dtype=torch.float64))
-    whole, _ = net(x)
-    assert whole.shape == (1, 3, 10)
-    _, state = net(x[:10])
-    torch.testing.assert_close(net(x[10:], detach(state))[0], whole)
-
-
 def test_plain_data_of_every_kind():
     net = small()
     rows = [[0.25] * 64, [1.0] * 64]
@@ -146,33 +125,3 @@ def test_plain_data_of_every_kind():
     # 64 / 255 is a little more than a quarter.
     assert torch.allclose(answers[-1].statistics.rate, answers[0].statistics.rate, atol=0.1)
     assert net.process_input([[0, 1] * 32]).output.shape == (1, 10)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "words"),
-    [
-        ({"inputs": 0}, ValueError, "inputs must be at least 1"),
-        ({"hidden": 50}, ValueError, "50 is no multiple of 12"),
-        ({"populations": "12"}, TypeError, "populations must be an integer"),
-        ({"classes": 0}, ValueError, "classes must be at least 1"),
-        ({"steps": 0}, ValueError, "steps must be at least 1"),
-        ({"engine": "fast"}, ValueError, "engine"),
-    ],
-)
-def test_bad_arguments(arguments, error, words):
-    with pytest.raises(error, match=words):
-        small(**arguments)
-
-
-@pytest.mark.parametrize(
-    ("x", "error", "words"),
-    [
-        (torch.rand(2, 63), ValueError, r"64 values per sample, but it is \[2, 63\]"),
-        (torch.rand(64), ValueError, r"x must be \[B, ...\]"),
-        (torch.rand(0, 64), ValueError, r"x must be \[B, ...\]"),
-        (torch.rand(2, 64) + 1, ValueError, "x"),
-    ],
-)
-def test_bad_data_is_named(x, error, words):
-    with pytest.raises(error, match=words):
-        small().process_input(x)

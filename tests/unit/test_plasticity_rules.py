@@ -73,14 +73,6 @@ def test_one_pair_follows_the_window(lag):
     assert rule.window(lag * 1e-3) == pytest.approx(expected, rel=1e-12)
 
 
-def test_spikes_of_one_step_count_on_both_sides():
-    # The trace includes the present spike, so neither side can be forgotten.
-    one = torch.ones(1, 1, dtype=F64)
-    for a_plus, a_minus, change in ((0.1, 0.0, 0.1), (0.0, 0.2, -0.2), (0.1, 0.2, -0.1)):
-        weight, _ = PairSTDP(a_plus, a_minus, bound=None).step(one, one, 0.5 * one)
-        assert weight.item() == pytest.approx(0.5 + change)
-
-
 @pytest.mark.parametrize("bound", ["hard", "soft", None])
 def test_autograd_sees_nothing_and_weights_are_not_written(bound):
     pre, post, weight = random_spikes(4, 6, 2, 3, 2)
@@ -148,10 +140,10 @@ PRE, POST, WEIGHT = torch.zeros(2, 3), torch.zeros(2, 4), torch.zeros(4, 3)
         ((PRE, POST, WEIGHT[0]), ValueError, r"weight must be \[n_post, n_pre\], but its shape is \[3\]"),
         ((POST, PRE, WEIGHT), ValueError, r"pre must have 3 neurons for weight \[4, 3\]"),
         ((PRE, PRE, WEIGHT), ValueError, "post must have 4 neurons"),
-        ((PRE[0], POST, WEIGHT), ValueError, r"pre must be \[B, n_pre\], but its shape is \[3\]"),
+        ((PRE[0], POST, WEIGHT), ValueError, r"pre must be real \[B, n_pre\], but it is torch.float32 \[3\]"),
         ((PRE[:1], POST, WEIGHT), ValueError, "pre and post must have the same steps and samples"),
         ((PRE[:0], POST[:0], WEIGHT), ValueError, "at least one step and one sample"),
-        ((PRE, POST.to(torch.complex64), WEIGHT), TypeError, "post must hold real numbers"),
+        ((PRE, POST.to(torch.complex64), WEIGHT), ValueError, "post must be real"),
         ((PRE.to("meta"), POST, WEIGHT), ValueError, "pre must be on cpu, as weight is, but it is on meta"),
         ((PRE, POST, WEIGHT, PRE), TypeError, "state must be a STDPState or None, but it is a Tensor"),
         ((PRE, POST, WEIGHT, STDPState(POST, PRE)), ValueError, r"state.pre must have the shape \[2, 3\]"),
@@ -165,7 +157,7 @@ def test_what_no_step_can_be_made_of(handed, error, match):
 
 
 def test_a_run_wants_time_first_and_finite_spikes():
-    with pytest.raises(ValueError, match=r"pre must be \[T, B, n_pre\], but its shape is \[2, 3\]"):
+    with pytest.raises(ValueError, match=r"pre must be real \[T, B, n_pre\], but it is torch.float32 \[2, 3\]"):
         PairSTDP().run(PRE, POST, WEIGHT)
     broken = torch.full((5, 2, 3), math.nan)
     with pytest.raises(ValueError, match=r"pre must be finite, but pre\[0, 0, 0\] is nan"):
@@ -192,14 +184,6 @@ def test_it_is_the_sum_over_all_triplets(seed, shape, amplitudes, taus, bound, b
     torch.testing.assert_close(online, expected, rtol=1e-12, atol=1e-12)
     for one, other in zip(last, state, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("bound", ["hard", "soft", None])
-def test_without_triplets_it_is_pair_stdp(bound):
-    pre, post, weight = random_spikes(2, 20, 2, 5, 4)
-    triplet = TripletSTDP(0.05, 0.06, 0.0, 0.0, 20e-3, 30e-3, bound=bound)
-    pair = PairSTDP(0.05, 0.06, 20e-3, 30e-3, bound=bound)
-    torch.testing.assert_close(triplet.run(pre, post, weight)[0], pair.run(pre, post, weight)[0])
 
 
 def random_run(seed, steps, batch, pre, post):
@@ -283,15 +267,3 @@ def like_norse(bound, eta=ETA):
 def test_it_gives_the_numbers_that_norse_gave(algorithm):
     got, _ = like_norse(BY_NAME[algorithm]).run(N_PRE, N_POST, N_WEIGHT)
     assert got.flatten().tolist() == pytest.approx(GOLDEN[algorithm], rel=0, abs=1e-13)
-
-
-@pytest.mark.parametrize("engine", ["eager", "cpp"])
-@pytest.mark.parametrize("bound", ["hard", "soft", None])
-@pytest.mark.parametrize("rule", [PairSTDP, TripletSTDP])
-@pytest.mark.parametrize(("posts", "pres"), [(5, 0), (0, 5), (0, 0)])
-def test_a_layer_without_neurons_has_no_weights_to_change(engine, bound, rule, posts, pres):
-    weight = torch.empty(posts, pres)
-    learning = rule(engine=engine, bound=bound)
-    whole, _ = learning.run(torch.ones(3, 2, pres), torch.ones(3, 2, posts), weight)
-    step, _ = learning.step(torch.ones(2, pres), torch.ones(2, posts), weight)
-    assert whole.shape == step.shape == weight.shape

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -134,12 +134,8 @@ def record_digits(
     *,
     size: int = 16,
     amplitude: float = 2.0,
-    duration: int = 300_000,
-    threshold: float = 0.2,
-    mismatch: float = 0.03,
-    noise: float = 0.1,
-    refractory: int = 1000,
     seed: int = 0,
+    **camera: Any,
 ) -> tuple[list[Events], Tensor]:
     """Record the handwritten digits (``data.load("digits")``) in three saccades, as N-MNIST was recorded.
 
@@ -148,8 +144,9 @@ def record_digits(
         samples: so many of them, from the first on; None: all.
         size: height and width of the camera in pixels, at least 8; the digits are enlarged to it.
         amplitude: of the saccades, in pixels of the camera.
-        duration, threshold, mismatch, noise, refractory: as of ``record``.
         seed: of mismatch and noise; the thresholds of the pixels are the same in both splits.
+        camera: ``duration``, ``threshold``, ``mismatch``, ``noise`` and ``refractory`` of ``record``; the last three
+            are 0.03, 0.1 and 1000 by default.
 
     Returns:
         Recordings of ``size`` × ``size`` pixels, and labels int64 [N].
@@ -163,17 +160,9 @@ def record_digits(
     if samples is not None:
         checks.integer("samples", samples, at_least=1, at_most=len(labels))
     enlarged = F.interpolate(to_unit(images[:samples]), size=(size, size), mode="bilinear", align_corners=False)
-    recordings = record(
-        enlarged,
-        saccades(48, amplitude),  # enough that between two places the picture moves by a tenth of a pixel or so
-        duration=duration,
-        threshold=threshold,
-        mismatch=mismatch,
-        noise=noise,
-        refractory=refractory,
-        generator=generator,
-    )
-    return recordings, labels[:samples]
+    path = saccades(48, amplitude)  # between two places the picture moves by a tenth of a pixel or so
+    camera = {"mismatch": 0.03, "noise": 0.1, "refractory": 1000} | camera
+    return record(enlarged, path, generator=generator, **camera), labels[:samples]
 
 
 class _Move(NamedTuple):
