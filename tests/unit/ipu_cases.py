@@ -279,26 +279,6 @@ class DilatedTransposedConvolution(Net):
         return self.spread(x.unsqueeze(1)).squeeze(1)  # planted
 
 
-@planted("supported operations", words="return_indices", line=False, module="pool (MaxPool1d)")
-class PoolingWithIndices(Net):
-    def __init__(self) -> None:
-        super().__init__()
-        self.pool = nn.MaxPool1d(3, stride=1, padding=1, return_indices=True)
-
-    def encode(self, x):
-        return self.pool(x.unsqueeze(1))[0].squeeze(1)
-
-
-@planted("supported operations", words="more than one layer", line=False, module="gru (GRU)")
-class TwoLayersOfGRU(Net):
-    def __init__(self) -> None:
-        super().__init__()
-        self.gru = nn.GRU(INPUTS, INPUTS, num_layers=2, batch_first=True)
-
-    def encode(self, x):
-        return self.gru(x.unsqueeze(1))[0].squeeze(1)
-
-
 @planted("supported operations", words="class weights")
 class WeightedClasses(Net):
     def cost(self, out, y):

@@ -1,6 +1,6 @@
-"""The ten rules of an IPU, in one table: what each asks, and a generator of the problems of a model.
+"""The ten rules of an IPU, in one table: each is a generator of the problems of a model.
 
-A problem has a message, a fix, a place and a severity. To extend the checker, add a ``yield`` to a rule, or a row to
+A problem has a message, a fix, a place and a severity. To extend the checker, add a ``yield`` to a rule, or a rule to
 ``RULES``.
 """
 
@@ -30,13 +30,6 @@ class Problem(NamedTuple):
     fix: str
     place: Place = _NOWHERE
     severity: str = "error"
-
-
-class Rule(NamedTuple):
-    """What a rule asks, and the problems of a case by it."""
-
-    asks: str
-    problems: Callable[[Case], Iterator[Problem]]
 
 
 class MemoryEstimate(NamedTuple):
@@ -133,6 +126,7 @@ class Case:
 
 
 def _batch(case: Case) -> Iterator[Problem]:
+    """Every input's first dimension is the batch, fixed, and divides into the micro-batches of one call."""
     sizes, count = case.sizes, case.micro_batches
     if 0 in sizes:
         i = sizes.index(0)
@@ -172,6 +166,7 @@ def compiled_modules(case: Case) -> Iterator[Problem]:
 
 
 def _static_graph(case: Case) -> Iterator[Problem]:
+    """The forward pass runs without reading a value: it is recorded once, on tensors without values."""
     graph, problems = case.graph, False
     for how, place in graph.reads:
         problems = True
@@ -217,6 +212,7 @@ def _static_graph(case: Case) -> Iterator[Problem]:
 
 
 def _state_in_place(case: Case) -> Iterator[Problem]:
+    """Parameters and buffers stay the tensors they were; state is copied into them."""
     runs = case.runs
     for path in runs.replaced:
         yield Problem(
@@ -257,6 +253,7 @@ _NORMS = {"native_batch_norm": 1, "native_group_norm": 1, "native_layer_norm": 2
 
 
 def _supported_operations(case: Case) -> Iterator[Problem]:
+    """Every operation of the forward pass is one that PopTorch 3.4 documents."""
     for op in case.graph.operations:
         if not is_supported(op.name) and not op.part and not _sized_by_values(op):
             what = f"{op.name} is not among the operations that PopTorch 3.4 documents or handles"
@@ -265,15 +262,6 @@ def _supported_operations(case: Case) -> Iterator[Problem]:
         if limit := _limit(op):
             what, fix = limit
             yield Problem(f"{what} is not supported by PopTorch (its user guide)", fix, op.place)
-    # Limits that can't be seen in the recorded operations, which are what a layer is decomposed into.
-    for path, module in case.model.named_modules():
-        what, place = f"{type(module).__name__} with", _owner(case.model, f"{path}.")
-        if isinstance(module, nn.RNNBase) and (module.num_layers > 1 or module.bidirectional or module.dropout > 0):
-            what += " more than one layer, two directions or dropout is not supported by PopTorch (its user guide)"
-            yield Problem(what, "use one layer, one direction, no dropout", place)
-        elif getattr(module, "return_indices", False) is True:
-            what += " return_indices=True is not supported by PopTorch (its user guide)"
-            yield Problem(what, "leave return_indices out", place)
     if any(loss.weighted for loss in case.graph.losses):
         what = "PopTorch has no class weights in cross_entropy and nll_loss"
         yield Problem(what, "weight the loss of each sample by arithmetic", case.losses[0].place)
@@ -293,6 +281,7 @@ def _limit(op: Operation) -> tuple[str, str] | None:
 
 
 def _no_function(case: Case) -> Iterator[Problem]:
+    """No custom backward pass is used between the loss and the parameters."""
     for function, place in case.functions:
         name = function.__qualname__.replace("_spike_of.<locals>.", "")
         yield Problem(
@@ -305,6 +294,7 @@ def _no_function(case: Case) -> Iterator[Problem]:
 
 
 def _every_gradient(case: Case) -> Iterator[Problem]:
+    """Differentiating the recorded forward pass gives each parameter the gradient it has here."""
     for place in case.graph.hooks:
         yield Problem(
             "a gradient hook (register_hook) is set in the forward pass, but only the forward pass is recorded: it "
@@ -345,6 +335,7 @@ def _every_gradient(case: Case) -> Iterator[Problem]:
 
 
 def _one_loss(case: Case) -> Iterator[Problem]:
+    """The model holds exactly one loss, a scalar, and nothing trained on comes after it."""
     if isinstance(case.runs.real.error, NotOneLoss):
         yield Problem(str(case.runs.real.error), "return one scalar tensor, such as the sum")
     elif not case.losses:
@@ -395,6 +386,7 @@ def _ancestors(record: Record, tensors: Iterable[Tensor]) -> set[int]:
 
 
 def _dtypes(case: Case) -> Iterator[Problem]:
+    """No float64, no integers beyond 32 bits, and no types that an IPU does not have."""
     fix, problems = "use float32 (.float()), or float16 (.half()) throughout", False
     named = (*case.model.named_parameters(), *case.model.named_buffers())
     for path, t in (*named, *((f"input {i}", x) for i, x in enumerate(case.runs.inputs))):
@@ -425,7 +417,7 @@ def _is_large(x: Tensor) -> bool:
 
 
 def _same_trace(case: Case) -> Iterator[Problem]:
-    """The recorded calls have no values, so they can't differ by the input."""
+    """Every call runs the same operations. (Recorded calls have no values, so they can't differ by the input.)"""
     places = (_difference(case.graph, later) for later in case.runs.meta[1:])
     if place := next((place for place in places if place is not None), None):
         yield Problem(
@@ -453,6 +445,7 @@ def _signature(op: Operation) -> tuple:
 
 
 def _memory(case: Case) -> Iterator[Problem]:
+    """Weights, optimizer and saved activations fit into the memory of the tiles."""
     if case.memory.share > CROWDED:
         fits = case.memory.share <= 1
         yield Problem(
@@ -484,27 +477,15 @@ def _first_line(error: Exception) -> str:
 
 
 # In the order in which a report lists them.
-RULES = {
-    "batch": Rule(
-        "every input's first dimension is the batch, fixed, and divides into the micro-batches of one call", _batch
-    ),
-    "static graph": Rule(
-        "the forward pass runs without reading a value: it is recorded once, on tensors without values", _static_graph
-    ),
-    "state in place": Rule(
-        "parameters and buffers stay the tensors they were; state is copied into them", _state_in_place
-    ),
-    "supported operations": Rule(
-        "every operation of the forward pass is one that PopTorch 3.4 documents", _supported_operations
-    ),
-    "no autograd.Function": Rule("no custom backward pass is used between the loss and the parameters", _no_function),
-    "gradients": Rule(
-        "differentiating the recorded forward pass gives each parameter the gradient it has here", _every_gradient
-    ),
-    "one loss": Rule("the model holds exactly one loss, a scalar, and nothing trained on comes after it", _one_loss),
-    "dtypes": Rule("no float64, no integers beyond 32 bits, and no types that an IPU does not have", _dtypes),
-    "same trace": Rule(
-        "every call runs the same operations, for any input and any number of earlier calls", _same_trace
-    ),
-    "memory": Rule("weights, optimizer and saved activations fit into the memory of the tiles", _memory),
+RULES: dict[str, Callable[[Case], Iterator[Problem]]] = {
+    "batch": _batch,
+    "static graph": _static_graph,
+    "state in place": _state_in_place,
+    "supported operations": _supported_operations,
+    "no autograd.Function": _no_function,
+    "gradients": _every_gradient,
+    "one loss": _one_loss,
+    "dtypes": _dtypes,
+    "same trace": _same_trace,
+    "memory": _memory,
 }

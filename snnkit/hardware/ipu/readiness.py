@@ -120,7 +120,7 @@ def _checked(case: Case) -> Report:
         return verdicts[rule] == "error"
 
     def apply(rule: str) -> bool:
-        return add(rule, RULES[rule].problems(case))
+        return add(rule, RULES[rule](case))
 
     def report(memory: MemoryEstimate | None = None) -> Report:
         order = list(RULES)

@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -30,40 +29,37 @@ from ..chips import Figure
 from .predictions import Prediction, Range
 from .work import OPTIMIZERS, Trace, Work, count_layer
 
-_PARTS = ("neurons", "matmul", "other", "optimizer", "overhead")
 # Bytes up to which an operation is priced as in the cache nearest to the core, and in the last one.
 _SMALL, _MEDIUM = 2**18, 2**23
 
 
-def units_of(work: Work, engine: str = "eager") -> Counter[tuple[str, str]]:
-    """(part of the step, price) to the number of units, where neurons run in ``engine``."""
+def units_of(work: Work, engine: str = "eager") -> Counter[str]:
+    """Price to the number of units, where neurons run in ``engine``."""
     step = work if engine == "eager" else work.fused()
-    units: Counter[tuple[str, str]] = Counter()
+    units: Counter[str] = Counter()
 
-    def add(part: str, **amounts: float) -> None:
-        units.update({(part, price.replace("_", " ")): amount for price, amount in amounts.items()})
+    def add(**amounts: float) -> None:
+        units.update({price.replace("_", " "): amount for price, amount in amounts.items()})
 
     for op in step.operations:
-        part = "optimizer" if op.phase == "optimizer" else "neurons" if op.layer is not None else "other"
-        if op.kind == "view" and part == "other":
-            add("overhead", views=1)
+        if op.kind == "view" and op.layer is None and op.phase != "optimizer":
+            add(views=1)
         elif op.kind == "fused" and op.layer is not None:
             layer = step.layers[op.layer]
-            add(part, **{f"{engine}_calls": 1, f"{engine}_steps": layer.steps, f"{engine}_bytes": op.bytes})
-            add(part, **{f"{engine}_simple": op.simple, f"{engine}_costly": op.costly})
-            add(part, **{f"{engine}_static": op.numel * layer.static})
+            add(**{f"{engine}_calls": 1, f"{engine}_steps": layer.steps, f"{engine}_bytes": op.bytes})
+            add(**{f"{engine}_simple": op.simple, f"{engine}_costly": op.costly})
+            add(**{f"{engine}_static": op.numel * layer.static})
         elif op.kind in ("elementwise", "copy"):
             size = "small" if op.bytes <= _SMALL else "medium" if op.bytes <= _MEDIUM else "large"
-            inside = "_of_a_layer" if part == "neurons" else ""
-            add(part, **{f"{op.phase}_launches{inside}": 1, f"{size}_bytes": op.bytes, f"{size}_values": op.numel})
-            add(part, costly_values=op.costly)
+            inside = "_of_a_layer" if op.layer is not None and op.phase != "optimizer" else ""
+            add(**{f"{op.phase}_launches{inside}": 1, f"{size}_bytes": op.bytes, f"{size}_values": op.numel})
+            add(costly_values=op.costly)
             if op.name == "_to_copy":  # of a spike, whose backward is a function of Python
-                add(part, casts=1, cast_values=op.numel)
+                add(casts=1, cast_values=op.numel)
         elif op.runs:
-            amounts = {f"{op.kind}_launches": 1, f"{op.kind}_bytes": op.bytes, f"{op.kind}_flops": op.flops}
-            add("matmul" if op.flops else part, **amounts)
+            add(**{f"{op.kind}_launches": 1, f"{op.kind}_bytes": op.bytes, f"{op.kind}_flops": op.flops})
     if engine == "eager":
-        add("overhead", layer_calls=len(step.layers), layer_steps=sum(layer.steps for layer in step.layers))
+        add(layer_calls=len(step.layers), layer_steps=sum(layer.steps for layer in step.layers))
     return units
 
 
@@ -95,11 +91,7 @@ def times(candidates: Mapping[str, Callable[[], object]], clock: Clock, repeats:
     }
 
 
-class Benchmark(NamedTuple):
-    """What is timed, and its units by price."""
-
-    run: Callable[[], object]
-    units: Counter[str]
+Benchmark = tuple[Callable[[], object], Counter[str]]  # what is timed, and its units by price
 
 
 def _benchmark(layer: nn.Module, x: Tensor, repeat: int | None = None, engine: str = "eager") -> Benchmark:
@@ -112,15 +104,7 @@ def _benchmark(layer: nn.Module, x: Tensor, repeat: int | None = None, engine: s
         return result[0] if isinstance(result, tuple) else result
 
     inputs, gradient = (leaf, *layer.parameters()), torch.rand_like(forward())
-    return Benchmark(lambda: torch.autograd.grad(forward(), inputs, gradient), _priced(units_of(work, engine)))
-
-
-def _priced(units: Counter[tuple[str, str]]) -> Counter[str]:
-    """Units by price, over all parts of the step."""
-    result: Counter[str] = Counter()
-    for (_, price), amount in units.items():
-        result[price] += amount
-    return result
+    return lambda: torch.autograd.grad(forward(), inputs, gradient), units_of(work, engine)
 
 
 class _Applied(nn.Module):
@@ -200,29 +184,23 @@ def _update(values: int, device: torch.device) -> Benchmark:
     with trace:
         optimizer.step()
     work = Work("update", 1, tuple(trace.operations), (), values, 0, 2)
-    return Benchmark(OPTIMIZERS["adam"]([parameter(device)]).step, _priced(units_of(work)))
+    return OPTIMIZERS["adam"]([parameter(device)]).step, units_of(work)
 
 
 @dataclass(frozen=True)
 class Machine:
     """The machine at hand, as ``fit`` measured it.
 
-    Attributes:
-        device, kind: its name, and "cpu" or "cuda".
-        threads: of the CPU.
-        fused: the compiled engines that were measured.
-        prices: seconds per unit, see ``units_of``.
-        spread: (predicted - measured) / measured + 1 over the micro-benchmarks: 10th percentile, 1, 90th percentile.
-        figures: "memory_bandwidth" of a large copy, "fp32_flops" of a large matrix product, and "launch", seconds of an
-            elementwise operation on one number, with what autograd adds.
+    ``figures`` are "memory_bandwidth" of a large copy, "fp32_flops" of a large matrix product, and "launch", seconds of
+    an elementwise operation on one number, with what autograd adds.
     """
 
     device: str
-    kind: str
-    threads: int
-    fused: tuple[str, ...]
-    prices: Mapping[str, float] = field(repr=False)
-    spread: Range
+    kind: str  # "cpu" or "cuda"
+    threads: int  # of the CPU
+    fused: tuple[str, ...]  # the compiled engines that were measured
+    prices: Mapping[str, float] = field(repr=False)  # seconds per unit, see units_of
+    spread: Range  # predicted over measured, of the micro-benchmarks: 10th percentile, 1, 90th percentile
     figures: Mapping[str, Figure]
 
     def predict(self, work: Work, engine: str = "eager") -> Prediction:
@@ -236,10 +214,8 @@ class Machine:
         """
         checks.instance("work", work, Work, "a Work, as roofline.count gives it")
         checks.choice("engine", engine, ("eager", *self.fused))
-        seconds: dict[str, float] = dict.fromkeys(_PARTS, 0.0)
-        for (part, price), amount in units_of(work, engine).items():
-            seconds[part] += self.prices.get(price, 0.0) * amount
-        parts = {part: self.spread * value for part, value in seconds.items()}
+        units = units_of(work, engine).items()
+        parts = {price: self.spread * (self.prices.get(price, 0.0) * amount) for price, amount in units}
         source = f"micro-benchmarks of this machine ({self.threads} thread(s)), none of them a network"
         return Prediction(self.device, engine, work.samples, sum(parts.values(), Range.of(0.0)), parts, source)
 
@@ -273,8 +249,8 @@ def fit(device: str | torch.device = "cpu", *, repeats: int = 7) -> Machine:
     benchmarks = list(layer_benchmarks(device))
     for engine in engines:
         benchmarks += engine_benchmarks(engine, device)
-    took = times({str(i): benchmark.run for i, benchmark in enumerate(benchmarks)}, clock, repeats)
-    prices, spread = fit_prices([b.units for b in benchmarks], [seconds.value for seconds in took.values()])
+    took = times({str(i): run for i, (run, _) in enumerate(benchmarks)}, clock, repeats)
+    prices, spread = fit_prices([units for _, units in benchmarks], [seconds.value for seconds in took.values()])
     large, number = torch.rand(2**23, device=device), torch.rand(1, device=device, requires_grad=True)
     product, flops = large_product(device)
     took = times({"copy": large.clone, "product": product, "smallest": lambda: number * 0.99}, clock, repeats)
