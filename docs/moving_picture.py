@@ -2,7 +2,7 @@
 
     python docs/moving_picture.py [FILE.gif]
 
-The figures are those of ``viz.labs.neuron_lab``, drawn by the kit's own PNG renderer, slider included.
+The figures are those of ``viz.labs.neuron_lab``, drawn by the kit's own PNG renderer, with a slider below.
 """
 
 from __future__ import annotations
@@ -11,24 +11,27 @@ import io
 import sys
 from pathlib import Path
 
-from PIL import Image
+from PIL import Image, ImageDraw
 
 from snnkit import viz
-from snnkit.viz.frame_slider import framed
 
 CURRENTS = [round(0.8 + 0.2 * step, 1) for step in range(12)]
 WIDTH, COLOURS, MILLISECONDS, REST = 640, 16, 220, 900
+SLIDER = 70  # pixels below the figure
 
 
 def picture(start: int) -> Image.Image:
     """The lab with its slider at the value of this number."""
-    page = framed(
-        [viz.labs.neuron_lab.figure(current=current, noise=0.3) for current in CURRENTS], "current", CURRENTS, start
-    )
-    drawn = Image.open(io.BytesIO(viz.png_bytes(page))).convert("RGBA")
-    paper = Image.new("RGBA", drawn.size, "white")
+    figure = viz.labs.neuron_lab.figure(current=CURRENTS[start], noise=0.3)
+    drawn = Image.open(io.BytesIO(viz.png_bytes(figure))).convert("RGBA")
+    paper = Image.new("RGBA", (drawn.width, drawn.height + SLIDER), "white")
     paper.alpha_composite(drawn)
-    return paper.convert("RGB").resize((WIDTH, round(WIDTH * drawn.height / drawn.width)), Image.Resampling.LANCZOS)
+    pen, y, (left, right) = ImageDraw.Draw(paper), drawn.height + SLIDER // 2, (62, drawn.width - 30)
+    knob = left + (right - left) * start / (len(CURRENTS) - 1)
+    pen.text((left, y - 30), f"current = {CURRENTS[start]}", fill=viz.theme.TEXT)
+    pen.line([(left, y), (right, y)], fill="#bbbbbb", width=6)
+    pen.ellipse([knob - 9, y - 9, knob + 9, y + 9], fill=viz.theme.BLUE)
+    return paper.convert("RGB").resize((WIDTH, round(WIDTH * paper.height / paper.width)), Image.Resampling.LANCZOS)
 
 
 def main(target: Path) -> None:

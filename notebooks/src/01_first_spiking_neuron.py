@@ -295,7 +295,8 @@ formula = torch.zeros_like(currents)
 formula[above] = 1 / (-TAU * torch.log(1 - 1 / currents[above]))
 rates = {"equation (4)": formula, "hard reset": hard.mean(0), "soft reset": soft.mean(0)}
 title = f"f-I curve of a LIF neuron, tau = {TAU:g} steps"
-viz.show(figures.f_i_curve(currents, rates, faint=["equation (4)"], title=title))
+axes = {"x_title": "input current", "y_title": "firing rate (spikes per step)", "title": title}
+viz.show(figures.lines(rates, x=currents, faint=["equation (4)"], **axes))
 
 # %% [markdown]
 # **What to notice.**

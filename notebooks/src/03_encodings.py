@@ -496,7 +496,7 @@ for name, back in read_back.items():
 viz.labs.event_player()
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** Press play: ON runs along one side of each stroke and OFF along the other, and they change sides
+# **What to notice.** Move `step`: ON runs along one side of each stroke and OFF along the other, and they change sides
 # when the camera turns. There are about as many ON as OFF events, since a pixel that got brighter gets darker again on
 # the way back. From a threshold of 0.2 to 0.4 *more* than half of the events disappear: at a weak edge the change is
 # now too small for an event. From 0.05 to 0.1 fewer than half disappear, because a pixel sends one event per step at

@@ -741,7 +741,7 @@ print(f"equal to the unbroken run, to the last bit: {sum(same)} of {len(same)} t
 # field, and read its effect:
 
 # %%
-form = viz.sbatch_form(
+viz.sbatch_form(
     "snnkit train workshop --checkpoint run.pt --every 200",
     nodes=2,
     gpus_per_node=4,
@@ -750,7 +750,6 @@ form = viz.sbatch_form(
     partition="booster",
     account="snn",
 )
-form
 
 # %% [markdown]
 # 1. Request 4 nodes. Which lines change, and which *need not*, because they are computed from others?

@@ -184,7 +184,7 @@ def explorers(names: tuple[str, ...], threads: int | None) -> None:
     """
     import torch
 
-    from snnkit.viz.labs import LABS, time_updates, update_table
+    from snnkit.viz.labs import LABS, update_times
 
     known = {lab.name: lab for lab in LABS}
     for name in names:
@@ -193,7 +193,7 @@ def explorers(names: tuple[str, ...], threads: int | None) -> None:
     if threads is not None:
         torch.set_num_threads(threads)
     click.echo(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
-    click.echo(update_table([time_updates(known[name]) for name in names or known]))
+    click.echo(update_times([known[name] for name in names or known]))
 
 
 @bench.command()

@@ -28,10 +28,10 @@ from .display import show as show
 from .explorer import explore as explore
 from .frame_slider import frames as frames
 from .listings import listing as listing
+from .listings import sbatch_form as sbatch_form
 from .listings import sbatch_table as sbatch_table
 from .live import LivePanel as LivePanel
 from .png import png_bytes as png_bytes
-from .slurm_form import sbatch_form as sbatch_form
 
 pio.templates.default = theme.NAME
 

@@ -1,22 +1,25 @@
-"""Show a figure once, in every form a viewer may need: interactive plotly and a PNG in one MIME bundle."""
+"""Show a figure: once, in every form that a viewer may need, or in a widget that is updated in place."""
 
 from __future__ import annotations
 
 import base64
+import html
 import json
 import warnings
 from typing import Any
 
+import plotly.graph_objects as go
 from plotly.basedatatypes import BaseFigure
 
 from .. import checks
 from .alt import alt_text, spoken
-from .frontend import in_notebook, on_colab, prepare_plotly
+from .frontend import figure_widgets_work, in_notebook, on_colab, prepare_plotly
 from .png import png_bytes
 
 PLOTLY_MIME = "application/vnd.plotly.v1+json"
 # Newer plotly.js has a button that uploads the figure to a company's server: not from a classroom.
-CONFIG = {"displaylogo": False, "modeBarButtonsToRemove": ["sendChartToCloud"]}
+CONFIG = {"displaylogo": False, "modeBarButtonsToRemove": ["sendChartToCloud"], "responsive": True}
+_OWN = ("type", "uid", "template", "uirevision", "autosize")  # what an update leaves to the widget
 
 
 def show(figure: Any) -> None:
@@ -40,15 +43,15 @@ def show(figure: Any) -> None:
         prepare_plotly()
         figure.show(renderer="colab")
     else:
-        bundle = mime_bundle(figure)
-        metadata = {"image/png": {"alt": words}} if "image/png" in bundle else {}
-        display(bundle, raw=True, metadata=metadata)
+        display(mime_bundle(figure), raw=True, metadata={"image/png": {"alt": words}})
     display({"text/html": spoken(words), "text/plain": ""}, raw=True)
 
 
 def mime_bundle(figure: Any) -> dict[str, Any]:
     """The forms of ``figure`` by MIME type: plotly's JSON, a PNG (base64) and its description in words."""
-    bundle = {PLOTLY_MIME: plotly_json(figure), "text/plain": alt_text(figure)}
+    data = json.loads(checks.instance("figure", figure, BaseFigure, "a plotly Figure").to_json())
+    data.setdefault("config", {}).update(CONFIG)
+    bundle = {PLOTLY_MIME: data, "text/plain": alt_text(figure)}
     try:
         bundle["image/png"] = base64.b64encode(png_bytes(figure)).decode("ascii")
     except Exception as error:  # the PNG is the fallback: a figure without one is still worth showing
@@ -56,8 +59,69 @@ def mime_bundle(figure: Any) -> dict[str, Any]:
     return bundle
 
 
-def plotly_json(figure: Any) -> dict[str, Any]:
-    """``figure`` as plain JSON data, as plotly's renderers send it to the notebook."""
-    data = json.loads(checks.instance("figure", figure, BaseFigure, "a plotly Figure").to_json())
-    data.setdefault("config", {}).update(CONFIG, responsive=True)
-    return data
+def view_of(result: Any) -> FigureView | ImageView | OutputView:
+    """The best view of ``result`` that can be updated in place here: its ``widget`` is displayed."""
+    if not isinstance(result, go.Figure):
+        return OutputView(result)
+    return FigureView(result) if figure_widgets_work() else ImageView(result)
+
+
+class FigureView:
+    """A FigureWidget; an update changes what differs, so that zoom and hidden traces stay."""
+
+    def __init__(self, figure: go.Figure) -> None:
+        prepare_plotly()
+        # Drawn before it is on the page, it would else stay at plotly's 700 pixels, however wide the page is.
+        self.widget: Any = go.FigureWidget(go.Figure(figure).update_layout(autosize=True, uirevision="constant"))
+        self.widget._config = CONFIG
+
+    def update(self, figure: Any) -> None:
+        old, new = self.widget.data, figure.data
+        if [t.type for t in old] != [t.type for t in new]:
+            self.widget.data = []
+            self.widget.add_traces(new)
+            self.widget.layout.update(_changes(self.widget.layout, figure.layout), overwrite=True)
+            return
+        with self.widget.batch_update():
+            for trace, fresh in zip(old, new, strict=True):
+                trace.update(_changes(trace, fresh), overwrite=True)
+            self.widget.layout.update(_changes(self.widget.layout, figure.layout), overwrite=True)
+
+
+def _changes(old: Any, new: Any) -> dict[str, Any]:
+    """``new``, with None for what only ``old`` has."""
+    wanted = new.to_plotly_json()
+    changes = dict.fromkeys(old.to_plotly_json()) | wanted
+    return {key: value for key, value in changes.items() if key not in _OWN}
+
+
+class ImageView:
+    """The PNG, with its description. (ipywidgets' Image has no place for one.)"""
+
+    def __init__(self, figure: go.Figure) -> None:
+        import ipywidgets
+
+        self.widget = ipywidgets.HTML()
+        self.update(figure)
+
+    def update(self, figure: go.Figure) -> None:
+        data = base64.b64encode(png_bytes(figure)).decode("ascii")
+        alt = html.escape(alt_text(figure), quote=True)
+        self.widget.value = f'<img src="data:image/png;base64,{data}" alt="{alt}" style="max-width:100%">'
+
+
+class OutputView:
+    """An Output for whatever else can be displayed."""
+
+    def __init__(self, result: Any) -> None:
+        import ipywidgets
+
+        self.widget = ipywidgets.Output()
+        self.update(result)
+
+    def update(self, result: Any) -> None:
+        from IPython.display import display
+
+        with self.widget:
+            self.widget.clear_output(wait=True)
+            display(result)

@@ -63,25 +63,35 @@ def as_array(value: Any, name: str, shape: str) -> np.ndarray:
     return array
 
 
-def as_arrays(value: Any, name: str, alone: str, shape: str) -> dict[str, np.ndarray]:
-    """A dict of arrays by name, each of ``shape``; a single array is called ``alone``. Raises as ``as_array``."""
+def as_arrays(given: Mapping[str, tuple[Any, str]]) -> list[np.ndarray]:
+    """Of each argument, name to (value, shape), the array; ValueError unless axes of one name are equally long."""
+    found: list[np.ndarray] = []
+    sizes: dict[str, tuple[int, str]] = {}
+    for name, (value, shape) in given.items():
+        array = as_array(value, name, shape)
+        for axis, length in zip(shape.strip("[]").split(", "), array.shape, strict=True):
+            expected, where = sizes.setdefault(axis, (length, name))
+            if length != expected:
+                rule = f"{shape} with {axis} = {expected}, as {where} has it"
+                raise ValueError(f"{name} must be {rule}, but its shape is {list(array.shape)}")
+        found.append(array)
+    return found
+
+
+def by_name(value: Any, name: str, alone: str, shape: str) -> dict[str, tuple[Any, str]]:
+    """For ``as_arrays``: the entries of a dict, or a single value, which is called ``alone``."""
     if not isinstance(value, Mapping):
-        return {alone: as_array(value, name, shape)}
+        return {alone: (value, shape)}
     if not value:
         raise ValueError(f"{name} must hold at least one {shape} array, but it is empty")
-    return {str(key): as_array(one, f"{name}[{key!r}]", shape) for key, one in value.items()}
-
-
-def check_length(array: Any, name: str, length: int, what: str = "steps") -> None:
-    """ValueError unless ``array`` has ``length`` entries. ``what`` they are: "steps"."""
-    if len(array) != length:
-        raise ValueError(f"{name} must have {length} {what}, but it has {len(array)}")
+    return {str(key): (one, shape) for key, one in value.items()}
 
 
 def class_names(names: Any, count: int, argument: str) -> list[str]:
     """``count`` names as texts: those given, or the numbers from 0. ValueError if there are more or fewer."""
     texts = [str(i) for i in range(count)] if names is None else [str(name) for name in names]
-    check_length(texts, argument, count, "names")
+    if len(texts) != count:
+        raise ValueError(f"{argument} must hold {count} names, but it holds {len(texts)}")
     return texts
 
 
@@ -157,13 +167,6 @@ def log_ticks(values: Any) -> list[float] | None:
 def scale_of(letter: str, log: str, values: Any) -> dict[str, Any]:
     """For ``update_xaxes`` or ``update_yaxes``: a logarithmic axis over ``values`` if ``letter`` is in ``log``."""
     return {"type": "log", "tickvals": log_ticks(values)} if letter in log else {}
-
-
-def check_log(log: Any) -> str:
-    """``log``, if it names axes; ValueError otherwise."""
-    if not isinstance(log, str) or not set(log) <= set("xy"):
-        raise ValueError(f'log must be "", "x", "y" or "xy", but it is {checks.shown(log)}')
-    return log
 
 
 # ---- lines and marks
@@ -277,10 +280,9 @@ def panels(rows: int, cols: int, titles: Any = None, **layout: Any) -> go.Figure
     key = repr((rows, cols, named, sorted(layout.items())))
     if key not in _laid_out:
         figure = make_subplots(rows=rows, cols=cols, subplot_titles=named, **layout)
-        figure.update_annotations(font={"size": theme.FONT_SIZE, "color": theme.TEXT}, yshift=3)
-        if len(_laid_out) >= _MOST:
+        _laid_out[key] = figure.update_annotations(font={"size": theme.FONT_SIZE, "color": theme.TEXT}, yshift=3)
+        if len(_laid_out) > _MOST:
             del _laid_out[next(iter(_laid_out))]
-        _laid_out[key] = figure
     return go.Figure(_laid_out[key])
 
 

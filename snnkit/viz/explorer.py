@@ -1,15 +1,16 @@
-"""Sliders beside a figure: ``explore(fn, beta=(0.5, 0.99), steps=(10, 100))``."""
+"""Controls beside a figure: ``explore(fn, beta=(0.5, 0.99), steps=(10, 100))``."""
 
 from __future__ import annotations
 
 import html
 import inspect
-import statistics
+import math
 import threading
 import time
 import typing
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import plotly.graph_objects as go
@@ -18,19 +19,22 @@ from snnkit import checks
 
 from . import theme
 from .alt import alt_text, spoken
-from .controls import Control, label, parse
-from .display import show
-from .frontend import headless, in_notebook, live, on_colab
-from .static_explorer import Grid, swept, whole_sweep
-from .views import FigureView, fits, page_helpers, view_of
+from .display import FigureView, show, view_of
+from .frame_slider import FOLLOWING, framed
+from .frontend import headless, in_notebook, live, page_helpers
 
 QUICK = 0.1  # seconds; updates quicker than this follow the slider while it moves
 LATE = 0.3  # seconds; updates that take longer say that they are running
-_VIEW = 2  # its place in the box: under the controls and the error
+_STEPS = 10_000  # of a slider of real numbers at most; no screen has as many pixels
+
+# Of the figure with a slider that takes the place of an explorer in an executed notebook: positions, bytes, and seconds
+# for computing it. A slider with fewer than 3 positions does not show what a control with more does.
+_MOST, _FEWEST, _BYTES, _PATIENCE = 25, 3, 120_000, 2.0
 
 _EDGE = f"border-left:4px solid {theme.VERMILION};padding-left:8px"
-_UNCHANGED = "The picture is that of the last setting that works."
-_FAILED = f'<div style="{_EDGE}" role="alert"><b>✗ This setting fails.</b> {{}}<br>{_UNCHANGED}</div>'
+_FAILED = f'<div style="{_EDGE}" role="alert"><b>✗ This setting fails.</b> {{}}<br>The picture is that of the last \
+setting that works.</div>'
+_COMPUTING = '<span role="status">computing…</span>'
 
 
 def explore(fn: Callable[..., Any], **controls: Any) -> None:
@@ -39,17 +43,17 @@ def explore(fn: Callable[..., Any], **controls: Any) -> None:
     ``fn`` is called once right away, outside any Output widget, so that a mistake in it stops the cell. Later errors
     appear in red under the controls and go to the kernel's log.
 
-    The front end decides what is shown. JupyterLab gets a live figure, Colab an image that the kernel redraws, or,
-    where a single control has few positions, a figure that holds them all and needs no kernel. A headless run
-    (SNNKIT_HEADLESS=1) shows such a figure, too: with a slider over the first control that allows one, the others at
-    their first values; so exported pages can be explored. It also calls ``fn`` at the minimum, middle and maximum of
-    every control, so that a broken explorer is noticed without a viewer.
+    JupyterLab gets a live figure, Colab an image that the kernel redraws. A headless run (SNNKIT_HEADLESS=1) calls
+    ``fn`` at the minimum, middle and maximum of every control, so that a broken explorer is noticed without a viewer,
+    and shows a figure with a slider over the first control that allows one, so that exported pages can be explored.
 
     Args:
-        fn: takes the controls as keyword arguments, and returns a plotly Figure (or anything displayable). It should
-            depend on its arguments only, not on the notebook's globals. Defaults of ``fn`` are the first values. An
-            argument that is ``Annotated[float, "what it is, in which unit"]`` has this as its tooltip.
-        controls: (min, max) or (min, max, step): a slider; a list: a choice; True or False: a tick box; or a widget.
+        fn: takes the controls as keyword arguments, and returns a plotly Figure (or anything displayable, always of the
+            same kind). It should depend on its arguments only, not on the notebook's globals. Defaults of ``fn`` are
+            the first values. An argument that is ``Annotated[float, "what it is, in which unit"]`` has this as its
+            tooltip.
+        controls: (min, max) or (min, max, step): a slider, of whole numbers when all are whole; a list: a choice; True
+            or False: a tick box.
 
     Raises:
         TypeError: ``fn`` is not callable or does not take these arguments, or a control is of no known kind.
@@ -58,145 +62,102 @@ def explore(fn: Callable[..., Any], **controls: Any) -> None:
     """
     parsed = _parse(fn, controls)
     began = time.perf_counter()
-    result = fn(**{control.name: control.default for control in parsed})
-    grid = Grid(fn, parsed, result, time.perf_counter() - began)
+    result = fn(**{control.name: control.first for control in parsed})
+    seconds = time.perf_counter() - began
     if live():
         from IPython.display import display
 
-        if on_colab() and (figure := whole_sweep(grid)) is not None:
-            show(figure)
-        else:
-            display(ExplorerBox(fn, parsed, grid.result, seconds=grid.seconds).widget)
+        display(ExplorerBox(fn, parsed, result, seconds).widget)
         return
     if headless():
-        grid.exercise()
+        for control in parsed:
+            for value in control.trials:
+                _at(fn, parsed, control, value)
     if isinstance(result, go.Figure):
-        figure, moved = swept(grid) if headless() and in_notebook() else (None, None)
-        show(figure or result)
-        others = [label(control.name) for control in parsed if moved and control is not moved]
-        if moved and others:
-            from IPython.display import display
-
-            note = f"Here the slider moves {label(moved.name)}."
-            note += f" In a running notebook you can also move {', '.join(others)}."
-            display({"text/html": f"<small>{html.escape(note)}</small>", "text/plain": note}, raw=True)
+        show((headless() and in_notebook() and sweep(fn, parsed, result, seconds)) or result)
     elif in_notebook():
         from IPython.display import display
 
         display(result)
 
 
-class ExplorerBox:
-    """The live form of an explorer: controls, a reset button, errors, and a view updated in place.
+# ---- controls
 
-    Stale updates are skipped, and sliders are followed while they move only as long as updates are quick. Changes may
-    come from several threads (kernels since ipykernel 7 handle messages of widgets outside the main thread), but only
-    one at a time computes.
 
-    Args:
-        result: of ``fn`` at the first values.
-        seconds: that it took.
+@dataclass(frozen=True)
+class Control:
+    """One control.
 
     Attributes:
-        widget: holds all others.
+        name: of the argument.
+        kind: the class of its widget.
+        first: its first value.
+        values: every value it can take, in order; the first value may be between them.
+        options: of its widget.
     """
 
-    def __init__(self, fn: Callable[..., Any], controls: Sequence[Control], result: Any, *, seconds: float) -> None:
+    name: str
+    kind: str
+    first: Any
+    values: Sequence[Any]
+    options: dict[str, Any]
+
+    @property
+    def label(self) -> str:
+        return self.name.replace("_", " ")
+
+    @property
+    def trials(self) -> tuple[Any, Any, Any]:
+        """Its extremes and middle."""
+        return self.values[0], self.values[len(self.values) // 2], self.values[-1]
+
+    def widget(self, hint: str = "") -> Any:
+        """The ipywidgets widget; ``hint`` is shown when the pointer rests on it."""
         import ipywidgets
 
-        self.fn = fn
-        self.view = view_of(result)
-        self.error = ipywidgets.HTML()
-        self.status = ipywidgets.HTML()
-        self.spoken = ipywidgets.HTML(layout={"height": "0", "min_height": "0", "margin": "0", "overflow": "hidden"})
-        self.controls = {control.name: control.build() for control in controls}
-        self.reset = ipywidgets.Button(
-            description="Back to start", icon="undo", tooltip="All controls back to their first values"
-        )
-        self._first = {name: widget.value for name, widget in self.controls.items()}
-        self._seconds: deque[float] = deque(maxlen=5)
-        self._usual = seconds  # the first call may have loaded or compiled something: it counts until there are others
-        self._lock = threading.Lock()
-        self._wanted, self._busy, self._held = 0, False, False
-        self._follow()
-        self._speak(result)
-        for widget in self.controls.values():
-            widget.observe(self._changed, names="value")
-        self.reset.on_click(lambda _: self._set(self._first))
-        rows = {"display": "flex", "flex_flow": "row wrap", "align_items": "center"}
-        box = ipywidgets.Box([*self.controls.values(), self.reset, self.status], layout=rows)
-        self.widget = ipywidgets.VBox([box, self.error, self.view.widget, self.spoken, *page_helpers()])
+        made = getattr(ipywidgets, self.kind)(description=self.label, value=self.first, **self.options)
+        made.style.description_width = "initial"
+        width = f"{240 + 8 * len(self.label)}px" if "Slider" in self.kind else "max-content"
+        made.layout = {"width": width, "max_width": "100%", "margin": "2px 14px 2px 2px"}
+        setattr(made, "tooltip" if made.has_trait("tooltip") else "description_tooltip", hint)  # 8 renamed it
+        return made
 
-    def _set(self, values: Mapping[str, Any]) -> None:
-        """Several controls at once, then one picture."""
-        self._held = True
-        try:
-            for name, value in values.items():
-                self.controls[name].value = value
-        finally:
-            self._held = False
-        self._changed(None)
 
-    def _changed(self, _: Any) -> None:
-        """Redraw for the current values; if another thread is drawing, it will pick up the change."""
-        if self._held:
-            return
-        with self._lock:
-            self._wanted += 1
-            if self._busy:
-                return
-            self._busy = True
-        failure, newer = None, True
-        while newer:
-            drawn = self._wanted
-            try:
-                failure = self._draw()
-            except BaseException:  # an interrupt, say: the next change must be drawn
-                self._busy = False
-                raise
-            with self._lock:
-                self._busy = newer = self._wanted != drawn
-        if failure is not None:
-            raise failure  # for the kernel's log
+def parse(name: str, spec: Any, default: Any = None) -> Control:
+    """A control from an argument of ``explore``; ``default`` is its first value, where it is one that it can take.
 
-    def _draw(self) -> Exception | None:
-        if self._usual > LATE:
-            self.status.value = '<span role="status">computing…</span>'
-        began = time.perf_counter()
-        try:
-            result = self.fn(**{name: widget.value for name, widget in self.controls.items()})
-            self._show(result)
-            self._speak(result)
-        except (Exception, SystemExit) as error:  # exit() in fn must not end the kernel
-            self.error.value = _FAILED.format(html.escape(f"{type(error).__name__}: {error}"))
-            return error if isinstance(error, Exception) else RuntimeError(f"fn ended with {error!r}")
-        finally:
-            self.status.value = ""
-        self.error.value = ""
-        self._seconds.append(time.perf_counter() - began)
-        self._usual = statistics.median(self._seconds)
-        self._follow()
-        return None
-
-    def _show(self, result: Any) -> None:
-        if fits(self.view, result):
-            self.view.update(result)
-            return
-        # Text after a picture, say: another view takes the place of this one.
-        self.view = view_of(result)
-        children = self.widget.children
-        self.widget.children = (*children[:_VIEW], self.view.widget, *children[_VIEW + 1 :])
-
-    def _follow(self) -> None:
-        """Let sliders report while they move, or only when they are released."""
-        smooth = self._usual < QUICK and isinstance(self.view, FigureView)
-        for widget in self.controls.values():
-            if hasattr(widget, "continuous_update") and hasattr(widget, "readout"):
-                widget.continuous_update = smooth
-
-    def _speak(self, result: Any) -> None:
-        described = isinstance(result, go.Figure) and isinstance(self.view, FigureView)
-        self.spoken.value = f'<div role="status">{spoken(alt_text(result))}</div>' if described else ""
+    Raises:
+        ValueError, TypeError: as ``explore``.
+    """
+    if isinstance(spec, bool):
+        first = default if isinstance(default, bool) else spec
+        return Control(name, "Checkbox", first, (False, True), {"indent": False})
+    if isinstance(spec, list) and spec:
+        first = default if any(default is one or default == one for one in spec) else spec[0]
+        return Control(name, "Dropdown", first, tuple(spec), {"options": [(str(one), one) for one in spec]})
+    rule = f"{name} must be (min, max) or (min, max, step) with min < max and at most {_STEPS:,} steps above 0,"
+    rule += f" a list of choices, True or False, but it is {checks.shown(spec)}"
+    if not isinstance(spec, (tuple, list)):
+        raise TypeError(rule)
+    if isinstance(spec, list) or len(spec) not in (2, 3):
+        raise ValueError(rule)
+    low, high, *given = (checks.number(f"each number of {name}", value) for value in spec)
+    whole = all(isinstance(value, Integral) for value in spec)
+    step = given[0] if given else 1.0 if whole else (high - low) / 50
+    if not (low < high and step > 0 and (whole or (high - low) / step <= _STEPS)):
+        raise ValueError(rule)
+    kind = "FloatSlider"
+    options: dict[str, Any] = {"min": low, "max": high, "step": step}
+    if whole:
+        kind, options = "IntSlider", {key: int(value) for key, value in options.items()}
+        values: Sequence[Any] = range(int(low), int(high) + 1, int(step))
+    else:
+        options["readout_format"] = f".{max(0, min(6, -math.floor(math.log10(step) + 1e-9)))}f"
+        # 0.1 * 3 is 0.30000000000000004 to a computer, but not to the reader of a label.
+        values = [float(f"{low + step * i:.12g}") for i in range(math.floor((high - low) / step + 1e-6) + 1)]
+    fits = isinstance(default, int if whole else (int, float)) and not isinstance(default, bool)
+    first = default if fits and low <= default <= high else values[len(values) // 2]
+    return Control(name, kind, first, values, options)
 
 
 def _parse(fn: Callable[..., Any], controls: dict[str, Any]) -> list[Control]:
@@ -208,19 +169,141 @@ def _parse(fn: Callable[..., Any], controls: dict[str, Any]) -> list[Control]:
         signature.bind(**controls)
     except TypeError as error:
         raise TypeError(f"fn does not take the controls {', '.join(controls)}: {error}") from None
-    empty = inspect.Parameter.empty
-    defaults = {n: p.default for n, p in signature.parameters.items() if p.default is not empty}
-    hints = tooltips(fn)
-    return [parse(name, spec, defaults.get(name), hints.get(name, "")) for name, spec in controls.items()]
+    parameters = signature.parameters
+    defaults = {name: parameters[name].default for name in controls if name in parameters}
+    return [parse(name, spec, defaults.get(name)) for name, spec in controls.items()]
 
 
-def tooltips(fn: Any) -> dict[str, str]:
+def _hints(fn: Any) -> dict[str, str]:
     """Argument to text, of those that are Annotated with one."""
-    while hasattr(fn, "func"):  # functools.partial has the annotations of the function within
-        fn = fn.func
     try:
         annotations = typing.get_type_hints(fn, include_extras=True)
     except (TypeError, NameError):  # no function, or annotations that exist for type checkers only
         return {}
     notes = {name: getattr(kind, "__metadata__", ()) for name, kind in annotations.items()}
-    return {name: texts[0] for name, texts in notes.items() if texts and isinstance(texts[0], str)}
+    return {name: str(texts[0]) for name, texts in notes.items() if texts}
+
+
+# ---- with a kernel
+
+
+class ExplorerBox:
+    """The live form of an explorer: controls, errors, and a view that is updated in place.
+
+    Args:
+        result: of ``fn`` at the first values.
+        seconds: that it took.
+
+    Attributes:
+        widget: holds all others.
+    """
+
+    def __init__(self, fn: Callable[..., Any], controls: Sequence[Control], result: Any, seconds: float) -> None:
+        import ipywidgets
+
+        hints = _hints(fn)
+        self.fn = fn
+        self.view = view_of(result)
+        self.words, self.status = ipywidgets.HTML(), ipywidgets.HTML()
+        self.controls = {control.name: control.widget(hints.get(control.name, "")) for control in controls}
+        # Kernels since ipykernel 7 handle messages of widgets in several threads.
+        self._lock = threading.Lock()
+        self._drawn = self._values()
+        self._tell(result, seconds)
+        for widget in self.controls.values():
+            widget.observe(self._changed, names="value")
+        rows = {"display": "flex", "flex_flow": "row wrap", "align_items": "center"}
+        box = ipywidgets.Box([*self.controls.values(), self.status], layout=rows)
+        self.widget = ipywidgets.VBox([box, self.words, self.view.widget, *page_helpers()])
+
+    def _values(self) -> dict[str, Any]:
+        return {name: widget.value for name, widget in self.controls.items()}
+
+    def _changed(self, _: Any) -> None:
+        """Draw what the controls say now, unless another change has led to that already."""
+        with self._lock:
+            if self._values() != self._drawn:
+                self._drawn = self._values()
+                self._draw()
+
+    def _draw(self) -> None:
+        if self._seconds > LATE:
+            self.status.value = _COMPUTING
+        began = time.perf_counter()
+        try:
+            result = self.fn(**self._drawn)
+            self.view.update(result)
+        except Exception as error:
+            self.words.value = _FAILED.format(html.escape(f"{type(error).__name__}: {error}"))
+            raise  # for the kernel's log
+        finally:
+            self.status.value = ""
+        self._tell(result, time.perf_counter() - began)
+
+    def _tell(self, result: Any, seconds: float) -> None:
+        """In words, and let sliders report while they move, or only when they are released."""
+        self._seconds = seconds
+        figure = isinstance(self.view, FigureView)
+        self.words.value = f'<div role="status">{spoken(alt_text(result))}</div>' if figure else ""
+        for widget in self.controls.values():
+            if hasattr(widget, "continuous_update"):
+                widget.continuous_update = figure and seconds < QUICK
+
+
+# ---- without a kernel
+
+
+def sweep(fn: Callable[..., Any], controls: Sequence[Control], result: go.Figure, seconds: float) -> go.Figure | None:
+    """A figure with a slider over the first control that allows one, the others at their first values.
+
+    None where ``fn`` is slow (``seconds``), the figure would be heavy, or frames can't show what changes.
+    """
+    form = _form(go.Figure(result))
+    for control in controls:
+        count = min(_MOST, len(control.values), int(_PATIENCE / max(seconds, 1e-3)))
+        while count >= min(_FEWEST, len(control.values)) > 1:
+            last = len(control.values) - 1
+            values = [control.values[round(i * last / (count - 1))] for i in range(count)]
+            start = min(range(count), key=lambda i: _distance(values[i], control.first))
+            values[start] = control.first
+            figures = [go.Figure(_at(fn, controls, control, value)) for value in values]
+            if any(_form(figure) != form for figure in figures):
+                break
+            figure = framed(figures, control.label, values, start)
+            if len(str(figure.to_json())) <= _BYTES:
+                return figure
+            count //= 2
+    return None
+
+
+def _at(fn: Callable[..., Any], controls: Sequence[Control], moved: Control, value: Any) -> Any:
+    """The result with one control moved; RuntimeError: ``fn`` failed, says where."""
+    try:
+        return fn(**({control.name: control.first for control in controls} | {moved.name: value}))
+    except Exception as error:
+        where = f"{moved.name} = {value!r}"
+        raise RuntimeError(f"the explorer fails at {where}: {type(error).__name__}: {error}") from error
+
+
+def _distance(value: Any, first: Any) -> float:
+    return abs(value - first) if isinstance(value, (int, float)) else float(value != first)
+
+
+def _form(figure: Any) -> Any:
+    """What frames can't change: which properties there are of traces, notes and shapes; all else of the layout."""
+    layout = figure.layout.to_plotly_json()
+    moving = [layout.pop(key, None) for key in ("title", "annotations", "shapes")]
+    for axis in [key for key in layout if key[1:].startswith("axis")]:
+        moving.append({key: layout[axis].get(key) for key in FOLLOWING})
+        layout[axis] = {key: value for key, value in layout[axis].items() if key not in (*FOLLOWING, "range")}
+    traces = [trace.to_plotly_json() for trace in figure.data]
+    return [trace["type"] for trace in traces], _keys(traces), [_keys(one) for one in moving], repr(layout)
+
+
+def _keys(value: Any) -> Any:
+    """Nested dictionaries, and lists of them, without what they hold."""
+    if isinstance(value, dict):
+        return {key: _keys(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)) and value and isinstance(value[0], dict):
+        return [_keys(part) for part in value]
+    return None

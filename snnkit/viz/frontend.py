@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.util
 import os
 import sys
 from typing import Any
@@ -12,8 +13,8 @@ SLOW = "rfc3987_syntax"
 
 # plotly.js listens to the window alone, and skips plots that are not displayed: one in a part of the notebook that
 # JupyterLab has taken off the page keeps its old width, and a sidebar that opens resizes no window. The observer
-# notices both, and a plot's return. Plotly's own handler does the rest; where a release has no such name, all plots are
-# notified. ipywidgets shows a slider's description beside it, but the element with the focus is an unnamed handle.
+# notices both, and a plot's return. ipywidgets shows a slider's description beside it, but the element with the focus
+# is an unnamed handle.
 _HELP = """
 function fit(box) {
     const plot = box.querySelector('.js-plotly-plot'), drawn = plot?.querySelector('.main-svg');
@@ -58,22 +59,19 @@ def in_notebook() -> bool:
 
 def live() -> bool:
     """Whether widgets make sense here: a notebook with a viewer, and ipywidgets installed."""
-    if headless() or not in_notebook():
-        return False
-    try:
-        import ipywidgets  # noqa: F401
-    except ImportError:
-        return False
-    return True
+    return not headless() and in_notebook() and importlib.util.find_spec("ipywidgets") is not None
+
+
+def figure_widgets_work() -> bool:
+    """Whether to trust plotly's FigureWidget here: it is fragile on Colab, and elsewhere needs anywidget."""
+    return not on_colab() and importlib.util.find_spec("anywidget") is not None
 
 
 def prepare_plotly() -> None:
     """Before the first ``go.FigureWidget`` or ``figure.show()``: import jsonschema without its slow part.
 
-    plotly's renderers import nbformat, which imports jsonschema, which can check IRIs, by grammars that rfc3987_syntax
-    builds while it is imported: where it is installed, as by JupyterLab and on Colab, that is more than 8 tenths of the
-    time until the first explorer appears. No notebook has an IRI to check. So jsonschema is made to find it missing,
-    and omits this check; other importers still get it.
+    plotly's renderers import nbformat, which imports jsonschema, which imports grammars of IRIs where they are
+    installed: more than 8 tenths of the time until the first explorer appears, and no notebook has an IRI to check.
     """
     if SLOW in sys.modules or "jsonschema" in sys.modules:
         return
@@ -85,10 +83,10 @@ def prepare_plotly() -> None:
         sys.modules.pop(SLOW, None)
 
 
-def page_helper() -> Any:
-    """An invisible widget that keeps the live figures in its VBox as wide as their place, and gives sliders names that
-    screen readers read aloud. Needs anywidget."""
-    return _helper()(layout={"width": "100%", "height": "0", "margin": "0"})
+def page_helpers() -> tuple[Any, ...]:
+    """For a VBox with live figures: an invisible widget that keeps them as wide as their place, and gives sliders names
+    that screen readers read aloud; nothing where figures are images."""
+    return (_helper()(layout={"width": "100%", "height": "0", "margin": "0"}),) if figure_widgets_work() else ()
 
 
 @functools.cache

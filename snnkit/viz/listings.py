@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import html
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from textwrap import wrap
+from typing import Any
 
 from snnkit.train import slurm
 
 from .. import checks
 from . import theme
+from .explorer import explore
 
 LANGUAGES = ("text", "python", "cpp")
 
@@ -60,28 +61,18 @@ def listing(texts: Mapping[str, str | tuple[str, str]]) -> Listing:
 
 
 def _coloured(text: str, language: str) -> str:
-    """HTML of ``text``; without colours where Pygments, which comes with IPython, is missing."""
     if language == "text":
         return html.escape(text)
-    try:
-        from pygments import highlight
-        from pygments.formatters import HtmlFormatter
-        from pygments.lexers import get_lexer_by_name
-        from pygments.style import Style
-        from pygments.token import Comment, Keyword, Name, Number, String
-    except ImportError:
-        return html.escape(text)
+    from pygments import highlight  # comes with IPython
+    from pygments.formatters import HtmlFormatter
+    from pygments.lexers import get_lexer_by_name
+    from pygments.style import Style
+    from pygments.token import Comment, Keyword, Number, String
 
     class Kit(Style):
         """Colours of the theme: no background, and nothing for names, which stay as the page has them."""
 
-        styles = {  # noqa: RUF012 - Pygments reads a plain class attribute
-            Comment: theme.TEXT,
-            Keyword: theme.BLUE,
-            Name.Builtin: theme.BLUE,
-            Number: theme.VERMILION,
-            String: theme.GREEN,
-        }
+        styles = {Comment: theme.TEXT, Keyword: theme.BLUE, Number: theme.VERMILION, String: theme.GREEN}  # noqa: RUF012
 
     lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)
     return highlight(text, lexer, HtmlFormatter(nowrap=True, noclasses=True, style=Kit)).removesuffix("\n")
@@ -94,70 +85,74 @@ class SbatchTable:
     Attributes:
         lines: (line, what it is for) of each.
         problems: the result of ``slurm.check``.
-        new: numbers of lines to mark, from 1 on.
     """
 
     lines: tuple[tuple[str, str], ...]
     problems: tuple[slurm.Problem, ...]
-    new: frozenset[int] = frozenset()
 
-    @property
-    def text(self) -> str:
-        """The script itself."""
-        return "\n".join(line for line, _ in self.lines) + "\n"
-
-    def _problems_of(self, number: int | None) -> list[slurm.Problem]:
-        """The problems of a line, or (None) of none in particular."""
-        return [problem for problem in self.problems if problem.line == number]
+    def _rows(self) -> list[tuple[str, str, list[str]]]:
+        """Each line, what it is for, and its problems; at the end those of no line in particular."""
+        numbered = [*enumerate(self.lines, 1), (None, ("", ""))]
+        return [
+            (line, why, [f"✗ {one.what} Fix: {one.fix}." for one in self.problems if one.line == number])
+            for number, (line, why) in numbered
+        ]
 
     def __repr__(self) -> str:
-        rows: list[str] = []
-        for number, (line, why) in [*enumerate(self.lines, 1), (None, ("", ""))]:
-            rows += [line, *(f"    {row}" for row in wrap(why, 100))] if number else []
-            for problem in self._problems_of(number):
-                text = f"{problem.what} Fix: {problem.fix}."
-                rows += wrap(text, 104, initial_indent="  ✗ ", subsequent_indent="    ")
+        rows = []
+        for line, why, problems in self._rows():
+            rows += [line, *(f"    {row}" for text in (why, *problems) for row in wrap(text, 100))]
         return "\n".join(rows)
 
     def _repr_html_(self) -> str:
         cell = "text-align:left;vertical-align:top;padding:.1em .8em .1em .4em;border:none;overflow-wrap:anywhere"
         rows = []
-        for number, (line, why) in enumerate(self.lines, 1):
-            edge = theme.BLUE if number in self.new else "transparent"
-            code = f"{cell};border-left:3px solid {edge};font-family:monospace;white-space:pre-wrap;width:46%"
-            problems = "".join(map(_problem, self._problems_of(number)))
+        for line, why, problems in self._rows():
+            bad = "".join(f'<div style="color:{theme.VERMILION}">{html.escape(text)}</div>' for text in problems)
             rows.append(
-                f'<tr style="background:none"><td style="{code}">{html.escape(line) or "&nbsp;"}</td>'
-                f'<td style="{cell};color:{theme.TEXT}">{_prose(why)}{problems}</td></tr>'
+                f'<tr style="background:none"><td style="{cell};font-family:monospace;white-space:pre-wrap;width:46%">'
+                f'{html.escape(line)}</td><td style="{cell};color:{theme.TEXT}">{html.escape(why)}{bad}</td></tr>'
             )
-        table = "border-collapse:collapse;margin:0;width:100%;table-layout:fixed"
-        missing = "".join(map(_problem, self._problems_of(None)))
-        box = '<div class="snnkit-sbatch" style="font-size:13px;line-height:1.4;margin:.4em 0">'
-        return f'{box}<table style="{table}">{"".join(rows)}</table>{missing}</div>'
+        table = "border-collapse:collapse;margin:0;width:100%;table-layout:fixed;font-size:13px;line-height:1.4"
+        return f'<table class="snnkit-sbatch" style="{table}">{"".join(rows)}</table>'
 
 
-def _prose(text: str) -> str:
-    """HTML of a sentence, whose options, such as --time=01:00, stay on one line."""
-    return re.sub(r"(?<![\w-])(--[\w=:.-]+)", r'<span style="white-space:nowrap">\1</span>', html.escape(text))
-
-
-def _problem(problem: slurm.Problem) -> str:
-    text = f"<b>✗ {_prose(problem.what)}</b> Fix: {_prose(problem.fix)}."
-    return f'<div style="color:{theme.VERMILION};padding:.1em .4em">{text}</div>'
-
-
-def sbatch_table(script: slurm.Request | str, *, before: str | None = None) -> SbatchTable:
+def sbatch_table(script: slurm.Request | str) -> SbatchTable:
     """Each line of a batch script beside what it is for (``slurm.explain``), and its problems (``slurm.check``).
 
     Args:
         script: its text, or the request that it is written from.
-        before: another text; lines that are not in it are marked at their edge.
 
     Raises:
         TypeError: script is neither.
     """
     lines = tuple(slurm.explain(script))
-    old = None if before is None else set(before.splitlines())
-    new = frozenset(number for number, (line, _) in enumerate(lines, 1) if old is not None and line not in old)
-    text = "\n".join(line for line, _ in lines)
-    return SbatchTable(lines, tuple(slurm.check(text)), new)
+    return SbatchTable(lines, tuple(slurm.check("\n".join(line for line, _ in lines))))
+
+
+def sbatch_form(command: str, **values: Any) -> None:
+    """An explorer that writes a batch script and explains each line.
+
+    Args:
+        command: what each process runs, as typed in a shell.
+        values: of ``slurm.Request``, to begin with.
+
+    Raises:
+        ValueError, TypeError: as ``slurm.Request``.
+    """
+    request = slurm.Request(command, **values)
+
+    def written(
+        nodes: int = request.nodes,
+        time: str | int = request.time,
+        gpus_per_node: int = request.gpus_per_node,
+        cpus_per_task: int = request.cpus_per_task,
+        signal_seconds: int = request.signal_seconds,
+        requeue: bool = request.requeue,
+    ) -> SbatchTable:
+        changed = {"nodes": nodes, "time": time, "gpus_per_node": gpus_per_node, "cpus_per_task": cpus_per_task}
+        return sbatch_table(replace(request, signal_seconds=signal_seconds, requeue=requeue, **changed))
+
+    limits = list(dict.fromkeys(["00:02:00", "00:30:00", request.time, "24:00:00"]))
+    sliders: dict[str, Any] = {"nodes": (1, 16), "time": limits, "gpus_per_node": (0, 8), "cpus_per_task": (1, 64)}
+    explore(written, **sliders, signal_seconds=(10, 600, 10), requeue=request.requeue)

@@ -6,8 +6,6 @@ so that figures a notebook builds by hand look the same and stay small (plotly's
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
 from typing import Any
 
 import plotly.graph_objects as go
@@ -36,9 +34,8 @@ INK = ((0.0, "rgba(0,114,178,0)"), (1.0, "rgba(0,114,178,1)"))
 SIGNED = (
     (0.0, "rgba(213,94,0,1)"), (0.5, "rgba(213,94,0,0)"), (0.5, "rgba(0,114,178,0)"), (1.0, "rgba(0,114,178,1)"),
 )  # fmt: skip
-# The same two on paper of their own, for cells with text: no ink is readable on half-clear cells on every page.
+# On paper of its own, for cells with text: no ink is readable on half-clear cells on every page.
 INK_ON_PAPER = ((0.0, "#f4f6f8"), (1.0, BLUE))
-SIGNED_ON_PAPER = ((0.0, VERMILION), (0.5, "#f4f6f8"), (1.0, BLUE))
 FONT_SIZE = 13
 TITLE_SIZE = 16
 HEIGHT = 380  # of a figure that sets none
@@ -71,41 +68,10 @@ def bar(index: int) -> dict[str, Any]:
     return look
 
 
-def contrast(one: str, other: str) -> float:
-    """The contrast ratio of two "#rrggbb" colours, 1 to 21 (WCAG 2.2, https://www.w3.org/TR/WCAG22)."""
-    dark, light = sorted((_luminance(one), _luminance(other)))
-    return (light + 0.05) / (dark + 0.05)
-
-
-def ink_on(colour: str) -> str:
-    """Black or white, whichever is read more easily on this "#rrggbb" colour (4.5 : 1 at least)."""
-    return max((BLACK, WHITE), key=lambda ink: contrast(ink, colour))
-
-
-def colour_at(scale: Sequence[tuple[float, str]], share: float) -> str:
-    """The colour of an opaque ``scale`` at ``share`` of its length, which is held within 0 and 1."""
-    share = min(max(share, 0.0), 1.0)
-    (low, first), (high, last) = next(pair for pair in itertools.pairwise(scale) if share <= pair[1][0])
-    part = (share - low) / (high - low)
-    mixed = (round(a + (b - a) * part) for a, b in zip(_channels(first), _channels(last), strict=True))
-    return "#" + "".join(f"{channel:02x}" for channel in mixed)
-
-
 def faint(colour: str, alpha: float) -> str:
     """A "#rrggbb" colour as "rgba(…)" with this opacity."""
-    red, green, blue = _channels(colour)
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     return f"rgba({red},{green},{blue},{alpha})"
-
-
-def _channels(colour: str) -> list[int]:
-    return [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
-
-
-def _luminance(colour: str) -> float:
-    """The relative luminance, 0 to 1, of WCAG 2.2."""
-    shares = (channel / 255 for channel in _channels(colour))
-    linear = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in shares)
-    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
 def _template() -> go.layout.Template:

@@ -15,13 +15,6 @@ T, N = 20, 6
 SPIKES = (torch.arange(T * N).reshape(T, N) % 5 == 0).float()
 V = torch.linspace(0, 1, T)
 IMAGE = torch.arange(64).reshape(8, 8) / 63
-HISTORY = {
-    "train_loss": [2.0, 1.0],
-    "test_loss": [2.1, 1.2],
-    "train_accuracy": [0.5, 0.9],
-    "test_accuracy": [0.4, 0.8],
-    "rates": {"hidden": [0.1, 0.2], "output": [0.2, 0.1]},
-}
 EVENTS = (torch.arange(4 * 2 * 8 * 8).reshape(4, 2, 8, 8) % 7 == 0).float()
 MATRIX = (torch.arange(12 * 16).reshape(12, 16) % 11 - 5) / 5
 
@@ -39,7 +32,7 @@ def _demo():
 
 def _supersteps():
     product = {"name": "mm", "kind": "matmul", "phase": "forward", "reads": 8e5, "writes": 4e5, "numel": 100_000}
-    return figures.supersteps(roofline.Work("w", 1, (), (), 0, 0, 0), [roofline.Operation(**product)] * 2, tiles=3)
+    return figures.supersteps(roofline.Work("w", 1, (), (), 0, 0, 0), [roofline.Operation(**product)] * 2)
 
 
 _RATE = torch.tensor([[0.1, 0.9], [0.4, 0.2], [0.3, 0.3]])
@@ -50,7 +43,6 @@ EXAMPLES = {
     "compared_spikes": lambda: figures.compared_spikes(torch.linspace(0, 1, N), SPIKES, SPIKES.roll(1, 0)),
     "rate_against_brightness": lambda: figures.rate_against_brightness(torch.linspace(0, 1, N), SPIKES.mean(0), T),
     "comparison": lambda: figures.comparison(made()),
-    "f_i_curve": lambda: figures.f_i_curve(V, {"LIF": V, "IF": V * 2}),
     "lines": lambda: figures.lines(
         {"a": V, "law": V**2}, x=V, x_title="x", y_title="loss", title="Lines", faint=["law"], levels={"guess": 0.7}
     ),
@@ -60,14 +52,10 @@ EXAMPLES = {
     "image_grid": lambda: figures.image_grid(IMAGE.expand(10, 1, 8, 8), torch.arange(10), columns=4),
     "inference": lambda: figures.inference(IMAGE, SPIKES, SPIKES[:, :3], 1, ["a", "b", "c"]),
     "confusion": lambda: figures.confusion(torch.eye(4) * 7 + 1),
-    "training_curves": lambda: figures.training_curves(HISTORY, epochs=5),
     "magnitudes": lambda: figures.magnitudes({"g": V * 1e-6, "w": V}),
-    "memory_bars": lambda: figures.memory_bars(
-        {"training": {"weights": 4e6, "activity": 9e6}, "test": {"weights": 4e6}}, {"a card": 8e6, "an H200": 141e9}
-    ),
     "gallery": lambda: figures.gallery({"a": (V, SPIKES[:, 0]), "b": (V**2, SPIKES[:, 1])}),
-    "membrane_and_raster": lambda: figures.membrane_and_raster(V, SPIKES, threshold=0.9, dt=1e-3),
-    "traces": lambda: figures.traces({"a": V, "b": V / 2}, {"b": SPIKES[:, 1]}, threshold=0.9, current=V, dt=1e-3),
+    "membrane_and_raster": lambda: figures.membrane_and_raster(V, SPIKES, threshold=0.9),
+    "traces": lambda: figures.traces({"a": V, "b": V / 2}, {"b": SPIKES[:, 1]}, threshold=0.9, current=V),
     "number_lines": lambda: figures.number_lines(0.1),
     "pareto": lambda: figures.pareto(
         {"HIDDEN": [8, 8, 16, 16, 32, 32], "SEED": [0, 1] * 3, "acc": [0.7, 0.8, 0.95, 0.9, 0.9, 0.7], "n": range(6)},
@@ -75,18 +63,18 @@ EXAMPLES = {
     ),
     "per_neuron_step": lambda: figures.per_neuron_step([records.load("spikingjelly_rtx2080ti")]),
     "population_statistics": lambda: figures.population_statistics(
-        models.Statistics(_RATE, _RATE / 4, _RATE * 2, _RATE * 3), [0, 1, 1]
+        models.Statistics(_RATE, _RATE / 4, _RATE * 2, _RATE * 3), [0, 1, 1], ["a", "b"]
     ),
     "races": lambda: figures.races(records.load("cpu_epyc_1thread")),
-    "rate_histogram": lambda: figures.rate_histogram({"hidden": V, "output": V[::2]}),
+    "rate_histogram": lambda: figures.rate_histogram(V),
     "device_rates": lambda: figures.device_rates(_demo()),
     "training_rates": lambda: figures.training_rates(records.load("training_cpu_epyc_1thread")),
     "roofline": lambda: figures.roofline([figures.Run("loop", 8e6, 1e8, 2e-2)], 1e10, 4e10),
     "shares": lambda: figures.shares({"before": {"conv": 6.0, "rest": 2.0}, "after": {"conv": 3.0}}, "ms"),
     "similarity": lambda: figures.similarity(MATRIX[:3, :4], {"even": ["two", "four"], "odd": ["one"]}),
     "spans": lambda: figures.spans({"rank 0": [("forward", 0, 2), ("backward", 2, 5)], "net": [("send", 4, 5)]}),
-    "raster": lambda: figures.raster(SPIKES, dt=1e-3),
-    "surrogate_curves": lambda: figures.surrogate_curves([ATan(), FastSigmoid()]),
+    "raster": lambda: figures.raster(SPIKES),
+    "surrogate_curves": lambda: figures.surrogate_curves({"ATan": ATan(), "FastSigmoid": FastSigmoid()}),
     "weights": lambda: figures.weights(MATRIX, (4, 4)),
     "marked": lambda: figures.marked(
         [Marked("a net", "predicted", 2.0, 1.0, 4.0), Marked("a net", "measured", 3.0, 2.9, 3.1)], "ms", title="Both",

@@ -1,26 +1,28 @@
-"""Showing figures: every form of a bundle, in words, on Colab; and listings."""
+"""Showing figures: every form of a bundle, in words, on paper and on Colab; listings and batch scripts."""
 
 import base64
+import html
+import io
 import re
 import sys
 
 import numpy as np
 import plotly.graph_objects as go
 import pytest
+from matplotlib.image import imread
 
 from snnkit import viz
-from snnkit.viz import display, figures, frontend, listing
+from snnkit.train import slurm
+from snnkit.viz import display, figures, frontend, listing, theme
 from snnkit.viz.alt import MOST, alt_text, spoken
 from snnkit.viz.png import rgba
 
-TOLD = "Figure: A line. V against t. line: 2 points from 3 to 4, highest at 2."
+SAID = "Figure: A line. Axes: t, v. scatter: 2 values from 3 to 4."
 
 
 def simple():
-    figure = go.Figure(go.Scatter(x=[1, 2], y=[3, 4]))
-    return figure.update_layout(
-        title={"text": "A line"}, xaxis={"title": {"text": "t"}}, yaxis={"title": {"text": "v"}}
-    )
+    named = {"title": {"text": "A line"}, "xaxis": {"title": {"text": "t"}}, "yaxis": {"title": {"text": "v"}}}
+    return go.Figure(go.Scatter(x=[1, 2], y=[3, 4]), named)
 
 
 @pytest.fixture
@@ -34,28 +36,21 @@ def shown(monkeypatch):
     return seen
 
 
-def test_one_output_holds_plotly_and_a_png(shown):
+def test_one_output_holds_plotly_and_a_png_and_a_second_words_for_screen_readers(shown):
     viz.show(simple())
-    (bundle, metadata), _ = shown
+    (bundle, metadata), (words, _) = shown
     assert set(bundle) == {"application/vnd.plotly.v1+json", "image/png", "text/plain"}
     data = bundle["application/vnd.plotly.v1+json"]
     assert data["data"][0]["type"] == "scatter" and data["layout"]["title"]["text"] == "A line"
     assert base64.b64decode(bundle["image/png"])[:8] == b"\x89PNG\r\n\x1a\n"
-    assert bundle["text/plain"] == TOLD and metadata == {"image/png": {"alt": TOLD}}
-
-
-def test_a_second_output_is_heard_and_not_seen(shown):
-    viz.show(simple())
-    words, metadata = shown[1]
-    assert words == {"text/html": spoken(TOLD), "text/plain": ""} and not metadata
-    assert TOLD in words["text/html"] and "overflow:hidden" in words["text/html"]
+    assert bundle["text/plain"] == SAID and metadata == {"image/png": {"alt": SAID}}
+    assert words == {"text/html": spoken(SAID), "text/plain": ""} and "overflow:hidden" in words["text/html"]
 
 
 def test_a_trace_without_png_form_is_still_shown(shown):
     with pytest.warns(UserWarning, match="'pie' has no PNG form"):
         viz.show(go.Figure(go.Pie(values=[1, 2])))
-    bundle, metadata = shown[0]
-    assert set(bundle) == {"application/vnd.plotly.v1+json", "text/plain"} and metadata == {}
+    assert set(shown[0][0]) == {"application/vnd.plotly.v1+json", "text/plain"}
 
 
 def test_colab_gets_plotlys_own_renderer(shown, monkeypatch):
@@ -66,15 +61,75 @@ def test_colab_gets_plotlys_own_renderer(shown, monkeypatch):
     assert used == ["colab"] and [set(what) for what, _ in shown] == [{"text/html", "text/plain"}]
 
 
-def test_outside_a_notebook_it_is_told_in_words(capsys):
+def test_where_the_code_runs(monkeypatch, capsys):
     viz.show(simple())
-    assert capsys.readouterr().out == f"{TOLD}\n"
+    assert capsys.readouterr().out == f"{SAID}\n"
+    monkeypatch.setenv("SNNKIT_HEADLESS", "0")
+    assert not frontend.headless()
+    monkeypatch.setenv("SNNKIT_HEADLESS", "1")
+    assert frontend.headless() and not frontend.live()
+    monkeypatch.delenv("COLAB_RELEASE_TAG", raising=False)
+    assert not frontend.on_colab()
+    monkeypatch.setitem(sys.modules, "google.colab", object())
+    assert frontend.on_colab() and not frontend.figure_widgets_work()
 
 
-def test_frames_travel_in_the_bundle():
-    figure = viz.frames(lambda k: go.Figure(go.Scatter(y=[0, k])), "k", [1, 2])
-    data = viz.mime_bundle(figure)["application/vnd.plotly.v1+json"]
-    assert len(data["frames"]) == 2 and data["layout"]["sliders"]
+@pytest.mark.parametrize(
+    ("trace", "words"),
+    [
+        (go.Scatter(y=[1, None, 2.5], name="a<sub>1</sub> &amp; b"), "a1 & b: 2 values from 1 to 2.5."),
+        (go.Scatter(x=[], y=[], name="off"), "off: nothing."),
+        (go.Scatter(y=[-3, -1.5], name="a"), "a: 2 values from −3 to −1.5."),
+        (go.Bar(y=["p", "q"], x=[2, 1], orientation="h"), "bar: 2 values from 1 to 2."),
+        (go.Heatmap(z=[[1, None], [3, 0.5]]), "heatmap: 3 values from 0.5 to 3."),
+        (go.Scatter(y=[1, 2], hoverinfo="skip"), "Figure without a title."),
+        (go.Scatter(y=[0, 1], name="n" * 999), "…"),
+    ],
+)
+def test_a_trace_in_words(trace, words):
+    text = alt_text(go.Figure(trace))
+    assert text.endswith(words) and len(text) <= MOST
+    assert spoken('a < "c"').endswith(">a &lt; &quot;c&quot;</span>")
+
+
+# ---- on paper
+
+
+def pixels(figure) -> np.ndarray:
+    """[H, W, 4], values in [0, 1]."""
+    return imread(io.BytesIO(viz.png_bytes(figure)))
+
+
+def where(image, colour) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and columns of the pixels of this colour."""
+    near = np.abs(image[..., :3] - rgba(colour)[:3]).max(axis=-1) < 0.02
+    rows, columns = np.nonzero(near & (image[..., 3] > 0.98))
+    assert rows.size, f"nothing is {colour}"
+    return rows, columns
+
+
+def test_stacked_bars_stand_on_each_other():
+    bars = [go.Bar(x=["p"], y=[2], name="low"), go.Bar(x=["p"], y=[1], name="high")]
+    figure = go.Figure(bars).update_layout(barmode="stack", showlegend=False).update_yaxes(range=[0, 4])
+    (low, _), (high, _) = (where(pixels(figure), colour) for colour in (theme.BLUE, theme.VERMILION))
+    assert high.max() <= low.min() + 1 and np.ptp(low) == pytest.approx(2 * np.ptp(high), rel=0.05)
+
+
+def test_bars_stand_on_a_logarithmic_axis():
+    figure = go.Figure(go.Bar(x=[1, 2], y=[10, 1000])).update_yaxes(type="log", range=[0, 4])
+    rows, columns = where(pixels(figure), theme.BLUE)
+    assert np.ptp(rows[columns > 400]) == pytest.approx(3 * np.ptp(rows[columns < 350]), rel=0.05)
+
+
+@pytest.mark.parametrize("below", [True, False])
+def test_long_labels_legends_and_titles_stay_on_the_page(below):
+    names = [f"FastSigmoid(slope=25.0), number {i}" for i in range(5)]
+    figure = figures.lines({name: [0, 1] for name in names}, y_title="beside", title="a long title " * 9)
+    figure.update_yaxes(tickvals=[0, 1], ticktext=["a very long label", "another"])
+    if below:
+        figure.update_layout(legend=theme.LEGEND_BELOW, margin={"b": 160})
+    image = pixels(figure)
+    assert (image[:, -3:, 3] == 0).all() and (image[:, :2, 3] == 0).all() and (image[..., 3] > 0.3).any()
 
 
 def test_what_learners_may_draw_has_a_png():
@@ -86,132 +141,53 @@ def test_what_learners_may_draw_has_a_png():
     figure.add_hline(y=2.0, line={"dash": "dash"})
     figure.add_vrect(x0=2, x1=5, fillcolor="rgba(0,0,0,0.1)")
     figure.update_xaxes(type="log", tickvals=[1, 10, 100])
-    empty = viz.png_bytes(go.Figure(), width=300, height=200)
-    assert len(viz.png_bytes(figure, width=300, height=200)) > 3 * len(empty)
-    across = go.Figure([go.Bar(y=["a", "b"], x=[1, 2], orientation="h", text=["1", "2"])])
-    assert len(viz.png_bytes(across)) > len(empty)
+    empty = len(viz.png_bytes(go.Figure()))
+    assert len(viz.png_bytes(figure)) > 2 * empty
+    cloud = go.Scatter3d(x=[0, 1], y=[0, 1], z=[0, 1], mode="markers")
+    assert len(viz.png_bytes(go.Figure(cloud))) > empty
 
 
-def test_colours():
-    assert rgba("rgba(255, 0, 0, 0.5)", 0.5) == (1.0, 0.0, 0.0, 0.25)
-    assert rgba("rgb(0,0,255)") == (0.0, 0.0, 1.0, 1.0)
-    assert rgba("#ff0000", 0.5) == (1.0, 0.0, 0.0, 0.5)
-
-
-def test_where_the_code_runs(monkeypatch):
-    monkeypatch.setenv("SNNKIT_HEADLESS", "0")
-    assert not frontend.headless()
-    monkeypatch.setenv("SNNKIT_HEADLESS", "1")
-    assert frontend.headless() and not frontend.live()
-    monkeypatch.delenv("COLAB_RELEASE_TAG", raising=False)
-    assert not frontend.on_colab()
-    monkeypatch.setitem(sys.modules, "google.colab", object())
-    assert frontend.on_colab()
-    assert not frontend.in_notebook()
-
-
-# ---- in words
-
-
-def titled(*traces, **layout):
-    named = {"title": {"text": "T"}, "xaxis": {"title": {"text": "time (ms)"}}, "yaxis": {"title": {"text": "rate"}}}
-    return go.Figure(traces, layout=named | layout)
-
-
-@pytest.mark.parametrize(
-    ("trace", "words"),
-    [
-        (go.Scatter(x=[1, 2, 3], y=[0, 2.5, 1], name="a"), "a: 3 points from 0 to 2.5, highest at 2."),
-        (go.Scatter(y=[0, 1], mode="lines"), "line: 2 points from 0 to 1, highest at 1."),
-        (go.Scatter(y=[1, None, 1], name="limit"), "limit: 3 points all 1."),
-        (go.Scatter(y=[None, np.nan], name="a"), "a: none."),
-        (go.Scatter(x=[1, 5, 9], y=[0, 3, 0], mode="markers", name="spikes"), "spikes: 3 marks from 1 to 9."),
-        (go.Scatter(x=[4], y=[2], mode="markers", name="now"), "now: one at 4, 2."),
-        (go.Scatter(x=[], y=[], mode="markers", name="off"), "off: none."),
-        (go.Scatter(x=[1, 2, 1], y=[1, 3, 2], fill="toself", name="band"), "band: 3 points from 1 to 3."),
-        (go.Scatter(x=[1, 2], y=[-3, -1.5], mode="lines", name="a"), "a: 2 points from −3 to −1.5, highest at 2."),
-        (go.Scatter(x=[-1, 1e-17, 1], y=[0, 5, 1], name="a"), "from 0 to 5, highest at 0."),
-        (go.Scattergl(y=[1e-9, 2e-9], mode="lines", name="tiny"), "tiny: 2 points from 1e−09 to 2e−09"),
-        (go.Bar(x=["p", "q"], y=[2, 1234], name="n"), "n: 2 bars from 2 to 1,234, highest at q."),
-        (go.Bar(y=["p", "q"], x=[2, 1], orientation="h"), "bars: 2 bars from 1 to 2, highest at p."),
-        (go.Bar(x=["p"], y=[2], name="n"), "n: one at p, 2."),
-        (go.Heatmap(z=[[1, 2], [3, 0.5]]), "map: 2 by 2 cells from 0.5 to 3."),
-        (go.Heatmap(z=[[None]]), "map: 1 by 1 cells without a value."),
-        (go.Scatter3d(x=[1], y=[2], z=[3], name="on"), "on: 1 points."),
-        (go.Pie(values=[1, 2], name="cake"), "cake: a trace of type pie."),
-    ],
-)
-def test_a_trace_in_words(trace, words):
-    text = alt_text(titled(trace))
-    assert words in text and text.startswith("Figure: T. Rate against time (ms).")
-
-
-def test_places_have_the_names_of_their_axis_and_hidden_or_supporting_traces_none():
-    hidden = [go.Scatter(y=[1, 2], hoverinfo="skip"), go.Scatter(y=[1, 2], name="not", visible="legendonly")]
-    figure = titled(go.Bar(x=[1, 2], y=[3, 9], name="n"), *hidden)
-    text = alt_text(figure.update_xaxes(tickvals=[1, 2], ticktext=["<b>yours</b>", "ours"]))
-    assert text.endswith("n: 2 bars from 3 to 9, highest at ours.")
-
-
-def test_panels_levels_and_sliders_are_in_the_words():
-    history = {"train_loss": [2.0, 1.0], "train_accuracy": [0.5, 0.9]}
-    words = alt_text(figures.training_curves(history))
-    assert "Labels: Loss; Accuracy (%)." in words and "Loss: train: 2 points from 1 to 2, highest at 1." in words
-    words = alt_text(figures.lines({"a": [1, 2]}, levels={"guess": 1.5}, marks={"here": 1.2}, title="t"))
-    assert "Labels: guess; here." in words
-    figure = viz.frames(lambda k: titled(go.Scatter(y=[0, k])), "beta", [0.5, 0.9], start=1)
-    assert "Slider beta: 2 positions, now 0.9." in alt_text(figure)
-
-
-def test_what_does_not_fit_is_counted():
-    many = alt_text(titled(*(go.Scatter(y=[0, i + 1], name=f"a rather long name of a trace, {i}") for i in range(30))))
-    assert len(many) <= MOST and many.endswith(" more.")
-    assert int(many.split()[-2]) + many.count(" points from") == 30
-    endless = alt_text(titled(go.Scatter(y=[0, 1], name="n" * 999), title={"text": "t" * 999}))
-    assert len(endless) <= MOST and "…" in endless
-
-
-def test_markup_becomes_text():
-    figure = titled(go.Scatter(y=[0, 1], name="tau<sub>m</sub> &amp; co"), title={"text": "<b>costs</b><br>$5 or $6"})
-    assert "costs $5 or $6" in alt_text(figure) and "taum & co:" in alt_text(figure)
-    assert spoken('a < b & "c"').endswith(">a &lt; b &amp; &quot;c&quot;</span>")
-    assert alt_text(go.Figure()) == "Figure without a title."
-
-
-# ---- listings
-
+# ---- listings and batch scripts
 
 TEXTS = {"C++": ("if (a < b) return 1.0f;  // why", "cpp"), "plain": "v0 = sub(x, s0) & <b>"}
 
 
 def without_tags(page):
-    return re.sub(r"<[^>]+>", "", page).replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+    return html.unescape(re.sub(r"<[^>]+>", "", page))
 
 
-def test_nothing_of_the_text_is_lost():
+def test_nothing_of_a_listing_is_lost():
     page = listing(TEXTS)._repr_html_()
     assert without_tags(page) == "C++" + TEXTS["C++"][0] + "plain" + TEXTS["plain"]
-    assert "<b>" not in page
-
-
-def test_colours_are_written_into_the_page_and_leave_its_background():
-    page = listing(TEXTS)._repr_html_()
-    assert page.count("<span style=") >= 3
-    assert "class=" not in page.replace('class="snnkit-listing"', "")
-    assert set(re.findall(r"background[^;\"]*", page)) == {"background:none"}
-
-
-def test_line_breaks_and_indentation_stay():
-    text = "\n\ndef f():\n    return 1\n\n    # end"
-    page = listing({"f": (text, "python")})._repr_html_()
-    assert without_tags(page) == "f" + text
-
-
-def test_without_pygments_there_are_no_colours(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pygments", None)
-    page = listing(TEXTS)._repr_html_()
-    assert "<span" not in page and without_tags(page).endswith(TEXTS["plain"])
-
-
-def test_as_text():
+    assert "<b>" not in page and page.count("<span style=") >= 3
     assert repr(listing(TEXTS)).startswith("== C++\nif (a < b)")
+    text = "\n\ndef f():\n    return 1\n\n    # end"
+    assert without_tags(listing({"f": (text, "python")})._repr_html_()) == "f" + text
+
+
+TRAIN = "snnkit train digits --checkpoint run.pt"
+
+
+def test_each_line_of_a_script_is_beside_what_it_is_for_and_its_problems():
+    text = slurm.script(slurm.Request(TRAIN)).replace("SIGUSR1@90", "SIGUSR1@9000").replace("#SBATCH --requeue\n", "")
+    table = viz.sbatch_table(text)
+    page = table._repr_html_()
+    for line, why in slurm.explain(text):
+        assert line in without_tags(page) and why in without_tags(page) and line in repr(table)
+    on_line, missing = table.problems
+    row = next(row for row in page.split("<tr") if "SIGUSR1@9000" in row and "<td" in row)
+    assert on_line.what in without_tags(row) and on_line.fix in without_tags(row)
+    assert missing.what in without_tags(page.split("<tr")[-1])
+    assert "<b>'" not in viz.sbatch_table("#!/bin/bash\necho '<b>'")._repr_html_()
+
+
+def test_the_form_explains_the_script_of_its_controls(monkeypatch):
+    given = []
+    monkeypatch.setattr("snnkit.viz.listings.explore", lambda fn, **controls: given.append((fn, controls)))
+    viz.sbatch_form(TRAIN, nodes=2, account="us")
+    ((fn, controls),) = given
+    assert set(controls) == {"nodes", "time", "gpus_per_node", "cpus_per_task", "signal_seconds", "requeue"}
+    assert "#SBATCH --nodes=2" in repr(fn()) and "#SBATCH --account=us" in repr(fn())
+    assert "#SBATCH --nodes=4" in repr(fn(nodes=4)) and "--no-requeue" in repr(fn(requeue=False))
+    with pytest.raises(ValueError, match="nodes must be at least 1"):
+        viz.sbatch_form(TRAIN, nodes=0)

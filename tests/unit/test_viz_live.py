@@ -1,36 +1,69 @@
 """The live panel: what it shows where, when it draws, and how it is stopped."""
 
-import math
+import io
+import types
 
+import numpy as np
 import pytest
 import torch
 
-from snnkit import models
+from snnkit import models, train
+from snnkit.train import BatchInfo
+from snnkit.train.history import History
 from snnkit.viz import LivePanel
 from snnkit.viz.live import panel as panel_module
-from snnkit.viz.live.curves import Throttle
-from snnkit.viz.live.renderers import Renderer
+from snnkit.viz.live.curves import Progress, Throttle, duration, training_curves
+from snnkit.viz.live.renderers import Renderer, TextRenderer
 
-from .live_updates import Clock, history, run, update
+
+class Clock:
+    """Moves only when set."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def update(epoch, batch, batches=4, samples=10, figures=(0.5, 0.25, 0.125)):
+    return BatchInfo(epoch, batch, batches, samples, torch.tensor(figures), torch.zeros(1))
+
+
+def history(epochs):
+    done = [1.0 / (i + 1) for i in range(epochs)]
+    return History(train_loss=done, train_accuracy=[0.5] * epochs, output_rate=[0.1] * epochs)
+
+
+def run(panel, epochs=2, batches=4):
+    """What fit does with a panel whose button is not pressed."""
+    try:
+        for epoch in range(epochs):
+            for batch in range(batches):
+                panel.on_batch(update(epoch, batch, batches))
+            panel(history(epoch + 1))
+    except KeyboardInterrupt as stop:  # which would end pytest
+        raise AssertionError("the panel stops a run without a press") from stop
+    panel.finish()
 
 
 class Recorder(Renderer):
     """Records its calls."""
 
     def __init__(self):
-        self.words, self.epochs, self.curves, self.ends = [], [], [], []
+        self.words, self.epochs, self.figures, self.ends = [], [], [], []
 
-    def update(self, progress, words):
+    def update(self, share, words):
         self.words.append(words)
 
     def epoch(self, series, epochs):
         self.epochs.append(len(series["train_loss"]))
 
-    def draw(self, curves):
-        self.curves.append(curves)
+    def draw(self, figure):
+        self.figures.append(figure)
 
-    def end(self, message, curves):
-        self.ends.append((message, curves and curves.figure()))
+    def end(self, message, figure):
+        self.ends.append((message, figure))
 
 
 @pytest.fixture
@@ -38,12 +71,12 @@ def renderers(monkeypatch):
     """Panels draw on these, as often as they like."""
     made = []
 
-    def opened(self, each_update):
+    def opened(each_update):
         made.append(Recorder())
         made[-1].each_update = each_update
         return made[-1]
 
-    monkeypatch.setattr(LivePanel, "_open", opened)
+    monkeypatch.setattr(panel_module, "TextRenderer", opened)
     monkeypatch.setattr(panel_module, "READINGS", (0.0, 1e9))
     monkeypatch.setattr(panel_module, "DRAWINGS", (0.0, 1e9))
     return made
@@ -65,7 +98,7 @@ def test_without_a_terminal_there_is_a_line_for_each_epoch(capsys):
     run(panel)
     out = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in out] == ["epoch 1 of 2", "epoch 2 of 2", "Done"]
-    assert "loss 0.500 · accuracy 50.0 % · output rate 0.100" in out[1]
+    assert "loss 0.5 · accuracy 0.5 · output rate 0.1" in out[1]
     assert "\x1b" not in "".join(out)
 
 
@@ -100,74 +133,11 @@ def test_rates_stay_with_their_epochs():
     model = models.mlp((4, 8, 2), engine="eager")
     panel = LivePanel(9, layers={"hidden": 1}, probe=torch.ones(5, 3, 4))
     panel(history(3), model)  # goes on from a checkpoint
-    assert panel.rates["hidden"][:2] == [None, None] and len(panel.rates["hidden"]) == 3
+    assert np.isnan(panel.rates["hidden"][:2]).all() and len(panel.rates["hidden"]) == 3
     panel(history(4), model)
     assert len(panel.rates["hidden"]) == 4
     panel(history(1), model)  # another run
     assert len(panel.rates["hidden"]) == 1
-
-
-def test_every_update_moves_the_panel_and_every_epoch_is_reported(renderers):
-    panel = LivePanel(2)
-    run(panel)
-    (shown,) = renderers
-    assert shown.each_update
-    assert [words.split(" · ")[:3] for words in shown.words] == [
-        [f"epoch {e} of 2", f"update {u} of 4", "loss 0.500"] for e in (1, 2) for u in (1, 2, 3, 4)
-    ]
-    assert shown.epochs == [1, 2]
-    ((message, figure),) = shown.ends  # the last epoch ends it, and only once
-    assert message.startswith("Done: 2 epochs in ") and "epoch 2 of 2" in figure.layout.title.text
-    assert len(shown.curves) == 3 + 1 + 4  # at each update but the first, and after the first epoch
-    assert [len(curves.lines["loss"][0]) for curves in shown.curves] == [2, 3, 4, 4, 5, 6, 7, 8]
-
-
-def test_drawing_takes_a_fiftieth_of_the_time_also_on_a_slow_machine(renderers, monkeypatch):
-    """A figure takes 2 s, longer lines a quarter of one; epochs, half a minute."""
-    clock = Clock()
-    monkeypatch.undo()
-    monkeypatch.setattr(panel_module, "Throttle", lambda *limits: Throttle(*limits, clock))
-    shown = []
-
-    class Slow(Recorder):
-        last = None
-
-        def draw(self, curves):
-            cost = 0.25 if curves.extends(self.last) else 2.0
-            self.last = curves
-            clock.now += cost
-            shown.append((clock.now, len(curves.lines.get("Loss: train", [[]])[0]), cost))
-
-    monkeypatch.setattr(LivePanel, "_open", lambda self, each_update: Slow())
-    panel = LivePanel(10)
-    ended = {}
-    for epoch in range(9):
-        for batch in range(30):
-            clock.now += 1.0
-            panel.on_batch(update(epoch, batch, 30))
-        panel(history(epoch + 1))
-        ended[epoch + 1] = clock.now
-    late = [min(at for at, done, _ in shown if done >= epoch) - ended[epoch] for epoch in range(2, 9)]
-    assert max(late) < 40
-    assert sum(seconds for *_, seconds in shown) < 0.02 * (clock.now - 100)
-
-
-def test_between_readings_an_update_is_not_read(renderers, monkeypatch):
-    monkeypatch.setattr(panel_module, "READINGS", (1000.0, 1.0))
-    panel = LivePanel(2)
-    updates = [update(0, batch, 50) for batch in range(50)]
-    for one in updates:
-        panel.on_batch(one)
-    read = [i for i, one in enumerate(updates) if "_read" in vars(one)]
-    assert read == [0, 1]  # the one it opened with, and the first after that
-
-
-def test_a_loss_alone_is_enough(renderers):
-    panel = LivePanel(1)
-    panel.on_batch(update(0, 0, figures=(0.5, float("nan"), float("nan"))))
-    panel.on_batch(update(0, 1, figures=(0.25, float("nan"), float("nan"))))
-    assert "accuracy" not in renderers[0].words[-1]
-    assert {name: len(x) for name, (x, _) in renderers[0].curves[-1].lines.items() if name == "loss"} == {"loss": 2}
 
 
 def test_pressing_the_button_ends_the_run_once(renderers):
@@ -197,47 +167,6 @@ def test_the_button_acts_after_an_epoch_where_updates_are_not_reported(renderers
     assert renderers[0].ends[0][0].startswith("Stopped after epoch 2 of 3.")
 
 
-def test_pressing_in_the_last_epoch_takes_nothing_away(renderers):
-    panel = LivePanel(2)
-    panel(history(1))
-    panel._stop.request()
-    panel._renderer.epoch = lambda series, epochs: None
-    panel.record(history(2))
-    assert renderers[0].ends[0][0].startswith("Done") and not panel.stopped
-
-
-@pytest.mark.parametrize("updates", [True, False])
-def test_epochs_beyond_those_announced_share_one_renderer(renderers, updates):
-    panel = LivePanel(2)
-
-    def train(epochs):
-        for epoch in range(epochs):
-            for batch in range(2 * updates):
-                panel.on_batch(update(epoch, batch, 2))
-            panel(history(epoch + 1))
-        panel.finish()  # as fit does, which knows
-
-    train(5)
-    assert [shown.epochs for shown in renderers] == [[1, 2], [3, 4, 5]]
-    (first, _), (last, figure) = (shown.ends[0] for shown in renderers)
-    assert first.startswith("Done: 2 epochs in") and last.startswith("Done: 5 epochs in")
-    assert len(figure.data[0].x) == 5 and "epoch 5 of 5" in figure.layout.title.text
-    if updates:
-        assert {words.split(" · ")[0] for words in renderers[1].words} == {f"epoch {e} of {e}" for e in (3, 4, 5)}
-    train(5)  # the panel knows now how many there are
-    assert len(renderers) == 3 and renderers[2].epochs == [1, 2, 3, 4, 5] and len(renderers[2].ends) == 1
-
-
-def test_a_second_run_starts_afresh(renderers):
-    panel = LivePanel(2)
-    for batch in range(3):
-        panel.on_batch(update(0, batch))
-    panel.on_batch(update(0, 0))  # without a word that the first was over
-    assert len(renderers) == 2 and renderers[0].ends[0][0].startswith("Ended early")
-    (trace, *_) = [trace for trace in panel.figure.data if trace.name == "single updates"]
-    assert len(trace.x) == 1
-
-
 PROBE = torch.zeros(4, 2, 3)
 
 
@@ -249,33 +178,14 @@ PROBE = torch.zeros(4, 2, 3)
         ((True,), TypeError, "total_epochs must be an integer, but it is True"),
         ((1, {"hidden": 1}), ValueError, "layers and probe must be given together"),
         ((2, [1], PROBE), TypeError, "layers must be a dict of name to index"),
-        ((2, {1: 1}, PROBE), TypeError, "each key of layers must be a name, but it is 1"),
         ((2, {"hidden": "1"}, PROBE), TypeError, r"layers\['hidden'\] must be an integer"),
         ((2, {"hidden": True}, PROBE), TypeError, r"layers\['hidden'\] must be an integer"),
         ((2, {"hidden": 1}, "x"), TypeError, "probe must be a tensor"),
-        ((2, {"hidden": 1}, torch.zeros(3)), ValueError, r"probe must be .* but its shape is \[3\]"),
-        ((2, {"hidden": 1}, torch.zeros(4, 0, 3)), ValueError, "probe must be"),
-        ((2, {"hidden": 1}, PROBE.to("meta")), ValueError, "probe must hold numbers"),
     ],
 )
 def test_bad_arguments(arguments, error, message):
     with pytest.raises(error, match=message):
         LivePanel(*arguments)
-
-
-@pytest.mark.parametrize(
-    ("values", "error", "message"),
-    [
-        (None, TypeError, r"history must be a train\.History or a dict"),
-        ([1.0], TypeError, r"history must be a train\.History or a dict"),
-        ({"train_loss": []}, ValueError, "at least one epoch"),
-        ({"train_loss": [1.0], "test_loss": 3.0}, TypeError, r"history\['test_loss'\] must be a list"),
-        ({"train_loss": [1.0], "test_loss": None}, TypeError, r"history\['test_loss'\] must be a list"),
-    ],
-)
-def test_bad_histories(values, error, message):
-    with pytest.raises(error, match=message):
-        LivePanel(2)(values)
 
 
 def test_bad_models():
@@ -286,9 +196,208 @@ def test_bad_models():
         panel(history(1), models.mlp((4, 8, 2), engine="eager"))
 
 
-@pytest.mark.parametrize("loss", [math.nan, math.inf, None])
-def test_losses_that_are_no_numbers_are_drawn_as_gaps(loss, capsys):
+def test_every_update_moves_the_panel_and_every_epoch_is_reported(renderers):
+    panel = LivePanel(2)
+    run(panel)
+    (shown,) = renderers
+    assert shown.each_update
+    assert [words.split(" · ")[:3] for words in shown.words] == [
+        [f"epoch {e} of 2", f"update {u} of 4", "loss 0.500"] for e in (1, 2) for u in (1, 2, 3, 4)
+    ]
+    assert shown.epochs == [1, 2] and len(shown.figures) >= 7
+    ((message, figure),) = shown.ends  # the last epoch ends it, and only once
+    assert message.startswith("Done: 2 epochs in ") and "epoch 2 of 2" in figure.layout.title.text
+    run(panel)  # a second run starts afresh
+    assert len(renderers) == 2 and len(renderers[1].words) == 8
+
+
+def test_drawing_takes_its_share_of_the_time():
+    clock = Clock()
+    throttle, drawn = Throttle(0.5, 0.01, clock), []
+    for _ in range(2000):
+        clock.now += 1.0
+        if throttle.due():
+            with throttle:
+                clock.now += 2.0  # a figure on a slow machine
+            drawn.append(clock.now)
+    assert len(drawn) > 5 and 2.0 * len(drawn) < 0.011 * (clock.now - 100)
+
+
+def test_between_readings_an_update_is_not_read(renderers, monkeypatch):
+    monkeypatch.setattr(panel_module, "READINGS", (1000.0, 1.0))
+    panel = LivePanel(2)
+    for batch in range(50):
+        panel.on_batch(update(0, batch, 50))
+    assert len(renderers[0].words) == 2  # the first two
+
+
+def test_a_run_longer_than_announced(renderers):
+    panel = LivePanel(2)
+    for epoch in range(4):
+        panel(history(epoch + 1))
+    panel.finish()
+    assert [shown.epochs for shown in renderers] == [[1, 2], [3, 4]]
+    assert renderers[1].ends[0][0].startswith("Done: 4 epochs in")
+
+
+def test_curves_take_what_is_known():
+    figure = training_curves(vars(History(train_loss=[1.0], train_accuracy=[0.25], output_rate=[0.1])), 7)
+    assert [t.name for t in figure.data] == ["train", "train", "output"]
+    assert figure.data[1].y[0] == 25 and figure.layout.xaxis.range[1] > 7
+    rates = {"train_loss": [1.0, None], "rates": {"hidden": [0.1], "out": [0.2]}}
+    figure = training_curves(rates, 2, updates=[(0.5, 2.0, float("nan"), float("nan"))])
+    assert [t.name for t in figure.data] == ["single updates", "train", "single updates", "hidden", "out"]
+    assert np.isnan(figure.data[1].y[1])
+    assert training_curves({"train_loss": []}, 3) is None
+    assert [duration(s) for s in (8, 125, 4800)] == ["8 s", "2 min 05 s", "1 h 20 min"]
+
+
+@pytest.mark.parametrize(("values", "error"), [(None, TypeError), ([1.0], TypeError), ({"train_loss": []}, ValueError)])
+def test_bad_histories(values, error):
+    with pytest.raises(error, match="history must"):
+        LivePanel(2)(values)
+
+
+# ---- the forms of the panel
+
+
+class Display:
+    """In place of IPython's: what was displayed, and what each display shows now."""
+
+    def __init__(self):
+        self.first, self.now = [], []
+
+    def __call__(self, shown, display_id):
+        assert display_id
+        place = len(self.now)
+        self.first.append(shown)
+        self.now.append(shown)
+        return types.SimpleNamespace(update=lambda data, raw: self.now.__setitem__(place, data))
+
+
+@pytest.fixture
+def display(monkeypatch):
+    pytest.importorskip("ipywidgets")
+    shown = Display()
+    monkeypatch.setattr(pytest.importorskip("IPython.display"), "display", shown)
+    monkeypatch.setattr("snnkit.viz.live.panel.live", lambda: True)
+    return shown
+
+
+def parts(display):
+    controls, view = display.first
+    row, text = controls.children
+    bar, button = row.children
+    return types.SimpleNamespace(bar=bar, button=button, text=text, view=view.children[0] if view.children else None)
+
+
+@pytest.mark.parametrize("widgets", [True, False])
+def test_a_live_panel_is_displayed_once_and_updated_in_place(widgets, display, monkeypatch):
+    monkeypatch.setattr("snnkit.viz.display.figure_widgets_work", lambda: widgets)
+    panel = LivePanel(2)
+    panel(history(1))
+    before = None if widgets else parts(display).view.value
+    panel(history(2))
+    panel.finish()
+    assert len(display.first) == 2
+    view = parts(display).view
+    assert len(view.data[0].y) == 2 if widgets else view.value != before
+
+
+def test_a_panel_shows_how_far_the_run_is(display):
+    panel = LivePanel(2)
+    panel.on_batch(update(0, 2))
+    shown = parts(display)
+    assert shown.bar.value == pytest.approx(3 / 8)
+    assert "epoch 1 of 2 · update 3 of 4 · loss 0.500" in shown.text.value
+    assert shown.button.description == "Stop training" and "update" in shown.button.tooltip
+
+
+def test_a_click_stops_fit_and_the_page_keeps_message_and_figure(display):
+    panel = LivePanel(50)
+    clicks = []
+
+    def on_batch(info):
+        panel.on_batch(info)
+        if info.epoch == 1:  # a person, in the middle of the second epoch
+            clicks.append(info.batch)
+            parts(display).button.click()
+
+    history = fit(epochs=50, on_epoch=panel, on_batch=on_batch)
+    assert history.interrupted and history.epochs == 1 and clicks == [0]
+    assert panel.stopped
+    shown = parts(display)
+    assert shown.button.disabled and "Stopped in epoch 2 of 50" in shown.text.value
+    above, below = display.now
+    assert "Stopped in epoch 2 of 50, after update 2 of 5." in above["text/plain"]
+    assert 'role="status"' in above["text/html"] and "snnkit-alt" in above["text/html"]
+    assert {"application/vnd.plotly.v1+json", "image/png"} <= set(below)
+
+
+def test_on_colab_the_picture_stays(display, monkeypatch):
+    monkeypatch.setenv("COLAB_RELEASE_TAG", "test")
     panel = LivePanel(1)
-    panel({"train_loss": [loss]})
-    assert panel.figure.layout.title.text == "Training: epoch 1 of 1"
-    assert "Done: 1 epoch" in capsys.readouterr().out
+    panel(history(1))
+    assert "image/png" in parts(display).view.value or "img" in parts(display).view.value
+    assert display.now[1] is display.first[1] and "Done" in display.now[0]["text/plain"]
+    assert parts(display).button.disabled
+
+
+def fit(**options):
+    import torch
+
+    images = torch.rand(50, 4, generator=torch.Generator().manual_seed(0))
+    return train.fit(
+        models.mlp((4, 8, 2), engine="eager"),
+        (images, (images.sum(1) > 2).long()),
+        encode=lambda x: x.expand(3, *x.shape),
+        loss=lambda out, labels: torch.nn.functional.cross_entropy(out.sum(0), labels),
+        batch_size=10,
+        device="cpu",
+        seed=0,
+        **options,
+    )
+
+
+def test_fit_says_that_a_run_is_over_that_was_cut_off(capsys):
+    def power_cut(info):
+        panel.on_batch(info)
+        if info.epoch == 1:
+            raise RuntimeError("cut")
+
+    panel = LivePanel(3)
+    with pytest.raises(RuntimeError, match="cut"):
+        fit(epochs=3, on_epoch=panel, on_batch=power_cut)
+    assert "Ended early in epoch 2 of 3, after update 1 of 5." in capsys.readouterr().out
+
+
+def test_fit_has_no_bar_beside_a_panel(capsys):
+    panel = LivePanel(1)
+    fit(epochs=1, on_epoch=panel, on_batch=panel.on_batch)
+    assert "training:" not in capsys.readouterr().err
+    fit(epochs=1)
+    assert "training:" in capsys.readouterr().err
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_terminal_has_a_bar_and_above_it_a_line_for_each_epoch(monkeypatch):
+    file = Terminal()
+    monkeypatch.setattr("sys.stderr", file)
+    monkeypatch.setattr("sys.stdout", file)
+    clock = Clock()
+    progress = Progress(2, clock)
+    renderer = TextRenderer(each_update=True)
+    for batch in range(3):
+        clock.now += 1
+        progress.note(update(0, batch))
+        renderer.update(progress.share, progress.words(0.5, 0.75))
+    renderer.epoch(history(1).to_dict(), 2)
+    renderer.end("Stopped somewhere.", None)
+    text = file.getvalue()
+    words = "epoch 1 of 2 · update 3 of 4 · loss 0.500 · accuracy 75.0 % · 10 samples/s · 5 s left"
+    assert "38 %|" in text and words in text and "Ctrl-C stops" in text
+    assert "epoch 1 of 2: loss 1" in text and text.rstrip().endswith("Stopped somewhere.")

@@ -11,7 +11,6 @@ from .activity import population_statistics as population_statistics
 from .activity import raster as raster
 from .activity import rate_histogram as rate_histogram
 from .activity import traces as traces
-from .bars import memory_bars as memory_bars
 from .bars import shares as shares
 from .bars import spans as spans
 from .bars import supersteps as supersteps
@@ -26,10 +25,8 @@ from .codes import compared_spikes as compared_spikes
 from .codes import event_cloud as event_cloud
 from .codes import rate_against_brightness as rate_against_brightness
 from .fronts import pareto as pareto
-from .line_plots import f_i_curve as f_i_curve
 from .line_plots import lines as lines
 from .line_plots import surrogate_curves as surrogate_curves
-from .line_plots import training_curves as training_curves
 from .machines import Marked as Marked
 from .machines import Run as Run
 from .machines import marked as marked

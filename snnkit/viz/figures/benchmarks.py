@@ -12,7 +12,7 @@ from ... import checks
 from .. import theme
 from ..drawing import SYMBOLS, add_line, finish, legend_below, line_look, log_ticks, panels
 
-_TITLES = {"inference": "Inference", "training": "Forward and backward"}
+_MODES = ("inference", "training")
 _LIBRARIES = {"snnkit": theme.BLUE, "SpikingJelly": theme.VERMILION, "snnTorch": theme.GREEN, "Norse": theme.ORANGE}
 _PEER = "snnTorch"
 _FLOOR = {"colour": theme.TEXT, "dash": "dash", "width": 1.5}
@@ -23,14 +23,9 @@ Curves = dict[tuple[int, str], list[tuple[float, float, str]]]
 
 
 def races(
-    records: Record | Sequence[Record],
-    *,
-    neurons: int | None = None,
-    dtype: str = "float32",
-    equation: str = "LIF",
-    title: str = "",
+    records: Record | Sequence[Record], *, neurons: int | None = None, dtype: str = "float32", title: str = ""
 ) -> go.Figure:
-    """Milliseconds against T for all contestants of one or more records, a panel for each mode.
+    """Milliseconds of a LIF layer against T for all contestants of one or more records, a panel for each mode.
 
     Under the lines of a measured record is its floor, dashed: the bytes that have to be moved at the bandwidth of a
     copy on the same device. Published curves have none; they are dotted lines with hollow marks. Hovering shows the
@@ -40,14 +35,12 @@ def races(
         records: from ``snnkit.records.load`` or ``snnkit.bench``.
         neurons: N; by default the largest that all records have.
         dtype: of the input.
-        equation: of our engines ("LIF", "Leaky", "CubaLIF"). Peers are drawn whichever equation they compute.
     """
     every = _checked(records)
     neurons = None if neurons is None else checks.integer("neurons", neurons, at_least=1)
     sizes = [{row["neurons"] for row in record["rows"] if row["dtype"] == dtype} for record in every]
     size = neurons or max(set.intersection(*sizes) or set.union(*sizes), default=0)
     named = sum(record["kind"] != "published" for record in every) > 1  # the device is part of the name
-    modes = list(_TITLES)
     curves: Curves = {}
     looks: dict[str, dict[str, Any]] = {}
     for record in every:
@@ -55,57 +48,47 @@ def races(
         suffix = f", {where.partition(',')[0]}" if named or published else ""
         floors: dict[tuple[str, int], Record] = {}
         for row in record["rows"]:
-            if (row["neurons"], row["dtype"]) != (size, dtype):
+            ours = not published and row["library"] in ("snnkit", "torch")
+            lif = published or row["equation"] == "LIF"
+            if (row["neurons"], row["dtype"]) != (size, dtype) or (ours and not lif):
                 continue
-            name, ours = row["contestant"], not published and row["library"] in ("snnkit", "torch")
-            if not published and row["equation"] != equation:
-                if ours:
-                    continue
-                name += f" ({row['equation']})"
-            _add(curves, modes.index(row["mode"]), name + suffix, row["steps"], _seconds(row) * 1e3, _note(row, where))
-            looks.setdefault(name + suffix, _look(looks, published))
-            if not published and row["equation"] == equation:  # smaller outputs have lower floors: the largest counts
+            # Peers are drawn whichever equation they compute.
+            name = row["contestant"] + ("" if lif else f" ({row['equation']})") + suffix
+            _add(curves, _MODES.index(row["mode"]), name, row["steps"], _seconds(row) * 1e3, _note(row, where))
+            looks.setdefault(name, _look(looks, published))
+            if lif and not published:  # smaller outputs have lower floors: the largest counts
                 key = row["mode"], row["steps"]
                 floors[key] = max(floors.get(key, row), row, key=lambda one: one["floor_bytes"])
         for (mode, steps), row in floors.items():
             note = "<br>bytes at the bandwidth of a copy"
-            _add(curves, modes.index(mode), "floor" + suffix, steps, row["floor_s"] * 1e3, note)
+            _add(curves, _MODES.index(mode), "floor" + suffix, steps, row["floor_s"] * 1e3, note)
             looks["floor" + suffix] = _FLOOR
     if not curves:
         known = sorted({(row["neurons"], row["dtype"]) for record in every for row in record["rows"]})
         what = f"neurons {size} and " if size else ""
         raise ValueError(f"no row has {what}dtype {dtype!r}; there are {', '.join(map(str, known)) or 'none'}")
-    heading = title or f"A layer of {size:,} neurons over time, {dtype}"
-    return _against_steps(curves, list(_TITLES.values()), looks, heading, "milliseconds", "ms")
+    return _against_steps(curves, looks, title or f"A layer of {size:,} neurons over time, {dtype}", "milliseconds")
 
 
-def per_neuron_step(
-    records: Sequence[Record],
-    *,
-    dtype: str = "float32",
-    equation: str = "LIF",
-    title: str = "Time per neuron and step",
-) -> go.Figure:
-    """Nanoseconds per neuron and step against T: flat lines are linear in T, and layers of any size can be compared.
+def per_neuron_step(records: Sequence[Record], *, title: str = "Time per neuron and step") -> go.Figure:
+    """Nanoseconds per LIF neuron and step against T: flat lines are linear in T, and any two layers can be compared.
 
-    Of each record, at its largest number of neurons: the loop, the best of our compiled engines, and the peers that
-    compute the same equation. Published curves are dotted with hollow marks. Hovering shows the size and where the
-    number comes from.
+    Of each record, at its largest number of neurons in float32: the loop, the best of our compiled engines, and the
+    peers that compute the same equation. Published curves are dotted with hollow marks. Hovering shows the size and
+    where the number comes from.
 
     Args:
         records: from ``snnkit.records.load`` or ``snnkit.bench``.
-        dtype: of the input.
-        equation: "LIF", "Leaky" or "CubaLIF".
     """
     curves: Curves = {}
     looks: dict[str, dict[str, Any]] = {}
     for record in _checked(records):
         published, where = record["kind"] == "published", _where(record)
-        rows = [row for row in record["rows"] if (row["dtype"], row["equation"]) == (dtype, equation)]
-        rows = [row for row in rows if published or (row["out_dtype"] == dtype and row["library"] != "torch")]
+        rows = [row for row in record["rows"] if (row["dtype"], row["equation"]) == ("float32", "LIF")]
+        rows = [row for row in rows if published or (row["out_dtype"] == "float32" and row["library"] != "torch")]
         largest = max((row["neurons"] for row in rows), default=0)
         rows = sorted((row for row in rows if row["neurons"] == largest), key=lambda row: row["steps"])
-        for panel, mode in enumerate(_TITLES):
+        for panel, mode in enumerate(_MODES):
             of_mode = [row for row in rows if row["mode"] == mode]
             fused = [row for row in of_mode if not published and row["engine"] not in ("", "eager")]
             last = [row for row in fused if row["steps"] == fused[-1]["steps"]]
@@ -118,38 +101,30 @@ def per_neuron_step(
                 _add(curves, panel, name, row["steps"], _seconds(row) / largest / row["steps"] * 1e9, note)
                 looks.setdefault(name, _look(looks, published))
     if not curves:
-        raise ValueError(f"no record has rows of dtype {dtype!r} and equation {equation!r}")
-    titles = ["Forward", _TITLES["training"]]
-    return _against_steps(curves, titles, looks, title, "ns per neuron and step", "ns")
+        raise ValueError("records must hold rows of LIF in float32, but none does")
+    return _against_steps(curves, looks, title, "ns per neuron and step")
 
 
-def _against_steps(
-    curves: Curves,
-    titles: Sequence[str],
-    looks: Mapping[str, dict[str, Any]],
-    heading: str,
-    y: str,
-    unit: str,
-) -> go.Figure:
-    """A panel for each title that has curves, over T."""
+def _against_steps(curves: Curves, looks: Mapping[str, dict[str, Any]], heading: str, y: str) -> go.Figure:
+    """A panel for each mode that has curves, over T."""
     used = sorted({panel for panel, _ in curves})
     curves = {(used.index(panel), name): line for (panel, name), line in curves.items()}
-    figure = panels(1, len(used), [titles[panel] for panel in used], horizontal_spacing=0.09)
-    _draw(figure, curves, looks, len(used), f"T = %{{x}}<br>%{{y:.4g}} {unit}")
+    titles = [("Forward", "Forward and backward")[panel] for panel in used]
+    figure = panels(1, len(used), titles, horizontal_spacing=0.09)
+    _draw(figure, curves, looks, len(used), f"T = %{{x}}<br>%{{y:.4g}} {y}")
     legend_below(figure, 280, list(dict.fromkeys(name for _, name in curves)))
     figure.update_yaxes(title_text=y, row=1, col=1)
-    hollow = "; hollow: published" if any(_is_hollow(look) for look in looks.values()) else ""
+    hollow = "; hollow: published" if any(look.get("dash") == "dot" for look in looks.values()) else ""
     return finish(figure, heading + hollow, "time steps T")
 
 
-def device_rates(records: Record | Sequence[Record], *, mode: str = "training", title: str = "") -> go.Figure:
-    """Samples per second against the batch, a panel for each model, a line for each device and dtype.
+def device_rates(records: Record | Sequence[Record]) -> go.Figure:
+    """Samples per second of training against the batch, a panel for each model, a line for each device and dtype.
 
     Where the line of a GPU crosses that of a CPU, the GPU begins to pay.
 
     Args:
         records: of kind "demo", from ``snnkit.records.load`` or ``snnkit.bench``.
-        mode: "training" or "inference".
     """
     every = _checked(records, "demo")
     models: dict[str, int] = {}
@@ -157,40 +132,35 @@ def device_rates(records: Record | Sequence[Record], *, mode: str = "training", 
     looks: dict[str, dict[str, Any]] = {}
     for record in every:
         for row in record["rows"]:
-            if row["mode"] == mode:
+            if row["mode"] == "training":
                 where = _where(record) if row["device"] != "cpu" else record["provenance"]["cpu"]
                 name = f"{where}, {row['dtype']}"
                 _add(curves, models.setdefault(row["model"], len(models)), name, row["batch"], row["samples_per_s"], "")
                 looks.setdefault(name, line_look(len(looks)))
     if not models:
-        modes = sorted({row["mode"] for record in every for row in record["rows"]})
-        raise ValueError(f"no row has the mode {mode!r}; there are {', '.join(modes) or 'none'}")
+        raise ValueError("records must hold rows of training, but none does")
     columns = min(3, len(models))
     count = -(-len(models) // columns)
     figure = panels(count, columns, list(models), horizontal_spacing=0.09, vertical_spacing=0.35 / count)
     _draw(figure, curves, looks, columns, "batch %{x}<br>%{y:,.0f} samples/s")
     figure.update_yaxes(title_text="samples per second", col=1)
     legend_below(figure, 240 * count, list(looks), above=20)
-    return finish(figure, title or f"{mode.capitalize()}: samples per second", "batch")
+    return finish(figure, "Training: samples per second", "batch")
 
 
-def training_rates(records: Record | Sequence[Record], *, net: str | None = None, title: str = "") -> go.Figure:
+def training_rates(records: Record | Sequence[Record]) -> go.Figure:
     """Samples per second of all who trained a network, the fastest at the top; a panel for each equation.
 
     Hovering shows the spread, the time of the first update, and where the number comes from.
 
     Args:
         records: of kind "training", from ``snnkit.records.load`` or ``snnkit.bench``.
-        net: "conv" or "mlp"; None draws all there are.
     """
     cases: dict[str, list[tuple[Record, str]]] = {}
     for record in _checked(records, "training"):
         for row in record["rows"]:
-            if net in (None, row["net"]):
-                name = f"{row['net']}, {row['equation']} neurons, width {row['width']}"
-                cases.setdefault(name, []).append((row, _where(record)))
-    if not cases:
-        raise ValueError(f"no record has rows of the net {net!r}")
+            name = f"{row['net']}, {row['equation']} neurons, width {row['width']}"
+            cases.setdefault(name, []).append((row, _where(record)))
     sizes = [len(rows) for rows in cases.values()]
     plot = 24 * sum(sizes) + 60 * len(sizes)
     heights = [size / sum(sizes) for size in sizes]
@@ -212,71 +182,62 @@ def training_rates(records: Record | Sequence[Record], *, net: str | None = None
         figure.update_yaxes(tickvals=list(range(len(names))), ticktext=names, row=index, col=1)
     figure.update_xaxes(title_text="samples per second", row=len(cases), col=1)
     legend_below(figure, plot, list(dict.fromkeys(in_legend)), above=20, l=230)
-    return finish(figure, title or "Training: samples per second", barmode="overlay")
+    return finish(figure, "Training: samples per second", barmode="overlay")
 
 
-def comparison(records: Record | Sequence[Record], *, dtype: str = "float32", title: str = "") -> go.Figure:
+def comparison(records: Record | Sequence[Record], *, title: str = "") -> go.Figure:
     """How fast the network of snnTorch's IPU tutorial is trained: against the batch, and against its size.
 
     Above samples per second: lines were measured, bands are predicted by ``hardware.roofline`` for IPUs on which
     nothing was run here. Below times the samples per second of eager snnTorch on the same device; points with a star
-    were published by others, as ratios on machines of their own (hovering shows what and where). Without snnTorch in
-    the record there is nothing below.
+    were published by others, as ratios on machines of their own (hovering shows what and where).
 
     Args:
         records: of kind "compare", from ``snnkit.records.load`` or ``snnkit.bench``.
-        dtype: of the measured rows.
     """
     every = _checked(records, "compare")
-    rows = [(row, record) for record in every for row in record["rows"] if row["dtype"] == dtype]
+    rows = [(row, record) for record in every for row in record["rows"] if row["dtype"] == "float32"]
     if not rows:
-        known = sorted({row["dtype"] for record in every for row in record["rows"]})
-        raise ValueError(f"no row has dtype {dtype!r}; there are {', '.join(map(repr, known)) or 'none'}")
+        raise ValueError("records must hold rows of float32, but none does")
 
     def case(row: Record, record: Record) -> tuple[Any, ...]:
         return id(record), row["width"], row["steps"], row["batch"]
 
     slow = {case(row, record): row["samples_per_s"] for row, record in rows if row["contestant"] == _PEER}
-    count = 2 if slow else 1
-    plot, first = 270 * count + 70 * (count - 1), every[0]["arguments"]
-    titles = [f"{first['width']} hidden neurons", f"batch {first['batch']}"] * count
-    figure = panels(count, 2, titles, horizontal_spacing=0.1, vertical_spacing=70 / plot if count > 1 else 0)
+    first = every[0]["arguments"]
+    titles = [f"{first['width']} hidden neurons", f"batch {first['batch']}"] * 2
+    figure = panels(2, 2, titles, horizontal_spacing=0.1, vertical_spacing=0.12)
     curves: Curves = {}
-    bands: dict[int, list[float]] = {panel: [] for panel in range(4)}  # heights of what is no line
+    heights: dict[int, list[float]] = {panel: [] for panel in range(4)}  # of what is no line
     for col, (key, other) in enumerate((("batch", "width"), ("width", "batch"))):
-
-        def fits(row: Record, record: Record, other: str = other) -> bool:
-            """Whether the size that is not on this axis is the tutorial's."""
-            return row[other] == record["arguments"][other]
-
-        for row, record in rows:
-            if fits(row, record):
-                where = _where(record)
-                name = row["contestant"] + (f", {where}" if len(every) > 1 else "")
-                note = f"<br>measured: {row['p10_s'] * 1e3:.4g} - {row['p90_s'] * 1e3:.4g} ms per update<br>{where}"
-                rate, base = row["samples_per_s"], slow.get(case(row, record))
-                _add(curves, col, name, row[key], rate, f" samples/s{note}")
-                if base is not None:
-                    _add(curves, 2 + col, name, row[key], rate / base, f" times eager snnTorch{note}")
+        # The size that is not on this axis is the tutorial's.
+        for row, record in [pair for pair in rows if pair[0][other] == pair[1]["arguments"][other]]:
+            where = _where(record)
+            name = row["contestant"] + (f", {where}" if len(every) > 1 else "")
+            note = f"<br>measured: {row['p10_s'] * 1e3:.4g} - {row['p90_s'] * 1e3:.4g} ms per update<br>{where}"
+            rate, base = row["samples_per_s"], slow.get(case(row, record))
+            _add(curves, col, name, row[key], rate, f" samples/s{note}")
+            if base is not None:
+                _add(curves, 2 + col, name, row[key], rate / base, f" times eager snnTorch{note}")
         predicted: dict[str, dict[int, Record]] = {}
         for record in every:
             for band in record["predictions"]:
-                if band["dtype"] == dtype and fits(band, record):
+                if band["dtype"] == "float32" and band[other] == record["arguments"][other]:
                     predicted.setdefault(band["chip"], {}).setdefault(band[key], band)
-        bands[col] = _add_bands(figure, predicted, col)
+        heights[col] = _add_bands(figure, predicted, col)
     claims = {claim["who"]: claim for record in every for claim in record["claims"]} if slow else {}
-    bands[2] = bands[3] = [claim[end] for claim in claims.values() for end in ("low", "high")]
+    heights[2] = heights[3] = [claim[end] for claim in claims.values() for end in ("low", "high")]
     looks = {name: line_look(i) for i, name in enumerate(dict.fromkeys(name for _, name in curves))}
-    _draw(figure, curves, looks, 2, "%{x}: %{y:,.4g}", bands)
-    for col, key in enumerate(("batch", "hidden"), start=1):
+    _draw(figure, curves, looks, 2, "%{x}: %{y:,.4g}", heights)
+    for col, (key, name) in enumerate((("batch", "batch"), ("hidden", "hidden neurons")), start=1):
         _add_claims(figure, claims, key, col)
-    for row, text in enumerate(("samples per second", "times eager snnTorch")[:count], start=1):
-        figure.update_yaxes(title_text=text, row=row, col=1)
-    for col, name in ((1, "batch"), (2, "hidden neurons")):
         figure.update_xaxes(title_text=name, col=col)
-    legend_below(figure, plot, _names(figure), above=20)
-    run = f"784-N-10 over {first['steps']} steps, {dtype}"
-    return finish(figure, title or f"{run}: lines measured, bands predicted, stars published")
+    for row, text in enumerate(("samples per second", "times eager snnTorch"), start=1):
+        figure.update_yaxes(title_text=text, row=row, col=1)
+    legend_below(figure, 610, _names(figure), above=20)
+    return finish(
+        figure, title or f"784-N-10 over {first['steps']} steps: lines measured, bands predicted, stars published"
+    )
 
 
 def _add_bands(figure: go.Figure, predicted: Mapping[str, Mapping[int, Record]], col: int) -> list[float]:
@@ -288,16 +249,14 @@ def _add_bands(figure: go.Figure, predicted: Mapping[str, Mapping[int, Record]],
         low, high = ([by_size[size][end] for size in sizes] for end in ("low", "high"))
         ends += [*low, *high]
         ink = theme.PALETTE[-1 - i % len(theme.PALETTE)]
-        shape: dict[str, Any] = {"x": [*sizes, *reversed(sizes)], "y": [*high, *reversed(low)], "mode": "lines"}
-        if len(sizes) == 1:  # a point has no area
-            shape |= {"y": [*low, *high], "line": {"color": ink, "width": 12}}
-        else:
-            # Its edge has a dash of its own, so that overlapping bands can be distinguished without their colours.
-            edge = {"color": ink, "width": 1.5, "dash": theme.DASHES[1 + i % (len(theme.DASHES) - 1)]}
-            shape |= {"line": edge, "fill": "toself", "fillcolor": theme.faint(ink, 0.2), "hoveron": "fills"}
-        note = f"{name}<br>by a model whose constants are partly assumed; never run"
-        shape |= {"text": note, "hoverinfo": "text", "legendgroup": name, "showlegend": _is_new(figure, name)}
-        figure.add_scatter(name=name, row=1, col=col + 1, **shape)
+        # Its edge has a dash of its own, so that overlapping bands can be distinguished without their colours.
+        edge = {"color": ink, "width": 1.5, "dash": theme.DASHES[1 + i % (len(theme.DASHES) - 1)]}
+        figure.add_scatter(
+            x=[*sizes, *reversed(sizes)], y=[*high, *reversed(low)], mode="lines", line=edge, name=name, fill="toself",
+            fillcolor=theme.faint(ink, 0.2), hoveron="fills", hoverinfo="text", legendgroup=name, row=1, col=col + 1,
+            text=f"{name}<br>by a model whose constants are partly assumed; never run",
+            showlegend=name not in _names(figure),
+        )  # fmt: skip
     return ends
 
 
@@ -307,13 +266,12 @@ def _add_claims(figure: go.Figure, claims: Mapping[str, Record], key: str, col: 
         name = f"{'derived' if claim['derived'] else 'published'}: {who}"
         ends = list(dict.fromkeys((claim["low"], claim["high"])))
         words = textwrap.wrap(f"{claim['said']} times: {claim['what']}", 70)
-        mark = ["the ratio of two published times"] if claim["derived"] else []
-        note = "<br>".join([name, *mark, *words, claim["source"], claim["url"]])
         colour = theme.colour(i + 1)
         figure.add_scatter(
-            x=[claim[key]] * len(ends), y=ends, name=name, mode="lines+markers" if len(ends) > 1 else "markers",
+            x=[claim[key]] * len(ends), y=ends, name=name, mode="lines+markers", hoverinfo="text+y", row=2, col=col,
             line={"color": colour, "width": 1.5, "dash": "dot"}, marker={"symbol": "star", "size": 11, "color": colour},
-            text=note, hoverinfo="text+y", row=2, col=col, legendgroup=name, showlegend=_is_new(figure, name),
+            text="<br>".join([name, *words, claim["source"], claim["url"]]), legendgroup=name,
+            showlegend=name not in _names(figure),
         )  # fmt: skip
 
 
@@ -330,7 +288,7 @@ def _draw(
         x, y, notes = zip(*sorted(points, key=lambda point: point[0]), strict=True)
         place: dict[str, Any] = {"row": panel // columns + 1, "col": panel % columns + 1}
         template = f"{name}<br>{hover}%{{customdata}}<extra></extra>"
-        entry = {"legendgroup": name, "showlegend": _is_new(figure, name)}
+        entry = {"legendgroup": name, "showlegend": name not in _names(figure)}
         add_line(figure, x, y, name, customdata=notes, hovertemplate=template, **entry, **place, **looks[name])
     for panel in {panel for panel, _ in curves}:
         points = [point for (its, _), line in curves.items() if its == panel for point in line]
@@ -345,10 +303,6 @@ def _add(curves: Curves, panel: int, name: str, x: float, y: float, note: str) -
     curves.setdefault((panel, name), []).append((x, y, note))
 
 
-def _is_new(figure: go.Figure, name: str) -> bool:
-    return name not in _names(figure)
-
-
 def _names(figure: go.Figure) -> list[str]:
     """The names of the traces, each once."""
     traces: Any = figure.data
@@ -361,10 +315,6 @@ def _look(looks: Mapping[str, Any], published: bool) -> dict[str, Any]:
     if published:
         return {"colour": theme.colour(i), "symbol": f"{SYMBOLS[i % len(SYMBOLS)]}-open", "dash": "dot"}
     return line_look(i)
-
-
-def _is_hollow(look: Mapping[str, Any]) -> bool:
-    return look.get("symbol", "").endswith("-open")
 
 
 def _where(record: Record) -> str:
@@ -387,16 +337,13 @@ def _note(row: Record, where: str) -> str:
 
 def _checked(records: Any, kind: str = "") -> list[Record]:
     """The records as a list; each must be of ``kind`` and say where its numbers come from."""
-    if not isinstance(records, (Mapping, list, tuple)):
-        raise TypeError(f"records must be a record or a list of records, but it is {checks.shown(records)}")
-    every = [records] if isinstance(records, Mapping) else list(records)
-    if not every:
+    every = [records] if isinstance(records, Mapping) else records
+    if not checks.instance("records", every, (list, tuple), "a record or a list of records"):
         raise ValueError("records must hold at least one record, but it is empty")
     for record in every:
-        if not isinstance(record, Mapping):
-            raise TypeError(f"records must hold records as of snnkit.records.load, but it holds {checks.shown(record)}")
+        checks.instance("each of records", record, Mapping, "a record, as of snnkit.records.load")
         if not record.get("provenance") or "rows" not in record:
             raise ValueError("records must say where their numbers come from (provenance), else they are not shown")
         if kind and record["kind"] != kind:
             raise ValueError(f"records must be of kind {kind!r}, but one is of kind {record['kind']!r}")
-    return every
+    return list(every)

@@ -16,7 +16,7 @@ from ..drawing import (
     add_marks,
     as_array,
     as_arrays,
-    check_length,
+    by_name,
     compact,
     finish,
     panels,
@@ -35,20 +35,19 @@ def coded_image(image: Any, spikes: Any, decoded: Any, title: str = "One image a
             0 and 1 (direct coding) are drawn as grey levels between them.
         decoded: [H, W], on the scale of ``image``.
     """
-    before, after = as_array(image, "image", "[H, W]"), as_array(decoded, "decoded", "[H, W]")
+    before, after = as_arrays({"image": (image, "[H, W]"), "decoded": (decoded, "[H, W]")})
     array = as_array(spikes, "spikes", "[T, H·W]")
-    for name, actual, expected in (("decoded", after.shape, before.shape), ("spikes", array.shape[1:], (before.size,))):
-        if actual != expected:
-            raise ValueError(f"{name} must have the pixels of image, {list(expected)}, but it has {list(actual)}")
+    if array.shape[1] != before.size:
+        raise ValueError(f"spikes must be [T, {before.size}], but its shape is {list(array.shape)}")
     binary = np.isin(array, (0, 1)).all()
     titles = ("image", f"{'spikes' if binary else 'numbers'}: {np.count_nonzero(array):,}", "read back")
     figure = panels(1, 3, titles, column_widths=[1, 1.5, 1], horizontal_spacing=0.09)
-    scale = {"zmin": 0, "zmax": 1}
-    bright = {"hovertemplate": "brightness %{z:.3f}<extra></extra>"} | scale
+    bright = {"hovertemplate": "brightness %{z:.3f}<extra></extra>", "zmin": 0, "zmax": 1}
     add_image(figure, _rounded(before), 1, 1, **bright)
     cells = array.T.astype(np.uint8) if binary else _rounded(array.T)
-    look = {"colorscale": theme.INK, "showscale": False, "hovertemplate": "step %{x}, pixel %{y}<extra></extra>"}
-    figure.add_heatmap(z=compact(cells), row=1, col=2, **look, **scale)
+    hover = {"hovertemplate": "step %{x}, pixel %{y}<extra></extra>"}
+    look = bright | hover | {"colorscale": theme.INK, "showscale": False}
+    figure.add_heatmap(z=compact(cells), row=1, col=2, **look)
     add_image(figure, _rounded(after), 1, 3, **bright)
     steps, pixels = array.shape
     figure.update_xaxes(showgrid=False, row=1, col=2, **times(steps, None).look(8))
@@ -67,20 +66,17 @@ def coded_signal(
         decoded: name to [T].
         dt: seconds per step; without it the axis counts steps.
     """
-    curve = as_array(signal, "signal", "[T]")
-    arrays = as_arrays(spikes, "spikes", "spikes", "[T]")
-    given = decoded is not None and not (isinstance(decoded, Mapping) and not decoded)
-    read = as_arrays(decoded, "decoded", "decoded", "[T]") if given else {}
-    for name, array in [*arrays.items(), *read.items()]:
-        check_length(array, repr(name), len(curve))
+    lanes = by_name(spikes, "spikes", "spikes", "[T]")
+    read = by_name(decoded, "decoded", "decoded", "[T]")
+    curve, *others = as_arrays({"signal": (signal, "[T]"), **{f"decoded: {k}": v for k, v in read.items()}, **lanes})
     time = times(len(curve), dt)
     figure = panels(2, 1, shared_xaxes=True, row_heights=[0.68, 0.32], vertical_spacing=0.06)
-    for i, (name, array) in enumerate(({"signal": curve} | read).items()):
+    for i, (name, array) in enumerate(zip(("signal", *read), (curve, *others), strict=False)):
         look = {"colour": theme.TEXT, "width": 3} if i == 0 else {"colour": theme.colour(i - 1), "width": 1.8}
         hover = f"{name} %{{y:.3f}}<extra></extra>"
         add_line(figure, time.at, _rounded(array), name, hovertemplate=hover, row=1, col=1, **look)
     places, texts = [], []
-    for i, (name, array) in enumerate(arrays.items()):
+    for i, (name, array) in enumerate(zip(lanes, others[len(read) :], strict=True)):
         for sign, symbol, word in ((1, "triangle-up", "up"), (-1, "triangle-down", "down")):
             when = np.nonzero(np.sign(array) == sign)[0]
             places.append(-i + 0.22 * sign)
@@ -88,8 +84,8 @@ def coded_signal(
             hover = f"{time.title} %{{x}}<extra>{'+' if sign > 0 else '−'}1</extra>"
             look = {"symbol": symbol, "size": 6, "colour": theme.colour(i), "hovertemplate": hover}
             add_marks(figure, time.at[when], places[-1], row=2, col=1, name=texts[-1], **look)
-    lanes = {"range": [-len(arrays) + 0.4, 0.6], "tickvals": places, "ticktext": texts, "showgrid": False}
-    figure.update_yaxes(row=2, col=1, **lanes)
+    up = {"range": [-len(lanes) + 0.4, 0.6], "tickvals": places, "ticktext": texts, "showgrid": False}
+    figure.update_yaxes(row=2, col=1, **up)
     across = {"range": time.ends, "tickvals": whole_ticks(time.at)}
     finish(figure, title, across, height=420, margin={"l": 145})
     return figure.update_xaxes(title_text=time.title, row=2, col=1)
@@ -102,22 +98,19 @@ def compared_spikes(x: Any, yours: Any, expected: Any, title: str = "When each g
         x: [N], the brightness of each neuron's pixel.
         yours, expected: [T, N] of 0 and 1.
     """
-    levels = as_array(x, "x", "[N]")
-    figure, steps = go.Figure(), 0
-    looks = {
-        "expected": (expected, {"symbol": "square", "size": 13, "colour": theme.faint(theme.BLUE, 0.3)}),
-        "yours": (yours, {"symbol": "circle", "size": 6, "colour": theme.VERMILION}),
-    }
-    for name, (spikes, look) in looks.items():
-        array = as_array(spikes, name, "[T, N]")
-        if array.shape[1] != len(levels):
-            raise ValueError(f"{name} must be [T, {len(levels)}], but its shape is {list(array.shape)}")
-        steps = steps or len(array)
+    given = {"x": (x, "[N]"), "expected": (expected, "[T, N]"), "yours": (yours, "[T, N]")}
+    levels, *arrays = as_arrays(given)
+    looks = (
+        {"symbol": "square", "size": 13, "colour": theme.faint(theme.BLUE, 0.3)},
+        {"symbol": "circle", "size": 6, "colour": theme.VERMILION},
+    )
+    figure = go.Figure()
+    for name, array, look in zip(("expected", "yours"), arrays, looks, strict=True):
         when, who = np.nonzero(array)
         hover = f"{name}<br>step %{{x}}, brightness %{{y:.3f}}<extra></extra>"
         add_marks(figure, compact(when), levels[who], name=name, showlegend=True, hovertemplate=hover, **look)
     up = {"title_text": "brightness", "range": [-0.06, 1.06]}
-    return finish(figure, title, times(steps, None).look(), up, height=320, showlegend=True)
+    return finish(figure, title, times(len(arrays[0]), None).look(), up, height=320, showlegend=True)
 
 
 def rate_against_brightness(x: Any, rate: Any, steps: int, title: str = "Rate against brightness") -> go.Figure:
@@ -128,45 +121,38 @@ def rate_against_brightness(x: Any, rate: Any, steps: int, title: str = "Rate ag
         rate: [N], spikes per step.
         steps: over how many steps the rates were measured.
     """
-    levels, rates = as_array(x, "x", "[N]").astype(float), as_array(rate, "rate", "[N]")
-    check_length(rates, "rate", len(levels), "values, one per pixel")
+    levels, rates = as_arrays({"x": (x, "[N]"), "rate": (rate, "[N]")})
     steps = checks.integer("steps", steps, at_least=1)
     fine = np.linspace(0, 1, 101)
     half = 1.96 * np.sqrt(fine * (1 - fine) / steps)
     figure = go.Figure()
-    look: dict[str, Any] = {"colour": theme.GREEN, "width": 1.2, "dash": "dot"}
-    look["hovertemplate"] = "edge of the band: %{y:.3f} at brightness %{x:.2f}<extra></extra>"
+    look: dict[str, Any] = {"colour": theme.GREEN, "width": 1.2, "dash": "dot", "hoverinfo": "skip"}
     for edge in (fine + half, fine - half):
         add_line(figure, fine, edge, "95 % of fair encoders", showlegend=not figure.data, **look)
     look = {"symbol": "circle", "size": 7, "colour": theme.VERMILION, "name": "yours", "showlegend": True}
-    add_marks(
-        figure, levels, rates, hovertemplate="brightness %{x:.3f}<br>%{y:.3f} spikes per step<extra></extra>", **look
-    )
+    hover = "brightness %{x:.3f}<br>%{y:.3f} spikes per step<extra></extra>"
+    add_marks(figure, levels, rates, hovertemplate=hover, **look)
     across = {"title_text": "brightness x", "range": [-0.03, 1.03]}
     up = {"title_text": "spikes per step", "range": [-0.06, 1.06]}
     return finish(figure, f"{title}, {steps} steps", across, up, height=320)
 
 
-def event_cloud(events: Any, dt: float | None = None, *, most: int = 4000, title: str = "Events") -> go.Figure:
+def event_cloud(events: Any, dt: float | None = None, *, title: str = "Events") -> go.Figure:
     """The events of one recording over time and the plane of its pixels; to be turned with the mouse.
 
     Args:
         events: [T, 2, H, W], non-zero where a pixel reported a change: ON (it became brighter) in channel 0, OFF in
-            channel 1, as ``data.events.events_of`` gives them.
+            channel 1, as ``data.events.events_of`` gives them. 4000 are drawn at most; the title counts all.
         dt: seconds per step; without it the axis counts steps.
-        most: so many events are drawn at most, evenly chosen; the title counts all.
     """
-    most = checks.integer("most", most, at_least=1)
     array = as_array(events, "events", "[T, 2, H, W]")
     steps, polarities, height, width = array.shape
     if polarities != 2:
-        rule = "[T, 2, H, W] with the channels ON and OFF"
-        raise ValueError(f"events must be {rule}, but its shape is {list(array.shape)}")
+        raise ValueError(f"events must be [T, 2, H, W] with ON and OFF, but its shape is {list(array.shape)}")
     time = times(steps, dt)
-    every = max(1, math.ceil(int(np.count_nonzero(array)) / most))
+    every = max(1, math.ceil(int(np.count_nonzero(array)) / 4000))
     figure, counts = go.Figure(), []
-    # Brighter and darker differ in colour, symbol and name. (Plotly draws the symbol "x" in space as a character that
-    # many fonts lack.)
+    # Plotly draws the symbol "x" in space as a character that many fonts lack.
     looks = {"on": (theme.BLUE, "circle"), "off": (theme.VERMILION, "diamond-open")}
     for channel, (name, (colour, symbol)) in enumerate(looks.items()):
         when, rows, columns = np.nonzero(array[:, channel])

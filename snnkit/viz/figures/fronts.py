@@ -10,9 +10,7 @@ import plotly.graph_objects as go
 
 from ... import checks
 from .. import theme
-from ..drawing import add_line, add_marks, check_log, finish, scale_of
-
-_MANY = 60  # marks from which on dominated ones are drawn smaller
+from ..drawing import add_line, add_marks, finish, scale_of
 
 
 def objectives(
@@ -30,16 +28,15 @@ def objectives(
     names: dict[str, str] = {}
     for direction, given in (("minimise", minimise), ("maximise", maximise)):
         for name in [given] if isinstance(given, str) else given:
-            if name not in table:
-                raise ValueError(f"{direction} must name a column ({', '.join(table)}), but it is {name!r}")
-            names.setdefault(name, direction)
+            names.setdefault(checks.choice(direction, name, table), direction)
     if len(names) != 2:
         raise ValueError(f"maximise and minimise must name two columns in all, but they name {list(names) or 'none'}")
-    columns = [_numbers(name, table[name]) for name in names]
-    if len(columns[0]) != len(columns[1]):
-        raise ValueError(f"the columns of table must be equally long, but they have {[len(c) for c in columns]} rows")
+    try:
+        values = np.array([[np.nan if cell is None else cell for cell in table[name]] for name in names], dtype=float)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{' and '.join(names)} must be columns of numbers, equally long: {error}") from None
     signs = np.array([1 if direction == "minimise" else -1 for direction in names.values()])
-    return names, np.stack(columns, axis=1), signs
+    return names, values.T, signs
 
 
 def undominated(costs: np.ndarray) -> np.ndarray:
@@ -75,38 +72,35 @@ def pareto(
             that agree in all other parameters, and the single rows are dots behind them.
         log: which axes are logarithmic: "", "x", "y" or "xy".
     """
-    check_log(log)
-    columns = _columns(table)
+    columns = {name: table[name].to_list() for name in table.columns} if hasattr(table, "columns") else table
+    checks.mapping("table", columns, "column to values, or a DataFrame")
     names, values, signs = objectives(columns, maximise, minimise)
-    usable = np.isfinite(values).all(axis=1)
+    if seeds is not None:
+        checks.choice("seeds", seeds, columns)
     status = columns.get("status", ["ok"] * len(values))
-    rows = np.flatnonzero(usable & np.array([state == "ok" for state in status], bool)).tolist()
+    rows = [i for i, state in enumerate(status) if state == "ok" and np.isfinite(values[i]).all()]
     if not rows:
         raise ValueError(f"table must hold a row with finite numbers of {' and '.join(names)}, but none has")
-    parameters = [name for name in columns if name.isupper()]
-    if seeds is not None and seeds not in columns:
-        raise ValueError(f"seeds must name a column ({', '.join(columns)}), but it is {seeds!r}")
-    points, notes = values[rows], [_note(columns, parameters, row) for row in rows]
+    shared = [name for name in columns if name.isupper() and name != seeds]
+    points, notes = values[rows], [_note(columns, shared, row) for row in rows]
     figure = go.Figure()
-    (first, _), (second, _) = names.items()
+    first, second = names
     hover = f"{first} %{{x:.4g}}, {second} %{{y:.4g}}<br>%{{customdata}}<extra></extra>"
     look: dict[str, Any] = {"showlegend": True, "hovertemplate": hover}
     if seeds is not None:
-        shared = [name for name in parameters if name != seeds]
-        groups: dict[str, list[int]] = {}
-        for place, row in enumerate(rows):
-            groups.setdefault(_note(columns, shared, row), []).append(place)
         dots = {"symbol": "x", "size": 5, "colour": theme.PALE}
         add_marks(figure, *points.T, name="single runs", customdata=notes, **dots, **look)
+        groups: dict[str, list[int]] = {}
+        for i, note in enumerate(notes):
+            groups.setdefault(note, []).append(i)
         points = np.stack([points[members].mean(axis=0) for members in groups.values()])
         notes = [f"{note or 'all'}<br>mean of {len(members)}" for note, members in groups.items()]
     best = undominated(points * signs)
     beaten = np.setdiff1d(np.arange(len(points)), best)
     what = "means" if seeds is not None else "runs"
     if len(beaten):
-        marks = {"symbol": "circle-open", "size": 9 if len(beaten) < _MANY else 6, "colour": theme.SKY}
-        rest = [notes[i] for i in beaten]
-        add_marks(figure, *points[beaten].T, name=f"{what} that others beat", customdata=rest, **marks, **look)
+        marks = {"symbol": "circle-open", "size": 8, "colour": theme.SKY, "customdata": [notes[i] for i in beaten]}
+        add_marks(figure, *points[beaten].T, name=f"{what} that others beat", **marks, **look)
     front = {"colour": theme.VERMILION, "shape": "hv", "symbol": "diamond", "customdata": [notes[i] for i in best]}
     across, up = points[best].T
     add_line(figure, across, up, f"front: {what} none beats", **front, **look)
@@ -114,27 +108,9 @@ def pareto(
     x_axis, y_axis = (
         {"title_text": f"{name} ({'less' if direction == 'minimise' else 'more'} is better)"}
         | scale_of(letter, log, at)
-        for letter, name, direction, at in zip("xy", names, names.values(), points.T, strict=True)
+        for letter, (name, direction), at in zip("xy", names.items(), points.T, strict=True)
     )
     return finish(figure, title, x_axis, y_axis, legend=theme.LEGEND_BELOW, margin=theme.MARGIN | {"b": 92})
-
-
-def _columns(table: Any) -> Mapping[str, Sequence[Any]]:
-    if isinstance(table, Mapping):
-        return table
-    if hasattr(table, "to_dict") and hasattr(table, "columns"):  # polars, without importing it
-        return {name: table[name].to_list() for name in table.columns}
-    raise TypeError(f"table must be a DataFrame, or a dict of column to values, but it is {checks.shown(table)}")
-
-
-def _numbers(name: str, values: Any) -> np.ndarray:
-    """[N] float64, nan for None."""
-    if any(isinstance(value, str) for value in values):
-        raise TypeError(f"the column {name!r} must hold numbers, but it holds text")
-    try:
-        return np.array([np.nan if value is None else float(value) for value in values], dtype=float)
-    except (TypeError, ValueError):
-        raise TypeError(f"the column {name!r} must hold numbers, but it is {checks.shown(values)}") from None
 
 
 def _note(columns: Mapping[str, Sequence[Any]], names: Sequence[str], row: int) -> str:

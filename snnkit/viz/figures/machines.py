@@ -84,13 +84,8 @@ def roofline(
     bandwidth, rate = checks.number("bandwidth", bandwidth, above=0), checks.number("rate", rate, above=0)
     ridge = rate / bandwidth
     across = [ridge, *(run.intensity for run in runs)]
-    low, high = min(across) / 3, max(across) * 3
-    if span is not None:
-        if not (isinstance(span, (tuple, list)) and len(span) == 2):
-            raise TypeError(f"span must be two numbers (low, high), but it is {checks.shown(span)}")
-        low, high = (checks.number("an end of span", end, above=0) for end in span)
-        if not low < high:
-            raise ValueError(f"span must have low < high, but it is {checks.shown(span)}")
+    low, high = span or (min(across) / 3, max(across) * 3)
+    checks.number("the second end of span", high, above=checks.number("the first end of span", low, above=0))
     figure = go.Figure()
     hover = f"roof<br>memory: {bandwidth / 1e9:.4g} GB/s<br>arithmetic: {rate / 1e9:.4g} G/s<extra></extra>"
     corners = [low, *([ridge] if low < ridge < high else []), high]
@@ -150,11 +145,9 @@ class Marked:
         """ValueError for an unknown mark, or numbers that are not positive, finite and in order."""
         checks.choice("mark", self.mark, _LOOKS)
         low, high = self.ends
-        value = low if self.value is None else self.value
-        for end in (low, value, high):
-            checks.number(repr(self.lane), end, above=0)
-        if not low <= value <= high:
-            raise ValueError(f"{self.lane!r} must have low <= value <= high, but they are {low}, {value}, {high}")
+        value = checks.number(f"value of {self.lane!r}", low if self.value is None else self.value, above=0)
+        checks.number(f"low of {self.lane!r}", low, above=0, at_most=value)
+        checks.number(f"high of {self.lane!r}", high, at_least=value)
 
     def note(self, unit: str) -> str:
         """For hovering."""
@@ -192,7 +185,7 @@ def marked(numbers: Sequence[Marked], unit: str, *, title: str = "", one: str = 
             notes = [number.note(unit) for _, number in points]
             add_marks(figure, x, y, name=mark, text=notes, hoverinfo="text", **look)
     ends = [end for number in numbers for end in number.ends]
-    if checks.instance("one", one, str, "a text"):
+    if one:
         figure.add_vline(x=1, line=RULER)
         at = {"x": 0, "xanchor": "left", "y": 1, "yref": "paper", "yanchor": "bottom", "yshift": 1}
         figure.add_annotation(text=one, **at, **NOTE)
@@ -238,11 +231,9 @@ def scaling_efficiency(
         predicted: name to predictions, a line each, as of ``hardware.scaling.curve``.
         cores: that ranks share; draws the limit of ranks that take turns. None: there is none.
     """
-    predicted = checks.mapping("predicted", {} if predicted is None else predicted, "name to predictions")
+    predicted = checks.mapping("predicted", predicted or {}, "name to predictions")
     for m in measured:
         checks.instance("each of measured", m, Measured, "a hardware.scaling.Measured")
-    for p in (p for line in predicted.values() for p in line):
-        checks.instance("each of predicted", p, Prediction, "a hardware.scaling.Prediction")
     cores = None if cores is None else checks.integer("cores", cores, at_least=1)
     rounds: dict[int, list[float]] = {}
     for m in measured:

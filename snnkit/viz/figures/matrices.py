@@ -14,7 +14,6 @@ from ..drawing import as_array, class_names, colour_bar, compact, finish, panels
 
 # From "behind for certain" over "open" to "ahead for certain": pale enough for black text.
 _INKS = ("#f2c9ad", "#e4e4e4", "#a9d0e8")
-_WORDS = {-1: "behind for certain", 0: "open", 1: "ahead for certain"}
 
 
 def confusion(matrix: Any, labels: Sequence[str] | None = None, title: str = "Confusion matrix") -> go.Figure:
@@ -26,10 +25,8 @@ def confusion(matrix: Any, labels: Sequence[str] | None = None, title: str = "Co
     """
     counts = as_array(matrix, "matrix", "[C, C]")
     size = len(counts)
-    if counts.shape[1] != size:
-        raise ValueError(f"matrix must be square [C, C], but its shape is {list(counts.shape)}")
-    if not (counts >= 0).all() or not np.isfinite(counts.astype(float)).all():
-        raise ValueError("matrix must hold finite counts of at least 0, but it holds others")
+    if counts.shape[1] != size or not (np.isfinite(counts.astype(float)) & (counts >= 0)).all():
+        raise ValueError(f"matrix must be square [C, C] with counts of at least 0, but it is {checks.shown(matrix)}")
     names = class_names(labels, size, "labels")
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     hover = "true %{y}, taken for %{x}<br>%{customdata} times (%{z:.1f} %)<extra></extra>"
@@ -38,9 +35,9 @@ def confusion(matrix: Any, labels: Sequence[str] | None = None, title: str = "Co
     figure = go.Figure(go.Heatmap(z=compact(share * 100), x=names, y=names, **look))
     notes = []
     for row, column in np.argwhere(counts):
-        ink = theme.ink_on(theme.colour_at(theme.INK_ON_PAPER, float(share[row, column])))
-        note = {"x": names[column], "y": names[row], "text": f"{counts[row, column]:g}", "showarrow": False}
-        notes.append(note | {"font": {"color": ink, "size": 11}})
+        font = {"color": theme.WHITE if share[row, column] > 0.6 else theme.BLACK, "size": 11}
+        text = f"{counts[row, column]:g}"
+        notes.append({"x": names[column], "y": names[row], "text": text, "showarrow": False, "font": font})
     right = 100 * np.trace(counts) / max(counts.sum(), 1)
     classes = {"type": "category", "showgrid": False}
     across, up = {"title_text": "predicted"} | classes, {"title_text": "true", "autorange": "reversed"} | classes
@@ -56,8 +53,7 @@ def similarity(vectors: Any, groups: Mapping[str, Sequence[str]], *, title: str 
     """
     array = as_array(vectors, "vectors", "[N, features]").astype(np.float64)
     for group, members in checks.mapping("groups", groups, "group to names").items():
-        if isinstance(members, str) or not isinstance(members, Sequence):
-            raise TypeError(f"groups[{group!r}] must be a list of names, but it is {checks.shown(members)}")
+        checks.instance(f"groups[{group!r}]", members, (list, tuple), "a list of names")
     names = class_names([name for members in groups.values() for name in members], len(array), "groups")
     lengths = np.linalg.norm(array, axis=1, keepdims=True)
     unit = array / np.where(lengths > 0, lengths, 1)
@@ -72,19 +68,11 @@ def similarity(vectors: Any, groups: Mapping[str, Sequence[str]], *, title: str 
     for end in ends[:-1] - 0.5:
         figure.add_shape(type="line", x0=-0.5, x1=size - 0.5, y0=end, y1=end, line=line)
         figure.add_shape(type="line", x0=end, x1=end, y0=-0.5, y1=size - 0.5, line=line)
-    of_groups = {"tickvals": (ends - sizes / 2 - 0.5).tolist(), "ticktext": list(groups)}
-    of_rows = {"tickvals": list(range(size)), "ticktext": names} if size <= 60 else of_groups  # more can't be read
     bare = {"showgrid": False, "ticks": ""}
-    across = of_groups | bare | {"range": [-0.5, size - 0.5]}
+    across = {"tickvals": (ends - sizes / 2 - 0.5).tolist(), "ticktext": list(groups), "range": [-0.5, size - 0.5]}
+    up = {"tickvals": list(range(size)), "ticktext": names, "range": [size - 0.5, -0.5]}
     height = theme.MARGIN["t"] + theme.MARGIN["b"] + min(max(15 * size, 260), 640)
-    return finish(figure, title, across, of_rows | bare | {"range": [size - 0.5, -0.5]}, height=height)
-
-
-def verdict(low: float, high: float) -> int:
-    """Of a ratio that is between the two: 1 ahead for certain, -1 behind for certain, 0 open."""
-    if not 0 <= low <= high:  # refuses NaN as well
-        raise ValueError(f"a ratio must have 0 <= low <= high, but they are {low} and {high}")
-    return 1 if low > 1 else -1 if high < 1 else 0
+    return finish(figure, title, across | bare, up | bare, height=height)
 
 
 def verdicts(
@@ -104,25 +92,22 @@ def verdicts(
     """
     if not checks.mapping("ratios", ratios, "title to rows of (low, high)"):
         raise ValueError("ratios must hold at least one panel, but it is empty")
-    for name, rows in ratios.items():
-        if len(rows) != len(y) or any(len(row) != len(x) for row in rows):
-            raise ValueError(f"{name!r} must have {len(y)} rows of {len(x)}, but it has {[len(row) for row in rows]}")
     figure = panels(1, len(ratios), list(ratios), horizontal_spacing=0.07, shared_yaxes=True)
     scale = [(at, ink) for i, ink in enumerate(_INKS) for at in (i / 3, (i + 1) / 3)]
     for col, (name, rows) in enumerate(ratios.items(), start=1):
-        z = [[None if cell is None else verdict(*cell) for cell in row] for row in rows]
-        words = [[_words(cell) for cell in row] for row in rows]
+        if len(rows) != len(y) or any(len(row) != len(x) for row in rows):
+            raise ValueError(f"{name!r} must have {len(y)} rows of {len(x)}, but it has {[len(row) for row in rows]}")
         figure.add_heatmap(
-            name="verdict", z=z, x=list(range(len(x))), y=list(range(len(y))), zmin=-1.5, zmax=1.5,
-            colorscale=scale, showscale=False, xgap=2, ygap=2, text=words,
-            hovertemplate=f"{name}<br>%{{text}}<extra></extra>", row=1, col=col,
+            name="verdict", z=[[None if cell is None else _verdict(*cell) for cell in row] for row in rows],
+            x=list(range(len(x))), y=list(range(len(y))), zmin=-1.5, zmax=1.5, colorscale=scale, showscale=False,
+            xgap=2, ygap=2, hoverinfo="none", row=1, col=col,
         )  # fmt: skip
         for j, row in enumerate(rows):
             for i, cell in enumerate(row):
                 text = "does<br>not fit" if cell is None else f"{_short(cell[0])} …<br>{_short(cell[1])}"
                 note = {"showarrow": False, "font": {"color": theme.BLACK if cell else theme.TEXT, "size": 11}}
                 figure.add_annotation(x=i, y=j, text=text, row=1, col=col, **note)
-        figure.update_yaxes(title_text=y_title if col == 1 else None, ticks=None if col == 1 else "", row=1, col=col)
+    figure.update_yaxes(title_text=y_title, row=1, col=1)
     across, up = (
         {"tickvals": list(range(len(sizes))), "ticktext": list(map(str, sizes)), "showgrid": False} for sizes in (x, y)
     )
@@ -130,10 +115,11 @@ def verdicts(
     return finish(figure, title, {"title_text": x_title} | across, up, height=46 * len(y) + 132, margin=margin)
 
 
-def _words(cell: tuple[float, float] | None) -> str:
-    if cell is None:
-        return "does not fit"
-    return f"{_short(cell[0])} to {_short(cell[1])} times: {_WORDS[verdict(*cell)]}"
+def _verdict(low: float, high: float) -> int:
+    """Of a ratio that is between the two: 1 ahead for certain, -1 behind for certain, 0 open."""
+    if not 0 <= low <= high:  # refuses NaN as well
+        raise ValueError(f"a ratio must have 0 <= low <= high, but they are {low} and {high}")
+    return 1 if low > 1 else -1 if high < 1 else 0
 
 
 def _short(number: float) -> str:

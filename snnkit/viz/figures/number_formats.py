@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -34,24 +34,20 @@ def spacing(values: Any, dtype: str | torch.dtype) -> np.ndarray:
     return np.where(array > info.max, math.inf, gap)
 
 
-def number_lines(value: float, *, width: float = 0.02, formats: Sequence[str] = _FORMATS, title: str = "") -> go.Figure:
-    """The numbers near ``value`` in each format, a tick for each, and the one that ``value`` is rounded to.
+def number_lines(value: float, *, width: float = 0.02) -> go.Figure:
+    """The numbers near ``value`` in float32, bfloat16 and float16, a tick for each, and what ``value`` is rounded to.
 
     Args:
         value: the number to write down, positive.
         width: how far the lines reach on both sides, relative to ``value``: above 0 and at most 1.
-        formats: names of floating-point dtypes of PyTorch.
     """
     value, width = checks.number("value", value, above=0), checks.number("width", width, above=0, at_most=1)
-    formats = list(formats)
-    if not formats:
-        raise ValueError("formats must hold at least one name, for example 'bfloat16', but it is empty")
     low, high = value * (1 - width), value * (1 + width)
     figure = go.Figure()
-    for row, name in enumerate(reversed(formats)):
+    for row, name in enumerate(reversed(_FORMATS)):
         dtype = _dtype(name)
         count, numbers = _between(low, high, dtype)
-        colour = theme.colour(len(formats) - 1 - row)
+        colour = theme.colour(len(_FORMATS) - 1 - row)
         look: dict[str, Any] = {"name": name, "showlegend": False}
         bare = {"hoverinfo": "skip"} | look
         add_line(figure, [low, high], [row, row], colour=theme.PALE, width=1, **bare)
@@ -69,10 +65,10 @@ def number_lines(value: float, *, width: float = 0.02, formats: Sequence[str] = 
             figure.add_annotation(text=text, **place, **NOTE)
     figure.add_vline(x=value, line=RULER)
     across = {"range": [low, high], "title_text": "value", "tickformat": ".4~g", "nticks": 6}
-    up = {"tickvals": list(range(len(formats))), "ticktext": list(reversed(formats)), "showgrid": False}
-    up |= {"range": [-0.4, len(formats) - 0.2]}
-    height = theme.MARGIN["t"] + theme.MARGIN["b"] + 78 * len(formats)
-    return finish(figure, title or f"Near {value:.4g}", across, up, height=height)
+    up = {"tickvals": list(range(len(_FORMATS))), "ticktext": list(reversed(_FORMATS)), "showgrid": False}
+    up |= {"range": [-0.4, len(_FORMATS) - 0.2]}
+    height = theme.MARGIN["t"] + theme.MARGIN["b"] + 78 * len(_FORMATS)
+    return finish(figure, f"Near {value:.4g}", across, up, height=height)
 
 
 def _dtype(dtype: Any) -> torch.dtype:
@@ -135,7 +131,8 @@ def magnitudes(
     tiny = least + math.log2(info.eps)  # the smallest subnormal: rounding to nearest takes half of it to zero
     exponents = {name: torch.log2(size).cpu().numpy() for name, size in sizes.items()}
     everything = np.concatenate(list(exponents.values()))
-    low, high = _ends(span) or (math.floor(min(everything.min(), tiny) - 2), math.ceil(max(everything.max(), most) + 2))
+    low, high = span or (math.floor(min(everything.min(), tiny) - 2), math.ceil(max(everything.max(), most) + 2))
+    checks.integer("the second end of span", high, at_least=checks.integer("the first end of span", low) + 1)
     edges = np.arange(low, high + 1)
     figure = go.Figure()
     for start, end, alpha in ((tiny - 1, least, 0.10), (least, most, 0.22)):
@@ -160,20 +157,8 @@ def magnitudes(
     return finish(figure, title, across, {"title_text": "% of those not 0", "rangemode": "tozero"})
 
 
-def _ends(span: Any) -> tuple[int, int] | None:
-    if span is None:
-        return None
-    if not isinstance(span, (tuple, list)) or len(span) != 2:
-        raise TypeError(f"span must be two exponents (low, high), but it is {checks.shown(span)}")
-    low, high = (math.floor(checks.number("an end of span", end)) for end in span)
-    if not low < high:
-        raise ValueError(f"span must have low < high, but it is {checks.shown(span)}")
-    return low, high
-
-
 def _nonzero(name: str, value: Any) -> Tensor:
-    if not isinstance(value, Tensor) or not value.is_floating_point():
-        what = value.dtype if isinstance(value, Tensor) else checks.shown(value)
-        raise TypeError(f"values[{name!r}] must be a floating-point tensor, but it is {what}")
+    if not checks.instance(f"values[{name!r}]", value, Tensor, "a floating-point tensor").is_floating_point():
+        raise TypeError(f"values[{name!r}] must be a floating-point tensor, but it is {value.dtype}")
     sizes = value.detach().abs().flatten().double()
     return sizes[(sizes > 0) & sizes.isfinite()]

@@ -16,6 +16,7 @@ from ..drawing import (
     add_line,
     add_marks,
     as_array,
+    as_arrays,
     class_names,
     colour_bar,
     compact,
@@ -101,10 +102,8 @@ def weights(matrix: Any, shape: Sequence[int], most: int = _FIELDS, title: str =
     """
     array = as_array(matrix, "matrix", "[out, H·W]").astype(np.float32)
     most = checks.integer("most", most, at_least=1)
-    pair = isinstance(shape, (tuple, list)) and len(shape) == 2 and all(isinstance(side, int) for side in shape)
-    if not pair or min(shape) < 1 or math.prod(shape) != array.shape[1]:
-        rule = f"(H, W) with H · W = {array.shape[1]}"
-        raise ValueError(f"shape must be {rule}, but it is {checks.shown(shape)}")
+    if len(shape) != 2 or math.prod(shape) != array.shape[1]:
+        raise ValueError(f"shape must be (H, W) with H · W = {array.shape[1]}, but it is {checks.shown(shape)}")
     array = np.where(np.isfinite(array), array, np.float32(math.nan))
     known = array[np.isfinite(array)]
     limit = float(np.abs(known).max(initial=0.0)) or 1.0
@@ -149,9 +148,7 @@ def feature_maps(spikes: Any, names: Sequence[Any] | None = None, title: str = "
     return finish(figure, title, across | bare, up | bare, shapes=frames, **size)
 
 
-def inference(
-    image: Any, hidden: Any, output: Any, label: int | None = None, names: Sequence[str] | None = None
-) -> go.Figure:
+def inference(image: Any, hidden: Any, output: Any, label: int, names: Sequence[str]) -> go.Figure:
     """Three panels: the image, the raster of a hidden layer, and the spikes of each output neuron counted so far.
 
     The neurons in the raster are sorted, the busiest at the bottom. The right class is green; the answer, if it is
@@ -161,15 +158,14 @@ def inference(
         image: [H, W].
         hidden: [T, N], non-zero where a hidden neuron spiked.
         output: [T, C], the same of the output neurons.
-        label: the right class, if known.
-        names: of the classes; without them their numbers.
+        label: the right class.
+        names: of the classes.
     """
-    picture, spikes = as_array(image, "image", "[H, W]"), as_array(hidden, "hidden", "[T, N]")
-    votes = (as_array(output, "output", "[T, C]") != 0).cumsum(axis=0)
+    picture = as_array(image, "image", "[H, W]")
+    spikes, fired = as_arrays({"hidden": (hidden, "[T, N]"), "output": (output, "[T, C]")})
+    votes = (fired != 0).cumsum(axis=0)
     steps, classes = votes.shape
-    if len(spikes) != steps:
-        raise ValueError(f"hidden must have as many steps as output, {steps}, but it has {len(spikes)}")
-    label = None if label is None else checks.integer("label", label, at_least=0, at_most=classes - 1)
+    label = checks.integer("label", label, at_least=0, at_most=classes - 1)
     named = class_names(names, classes, "names")
     titles = ("image", f"hidden layer: {np.count_nonzero(spikes)} spikes", "output: spikes so far")
     figure = panels(1, 3, titles, column_widths=[0.9, 1.5, 1.5], horizontal_spacing=0.1)
@@ -198,12 +194,7 @@ def inference(
     figure.update_yaxes(range=[-1, spikes.shape[1]], title_text="neuron (sorted)", row=1, col=2)
     counts = {"range": [0, steps + 0.5], "tickvals": whole_ticks([0, steps])}
     figure.update_yaxes(title_text="spikes", row=1, col=3, **counts)
-    return finish(figure, _verdict(answer, label, named), height=360, margin={"t": 64})
-
-
-def _verdict(answer: int | None, label: int | None, names: Sequence[str]) -> str:
-    """The title: what the network says, and whether it is right."""
-    if answer is None:
-        return "No answer: the output is silent"
-    right = "" if label is None else " (right)" if answer == label else f" (wrong: it is {names[label]})"
-    return f"The answer is {names[answer]}{right}"
+    title = "No answer: the output is silent"
+    if answer is not None:
+        title = f"The answer is {named[answer]} ({'right' if answer == label else f'wrong: it is {named[label]}'})"
+    return finish(figure, title, height=360, margin={"t": 64})

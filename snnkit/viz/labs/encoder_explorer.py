@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import plotly.graph_objects as go
 import torch
@@ -22,24 +22,12 @@ from .lab import Lab
 
 LONGEST = 64
 _LENGTHS = (1, 2, 4, 8, 16, 32, LONGEST)
-_HEIGHT, _CURVE = 500, 0.3  # pixels; what the error's curve takes of the plot's height
 _LEAST = 1e-3  # errors below are drawn here: a logarithmic axis has no zero
+_CURVE = 0.3  # what the error's curve takes of the plot's height
 
 GAIN = 4.0  # current per brightness into the LIF code: pixels darker than 1 / GAIN never fire
 _DECAY = 0.9  # decay of that code's membrane per step: 1 - dt tau_mem_inv
 DELTA = 0.1  # smallest change that the delta code sends
-
-
-class Code(NamedTuple):
-    """One code.
-
-    Attributes:
-        write: (x [B, ...] in [0, 1], steps) to [T, B, ...].
-        read: its reader.
-    """
-
-    write: Callable[[Tensor, int], Tensor]
-    read: Callable[[Tensor], Tensor]
 
 
 def read_rate(spikes: Tensor) -> Tensor:
@@ -61,23 +49,22 @@ def read_lif(spikes: Tensor) -> Tensor:
     return torch.where(rate > 0, (current / GAIN).clamp(max=1), 0.0)
 
 
-def read_delta(spikes: Tensor) -> Tensor:
-    """The sum of all changes."""
-    return DELTA * spikes.sum(0)
-
-
 def _poisson(x: Tensor, steps: int) -> Tensor:
     # The same draw at every move of a slider: only the setting changes.
     return encode.poisson(x, steps, generator=torch.Generator().manual_seed(0))
 
 
-CODES = {
-    "Poisson": Code(_poisson, read_rate),
-    "latency": Code(lambda x, steps: encode.latency(x, steps, linear=True), read_latency),
-    "latency (logarithm)": Code(encode.latency, read_latency),
-    "LIF neuron": Code(lambda x, steps: encode.constant_current_lif(GAIN * x, steps), read_lif),
-    "delta": Code(lambda x, steps: encode.delta(encode.repeat(x, steps), threshold=DELTA), read_delta),
-    "direct": Code(encode.repeat, read_rate),
+# Of each code: (x [B, ...] in [0, 1], steps) to [T, B, ...], and its reader.
+CODES: dict[str, tuple[Callable[[Tensor, int], Tensor], Callable[[Tensor], Tensor]]] = {
+    "Poisson": (_poisson, read_rate),
+    "latency": (lambda x, steps: encode.latency(x, steps, linear=True), read_latency),
+    "latency (logarithm)": (encode.latency, read_latency),
+    "LIF neuron": (lambda x, steps: encode.constant_current_lif(GAIN * x, steps), read_lif),
+    "delta": (
+        lambda x, steps: encode.delta(encode.repeat(x, steps), threshold=DELTA),
+        lambda spikes: DELTA * spikes.sum(0),
+    ),
+    "direct": (encode.repeat, read_rate),
 }
 
 CONTROLS: dict[str, Any] = {
@@ -95,17 +82,30 @@ def figure(
     T: Annotated[int, "time steps"] = 16,
 ) -> go.Figure:
     """An image of the digits as spikes, read back again; below, the reader's error for other T."""
-    code = CODES[encoding]
+    write, read = CODES[encoding]
     x = contrast * _digits()[digit : digit + 1].flatten(1)
     side = _digits().shape[-1]
-    spikes = code.write(x, T)
-    decoded = code.read(spikes)
-    error = _error(decoded, x)
+
+    def error(steps: int) -> float:
+        """Root mean square."""
+        return float((read(write(x, steps)) - x).square().mean().sqrt())
+
+    spikes = write(x, T)
+    events = "spikes" if bool(((spikes == 0) | (spikes == 1)).all()) else "numbers"
     sent = float(spikes.count_nonzero()) / x.numel()
-    title = f"{encoding}, T = {T}: error {error:.3f} for {sent:.2g} {_events(spikes)} per pixel"
-    page = coded_image(x.view(side, side), spikes[:, 0], decoded.view(side, side), title)
-    _error_curve(page, code, x, T, error)
-    return page
+    title = f"{encoding}, T = {T}: error {error(T):.3f} for {sent:.2g} {events} per pixel"
+    page = coded_image(x.view(side, side), spikes[:, 0], read(spikes).view(side, side), title)
+    axes: dict[str, Any] = {"xaxis": "x4", "yaxis": "y4", "hovertemplate": "T = %{x}<br>error %{y:.3g}<extra></extra>"}
+    errors = [max(error(steps), _LEAST) for steps in _LENGTHS]
+    add_line(page, _LENGTHS, errors, "error", colour=theme.VERMILION, symbol="circle", showlegend=False, **axes)
+    look: dict[str, Any] = {"symbol": "diamond", "size": 12, "colour": theme.BLUE, "name": "now"}
+    add_marks(page, [T], max(error(T), _LEAST), **look, **axes)
+    page.update_yaxes(domain=[_CURVE + 0.19, 1])
+    under: dict[str, Any] = {"type": "log", "anchor": "x4", "domain": [0, _CURVE], "tickvals": [1, 0.1, 0.01, _LEAST]}
+    under |= {"ticktext": ["1", "0.1", "0.01", f"≤ {_LEAST}"], "title": {"text": "error (RMS)"}, "range": [-3.15, 0.1]}
+    across: dict[str, Any] = {"type": "log", "anchor": "y4", "domain": [0, 1], "tickvals": log_ticks(_LENGTHS)}
+    across |= {"title": {"text": "time steps T"}, "range": [-0.05, 1.86]}
+    return page.update_layout(xaxis4=across, yaxis4=under, height=500)
 
 
 @functools.lru_cache(maxsize=1)
@@ -118,34 +118,8 @@ def _digits() -> Tensor:
     return data.to_unit(images)[distance.argmin(1), 0]
 
 
-def _error(decoded: Tensor, x: Tensor) -> float:
-    """Root mean square."""
-    return float((decoded - x).square().mean().sqrt())
-
-
-def _events(spikes: Tensor) -> str:
-    return "spikes" if bool(((spikes == 0) | (spikes == 1)).all()) else "numbers"
-
-
-def _error_curve(page: go.Figure, code: Code, x: Tensor, T: int, error: float) -> None:
-    """Under the three panels: the error against T, and where it is now."""
-    errors = [max(_error(code.read(code.write(x, steps)), x), _LEAST) for steps in _LENGTHS]
-    hover = "T = %{x}<br>error %{y:.3g}<extra></extra>"
-    axes: dict[str, Any] = {"xaxis": "x4", "yaxis": "y4", "hovertemplate": hover}
-    add_line(page, _LENGTHS, errors, "error", colour=theme.VERMILION, symbol="circle", showlegend=False, **axes)
-    look: dict[str, Any] = {"symbol": "diamond", "size": 12, "colour": theme.BLUE, "name": "now"}
-    add_marks(page, [T], max(error, _LEAST), **look, **axes)
-    page.update_yaxes(domain=[_CURVE + 0.19, 1])
-    under: dict[str, Any] = {"type": "log", "anchor": "x4", "domain": [0, _CURVE], "tickvals": [1, 0.1, 0.01, _LEAST]}
-    under |= {"ticktext": ["1", "0.1", "0.01", f"≤ {_LEAST}"], "title": {"text": "error (RMS)"}, "range": [-3.15, 0.1]}
-    across: dict[str, Any] = {"type": "log", "anchor": "y4", "domain": [0, 1], "tickvals": log_ticks(_LENGTHS)}
-    across |= {"title": {"text": "time steps T"}, "range": [-0.05, 1.86]}
-    page.update_layout(xaxis4=across, yaxis4=under, height=_HEIGHT)
-
-
 encoder_lab = Lab(
     "encoder_lab",
-    "Encoder lab",
     figure,
     CONTROLS,
     "How do spikes carry a grey level, what gets lost on the way, and what does more time buy?",

@@ -25,9 +25,6 @@ RECORDED = {"AMD EPYC, 1 thread (record)": "cpu_epyc_1thread", "RTX 2080 Ti (pub
 EQUATION = "LIF"
 _WIDTH = 58  # characters of a note on a line: half a page, as at 200 %, has room for them
 
-# Neuron-steps up to which a race has so many rounds; three beyond. A move of a slider should not take long.
-_ROUNDS = ((2**17, 7), (2**20, 5))
-
 
 def engines() -> list[str]:
     """Engines that can run on a device at hand; the fastest that needs no long compilation comes first."""
@@ -71,13 +68,12 @@ def figure(
 def _raced(steps: int, neurons: int, dtype: str, engine: str, device: torch.device) -> go.Figure:
     candidates, left_out = _candidates(device, engine)
     case = bench.Case(candidates, neurons, steps, getattr(torch, dtype), bench.INFERENCE, device)
-    repeats = next((rounds for most, rounds in _ROUNDS if neurons * steps <= most), 3)
+    repeats = 7 if neurons * steps <= 2**17 else 3  # a move of a slider should not take long
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         outcome = case.measure(repeats)
-    refused = {**left_out, **{skip["contestant"]: skip["reason"] for skip in outcome.skipped}}
-    origin = _provenance(device)
-    notes = [f"measured here, {repeats} rounds: {_machine(origin)}"]
-    notes += [f"{name}: {reason}" for name, reason in refused.items()]
+    notes = [f"measured here, {repeats} rounds: {_machine(_provenance(device))}"]
+    notes += [f"{name}: {reason}" for name, reason in left_out.items()]
+    notes += [f"{skip['contestant']}: {skip['reason']}" for skip in outcome.skipped]
     return _drawn(outcome.rows, _result(outcome.rows, engine), notes, "measured")
 
 
@@ -118,25 +114,19 @@ def _recorded(record: Mapping[str, Any], steps: int, neurons: int, dtype: str, d
 
     nearest = min(map(distance, rows))
     rows = [row for row in rows if distance(row) == nearest]
-    size = {"T": rows[0]["steps"], "N": rows[0]["neurons"], "dtype": taken}
-    exact = size == {"T": steps, "N": neurons, "dtype": dtype}
-    origin = record["provenance"]
     published = record["kind"] == "published"
-    where = origin["hardware"] if published else _machine(origin)
-    notes = [f"{'published' if published else 'recorded'}: {where}"]
-    if not exact:
+    origin = record["provenance"]
+    notes = [f"published: {origin['hardware']}" if published else f"recorded: {_machine(origin)}"]
+    if (rows[0]["steps"], rows[0]["neurons"], taken) != (steps, neurons, dtype):
         notes.append("the nearest size in the record")
-    title = f"{device}: T = {size['T']}, N = {size['N']:,}, {taken}"
+    title = f"{device}: T = {rows[0]['steps']}, N = {rows[0]['neurons']:,}, {taken}"
     return _drawn(rows, title, notes, "published" if published else "measured")
 
 
 def _machine(origin: Mapping[str, Any]) -> str:
     threads = origin["threads"]
     parts = [origin["device"]["name"], f"{threads} thread{'s' if threads > 1 else ''}"]
-    parts += [f"torch {origin['versions']['torch']}", origin["date"][:10]]
-    if origin.get("commit"):
-        parts.append(f"commit {origin['commit']['id'][:7]}")
-    return ", ".join(parts)
+    return ", ".join([*parts, f"torch {origin['versions']['torch']}", origin["date"][:10]])
 
 
 def _drawn(rows: Sequence[Mapping[str, Any]], title: str, notes: Sequence[str], mark: str) -> go.Figure:
@@ -150,7 +140,7 @@ def _drawn(rows: Sequence[Mapping[str, Any]], title: str, notes: Sequence[str], 
         return go.Figure(layout={"title": {"text": f"{title}<br>{'; '.join(notes)}"}})
     page = marked(numbers, "milliseconds", title=title)
     lines = [line for note in notes for line in textwrap.wrap(note, _WIDTH)]
-    add_note(page, "<br>".join(lines), shift=6)
+    add_note(page, "<br>".join(lines))
     extra = 18 * len(lines)
     layout: Any = page.layout
     return page.update_layout(height=layout.height + extra, margin={"t": layout.margin.t + extra})
@@ -166,7 +156,6 @@ def _number(row: Mapping[str, Any], mark: str) -> Marked:
 
 engine_race = Lab(
     "engine_race",
-    "Engine race",
     figure,
     CONTROLS,
     "The Python loop over time against engines that compile it: from which size on does compiling pay?",

@@ -2,82 +2,51 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import inspect
-import io
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
-from snnkit import checks, tables
+from snnkit import tables
 
-from ..controls import parse
+from ..display import view_of
 from ..drawing import NOTE, Times, panels
-from ..explorer import explore, tooltips
-from ..views import view_of
+from ..explorer import explore, parse
 
 LIMIT = 0.1  # seconds; an update that takes longer is noticed by the hand at a slider
 _ROUNDS = 3
 
 
-@dataclass(frozen=True)
-class Lab:
-    """One ready-made explorer. Calling it shows it: ``neuron_lab()``, or ``neuron_lab(kind="ALIF")`` with other first
-    values.
+class Lab(NamedTuple):
+    """One ready-made explorer. Calling it shows it: ``neuron_lab()``.
 
     Attributes:
         name: under which ``viz.labs`` has it, such as "neuron_lab".
-        title: for people.
         figure: ``figure(**settings) -> go.Figure``: pure, every setting with a default, no globals of a notebook.
         controls: name of a setting to its control, as ``viz.explore`` takes them: (min, max[, step]), a list, a bool.
-        doc: one sentence: the question it answers.
+        question: that it answers.
     """
 
     name: str
-    title: str
     figure: Callable[..., go.Figure]
     controls: Mapping[str, Any]
-    doc: str
+    question: str
 
-    def __post_init__(self) -> None:
-        hints = tooltips(self.figure)
-        settings = [f"    {name} = {value!r}: {hints.get(name, '')}" for name, value in self.defaults().items()]
-        object.__setattr__(self, "__doc__", "\n".join([f"{self.title}. {self.doc}", "", "First values:", *settings]))
+    def __call__(self) -> None:
+        """Show it."""
+        explore(self.figure, **self.controls)
 
-    def __call__(self, /, **start: Any) -> None:
-        """Show it, with other first values where given.
-
-        Raises:
-            TypeError: a setting has no control, or a value is of another kind than its control gives.
-            ValueError: a value is not one that its control can take.
-        """
-        explore(self.starting(**start), **self.controls)
-
-    def starting(self, /, **start: Any) -> Callable[..., go.Figure]:
-        """The figure's function with these first values as its defaults, checked as in ``__call__``."""
-        for name, value in start.items():
-            if name not in self.controls:
-                raise TypeError(f"{self.name} has no setting {name!r}; it has {', '.join(self.controls)}")
-            what, spec = f"{name} of {self.name}", self.controls[name]
-            if isinstance(spec, bool):
-                checks.flag(what, value)
-            elif isinstance(spec, list):
-                checks.choice(what, value, spec)
-            elif all(isinstance(number, int) for number in spec):
-                checks.integer(what, value, at_least=spec[0], at_most=spec[1])
-            else:
-                checks.number(what, value, at_least=spec[0], at_most=spec[1])
-        return functools.partial(self.figure, **start) if start else self.figure
-
-    def defaults(self) -> dict[str, Any]:
+    def first(self) -> dict[str, Any]:
         """The first value of every control."""
         parameters = inspect.signature(self.figure).parameters
         return {name: parameters[name].default for name in self.controls}
+
+    def trials(self) -> list[tuple[str, Any]]:
+        """The minimum, middle and maximum of each control, with its name."""
+        return [(name, value) for name, spec in self.controls.items() for value in parse(name, spec).trials]
 
 
 def stacked(heights: Sequence[float], axis: Times, *, ends: Sequence[float], spacing: float) -> go.Figure:
@@ -92,73 +61,42 @@ def stacked(heights: Sequence[float], axis: Times, *, ends: Sequence[float], spa
     return page
 
 
-def add_note(page: go.Figure, text: str, shift: float = 4) -> None:
+def add_note(page: go.Figure, text: str) -> None:
     """Small print between title and plot."""
-    place = {"x": 0, "xref": "paper", "xanchor": "left", "y": 1, "yref": "paper", "yanchor": "bottom", "yshift": shift}
+    place = {"x": 0, "xref": "paper", "xanchor": "left", "y": 1, "yref": "paper", "yanchor": "bottom", "yshift": 5}
     page.add_annotation(text=text, align="left", **place, **NOTE)
 
 
-class UpdateTimes(NamedTuple):
-    """Seconds that one explorer takes for an update, all settings tried.
+def update_times(labs: Iterable[Lab]) -> str:
+    """A table of how long updates take, in the kernel; what takes longer than 100 ms is marked.
 
-    Attributes:
-        lab: its name.
-        first: seconds of the very first picture, with all that it loads or compiles.
-        median: over the settings.
-        worst: the longest, each setting counting with the median of three.
-        slowest: the setting of the worst.
-        over: how many settings take longer than ``LIMIT``.
-        tried: how many there are.
+    Each lab at the minimum, middle and maximum of each control, the others at their first values. The view is the one
+    of a notebook with this installation (a FigureWidget, say), without a browser behind it.
     """
-
-    lab: str
-    first: float
-    median: float
-    worst: float
-    slowest: str
-    over: int
-    tried: int
-
-
-def time_updates(lab: Lab) -> UpdateTimes:
-    """Time ``lab`` at the minimum, middle and maximum of each control, the others at their first values.
-
-    The view is the one of a notebook with this installation (a FigureWidget, say), without a browser behind it.
-    """
-    first = lab.defaults()
-    began = time.perf_counter()
-    start = lab.figure(**first)
-    # Outside a kernel, Output widgets would print what they show.
-    with contextlib.redirect_stdout(io.StringIO()):
+    rows = []
+    for lab in labs:
+        began = time.perf_counter()
+        start = lab.figure(**lab.first())
         view = view_of(start)
         opened = time.perf_counter() - began
-        times: dict[str, float] = {}
-        for name, spec in lab.controls.items():
-            for value in parse(name, spec, first[name]).trials:
-                settings = first | {name: value}
-                lab.figure(**settings)  # loading and compiling are no part of an update
-                taken = []
-                for _ in range(_ROUNDS):
-                    view.update(start)  # or there would be nothing to update
-                    began = time.perf_counter()
-                    view.update(lab.figure(**settings))
-                    taken.append(time.perf_counter() - began)
-                times[f"{name} = {value}"] = statistics.median(taken)
-    slowest = max(times, key=lambda setting: times[setting])
-    over = sum(seconds > LIMIT for seconds in times.values())
-    return UpdateTimes(lab.name, opened, statistics.median(times.values()), times[slowest], slowest, over, len(times))
-
-
-def update_table(measured: Iterable[UpdateTimes]) -> str:
-    """As text, one line each; those over the limit are marked."""
+        taken = {f"{name} = {value}": _update(lab, view, start, {name: value}) for name, value in lab.trials()}
+        slowest = max(taken, key=lambda setting: taken[setting])
+        seconds = opened, statistics.median(taken.values()), taken[slowest]
+        over = sum(one > LIMIT for one in taken.values())
+        late = f"over {1e3 * LIMIT:g} ms: {over} of {len(taken)} settings" if over else ""
+        rows.append((lab.name, slowest, *(f"{1e3 * one:.1f}" for one in seconds), late))
     head = ("explorer", "slowest setting", "first ms", "median ms", "worst ms", "")
-    rows = [
-        (
-            one.lab,
-            one.slowest,
-            *(f"{1e3 * seconds:.1f}" for seconds in (one.first, one.median, one.worst)),
-            f"over {1e3 * LIMIT:g} ms: {one.over} of {one.tried} settings" if one.over else "",
-        )
-        for one in measured
-    ]
     return "\n".join(tables.text_table(head, rows, left=2))
+
+
+def _update(lab: Lab, view: Any, start: go.Figure, changed: dict[str, Any]) -> float:
+    """Seconds, the median of three."""
+    settings = lab.first() | changed
+    lab.figure(**settings)  # loading and compiling are no part of an update
+    taken = []
+    for _ in range(_ROUNDS):
+        view.update(start)  # or there would be nothing to update
+        began = time.perf_counter()
+        view.update(lab.figure(**settings))
+        taken.append(time.perf_counter() - began)
+    return statistics.median(taken)

@@ -12,7 +12,8 @@ import torch
 
 from snnkit import checks, device, models
 
-from ..figures import memory_bars, shares
+from ..drawing import add_mark
+from ..figures import shares
 from .lab import Lab
 
 INPUTS, CLASSES, _SIDE = 784, 10, 28
@@ -20,17 +21,15 @@ _POOLED = 2  # so many convolutions are followed by 2 × 2 max-pooling
 _PER_CHANNEL = 8  # neurons of a dense layer, for each channel of a convolution of the same width
 _ADAM = 2  # numbers that it stores for each weight
 NOTHING, AGAIN, OVER_TIME = "nothing", "recompute and pack", "checkpoints in time"
-SAVINGS = (NOTHING, AGAIN, OVER_TIME)
-NETWORKS = ("dense", "convolutional")
 
 CONTROLS: dict[str, Any] = {
-    "network": list(NETWORKS),
+    "network": ["dense", "convolutional"],
     "layers": (1, 6),
     "width": (8, 128, 8),
     "T": (1, 64),
     "batch": (8, 2048, 8),
     "numbers": ["float32", "bfloat16"],
-    "saving": list(SAVINGS),
+    "saving": [NOTHING, AGAIN, OVER_TIME],
     "gigabytes": [1, 4, 8, 16, 24, 40, 80, 141],
 }
 
@@ -39,11 +38,11 @@ class Setting(NamedTuple):
     """What is trained.
 
     Attributes:
-        network: one of ``NETWORKS``.
+        network: "dense" or "convolutional".
         layers, width: hidden layers, and neurons (or channels) of each.
         steps, batch: T and B of the input [T, B, ...], whose steps all differ.
         numbers: "float32", or a dtype for autocast, such as "bfloat16".
-        saving: one of ``SAVINGS``; over time in chunks of √T steps, which hold least.
+        saving: what is done about it; over time in chunks of √T steps, which hold least.
     """
 
     network: str
@@ -68,11 +67,6 @@ class Memory(NamedTuple):
     gradients: int
     optimizer: int
     activity: int
-
-    @property
-    def model(self) -> int:
-        """The part that does not grow with the batch."""
-        return self.weights + self.gradients + self.optimizer
 
 
 def memory_of(of: Setting) -> Memory:
@@ -110,11 +104,9 @@ def _blocks(network: str, layers: int, width: int) -> list[tuple[int, int, int, 
 
 def largest_batch(of: Setting, limit: float) -> int:
     """How many samples fit into ``limit`` bytes: 0 where the model alone is too large."""
-    one, two = memory_of(of), memory_of(of._replace(batch=2 * of.batch))
-    each = (two.activity - one.activity) / of.batch
-    # Activity that any batch needs: under autocast, narrow copies of the weights.
-    fixed = one.model + max(one.activity - each * of.batch, 0)
-    return max(math.floor((limit - fixed) / each), 0)
+    one, two = sum(memory_of(of)), sum(memory_of(of._replace(batch=2 * of.batch)))
+    each = (two - one) / of.batch
+    return max(math.floor((limit - (one - each * of.batch)) / each), 0)
 
 
 def figure(
@@ -134,16 +126,20 @@ def figure(
     plain = Setting(network, layers, size, T, batch, numbers, NOTHING)
     chosen = plain._replace(saving=saving)
     bars = {"plain": plain} | ({saving: chosen} if saving != NOTHING else {})
-    parts = {name: memory_of(of)._asdict() for name, of in bars.items()}
-    limit = gigabytes * 1e9
-    fits, most = "Fits" if sum(memory_of(chosen)) <= limit else "Does not fit", largest_batch(chosen, limit)
+    parts = {name: {part: count / 1e9 for part, count in memory_of(of)._asdict().items()} for name, of in bars.items()}
+    fits = "Fits" if sum(memory_of(chosen)) <= gigabytes * 1e9 else "Does not fit"
+    most = largest_batch(chosen, gigabytes * 1e9)
     room = f"room for up to {most:,} samples" if most else "no room for a single sample"
-    return memory_bars(parts, {"the device": limit}, title=f"{fits} in {gigabytes:g} GB: {room}")
+    page: Any = shares(parts, "GB", title=f"{fits} in {gigabytes:g} GB: {room}")
+    longest = page.layout.xaxis.range[1]
+    if gigabytes < 5 * longest:  # a line beyond would leave the bars no room
+        add_mark(page, "the device", gigabytes, [0, max(longest, gigabytes)])
+        page.update_xaxes(range=[0, 1.05 * max(longest, gigabytes)])
+    return page.update_layout(margin={"t": 72})
 
 
 memory_calculator = Lab(
     "memory_calculator",
-    "Memory calculator",
     figure,
     CONTROLS,
     "What does training hold in memory, what grows with what, and which batch fits?",
@@ -182,13 +178,13 @@ def beside_measured(
         _, activity = bill(count, each, steps, batch, _ADAM, dtype.itemsize)
         with torch.autocast(where.type, dtype, enabled=numbers != "float32"):
             held = device.training_step(net, x).held + x.nbytes
-        megabyte = 1e6
         model = {"weights": 4 * count, "gradients": 4 * count, "optimizer": 4 * _ADAM * count}
         wholes = {
-            name: {part: size / megabyte for part, size in (model | {"activity": size}).items()}
+            name: {part: size / 1e6 for part, size in (model | {"activity": size}).items()}
             for name, size in {"predicted": activity, "measured": held}.items()
         }
-        title = f"Predicted {activity / megabyte:.1f} MB of activity, measured {held / megabyte:.1f} MB"
-        return shares(wholes, "MB", title=title)
+        return shares(
+            wholes, "MB", title=f"Predicted {activity / 1e6:.1f} MB of activity, measured {held / 1e6:.1f} MB"
+        )
 
     return figure

@@ -31,31 +31,15 @@ CURRENTS = torch.linspace(0, 4, 33)
 DT = 1e-3  # seconds per step of the neurons that count in seconds: one step is a millisecond
 _SYNAPSE = 200.0  # 1/s, the default of CubaLIF and LI
 _ADAPTATION = 0.2  # added to the threshold of ALIF by a spike: enough to see
-_IZHIKEVICH_GAIN = 10.0  # from current to x; this one needs about 4 to fire
 _INHIBITION = -1.0  # of all other neurons of a recurrent layer together, on the next input
 
 
 class Knobs(NamedTuple):
-    """Settings that all kinds of neurons share.
-
-    Attributes:
-        tau: time constant in steps, above 1.
-        threshold: above 0.
-        reset: "hard" (back to 0) or "soft" (down by the threshold).
-    """
+    """Settings that all kinds of neurons share: ``tau`` in steps, ``threshold``, ``reset`` ("hard" or "soft")."""
 
     tau: float
     threshold: float
     reset: str
-
-    @property
-    def v_reset(self) -> float | None:
-        return 0.0 if self.reset == "hard" else None
-
-    @property
-    def beta(self) -> float:
-        """Decay per step, exp(-1 / tau)."""
-        return neuron.beta_of(self.tau, 1.0)
 
 
 class Run(NamedTuple):
@@ -81,69 +65,62 @@ class Cell:
         numbers: from the knobs to the arguments of the class.
         scale: from current to x, given tau.
         threshold: that each step of a run was compared with, a number or [T, ...]; None: it has none.
-        tau: the meaning of ``tau``, where it isn't the time constant of the membrane.
-        unused: knobs without effect.
+        note: on knobs that mean something else, or nothing, here.
         unit: of its membrane potential; "" where it has none.
-        recurrent: whether the neurons are connected to each other.
     """
 
     kind: Callable[..., neuron.Neuron]
     numbers: Callable[[Knobs], dict[str, Any]]
     scale: Callable[[float], float]
     threshold: Callable[[Run, Knobs], Tensor | float | None] = lambda run, knobs: knobs.threshold
-    tau: str = ""
-    unused: tuple[str, ...] = ()
+    note: str = ""
     unit: str = ""
-    recurrent: bool = False
 
     def module(self, knobs: Knobs, neurons: int) -> nn.Module:
         """A layer of so many, called or stepped on [B, neurons]."""
-        inner = self.kind(**self.numbers(knobs))
-        if not self.recurrent:
-            return inner
-        layer = neuron.Recurrent(inner, neurons)
+        return self.kind(**self.numbers(knobs))
+
+    def code(self, knobs: Knobs) -> str:
+        """The line of Python that makes one."""
+        words = [f"{k}={f'{v:.4g}' if isinstance(v, float) else repr(v)}" for k, v in self.numbers(knobs).items()]
+        return f"{self.kind.__name__}({', '.join(words)})"  # type: ignore[attr-defined]
+
+
+class RecurrentCell(Cell):
+    """Neurons that inhibit each other."""
+
+    def module(self, knobs: Knobs, neurons: int) -> nn.Module:
+        layer = neuron.Recurrent(super().module(knobs, neurons), neurons)  # type: ignore[arg-type]
         with torch.no_grad():
             layer.weight.weight.copy_((1 - torch.eye(neurons)) * (_INHIBITION / max(neurons - 1, 1)))
         return layer
 
     def code(self, knobs: Knobs) -> str:
-        """The line of Python that makes one."""
-        words = [f"{k}={f'{v:.4g}' if isinstance(v, float) else repr(v)}" for k, v in self.numbers(knobs).items()]
-        made = f"{self.kind.__name__}({', '.join(words)})"  # type: ignore[attr-defined]
-        return f"Recurrent({made}, …)" if self.recurrent else made
-
-    def notes(self) -> list[str]:
-        """On the knobs, for readers."""
-        unused = (
-            [f"{' and '.join(self.unused)} {'do' if len(self.unused) > 1 else 'does'} nothing here"]
-            if self.unused
-            else []
-        )
-        return ([f"tau: {self.tau}"] if self.tau else []) + unused
+        return f"Recurrent({super().code(knobs)}, …)"
 
 
 def run(module: nn.Module, x: Tensor) -> Run:
     """``module`` step by step over x [T, B, N], without gradients, recording every state."""
     out, states = [], []
+    plain = isinstance(module, neuron.Neuron)
+    state: Any = module.initial_state(x[0]) if isinstance(module, neuron.Neuron) else None
     with torch.no_grad():
-        if isinstance(module, neuron.Neuron):
-            state: Any = module.initial_state(x[0])
-            for x_t in x.unbind(0):
-                spikes, state = module.step(x_t, state)
-                out.append(spikes)
-                states.append(state)
-        else:  # Recurrent, whose step is a call with one step
-            state = None
-            for x_t in x.split(1):
-                spikes, state = module(x_t, state)
-                out.append(spikes[0])
-                states.append(state.neuron)
+        for x_t in x:
+            # A Recurrent has no step: it is called with one.
+            spikes, state = module.step(x_t, state) if plain else module(x_t[None], state)
+            out.append(spikes if plain else spikes[0])
+            states.append(state if plain else state.neuron)
     # The membrane is the first part of every state: v, or mem.
     return Run(torch.stack(out), torch.stack([state[0] for state in states]), states)
 
 
 def _integrator(knobs: Knobs) -> dict[str, Any]:
-    return {"v_threshold": knobs.threshold, "v_reset": knobs.v_reset}
+    return {"v_threshold": knobs.threshold, "v_reset": 0.0 if knobs.reset == "hard" else None}
+
+
+def _leaky(knobs: Knobs) -> dict[str, Any]:
+    mechanism = "zero" if knobs.reset == "hard" else "subtract"
+    return {"beta": neuron.beta_of(knobs.tau, 1.0), "threshold": knobs.threshold, "reset_mechanism": mechanism}
 
 
 def _synaptic(knobs: Knobs) -> dict[str, Any]:
@@ -163,41 +140,38 @@ def _adapted(run: Run, knobs: Knobs) -> Tensor:
 
 CELLS = {
     "LIF": Cell(neuron.LIF, lambda k: {"tau": k.tau} | _integrator(k), lambda tau: 1.0),
-    "IF": Cell(neuron.IF, _integrator, lambda tau: 1 / tau, tau="only divides the input, nothing leaks"),
+    "IF": Cell(neuron.IF, _integrator, lambda tau: 1 / tau, note="tau: only divides the input, nothing leaks"),
     "PLIF": Cell(
-        neuron.PLIF, lambda k: {"init_tau": k.tau} | _integrator(k), lambda tau: 1.0, tau="where learning begins"
+        neuron.PLIF,
+        lambda k: {"init_tau": k.tau} | _integrator(k),
+        lambda tau: 1.0,
+        note="tau: where learning begins",
     ),
-    "Leaky": Cell(
-        neuron.Leaky,
-        lambda k: {
-            "beta": k.beta,
-            "threshold": k.threshold,
-            "reset_mechanism": "zero" if k.reset == "hard" else "subtract",
-        },
-        _charge,
-    ),
+    "Leaky": Cell(neuron.Leaky, _leaky, _charge),
     "ALIF": Cell(
         neuron.ALIF, lambda k: {"tau": k.tau, "beta": _ADAPTATION} | _integrator(k), _charge, threshold=_adapted
     ),
     "CubaLIF": Cell(
-        neuron.CubaLIF, lambda k: _synaptic(k) | {"v_th": k.threshold}, lambda tau: _SYNAPSE * DT, unused=("reset",)
+        neuron.CubaLIF,
+        lambda k: _synaptic(k) | {"v_th": k.threshold},
+        lambda tau: _SYNAPSE * DT,
+        note="reset does nothing here",
     ),
     "Izhikevich": Cell(
         neuron.Izhikevich,
         lambda k: {"a": 1 / k.tau},
-        lambda tau: _IZHIKEVICH_GAIN,
+        lambda tau: 10.0,  # it needs about 4 to fire
         threshold=lambda run, knobs: neuron.Izhikevich.v_peak,
-        tau="that of recovery, 1/a in ms",
-        unused=("threshold", "reset"),
+        note="tau: that of recovery, 1/a in ms; threshold and reset do nothing here",
         unit="mV",
     ),
-    "Recurrent": Cell(neuron.LIF, lambda k: {"tau": k.tau} | _integrator(k), lambda tau: 1.0, recurrent=True),
+    "Recurrent": RecurrentCell(neuron.LIF, lambda k: {"tau": k.tau} | _integrator(k), lambda tau: 1.0),
     "LI": Cell(
         neuron.LI,
         _synaptic,
         lambda tau: _SYNAPSE * DT,
         threshold=lambda run, knobs: None,
-        unused=("threshold", "reset"),
+        note="threshold and reset do nothing here",
     ),
 }
 
@@ -230,11 +204,17 @@ def figure(
     drive = currents[:, None] + noise * _draws()
     ran = run(cell.module(knobs, NEURONS), cell.scale(tau) * drive)
     spiking = bool(getattr(cell.kind, "spiking", True))
+    fired = ran.out[:, 0].numpy() > 0 if spiking else np.zeros((STEPS, NEURONS))
     axis = times(STEPS, None)
     page = stacked([0.17, 0.5, 0.33], axis, ends=axis.ends, spacing=0.05)
     _input(page, axis.at, drive[:, 0, 0].numpy())
-    _membrane(page, axis.at, Run(ran.out[:, 0, 0], ran.v[:, 0, 0], ran.states), cell, knobs, spiking)
-    _raster(page, ran.out[:, 0].numpy() > 0 if spiking else np.zeros((STEPS, NEURONS)))
+    limit = cell.threshold(ran, knobs)
+    level = limit[:, 0, 0].numpy() if isinstance(limit, Tensor) else math.nan if limit is None else limit
+    _membrane(page, axis.at, ran.v[:, 0, 0].numpy(), np.broadcast_to(level, STEPS), axis.at[fired[:, 0] > 0], cell.unit)
+    steps, rows = np.nonzero(fired)
+    look = {"symbol": TICK, "size": tick_size(NEURONS, 90), "colour": theme.GREEN, "name": "spikes"}
+    add_marks(page, steps, rows, hovertemplate="neuron %{y} at step %{x}<extra></extra>", **look, row=3, col=1)
+    page.update_yaxes(title_text="neuron", range=[-0.7, NEURONS - 0.3], nticks=4, row=3, col=1)
     # Of each row of the batch: its rate, or the final potential of a readout.
     response, unit = ran.v[-1].mean(1), "potential at the end"
     if spiking:
@@ -244,7 +224,7 @@ def figure(
     text = f"{unit} {value:.3g}"
     if spiking:
         text = f"{value:.3f} {unit}, one in {1 / value:.1f}" if value else "silence"
-    add_note(page, f"{cell.code(knobs)} with x = {cell.scale(tau) * current:.3g}<br>{'; '.join(cell.notes()) or ' '}")
+    add_note(page, f"{cell.code(knobs)} with x = {cell.scale(tau) * current:.3g}<br>{cell.note or ' '}")
     return page.update_layout(title_text=f"{kind}: {text}", height=470, margin={"t": 84})
 
 
@@ -261,33 +241,18 @@ def _input(page: go.Figure, at: np.ndarray, drive: np.ndarray) -> None:
     page.update_yaxes(title_text="current", range=ends, nticks=3, row=1, col=1)
 
 
-def _membrane(page: go.Figure, at: np.ndarray, ran: Run, cell: Cell, knobs: Knobs, spiking: bool) -> None:
+def _membrane(page: go.Figure, at: np.ndarray, v: np.ndarray, level: np.ndarray, fired: np.ndarray, unit: str) -> None:
     """Of neuron 0. A cell without a threshold or spikes gets empty traces, so that their number is always the same."""
-    v, place = ran.v.numpy(), {"showlegend": False, "row": 2, "col": 1}
-    hover = f"%{{y:.4g}} {cell.unit}".rstrip()
-    potential = {"colour": theme.BLUE, "hovertemplate": f"potential {hover} after step %{{x}}<extra></extra>"}
-    add_line(page, at, v, "potential", **potential, **place)
-    limit = cell.threshold(ran, knobs)
-    if isinstance(limit, Tensor):
-        limit = limit[:, 0, 0].numpy()
-    level = np.broadcast_to(np.nan if limit is None else limit, STEPS)
-    dashed = {"colour": theme.TEXT, "dash": "dash", "width": 1.5}
-    add_line(page, at, level, "threshold", hovertemplate=f"threshold {hover}<extra></extra>", **dashed, **place)
+    place, hover = {"showlegend": False, "row": 2, "col": 1}, f"%{{y:.4g}} {unit} at step %{{x}}<extra></extra>"
+    add_line(page, at, v, "potential", colour=theme.BLUE, hovertemplate=f"potential {hover}", **place)
+    dashed = {"colour": theme.TEXT, "dash": "dash", "width": 1.5, "hovertemplate": f"threshold {hover}"}
+    add_line(page, at, level, "threshold", **dashed, **place)
     highest, lowest = (float(end(np.append(v, level))) for end in (np.nanmax, np.nanmin))
     span = max(highest - lowest, 1e-6)
-    fired = at[ran.out.numpy() > 0] if spiking else at[:0]
     look = {"symbol": SPIKE, "size": 7, "colour": theme.BLUE, "hovertemplate": "spike at step %{x}<extra></extra>"}
     add_marks(page, fired, highest + 0.1 * span, name="spike", **look, **place)
-    title = f"potential{' (mV)' if cell.unit else ''}"
-    page.update_yaxes(title_text=title, range=[lowest - 0.06 * span, highest + 0.2 * span], row=2, col=1)
-
-
-def _raster(page: go.Figure, spikes: np.ndarray) -> None:
-    steps, rows = np.nonzero(spikes)
-    hover = "neuron %{y} at step %{x}<extra></extra>"
-    look = {"symbol": TICK, "size": tick_size(NEURONS, 90), "colour": theme.GREEN, "hovertemplate": hover}
-    add_marks(page, steps, rows, name="spikes", **look, row=3, col=1)
-    page.update_yaxes(title_text="neuron", range=[-0.7, NEURONS - 0.3], nticks=4, row=3, col=1)
+    ends = [lowest - 0.06 * span, highest + 0.2 * span]
+    page.update_yaxes(title_text=f"potential{' (mV)' if unit else ''}", range=ends, row=2, col=1)
 
 
 def _response_curve(page: go.Figure, current: float, response: np.ndarray, unit: str) -> None:
@@ -302,7 +267,6 @@ def _response_curve(page: go.Figure, current: float, response: np.ndarray, unit:
 
 neuron_lab = Lab(
     "neuron_lab",
-    "Neuron lab",
     figure,
     CONTROLS,
     "Every neuron of the catalogue under the same input: when does it fire, how regularly, and how fast?",

@@ -17,7 +17,6 @@ from .lab import Lab, stacked
 STEPS, DT = 100, 1e-3  # of a millisecond each
 _LAST = STEPS - 1
 _LAGS = np.concatenate([np.arange(-_LAST, 0), [-1e-9, 0, 1e-9], np.arange(1, STEPS)])  # ms; the window jumps at 0
-_TOP = 1.25  # how far above the highest trace the lines of the spikes reach
 
 CONTROLS: dict[str, Any] = {
     "pre_1": (0, _LAST),
@@ -48,14 +47,17 @@ def figure(
     """Spikes and traces of both neurons, the weight over time, and all pairs on the STDP window."""
     limits = None if bound == "none" else bound
     rule = PairSTDP(a_plus, a_minus, tau_plus * 1e-3, tau_minus * 1e-3, dt=DT, bound=limits)
-    before, after = {"pre_1": pre_1, "pre_2": pre_2}, {"post_1": post_1, "post_2": post_2}
-    traces, weights = _course(rule, sorted({*before.values()}), sorted({*after.values()}), weight)
+    before, after = sorted({pre_1, pre_2}), sorted({post_1, post_2})
+    pre_trace, post_trace, weights = _course(rule, before, after, weight)
     axis = times(STEPS, DT)
     page = stacked([0.28, 0.28, 0.44], axis, ends=[-2, STEPS + 1], spacing=0.06)
-    _neuron(page, 1, axis.at, "pre", before, traces[0], theme.BLUE, "solid")
-    _neuron(page, 2, axis.at, "post", after, traces[1], theme.VERMILION, "dash")
-    _weight(page, axis.at, weights, bound != "none")
-    _window(page, rule, sorted({post - pre for pre in before.values() for post in after.values()}))
+    _neuron(page, 1, axis.at, "pre", before, pre_trace, {"colour": theme.BLUE})
+    _neuron(page, 2, axis.at, "post", after, post_trace, {"colour": theme.VERMILION, "dash": "dash"})
+    hover: dict[str, Any] = {"hovertemplate": "weight %{y:.4f} after %{x} ms<extra></extra>", "showlegend": False}
+    add_line(page, axis.at, weights, "weight", colour=theme.GREEN, shape="hv", row=3, col=1, **hover)
+    ends = [min(0.0, float(weights.min())) - 0.06, max(1.0, float(weights.max())) + 0.06]
+    page.update_yaxes(title_text="weight", range=ends, nticks=5, row=3, col=1)
+    _window(page, rule, sorted({post - pre for pre in before for post in after}))
     share = "share of the room left" if bound == "soft" else "weight"
     page.update_yaxes(title_text=f"change by one pair ({share})", row=1, col=2)
     end = float(weights[-1])
@@ -63,8 +65,8 @@ def figure(
     return page.update_layout(title_text=title, height=470, margin={"t": 60})
 
 
-def _course(rule: PairSTDP, before: list[int], after: list[int], weight: float) -> tuple[np.ndarray, np.ndarray]:
-    """The pre- and postsynaptic trace [2, STEPS] and the weight after each step [STEPS]."""
+def _course(rule: PairSTDP, before: list[int], after: list[int], weight: float) -> np.ndarray:
+    """The presynaptic trace, the postsynaptic trace and the weight after each step, [3, STEPS]."""
     spikes = torch.zeros(2, STEPS, 1, 1, dtype=torch.float64)
     spikes[0, before], spikes[1, after] = 1.0, 1.0
     w, state = torch.full((1, 1), weight, dtype=torch.float64), None
@@ -72,41 +74,20 @@ def _course(rule: PairSTDP, before: list[int], after: list[int], weight: float) 
     for pre, post in zip(*spikes, strict=True):
         w, state = rule.step(pre, post, w, state)
         rows.append([state.pre.item(), state.post.item(), w.item()])
-    pre_trace, post_trace, weights = np.array(rows).T
-    return np.stack([pre_trace, post_trace]), weights
+    return np.array(rows).T
 
 
 def _neuron(
-    page: go.Figure, row: int, at: Any, side: str, spikes: dict[str, int], trace: np.ndarray, colour: str, dash: str
+    page: go.Figure, row: int, at: Any, side: str, spikes: list[int], trace: np.ndarray, look: dict[str, Any]
 ) -> None:
-    """Its trace, and for each spike a mark on a line, which is named like its control."""
+    """Its trace, and a mark for each spike."""
     place: dict[str, Any] = {"showlegend": False, "row": row, "col": 1}
     hover = f"{side} trace %{{y:.3g}} at %{{x}} ms<extra></extra>"
-    add_line(page, at, trace, f"{side} trace", colour=colour, dash=dash, hovertemplate=hover, **place)
-    top = _TOP * float(trace.max())
-    hover = f"{side} spike at %{{x}} ms<extra></extra>"
-    look = {"symbol": SPIKE, "size": 11, "colour": colour, "hovertemplate": hover}
-    add_marks(page, sorted({*spikes.values()}), top, name=f"{side} spikes", **look, **place)
-    for name, x in spikes.items():
-        line = {"color": colour, "width": 3}
-        page.add_shape(type="line", name=name, x0=x, x1=x, y0=0, y1=top, line=line, row=row, col=1)
+    add_line(page, at, trace, f"{side} trace", hovertemplate=hover, **look, **place)
+    top = 1.25 * float(trace.max())
+    marks = {"symbol": SPIKE, "size": 11, "colour": look["colour"], "name": f"{side} spikes"}
+    add_marks(page, spikes, top, hovertemplate=f"{side} spike at %{{x}} ms<extra></extra>", **marks, **place)
     page.update_yaxes(title_text=f"{side} trace", range=[0, 1.12 * top], nticks=4, row=row, col=1)
-
-
-def _weight(page: go.Figure, at: Any, weights: np.ndarray, bounded: bool) -> None:
-    place: dict[str, Any] = {"row": 3, "col": 1, "showlegend": False}
-    for name, level in (("w_max", 1.0), ("w_min", 0.0)):
-        look = {
-            "colour": theme.TEXT,
-            "dash": "dot",
-            "width": 1.5,
-            "hovertemplate": f"{name} = {level:g}<extra></extra>",
-        }
-        add_line(page, at[[0, -1]], np.full(2, level if bounded else np.nan), name, **look, **place)
-    hover = "weight %{y:.4f} after %{x} ms<extra></extra>"
-    add_line(page, at, weights, "weight", colour=theme.GREEN, shape="hv", hovertemplate=hover, **place)
-    ends = [min(0.0, float(weights.min())) - 0.06, max(1.0, float(weights.max())) + 0.06]
-    page.update_yaxes(title_text="weight", range=ends, nticks=5, row=3, col=1)
 
 
 def _window(page: go.Figure, rule: PairSTDP, lags: list[int]) -> None:
@@ -121,7 +102,6 @@ def _window(page: go.Figure, rule: PairSTDP, lags: list[int]) -> None:
 
 stdp_lab = Lab(
     "stdp_lab",
-    "STDP lab",
     figure,
     CONTROLS,
     "Which order and which lag of the spikes on both sides make a synapse stronger, and which make it weaker?",

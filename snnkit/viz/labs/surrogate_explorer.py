@@ -59,31 +59,26 @@ def figure(
 ) -> go.Figure:
     """A surrogate, its derivative among the membranes of a deep net, and the gradients it gives in that net."""
     make, half_width = SHAPES[shape]
-    slope = 2.0**log2_slope
-    chosen, width = make(slope), half_width(slope)
+    chosen, width = make(2.0**log2_slope), half_width(2.0**log2_slope)
     u = distances(depth)
-    near = float((u.abs() < width).double().mean())
-    flow = gradient_flow(chosen, depth, detach_reset)
-    titles = ["forward", "backward; bars: membranes", f"back in depth: {_change(flow)}", "back in time"]
+    flow, usual = gradient_flow(chosen, depth, detach_reset), _usual(depth, detach_reset)
+    first, last = flow.by_layer[0], flow.by_layer[-1]
+    change = f"× {first / last:.2g}" if first and last else "no gradient"
+    titles = ["forward", "backward; bars: membranes", f"back in depth: {change}", "back in time"]
     page = panels(2, 2, titles, vertical_spacing=0.2, horizontal_spacing=0.13)
     _shape(page, chosen, u)
-    usual = _usual(depth, detach_reset)
     _gradients(page, "ATan(2.0)", usual, {"mode": "lines", "line": {"color": theme.PALE, "width": 7}})
-    for col, norms in enumerate(zip(flow, usual, strict=True), start=1):
-        ticks = log_ticks([norm for one in norms for norm in one])
-        page.update_yaxes(type="log", exponentformat="power", tickvals=ticks, row=2, col=col)
     marked = {"mode": "lines+markers", "line": {"color": theme.VERMILION, "width": 2}, "marker": {"size": 6}}
     _gradients(page, shape, flow, marked)
-    look = {"height": 560, "margin": {"t": 76, "b": 92}, "legend": theme.LEGEND_BELOW | {"y": -0.17}}
-    page.update_layout(title={"text": _title(chosen, width, near)}, **look)
-    return page
-
-
-def _title(chosen: Surrogate, width: float, near: float) -> str:
-    if math.isinf(width):
-        return "StraightThrough passes gradient to all membranes alike"
-    numbers = ", ".join(f"{value:.3g}" for value in vars(chosen).values() if isinstance(value, float))
-    return f"{type(chosen).__name__}({numbers}), half-width {width:.2g}: {100 * near:.2g} % of membranes within"
+    for col, norms in enumerate(zip(flow, usual, strict=True), start=1):
+        ticks = log_ticks([norm for one in norms for norm in one])
+        page.update_yaxes(type="log", exponentformat="power", tickvals=ticks, title="gradient norm", row=2, col=col)
+    title = "StraightThrough passes gradient to all membranes alike"
+    if math.isfinite(width):
+        near = float((u.abs() < width).double().mean())
+        title = f"{shape}({2.0**log2_slope:.3g}), half-width {width:.2g}: {100 * near:.2g} % of membranes within"
+    below = theme.LEGEND_BELOW | {"y": -0.17}
+    return page.update_layout(title={"text": title}, height=560, margin={"t": 76, "b": 92}, legend=below)
 
 
 @functools.lru_cache(maxsize=2 * DEEPEST)
@@ -95,45 +90,35 @@ def _usual(depth: int, detach_reset: bool) -> Flow:
 def _shape(page: go.Figure, chosen: Surrogate, distance: torch.Tensor) -> None:
     u = torch.linspace(-_LIMIT, _LIMIT, _POINTS, dtype=torch.float64)
     primitive, derivative = chosen.primitive(u).numpy(), chosen.derivative(u).numpy()
-    look = {"showlegend": False, "row": 1, "col": 1}
+    look: dict[str, Any] = {"showlegend": False, "row": 1, "col": 1}
     step = {"colour": theme.TEXT, "width": 1.5, "hoverinfo": "skip"}
     add_line(page, [-_LIMIT, 0, 0, _LIMIT], [0, 0, 1, 1], "spike", **step, **look)
-    hover = "u %{x:.3g}<br>%{y:.4g}<extra></extra>"
-    add_line(page, u.numpy(), primitive, "smooth", colour=theme.BLUE, dash="dash", hovertemplate=hover, **look)
+    hover: dict[str, Any] = {"hovertemplate": "u %{x:.3g}<br>%{y:.4g}<extra></extra>"}
+    add_line(page, u.numpy(), primitive, "smooth", colour=theme.BLUE, dash="dash", **hover, **look)
     counts, edges = np.histogram(distance.numpy(), bins=_BINS, range=(-_LIMIT, _LIMIT))
     # Shares have no axis of their own: the tallest bar is as tall as the derivative.
-    height = derivative.max() * counts / counts.max()
-    look = {"customdata": counts / len(distance), "hovertemplate": "u about %{x:.2f}: %{customdata:.1%} of membranes"}
     page.add_bar(
-        x=(edges[:-1] + edges[1:]) / 2, y=height, width=edges[1] - edges[0], name="membranes",
-        marker={"color": theme.faint(theme.TEXT, 0.3)}, showlegend=False, row=1, col=2, **look,
+        x=(edges[:-1] + edges[1:]) / 2, y=derivative.max() * counts / counts.max(), width=edges[1] - edges[0],
+        name="membranes", marker={"color": theme.faint(theme.TEXT, 0.3)}, customdata=counts / len(distance),
+        hovertemplate="u about %{x:.2f}: %{customdata:.1%} of membranes", showlegend=False, row=1, col=2,
     )  # fmt: skip
-    look = {"showlegend": False, "hovertemplate": hover, "row": 1, "col": 2}
-    add_line(page, u.numpy(), derivative, "derivative", colour=theme.BLUE, **look)
+    add_line(page, u.numpy(), derivative, "derivative", colour=theme.BLUE, **hover, showlegend=False, row=1, col=2)
     page.update_xaxes(title={"text": "u = potential − threshold"}, row=1)
     page.update_yaxes(title={"text": "spike"}, range=[-0.15, 1.15], row=1, col=1)
     page.update_yaxes(title={"text": "derivative"}, rangemode="tozero", row=1, col=2)
 
 
-def _change(flow: Flow) -> str:
-    """The gradient at the first layer, as a multiple of that at the last."""
-    first, last = flow.by_layer[0], flow.by_layer[-1]
-    return f"× {first / last:.2g}" if first and last else "no gradient"
-
-
 def _gradients(page: go.Figure, name: str, flow: Flow, look: dict[str, Any]) -> None:
-    layers = np.arange(1, len(flow.by_layer) + 1)
-    lags = np.arange(1 - STEPS, 1)
     hover = f"{name}<br>%{{x}}: %{{y:.3g}}<extra></extra>"
-    for col, (x, values) in enumerate(((layers, flow.by_layer), (lags, flow.by_step)), start=1):
+    titles = "layer (the loss is at the last)", "time step (the loss is at 0)"
+    places = np.arange(1, len(flow.by_layer) + 1), np.arange(1 - STEPS, 1)
+    for col, (x, values, title) in enumerate(zip(places, flow, titles, strict=True), start=1):
         norms = np.array(values)
         norms[norms == 0] = math.nan  # a logarithmic axis has no place for them
         place: dict[str, Any] = {"row": 2, "col": col, "legendgroup": name, "showlegend": col == 1}
         # Not by add_line, which draws in float32: that can't hold what a narrow surrogate makes.
         page.add_scatter(x=x, y=norms, name=name, hovertemplate=hover, **look, **place)
-    page.update_xaxes(title={"text": "layer (the loss is at the last)"}, tickvals=whole_ticks(layers), row=2, col=1)
-    page.update_xaxes(title={"text": "time step (the loss is at 0)"}, tickvals=whole_ticks(lags), row=2, col=2)
-    page.update_yaxes(title={"text": "gradient norm"}, row=2, col=1)
+        page.update_xaxes(title={"text": title}, tickvals=whole_ticks(x), row=2, col=col)
 
 
 class Flow(NamedTuple):
@@ -198,7 +183,6 @@ def ingredients() -> tuple[list[Tensor], Tensor, Tensor]:
 
 surrogate_lab = Lab(
     "surrogate_lab",
-    "Surrogate lab",
     figure,
     CONTROLS,
     "Which shape and slope let a gradient through many layers and steps without fading or exploding?",

@@ -11,8 +11,8 @@ from snnkit import checks
 from snnkit.train.history import History
 
 from ..frontend import headless, in_notebook, live
-from .curves import COLUMNS, Curves, Point, Progress, Throttle, curves_of, duration
-from .renderers import HeadlessRenderer, NotebookRenderer, Renderer, TextRenderer
+from .curves import Point, Progress, Throttle, duration, training_curves
+from .renderers import NotebookRenderer, Renderer, TextRenderer
 from .stop import StopRequest
 
 # Seconds from one to the next at least, and share of the time: at most a fiftieth in all. Reading the loss waits for an
@@ -43,22 +43,25 @@ class LivePanel:
             network on B samples, which is not counted in the fiftieth. About a hundred are enough.
 
     Attributes:
-        rates: layer name to one rate per epoch, None for epochs that the panel has not seen.
+        rates: layer name to one rate per epoch, NaN for epochs that the panel has not seen.
         stopped: whether the button ended the run.
 
     Raises:
         TypeError: layers is no dict of names to indices, or probe no tensor.
-        ValueError: total_epochs is not positive, only one of ``layers`` and ``probe`` is given, or probe is on the
-            device meta or has an empty axis.
+        ValueError: total_epochs is not positive, or only one of ``layers`` and ``probe`` is given.
     """
 
     def __init__(self, total_epochs: int, layers: Mapping[str, int] | None = None, probe: Any = None) -> None:
-        self.total_epochs = checks.integer("total_epochs", total_epochs, at_least=1)
+        import torch
+
+        self.total_epochs = self._announced = checks.integer("total_epochs", total_epochs, at_least=1)
         if (layers is None) != (probe is None):
             raise ValueError("layers and probe must be given together, but one of them is missing")
-        self.layers = {} if layers is None else _checked_layers(layers, probe)
-        self.probe = probe
-        self.rates: dict[str, list[float | None]] = {name: [] for name in self.layers}
+        self.layers = dict(checks.mapping("layers", layers or {}, "name to index, such as {'hidden': 1}"))
+        for name, index in self.layers.items():
+            checks.integer(f"layers[{name!r}]", index)
+        self.probe = checks.instance("probe", probe, torch.Tensor, "a tensor [T, B, …]", optional=True)
+        self.rates: dict[str, list[float]] = {name: [] for name in self.layers}
         self.stopped = False
         self._series: dict[str, Any] = {}
         self._updates: list[Point] = []
@@ -66,13 +69,18 @@ class LivePanel:
         self._stop = StopRequest()
         self._renderer: Renderer | None = None  # during a run
         self._began = 0.0
-        self._longer = False  # whether this run has gone beyond the announced number of epochs
 
     @property
     def figure(self) -> Any:
         """The curves so far, a plotly Figure; None before there is anything to draw."""
-        curves = self._curves()
-        return None if curves is None else curves.figure()
+        done = len(self._series.get("train_loss", ()))
+        # In a run of a second or two there are so few updates that lines between them would be made up.
+        updates = self._updates if self._renderer or len(self._updates) > done else []
+        reached = max(done, math.ceil(updates[-1][0]) if updates else 0)
+        # A last epoch that is far away would squeeze the first ones: 10, 20, 40, …
+        end = 10 * 2 ** max(0, math.ceil(math.log2(max(reached, 1) / 10)))
+        end = min(end, self.total_epochs) if self._renderer else reached
+        return training_curves(self._series, end, f"Training: epoch {done} of {self.total_epochs}", updates)
 
     def on_batch(self, update: Any) -> None:
         """After an update: for ``on_batch`` of ``train.fit``.
@@ -93,6 +101,8 @@ class LivePanel:
             KeyboardInterrupt: as ``on_batch``, unless this was the last epoch.
         """
         self.record(history, model)
+        if len(self._series["train_loss"]) == self._announced:
+            self.finish()
         self._obey()
 
     def record(self, history: Any, model: Any = None) -> None:
@@ -106,34 +116,34 @@ class LivePanel:
             TypeError: history is neither, or the model can't record its layers.
             ValueError: the history has no epoch, or an index in ``layers`` is none of the model's.
         """
-        series = _series(history)
+        series = vars(history) if isinstance(history, History) else history
+        series = dict(checks.instance("history", series, Mapping, "a train.History or a dict of its series"))
         done = len(series.get("train_loss", ()))
         if not done:
             raise ValueError("history must have a train_loss with at least one epoch, but it has none")
         if self.layers:
-            self._measure(model, done)
+            for name, rate in layer_rates(model, self.layers, self.probe).items():
+                before = self.rates[name][: done - 1]
+                self.rates[name][:] = [*before, *[math.nan] * (done - 1 - len(before)), rate]
             series = {key: value for key, value in series.items() if key != "output_rate"} | {"rates": self.rates}
         self._series = series
-        self._reach(done)
+        self.total_epochs = self._progress.epochs = max(done, self.total_epochs)
         renderer = self._renderer or self._begin(each_update=False)
         renderer.epoch(series, self.total_epochs)
-        if done >= self.total_epochs and not self._longer:
-            self.finish()
-        else:
-            self._draw(renderer)
+        self._draw(renderer)
 
     def follow(self, update: Any) -> None:
         """After an update, for trainers that stop in another way: they call ``stop_asked()``."""
-        if self._progress.note(update, begins=self._renderer is None):
-            self.finish()  # the run before this one, if that has not been reported
-            self._updates, self._series = [], {}
-        self._reach(update.epoch + 1)
+        if self._renderer is None:
+            self._progress, self._updates = Progress(self.total_epochs), []
+        self._progress.note(update)
+        self.total_epochs = self._progress.epochs
         if self._renderer is None:
             words = self._read(update)  # first, so that the panel opens with it
-            self._begin(each_update=True).update(self._progress, words)
+            self._begin(each_update=True).update(self._progress.share, words)
         elif self._readings.due():
-            with self._readings.timed():
-                self._renderer.update(self._progress, self._read(update))
+            with self._readings:
+                self._renderer.update(self._progress.share, self._read(update))
             self._draw(self._renderer)
 
     def stop_asked(self) -> bool:
@@ -145,66 +155,45 @@ class LivePanel:
         if self._renderer is None:
             return
         renderer, self._renderer = self._renderer, None
-        done = len(self._series.get("train_loss", ()))
-        epoch, update = self._progress.place
-        whole = done >= self.total_epochs and update == self._progress.updates
+        done, run = len(self._series.get("train_loss", ())), self._progress
+        whole = done >= self.total_epochs
         self.stopped = not whole and self._stop.requested()
         self._stop.end()
         if whole:
             message = f"Done: {done} epoch{'s' * (done > 1)} in {duration(time.perf_counter() - self._began)}."
         else:
             where = f"after epoch {done} of {self.total_epochs}"
-            if update < self._progress.updates:
-                where = f"in epoch {epoch} of {self.total_epochs}, after update {update} of {self._progress.updates}"
+            if run.update < run.updates:
+                where = f"in epoch {run.epoch} of {self.total_epochs}, after update {run.update} of {run.updates}"
             message = f"{'Stopped' if self.stopped else 'Ended early'} {where}."
             message += " The network keeps what it has learned so far."
-        renderer.end(message, self._curves(over=True))
+        renderer.end(message, self.figure)
 
     def _begin(self, *, each_update: bool) -> Renderer:
-        if not self._longer:
-            self._began = time.perf_counter()
+        self._began = time.perf_counter()
         self._stop.begin()
         self._readings, self._drawings = Throttle(*READINGS), Throttle(*DRAWINGS)
-        with self._drawings.timed():  # it opens with a figure
-            self._renderer = self._open(each_update)
+        if live():
+            self._renderer = NotebookRenderer(self._stop, each_update=each_update)
+        else:
+            silent = headless() or in_notebook()
+            self._renderer = Renderer() if silent else TextRenderer(each_update=each_update)
         return self._renderer
 
-    def _open(self, each_update: bool) -> Renderer:
-        if live():
-            return NotebookRenderer(self._curves(), self._stop, each_update=each_update)
-        return HeadlessRenderer() if headless() or in_notebook() else TextRenderer(each_update=each_update)
-
-    def _reach(self, epoch: int) -> None:
-        """A run that is longer than announced ends when its trainer says so, as its last epoch is unknown."""
-        self._longer = epoch > self.total_epochs or (self._longer and epoch == self.total_epochs)
-        self.total_epochs = self._progress.epochs = max(epoch, self.total_epochs)
-
     def _read(self, update: Any) -> str:
-        loss, accuracy, rate = (
-            None if math.isnan(figure) else figure for figure in (update.loss, update.accuracy, update.output_rate)
-        )
+        loss, accuracy, rate = update.loss, update.accuracy, update.output_rate
         self._updates.append((update.epoch + (update.batch + 1) / update.batches, loss, accuracy, rate))
         return self._progress.words(loss, accuracy)
 
-    def _curves(self, *, over: bool = False) -> Curves | None:
-        return curves_of(self._series, self._updates, self.total_epochs, over=over)
-
     def _draw(self, renderer: Renderer) -> None:
-        if self._drawings.due() and (curves := self._curves()) is not None:
-            with self._drawings.timed():
-                renderer.draw(curves)
+        if self._drawings.due():
+            with self._drawings:
+                renderer.draw(self.figure)
 
     def _obey(self) -> None:
         if self._renderer is not None and self._stop.requested():
             self.finish()
             raise KeyboardInterrupt("stopped by the button of the panel")
-
-    def _measure(self, model: Any, done: int) -> None:
-        measured = layer_rates(model, self.layers, self.probe)
-        for name, values in self.rates.items():
-            del values[done - 1 :]  # of a run before this one
-            values.extend([None] * (done - 1 - len(values)))  # epochs before a checkpoint
-            values.append(measured[name])
 
 
 def layer_rates(model: Any, layers: Mapping[str, int], probe: Any) -> dict[str, float]:
@@ -230,29 +219,3 @@ def layer_rates(model: Any, layers: Mapping[str, int], probe: Any) -> dict[str, 
     finally:
         model.train(training)
     return {name: float(outputs[index].float().mean()) for name, index in layers.items()}
-
-
-def _checked_layers(layers: Any, probe: Any) -> dict[str, int]:
-    """Checked before the training, in place of after its first epoch."""
-    import torch
-
-    checks.mapping("layers", layers, "name to index, such as {'hidden': 1}")
-    for name, index in layers.items():
-        checks.instance("each key of layers", name, str, "a name")
-        checks.integer(f"layers[{name!r}]", index)
-    checks.instance("probe", probe, torch.Tensor, "a tensor [T, B, …]")
-    if probe.ndim < 2 or probe.numel() == 0:
-        raise ValueError(f"probe must be [T, B, …] with no empty axis, but its shape is {list(probe.shape)}")
-    if probe.is_meta:
-        raise ValueError("probe must hold numbers, but it is on the device meta")
-    return dict(layers)
-
-
-def _series(history: Any) -> dict[str, Any]:
-    # Not History.to_dict, which copies each number of each epoch so far.
-    series = vars(history) if isinstance(history, History) else history
-    checks.instance("history", series, Mapping, "a train.History or a dict of its series")
-    for name in {name for names in COLUMNS.values() for name in names if name != "rates"}:
-        if not isinstance(values := series.get(name, []), (list, tuple)):
-            raise TypeError(f"history[{name!r}] must be a list with a number for each epoch, but it is {values!r}")
-    return {name: list(values) if isinstance(values, list) else values for name, values in series.items()}

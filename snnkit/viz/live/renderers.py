@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..alt import alt_text, spoken
-from ..display import mime_bundle, show
-from ..frontend import on_colab
-from ..views import FigureView, page_helpers, view_of
-from .curves import Curves, Progress, epoch_words
+from ..display import mime_bundle, show, view_of
+from ..frontend import on_colab, page_helpers
+from .curves import epoch_words
 from .stop import StopRequest
 
 STOP = "Stop training"
@@ -19,39 +18,32 @@ AFTER_EPOCH = "Ends the training after this epoch; the network keeps what it has
 
 
 class Renderer:
-    """One form of the panel, for one run; this one shows nothing."""
+    """One form of the panel, for one run; this one shows a figure when the run is over, and nothing before."""
 
-    def update(self, progress: Progress, words: str) -> None:
-        """Some updates further; a few times a second."""
+    def update(self, share: float, words: str) -> None:
+        """Some updates further: the share of the run that is done; a few times a second."""
 
     def epoch(self, series: Mapping[str, Any], epochs: int) -> None:
         """An epoch is over. ``series``: as ``training_curves`` takes them, with at least one of ``epochs`` epochs."""
 
-    def draw(self, curves: Curves) -> None:
-        """The curves so far."""
+    def draw(self, figure: Any) -> None:
+        """The curves so far; None: there are none."""
 
-    def end(self, message: str, curves: Curves | None) -> None:
+    def end(self, message: str, figure: Any) -> None:
         """The run is over."""
-
-
-class HeadlessRenderer(Renderer):
-    """For runs without a viewer: one figure, when they are over."""
-
-    def end(self, message: str, curves: Curves | None) -> None:
-        if curves is not None:
-            show(curves.figure())
+        if figure is not None:
+            show(figure)
 
 
 class NotebookRenderer(Renderer):
     """For JupyterLab and Colab: widgets during the run, and plain output afterwards, which the notebook keeps.
 
     Args:
-        curves: those it starts with.
         stop: is requested by the button.
         each_update: whether the run stops after any update, or only after an epoch.
     """
 
-    def __init__(self, curves: Curves | None, stop: StopRequest, *, each_update: bool) -> None:
+    def __init__(self, stop: StopRequest, *, each_update: bool) -> None:
         import ipywidgets
         from IPython.display import display
 
@@ -59,44 +51,38 @@ class NotebookRenderer(Renderer):
         tip = AFTER_UPDATE if each_update else AFTER_EPOCH
         self.button = ipywidgets.Button(description=STOP, icon="stop", tooltip=tip, layout={"width": "auto"})
         self.text = ipywidgets.HTML()
-        self._curves = curves
-        self._view: Any = view_of(curves.figure() if curves else None)
+        self._view: Any = None
+        self._box = ipywidgets.VBox()
         row = ipywidgets.HBox([self.bar, self.button], layout={"align_items": "center", "max_width": "48em"})
         self._above: Any = display(ipywidgets.VBox([row, self.text]), display_id=True)
-        self._below: Any = display(ipywidgets.VBox([self._view.widget, *page_helpers()]), display_id=True)
+        self._below: Any = display(self._box, display_id=True)
         stop.listen(self.button)
         self.button.on_click(self._clicked)
 
-    def update(self, progress: Progress, words: str) -> None:
-        self.bar.value = progress.share
-        self.text.value = _line(words)
+    def update(self, share: float, words: str) -> None:
+        self.bar.value = share
+        self.text.value = f'<div style="font-variant-numeric:tabular-nums">{html.escape(words)}</div>'
 
     def epoch(self, series: Mapping[str, Any], epochs: int) -> None:
         if not self.bar.value:  # updates are not reported
-            self.text.value = _line(f"epoch {len(series['train_loss'])} · {epoch_words(series)}")
+            self.text.value = html.escape(f"epoch {len(series['train_loss'])} · {epoch_words(series)}")
 
-    def draw(self, curves: Curves) -> None:
-        """Longer lines cost an eighth of a new figure, so that curves keep up with the text on slow machines, too."""
-        if not isinstance(self._view, FigureView) or not curves.extends(self._curves):
-            self._view.update(curves.figure())
-        else:
-            with self._view.widget.batch_update():
-                for trace in self._view.widget.data:
-                    trace.x, trace.y = curves.lines[trace.meta]
-                self._view.widget.layout.title.text = curves.title
-        self._curves = curves
+    def draw(self, figure: Any) -> None:
+        if figure is not None and self._view is None:
+            self._view = view_of(figure)
+            self._box.children = (self._view.widget, *page_helpers())
+        elif figure is not None:
+            self._view.update(figure)
 
-    def end(self, message: str, curves: Curves | None) -> None:
+    def end(self, message: str, figure: Any) -> None:
         # Not closed: a press that still waits in the kernel's queue must find its widget.
         self.button.disabled = True
         text = f'<p role="status" style="margin:4px 0"><b>{html.escape(message)}</b></p>'
         self.text.value = text
-        if curves is not None:
-            figure = curves.figure()
-            self._view.update(figure)
-            if not on_colab():  # there the view is a picture, which has its description and is saved as it is
-                self._below.update(mime_bundle(figure), raw=True)
-                text += spoken(alt_text(figure))
+        self.draw(figure)
+        if figure is not None and not on_colab():  # there the view is a picture, which is saved as it is
+            self._below.update(mime_bundle(figure), raw=True)
+            text += spoken(alt_text(figure))
         self._above.update({"text/html": text, "text/plain": message}, raw=True)
 
     def _clicked(self, button: Any) -> None:
@@ -113,19 +99,14 @@ class TextRenderer(Renderer):
         shape = "{percentage:3.0f} %|{bar:30}| {desc}"
         self._bar = tqdm(total=1.0, bar_format=shape, leave=False, disable=None if each_update else True)
 
-    def update(self, progress: Progress, words: str) -> None:
+    def update(self, share: float, words: str) -> None:
         if not self._bar.disable:
-            self._bar.n = progress.share
+            self._bar.n = share
             self._bar.set_description_str(f"{words} · Ctrl-C stops")
 
     def epoch(self, series: Mapping[str, Any], epochs: int) -> None:
-        done = len(series["train_loss"])
-        self._bar.write(f"epoch {done} of {max(done, epochs)}: {epoch_words(series)}")
+        self._bar.write(f"epoch {len(series['train_loss'])} of {epochs}: {epoch_words(series)}")
 
-    def end(self, message: str, curves: Curves | None) -> None:
+    def end(self, message: str, figure: Any) -> None:
         self._bar.close()
         self._bar.write(message)
-
-
-def _line(words: str) -> str:
-    return f'<div style="font-variant-numeric:tabular-nums">{html.escape(words)}</div>'

@@ -1,0 +1,632 @@
+"""What figures draw is what they were given: one or two tests for each."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import polars
+import pytest
+import torch
+
+from snnkit.hardware import roofline as model
+from snnkit.surrogate import ATan
+from snnkit.viz import figures
+from snnkit.viz.drawing import log_ticks, times, whole_ticks
+from snnkit.viz.figures import (
+    Marked,
+    Run,
+    event_cloud,
+    feature_maps,
+    gallery,
+    inference,
+    lines,
+    magnitudes,
+    marked,
+    membrane_and_raster,
+    number_lines,
+    population_statistics,
+    rate_histogram,
+    roofline,
+    shares,
+    similarity,
+    spacing,
+    spans,
+    supersteps,
+    verdicts,
+    weights,
+)
+from snnkit.viz.figures.fronts import undominated
+
+T, N = 20, 6
+SPIKES = (torch.arange(T * N).reshape(T, N) % 5 == 0).float()
+V = torch.linspace(0, 1, T)
+
+
+def test_raster_draws_every_spike_in_its_place():
+    figure = figures.raster(SPIKES)
+    when, who = np.nonzero(SPIKES.numpy())
+    np.testing.assert_allclose(figure.data[0].x, when, rtol=1e-6)
+    np.testing.assert_array_equal(figure.data[0].y, who)
+    assert figures.raster(torch.ones(100, 60)).data[0].type == "scattergl"
+    assert "0 of 120" in figures.raster(torch.zeros(T, N)).layout.title.text
+
+
+def test_traces_mark_spikes_above_the_threshold():
+    figure = figures.traces(V, SPIKES[:, 0], threshold=3.0)
+    marks = next(t for t in figure.data if t.mode == "markers")
+    np.testing.assert_array_equal(marks.x, np.nonzero(SPIKES[:, 0].numpy())[0])
+    assert min(marks.y) > 3.0
+    line = next(t for t in figure.data if t.name == "threshold")
+    assert tuple(line.y) == (3.0, 3.0)
+
+
+def test_dtypes_and_graphs_are_no_obstacle():
+    for spikes in (SPIKES.bool(), SPIKES.bfloat16(), SPIKES.numpy(), SPIKES.requires_grad_()):
+        assert len(figures.raster(spikes).data[0].x) == 24
+
+
+def test_time_steps_have_whole_ticks():
+    for steps in (1, 2, 5, 12):
+        for figure in (figures.raster(torch.ones(steps, 3)), figures.traces(torch.ones(steps))):
+            assert all(tick % 1 == 0 for tick in figure.layout.xaxis.tickvals)
+
+
+def test_membrane_and_raster_draws_every_spike_once():
+    spikes = torch.zeros(20, 3)
+    spikes[4, 0] = spikes[9, 0] = spikes[9, 2] = 1
+    figure = membrane_and_raster(torch.linspace(0, 1, 20), spikes, threshold=1.0)
+    membrane, own, threshold, raster = figure.data
+    assert len(membrane.y) == 20
+    assert list(own.x) == [4, 9] and min(own.y) > 1.0
+    assert list(threshold.y) == [1.0, 1.0]
+    assert sorted(zip(raster.x, raster.y, strict=True)) == [(4, 0), (9, 0), (9, 2)]
+
+
+@pytest.mark.parametrize("columns", [1, 2, 5])
+def test_a_gallery_has_one_panel_per_neuron(columns):
+    spikes = torch.zeros(30)
+    spikes[7] = 1
+    runs = {name: (torch.rand(30), spikes) for name in "abc"}
+    figure = gallery(runs, columns=columns)
+    assert [note.text for note in figure.layout.annotations] == ["a", "b", "c"]
+    assert [list(trace.x) for trace in figure.data if trace.mode == "markers"] == [[7]] * 3
+
+
+def heights(figure):
+    """Kind to how many neurons it has, over all panels."""
+    found = {}
+    for trace in figure.data:
+        found[trace.name] = found.get(trace.name, 0) + sum(map(int, trace.y))
+    return found
+
+
+def test_every_neuron_is_in_exactly_one_bar():
+    rates = torch.rand(500).round(decimals=1)
+    figure = rate_histogram(rates, bins=7)
+    assert sum(heights(figure).values()) == 500
+    assert np.asarray(figure.data[1].x).min() > 0
+
+
+class Two(NamedTuple):
+    rate: torch.Tensor
+    fano: torch.Tensor
+
+
+def test_a_panel_for_each_statistic_with_means_by_class():
+    rate = torch.tensor([[0.0, 1.0], [0.5, 0.0], [1.0, 0.0]])
+    figure = population_statistics(Two(rate, 2 * rate), torch.tensor([2, 0, 2]), names=["a", "b", "c"])
+    assert [t.type for t in figure.data] == ["heatmap", "heatmap"]
+    assert list(figure.data[0].y) == ["a", "c"]  # nobody of class b
+    assert np.asarray(figure.data[0].z).tolist() == [[0.5, 0.0], [0.5, 0.5]]
+    assert [a.text for a in figure.layout.annotations] == ["rate: 0 to 0.5", "fano: 0 to 1"]
+
+
+@pytest.mark.parametrize(
+    ("rates", "found"),
+    [
+        ([0, 0, 0.1, 0.5, 0.9, 1], {"silent": 2, "active": 2, "saturated": 2}),
+        ([0.0, 0.0], {"silent": 2, "active": 0, "saturated": 0}),
+        ([1.0], {"silent": 0, "active": 0, "saturated": 1}),
+    ],
+)
+def test_silent_and_saturated_neurons_are_told_apart(rates, found):
+    figure = rate_histogram(rates)
+    assert heights(figure) == found
+    assert f"{found['silent']} silent, {found['saturated']} saturated" in figure.layout.title.text
+    assert not len(figure.data[0].x) or max(figure.data[0].x) < 0
+
+
+def test_lines_draws_series_levels_and_marks():
+    figure = lines({"a": [1.0, 2.0], "b": [2.0, 1.0]}, levels={"guess": 2.3}, marks={"here": 1.5}, title="two")
+    assert [list(trace.y) for trace in figure.data] == [[1.0, 2.0], [2.0, 1.0]]
+    assert [list(trace.x) for trace in figure.data] == [[1, 2], [1, 2]]
+    assert {note.text for note in figure.layout.annotations} == {"guess", "here"}
+
+
+def test_each_line_may_have_an_x_of_its_own():
+    figure = lines({"a": ([1, 2, 4], [3, 2, 1]), "b": torch.tensor([5.0, 6.0])}, x=[7, 8])
+    assert [list(trace.x) for trace in figure.data] == [[1, 2, 4], [7, 8]]
+
+
+def test_lines_leave_out_what_a_logarithm_cannot_show():
+    figure = lines({"a": ([1, 2, 4], [0.1, 0.0, 0.01]), "law": ([1, 4], [0.1, 0.02])}, log="xy")
+    assert np.isnan(np.asarray(figure.data[0].y)[1])
+    assert figure.layout.xaxis.type == figure.layout.yaxis.type == "log"
+    assert figure.layout.xaxis.tickvals == (1, 2, 5)
+
+
+def test_names_on_logarithmic_axes_stand_at_exponents():
+    figure = lines({"a": ([1, 100], [1, 1000])}, log="xy", marks={"m": 10}, levels={"l": 100})
+    level, mark = figure.layout.annotations
+    assert mark.x == pytest.approx(1) and level.y == pytest.approx(2)  # as plotly wants annotations,
+    assert [(shape.x0, shape.y0) for shape in figure.layout.shapes] == [(0, 100), (10, 0)]  # but not shapes
+
+
+def test_ticks_are_whole_where_the_values_are():
+    assert whole_ticks([1, 12], 6) == [2, 4, 6, 8, 10, 12]
+    assert whole_ticks([0, 4]) == [0, 1, 2, 3, 4]
+    assert whole_ticks([0, 12], 6) == [0, 5, 10]
+    assert whole_ticks([3, 3]) == [3]
+    assert whole_ticks([0.5, 2]) is None
+    assert whole_ticks([0, 25]) is None  # plotly's own ticks are whole here, and follow a zoom
+
+
+def test_ticks_of_a_logarithm_are_one_two_five():
+    assert log_ticks([1, 128]) == [1, 2, 5, 10, 20, 50, 100, 200]
+    assert log_ticks([0.01, 0.05]) == [0.01, 0.02, 0.05]
+    assert log_ticks([1e-6, 1.0]) is None
+    assert log_ticks([0.0, -1.0]) is None
+
+
+def test_times_are_steps_or_milliseconds():
+    assert list(times(3, None).at) == [0, 1, 2] and times(3, None).ends == [-0.5, 2.5]
+    np.testing.assert_allclose(times(3, 2e-3).at, [0, 2, 4])
+    assert times(3, 2e-3).title == "time (ms)" and times(1, None).ends == [-0.5, 0.5]
+
+
+def test_surrogate_curves_are_the_surrogates_functions():
+    figure = figures.surrogate_curves({"atan": ATan()})
+    u = torch.linspace(-2, 2, 201)
+    primitive, derivative = (t for t in figure.data if t.name == "atan")
+    np.testing.assert_allclose(primitive.y, ATan().primitive(u), rtol=1e-5)
+    np.testing.assert_allclose(derivative.y, ATan().derivative(u), rtol=1e-5)
+
+
+def test_parts_stack_up_to_their_whole():
+    figure = shares({"before": {"conv": 6.0, "rest": 2.0}, "after": {"conv": 3.0, "rest": 1.0}}, "ms")
+    assert [t.name for t in figure.data] == ["conv", "rest"] and figure.layout.barmode == "stack"
+    assert list(figure.data[0].x) == [6.0, 3.0] and list(figure.data[0].y) == ["before", "after"]
+    assert list(figure.data[1].customdata) == ["25.0%", "25.0%"]
+    assert [a.text for a in figure.layout.annotations] == ["8 ms", "4 ms"]
+
+
+def test_a_part_that_is_missing_is_nothing():
+    figure = shares({"a": {"x": 1.0}, "b": {"y": 2.0}})
+    assert [list(t.x) for t in figure.data] == [[1.0, 0.0], [0.0, 2.0]]
+    assert len({t.marker.color for t in figure.data}) == 2
+
+
+TWO = {
+    "rank 0": [("forward", 0.0, 2.0), ("backward", 2.0, 5.0)],
+    "network": [("all-reduce", 4.0, 5.0)],
+    "rank 1": [("forward", 1.0, 3.0)],
+}
+
+
+def test_a_bar_goes_from_start_to_end_in_its_own_lane():
+    figure = spans(TWO)
+    assert [trace.name for trace in figure.data] == ["forward", "backward", "all-reduce"]
+    forward = figure.data[0]
+    assert list(forward.base) == [0.0, 1.0] and list(forward.x) == [2.0, 2.0] and list(forward.y) == [0, 2]
+    assert figure.layout.barmode == "overlay"  # or plotly would push bars of one lane apart
+
+
+def operation(numel, **more):
+    given = {"kind": "elementwise", "phase": "forward", "reads": 8 * numel, "writes": 4 * numel, "numel": numel} | more
+    return model.Operation(**{"name": "mul"} | given)
+
+
+def drawn(figure):
+    """Lane to [(what, start, length)] in order of time."""
+    lanes = {i: [] for i in range(len(figure.layout.yaxis.ticktext))}
+    for trace in figure.data:
+        for row, start, length in zip(trace.y, trace.base, trace.x, strict=True):
+            lanes[row].append((start, trace.name, length))
+    return {row: [(name, start, length) for start, name, length in sorted(lane)] for row, lane in lanes.items()}
+
+
+def test_a_tile_without_values_waits_and_all_go_on_together():
+    work = model.Work("w", 1, (), (), 0, 0, 0)
+    lanes = drawn(supersteps(work, [operation(1000), operation(147_200)]))
+    assert [what for what, *_ in lanes[0]] == ["elementwise", "waiting for all"] * 2
+    assert [what for what, *_ in lanes[5]] == ["waiting for all", "elementwise", "waiting for all"]
+    first, second = ([start for what, start, _ in lanes[row] if what == "elementwise"][-1] for row in (0, 5))
+    assert first == second > 0
+
+
+def test_the_lengths_are_those_of_the_model():
+    op = operation(320_000, name="addmm", kind="matmul", flops=10**8)
+    work = model.Work("w", 1, (op,), (), 0, 0, 0)
+    parts = model.ipu(work).parts
+    (compute, wait, exchange) = drawn(supersteps(work, [op]))[1]
+    assert compute[0] == "matrix product" and compute[2] == pytest.approx(parts["matmul"].value * 1e6)
+    assert wait[2] == pytest.approx(parts["sync"].value * 1e6)
+    assert exchange[2] == pytest.approx(parts["exchange"].value * 1e6)
+
+
+BANDWIDTH, RATE = 1e10, 4e10
+
+
+LOOP = Run("loop", operations=8e6, bytes=1e8, seconds=2e-2)
+
+
+FUSED = Run("fused", operations=8e6, bytes=8e6, seconds=1e-3)
+
+
+HEAVY = Run("fused", operations=8e8, bytes=8e6, seconds=4e-2)
+
+
+def curve(figure, name):
+    (found,) = (t for t in figure.data if t.name == name)
+    return found
+
+
+def test_the_roof_bends_where_both_limits_meet():
+    figure = roofline([LOOP, FUSED], BANDWIDTH, RATE)
+    roof = curve(figure, "roof")
+    assert roof.x[1] == pytest.approx(4) and roof.y[1] == roof.y[2] == pytest.approx(40)
+    assert roof.y[0] == pytest.approx(roof.x[0] * 10)
+    assert roof.x[0] < 0.08 and roof.x[-1] > 4
+    assert figure.layout.xaxis.type == figure.layout.yaxis.type == "log"
+    assert {a.text.strip() for a in figure.layout.annotations} == {"memory bound", "compute bound"}
+
+
+def test_runs_of_one_name_are_one_line():
+    figure = roofline([LOOP, FUSED, HEAVY], BANDWIDTH, RATE)
+    assert [t.name for t in figure.data] == ["roof", "loop", "fused"]
+    assert list(curve(figure, "fused").x) == pytest.approx([1, 100])
+    assert list(curve(figure, "fused").y) == pytest.approx([8, 20])
+    assert len({(t.line.color, t.marker.symbol) for t in figure.data}) == 3
+
+
+def test_a_span_keeps_the_axis_still():
+    figure = roofline([FUSED], BANDWIDTH, RATE, span=(0.1, 1000))
+    assert list(figure.layout.xaxis.range) == pytest.approx([-1, 3])
+    assert list(curve(figure, "roof").x) == pytest.approx([0.1, 4, 1000])
+    figure = roofline([FUSED], BANDWIDTH, RATE, span=(0.1, 2))  # the roof bends beyond
+    assert list(curve(figure, "roof").y) == pytest.approx([1, 20]) and not figure.layout.annotations
+
+
+NUMBERS = [
+    Marked("a net", "predicted", 2.0, 1.0, 4.0, "a model"),
+    Marked("a net", "measured", 3.0, 2.9, 3.1),
+    Marked("another", "published", None, 5.0, 10.0, "somebody"),
+]
+
+
+def points(figure, mark):
+    (trace,) = [t for t in figure.data if t.name == mark]
+    return list(zip(trace.x, trace.y, strict=True)), trace
+
+
+def test_each_mark_has_its_symbol_and_what_shares_a_lane_is_in_one():
+    figure = marked(NUMBERS, "ms")
+    assert points(figure, "predicted")[0] == [(2.0, 0)] and points(figure, "measured")[0] == [(3.0, 0)]
+    assert points(figure, "published")[0] == [(5.0, 1), (10.0, 1)]
+    symbols = {points(figure, mark)[1].marker.symbol for mark in ("predicted", "measured", "published")}
+    assert symbols == {"diamond", "circle", "star"}
+    assert list(figure.layout.yaxis.ticktext) == ["a net", "another"] and figure.layout.xaxis.type == "log"
+
+
+def test_a_range_is_drawn_and_told():
+    figure = marked(NUMBERS, "ms")
+    lines = [(tuple(t.x), t.y[0]) for t in figure.data if t.mode == "lines"]
+    assert ((1.0, 4.0), 0) in lines and ((2.9, 3.1), 0) in lines and ((5.0, 10.0), 1) in lines
+    told = points(figure, "predicted")[1].text[0]
+    assert told == "a net<br>predicted: 2 (1 … 4) ms<br>a model"
+    assert points(figure, "published")[1].text[0].startswith("another<br>published: 5 … 10 ms")
+
+
+def test_ratios_have_a_line_at_one_even_beyond_them():
+    figure = marked(NUMBERS[2:], "times", one="as fast")
+    low, high = figure.layout.xaxis.range
+    assert low < 0 < high and figure.layout.annotations[0].text == "as fast"
+
+
+GROUPS = {"even": ["two", "four"], "odd": ["one"]}
+
+
+VECTORS = torch.tensor([[1.0, 0.0], [3.0, 3.0], [0.0, 0.0]])
+
+
+def test_cosines_of_each_two():
+    figure = similarity(VECTORS, GROUPS)
+    (heat,) = figure.data
+    half = 0.5**0.5
+    assert np.asarray(heat.z) == pytest.approx(np.array([[1, half, 0], [half, 1, 0], [0, 0, 0]]), abs=1e-3)
+    assert heat.customdata[0][1] == "two, four"
+    assert figure.layout.yaxis.ticktext == ("two", "four", "one")
+
+
+def test_groups_are_named_and_separated():
+    figure = similarity(VECTORS, GROUPS)
+    assert figure.layout.xaxis.ticktext == ("even", "odd")
+    assert figure.layout.xaxis.tickvals == (0.5, 2.0)
+    assert {(s.x0, s.x1, s.y0, s.y1) for s in figure.layout.shapes} == {(-0.5, 2.5, 1.5, 1.5), (1.5, 1.5, -0.5, 2.5)}
+
+
+def test_confusion_shows_counts_and_the_share_that_is_right():
+    figure = figures.confusion([[8, 2], [0, 10]], labels=["cat", "dog"])
+    assert "90.0 % right" in figure.layout.title.text
+    np.testing.assert_allclose(figure.data[0].z, [[80, 20], [0, 100]])
+    assert [n.text for n in figure.layout.annotations] == ["8", "2", "10"]
+
+
+def by_definition(costs):
+    """Rows that no other row beats: nowhere worse and somewhere better."""
+    return {
+        i for i, own in enumerate(costs)
+        if not any((other <= own).all() and (other < own).any() for other in costs)
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_undominated_is_what_the_definition_says(seed):
+    generator = np.random.default_rng(seed)
+    costs = generator.integers(0, 12, (60, 2)).astype(float)  # few values: ties in one column and in both
+    found = undominated(costs)
+    assert set(found.tolist()) == by_definition(costs) and len(set(found.tolist())) == len(found)
+    assert (np.diff(costs[found, 0]) >= 0).all()
+
+
+TABLE = {
+    "HIDDEN": [8, 8, 16, 16, 32, 32, 64],
+    "SEED": [0, 1, 0, 1, 0, 1, 0],
+    "status": ["ok"] * 6 + ["failed"],
+    "acc": [0.6, 0.8, 0.9, 0.8, 0.7, 0.7, 1.0],
+    "spikes": [10.0, 20.0, 30.0, None, 40.0, 60.0, 1.0],
+}
+
+
+def traces(figure):
+    return {trace.name: list(zip(trace.x, trace.y, strict=True)) for trace in figure.data}
+
+
+def test_rows_without_a_number_or_of_failed_runs_are_left_out():
+    figure = figures.pareto(polars.DataFrame(TABLE), maximise="acc", minimise="spikes")
+    found = traces(figure)
+    assert found["front: runs none beats"] == [(10, 0.6), (20, 0.8), (30, 0.9)]
+    assert found["runs that others beat"] == [(40, 0.7), (60, 0.7)]
+    assert figure.layout.xaxis.title.text == "spikes (less is better)"
+    assert figure.layout.yaxis.title.text == "acc (more is better)"
+    assert figure.data[-1].customdata[2] == "HIDDEN = 16<br>SEED = 0"
+    assert figure.data[-1].line.shape == "hv"
+
+
+def test_over_seeds_the_front_is_of_the_means():
+    figure = figures.pareto(TABLE, maximise="acc", minimise="spikes", seeds="SEED", log="x")
+    found = traces(figure)
+    assert found["front: means none beats"] == [(15, pytest.approx(0.7)), (30, 0.9)]
+    assert found["means that others beat"] == [(50, pytest.approx(0.7))]
+    assert len(found["single runs"]) == 5 and figure.layout.xaxis.type == "log"
+    assert "HIDDEN = 8<br>mean of 2" in figure.data[-1].customdata
+
+
+@pytest.mark.parametrize(
+    ("keys", "front"),
+    [
+        ({"maximise": ["acc", "spikes"]}, [(0.7, 60), (0.9, 30)]),
+        ({"minimise": ["acc", "spikes"]}, [(0.6, 10)]),
+        ({"maximise": "spikes", "minimise": "acc"}, [(0.6, 10), (0.7, 60)]),
+    ],
+)
+def test_either_direction_of_either_column(keys, front):
+    found = traces(figures.pareto(TABLE, **keys))["front: runs none beats"]
+    assert sorted((round(float(x), 3), round(float(y), 3)) for x, y in found) == front
+
+
+def test_only_what_survives_the_whole_range_is_a_verdict():
+    ratios = {"one": [[(1.1, 9.0), (0.5, 2.0)], [None, (0.1, 0.9)]]}
+    figure = verdicts(ratios, [16, 128], [100, 1000])
+    assert [list(row) for row in figure.data[0].z] == [[1, 0], [None, -1]]
+    texts = [note.text for note in figure.layout.annotations]
+    assert {"1.1 …<br>9", "0.5 …<br>2", "does<br>not fit", "0.1 …<br>0.9"} <= set(texts)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])
+def test_spacing_is_the_distance_to_the_next_number(dtype):
+    kind = getattr(torch, dtype)
+    bits = {2: torch.int16, 4: torch.int32, 8: torch.int64}[kind.itemsize]
+    for number in (1.0, 1.5, 2.0, 1000.0, 3e-5, 7e-6):
+        at = torch.tensor([number], dtype=kind)
+        above = (at.view(bits) + 1).view(kind)
+        assert spacing(at.double().tolist(), dtype)[0] == (above.double() - at.double()).item(), number
+
+
+def test_spacing_outside_the_range():
+    assert spacing([1e-9], "float16")[0] == 2**-24
+    assert math.isinf(spacing([7e4], torch.float16)[0])
+    assert math.isfinite(spacing([7e4], torch.bfloat16)[0])
+
+
+def ticks(figure, name):
+    """The numbers that are drawn for a format, and the one that stands for the value (None if it is off the page)."""
+    marked = [t for t in figure.data if t.name == name and t.mode == "markers"]
+    of = {t.marker.symbol: np.asarray(t.x, dtype=float) for t in marked}
+    return of.get("line-ns-open", np.array([])), of.get("diamond", [None])[0]
+
+
+def words(figure):
+    """What is said of each format: (what becomes of the value, how many numbers), from the lowest line up."""
+    texts = [note.text for note in figure.layout.annotations]
+    return list(zip(texts[::2], texts[1::2], strict=True))
+
+
+def test_what_is_lost_is_said():
+    small, large = number_lines(1e-9), number_lines(1e6)
+    assert words(small)[0] == ("becomes 0: the smallest number is 6e-08", "no number here")
+    assert words(large)[0] == ("becomes infinity: the largest number is 65504", "no number here")
+    for figure in (small, large):
+        assert ticks(figure, "float16") == (pytest.approx([]), None)
+        assert ticks(figure, "bfloat16")[1] is not None
+
+
+TINY, SMALL, LARGE = 2.0**-30, 2.0**-20, 2.0**17
+
+
+def test_it_tells_what_a_format_loses():
+    values = torch.tensor([TINY, TINY, 1.0, 0.5, LARGE, -TINY, 0.0, 0.0])
+    (line,) = magnitudes({"g": values}).data
+    assert line.name == "g: 50.0% become 0, 16.7% infinite"
+    (line,) = magnitudes({"g": values}, torch.bfloat16).data
+    assert line.name == "g: 0.0% become 0, 0.0% infinite"
+
+
+def test_a_scale_moves_them_into_the_format():
+    values = torch.tensor([TINY, SMALL])
+    (line,) = magnitudes({"g": values}, scale=2.0**16, span=(-40, 10)).data
+    assert line.name == "g: 0.0% become 0, 0.0% infinite"
+    at = np.asarray(line.x)[np.asarray(line.y) > 0]
+    assert at.tolist() == [-14, -4]
+
+
+def test_heights_are_shares_of_what_is_not_zero():
+    (line,) = magnitudes({"g": torch.tensor([1.0, 1.5, 4.0, 4.0, 0.0])}).data
+    heights = dict(zip(line.x, line.y, strict=True))
+    assert heights[0] == pytest.approx(50) and heights[2] == pytest.approx(50)
+    assert sum(line.y) == pytest.approx(100)
+
+
+def test_the_bands_are_those_of_the_format():
+    figure = magnitudes({"g": torch.tensor([1.0])}, span=(-60, 40))
+    subnormal, normal = figure.layout.shapes
+    assert (subnormal.x0, subnormal.x1) == (-25, -14)
+    assert normal.x0 == -14 and normal.x1 == pytest.approx(16, abs=0.01)
+    assert [a.text for a in figure.layout.annotations] == ["→ 0", "fewer digits", "float16", "→ ∞"]
+
+
+def test_every_number_of_the_window_has_a_tick_and_the_value_lands_on_one():
+    figure = number_lines(1.0, width=0.02)
+    narrow, nearest = ticks(figure, "bfloat16")
+    # Below 1 the distance is 1/256, above it 1/128.
+    assert narrow.tolist() == [1 - k / 256 for k in range(5, 0, -1)] + [1, 1 + 1 / 128, 1 + 2 / 128]
+    assert nearest == 1.0
+    assert len(ticks(figure, "float16")[0]) == 40 + 1 + 20
+    assert words(figure)[2][1] == f"{round(0.02 * 2**24 + 0.02 * 2**23):,} numbers here"  # float32: a bar
+    assert words(number_lines(0.1))[0][0] == "becomes 0.099975586, off by 0.024 %"
+
+
+def test_image_grid_places_each_image_under_its_label():
+    images = torch.arange(1, 4).reshape(3, 1, 1).expand(3, 4, 4)
+    figure = figures.image_grid(images, ["a", "b", "c"], columns=2)
+    canvas = np.asarray(figure.data[0].z)
+    assert [n.text for n in figure.layout.annotations] == ["a", "b", "c"]
+    assert {1, 2, 3} <= set(np.unique(canvas))
+    for value, note in zip((1, 2, 3), figure.layout.annotations, strict=True):
+        rows, columns = np.nonzero(canvas == value)
+        assert columns.mean() == note.x and rows.min() == note.y + 0.5
+
+
+def test_maps_lie_in_a_grid_of_steps_and_channels():
+    spikes = torch.zeros(3, 2, 4, 5)
+    spikes[1, 0, 2, 3] = 1
+    figure = feature_maps(spikes, names=["left", "right"])
+    canvas = np.asarray(figure.data[0].z)
+    assert len(figure.layout.shapes) == (3 + 1) * 2
+    assert figure.layout.xaxis.ticktext == ("left", "right")
+    assert figure.layout.yaxis.ticktext == ("step 1", "step 2", "step 3", "mean")
+    boxes = [(s.y0, s.x0) for s in figure.layout.shapes]
+    top, left = boxes[2]  # step 2, first channel
+    assert canvas[int(top + 0.5) + 2, int(left + 0.5) + 3] == 1
+    top, left = boxes[6]  # the mean over three steps
+    assert canvas[int(top + 0.5) + 2, int(left + 0.5) + 3] == pytest.approx(1 / 3)
+    assert np.count_nonzero(canvas) == 2
+
+
+def cells(figure):
+    (heat,) = figure.data
+    return np.asarray(heat.z)
+
+
+def test_receptive_fields_are_pictures_in_reading_order():
+    matrix = torch.arange(5 * 6.0).view(5, 6) + 1
+    figure = weights(matrix, shape=(2, 3), most=4)
+    drawn = cells(figure)
+    names = {note.text: note for note in figure.layout.annotations}
+    assert set(names) == {f"neuron {i}" for i in range(4)} and "4 of 5 neurons" in figure.layout.title.text
+    for i in range(4):
+        rows, columns = np.nonzero((drawn >= matrix[i].min().item()) & (drawn <= matrix[i].max().item()))
+        assert columns.mean() == names[f"neuron {i}"].x and rows.min() == names[f"neuron {i}"].y + 0.5
+    np.testing.assert_array_equal(drawn[~np.isnan(drawn)][:3], [1, 2, 3])
+    assert len(figure.layout.shapes) == 4
+
+
+def picture_of(votes, label):
+    output = torch.zeros(4, 3)
+    for k, count in enumerate(votes):
+        output[:count, k] = 1
+    return inference(torch.rand(8, 8), torch.ones(4, 6), output, label, ["a", "b", "c"])
+
+
+@pytest.mark.parametrize(
+    ("votes", "label", "told"),
+    [
+        ((0, 3, 1), 1, "The answer is b (right)"),
+        ((0, 3, 1), 2, "The answer is b (wrong: it is c)"),
+        ((0, 0, 0), 2, "No answer: the output is silent"),
+    ],
+)
+def test_inference_says_what_the_network_answers(votes, label, told):
+    figure = picture_of(votes, label)
+    assert figure.layout.title.text == told
+    assert [int(trace.y[-1]) for trace in figure.data[2:]] == list(votes)
+
+
+def _heatmaps(figure):
+    return [np.asarray(trace.z) for trace in figure.data if trace.type == "heatmap"]
+
+
+def test_coded_image_shows_image_raster_and_what_is_read_back():
+    image = torch.tensor([[0.0, 0.5], [1.0, 0.25]])
+    spikes = torch.tensor([[0, 1, 1, 0], [0, 0, 1, 1], [0, 0, 1, 0]]).float()
+    figure = figures.coded_image(image, spikes, spikes.mean(0).view(2, 2), title="a title")
+    before, raster, after = _heatmaps(figure)
+    np.testing.assert_allclose(before, image, atol=1e-4)
+    np.testing.assert_array_equal(raster, spikes.T)
+    np.testing.assert_allclose(after, [[0, 1 / 3], [1, 1 / 3]], atol=1e-4)
+    assert [note.text for note in figure.layout.annotations] == ["image", "spikes: 5", "read back"]
+
+
+def test_direct_coding_is_said_to_be_numbers():
+    image = torch.tensor([[0.0, 0.5]])
+    figure = figures.coded_image(image, image.flatten().expand(3, 2), image)
+    assert figure.layout.annotations[1].text == "numbers: 3"
+    np.testing.assert_allclose(_heatmaps(figure)[1], [[0, 0, 0], [0.5, 0.5, 0.5]])
+
+
+def test_coded_signal_draws_ups_and_downs_apart():
+    signal = torch.tensor([0.0, 0.2, 0.2, 0.0])
+    spikes = torch.tensor([0, 1, 0, -1])
+    figure = figures.coded_signal(signal, {"delta": spikes}, {"delta": 0.2 * spikes.cumsum(0)}, dt=1e-3)
+    curves, marks = figure.data[:2], figure.data[2:]
+    assert [trace.name for trace in curves] == ["signal", "delta"]
+    assert [list(np.asarray(trace.x)) for trace in marks] == [[1.0], [3.0]]
+
+
+def one_each():
+    """ON at step 1, row 2, column 3; OFF at step 0, row 0, column 1."""
+    events = torch.zeros(2, 2, 4, 5)
+    events[1, 0, 2, 3] = events[0, 1, 0, 1] = 1
+    return events
+
+
+def test_each_event_is_at_its_time_column_and_row():
+    figure = event_cloud(one_each(), dt=1e-3)
+    on, off = figure.data
+    assert (on.name, off.name) == ("on", "off")
+    assert [on.x[0], on.y[0], on.z[0]] == [1.0, 3.0, 2.0] and [off.x[0], off.y[0], off.z[0]] == [0.0, 1.0, 0.0]
+    assert figure.layout.title.text == "Events (1 on, 1 off)"
+    scene = figure.layout.scene
+    assert scene.xaxis.title.text == "time (ms)"
+    assert scene.zaxis.range == (3.5, -0.5)  # row 0 is at the top
+    assert scene.aspectratio.y > scene.aspectratio.z  # 5 columns, 4 rows
