@@ -12,9 +12,9 @@
 # %% [markdown]
 # # A notebook for sweeps: XOR in time
 #
-# Two bits arrive as spikes, one after the other; a network of spiking neurons answers with their XOR, and every spike it
-# fires has a price. This notebook trains one such network, and says how good it is and what it costs. It is made to be
-# run many times with other parameters, by `snnkit sweep`:
+# Two bits arrive as spikes, one after the other; a network of spiking neurons answers with their XOR, and every spike
+# it fires has a price. This notebook trains one such network and reports its accuracy and its number of spikes.
+# `snnkit sweep` runs it many times with different parameters:
 #
 # ```yaml
 # notebook: xor_in_time
@@ -26,8 +26,8 @@
 # pareto: {maximise: accuracy, minimise: spikes}
 # ```
 #
-# To sweep a notebook of your own it needs two things that this one has: a cell tagged `parameters` with typed literals,
-# and a call of `sweep.record`. By hand it runs like any other.
+# To sweep your own notebook, give it the two things that this one has: a cell tagged `parameters` with typed literals,
+# and a call of `sweep.record`. You can also run it by hand like any other notebook.
 
 # %% tags=["bootstrap"] cellView="form"
 # @title Setup: run this cell first
@@ -55,7 +55,7 @@ print("snnkit", snnkit.__version__)
 
 # %% tags=["parameters"]
 QUICK: bool = True  # True: 200 updates. False: 1000
-SEED: int = 0  # of weights, training samples and their order; the samples of the test depend on it, too
+SEED: int = 0  # seed of weights, training samples and their order; the test samples depend on it, too
 DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
 HIDDEN: int = 32  # neurons in the hidden layer
 TAU: float = 20.0  # time constant of the membranes, in time steps
@@ -68,15 +68,15 @@ import torch
 
 from snnkit import challenge, sweep, train
 
-torch.set_num_threads(1)  # layers this small are done before a second thread has been woken
+torch.set_num_threads(1)  # for layers this small, starting a second thread takes longer than the work
 train.seed_everything(SEED)
 updates = UPDATES or (200 if QUICK else 1000)
 
 # %% [markdown]
 # ## Train
 #
-# Input → `HIDDEN` leaky integrate-and-fire neurons → 2 more, one for each answer; the one that fires more often is believed.
-# `RATE_PENALTY` times the number of spikes is added to the loss.
+# Input → `HIDDEN` leaky integrate-and-fire neurons → 2 more, one for each answer; the one that fires more often gives
+# the answer. `RATE_PENALTY` times the number of spikes is added to the loss.
 
 # %%
 net = challenge.network(HIDDEN, tau=TAU)
@@ -85,11 +85,11 @@ challenge.train(
 )
 
 # %% [markdown]
-# ## Test, and put it on record
+# ## Test and record
 #
-# On samples that the training never saw. What is recorded becomes a column of the sweep's table.
+# The test uses new samples. Each recorded value becomes a column of the sweep's table.
 
 # %%
 net.cpu()
-found = challenge.evaluate(net, *challenge.samples(1000, seed=1000 + SEED))
-sweep.record(accuracy=found.accuracy, spikes=found.spikes)
+result = challenge.evaluate(net, *challenge.samples(1000, seed=1000 + SEED))
+sweep.record(accuracy=result.accuracy, spikes=result.spikes)
