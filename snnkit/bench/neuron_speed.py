@@ -32,9 +32,7 @@ from .workloads import EQUATIONS
 INFERENCE, TRAINING = MODES = ("inference", "training")
 KEY = ("mode", "dtype", "neurons", "steps")
 
-COMPILED = "torch.compile"
-ENGINE_NAMES = (*(name for name in ENGINES if name != "auto"), COMPILED)
-LONGEST_COMPILED = 32  # steps; compiling an unrolled loop takes about a second for each
+ENGINE_NAMES = tuple(name for name in ENGINES if name != "auto")
 
 # Upper guess of what training needs besides inputs and outputs, in float32 tensors of the shape of x: loops were seen
 # to save three for backward, and hold as many lists of gradients on the way back.
@@ -63,7 +61,9 @@ class Arguments:
         "Of the input.", ("float32", "bfloat16"), flag="dtype", choices=("float32", "bfloat16", "float16")
     )
     modes: Sequence[str] = option("What to time.", MODES, flag="mode", choices=MODES)
-    engines: Sequence[str] = option("Of ours, or torch.compile (the plain loop).", ENGINE_NAMES, choices=ENGINE_NAMES)
+    engines: Sequence[str] = option(
+        "Of ours; those that do not run here are left out.", ENGINE_NAMES, choices=ENGINE_NAMES
+    )
     peers: bool = suite.peers_option()
     repeats: int = suite.repeats_option(11)
 
@@ -73,8 +73,8 @@ class Candidate:
     """One line of the table.
 
     Attributes:
-        name: unique for its equation: the engine, "torch.compile" or the library.
-        library: "snnkit", "torch" or the other library's name.
+        name: unique for its equation: the engine or the library.
+        library: "snnkit" or the other library's name.
         engine: that of ours that runs it; "" for others.
         equation: a key of ``EQUATIONS``, with whose eager engine the result is compared.
         forward: x [T, B, N] to spikes [T, B, N].
@@ -105,12 +105,10 @@ def candidates(
     every: list[Candidate] = []
     left_out: dict[str, str] = {}
     for equation in dict.fromkeys(["LIF", *(other.equation for other in others)]):
-        ours = [_ours(name, equation) for name in engines if name != COMPILED]
+        ours = [_ours(name, equation) for name in engines]
         refused = {c.name: reason for c in ours if (reason := c.why_not(torch.zeros(2, 1, 8, device=device)))}
         left_out |= refused
         every += [candidate for candidate in ours if candidate.name not in refused]
-        if COMPILED in engines and equation == "LIF":
-            every.append(_compiled(equation))
         every += [Candidate(o.name, o.name, "", o.equation, o.forward) for o in others if o.equation == equation]
     return every, left_out
 
@@ -124,23 +122,6 @@ def _ours(engine: str, equation: str) -> Candidate:
         return "" if plan.engine == engine else plan.reason
 
     return Candidate(engine, OURS, engine, equation, lambda x: neuron(x)[0], why_not)
-
-
-def _compiled(equation: str) -> Candidate:
-    """What a user of PyTorch would write: the loop over time, handed to ``torch.compile`` as it is."""
-    neuron = EQUATIONS[equation]("eager")
-
-    def loop(x: Tensor) -> Tensor:
-        dtype = state_dtype(x)
-        state = neuron.initial_state(torch.zeros_like(x[0], dtype=dtype))
-        spikes = []
-        for x_t in x.unbind(0):
-            spike, state = neuron.step(x_t.to(dtype), state)
-            spikes.append(spike.to(x.dtype))
-        return torch.stack(spikes)
-
-    # Sizes stay constants, as they are by default in a first call.
-    return Candidate(COMPILED, "torch", "", equation, torch.compile(loop, fullgraph=True, dynamic=False))
 
 
 def bytes_per_neuron_step(mode: str, dtype: torch.dtype) -> int:
@@ -166,7 +147,7 @@ class Case(Race):
     ) -> None:
         self.neurons, self.steps, self.dtype, self.mode, self.device = neurons, steps, dtype, mode, device
         self.labels = {"mode": mode, "dtype": suite.dtype_name(dtype), "neurons": neurons, "steps": steps}
-        self.candidates = [c for c in candidates if c.name != COMPILED or steps <= LONGEST_COMPILED]
+        self.candidates = candidates
         self.clock = clock_for(device)
         self._references: dict[str, Result] = {}
         self._x: Tensor | None = None
@@ -186,8 +167,6 @@ class Case(Race):
 
     def prepare(self, candidate: Candidate) -> tuple[Row, Callable[[], object]]:
         self._check_memory()
-        if candidate.name == COMPILED:
-            torch.compiler.reset()  # or it would reach torch's limit of recompilations and run uncompiled
         run = self._pass(candidate.forward)
 
         def call() -> Result:

@@ -1,4 +1,4 @@
-"""STDP, step by step and over sequences: our rule in C++ and in PyTorch beside Norse's functions of the same rule.
+"""STDP, step by step and over sequences: our rule beside Norse's functions of the same rule.
 
     snnkit bench plasticity
 
@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,35 +27,21 @@ from .suite import OURS, Race, Record, Row, Rows, Suite, option, seconds_of, tab
 TOLERANCE, COMPARED_STEPS = 1e-12, 3
 _LONGEST = 2**26  # synapse-steps of a sequence: of very large weights, fewer steps are timed at once
 
-STEP, RUN, PLAIN, NORSE_STEP = "our step", "our run", "our step in PyTorch", "Norse's step"
+STEP, RUN, NORSE_STEP = "our step", "our run", "Norse's step"
 
 
-@dataclass(frozen=True)
-class Connection:
-    """Two layers and what connects them.
-
-    Attributes:
-        batch: samples at once.
-        pre, post: neurons of a sample on each side: [n], or [channels, height, width].
-        weight: shape of the weights.
-        kind: ``Dense()`` or a ``Convolution``.
-    """
+class Connection(NamedTuple):
+    """Two layers and what connects them: samples at once, neurons of a sample on each side ([n], or [channels, height,
+    width]), and the shape of the weights."""
 
     batch: int
     pre: tuple[int, ...]
     post: tuple[int, ...]
     weight: tuple[int, ...]
-    kind: Dense | Convolution
 
-    @classmethod
-    def dense(cls, pre: int, post: int, batch: int) -> Connection:
-        return cls(batch, (pre,), (post,), (post, pre), Dense())
-
-    @classmethod
-    def conv(cls, inputs: int, outputs: int, side: int, kernel: int, batch: int) -> Connection:
-        left = side - kernel + 1
-        weight = (outputs, inputs, kernel, kernel)
-        return cls(batch, (inputs, side, side), (outputs, left, left), weight, Convolution())
+    @property
+    def kind(self) -> Dense | Convolution:
+        return Dense() if len(self.weight) == 2 else Convolution()
 
     @property
     def name(self) -> str:
@@ -63,17 +50,28 @@ class Connection:
         return f"{'conv' if kernel else 'dense'} {layers}{kernel}, B = {self.batch}"
 
 
+def dense(pre: int, post: int, batch: int) -> Connection:
+    """All to all."""
+    return Connection(batch, (pre,), (post,), (post, pre))
+
+
+def conv(inputs: int, outputs: int, side: int, kernel: int, batch: int) -> Connection:
+    """Channels of square images."""
+    left = side - kernel + 1
+    return Connection(batch, (inputs, side, side), (outputs, left, left), (outputs, inputs, kernel, kernel))
+
+
 CONNECTIONS = (
-    Connection.dense(784, 100, 1),
-    Connection.dense(784, 400, 1),
-    Connection.dense(784, 400, 16),
-    Connection.dense(1000, 1000, 32),
-    Connection.dense(4096, 4096, 1),
-    Connection.conv(1, 32, 28, 5, 1),
-    Connection.conv(1, 32, 28, 5, 16),
-    Connection.conv(32, 64, 12, 5, 16),
+    dense(784, 100, 1),
+    dense(784, 400, 1),
+    dense(784, 400, 16),
+    dense(1000, 1000, 32),
+    dense(4096, 4096, 1),
+    conv(1, 32, 28, 5, 1),
+    conv(1, 32, 28, 5, 16),
+    conv(32, 64, 12, 5, 16),
 )
-QUICK_CONNECTIONS = (Connection.dense(96, 64, 2), Connection.conv(2, 4, 8, 3, 2))
+QUICK_CONNECTIONS = (dense(96, 64, 2), conv(2, 4, 8, 3, 2))
 
 
 @dataclass(frozen=True)
@@ -88,8 +86,7 @@ class Arguments:
     quick: bool = field(default=False, metadata={"quick": True})
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     """Goes through a sequence from rest, and may change the weight that it is given."""
 
     name: str
@@ -100,14 +97,10 @@ class Candidate:
 def candidates(connection: Connection, peers: bool) -> list[Candidate]:
     """Ours, and Norse's where it is installed."""
     amplitude = 1e-3 * DT / TAU  # Norse counts dt / tau for a spike
-    rules = [
-        PairSTDP(amplitude, amplitude, EXACT_TAU, EXACT_TAU, DT, connection=connection.kind, engine=engine)
-        for engine in ("cpp", "eager")
-    ]
+    rule = PairSTDP(amplitude, amplitude, EXACT_TAU, EXACT_TAU, DT, connection=connection.kind, engine="cpp")
     every = [
-        Candidate(STEP, OURS, _stepwise(rules[0])),
-        Candidate(RUN, OURS, lambda pre, post, weight: rules[0].run(pre, post, weight)[0]),
-        Candidate(PLAIN, OURS, _stepwise(rules[1])),
+        Candidate(STEP, OURS, _stepwise(rule)),
+        Candidate(RUN, OURS, lambda pre, post, weight: rule.run(pre, post, weight)[0]),
     ]
     norse = norse_stdp(len(connection.weight) == 4) if peers else None
     return every if norse is None else [*every, Candidate(NORSE_STEP, NORSE, norse)]

@@ -103,7 +103,7 @@ def test_wrong_usage_is_an_error(arguments, code, says):
 def test_no_candidate_to_time(monkeypatch):
     monkeypatch.setattr(neurons, "layers", lambda device: [])
     size = ("--device", "cpu", "--neurons", "64", "--steps", "64", "--no-keep-memory")
-    result = call("neurons", *size, "--engines", "torch.compile", "--mode", "inference")
+    result = call("neurons", *size, "--engines", "triton", "--mode", "inference")
     assert result.exit_code == 1 and "no candidate could be timed" in result.output
 
 
@@ -291,11 +291,11 @@ def test_what_does_not_fit_is_skipped_with_what_it_needs(monkeypatch):
 def test_who_takes_part():
     every, left_out = candidates(CPU, peers=False)
     names = {c.name for c in every}
-    assert {"eager", "block", "torch.compile"} <= names and "auto" not in names
+    assert {"eager", "block"} <= names and "auto" not in names
     assert {c.equation for c in every} == {"LIF"}
     assert len({(c.name, c.equation) for c in every}) == len(every)
     assert {c.engine for c in every if c.engine} | set(left_out) == set(ENGINES) - {"auto"}
-    assert set(ENGINE_NAMES) == (set(ENGINES) - {"auto"}) | {"torch.compile"}
+    assert set(ENGINE_NAMES) == set(ENGINES) - {"auto"}
 
 
 def test_an_engine_that_is_not_made_for_the_device_is_left_out_with_the_reason(monkeypatch):
@@ -304,13 +304,6 @@ def test_an_engine_that_is_not_made_for_the_device_is_left_out_with_the_reason(m
     monkeypatch.setattr(neurons, "plan_for", lambda *call: Plan("eager", "made for other devices", fallback=True))
     every, left_out = candidates(CPU, ["eager", "block"], peers=False)
     assert [c.name for c in every] == ["eager"] and left_out == {"block": "made for other devices"}
-
-
-@pytest.mark.slow
-def test_the_plain_loop_compiles():
-    every, _ = candidates(CPU, ["torch.compile"], peers=False)
-    outcome = outcome_of(every, "training", steps=2)
-    assert [row["contestant"] for row in outcome.rows] == ["torch.compile"] and not outcome.skipped
 
 
 def test_low_precision_input_meets_peers_under_autocast():
@@ -339,8 +332,3 @@ def test_an_engine_that_gives_way_is_never_timed():
     outcome = outcome_of([Candidate("block", "snnkit", "block", "LIF", gives_way), twin()])
     assert [row["contestant"] for row in outcome.rows] == ["Twin"]
     assert "compiling failed" in reasons(outcome)["block"]
-
-
-def test_long_loops_are_not_compiled_whole():
-    unrolled = twin("torch.compile")
-    assert not outcome_of([unrolled], steps=33).rows

@@ -8,11 +8,11 @@ from click.testing import CliRunner
 
 from snnkit.bench import stdp_speed as bench
 from snnkit.bench import suite, tables
-from snnkit.bench.stdp_speed import Case, Connection
+from snnkit.bench.stdp_speed import Case
 from snnkit.cli import main
 
 QUICK = ("bench", "plasticity", "--quick", "--repeats", "3", "--no-keep-memory")
-LAYER = Connection.dense(30, 20, 2)
+LAYER = bench.dense(30, 20, 2)
 
 
 def rows_of(connection):
@@ -29,7 +29,7 @@ def row(contestant, seconds, **more):
 @pytest.mark.parametrize("case", bench.QUICK_CONNECTIONS, ids=lambda case: case.name)
 def test_a_case_is_measured_by_step(case):
     rows = rows_of(case)
-    assert [row["contestant"] for row in rows][:3] == [bench.STEP, bench.RUN, bench.PLAIN]
+    assert [row["contestant"] for row in rows][:2] == [bench.STEP, bench.RUN]
     for row in rows:
         assert row["floor_bytes"] == 8 * row["weights"] and row["steps"] == 4
         assert 0 < row["p10_s"] <= row["median_s"] <= row["p90_s"] and row["weights_differ"] <= 1e-12
@@ -51,9 +51,9 @@ def test_results_that_differ_are_not_timed(monkeypatch):
 
 
 def test_norse_is_left_out_where_it_is_missing_or_not_wanted(monkeypatch):
-    assert len(bench.candidates(LAYER, peers=False)) == 3
+    assert len(bench.candidates(LAYER, peers=False)) == 2
     monkeypatch.setitem(__import__("sys").modules, "norse.torch.functional", None)
-    assert len(bench.candidates(LAYER, peers=True)) == 3
+    assert len(bench.candidates(LAYER, peers=True)) == 2
 
 
 def test_the_table():
