@@ -71,41 +71,13 @@ def named(answer: Any) -> str:
 
 def lacking(exercise: Exercise, found: Answers) -> list[str]:
     """What is missing before these answers can be said to test the exercise, in sentences."""
-    helped = [m.answer for m in found.wrong if m.hint is not None]
-    ways = [answer for answer in found.right if not same(answer, exercise.reference)]
+    helped = {id(m.answer) for m in found.wrong if m.hint is not None}
+    ways = {id(answer) for answer in found.right if answer is not exercise.reference}
     failed, shown = {m.check for m in found.wrong}, {m.hint for m in found.wrong}
-    missing = []
-    if (count := _different(helped)) < MISTAKES:
-        missing.append(f"{count} wrong answers with a hint, of {MISTAKES}")
-    if (count := _different(ways)) < WAYS:
-        missing.append(f"{count} right answers that are not the reference, of {WAYS}")
+    missing = [] if len(helped) >= MISTAKES else [f"{len(helped)} wrong answers with a hint, of {MISTAKES}"]
+    missing += [] if len(ways) >= WAYS else [f"{len(ways)} right answers that are not the reference, of {WAYS}"]
+    missing += [] if found.stubs else ["no stub"]
     missing += [f'no wrong answer fails the check "{c.name}"' for c in exercise.checks if c.name not in failed]
     hints = [(i, text) for i, text in enumerate(exercise.hints) if i not in found.nudges]
     missing += [f"no wrong answer is met with hint {i}: {text}" for i, text in hints if i not in shown]
-    missing += [f"hint {i} is said to be shown with no mistake, but is" for i in found.nudges & shown]
-    return missing if found.stubs else [*missing, "no stub"]
-
-
-def same(one: Any, other: Any) -> bool:
-    """Whether two answers are one: the same object, equal values of one type, or functions that do the same steps."""
-    if one is other:
-        return True
-    if callable(one) or callable(other):
-        return _steps(one) is not None and _steps(one) == _steps(other)
-    return type(one) is type(other) and one == other
-
-
-def _steps(answer: Any) -> Any:
-    code = getattr(answer, "__code__", None)
-    if code is None or answer.__closure__:  # made from exchangeable parts, which are not in the code
-        return None
-    numbers = [value for value in code.co_consts if isinstance(value, (bool, int, float))]
-    return code.co_code, code.co_names, numbers
-
-
-def _different(some: Sequence[Any]) -> int:
-    kept: list[Any] = []
-    for answer in some:
-        if not any(same(answer, other) for other in kept):
-            kept.append(answer)
-    return len(kept)
+    return missing + [f"hint {i} is said to be shown with no mistake, but is" for i in found.nudges & shown]
