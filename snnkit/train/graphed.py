@@ -7,6 +7,7 @@ in between (hooks, ``print``, ``if``) happens during the capture only.
 
 from __future__ import annotations
 
+import pickle
 import random
 import warnings
 from typing import Any
@@ -156,15 +157,11 @@ def observed(update: Any) -> tuple[Any, str]:
     if waits:
         where = f"{waits[0].filename}, line {waits[0].lineno}"
         return result, f"the step waits for the device, which no graph can ({where})"
-    if any(not np.array_equal(old, new) for old, new in zip(before, _host_randomness(), strict=True)):
+    if before != _host_randomness():
         return result, "the step draws random numbers on the CPU, which a graph would repeat in every update"
     return result, ""
 
 
-def _host_randomness() -> list[np.ndarray]:
+def _host_randomness() -> bytes:
     """The states of Python's, NumPy's and PyTorch's generators on the CPU."""
-    return [
-        np.array(random.getstate()[1]),
-        np.append(np.random.get_state(legacy=True)[1], np.random.get_state(legacy=True)[2]),  # type: ignore[arg-type]
-        torch.get_rng_state().numpy(),
-    ]
+    return pickle.dumps((random.getstate(), np.random.get_state(), torch.get_rng_state().numpy()))

@@ -1,6 +1,6 @@
 """Find the mistakes in a batch script for training before the cluster does, hours later.
 
-Each rule is a row of ``RULES``. To add one, add a row: id, severity, function, message and fix. The function yields the
+Each rule is a row of ``RULES``. To add one, add a row: id, function, message and fix. The function yields the
 line (None: of no line) of each place in a script that breaks the rule, with values for the braces of the texts; the
 common shapes of such functions (a line of this form, a directive that is missing, ...) come first below.
 """
@@ -62,14 +62,12 @@ class Problem:
         what: what is wrong, and what would happen.
         fix: what to write instead.
         rule: id of the rule that was broken, such as "port".
-        severity: "error" (the job fails, hangs or trains wrongly) or "warning" (it may, or it wastes time or data).
     """
 
     line: int | None
     what: str
     fix: str
     rule: str
-    severity: str = "error"
 
     def __str__(self) -> str:
         where = "script" if self.line is None else f"line {self.line}"
@@ -80,7 +78,6 @@ class Rule(NamedTuple):
     """A row of the table: ``find`` yields (line, values) for each mistake; the values fill ``message`` and ``fix``."""
 
     id: str
-    severity: str
     find: Callable[[Script], Places]
     message: str
     fix: str
@@ -95,7 +92,7 @@ def check(text: str) -> list[Problem]:
     """
     script = parse(text)
     problems = [
-        Problem(line, rule.message.format(**values), rule.fix.format(**values), rule.id, rule.severity)
+        Problem(line, rule.message.format(**values), rule.fix.format(**values), rule.id)
         for rule in RULES
         for line, values in rule.find(script)
     ]
@@ -374,126 +371,125 @@ def _log_overwritten(script: Script) -> Places:
 
 # --- the table -------------------------------------------------------------------------------------------------------
 
-E, W = "error", "warning"
 # fmt: off
 RULES: tuple[Rule, ...] = (
     # Form
-    Rule("shebang", E, lambda s: [] if s.lines[0].startswith("#!") else [(1, {})],
+    Rule("shebang", lambda s: [] if s.lines[0].startswith("#!") else [(1, {})],
          "The first line does not name the shell, and sbatch refuses such a file.",
          "begin the script with #!/bin/bash"),
-    Rule("late", E, lambda s: [(number, {}) for number in s.late],
+    Rule("late", lambda s: [(number, {}) for number in s.late],
          "This #SBATCH line comes after the first command. sbatch stops reading options there, and skips it "
          "silently.",
          "move it up to the other #SBATCH lines, above every command"),
-    Rule("comment", E, _line(r"^(?!#SBATCH)\s*#\s*(?i:SBATCH)\s+(?P<options>-.*\S)"),
+    Rule("comment", _line(r"^(?!#SBATCH)\s*#\s*(?i:SBATCH)\s+(?P<options>-.*\S)"),
          "This is an ordinary comment for sbatch: a directive begins with exactly #SBATCH, at the start of the "
          "line, without a space and in capitals.",
          "write #SBATCH {options}"),
-    Rule("spaces", E, lambda s: list(_directive(lambda o: "=" in (o.value, o.name))(s))[:1],
+    Rule("spaces", lambda s: list(_directive(lambda o: "=" in (o.value, o.name))(s))[:1],
          "There are spaces around the equals sign, so that sbatch takes the sign itself for the value.",
          "write it without spaces, as in --nodes=2"),
-    Rule("spelling", E, _misspelt,
+    Rule("spelling", _misspelt,
          "sbatch knows no option --{name}, and refuses the script.",
          "did you mean --{close}?"),
-    Rule("value", E, _unreadable,
+    Rule("value", _unreadable,
          "sbatch can't read --{name}: {error}.",
          "write the value in that form; variables are not filled in on #SBATCH lines"),
-    Rule("variable", E, _directive(lambda o: "$" in o.value and o.name not in _READ),
+    Rule("variable", _directive(lambda o: "$" in o.value and o.name not in _READ),
          "A #SBATCH line is a comment for bash: its variables are not filled in, so that sbatch sees {value!r} "
          "letter by letter.",
          "write the value itself, or one of sbatch's own marks such as %j for the job's number"),
-    Rule("twice", W, _twice,
+    Rule("twice", _twice,
          "--{name} is on line {first} already; only the last one counts.",
          "remove one of the two"),
-    Rule("carriage", E, _line(r"\r$"),
+    Rule("carriage", _line(r"\r$"),
          "The line ends as on Windows (CR LF), which sbatch refuses.",
          "save the file with Unix line ends, or run `dos2unix` on it"),
     # Number: one process for each GPU, all of them started, and each with its cores
-    Rule("tasks", E, _no_tasks_per_node,
+    Rule("tasks", _no_tasks_per_node,
          "The script does not say how many processes each node gets. Lightning needs --ntasks-per-node, and "
          "refuses --ntasks alone; without either, SLURM starts one process per node, and the other GPUs idle.",
          "write #SBATCH --ntasks-per-node={number}, one process for each device of a node"),
-    Rule("tasks", E, _tasks_disagree,
+    Rule("tasks", _tasks_disagree,
          "--nodes and --ntasks-per-node make {made}, but --ntasks is {tasks}.",
          "leave --ntasks out: it follows from the two others"),
-    Rule("devices", E, _devices,
+    Rule("devices", _devices,
          "{what}, but {started}{where}. Devices would idle, or processes wait for others for ever.",
          "write #SBATCH --ntasks-per-node={number}, and the same number in the command"),
-    Rule("nodes", E, _nodes_disagree,
+    Rule("nodes", _nodes_disagree,
          "The command expects {given}, but the job has {nodes}. It would wait for processes that never come, or "
          "refuse to start.",
          "make it the same number as #SBATCH --nodes"),
-    Rule("srun", E, lambda s: [(c.line, {"word": c.words[0]}) for c, _ in _programs(s) if c.program != "srun"],
+    Rule("srun", lambda s: [(c.line, {"word": c.words[0]}) for c, _ in _programs(s) if c.program != "srun"],
          "Without srun this runs once, on the first node only: the other processes never start, and the first one "
          "waits for them.",
          "put srun in front: srun {word} …"),
-    Rule("background", E, _background,
+    Rule("background", _background,
          "srun is sent to the background (&) and nothing waits for it: the script ends at once, and the job with "
          "it.",
          "leave the & out, or add a line `wait` at the end"),
-    Rule("gpus", E, _directive(lambda o: o.name == "gpus-per-task"),
+    Rule("gpus", _directive(lambda o: o.name == "gpus-per-task"),
          "--gpus-per-task shows each process one GPU only, under the number 0. Lightning and DDP look for the GPU "
          "of their local rank, and do not find it.",
          "write --gpus-per-node=N instead"),
-    Rule("gpus", E, _no_gpus,
+    Rule("gpus", _no_gpus,
          "The command wants GPUs, but the job asks for none: SLURM hides them from it.",
          "add #SBATCH --gpus-per-node=N"),
-    Rule("cores", W, _bare_srun("cpus-per-task", "SRUN_CPUS_PER_TASK", lambda s: (s.number("cpus-per-task") or 1) > 1),
+    Rule("cores", _bare_srun("cpus-per-task", "SRUN_CPUS_PER_TASK", lambda s: (s.number("cpus-per-task") or 1) > 1),
          "Since SLURM 22.05 srun does not take the number of cores over from sbatch: each process may be bound to "
          "a single core.",
          'write srun --cpus-per-task="$SLURM_CPUS_PER_TASK" …'),
     # Meeting: an address and a port that all processes know and no other job uses
-    Rule("port", W, _variable("MASTER_PORT", lambda port, _: port.isdecimal()),
+    Rule("port", _variable("MASTER_PORT", lambda port, _: port.isdecimal()),
          "The port is always {value}. Two jobs that share a node would both want it, and the second one fails with "
          "`Address already in use`.",
          f"derive it from the job's number, which no other job has: {GOOD_PORT}"),
-    Rule("port", E, _variable("MASTER_PORT", _too_high),
+    Rule("port", _variable("MASTER_PORT", _too_high),
          "The port {value} may come to a number above 65535, the last port there is.",
          f"take the remainder of a division: {GOOD_PORT}"),
-    Rule("address", E, _variable("MASTER_ADDR", lambda address, s: (s.number("nodes") or 1) > 1
+    Rule("address", _variable("MASTER_ADDR", lambda address, s: (s.number("nodes") or 1) > 1
                                  and address in ("localhost", "127.0.0.1", "::1")),
          "MASTER_ADDR is {value}, which on each node means that node itself: the processes of different nodes "
          "never meet.",
          'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'),
-    Rule("export", E, _not_exported,
+    Rule("export", _not_exported,
          "{name} is set but not exported: the script knows it, the processes that srun starts do not.",
          "write export {name}=…"),
     # Survival: a job that is warned in time, saves, goes back to the queue and continues
-    Rule("signal", W, _missing("signal", unless=_gives_up),
+    Rule("signal", _missing("signal", unless=_gives_up),
          "No signal is requested. At the time limit SLURM ends the job with little or no time to save, and all "
          "since the last checkpoint is lost.",
          "add #SBATCH --signal=SIGUSR1@90: the processes get it 90 s before the limit"),
-    Rule("time", W, lambda s: [(o.line, {}) for o in [s.option("signal")] if o and not s.option("time")],
+    Rule("time", lambda s: [(o.line, {}) for o in [s.option("signal")] if o and not s.option("time")],
          "The signal comes before the time limit, but the script sets no limit: that of the partition applies, "
          "which may be minutes or weeks.",
          "add #SBATCH --time=HH:MM:SS"),
-    Rule("signal", E, _signal_too_early,
+    Rule("signal", _signal_too_early,
          "The signal is due {seconds} s before the limit, and SLURM may send it up to {slack} s earlier, but "
          "--time={time} (line {line}) is {total} s: it may come as the job starts, which then requeues itself without "
          "having trained.",
          "give the job more time than {more}, or the signal fewer seconds{hint}"),
-    Rule("signal", E, _signal_to_shell,
+    Rule("signal", _signal_to_shell,
          "B: sends the signal to the shell of the script only. It does not pass it on, so that the training never "
          "receives it.",
          "leave out B:, as in --signal={name}@{seconds}"),
-    Rule("signal", E, _other_signal,
+    Rule("signal", _other_signal,
          "SLURM sends {name}, but the command waits for {expected} (--requeue-signal). A signal that a process "
          "does not handle ends it.",
          "write --signal=SIGUSR1@{seconds}, and leave --requeue-signal out"),
-    Rule("requeue", W, _missing("requeue", "no-requeue"),
+    Rule("requeue", _missing("requeue", "no-requeue"),
          "The script does not say whether the job may go back to the queue. On clusters where it may not by "
          "default, `scontrol requeue` is refused, and a job that hits its limit, or loses a node, is over.",
          "add #SBATCH --requeue (or --no-requeue, if that is what you want)"),
-    Rule("append", W, _log_overwritten,
+    Rule("append", _log_overwritten,
          "A requeued job opens its log again, and may overwrite what its first run has written.",
          "write #SBATCH --open-mode=append"),
-    Rule("kill", W, _bare_srun("kill-on-bad-exit", "SLURM_KILL_BAD_EXIT", lambda s: s.processes > 1),
+    Rule("kill", _bare_srun("kill-on-bad-exit", "SLURM_KILL_BAD_EXIT", lambda s: s.processes > 1),
          "Where one process dies, the others wait for it, and the job goes on costing money until its limit.",
          "write srun --kill-on-bad-exit=1 …"),
-    Rule("resume", E, _training(lambda words: command_option(words, "--checkpoint") is None),
+    Rule("resume", _training(lambda words: command_option(words, "--checkpoint") is None),
          "The command writes no checkpoint: there is nothing that the requeued job could continue from.",
          "add --checkpoint FILE --resume"),
-    Rule("resume", E, _training(lambda words: command_option(words, "--checkpoint") and "--resume" not in words),
+    Rule("resume", _training(lambda words: command_option(words, "--checkpoint") and "--resume" not in words),
          "The command does not resume: the requeued job would start from scratch, and be stopped at the same "
          "point, for ever.",
          "add --resume; the first run, which finds no checkpoint, begins from the start"),
