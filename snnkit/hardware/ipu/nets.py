@@ -11,6 +11,7 @@ as one and each result of ``poptorch.identity_loss``, except those that another 
 
 from __future__ import annotations
 
+import copy
 import importlib
 import sys
 from collections.abc import Callable, Iterator
@@ -98,38 +99,25 @@ def convert(net: nn.Module, steps: int | None = None) -> IPUNet:
         checks.integer("steps", steps, at_least=1)
     if isinstance(net, IPUNet):
         raise TypeError("net must be the network itself, but it is converted already")
-    converted = IPUNet(_converted(net if isinstance(net, (Sequential, Neuron)) else Sequential(net), "net"), steps)
-    converted.training = net.training  # train() would change the layers, which belong to the original network
+    whole = net if isinstance(net, (Sequential, Neuron)) else Sequential(net)
+    for path, layer in whole.named_modules():
+        holds = any(isinstance(part, (Neuron, Recurrent)) for part in layer.modules())
+        if not isinstance(layer, (Sequential, Recurrent, Neuron)) and (holds or is_stateful(layer)):
+            raise TypeError(
+                f"net.{path} must be a Sequential, a Recurrent, a neuron, or a layer without neurons and state, but it "
+                f"is a {type(layer).__name__}"
+            )
+    shared = {id(tensor): tensor for tensor in (*net.parameters(), *net.buffers())}
+    twin = copy.deepcopy(whole, shared)
+    for path, layer in twin.named_modules():
+        if isinstance(layer, Neuron):
+            layer.engine = "eager"
+            if layer.surrogate is not None and not isinstance(layer.surrogate, Detached):
+                wanted = checks.instance(f"surrogate of net.{path}", layer.surrogate, Surrogate, "a Surrogate")
+                layer.surrogate = Detached(wanted)
+    converted = IPUNet(twin, steps)
+    converted.training = net.training  # its layers have theirs
     return converted
-
-
-def _converted(layer: nn.Module, name: str) -> nn.Module:
-    """A copy without copies of tensors, whose neurons run in eager with a ``Detached`` surrogate."""
-    if isinstance(layer, (Sequential, Recurrent, Neuron)):
-        twin = layer.__new__(type(layer))
-        twin.__dict__.update(vars(layer))
-        for store in ("_parameters", "_buffers", "_modules"):
-            twin.__dict__[store] = dict(vars(layer)[store])
-        for key, part in layer._modules.items():
-            if part is not None and not isinstance(layer, Neuron):
-                twin._modules[key] = _converted(part, f"{name}.{key}")
-        if isinstance(twin, Neuron):
-            twin.engine = "eager"
-            if twin.surrogate is not None and not isinstance(twin.surrogate, Detached):
-                twin.surrogate = Detached(
-                    checks.instance(f"surrogate of {name}", twin.surrogate, Surrogate, "a Surrogate")
-                )
-        return twin
-    if is_stateful(layer):
-        raise TypeError(
-            f"{name} must be a neuron, Recurrent, Sequential or a layer without state, but {type(layer).__name__} has "
-            "its own kind of state"
-        )
-    if any(isinstance(part, (Neuron, Recurrent)) for part in layer.modules()):
-        raise TypeError(
-            f"{name} must be a snnkit.nn.Sequential if it holds neurons, but it is a {type(layer).__name__}"
-        )
-    return layer
 
 
 # Called with (input, output) of every loss that is marked while the check records a model.
