@@ -7,13 +7,11 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 
 from snnkit.measure import machine
 
 GREEN, AMBER, RED = "green", "amber", "red"
-COLOURS = {GREEN: "#1a9e5c", AMBER: "#d08a00", RED: "#d33a2f"}
 PACKAGES = {
     "Jupyter": ("jupyterlab", "ipykernel", "nbclient", "jupytext"),
     "pictures": ("plotly", "ipywidgets", "matplotlib"),
@@ -46,28 +44,15 @@ def report() -> list[Line]:
     return lines
 
 
-class Card:
-    """The findings as a table in a notebook; as plain text elsewhere."""
-
-    def __init__(self, lines: list[Line]) -> None:
-        self.lines = lines
+class Card(list[Line]):
+    """The findings, a line for each where it is shown."""
 
     def __repr__(self) -> str:
-        return "\n".join(map(str, self.lines))
-
-    def _repr_html_(self) -> str:
-        left = 'style="text-align:left"'
-        rows = [
-            f'<tr><td {left}><span style="color:{COLOURS[line.status]}">&#9679;</span> {line.status}</td>'
-            f"<td {left}><b>{escape(line.name)}</b></td>"
-            f"<td {left}>{escape(line.value)}{f'<div>&rarr; {escape(line.fix)}</div>' if line.fix else ''}</td></tr>"
-            for line in self.lines
-        ]
-        return f"<table><tbody>{''.join(rows)}</tbody></table>"
+        return "\n".join(map(str, self))
 
 
 def card() -> Card:
-    """What notebook 00 shows: a table with one row per finding."""
+    """What notebook 00 shows."""
     return Card(report())
 
 

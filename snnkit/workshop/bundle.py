@@ -113,14 +113,18 @@ def pack(target: Path, top: str, content: Mapping[str, Path | bytes]) -> None:
     Args:
         content: by path within the folder: a file that is copied, or the bytes themselves.
     """
-    data = {name: one if isinstance(one, bytes) else one.read_bytes() for name, one in sorted(content.items())}
-    sums = [f"{hashlib.sha256(one).hexdigest()}  {name}\n" for name, one in data.items()]
-    data[CHECKSUMS] = "".join(sums).encode()
+    sums = []
     with replacing(target) as out, zipfile.ZipFile(out, "w") as archive:
-        for name, one in data.items():
+
+        def add(name: str, data: bytes) -> None:
             entry = zipfile.ZipInfo(f"{top}/{name}")  # of 1980: the same content gives the same file
             entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
-            archive.writestr(entry, one)
+            archive.writestr(entry, data)
+            sums.append(f"{hashlib.sha256(data).hexdigest()}  {name}\n")
+
+        for name, one in sorted(content.items()):
+            add(name, one if isinstance(one, bytes) else one.read_bytes())
+        add(CHECKSUMS, "".join(sums).encode())
 
 
 def verify(place: Path) -> tuple[int, list[str]]:

@@ -1,4 +1,4 @@
-"""Schedules and facilitator pages: their tables, checked against the notebooks, the exercises and the clock.
+"""Schedules and facilitator pages: their tables, checked against the notebooks and the clock.
 
 Each notebook has a page ``workshop/facilitator/NN.md`` with its minutes, part by part; each schedule in
 ``workshop/schedules`` is a table of rows that may name a notebook, parts of it or its demo.
@@ -11,37 +11,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from snnkit.course import exercise as registry
-from snnkit.course.exercise import Exercise
 from snnkit.tools.project import Project, ProjectError
 
 FACILITATOR, SCHEDULES = "workshop/facilitator", "workshop/schedules"
 TIMINGS = ("part", "min", "section", "what happens", "when late")
-MISTAKES = ("exercise", "what they do", "check that fails", "what to answer")
 PLAN = ("start", "minutes", "what", "file", "GPU")
 GPU = ("off", "optional", "on")
 BUFFER = 0.15  # of the minutes of each day
-OUTRO = {"Next", "Where next", "Sources", "References"}  # headings that take no time in class
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
 
 
 class WorkshopError(ProjectError):
     """The workshop's pages, bundles or machines can't be used as requested."""
-
-
-@dataclass(frozen=True)
-class Notebook:
-    """What a notebook promises.
-
-    Attributes:
-        name: "01_first_spiking_neuron"
-        minutes: of the whole notebook in class, as it says at its top.
-        headings: its headings of level 2, in order, without those after the end.
-    """
-
-    name: str
-    minutes: int
-    headings: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -94,16 +75,15 @@ class Schedule:
 # --- pages -----------------------------------------------------------------------------------------------------------
 
 
-def notebooks(project: Project) -> dict[str, Notebook]:
-    """All notebooks of the project by name, in order. WorkshopError if one does not say how many minutes it takes."""
+def notebooks(project: Project) -> dict[str, int]:
+    """The minutes that each notebook takes in class, as it says at its top. WorkshopError if one does not."""
     known = {}
     for name in project.names():
         text = project.source(name).read_text(encoding="utf-8")
         minutes = re.search(r"(\d+) min", text.partition('tags=["bootstrap"]')[0])
         if not minutes:
             raise WorkshopError(f"{name}.py must say at its top how many minutes it takes, but it does not")
-        headings = [title for title in re.findall(r"(?m)^# ## (.+?)\s*$", text) if title not in OUTRO]
-        known[name] = Notebook(name, int(minutes[1]), tuple(headings))
+        known[name] = int(minutes[1])
     return known
 
 
@@ -139,44 +119,17 @@ def timings(page: str) -> dict[int, int]:
 
 
 def check(project: Project) -> list[str]:
-    """All that is wrong in the facilitator pages and schedules of a project, with file and line."""
+    """All that is wrong in the schedules of a project and in the minutes of its facilitator pages, by file and line."""
     known, guides = notebooks(project), pages(project.root, FACILITATOR)
     problems = []
-    for notebook in known.values():
-        number = notebook.name[:2]
-        name = f"{FACILITATOR}/{number}.md"
-        if number not in guides:
-            problems.append(f"{name}: missing: the facilitator page of {notebook.name}")
-        else:
-            problems += check_facilitator(name, guides[number], notebook, registry.exercises(number))
+    for name, minutes in known.items():
+        parts = timings(guides.get(name[:2], ""))
+        if (total := sum(parts.values()) - parts[0]) != minutes:
+            page = f"{FACILITATOR}/{name[:2]}.md"
+            problems.append(f"{page}: the parts add up to {total} minutes, but {name} says {minutes}")
     for name in pages(project.root, SCHEDULES):
         problems += read(name, project.root, known)[1]
     return problems
-
-
-def check_facilitator(name: str, page: str, notebook: Notebook, exercises: Sequence[Exercise]) -> list[str]:
-    """What is wrong in a facilitator page: minutes that do not add up, sections, exercises or checks that the notebook
-    does not have, and those of the notebook that the page does not have."""
-    problems, covered = [], []
-    for line, cells in next(tables(page, TIMINGS), []):
-        titles = [title.strip() for title in cells["section"].split(";") if title]
-        covered += titles
-        if unknown := [title for title in titles if title not in notebook.headings]:
-            listed = "; ".join(notebook.headings)
-            problems.append(f"{name}:{line}: {notebook.name} has no section {unknown[0]!r}; it has: {listed}")
-    problems += [f"{name}: no minutes for the section {title!r}" for title in notebook.headings if title not in covered]
-    total = sum(timings(page).values()) - timings(page)[0]
-    if total != notebook.minutes:
-        problems.append(f"{name}: the parts add up to {total} minutes, the notebook says {notebook.minutes}")
-    checks = {exercise.key: [one.name for one in exercise.checks] for exercise in exercises}
-    named = set()
-    for line, cells in next(tables(page, MISTAKES), []):
-        key, failing = cells["exercise"], cells["check that fails"]
-        named.add(key)
-        if failing not in checks.get(key, ()):
-            listed = "; ".join(checks.get(key, ())) or "none"
-            problems.append(f"{name}:{line}: exercise {key!r} has no check {failing!r}; it has: {listed}")
-    return problems + [f"{name}: names no mistake of {key}" for key in checks if key not in named]
 
 
 # --- schedules -------------------------------------------------------------------------------------------------------
@@ -193,7 +146,7 @@ def load(name: str, project: Project) -> Schedule:
     return schedule
 
 
-def read(name: str, root: Path, known: Mapping[str, Notebook], text: str | None = None) -> tuple[Schedule, list[str]]:
+def read(name: str, root: Path, known: Mapping[str, int], text: str | None = None) -> tuple[Schedule, list[str]]:
     """A schedule, and all that is wrong with it. ``text`` is in place of the page's."""
     page = f"{SCHEDULES}/{name}.md"
     text = pages(root, SCHEDULES)[name] if text is None else text
@@ -226,7 +179,7 @@ def read(name: str, root: Path, known: Mapping[str, Notebook], text: str | None 
     return schedule, problems
 
 
-def _item(cells: Mapping[str, str], known: Mapping[str, Notebook], guides: Mapping[str, Mapping[int, int]]) -> Item:
+def _item(cells: Mapping[str, str], known: Mapping[str, int], guides: Mapping[str, Mapping[int, int]]) -> Item:
     """A row of a schedule. Raises WorkshopError."""
     began = re.fullmatch(r"(\d{1,2}):([0-5]\d)", cells["start"])
     if not began or not re.fullmatch(r"[0-9]{1,4}", cells["minutes"]) or cells["GPU"] not in GPU:
@@ -246,7 +199,7 @@ def _item(cells: Mapping[str, str], known: Mapping[str, Notebook], guides: Mappi
         raise WorkshopError(
             f"{rest!r} must be 'demo', or 'parts' and numbers of {notebook}: {', '.join(map(str, takes))}"
         )
-    needed = known[notebook].minutes if parts is None else sum(takes[part] for part in parts)
+    needed = known[notebook] if parts is None else sum(takes[part] for part in parts)
     if needed != minutes:
         raise WorkshopError(f"has {minutes} minutes for what takes {needed} by the facilitator page")
     return Item(start, minutes, row.what, row.gpu, notebook, parts)

@@ -63,9 +63,8 @@ def test_a_check_that_breaks_is_a_line_and_no_crash(monkeypatch):
     assert lines["resources"].value == "check failed: RuntimeError: no such thing" and "Python" in lines
 
 
-def test_the_card_is_html_in_a_notebook_and_text_elsewhere():
+def test_the_card_shows_a_line_for_each_finding():
     card = doctor.Card([Line("a <b>", RED, "bad", "do & see"), Line("c", GREEN, "good")])
-    assert "a &lt;b&gt;" in card._repr_html_() and "do &amp; see" in card._repr_html_()
     assert [line.split() for line in repr(card).splitlines()] == [
         ["red", "a", "<b>", "bad"],
         ["->", "do", "&", "see"],
