@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 import snnkit
@@ -90,14 +91,8 @@ def _wrong(lines: Sequence[doctor.Line]) -> list[doctor.Line]:
 # --- a room -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Room:
-    """All machines of a room.
-
-    Attributes:
-        verdicts: the last one of each machine; the worst first, then by name.
-        damaged: "place: why" of each line that could not be read.
-    """
+class Room(NamedTuple):
+    """The last verdict of each machine, the worst first; and "place: why" of each line that could not be read."""
 
     verdicts: tuple[Verdict, ...]
     damaged: tuple[str, ...]

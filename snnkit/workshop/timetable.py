@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from snnkit.tools.project import Project, ProjectError
 
@@ -25,15 +25,14 @@ class WorkshopError(ProjectError):
     """The workshop's pages, bundles or machines can't be used as requested."""
 
 
-@dataclass(frozen=True)
-class Item:
+class Item(NamedTuple):
     """A row of a schedule.
 
     Attributes:
         start: minutes from the beginning of its day.
+        gpu: "off", "optional" or "on".
         notebook: the notebook's name where the row is about one; ``parts`` are those that are done: None for all, and
             (0,) for its demo.
-        gpu: "off", "optional" or "on".
     """
 
     start: int
@@ -56,16 +55,10 @@ class Item:
         return f"{text} ({self.notebook[:2]}{done})"
 
 
-@dataclass(frozen=True)
-class Schedule:
-    """A schedule: the items of each of its days."""
+class Schedule(NamedTuple):
+    """The items of each day of a schedule."""
 
-    name: str
     days: tuple[tuple[Item, ...], ...]
-
-    @property
-    def minutes(self) -> int:
-        return sum(item.minutes for day in self.days for item in day)
 
     def gpu_minutes(self, *kinds: str) -> int:
         """Minutes in which the GPU is of one of these kinds ("on", "optional")."""
@@ -170,13 +163,13 @@ def read(name: str, root: Path, known: Mapping[str, int], text: str | None = Non
         if spare < BUFFER * total:
             problems.append(f"{page}: the buffer must be at least {BUFFER:.0%} of {total} minutes, but it is {spare}")
         days.append(tuple(items))
-    schedule = Schedule(name, tuple(days))
+    minutes = sum(item.minutes for day in days for item in day)
     promised = re.search(r"\*\*Minutes:\*\* (?:(\d{1,4}) × )?(\d{1,6})\b", text)
     promises = int(promised[1] or 1) * int(promised[2]) if promised else 0
-    if schedule.minutes != promises or not promised:
+    if minutes != promises or not promised:
         what = "such as **Minutes:** 2 × 480"
-        problems.append(f"{page}: must say its length, {what}, but it says {promises} and has {schedule.minutes}")
-    return schedule, problems
+        problems.append(f"{page}: must say its length, {what}, but it says {promises} and has {minutes}")
+    return Schedule(tuple(days)), problems
 
 
 def _item(cells: Mapping[str, str], known: Mapping[str, int], guides: Mapping[str, Mapping[int, int]]) -> Item:

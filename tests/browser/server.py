@@ -9,13 +9,10 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
-
-if TYPE_CHECKING:
-    from .fresh_clone import FreshClone
 
 ROOT = Path(__file__).parents[2]
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy knows nothing of this machine's ports
@@ -43,21 +40,30 @@ class Server:
     Args:
         folder: for its settings, its runtime files and its log; must be empty.
         port: where to listen, or on the next free one.
-        clone: whose environment runs it and its kernels, with empty caches; without one, this interpreter does.
+        python: what runs it and its kernels.
+        code: folder of the kit.
+        caches: environment variables that lead caches elsewhere; with them no setting of this process is inherited.
     """
 
-    def __init__(self, folder: Path, root: Path, port: int, clone: FreshClone | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        root: Path,
+        port: int,
+        python: Path = Path(sys.executable),
+        code: Path = ROOT,
+        caches: Mapping[str, str] | None = None,
+    ) -> None:
         self._log = folder / "jupyter.log"
         self._runtime = folder / "runtime"
-        python = sys.executable if clone is None else str(clone.python)
-        _kernel(folder / "data", python)
+        _kernel(folder / "data", str(python))
         _no_news(folder / "config")
-        command = [python, "-m", "jupyterlab", *OPTIONS, f"--ServerApp.port={port}"]
+        command = [str(python), "-m", "jupyterlab", *OPTIONS, f"--ServerApp.port={port}"]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [*command, f"--ServerApp.root_dir={root}"],
                 cwd=root,
-                env=_environment(folder, clone),
+                env=_environment(folder, code, caches or {}),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -94,12 +100,10 @@ class Server:
         self._process.wait(timeout=10)
 
 
-def _environment(folder: Path, clone: FreshClone | None) -> dict[str, str]:
-    env = {name: value for name, value in os.environ.items() if name not in ("SNNKIT_HEADLESS", "COLAB_RELEASE_TAG")}
-    if clone is not None:
-        for name in [name for name in env if name.startswith(("SNNKIT_", "TORCHINDUCTOR_", "PYTHON", "MPL"))]:
-            del env[name]
-        env.update(clone.empty)
+def _environment(folder: Path, code: Path, caches: Mapping[str, str]) -> dict[str, str]:
+    unwanted = ("SNNKIT_", "TORCHINDUCTOR_", "PYTHON", "MPL") if caches else ("SNNKIT_HEADLESS",)
+    env = {name: value for name, value in os.environ.items() if not name.startswith((*unwanted, "COLAB_RELEASE_TAG"))}
+    env.update(caches)
     own = {
         "JUPYTER_CONFIG_DIR": folder / "config",
         "JUPYTER_DATA_DIR": folder / "data",
@@ -109,7 +113,6 @@ def _environment(folder: Path, clone: FreshClone | None) -> dict[str, str]:
         "SNNKIT_PROGRESS": folder / "progress.json",
     }
     env.update({name: str(path) for name, path in own.items()})
-    code = ROOT if clone is None else clone.root
     env["PYTHONPATH"] = os.pathsep.join([str(code), *filter(None, [env.get("PYTHONPATH")])])
     return env
 

@@ -57,7 +57,6 @@ class Colab(NotebookClient):
         env |= {
             "COLAB_RELEASE_TAG": "release-colab_20260819-060057_RC00",
             "PYTHONPATH": str(STUB),
-            "STUB_CALLS": str(self._folder / "calls"),
             "SNNKIT_PROGRESS": str(self._folder / "progress.json"),
             "PYDEVD_DISABLE_FILE_VALIDATION": "1",
         }
@@ -81,11 +80,6 @@ class Colab(NotebookClient):
     def problems(self) -> list[Problem]:
         """Errors anywhere: raised in cells and callbacks, written by threads, swallowed by Output widgets."""
         return [*self.errors, *errors_in(self.nb, self.widget_state.values())]
-
-    def calls(self) -> list[dict[str, Any]]:
-        """What was asked of ``google.colab.output``."""
-        file = self._folder / "calls"
-        return [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.exists() else []
 
     def models(self, cell: int) -> dict[str, dict[str, Any]]:
         """The widgets that cell ``cell`` displays, with all that is inside them: their states by model."""

@@ -27,13 +27,9 @@ def test_the_command_says_that_there_is_no_gpu(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_all_parts_end_within_eight_minutes(tmp_path, monkeypatch):
+def test_what_is_measured_there_are_commands_with_such_options_within_eight_minutes(tmp_path, monkeypatch):
     monkeypatch.setattr(data, "available", lambda name: True)
     assert sum(limit for _, _, limit in parts(tmp_path)) < 8 * 60
-
-
-def test_what_is_measured_there_are_commands_with_such_options(tmp_path, monkeypatch):
-    monkeypatch.setattr(data, "available", lambda name: True)
     names = []
     for name, (_, flag, _, *words), _ in parts(tmp_path):
         if flag != "-c":
@@ -45,15 +41,8 @@ def test_what_is_measured_there_are_commands_with_such_options(tmp_path, monkeyp
 
 def test_tests_for_gpus_are_skipped_or_rehearsed():
     pytest.importorskip("triton")
-    some = (
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "tests/gpu/test_engines.py",
-        "-k",
-        "transforms or bytes or autocast",
-    )
+    chosen = "transforms or bytes or autocast"
+    some = ("pytest", "-q", "-p", "no:cacheprovider", "tests/gpu/test_engines.py", "-k", chosen)
     skipped = run(*some)
     assert "6 skipped" in skipped.stdout and "passed" not in skipped.stdout
     rehearsed = run(*some, SNNKIT_GPU_REHEARSAL="1")

@@ -1,0 +1,144 @@
+"""In a real JupyterLab every cell runs, and what is alive lives: explorers, frames, exercises, the quiz, training."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from snnkit.course import exercise as registry
+
+from .conftest import shoot
+from .notebook import DATA
+
+expect = pytest.importorskip("playwright.sync_api", reason="pip install -e '.[all]'").expect
+
+NOTEBOOKS = (
+    "00_preflight",
+    "01_first_spiking_neuron",
+    "02_surrogate_gradients",
+    "04_train_your_first_network",
+    "06_fused_neurons",
+)
+each_notebook = pytest.mark.parametrize("name", NOTEBOOKS)
+LABS = (("01_first_spiking_neuron", "viz.labs.neuron_lab("), ("02_surrogate_gradients", "viz.labs.surrogate_lab("))
+HEIGHT = "figure => figure.getBoundingClientRect().height"
+# Marks a figure with its slider's position two frames after it was redrawn, when the page has its layout.
+MARK_REDRAWN = """figure => figure.on('plotly_redraw', () => requestAnimationFrame(() => requestAnimationFrame(
+    () => figure.setAttribute('data-redrawn', figure.layout.sliders[0].active))))"""
+# Pictures without words: neither an alt, nor a text beside them for screen readers (JupyterLab's plots have no alt).
+NAMELESS = """cell => {
+    const words = text => text.trim().length > 20;
+    const all = [...cell.querySelectorAll('.jp-Cell-outputArea :is(.js-plotly-plot, img)')];
+    const pictures = all.filter(one => !one.parentElement.closest('.js-plotly-plot') && !words(one.alt || ''));
+    const spoken = [...cell.querySelectorAll('.jp-Cell-outputArea .snnkit-alt')].filter(one => words(one.textContent));
+    return pictures.slice(spoken.length).map(one => one.outerHTML.slice(0, 100));
+}"""
+MANY = 500  # epochs; minutes of training, if nothing stops it
+
+
+@each_notebook
+def test_every_cell_runs(notebook):
+    code = notebook.code()
+    assert [error for cell in code for error in cell["errors"]] == []
+    assert [cell["source"] for cell in code if not cell["count"]] == []
+    assert len(code) > 10
+
+
+@pytest.mark.parametrize("name", ["01_first_spiking_neuron"])
+def test_a_figure_with_frames_keeps_its_height(notebook):
+    outputs = notebook.outputs("viz.frames(")
+    outputs.locator(".jp-RenderedPlotly").hover(force=True)  # until then JupyterLab shows the PNG
+    figure = outputs.locator(".js-plotly-plot")
+    rail = figure.locator(".slider-rail-touch-rect")
+    rail.wait_for()
+    figure.evaluate(MARK_REDRAWN)
+    height, last = figure.evaluate(HEIGHT), figure.evaluate("figure => figure.layout.sliders[0].steps.length - 1")
+    assert height > 300
+    box = rail.bounding_box()
+    for share, position in ((0.98, last), (0.02, 0)):
+        rail.click(position={"x": share * box["width"], "y": box["height"] / 2})
+        expect(figure).to_have_attribute("data-redrawn", str(position))
+        assert figure.evaluate(HEIGHT) == height
+
+
+@pytest.mark.parametrize(("name", "call"), [*((name, "viz.explore(") for name in NOTEBOOKS), *LABS])
+def test_an_explorer_follows_the_mouse_and_the_arrow_keys(notebook, name, call):
+    outputs = notebook.outputs(call)
+    figure, handle = outputs.locator(".js-plotly-plot"), outputs.locator(".noUi-handle").first
+    figure.wait_for()
+    before = figure.evaluate(DATA)
+    for share in (0.1, 0.9):  # one of them is another setting than the first
+        notebook.drag(handle, share)
+    notebook.wait_for_other_data(figure, before)
+    before = figure.evaluate(DATA)
+    handle.focus()
+    for _ in range(8):
+        notebook.page.keyboard.press("ArrowLeft")
+    notebook.wait_for_other_data(figure, before)
+    expect(outputs.get_by_role("alert")).to_have_count(0)
+    shoot(notebook.page, f"{name[:2]}-{call.strip('(')}")
+
+
+@each_notebook
+def test_every_control_has_a_name_and_no_button_uploads(notebook):
+    outputs = notebook.outputs("viz.explore(")
+    outputs.locator(".js-plotly-plot .modebar-btn").first.wait_for(state="attached")
+    handles = outputs.locator(".noUi-handle")
+    for handle, label in zip(handles.all(), outputs.locator(".widget-slider label").all(), strict=True):
+        expect(handle).to_have_attribute("aria-label", label.inner_text())
+    for kind in ("select", "button.widget-button"):
+        for control in outputs.locator(kind).all():
+            expect(control).to_have_accessible_name(re.compile(r"\w+"))
+    expect(outputs.locator("[aria-label*=Share], [data-title*=Share]")).to_have_count(0)
+
+
+@each_notebook
+def test_the_hint_button_opens_one_hint_after_the_other(notebook, name):
+    exercise = registry.exercises(name[:2])[0]
+    outputs = notebook.outputs(f'attempt("{exercise.key}"')
+    expect(outputs.locator(".snnkit-card").first).to_contain_text("to do")
+    for number, hint in enumerate(exercise.hints[:2], start=1):
+        outputs.get_by_role("button", name="Hint").click()
+        expect(outputs).to_contain_text(f"Hint {number}")
+        expect(outputs).to_contain_text(hint.replace("`", ""))
+
+
+@each_notebook
+def test_the_quiz_explains_an_answer(notebook, name):
+    outputs = notebook.outputs("quiz(")
+    questions = registry.questions(name[:2])
+    cards = outputs.locator(".widget-vbox > .widget-vbox")
+    expect(cards).to_have_count(len(questions))
+    for index, right in ((0, True), (1, False)):
+        question, card = questions[index], cards.nth(index)
+        choice = question.answer if right else (question.answer + 1) % len(question.choices)
+        card.get_by_role("radio").nth(choice).check()
+        card.get_by_role("button", name="Check").click()
+        expect(card.locator(".snnkit-card")).to_contain_text("right" if right else "not quite")
+        expect(card.locator(".snnkit-card")).to_contain_text(question.why.replace("`", ""))
+
+
+@pytest.mark.parametrize("name", ["04_train_your_first_network"])
+def test_the_stop_button_ends_the_training_and_the_next_cells_run(notebook):
+    index, source = notebook.find("train.fit(")
+    notebook.write(index, f"epochs = {MANY}\n{source}")
+    notebook.start_from(index)
+    outputs = notebook.outputs("train.fit(")
+    stop = outputs.get_by_role("button", name="Stop training")
+    expect(stop).to_be_enabled()
+    expect(outputs).to_contain_text(re.compile(r"epoch ([2-9]|[1-9]\d)"))  # one is done: there is something to show
+    shoot(notebook.page, "04-training")
+    stop.press("Enter")  # the keyboard reaches it; hint buttons are pressed by the mouse
+
+    notebook.wait_until_done(seconds=90)
+    notebook.write(index, source)  # JupyterLab saves, and another test may open it
+    assert [error for cell in notebook.code() for error in cell["errors"]] == []
+    done = re.search(r"(\d+) epochs in", notebook.outputs("train.fit(").inner_text())
+    assert done is not None and 0 < int(done[1]) < MANY
+
+
+@each_notebook
+def test_every_picture_has_a_description(notebook):
+    """The last one, as it goes through all cells: a live figure that leaves the page is drawn again."""
+    assert {index: found for index, cell in notebook.cells() if (found := cell.evaluate(NAMELESS))} == {}
