@@ -63,3 +63,30 @@ def test_resolve_device():
 def test_cuda_where_there_is_none():
     with pytest.raises(ValueError, match="no CUDA device"):
         data.resolve_device("cuda")
+
+
+def test_shift_moves_by_whole_pixels_and_takes_every_one_of_them():
+    x = torch.zeros(2000, 2, 7, 9)
+    x[:, :, 3, 4] = 1.0
+    before, torch_state = x.clone(), torch.get_rng_state()
+    out = data.augment.Shift(2, generator=torch.Generator().manual_seed(1))(x)
+    assert torch.equal(x, before) and torch.equal(torch.get_rng_state(), torch_state)
+    places = out.flatten(2).argmax(2)
+    assert torch.equal(places[:, 0], places[:, 1]) and torch.equal(out.sum((2, 3)), torch.ones(2000, 2))
+    rows, columns = places[:, 0] // 9 - 3, places[:, 0] % 9 - 4
+    drawn = set(zip(rows.tolist(), columns.tolist(), strict=True))
+    assert drawn == {(r, c) for r in range(-2, 3) for c in range(-2, 3)}
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: data.augment.Shift(-1), ValueError, "pixels must be at least 0"),
+        (lambda: data.augment.Shift(generator=3), TypeError, "generator must be a torch.Generator or None"),
+        (lambda: data.augment.Shift()(torch.zeros(2, 3, 3)), ValueError, r"images for Shift must be floating-point"),
+        (lambda: data.augment.Shift()([1]), TypeError, "images for Shift must be"),
+    ],
+)
+def test_what_no_shift_can_be_made_of(call, error, words):
+    with pytest.raises(error, match=words):
+        call()

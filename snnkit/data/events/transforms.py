@@ -1,8 +1,7 @@
 """Random changes to a recording, event by event and before it becomes frames.
 
 ```python
-change = events.transforms.Compose(events.transforms.Shift(2), events.transforms.Drop(0.1))
-frames = events.to_frames(change(recording), steps=16)
+frames = events.to_frames(events.transforms.Shift(2)(recording), steps=16)
 ```
 
 Each takes ``Events`` and returns ``Events`` of the same sensor. Random numbers come from ``generator``, a generator on
@@ -17,10 +16,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from snnkit import checks
-from snnkit.data.augment import Compose
 from snnkit.data.events.recordings import Events, in_order
-
-__all__ = ["Compose", "Drop", "Flip", "Jitter", "Shift"]
 
 
 @dataclass(frozen=True)
