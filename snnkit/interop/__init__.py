@@ -24,8 +24,7 @@ refuses others; it fires at the threshold and does not say so in the file.
 """
 
 from .euler import EulerCubaLI, EulerCubaLIF, EulerIF, EulerLI, EulerLIF
-from .exchange import InexactWarning, from_nir, to_nir
-from .graph import Graph
+from .exchange import Graph, InexactWarning, from_nir, to_nir
 from .layer_nodes import SumPool2d
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The changes of ``change`` in C++: one pass over the weights for a step, or many, and hardly more work than spikes.
+"""The changes of weights in C++: one pass over them for a step, or many, and hardly more work than spikes.
 
 PyTorch reads and writes all weights several times in a step. Here (``kernel.cpp``) they are read and written once, and
 those that no spike concerns are skipped; over a sequence they stay in the cache. For a convolution PyTorch unfolds the
@@ -21,8 +21,7 @@ from torch import Tensor, nn
 
 from ..engine import CompilationFailed, inside_functional_transform
 from ..engine.cpp import load, threads_for
-from .change import Limits, Pairings
-from .connection import Connection, Convolution, Dense
+from .connection import Connection, Convolution, Dense, Limits, Pairings
 
 # "auto" takes it from so many dense weights on. Below, a step takes some 30 microseconds in PyTorch, and half of that
 # here, which is not worth the seconds of the first compilation.

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from snnkit import checks
 
-from .change import Pairings
-from .connection import check_like
+from .connection import Pairings, check_like
 from .rule import check_finite
 from .spike_timing import PairSTDP
 

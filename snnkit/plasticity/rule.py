@@ -11,8 +11,7 @@ from torch import Tensor
 from snnkit import checks
 
 from . import cpp_kernels
-from .change import Limits, Pairings, changed
-from .connection import Connection, Convolution, Dense, check_like
+from .connection import Connection, Convolution, Dense, Limits, Pairings, changed, check_like
 
 # Arguments that have passed: the checks depend on nothing else, and for a small layer take longer than its arithmetic.
 _passed: set[tuple[Any, ...]] = set()

@@ -12,8 +12,7 @@ from torch import Tensor
 from snnkit import checks
 
 from . import cpp_kernels
-from .change import Pairings
-from .connection import EVERY_PAIR, Connection
+from .connection import EVERY_PAIR, Connection, Pairings
 from .rule import Rule
 
 
