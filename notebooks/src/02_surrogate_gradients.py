@@ -164,7 +164,12 @@ curves = {
     "Triangle(1)": surrogate.Triangle(1.0),
     "FastSigmoid(25)": surrogate.FastSigmoid(25.0),
 }
-viz.show(figures.surrogate_curves(curves))
+u = torch.linspace(-2, 2, 201, dtype=torch.float64)
+forward = {"spike": (u >= 0).double()} | {name: one.primitive(u) for name, one in curves.items()}
+backward = {name: one.derivative(u) for name, one in curves.items()}
+axes = {"x": u, "x_title": "u = potential − threshold"}
+viz.show(figures.lines(forward, y_title="spike", title="Forward", faint=["spike"], **axes))
+viz.show(figures.lines(backward, y_title="slope", title="Backward", **axes))
 
 # %% [markdown]
 # ### Exercise 02.1: your own backward pass

@@ -159,7 +159,7 @@ def _draw(record: dict[str, Any], plot: str) -> None:
             weights, labels = local.fields_of(record)
             title = f"Fields of the first {len(labels)} of {record['arguments']['neurons']} neurons"
             shape = (record["fields"]["height"], record["fields"]["width"])
-            figure = figures.weights(weights, shape=shape, most=len(labels), title=title)
+            figure = figures.image_grid(weights[: len(labels)].reshape(-1, *shape), title=title)
         elif record["kind"] in draw:
             figure = draw[record["kind"]](record)
         else:

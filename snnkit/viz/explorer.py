@@ -20,16 +20,11 @@ from snnkit import checks
 from . import theme
 from .alt import alt_text, spoken
 from .display import FigureView, show, view_of
-from .frame_slider import FOLLOWING, framed
 from .frontend import headless, in_notebook, live, page_helpers
 
 QUICK = 0.1  # seconds; updates quicker than this follow the slider while it moves
 LATE = 0.3  # seconds; updates that take longer say that they are running
 _STEPS = 10_000  # of a slider of real numbers at most; no screen has as many pixels
-
-# Of the figure with a slider that takes the place of an explorer in an executed notebook: positions, bytes, and seconds
-# for computing it. A slider with fewer than 3 positions does not show what a control with more does.
-_MOST, _FEWEST, _BYTES, _PATIENCE = 25, 3, 120_000, 2.0
 
 _EDGE = f"border-left:4px solid {theme.VERMILION};padding-left:8px"
 _FAILED = f'<div style="{_EDGE}" role="alert"><b>✗ This setting fails.</b> {{}}<br>The picture is that of the last \
@@ -44,8 +39,7 @@ def explore(fn: Callable[..., Any], **controls: Any) -> None:
     appear in red under the controls and go to the kernel's log.
 
     JupyterLab gets a live figure, Colab an image that the kernel redraws. A headless run (SNNKIT_HEADLESS=1) calls
-    ``fn`` at the minimum, middle and maximum of every control, so that a broken explorer is noticed without a viewer,
-    and shows a figure with a slider over the first control that allows one, so that exported pages can be explored.
+    ``fn`` at the minimum, middle and maximum of every control, so that a broken explorer is noticed without a viewer.
 
     Args:
         fn: takes the controls as keyword arguments, and returns a plotly Figure (or anything displayable, always of the
@@ -74,7 +68,7 @@ def explore(fn: Callable[..., Any], **controls: Any) -> None:
             for value in control.trials:
                 _at(fn, parsed, control, value)
     if isinstance(result, go.Figure):
-        show((headless() and in_notebook() and sweep(fn, parsed, result, seconds)) or result)
+        show(result)
     elif in_notebook():
         from IPython.display import display
 
@@ -250,32 +244,6 @@ class ExplorerBox:
                 widget.continuous_update = figure and seconds < QUICK
 
 
-# ---- without a kernel
-
-
-def sweep(fn: Callable[..., Any], controls: Sequence[Control], result: go.Figure, seconds: float) -> go.Figure | None:
-    """A figure with a slider over the first control that allows one, the others at their first values.
-
-    None where ``fn`` is slow (``seconds``), the figure would be heavy, or frames can't show what changes.
-    """
-    form = _form(go.Figure(result))
-    for control in controls:
-        count = min(_MOST, len(control.values), int(_PATIENCE / max(seconds, 1e-3)))
-        while count >= min(_FEWEST, len(control.values)) > 1:
-            last = len(control.values) - 1
-            values = [control.values[round(i * last / (count - 1))] for i in range(count)]
-            start = min(range(count), key=lambda i: _distance(values[i], control.first))
-            values[start] = control.first
-            figures = [go.Figure(_at(fn, controls, control, value)) for value in values]
-            if any(_form(figure) != form for figure in figures):
-                break
-            figure = framed(figures, control.label, values, start)
-            if len(str(figure.to_json())) <= _BYTES:
-                return figure
-            count //= 2
-    return None
-
-
 def _at(fn: Callable[..., Any], controls: Sequence[Control], moved: Control, value: Any) -> Any:
     """The result with one control moved; RuntimeError: ``fn`` failed, says where."""
     try:
@@ -283,27 +251,3 @@ def _at(fn: Callable[..., Any], controls: Sequence[Control], moved: Control, val
     except Exception as error:
         where = f"{moved.name} = {value!r}"
         raise RuntimeError(f"the explorer fails at {where}: {type(error).__name__}: {error}") from error
-
-
-def _distance(value: Any, first: Any) -> float:
-    return abs(value - first) if isinstance(value, (int, float)) else float(value != first)
-
-
-def _form(figure: Any) -> Any:
-    """What frames can't change: which properties there are of traces, notes and shapes; all else of the layout."""
-    layout = figure.layout.to_plotly_json()
-    moving = [layout.pop(key, None) for key in ("title", "annotations", "shapes")]
-    for axis in [key for key in layout if key[1:].startswith("axis")]:
-        moving.append({key: layout[axis].get(key) for key in FOLLOWING})
-        layout[axis] = {key: value for key, value in layout[axis].items() if key not in (*FOLLOWING, "range")}
-    traces = [trace.to_plotly_json() for trace in figure.data]
-    return [trace["type"] for trace in traces], _keys(traces), [_keys(one) for one in moving], repr(layout)
-
-
-def _keys(value: Any) -> Any:
-    """Nested dictionaries, and lists of them, without what they hold."""
-    if isinstance(value, dict):
-        return {key: _keys(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)) and value and isinstance(value[0], dict):
-        return [_keys(part) for part in value]
-    return None

@@ -14,7 +14,7 @@ from snnkit import checks
 
 from . import theme
 
-FOLLOWING = ("title", "tickvals", "ticktext")  # of an axis, these change from frame to frame, as its range does
+_FOLLOWING = ("title", "tickvals", "ticktext")  # of an axis, these change from frame to frame, as its range does
 _MOST = 60  # more positions than this make a notebook heavy
 _FLAT = ("scatter", "scattergl", "bar")  # traces that a range is made from
 _TALL = 86  # pixels that the slider takes
@@ -50,11 +50,6 @@ def frames(
     counts = [len(figure.data) for figure in figures]
     if len(set(counts)) > 1:
         raise ValueError(f"fn must draw the same number of traces at every value, but it drew {counts}")
-    return framed(figures, name, values, start, play)
-
-
-def framed(figures: Sequence[Any], name: str, values: Sequence[Any], start: int, play: int = 0) -> go.Figure:
-    """As ``frames``, of figures that have been computed: one per value, each with the same number of traces."""
     whole: Any = go.Figure(figures[start])
     layout = whole.layout
     height = (layout.height or theme.HEIGHT) + _TALL
@@ -102,7 +97,7 @@ def _layout(figure: Any, figures: Sequence[Any]) -> dict[str, Any]:
         ends = _range(axis, alike)
         fixed = {} if ends is None else {"range": ends, "autorange": False}
         given = layout.get(axis, {})
-        changes[axis] = {key: given[key] for key in FOLLOWING if key in given} | fixed
+        changes[axis] = {key: given[key] for key in _FOLLOWING if key in given} | fixed
     return changes
 
 

@@ -5,7 +5,6 @@ import torch
 from snnkit import models, records
 from snnkit.hardware import roofline
 from snnkit.hardware.scaling import Measured
-from snnkit.surrogate import ATan, FastSigmoid
 from snnkit.viz import figures
 from snnkit.viz.figures import Marked
 
@@ -41,7 +40,6 @@ EXAMPLES = {
     "coded_image": lambda: figures.coded_image(IMAGE, (IMAGE.flatten() > torch.rand(5, 64)).float(), IMAGE / 2),
     "coded_signal": lambda: figures.coded_signal(V, {"delta": SPIKES[:, 0] - SPIKES[:, 1]}, {"delta": V / 2}, dt=1e-3),
     "compared_spikes": lambda: figures.compared_spikes(torch.linspace(0, 1, N), SPIKES, SPIKES.roll(1, 0)),
-    "rate_against_brightness": lambda: figures.rate_against_brightness(torch.linspace(0, 1, N), SPIKES.mean(0), T),
     "comparison": lambda: figures.comparison(made()),
     "lines": lambda: figures.lines(
         {"a": V, "law": V**2}, x=V, x_title="x", y_title="loss", title="Lines", faint=["law"], levels={"guess": 0.7}
@@ -74,8 +72,6 @@ EXAMPLES = {
     "similarity": lambda: figures.similarity(MATRIX[:3, :4], {"even": ["two", "four"], "odd": ["one"]}),
     "spans": lambda: figures.spans({"rank 0": [("forward", 0, 2), ("backward", 2, 5)], "net": [("send", 4, 5)]}),
     "raster": lambda: figures.raster(SPIKES),
-    "surrogate_curves": lambda: figures.surrogate_curves({"ATan": ATan(), "FastSigmoid": FastSigmoid()}),
-    "weights": lambda: figures.weights(MATRIX, (4, 4)),
     "marked": lambda: figures.marked(
         [Marked("a net", "predicted", 2.0, 1.0, 4.0), Marked("a net", "measured", 3.0, 2.9, 3.1)], "ms", title="Both",
     ),

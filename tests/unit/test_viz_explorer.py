@@ -9,7 +9,7 @@ import pytest
 
 from snnkit import viz
 from snnkit.viz import display, explorer
-from snnkit.viz.explorer import ExplorerBox, parse, sweep
+from snnkit.viz.explorer import ExplorerBox, parse
 
 widgets = pytest.importorskip("ipywidgets")
 PATIENCE = 20  # seconds until a test stops waiting for another thread
@@ -113,16 +113,6 @@ def test_a_headless_run_tries_every_control_at_its_ends(capsys, monkeypatch):
 def test_an_error_in_the_first_call_stops_the_cell():
     with pytest.raises(KeyError):
         viz.explore(lambda gain: {}["missing"], gain=(0.0, 1.0))
-
-
-def test_an_executed_notebook_keeps_a_slider_or_a_still_figure(shown, monkeypatch):
-    monkeypatch.setenv("SNNKIT_HEADLESS", "1")
-    viz.explore(line, gain=(0.0, 2.0, 0.5), kind=["a", "b"], flip=False)
-    viz.explore(lambda lines: go.Figure([go.Scatter(y=[1])] * lines), lines=(1, 3))
-    moving, still = shown
-    assert [step.label for step in moving.layout.sliders[0].steps] == ["0", "0.5", "1", "1.5", "2"]
-    assert moving.layout.sliders[0].active == 2
-    assert not still.frames and len(still.data) == 2
 
 
 def test_jupyterlab_gets_widgets_and_colab_images(front_end, monkeypatch):
@@ -279,18 +269,3 @@ def test_an_axis_of_another_quantity_has_a_range_of_its_own():
 def test_bad_frames(arguments, options, error, message):
     with pytest.raises(error, match=message):
         viz.frames(*arguments, **options)
-
-
-def test_a_sweep_takes_the_first_control_that_frames_can_show_in_time_and_in_size():
-    def fn(lines=1, gain=1.0):
-        return go.Figure([go.Scatter(y=np.full(200, gain))] * lines)
-
-    controls = [parse("lines", (1, 3), 1), parse("gain", (0.0, 4.0, 0.01), 1.005)]
-    figure = sweep(fn, controls, fn(), 0.001)
-    labels = [step.label for step in figure.layout.sliders[0].steps]
-    assert figure.layout.sliders[0].currentvalue.prefix == "gain = "
-    assert 3 <= len(labels) <= 25 and "1.005" in labels and labels[0] == "0" and labels[-1] == "4"
-    assert len(figure.to_json()) <= 120_000
-    assert sweep(fn, controls, fn(), 10.0) is None  # seconds for each
-    heavy = lambda gain: go.Figure(go.Scatter(y=np.random.rand(20_000)))  # noqa: E731
-    assert sweep(heavy, [parse("gain", (0, 4))], heavy(0), 0.001) is None

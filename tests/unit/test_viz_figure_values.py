@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from snnkit.hardware import roofline as model
-from snnkit.surrogate import ATan
 from snnkit.viz import figures
 from snnkit.viz.drawing import log_ticks, times, whole_ticks
 from snnkit.viz.figures import (
@@ -33,7 +32,6 @@ from snnkit.viz.figures import (
     spans,
     supersteps,
     verdicts,
-    weights,
 )
 from snnkit.viz.figures.fronts import undominated
 
@@ -182,14 +180,6 @@ def test_times_are_steps_or_milliseconds():
     assert list(times(3, None).at) == [0, 1, 2] and times(3, None).ends == [-0.5, 2.5]
     np.testing.assert_allclose(times(3, 2e-3).at, [0, 2, 4])
     assert times(3, 2e-3).title == "time (ms)" and times(1, None).ends == [-0.5, 0.5]
-
-
-def test_surrogate_curves_are_the_surrogates_functions():
-    figure = figures.surrogate_curves({"atan": ATan()})
-    u = torch.linspace(-2, 2, 201)
-    primitive, derivative = (t for t in figure.data if t.name == "atan")
-    np.testing.assert_allclose(primitive.y, ATan().primitive(u), rtol=1e-5)
-    np.testing.assert_allclose(derivative.y, ATan().derivative(u), rtol=1e-5)
 
 
 def test_parts_stack_up_to_their_whole():
@@ -546,19 +536,6 @@ def test_maps_lie_in_a_grid_of_steps_and_channels():
 def cells(figure):
     (heat,) = figure.data
     return np.asarray(heat.z)
-
-
-def test_receptive_fields_are_pictures_in_reading_order():
-    matrix = torch.arange(5 * 6.0).view(5, 6) + 1
-    figure = weights(matrix, shape=(2, 3), most=4)
-    drawn = cells(figure)
-    names = {note.text: note for note in figure.layout.annotations}
-    assert set(names) == {f"neuron {i}" for i in range(4)} and "4 of 5 neurons" in figure.layout.title.text
-    for i in range(4):
-        rows, columns = np.nonzero((drawn >= matrix[i].min().item()) & (drawn <= matrix[i].max().item()))
-        assert columns.mean() == names[f"neuron {i}"].x and rows.min() == names[f"neuron {i}"].y + 0.5
-    np.testing.assert_array_equal(drawn[~np.isnan(drawn)][:3], [1, 2, 3])
-    assert len(figure.layout.shapes) == 4
 
 
 def picture_of(votes, label):

@@ -23,10 +23,8 @@ from .codes import coded_image as coded_image
 from .codes import coded_signal as coded_signal
 from .codes import compared_spikes as compared_spikes
 from .codes import event_cloud as event_cloud
-from .codes import rate_against_brightness as rate_against_brightness
 from .fronts import pareto as pareto
 from .line_plots import lines as lines
-from .line_plots import surrogate_curves as surrogate_curves
 from .machines import Marked as Marked
 from .machines import Run as Run
 from .machines import marked as marked
@@ -41,4 +39,3 @@ from .number_formats import spacing as spacing
 from .pictures import feature_maps as feature_maps
 from .pictures import image_grid as image_grid
 from .pictures import inference as inference
-from .pictures import weights as weights

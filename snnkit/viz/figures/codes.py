@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from ... import checks
 from .. import theme
 from ..drawing import (
     add_line,
@@ -111,30 +110,6 @@ def compared_spikes(x: Any, yours: Any, expected: Any, title: str = "When each g
         add_marks(figure, compact(when), levels[who], name=name, showlegend=True, hovertemplate=hover, **look)
     up = {"title_text": "brightness", "range": [-0.06, 1.06]}
     return finish(figure, title, times(len(arrays[0]), None).look(), up, height=320, showlegend=True)
-
-
-def rate_against_brightness(x: Any, rate: Any, steps: int, title: str = "Rate against brightness") -> go.Figure:
-    """Measured spike rates, and the band that holds 95 % of the rates of Poisson encoders.
-
-    Args:
-        x: [N], the brightness of each pixel.
-        rate: [N], spikes per step.
-        steps: over how many steps the rates were measured.
-    """
-    levels, rates = as_arrays({"x": (x, "[N]"), "rate": (rate, "[N]")})
-    steps = checks.integer("steps", steps, at_least=1)
-    fine = np.linspace(0, 1, 101)
-    half = 1.96 * np.sqrt(fine * (1 - fine) / steps)
-    figure = go.Figure()
-    look: dict[str, Any] = {"colour": theme.GREEN, "width": 1.2, "dash": "dot", "hoverinfo": "skip"}
-    for edge in (fine + half, fine - half):
-        add_line(figure, fine, edge, "95 % of fair encoders", showlegend=not figure.data, **look)
-    look = {"symbol": "circle", "size": 7, "colour": theme.VERMILION, "name": "yours", "showlegend": True}
-    hover = "brightness %{x:.3f}<br>%{y:.3f} spikes per step<extra></extra>"
-    add_marks(figure, levels, rates, hovertemplate=hover, **look)
-    across = {"title_text": "brightness x", "range": [-0.03, 1.03]}
-    up = {"title_text": "spikes per step", "range": [-0.06, 1.06]}
-    return finish(figure, f"{title}, {steps} steps", across, up, height=320)
 
 
 def event_cloud(events: Any, dt: float | None = None, *, title: str = "Events") -> go.Figure:

@@ -1,4 +1,4 @@
-"""Lines over a common axis: any named series, and surrogate gradients."""
+"""Lines over a common axis."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from ..drawing import (
     as_array,
     as_arrays,
     finish,
-    panels,
     scale_of,
     whole_ticks,
 )
@@ -91,29 +90,3 @@ def _points(name: str, values: Any, x: Any) -> tuple[np.ndarray, np.ndarray]:
         return np.arange(1, len(up) + 1), up.astype(float)
     across, up = as_arrays({f"x of {name!r}": (across, "[P]"), argument: (up, "[P]")})
     return across, up.astype(float)
-
-
-def surrogate_curves(surrogates: Mapping[str, Any]) -> go.Figure:
-    """The step a spike makes forward, the smooth functions that replace it, and their derivatives.
-
-    Args:
-        surrogates: label to a surrogate of ``snnkit.surrogate`` (anything with ``primitive(u)``, ``derivative(u)``).
-    """
-    import torch
-
-    if not checks.mapping("surrogates", surrogates, "label to surrogate"):
-        raise ValueError("surrogates must hold at least one surrogate, but it is empty")
-    u = torch.linspace(-2, 2, 201, dtype=torch.float64)
-    figure = panels(1, 2, ("Forward: step and primitive", "Backward: derivative"), horizontal_spacing=0.1)
-    step = {"colour": theme.TEXT, "width": 1.5, "hoverinfo": "skip"}
-    add_line(figure, [-2, 0, 0, 2], [0, 0, 1, 1], "step", row=1, col=1, **step)
-    for i, (label, surrogate) in enumerate(surrogates.items()):
-        checks.function(f"derivative of surrogates[{label!r}]", getattr(surrogate, "derivative", None))
-        look: dict[str, Any] = {"colour": theme.colour(i), "dash": theme.dash(i), "legendgroup": label}
-        look |= {"hovertemplate": f"{label}<br>u %{{x:.3g}}<br>%{{y:.4g}}<extra></extra>"}
-        for col, curve in enumerate((surrogate.primitive(u), surrogate.derivative(u)), start=1):
-            add_line(figure, u.numpy(), curve.numpy(), label, showlegend=col == 2, row=1, col=col, **look)
-    for col, name in ((1, "spike"), (2, "slope")):
-        figure.update_yaxes(title_text=name, row=1, col=col)
-    below = {"legend": theme.LEGEND_BELOW, "margin": {"b": 96}}
-    return finish(figure, "Surrogate gradients", "u = potential − threshold", height=400, **below)

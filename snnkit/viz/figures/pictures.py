@@ -18,7 +18,6 @@ from ..drawing import (
     as_array,
     as_arrays,
     class_names,
-    colour_bar,
     compact,
     finish,
     frame,
@@ -87,33 +86,6 @@ def add_image(figure: go.Figure, image: np.ndarray, row: int, col: int, **look: 
     figure.update_xaxes(range=[-0.6, width - 0.4], visible=False, constrain="domain", row=row, col=col)
     up = {"range": [height - 0.4, -0.6], "visible": False, "constrain": "domain", "scaleanchor": trace.xaxis or "x"}
     figure.update_yaxes(row=row, col=col, **up)
-
-
-def weights(matrix: Any, shape: Sequence[int], most: int = _FIELDS, title: str = "Weights") -> go.Figure:
-    """Receptive fields: the incoming weights of each neuron as a picture, its number above.
-
-    The scale is symmetric about zero: blue excites, orange inhibits, clear is nothing. Weights that are not finite
-    leave holes.
-
-    Args:
-        matrix: [out, H · W].
-        shape: (H, W) of the input.
-        most: how many neurons are drawn, the first ones.
-    """
-    array = as_array(matrix, "matrix", "[out, H·W]").astype(np.float32)
-    most = checks.integer("most", most, at_least=1)
-    if len(shape) != 2 or math.prod(shape) != array.shape[1]:
-        raise ValueError(f"shape must be (H, W) with H · W = {array.shape[1]}, but it is {checks.shown(shape)}")
-    array = np.where(np.isfinite(array), array, np.float32(math.nan))
-    known = array[np.isfinite(array)]
-    limit = float(np.abs(known).max(initial=0.0)) or 1.0
-    ends = f"{known.min():.2g} to {known.max():.2g}".replace("-", "−") if known.size else "none is finite"
-    drawn = f", {most} of {len(array)} neurons" if most < len(array) else ""
-    look = {"name": "weight", "zmin": -limit, "zmax": limit, "colorscale": theme.SIGNED, "hoverongaps": False}
-    look |= {"colorbar": colour_bar("weight"), "hovertemplate": "weight %{z:.4g}<extra></extra>"}
-    labels = [f"neuron {i}" for i in range(min(most, len(array)))]
-    figure = _sheet(array[:most].reshape(-1, *shape), labels, 8, empty=math.nan, **look)
-    return finish(figure, f"{title}: {ends}{drawn}", margin={"t": 52})
 
 
 def feature_maps(spikes: Any, names: Sequence[Any] | None = None, title: str = "Feature maps") -> go.Figure:
