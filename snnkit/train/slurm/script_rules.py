@@ -133,7 +133,7 @@ def _variable(name: str, wrong: Callable[[str, Script], Any]) -> Callable[[Scrip
 
 
 def _bare_srun(option: str, instead: str, needed: Callable[[Script], Any]) -> Callable[[Script], Places]:
-    """An srun that needs an option, and has neither that nor the variable that stands for it."""
+    """An srun that needs an option, and has neither that nor the variable in its place."""
 
     def find(script: Script) -> Places:
         if needed(script) and not script.variable(instead):

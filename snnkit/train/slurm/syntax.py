@@ -102,16 +102,16 @@ class Script:
 
     def variable(self, name: str) -> Variable | None:
         """The variable of this name as it is last set, or None."""
-        found = None
+        result = None
         for command in self.commands:
             exporting = command.program in ("export", "declare", "typeset")
             if match := re.search(rf"(?:^|\s){name}=(\"?\$\(.*\)\"?|\S*)", command.text):
                 behind = command.text[match.end() :].lstrip()  # a command, which then gets the variable
                 visible = exporting or bool(behind and not behind.startswith("#"))
-                found = Variable(match[1].strip("\"'"), command.line, visible)
-            elif found and exporting and name in command.words:
-                found = found._replace(visible=True)
-        return found
+                result = Variable(match[1].strip("\"'"), command.line, visible)
+            elif result and exporting and name in command.words:
+                result = result._replace(visible=True)
+        return result
 
 
 def parse(text: str) -> Script:
