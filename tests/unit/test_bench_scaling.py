@@ -36,7 +36,7 @@ class StandIns:
             busy = max(1.0, processes / 2) * (1 + SHARING * (processes > 1))
             waiting = 0.0 if "--apart" in words else 0.004 * (processes - 1)
             answer = {"seconds": [0.04 * busy + waiting] * 5, "parameters": PARAMETERS}
-        return Launched(5.5, [[f"{ANSWER}{json.dumps(answer)}"]] * processes, 1)
+        return Launched(5.5, [[f"{ANSWER}{json.dumps(answer)}"]] * processes)
 
 
 @pytest.fixture
