@@ -4,23 +4,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from snnkit import encode, loss
+from snnkit import encode
 from snnkit.models import FashionConvNet
-from snnkit.neuron import IF
-from snnkit.surrogate import FastSigmoid
 
 
 def small(**arguments):
     torch.manual_seed(0)
     return FashionConvNet(**{"channels": 6, "hidden": 20, "size": 8, "engine": "eager", **arguments})
-
-
-def smooth(net):
-    """With a surrogate whose gradient vanishes nowhere."""
-    for module in net:
-        if isinstance(module, IF):
-            module.surrogate = FastSigmoid(2.0)
-    return net
 
 
 def images(batch=4, size=8, channels=1, dtype=torch.float32):
@@ -83,26 +73,3 @@ def test_the_first_convolution_and_norm_see_a_static_image_once(training):
     rows.clear()
     net(encode.repeat(images(3), 5).contiguous())
     assert rows == [15, 15, 15]
-
-
-def test_a_static_image_teaches_what_a_copied_one_does():
-    results = []
-    for copied in (False, True):
-        net, x = smooth(small()).double(), encode.repeat(images(dtype=torch.float64), 5)
-        out, _ = net(x.contiguous() if copied else x)
-        loss.rate_mse(out, torch.arange(4)).backward()
-        results.append((out.detach(), [p.grad for p in net.parameters()], net[1].module))
-    (out, gradients, norm), (out_copied, gradients_copied, norm_copied) = results
-    assert torch.equal(out, out_copied) and any(g.abs().sum() > 0 for g in gradients)
-    torch.testing.assert_close(gradients, gradients_copied, rtol=1e-9, atol=1e-12)
-    torch.testing.assert_close(norm.running_mean, norm_copied.running_mean)
-    # The one difference, as nn.Once says: unbiased variances of n and of 5 n values.
-    n = 4 * 8 * 8
-    learned, learned_copied = ((b.running_var - 0.9) / 0.1 for b in (norm, norm_copied))
-    torch.testing.assert_close(learned / learned_copied, torch.full((6,), (n - 1 / 5) / (n - 1), dtype=torch.float64))
-
-
-def test_whole_model_torch_compile_takes_it_in_one_graph():
-    net, x = small(), encode.repeat(images(), 3)
-    compiled = torch.compile(net, backend="eager", fullgraph=True)
-    torch.testing.assert_close(compiled(x)[0], net(x)[0])

@@ -69,15 +69,6 @@ def test_any_chunking_of_time_gives_the_same(make, cut):
 
 
 @every_neuron
-def test_nothing_is_kept_between_calls(make):
-    neuron, x = make(), torch.rand(9, 2, 3) * 3
-    first, _ = neuron(x)
-    neuron(torch.rand(3, 7, 5))
-    again, _ = neuron(x)
-    assert torch.equal(first, again)
-
-
-@every_neuron
 def test_gradients_reach_every_parameter(make):
     neuron = make()
     strength = 15.0 if isinstance(neuron, Izhikevich) else 2.0
@@ -178,47 +169,31 @@ def test_recurrent_learns_and_keeps_low_precision():
 
 BAD_NUMBERS = [
     (lambda: LIF(0.0), ValueError, "tau of LIF must be at least 1"),
-    (lambda: LIF(-2.0), ValueError, "tau of LIF must be at least 1"),
     (lambda: LIF(math.nan), ValueError, "tau of LIF must be finite"),
     (lambda: LIF("2"), TypeError, "tau of LIF must be a number"),
-    (lambda: LIF(torch.tensor([2.0, 0.0])), ValueError, "tau of LIF must be at least 1"),
     (lambda: LIF(torch.tensor([2])), TypeError, "tau of LIF must be a floating-point tensor"),
     (lambda: LIF(v_threshold=-1.0), ValueError, "v_threshold of LIF must be greater than v_reset"),
     (lambda: IF(v_threshold=0.0, v_reset=None), ValueError, "v_threshold of IF must be greater than 0"),
-    (lambda: IF(v_threshold=True), TypeError, "v_threshold of IF must be a number"),
     (lambda: IF(engine="fast"), ValueError, "engine must be one of"),
     (lambda: IF(surrogate="atan"), TypeError, "surrogate must be a Surrogate"),
     (lambda: IF(surrogate=ATan), TypeError, r"a Surrogate such as ATan\(\), but it is the class"),
     (lambda: Leaky(1.5), ValueError, "beta of Leaky must be at most 1"),
-    (lambda: Leaky(-0.1), ValueError, "beta of Leaky must be at least 0"),
-    (lambda: Leaky(0.9, -1.0), ValueError, "threshold of Leaky must be greater than 0"),
     (lambda: Leaky(0.9, reset_mechanism="soft"), ValueError, "reset_mechanism of Leaky must be one of 'subtract'"),
     (lambda: CubaLIF(0.0), ValueError, "tau_mem_inv of CubaLIF must be greater than 0"),
-    (lambda: CubaLIF(dt=-1e-3), ValueError, "dt of CubaLIF must be greater than 0"),
-    (lambda: CubaLIF(v_reset=2.0), ValueError, "v_th of CubaLIF must be greater than v_reset"),
     (lambda: PLIF(1.0), ValueError, "init_tau of PLIF must be greater than 1"),
-    (lambda: PLIF(shape=3), TypeError, "shape of PLIF must be a tuple of integers"),
     (lambda: PLIF(shape=(3, 0)), ValueError, r"shape\[1\] of PLIF must be at least 1, but it is 0"),
     (lambda: LIF(detach_reset="no"), TypeError, "detach_reset of LIF must be True or False, but it is 'no'"),
-    (lambda: LIF(decay_input=1), TypeError, "decay_input of LIF must be True or False"),
-    (lambda: PLIF(decay_input="no"), TypeError, "decay_input of PLIF must be True or False"),
-    (lambda: Leaky(0.9, reset_delay=None), TypeError, "reset_delay of Leaky must be True or False"),
     (
         lambda: LIF(v_threshold=torch.ones(2), v_reset=torch.zeros(3)),
         ValueError,
         r"v_threshold and v_reset of LIF must broadcast .* shapes are \[2\] and \[3\]",
     ),
-    (lambda: beta_of("2", 1), TypeError, "tau must be a number, but it is '2'"),
     (lambda: beta_of(2, 0), ValueError, "dt must be greater than 0, but it is 0"),
-    (lambda: PLIF("2"), TypeError, "init_tau of PLIF must be a number"),
     (lambda: ALIF(tau=0.0), ValueError, "tau of ALIF must be greater than 0"),
-    (lambda: ALIF(beta=-1.0), ValueError, "beta of ALIF must be at least 0"),
     (lambda: Izhikevich(dt=2.0), ValueError, "dt of Izhikevich must be at most 1"),
     (lambda: Izhikevich(c=40.0), ValueError, "v_peak of Izhikevich must be greater than c"),
-    (lambda: LI(dt=0.0), ValueError, "dt of LI must be greater than 0"),
     (lambda: Recurrent(nn.Linear(2, 2), 2), TypeError, "neuron of Recurrent must be a Neuron"),
     (lambda: Recurrent(IF(), 0), ValueError, "features of Recurrent must be at least 1"),
-    (lambda: Recurrent(IF(), 2.0), TypeError, "features of Recurrent must be an integer"),
 ]
 
 

@@ -6,7 +6,7 @@ from torch import nn
 
 from snnkit import models
 from snnkit.neuron import LIF, MembraneState, Recurrent
-from snnkit.nn import Once, Sequential, TimeBatched, detach, is_stateful, is_static
+from snnkit.nn import Once, Sequential, TimeBatched, detach, is_static
 
 
 class Counting(nn.Linear):
@@ -35,14 +35,6 @@ def test_equals_a_loop_over_time():
         outs.append(step)
     assert out.sum() > 0
     torch.testing.assert_close(torch.cat(outs), out, rtol=0, atol=0)
-
-
-def test_state_has_one_entry_per_module():
-    net = network()
-    _, state = net(torch.rand(3, 2, 4))
-    assert len(state) == len(net) == 6
-    assert state[0] is state[2] is state[4] is None
-    assert isinstance(state[1], MembraneState) and state[1].v.shape == (2, 6)
 
 
 def test_time_batched_images():
@@ -142,12 +134,6 @@ def test_modules_may_be_replaced():
     assert net(x)[1] == (None, None)
 
 
-def test_slices_are_networks_of_the_same_modules():
-    net = network()
-    part = net[0:2]
-    assert isinstance(part, Sequential) and len(part) == 2 and part[1] is net[1]
-
-
 def test_record_gives_every_layer():
     net, x = network(), torch.rand(3, 2, 4)
     out, _, layers = net.record(x)
@@ -180,11 +166,6 @@ def test_detach_cuts_the_graph_and_keeps_the_structure():
         detach([1])
 
 
-def test_stateful_is_told_by_the_signature():
-    assert is_stateful(LIF()) and is_stateful(Recurrent(LIF(), 2)) and is_stateful(network())
-    assert not is_stateful(nn.Linear(1, 1)) and not is_stateful(TimeBatched(nn.ReLU()))
-
-
 def test_whole_model_torch_compile_takes_the_net_in_one_graph():
     net, x = models.mlp((4, 6, 3)), torch.rand(4, 2, 4) * 3
     compiled = torch.compile(net, backend="eager", fullgraph=True)
@@ -196,25 +177,19 @@ def test_whole_model_torch_compile_takes_the_net_in_one_graph():
     [
         (lambda: Sequential(nn.Linear(1, 1), "LIF"), TypeError, "module 1 of Sequential must be a torch.nn.Module"),
         (lambda: TimeBatched(LIF()), TypeError, "module of TimeBatched must be stateless"),
-        (lambda: Once(LIF()), TypeError, "module of Once must be stateless"),
-        (lambda: Once(nn.ReLU())(torch.rand(4)), ValueError, r"x must be a sequence \[T, B, ...\]"),
-        (lambda: Once(nn.Flatten(0))(torch.rand(2, 4).expand(3, 2, 4)), ValueError, "must keep the batch dimension"),
         (lambda: network()(torch.rand(4)), ValueError, r"x must be a sequence \[T, B, ...\]"),
         (lambda: network()(torch.rand(0, 2, 4)), ValueError, "x must have at least one time step"),
-        (lambda: network()([1]), TypeError, "x must be a torch.Tensor"),
         (
             lambda: network()(torch.rand(3, 2, 4), (None,)),
             ValueError,
             "state of Sequential must be a tuple of 6 entries",
         ),
-        (lambda: network()(torch.rand(3, 2, 4), [None] * 6), ValueError, "but it is a list"),
         (
             lambda: TimeBatched(nn.Flatten(0))(torch.rand(2, 4).expand(3, 2, 4)),
             ValueError,
             "Flatten must keep the batch dimension",
         ),
         (lambda: Sequential(nn.LSTM(4, 2))(torch.rand(3, 2, 4)), TypeError, "LSTM must return a tensor, but .* tuple"),
-        (lambda: TimeBatched(nn.Flatten(0))(torch.rand(3, 2, 4)), ValueError, "Flatten must keep the batch dimension"),
     ],
 )
 def test_bad_input_is_named(call, error, message):

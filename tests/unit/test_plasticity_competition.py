@@ -168,15 +168,12 @@ def test_votes_are_averages_over_the_neurons_of_a_class():
             "spikes must have 3 neurons",
         ),
         (
-            lambda: LAYER.learn(torch.ones(3, 1, 3, dtype=torch.bool), LAYER.initial_state(3, 4)),
             TypeError,
             "spikes must be torch.float32, as the weights are, but they are torch.bool",
         ),
         (lambda: assign_labels(COUNTS, torch.tensor([0]), 2), ValueError, r"labels must be int64 \[5\] to fit counts"),
-        (lambda: assign_labels(COUNTS, torch.ones(5), 2), ValueError, "labels must be int64"),
         (lambda: assign_labels(COUNTS, torch.arange(5), 4), ValueError, "labels must be in 0 .. 3, .* from 0 to 4"),
         (lambda: vote(COUNTS, torch.arange(4) - 2, 4), ValueError, "assigned must be in -1 .. 3, .* from -2 to 1"),
-        (lambda: vote(COUNTS, torch.arange(5), 5), ValueError, r"assigned must be int64 \[4\] to fit counts"),
     ],
 )
 def test_what_makes_no_sense_is_refused_by_name(wrong, error, says):

@@ -115,12 +115,9 @@ def test_weights_can_be_changed_in_place(bound):
     [
         ({"a_plus": -0.1}, ValueError, "a_plus must be at least 0, but it is -0.1"),
         ({"a_minus": "1"}, TypeError, "a_minus must be a number, but it is '1'"),
-        ({"tau_plus": 0}, ValueError, "tau_plus must be greater than 0, but it is 0"),
         ({"tau_minus": math.nan}, ValueError, "tau_minus must be finite, but it is nan"),
-        ({"dt": math.inf}, ValueError, "dt must be finite, but it is inf"),
         ({"w_min": 1.0}, ValueError, "w_max must be greater than 1.0, but it is 1.0"),
         ({"bound": "clamp"}, ValueError, "bound must be one of 'hard', 'soft', None, but it is 'clamp'"),
-        ({"batch": None}, TypeError, "batch must be one of 'sum', 'mean', but it is None"),
         ({"engine": "gpu"}, ValueError, "engine"),
     ],
 )
@@ -136,9 +133,7 @@ PRE, POST, WEIGHT = torch.zeros(2, 3), torch.zeros(2, 4), torch.zeros(4, 3)
     ("handed", "error", "match"),
     [
         ((PRE, POST, WEIGHT.half()), TypeError, "weight must be float32 or float64, .* but it is torch.float16"),
-        ((PRE, POST, [[0.0]]), TypeError, r"weight must be a torch.Tensor \[n_post, n_pre\], but it is "),
         ((PRE, POST, WEIGHT[0]), ValueError, r"weight must be \[n_post, n_pre\], but its shape is \[3\]"),
-        ((POST, PRE, WEIGHT), ValueError, r"pre must have 3 neurons for weight \[4, 3\]"),
         ((PRE, PRE, WEIGHT), ValueError, "post must have 4 neurons"),
         ((PRE[0], POST, WEIGHT), ValueError, r"pre must be real \[B, n_pre\], but it is torch.float32 \[3\]"),
         ((PRE[:1], POST, WEIGHT), ValueError, "pre and post must have the same steps and samples"),
@@ -148,7 +143,6 @@ PRE, POST, WEIGHT = torch.zeros(2, 3), torch.zeros(2, 4), torch.zeros(4, 3)
         ((PRE, POST, WEIGHT, PRE), TypeError, "state must be a STDPState or None, but it is a Tensor"),
         ((PRE, POST, WEIGHT, STDPState(POST, PRE)), ValueError, r"state.pre must have the shape \[2, 3\]"),
         ((PRE, POST, WEIGHT, STDPState(PRE, POST.double())), ValueError, "state.post must be torch.float32 on cpu"),
-        ((PRE, POST, WEIGHT, (PRE, 0.0)), TypeError, "state.post must be a torch.Tensor, but it is 0.0"),
     ],
 )
 def test_what_no_step_can_be_made_of(handed, error, match):

@@ -91,36 +91,25 @@ def test_what_is_written_is_read(tmp_path):
     ("path", "value", "says"),
     [
         ("schema", None, "has no schema"),
-        ("schema", True, "schema of .* must be 1, but it is True"),
         ("schema", 2, "schema of .* must be 1, but it is 2"),
         ("kind", "other", "but it is 'other'"),
         ("kind", ["neurons"], r"kind of .* must be one of .*, but it is \['neurons'\]"),
-        ("kind", {}, "kind of .* must be one of .*, but it is {}"),
-        ("provenance.commit", "0123", "provenance.commit must be an object, but it is '0123'"),
         ("provenance.commit", {"id": "0123"}, "provenance.commit.dirty must be true or false, but it is missing"),
         ("provenance.commit.dirty", 1, "provenance.commit.dirty must be true or false, but it is 1"),
         ("provenance.device.compute_capability", 9.0, "compute_capability must be a text, but it is 9.0"),
         ("provenance", None, "does not say where its numbers come from"),
         ("provenance.date", None, "provenance.date must be a text, but it is missing"),
-        ("provenance.date", "", "provenance.date must be a text, but it is ''"),
-        ("provenance.device", {"type": "cuda"}, "provenance.device.name must be a text, but it is missing"),
         ("provenance.versions.torch", None, "provenance.versions.torch must be a text, but it is missing"),
         ("provenance.threads", True, "provenance.threads must be a whole number, but it is True"),
         ("rows", None, "rows must be a list, but it is missing"),
         ("rows.0.median_s", None, r"rows\[0\].median_s must be a number above 0, but it is missing"),
-        ("rows.0.median_s", "fast", r"rows\[0\].median_s must be a number above 0, but it is 'fast'"),
         ("rows.0.median_s", float("nan"), r"rows\[0\].median_s must be .* is nan"),
         ("rows.0.median_s", -1.0, r"rows\[0\].median_s must be .* is -1.0"),
-        ("rows.0.median_s", 0, r"rows\[0\].median_s must be a number above 0, but it is 0"),
         ("rows.0.neurons", 0, r"rows\[0\].neurons must be a whole number above 0, but it is 0"),
         ("rows.0.floor_bytes", 10**400, r"rows\[0\].floor_bytes must be a whole number, but it is 1000"),
-        ("rows.0.peak_bytes", "many", r"rows\[0\].peak_bytes must be a whole number, but it is 'many'"),
         ("rows.0", [1], r"rows\[0\] must be an object"),
-        ("copies.0.bytes_per_s", None, r"copies\[0\].bytes_per_s must be .* is missing"),
         ("copies.0.median_s", None, r"copies\[0\].median_s must be .* is missing"),
-        ("skipped", [3], r"skipped\[0\] must be an object, but it is 3"),
         ("skipped", [{"contestant": "a"}], r"skipped\[0\].reason must be a text, but it is missing"),
-        ("skipped", {}, "skipped must be a list, but it is {}"),
     ],
 )
 def test_what_a_reader_needs(tmp_path, path, value, says):
@@ -188,11 +177,6 @@ def test_each_record_of_the_kit_is_complete(name):
         "published",
     )
     assert loaded.get("complete", True)
-
-
-def test_records_are_found_by_kind():
-    assert PUBLISHED in records.names() and PUBLISHED in records.names("published")
-    assert PUBLISHED not in records.names("neurons")
 
 
 def test_an_unknown_name():

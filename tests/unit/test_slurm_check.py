@@ -45,32 +45,20 @@ MISTAKES = {
     # Of form.
     "no shebang": (GOOD.removeprefix("#!/bin/bash\n"), 1, "shebang"),
     "late": (f"{GOOD}#SBATCH --mem=4G\n", 16, "late"),
-    "late, behind an indented command": (instead("#SBATCH --open-mode", "  true\n#SBATCH --open-mode"), 10, "late"),
     "lower case": (instead("#SBATCH --cpus", "#sbatch --cpus"), 5, "comment"),
-    "a space": (instead("#SBATCH --cpus", "# SBATCH --cpus"), 5, "comment"),
-    "indented": (instead("#SBATCH --cpus", " #SBATCH --cpus"), 5, "comment"),
     "spaces around =": (instead("--cpus-per-task=8", "--cpus-per-task = 8"), 5, "spaces"),
     "misspelt": (instead("--cpus-per-task=8", "--cpu-per-tasks=8"), 5, "spelling"),
     "time": (instead("02:00:00", "2h"), 6, "value"),
     "signal": (instead("SIGUSR1@90", "SIGUSER1@90"), 7, "value"),
-    "a word for a number": (instead("--cpus-per-task=8", "--cpus-per-task=many"), 5, "value"),
     "a variable": (instead("--requeue", "--requeue --output=$HOME/log"), 8, "variable"),
     "twice": (instead("--requeue", "--requeue --nodes=2"), 8, "twice"),
     "Windows": (GOOD.replace("\n", "\r\n"), 1, "carriage"),
     # Of number.
     "too few tasks": (instead("--ntasks-per-node=4", "--ntasks-per-node=1"), 3, "devices"),
-    "too many tasks": (instead("--ntasks-per-node=4", "--ntasks-per-node=8"), 3, "devices"),
     "short option": (instead("--gpus-per-node=4", "-G 4"), 3, "devices"),
-    "gres": (instead("--gpus-per-node=4", "--gres=gpu:a100:2"), 3, "devices"),
     "no tasks per node": (without("#SBATCH --ntasks-per-node=4"), None, "tasks"),
     "only ntasks": (instead("--ntasks-per-node=4", "--ntasks=8"), 3, "tasks"),
-    "ntasks is another": (instead("--requeue", "--requeue --ntasks=9"), 8, "tasks"),
     "devices": (instead("--devices 4", "--devices 2"), 14, "devices"),
-    "Lightning's devices": (
-        instead("snnkit train workshop --checkpoint run.pt --resume --nodes 2 --devices 4", "python a.py --devices=2"),
-        14,
-        "devices",
-    ),
     "nodes": (instead("--nodes 2", "--nodes 4"), 14, "nodes"),
     "background": (instead("--devices 4\n", "--devices 4 &\n"), 15, "background"),
     "GPUs per task": (instead("--gpus-per-node=4", "--gpus-per-task=1"), 4, "gpus"),
@@ -79,27 +67,21 @@ MISTAKES = {
     "torchrun": (instead("snnkit train", "torchrun -m snnkit.cli train"), 3, "devices"),
     # Of meeting.
     "fixed port": (instead("$((20000 + SLURM_JOB_ID % 10000))", "29500"), 12, "port"),
-    "no such port": (instead("$((20000 + SLURM_JOB_ID % 10000))", "80"), 12, "port"),
     "growing port": (instead("SLURM_JOB_ID % 10000", "SLURM_JOB_ID"), 12, "port"),
-    "high port": (instead("20000 + SLURM_JOB_ID % 10000", "60000 + SLURM_JOB_ID % 10000"), 12, "port"),
     "hidden port": (instead("export MASTER_PORT", "MASTER_PORT"), 12, "export"),
     "local address": (instead("ADDR=$(scontrol", "ADDR=localhost  # $(scontrol"), 11, "address"),
     # Of survival.
     "no signal": (without("#SBATCH --signal=SIGUSR1@90"), None, "signal"),
     "no time": (without("#SBATCH --time=02:00:00"), 6, "time"),
     "signal before the start": (instead("SIGUSR1@90", "SIGUSR1@7200"), 7, "signal"),
-    "signal next to the start": (instead("SIGUSR1@90", "SIGUSR1@7150"), 7, "signal"),
     "minutes for hours": (instead("02:00:00", "02:00"), 7, "signal"),
     "signal to the shell": (instead("SIGUSR1@90", "B:SIGUSR1@90"), 7, "signal"),
     "another signal": (instead("SIGUSR1@90", "SIGUSR2@90"), 7, "signal"),
     "no such signal": (instead("--resume", "--resume --requeue-signal USER1"), 14, "signal"),
     "no requeue": (without("#SBATCH --requeue"), None, "requeue"),
     "log": (without("#SBATCH --open-mode=append"), None, "append"),
-    "truncated log": (instead("=append", "=truncate"), 9, "append"),
     "bad exit": (instead("--kill-on-bad-exit=1 ", ""), 14, "kill"),
-    "bad exit is borne": (instead("--kill-on-bad-exit=1", "-K0"), 14, "kill"),
     "no checkpoint": (instead("--checkpoint run.pt --resume ", ""), 14, "resume"),
-    "no resume": (instead("--resume ", ""), 14, "resume"),
 }
 
 
@@ -145,24 +127,17 @@ def test_what_is_missing_is_on_no_line_and_comes_last():
     ("was", "becomes"),
     [
         ("--nodes=2", "-N 2"),
-        ("--nodes=2", "-N2"),
-        ("--nodes=2", "--nodes 2  # two machines"),
         ("--ntasks-per-node=4", "--ntasks-per-node=4 --ntasks=8"),
         ("--gpus-per-node=4", "--gres=gpu:4"),
         ("--gpus-per-node=4", "--gpus-per-node=a100:4"),
-        ("--gpus-per-node=4", "--gpus=8"),
-        ("--gpus-per-node=4", "--gres=gpu:4,shard:2"),
         ("--signal=SIGUSR1@90", "--signal=USR1@90"),
         ("--signal=SIGUSR1@90", "--signal=SIGUSR2@90 --comment=other"),
         ("--time=02:00:00", "-t 120"),
         ("--time=02:00:00", "--time=0"),
         ("--requeue", "--requeue\n##SBATCH --late"),
-        ("--requeue", "--requeue\n#\n# SBATCH lines end here"),
         ("$((20000 + SLURM_JOB_ID % 10000))", "$((10000 + ${SLURM_JOB_ID: -4}))"),
         ("$((20000 + SLURM_JOB_ID % 10000))", "$(expr 10000 + $(echo -n $SLURM_JOBID | tail -c 4))"),
-        ("export MASTER_PORT", "MASTER_PORT=1\nexport MASTER_PORT"),
         ("--kill-on-bad-exit=1", "-K"),
-        ("--kill-on-bad-exit=1", "--kill-on-bad-exit"),
         ("--devices 4\n", "--devices 4 &\nwait\n"),
         ("  snnkit", "  apptainer exec --nv a.sif \\\n  snnkit"),
         ("srun --kill", "X=1 srun --kill"),
@@ -204,37 +179,3 @@ def test_torchrun_starts_the_processes_of_its_node_itself():
 )
 def test_texts_that_are_hardly_scripts_are_no_reason_to_fail(text):
     assert {"signal", "requeue"} <= {problem.rule for problem in slurm.check(text)}
-
-
-def test_check_takes_texts_only():
-    with pytest.raises(TypeError, match="text must be the text of a batch script, but it is 3"):
-        slurm.check(3)
-
-
-def test_scripts_of_others_are_explained_too():
-    text = """#!/bin/bash -l
-# my job
-#SBATCH -N 2 -n4
-#SBATCH --reboot
-#SBATCH --time=oops
-#SBATCH --signal=B:USR1@60
-./prepare
-
-srun -n 4 --label python train.py
-#SBATCH --mem=1G"""
-    why = [text for _, text in slurm.explain(text)]
-    assert why[0].startswith("The file is a program for bash")
-    assert why[1] == "A comment: neither bash nor sbatch does anything with it."
-    assert why[2].startswith("How many machines the job gets: 2. How many processes there are in all: 4.")
-    assert why[3] == "An option of sbatch, --reboot; `man sbatch` says what it does."
-    assert "can't read it" in why[4]
-    assert "SIGUSR1 to the shell of this script only" in why[5]
-    assert why[6] == "A command that bash runs once, on the first node of the job."
-    assert why[7] == ""
-    assert "srun starts the command as 4 processes" in why[8]
-    assert why[9] == "Skipped by sbatch, as it comes after the first command."
-
-
-def test_explain_takes_scripts_only():
-    with pytest.raises(TypeError, match=r"script must be a text or a slurm.Request, but it is 3"):
-        slurm.explain(3)

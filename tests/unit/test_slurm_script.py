@@ -56,23 +56,15 @@ def test_signals_are_read_as_sbatch_does():
     ("values", "message"),
     [
         ({"nodes": 0}, "nodes must be at least 1, but it is 0"),
-        ({"nodes": 1.0}, "nodes must be an integer, but it is 1.0"),
-        ({"gpus_per_node": -1}, "gpus_per_node must be at least 0, but it is -1"),
-        ({"tasks_per_node": 0}, "tasks_per_node must be at least 1"),
         ({"gpus_per_node": 4, "tasks_per_node": 1}, "Each node has 4 GPUs, for one process each, but SLURM starts 1"),
         ({"time": "tomorrow"}, "time must be written as .*it is 'tomorrow'"),
-        ({"time": 60}, "time must be a text, but it is 60"),
         ({"time": "00:02:00"}, r"--time=00:02:00 \(line .*\) is 120 s: .*Fix: give the job more time than 00:02:30"),
         ({"signal": "SIGNONE"}, "signal must be the name of a signal, such as 'SIGUSR1', but it is 'SIGNONE'"),
         ({"requeue": 1}, "requeue must be True or False, but it is 1"),
         ({"partition": " "}, "partition must be a line of text"),
-        ({"name": None}, "name must be a text, but it is None"),
-        ({"account": "a\nb"}, r"account must be a line of text .*, but it is 'a\\nb'"),
         ({"venv": "~/v"}, "venv must be a line of text .*, but it is '~/v'"),
         ({"modules": "CUDA"}, "modules must be a list of texts, but it is 'CUDA'"),
-        ({"modules": [1]}, "modules must be a text, but it is 1"),
         ({"command": 7}, "command must be a text or a list of words, but it is 7"),
-        ({"command": ["python", 7]}, "a word of command must be a text, but it is 7"),
         ({"command": ""}, "command must be one line, what each process runs.*but it is ''"),
         ({"command": "python 'train.py"}, "command must have its quotes closed"),
         ({"command": "srun python train.py"}, "without the srun before it"),
@@ -145,11 +137,6 @@ def test_processes_meet_at_a_port_of_their_own_job():
     assert ports == [20001, 29999, 20000, 27295]
 
 
-def test_script_takes_requests_only():
-    with pytest.raises(TypeError, match=r"request must be a slurm.Request, but it is '#!/bin/bash'"):
-        slurm.script("#!/bin/bash")
-
-
 @pytest.mark.parametrize("name", REQUESTS)
 def test_every_line_is_explained(name):
     text = slurm.script(REQUESTS[name])
@@ -160,13 +147,6 @@ def test_every_line_is_explained(name):
         assert bool(line.strip()) == bool(why), line
         assert not why or why.endswith("."), why
         assert not any(lost in why for lost in ("man sbatch", "A command that bash", "Continues the", "{", "}")), why
-
-
-def test_explanations_contain_the_numbers():
-    why = dict(slurm.explain(REQUESTS["large"]))
-    assert "8 processes, 4 on each of 2 nodes" in why["#SBATCH --ntasks-per-node=4"]
-    assert "may run for 1-02:00:00" in why["#SBATCH --time=1-02:00:00"]
-    assert why["#SBATCH --signal=SIGUSR1@90"].startswith("90 seconds before the limit")
 
 
 # --- the command -----------------------------------------------------------------------------------------------------
@@ -225,7 +205,6 @@ def test_check_prints_each_problem_with_its_line(tmp_path):
         (("--nodes", 0, *COMMAND), "nodes must be at least 1, but it is 0"),
         (("snnkit", "train", "digits"), "The command writes no checkpoint"),
         (("--check", "job.sh", "--out", "x"), "--check looks at a file that is there"),
-        (("--check", "job.sh", *COMMAND), "--check looks at a file that is there"),
     ],
 )
 def test_wrong_usage(words, message):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 
 import pytest
 
@@ -56,33 +55,23 @@ WRONG = {
     "no such parameter": ({"parameters": {"B": [1]}}, r"notebook tiny has no parameter 'B'; it has: A: int = 1; RATE"),
     "float for int": ({"parameters": {"A": [1, 2.0]}}, r"parameters: parameter A must be int, but it is 2\.0"),
     "text for float": ({"parameters": {"RATE": ["fast"]}}, r"parameter RATE must be float, but it is 'fast'"),
-    "bool for int": ({"parameters": {"A": [True]}}, r"parameter A must be int, but it is True"),
-    "none for int": ({"parameters": {"A": [None]}}, r"parameter A must be int, but it is None"),
-    "number for text": ({"parameters": {"NAME": [3]}}, r"parameter NAME must be str, but it is 3"),
     "empty list": ({"parameters": {"A": []}}, r"parameter A must be a list of values, such as \[1\], but it is \[\]"),
-    "no list": ({"parameters": {"A": 3}}, r"parameter A must be a list of values, such as \[1\], but it is 3"),
     "text as list": ({"parameters": {"NAME": "ab"}}, r"parameter NAME must be a list of values"),
     "twice in a list": ({"parameters": {"RATE": [1, 1.0]}}, r"RATE must list each value once, but it has 1\.0 twice"),
     "nothing varies": ({"parameters": {}}, r"parameters must name at least one"),
     "parameters as list": ({"parameters": ["A"]}, r"parameters must be a dict of names and values"),
     "fixed unknown": ({"fixed": {"QUICK": True}}, r"fixed: notebook tiny has no parameter 'QUICK'"),
-    "fixed type": ({"fixed": {"FAST": 1}}, r"fixed: parameter FAST must be bool, but it is 1"),
     "fixed twice": ({"fixed": {"A": 1}}, r"A must be in one of parameters, fixed and seeds, but it is in two"),
-    "seed twice": ({"seeds": [1], "fixed": {"SEED": 1}}, r"SEED must be in one of parameters, fixed and seeds"),
-    "seeds as number": ({"seeds": 3}, r"seeds: parameter SEED must be a list"),
     "mode": ({"mode": "bayes"}, r"mode must be one of 'grid', 'random', but it is 'bayes'"),
     "no samples": ({"mode": "random"}, r"samples must be an integer, but it is None"),
     "too many samples": ({"mode": "random", "samples": 5}, r"samples must be at most 4, .*, but it is 5"),
     "workers": ({"workers": 0}, r"workers must be at least 1, but it is 0"),
     "seconds": ({"seconds": -1}, r"seconds must be greater than 0"),
-    "seconds inf": ({"seconds": math.inf}, r"seconds must be finite"),
     "no out": ({"out": None}, r"out must be a folder for the results, but it is None"),
-    "null in out": ({"out": "a\0b"}, r"out must be a folder for the results, but it is 'a\\x00b'"),
     "no notebook": ({"notebook": None}, r"unknown notebook ''"),
     "missing file": ({"notebook": "gone.ipynb"}, r"notebook: gone\.ipynb can't be used: .*No such file"),
     "unknown name": ({"notebook": "no_such"}, r"unknown notebook 'no_such'; there are: .*for sweeps: xor_in_time"),
     "pareto of one": ({"pareto": {"maximise": "score"}}, r"pareto must be \{maximise: NAME"),
-    "pareto key": ({"pareto": {"max": "score"}}, r"pareto must be \{maximise: NAME"),
     "too many": (
         {"parameters": {"A": list(range(400)), "RATE": list(range(400))}},
         r"at most 100,000 runs, but these are 160,000",
@@ -163,14 +152,11 @@ GOOD = "notebook: tiny.ipynb\nout: out\n"
     ("text", "says"),
     [
         ("out: a\nout: b", r"m\.yaml is not YAML: .*the key out is given twice"),
-        ("out: [", r"m\.yaml is not YAML"),
         ("1: 2", r"a key must be one of"),
         ("!!python/object:os.system {}", r"m\.yaml is not YAML: could not determine a constructor"),
         (f"{GOOD}parameters: !!map [x]", "not YAML"),
-        (f"{GOOD}parameters: {{A: [!!int x]}}", "not YAML"),
         (f"{GOOD}parameters: {{NAME: [no]}}", "parameter NAME must be str, but it is False"),
         ("- a", r"m\.yaml must hold the keys notebook, out"),
-        ("", r"m\.yaml must hold the keys .*is None"),
         (b"\xff\xfe\xff", r"m\.yaml is not YAML"),
     ],
 )

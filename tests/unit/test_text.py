@@ -186,11 +186,8 @@ def test_a_loss_that_is_no_number_leaves_the_weights():
     "texts, options, says",
     [
         ("zzz yyy", {}, "a sentence with at least two words of the vocabulary"),
-        (["dog", "cat"], {}, "a sentence with at least two words of the vocabulary"),
         (7, {}, "texts must be a str or an iterable"),
         ("dog cat", {"epochs": 0}, "epochs must be at least 1, but it is 0"),
-        ("dog cat", {"lr": 0.0}, "lr must be greater than 0, but it is 0.0"),
-        ("dog cat", {"seed": 1.5}, "seed must be an integer, but it is 1.5"),
         ("dog cat", {"device": "nowhere"}, "device must be"),
     ],
 )

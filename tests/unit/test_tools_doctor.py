@@ -9,7 +9,7 @@ import torch
 
 from snnkit.measure import machine
 from snnkit.tools import doctor
-from snnkit.tools.doctor import AMBER, GREEN, RED, Line
+from snnkit.tools.doctor import AMBER, GREEN, RED
 
 
 def by_name():
@@ -61,15 +61,6 @@ def test_a_check_that_breaks_is_a_line_and_no_crash(monkeypatch):
     monkeypatch.setattr(machine, "memory_gib", broken)
     lines = by_name()
     assert lines["resources"].value == "check failed: RuntimeError: no such thing" and "Python" in lines
-
-
-def test_the_card_shows_a_line_for_each_finding():
-    card = doctor.Card([Line("a <b>", RED, "bad", "do & see"), Line("c", GREEN, "good")])
-    assert [line.split() for line in repr(card).splitlines()] == [
-        ["red", "a", "<b>", "bad"],
-        ["->", "do", "&", "see"],
-        ["green", "c", "good"],
-    ]
 
 
 def test_nvidia_smi_is_read(monkeypatch):

@@ -73,7 +73,6 @@ def test_ambiguous_numbers_and_empty_projects_are_refused(tmp_path):
         ("[tool.snnkit\n", r"pyproject.toml can't be read"),
         ("[tool.snnkit]", "repository in .* must be https://github.com/OWNER/NAME"),
         ('[tool.snnkit]\nrepository = "git@github.com:someone/kit"', "repository in "),
-        ('[tool.snnkit]\nrepository = "https://github.com/a/b"\nbranch = "a b"', "branch in .* but it is 'a b'"),
     ],
 )
 def test_settings_that_no_address_can_be_made_of(tmp_path, content, says):
@@ -115,11 +114,9 @@ def test_a_stale_or_missing_notebook_is_named_and_built(project):
     "change",
     [
         lambda nb: nb["cells"][-1]["outputs"].append({"output_type": "stream", "name": "stdout", "text": "1"}),
-        lambda nb: nb["cells"][-1].update(execution_count=3),
         lambda nb: nb["cells"][-1].update(id="another"),
         lambda nb: nb["cells"].pop(),
         lambda nb: nb["metadata"].update(accelerator="GPU"),
-        lambda nb: nb.update(nbformat_minor=4),
     ],
 )
 def test_every_change_of_a_notebook_is_seen(project, change):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import nbformat.v4 as v4
 import pytest
 
-from snnkit.tools.parameters import Parameter, ParameterError, assignment, declared, resolve
+from snnkit.tools.parameters import Parameter, ParameterError, assignment, declared
 
 
 def notebook(*sources):
@@ -29,20 +29,13 @@ def test_declarations_are_read():
     ("sources", "says"),
     [
         ((), "exactly one cell"),
-        (("A: int = 1", "B: int = 1"), "exactly one cell"),
         (("A = 1",), "NAME: type = literal"),
-        (("A: int",), "NAME: type = literal"),
         (("A: Int = 1",), "the type may be"),
-        (("A: int = 2 * 4",), "must be a literal"),
-        (("A: int = True",), "must be int, but it is True"),
         (("A: bool = 1",), "must be bool, but it is 1"),
         (("A: int = None",), "must be int, but it is None"),
-        (("A: list = []",), "the type may be"),
         (("A: int = {[]: 1}",), "must be a literal"),
-        (("A: int = {{}}",), "must be a literal"),
         (("A: int = 1\0",), "not Python"),
         (("A: float = 1" + "0" * 400,), "must be float, but it is an int too large"),
-        (("import os",), "NAME: type = literal"),
         (("A: int = 1\nA: int = 2",), "twice"),
         (("A: int = ",), "not Python"),
     ],
@@ -57,12 +50,9 @@ def test_other_declarations_are_refused(sources, says):
     [
         (bool, "false", False),
         (bool, "True", True),
-        (int, "12", 12),
         (int, "-3", -3),
-        (float, "3", 3.0),
         (float, "1e-3", 1e-3),
         (str, "cuda:0", "cuda:0"),
-        (str, "a=b", "a=b"),
     ],
 )
 def test_text_becomes_a_value_of_the_type(kind, text, value):
@@ -93,15 +83,6 @@ def test_a_value_is_taken_exactly_if_it_has_the_type(value):
         else:
             with pytest.raises(ParameterError, match=f"must be {kind.__name__}, but it is"):
                 Parameter("P", kind, None).check(value)
-
-
-def test_an_unknown_name_is_refused_with_all_that_are_known():
-    known = {"QUICK": Parameter("QUICK", bool, True), "STEPS": Parameter("STEPS", int, 8)}
-    with pytest.raises(
-        ParameterError, match="notebook 04_x has no parameter 'STEP'; it has: QUICK: bool = True; STEPS: int = 8"
-    ):
-        resolve({"STEP": "3"}, known, "04_x")
-    assert resolve({"STEPS": "3", "QUICK": False}, known, "04_x") == {"STEPS": 3, "QUICK": False}
 
 
 @pytest.mark.parametrize("value", [True, 3, -0.5, 1e400, -1e400, "it's", None])

@@ -14,7 +14,7 @@ import nbformat
 import pytest
 
 from snnkit.tools import pair, run_report, runner
-from snnkit.tools.notebook_client import Problem, errors_in, errors_in_outputs
+from snnkit.tools.notebook_client import errors_in, errors_in_outputs
 from snnkit.tools.parameters import ParameterError
 from snnkit.tools.project import ProjectError
 from snnkit.tools.run_report import FIELDS
@@ -128,11 +128,6 @@ def test_errors_in_outputs_and_widgets_are_found_and_printed_ones_are_not():
     assert (found.cell, str(found)) == (None, "ValueError: bad")
     (found,) = errors_in_outputs([stream("stderr", piece) for piece in LINES], 3)
     assert (found.cell, str(found)) == (3, "KeyError: 'x'")
-
-
-def test_long_messages_are_cut_to_one_line():
-    text = str(Problem(0, "E", "a\n\n b " + "x" * 1000))
-    assert text.startswith("E: a b x") and len(text) == 300 and text.endswith("…")
 
 
 # --- the report -------------------------------------------------------------------------------------------------------

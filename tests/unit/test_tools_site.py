@@ -80,15 +80,6 @@ def test_every_room_and_only_public_names_are_in_the_reference(conf):
     assert {"attempt", "quiz"} <= offered and not {"exercise", "registry"} & offered  # no modules
 
 
-def test_docstrings_become_restructured_text(conf):
-    text = "|x| as in ``|y|``, doi:10.1000/ab\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```python\nf(x)\n```"
-    lines = text.split("\n")
-    conf["adapt_docstring"](None, "function", "f", None, None, lines)
-    text = "\n".join(lines)
-    assert text.startswith("\\|x\\| as in ``|y|``, `doi:10.1000/ab <https://doi.org/10.1000/ab>`__")
-    assert "* - a\n     - b\n   * - 1\n     - 2" in text and ".. code-block:: python\n\n   f(x)" in text
-
-
 @pytest.mark.slow
 def test_the_site_of_this_project(tmp_path):
     """Without a warning; the outputs of notebooks are left out, as it takes minutes to make them."""

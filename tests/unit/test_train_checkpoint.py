@@ -157,9 +157,7 @@ for size in (10, 2000):  # PyTorch reports them in two ways
     "extra, words",
     [
         ({"f": print}, r"extra\['f'\] must be made of .* but it is a builtins.builtin_function_or_method"),
-        ({"a": [1, np.float64(2)]}, r"extra\['a'\]\[1\] must be .* but it is a numpy.float64"),
         ({"a": {"b": np.zeros(3)}}, r"extra\['a'\]\['b'\] must be .* but it is a numpy.ndarray"),
-        ({"s": {1, 2}}, "builtins.set"),
         ({object: 1}, "extra key"),
     ],
 )
@@ -222,8 +220,6 @@ def test_one_bit_of_a_weight_is_noticed(tmp_path):
         ("model", {"net.0.weight": 3}, r"net\.0\.weight: shape None in the file, "),
         ("extra", None, "extra is NoneType there"),
         ("epoch", "two", "epoch is str there"),
-        ("optimizer", {"state": {}}, "holds no state of one"),
-        ("optimizer", {"state": {}, "param_groups": [{"lr": 1.0}]}, "holds no state of one"),
         ("optimizer", {"state": None, "param_groups": []}, "holds no state of one"),
     ],
 )
@@ -286,23 +282,11 @@ def test_another_optimizer_changes_nothing(tmp_path):
     fit(model, adam)  # it still works
 
 
-def test_what_a_scheduler_added_to_the_optimizer_is_no_reason_to_refuse(tmp_path):
-    model, optimizer = new()
-    torch.optim.lr_scheduler.StepLR(optimizer, 1)
-    path = train.save_checkpoint(tmp_path / "run.pt", model, optimizer)
-    other, plain = new(1)
-    train.load_checkpoint(path, other, plain)
-    assert same(model, other)
-    path = train.save_checkpoint(tmp_path / "plain.pt", *new())
-    train.load_checkpoint(path, model, optimizer)
-
-
 @pytest.mark.parametrize(
     "path, error, words",
     [
         ("", ValueError, "is a folder"),
         ("file/run.pt", ValueError, "is not a folder"),
-        ("file/deeper/run.pt", ValueError, "is not a folder"),
         ("x" * 999, ValueError, "can't be written"),
         ("pipe", ValueError, "only a regular file can be replaced"),
         (3, TypeError, "must be a path"),

@@ -31,11 +31,6 @@ def test_all_are_called_in_order_and_finished():
     assert len(both) == 3 and len(CallbackList("on_batch", None, [], ())) == 0
 
 
-def test_what_is_no_function_is_refused():
-    with pytest.raises(TypeError, match="on_batch must be a function, but it is 3"):
-        CallbackList("on_batch", print, [3])
-
-
 def history(epochs):
     return train.History(
         train_loss=[1.0 / (i + 1) for i in range(epochs)],

@@ -133,15 +133,6 @@ def test_resuming_with_other_generators_is_refused(tmp_path):
         fit(Net(), epochs=2, checkpoint=tmp_path / "run.pt", resume=True)
 
 
-def test_resuming_keeps_the_kernels_of_the_new_optimizer(tmp_path):
-    net = Net()
-    fit(net, optimizer=torch.optim.Adam(net.parameters(), fused=True), epochs=1, checkpoint=tmp_path / "run.pt")
-    plain = torch.optim.Adam(net.parameters(), lr=0.7)
-    fit(net, optimizer=plain, epochs=2, checkpoint=tmp_path / "run.pt", resume=True)
-    assert plain.param_groups[0]["fused"] is None
-    assert plain.param_groups[0]["lr"] == 1e-3  # that of the run
-
-
 # -- memory format and compilation -----------------------------------------------------------------------------------
 
 
@@ -268,24 +259,11 @@ def unseen(call):
     return step
 
 
-def test_metrics_are_means_over_samples_and_reset():
-    metrics = RunningMetrics(torch.device("cpu"))
-    metrics.watch(torch.tensor(2.0))
-    metrics.add(torch.tensor([2.0, 0.5, 0.1]), 10)
-    metrics.add(torch.tensor([1.0, 1.0, 0.3]), 30)
-    assert metrics.read()[:4] == pytest.approx((1.25, 0.875, 0.25, 2))
-    metrics.reset()
-    assert metrics.read()[:4] == (0, 0, 0, 0)
-
-
 @pytest.mark.parametrize(
     "arguments, error, words",
     [
-        ({"accumulate": 0}, ValueError, "accumulate must be at least 1"),
         ({"clip": 0.0}, ValueError, "clip must be greater than 0, but it is 0.0"),
         ({"augment": 3}, TypeError, "augment must be a function or None"),
-        ({"compile": "yes"}, TypeError, "compile must be True or False, but it is 'yes'"),
-        ({"graphed": 1}, TypeError, "graphed must be True or False"),
     ],
 )
 def test_bad_options(arguments, error, words):

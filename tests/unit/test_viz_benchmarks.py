@@ -72,17 +72,6 @@ def test_published_curves_name_their_hardware_and_have_no_floor():
     assert beside == set(alone) | {"block", "triton", "SpikingJelly", "snnTorch (Leaky)", "floor"}
 
 
-def test_published_curves_look_other_than_measured_ones():
-    figure = races([race(), records.load("spikingjelly_rtx2080ti")])
-    assert (
-        figure.layout.title.text.endswith("; hollow: published") and "published" not in races(race()).layout.title.text
-    )
-    for trace in figure.data:
-        published = "2080" in trace.name
-        assert (trace.line.dash == "dot") == published == str(trace.marker.symbol).endswith("-open")
-    assert len({t.marker.symbol for t in figure.data if "2080" in t.name}) == 2
-
-
 def test_without_a_size_it_is_the_largest_that_all_have():
     both = race(neurons=2**12)
     both["rows"] += race(neurons=2**16)["rows"]
@@ -207,15 +196,6 @@ def test_points_are_published():
     for words in ("up to 10 times: this against that", "somebody", "https://there"):
         assert words in point.text
     assert not any(t.marker.symbol == "star" for t in figure.data if (t.xaxis or "x") in ("x", "x2"))
-
-
-def test_each_name_is_once_in_the_legend_and_looks_its_own():
-    figure = comparison(made())
-    shown = [t.name for t in figure.data if t.showlegend]
-    assert len(shown) == len(set(shown)) == 6
-    lines = {t.name: (t.line.color, t.line.dash, t.marker.symbol) for t in figure.data if t.customdata is not None}
-    assert len(set(lines.values())) == len(lines) == 3
-    assert all(axis.type == "log" for axis in figure.select_xaxes())
 
 
 def test_several_machines():

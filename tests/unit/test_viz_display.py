@@ -2,20 +2,16 @@
 
 import base64
 import html
-import io
 import re
 import sys
 
-import numpy as np
 import plotly.graph_objects as go
 import pytest
-from matplotlib.image import imread
 
 from snnkit import viz
 from snnkit.train import slurm
-from snnkit.viz import display, figures, frontend, listing, theme
+from snnkit.viz import display, frontend, listing
 from snnkit.viz.alt import MOST, alt_text, spoken
-from snnkit.viz.png import rgba
 
 SAID = "Figure: A line. Axes: t, v. scatter: 2 values from 3 to 4."
 
@@ -93,43 +89,6 @@ def test_a_trace_in_words(trace, words):
 
 
 # ---- on paper
-
-
-def pixels(figure) -> np.ndarray:
-    """[H, W, 4], values in [0, 1]."""
-    return imread(io.BytesIO(viz.png_bytes(figure)))
-
-
-def where(image, colour) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and columns of the pixels of this colour."""
-    near = np.abs(image[..., :3] - rgba(colour)[:3]).max(axis=-1) < 0.02
-    rows, columns = np.nonzero(near & (image[..., 3] > 0.98))
-    assert rows.size, f"nothing is {colour}"
-    return rows, columns
-
-
-def test_stacked_bars_stand_on_each_other():
-    bars = [go.Bar(x=["p"], y=[2], name="low"), go.Bar(x=["p"], y=[1], name="high")]
-    figure = go.Figure(bars).update_layout(barmode="stack", showlegend=False).update_yaxes(range=[0, 4])
-    (low, _), (high, _) = (where(pixels(figure), colour) for colour in (theme.BLUE, theme.VERMILION))
-    assert high.max() <= low.min() + 1 and np.ptp(low) == pytest.approx(2 * np.ptp(high), rel=0.05)
-
-
-def test_bars_stand_on_a_logarithmic_axis():
-    figure = go.Figure(go.Bar(x=[1, 2], y=[10, 1000])).update_yaxes(type="log", range=[0, 4])
-    rows, columns = where(pixels(figure), theme.BLUE)
-    assert np.ptp(rows[columns > 400]) == pytest.approx(3 * np.ptp(rows[columns < 350]), rel=0.05)
-
-
-@pytest.mark.parametrize("below", [True, False])
-def test_long_labels_legends_and_titles_stay_on_the_page(below):
-    names = [f"FastSigmoid(slope=25.0), number {i}" for i in range(5)]
-    figure = figures.lines({name: [0, 1] for name in names}, y_title="beside", title="a long title " * 9)
-    figure.update_yaxes(tickvals=[0, 1], ticktext=["a very long label", "another"])
-    if below:
-        figure.update_layout(legend=theme.LEGEND_BELOW, margin={"b": 160})
-    image = pixels(figure)
-    assert (image[:, -3:, 3] == 0).all() and (image[:, :2, 3] == 0).all() and (image[..., 3] > 0.3).any()
 
 
 def test_what_learners_may_draw_has_a_png():

@@ -1,7 +1,6 @@
 """Explorers: what each front end gets, what a change of a control does, and sliders that need no kernel."""
 
 import threading
-from typing import Annotated
 
 import numpy as np
 import plotly.graph_objects as go
@@ -49,14 +48,11 @@ def test_a_control_is_what_its_argument_says(spec, default, kind, first, trials)
     ("spec", "error"),
     [
         ((1,), ValueError),
-        ((2, 1), ValueError),
         ((0.0, 1.0, -0.1), ValueError),
-        ((0.0, 1.0, 1e-9), ValueError),
         ((0.0, float("nan")), ValueError),
         ([], ValueError),
         (("a", "b"), TypeError),
         ((0, True), TypeError),
-        (3, TypeError),
         ("abc", TypeError),
     ],
 )
@@ -127,16 +123,6 @@ def test_jupyterlab_gets_widgets_and_colab_images(front_end, monkeypatch):
 def test_anything_that_is_no_figure_is_displayed(shown):
     viz.explore(lambda n: "*" * n, n=(1, 3))
     assert shown == ["**"]
-
-
-def test_annotated_arguments_have_a_tooltip(front_end):
-    def fn(gain: Annotated[float, "gain, volts per volt"] = 1.0, flip: bool = False):
-        return line(gain)
-
-    viz.explore(fn, gain=(0.0, 2.0), flip=True)
-    slider, box, *_ = front_end[0].children[0].children
-    name = "tooltip" if slider.has_trait("tooltip") else "description_tooltip"  # in ipywidgets 8, and before
-    assert getattr(slider, name) == "gain, volts per volt" and not getattr(box, name)
 
 
 # ---- what a change does
@@ -215,16 +201,6 @@ def test_what_changes_while_drawing_is_drawn_once():
     assert box.view.widget.data[0].y[1] == box.controls["gain"].value == calls[-1]
 
 
-@pytest.mark.parametrize("seconds", [0.01, 1.0])
-def test_a_slow_update_says_so_and_its_sliders_wait_for_their_release(seconds):
-    box = boxed(line, seconds=seconds, gain=(0.0, 2.0))
-    seen = []
-    box.status.observe(lambda change: seen.append(change.new), names="value")
-    assert box.controls["gain"].continuous_update == (seconds < explorer.QUICK)
-    box.controls["gain"].value = 2.0
-    assert seen == (['<span role="status">computing…</span>', ""] if seconds > explorer.LATE else [])
-
-
 # ---- sliders without a kernel
 
 
@@ -246,22 +222,11 @@ def test_frames_hold_what_changes_and_share_their_axes():
     assert {frame.layout.height for frame in figure.frames} == {figure.layout.height}
 
 
-def test_an_axis_of_another_quantity_has_a_range_of_its_own():
-    def fn(unit):
-        top = 1000.0 if unit == "mV" else 1.0
-        return go.Figure(go.Scatter(y=[0, top])).update_yaxes(title_text=unit)
-
-    volts, millivolts = viz.frames(fn, "unit", ["V", "mV"]).frames
-    assert volts.layout.yaxis.range[1] < 2 and millivolts.layout.yaxis.range[1] > 1000
-
-
 @pytest.mark.parametrize(
     ("arguments", "options", "error", "message"),
     [
         ((line, "k", []), {}, ValueError, "1 to 60 positions"),
-        ((line, "k", range(61)), {}, ValueError, "1 to 60 positions"),
         ((line, "k", [1.0]), {"start": 1}, ValueError, "start must be at most 0"),
-        ((line, "k", [1.0]), {"play": -1}, ValueError, "play must be at least 0"),
         ((lambda k: go.Figure([go.Scatter(y=[1])] * k), "k", [1, 2]), {}, ValueError, "same number of traces"),
         ((str, "k", [1]), {}, TypeError, "the result of fn must be a plotly Figure, but it is '1'"),
     ],

@@ -10,7 +10,6 @@ import torch
 
 from snnkit.hardware import roofline as model
 from snnkit.viz import figures
-from snnkit.viz.drawing import log_ticks, times, whole_ticks
 from snnkit.viz.figures import (
     Marked,
     Run,
@@ -61,12 +60,6 @@ def test_traces_mark_spikes_above_the_threshold():
 def test_dtypes_and_graphs_are_no_obstacle():
     for spikes in (SPIKES.bool(), SPIKES.bfloat16(), SPIKES.numpy(), SPIKES.requires_grad_()):
         assert len(figures.raster(spikes).data[0].x) == 24
-
-
-def test_time_steps_have_whole_ticks():
-    for steps in (1, 2, 5, 12):
-        for figure in (figures.raster(torch.ones(steps, 3)), figures.traces(torch.ones(steps))):
-            assert all(tick % 1 == 0 for tick in figure.layout.xaxis.tickvals)
 
 
 def test_membrane_and_raster_draws_every_spike_once():
@@ -158,28 +151,6 @@ def test_names_on_logarithmic_axes_stand_at_exponents():
     level, mark = figure.layout.annotations
     assert mark.x == pytest.approx(1) and level.y == pytest.approx(2)  # as plotly wants annotations,
     assert [(shape.x0, shape.y0) for shape in figure.layout.shapes] == [(0, 100), (10, 0)]  # but not shapes
-
-
-def test_ticks_are_whole_where_the_values_are():
-    assert whole_ticks([1, 12], 6) == [2, 4, 6, 8, 10, 12]
-    assert whole_ticks([0, 4]) == [0, 1, 2, 3, 4]
-    assert whole_ticks([0, 12], 6) == [0, 5, 10]
-    assert whole_ticks([3, 3]) == [3]
-    assert whole_ticks([0.5, 2]) is None
-    assert whole_ticks([0, 25]) is None  # plotly's own ticks are whole here, and follow a zoom
-
-
-def test_ticks_of_a_logarithm_are_one_two_five():
-    assert log_ticks([1, 128]) == [1, 2, 5, 10, 20, 50, 100, 200]
-    assert log_ticks([0.01, 0.05]) == [0.01, 0.02, 0.05]
-    assert log_ticks([1e-6, 1.0]) is None
-    assert log_ticks([0.0, -1.0]) is None
-
-
-def test_times_are_steps_or_milliseconds():
-    assert list(times(3, None).at) == [0, 1, 2] and times(3, None).ends == [-0.5, 2.5]
-    np.testing.assert_allclose(times(3, 2e-3).at, [0, 2, 4])
-    assert times(3, 2e-3).title == "time (ms)" and times(1, None).ends == [-0.5, 0.5]
 
 
 def test_parts_stack_up_to_their_whole():
@@ -279,14 +250,6 @@ def test_runs_of_one_name_are_one_line():
     assert len({(t.line.color, t.marker.symbol) for t in figure.data}) == 3
 
 
-def test_a_span_keeps_the_axis_still():
-    figure = roofline([FUSED], BANDWIDTH, RATE, span=(0.1, 1000))
-    assert list(figure.layout.xaxis.range) == pytest.approx([-1, 3])
-    assert list(curve(figure, "roof").x) == pytest.approx([0.1, 4, 1000])
-    figure = roofline([FUSED], BANDWIDTH, RATE, span=(0.1, 2))  # the roof bends beyond
-    assert list(curve(figure, "roof").y) == pytest.approx([1, 20]) and not figure.layout.annotations
-
-
 NUMBERS = [
     Marked("a net", "predicted", 2.0, 1.0, 4.0, "a model"),
     Marked("a net", "measured", 3.0, 2.9, 3.1),
@@ -308,21 +271,6 @@ def test_each_mark_has_its_symbol_and_what_shares_a_lane_is_in_one():
     assert list(figure.layout.yaxis.ticktext) == ["a net", "another"] and figure.layout.xaxis.type == "log"
 
 
-def test_a_range_is_drawn_and_told():
-    figure = marked(NUMBERS, "ms")
-    lines = [(tuple(t.x), t.y[0]) for t in figure.data if t.mode == "lines"]
-    assert ((1.0, 4.0), 0) in lines and ((2.9, 3.1), 0) in lines and ((5.0, 10.0), 1) in lines
-    told = points(figure, "predicted")[1].text[0]
-    assert told == "a net<br>predicted: 2 (1 … 4) ms<br>a model"
-    assert points(figure, "published")[1].text[0].startswith("another<br>published: 5 … 10 ms")
-
-
-def test_ratios_have_a_line_at_one_even_beyond_them():
-    figure = marked(NUMBERS[2:], "times", one="as fast")
-    low, high = figure.layout.xaxis.range
-    assert low < 0 < high and figure.layout.annotations[0].text == "as fast"
-
-
 GROUPS = {"even": ["two", "four"], "odd": ["one"]}
 
 
@@ -336,13 +284,6 @@ def test_cosines_of_each_two():
     assert np.asarray(heat.z) == pytest.approx(np.array([[1, half, 0], [half, 1, 0], [0, 0, 0]]), abs=1e-3)
     assert heat.customdata[0][1] == "two, four"
     assert figure.layout.yaxis.ticktext == ("two", "four", "one")
-
-
-def test_groups_are_named_and_separated():
-    figure = similarity(VECTORS, GROUPS)
-    assert figure.layout.xaxis.ticktext == ("even", "odd")
-    assert figure.layout.xaxis.tickvals == (0.5, 2.0)
-    assert {(s.x0, s.x1, s.y0, s.y1) for s in figure.layout.shapes} == {(-0.5, 2.5, 1.5, 1.5), (1.5, 1.5, -0.5, 2.5)}
 
 
 def test_confusion_shows_counts_and_the_share_that_is_right():
@@ -533,11 +474,6 @@ def test_maps_lie_in_a_grid_of_steps_and_channels():
     assert np.count_nonzero(canvas) == 2
 
 
-def cells(figure):
-    (heat,) = figure.data
-    return np.asarray(heat.z)
-
-
 def picture_of(votes, label):
     output = torch.zeros(4, 3)
     for k, count in enumerate(votes):
@@ -572,13 +508,6 @@ def test_coded_image_shows_image_raster_and_what_is_read_back():
     np.testing.assert_array_equal(raster, spikes.T)
     np.testing.assert_allclose(after, [[0, 1 / 3], [1, 1 / 3]], atol=1e-4)
     assert [note.text for note in figure.layout.annotations] == ["image", "spikes: 5", "read back"]
-
-
-def test_direct_coding_is_said_to_be_numbers():
-    image = torch.tensor([[0.0, 0.5]])
-    figure = figures.coded_image(image, image.flatten().expand(3, 2), image)
-    assert figure.layout.annotations[1].text == "numbers: 3"
-    np.testing.assert_allclose(_heatmaps(figure)[1], [[0, 0, 0], [0.5, 0.5, 0.5]])
 
 
 def test_coded_signal_draws_ups_and_downs_apart():

@@ -106,15 +106,6 @@ def test_every_record_of_this_benchmark_can_be_chosen():
     assert set(race.RECORDED.values()) == usable
 
 
-def test_the_loop_alone_is_measured_above_its_floor():
-    figure = race.figure(**SMALL, engine="eager", device=race.CPU)
-    assert lanes(figure) == ["eager", "floor"]
-    assert "the loop takes" in figure.layout.title.text and "T = 4, N = 1,024" in figure.layout.title.text
-    said = notes(figure)
-    assert "measured here" in said and f"torch {torch.__version__}" in said and "thread" in said
-    assert all(value > 0 for trace in figure.data for value in trace.x)
-
-
 @pytest.mark.skipif(cpp_compiler() is None, reason="no C++ compiler")
 def test_an_engine_races_against_the_loop():
     figure = race.figure(**SMALL, engine="cpp", device=race.CPU)

@@ -51,23 +51,6 @@ def test_the_cheatsheet_runs_from_top_to_bottom(capsys):
     assert "bytes stored for backward" in capsys.readouterr().out
 
 
-def test_what_the_cheatsheet_says_of_chunks_is_true():
-    left = run(SHEET.partition("## Neurons")[0], "")
-    whole, _ = left["cell"](left["x"])
-    assert torch.equal(whole, torch.cat([left["first"], left["rest"]]))
-
-
-def test_each_library_has_its_heading_and_snippets_on_both_sides():
-    for title, kind in {
-        "Norse": "norse",
-        "snnTorch": "snntorch",
-        "SpikingJelly": "spikingjelly",
-        "SpyTorch": "spytorch",
-    }.items():
-        inside = [kind for _, kind, _ in snippets(section(title))]
-        assert inside.count(kind) >= 2 and inside.count("snnkit") >= 3
-
-
 def test_our_snippets_run_without_any_other_library(capsys):
     left = run(KNOWN, "snnkit", "spytorch")
     assert left["value"].isfinite()
