@@ -89,6 +89,28 @@ def rewarded(rule: RewardSTDP, pre: Tensor, post: Tensor, reward: Tensor, weight
     return torch.tensor(weights, dtype=torch.float64).reshape(weight.shape)
 
 
+def stepwise(rule, *sequences: Tensor, weight: Tensor, state=None) -> tuple:
+    """What a rule makes of sequences, one step after the other."""
+    for now in zip(*sequences, strict=True):
+        weight, state = rule.step(*now, weight, state)
+    return weight, state
+
+
+def same(one, other) -> None:
+    torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+DT, TAU = 1e-3, 50e-3  # of Norse
+BY_NAME = {"additive": "hard", "multiplicative_relu": "soft"}
+
+
+def like_norse(bound: str, eta: float, **more) -> PairSTDP:
+    """Its traces decay by 1 - dt / tau, a step of Euler's, and count dt / tau for a spike."""
+    tau = -DT / math.log(1 - DT / TAU)
+    amplitude = eta * DT / TAU
+    return PairSTDP(amplitude, amplitude, tau, tau, DT, bound=bound, **more)
+
+
 def synapses_of(connection, pre: Tensor, weight: Tensor) -> list[list[tuple[int, int]]]:
     """For each weight the synapses that share it, as (postsynaptic, presynaptic) neurons, each side counted flat."""
     if not isinstance(connection, Convolution):

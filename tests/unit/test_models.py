@@ -4,11 +4,12 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snnkit import encode, loss
-from snnkit.models import ConvNet, EventConvNet, EventRecurrentNet, mlp
+from snnkit.models import ConvNet, EventConvNet, EventRecurrentNet, FashionConvNet, mlp
 from snnkit.neuron import CubaLIF, Neuron
 from snnkit.surrogate import FastSigmoid
 
@@ -124,3 +125,68 @@ def test_shapes_and_gradients_of_event_nets(size):
         assert out.shape == (5, 3, 10) and set(out.unique().tolist()) <= {0.0, 1.0}
         out.sum().backward()
         assert all(p.grad is not None and p.grad.isfinite().all() for p in net.parameters())
+
+
+# --- the conv net of SpikingJelly's tutorial --------------------------------------------------------------------------
+
+
+def small_fashion():
+    torch.manual_seed(0)
+    return FashionConvNet(6, 20, size=8, engine="eager")
+
+
+def written_out(net, x_seq):
+    """The published network, one operation after the other, one step after the other; batch norm over all steps."""
+    conv1, bn1, conv2, bn2, linear1, linear2 = net[0], net[1].module, net[4], net[5], net[9], net[11]
+
+    def norm(x, layer):
+        steps = x.flatten(0, 1)
+        mean, var = steps.mean((0, 2, 3), keepdim=True), steps.var((0, 2, 3), correction=0, keepdim=True)
+        scale, shift = layer.weight.view(1, -1, 1, 1), layer.bias.view(1, -1, 1, 1)
+        return ((steps - mean) / (var + 1e-5).sqrt() * scale + shift).unflatten(0, x.shape[:2])
+
+    def fire(x):
+        v, spikes = torch.zeros_like(x[0]), []
+        for x_t in x:
+            v = v + x_t
+            spike = (v >= 1).to(v.dtype)
+            v = v * (1 - spike)
+            spikes.append(spike)
+        return torch.stack(spikes)
+
+    def each(function, x):
+        return torch.stack([function(x_t) for x_t in x])
+
+    x = each(lambda x_t: F.conv2d(x_t, conv1.weight, padding=1), x_seq)
+    x = each(lambda x_t: F.max_pool2d(x_t, 2, 2), fire(norm(x, bn1)))
+    x = each(lambda x_t: F.conv2d(x_t, conv2.weight, padding=1), x)
+    x = each(lambda x_t: F.max_pool2d(x_t, 2, 2), fire(norm(x, bn2)))
+    x = fire(each(lambda x_t: x_t.flatten(1) @ linear1.weight.T, x))
+    return fire(each(lambda x_t: x_t @ linear2.weight.T, x))
+
+
+@pytest.mark.parametrize("static", [True, False])
+def test_it_is_the_published_network(static):
+    net = small_fashion().double()
+    with torch.no_grad():
+        for index in (9, 11):
+            net[index].weight.mul_(4)  # so that the last layers fire
+    x = encode.repeat((4 * images(1, 4)[0]).double(), 6)
+    x = x if static else x * torch.linspace(0.5, 1.5, 6, dtype=torch.float64).view(-1, 1, 1, 1, 1)
+    with torch.no_grad():
+        out, _ = net(x)
+        expected = written_out(net, x)
+    assert 0.05 < expected.mean() < 0.95
+    assert torch.equal(out, expected)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_first_convolution_and_norm_see_a_static_image_once(training):
+    net, rows = small_fashion().train(training), []
+    for layer in (net[0], net[1].module, net[4]):
+        layer.register_forward_hook(lambda module, inputs, out: rows.append(len(inputs[0])))
+    net(encode.repeat(images(1, 3)[0], 5))
+    assert rows == [3, 3, 15]
+    rows.clear()
+    net(encode.repeat(images(1, 3)[0], 5).contiguous())
+    assert rows == [15, 15, 15]

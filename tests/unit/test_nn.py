@@ -64,16 +64,9 @@ def test_gradients_of_a_static_input_are_those_of_a_copy():
     torch.testing.assert_close(*weights)
 
 
-def test_dropout_on_a_static_input_differs_from_step_to_step():
-    drop, x = TimeBatched(nn.Dropout(0.5)), torch.ones(1, 100).expand(2, 1, 100)
-    assert not torch.equal(*drop(x))
-    drop.eval()
-    assert torch.equal(*drop(x))
-
-
 @pytest.mark.parametrize(
     "module",
-    [nn.RReLU(), nn.AlphaDropout(), nn.FractionalMaxPool2d(2, 4), nn.FractionalMaxPool3d(2, 4)],
+    [nn.Dropout(), nn.RReLU(), nn.AlphaDropout(), nn.FractionalMaxPool2d(2, 4), nn.FractionalMaxPool3d(2, 4)],
     ids=lambda module: type(module).__name__,
 )
 def test_random_layers_draw_anew_for_each_step_of_a_static_input(module):

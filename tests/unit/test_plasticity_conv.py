@@ -1,14 +1,12 @@
 """STDP of convolutions: equal to sums over all pairs of spikes at all positions, for every rule and geometry."""
 
-import math
-
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snnkit.plasticity import Convolution, Dense, PairSTDP, RewardSTDP, STDPState, TripletSTDP
-from tests.unit.stdp_by_sums import pairwise, rewarded, tripletwise
+from tests.unit.stdp_by_sums import BY_NAME, like_norse, pairwise, rewarded, same, stepwise, tripletwise
 
 F64 = torch.float64
 
@@ -33,17 +31,6 @@ def random_images(seed, geometry, steps, rate=0.3):
     return pre, (torch.rand(steps, batch, outputs, *size, generator=draw) < rate).to(F64), weight
 
 
-def stepwise(rule, *sequences, weight):
-    state = None
-    for now in zip(*sequences, strict=True):
-        weight, state = rule.step(*now, weight, state)
-    return weight, state
-
-
-def same(one, other):
-    torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
-
-
 MORE = {
     "bound": st.sampled_from(["hard", "soft", None]),
     "batch": st.sampled_from(["sum", "mean"]),
@@ -60,8 +47,7 @@ def test_pairs_of_all_positions_add_up(geometry, seed, more):
     (whole, last), (online, state) = rule.run(pre, post, weight), stepwise(rule, pre, post, weight=weight)
     same(whole, expected)
     same(online, expected)
-    for one, other in zip(last, state, strict=True):
-        same(one, other)
+    same(last, state)
 
 
 @settings(deadline=None, max_examples=20)
@@ -102,21 +88,11 @@ def test_a_kernel_as_large_as_the_image_is_a_dense_connection():
         same(got.flatten(1), dense)
 
 
-DT, TAU = 1e-3, 50e-3
-
-
 # By ``stdp_step_conv2d`` of Norse 1.1.0 with torch 2.13, eta 0.05: the sum of all weights and one of them.
 GOLDEN = {
     "additive": (15.386769047306943, 0.6187479762706645),
     "multiplicative_relu": (15.114889298483929, 0.6105799234234777),
 }
-BY_NAME = {"additive": "hard", "multiplicative_relu": "soft"}
-
-
-def like_norse(bound, eta, connection, engine="auto"):
-    tau = -DT / math.log(1 - DT / TAU)  # its traces decay by steps of Euler's, and count dt / tau for a spike
-    amplitude = eta * DT / TAU
-    return PairSTDP(amplitude, amplitude, tau, tau, DT, bound=bound, connection=connection, engine=engine)
 
 
 def small():
@@ -128,7 +104,7 @@ def small():
 
 @pytest.mark.parametrize("algorithm", BY_NAME)
 def test_it_gives_the_numbers_that_norse_gave(algorithm):
-    got, _ = like_norse(BY_NAME[algorithm], 0.05, Convolution()).run(*small())
+    got, _ = like_norse(BY_NAME[algorithm], 0.05, connection=Convolution()).run(*small())
     assert (got.sum().item(), got[0, 0, 0, 1].item()) == pytest.approx(GOLDEN[algorithm], rel=0, abs=1e-12)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snnkit.plasticity import PairSTDP, RewardState, RewardSTDP, STDPState, TripletSTDP
-from tests.unit.stdp_by_sums import pairwise, rewarded, tripletwise
+from tests.unit.stdp_by_sums import BY_NAME, like_norse, pairwise, rewarded, same, stepwise, tripletwise
 
 F64 = torch.float64
 
@@ -17,12 +17,6 @@ def random_spikes(seed, steps, batch, pre, post, rate=0.3):
     draw = torch.Generator().manual_seed(seed)
     spikes = [(torch.rand(steps, batch, n, generator=draw) < rate).to(F64) for n in (pre, post)]
     return *spikes, torch.rand(post, pre, generator=draw, dtype=F64)
-
-
-def stepwise(rule, pre, post, weight, state=None):
-    for pre_t, post_t in zip(pre, post, strict=True):
-        weight, state = rule.step(pre_t, post_t, weight, state)
-    return weight, state
 
 
 @settings(deadline=None, max_examples=60)
@@ -40,8 +34,8 @@ def test_it_is_the_sum_over_all_pairs(seed, shape, a_plus, a_minus, taus, bound,
     rule = PairSTDP(a_plus, a_minus, *taus, bound=bound, w_min=0.1, w_max=0.8, batch=batch, engine=engine)
     pre, post, weight = random_spikes(seed, *shape)
     expected = pairwise(rule, pre, post, weight)
-    for got, _ in (rule.run(pre, post, weight), stepwise(rule, pre, post, weight)):
-        torch.testing.assert_close(got, expected, rtol=1e-12, atol=1e-12)
+    for got, _ in (rule.run(pre, post, weight), stepwise(rule, pre, post, weight=weight)):
+        same(got, expected)
 
 
 @pytest.mark.parametrize("bound", ["hard", "soft", None])
@@ -50,11 +44,10 @@ def test_a_sequence_may_be_cut_anywhere(bound):
     pre, post, weight = random_spikes(1, 20, 2, 5, 4)
     whole, last = rule.run(pre, post, weight)
     part, state = rule.run(pre[:7], post[:7], weight)
-    part, state = stepwise(rule, pre[7:9], post[7:9], part, state)
+    part, state = stepwise(rule, pre[7:9], post[7:9], weight=part, state=state)
     part, state = rule.run(pre[9:], post[9:], part, state)
-    torch.testing.assert_close(part, whole, rtol=1e-12, atol=1e-12)
-    for one, other in zip(state, last, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+    same(part, whole)
+    same(state, last)
 
 
 def pair_at(lag, rule):
@@ -100,7 +93,7 @@ def test_weights_can_be_changed_in_place(bound):
         got, state = rule.step(pre_t, post_t, parameter, state, out=parameter)
         assert got is parameter and into is other and torch.equal(got, into)
     assert parameter.requires_grad and parameter.grad_fn is None
-    torch.testing.assert_close(parameter.data, pairwise(rule, pre, post, weight), rtol=1e-12, atol=1e-12)
+    same(parameter.data, pairwise(rule, pre, post, weight))
     for out, error, match in (
         (weight.float(), ValueError, r"out must be torch.float64 on cpu, as weight is, but it is torch.float32"),
         (weight.T, ValueError, r"out must have the shape \[2, 3\] of weight, but its shape is \[3, 2\]"),
@@ -173,18 +166,16 @@ def test_it_is_the_sum_over_all_triplets(seed, shape, amplitudes, taus, bound, b
     rule = TripletSTDP(*amplitudes, *taus, **more)
     pre, post, weight = random_spikes(seed, *shape)
     expected = tripletwise(rule, pre, post, weight)
-    (whole, last), (online, state) = rule.run(pre, post, weight), stepwise(rule, pre, post, weight)
-    torch.testing.assert_close(whole, expected, rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(online, expected, rtol=1e-12, atol=1e-12)
-    for one, other in zip(last, state, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+    (whole, last), (online, state) = rule.run(pre, post, weight), stepwise(rule, pre, post, weight=weight)
+    same(whole, expected)
+    same(online, expected)
+    same(last, state)
 
 
 def random_run(seed, steps, batch, pre, post):
-    draw = torch.Generator().manual_seed(seed)
-    spikes = [(torch.rand(steps, batch, n, generator=draw) < 0.3).to(F64) for n in (pre, post)]
-    reward = torch.randn(steps, batch, generator=draw, dtype=F64)
-    return *spikes, reward, torch.rand(post, pre, generator=draw, dtype=F64)
+    before, after, weight = random_spikes(seed, steps, batch, pre, post)
+    reward = torch.randn(steps, batch, generator=torch.Generator().manual_seed(seed), dtype=F64)
+    return before, after, reward, weight
 
 
 @settings(deadline=None, max_examples=40)
@@ -201,13 +192,10 @@ def test_it_is_the_sum_over_pairs_and_rewards(seed, shape, numbers, tau, bound, 
     pre, post, reward, weight = random_run(seed, *shape)
     expected = rewarded(rule, pre, post, reward, weight)
     whole, last = rule.run(pre, post, reward, weight)
-    online, state = weight, None
-    for now in zip(pre, post, reward, strict=True):
-        online, state = rule.step(*now, online, state)
-    torch.testing.assert_close(whole, expected, rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(online, expected, rtol=1e-12, atol=1e-12)
-    for one, other in zip(last, state, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+    online, state = stepwise(rule, pre, post, reward, weight=weight)
+    same(whole, expected)
+    same(online, expected)
+    same(last, state)
 
 
 def test_a_reward_that_comes_later_counts_less_and_without_one_nothing_changes():
@@ -239,11 +227,9 @@ def test_rules_and_arguments_that_make_no_sense():
         RewardSTDP().run(pre, post, reward, weight, RewardState(pre[0], post[0], weight))
 
 
-DT, TAU, ETA = 1e-3, 50e-3, 1e-3  # Norse's defaults
 N_PRE = torch.tensor([[[1, 0], [0, 1]], [[0, 1], [1, 1]], [[1, 1], [0, 0]]], dtype=F64)
 N_POST = torch.tensor([[[0], [1]], [[1], [0]], [[1], [1]]], dtype=F64)
 N_WEIGHT = torch.tensor([[0.5, 0.3]], dtype=F64)
-BY_NAME = {"additive": "hard", "multiplicative_relu": "soft"}
 # By ``stdp_step_linear`` of Norse 1.1.0 with torch 2.13, from these spikes and weights.
 GOLDEN = {
     "additive": [0.500019208, 0.300019208],
@@ -251,13 +237,7 @@ GOLDEN = {
 }
 
 
-def like_norse(bound, eta=ETA):
-    """Norse's traces decay by 1 - dt / tau, a step of Euler's, and count dt / tau for a spike."""
-    tau = -DT / math.log(1 - DT / TAU)
-    return PairSTDP(eta * DT / TAU, eta * DT / TAU, tau, tau, DT, bound=bound)
-
-
 @pytest.mark.parametrize("algorithm", BY_NAME)
 def test_it_gives_the_numbers_that_norse_gave(algorithm):
-    got, _ = like_norse(BY_NAME[algorithm]).run(N_PRE, N_POST, N_WEIGHT)
+    got, _ = like_norse(BY_NAME[algorithm], 1e-3).run(N_PRE, N_POST, N_WEIGHT)
     assert got.flatten().tolist() == pytest.approx(GOLDEN[algorithm], rel=0, abs=1e-13)

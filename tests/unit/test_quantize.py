@@ -14,7 +14,7 @@ from torch import nn
 pytest.importorskip("torchao")
 
 from snnkit import data, encode, loss, quantize, train
-from snnkit.models import ConvNet, mlp
+from snnkit.models import mlp
 
 
 def dense(*sizes, seed=0, **arguments):
@@ -69,17 +69,6 @@ def test_the_report_counts_every_byte():
     assert "int8 weight" in repr(small)
 
 
-def test_what_is_left_and_why():
-    net = ConvNet(size=8, widths=(6, 10, 30), engine="eager")
-    small, report = quantize.quantize(net)
-    notes = {one.name: (one.kind, one.done, one.note) for one in report.layers}
-    assert notes["0"] == ("Conv2d", False, "torchao has int8 weights for Linear only, not for Conv2d")
-    assert notes["7"][1] and notes["9"][1]
-    left = next(one for one in report.layers if one.name == "0")
-    assert left.bytes_before == left.bytes_after == (6 * 9 + 6) * 4
-    assert torch.equal(small[0].weight, net[0].weight)
-
-
 def test_layers_that_share_a_weight_or_are_something_of_their_own():
     class Odd(nn.Linear):
         pass
@@ -92,12 +81,6 @@ def test_layers_that_share_a_weight_or_are_something_of_their_own():
     whys = [layer.note for layer in report.layers]
     assert "another layer's" in whys[0] and "for Odd" in whys[2] and "torch.float64" in whys[4]
     assert small[0].weight is small[1].weight and report.layers[1].bytes_before == 8 * 4
-
-
-def test_twice_is_refused():
-    small, _ = quantize.quantize(dense())
-    with pytest.raises(ValueError, match=r"no layer whose weights could be int8: 1: is int8 already"):
-        quantize.quantize(small)
 
 
 # --- accuracy --------------------------------------------------------------------------------------------------------
@@ -184,6 +167,8 @@ def test_models_that_can_not_be():
         quantize.quantize(nn.Sequential(nn.Conv2d(1, 2, 3)))
     with pytest.raises(ValueError, match="no layer whose weights could be int8: it holds no weights"):
         quantize.quantize(nn.ReLU())
+    with pytest.raises(ValueError, match="no layer whose weights could be int8: 1: is int8 already"):
+        quantize.quantize(quantize.quantize(dense()).model)
     with pytest.raises(ValueError, match="meta device"):
         quantize.quantize(nn.Linear(8, 8, device="meta"))
     with pytest.raises(TypeError, match=r"model must be a torch.nn.Module, but it is {}"):

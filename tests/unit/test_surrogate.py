@@ -143,16 +143,12 @@ def test_pickles_and_copies_have_their_own_function(surrogate):
         assert torch.equal(gradient(clone, u), surrogate.derivative(u))
 
 
-@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
-def test_bad_slope_is_refused(value):
-    with pytest.raises(ValueError, match=r"alpha of ATan must be (greater than 0|finite), but it is"):
+@pytest.mark.parametrize(
+    ("value", "error"), [(0.0, ValueError), (math.nan, ValueError), ("2", TypeError), (True, TypeError)]
+)
+def test_a_bad_slope_is_refused(value, error):
+    with pytest.raises(error, match="alpha of ATan must be"):
         ATan(value)
-
-
-@pytest.mark.parametrize("value", ["2", None, True])
-def test_slope_of_wrong_type_is_refused(value):
-    with pytest.raises(TypeError, match="slope of FastSigmoid must be a number"):
-        FastSigmoid(value)
 
 
 def test_base_class_says_what_is_missing():

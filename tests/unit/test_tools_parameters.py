@@ -70,11 +70,6 @@ def test_text_of_another_type_is_refused(kind, text):
         Parameter("P", kind, None).parse(text)
 
 
-def test_none_is_taken_where_it_is_allowed():
-    assert Parameter("P", int, 3, optional=True).parse("None") is None
-    assert Parameter("P", int, 3, optional=True).check(None) is None
-
-
 @pytest.mark.parametrize("value", [0, -3, 2**70, 0.5, -0.0, 1e308, True, False, "", "x", None, [1], 10**400, b"x"])
 def test_a_value_is_taken_exactly_if_it_has_the_type(value):
     for kind in (bool, int, float, str):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from html.parser import HTMLParser
 
 import nbformat
 import pytest
@@ -133,16 +133,6 @@ def test_errors_in_outputs_and_widgets_are_found_and_printed_ones_are_not():
 # --- the report -------------------------------------------------------------------------------------------------------
 
 
-class Links(HTMLParser):
-    def __init__(self):
-        super().__init__()
-        self.found, self.tags = [], set()
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.add(tag)
-        self.found += [value for key, value in attrs if key in ("href", "src")]
-
-
 def test_the_report_for_programs_and_the_page_that_needs_nothing_else(executed):
     out, results = executed
     run_report.render_copy(out, "01_raises")
@@ -154,11 +144,9 @@ def test_the_report_for_programs_and_the_page_that_needs_nothing_else(executed):
     assert [entry["name"] for entry in content["notebooks"]] == list(CASES)
     assert "4 of 6 notebooks failed" in page
     assert "no &lt;b&gt;such&lt;/b&gt; thing" in page and "<b>such" not in page
-    links = Links()
-    links.feed(page)
-    assert "html/01_raises.html" in links.found
-    assert all((out / link).exists() for link in links.found)
-    assert not {"script", "link", "img"} & links.tags
+    links = re.findall('(?:href|src)="([^"]*)"', page)
+    assert "html/01_raises.html" in links and all((out / link).exists() for link in links)
+    assert not re.search("<(script|link|img)", page)
 
 
 # --- before anything runs ---------------------------------------------------------------------------------------------

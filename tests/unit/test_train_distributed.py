@@ -154,22 +154,16 @@ SLURM = {
 SRUN = {**SLURM, "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "4", "SLURM_STEP_NUM_NODES": "2"}
 
 
-def test_alone():
-    assert RankInfo.from_environment({}) == RankInfo(0, 1, 0, 1, 1, "alone")
-
-
-def test_torchrun():
-    assert RankInfo.from_environment(TORCHRUN) == RankInfo(3, 4, 1, 2, 2, "torchrun")
-
-
-def test_srun():
-    assert RankInfo.from_environment(SRUN) == RankInfo(3, 4, 1, 2, 2, "srun")
-    assert (
-        RankInfo.from_environment(
-            {**SRUN, "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NUM_NODES": "1", "SLURM_PROCID": "1"}
-        ).world
-        == 2
-    )
+@pytest.mark.parametrize(
+    ("environment", "place"),
+    [
+        ({}, RankInfo(0, 1, 0, 1, 1, "alone")),
+        (TORCHRUN, RankInfo(3, 4, 1, 2, 2, "torchrun")),
+        (SRUN, RankInfo(3, 4, 1, 2, 2, "srun")),
+    ],
+)
+def test_each_launcher_says_which_rank_a_process_is(environment, place):
+    assert RankInfo.from_environment(environment) == place
 
 
 def test_a_batch_script_without_srun_is_told():

@@ -20,6 +20,8 @@ from snnkit.train.metrics import RunningMetrics
 from snnkit.train.seeding import generators_of
 from snnkit.train.step import PlainStep, UpdateConfig
 
+from .test_train_step import loss, twice
+
 SAMPLES = torch.rand(40, 6, generator=torch.Generator().manual_seed(0))
 LABELS = torch.arange(40) % 3
 
@@ -32,14 +34,6 @@ class Net(nn.Module):
 
     def forward(self, x, state=None):
         return self.linear(x), state
-
-
-def twice(x):
-    return x.expand(2, *x.shape)
-
-
-def loss(out, y):
-    return nn.functional.cross_entropy(out.mean(0), y)
 
 
 def plain_step(optimizer=None, dtype=None, device="cpu", net=None):

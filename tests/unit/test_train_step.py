@@ -10,7 +10,7 @@ from snnkit import encode, models, train
 from snnkit.device import Precision
 from snnkit.loss import rate_mse
 from snnkit.train import step as steps
-from snnkit.train.metrics import RunningMetrics
+from snnkit.train.metrics import RunningMetrics, check_weights
 from snnkit.train.step import PlainStep, UpdateConfig, step_unless
 
 SAMPLES = torch.rand(96, 12, generator=torch.Generator().manual_seed(0))
@@ -257,6 +257,74 @@ def unseen(call):
         return call(self, rows)
 
     return step
+
+
+# -- weights that are no numbers: the last good checkpoint stays, and the error says where ----------------------------
+
+
+class Normed(Net):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(8)
+
+    def forward(self, x, state=None):
+        hidden = self.norm(self.one(x.flatten(0, 1)))
+        return self.two(hidden).unflatten(0, x.shape[:2]), state
+
+
+class Poison:
+    """A loss that is finite throughout; the gradients of its `at`-th call are NaN."""
+
+    def __init__(self, at):
+        self.at, self.calls = at, 0
+
+    def __call__(self, out, y):
+        self.calls += 1
+        root = (out[..., 0] * 0).sum().abs().sqrt()  # of 0: its derivative is infinite, times 0
+        return loss(out, y) + (root if self.calls == self.at else 0)
+
+
+def test_weights_spoilt_in_the_last_update_do_not_reach_the_checkpoint(tmp_path):
+    path = tmp_path / "run.pt"
+    seen = []
+    with pytest.raises(FloatingPointError, match=r"every loss of epoch 2 was finite.*one\.weight.*the gradient of "):
+        fit(
+            Normed(),
+            batch_size=16,
+            loss=Poison(12),
+            epochs=3,
+            checkpoint=path,
+            on_epoch=lambda history, _: seen.append(history.epochs),
+        )
+    content = train.load_checkpoint(path, Normed())
+    assert content["epoch"] == 1 and seen == [1]
+    assert all(value.isfinite().all() for value in content["model"].values())
+
+
+def test_neurons_that_are_silenced_by_nan_are_noticed():
+    """The loss stays finite for the updates after it, and so do their gradients."""
+    model = nn.Linear(2, 1)
+    with torch.no_grad():
+        model.weight[0, 1] = torch.nan
+    with pytest.raises(FloatingPointError, match=r"weight\. What was not finite is a gradient in an earlier update"):
+        check_weights(model, 0)
+    model.weight.requires_grad_(False)  # a mask, say
+    check_weights(model, 0)
+
+
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_bad_samples_leave_the_weights_and_the_error_names_spoilt_statistics(accumulate):
+    samples = SAMPLES.clone()
+    samples[20] = torch.nan
+    model, before = Normed(), {}
+
+    def note(_):
+        before.update({name: value.clone() for name, value in model.named_parameters()})
+
+    note(None)
+    with pytest.raises(FloatingPointError, match=r"the loss is nan .*infinity now, .* model: norm\.running_mean, norm"):
+        fit(model, (samples, LABELS), batch_size=16, accumulate=accumulate, on_batch=note)
+    assert all(torch.equal(value, before[name]) for name, value in model.named_parameters())
 
 
 @pytest.mark.parametrize(

@@ -216,14 +216,8 @@ def test_the_lengths_are_those_of_the_model():
 
 
 BANDWIDTH, RATE = 1e10, 4e10
-
-
 LOOP = Run("loop", operations=8e6, bytes=1e8, seconds=2e-2)
-
-
 FUSED = Run("fused", operations=8e6, bytes=8e6, seconds=1e-3)
-
-
 HEAVY = Run("fused", operations=8e8, bytes=8e6, seconds=4e-2)
 
 
@@ -272,8 +266,6 @@ def test_each_mark_has_its_symbol_and_what_shares_a_lane_is_in_one():
 
 
 GROUPS = {"even": ["two", "four"], "odd": ["one"]}
-
-
 VECTORS = torch.tensor([[1.0, 0.0], [3.0, 3.0], [0.0, 0.0]])
 
 
@@ -387,21 +379,6 @@ def ticks(figure, name):
     return of.get("line-ns-open", np.array([])), of.get("diamond", [None])[0]
 
 
-def words(figure):
-    """What is said of each format: (what becomes of the value, how many numbers), from the lowest line up."""
-    texts = [note.text for note in figure.layout.annotations]
-    return list(zip(texts[::2], texts[1::2], strict=True))
-
-
-def test_what_is_lost_is_said():
-    small, large = number_lines(1e-9), number_lines(1e6)
-    assert words(small)[0] == ("becomes 0: the smallest number is 6e-08", "no number here")
-    assert words(large)[0] == ("becomes infinity: the largest number is 65504", "no number here")
-    for figure in (small, large):
-        assert ticks(figure, "float16") == (pytest.approx([]), None)
-        assert ticks(figure, "bfloat16")[1] is not None
-
-
 TINY, SMALL, LARGE = 2.0**-30, 2.0**-20, 2.0**17
 
 
@@ -428,14 +405,6 @@ def test_heights_are_shares_of_what_is_not_zero():
     assert sum(line.y) == pytest.approx(100)
 
 
-def test_the_bands_are_those_of_the_format():
-    figure = magnitudes({"g": torch.tensor([1.0])}, span=(-60, 40))
-    subnormal, normal = figure.layout.shapes
-    assert (subnormal.x0, subnormal.x1) == (-25, -14)
-    assert normal.x0 == -14 and normal.x1 == pytest.approx(16, abs=0.01)
-    assert [a.text for a in figure.layout.annotations] == ["→ 0", "fewer digits", "float16", "→ ∞"]
-
-
 def test_every_number_of_the_window_has_a_tick_and_the_value_lands_on_one():
     figure = number_lines(1.0, width=0.02)
     narrow, nearest = ticks(figure, "bfloat16")
@@ -443,8 +412,8 @@ def test_every_number_of_the_window_has_a_tick_and_the_value_lands_on_one():
     assert narrow.tolist() == [1 - k / 256 for k in range(5, 0, -1)] + [1, 1 + 1 / 128, 1 + 2 / 128]
     assert nearest == 1.0
     assert len(ticks(figure, "float16")[0]) == 40 + 1 + 20
-    assert words(figure)[2][1] == f"{round(0.02 * 2**24 + 0.02 * 2**23):,} numbers here"  # float32: a bar
-    assert words(number_lines(0.1))[0][0] == "becomes 0.099975586, off by 0.024 %"
+    for lost in (1e-9, 1e6):
+        assert ticks(number_lines(lost), "float16") == (pytest.approx([]), None)
 
 
 def test_image_grid_places_each_image_under_its_label():

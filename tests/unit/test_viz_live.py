@@ -101,20 +101,6 @@ def test_without_a_terminal_there_is_a_line_for_each_epoch(capsys):
     assert "\x1b" not in "".join(out)
 
 
-def test_a_run_that_is_cut_off_says_where(capsys):
-    panel = LivePanel(5)
-    panel.finish()
-    assert capsys.readouterr().out == ""
-    panel(history(2))
-    panel.finish()
-    assert "Ended early after epoch 2 of 5." in capsys.readouterr().out
-    assert len(panel.figure.data[0].x) == 2
-    panel.on_batch(update(2, 1))
-    panel.finish()
-    assert "Ended early in epoch 3 of 5, after update 2 of 4." in capsys.readouterr().out
-    assert not panel.stopped
-
-
 def test_layers_are_measured_on_the_probe():
     model = models.mlp((4, 8, 2), engine="eager").train()
     probe = torch.ones(5, 3, 4)

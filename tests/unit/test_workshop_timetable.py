@@ -106,14 +106,9 @@ def test_nonsense_in_a_schedule_is_a_problem_of_its_line(row):
     assert read("x", f"{HEAD}{row}\n")[1][0].startswith("workshop/schedules/x.md:5: start, minutes and GPU must be")
 
 
-def test_loading_an_unknown_or_a_wrong_one(tmp_path):
+def test_loading_an_unknown_one():
     with pytest.raises(WorkshopError, match="unknown schedule 'noon'; there are: 90_minutes, half_day, two_days"):
         timetable.load("noon", PROJECT)
-    (tmp_path / "pyproject.toml").write_text('[tool.snnkit]\nrepository = "https://github.com/someone/kit"\n')
-    (tmp_path / "workshop" / "schedules").mkdir(parents=True)
-    (tmp_path / "workshop" / "schedules" / "noon.md").write_text("# Noon\n")
-    with pytest.raises(WorkshopError, match=r"workshop/schedules/noon\.md: "):
-        timetable.load("noon", find(tmp_path))
 
 
 # --- commands, and the figures of the budget page ---------------------------------------------------------------------
