@@ -168,6 +168,7 @@ def test_votes_are_averages_over_the_neurons_of_a_class():
             "spikes must have 3 neurons",
         ),
         (
+            lambda: LAYER.learn(torch.ones(3, 1, 3, dtype=torch.bool), LAYER.initial_state(3, 4)),
             TypeError,
             "spikes must be torch.float32, as the weights are, but they are torch.bool",
         ),

@@ -46,6 +46,7 @@ MISTAKES = {
     "no shebang": (GOOD.removeprefix("#!/bin/bash\n"), 1, "shebang"),
     "late": (f"{GOOD}#SBATCH --mem=4G\n", 16, "late"),
     "lower case": (instead("#SBATCH --cpus", "#sbatch --cpus"), 5, "comment"),
+    "a space": (instead("#SBATCH --cpus", "# SBATCH --cpus"), 5, "comment"),
     "spaces around =": (instead("--cpus-per-task=8", "--cpus-per-task = 8"), 5, "spaces"),
     "misspelt": (instead("--cpus-per-task=8", "--cpu-per-tasks=8"), 5, "spelling"),
     "time": (instead("02:00:00", "2h"), 6, "value"),
@@ -81,6 +82,7 @@ MISTAKES = {
     "no requeue": (without("#SBATCH --requeue"), None, "requeue"),
     "log": (without("#SBATCH --open-mode=append"), None, "append"),
     "bad exit": (instead("--kill-on-bad-exit=1 ", ""), 14, "kill"),
+    "no resume": (instead("--resume ", ""), 14, "resume"),
     "no checkpoint": (instead("--checkpoint run.pt --resume ", ""), 14, "resume"),
 }
 
