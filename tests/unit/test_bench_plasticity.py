@@ -1,13 +1,16 @@
-"""The benchmark of plasticity: candidates that agree, its numbers, its table, its record and its command."""
+"""``snnkit bench plasticity`` and ``local``: what agrees before it is timed, what both write and refuse."""
 
 import json
+from dataclasses import asdict
 
+import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
 
+from snnkit import plasticity, records
+from snnkit.bench import local, suite, tables
 from snnkit.bench import stdp_speed as bench
-from snnkit.bench import suite, tables
 from snnkit.bench.stdp_speed import Case
 from snnkit.cli import main
 
@@ -58,22 +61,16 @@ def test_norse_is_left_out_where_it_is_missing_or_not_wanted(monkeypatch):
 
 def test_the_table():
     rows = [row(bench.STEP, 2e-5), row(bench.RUN, 1e-5), row(bench.NORSE_STEP, 1.5e-4)]
-    assert bench.SUITE.table({}, rows).splitlines() == [
-        "dense 30 → 20, B = 2: 1,000 weights, float32, 0.02 of the neurons fire, 20 steps; copy of the weights: 10 µs",
-        "candidate     µs a step   10-90 %  x floor  times Norse",
-        "our step             20   10 - 40     2.00         7.50",
-        "our run              10    5 - 20     1.00        15.00",
-        "Norse's step        150  75 - 300    15.00",
-    ]
+    _, _, step, run, norse = bench.SUITE.table({}, rows).splitlines()
+    assert step.split() == ["our", "step", "20", "10", "-", "40", "2.00", "7.50"]
+    assert run.split()[-2:] == ["1.00", "15.00"] and norse.split()[-1] == "15.00"
     assert "times Norse" not in bench.SUITE.table({}, rows[:2])
 
 
 def test_the_command_and_its_record(tmp_path):
     out, threads = tmp_path / "record.json", torch.get_num_threads()
     try:
-        done = CliRunner().invoke(
-            main, ["bench", "plasticity", "--quick", "--repeats", "3", "--no-keep-memory", "--out", str(out)]
-        )
+        done = CliRunner().invoke(main, [*QUICK, "--out", str(out)])
     finally:
         torch.set_num_threads(threads)
     assert done.exit_code == 0, done.output
@@ -87,3 +84,58 @@ def test_the_command_and_its_record(tmp_path):
     assert shown.exit_code == 0 and tables(record) in shown.output
     assert CliRunner().invoke(main, ["bench", "show", str(out), "--plot", str(tmp_path / "x.png")]).exit_code == 1
     assert CliRunner().invoke(main, ["bench", "plasticity", "--rate", "2"]).exit_code == 2
+
+
+SMALL = {"neurons": 40, "passes": 2, "batch_size": 32, "samples": 160, "seed": 1}
+
+
+@pytest.fixture(scope="module")
+def run():
+    return plasticity.learn_locally("digits", device="cpu", **SMALL)
+
+
+@pytest.fixture(scope="module")
+def made(run):
+    return local.record_of(run, (8, 8), {"data": "digits", **SMALL})
+
+
+def called(*words):
+    return CliRunner().invoke(main, ["bench", "local", "--device", "cpu", "--no-keep-memory", *words])
+
+
+def test_the_command_writes_what_the_function_learned(made, tmp_path):
+    out = tmp_path / "run.json"
+    words = [f"--{name.replace('batch_size', 'batch')}={value}" for name, value in SMALL.items()]
+    result = called(*words, "--out", str(out))
+    assert result.exit_code == 0, result.output
+    written = records.read(out)
+    timeless = [{**row, "seconds": 0} for row in written["rows"]]
+    assert timeless == [{**row, "seconds": 0} for row in made["rows"]] and len(timeless) == 2
+    for part in ("arguments", "fields", "unlabelled"):
+        assert written[part] == made[part]
+    assert written["arguments"]["layer"] == asdict(plasticity.LAYERS["digits"])
+    assert tables(written) in result.output and f"record: {out}" in result.output
+    shown = CliRunner().invoke(main, ["bench", "show", str(out), "--plot", str(tmp_path / "fields.html")])
+    assert shown.exit_code == 0 and tables(written) in shown.output
+    assert "Fields of the first 36 of 40 neurons" in (tmp_path / "fields.html").read_text()
+
+
+def test_fields_are_the_first_ones_to_a_255th_of_the_largest_weight(run, made):
+    weights, labels = local.fields_of(made)
+    first = run.weights[: local.FIELDS].numpy()
+    assert weights.shape == first.shape == (36, 64) and labels == run.labels[:36].tolist()
+    assert np.abs(weights - first).max() <= first.max() / 255 / 2 + 1e-6
+    assert weights.max() == pytest.approx(first.max())
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["--dataset", "fashion"], 2, "--dataset"),
+        (["--samples", "2000"], 1, "samples must be at most 1442"),
+        (["--out", "/dev/null/run.json"], 1, "File exists: '/dev/null'"),
+    ],
+)
+def test_what_makes_no_sense_is_an_error_without_a_traceback(words, code, says):
+    result = called(*words)
+    assert result.exit_code == code and says in result.output and "Traceback" not in result.output

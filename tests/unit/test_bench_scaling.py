@@ -111,16 +111,6 @@ def test_the_fit_and_its_error_are_printed(measured):
     assert f"{fit.residuals[2]:+.1%}" in printed
 
 
-def test_the_plot(measured, tmp_path):
-    for arguments in (("show", str(measured[0]), "--plot", str(tmp_path / "a.png")),):
-        result = call(*arguments)
-        assert result.exit_code == 0, result.output
-    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
-    wrong = call("scaling", "--quick", "--plot", "a.gif")
-    assert wrong.exit_code == 2
-    assert "--plot must end in .png or .html" in wrong.output
-
-
 def test_a_rank_that_fails_is_named_without_a_traceback(monkeypatch):
     def fails(*_, **__):
         raise LaunchError("rank 1 of 2 was ended by SIGKILL", 1, -9, [[], []])
@@ -135,13 +125,9 @@ def test_a_rank_that_fails_is_named_without_a_traceback(monkeypatch):
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [
-        (("machine", "sharing"), None, "machine.sharing must be"),
-        (("machine", "cores"), 0, "machine.cores must be a whole number above 0, but it is 0"),
         (("machine", "bytes_per_s"), 0, "machine.bytes_per_s must be a number above 0, but it is 0"),
-        (("arguments", "batch"), "many", "arguments.batch must be a whole number above 0"),
         (("rows", 0, "ranks"), 0, "rows[0].ranks must be a whole number above 0, but it is 0"),
         (("rows", 1, "rounds_s"), None, "rows[1].rounds_s must be"),
-        (("rows", 1, "rounds_s"), ["soon"], "rows[1].rounds_s"),
         (("rows", 1, "rounds_s"), [], "rows[1].rounds_s"),
         (("rows", 2, "ranks"), 3, "rows[2].ranks must be one of"),
         (("rows", 0, "mode"), "apart", "one rank alone"),
@@ -162,6 +148,3 @@ def test_a_damaged_record_is_refused(measured, path, value, words):
     with pytest.raises(records.RecordError) as error:
         records.validate(made, "r.json")
     assert words in str(error.value)
-
-
-# -- the figure ------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from snnkit import models, records, viz
+from snnkit import models, records
 from snnkit.bench import baselines, demo
 from snnkit.bench import training_speed as training
 from snnkit.bench.suite import by_case
@@ -49,29 +49,14 @@ def measured(tmp_path_factory):
     return path, result.output
 
 
-# -- training --------------------------------------------------------------------------------------------------------
-
-
 def test_it_prints_tables_and_ratios_and_writes_a_record(measured):
     path, printed = measured
-    for words in (
-        "conv (IF neurons), float32, width 4, T = 4, batch 8",
-        "mlp (Leaky neurons), bfloat16, width 16, T = 25, batch 8",
-        "GFLOP per update; matrix product:",
-        "x floor",
-        "conv (IF), float32: ",
-        f"record: {path}",
-    ):
+    for words in ("mlp (Leaky neurons), bfloat16, width 16, T = 25, batch 8", "conv (IF), float32: ", str(path)):
         assert words in printed
     content = records.read(path)
     assert content["complete"] is True and content["kind"] == "training"
     cases = [tuple(rows[0][key] for key in training.KEY[:3]) for rows in by_case(content["rows"], training.KEY)]
-    assert cases[:4] == [
-        ("conv", "IF", "float32"),
-        ("conv", "IF", "bfloat16"),
-        ("mlp", "Leaky", "float32"),
-        ("mlp", "Leaky", "bfloat16"),
-    ]
+    assert cases[:3] == [("conv", "IF", "float32"), ("conv", "IF", "bfloat16"), ("mlp", "Leaky", "float32")]
     names = [row["contestant"] for row in content["rows"][:4]]
     assert names == ["eager", "auto", "channels-last", "Twin"]
     assert content["rows"][0]["spikes_differ"] == 0 and content["rows"][0]["update_differs"] == 0
@@ -100,24 +85,21 @@ def test_ratios_are_those_of_the_best_settings():
     ]
 
 
-class Wrong(Ours):
-    def __call__(self, workload, precision):
-        trainer = super().__call__(workload, precision)
-        group = trainer.optimizer.param_groups[0]
-        group["lr"] *= 1.5
-        return trainer
+def altered(change):
+    return lambda workload, precision: change(Ours("eager")(workload, precision))
 
 
-class Deaf(Ours):
-    def __call__(self, workload, precision):
-        trainer = super().__call__(workload, precision)
-        return Trainer(lambda: 1 - trainer.step(), trainer.parameters, trainer.optimizer)
+def wrong(trainer):
+    trainer.optimizer.param_groups[0]["lr"] *= 1.5
+    return trainer
 
 
-class Refusing(Ours):
-    def __call__(self, workload, precision):
-        trainer = super().__call__(workload, precision)
-        return Trainer(trainer.step, trainer.parameters, trainer.optimizer, lambda: "there is no graph here")
+def deaf(trainer):
+    return Trainer(lambda: 1 - trainer.step(), trainer.parameters, trainer.optimizer)
+
+
+def refusing(trainer):
+    return Trainer(trainer.step, trainer.parameters, trainer.optimizer, lambda: "there is no graph here")
 
 
 def broken(workload, precision):
@@ -127,9 +109,9 @@ def broken(workload, precision):
 @pytest.mark.parametrize(
     "make, words",
     [
-        (Wrong("eager"), "its update is 50.00% off"),
-        (Deaf("eager"), "of its output spikes differ"),
-        (Refusing("eager"), "there is no graph here"),
+        (altered(wrong), "its update is 50.00% off"),
+        (altered(deaf), "of its output spikes differ"),
+        (altered(refusing), "there is no graph here"),
         (broken, "KeyError: 'a bug of theirs'"),
     ],
 )
@@ -184,9 +166,6 @@ def test_settings_on_each_kind_of_device():
     assert len(set(on_cuda)) == len(on_cuda)
 
 
-# -- demo ------------------------------------------------------------------------------------------------------------
-
-
 def test_every_model_for_images_is_shown():
     images = {name for name in models.__all__ if name == "mlp" or name.endswith("Net") or name.endswith("SNN")}
     assert {name for name in images if not name.startswith("Event")} | {"SpikingEmbedding"} == set(demo.DEMOS)
@@ -219,18 +198,3 @@ def test_the_demo_measures_and_compares_devices(tmp_path, monkeypatch):
     ]  # fmt: skip
     content["rows"] += [r | {"device": "cuda", "samples_per_s": 7 * r["samples_per_s"]} for r in content["rows"]]
     assert demo.tables(content).count(" 7.00") == 4 and "GPU/CPU" in demo.tables(content)
-
-
-# -- figures ---------------------------------------------------------------------------------------------------------
-
-
-def test_the_figure_of_training_has_a_bar_for_each_row_with_the_fastest_on_top(measured):
-    content = records.read(measured[0])
-    rows = content["rows"] = [row for row in content["rows"] if row["net"] == "conv"]
-    figure = viz.figures.training_rates(content)
-    cases = {row["equation"] for row in rows}
-    assert sum(len(trace.x) for trace in figure.data) == len(rows) and len(cases) == 1
-    bars = sorted((place, rate) for trace in figure.data for place, rate in zip(trace.y, trace.x, strict=True))
-    assert [rate for _, rate in bars] == sorted(row["samples_per_s"] for row in rows)
-    best = max(rows, key=lambda row: row["samples_per_s"])
-    assert figure.layout.yaxis.ticktext[-1] == f"{best['contestant']}, {best['dtype']}"

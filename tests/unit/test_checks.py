@@ -13,45 +13,22 @@ from snnkit import checks
 @pytest.mark.parametrize(
     ("check", "error", "message"),
     [
-        (
-            lambda: checks.number("tau of LIF", -1, above=0),
-            ValueError,
-            "tau of LIF must be greater than 0, but it is -1",
-        ),
+        (lambda: checks.number("tau", -1, above=0), ValueError, "tau must be greater than 0, but it is -1"),
         (lambda: checks.number("x", "1"), TypeError, "x must be a number, but it is '1'"),
         (lambda: checks.number("x", True), TypeError, "x must be a number, but it is True"),
         (lambda: checks.number("x", math.nan), ValueError, "x must be finite, but it is nan"),
-        (lambda: checks.number("x", math.inf), ValueError, "x must be finite, but it is inf"),
         (lambda: checks.number("x", math.nan, finite=False), ValueError, "x must be finite, but it is nan"),
         (lambda: checks.number("x", 2, at_most=1.5), ValueError, "x must be at most 1.5, but it is 2"),
         (lambda: checks.number("x", 1, below=1), ValueError, "x must be less than 1, but it is 1"),
-        (
-            lambda: checks.number("x", np.zeros((2, 3))),
-            TypeError,
-            "x must be a number, but it is a ndarray of shape [2, 3]",
-        ),
+        (lambda: checks.number("x", np.zeros(2)), TypeError, "x must be a number, but it is a ndarray of shape [2]"),
         (lambda: checks.integer("n", 3.0), TypeError, "n must be an integer, but it is 3.0"),
-        (lambda: checks.integer("n", True), TypeError, "n must be an integer, but it is True"),
         (lambda: checks.integer("n", 0, at_least=1), ValueError, "n must be at least 1, but it is 0"),
         (lambda: checks.integer("n", 9, at_most=8), ValueError, "n must be at most 8, but it is 9"),
         (lambda: checks.flag("amp", 1), TypeError, "amp must be True or False, but it is 1"),
         (lambda: checks.choice("mode", "c", ("a", "b")), ValueError, "mode must be one of 'a', 'b', but it is 'c'"),
-        (lambda: checks.choice("mode", 1, ("a", "b")), TypeError, "mode must be one of 'a', 'b', but it is 1"),
-        (
-            lambda: checks.instance("x", 1, torch.Tensor, "a torch.Tensor"),
-            TypeError,
-            "x must be a torch.Tensor, but it is 1",
-        ),
-        (
-            lambda: checks.function("encode", 1, optional=True),
-            TypeError,
-            "encode must be a function or None, but it is 1",
-        ),
-        (
-            lambda: checks.mapping("by", [1], "name to height"),
-            TypeError,
-            "by must be a dict of name to height, but it is [1]",
-        ),
+        (lambda: checks.instance("x", 1, torch.Tensor, "a tensor"), TypeError, "x must be a tensor, but it is 1"),
+        (lambda: checks.function("f", 1, optional=True), TypeError, "f must be a function or None, but it is 1"),
+        (lambda: checks.mapping("by", [1], "a to b"), TypeError, "by must be a dict of a to b, but it is [1]"),
     ],
 )
 def test_the_sentence(check, error, message):

@@ -10,7 +10,6 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-import snnkit
 from snnkit.cli import main
 from snnkit.tools import doctor
 
@@ -29,10 +28,6 @@ def call(*arguments):
 
 def files(project):
     return sorted(str(path.relative_to(project.root)) for path in project.root.rglob("*") if path.is_file())
-
-
-def test_version():
-    assert call("--version").output == f"snnkit, version {snnkit.__version__}\n"
 
 
 def test_build_then_check(project):
@@ -58,13 +53,11 @@ def test_check_finds_notebooks_without_a_source(project):
     ("arguments", "says"),
     [
         (("build", "9"), "unknown notebook '9'; there are: 00_ok, 01_bad"),
-        (("run", "nine"), "unknown notebook 'nine'; there are: 00_ok, 01_bad"),
         (("run", "-p", "STEPS"), "-p takes NAME=VALUE, each name once, but it is 'STEPS'"),
         (("run", "-p", "STEPS=3", "-p", "STEPS=4"), "-p takes NAME=VALUE, each name once, but it is 'STEPS=4'"),
         (("run", "-p", "STEPS=many"), "STEPS must be int, but it is 'many'"),
         (("run", "-p", "WIDTH=3"), "has no parameter 'WIDTH'; it has: QUICK: bool = True"),
         (("run", "--timeout", "0"), "--timeout"),
-        (("run", "--jobs", "0"), "--jobs"),
         (("run", "--out", "pyproject.toml"), "can't write to the output folder"),
         (("run", "--out", "."), "would overwrite the notebooks"),
     ],

@@ -29,25 +29,14 @@ def test_a_recording_lasts_until_just_after_its_last_event_or_longer():
     recording = Events(**columns(), size=(2, 4))
     assert len(recording) == 3 and recording.duration == 6 and recording.shape == (2, 2, 4)
     assert Events(**columns(), size=(2, 4), duration=100).duration == 100
-    assert repr(Events(**columns(), size=(2, 4), duration=1500)) == "Events(3 in 0.0015 s, 2 × 4 pixels)"
-
-
-def test_sorting_keeps_the_order_within_a_moment():
-    recording = events.in_order(**columns(t=(7, 2, 2)), size=(2, 4))
-    assert recording.t.tolist() == [2, 2, 7]
-    assert recording.x.tolist() == [3, 1, 0] and recording.p.tolist() == [False, True, True]
 
 
 def test_part_of_a_recording():
     recording = Events(**columns(), size=(2, 4), duration=50)
     part = recording.where(recording.p)
     assert part.t.tolist() == [0, 5] and part.x.tolist() == [0, 1] and part.duration == 50
-    for mask, error, words in (
-        (torch.zeros(3, dtype=torch.bool), ValueError, r"mask must be bool \[3\] and True somewhere"),
-        (torch.ones(2, dtype=torch.bool), ValueError, r"mask must be bool \[3\].*\[2\]"),
-        ([True], TypeError, "mask must be a tensor of bool"),
-    ):
-        with pytest.raises(error, match=words):
+    for mask in (torch.zeros(3, dtype=torch.bool), torch.ones(2, dtype=torch.bool)):
+        with pytest.raises(ValueError, match=r"mask must be bool \[3\] and True somewhere"):
             recording.where(mask)
 
 
@@ -65,28 +54,17 @@ def test_structured_arrays_both_ways():
 @pytest.mark.parametrize(
     ("changed", "error", "words"),
     [
-        (
-            {"t": torch.tensor([0, 5, 4])},
-            ValueError,
-            "t must not fall .* event 2 is at 4 µs and the one before at 5 µs",
-        ),
+        ({"t": torch.tensor([0, 5, 4])}, ValueError, "t must not fall .* event 2 is at 4 µs and the one before at 5"),
         ({"t": torch.tensor([-1, 5, 5])}, ValueError, "t must be at least 0.*but it is -1"),
         ({"t": torch.tensor([0.0, 1.0, 2.0])}, TypeError, "t must be a tensor of int64 microseconds.*float32"),
-        ({"t": torch.tensor([0, 1, 2], dtype=torch.int32)}, TypeError, "t must be a tensor of int64.*int32"),
-        ({"t": [0, 5, 5]}, TypeError, "t must be a tensor of int64 microseconds .*it is a list"),
         ({"x": torch.tensor([0, 4, 1])}, ValueError, r"x must be in 0 \.\. 3.*from 0 to 4"),
-        ({"y": torch.tensor([0, -1, 1])}, ValueError, r"y must be in 0 \.\. 1.*from -1 to 1"),
-        ({"y": torch.tensor([0, 70000, 1])}, ValueError, r"y must be in 0 \.\. 1.*70000"),
         ({"x": torch.tensor([0.0, 1.0, 1.0])}, TypeError, "x must be a tensor of integers"),
         ({"p": torch.tensor([0, 1, 1])}, TypeError, "p must be a tensor of bool"),
         ({"p": torch.tensor([True])}, ValueError, r"of one length, but the shape of p is \[1\]"),
         ({"polarities": 1}, ValueError, "p must be True everywhere where polarities is 1"),
         ({"polarities": 3}, ValueError, "polarities must be one of 1, 2, but it is 3"),
         ({"size": 34}, TypeError, r"size must be \(height, width\)"),
-        ({"size": (0, 4)}, ValueError, "height must be at least 1"),
-        ({"size": (2, 2**16)}, ValueError, "width must be at most 32768"),
         ({"duration": 5}, ValueError, "duration must be greater than 5, the time of the last event, but it is 5"),
-        ({"duration": 0.5}, TypeError, "duration must be an integer"),
         (columns((), (), (), ()), ValueError, "at least one event, but t is empty"),
     ],
 )
@@ -123,9 +101,8 @@ def random_recording():
 
 
 def test_flip_mirrors_left_to_right_with_its_probability(random_recording):
-    frames, mirrored = (
-        events.to_frames(r, steps=4) for r in (random_recording, transforms.Flip(1.0)(random_recording))
-    )
+    frames = events.to_frames(random_recording, steps=4)
+    mirrored = events.to_frames(transforms.Flip(1.0)(random_recording), steps=4)
     assert torch.equal(mirrored, frames.flip(3)) and not torch.equal(mirrored, frames)
     assert torch.equal(transforms.Flip(0.0)(random_recording).x, random_recording.x)
     change = transforms.Flip(0.3, generator=seeded())

@@ -37,9 +37,6 @@ def spike_times(spikes):
     return times
 
 
-# --- all of them -----------------------------------------------------------------------------------------------------
-
-
 @given(shapes, dtypes, st.integers(1, 7), st.sampled_from(STATIC))
 @settings(max_examples=80, deadline=None)
 def test_encoders_add_time_in_front_and_keep_dtype(shape, dtype, steps, encoder):
@@ -51,17 +48,6 @@ def test_encoders_add_time_in_front_and_keep_dtype(shape, dtype, steps, encoder)
     assert torch.equal(x, before)
     if encoder is not encode.repeat:
         assert set(out.unique().tolist()) <= {0.0, 1.0}
-
-
-@given(shapes, dtypes, st.booleans())
-@settings(max_examples=30, deadline=None)
-def test_delta_keeps_shape_and_dtype(shape, dtype, off_spikes):
-    x = pixels(3, *shape, dtype=dtype)
-    before = x.clone()
-    out = encode.delta(x, off_spikes=off_spikes)
-    assert out.shape == x.shape and out.dtype == dtype
-    assert torch.equal(x, before)
-    assert set(out.unique().tolist()) <= {-1.0, 0.0, 1.0}
 
 
 @pytest.mark.parametrize("encoder", STATIC)
@@ -92,10 +78,8 @@ def test_encoders_take_permuted_empty_and_numpy_sized_input(encoder):
         ([0.5], TypeError, "x must be a floating-point tensor"),
         (torch.ones(2, dtype=torch.int64), TypeError, "int64"),
         (torch.ones(2, dtype=torch.uint8), TypeError, r"x\.float\(\) / 255"),
-        (torch.ones(2, dtype=torch.complex64), TypeError, "complex64"),
         (torch.tensor(0.5), ValueError, r"x must be \[B, \.\.\.\]"),
         (torch.tensor([0.5, math.nan]), ValueError, "x must be finite"),
-        (torch.tensor([0.5, math.inf]), ValueError, "x must be finite"),
         (torch.tensor([0.5, -math.inf]), ValueError, "x must be finite"),
     ],
 )
@@ -105,24 +89,40 @@ def test_bad_x(encoder, x, error, words):
 
 
 @pytest.mark.parametrize("encoder", STATIC)
-@pytest.mark.parametrize(
-    ("steps", "error"),
-    [(0, ValueError), (-3, ValueError), (2.0, TypeError), (True, TypeError), ("5", TypeError), (None, TypeError)],
-)
+@pytest.mark.parametrize(("steps", "error"), [(0, ValueError), (2.0, TypeError), (True, TypeError), (None, TypeError)])
 def test_bad_steps(encoder, steps, error):
     with pytest.raises(error, match="steps must be"):
         encoder(pixels(2), steps)
 
 
-@pytest.mark.parametrize("encoder", [encode.poisson, encode.latency])
-@given(st.one_of(st.floats(-1e6, -1e-6), st.floats(1.0001, 1e6)))
-@settings(max_examples=20, deadline=None)
-def test_values_outside_zero_to_one_are_refused(encoder, bad):
-    with pytest.raises(ValueError, match=r"x must be in \[0, 1\]"):
-        encoder(torch.tensor([0.3, bad]), 4)
-
-
-# --- repeat ----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("encoder", "x", "arguments", "words"),
+    [
+        (encode.poisson, torch.tensor([0.3, -1e-6]), {}, r"x must be in \[0, 1\]"),
+        (encode.poisson, pixels(2), {"max_rate": 0.0}, "max_rate must be greater than 0"),
+        (encode.poisson, pixels(2), {"max_rate": 1.1}, "max_rate must be at most 1"),
+        (encode.latency, torch.tensor([0.3, 1.0001]), {}, r"x must be in \[0, 1\]"),
+        (encode.latency, pixels(2), {"threshold": 0.0}, "threshold must be greater than 0"),
+        (encode.latency, pixels(2), {"threshold": 1.0}, "threshold must be less than 1"),
+        (encode.latency, pixels(2), {"linear": "yes"}, "linear must be True or False"),
+        (encode.constant_current_lif, pixels(2), {"tau_mem_inv": 0.0}, "tau_mem_inv must be greater than 0"),
+        (encode.constant_current_lif, pixels(2), {"dt": -1e-3}, "dt must be greater than 0"),
+        (encode.constant_current_lif, pixels(2), {"dt": 0.1}, r"dt \* tau_mem_inv must be at most 1"),
+        (encode.constant_current_lif, pixels(2), {"v_leak": math.inf}, "v_leak must be finite"),
+        (encode.constant_current_lif, pixels(2), {"v_reset": 1.0}, "v_reset must be less than v_th"),
+        (encode.constant_current_lif, pixels(2), {"v_th": None}, "v_th must be a number"),
+        (encode.delta, pixels(3), {}, r"x_seq must be \[T, B, \.\.\.\]"),
+        (encode.delta, pixels(0, 3), {}, "at least one time step"),
+        (encode.delta, torch.ones(2, 2, dtype=torch.int32), {}, "int32"),
+        (encode.delta, torch.full((2, 2), math.nan), {}, "x_seq must be finite"),
+        (encode.delta, pixels(3, 2), {"threshold": 0.0}, "threshold must be greater than 0"),
+        (encode.delta, pixels(3, 2), {"off_spikes": None}, "off_spikes must be True or False"),
+    ],
+)
+def test_bad_arguments(encoder, x, arguments, words):
+    steps = {} if encoder is encode.delta else {"steps": 5}
+    with pytest.raises((TypeError, ValueError), match=words):
+        encoder(x, **steps, **arguments)
 
 
 def test_repeat_is_a_view_with_stride_zero_in_time():
@@ -130,26 +130,20 @@ def test_repeat_is_a_view_with_stride_zero_in_time():
     out = encode.repeat(x, 1000)
     assert out.stride(0) == 0 and out.data_ptr() == x.data_ptr()
     assert torch.equal(out[0], x) and torch.equal(out[999], x)
-
-
-def test_repeat_lets_gradients_through_and_takes_values_of_any_size():
     x = torch.tensor([-3.0, 7.0], requires_grad=True)
     encode.repeat(x, 6).sum().backward()
     assert torch.equal(x.grad, torch.full((2,), 6.0))
 
 
-# --- poisson ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("max_rate", [1.0, 0.2])
 def test_poisson_rate_is_max_rate_times_x(dtype, max_rate):
-    x = torch.tensor([0.01, 0.1, 0.5, 0.9]).to(dtype).repeat(500, 1)
+    x = torch.tensor([0.0, 0.01, 0.1, 0.5, 0.9, 1.0]).to(dtype).repeat(500, 1)
     spikes = encode.poisson(x, 100, generator=torch.Generator().manual_seed(3), max_rate=max_rate)
     p = max_rate * x[0].double()
     rate = spikes.double().mean((0, 1))
     sigma = (p * (1 - p) / (100 * 500)).sqrt()
-    assert ((rate - p).abs() < 4 * sigma).all()
+    assert ((rate - p).abs() <= 4 * sigma).all()  # at 0 and 1 there is no chance about it
 
 
 def test_poisson_draws_steps_and_neurons_independently():
@@ -158,14 +152,6 @@ def test_poisson_draws_steps_and_neurons_independently():
     assert correlation.fill_diagonal_(0).abs().max() < 4 / math.sqrt(2000)
     neighbours = torch.corrcoef(torch.stack((spikes[:, :-1].flatten(), spikes[:, 1:].flatten())))
     assert neighbours[0, 1].abs() < 4 / math.sqrt(6000)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_poisson_is_certain_at_zero_and_one(dtype):
-    x = torch.tensor([0.0, 1.0], dtype=dtype).repeat(1000, 1)
-    spikes = encode.poisson(x, 50)
-    assert spikes[..., 0].sum() == 0
-    assert (spikes[..., 1] == 1).all()
 
 
 def test_poisson_repeats_with_the_generator_and_with_the_global_seed():
@@ -179,19 +165,10 @@ def test_poisson_repeats_with_the_generator_and_with_the_global_seed():
     assert torch.equal(first, encode.poisson(x, 9)) and not torch.equal(first, second)
 
 
-@pytest.mark.parametrize("max_rate", [0.0, -0.1, 1.1, math.nan, math.inf])
-def test_poisson_refuses_impossible_rates(max_rate):
-    with pytest.raises(ValueError, match=r"max_rate must be (greater than 0|at most 1|finite)"):
-        encode.poisson(pixels(2), 3, max_rate=max_rate)
-
-
 def test_values_off_the_cpu_are_not_read():
     # A meta tensor has no values at all, so reading one would raise: as on CUDA it would wait for the device.
     assert encode.poisson(torch.empty(2, 3, device="meta"), 4).shape == (4, 2, 3)
     assert encode.latency(torch.empty(2, 3, device="meta"), 4).shape == (4, 2, 3)
-
-
-# --- latency ---------------------------------------------------------------------------------------------------------
 
 
 def latency_time(x, steps, threshold, linear):
@@ -235,22 +212,6 @@ def test_latency_latest_spike_falls_on_the_last_step(steps, threshold):
     assert spike_times(encode.latency(x, steps, threshold=threshold)) == [steps - 1]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "words"),
-    [
-        ({"threshold": 0.0}, ValueError, "threshold must be greater than 0"),
-        ({"threshold": 1.0}, ValueError, "threshold must be less than 1"),
-        ({"linear": "yes"}, TypeError, "linear must be True or False"),
-    ],
-)
-def test_latency_bad_arguments(arguments, error, words):
-    with pytest.raises(error, match=words):
-        encode.latency(pixels(2), 5, **arguments)
-
-
-# --- delta -----------------------------------------------------------------------------------------------------------
-
-
 def test_delta_golden_values():
     rising = torch.tensor([1, 2, 2.9, 3, 3.9], dtype=torch.float64).unsqueeze(1)
     assert encode.delta(rising, threshold=0.95).flatten().tolist() == [1, 1, 0, 0, 0]
@@ -263,33 +224,15 @@ def test_delta_golden_values():
 @settings(max_examples=40, deadline=None)
 def test_delta_is_the_plain_loop(steps, threshold, off_spikes):
     x = pixels(steps, 2, 5, dtype=torch.float64, seed=steps)
-    previous = torch.zeros(2, 5, dtype=torch.float64)
-    for x_t, spikes in zip(x, encode.delta(x, threshold=threshold, off_spikes=off_spikes), strict=True):
+    before, previous = x.clone(), torch.zeros(2, 5, dtype=torch.float64)
+    out = encode.delta(x, threshold=threshold, off_spikes=off_spikes)
+    assert torch.equal(x, before) and encode.delta(x.bfloat16()).dtype == torch.bfloat16
+    for x_t, spikes in zip(x, out, strict=True):
         for index in np.ndindex(2, 5):
             change = float(x_t[index] - previous[index])
             expected = 1 if change >= threshold else -1 if off_spikes and change <= -threshold else 0
             assert spikes[index] == expected
         previous = x_t
-
-
-@pytest.mark.parametrize(
-    ("x", "arguments", "error", "words"),
-    [
-        (torch.rand(3), {}, ValueError, r"x_seq must be \[T, B, \.\.\.\]"),
-        (torch.rand(0, 3), {}, ValueError, "at least one time step"),
-        (torch.ones(2, 2, dtype=torch.int32), {}, TypeError, "int32"),
-        (torch.full((2, 2), math.nan), {}, ValueError, "x_seq must be finite"),
-        (torch.rand(3, 2), {"threshold": 0.0}, ValueError, "threshold must be greater than 0"),
-        (torch.rand(3, 2), {"threshold": True}, TypeError, "threshold must be a number"),
-        (torch.rand(3, 2), {"off_spikes": None}, TypeError, "off_spikes must be True or False"),
-    ],
-)
-def test_delta_bad_arguments(x, arguments, error, words):
-    with pytest.raises(error, match=words):
-        encode.delta(x, **arguments)
-
-
-# --- constant_current_lif --------------------------------------------------------------------------------------------
 
 
 def lif_train(x, steps, tau_mem_inv=100.0, v_th=1.0, v_leak=0.0, v_reset=0.0, dt=1e-3):
@@ -335,23 +278,6 @@ def test_constant_current_lif_keeps_float32_state_for_bfloat16():
     assert torch.equal(half.float(), encode.constant_current_lif(x, 200))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "words"),
-    [
-        ({"tau_mem_inv": 0.0}, ValueError, "tau_mem_inv must be greater than 0"),
-        ({"dt": -1e-3}, ValueError, "dt must be greater than 0"),
-        ({"dt": 0.1}, ValueError, r"dt \* tau_mem_inv must be at most 1"),
-        ({"v_th": math.nan}, ValueError, "v_th must be finite"),
-        ({"v_leak": math.inf}, ValueError, "v_leak must be finite"),
-        ({"v_reset": 1.0}, ValueError, "v_reset must be less than v_th"),
-        ({"v_th": None}, TypeError, "v_th must be a number"),
-    ],
-)
-def test_constant_current_lif_bad_arguments(arguments, error, words):
-    with pytest.raises(error, match=words):
-        encode.constant_current_lif(pixels(2), 5, **arguments)
-
-
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
     "encoder",
@@ -359,7 +285,6 @@ def test_constant_current_lif_bad_arguments(arguments, error, words):
         encode.repeat,
         encode.latency,
         partial(encode.latency, linear=True),
-        partial(encode.latency),
         lambda x, steps: encode.constant_current_lif(2 * x, steps),
         lambda x, steps: encode.delta(x, threshold=0.2, off_spikes=True),
     ],

@@ -52,8 +52,6 @@ def test_conda_takes_the_ranges_of_pyproject_from_conda_forge_and_pip_adds_the_k
     assert {name: SpecifierSet(CONDA[name]) for name in needed} == needed
 
 
-# --- constraints/lock.txt ---------------------------------------------------------------------------------------------
-
 PINS = [Requirement(line) for line in LOCK if line.strip() and not line.startswith("#")]
 
 

@@ -38,13 +38,8 @@ def twice():
 
 
 def learnable():
-    return Sequential(
-        nn.Flatten(),
-        nn.Linear(64, 9),
-        neuron.PLIF(shape=(9,), v_reset=torch.linspace(-1, 0.5, 9)),
-        nn.Dropout(0.5),
-        neuron.ALIF(),
-    )
+    plif = neuron.PLIF(shape=(9,), v_reset=torch.linspace(-1, 0.5, 9))
+    return Sequential(nn.Flatten(), nn.Linear(64, 9), plif, nn.Dropout(0.5), neuron.ALIF())
 
 
 def fashion():
@@ -152,9 +147,8 @@ def test_states_at_rest():
         _, state = net.eval()(images(2))
     shapes = [tensor.shape for tensor in tensors(export.plain(detach(state)))]
     assert [tensor.shape for tensor in tensors(export.resting_state(program, ADRIFT))] == shapes
-    for wrong, error in ((0, ValueError), (True, TypeError), (2.0, TypeError)):
-        with pytest.raises(error, match=r"batch must be (an integer|at least 1)"):
-            export.resting_state(program, wrong)
+    with pytest.raises(ValueError, match="batch must be at least 1"):
+        export.resting_state(program, 0)
 
 
 ALONE = """
@@ -212,9 +206,6 @@ def test_int8_weights_are_exported_as_int8():
     assert not {(torch.float32, (12, 64)), (torch.float32, (10, 12))} & stored
 
 
-# --- bad input -------------------------------------------------------------------------------------------------------
-
-
 class Counting(nn.Module):
     def forward(self, x, state=None):
         state = torch.zeros(x.shape[1]) if state is None else state
@@ -229,8 +220,6 @@ class Labelled(nn.Module):
 @pytest.mark.parametrize(
     "model, example, error, says",
     [
-        ({}, images(2), TypeError, r"model must be a torch.nn.Module, but it is \{\}"),
-        (mlp((64, 10)), [1.0], TypeError, "x of export must be a torch.Tensor"),
         (mlp((64, 10)), torch.ones(2, 3, 64).int(), TypeError, "x of export must be floating point"),
         (mlp((64, 10)), torch.ones(0, 3, 64), ValueError, "x of export must have at least one time step"),
         (mlp((64, 10)), torch.ones(2, 0, 64), ValueError, r"at least one sample, but its shape is \[2, 0, 64\]"),

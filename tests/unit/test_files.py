@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from snnkit import files, records
+from snnkit import files
 from snnkit.files import destination, replacing
 
 
@@ -23,23 +23,17 @@ def test_a_new_file_in_new_folders(tmp_path):
     assert (tmp_path / "a" / "b" / "file").read_bytes() == b"new" and names(tmp_path / "a" / "b") == ["file"]
 
 
-def test_a_pipe_stays_a_pipe(tmp_path):
-    pipe = tmp_path / "pipe"
+def test_pipes_and_folders_stay(tmp_path):
+    pipe, folder = tmp_path / "pipe", tmp_path / "folder"
     os.mkfifo(pipe)
+    folder.mkdir()
     (tmp_path / "link").symlink_to("pipe")
-    for path in (pipe, tmp_path / "link"):
+    for path in (pipe, tmp_path / "link", folder):
         with pytest.raises(FileExistsError, match="only a regular file can be replaced.*" + path.name):
             write(path)
         with pytest.raises(FileExistsError):
             files.write_text(path, "text")
-    assert pipe.is_fifo() and names(tmp_path) == ["link", "pipe"]
-
-
-def test_a_folder_stays_a_folder(tmp_path):
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(FileExistsError, match="only a regular file"):
-        write(tmp_path / "folder")
-    assert (tmp_path / "folder").is_dir() and names(tmp_path) == ["folder"]
+    assert pipe.is_fifo() and folder.is_dir() and names(tmp_path) == ["folder", "link", "pipe"]
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -78,11 +72,3 @@ def test_a_full_disk_leaves_the_old_file_and_is_told_with_a_name(tmp_path, named
         raise OSError(errno.ENOSPC, "No space left on device", named)
     assert caught.value.filename == (named or str(path))
     assert path.read_bytes() == b"old" and names(tmp_path) == ["file"]
-
-
-def test_a_record_does_not_replace_a_pipe(tmp_path, monkeypatch):
-    os.mkfifo(tmp_path / "r.json")
-    monkeypatch.setattr(records, "validate", lambda *_: None)
-    with pytest.raises(FileExistsError):
-        records.write(tmp_path / "r.json", {})
-    assert (tmp_path / "r.json").is_fifo()

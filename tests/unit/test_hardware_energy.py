@@ -74,15 +74,6 @@ def test_other_layers_by_hand(layer, shape, dense):
     assert operations(energy.count(Sequential(layer), torch.ones(2, 3, *shape))) == (0, 2 * dense, 2 * dense)
 
 
-def test_spikes_by_hand():
-    # IF counts its input: 0 → 1 → 1 → 2, threshold 2 with a hard reset to 0. Two neurons; the second gets nothing.
-    x = torch.tensor([[[1.0, 0.0]], [[0.0, 0.0]], [[1.0, 0.0]], [[0.0, 0.0]]])
-    counts = energy.count(Sequential(IF(2.0, v_reset=0.0)), x)
-    assert counts.membrane_updates == 2 * 4
-    assert counts.activation_sparsity == 7 / 8
-    assert counts.connection_sparsity is None and operations(counts) == (0, 0, 0)
-
-
 @pytest.fixture
 def counted():
     # Spikes (1, 1) in both steps: each step 4 ACs in, currents (0.5, 4, 0.25); only the middle neuron reaches 2.
@@ -95,9 +86,7 @@ def test_a_whole_network_by_hand(counted):
     assert operations(counted) == (0, 10, 18)
     assert counted.activation_sparsity == pytest.approx(4 / 6)  # the readout's potential is no activation
     assert counted.membrane_updates == 2 * (3 + 1)
-    for words in ("NeuroBench", "1 (IF)", "3 (LI)", "10 effective ACs", "8 membrane updates", "66.67%"):
-        assert words in str(counted)
-    assert "pJ" not in str(counted)
+    assert "10 effective ACs" in str(counted) and "pJ" not in str(counted)
 
 
 def test_recurrent_weights_are_counted_in_every_step():
@@ -176,15 +165,11 @@ def test_the_network_is_as_it_was():
 @pytest.mark.parametrize(
     "net, x, error, says",
     [
-        (len, torch.ones(1, 1, 1), TypeError, "net must be a torch.nn.Module"),
-        (nn.Linear(1, 1), [[1.0]], TypeError, "x must be a torch.Tensor"),
         (nn.Linear(1, 1), torch.ones(1, 1, 1).long(), ValueError, "x must be floating-point .* torch.int64"),
         (nn.Linear(1, 1), torch.ones(3), ValueError, r"x must be .*\[T, B, ...\], .* \[3\]"),
-        (nn.Linear(1, 1), torch.ones(0, 2, 1), ValueError, r"x must be .* \[0, 2, 1\]"),
         (nn.Linear(1, 1), torch.tensor([[[float("nan")]]]), ValueError, "x must hold finite"),
         (nn.Linear(1, 1), torch.ones(1, 1, 1, device="meta"), ValueError, "x must hold finite values"),
         (nn.Linear(1, 1, device="meta"), torch.ones(1, 1, 1), ValueError, "net must have values, but weight has none"),
-        (nn.LazyLinear(1), torch.ones(1, 1, 1), ValueError, "net must have values, but weight has none"),
         (nn.Flatten(), torch.ones(2, 1, 1), ValueError, "net must hold .* but Flatten has none"),
     ],
 )
@@ -202,12 +187,8 @@ def test_energy_by_hand(counted):
     macs = energy.count(Sequential(linear(WEIGHTS)), encode.repeat(torch.full((1, 2), 0.5), 4))
     synapses, once, *_ = macs.energy().rows.values()
     assert synapses == pytest.approx(4 * once) == pytest.approx(16 * 4.6)
-
-
-def test_no_energy_is_shown_without_its_assumptions_and_what_speaks_against_it(counted):
-    text = str(counted.energy())
-    for words in ("Predicted, not measured", "PMC8934428", "5.7 %", "2409.08290", "1.61", "2511.21549", "33.33%"):
-        assert words in text
+    # Never without its assumptions and what speaks against it.
+    assert all(words in str(counted.energy()) for words in ("Predicted, not measured", "PMC8934428", "2409.08290"))
 
 
 # -- the same counts as NeuroBench's own package, where that and snnTorch are installed
@@ -235,12 +216,11 @@ def theirs(net, x):
 
 
 def layers(kind):
-    """(stateless layers, sample shape), a neuron to follow each but flattening and pooling."""
+    """(layers and where neurons belong, sample shape)"""
     if kind == "dense":
         return [nn.Linear(12, 20), "neuron", nn.Linear(20, 5), "neuron"], (12,)
     conv, second = nn.Conv2d(2, 4, 3, padding=1), nn.Conv2d(4, 6, 3, stride=2, groups=2, bias=False)
-    stack = [conv, "neuron", nn.AvgPool2d(2), second, "neuron", nn.Flatten(), nn.Linear(54, 3), "neuron"]
-    return stack, (2, 14, 14)
+    return [conv, "neuron", nn.AvgPool2d(2), second, "neuron", nn.Flatten(), nn.Linear(54, 3), "neuron"], (2, 14, 14)
 
 
 @pytest.mark.parametrize("kind", ["dense", "conv"])
@@ -253,8 +233,7 @@ def test_all_figures_are_those_of_neurobench(kind, data):
     for i, layer in enumerate(stack):
         if layer == "neuron":
             mine.append(Leaky(0.5, 0.4))
-            last = i == len(stack) - 1
-            other.append(snntorch.Leaky(0.5, 0.4, init_hidden=True, output=last))
+            other.append(snntorch.Leaky(0.5, 0.4, init_hidden=True, output=i == len(stack) - 1))
             continue
         if isinstance(layer, (nn.Linear, nn.Conv2d)):
             layer.weight.data *= 3.0

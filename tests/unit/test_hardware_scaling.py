@@ -1,22 +1,9 @@
 """The scaling model: the arithmetic of its parts, known answers, fits that find what made the data, bad input."""
 
-import math
-import subprocess
-import sys
-
 import pytest
 
 from snnkit.hardware import scaling
-from snnkit.hardware.scaling import (
-    Cluster,
-    Link,
-    Measured,
-    Workload,
-    all_reduce_s,
-    fit,
-    fit_link,
-    predict,
-)
+from snnkit.hardware.scaling import Cluster, Link, Measured, Workload, all_reduce_s, fit, fit_link, predict
 
 MEBI = 2**20
 SLOW = Link("slow", 1e9, 1e-3, "made up")
@@ -32,14 +19,12 @@ def made(**settings):
     return scaling.this_machine(2, link=Link("loop", 1e9, 1e-4, "made up")).with_settings(**settings)
 
 
-# -- all-reduce ------------------------------------------------------------------------------------------------------
-
-
 def test_a_ring_on_one_node_takes_its_steps_and_its_bytes():
     # Four ranks: six steps of a quarter each.
     assert all_reduce_s(4e6, PAIR, 4) == pytest.approx(6 * (1e-6 + 1e6 / 100e9))
     assert all_reduce_s(4e6, PAIR, 3) == pytest.approx(4 * (1e-6 + 4e6 / 3 / 100e9))
     assert all_reduce_s(4e6, PAIR, 1) == 0.0
+    assert all_reduce_s(0, HALL, 2) == pytest.approx(1e-4 + 2 * 1e-6)  # each pays its start
 
 
 def test_two_nodes_add_what_crosses_the_network_once_for_each_node():
@@ -51,10 +36,6 @@ def test_two_nodes_add_what_crosses_the_network_once_for_each_node():
     # A rank that is alone on its node drives one adapter, whatever else is in the box.
     lone = Cluster("lone", ranks_per_node=1, inside=FAST, between=SLOW, adapters=2, nodes=2, source="made up")
     assert all_reduce_s(4e6, lone, 2) == pytest.approx(2 * 1e-3 + 4e6 / 1e9)
-
-
-def test_every_all_reduce_pays_its_start():
-    assert all_reduce_s(0, HALL, 2) == pytest.approx(1e-4 + 2 * 1e-6)
 
 
 def test_between_many_nodes_a_tree_takes_over_from_the_ring():
@@ -76,9 +57,6 @@ def test_the_catalogue_comes_close_to_what_somebody_measured():
     )  # fmt: skip
     bus = 2 * 15 / 16 * 4e9 / all_reduce_s(4e9, nodes, 16)
     assert 86e9 <= bus < 1.25 * 86e9
-
-
-# -- one update ------------------------------------------------------------------------------------------------------
 
 
 def test_one_rank_is_what_was_measured():
@@ -135,9 +113,6 @@ def test_weak_scaling_keeps_a_ranks_batch_and_strong_scaling_that_of_all():
     assert 8 * half.efficiency < 2
 
 
-# -- fits ------------------------------------------------------------------------------------------------------------
-
-
 def test_a_fit_finds_the_sharing_that_made_the_data():
     truth = made(sharing=0.13)
     measured = [Measured(n, predict(WORK, truth, n).step_s) for n in (1, 2, 4)]
@@ -170,13 +145,6 @@ def test_the_error_is_that_of_ranks_the_fit_never_saw():
     assert lone.error < 1e-4
 
 
-def test_a_fit_to_rounds_is_close_to_all_of_them():
-    measured = [Measured(1, 0.1), *(Measured(2, s) for s in (0.11, 0.12, 0.13))]
-    found = fit(measured, Workload("net", 256, 0.1, 1), made(inside=Link("none", 1e18, 1e-12, "made up")))
-    assert 0.1 < found.cluster.sharing < 0.3
-    assert found.predict(2).step_s == pytest.approx(0.12, rel=0.02)
-
-
 def test_a_link_is_found_from_all_reduces():
     loop = made()
     sizes = (2**10, 2**16, 2**24)
@@ -185,18 +153,6 @@ def test_a_link_is_found_from_all_reduces():
     assert found.bandwidth == pytest.approx(1e9)
     assert found.latency == pytest.approx(1e-4)
     assert found.source == "these"
-
-
-def test_a_link_is_not_found_where_there_is_none():
-    with pytest.raises(ValueError, match="two sizes"):
-        fit_link("loop", [(2, 8, 1.0), (4, 8, 2.0)], "these")
-    with pytest.raises(ValueError, match="longer for more bytes"):
-        fit_link("loop", [(2, 8, 1.0), (2, 8000, 0.5)], "these")
-    with pytest.raises(ValueError, match="two sizes"):
-        fit_link("loop", [(1, 8, 1.0), (1, 16, 2.0)], "these")
-
-
-# -- catalogue -------------------------------------------------------------------------------------------------------
 
 
 def test_every_figure_has_its_source():
@@ -209,52 +165,25 @@ def test_every_figure_has_its_source():
     assert juwels.placed(8) == (2, 4) and juwels.placed(3) == (1, 3)
 
 
-# -- bad input -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("call", "words"),
     [
         (lambda: Link("l", 0, 1e-6, "s"), "bandwidth must be greater than 0"),
-        (lambda: Link("l", math.inf, 1e-6, "s"), "bandwidth must be finite"),
-        (lambda: Link("l", 1.0, -1e-6, "s"), "latency must be greater than 0"),
         (lambda: PAIR.with_settings(ranks_per_node=0), "ranks_per_node must be at least 1"),
         (lambda: PAIR.with_settings(overlap=1.5), "overlap must be at most 1"),
-        (lambda: PAIR.with_settings(sharing=-0.1), "sharing must be at least 0"),
         (lambda: PAIR.with_settings(between=None), "between must be a Link where there are 2 nodes"),
-        (lambda: PAIR.with_settings(cores=0), "cores must be at least 1"),
         (lambda: Workload("n", 0, 1.0, 1), "samples must be at least 1"),
-        (lambda: Workload("n", 1, 0.0, 1), "step_s must be greater than 0"),
-        (lambda: Workload("n", 1, math.nan, 1), "step_s must be finite"),
         (lambda: Workload("n", 1, 1.0, 1, fixed_s=2.0), "fixed_s must be at most 1"),
         (lambda: predict(WORK, PAIR, 9), "ranks on pair must be at most 8"),
-        (lambda: predict(WORK, PAIR, 0), "ranks on pair must be at least 1"),
         (lambda: predict(WORK, PAIR, 7, scaling="strong"), "ranks must share 256 samples evenly"),
         (lambda: predict(WORK, PAIR, 2, scaling="both"), "scaling must be one of 'weak', 'strong'"),  # type: ignore[arg-type]
         (lambda: fit([Measured(1, 0.1)], WORK, made()), "two or more ranks, but it holds none"),
-        (lambda: fit([Measured(16, 0.1)], WORK, PAIR), "ranks on pair must be at most 8"),
-        (lambda: Measured(2, -0.1), "step_s must be greater than 0"),
+        (lambda: fit_link("loop", [(2, 8, 1.0), (4, 8, 2.0)], "these"), "two sizes"),
+        (lambda: fit_link("loop", [(2, 8, 1.0), (2, 8000, 0.5)], "these"), "longer for more bytes"),
+        (lambda: fit_link("loop", [(1, 8, 1.0), (1, 16, 2.0)], "these"), "two sizes"),
+        (lambda: Measured(2.0, 0.1), "ranks must be an integer"),  # type: ignore[arg-type]
     ],
 )
 def test_what_can_not_be_is_named(call, words):
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises((TypeError, ValueError), match=words):
         call()
-
-
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda: Link("l", "fast", 1e-6, "s"), "bandwidth must be a number"),  # type: ignore[arg-type]
-        (lambda: Measured(2.0, 0.1), "ranks must be an integer"),  # type: ignore[arg-type]
-        (lambda: predict(WORK, PAIR, True), "ranks on pair must be an integer"),
-    ],
-)
-def test_what_is_of_another_kind_is_named(call, words):
-    with pytest.raises(TypeError, match=words):
-        call()
-
-
-def test_it_imports_nothing_heavy():
-    code = "import sys; from snnkit.hardware import scaling; print(*{name.partition('.')[0] for name in sys.modules})"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"torch", "numpy", "plotly", "lightning", "click"} & set(found)

@@ -29,9 +29,6 @@ class Own(nn.Module):
 @pytest.mark.parametrize(
     "model, example, dt, error, message",
     [
-        ("net", X, DT, TypeError, "model must be a torch.nn.Module, but it is 'net'"),
-        (IF(), [0.0], DT, TypeError, "x of to_nir must be a torch.Tensor"),
-        (IF(), X, 0, ValueError, "dt must be greater than 0"),
         (IF(), X[:, :, 0], DT, ValueError, "at least one dimension"),
         (IF(v_reset=None), X, DT, ValueError, "if of model: IF has a soft reset .* v_reset=0.0"),
         (Sequential(nn.Linear(3, 3), LIF(v_reset=None)), X, DT, ValueError, "1 of model: LIF has a soft reset"),
@@ -81,20 +78,11 @@ THROUGH = [("input", "a"), ("a", "output")]
 @pytest.mark.parametrize(
     "graph, message",
     [
-        (
-            chain(nir.Threshold(np.ones(3))),
-            "the kind of node '0' of graph must be one of 'Input', .*, but it is 'Threshold'",
-        ),
-        (
-            chain(node(tau=np.array(0.01))),
-            r"'0' of graph \(LIF\) .*: tau must have one value per neuron, but it is a scalar",
-        ),
+        (chain(nir.Threshold(np.ones(3))), "the kind of node '0' of graph must be one of 'Input', .* is 'Threshold'"),
+        (chain(node(tau=np.array(0.01))), r"'0' of graph \(LIF\) .*: tau must have one value per neuron"),
         (chain(node(v_leak=np.zeros(1))), r"v_leak must have the shape of its input, but its shape is \[1\]"),
         (chain(node(v_threshold=np.full(3, -1.0))), "v_threshold of EulerLIF must be greater than v_reset"),
-        (
-            chain(node(tau=np.full(3, 1e-5))),
-            "tau must be at least dt, 0.001 s, but it is 1e-05 s: take a smaller dt, or check the units",
-        ),
+        (chain(node(tau=np.full(3, 1e-5))), "tau must be at least dt, 0.001 s, but it is 1e-05 s: take a smaller dt"),
         (chain(LINEAR, size=4), r"node '0' of graph \(Linear\) with input \[4\]"),
         (chain(nir.Linear(weight=np.ones((2, 3, 3)))), r"weight must be a matrix \[out, in\]"),
         (chain(nir.Affine(np.ones((3, 3)), np.ones(2))), r"bias must be of shape \[3\], but its shape is \[2\]"),
@@ -102,16 +90,8 @@ THROUGH = [("input", "a"), ("a", "output")]
         (graph_of({"a": node()}, [*THROUGH, ("a", "b")]), "edge 'a' → 'b' of graph: there is no node 'b'"),
         (graph_of({"a": node()}, [*THROUGH, ("a", "output")]), "edges of graph must differ"),
         (graph_of({"a": node(), "b": node()}, [*THROUGH, ("a", "b")]), "node 'b' of graph must be on a path"),
-        (
-            graph_of({"a": LINEAR}, [*THROUGH, ("a", "a")]),
-            "loops of graph must be a matrix from a neuron to itself, .* but there is a → a",
-        ),
-        (
-            graph_of(
-                {"a": LINEAR, "b": LINEAR, "n": node()}, [*THROUGH, ("a", "b"), ("b", "a"), ("b", "n"), ("n", "a")]
-            ),
-            "loops of graph must be a matrix from a neuron to itself, .* but there is",
-        ),
+        (graph_of({"a": LINEAR}, [*THROUGH, ("a", "a")]), "loops of graph must be a matrix .* but there is a → a"),
+        (graph_of({"a": LINEAR, "b": LINEAR}, [*THROUGH, ("a", "b"), ("b", "a")]), "loops of graph must be a matrix"),
         (graph_of({"a": node(), "c": nir.Input({"input": [3]})}, [*THROUGH, ("c", "a")]), "one input, but it has 2"),
         (nir.NIRGraph({"a": node()}, [], type_check=False), "graph must have one input, but it has 0: none"),
     ],
@@ -123,9 +103,8 @@ def test_graphs_that_cannot_be_read(graph, message):
 
 def test_arguments_of_from_nir():
     graph = chain(node())
-    for wrong in (None, 3, graph.nodes):
-        with pytest.raises(TypeError, match=r"graph must be a nir.NIRGraph or a path"):
-            from_nir(wrong, DT)
+    with pytest.raises(TypeError, match=r"graph must be a nir.NIRGraph or a path"):
+        from_nir(graph.nodes, DT)
     with pytest.raises(ValueError, match=r"dtype must be one of torch.float32, torch.float64"):
         from_nir(graph, DT, dtype=torch.float16)
     with pytest.raises(ValueError, match="dt must be greater than 0"):

@@ -1,4 +1,4 @@
-"""Graphs that branch and join: run as they are, in whatever order their nodes are listed."""
+"""What a NIR graph means: its numbers against the equations written out; branches and joins, in whatever order."""
 
 import itertools
 
@@ -8,10 +8,117 @@ import torch
 
 nir = pytest.importorskip("nir")
 
-from snnkit.interop import EulerLIF, Graph  # noqa: E402
-from snnkit.neuron import Recurrent  # noqa: E402
+from snnkit.interop import EulerLIF, Graph, InexactWarning, SumPool2d, to_nir  # noqa: E402
+from snnkit.neuron import IF, LIF, CubaLIF, Leaky, Recurrent  # noqa: E402
 from snnkit.nn import Sequential, detach  # noqa: E402
-from tests.unit.nir_cases import nir_neuron, read, run, sequence  # noqa: E402
+from tests.unit.nir_cases import DT, nir_neuron, read, run, sequence, written  # noqa: E402
+
+SHAPE = (3, 2)
+
+
+def euler(kind, n, x, dt):
+    """NIR's equation step by step in NumPy, float64; x [T, B, ...]."""
+    v = np.zeros(x.shape[1:]) + (n["v_leak"] if "v_leak" in n else n["v_reset"])
+    current = np.zeros(x.shape[1:])
+    out = []
+    for x_t in x:
+        drive = x_t
+        if "tau_syn" in n:
+            current = current + dt * (n["w_in"] * x_t - current) / n["tau_syn"]
+            drive = current
+        tau = n.get("tau", n.get("tau_mem"))
+        if tau is None:
+            v = v + dt * n["r"] * drive
+        else:
+            v = v + dt * ((n["v_leak"] - v) + n["r"] * drive) / tau
+        if "v_threshold" in n:
+            spike = v > n["v_threshold"]
+            v = np.where(spike, n["v_reset"], v)
+            out.append(spike.astype(float))
+        else:
+            out.append(v)
+    return np.stack(out)
+
+
+@pytest.mark.parametrize("dt", [1e-3, 2.5e-4])
+@pytest.mark.parametrize("kind", ["IF", "LI", "LIF", "CubaLI", "CubaLIF"])
+def test_every_number_of_every_neuron_counts(kind, dt):
+    node = nir_neuron(nir, kind, SHAPE, 3)
+    numbers = {k: v for k, v in vars(node).items() if isinstance(v, np.ndarray)}
+    x = sequence(SHAPE, dtype=torch.float64).repeat(3, 1, 1, 1)
+    out = run(read(nir.NIRGraph.from_list(node), dt=dt, dtype=torch.float64), x).numpy()
+    wanted = euler(kind, numbers, x.numpy(), dt)
+    if "LIF" in kind or kind == "IF":
+        assert 0 < wanted.sum() < wanted.size
+        np.testing.assert_array_equal(out, wanted)
+    else:
+        np.testing.assert_allclose(out, wanted, rtol=1e-9, atol=1e-12)
+    for name, array in numbers.items():  # and not by chance: another number, another output
+        changed = euler(kind, {**numbers, name: array * 1.5 + 0.3}, x.numpy(), dt)
+        assert not np.allclose(changed, wanted), name
+
+
+def test_the_published_trace_of_a_synaptic_neuron():
+    """Norse's LIF at its defaults, with x = 1: .1 .27 .487 .7335 .9963, then a spike as in its own test."""
+    full = lambda number: np.full(1, number)  # noqa: E731
+    node = nir.CubaLIF(full(5e-3), full(1e-2), full(1.0), full(0.0), full(1.0), full(0.0), w_in=full(5.0))
+    net = read(nir.NIRGraph.from_list(node))
+    x, state, seen = torch.ones(1, 1, 1), None, []
+    for _ in range(9):
+        out, state = net(x, state)
+        seen.append((round(float(state[0].v), 4), float(out)))
+    v = [0.1, 0.27, 0.487, 0.7335, 0.9963, 0, 0.3951, 0.7717, 0]
+    assert [s for _, s in seen] == [0, 0, 0, 0, 0, 1, 0, 0, 1]
+    assert [m for m, _ in seen] == pytest.approx(v, abs=1e-4)
+
+
+def test_what_is_written_for_each_neuron():
+    def node(neuron):
+        node = written(Sequential(neuron), torch.zeros(1, 1, 2)).nodes["0"]
+        numbers = {k: v.tolist() for k, v in vars(node).items() if isinstance(v, np.ndarray)}
+        assert all(v == [v[0]] * 2 for v in numbers.values())
+        return type(node).__name__, {k: pytest.approx(v[0]) for k, v in numbers.items()}
+
+    hard = {"v_threshold": 0.8, "v_reset": -0.1}
+    assert node(IF(0.8, -0.1)) == ("IF", {"r": 1000, **hard})
+    assert node(LIF(4.0, 0.8, -0.1)) == ("LIF", {"tau": 4e-3, "r": 1, "v_leak": -0.1, **hard})
+    assert node(LIF(4.0, 0.8, -0.1, decay_input=False))[1]["r"] == 4
+    leaky = node(Leaky(0.9, 0.8, reset_mechanism="zero"))
+    assert leaky == ("LIF", {"tau": 1e-2, "r": 10, "v_leak": 0, "v_threshold": 0.8, "v_reset": 0})
+    assert node(Leaky(1.0, reset_mechanism="zero"))[0] == "IF"
+    kind, numbers = node(CubaLIF(v_leak=0.1, v_th=0.8, v_reset=-0.1))
+    assert (kind, numbers["w_in"], numbers["r"]) == ("CubaLIF", 5, 1)
+    assert (numbers["tau_syn"], numbers["tau_mem"], numbers["v_leak"]) == (5e-3, 1e-2, 0.1)
+
+
+def test_at_the_threshold_exactly():
+    """NIR fires above it. IF fires at it, says so in a note, and a warning tells who is concerned."""
+    x = torch.ones(4, 1, 1) / 2
+    with pytest.warns(InexactWarning, match=r"0 \(IF\) fire at exactly the threshold"):
+        graph = to_nir(Sequential(IF(engine="eager")), x, DT)
+    assert run(read(graph), x).flatten().tolist() == [0, 1, 0, 1]
+    graph.nodes["0"].metadata = {}
+    assert run(read(graph), x).flatten().tolist() == [0, 0, 1, 0]
+
+
+def test_sum_pooling():
+    x = torch.arange(16.0).reshape(1, 1, 4, 4)
+    assert SumPool2d(2)(x).flatten().tolist() == [10, 18, 42, 50]
+    assert SumPool2d((1, 2), stride=(4, 1), padding=(0, 1))(x).flatten().tolist() == [0, 1, 3, 5, 3]
+    for bad, error in ((0, ValueError), (1.5, TypeError)):
+        with pytest.raises(error, match="kernel_size of SumPool2d"):
+            SumPool2d(bad)
+
+
+def test_a_layer_with_a_matrix_to_itself_is_recurrent():
+    rec = Recurrent(CubaLIF(v_th=0.2, engine="eager"), 3, bias=True)
+    graph = written(Sequential(rec), torch.zeros(1, 1, 3))
+    assert graph.edges == [("input", "0"), ("0", "0_rec"), ("0_rec", "0"), ("0", "output")]
+    back = read(graph)
+    assert isinstance(back[0], Recurrent)
+    x = sequence((3,)) * 2
+    out = run(rec, x)
+    assert out.sum() > 0 and torch.equal(run(back, x), out)
 
 
 def lif(seed=0, size=3):
@@ -33,10 +140,6 @@ def graph_of(nodes, edges, size=3, out=3):
     return nir.NIRGraph({**nodes, **ends}, edges)
 
 
-def layer_of(net, name):
-    return net.get_submodule(name)
-
-
 def test_branches_that_join_add_up():
     graph = graph_of(
         {"b": lif(1), "sum": lif(2), "a": affine(3)},
@@ -44,8 +147,8 @@ def test_branches_that_join_add_up():
     )
     net, x = read(graph), sequence((3,)) * 2
     with torch.no_grad():
-        b, _ = layer_of(net, "b")(x)
-        total, _ = layer_of(net, "sum")(layer_of(net, "a")(x) + b)
+        b, _ = net.get_submodule("b")(x)
+        total, _ = net.get_submodule("sum")(net.get_submodule("a")(x) + b)
     assert isinstance(net, Graph) and 0 < total.sum() < total.numel()
     assert torch.equal(run(net, x), total + b)
     assert net.order[0] == "input" and net.order[-1] == "output"
@@ -56,11 +159,8 @@ def test_a_recurrent_subgraph_as_snntorch_writes_it():
         {"lif": lif(1), "w_rec": affine(2)},
         [("input", "lif"), ("lif", "w_rec"), ("w_rec", "lif"), ("lif", "output")],
     )
-    edges = [("input", "fc"), ("fc", "rec"), ("rec", "output")]
-    outer = graph_of({"fc": affine(3), "rec": inner}, edges)
-    net = read(outer)
-    assert type(net) is Sequential
-    assert list(net._modules) == ["fc", "rec_lif"]
+    net = read(graph_of({"fc": affine(3), "rec": inner}, [("input", "fc"), ("fc", "rec"), ("rec", "output")]))
+    assert type(net) is Sequential and list(net._modules) == ["fc", "rec_lif"]
     assert isinstance(net[1], Recurrent) and isinstance(net[1].neuron, EulerLIF)
     flat = graph_of(
         {"fc": affine(3), "lif": lif(1), "w_rec": affine(2)},

@@ -24,9 +24,6 @@ def same_spikes(net, x, wanted):
     assert torch.equal(out, wanted.reshape(out.shape).to(out.dtype))
 
 
-# --- snnTorch ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("synaptic", [False, True])
 def test_snntorch(synaptic):
     """Its exporter assumes dt = 1e-4, so that is the dt to read with."""
@@ -49,12 +46,6 @@ def test_snntorch(synaptic):
     same_spikes(read(graph, dt=1e-4), x, wanted)
 
 
-# --- Norse ------------------------------------------------------------------------------------------------------------
-
-
-# --- SpikingJelly -----------------------------------------------------------------------------------------------------
-
-
 def test_spikingjelly_reads_what_is_written_here():
     pytest.importorskip("spikingjelly")
     from spikingjelly.activation_based import functional
@@ -71,9 +62,6 @@ def test_spikingjelly_reads_what_is_written_here():
             out, state = out if isinstance(out, tuple) else (out, None)
             outs.append(out)
     same_spikes(net, x, torch.stack(outs))
-
-
-# --- files as they are written, without their writers -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])

@@ -50,9 +50,7 @@ def test_through_a_file_each_neuron_comes_back_the_same(tmp_path, neuron):
     out = run(net, x)
     assert out.abs().sum() > 0, "a silent network would prove nothing"
     assert torch.equal(run(back, x), out)
-    assert [(n, p.shape) for n, p in back.named_parameters()] == [(n, p.shape) for n, p in net.named_parameters()] or (
-        isinstance(neuron, PLIF) and back[1].w.shape == (1,)
-    )
+    assert [name for name, _ in back.named_parameters()] == [name for name, _ in net.named_parameters()]
 
 
 def test_every_kind_of_layer_through_a_file(tmp_path):

@@ -110,47 +110,11 @@ def test_another_number_of_ranks_goes_on_with_the_rest():
     assert {label for loader in more for part in batches_of(loader) for label in part} == rest
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"n": 22}, "samples must be 23, as in the run to resume, but it is 22"),
-        ({"batch_size": 8}, "batch_size must be 6, as in the run to resume, but it is 8"),
-        ({"seed": 1}, "seed must be 0, as in the run to resume, but it is 1"),
-    ],
-)
-def test_a_place_in_another_run_is_refused(changes, words):
-    with pytest.raises(ValueError, match=words):
-        shares(**changes)[0].load_state_dict(shares()[0].state_dict())
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "words"),
-    [
-        ({"batch_size": 0}, ValueError, "batch_size must be at least 1"),
-        ({"rank": 2, "world": 2}, ValueError, "rank must be at most 1"),
-        ({"rank": True}, TypeError, "rank must be an integer"),
-        ({"world": 0}, ValueError, "world must be at least 1"),
-        ({"accumulate": 0}, ValueError, "accumulate must be at least 1"),
-        ({"seed": -1}, ValueError, "seed must be at least 0"),
-        ({"labels": torch.zeros(3, dtype=torch.int64)}, ValueError, "one label each"),
-        ({"samples": None}, TypeError, "must be a tensor"),
-    ],
-)
-def test_bad_input_of_the_loader(options, error, words):
-    arguments = {"samples": torch.zeros(4, 2), "labels": torch.zeros(4, dtype=torch.int64), "batch_size": 2, **options}
-    with pytest.raises(error, match=words):
-        SharedBatches(**arguments)
-
-
-# --- data modules ----------------------------------------------------------------------------------------------------
-
-
 def attached(whole, rank=0, world=1, accumulate=1):
     """The module as one rank's trainer has it."""
     strategy = types.SimpleNamespace(root_device=torch.device("cpu"))
-    whole.trainer = types.SimpleNamespace(
-        global_rank=rank, world_size=world, accumulate_grad_batches=accumulate, strategy=strategy
-    )
+    counts = {"global_rank": rank, "world_size": world, "accumulate_grad_batches": accumulate}
+    whole.trainer = types.SimpleNamespace(**counts, strategy=strategy)
     whole.setup()
     return whole
 
@@ -193,10 +157,8 @@ def test_one_rank_downloads_and_all_read(monkeypatch, kind, name, tmp_path):
 
 
 def test_ranks_share_a_batch():
-    parts = [
-        attached(lit.TensorDataModule(images(), global_batch_size=6), rank, 3, accumulate=4).train_dataloader()
-        for rank in range(3)
-    ]
+    wholes = [lit.TensorDataModule(images(), global_batch_size=6) for _ in range(3)]
+    parts = [attached(whole, rank, 3, accumulate=4).train_dataloader() for rank, whole in enumerate(wholes)]
     assert {len(part) for part in parts} == {7} and {len(next(iter(part)).labels) for part in parts} == {2}
     assert sorted(label for part in parts for label in labels_of(part)) == sorted(images()[1].tolist())
     assert parts[0].accumulate == 4
@@ -234,19 +196,35 @@ def test_training_data_alone():
         trainer().test(module(), whole)
 
 
+def loader(**options):
+    samples, labels = torch.zeros(4, 2), torch.zeros(4, dtype=torch.int64)
+    return SharedBatches(**{"samples": samples, "labels": labels, "batch_size": 2, **options})
+
+
+def whole_of(**options):
+    return lit.TensorDataModule(**{"train": images(), "global_batch_size": 4, **options}).setup()
+
+
+def resumed(**changes):
+    return shares(**changes)[0].load_state_dict(shares()[0].state_dict())
+
+
 @pytest.mark.parametrize(
-    ("options", "error", "words"),
+    ("make", "options", "error", "words"),
     [
-        ({"global_batch_size": 0}, ValueError, "global_batch_size must be at least 1"),
-        ({"global_batch_size": 2.0}, TypeError, "global_batch_size must be an integer"),
-        ({"validation": 0}, ValueError, "validation must be at least 1"),
-        ({"validation": 40}, ValueError, "validation must be less than 40, .* but it is 40"),
-        ({"seed": -1}, ValueError, "seed must be at least 0"),
-        ({"train": 3}, TypeError, r"train must be a pair \(samples, labels\), but it is of type int"),
-        ({"test": (images()[0], images()[1][:3])}, ValueError, "test: the images must be"),
-        ({"train": (images()[0].int(), images()[1])}, TypeError, "samples of train must be uint8 or floating point"),
+        (loader, {"rank": 2, "world": 2}, ValueError, "rank must be at most 1"),
+        (loader, {"labels": torch.zeros(3, dtype=torch.int64)}, ValueError, "one label each"),
+        (loader, {"samples": None}, TypeError, "must be a tensor"),
+        (resumed, {"n": 22}, ValueError, "samples must be 23, as in the run to resume, but it is 22"),
+        (resumed, {"batch_size": 8}, ValueError, "batch_size must be 6, as in the run to resume, but it is 8"),
+        (resumed, {"seed": 1}, ValueError, "seed must be 0, as in the run to resume, but it is 1"),
+        (whole_of, {"global_batch_size": 2.0}, TypeError, "global_batch_size must be an integer"),
+        (whole_of, {"validation": 40}, ValueError, "validation must be less than 40, .* but it is 40"),
+        (whole_of, {"train": 3}, TypeError, r"train must be a pair \(samples, labels\), but it is of type int"),
+        (whole_of, {"test": (images()[0], images()[1][:3])}, ValueError, "test: the images must be"),
+        (whole_of, {"train": (images()[0].int(), images()[1])}, TypeError, "samples of train must be uint8 or float"),
     ],
 )
-def test_bad_input(options, error, words):
+def test_bad_input(make, options, error, words):
     with pytest.raises(error, match=words):
-        lit.TensorDataModule(**{"train": images(), "global_batch_size": 4, **options}).setup()
+        make(**options)

@@ -1,8 +1,10 @@
-"""SpikingModule: what it trains is what ``fit`` would, by name or by object; figures, randomness, bad losses."""
+"""SpikingModule: what it trains is what ``fit`` would, by name or by object; its callbacks: rates, history, panel."""
 
 import functools
 import subprocess
 import sys
+import time
+import types
 
 import pytest
 import torch
@@ -10,25 +12,12 @@ from lightning.pytorch import Callback
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from snnkit import data, encode, loss, models, train
+from snnkit import data, encode, loss, models, train, viz
 from snnkit.train import lit
 
-from .lit_runs import images, module, net, trainer, weights
+from .lit_runs import Watch, images, module, net, trainer, weights
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-
-class Watch(Callback):
-    """Keeps what is logged at the ends of epochs, and each batch's loss."""
-
-    def __init__(self):
-        self.epochs, self.losses = [], []
-
-    def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
-        self.losses.append(outputs["loss"].item())
-
-    def on_train_epoch_end(self, trainer, pl_module):
-        self.epochs.append({name: float(value) for name, value in trainer.callback_metrics.items()})
 
 
 def fitted(made, batch_size=16, validation=None, samples=40, **options):
@@ -79,11 +68,10 @@ def test_its_figures_are_those_of_evaluate():
 
 def test_training_figures_are_means_over_samples_of_one_epoch():
     watch = fitted(module(lr=1e-9), max_epochs=2)
-    plain = net()
-    out, _ = plain(encode.repeat(data.to_unit(images()[0]), 4))
+    out, _ = net()(encode.repeat(data.to_unit(images()[0]), 4))
+    expected = loss.count_cross_entropy(out, images()[1]).item(), loss.accuracy(out, images()[1]).item()
     for epoch in watch.epochs:  # the second does not go on counting from the first
-        assert epoch["train/loss"] == pytest.approx(loss.count_cross_entropy(out, images()[1]).item(), rel=1e-4)
-        assert epoch["train/acc"] == pytest.approx(loss.accuracy(out, images()[1]).item())
+        assert (epoch["train/loss"], epoch["train/acc"]) == pytest.approx(expected, rel=1e-4)
         assert epoch["train/rate"] == pytest.approx(out.mean().item(), rel=1e-3)
 
 
@@ -108,30 +96,17 @@ def test_plain_batches_of_any_loader():
         trainer().fit(module(), DataLoader(TensorDataset(x, y, y), batch_size=16))
 
 
-# --- by name or by object --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("name", "function"),
-    [
-        ("repeat", functools.partial(encode.repeat, steps=5)),
-        ("latency", functools.partial(encode.latency, steps=5)),
-        ("constant_current_lif", functools.partial(encode.constant_current_lif, steps=5)),
-    ],
+    [("repeat", encode.repeat), ("latency", encode.latency), ("constant_current_lif", encode.constant_current_lif)],
 )
 def test_encoders_by_name(name, function):
-    x = torch.rand(3, 1, 8, 8)
+    x, function = torch.rand(3, 1, 8, 8), functools.partial(function, steps=5)
     made = module(encoder=name, steps=5)
     assert torch.equal(made.encoder(x), function(x))
     assert torch.equal(made(x), made.model(function(x))[0])
     assert torch.equal(module(encoder=function)(x), made(x))
-
-
-def test_sequences_are_put_time_first():
-    x = torch.rand(3, 7, 1, 8, 8)
-    assert module(encoder="sequence").encoder(x).shape == (7, 3, 1, 8, 8)
-    with pytest.raises(ValueError, match=r"must be \[B, T, ...\], but their shape is \[3, 4\]"):
-        module(encoder="sequence").encoder(torch.rand(3, 4))
+    assert module(encoder="sequence").encoder(torch.rand(3, 7, 1, 8, 8)).shape == (7, 3, 1, 8, 8)
 
 
 @pytest.mark.parametrize(
@@ -150,37 +125,23 @@ def test_optimizers(optimizer, kind, options):
     assert type(used) is kind and {name: used.defaults[name] for name in options} == options
 
 
-class Rates(Callback):
-    """The learning rate of each update."""
-
-    def __init__(self):
-        self.seen = []
-
-    def on_before_optimizer_step(self, trainer, pl_module, optimizer):
-        self.seen.append(optimizer.param_groups[0]["lr"])
-
-
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_one_cycle_is_that_of_fit(accumulate):
-    rates = Rates()
+    rates = Watch()
     run = trainer(rates, max_epochs=2, accumulate_grad_batches=accumulate)
     run.fit(module(scheduler="one-cycle", lr=0.1), lit.TensorDataModule(images(), global_batch_size=8))
     updates = 2 * -(-5 // accumulate)
     plain = torch.optim.SGD(net().parameters(), lr=0.1)
     cycle = train.OneCycle(plain, 0.1, updates)
-    assert rates.seen == pytest.approx([cycle.rate(update) for update in range(updates)])
+    assert rates.rates == pytest.approx([cycle.rate(update) for update in range(updates)])
 
 
 def test_cosine_falls_from_epoch_to_epoch():
-    rates = Rates()
-    trainer(rates, max_epochs=4).fit(
-        module(scheduler="cosine", lr=0.1), lit.TensorDataModule(images(8), global_batch_size=4)
-    )
+    rates = Watch()
+    whole = lit.TensorDataModule(images(8), global_batch_size=4)
+    trainer(rates, max_epochs=4).fit(module(scheduler="cosine", lr=0.1), whole)
     expected = [0.1 * (1 + torch.cos(torch.tensor(torch.pi * epoch / 4)).item()) / 2 for epoch in range(4)]
-    assert rates.seen == pytest.approx([rate for rate in expected for _ in range(2)])
-
-
-# --- randomness, number formats --------------------------------------------------------------------------------------
+    assert rates.rates == pytest.approx([rate for rate in expected for _ in range(2)])
 
 
 def test_randomness_depends_on_seed_epoch_batch_and_nothing_else():
@@ -237,9 +198,6 @@ def test_channels_last():
     assert seen == [True] * 3
 
 
-# --- what is no finite number ----------------------------------------------------------------------------------------
-
-
 def test_a_loss_that_is_not_finite_stops_before_anything_is_learned():
     calls = []
 
@@ -266,31 +224,14 @@ def test_weights_that_are_not_finite_are_not_saved(tmp_path):
     assert not (tmp_path / "bad.ckpt").exists()
 
 
-def test_an_accelerator_is_looked_at_now_and_then():
-    made = module()
-    made._check_flag()
-    made._metrics_of("train").watch(torch.tensor(torch.nan))  # as on an accelerator
-    with pytest.raises(FloatingPointError, match="a loss of epoch 1 was not finite"):
-        made.on_save_checkpoint({})
-
-
-# --- bad input -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"model": 3}, TypeError, "model must be a torch.nn.Module, but it is of type int"),
         ({"model": nn.Flatten()}, ValueError, "model must have parameters to train"),
         ({"encoder": "rate"}, ValueError, "encoder, if it is no function, must be one of 'repeat', 'poisson'"),
         ({"loss": 3}, TypeError, "loss, if it is no function, must be one of 'rate_mse'.*but it is 3"),
         ({"optimizer": "lion"}, ValueError, "optimizer, if .* must be one of 'sgd', 'adam', 'adamw', but it is 'lion'"),
         ({"scheduler": "step"}, ValueError, "scheduler must be one of 'constant', 'cosine', 'one-cycle'"),
-        ({"steps": 0}, ValueError, "steps must be at least 1"),
-        ({"lr": 0.0}, ValueError, "lr must be greater than 0, but it is 0.0"),
-        ({"seed": -1}, ValueError, "seed must be at least 0"),
-        ({"augment": 3}, TypeError, "augment must be a function or None"),
-        ({"compile": 1}, TypeError, "compile must be True or False"),
     ],
 )
 def test_bad_input(options, error, words):
@@ -313,3 +254,123 @@ def test_the_repeated_image_is_still_seen_once():
     digits = lit.DigitsDataModule(global_batch_size=32, samples=64)
     trainer(limit_val_batches=0).fit(made, digits)
     assert set(calls) == {(32, 64)}
+
+
+def whole():
+    return lit.TensorDataModule(images(), images(22, seed=1), global_batch_size=16)
+
+
+def rates_by_hand(network, samples, steps=4):
+    """Rate and share of silent neurons of each layer."""
+    with torch.no_grad():
+        record = network.record(encode.repeat(data.to_unit(samples), steps))
+    layers = {"2": record.layers[2], "4": record.layers[4]}
+    return {name: (float(x.mean()), float((x.sum((0, 1)) == 0).float().mean())) for name, x in layers.items()}
+
+
+def test_rates_are_those_of_the_validation_data():
+    made = module(rates=True)
+    metrics = Watch()
+    run = trainer(metrics, max_epochs=2, num_sanity_val_steps=2)
+    run.fit(made, whole())
+    (monitor,) = (c for c in run.callbacks if isinstance(c, lit.FiringRates))
+    for name, (rate, dead) in rates_by_hand(made.model, images(22, seed=1)[0]).items():
+        assert monitor.rates[name][-1] == pytest.approx(rate, rel=1e-5) and rate > 0
+        assert monitor.dead[name][-1] == pytest.approx(dead)
+        assert len(monitor.rates[name]) == 2  # the look before training does not count
+        assert metrics.epochs[-1][f"rate/{name}"] == pytest.approx(rate, rel=1e-5)
+        assert metrics.epochs[-1][f"dead/{name}"] == pytest.approx(dead)
+    assert not any(layer._forward_hooks for layer in made.model.modules())
+
+
+def test_a_sample_given_twice_is_counted_once():
+    made, monitor = module(lr=1e-9), lit.FiringRates()
+    monitor.on_validation_epoch_start(types.SimpleNamespace(sanity_checking=False), made)
+    x = images()[0][:3]
+    with torch.no_grad():
+        for samples, weight in ((x, 1.0), (x[:1], 0.0)):
+            monitor.on_validation_batch_start(None, made, lit.Batch(samples, torch.zeros(len(samples)), weight), 0)
+            made(samples)
+    assert {name: count.seen for name, count in monitor._counts.items()} == {"2": 12, "4": 12}
+
+
+def test_it_warns_once_of_layers_that_are_silent():
+    network = net()
+    with torch.no_grad():
+        network[1].weight.zero_()
+        network[1].bias.fill_(-1.0)
+    run = trainer(max_epochs=2)
+    with pytest.warns(UserWarning) as caught:
+        run.fit(module(network, rates=True, lr=1e-9), whole())
+    messages = [str(w.message) for w in caught if "did not fire once" in str(w.message)]
+    assert len([text for text in messages if "100% of the neurons of layer 2" in text]) == 1
+
+
+def test_hooks_are_gone_after_an_error():
+    made = module(rates=True)
+
+    def failing(x):
+        if not made.training:
+            raise RuntimeError("no more")
+        return encode.repeat(x, 4)
+
+    made.encoder = failing
+    with pytest.raises(RuntimeError, match="no more"):
+        trainer().fit(made, whole())
+    assert not any(layer._forward_hooks for layer in made.model.modules())
+
+
+def test_the_history_counts_training_alone(monkeypatch):
+    class Clock(Callback):
+        """A second for each batch, a minute for validation."""
+
+        now = 0.0
+
+        def on_train_batch_end(self, *arguments):
+            Clock.now += 1.0
+
+        def on_validation_batch_end(self, *arguments):
+            Clock.now += 60.0
+
+    monkeypatch.setattr(time, "perf_counter", lambda: Clock.now)
+    made, metrics = lit.HistoryCallback(), Watch()
+    trainer(Clock(), made, metrics, max_epochs=2).fit(module(), whole())
+    history = made.history
+    assert history.seconds == [3.0, 3.0] and history.samples_per_second == pytest.approx([40 / 3] * 2)
+    for name, key in (("train_loss", "train/loss"), ("test_accuracy", "val/acc"), ("output_rate", "train/rate")):
+        assert getattr(history, name) == [epoch[key] for epoch in metrics.epochs]
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    figures = []
+    monkeypatch.setenv("SNNKIT_HEADLESS", "1")
+    monkeypatch.setattr("snnkit.viz.live.renderers.show", figures.append)
+    return figures
+
+
+def test_the_panel_draws_what_is_logged(shown):
+    panel, metrics = viz.NotebookPanel(), Watch()
+    trainer(panel, metrics, max_epochs=3).fit(module(), whole())
+    assert {name: len(values) for name, values in panel.series.items()} == dict.fromkeys(
+        ["train_loss", "test_loss", "train_accuracy", "test_accuracy", "output_rate"], 3
+    )
+    assert panel.series["train_loss"] == pytest.approx([epoch["train/loss"] for epoch in metrics.epochs])
+    assert panel.series["test_accuracy"] == pytest.approx([epoch["val/acc"] for epoch in metrics.epochs])
+    (figure,) = shown  # once, at the end, where nobody looks
+    # A run as short as this may be looked at too rarely for lines of single updates.
+    assert {trace.name for trace in figure.data} - {"single updates"} == {"train", "test", "output"}
+    assert "epoch 3 of 3" in figure.layout.title.text
+
+
+def test_the_button_of_the_panel_stops_the_trainer_gracefully(shown):
+    class Press(Callback):
+        def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
+            if trainer.current_epoch == 1:
+                panel._panel._stop.request()
+
+    panel = viz.NotebookPanel()
+    training = trainer(panel, Press(), max_epochs=5)
+    training.fit(module(), whole())
+    assert training.should_stop and training.current_epoch == 2 and panel._panel.stopped
+    assert len(shown) == 1

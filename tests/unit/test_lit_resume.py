@@ -65,10 +65,7 @@ def test_cut_anywhere(tmp_path, accumulate, schedule):
         assert equal(resumed.model.state_dict(), whole.model.state_dict()), (every, cut)
         assert resumed.updates == whole.updates and resumed.stopped is None
         for name in FIGURES:
-            assert getattr(resumed.history, name) == pytest.approx(getattr(whole.history, name), rel=1e-12), (
-                every,
-                cut,
-            )
+            assert getattr(resumed.history, name) == pytest.approx(getattr(whole.history, name), rel=1e-12), name
 
 
 def test_validation_within_an_epoch_changes_nothing(tmp_path):
@@ -85,9 +82,8 @@ def test_validation_within_an_epoch_changes_nothing(tmp_path):
             enable_progress_bar=False, enable_model_summary=False, num_sanity_val_steps=0, default_root_dir=tmp_path,
         )  # fmt: skip
         with SignalFlags(None).listening():
-            trainer.fit(
-                module, lit.DigitsDataModule(samples=150, global_batch_size=32), ckpt_path=file if resume else None
-            )
+            digits = lit.DigitsDataModule(samples=150, global_batch_size=32)
+            trainer.fit(module, digits, ckpt_path=file if resume else None)
         return module.model.state_dict()
 
     for accumulate in (1, 2):
@@ -153,9 +149,7 @@ def test_a_checkpoint_holds_nothing_that_could_run_code(tmp_path):
         ({"graphed": True}, "graphed must not be True here"),
         ({"timeout": 0}, "timeout must be greater than 0"),
         ({"devices": 2}, "devices must be 1, as was started, but it is 2"),
-        ({"every": 0}, "every must be at least 1"),
         ({"resume": True}, "resume=True needs checkpoint="),
-        ({"samples": 9999}, "samples must be at most 1442"),
     ],
 )
 def test_bad_arguments(options, says):
@@ -163,14 +157,10 @@ def test_bad_arguments(options, says):
         run(**options)
 
 
-# --- plain Lightning -------------------------------------------------------------------------------------------------
-
-
 def plain_run(folder, kill=None, resume=None, accumulate=1, schedule="constant", seed=0):
     """Three epochs of ten batches, checkpoints every three updates; the module, its figures and those of epochs."""
-    keep = ModelCheckpoint(
-        folder, "last", every_n_train_steps=3, enable_version_counter=False, save_on_train_epoch_end=False
-    )
+    often = {"every_n_train_steps": 3, "enable_version_counter": False, "save_on_train_epoch_end": False}
+    keep = ModelCheckpoint(folder, "last", **often)
     panel = viz.NotebookPanel()
     panel.on_train_end = lambda *arguments: None
     made = module(net(seed=seed), encoder="poisson", scheduler=schedule, rates=True)
@@ -195,12 +185,9 @@ def test_a_killed_run_ends_as_if_nothing_had_happened(tmp_path, accumulate, sche
         (file,) = folder.iterdir()
         begun = torch.load(file, weights_only=True)
         assert begun["global_step"] == kill // 3 * 3
-        got, its_figures, its_series = plain_run(
-            folder, resume=file, seed=5, **same
-        )  # other initial weights are replaced
-        assert torch.equal(got, expected)
-        assert its_figures == figures
-        assert its_series == series
+        # Other initial weights are replaced.
+        got, *others = plain_run(folder, resume=file, seed=5, **same)
+        assert torch.equal(got, expected) and others == [figures, series]
 
 
 def test_a_trained_module_is_read_back(tmp_path):

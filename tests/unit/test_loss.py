@@ -35,41 +35,27 @@ def mean(values):
     return sum(values) / len(values)
 
 
-# --- values ----------------------------------------------------------------------------------------------------------
+def over_time(steps, b):
+    """Of each class, the values of sample b."""
+    return list(zip(*(step[b] for step in steps), strict=True))
 
 
+# The logits of sample b: of every step for itself, or one row for all of them.
+LOGITS = {
+    loss.rate_cross_entropy: lambda steps, b: [step[b] for step in steps],
+    loss.count_cross_entropy: lambda steps, b: [[*map(sum, over_time(steps, b))]],
+    loss.membrane_max_cross_entropy: lambda steps, b: [[*map(max, over_time(steps, b))]],
+}
+
+
+@pytest.mark.parametrize("function", LOGITS)
 @given(sizes)
 @settings(max_examples=40, deadline=None)
-def test_rate_cross_entropy_is_the_plain_loop(size):
+def test_cross_entropies_are_the_plain_loop(function, size):
     out, targets = sample(*size)
-    expected = mean(
-        cross_entropy(step[b], target) for step in out.tolist() for b, target in enumerate(targets.tolist())
-    )
-    assert float(loss.rate_cross_entropy(out, targets)) == pytest.approx(expected, abs=1e-12)
-
-
-@given(sizes)
-@settings(max_examples=40, deadline=None)
-def test_count_cross_entropy_is_the_plain_loop(size):
-    out, targets = sample(*size)
-    steps = out.tolist()
-    expected = mean(
-        cross_entropy([sum(step[b][c] for step in steps) for c in range(size[2])], target)
-        for b, target in enumerate(targets.tolist())
-    )
-    assert float(loss.count_cross_entropy(out, targets)) == pytest.approx(expected, abs=1e-12)
-
-
-@given(sizes)
-@settings(max_examples=40, deadline=None)
-def test_membrane_max_cross_entropy_is_the_plain_loop(size):
-    out, targets = sample(*size)
-    steps = out.tolist()
-    expected = mean(
-        cross_entropy([max(step[b][c] for step in steps) for c in range(size[2])], target)
-        for b, target in enumerate(targets.tolist())
-    )
-    assert float(loss.membrane_max_cross_entropy(out, targets)) == pytest.approx(expected, abs=1e-12)
+    rows = [(row, int(target)) for b, target in enumerate(targets) for row in LOGITS[function](out.tolist(), b)]
+    expected = mean(cross_entropy(row, target) for row, target in rows)
+    assert float(function(out, targets)) == pytest.approx(expected, abs=1e-12)
 
 
 @given(sizes, st.floats(0, 1), st.floats(0, 1))
@@ -99,9 +85,8 @@ def test_losses_golden_values():
     # class 0 fires at both steps, class 1 at the second; the target is class 0
     spikes = torch.tensor([[[1.0, 0.0]], [[1.0, 1.0]]])
     target = torch.tensor([0])
-    assert float(loss.rate_cross_entropy(spikes, target)) == pytest.approx(
-        (math.log(1 + math.exp(-1)) + math.log(2)) / 2
-    )
+    by_step = (math.log(1 + math.exp(-1)) + math.log(2)) / 2
+    assert float(loss.rate_cross_entropy(spikes, target)) == pytest.approx(by_step)
     assert float(loss.count_cross_entropy(spikes, target)) == pytest.approx(math.log(1 + math.exp(-1)))
     assert float(loss.membrane_max_cross_entropy(spikes, target)) == pytest.approx(math.log(2))
     assert float(loss.count_mse(spikes, target)) == pytest.approx((0 + 1) / 2 / 2)
@@ -133,9 +118,6 @@ def test_accuracy_counts_the_largest_sum():
     assert result.shape == () and not result.requires_grad
     assert float(result) == pytest.approx(2 / 3)
     assert float(loss.accuracy(spikes, torch.tensor([1, 0, 1]))) == 1.0
-
-
-# --- gradients and precision -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("function", CLASSIFICATION)
@@ -171,19 +153,10 @@ def test_float64_stays_and_full_graph_compiles(function):
     assert torch.equal(compiled(out, targets), function(out, targets))
 
 
-# --- bad input -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("function", [loss.membrane_max_cross_entropy, loss.accuracy])
 @pytest.mark.parametrize(
     ("shape", "words"),
-    [
-        ((2, 4), "T, B, C"),
-        ((3, 2, 4, 1), "T, B, C"),
-        ((0, 2, 4), "not empty"),
-        ((3, 0, 4), "empty"),
-        ((3, 2, 0), "empty"),
-    ],
+    [((2, 4), "T, B, C"), ((3, 2, 4, 1), "T, B, C"), ((0, 2, 4), "not empty"), ((3, 2, 0), "empty")],
 )
 def test_bad_shapes(function, shape, words):
     with pytest.raises(ValueError, match=f"(spikes|membrane) must be .*{words}.*but its shape is"):
@@ -205,9 +178,7 @@ def test_bad_outputs(function):
     [
         ([0, 1], TypeError, "targets must be an int64 tensor"),
         (torch.tensor([0.0, 1.0]), TypeError, r"torch\.float32: use targets\.long\(\)"),
-        (torch.tensor([0, 1], dtype=torch.int32), TypeError, r"torch\.int32: use targets\.long\(\)"),
         (torch.tensor([0, 1, 2]), ValueError, r"targets must have shape \[B\] = \[2\]"),
-        (torch.zeros(2, 4, dtype=torch.int64), ValueError, r"targets must have shape \[B\] = \[2\]"),
         (torch.tensor(0), ValueError, r"targets must have shape \[B\] = \[2\]"),
         (torch.tensor([0, 4]), ValueError, "targets must be in 0 … 3"),
         (torch.tensor([-100, 0]), ValueError, "targets must be in 0 … 3"),  # PyTorch's ignore_index by default
@@ -219,37 +190,30 @@ def test_bad_targets(function, targets, error, words):
         function(torch.zeros(3, 2, 4), targets)
 
 
-@pytest.mark.parametrize("name", ["correct_rate", "incorrect_rate"])
 @pytest.mark.parametrize(
-    ("value", "error"), [(-0.1, ValueError), (1.5, ValueError), (math.nan, ValueError), ("1", TypeError)]
-)
-def test_count_mse_bad_rates(name, value, error):
-    with pytest.raises(error, match=f"{name} must"):
-        loss.count_mse(*sample(2, 2, 2), **{name: value})
-
-
-@pytest.mark.parametrize(
-    ("layers", "arguments", "error", "words"),
+    ("arguments", "error", "words"),
     [
-        (None, {}, TypeError, "layers must be a tensor"),
-        ([], {}, ValueError, "at least one tensor"),
-        ([torch.zeros(2, 2), None], {}, TypeError, r"layers\[1\] must be a floating-point tensor"),
-        ([torch.zeros(2, 2, dtype=torch.bool)], {}, TypeError, "bool"),
-        (torch.zeros(3), {}, ValueError, r"layers\[0\] must be \[T, B, \.\.\.\]"),
-        (torch.zeros(0, 3, 2), {}, ValueError, "not empty"),
-        (torch.full((2, 2, 2), -0.4), {}, ValueError, "outputs of spiking layers only"),
-        (torch.full((2, 2, 2), 1.2), {}, ValueError, "outputs of spiking layers only"),
-        (torch.full((2, 2, 2), math.nan), {}, ValueError, "outputs of spiking layers only"),
-        (torch.zeros(2, 2, 2), {"target": 1.1}, ValueError, "target must be at most 1"),
-        (torch.zeros(2, 2, 2), {"target": True}, TypeError, "target must be a number"),
-        (torch.zeros(2, 2, 2), {"weight": -1}, ValueError, "weight must be at least 0"),
-        (torch.zeros(2, 2, 2), {"weight": math.inf}, ValueError, "weight must be finite"),
-        (torch.zeros(2, 2, 2), {"weight": None}, TypeError, "weight must be a number"),
+        ({"layers": None}, TypeError, "layers must be a tensor"),
+        ({"layers": []}, ValueError, "at least one tensor"),
+        ({"layers": [torch.zeros(2, 2), None]}, TypeError, r"layers\[1\] must be a floating-point tensor"),
+        ({"layers": torch.zeros(3)}, ValueError, r"layers\[0\] must be \[T, B, \.\.\.\]"),
+        ({"layers": torch.zeros(0, 3, 2)}, ValueError, "not empty"),
+        ({"layers": torch.full((2, 2, 2), -0.4)}, ValueError, "outputs of spiking layers only"),
+        ({"layers": torch.full((2, 2, 2), 1.2)}, ValueError, "outputs of spiking layers only"),
+        ({"layers": torch.full((2, 2, 2), math.nan)}, ValueError, "outputs of spiking layers only"),
+        ({"weight": -1}, ValueError, "weight must be at least 0"),
     ],
 )
-def test_regulariser_bad_arguments(layers, arguments, error, words):
+def test_bad_arguments_of_the_regulariser(arguments, error, words):
     with pytest.raises(error, match=words):
-        loss.spike_rate_regulariser(layers, **arguments)
+        loss.spike_rate_regulariser(**({"layers": torch.zeros(2, 2, 2)} | arguments))
+
+
+@pytest.mark.parametrize("name", ["correct_rate", "incorrect_rate"])
+@pytest.mark.parametrize(("value", "error"), [(-0.1, ValueError), (math.nan, ValueError), ("1", TypeError)])
+def test_bad_rates_of_count_mse(name, value, error):
+    with pytest.raises(error, match=f"{name} must"):
+        loss.count_mse(*sample(2, 2, 2), **{name: value})
 
 
 def test_values_off_the_cpu_are_not_read():
