@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from snnkit import course
-from snnkit.course import attempt, attempts, expect, grade, hint, scorecard, solution
+from snnkit.course import attempt, attempts, grade, hint, scorecard, solution
 from snnkit.course.card import Card, Line, short
 from snnkit.course.exercise import Check, Exercise, Violation
 from tests.course.examples import ANSWER, EXERCISE, HINTS, install, leak, question
@@ -115,16 +115,6 @@ def test_value_exercises():
         assert attempt("99.2", answer) == 42.0
 
 
-def test_same_compares_with_the_reference():
-    check = expect.same("c", 1, "One.", {"a": 1}, "More.", {"a": 2}, {"a": torch.ones(2)}, part=1)
-    check.run(lambda a: (0, 2 * a), lambda a: (1, a + a))
-    with pytest.raises(Violation, match=r"More\.") as raised:
-        check.run(lambda a: [0, 2], lambda a: (1, a + a))
-    assert raised.value.shown == {"inputs": {"a": 2}, "yours": 2, "expected": 4, "hint": 1}
-    with pytest.raises(Violation, match=r"One\."):
-        check.run(lambda a: a, lambda a: (1, a))
-
-
 def test_kinds_and_keys_are_checked(capsys):
     for key, answer in (("99.1", 3.0), ("99.2", leak)):
         with pytest.raises(TypeError, match=f"answer to {key} must be a"):
@@ -185,14 +175,10 @@ def test_short_values():
         def __repr__(self):
             raise RuntimeError
 
-    inside: list = []
-    inside.append(inside)
     assert short(0.1 + 0.2) == "0.3" and short(torch.tensor(2.5, dtype=torch.bfloat16)) == "2.5"
     assert "shape (100,) float32" in short(torch.zeros(100)) and len(short("x" * 1000)) == 400
-    assert short([Bad()]) == "(list that cannot be shown)" and "…" in short(inside)
+    assert short([Bad()]) == "(list that cannot be shown)"
     assert "no numbers" in short(torch.zeros(3, device="meta"))
-    assert short(torch.tensor([1 + 2j]).conj()) == "[1.-2.j]"
-    assert short(torch.eye(2).to_sparse()).startswith("[[1. 0.]")
 
 
 # --- hints, solutions, buttons ----------------------------------------------------------------------------------------

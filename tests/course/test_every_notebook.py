@@ -1,15 +1,19 @@
-"""What holds for the exercises and the quiz of each notebook."""
+"""What holds for the exercises and the quiz of each notebook, and for the stubs that are in it."""
 
-from collections import Counter
+import ast
+import contextlib
+import re
+from pathlib import Path
 
 import pytest
 
 from snnkit.course import exercises, grade, notebooks, questions
-from snnkit.course.exercise import Check, Exercise
-from tests.course.answers import Answers, Mistake, answers, lacking, module
+from tests.course.answers import answers, lacking, module
 
 EVERY = [exercise for notebook in notebooks() for exercise in exercises(notebook)]
-QUESTIONS = [question for notebook in notebooks() for question in questions(notebook)]
+SOURCES = Path(__file__).parents[2] / "notebooks" / "src"
+HEADING = re.compile(r"^# #+ Exercise (\d\d\.\d+)(?:: | · )(.+?)(?: \((\d+) min(?:utes)?, ([●○]{3})\))?$", re.M)
+CELL = re.compile(r"^# %%(.*)$\n", re.M)
 
 
 @pytest.mark.parametrize("exercise", EVERY, ids=lambda exercise: exercise.key)
@@ -31,49 +35,47 @@ def test_no_answers_are_kept_for_an_exercise_that_is_gone(notebook):
     assert set(tables.WRONG) == set(tables.RIGHT) == set(tables.STUBS) == known
 
 
-def test_what_is_lacking_is_named():
-    exercise = Exercise("99.1", "Double", abs, [Check("a", print), Check("b", print)], hints=("up", "down"))
-    wrong = [Mistake("one", "a", 0), Mistake("two", "b", 1), Mistake("three", "b", "of its own")]
-    assert lacking(exercise, Answers(wrong, [sum, max], [...])) == []
-    assert lacking(exercise, Answers(wrong[:2], [sum, abs], [], frozenset({1}))) == [
-        "2 wrong answers with a hint, of 3",
-        "1 right answers that are not the reference, of 2",
-        "no stub",
-        "hint 1 is said to be shown with no mistake, but is",
-    ]
-    assert lacking(exercise, Answers([m._replace(check="b", hint=0) for m in wrong], [sum, max], [...])) == [
-        'no wrong answer fails the check "a"',
-        "no wrong answer is met with hint 1: down",
-    ]
+@pytest.mark.parametrize("notebook", notebooks())
+def test_a_quiz_can_not_be_passed_by_always_choosing_alike(notebook):
+    asked = questions(notebook)
+    assert len(asked) == 3 and len({question.answer for question in asked}) > 1
+    assert all(len(set(question.choices)) == len(question.choices) >= 3 for question in asked)
+    assert any(max(question.choices, key=len) != question.choices[question.answer] for question in asked)
 
 
-@pytest.mark.parametrize("exercise", EVERY, ids=lambda exercise: exercise.key)
-def test_hints_are_sentences_and_no_two_are_alike(exercise):
-    assert len(set(exercise.hints)) == len(exercise.hints) >= 3
-    assert all(hint.strip() == hint and hint[-1] in ".?`!" for hint in exercise.hints)
+def source(notebook):
+    (path,) = SOURCES.glob(f"{notebook}_*.py")
+    return path.read_text(encoding="utf-8")
+
+
+def stubs(notebook):
+    """Key to the answer that the notebook hands to ``attempt`` before a learner has written anything."""
+    text, found = source(notebook), {}
+    namespace = {"__name__": "__main__"}
+    for node in ast.parse(text).body:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            with contextlib.suppress(ModuleNotFoundError):  # written by an earlier cell
+                exec(compile(ast.Module([node], []), notebook, "exec"), namespace)
+    namespace["attempt"] = found.setdefault
+    _, *cells = CELL.split(text)
+    for tags, cell in zip(cells[::2], cells[1::2], strict=True):
+        if '"exercise"' in tags:
+            exec(compile(cell, notebook, "exec"), namespace)
+    return found
 
 
 @pytest.mark.parametrize("notebook", notebooks())
-def test_there_are_three_questions_with_the_right_choices_in_different_places(notebook):
-    assert len(questions(notebook)) == 3 and len({question.answer for question in questions(notebook)}) > 1
+def test_each_exercise_stands_in_its_notebook_as_a_stub(notebook):
+    found = stubs(notebook)
+    assert list(found) == [exercise.key for exercise in exercises(notebook)]
+    assert {key: grade(key, stub).status for key, stub in found.items()} == dict.fromkeys(found, "to do")
 
 
-def test_no_place_is_the_best_guess():
-    places = Counter(question.answer for question in QUESTIONS)
-    assert all(places[place] >= 0.25 * len(QUESTIONS) for place in range(3)), places
-
-
-def test_neither_the_longest_nor_the_shortest_choice_is_the_best_guess():
-    lengths = [[len(choice) for choice in question.choices] for question in QUESTIONS]
-    right = [(length[q.answer], length) for q, length in zip(QUESTIONS, lengths, strict=True)]
-    longest = sum(mine == max(length) for mine, length in right)
-    shortest = sum(mine == min(length) for mine, length in right)
-    assert max(longest, shortest) <= 0.4 * len(QUESTIONS), (longest, shortest)
-
-
-@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.text[:40])
-def test_a_right_choice_does_not_stand_out(question):
-    lengths = [len(choice) for choice in question.choices]
-    mine = lengths.pop(question.answer)
-    assert mine <= 1.4 * max(lengths) + 3
-    assert len(set(question.choices)) == len(question.choices) >= 3
+@pytest.mark.parametrize("notebook", notebooks())
+def test_headings_say_what_cards_say(notebook):
+    known = {exercise.key: exercise for exercise in exercises(notebook)}
+    found = HEADING.findall(source(notebook))
+    assert len(found) >= 2
+    for key, title, minutes, circles in found:
+        assert title.lower() == known[key].title.lower()
+        assert not minutes or (int(minutes), circles.count("●")) == (known[key].minutes, known[key].difficulty)

@@ -1,14 +1,14 @@
-"""A learner's progress: counted, saved, shown on a scorecard, handed in."""
+"""A learner's progress: counted, saved, shown on a scorecard, handed in; and the quiz."""
 
 import json
 import os
-import pkgutil
 
 import pytest
 
 import snnkit
 from snnkit import course
-from snnkit.course import attempt, export, hint, quiz, scorecard, solution
+from snnkit.course import attempt, export, hint, quiz, quizzes, scorecard, solution
+from snnkit.course.exercise import Question
 from snnkit.course.progress import Progress, default_path
 from tests.course.examples import ANSWER, EXERCISE, install, question
 
@@ -40,11 +40,6 @@ def test_attempts_hints_and_solutions_are_counted(capsys):
     assert "99.2 A number: to do, solution seen" in card._repr_html_() and "1 of 2 exercises passed" in repr(card)
     course.start("99")  # in the next kernel
     assert scorecard("99") == card
-
-
-def test_no_public_function_hides_its_module():
-    modules = {module.name for module in pkgutil.iter_modules(course.__path__)}
-    assert not {name for name in modules if callable(getattr(course, name, None))}
 
 
 def test_two_notebooks_do_not_undo_each_other(progress_file):
@@ -161,3 +156,65 @@ def test_unknown_notebooks_are_refused():
         for ask in (scorecard, course.start, quiz):
             with pytest.raises((TypeError, ValueError), match="notebook must be"):
                 ask(bad)
+
+
+# --- the quiz ---------------------------------------------------------------------------------------------------------
+
+QUIZ = [
+    Question("Does `v` leak?", ("no", "yes <always>"), answer=1, why="It decays by beta."),
+    Question("What is a spike?", ("0 or 1", "a float", "a text"), answer=0, why="All or nothing."),
+    Question("And the reset?", ("hard", "soft"), answer=1, why="It subtracts."),
+]
+
+
+@pytest.fixture
+def asked(notebook):
+    notebook.QUIZ = QUIZ
+
+
+def test_text_questions_outside_a_notebook(asked, capsys):
+    assert quiz("99") is None
+    out = capsys.readouterr().out
+    assert "Question 1" in out and "Does `v` leak?" in out and "2: yes <always>" in out
+    assert 'quiz("99", answers=[…, …, …])' in out
+    assert "It decays" not in out
+
+
+def test_answers_are_marked_and_explained(asked, capsys, progress_file):
+    assert quiz("99", answers=[2, 3, None]) == (True, False, None)
+    out = capsys.readouterr().out
+    assert "Question 1: right" in out and "It decays by beta." in out
+    assert "Question 2: not quite" in out and "You chose: a text" in out and "Right: 0 or 1" in out
+    assert "It subtracts." not in out
+    assert json.loads(progress_file.read_text())["quiz"]["99"] == [True, False, None]
+    assert scorecard("99").quiz == (True, False, None)
+
+
+@pytest.mark.parametrize(
+    ("answers", "error"),
+    [
+        *(([1, 1], ValueError), ([1, 1, 1, 1], ValueError), ([0, 1, 1], ValueError), ([3, 1, 1], ValueError)),
+        *((["yes", 1, 1], TypeError), ([True, 1, 1], TypeError), ([1.0, 1, 1], TypeError)),
+    ],
+)
+def test_impossible_answers_are_refused(asked, answers, error, progress_file):
+    with pytest.raises(error, match=r"answer|choice's number"):
+        quiz("99", answers=answers)
+    assert not progress_file.exists()
+
+
+def test_widgets_explain_after_the_answer(asked):
+    pytest.importorskip("ipywidgets")
+    box = quizzes._widgets("99", QUIZ)
+    text, radio, button, verdict = box.children[0].children
+    assert "<code" in text.value and radio.value is None
+    button.click()
+    assert verdict.value == "Choose an answer first."
+    radio.value = 1
+    button.click()
+    assert "right" in verdict.value and "It decays by beta." in verdict.value
+    assert "yes &lt;always&gt;" in verdict.value and "<always>" not in verdict.value
+    radio.value = 0
+    button.click()
+    assert "not quite" in verdict.value
+    assert scorecard("99").quiz == (False, None, None)

@@ -47,7 +47,13 @@ def gradients(model, net, x, state=None):
 
 @pytest.mark.parametrize(
     "steps, engine, operations",
-    [(SHORT, "auto", 0), (LONG, "auto", 2), (LONG, "block", 2), (SHORT, "cpp", 2), (LONG, "eager", 0)],
+    [
+        (SHORT, "auto", 0),
+        (LONG, "auto", 2),
+        (SHORT, "cpp", 2),
+        pytest.param(LONG, "block", 2, marks=pytest.mark.slow),
+        pytest.param(LONG, "eager", 0, marks=pytest.mark.slow),
+    ],
 )
 def test_short_loops_are_inlined_and_long_ones_one_operation(steps, engine, operations):
     net, graphs = network(engine=engine), Graphs()
@@ -59,7 +65,7 @@ def test_short_loops_are_inlined_and_long_ones_one_operation(steps, engine, oper
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("steps", [SHORT, LONG])
+@pytest.mark.parametrize("steps", [pytest.param(SHORT, marks=pytest.mark.slow), LONG])
 def test_inductor_gives_the_same(steps):
     net = network()
     x = (torch.rand(steps, 4, 5, dtype=torch.float64) * 5).requires_grad_()
@@ -116,7 +122,7 @@ def test_images_with_a_number_per_channel_and_any_layout():
         torch.testing.assert_close(results[0], results[1], rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("engine", ["block", "cpp"])
+@pytest.mark.parametrize("engine", [pytest.param("block", marks=pytest.mark.slow), "cpp"])
 def test_the_operation_keeps_the_rules_of_operations(engine):
     neuron = PLIF(shape=(4,), engine=engine).double()
     handle = ops.handle_of(neuron, engine, torch.float64, "cpu")

@@ -1,6 +1,5 @@
 """The compiled engines equal the eager one: outputs exactly, gradients of input, state and parameters closely."""
 
-import copy
 import os
 import signal
 import warnings
@@ -10,31 +9,14 @@ import torch
 from torch import nn
 
 from snnkit import engine
-from snnkit.engine import block
-from snnkit.neuron import LIF, Leaky, MembraneState, Neuron
+from snnkit.engine import block, cpp
+from snnkit.neuron import IF, LI, LIF, PLIF, CubaLIF, Leaky, MembraneState, Neuron
+from snnkit.neuron.cuba import SynapticState
 
-from .zoo import FEATURES, ZOO, drive
+from .zoo import FEATURES, ZOO, drive, results
 
 # 4 + 4 + 1: every block size and the seams between blocks, forward and backward.
 EVERY_BLOCK = 2 * block.BLOCKS["cpu"][0] + 1
-
-
-def results(neuron: nn.Module, x: torch.Tensor, name: str, with_state: bool = True):
-    """Output, final state, and the gradients of input, initial state and parameters, of one run in engine ``name``."""
-    neuron = copy.deepcopy(neuron)
-    neuron.engine = name
-    x = x.detach().clone(memory_format=torch.preserve_format).requires_grad_()
-    state = None
-    if with_state:
-        state = neuron.initial_state(torch.zeros(x.shape[1:], dtype=engine.state_dtype(x)))
-        state = type(state)(*((part + 0.1).requires_grad_() for part in state))
-    out, last = neuron(x, state)
-    generator = torch.Generator().manual_seed(1)
-    weight = torch.randn(out.shape, generator=generator, dtype=torch.float64).to(out.dtype)
-    loss = (out * weight).sum() + sum((part * 0.3).sum() for part in last)
-    inputs = [x, *(state or ()), *neuron.parameters()]
-    gradients = torch.autograd.grad(loss, inputs)
-    return out.detach(), [part.detach() for part in last], gradients
 
 
 @pytest.fixture(params=["block", "cpp"])
@@ -57,16 +39,35 @@ def assert_same(
         torch.testing.assert_close(a, b, rtol=gradient_rtol, atol=gradient_rtol * scale)
 
 
+# Inductor takes seconds for each equation, so "block" has the rest of the zoo in the slow tests.
+QUICK = {"LIF", "Leaky", "CubaLIF", "PLIF-soft-per-neuron", "ALIF", "Izhikevich-learnable", "LI"}
+ALL = [
+    *(("cpp", name) for name in ZOO),
+    *(pytest.param("block", name, marks=[] if name in QUICK else pytest.mark.slow) for name in ZOO),
+]
+
+
 @pytest.mark.filterwarnings("error:.*eager engine.*:UserWarning")
-@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize(("compiled", "name"), ALL)
 def test_every_neuron_in_float64(name, compiled):
     neuron = ZOO[name]().double()
     assert_same(compiled, neuron, drive(neuron, EVERY_BLOCK, 3, FEATURES))
 
 
-@pytest.mark.parametrize("name", ["LIF-learnable-tau", "Leaky", "CubaLIF", "PLIF"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_lower_precision(name, dtype, compiled):
+LOWER = ("LIF-learnable-tau", "Leaky", "CubaLIF", "PLIF")
+LOWER_QUICK = {("LIF-learnable-tau", torch.float32), ("CubaLIF", torch.bfloat16)}
+
+
+@pytest.mark.parametrize(
+    ("compiled", "name", "dtype"),
+    [
+        pytest.param(e, n, d, marks=[] if e == "cpp" or (n, d) in LOWER_QUICK else pytest.mark.slow)
+        for e in ("block", "cpp")
+        for n in LOWER
+        for d in (torch.float32, torch.bfloat16)
+    ],
+)
+def test_lower_precision(compiled, name, dtype):
     # Arithmetic is float32 in both engines; only its order of operations may differ, so spikes agree here, too.
     neuron = ZOO[name]()
     assert_same(
@@ -119,6 +120,8 @@ def test_channels_last_is_read_and_written_in_place(compiled):
     flat = layout.flatten_sequence(x)
     assert flat.data_ptr() == x.data_ptr()
     assert layout.restore_sequence(flat).stride() == x.stride()
+    static = x[:1].expand(3, *x.shape[1:])
+    assert Layout.of(static).flatten_sequence(static).data_ptr() == x.data_ptr()
     out, state = LIF(engine=compiled)(x)
     assert out.stride() == x.stride() and state.v.stride() == x[0].stride()
 
@@ -130,40 +133,17 @@ def test_channel_parameters_on_images(compiled):
     assert_same(compiled, neuron, x.flatten(0, 1).contiguous(memory_format=torch.channels_last).unflatten(0, (9, 2)))
 
 
-def test_static_input_is_not_copied():
-    from snnkit.engine.autograd import Layout
-
-    x = torch.rand(4, 6).expand(9, 4, 6)
-    flat = Layout.of(x).flatten_sequence(x)
-    assert flat.stride(0) == 0 and flat.data_ptr() == x.data_ptr()
-
-
-def test_expanded_initial_state(compiled):
-    x = torch.rand(9, 4, 6, dtype=torch.float64) * 1.5
-    state = MembraneState(torch.full((), 0.4, dtype=torch.float64).expand(4, 6))
-    eager = LIF(engine="eager")(x, state)
-    blocked = LIF(engine=compiled)(x, state)
-    torch.testing.assert_close(blocked, eager, rtol=0, atol=0)
-
-
-def test_chunks_of_time_equal_the_whole(compiled):
-    neuron = LIF(engine=compiled).double()
-    x = drive(neuron, 20, 3, FEATURES)
-    whole, last = neuron(x)
-    first, state = neuron(x[:7])
-    second, end = neuron(x[7:], state)
-    torch.testing.assert_close(torch.cat([first, second]), whole, rtol=0, atol=0)
-    torch.testing.assert_close(end.v, last.v, rtol=0, atol=0)
-
-
-def test_gradients_flow_between_chunks(compiled):
+def test_chunks_of_time_equal_the_whole_and_gradients_flow_between_them(compiled):
     x = (torch.rand(12, 3, FEATURES, dtype=torch.float64) * 1.4).requires_grad_()
+    whole, last = LIF(engine=compiled)(x)
     gradients = []
     for name in ("eager", compiled):
         neuron = LIF(engine=name)
-        _, state = neuron(x[:5])
-        out, _ = neuron(x[5:], state)
+        first, state = neuron(x[:5])
+        out, end = neuron(x[5:], state)
         gradients.append(torch.autograd.grad(out.sum(), x)[0])
+        assert torch.equal(torch.cat([first, out]), whole)
+        torch.testing.assert_close(end.v, last.v, rtol=1e-12, atol=1e-15)
     assert gradients[0][:5].abs().sum() > 0
     torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-9, atol=1e-12)
 
@@ -296,3 +276,70 @@ def test_a_forked_process_computes_on_one_thread():
         assert os.waitpid(child, 0)[1] == 0
     finally:
         torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("neurons", [100, 256, 257, 1000, 1024, 1500])
+@pytest.mark.parametrize("steps", [1, 2, 7])
+def test_any_number_of_tiles_gives_what_eager_gives(monkeypatch, steps, neurons, threads):
+    """Tiles of 256 neurons, so that a thread has none, one, or several, the last of them not full."""
+    monkeypatch.setattr(cpp, "_FORWARD_TILE", 1)
+    monkeypatch.setattr(cpp, "_BACKWARD_TILE", 1)
+    monkeypatch.setattr(cpp, "threads_for", lambda x: threads)
+    makers = (
+        lambda engine: Leaky(nn.Parameter(torch.linspace(0.5, 0.9, neurons).double()), engine=engine),
+        lambda engine: PLIF(engine=engine).double(),
+        lambda engine: CubaLIF(engine=engine),
+        lambda engine: LI(engine=engine),  # linear: nothing is kept on the way forward
+    )
+    x = torch.rand(steps, 1, neurons, dtype=torch.float64) * 2
+    weight = torch.rand_like(x)
+    for make in makers:
+        found = []
+        for name in ("cpp", "eager"):
+            neuron, leaf = make(name), x.clone().requires_grad_()
+            out, last = neuron(leaf)
+            loss = (out * weight).sum() + sum((part * weight[0]).sum() for part in last)
+            found.append((out, *last, *torch.autograd.grad(loss, [leaf, *neuron.parameters()])))
+        for fast, reference in zip(*found, strict=True):
+            torch.testing.assert_close(fast, reference)
+
+
+@pytest.mark.parametrize(
+    "neuron",
+    [IF(), IF(v_reset=None), LIF(v_reset=0.25), Leaky(0.9), CubaLIF(v_leak=0.5)],
+    ids=lambda n: type(n).__name__,
+)
+def test_the_rest_of_a_layer_takes_the_memory_of_one_neuron(neuron):
+    one = torch.empty(()).expand(3, 5)
+    rest, dense = neuron.initial_state(one), neuron.initial_state(torch.empty(3, 5))
+    for small, large in zip(rest, dense, strict=True):
+        assert small.stride() == (0, 0) and large.is_contiguous()
+        torch.testing.assert_close(small, large)
+
+
+def test_a_state_of_one_value_and_the_gradient_of_a_sum(compiled):
+    """Both the first state and the gradient of the last one have stride 0 here, and are not zero."""
+    x = torch.rand(7, 3, 70, dtype=torch.float64, requires_grad=True)
+    neuron = CubaLIF(engine=compiled)
+    found = []
+    for start in (torch.tensor(0.3).double().expand(3, 70), torch.full((3, 70), 0.3).double()):
+        v = start.clone().requires_grad_() if start.is_contiguous() else start
+        out, last = neuron(x, SynapticState(v, v))
+        gradient = torch.autograd.grad(out.square().sum() + last.v.sum() + 2 * last.i.sum(), x)[0]
+        found.append((out, *last, gradient))
+    for one, each in zip(*found, strict=True):
+        torch.testing.assert_close(one, each)
+    reference = CubaLIF(engine="eager")(x, SynapticState(v, v))
+    torch.testing.assert_close(found[0][0], reference[0])
+
+
+@pytest.mark.parametrize("part", ["out", "last"])
+def test_a_loss_that_looks_at_one_result_only(compiled, part):
+    """What the other would get as gradient is not made, and counts as zero."""
+    x = torch.rand(6, 2, 33, dtype=torch.float64, requires_grad=True)
+    gradients = []
+    for name in (compiled, "eager"):
+        out, last = Leaky(0.8, engine=name)(x)
+        gradients.append(torch.autograd.grad((out if part == "out" else last.mem).square().sum(), x)[0])
+    torch.testing.assert_close(*gradients)

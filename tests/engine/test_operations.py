@@ -30,29 +30,37 @@ OTHER_DTYPE = {
 }
 
 
-def through(engine, function, dtype):
-    a, b = (v.to(dtype).requires_grad_() for v in (A, B))
-    out, (last,) = unroll(lambda x, state: (function(x, state[0]), (state[0] * 1.0,)), a[None], (b,), engine=engine)
-    weights = torch.linspace(1, 2, out.numel(), dtype=dtype).reshape(out.shape)
-    gradients = torch.autograd.grad((out * weights).sum() + last.sum(), (a, b))
-    return out.detach(), *gradients
+def through(engine, operations, dtype):
+    """Results of all operations and their gradients for a and b; one step holds them all, each has a state."""
+    a, *states = (v.to(dtype).requires_grad_() for v in (A, *[B] * len(operations)))
+
+    def step(x, state):
+        results = [function(x, b) for function, b in zip(operations.values(), state, strict=True)]
+        return x * 1.0, tuple(results)
+
+    _, last = unroll(step, a[None], tuple(states), engine=engine)
+    weights = torch.linspace(1, 2, len(a), dtype=dtype)
+    gradients = [
+        torch.autograd.grad((out * weights).sum(), (a, b), retain_graph=True, allow_unused=True, materialize_grads=True)
+        for out, b in zip(last, states, strict=True)
+    ]
+    return [out.detach() for out in last], gradients
 
 
 @pytest.mark.filterwarnings("error:.*engine.*:UserWarning")
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("name", OPERATIONS)
-def test_operation(name, dtype):
-    for got, wanted in zip(*(through(e, OPERATIONS[name], dtype) for e in ("cpp", "eager")), strict=True):
-        tolerance = 16 * torch.finfo(dtype).eps
-        torch.testing.assert_close(got, wanted, rtol=tolerance, atol=tolerance)
+def test_operations(dtype):
+    (found, gradients), (wanted, wanted_gradients) = (through(e, OPERATIONS, dtype) for e in ("cpp", "eager"))
+    close = {"rtol": 16 * torch.finfo(dtype).eps, "atol": 16 * torch.finfo(dtype).eps}
+    for name, *of_cpp, out, gradient in zip(OPERATIONS, found, gradients, wanted, wanted_gradients, strict=True):
+        torch.testing.assert_close(of_cpp, [out, gradient], **close, msg=lambda text, name=name: f"{name}: {text}")
 
 
 @pytest.mark.filterwarnings("error:.*engine.*:UserWarning")
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("name", OTHER_DTYPE)
-def test_numbers_in_another_dtype(name, dtype):
-    got, wanted = (through(e, OTHER_DTYPE[name], dtype)[0] for e in ("cpp", "eager"))
-    torch.testing.assert_close(got, wanted, rtol=0, atol=0)
+def test_numbers_in_another_dtype(dtype):
+    found, wanted = (through(e, OTHER_DTYPE, dtype)[0] for e in ("cpp", "eager"))
+    torch.testing.assert_close(found, wanted, rtol=0, atol=0)
 
 
 def in_place_under_another_name(x, state):
@@ -72,7 +80,7 @@ def in_place_on_the_state(x, state):
 
 
 @pytest.mark.filterwarnings("error:.*engine.*:UserWarning")
-@pytest.mark.parametrize("compiled", ["cpp", "block"])
+@pytest.mark.parametrize("compiled", ["cpp", pytest.param("block", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("step", [in_place_under_another_name, in_place_on_the_state])
 def test_in_place(step, compiled):
     x = torch.rand(5, 7, dtype=torch.float64)

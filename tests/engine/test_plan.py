@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 from snnkit import engine
-from snnkit.engine import cpp, trace_cache
+from snnkit.engine import trace_cache
 from snnkit.engine.plan import AUTO, FEWEST_STEPS, candidates, facts_of
-from snnkit.engine.program import is_exact
-from snnkit.neuron import LI, LIF, PLIF, CubaLIF, Leaky
+from snnkit.engine.program import is_exact, split
+from snnkit.neuron import LI, LIF, PLIF, CubaLIF, Izhikevich, Leaky
 from snnkit.nn import Sequential
 from snnkit.surrogate import Sigmoid
 
@@ -61,9 +61,12 @@ def test_neurons_with_numbers_alone_are_exact():
     assert [key for key in ZOO if is_exact(equation(ZOO[key](), torch.rand(2, 3, 5)))] == EXACT
 
 
-# Every neuron and every dtype, in pairs: each neuron in two of the four.
+# Every neuron and every dtype, in pairs: each neuron in two of the four, one of them slow.
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
-PAIRS = [(key, DTYPES[(i + more) % 4]) for i, key in enumerate(EXACT) for more in (0, 1)]
+PAIRS = [
+    *((key, DTYPES[i % 4]) for i, key in enumerate(EXACT)),
+    *(pytest.param(key, DTYPES[(i + 1) % 4], marks=pytest.mark.slow) for i, key in enumerate(EXACT)),
+]
 
 
 @compiler
@@ -142,6 +145,13 @@ def test_a_neuron_of_a_notebook_is_treated_like_ours(monkeypatch):
     assert spikes > 0 and neuron(x)[0].sum() == 0
 
 
+@pytest.mark.parametrize("make, numbers", [(LI, 0), (LIF, 1), (lambda: Leaky(0.9), 1), (CubaLIF, 1), (Izhikevich, 3)])
+def test_backward_is_given_the_fewest_numbers_of_each_step(make, numbers):
+    """Of a linear neuron nothing; of two states and an input often one number, of two half-steps with v² three."""
+    one = equation(make(), torch.rand(2, 1, 5))
+    assert len(split(one, tuple(range(1 + one.states))).saved) == numbers
+
+
 @compiler
 def test_a_warm_call_runs_the_code_of_six_modules():
     """nn, the neuron, unroll, plan, autograd, and the engine."""
@@ -157,11 +167,3 @@ def test_a_warm_call_runs_the_code_of_six_modules():
         sys.setprofile(None)
     ours = {name for name in modules if name.startswith("snnkit")}
     assert len(ours) <= 6, ours
-
-
-def test_the_engine_is_called_by_its_generated_kernel_only_once_a_pass(monkeypatch):
-    calls = []
-    original = cpp._call
-    monkeypatch.setattr(cpp, "_call", lambda *arguments: calls.append(1) or original(*arguments))
-    LIF(engine="cpp")(torch.rand(100, 2, 3))
-    assert len(calls) == 1

@@ -34,10 +34,11 @@ def same(found, expected):
             torch.testing.assert_close(one, other)
 
 
-@compiled
-@pytest.mark.parametrize(
-    "key", ["LIF", "LIF-soft", "LIF-learnable-tau", "Leaky-learnable", "CubaLIF-learnable", "ALIF"]
-)
+KEYS = ("LIF", "LIF-soft", "LIF-learnable-tau", "Leaky-learnable", "CubaLIF-learnable", "ALIF")
+SLOW = [pytest.param("block", key, marks=pytest.mark.slow) for key in KEYS if key != "LIF-learnable-tau"]
+
+
+@pytest.mark.parametrize(("name", "key"), [*(("cpp", key) for key in KEYS), ("block", "LIF-learnable-tau"), *SLOW])
 def test_a_gradient_penalty_is_that_of_eager(name, key):
     neuron = ZOO[key]().double()
     x = drive(neuron, 6, 3, 5).requires_grad_()
@@ -48,28 +49,31 @@ def test_a_gradient_penalty_is_that_of_eager(name, key):
     same(*results)
 
 
+def of_outputs(run, name, x):
+    """``run(engine)`` in both engines: the gradients of x, and those of their squares, are the same."""
+    results = []
+    for which in (name, "eager"):
+        (gradient,) = torch.autograd.grad(run(which).square().sum(), x, create_graph=True)
+        results.append((gradient, torch.autograd.grad(gradient.square().sum(), x)))
+    same(*results)
+
+
 @compiled
 def test_input_that_stands_still(name):
     one = (torch.rand(3, 5, dtype=torch.float64) * 1.5).requires_grad_()
-    results = []
-    for which in (name, "eager"):
-        out, _ = engine.unroll(LIF(engine=which), one, engine=which, repeat=6)
-        (gradient,) = torch.autograd.grad(out.square().sum(), one, create_graph=True)
-        results.append((gradient, torch.autograd.grad(gradient.square().sum(), one)))
-    same(*results)
+    of_outputs(lambda which: engine.unroll(LIF(engine=which), one, engine=which, repeat=6)[0], name, one)
 
 
 @compiled
 def test_a_state_that_was_made_from_the_input_counts_once(name):
     x = (torch.rand(6, 2, 3, dtype=torch.float64) * 1.5).requires_grad_()
-    results = []
-    for which in (name, "eager"):
+
+    def run(which):
         neuron = Leaky(0.8, engine=which)
         state = type(neuron.initial_state(x[0]))._make(0.3 * x[0] for _ in neuron.initial_state(x[0]))
-        out, _ = neuron(x, state)
-        (gradient,) = torch.autograd.grad(out.square().sum(), x, create_graph=True)
-        results.append((gradient, torch.autograd.grad(gradient.square().sum(), x)))
-    same(*results)
+        return neuron(x, state)[0]
+
+    of_outputs(run, name, x)
 
 
 @compiled
@@ -82,12 +86,8 @@ def test_a_function_as_a_step(name):
         return out, (v - out,)
 
     x = (torch.rand(5, 2, 3, dtype=torch.float64) * 1.5).requires_grad_()
-    results = []
-    for which in (name, "eager"):
-        out, _ = engine.unroll(step, x, (torch.zeros(2, 3, dtype=torch.float64),), engine=which)
-        (gradient,) = torch.autograd.grad(out.square().sum(), x, create_graph=True)
-        results.append((gradient, torch.autograd.grad(gradient.square().sum(), x)))
-    same(*results)
+    rest = (torch.zeros(2, 3, dtype=torch.float64),)
+    of_outputs(lambda which: engine.unroll(step, x, rest, engine=which)[0], name, x)
 
 
 @compiled

@@ -170,6 +170,7 @@ def _train(rank, folder, names, x):
     distributed.destroy_process_group()
 
 
+@pytest.mark.slow
 def test_data_parallel_gradients_are_those_of_the_whole_batch(tmp_path):
     x = torch.rand(6, 8, 5, dtype=torch.float64) * 2
     names = ("block", "cpp")

@@ -1,5 +1,6 @@
 """Which engine is taken and why, what a step may be, and what is said when it can't be compiled."""
 
+import logging
 import warnings
 
 import pytest
@@ -9,7 +10,7 @@ from torch import nn
 from snnkit import engine
 from snnkit.engine import plan
 from snnkit.engine.cpp import toolchain as missing
-from snnkit.neuron import LIF, PLIF, Leaky, MembraneState, Neuron
+from snnkit.neuron import LIF, PLIF, Leaky, MembraneState, Neuron, Recurrent
 from snnkit.nn import Sequential
 
 REST = (torch.zeros(2, 3),)
@@ -115,6 +116,17 @@ def test_auto_compiles_what_is_large_enough():
     assert engine.plan_for("eager", neuron, large, neuron.initial_state(large[0])).engine == "eager"
 
 
+def test_pytorch_logs_no_traceback_of_a_step_that_can_not_be_traced(caplog, monkeypatch):
+    """This one's surrogate holds a tensor, so that it knows how many neurons there are."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    monkeypatch.setattr(logger, "handlers", [caplog.handler])
+    slopes = torch.linspace(1, 2, 7)
+    neuron = LIF(surrogate=lambda u: torch.sigmoid(slopes * u))
+    with pytest.raises(engine.NotElementwise, match="can't be traced"):
+        engine.equation_of(neuron, neuron.initial_state(torch.zeros(1, 7)), torch.float32, torch.device("cpu"))
+    assert logger.name not in {record.name for record in caplog.records}
+
+
 def test_empty_batches_run_in_eager():
     out, _ = LIF(engine="block")(torch.rand(5, 0, 3))
     assert out.shape == (5, 0, 3)
@@ -138,6 +150,7 @@ def test_explain_names_layers_shapes_engines_and_reasons():
 def test_explain_takes_a_neuron_itself():
     (row,) = engine.explain(LIF(engine="eager"), x)
     assert row.layer == "(model)" and row.reason == "requested"
+    assert len(engine.explain(Recurrent(LIF(), 3), x)) == 1
 
 
 def test_bound_method_is_its_neuron():
@@ -147,6 +160,7 @@ def test_bound_method_is_its_neuron():
 
 def bad_steps():
     yield lambda x, s: x, TypeError, r"must return \(out, state\)"
+    yield lambda x, s: (x.sum(), s), ValueError, r"return out of the shape of its input, \[2, 3\], but it returned \[\]"
     yield lambda x, s: (x, x), TypeError, "must return a state like the one it was given"
     yield lambda x, s: (x, (s[0], s[0])), TypeError, "must return a state like the one it was given"
     yield lambda x, s: (x, (1.0,)), TypeError, "returned state.0 as a float"

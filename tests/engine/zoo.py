@@ -1,8 +1,11 @@
 """The neurons that engine tests run through: every one of the catalogue, with its resets and kinds of parameters."""
 
+import copy
+
 import torch
 from torch import nn
 
+from snnkit.engine import state_dtype
 from snnkit.neuron import ALIF, IF, LI, LIF, PLIF, CubaLIF, Izhikevich, Leaky
 from snnkit.surrogate import FastSigmoid, Sigmoid, SuperSpike, Triangle
 
@@ -46,3 +49,21 @@ def drive(neuron: nn.Module, *shape: int, dtype: torch.dtype = torch.float64) ->
     """Random input of a strength at which the neuron fires now and then."""
     strength = {"Izhikevich": 20.0, "CubaLIF": 1.5}.get(type(neuron).__name__, 1.0)
     return (torch.rand(*shape, dtype=torch.float64) * strength * 1.4).to(dtype)
+
+
+def results(neuron: nn.Module, x: torch.Tensor, name: str, with_state: bool = True):
+    """Output, final state, and the gradients of input, initial state and parameters, of one run in engine ``name``."""
+    neuron = copy.deepcopy(neuron)
+    neuron.engine = name
+    x = x.detach().clone(memory_format=torch.preserve_format).requires_grad_()
+    state = None
+    if with_state:
+        state = neuron.initial_state(torch.zeros(x.shape[1:], dtype=state_dtype(x), device=x.device))
+        state = type(state)(*((part + 0.1).requires_grad_() for part in state))
+    out, last = neuron(x, state)
+    generator = torch.Generator().manual_seed(1)
+    weight = torch.randn(out.shape, generator=generator, dtype=torch.float64).to(out)
+    loss = (out * weight).sum() + sum((part * 0.3).sum() for part in last)
+    inputs = [x, *(state or ()), *neuron.parameters()]
+    gradients = torch.autograd.grad(loss, inputs)
+    return out.detach(), [part.detach() for part in last], gradients

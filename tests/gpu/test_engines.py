@@ -1,6 +1,5 @@
 """On a GPU the compiled engines equal the eager one: every neuron, every dtype, large and small, any layout."""
 
-import copy
 import warnings
 
 import pytest
@@ -10,7 +9,7 @@ from torch import nn
 from snnkit import engine
 from snnkit.neuron import LIF, PLIF, CubaLIF
 from snnkit.nn import Sequential
-from tests.engine.zoo import FEATURES, ZOO, drive
+from tests.engine.zoo import FEATURES, ZOO, drive, results
 
 ENGINES = ["block", "triton"]
 
@@ -20,20 +19,6 @@ def no_fallback():
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message=".*runs in the .* engine", category=UserWarning)
         yield
-
-
-def results(neuron, x, name):
-    """out, last state, and the gradients of x, first state and parameters."""
-    neuron = copy.deepcopy(neuron)
-    neuron.engine = name
-    x = x.detach().clone(memory_format=torch.preserve_format).requires_grad_()
-    rest = neuron.initial_state(torch.zeros(x.shape[1:], dtype=engine.state_dtype(x), device=x.device))
-    state = type(rest)(*((part + 0.1).requires_grad_() for part in rest))
-    out, last = neuron(x, state)
-    weight = torch.linspace(-1, 1, out.numel(), device=x.device, dtype=torch.float64).reshape(out.shape).to(out.dtype)
-    loss = (out * weight).sum() + sum((part * 0.3).sum() for part in last)
-    gradients = torch.autograd.grad(loss, [x, *state, *neuron.parameters()])
-    return out.detach(), [part.detach() for part in last], gradients
 
 
 def assert_same(neuron, x, name, spikes=0.0, rtol=1e-9):

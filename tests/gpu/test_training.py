@@ -6,11 +6,9 @@ import warnings
 
 import pytest
 import torch
-from click.testing import CliRunner
 from torch import nn
 
-from snnkit import encode, models, records, train
-from snnkit.cli import main
+from snnkit import encode, models, train
 from snnkit.device import Precision
 from snnkit.loss import rate_mse
 from snnkit.train.graphed import GraphedStep
@@ -199,28 +197,3 @@ def test_nothing_is_learned_from_the_first_bad_loss_on(bad, amp, fused, graphed,
     with pytest.raises(FloatingPointError, match="in epoch 2, batch 3 of 7"):
         fit(model, device, sgd(model, fused=fused or None), loss=poisoned, amp=amp, graphed=graphed, on_batch=keep)
     assert torch.equal(torch.cat([p.detach().flatten() for p in model.parameters()]), kept["weights"])
-
-
-# -- benchmarks ------------------------------------------------------------------------------------------------------
-
-
-def test_the_training_benchmark_runs(device, tmp_path, monkeypatch):
-    # TF32 in one memory format and not in the other would move spikes, of which so small a network has few.
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-    path = tmp_path / "r.json"
-    words = ["bench", "training", "--device", device.type, "--quick", "--no-keep-memory", "--out", str(path)]
-    result = CliRunner().invoke(main, words)
-    assert result.exit_code == 0, result.output
-    content = records.read(path)
-    mine = {row["contestant"] for row in content["rows"] if row["library"] == "snnkit" and row["net"] == "conv"}
-    assert {"eager", "auto", "channels-last"} <= mine
-    if device.type == "cuda":
-        assert {"graphed", "channels-last + graphed"} < mine and all(row["peak_bytes"] > 0 for row in content["rows"])
-
-
-def test_the_demo_compares_devices(cuda, tmp_path):
-    path = tmp_path / "r.json"
-    words = ["bench", "demo", "--quick", "--model", "mlp", "--no-keep-memory", "--out", str(path)]
-    result = CliRunner().invoke(main, words)
-    assert result.exit_code == 0 and "GPU/CPU" in result.output, result.output
-    assert {row["device"] for row in records.read(path)["rows"]} == {"cpu", "cuda"}

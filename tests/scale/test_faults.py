@@ -9,6 +9,7 @@ import sys
 import pytest
 import torch
 
+from snnkit.train.distributed import free_port
 from tests.scale.job import WORKER, Job, launched, until
 
 pytest.importorskip("lightning")
@@ -25,12 +26,6 @@ def single(rank, argument, folder, port):
     }  # fmt: skip
     env = {name: str(value) for name, value in place.items()}
     return Job([sys.executable, WORKER, json.dumps(argument)], folder, env)
-
-
-def free_port():
-    from snnkit.train.distributed import free_port
-
-    return free_port()
 
 
 def test_the_others_learn_what_was_wrong_with_the_one(tmp_path):

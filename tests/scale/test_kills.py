@@ -83,7 +83,7 @@ def leaves(tree):
         yield tree
 
 
-@pytest.mark.parametrize(("kills", "epochs"), [(3, 20), pytest.param(20, 40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("kills", "epochs"), [(3, 6), pytest.param(20, 40, marks=pytest.mark.slow)])
 def test_kills_lose_nothing(tmp_path, kills, epochs):
     chance = random.Random(0)
     with start(tmp_path, tmp_path / "whole.pt", epochs=epochs) as job:
@@ -98,11 +98,11 @@ def test_kills_lose_nothing(tmp_path, kills, epochs):
         with start(tmp_path, file, resume=True, epochs=epochs) as job:
             if killed < kills:
                 kind = ("rank", "job", "launcher", "rank")[killed % 4]
-                if killed % 5 == 4:  # while it starts, reads the checkpoint, meets the others
+                if killed % 3 == 2:  # while it starts, reads the checkpoint, meets the others
                     time.sleep(chance.uniform(0, 5))
                 else:
                     wait_for_progress(job, file)
-                    time.sleep(chance.uniform(0, 0.5 if kills == 3 else 1))
+                    time.sleep(chance.uniform(0, 0.2 if kills == 3 else 1))
                 if job.process.poll() is None:
                     kill(job, kind, chance)
                     killed += 1
@@ -120,5 +120,5 @@ def test_kills_lose_nothing(tmp_path, kills, epochs):
             assert not list(tmp_path.glob(".*.part")), "what killed writers left is cleared"
             finished += 1
             file = tmp_path / f"run.{finished}.pt"
-    assert {"rank", "job", "launcher"} <= set(kinds)
+    assert set(kinds) == {"rank", "job", "launcher"}
     assert kills < 20 or len(places) > 1, "some checkpoints were within an epoch"

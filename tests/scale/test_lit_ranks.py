@@ -19,36 +19,21 @@ def ran(folder, ranks):
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("ranks")
-    # With four, two have no sample of the last batch of validation that another has not.
-    return {ranks: ran(folder / str(ranks), ranks) for ranks in (1, 2, 4)}
+def alone(tmp_path_factory):
+    return ran(tmp_path_factory.mktemp("alone") / "notes", 1)[0]
 
 
+# With four, two have no sample of the last batch of validation that another has not.
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_weights(runs, ranks):
-    (alone,) = runs[1]
-    for rank in runs[ranks]:
+def test_weights_figures_and_firing_rates_are_those_of_one_process(alone, ranks, tmp_path):
+    for rank in ran(tmp_path / "notes", ranks):
         for name, value in alone["weights"].items():
             torch.testing.assert_close(rank["weights"][name], value, rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize("ranks", [2, 4])
-def test_figures_of_training_and_validation(runs, ranks):
-    (alone,) = runs[1]
-    for rank in runs[ranks]:
         assert len(rank["epochs"]) == 3
         for ours, theirs in zip(alone["epochs"], rank["epochs"], strict=True):
-            for stage in ("train", "val"):
-                for name in ("loss", "acc", "rate"):
-                    assert theirs[f"{stage}/{name}"] == pytest.approx(ours[f"{stage}/{name}"], rel=1e-3), (stage, name)
+            for name in (f"{stage}/{figure}" for stage in ("train", "val") for figure in ("loss", "acc", "rate")):
+                assert theirs[name] == pytest.approx(ours[name], rel=1e-3), name
         assert rank["tested"] == pytest.approx(alone["tested"], rel=1e-3)
-
-
-@pytest.mark.parametrize("ranks", [2, 4])
-def test_firing_rates_are_those_of_all_data(runs, ranks):
-    (alone,) = runs[1]
-    for rank in runs[ranks]:
         for kind in ("rates", "dead"):
             assert set(rank[kind]) == set(alone[kind]) == {"2", "4"}
             for layer, values in alone[kind].items():

@@ -17,7 +17,7 @@ FEW = ["LIF", "LIF-buffers", "CubaLIF-learnable", "LI", "Izhikevich"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize("name", [*FEW, *(pytest.param(n, marks=pytest.mark.slow) for n in ZOO if n not in FEW)])
 def test_every_neuron_in_float32(name, kind):
     built = build(name, kind, torch.float32, 90)
     assert built.spilled == 0
@@ -37,7 +37,7 @@ def test_bfloat16(name, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("architecture", [75, 80])
+@pytest.mark.parametrize("architecture", [75, pytest.param(80, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["LIF", "CubaLIF-learnable"])
 def test_older_architectures(name, architecture, kind):
     built = build(name, kind, torch.float32, architecture)

@@ -54,14 +54,10 @@ def assert_same(name, steps, dtype, io=None):
     )
 
 
+@pytest.mark.parametrize(("dtype", "steps"), [(torch.float64, 19), (torch.float32, 9)])
 @pytest.mark.parametrize("name", ZOO)
-def test_every_neuron_in_float64(name):
-    assert_same(name, 19, torch.float64)
-
-
-@pytest.mark.parametrize("name", ZOO)
-def test_every_neuron_in_float32(name):
-    assert_same(name, 9, torch.float32)
+def test_every_neuron(name, dtype, steps):
+    assert_same(name, steps, dtype)
 
 
 @pytest.mark.parametrize("steps", LENGTHS)

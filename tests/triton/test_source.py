@@ -44,13 +44,6 @@ def test_another_constant_is_the_same_kernel():
     assert forward_source(of(Leaky(0.9)), (), True).constants != forward_source(of(Leaky(0.7)), (), True).constants
 
 
-def test_source_of_backward_and_parameters():
-    one, dims = equation_named("CubaLIF-learnable")
-    assert "tl.load(p1_ptr)" in triton.source_of(one, dims=dims)
-    assert "p1_ptr + first + lane" in triton.source_of(one)
-    assert "# Back through step 0." in triton.source_of(one, backward=True)
-
-
 def test_nothing_is_kept_for_a_linear_equation():
     linear, dims = equation_named("LI")
     assert not saves_state(linear) and saves_state(of(LIF()))
@@ -161,9 +154,6 @@ def test_what_can_not_be_written_is_said():
         return torch.special.i0(x), (state[0],)
 
     assert "can't be written in Triton: there is no expression for" in triton.supports(equation(step, 1), CUDA)
-
-
-def test_devices():
     assert triton.supports(of(LIF()), CUDA) == ""
     assert "made for CUDA devices, not for 'cpu' ones" in triton.supports(of(LIF()), torch.device("cpu"))
 

@@ -39,6 +39,7 @@ def test_what_is_measured_there_are_commands_with_such_options_within_eight_minu
     assert {"neurons, large", "training", "training, compiled", "accuracy on MNIST", "compare", "demo"} <= set(names)
 
 
+@pytest.mark.slow
 def test_tests_for_gpus_are_skipped_or_rehearsed():
     pytest.importorskip("triton")
     chosen = "transforms or bytes or autocast"
