@@ -151,7 +151,10 @@ def sbatch_form(command: str, **values: Any) -> None:
         requeue: bool = request.requeue,
     ) -> SbatchTable:
         changed = {"nodes": nodes, "time": time, "gpus_per_node": gpus_per_node, "cpus_per_task": cpus_per_task}
-        return sbatch_table(replace(request, signal_seconds=signal_seconds, requeue=requeue, **changed))
+        try:
+            return sbatch_table(replace(request, signal_seconds=signal_seconds, requeue=requeue, **changed))
+        except ValueError as error:  # a mistake that the form is there to show
+            return SbatchTable(((f"# {error}", "no script is written"),), ())
 
     limits = list(dict.fromkeys(["00:02:00", "00:30:00", request.time, "24:00:00"]))
     sliders: dict[str, Any] = {"nodes": (1, 16), "time": limits, "gpus_per_node": (0, 8), "cpus_per_task": (1, 64)}

@@ -103,11 +103,11 @@ def test_doctor_exits_with_one_only_if_something_is_red(monkeypatch):
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
 def test_ctrl_c_inside_any_command_ends_with_130_and_no_traceback():
     code = """
-import os, signal
+import os, signal, time
 from snnkit import cli
 from snnkit.tools import doctor
 
-doctor.report = lambda: os.kill(os.getpid(), signal.SIGINT)
+doctor.report = lambda: (os.kill(os.getpid(), signal.SIGINT), time.sleep(10))
 cli.main(["doctor"])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
