@@ -82,3 +82,12 @@ def test_the_notebook_is_built_and_runs(tmp_path):
     assert result.status == "ok", result.error
     copy = (tmp_path / "out" / "notebooks" / "42_without_a_leak.ipynb").read_text(encoding="utf-8")
     assert "6 spikes" in copy and "image/png" in copy
+
+
+def test_files_that_are_named_exist():
+    root = Path(__file__).parents[2]
+    named = re.findall(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|md|txt|html))(?:: \w+)?`", TEXT.split("## Style")[0])
+    assert len(named) > 20
+    folders = (root, root / "snnkit", root / "snnkit" / "engine")
+    example = re.compile(r"NN|nb\d\d|42_|utils|ROOM")
+    assert not [name for name in named if not example.search(name) and not any((f / name).exists() for f in folders)]
