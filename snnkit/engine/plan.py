@@ -11,7 +11,8 @@ import functools
 import warnings
 import weakref
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
@@ -239,10 +240,17 @@ def _unchanged(reading: Reading) -> bool:
         return False
 
 
+# What ``explain`` notes of the run that it makes: the steps that another engine ran than planned, with that plan.
+_fallbacks: ContextVar[dict[int, Plan] | None] = ContextVar("_fallbacks", default=None)
+
+
 def warn_of_fallback(step: Callable | nn.Module, plan: Plan) -> None:
     """Say once per kind of step and reason that it runs slower than it could, and why."""
     if plan.fallback:
         _warn_once(name_of(step), plan.engine, plan.reason)
+        noted = _fallbacks.get()
+        if noted is not None:
+            noted[id(step)] = plan
 
 
 @functools.cache
@@ -280,7 +288,10 @@ def explain(model: nn.Module, x: Tensor, state: Any = None) -> Explanation:
     A neuron is any module with ``step``, ``initial_state`` and ``engine``. The order is that of execution.
     """
     rows = Explanation()
+    modules: list[nn.Module] = []
     handles = []
+    fallbacks: dict[int, Plan] = {}
+    token = _fallbacks.set(fallbacks)
 
     def hook(name: str):
         def note(module: nn.Module, args: tuple, kwargs: dict) -> None:
@@ -290,6 +301,7 @@ def explain(model: nn.Module, x: Tensor, state: Any = None) -> Explanation:
             like = torch.empty(sequence.shape[1:], dtype=state_dtype(sequence), device=sequence.device)
             plan = plan_for(module.engine, module, sequence, module.initial_state(like))  # type: ignore[arg-type, operator]
             rows.append(Row(name, name_of(module), tuple(sequence.shape), plan.engine, plan.reason))
+            modules.append(module)
 
         return note
 
@@ -300,6 +312,10 @@ def explain(model: nn.Module, x: Tensor, state: Any = None) -> Explanation:
         with torch.no_grad():
             model(x) if state is None else model(x, state)
     finally:
+        _fallbacks.reset(token)
         for handle in handles:
             handle.remove()
+    for i, module in enumerate(modules):
+        if ran := fallbacks.get(id(module)):  # its kernel could not be compiled
+            rows[i] = replace(rows[i], engine=ran.engine, reason=ran.reason)
     return rows

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from snnkit.engine import CompilationFailed, cpp
+from snnkit.engine import CompilationFailed, cpp, explain
 from snnkit.engine.cpp import toolchain as build
 from snnkit.neuron import LIF
 
@@ -88,3 +88,5 @@ def test_a_compiler_that_refuses_leaves_another_engine(monkeypatch):
     with pytest.warns(UserWarning, match=r"LIF runs in the \w+ engine: .*out of order"):
         out = LIF(engine="cpp")(x)[0]
     torch.testing.assert_close(out, LIF(engine="eager")(x)[0], rtol=0, atol=0)
+    (row,) = explain(LIF(engine="cpp"), x)
+    assert row.engine != "cpp" and "out of order" in row.reason

@@ -1,12 +1,14 @@
 """Jobs for SLURM: write an sbatch script, explain its every line, find its mistakes.
 
-from snnkit.train import slurm
+    from snnkit.train import slurm
 
-request = slurm.Request("snnkit train workshop --checkpoint run.pt", nodes=2, gpus_per_node=4, time="02:00:00")
-text = slurm.script(request)
-for line, why in slurm.explain(text):
-    print(line, why)
-slurm.check(text)                      # []: no problems
+    request = slurm.Request("snnkit train workshop --checkpoint run.pt", nodes=2, gpus_per_node=4, time="02:00:00")
+    text = slurm.script(request)
+    for line, why in slurm.explain(text):
+        print(line, why)
+    slurm.check(text)                      # []: no problems
+
+``snnkit slurm`` does the same from a shell.
 """
 
 from .explain import explain as explain
