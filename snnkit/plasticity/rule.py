@@ -16,6 +16,7 @@ from .connection import Connection, Convolution, Dense, Limits, Pairings, change
 # Arguments that have passed: the checks depend on nothing else, and for a small layer take longer than its arithmetic.
 _passed: set[tuple[Any, ...]] = set()
 _MOST = 4096
+_AT_ONCE = 2**20  # spikes of the steps whose changes are made in one product
 
 
 class Rule:
@@ -80,13 +81,17 @@ class Rule:
         state = self.checked_state(state, pre, post, weight, "B", out)
         dtype = weight.dtype
         pre, post = (x if x.dtype == dtype else x.to(dtype) for x in (pre, post))
-        traces = self.State(
+        traces = self._traces(pre, post, state)
+        return self._after_step(weight, self.pairings(pre, post, traces), out), traces
+
+    def _traces(self, pre: Tensor, post: Tensor, state: Any) -> Any:
+        """Those of the step after ``state``."""
+        return self.State(
             *(
                 torch.add(pre if name.startswith("pre") else post, before, alpha=self.decay(getattr(self, tau)))
                 for name, before, tau in zip(self.State._fields, state, self.TIMES, strict=True)
             )
         )
-        return self._after_step(weight, self.pairings(pre, post, traces), out), traces
 
     @torch.no_grad()
     def run(self, pre: Tensor, post: Tensor, weight: Tensor, state: Any = None) -> tuple[Tensor, Any]:
@@ -109,9 +114,16 @@ class Rule:
         check_finite("pre", pre)
         check_finite("post", post)
         if not cpp_kernels.takes(self.engine, self.connection, weight, weight):
-            new = weight.detach().clone()
-            for pre_t, post_t in zip(pre, post, strict=True):
-                _, state = self.step(pre_t, post_t, new, state, out=new)
+            # Without bounds all changes add up in one product; with them, each depends on the one before.
+            most = 1 if self.bound else max(1, _AT_ONCE // max(pre[0].numel() + post[0].numel(), 1))
+            new, waiting = weight.detach().clone(), []
+            for t, (pre_t, post_t) in enumerate(zip(pre.to(weight.dtype), post.to(weight.dtype), strict=True), 1):
+                state = self._traces(pre_t, post_t, state)
+                waiting.append(self.pairings(pre_t, post_t, state))
+                if len(waiting) == most or t == len(pre):
+                    parts = {name: torch.cat([getattr(by, name) for by in waiting]) for name in Pairings._fields[:4]}
+                    self._after_step(new, waiting[0]._replace(**parts), new)
+                    waiting.clear()
             return new, state
         pre, post = pre.to(weight.dtype), post.to(weight.dtype)
         traces = self.State(
