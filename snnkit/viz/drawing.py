@@ -227,12 +227,6 @@ def add_marks(
     figure.add_trace(kind(x=x, y=compact(places), mode="markers", marker=marker, **look), row=row, col=col)
 
 
-def add_threshold(figure: go.Figure, time: Times, height: float, **place: Any) -> None:
-    """A dashed horizontal line over the whole time, with its entry in the legend."""
-    look = {"colour": theme.TEXT, "dash": "dash", "width": 1.5, "hovertemplate": "threshold %{y:.4g}<extra></extra>"}
-    add_line(figure, time.at[[0, -1]], [height, height], "threshold", **look, **place)
-
-
 def add_level(figure: go.Figure, name: str, height: float, *, log: bool = False) -> None:
     """A dashed line across the whole plot, with its name at the right end. ``log``: on a logarithmic axis."""
     figure.add_hline(y=height, line=RULER)

@@ -28,7 +28,6 @@ from ..drawing import (
 _WIDE = 676  # pixels between the margins of a page of 700
 _LARGEST = 110  # an image is drawn at most this wide
 _LABEL = 19  # what a label over an image needs
-_FIELDS = 64  # so many receptive fields are drawn by default
 
 
 def image_grid(images: Any, labels: Sequence[Any] | Any = None, columns: int = 8, title: str = "Images") -> go.Figure:
