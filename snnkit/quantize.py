@@ -206,15 +206,16 @@ def compare(
     nets = (model.eval().to(target), quantized.eval().to(target))
     samples, labels = (part.to(target) for part in data)
     answers: tuple[list[Tensor], list[Tensor]] = ([], [])
-    sequence = samples
+    timed: Tensor | None = None
     for x, _ in batches(samples, labels, batch_size, shuffle=False):
         sequence = encode(to_unit(x) if x.dtype == torch.uint8 else x)
+        timed = sequence if timed is None else timed  # a full batch, which the last need not be
         for net, given in zip(nets, answers, strict=True):
             given.append(net(sequence)[0].sum(0).argmax(1))
     before, after = map(torch.cat, answers)
     right, later_right, same = (float(e.float().mean()) for e in (before == labels, after == labels, before == after))
     # In turns, so that other load on the machine affects both alike.
-    times = [[first_call(lambda net=net: net(sequence), target)[0] for net in nets] for _ in range(_PASSES)]
+    times = [[first_call(lambda net=net: net(timed), target)[0] for net in nets] for _ in range(_PASSES)]
     return Comparison(right, later_right, same, statistics.median(later / earlier for earlier, later in times))
 
 

@@ -92,6 +92,8 @@ class Board:
         from snnkit.viz import figures
 
         shown = (*self.entries, *self.references)
+        if not shown:
+            raise ValueError(f"the board of {self.folder!r} must have an entry to be drawn, but it is empty")
         columns = {
             "WHO": [entry.name for entry in shown],
             "accuracy": [entry.accuracy for entry in shown],
@@ -141,6 +143,7 @@ def submit(
         checks.instance(what, text, str, "a text")
         if len(text) > longest or not text.isprintable() or (what == "name" and not text.strip()):
             raise ValueError(f"{what} must be one line of up to {longest} characters, but it is {checks.shown(text)}")
+    name, note = name.strip(), note.strip()
     now = datetime.now(timezone.utc)
     entry = _entry(name, note, now.isoformat(timespec="seconds"), net, score(net, salt=salt))
     path = Path(folder).expanduser() / f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(4)}.json"

@@ -141,6 +141,8 @@ def evaluate(net: nn.Module, x: Tensor, y: Tensor) -> Evaluation:
         RuleError: the network breaks a rule; the text says which, and where. It is a ValueError.
     """
     checks.instance("net", net, nn.Module, "a torch.nn.Module")
+    for name, value in (("x", x), ("y", y)):
+        checks.instance(name, value, Tensor, "a tensor")
     if (
         x.dim() != 3
         or x.numel() == 0
@@ -151,7 +153,13 @@ def evaluate(net: nn.Module, x: Tensor, y: Tensor) -> Evaluation:
             "x must be spikes [T, N, C] and y labels [N], both of 0 and 1, "
             f"but they are {checks.shown(x)} and {checks.shown(y)}"
         )
-    net = copy.deepcopy(net).eval()
+    try:
+        net = copy.deepcopy(net).eval()
+    except Exception as error:
+        raise RuleError(
+            "net must be a module that can be copied, but something is left in it from an earlier call (start from "
+            f"state=None), or it holds what has no copy: {type(error).__name__}: {error}"
+        ) from error
     neurons = neurons_of(net)
     device = next((p.device for p in (*net.parameters(), *net.buffers())), torch.device("cpu"))
     answers, counted = [], []

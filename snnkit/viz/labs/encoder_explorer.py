@@ -86,20 +86,22 @@ def figure(
     x = contrast * _digits()[digit : digit + 1].flatten(1)
     side = _digits().shape[-1]
 
-    def error(steps: int) -> float:
+    def error(decoded: Tensor) -> float:
         """Root mean square."""
-        return float((read(write(x, steps)) - x).square().mean().sqrt())
+        return float((decoded - x).square().mean().sqrt())
 
     spikes = write(x, T)
+    decoded = read(spikes)
+    now = error(decoded)
     events = "spikes" if bool(((spikes == 0) | (spikes == 1)).all()) else "numbers"
     sent = float(spikes.count_nonzero()) / x.numel()
-    title = f"{encoding}, T = {T}: error {error(T):.3f} for {sent:.2g} {events} per pixel"
-    page = coded_image(x.view(side, side), spikes[:, 0], read(spikes).view(side, side), title)
+    title = f"{encoding}, T = {T}: error {now:.3f} for {sent:.2g} {events} per pixel"
+    page = coded_image(x.view(side, side), spikes[:, 0], decoded.view(side, side), title)
     axes: dict[str, Any] = {"xaxis": "x4", "yaxis": "y4", "hovertemplate": "T = %{x}<br>error %{y:.3g}<extra></extra>"}
-    errors = [max(error(steps), _LEAST) for steps in _LENGTHS]
+    errors = [max(error(read(write(x, steps))), _LEAST) for steps in _LENGTHS]
     add_line(page, _LENGTHS, errors, "error", colour=theme.VERMILION, symbol="circle", showlegend=False, **axes)
     look: dict[str, Any] = {"symbol": "diamond", "size": 12, "colour": theme.BLUE, "name": "now"}
-    add_marks(page, [T], max(error(T), _LEAST), **look, **axes)
+    add_marks(page, [T], max(now, _LEAST), **look, **axes)
     page.update_yaxes(domain=[_CURVE + 0.19, 1])
     under: dict[str, Any] = {"type": "log", "anchor": "x4", "domain": [0, _CURVE], "tickvals": [1, 0.1, 0.01, _LEAST]}
     under |= {"ticktext": ["1", "0.1", "0.01", f"≤ {_LEAST}"], "title": {"text": "error (RMS)"}, "range": [-3.15, 0.1]}

@@ -22,8 +22,7 @@ from snnkit.neuron import LIF
 from snnkit.surrogate import Surrogate
 
 from .. import theme
-from ..drawing import add_line, log_ticks, whole_ticks
-from ..figures import panels
+from ..drawing import add_line, log_ticks, panels, whole_ticks
 from .lab import Lab
 from .neuron_explorer import run
 

@@ -50,7 +50,7 @@ class NotebookPanel(Callback):
         figures = torch.stack([loss.float(), *loss.new_full((2,), math.nan, dtype=torch.float32)])
         panel = self._panel_of(trainer)
         panel.follow(BatchInfo(trainer.current_epoch, batch_idx, int(batches), _samples(batch), figures, loss))
-        if trainer.world_size == 1 and panel.stop_asked():
+        if trainer.world_size == 1 and panel.stop_requested():
             trainer.should_stop = True
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:

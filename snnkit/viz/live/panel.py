@@ -133,7 +133,7 @@ class LivePanel:
         self._draw(renderer)
 
     def follow(self, update: Any) -> None:
-        """After an update, for trainers that stop in another way: they call ``stop_asked()``."""
+        """After an update, for trainers that stop in another way: they call ``stop_requested()``."""
         if self._renderer is None:
             self._progress, self._updates = Progress(self.total_epochs), []
         self._progress.note(update)
@@ -146,7 +146,7 @@ class LivePanel:
                 self._renderer.update(self._progress.share, self._read(update))
             self._draw(self._renderer)
 
-    def stop_asked(self) -> bool:
+    def stop_requested(self) -> bool:
         """Whether the button has been pressed in this run."""
         return self._stop.requested()
 
