@@ -127,7 +127,9 @@ def _run(
     try:
         recipe = recipes.get(name, **settings)
         if out:
-            writable(out, "--out")
+            record = writable(out, "--out")
+            if checkpoint and record == writable(checkpoint, "--checkpoint"):
+                raise ValueError(f"--out must be another file than --checkpoint, but both are {out}")
         board = TensorBoard(log, None if resume else recipe.settings()) if log and first else None
     except (ValueError, TypeError) as error:
         raise click.UsageError(str(error)) from None

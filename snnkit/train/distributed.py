@@ -214,7 +214,10 @@ def launch(
     if failed is not None:
         code = codes[failed]
         assert code
-        reason = f"failed with exit code {code}" if code > 0 else f"was ended by {signal.Signals(-code).name} ({code})"
+        names = {one.value: one.name for one in signal.Signals}  # real-time signals have none
+        reason = (
+            f"failed with exit code {code}" if code > 0 else f"was ended by {names.get(-code, 'a signal')} ({code})"
+        )
         message = f"rank {failed} of {processes} {reason} after {seconds:.1f} s, and all others were ended"
         raise LaunchError(message, failed, code, outputs)
     if None in codes:

@@ -198,3 +198,24 @@ def test_a_trained_module_is_read_back(tmp_path):
         started.save_checkpoint(tmp_path / name, weights_only=weights_only)
         read = lit.SpikingModule.load_from_checkpoint(tmp_path / name, model=net(seed=3), steps=4)
         assert torch.equal(weights(read), weights(made))
+
+
+def test_a_progress_bar_is_shown_and_callbacks_are_finished(monkeypatch, capfd):
+    monkeypatch.delenv("SNNKIT_HEADLESS", raising=False)
+    ended = []
+
+    class Note:
+        def __call__(self, history, model):
+            pass
+
+        def finish(self):
+            ended.append(True)
+
+    run_recipe("digits", **{**SMALL, "progress": True, "on_epoch": Note()})
+    assert "Epoch" in "".join(capfd.readouterr()) and ended == [True]
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL"])
+def test_a_signal_with_another_meaning_does_not_requeue(name):
+    with pytest.raises(ValueError, match="requeue_signal must be a signal without another meaning"):
+        run_recipe("digits", **SMALL, requeue_signal=name)

@@ -200,7 +200,7 @@ class Machine:
     threads: int  # of the CPU
     fused: tuple[str, ...]  # the compiled engines that were measured
     prices: Mapping[str, float] = field(repr=False)  # seconds per unit, see units_of
-    spread: Range  # predicted over measured, of the micro-benchmarks: 10th percentile, 1, 90th percentile
+    spread: Range  # measured over predicted, of the micro-benchmarks: 10th percentile, 1, 90th percentile
     figures: Mapping[str, Figure]
 
     def predict(self, work: Work, engine: str = "eager") -> Prediction:

@@ -163,7 +163,9 @@ class Assumptions(dict[str, Assumed]):
 
     def with_(self, **values: Any) -> Assumptions:
         """The same but for these."""
-        return Assumptions(**{**{name: assumed.range for name, assumed in self.items()}, **values})
+        changed, result = Assumptions(**values), Assumptions()
+        result.update({**self, **{name: changed[name] for name in values}})
+        return result
 
 
 @dataclass(frozen=True)

@@ -148,8 +148,12 @@ def run_recipe(
             integer(name, value, at_least=1)
     number("timeout", timeout, above=0)
     place.check(devices, nodes)
-    # Elsewhere there is no queue.
-    requeuing = signal.Signals[signal_name(requeue_signal)] if place.launcher == "srun" else None
+    requested = signal.Signals[signal_name(requeue_signal)]
+    if requested in (signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM, signal.SIGINT):
+        raise ValueError(
+            f"requeue_signal must be a signal without another meaning, such as 'SIGUSR1', but it is {requeue_signal!r}"
+        )
+    requeuing = requested if place.launcher == "srun" else None  # elsewhere there is no queue
     callback = CallbackList("on_epoch", on_epoch)
     recipe, file = recipes.prepare(recipe, settings, checkpoint, resume)
     if recipe.graphed:
@@ -186,7 +190,7 @@ def run_recipe(
             plugins=[_environment(place, requeuing), AtomicCheckpointIO()],
             logger=False,
             num_sanity_val_steps=0,
-            enable_progress_bar=False,
+            enable_progress_bar=bool(bar),
             enable_model_summary=False,
             use_distributed_sampler=False,
         )
@@ -204,6 +208,8 @@ def run_recipe(
                 raise
             assert file is not None
             raise ValueError(f"{file.checkpoint} does not fit the model: {error}") from None
+        finally:
+            callback.finish()
         requeued = ""
         if stopped is not None and stopped.cause == REQUEUE:
             requeued = keeper.consensus.requeue()

@@ -9,12 +9,8 @@ from dataclasses import dataclass
 
 from snnkit import checks
 
-from .script_rules import check
+from .script_rules import ADDRESS, PORT, check
 from .syntax import command_option, is_training
-
-# Ports below those that Linux hands out by itself (32768 on), and other ones for jobs that share a node.
-PORT = "$((20000 + SLURM_JOB_ID % 10000))"
-ADDRESS = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,9 @@ from .syntax import (
 
 Places = Iterable[tuple[int | None, dict[str, Any]]]
 
-GOOD_PORT = "export MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))"
+# Ports below those that Linux hands out by itself (32768 on), and other ones for jobs that share a node.
+PORT = "$((20000 + SLURM_JOB_ID % 10000))"
+ADDRESS = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
 LAST_PORT = 65535
 # The options of sbatch 22.05 (its manual page) and those added since, for guessing what a misspelt one should be.
 _NAMES = """
@@ -442,15 +444,15 @@ RULES: tuple[Rule, ...] = (
     Rule("port", _variable("MASTER_PORT", lambda port, _: port.isdecimal()),
          "The port is always {value}. Two jobs that share a node would both want it, and the second one fails with "
          "`Address already in use`.",
-         f"derive it from the job's number, which no other job has: {GOOD_PORT}"),
+         f"derive it from the job's number, which no other job has: export MASTER_PORT={PORT}"),
     Rule("port", _variable("MASTER_PORT", _too_high),
          "The port {value} may come to a number above 65535, the last port there is.",
-         f"take the remainder of a division: {GOOD_PORT}"),
+         f"take the remainder of a division: export MASTER_PORT={PORT}"),
     Rule("address", _variable("MASTER_ADDR", lambda address, s: (s.number("nodes") or 1) > 1
                                  and address in ("localhost", "127.0.0.1", "::1")),
          "MASTER_ADDR is {value}, which on each node means that node itself: the processes of different nodes "
          "never meet.",
-         'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'),
+         f"export MASTER_ADDR={ADDRESS}"),
     Rule("export", _not_exported,
          "{name} is set but not exported: the script knows it, the processes that srun starts do not.",
          "write export {name}=…"),
