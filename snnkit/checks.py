@@ -12,21 +12,50 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from numbers import Real
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 _LONGEST = 200
+_BRACKETS = {list: "[]", tuple: "()", dict: "{}", set: "{}"}
+
+
+def cut(text: str, longest: int = _LONGEST) -> str:
+    """``text`` without what is beyond ``longest`` characters."""
+    return text if len(text) <= longest else f"{text[:longest]}…"
 
 
 def shown(value: Any) -> str:
-    """``value`` as an error message quotes it: arrays by their shape, long texts cut."""
-    shape = getattr(value, "shape", None)
-    if shape is not None and tuple(shape):
-        return f"a {type(value).__name__} of shape {list(shape)}"
-    text = repr(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    """``value`` as an error message quotes it: arrays by their shape, long texts cut, however large it is."""
+    text = ""
+    for piece in _pieces(value):
+        text += piece
+        if len(text) > _LONGEST:
+            break
+    return cut(text)
+
+
+def _pieces(value: Any) -> Iterator[str]:
+    """``repr(value)`` bit by bit: the whole of it could be larger than memory where a list holds others many times."""
+    kind = type(value)
+    if kind in _BRACKETS and value:
+        opening, closing = _BRACKETS[kind]
+        for i, item in enumerate(value.items() if kind is dict else value):
+            yield ", " if i else opening
+            if kind is dict:
+                key, item = item
+                yield from _pieces(key)
+                yield ": "
+            yield from _pieces(item)
+        yield ",)" if kind is tuple and len(value) == 1 else closing
+    elif kind in (str, bytes):
+        yield repr(value[: _LONGEST + 1])
+    elif kind is int and value.bit_length() > _LONGEST * 4:  # Python refuses to print those of thousands of digits
+        yield f"an int of {value.bit_length()} bits"
+    else:
+        shape = getattr(value, "shape", None)
+        yield f"a {kind.__name__} of shape {list(shape)}" if shape is not None and tuple(shape) else repr(value)
 
 
 def number(
@@ -43,8 +72,12 @@ def number(
     value = _without_axes(value)
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, but it is {shown(value)}")
-    if (finite and not math.isfinite(value)) or value != value:
-        raise ValueError(f"{name} must be finite, but it is {value}")
+    try:
+        infinite = math.isinf(value)
+    except OverflowError:  # of an int beyond all floats
+        infinite = finite = True
+    if (finite and infinite) or value != value:
+        raise ValueError(f"{name} must be finite, but it is {shown(value)}")
     _within(name, value, above, at_least, below, at_most)
     return float(value)
 
@@ -115,4 +148,4 @@ def _within(
         (at_most is None or value <= at_most, f"at most {at_most}"),
     ):
         if not holds:
-            raise ValueError(f"{name} must be {bound}, but it is {value}")
+            raise ValueError(f"{name} must be {bound}, but it is {shown(value)}")

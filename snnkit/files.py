@@ -49,19 +49,25 @@ def write_text(path: Path, text: str) -> None:
         file.write(text.encode())
 
 
-def small_json(path: Path, largest: int) -> Any:
-    """What a JSON file of somebody else holds, as people hand them in.
+def read_small(path: Path, largest: int) -> bytes:
+    """What a file of somebody else holds, as people hand them in.
 
-    Raises ValueError saying what is wrong with it: no regular file (a pipe would be waited for), more than `largest`
-    bytes, or no JSON; and OSError.
+    Raises ValueError saying what is wrong with it: no regular file (a pipe would be waited for), or more than `largest`
+    bytes; and OSError.
     """
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise ValueError("no regular file")
     if status.st_size > largest:
         raise ValueError(f"too large: {status.st_size / 1e6:.3g} MB")
+    return path.read_bytes()
+
+
+def small_json(path: Path, largest: int) -> Any:
+    """What a JSON file of somebody else holds. Raises as `read_small`, and ValueError where it is no JSON."""
+    content = read_small(path, largest)
     try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
+        return json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         raise ValueError("no JSON, or only a part of it") from None
 

@@ -40,7 +40,8 @@ class Delays(nn.Module):
     def __init__(self, steps: Sequence[int]) -> None:
         super().__init__()
         if not isinstance(steps, Sequence) or not steps:
-            raise ValueError(f"steps of Delays must be whole numbers, such as (0, 5, 11), but it is {steps!r}")
+            what = "whole numbers, such as (0, 5, 11)"
+            raise ValueError(f"steps of Delays must be {what}, but it is {checks.shown(steps)}")
         self.steps = tuple(checks.integer("steps of Delays", k, at_least=0) for k in steps)
 
     def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:

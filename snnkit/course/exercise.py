@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -114,17 +115,13 @@ def find(key: str) -> Exercise:
     checks.instance("key", key, str, 'a text such as "01.1"')
     known = {one.key: one for one in exercises(key.partition(".")[0])}
     if key not in known:
-        raise ValueError(f"key must be an exercise of this notebook ({', '.join(known)}), but it is {key!r}")
+        listed = ", ".join(known)
+        raise ValueError(f"key must be an exercise of this notebook ({listed}), but it is {checks.shown(key)}")
     return known[key]
 
 
 def _module(notebook: str) -> ModuleType:
-    checks.instance("notebook", notebook, str, 'a text such as "01"')
     name = f"snnkit.course.nb{notebook}"
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name != name:
-            raise
-        known = ", ".join(notebooks())
-        raise ValueError(f"notebook must be one of those with exercises ({known}), but it is {notebook!r}") from None
+    if name not in sys.modules:
+        checks.choice("notebook", notebook, notebooks())
+    return importlib.import_module(name)

@@ -18,7 +18,7 @@ def resolve_device(device: str | torch.device = "auto") -> torch.device:
         chosen = torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise ValueError(
-            f"device must be 'auto' or a PyTorch device such as 'cpu' or 'cuda:0', but it is {device!r}"
+            f"device must be 'auto' or a PyTorch device such as 'cpu' or 'cuda:0', but it is {checks.shown(device)}"
         ) from error
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device is {device!r}, but PyTorch sees no CUDA device here; use 'cpu' or 'auto'")

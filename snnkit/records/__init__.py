@@ -19,6 +19,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from .. import checks
 from ..files import replacing
 from .schema import KINDS, SCHEMA, RecordError, validate
 
@@ -37,9 +38,7 @@ def load(name: str) -> dict[str, Any]:
     Raises:
         ValueError: there is none of that name; or (``RecordError``) it is damaged or lacks its provenance.
     """
-    known = names()
-    if name not in known:
-        raise ValueError(f"name must be one of {', '.join(map(repr, known))}, but it is {name!r}")
+    checks.choice("name", name, names())
     return parse(files(__name__).joinpath(f"{name}.json").read_bytes(), f"{name}.json")
 
 

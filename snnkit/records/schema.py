@@ -6,6 +6,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from snnkit import checks
+
 SCHEMA = 1
 Fields = Mapping[str, type]
 
@@ -109,12 +111,14 @@ def validate(record: Any, name: str) -> None:
         raise RecordError(f"{name} is not a record of a measurement: it has no schema")
     if type(record["schema"]) is not int or record["schema"] != SCHEMA:  # to Python, True is 1
         raise RecordError(
-            f"schema of {name} must be {SCHEMA}, but it is {record['schema']!r}; measure again, or use the version of "
-            "snnkit that wrote it"
+            f"schema of {name} must be {SCHEMA}, but it is {checks.shown(record['schema'])}; measure again, or "
+            "use the version of snnkit that wrote it"
         )
     kind = record.get("kind")
     if kind not in KINDS:
-        raise RecordError(f"kind of {name} must be one of {', '.join(map(repr, KINDS))}, but it is {kind!r}")
+        raise RecordError(
+            f"kind of {name} must be one of {', '.join(map(repr, KINDS))}, but it is {checks.shown(kind)}"
+        )
     if not isinstance(record.get("provenance"), Mapping):
         raise RecordError(f"{name} does not say where its numbers come from (provenance), so they are not shown")
     for path, fields in PARTS[kind].items():
@@ -163,7 +167,7 @@ def _entries(record: Mapping[str, Any], part: str, name: str) -> list[tuple[str,
 
 def _check(values: Any, fields: Fields, where: str) -> None:
     if not isinstance(values, Mapping):
-        raise RecordError(f"{where} must be an object, but it is {values!r}")
+        raise RecordError(f"{where} must be an object, but it is {checks.shown(values)}")
     for field, kind in fields.items():
         value = values.get(field)
         valid = isinstance(value, (int, float) if kind is float else kind) and isinstance(value, bool) == (kind is bool)
@@ -172,5 +176,5 @@ def _check(values: Any, fields: Fields, where: str) -> None:
             valid = 0 <= value <= _LARGEST and not (value == 0 and field in _POSITIVE)
         if not valid or (value == "" and field not in _MAY_BE_EMPTY):
             above = " above 0" if field in _POSITIVE else ""
-            state = repr(value) if field in values else "missing"
+            state = checks.shown(value) if field in values else "missing"
             raise RecordError(f"{where}.{field} must be {_WORDS[kind]}{above}, but it is {state}")

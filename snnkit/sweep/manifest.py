@@ -7,12 +7,14 @@ import json
 import math
 import os
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from snnkit import checks
+from snnkit.files import read_small
 from snnkit.tools import parameters
 from snnkit.tools.parameters import Parameter, ParameterError
 from snnkit.tools.project import ProjectError, find
@@ -31,6 +33,8 @@ SEED = "SEED"
 WORKERS = "workers"
 MOST_RUNS = 100_000
 _DEFAULT_WORKERS = 4  # at most, where the manifest does not say
+LARGEST = 1 << 20  # bytes of a manifest
+MOST_ALIASES = 10  # in YAML; each may double what the manifest says
 
 
 class ManifestError(ValueError):
@@ -125,7 +129,8 @@ def load(manifest: str | os.PathLike[str] | Mapping[str, Any], out: str | os.Pat
     """The sweep that a YAML file, or a dict of the same keys, describes.
 
     Args:
-        manifest: relative paths in it start in the folder of the file; those of a dict in the current folder.
+        manifest: relative paths in it start in the folder of the file, which ``out`` may not leave by ``..``; those of
+            a dict in the current folder.
         out: folder of the results, in place of the manifest's ``out``; from the current folder.
 
     Raises:
@@ -139,6 +144,9 @@ def load(manifest: str | os.PathLike[str] | Mapping[str, Any], out: str | os.Pat
     if not isinstance(given, Mapping):
         raise ManifestError(f"{name} must hold the keys {', '.join(KEYS)}, but it is {checks.shown(given)}")
     try:
+        if given is not manifest and out is None and os.path.normpath(str(given.get("out"))).split(os.sep)[0] == "..":
+            what = "in the folder of the manifest, or a whole path: results come to no other folder by surprise"
+            raise ManifestError(f"out must be {what}, but it is {checks.shown(given['out'])}")
         return _checked({**given, **({} if out is None else {"out": Path(out).absolute()})}, base)
     except (TypeError, ValueError) as error:
         raise ManifestError(f"{name}: {error}") from None
@@ -150,18 +158,26 @@ def _read_yaml(path: Path) -> Any:
 
     class Loader(yaml.SafeLoader):
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-            keys = [key.value for key, _ in node.value]
-            if twice := [key for i, key in enumerate(keys) if key in keys[:i]]:
+            keys = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
+            if twice := [key for key, count in keys.items() if count > 1]:
                 problem = f"the key {twice[0]} is given twice"
                 raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
             return super().construct_mapping(node, deep)
 
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            if self.check_event(yaml.AliasEvent):
+                self.aliases = getattr(self, "aliases", 0) + 1
+                if self.aliases > MOST_ALIASES:
+                    problem = f"it has more than {MOST_ALIASES} aliases (*name)"
+                    raise yaml.composer.ComposerError(None, None, problem, self.peek_event().start_mark)
+            return super().compose_node(parent, index)
+
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), Loader)
+        return yaml.load(read_small(path, LARGEST).decode(), Loader)
     except OSError as error:
         raise ManifestError(f"the manifest {path} can't be read: {error.strerror}") from None
     except (yaml.YAMLError, ValueError, RecursionError, AttributeError, TypeError) as error:  # of tags that do not fit
-        raise ManifestError(f"{path.name} is not YAML: {' '.join(str(error).split())}") from None
+        raise ManifestError(f"{path.name} can't be read as YAML: {checks.cut(' '.join(str(error).split()))}") from None
 
 
 def _checked(given: Mapping[str, Any], base: Path) -> Manifest:
@@ -181,7 +197,7 @@ def _checked(given: Mapping[str, Any], base: Path) -> Manifest:
         raise ManifestError("parameters must name at least one parameter with its values (or seeds must hold some)")
     seconds, out = given.get("seconds"), given.get("out")
     if not isinstance(out, (str, os.PathLike)) or not str(out) or "\0" in str(out):
-        raise ManifestError(f"out must be a folder for the results, but it is {out!r}")
+        raise ManifestError(f"out must be a folder for the results, but it is {checks.shown(out)}")
     return Manifest(
         notebook=notebook,
         out=(base / Path(out).expanduser()).resolve(),
@@ -211,7 +227,7 @@ def _by_name(notebook: Notebook, key: str, given: Any, read: Callable[[Any, Para
         if name in RESERVED or name not in known:
             listing = "; ".join(map(str, known.values()))
             why = f"{name} is a column of each table" if name in RESERVED else f"it has: {listing}"
-            raise ManifestError(f"{key}: notebook {notebook.path.stem} has no parameter {name!r}; {why}")
+            raise ManifestError(f"{key}: notebook {notebook.path.stem} has no parameter {checks.shown(name)}; {why}")
         try:
             values[name] = read(value, known[name])
         except ParameterError as error:
@@ -232,7 +248,9 @@ def _values(given: Any, parameter: Parameter) -> tuple[Any, ...]:
         raise ParameterError(f"{what}, but it is {checks.shown(given)}")
     values = tuple(_value(value, parameter) for value in given)
     if twice := [value for i, value in enumerate(values) if value in values[:i]]:
-        raise ParameterError(f"parameter {parameter.name} must list each value once, but it has {twice[0]!r} twice")
+        raise ParameterError(
+            f"parameter {parameter.name} must list each value once, but it has {checks.shown(twice[0])} twice"
+        )
     return values
 
 
@@ -264,7 +282,8 @@ def read_notebook(given: Any, folder: Path) -> Notebook:
     except ManifestError:
         raise
     except Exception as error:  # nbformat has a dozen kinds
-        raise ManifestError(f"notebook: {given} can't be used: {str(error).splitlines()[0]}") from None
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ManifestError(f"notebook: {checks.cut(given)} can't be used: {checks.cut(why)}") from None
     code = [cell for cell in node.cells if cell.cell_type == "code"]
     for cell in code:  # what a run does not reach would keep the outputs of a run by hand
         cell.outputs = []

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from snnkit import checks
+
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
@@ -52,8 +54,7 @@ class Parameter:
         if self.kind is float and type(value) is int and abs(value) < 1e300:
             value = float(value)
         if type(value) is not self.kind or value != value:
-            shown = repr(value) if not isinstance(value, int) or abs(value) < 1e300 else "an int too large"
-            raise ParameterError(f"parameter {self.name} must be {self.expects}, but it is {shown}")
+            raise ParameterError(f"parameter {self.name} must be {self.expects}, but it is {checks.shown(value)}")
         return value
 
 
@@ -90,7 +91,7 @@ def resolve(wanted: Mapping[str, Any], known: Mapping[str, Parameter], name: str
     for key, value in wanted.items():
         if key not in known:
             listing = "; ".join(str(parameter) for parameter in known.values()) or "none"
-            raise ParameterError(f"notebook {name} has no parameter {key!r}; it has: {listing}")
+            raise ParameterError(f"notebook {name} has no parameter {checks.shown(key)}; it has: {listing}")
         values[key] = known[key].parse(value) if isinstance(value, str) else known[key].check(value)
     return values
 

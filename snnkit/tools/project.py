@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from snnkit.checks import shown
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -74,7 +76,7 @@ class Project:
             number = f"{int(stem):02}" if stem.isdecimal() else None
             matches = [name for name in known if stem in (name, name[3:]) or name[:2] == number]
             if len(matches) != 1:
-                problem = f"{word!r} could be any of" if matches else f"unknown notebook {word!r}; there are"
+                problem = f"{shown(word)} could be any of" if matches else f"unknown notebook {shown(word)}; there are"
                 raise ProjectError(f"{problem}: {', '.join(matches or known)}")
             chosen[matches[0]] = None
         return list(chosen) or known

@@ -30,7 +30,7 @@ from typing import Any
 
 import torch
 
-from snnkit.checks import instance, integer, number
+from snnkit.checks import instance, integer, number, shown
 from snnkit.data import resolve_device
 from snnkit.measure import missing_malloc_settings
 
@@ -83,7 +83,7 @@ class RankInfo:
             try:
                 return int(text)  # type: ignore[arg-type]
             except (TypeError, ValueError):
-                raise ValueError(f"{name} of the environment must be a number, but it is {text!r}") from None
+                raise ValueError(f"{name} of the environment must be a number, but it is {shown(text)}") from None
 
         info = cls()
         tasks, interactive = read("SLURM_NTASKS", 1), env.get("SLURM_JOB_NAME") in _INTERACTIVE
@@ -127,7 +127,7 @@ class RankInfo:
         # resolve_device("cuda") tries the first device, which every rank would do then.
         target = resolve_device("auto" if str(device) == "cuda" and torch.cuda.is_available() else device)
         if target.type not in ("cpu", "cuda") or (target.index is not None and self.world > 1):
-            raise ValueError(f"device of ranks must be 'auto', 'cpu' or 'cuda', but it is {str(target)!r}")
+            raise ValueError(f"device of ranks must be 'auto', 'cpu' or 'cuda', but it is {shown(str(target))}")
         if target.type == "cpu":
             return target
         visible = torch.cuda.device_count()

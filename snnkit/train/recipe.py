@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from snnkit import encode, loss, models
-from snnkit.checks import choice, flag, instance, integer, number
+from snnkit.checks import choice, flag, instance, integer, number, shown
 from snnkit.data import CLASSES, augment
 from snnkit.engine import ENGINES
 
@@ -177,7 +177,7 @@ class Recipe:
             if needed and value is None:
                 raise ValueError(f"{name} must be given for the {self.network} network, as {name}=8 (--{name} 8)")
             if not needed and value is not None:
-                raise ValueError(f"{name} must be None for the {self.network} network, but it is {value!r}")
+                raise ValueError(f"{name} must be None for the {self.network} network, but it is {shown(value)}")
         if self.populations is not None and self.hidden % self.populations:
             raise ValueError(f"hidden must be a multiple of populations, {self.populations}, but it is {self.hidden}")
         if self.network == "statistical" and (self.encoding, self.gain) != ("repeat", 1.0):

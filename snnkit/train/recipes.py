@@ -27,7 +27,7 @@ import torch
 from torch import nn
 
 from snnkit import data
-from snnkit.checks import choice, instance, integer
+from snnkit.checks import choice, instance, integer, shown
 from snnkit.data import resolve_device
 from snnkit.files import write_text
 from snnkit.train.checkpoint import checkpoint_file
@@ -116,7 +116,7 @@ def _changed(recipe: Recipe, settings: dict[str, Any]) -> Recipe:
     """``recipe`` with other settings; errors as ``get``. With another network, those of the old one alone are reset."""
     known = recipe.choices()
     for name in sorted(set(settings) - set(known)):
-        raise ValueError(f"a setting of a recipe must be one of {', '.join(known)}, but it is {name!r}")
+        raise ValueError(f"a setting of a recipe must be one of {', '.join(known)}, but it is {shown(name)}")
     own = NETWORKS.get(settings.get("network", recipe.network), ())
     foreign = {name for names in NETWORKS.values() for name in names} - set(own)
     return replace(recipe, **(dict.fromkeys(foreign) | settings))
@@ -250,7 +250,9 @@ class SettingsFile:
             return recipe
         saved = self._read()
         if saved.name != recipe.name:
-            raise ValueError(f"recipe must be {saved.name!r}, that of {self.checkpoint}, but it is {recipe.name!r}")
+            raise ValueError(
+                f"recipe must be {saved.name!r}, that of {self.checkpoint}, but it is {shown(recipe.name)}"
+            )
         for name, value in requested.items():
             before = getattr(saved, name)
             if value == before or name in self.FREE or (name == "epochs" and saved.schedule == "constant"):

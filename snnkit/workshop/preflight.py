@@ -25,6 +25,7 @@ from snnkit.tools import doctor
 from .timetable import WorkshopError
 
 MARK = "snnkit-preflight/2"
+LARGEST = 1 << 24  # bytes that are read of a file
 READY, LIMITS, STOP = "READY", "LIMITS", "STOP"
 VERDICTS = (STOP, LIMITS, READY)  # the worst first
 FINDINGS = ("Python", "torch", "GPU", "processor", "memory", "disk")  # of the doctor: in the line, by their first words
@@ -107,7 +108,8 @@ def from_path(path: Path) -> Room:
     try:
         for file in sorted(path.iterdir()) if path.is_dir() else [path]:
             if file.is_file() or file == path:
-                content = file.read_bytes()
+                with file.open("rb") as opened:
+                    content = opened.read(LARGEST)
                 # PowerShell's ``>`` writes UTF-16 with its mark.
                 wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
                 texts[file.name] = content.decode("utf-16" if wide else "utf-8", errors="replace")

@@ -152,8 +152,8 @@ def test_names_are_one_short_line(name, tmp_path):
 
 
 def test_unknown_notebooks_are_refused():
-    for bad in ("77", "", 1):
-        for ask in (scorecard, course.start, quiz):
+    for bad in ("77", "", 1, "../../etc", "01.x"):
+        for ask in (scorecard, course.start, quiz, course.exercises):
             with pytest.raises((TypeError, ValueError), match="notebook must be"):
                 ask(bad)
 

@@ -44,7 +44,35 @@ def test_good_values_come_back_in_their_plain_type():
     assert checks.function("f", None, optional=True) is None and checks.flag("amp", False) is False
 
 
-def test_a_huge_value_is_quoted_in_part():
+def without_end():
+    value = []
+    value.append(value)
+    return value
+
+
+def laughs():
+    value = ["x"] * 9
+    for _ in range(30):  # its repr would have 9 ** 31 words
+        value = {"a": [value] * 9}
+    return value
+
+
+@pytest.mark.parametrize("value", ["9" * 10_000, b"9" * 10**8, laughs(), without_end(), [10**9999, 1], (laughs(),)])
+def test_a_huge_value_is_quoted_in_part(value):
     with pytest.raises(TypeError) as caught:
-        checks.number("x", "9" * 10_000)
+        checks.number("x", value)
     assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    "value", [[], (), {}, (1,), {1: [2, "a'b"], "c": (None,)}, {3}, set(), b"x", 1.5, True, 10**99]
+)
+def test_a_small_value_is_quoted_as_python_writes_it(value):
+    assert checks.shown(value) == repr(value)
+
+
+def test_numbers_beyond_all_floats():
+    with pytest.raises(ValueError, match="x must be finite, but it is an int of 33220 bits"):
+        checks.number("x", 10**10_000, finite=False)
+    with pytest.raises(ValueError, match="n must be at most 3, but it is an int of 33220 bits"):
+        checks.integer("n", 10**10_000, at_most=3)

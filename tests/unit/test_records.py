@@ -106,7 +106,7 @@ def test_what_is_written_is_read(tmp_path):
         ("rows.0.median_s", float("nan"), r"rows\[0\].median_s must be .* is nan"),
         ("rows.0.median_s", -1.0, r"rows\[0\].median_s must be .* is -1.0"),
         ("rows.0.neurons", 0, r"rows\[0\].neurons must be a whole number above 0, but it is 0"),
-        ("rows.0.floor_bytes", 10**400, r"rows\[0\].floor_bytes must be a whole number, but it is 1000"),
+        ("rows.0.floor_bytes", 10**400, r"rows\[0\].floor_bytes must be a whole number, but it is an int of"),
         ("rows.0", [1], r"rows\[0\] must be an object"),
         ("copies.0.median_s", None, r"copies\[0\].median_s must be .* is missing"),
         ("skipped", [{"contestant": "a"}], r"skipped\[0\].reason must be a text, but it is missing"),

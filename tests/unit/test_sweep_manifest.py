@@ -148,29 +148,59 @@ def test_paths_of_a_file_start_where_it_lies_and_out_where_the_command_is_given(
     made = sweep.load("../m.yaml")
     assert made.out == tmp_path / "results" / "a" and made.notebook.path == tmp_path / "notebooks" / "tiny.ipynb"
     assert sweep.load("../m.yaml", "here").out == tmp_path / "elsewhere" / "here"
+    (tmp_path / "m.yaml").write_text(FILE.replace("results/a", str(tmp_path / "whole")))
+    assert sweep.load("../m.yaml").out == tmp_path / "whole"
+    (tmp_path / "m.yaml").write_text(FILE.replace("results/a", "..results/.."))
+    assert sweep.load("../m.yaml").out == tmp_path
+    (tmp_path / "m.yaml").write_text(FILE)
     assert points(made, "RATE", "NAME") == [(rate, name) for rate in (0.001, 0.5, 2.0) for name in ("no", "b")]
 
 
 GOOD = "notebook: tiny.ipynb\nout: out\n"
+ABOVE = ("..", "../x", "a/../../x", "./../../x")
+
+
+def laughs(levels, wide):
+    """``wide ** levels`` words in a few bytes: a list of one list again and again, which is such a list, ..."""
+    text = "&a0 [x]"
+    for i in range(1, levels):
+        text = f"&a{i} [{text}{f', *a{i - 1}' * (wide - 1)}]"
+    return text
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("out: a\nout: b", r"m\.yaml is not YAML: .*the key out is given twice"),
+        ("out: a\nout: b", r"m\.yaml can't be read as YAML: .*the key out is given twice"),
         ("1: 2", r"a key must be one of"),
-        ("!!python/object:os.system {}", r"m\.yaml is not YAML: could not determine a constructor"),
-        (f"{GOOD}parameters: !!map [x]", "not YAML"),
+        ("!!python/object:os.system {}", r"m\.yaml can't be read as YAML: could not determine a constructor"),
+        (f"{GOOD}parameters: !!map [x]", "as YAML"),
         (f"{GOOD}parameters: {{NAME: [no]}}", "parameter NAME must be str, but it is False"),
         ("- a", r"m\.yaml must hold the keys notebook, out"),
-        (b"\xff\xfe\xff", r"m\.yaml is not YAML"),
+        (b"\xff\xfe\xff", r"m\.yaml can't be read as YAML"),
+        (" " * 2_000_000, r"m\.yaml can't be read as YAML: too large: 2 MB"),
+        (laughs(9, 9), r"m\.yaml can't be read as YAML: it has more than 10 aliases"),
+        (f"a: {laughs(10, 2)}", r"a key must be one of 'notebook'"),
+        (laughs(10, 2), r"m\.yaml must hold the keys .*, but it is \[\["),
+        (
+            f"{GOOD[:-4]}{laughs(10, 2)}\nparameters: {{A: [1]}}",
+            r"out must be a folder for the results, but it is \[\[",
+        ),
+        (f"!{'x' * 9999} 1", r"could not determine a constructor for the tag '!xxx.*…"),
+        (f"notebook: {'x' * 9999}", "unknown notebook 'xxx.*…"),
+        (f"{GOOD}parameters: {{NAME: [{'x' * 9999}, {'x' * 9999}]}}", "must list each value once, but it has 'xxx.*…"),
+        (f"{GOOD}parameters: {{A: [{'x' * 9999}]}}", "parameter A must be int, but it is 'xxx.*…"),
+        (f"{GOOD}parameters: {{{'x' * 999}: [1]}}", "tiny has no parameter 'xxx.*…"),
+        *((f"notebook: tiny.ipynb\nout: {out}", "out must be in the folder of the manifest") for out in ABOVE),
     ],
+    ids=lambda value: str(value)[:30],
 )
 def test_a_file_that_is_no_manifest(text, says, tmp_path):
     notebook(tmp_path / "tiny.ipynb")
     (tmp_path / "m.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(sweep.ManifestError, match=says):
+    with pytest.raises(sweep.ManifestError, match=says) as caught:
         sweep.load(tmp_path / "m.yaml")
+    assert len(str(caught.value)) < 1000
 
 
 def test_a_file_that_is_not_there(tmp_path):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import NamedTuple
 
-from snnkit.checks import instance
+from snnkit.checks import instance, shown
 
 SHORT = {
     "-A": "account", "-a": "array", "-c": "cpus-per-task", "-C": "constraint", "-d": "dependency", "-D": "chdir",
@@ -195,7 +195,7 @@ def seconds(text: str) -> int:
     match = re.fullmatch(r"(?:(\d{1,9})-)?(\d{1,9}(?::\d{1,9}){0,2})", text.strip())
     if match is None:
         forms = "minutes, M:SS, H:MM:SS, D-H, D-H:MM or D-H:MM:SS"
-        raise ValueError(f"time must be written as {forms}, but it is {text!r}")
+        raise ValueError(f"time must be written as {forms}, but it is {shown(text)}")
     numbers = [int(number) for number in match[2].split(":")]
     units = (3600, 60, 1) if match[1] or len(numbers) == 3 else (60, 1)
     return int(match[1] or 0) * DAY + sum(n * unit for n, unit in zip(numbers, units, strict=False))
@@ -227,7 +227,7 @@ def early_signal(text: str) -> EarlySignal:
     """Read ``[B:|R:]SIGNAL[@SECONDS]``; without seconds sbatch takes 60. ValueError where it is not of that form."""
     match = re.fullmatch(r"(?:([BR]{1,2}):)?([A-Za-z0-9]+)(?:@(\d{1,9}))?", text.strip())
     if match is None:
-        raise ValueError(f"signal must be written as SIGUSR1@90: a signal and seconds, but it is {text!r}")
+        raise ValueError(f"signal must be written as SIGUSR1@90: a signal and seconds, but it is {shown(text)}")
     return EarlySignal(signal_name(match[2]), int(match[3] or 60), "B" in (match[1] or ""))
 
 
@@ -237,7 +237,7 @@ def signal_name(text: str) -> str:
         name = text.upper().removeprefix("SIG")
         return signal.Signals(int(name)).name if name.isdigit() else signal.Signals[f"SIG{name}"].name
     except (KeyError, ValueError):
-        raise ValueError(f"signal must be the name of a signal, such as 'SIGUSR1', but it is {text!r}") from None
+        raise ValueError(f"signal must be the name of a signal, such as 'SIGUSR1', but it is {shown(text)}") from None
 
 
 def is_training(words: Sequence[str]) -> bool:
