@@ -132,6 +132,7 @@ class ThresholdAsANumber(Net):
 encodes("AsAList", "static graph", "tolist", lambda x: x * x.mean(0).tolist()[0])  # planted
 encodes("ThroughNumpy", "static graph", "numpy", lambda x: x + torch.from_numpy(x.detach().numpy() * 0))  # planted
 encodes("ToTheHost", "static graph", "host", lambda x: x + x.mean().to("cpu"))  # planted
+encodes("InAText", "static graph", "number in a text", lambda x: x + len(f"{x.mean():.3f}"))  # planted
 encodes("TakesOutWithAMask", "static graph", "x[mask]", lambda x: x / x[x > 0].mean())  # planted
 encodes("EventsAsIndices", "static graph", "nonzero", lambda x: x + len(torch.nonzero(x)))  # planted
 encodes("CPUIndices", "static graph", "index_select", lambda x: x + x.index_select(1, torch.LongTensor([0])))  # planted
@@ -168,30 +169,30 @@ class DifferentiatesItself(Net):
         return x + torch.func.grad(lambda z: z.square().sum())(x)
 
 
-@planted("state in place", words="hidden", line=False, module="model (BufferReassigned)")
+@planted("state in place", words="hidden", module="model (BufferReassigned)")
 class BufferReassigned(Net):  # as snnTorch 1.0's Leaky does
     def parts(self):
         return {"hidden": nn.Buffer(torch.zeros(BATCH, INPUTS))}
 
     def encode(self, x):
-        self.hidden = 0.5 * self.hidden + x
+        self.hidden = 0.5 * self.hidden + x  # planted
         return self.hidden
 
 
-@planted("state in place", words="second.bias", line=False, module="second (Linear)")
+@planted("state in place", words="second.bias", module="second (Linear)")
 class ParameterReassigned(Net):
     def encode(self, x):
-        self.second.bias = nn.Parameter(torch.zeros(CLASSES, device=x.device))
+        self.second.bias = nn.Parameter(torch.zeros(CLASSES, device=x.device))  # planted
         return x
 
 
-@planted("state in place", words="trace_of_input", line=False, module="model (DataExchanged)")
+@planted("state in place", words="trace_of_input", module="model (DataExchanged)")
 class DataExchanged(Net):
     def parts(self):
         return {"trace_of_input": nn.Buffer(torch.zeros(BATCH, INPUTS))}
 
     def encode(self, x):
-        self.trace_of_input.data = x + 0.0
+        self.trace_of_input.data = x + 0.0  # planted
         return x
 
 
@@ -207,6 +208,32 @@ class MembraneKeptInAnAttribute(Net):  # as multi-step modules do that must be r
 
 encodes("CleansNaN", "supported operations", "nan_to_num", lambda x: torch.nan_to_num(x))  # planted
 encodes("UnsortedTopk", "supported operations", "sorted=False", lambda x: x + x.topk(1, sorted=False)[0])  # planted
+encodes("UnevenPooling", "supported operations", "divide", lambda x: x + F.adaptive_avg_pool1d(x, 4)[:, :1])  # planted
+
+
+@planted("supported operations", words="accumulate=True")
+class AddsAtIndices(Net):
+    def encode(self, x):
+        rows = torch.zeros(2, dtype=torch.int64, device=x.device)
+        return x.index_put((rows,), x[:2], accumulate=True)  # planted
+
+
+@planted("supported operations", words="more than one layer", module="gru (GRU)")
+class TwoLayersOfGRU(Net):
+    def parts(self):
+        return {"gru": nn.GRU(INPUTS, INPUTS, num_layers=2, batch_first=True)}
+
+    def encode(self, x):
+        return self.gru(x.unsqueeze(1))[0].squeeze(1)  # planted
+
+
+@planted("supported operations", words="return_indices", module="pool (MaxPool1d)")
+class PoolingWithIndices(Net):
+    def parts(self):
+        return {"pool": nn.MaxPool1d(3, stride=1, padding=1, return_indices=True)}
+
+    def encode(self, x):
+        return self.pool(x.unsqueeze(1))[0].squeeze(1)  # planted
 
 
 @planted("supported operations", words="norm without weights")
@@ -236,11 +263,12 @@ class DilatedTransposedConvolution(Net):
         return self.spread(x.unsqueeze(1)).squeeze(1)  # planted
 
 
-@planted("supported operations", words="class weights", line=False)
+@planted("supported operations", words="class weights")
 class WeightedClasses(Net):
     def cost(self, out, y):
         weight = torch.ones(CLASSES, device=out.device)
-        return ipu.identity_loss(F.cross_entropy(out.sum(1), y, weight))
+        loss = F.cross_entropy(out.sum(1), y, weight)  # planted
+        return ipu.identity_loss(loss)
 
 
 class Step(torch.autograd.Function):
@@ -299,24 +327,43 @@ class ClipsGradients(Net):
         return spike, mem
 
 
-@planted("gradients", words="no gradient reaches it", line=False, module="first (Linear)")
+@planted("gradients", words="its gradient is lost", module="first (Linear)")
 class NoSurrogate(Net):
     def over_time(self, x):
-        spikes = (self.first(x) > 0).to(x.dtype)
+        spikes = (self.first(x) > 0).to(x.dtype)  # planted
         return torch.stack([self.second(spikes)] * STEPS, 1)
 
 
-@planted("gradients", words="the loss has no gradient", line=False)
+@planted("gradients", words="first.weight takes part", module="first (Linear)")
+class NoSurrogateButAReset(Net):
+    def neuron(self, mem, x):
+        reset = (mem > 1).to(mem.dtype).detach()
+        mem = 0.9 * mem + x - reset
+        return (mem > 1).to(mem.dtype), mem  # planted
+
+    def cost(self, out, y):
+        return super().cost(out + self.second.weight.mean() + self.second.bias, y)
+
+
+@planted("gradients", words="the loss has no gradient")
 class AllWithoutGradients(Net):
     def over_time(self, x):
         with torch.no_grad():
-            return super().over_time(x)
+            return torch.stack([self.second(self.first(x))] * STEPS, 1)  # planted
 
 
 @planted("one loss", words="holds no loss", line=False)
 class NoLoss(Net):
     def cost(self, out, y):
         return -torch.gather(out.sum(1), 1, y.unsqueeze(1)).mean()
+
+
+@planted("one loss", words="2 losses")
+class SecondLossOfTheFirstsInput(Net):
+    def forward(self, x, y):
+        out = self.over_time(x)
+        loss = F.cross_entropy(out.sum(1), y)
+        return ipu.identity_loss(loss), ipu.identity_loss(loss + out.mean())  # planted
 
 
 @planted("one loss", words="2 losses")

@@ -14,7 +14,7 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
@@ -35,7 +35,11 @@ LOSSES = {
     *("cosine_embedding_loss", "margin_ranking_loss", "triplet_margin_loss", "ctc_loss"),
 }
 # Functions that PopTorch handles as a whole, so that the operations inside do not matter.
-_WHOLE = LOSSES | {"dropout"}
+_WHOLE = LOSSES | {"dropout", "lstm", "gru", "rnn_tanh", "rnn_relu"}
+_WHOLE |= {f"max_pool{dimensions}d_with_indices" for dimensions in (1, 2, 3)}
+# Calls that are noted by their name: Python runs them while the graph is recorded.
+_NOTED = {"register_hook", "grad", "backward", "__repr__", "__format__"}
+_SET_DATA = torch.Tensor.data.__set__  # of ``tensor.data = …``  # type: ignore[attr-defined]
 # A loop that waits for another value would never end: so often a made-up value is returned at one line.
 _PATIENCE = 100
 # Calls of one copy without values. Python's random numbers, such as random.random() < 0.5, go unnoticed in one of
@@ -65,7 +69,10 @@ class Place(NamedTuple):
 
 
 class Operation(NamedTuple):
-    """One operation below autograd: its name without "aten::"; ``part`` of a function that PopTorch handles whole."""
+    """One operation below autograd: its name without "aten::"; ``part`` of a function that PopTorch handles whole.
+
+    Such a function, with the arguments it was called with, is one as well, behind its parts: "torch.lstm".
+    """
 
     name: str
     overload: str
@@ -97,14 +104,16 @@ class Applied(NamedTuple):
 
 @dataclass
 class Record:
-    """One forward pass: its operations, losses, functions, values that were read (how, where), gradient hooks, the
-    first operation inside a function that torch.compile has made, its results, and the error that stopped it."""
+    """One forward pass: its operations, losses, functions, values that were read (how, where), calls of ``_NOTED``,
+    where the tensor or attribute at a path was last assigned, the first operation inside a function that torch.compile
+    has made, its results, and the error that stopped it."""
 
     operations: list[Operation] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)
     functions: list[Applied] = field(default_factory=list)
     reads: list[tuple[str, Place]] = field(default_factory=list)
-    hooks: list[Place] = field(default_factory=list)
+    calls: list[tuple[str, Place]] = field(default_factory=list)
+    assigned: dict[str, Place] = field(default_factory=dict)
     compiled: Place | None = None
     outputs: list[Tensor] = field(default_factory=list)
     error: Exception | None = None
@@ -160,11 +169,15 @@ def run(model: nn.Module, inputs: list[Tensor]) -> Runs:
 
 
 def record(model: nn.Module, inputs: list[Tensor], *, meta: bool = False) -> Record:
-    """Call ``model(*inputs)``, a copy, as the call may change it, and record it; errors are recorded, not raised.
+    """Call ``model``, a copy, as the call may change it, on copies of ``inputs``; errors are recorded, not raised.
 
     With ``meta`` the inputs are on the meta device, and tensors made on the way have no values either.
     """
-    result = Record()
+    result, inputs = Record(), [x.detach().clone() for x in inputs]
+    here = threading.get_ident()  # other threads are not noted
+    apply_function, set_attribute = torch.autograd.Function.__dict__["apply"], nn.Module.__setattr__
+    paths = {id(module): path for path, module in model.named_modules()}
+    tensors = {id(tensor): path for path, tensor in (*model.named_parameters(), *model.named_buffers())}
     names = {id(module): f"{path or 'model'} ({type(module).__name__})" for path, module in model.named_modules()}
     if isinstance(model, WithLoss):
         names[id(model)] = "loss"  # what it does besides calling its network
@@ -172,18 +185,28 @@ def record(model: nn.Module, inputs: list[Tensor], *, meta: bool = False) -> Rec
     def marked(x: Tensor, out: Tensor) -> None:
         result.losses.append(Loss("identity_loss", [x], out, _place_here(names)))
 
-    def applied(function: type, out: Any) -> None:
-        result.functions.append(Applied(function, tensors_in(out), _place_here(names)))
+    def applied(cls, *args, **kwargs):
+        out = apply_function.__get__(None, cls)(*args, **kwargs)
+        if threading.get_ident() == here:
+            result.functions.append(Applied(cls, tensors_in(out), _place_here(names)))
+        return out
+
+    def assigned(module, name, value):
+        set_attribute(module, name, value)
+        if threading.get_ident() == here and id(module) in paths:
+            result.assigned[f"{paths[id(module)]}.{name}".lstrip(".")] = _place_here(names)
 
     with ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng(devices=[]))
         stack.enter_context(torch.enable_grad())
         torch.manual_seed(0)
         stack.enter_context(watching_losses(marked))
-        stack.enter_context(_watching_functions(applied))
+        # PyTorch has no hooks for these two.
+        stack.enter_context(_replaced(torch.autograd.Function, "apply", classmethod(applied)))
+        stack.enter_context(_replaced(nn.Module, "__setattr__", assigned))
         if meta:
             stack.enter_context(torch.device("meta"))
-        stack.enter_context(_Calls(result, names))
+        stack.enter_context(_Calls(result, names, tensors))
         stack.enter_context(_Operations(result, names, meta))
         try:
             result.outputs = tensors_in(model(*inputs))
@@ -243,17 +266,22 @@ class _Operations(TorchDispatchMode):
 class _Calls(TorchFunctionMode):
     """Above autograd: the calls as they are written."""
 
-    def __init__(self, record: Record, names: dict[int, str]) -> None:
+    def __init__(self, record: Record, names: dict[int, str], tensors: dict[int, str]) -> None:
         super().__init__()
-        self.record, self.names = record, names
+        self.record, self.names, self.tensors = record, names, tensors
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
         if name in ("tolist", "numpy", "__array__") and args[0].is_meta:
             self.record.reads.append((f"Tensor.{name}()", _place_here(self.names)))
-        if name == "register_hook" and args and isinstance(args[0], Tensor):
-            self.record.hooks.append(_place_here(self.names))
+        if name == "__format__" and args[0].is_meta and args[0].dim() == 0:
+            self.record.reads.append(("a number in a text", _place_here(self.names)))
+            return ""
+        if name in _NOTED:
+            self.record.calls.append((name, _place_here(self.names)))
+        if func == _SET_DATA and id(args[0]) in self.tensors:
+            self.record.assigned[self.tensors[id(args[0])]] = _place_here(self.names)
         if name not in _WHOLE:
             return func(*args, **kwargs)
         place = _place_here(self.names)
@@ -262,33 +290,26 @@ class _Calls(TorchFunctionMode):
             out = func(*args, **kwargs)
         finally:
             self.record.whole -= 1
+        inputs = tensors_in((args, kwargs))
+        self.record.operations.append(
+            Operation(f"torch.{name}", "", list(args), kwargs, inputs, tensors_in(out), place, part=True)
+        )
         if name in LOSSES and isinstance(out, Tensor):
             weight = args[2] if len(args) > 2 else kwargs.get("weight")
             weighted = name in ("cross_entropy", "nll_loss") and weight is not None
-            self.record.losses.append(Loss(name, tensors_in((args, kwargs)), out, place, weighted))
+            self.record.losses.append(Loss(name, inputs, out, place, weighted))
         return out
 
 
 @contextmanager
-def _watching_functions(note: Callable[[type, Any], None]) -> Iterator[None]:
-    """Call ``note(class, result)`` for every ``autograd.Function`` that this thread applies.
-
-    PyTorch has no hook for it, so ``Function.apply`` is replaced meanwhile; other threads are not noted.
-    """
-    original = torch.autograd.Function.__dict__["apply"]
-    here = threading.get_ident()
-
-    def apply(cls, *args, **kwargs):
-        out = original.__get__(None, cls)(*args, **kwargs)
-        if threading.get_ident() == here:
-            note(cls, out)
-        return out
-
-    torch.autograd.Function.apply = classmethod(apply)  # type: ignore[method-assign, assignment]
+def _replaced(owner: type, name: str, function: Any) -> Iterator[None]:
+    """``function`` in place of the attribute of a class, meanwhile."""
+    original = owner.__dict__[name]
+    setattr(owner, name, function)
     try:
         yield
     finally:
-        torch.autograd.Function.apply = original  # type: ignore[method-assign]
+        setattr(owner, name, original)
 
 
 def _place_here(names: dict[int, str]) -> Place:

@@ -136,7 +136,8 @@ def identity_loss(x: Tensor, reduction: str = "none") -> Tensor:
     poptorch = sys.modules.get("poptorch")  # once it is imported, a model may be on its way to an IPU
     if poptorch is not None and not _watchers:
         return poptorch.identity_loss(x, reduction=reduction)
-    out = x.mean() if reduction == "mean" else x.sum() if reduction == "sum" else x
+    # Always another tensor: what is computed from ``x`` afterwards is not computed from the loss.
+    out = x.mean() if reduction == "mean" else x.sum() if reduction == "sum" else x.view_as(x)
     for watch in _watchers:
         watch(x, out)
     return out

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -168,6 +168,7 @@ def compiled_modules(case: Case) -> Iterator[Problem]:
 def _static_graph(case: Case) -> Iterator[Problem]:
     """The forward pass runs without reading a value: it is recorded once, on tensors without values."""
     graph, problems = case.graph, False
+    yield from _calls(case, "static graph")
     for how, place in graph.reads:
         problems = True
         yield Problem(
@@ -211,6 +212,46 @@ def _static_graph(case: Case) -> Iterator[Problem]:
         )
 
 
+# What Python does while the graph is recorded, and is no part of it: the rule, the problem, the fix, the severity.
+_CALLS = {
+    **dict.fromkeys(
+        ("__repr__", "__format__"),
+        (
+            "static graph",
+            "a tensor is printed: once, while the graph is recorded, and with <unavailable> in place of its values "
+            "(poptorch/python/__init__.py)",
+            "print what the model returns, or use x = poptorch.ipu_print_tensor(x)",
+            "warning",
+        ),
+    ),
+    "register_hook": (
+        "gradients",
+        "a gradient hook (register_hook) is set in the forward pass, but only the forward pass is recorded: it never "
+        "runs on an IPU",
+        "clip or scale in the forward pass, or by the optimizer",
+        "error",
+    ),
+    **dict.fromkeys(
+        ("grad", "backward"),
+        (
+            "gradients",
+            "the forward pass differentiates by torch.autograd; what PopTorch makes of that is not known: it documents "
+            "no way to a gradient but its own backward pass (github.com/graphcore/poptorch/issues/18, without answer)",
+            "write the derivative in plain operations",
+            "warning",
+        ),
+    ),
+}
+
+
+def _calls(case: Case, of: str) -> Iterator[Problem]:
+    """The problems of a rule in ``_CALLS``."""
+    for name, place in case.graph.calls:
+        rule, what, fix, severity = _CALLS[name]
+        if rule == of:
+            yield Problem(what, fix, place, severity)
+
+
 def _state_in_place(case: Case) -> Iterator[Problem]:
     """Parameters and buffers stay the tensors they were; state is copied into them."""
     runs = case.runs
@@ -219,7 +260,7 @@ def _state_in_place(case: Case) -> Iterator[Problem]:
             f"{path} is another tensor after the forward pass; PopTorch compares addresses and refuses this "
             '("Buffer … is reassigned within the model")',
             f"write into it, self.{path.rpartition('.')[2]}.copy_(…), or pass the state in and out",
-            _owner(case.model, path),
+            _owner(case.model, path, runs.real.assigned.get(path)),
         )
     for path, tensor in runs.attributes.items():
         reader = next((op for op in runs.meta[1].operations if any(t is tensor for t in op.inputs)), None)
@@ -234,7 +275,7 @@ def _state_in_place(case: Case) -> Iterator[Problem]:
             yield Problem(
                 f"the forward pass leaves a tensor in the attribute {path}; after the recording it has no value",
                 "return it with the output if it is needed",
-                _owner(case.model, path),
+                _owner(case.model, path, runs.graph.assigned.get(path)),
                 "warning",
             )
 
@@ -249,7 +290,62 @@ _INSTEAD = {
     "randn_like": "write torch.randn(x.shape)",
     "bernoulli_": "write torch.bernoulli(p)",
 }
-_NORMS = {"native_batch_norm": 1, "native_group_norm": 1, "native_layer_norm": 2}  # position of the weight
+
+
+class Limit(NamedTuple):
+    """Calls of supported operations that PopTorch refuses, by its user guide, or computes as something else, by its
+    sources (poptorch/source/popart_canonicalization)."""
+
+    operations: str
+    broken: Callable[[Operation], Any]
+    what: str
+    fix: str
+
+
+def _argument(op: Operation, name: str) -> Any:
+    """An argument by its name, which may have been left at its default."""
+    overload = getattr(getattr(torch.ops.aten, op.name), op.overload or "default")
+    position, argument = next((i, a) for i, a in enumerate(overload._schema.arguments) if a.name == name)
+    return op.args[position] if position < len(op.args) else op.kwargs.get(name, argument.default_value)
+
+
+def _no_plain_rnn(op: Operation) -> bool:
+    if not isinstance(op.args[3], bool):  # the sizes of the batches of a packed sequence come before it
+        return True
+    biases, layers, dropout, _training, both_directions = op.args[3:8]
+    return layers > 1 or dropout > 0 or both_directions or not (biases or op.name == "torch.gru")
+
+
+def _uneven_pooling(op: Operation) -> bool:
+    size = _argument(op, "output_size")
+    return any(given % wanted for given, wanted in zip(op.inputs[0].shape[-len(size) :], size, strict=True))
+
+
+# fmt: off
+LIMITS = (
+    Limit("native_batch_norm native_group_norm native_layer_norm", lambda op: _argument(op, "weight") is None,
+          "a norm without weights", "give it affine=True (elementwise_affine=True)"),
+    Limit("topk", lambda op: not _argument(op, "sorted"),
+          "torch.topk with sorted=False", "use sorted=True"),
+    Limit("embedding _embedding_bag", lambda op: _argument(op, "padding_idx") != -1,
+          "an embedding with padding_idx", "leave padding_idx out and mask the result"),
+    Limit("embedding _embedding_bag", lambda op: _argument(op, "sparse") or _argument(op, "scale_grad_by_freq"),
+          "an embedding with sparse or scale_grad_by_freq", "leave them out"),
+    Limit("convolution", lambda op: _argument(op, "transposed") and any(d != 1 for d in _argument(op, "dilation")),
+          "a transposed convolution with dilation", "use dilation 1"),
+    Limit("torch.lstm torch.gru torch.rnn_tanh torch.rnn_relu", _no_plain_rnn,
+          "an RNN, GRU or LSTM with more than one layer, two directions, dropout, a packed sequence, or (except GRU) "
+          "without bias", "stack layers of one direction, with dropout between them"),
+    Limit("torch.max_pool1d_with_indices torch.max_pool2d_with_indices torch.max_pool3d_with_indices", lambda op: True,
+          "max pooling with return_indices=True", "leave return_indices out"),
+    Limit("avg_pool2d avg_pool3d", lambda op: _argument(op, "divisor_override") is not None,
+          "average pooling with divisor_override", "multiply the result by a constant"),
+    Limit("_adaptive_avg_pool2d _adaptive_avg_pool3d", _uneven_pooling,
+          "adaptive pooling to a size that does not divide its input's", "pool or pad to a size that does"),
+    Limit("index_put index_put_", lambda op: _argument(op, "accumulate"),
+          "index_put with accumulate=True", "use scatter_add"),
+)
+# fmt: on
 
 
 def _supported_operations(case: Case) -> Iterator[Problem]:
@@ -259,25 +355,13 @@ def _supported_operations(case: Case) -> Iterator[Problem]:
             what = f"{op.name} is not among the operations that PopTorch 3.4 documents or handles"
             fix = "write it with operations that are (snnkit.hardware.ipu.operations.SUPPORTED)"
             yield Problem(what, _INSTEAD.get(op.name, fix), op.place)
-        if limit := _limit(op):
-            what, fix = limit
-            yield Problem(f"{what} is not supported by PopTorch (its user guide)", fix, op.place)
-    if any(loss.weighted for loss in case.graph.losses):
-        what = "PopTorch has no class weights in cross_entropy and nll_loss"
-        yield Problem(what, "weight the loss of each sample by arithmetic", case.losses[0].place)
-
-
-def _limit(op: Operation) -> tuple[str, str] | None:
-    """(what is not supported, the fix) of an operation that PopTorch supports with limits."""
-    if op.name in _NORMS and (len(op.args) <= _NORMS[op.name] or op.args[_NORMS[op.name]] is None):
-        return "a norm without weights", "give it affine=True (elementwise_affine=True)"
-    if op.name == "topk" and not (op.args[4] if len(op.args) > 4 else op.kwargs.get("sorted", True)):
-        return "torch.topk with sorted=False", "use sorted=True"
-    if op.name == "embedding" and len(op.args) > 2 and op.args[2] not in (-1, None):
-        return "an embedding with padding_idx", "leave padding_idx out and mask the result"
-    if op.name == "convolution" and op.args[6] and any(d != 1 for d in op.args[5]):
-        return "a transposed convolution with dilation", "use dilation 1"
-    return None
+        for limit in LIMITS:
+            if op.name in limit.operations.split() and limit.broken(op):
+                yield Problem(f"{limit.what} is not supported by PopTorch", limit.fix, op.place)
+    for loss in case.graph.losses:
+        if loss.weighted:
+            what = "PopTorch has no class weights in cross_entropy and nll_loss"
+            yield Problem(what, "weight the loss of each sample by arithmetic", loss.place)
 
 
 def _no_function(case: Case) -> Iterator[Problem]:
@@ -295,13 +379,7 @@ def _no_function(case: Case) -> Iterator[Problem]:
 
 def _every_gradient(case: Case) -> Iterator[Problem]:
     """Differentiating the recorded forward pass gives each parameter the gradient it has here."""
-    for place in case.graph.hooks:
-        yield Problem(
-            "a gradient hook (register_hook) is set in the forward pass, but only the forward pass is recorded: it "
-            "never runs on an IPU",
-            "clip or scale in the forward pass, or by the optimizer",
-            place,
-        )
+    yield from _calls(case, "gradients")
     for path, parameter in case.model.named_parameters():
         if parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None):
             fix = "remove it; scale by the learning rate of a parameter group"
@@ -311,7 +389,8 @@ def _every_gradient(case: Case) -> Iterator[Problem]:
         return
     if not losses[0].output.requires_grad:
         what = "the loss has no gradient: nothing between it and the parameters can be differentiated"
-        yield Problem(what, "check for torch.no_grad, detach, and spikes without a surrogate")
+        place = _lost(runs.real, [p for p in runs.real_model.parameters() if p.requires_grad], losses[0])
+        yield Problem(what, "check for torch.no_grad, detach, and spikes without a surrogate", place)
         return
     parameters = {path: p for path, p in runs.real_model.named_parameters() if p.requires_grad}
     try:
@@ -326,12 +405,24 @@ def _every_gradient(case: Case) -> Iterator[Problem]:
     used = {id(t) for op in runs.real.operations for t in op.inputs}
     for path in (path for path, gradient in zip(parameters, found, strict=True) if gradient is None):
         if id(parameters[path]) in used:
-            what = f"{path} takes part in the forward pass, but no gradient reaches it: it would not be trained"
+            what = f"{path} takes part in the forward pass, but its gradient is lost: it would not be trained"
             fix = "give the spikes behind it a surrogate in detach form; or freeze it, requires_grad_(False)"
-            yield Problem(what, fix, _owner(case.model, path))
+            yield Problem(what, fix, _owner(case.model, path, _lost(runs.real, [parameters[path]], losses[0])))
         else:
             fix = "remove it, or freeze it with requires_grad_(False)"
             yield Problem(f"{path} takes no part in the forward pass", fix, _owner(case.model, path), "warning")
+
+
+def _lost(record: Record, parameters: Iterable[Tensor], loss: Loss) -> Place:
+    """The last operation on the way to the loss that takes what has a gradient of parameters and gives none on."""
+    towards, reached, place = _ancestors(record, [loss.output]), {id(p) for p in parameters}, _NOWHERE
+    for op in record.operations:
+        if any(id(t) in reached for t in op.inputs):
+            if any(t.requires_grad for t in op.outputs):
+                reached.update(id(t) for t in op.outputs)
+            elif any(id(t) in towards for t in op.outputs):
+                place = op.place
+    return place
 
 
 def _one_loss(case: Case) -> Iterator[Problem]:
@@ -455,13 +546,14 @@ def _memory(case: Case) -> Iterator[Problem]:
         )
 
 
-def _owner(model: nn.Module, path: str) -> Place:
-    """The module that holds the tensor at ``path``."""
+def _owner(model: nn.Module, path: str, at: Place | None = None) -> Place:
+    """The module that holds the tensor at ``path``, with the line of another place."""
     owner = path.rpartition(".")[0]
     try:
-        return Place(f"{owner or 'model'} ({type(model.get_submodule(owner)).__name__})")
+        name = f"{owner or 'model'} ({type(model.get_submodule(owner)).__name__})"
     except AttributeError:
-        return Place(owner)
+        name = owner
+    return (at or _NOWHERE)._replace(module=name)
 
 
 def _sized_by_values(op: Operation) -> bool:
