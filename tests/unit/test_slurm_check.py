@@ -23,6 +23,9 @@ srun --kill-on-bad-exit=1 --cpus-per-task="$SLURM_CPUS_PER_TASK" \\
 """
 
 
+STEP = GOOD[GOOD.index("srun") : -1]
+
+
 def found(text):
     return [(problem.line, problem.rule) for problem in slurm.check(text)]
 
@@ -54,6 +57,9 @@ MISTAKES = {
     "a variable": (instead("--requeue", "--requeue --output=$HOME/log"), 8, "variable"),
     "twice": (instead("--requeue", "--requeue --nodes=2"), 8, "twice"),
     "Windows": (GOOD.replace("\n", "\r\n"), 1, "carriage"),
+    "spaces behind a backslash": (instead('CPUS_PER_TASK" \\\n', 'CPUS_PER_TASK" \\ \n'), 14, "continuation"),
+    "megabytes": (instead("--requeue", "--requeue --mem=64"), 8, "memory"),
+    "conda without its hook": (instead("export MASTER_PORT", "conda activate snn\nexport MASTER_PORT"), 12, "conda"),
     # Of number.
     "too few tasks": (instead("--ntasks-per-node=4", "--ntasks-per-node=1"), 3, "devices"),
     "short option": (instead("--gpus-per-node=4", "-G 4"), 3, "devices"),
@@ -66,12 +72,34 @@ MISTAKES = {
     "no GPUs": (without("#SBATCH --gpus-per-node=4").replace("--resume", "--resume --device cuda"), 13, "gpus"),
     "cores": (instead('--cpus-per-task="$SLURM_CPUS_PER_TASK" ', ""), 14, "cores"),
     "torchrun": (instead("snnkit train", "torchrun -m snnkit.cli train"), 3, "devices"),
+    "hidden GPUs": (instead("srun", "export CUDA_VISIBLE_DEVICES=0\n\nsrun"), 14, "gpus"),
+    "no GPU": (instead("srun", 'export CUDA_VISIBLE_DEVICES=""\n\nsrun'), 14, "gpus"),
+    "one rank": (instead("srun", "export RANK=$SLURM_PROCID\nsrun"), 14, "rank"),
+    "one rank in quotes": (instead("snnkit", 'env "GPU=${SLURM_LOCALID}" snnkit'), 14, "rank"),
     # Of meeting.
     "fixed port": (instead("$((20000 + SLURM_JOB_ID % 10000))", "29500"), 12, "port"),
     "growing port": (instead("SLURM_JOB_ID % 10000", "SLURM_JOB_ID"), 12, "port"),
     "hidden port": (instead("export MASTER_PORT", "MASTER_PORT"), 12, "export"),
     "local address": (instead("ADDR=$(scontrol", "ADDR=localhost  # $(scontrol"), 11, "address"),
+    "own address": (instead("  snnkit", "  bash -c 'MASTER_ADDR=$(hostname) exec python t.py' snnkit"), 14, "address"),
+    "no environment": (instead("--requeue", "--requeue --export=NONE"), 8, "export"),
     # Of survival.
+    "signal ignored": (instead("srun", "trap '' USR1 EXIT\nsrun"), 14, "signal"),
+    "signal to a shell that ignores it": (
+        instead("=SIGUSR1@90", "=B:USR1@90").replace("srun", 'trap "" SIGUSR1\nsrun'),
+        14,
+        "signal",
+    ),
+    "requeue refused": (without("#SBATCH --open-mode=append").replace("--requeue", "--no-requeue"), 7, "requeue"),
+    "checkpoint on one node": (instead("run.pt", "/tmp/run.pt"), 14, "checkpoint"),
+    "checkpoint of one node in a variable": (
+        instead("run.pt", "$DIR/run.pt").replace("srun", "DIR=$TMPDIR/a\nsrun"),
+        15,
+        "checkpoint",
+    ),
+    "checkpoint with a new name": (instead("run.pt", '"run-$(date +%F).pt"'), 14, "resume"),
+    "checkpoint of an array": (instead("--requeue", "--requeue --array=0-9"), 14, "checkpoint"),
+    "two steps, one checkpoint": (f"{GOOD[:-1]} &\n{STEP} &\nwait\n", 16, "checkpoint"),
     "no signal": (without("#SBATCH --signal=SIGUSR1@90"), None, "signal"),
     "no time": (without("#SBATCH --time=02:00:00"), 6, "time"),
     "signal before the start": (instead("SIGUSR1@90", "SIGUSR1@7200"), 7, "signal"),
@@ -167,6 +195,112 @@ srun python train.py"""
 def test_torchrun_starts_the_processes_of_its_node_itself():
     text = instead("snnkit train", "torchrun --nproc-per-node 4 -m snnkit.cli train")
     assert found(text.replace("--ntasks-per-node=4", "--ntasks-per-node=1")) == []
+
+
+# Written by people for clusters of theirs, and correct.
+TORCHRUN = """\
+#!/bin/bash -l
+#SBATCH -J snn-large
+#SBATCH -A k12345 -p gpu
+#SBATCH -N 4
+#SBATCH --ntasks-per-node=1        # torchrun starts the others
+#SBATCH --gres=gpu:a100:4
+#SBATCH -c 64
+#SBATCH -t 1-00:00:00
+#SBATCH --mem=0
+#SBATCH --signal=USR1@300
+#SBATCH --requeue --open-mode=append
+#SBATCH -o logs/%x-%j.out
+
+set -euo pipefail
+module purge
+module load cuda/12.4
+conda activate snn
+head_node=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+
+srun --cpus-per-task="$SLURM_CPUS_PER_TASK" --kill-on-bad-exit=1 torchrun \\
+    --nnodes "$SLURM_NNODES" --nproc-per-node 4 \\
+    --rdzv-id "$SLURM_JOB_ID" --rdzv-backend c10d --rdzv-endpoint "$head_node:29400" \\
+    train.py --checkpoint-dir "$SCRATCH/runs/$SLURM_JOB_ID"
+"""
+ARRAY = """\
+#!/bin/bash
+#SBATCH --job-name=seeds
+#SBATCH --array=0-9%4
+#SBATCH --gpus=1 --cpus-per-task=8 --mem-per-cpu=4000M
+#SBATCH --time=04:00:00
+#SBATCH --no-requeue
+
+source ~/miniconda3/etc/profile.d/conda.sh
+conda activate snn
+tar -xf $HOME/data/shd.tar -C $TMPDIR   # quicker to read from there
+SEED=$((SLURM_ARRAY_TASK_ID + 100))
+OUT=$WORK/seeds/$SLURM_ARRAY_TASK_ID
+mkdir -p $OUT
+srun -c 8 python train.py --seed $SEED --data $TMPDIR/shd --ckpt_path $OUT/last.ckpt
+"""
+WRAPPED = """\
+#!/bin/bash
+#SBATCH --nodes=2 --ntasks-per-node=2 --gpus-per-node=2
+#SBATCH --time=02:00:00 --signal=USR1@120 --requeue --open-mode=append
+#SBATCH --export=NONE
+unset SLURM_EXPORT_ENV
+export MASTER_ADDR=$(hostname) MASTER_PORT=$((15000 + SLURM_JOB_ID % 20000))
+export WORLD_SIZE=$SLURM_NTASKS
+cat > run.sh << 'EOF'
+export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
+python train.py --devices 8
+EOF
+srun --kill-on-bad-exit=1 bash run.sh
+srun -K1 bash -c 'export RANK=$SLURM_PROCID CUDA_VISIBLE_DEVICES=$SLURM_LOCALID; exec python test.py'
+"""
+FORWARDED = """\
+#!/bin/bash
+#SBATCH --time=8:00:00
+#SBATCH --signal=B:USR1@180
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --gpus-per-node=1 --mem-per-gpu=60G
+set -- $((1 << BITS)) "<<END" <<< "$PATH"  # no documents
+save_and_requeue() {
+  kill -USR1 "$training"
+  wait "$training"
+  scontrol requeue "$SLURM_JOB_ID"
+}
+trap save_and_requeue USR1
+srun apptainer exec --nv --bind /tmp snn.sif python -u train.py --ckpt runs/last.ckpt &
+training=$!
+wait "$training"
+"""
+TWO_AT_ONCE = """\
+#!/bin/bash
+#SBATCH --ntasks-per-node=2 --gpus-per-node=2 --time=60
+#SBATCH --no-requeue
+CUDA_VISIBLE_DEVICES=0 srun -n 1 --exact -K python train.py --lr 0.1 --checkpoint /tmp/a.pt &
+CUDA_VISIBLE_DEVICES=1 srun -n 1 --exact -K python train.py --lr 0.2 --checkpoint /tmp/b.pt &
+wait
+cp /tmp/[ab].pt "$SLURM_SUBMIT_DIR"
+"""
+IN_TURN = """\
+#!/bin/bash
+#SBATCH --nodes=1 --ntasks-per-node=4 --gpus-per-node=4 --cpus-per-task=6
+#SBATCH --time=12:00:00 --signal=SIGUSR1@90 --requeue --open-mode=append
+trap 'echo "job $SLURM_JOB_ID on $(hostname) ends at $(date)"' EXIT
+export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK
+export MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000)) MASTER_ADDR=localhost
+export CUDA_VISIBLE_DEVICES=0,1,2,3
+for width in 128 256; do
+  if [ ! -f done-$width ]; then
+    srun -K snnkit train workshop --hidden $width --checkpoint $width.pt --resume --devices 4 && touch done-$width
+  fi
+done
+echo "finished $(date)"
+"""
+
+
+@pytest.mark.parametrize("text", [TORCHRUN, ARRAY, WRAPPED, FORWARDED, TWO_AT_ONCE, IN_TURN])
+def test_correct_scripts_of_other_people_pass(text):
+    assert found(text) == []
 
 
 @pytest.mark.parametrize(

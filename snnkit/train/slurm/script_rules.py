@@ -15,6 +15,7 @@ from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from .syntax import (
+    KNOWN,
     SIGNAL_SLACK,
     Command,
     Option,
@@ -23,6 +24,7 @@ from .syntax import (
     command_option,
     count,
     early_signal,
+    expanded,
     is_training,
     parse,
     seconds,
@@ -35,23 +37,14 @@ Places = Iterable[tuple[int | None, dict[str, Any]]]
 PORT = "$((20000 + SLURM_JOB_ID % 10000))"
 ADDRESS = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
 LAST_PORT = 65535
-# The options of sbatch 22.05 (its manual page) and those added since, for guessing what a misspelt one should be.
-_NAMES = """
-account acctg-freq array batch bb bbf begin chdir cluster-constraint clusters comment constraint consolidate-segments
-container container-id contiguous core-spec cores-per-socket cpu-freq cpus-per-gpu cpus-per-task deadline delay-boot
-dependency distribution error exclude exclusive export export-file extra extra-node-info get-user-env gid gpu-bind
-gpu-freq gpus gpus-per-node gpus-per-socket gpus-per-task gres gres-flags hint hold ignore-pbs input job-name
-kill-on-invalid-dep licenses mail-type mail-user mcs-label mem mem-bind mem-per-cpu mem-per-gpu mincpus network nice
-no-kill no-requeue nodefile nodelist nodes ntasks ntasks-per-core ntasks-per-gpu ntasks-per-node ntasks-per-socket
-oom-kill-step open-mode output overcommit oversubscribe parsable partition power prefer priority profile propagate qos
-quiet reboot requeue resv-ports reservation segment signal sockets-per-node spread-job stepmgr switches test-only
-thread-spec threads-per-core time time-min tmp tres-bind tres-per-task uid use-min-nodes verbose wait wait-all-nodes
-wckey wrap
-"""
-KNOWN = frozenset(_NAMES.split())
+LEAST_MEGABYTES = {"mem": 500, "mem-per-cpu": 100, "mem-per-gpu": 100}
 # What may stand before a program, and how many words it takes.
 PREFIXES = {"time": 1, "nohup": 1, "exec": 1, "env": 1, "nice": 1, "numactl": 1, "apptainer": 2, "singularity": 2}
 PROGRAMS = re.compile(r"python[\d.]*|snnkit|torchrun|lightning|accelerate|deepspeed")
+CHECKPOINTS = [f"--{name}{part}" for name in ("checkpoint", "ckpt") for part in ("", "-path", "_path", "-dir", "_dir")]
+ONE_NODE = re.compile(r"/tmp\b|/var/tmp\b|/dev/shm\b|\$\{?(?:SLURM_)?TMPDIR\b")
+NEW_EACH_TIME = re.compile(r"(?:\$\(|`)\s*(?:date|mktemp|uuidgen)|\$\{?(?:RANDOM|SECONDS)\b|\$\$")
+OWN_NODE = r"MASTER_ADDR=[\"']?(?:(?:\$\(|`)hostname|\$\{?(?:HOSTNAME|SLURMD_NODENAME)\b|localhost|127\.)"
 LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "torch.distributed.run", "torch.distributed.launch")
 
 
@@ -146,6 +139,16 @@ def _bare_srun(option: str, instead: str, needed: Callable[[Script], Any]) -> Ca
     return find
 
 
+def _unless(form: str, find: Callable[[Script], Places]) -> Callable[[Script], Places]:
+    """What a function finds, in a script without a line of this form."""
+    return lambda script: [] if any(re.search(form, line) for line in script.lines) else find(script)
+
+
+def _checkpoint(wrong: Callable[[str, Script], Any]) -> Callable[[Script], Places]:
+    """The checkpoint of a program is at a path of which something is true."""
+    return lambda script: [(c.line, {"path": path}) for c, path in _checkpoints(script) if wrong(path, script)]
+
+
 def _training(wrong: Callable[[Sequence[str]], Any]) -> Callable[[Script], Places]:
     """A ``snnkit train`` that may be requeued, of whose words something is true."""
 
@@ -177,6 +180,18 @@ def _started(command: Command) -> Sequence[str]:
     if not words or not PROGRAMS.fullmatch(PurePath(words[0]).name):
         return ()
     return () if len(words) > 1 and words[1] in ("--version", "-V", "-c", "doctor") else words  # these only print
+
+
+def _checkpoints(script: Script) -> Iterable[tuple[Command, str]]:
+    """Each command that trains and the path of its checkpoint, where the variables of the script are filled in."""
+
+    def value(match: re.Match[str]) -> str:
+        variable = script.variable(match[1])
+        return variable.value if variable else match[0]
+
+    for command, words in _programs(script):
+        if path := command_option(words, *CHECKPOINTS):
+            yield command, re.sub(r"\$\{?(\w+)\}?", value, path)
 
 
 def _launcher(script: Script) -> str | None:
@@ -318,6 +333,39 @@ def _no_gpus(script: Script) -> Places:
             yield command.line, {}
 
 
+def _hidden_gpus(script: Script) -> Places:
+    form = r"export CUDA_VISIBLE_DEVICES=[\"']?(-1|[\d,]*)[\"']?(?:\s|$)"
+    settings = [(c, match) for c in script.commands if (match := re.match(form, c.text))]
+    for command, match in settings if len(settings) == 1 else ():  # several are for steps of their own
+        number, gpus = len(re.findall(r"\b(?<!-)\d+", match[1])), _gpus_per_node(script)[0] or 0
+        if number < gpus:
+            yield command.line, {"number": count(number, "GPU"), "gpus": gpus}
+
+
+def _same_checkpoint_at_once(script: Script) -> Places:
+    paths, written = dict(_checkpoints(script)), set()
+    for command in script.commands:
+        if command.program == "wait":
+            written.clear()
+        elif path := paths.get(command):
+            if path in written:
+                yield command.line, {"path": path}
+            written |= {path} if command.text.endswith("&") else set()
+
+
+def _own_address(script: Script) -> Places:
+    for step in script.steps if (script.number("nodes") or 1) > 1 else ():
+        if re.search(OWN_NODE, step.command.text) and not re.search(OWN_NODE, expanded(step.command.text)):
+            yield step.command.line, {}
+
+
+def _expanded_too_early(script: Script) -> Places:
+    for command in script.commands:
+        before = "" if command.program == "srun" else r"\b\w+=\S*"
+        if match := re.search(before + r"\$\{?(SLURM_(?:PROC|LOCAL|NODE)ID)\b", expanded(command.text)):
+            yield command.line, {"name": match[1]}
+
+
 def _too_high(port: str, _: Script) -> bool:
     """Whether 20000 + SLURM_JOB_ID % 10000 may come to more than the last port."""
     sums = re.search(r"(\d+)\s*\+\s*\(?\s*\$?\{?SLURM_JOB_?ID\}?\s*%\s*(\d+)", port)
@@ -345,11 +393,17 @@ def _signal_too_early(script: Script) -> Places:
     yield option.line, {**values, "time": limit.value, "line": limit.line, "more": clock(early.seconds + SIGNAL_SLACK)}
 
 
-def _signal_to_shell(script: Script) -> Places:
-    option = script.option("signal")
-    early = _readable(option, early_signal)
-    if option and early and early.batch and not any(command.program == "trap" for command in script.commands):
-        yield option.line, early._asdict()
+def _signal_ignored(script: Script) -> Places:
+    early = _readable(script.option("signal"), early_signal)
+    for command in script.commands if early else ():
+        if re.match(rf"trap\s+(?:''|\"\")\s.*\b(?:SIG)?{early.name.removeprefix('SIG')}\b", command.text):
+            yield command.line, early._asdict()
+
+
+def _requeue_refused(script: Script) -> Places:
+    requeues = any(is_training(words) or command_option(words, "--requeue-signal") for _, words in _programs(script))
+    signal = script.option("signal")
+    return [(signal.line, {})] if signal and requeues and _gives_up(script) else []
 
 
 def _other_signal(script: Script) -> Places:
@@ -406,6 +460,17 @@ RULES: tuple[Rule, ...] = (
     Rule("carriage", _line(r"\r$"),
          "The line ends as on Windows (CR LF), which sbatch refuses.",
          "save the file with Unix line ends, or run `dos2unix` on it"),
+    Rule("continuation", _line(r"^\s*[^#\s].*\\[ \t]+\r?$"),
+         "There are spaces behind the backslash: the command ends here, and its next line is a command of its own.",
+         "remove the spaces at the end of the line"),
+    Rule("conda", _unless(r"conda\.sh|hook|bashrc|profile|bin/activate|^\s*(?:module|ml)\s|^#!.*\s-\w*l",
+                          _line(r"^\s*conda activate\b")),
+         "A batch script does not read ~/.bashrc, where `conda activate` is defined: it fails, and Python is another.",
+         'put before it: source "$(conda info --base)/etc/profile.d/conda.sh"'),
+    Rule("memory", _directive(lambda o: o.name in LEAST_MEGABYTES and o.value.isdecimal()
+                              and 0 < int(o.value) < LEAST_MEGABYTES[o.name]),
+         "Without a unit --{name}={value} means {value} megabytes, too few for PyTorch.",
+         "write the unit, as in --{name}={value}G"),
     # Number: one process for each GPU, all of them started, and each with its cores
     Rule("tasks", _no_tasks_per_node,
          "The script does not say how many processes each node gets. Lightning needs --ntasks-per-node, and "
@@ -436,6 +501,13 @@ RULES: tuple[Rule, ...] = (
     Rule("gpus", _no_gpus,
          "The command wants GPUs, but the job asks for none: SLURM hides them from it.",
          "add #SBATCH --gpus-per-node=N"),
+    Rule("gpus", _hidden_gpus,
+         "CUDA_VISIBLE_DEVICES shows {number} to every process, but each node has {gpus}: the others idle, and "
+         "processes do not find theirs.",
+         "remove the line: SLURM sets the variable itself"),
+    Rule("rank", _expanded_too_early,
+         "bash fills in ${name} here, before srun starts the processes: all get the one of the script, which is 0.",
+         "let each process do it, in single quotes: srun bash -c 'RANK=${name} exec python …'"),
     Rule("cores", _bare_srun("cpus-per-task", "SRUN_CPUS_PER_TASK", lambda s: (s.number("cpus-per-task") or 1) > 1),
          "Since SLURM 22.05 srun does not take the number of cores over from sbatch: each process may be bound to "
          "a single core.",
@@ -453,6 +525,13 @@ RULES: tuple[Rule, ...] = (
          "MASTER_ADDR is {value}, which on each node means that node itself: the processes of different nodes "
          "never meet.",
          f"export MASTER_ADDR={ADDRESS}"),
+    Rule("address", _own_address,
+         "Inside of srun each process sets MASTER_ADDR to its own node: those of different nodes never meet.",
+         f"before srun: export MASTER_ADDR={ADDRESS}"),
+    Rule("export", _unless(r"--export=ALL|SLURM_EXPORT_ENV",
+                           _directive(lambda o: o.name == "export" and o.value in ("NONE", "NIL"))),
+         "--{name}={value} holds for srun, too: its processes get no variable of this script, not even PATH.",
+         "add a line `unset SLURM_EXPORT_ENV`, or write srun --export=ALL …"),
     Rule("export", _not_exported,
          "{name} is set but not exported: the script knows it, the processes that srun starts do not.",
          "write export {name}=…"),
@@ -470,10 +549,14 @@ RULES: tuple[Rule, ...] = (
          "--time={time} (line {line}) is {total} s: it may come as the job starts, which then requeues itself without "
          "having trained.",
          "give the job more time than {more}, or the signal fewer seconds{hint}"),
-    Rule("signal", _signal_to_shell,
+    Rule("signal", _unless(r"^\s*trap\s", _directive(lambda o: o.name == "signal" and re.match("R?B", o.value))),
          "B: sends the signal to the shell of the script only. It does not pass it on, so that the training never "
          "receives it.",
-         "leave out B:, as in --signal={name}@{seconds}"),
+         "leave out B:, as in --signal=SIGUSR1@90"),
+    Rule("signal", _signal_ignored,
+         "The shell ignores {name} from here on, and what it starts without srun inherits that; with B: in --signal "
+         "nothing else would get it.",
+         "remove the line: the processes of srun get the signal themselves"),
     Rule("signal", _other_signal,
          "SLURM sends {name}, but the command waits for {expected} (--requeue-signal). A signal that a process "
          "does not handle ends it.",
@@ -482,6 +565,9 @@ RULES: tuple[Rule, ...] = (
          "The script does not say whether the job may go back to the queue. On clusters where it may not by "
          "default, `scontrol requeue` is refused, and a job that hits its limit, or loses a node, is over.",
          "add #SBATCH --requeue (or --no-requeue, if that is what you want)"),
+    Rule("requeue", _requeue_refused,
+         "Upon the signal the training requeues its job, which SLURM refuses after --no-requeue: it ends as failed.",
+         "write #SBATCH --requeue, or leave --signal out"),
     Rule("append", _log_overwritten,
          "A requeued job opens its log again, and may overwrite what its first run has written.",
          "write #SBATCH --open-mode=append"),
@@ -495,5 +581,19 @@ RULES: tuple[Rule, ...] = (
          "The command does not resume: the requeued job would start from scratch, and be stopped at the same "
          "point, for ever.",
          "add --resume; the first run, which finds no checkpoint, begins from the start"),
+    Rule("resume", _checkpoint(lambda path, s: NEW_EACH_TIME.search(path) and not _gives_up(s)),
+         "{path} is another file whenever the script runs: the requeued job does not find what it saved.",
+         "name it by $SLURM_JOB_ID, which stays the same"),
+    Rule("checkpoint", _checkpoint(lambda path, s: ONE_NODE.match(path)
+                                   and ((s.number("nodes") or 1) > 1 or not _gives_up(s))),
+         "{path} is on the disk of one node: other nodes, also one where a requeued job continues, do not have it.",
+         "write to a folder that all nodes share"),
+    Rule("checkpoint", _unless(r"^\s*(?:cd|pushd)\s.*\$",
+                               _checkpoint(lambda path, s: s.option("array") and not re.search(r"\$|`", path))),
+         "All jobs of the array write {path}, and resume from what another one saved.",
+         "name it by $SLURM_ARRAY_TASK_ID"),
+    Rule("checkpoint", _same_checkpoint_at_once,
+         "A step that runs at the same time writes {path} as well: each overwrites what the other saved.",
+         "give each a file of its own, or add a line `wait` between them"),
 )
 # fmt: on

@@ -22,6 +22,20 @@ SHORT = {
 # Options that take no value, or one only behind "=", so that the next word is not theirs.
 BARE = frozenset({"requeue", "no-requeue", "hold", "wait", "exclusive", "overcommit", "oversubscribe", "spread-job"})
 BARE_SRUN = frozenset({"kill-on-bad-exit", "exclusive", "exact", "overlap", "label", "unbuffered", "verbose", "quiet"})
+# The options of sbatch 22.05 (its manual page) and those added since, for guessing what a misspelt one should be.
+_NAMES = """
+account acctg-freq array batch bb bbf begin chdir cluster-constraint clusters comment constraint consolidate-segments
+container container-id contiguous core-spec cores-per-socket cpu-freq cpus-per-gpu cpus-per-task deadline delay-boot
+dependency distribution error exclude exclusive export export-file extra extra-node-info get-user-env gid gpu-bind
+gpu-freq gpus gpus-per-node gpus-per-socket gpus-per-task gres gres-flags hint hold ignore-pbs input job-name
+kill-on-invalid-dep licenses mail-type mail-user mcs-label mem mem-bind mem-per-cpu mem-per-gpu mincpus network nice
+no-kill no-requeue nodefile nodelist nodes ntasks ntasks-per-core ntasks-per-gpu ntasks-per-node ntasks-per-socket
+oom-kill-step open-mode output overcommit oversubscribe parsable partition power prefer priority profile propagate qos
+quiet reboot requeue resv-ports reservation segment signal sockets-per-node spread-job stepmgr switches test-only
+thread-spec threads-per-core time time-min tmp tres-bind tres-per-task uid use-min-nodes verbose wait wait-all-nodes
+wckey wrap
+"""
+KNOWN = frozenset(_NAMES.split())
 DAY = 86400
 SIGNAL_SLACK = 60  # seconds by which SLURM may send a signal too early, says `man sbatch`
 
@@ -133,6 +147,12 @@ def is_command(line: str) -> bool:
     return bool(line.strip()) and not line.lstrip().startswith("#")
 
 
+def expanded(text: str) -> str:
+    """A command without what bash passes on as it is: in single quotes, or behind a backslash."""
+    quoted = r"""("(?:[^"\\]|\\.)*")|'[^']*'|\\."""
+    return re.sub(quoted, lambda match: re.sub(r"\\.", "", match[1] or ""), text)
+
+
 def _words(text: str) -> list[str]:
     """Words as a shell splits them, comments left out; plainly at spaces where quotes are open."""
     try:
@@ -143,9 +163,10 @@ def _words(text: str) -> list[str]:
 
 def _commands(lines: list[str]) -> Iterator[Command]:
     joined: list[str] = []
-    first = 0
+    first, document = 0, ""  # the word behind << that ends lines which are no commands
     for number, line in enumerate(lines, 1):
-        if not joined and not is_command(line):
+        if document or not (joined or is_command(line)):
+            document = "" if line.strip() == document else document
             continue
         first = first if joined else number
         joined.append(line.rstrip().removesuffix("\\").strip())
@@ -154,6 +175,8 @@ def _commands(lines: list[str]) -> Iterator[Command]:
         text = " ".join(joined)
         yield Command(tuple(_words(text)), text, first, number)
         joined = []
+        begun = re.search(r"(?<!<)<<-?\s*[\"']?([A-Za-z_]\w*)", text)
+        document = begun[1] if begun and begun[1] in map(str.strip, lines[number:]) else ""
 
 
 def _leading(words: list[str], line: int, bare: frozenset[str]) -> tuple[list[Option], list[str]]:
