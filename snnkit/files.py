@@ -72,6 +72,45 @@ def small_json(path: Path, largest: int) -> Any:
         raise ValueError("no JSON, or only a part of it") from None
 
 
+DEFLATE = 1032  # bytes that zip, gzip and HDF5 can unpack from one
+
+
+def check_size(what: object, announced: int, stored: int | None = None, *, times: float = 1) -> None:
+    """Compare what a file says that it holds with what is there, before memory is allocated for it.
+
+    Args:
+        what: what says so, for the message.
+        announced: its bytes in memory.
+        stored: bytes of the file; None: not known.
+        times: how many bytes may come of one of the file, where it is packed.
+
+    Raises:
+        ValueError: `announced` is more than `stored` bytes can hold, or than the free memory.
+    """
+    limits = [] if stored is None else [(int(stored * times), f"all that its {stored:,} bytes can hold")]
+    with contextlib.suppress(ImportError):  # psutil comes with the notebooks
+        import psutil
+
+        limits.append((psutil.virtual_memory().available, "the memory that is free"))
+    for limit, why in limits:
+        if announced > limit:
+            raise ValueError(f"the size of {what} must be at most {limit:,} bytes, {why}, but it is {announced:,}")
+
+
+def check_hdf5(path: str | os.PathLike[str]) -> None:
+    """ValueError unless an HDF5 file can hold the arrays that it announces. OSError where it is none."""
+    import h5py
+
+    def announced(group: Any, depth: int = 0) -> int:
+        if depth > 50:
+            raise ValueError(f"groups in {path} must not hold each other")
+        items = [group[name] for name in group]
+        return sum(announced(one, depth + 1) if isinstance(one, h5py.Group) else one.nbytes for one in items)
+
+    with h5py.File(path, "r") as file:
+        check_size(path, announced(file), os.stat(path).st_size, times=DEFLATE)
+
+
 def destination(path: Path) -> Path:
     """The file that writing to `path` makes or replaces: symbolic links are followed.
 

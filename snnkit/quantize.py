@@ -243,11 +243,12 @@ def load(path: str | os.PathLike[str], model: nn.Module, *, map_location: str | 
         ValueError: it is damaged, something else, or does not fit ``model``.
     """
     _torchao()  # registers the classes that the file may hold
-    path = Path(path).expanduser()
-    content = read_archive(path, "quantized model", map_location)
+    checks.instance("model", model, nn.Module, "a torch.nn.Module")
+    place = resolve_device(map_location, "map_location")
+    path, content = read_archive(path, "quantized model", place)
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
         raise ValueError(f"{path} is not a file that quantize.save wrote ({_FORMAT!r})")
-    small = copy.deepcopy(model).eval().to(map_location)
+    small = copy.deepcopy(model).eval().to(place)
     try:
         small.load_state_dict(content["state"], assign=True)
         layers = [small.get_submodule(name) for name in content["layers"]]

@@ -10,25 +10,28 @@ from torch import Tensor
 from snnkit import checks
 
 
-def resolve_device(device: str | torch.device = "auto") -> torch.device:
-    """``"auto"`` is CUDA where there is a CUDA device, else the CPU; anything else is what PyTorch makes of it."""
+def resolve_device(device: str | torch.device = "auto", name: str = "device") -> torch.device:
+    """``"auto"`` is CUDA where there is a CUDA device, else the CPU; anything else is what PyTorch makes of it.
+
+    ValueError, calling the argument ``name``, where that is nothing, or can't be used here.
+    """
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         chosen = torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise ValueError(
-            f"device must be 'auto' or a PyTorch device such as 'cpu' or 'cuda:0', but it is {checks.shown(device)}"
+            f"{name} must be 'auto' or a PyTorch device such as 'cpu' or 'cuda:0', but it is {checks.shown(device)}"
         ) from error
     if chosen.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device is {device!r}, but PyTorch sees no CUDA device here; use 'cpu' or 'auto'")
+        raise ValueError(f"{name} is {device!r}, but PyTorch sees no CUDA device here; use 'cpu' or 'auto'")
     if chosen.type == "meta":
-        raise ValueError("device is 'meta', whose tensors have no values; use 'cpu', 'cuda' or 'auto'")
+        raise ValueError(f"{name} is 'meta', whose tensors have no values; use 'cpu', 'cuda' or 'auto'")
     if chosen.type != "cpu":
         try:
             torch.empty(0, device=chosen)
         except Exception as error:  # another type for each backend
-            raise ValueError(f"device is {device!r}, but PyTorch can't use it here; use 'cpu' or 'auto'") from error
+            raise ValueError(f"{name} is {device!r}, but PyTorch can't use it here; use 'cpu' or 'auto'") from error
     return chosen
 
 

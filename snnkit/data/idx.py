@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import io
 import math
 import os
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from snnkit.files import replacing
+from snnkit.files import check_size, replacing
 
 TIMEOUT = 30  # seconds without an answer before the next mirror is tried
 _GZIP_MAGIC = b"\x1f\x8b"
+_SLACK = 1 << 16  # bytes by which a packed file may be larger than its contents
 
 
 class DamagedFileError(ValueError):
@@ -51,14 +51,18 @@ def read_idx(path: Path, expected: IdxFile) -> np.ndarray:
 
     Raises DamagedFileError unless the contents are exactly the expected ones.
     """
-    raw = path.read_bytes()
-    content, damage = _gunzip(raw, expected.nbytes) if raw.startswith(_GZIP_MAGIC) else (raw, None)
-    if damage is None and len(content) != expected.nbytes:
-        damage = f"{len(content)} bytes instead of {expected.nbytes}"
+    algorithm = expected.checksum.partition(":")[0]
+    actual = "not looked at"
+    try:
+        check_size("it", path.stat().st_size, expected.nbytes + _SLACK)
+    except ValueError as error:
+        content, damage = b"", str(error)
+    else:
+        with open(path, "rb") as file:
+            content, damage = _contents(file, expected.nbytes)
+        actual = f"{algorithm}:{hashlib.new(algorithm, content, usedforsecurity=False).hexdigest()}"
     if damage is None and not content.startswith(expected.header):
         damage = f"not an IDX file of unsigned bytes {list(expected.shape)}"
-    algorithm = expected.checksum.partition(":")[0]
-    actual = f"{algorithm}:{hashlib.new(algorithm, content, usedforsecurity=False).hexdigest()}"
     if damage is None and actual != expected.checksum:
         damage = "other contents"
     if damage is not None:
@@ -71,22 +75,24 @@ def read_idx(path: Path, expected: IdxFile) -> np.ndarray:
     return np.frombuffer(content, dtype=np.uint8, offset=len(expected.header)).reshape(expected.shape)
 
 
-def _gunzip(raw: bytes, nbytes: int) -> tuple[bytes, str | None]:
-    """What could be unpacked of ``raw`` (never more than one byte too many), and what is wrong with it."""
+def _contents(file: BinaryIO, nbytes: int) -> tuple[bytes, str | None]:
+    """What could be read of ``file``, unpacked (never more than one byte too many), and what is wrong with it."""
+    packed = file.read(2) == _GZIP_MAGIC
+    file.seek(0)
     content = bytearray()
+    damage = None
     try:
-        with gzip.GzipFile(fileobj=io.BytesIO(raw)) as archive:
-            while len(content) <= nbytes:
-                # Small pieces, so that what precedes the damage remains for the checksum in the message.
-                piece = archive.read(min(1 << 16, nbytes + 1 - len(content)))
-                if not piece:
-                    break
+        with gzip.GzipFile(fileobj=file) if packed else file as opened:
+            # Small pieces, so that what precedes the damage remains for the checksum in the message.
+            while piece := opened.read(min(1 << 16, nbytes + 1 - len(content))):
                 content += piece
     except EOFError:
-        return bytes(content), "the gzip archive ends early"
+        damage = "the gzip archive ends early"
     except (gzip.BadGzipFile, zlib.error) as error:
-        return bytes(content), f"the gzip archive is corrupt ({error})"
-    return bytes(content), None if len(content) <= nbytes else f"more than {nbytes} bytes"
+        damage = f"the gzip archive is corrupt ({error})"
+    if damage is None and len(content) != nbytes:
+        damage = f"more than {nbytes} bytes" if len(content) > nbytes else f"{len(content)} bytes instead of {nbytes}"
+    return bytes(content), damage
 
 
 def fetch(expected: IdxFile, folder: Path, mirrors: tuple[str, ...], progress: bool | None = None) -> Path:
@@ -129,9 +135,25 @@ def _fetch_from(url: str, path: Path, expected: IdxFile, progress: bool | None) 
         # pooch sets `total` and calls `reset`, neither of which a disabled tqdm has; its annotation forgets bars.
         progressbar: Any = False if hidden else bar
         download = pooch.HTTPDownloader(progressbar=progressbar, chunk_size=1 << 16, timeout=TIMEOUT)
-        download(url, output_file=file, pooch=None)
+        download(url, output_file=_Limited(file, expected.nbytes + _SLACK), pooch=None)
         file.flush()
         try:
             read_idx(Path(file.name), expected)
         except DamagedFileError as error:
             raise DamagedFileError(str(error).replace(file.name, "what it sent")) from None
+
+
+class _Limited:
+    """A file to write that takes so many bytes, and then raises DamagedFileError: a server may send for ever."""
+
+    def __init__(self, file: BinaryIO, left: int) -> None:
+        self.file, self.left = file, left
+
+    def write(self, data: bytes) -> int:
+        self.left -= len(data)
+        if self.left < 0:
+            raise DamagedFileError("it sent more than the published file has")
+        return self.file.write(data)
+
+    def flush(self) -> None:
+        self.file.flush()

@@ -169,7 +169,7 @@ def _read_yaml(path: Path) -> Any:
                 self.aliases = getattr(self, "aliases", 0) + 1
                 if self.aliases > MOST_ALIASES:
                     problem = f"it has more than {MOST_ALIASES} aliases (*name)"
-                    raise yaml.composer.ComposerError(None, None, problem, self.peek_event().start_mark)
+                    raise yaml.YAMLError(problem)
             return super().compose_node(parent, index)
 
     try:

@@ -202,15 +202,18 @@ class SpikingEmbedding(nn.Module):
 
         Raises FileNotFoundError where there is none, ValueError where it is damaged or something else.
         """
-        content = load_checkpoint(path, map_location=map_location)
+        place = resolve_device(map_location, "map_location")
+        content = load_checkpoint(path, map_location=place)
         settings = content["extra"]
         if settings.get("kind") != _FORMAT:
             raise ValueError(f"{path} must hold a SpikingEmbedding ({_FORMAT!r}), but it is another checkpoint")
         try:
             vocabulary = Vocabulary(settings["words"], settings["counts"])
-            embedding = cls(vocabulary, settings["features"], settings["steps"], engine=engine).to(map_location)
+            if (shape := content["model"]["table.weight"].shape) != (len(vocabulary), settings["features"]):
+                raise ValueError(f"its table has the shape {list(shape)}")
+            embedding = cls(vocabulary, settings["features"], settings["steps"], engine=engine).to(place)
             embedding.load_state_dict(content["model"])
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ValueError(f"{path} holds a damaged SpikingEmbedding ({type(error).__name__}: {error})") from None
         return embedding
 

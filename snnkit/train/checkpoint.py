@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import zipfile
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,22 +13,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from snnkit.checks import instance
-from snnkit.files import destination, replacing
-from snnkit.train.history import History
+from snnkit.checks import cut, instance, integer, number, shown
+from snnkit.data import resolve_device
+from snnkit.files import check_size, destination, replacing
+from snnkit.train.history import TAGS, History
 
 FORMAT = "snnkit checkpoint 1"
 LIGHTNING_KEY = "pytorch-lightning_version"  # by which Lightning recognises its own checkpoints
 
-# The entries of a file, and their types.
-_ENTRIES: dict[str, tuple[type, ...]] = {
-    "epoch": (int,),
-    "model": (dict,),
-    "optimizer": (dict, type(None)),
-    "history": (dict, type(None)),
-    "extra": (dict,),
-}
 _PRIMITIVES = (type(None), bool, int, float, str, bytes)
+_LONGEST_INT = 2000  # bits; torch.load reads none of more than 255 bytes
 
 
 def save_checkpoint(
@@ -46,22 +40,32 @@ def save_checkpoint(
     lists, tuples and dicts. The file replaces an older one in one step, so that a crash leaves either.
 
     Raises:
-        TypeError: naming the entry, for anything else (``load_checkpoint`` could not read it back).
-        ValueError: no file can be written at ``path``.
+        TypeError, ValueError: naming the entry, for anything else (``load_checkpoint`` could not read it back), or
+            where no file can be written at ``path``; nothing has been written.
     """
     path = writable(path, "path")
+    instance("model", model, nn.Module, "a torch.nn.Module")
+    instance("optimizer", optimizer, torch.optim.Optimizer, "a torch.optim.Optimizer", optional=True)
     content = {
         "format": FORMAT,
-        "epoch": int(epoch),
+        "epoch": epoch,
         "model": model.state_dict(),
         "optimizer": None if optimizer is None else optimizer.state_dict(),
         "optimizer_class": None if optimizer is None else type(optimizer).__name__,
         "history": history.to_dict() if isinstance(history, History) else history,
         "extra": {} if extra is None else extra,
     }
+    _check_entries(content)
     check_plain(content)
     write_archive(path, content)
     return path
+
+
+def _check_entries(content: dict[str, Any]) -> None:
+    """TypeError or ValueError unless a checkpoint has all entries, each of its kind."""
+    integer("epoch", content.get("epoch"), at_least=0)
+    for name in ("model", "optimizer", "history", "extra"):
+        instance(name, content.get(name), dict, "a dict", optional=name in ("optimizer", "history"))
 
 
 def load_checkpoint(
@@ -82,8 +86,7 @@ def load_checkpoint(
         ValueError: naming the file, which is damaged, no checkpoint of snnkit or does not fit the model or optimizer;
             both are then unchanged.
     """
-    path = Path(path).expanduser()
-    content = read_archive(path, "checkpoint", map_location)
+    path, content = read_archive(path, "checkpoint", resolve_device(map_location, "map_location"))
     if isinstance(content, dict) and LIGHTNING_KEY in content:
         raise ValueError(
             f"{path} is a checkpoint of Lightning, and only Lightning can resume from it: use `snnkit train` with "
@@ -91,10 +94,10 @@ def load_checkpoint(
         )
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError(f"{path} must be a checkpoint written by save_checkpoint ({FORMAT!r}), but it is none")
-    for name, kinds in _ENTRIES.items():
-        if not isinstance(content.get(name, ...), kinds):
-            kind = type(content[name]).__name__ if name in content else "missing"
-            raise ValueError(f"{path} is no whole checkpoint: {name} is {kind} there")
+    try:
+        _check_entries(content)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path} is no whole checkpoint: {error}") from None
     # Everything is checked before anything is changed: load_state_dict copies what fits before it complains.
     if model is not None:
         _check_fits_model(path, content["model"], model)
@@ -125,7 +128,12 @@ class RunState:
 
     def save(self, path: str | os.PathLike[str], history: History) -> None:
         """After an epoch."""
-        extra = {
+        extra = self._extra()
+        save_checkpoint(path, self.model, self.optimizer, epoch=history.epochs, history=history, extra=extra)
+
+    def _extra(self) -> dict[str, Any]:
+        """All but model, optimizer and history."""
+        return {
             "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
             "scheduler_class": type(self.scheduler).__name__,
             "scaler": self.scaler.state_dict(),
@@ -134,21 +142,24 @@ class RunState:
             "cuda_rng": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
             "generators": [generator.get_state() for generator in self.generators],
         }
-        save_checkpoint(path, self.model, self.optimizer, epoch=history.epochs, history=history, extra=extra)
 
     def resume(self, path: str | os.PathLike[str]) -> History:
-        """Return to the state in which ``save`` was called, PyTorch's generators included; the history so far."""
-        extra = load_checkpoint(path)["extra"]
-        parts = {"scheduler", "scheduler_class", "scaler", "order", "rng", "cuda_rng", "generators"}
-        if missing := parts - set(extra):
-            raise ValueError(f"{path} was not written by fit (no {', '.join(sorted(missing))}): it can't be resumed")
-        for what, before, now in (
-            ("scheduler", extra["scheduler_class"], type(self.scheduler).__name__),
-            ("number of random generators in encode, augment, loss and model", len(extra["generators"]),
-             len(self.generators)),
-        ):  # fmt: skip
-            if before != now:
-                raise ValueError(f"the {what} must be {before}, as when {path} was written, but it is {now}")
+        """Return to the state in which ``save`` was called, PyTorch's generators included; the history so far.
+
+        ValueError, naming the file and the entry, where it does not fit, or was tampered with; nothing has changed.
+        """
+        content = load_checkpoint(path)
+        extra, own = content["extra"], self._extra()
+        if missing := own.keys() - extra.keys():
+            raise ValueError(
+                f"{path} must hold all that a run goes on from, but it has no {', '.join(sorted(missing))}: it was not "
+                "written by fit, or by that of another version"
+            )
+        try:
+            history = History.from_dict(content["history"])
+            self._check_fits(content["epoch"], history, extra, own)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{path} can't be resumed from: {error}") from None
         hook = self.optimizer.register_load_state_dict_pre_hook(keep_kernels)
         try:
             content = load_checkpoint(path, self.model, self.optimizer)
@@ -163,7 +174,39 @@ class RunState:
         torch.set_rng_state(extra["rng"])
         if torch.cuda.is_available() and len(extra["cuda_rng"]) == torch.cuda.device_count():
             torch.cuda.set_rng_state_all(extra["cuda_rng"])
-        return History.from_dict(content["history"])
+        return history
+
+    def _check_fits(self, epoch: int, history: History, extra: dict[str, Any], own: dict[str, Any]) -> None:
+        """TypeError or ValueError, naming the entry, unless all of a file can be taken over."""
+        lengths = sorted({len(getattr(history, name)) for name in TAGS if not name.startswith("test")})
+        if lengths != [epoch]:
+            raise ValueError(f"epoch must be the length of the lists of history, {lengths}, but it is {shown(epoch)}")
+        for what, before, now in (
+            ("scheduler", *(str(one["scheduler_class"]).replace("NoneType", "None") for one in (extra, own))),
+            (
+                "the number of random generators in encode, augment, loss and model",
+                *(len(instance("generators", one["generators"], list, "a list")) for one in (extra, own)),
+            ),
+        ):
+            if before != now:
+                raise ValueError(f"{what} must be {cut(str(before))}, as in the run that wrote it, but it is {now}")
+        for name in ("scheduler", "scaler"):
+            state = instance(name, extra[name], dict, "a dict", optional=own[name] is None)
+            for key, value in (own[name] or {}).items():
+                kinds = (int, float, type(None)) if type(value) in (int, float) else (type(value), type(None))
+                if key not in state or not isinstance(state[key], kinds):
+                    raise ValueError(f"{key} of {name} must be like {shown(value)}, but it is {shown(state.get(key))}")
+        if own["scaler"]:
+            number("scale of scaler", extra["scaler"]["scale"], above=0)
+        states = [("order", extra["order"], self.order), ("rng", extra["rng"], self.order)]
+        states += [("generators", *pair) for pair in zip(extra["generators"], self.generators, strict=True)]
+        if len(instance("cuda_rng", extra["cuda_rng"], list, "a list")) == len(own["cuda_rng"]):
+            states += [("cuda_rng", state, torch.Generator("cuda")) for state in extra["cuda_rng"]]
+        for name, state, generator in states:
+            try:
+                torch.Generator(generator.device).set_state(state)
+            except (TypeError, RuntimeError):
+                raise ValueError(f"{name} must be the state of a random generator, but it is {shown(state)}") from None
 
 
 def keep_kernels(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> dict[str, Any]:
@@ -209,18 +252,26 @@ def _check_fits_optimizer(
 def check_plain(content: dict[str, Any]) -> None:
     """TypeError, naming the entry, unless ``content`` is made of what ``load_checkpoint`` reads back."""
     for name, value in content.items():
-        _check_plain(name, value)
+        try:
+            _check_plain(name, value)
+        except RecursionError:
+            raise ValueError(f"{name} must not be nested so deeply, to be in a checkpoint") from None
 
 
 def _check_plain(name: str, value: Any) -> None:
     # By exact type: NumPy's float64 is a float to isinstance, but not to torch.load.
     kind = type(value)
+    if kind in (Tensor, nn.Parameter, OrderedDict):
+        for key, item in vars(value).items():  # what is attached to it is saved with it
+            _check_plain(f"{name}.{key}", item)
+    if kind is int and value.bit_length() > _LONGEST_INT:
+        raise ValueError(f"{name} must be an int of at most {_LONGEST_INT} bits, but it is {shown(value)}")
     if kind in _PRIMITIVES or kind in (Tensor, nn.Parameter):
         return
     if kind in (dict, OrderedDict, Counter):
         for key, item in value.items():
             _check_plain(f"{name} key", key)
-            _check_plain(f"{name}[{key!r}]", item)
+            _check_plain(f"{name}[{shown(key)}]", item)
     elif kind in (list, tuple):
         for i, item in enumerate(value):
             _check_plain(f"{name}[{i}]", item)
@@ -264,22 +315,32 @@ def write_archive(path: Path, content: dict[str, Any]) -> None:
             raise
 
 
-def read_archive(path: Path, what: str, map_location: str | torch.device) -> Any:
-    """Inverse of ``write_archive``, every byte compared with its checksum. It can't run code.
+def read_archive(
+    path: str | os.PathLike[str], what: str, map_location: str | torch.device | Callable[..., Any]
+) -> tuple[Path, Any]:
+    """Inverse of ``write_archive``, every byte compared with its checksum: the file, and what it holds.
+
+    It can't run code, and takes no more memory than the file has bytes.
 
     Raises:
         FileNotFoundError: there is no file.
         ValueError: naming the file, which can't be read as ``what``.
     """
+    path = Path(os.path.expanduser(instance("path", path, (str, os.PathLike), "a path")))
     if not path.is_file():
         raise FileNotFoundError(f"no {what} at {path}")
     with open(path, "rb") as file:
         try:
             with zipfile.ZipFile(file) as archive:
+                # PyTorch packs nothing, so that the parts are not larger than the whole.
+                stored = os.fstat(file.fileno()).st_size
+                check_size("its parts", sum(entry.file_size for entry in archive.infolist()), stored)
                 if (damaged := archive.testzip()) is not None:
                     raise zipfile.BadZipFile(f"{damaged} does not have its checksum")
             file.seek(0)
-            return torch.load(file, map_location=map_location, weights_only=True)
+            content = torch.load(file, map_location=map_location, weights_only=True)
+            _check_contents(content, stored)
+            return path, content
         except Exception as error:
             # PyTorch's own text advises weights_only=False, the one thing not to do with a file that looks wrong.
             kind = type(error).__name__
@@ -290,3 +351,17 @@ def read_archive(path: Path, what: str, map_location: str | torch.device) -> Any
                 f"{path} can't be read as a {what}: it is damaged, cut short, or holds more than tensors and plain "
                 f"values ({kind}: {reason})"
             ) from None
+
+
+def _check_contents(content: Any, stored: int) -> None:
+    """ValueError where lists in lists, or tensors that repeat their numbers, are far more than the file has bytes."""
+    count, todo = 0, [content]
+    while todo:
+        item = todo.pop()
+        count += 1
+        if isinstance(item, Tensor) and (nbytes := item.numel() * item.element_size()) > stored:
+            check_size("a tensor in it", nbytes)
+        elif isinstance(item, (dict, list, tuple)):
+            todo += item.values() if isinstance(item, dict) else item
+            if count + len(todo) > stored:
+                check_size("the lists in it", count + len(todo), stored)

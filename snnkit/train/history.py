@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from snnkit.checks import function, instance
+from snnkit.checks import choice, flag, function, instance, mapping, shown
 
 
 @dataclass
@@ -50,8 +50,17 @@ class History:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> History:
-        """Inverse of ``to_dict``. Raises TypeError for keys that a History doesn't have."""
-        return cls(**copy.deepcopy(values))
+        """Inverse of ``to_dict``. Raises TypeError or ValueError, naming the entry, for anything else."""
+        history = cls()
+        for name, value in mapping("history", values, "names and lists").items():
+            if choice("an entry of history", name, vars(history)) == "interrupted":
+                flag("interrupted of history", value)
+            else:
+                for number in instance(f"{name} of history", value, list, "a list of numbers"):
+                    if type(number) not in (int, float):
+                        raise TypeError(f"{name} of history must be a list of numbers, but {shown(number)} is in it")
+            setattr(history, name, copy.copy(value))
+        return history
 
     def __repr__(self) -> str:
         lines = [f"History of {self.epochs} epoch{'s' * (self.epochs != 1)}{', interrupted' * self.interrupted}"]

@@ -8,18 +8,20 @@ from __future__ import annotations
 import hashlib
 import lzma
 import re
+import stat
 import subprocess
 import sys
 import tempfile
+import unicodedata
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import resources
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import IO
 
-from snnkit.files import replacing
+from snnkit.files import check_size, replacing
 from snnkit.tools.project import Project
 
 from . import handouts
@@ -29,6 +31,7 @@ CHECKSUMS = "CHECKSUMS.sha256"  # as `sha256sum --check` reads it, too
 # Encrypted entries are a RuntimeError; so, as a kind of it, are ways of packing that Python does not know.
 UNREADABLE = (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
 LARGEST_LIST = 1 << 24  # bytes; that of a bundle has some kB
+PACKED = 100  # times smaller than its contents a zip may be; notebooks and wheels become a tenth
 # What start.py, Jupyter and Python leave in a folder that is used is not worth a word.
 LEFTOVERS = re.compile(r"room-env/|.*(__pycache__|\.ipynb_checkpoints)/")
 TOP = "snnkit-workshop"
@@ -131,12 +134,13 @@ def verify(place: Path) -> tuple[int, list[str]]:
     """Compare all files of a bundle, packed or unpacked, with its checksums.
 
     Returns:
-        How many files are as they were packed, and the names of others, such as a learner's own notebooks.
+        How many files are as they were packed, and the names of others in a folder, such as a learner's own notebooks.
 
     Raises:
-        WorkshopError: it is no bundle, or files are missing or changed; it names them all.
+        WorkshopError: it is no bundle, files are missing or changed, or a zip has others; it names them all.
     """
-    files = _in_zip(place) if place.is_file() else _in_folder(place)
+    packed = place.is_file()
+    files = _in_zip(place) if packed else _in_folder(place)
     if CHECKSUMS not in files:
         raise WorkshopError(f"{place} is no bundle: it has no {CHECKSUMS}")
     try:
@@ -144,58 +148,82 @@ def verify(place: Path) -> tuple[int, list[str]]:
             expected = _listed(place, file.read(LARGEST_LIST))
     except UNREADABLE as error:
         raise WorkshopError(f"{place} is damaged: {CHECKSUMS} can't be read ({error})") from None
-    wrong = []
-    for name, digest in expected.items():
-        if name not in files:
-            wrong.append(f"{name} is missing")
-        elif (actual := _digest(files.pop(name))) != digest:
-            wrong.append(f"{name} has the checksum {actual[:12]}… in place of {digest[:12]}…")
+    wrong = [f"{name} {problem}" for name, digest in expected.items() if (problem := _problem(files, name, digest))]
+    others = sorted(name for name in files.keys() - expected.keys() if packed or not LEFTOVERS.match(name))
+    if packed:
+        wrong += [f"{name} is not listed in {CHECKSUMS}" for name in others]
     if wrong:
         raise WorkshopError(f"{place} is not as it was packed (edited, or a damaged copy): " + "; ".join(wrong))
-    return len(expected), sorted(name for name in files if not LEFTOVERS.match(name))
+    return len(expected), others
 
 
-def _digest(opened: Callable[[], IO[bytes]]) -> str:
+def _problem(files: Mapping[str, Callable[[], IO[bytes]]], name: str, digest: str) -> str:
+    """What is wrong with a file that is listed; nothing: an empty string."""
+    if name not in files:
+        return "is missing"
     checksum = hashlib.sha256()
     try:
-        with opened() as file:
+        with files[name]() as file:
             while block := file.read(1 << 20):
                 checksum.update(block)
     except UNREADABLE as error:  # a zip's own checks come first
-        return f"unreadable ({error})"
-    return checksum.hexdigest()
+        return f"can't be read ({error})"
+    actual = checksum.hexdigest()
+    return "" if actual == digest else f"has the checksum {actual[:12]}… in place of {digest[:12]}…"
 
 
 def _in_folder(folder: Path) -> dict[str, Callable[[], IO[bytes]]]:
     if not folder.is_dir():
         raise WorkshopError(f"there is no bundle at {folder}")
+
+    def opened(path: Path) -> IO[bytes]:
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise OSError("a link that leaves the folder")
+        return path.open("rb")
+
     paths = (path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): partial(path.open, "rb") for path in paths}
+    return {path.relative_to(folder).as_posix(): partial(opened, path) for path in paths}
 
 
 def _in_zip(path: Path) -> dict[str, Callable[[], IO[bytes]]]:
     try:
         archive = zipfile.ZipFile(path)
-    except (OSError, zipfile.BadZipFile) as error:
+        check_size(
+            "what it holds", sum(info.file_size for info in archive.infolist()), path.stat().st_size, times=PACKED
+        )
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise WorkshopError(f"{path} is no zip that can be read ({error}); copy it again") from None
     files: dict[str, Callable[[], IO[bytes]]] = {}
+    seen: dict[str, str] = {}
     for info in archive.infolist():
         top, _, name = info.filename.partition("/")
-        if not top or "\\" in info.filename or ".." in PurePosixPath(info.filename).parts:
+        if not _stays(info.filename) or stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
             raise WorkshopError(f"{path} must not be unpacked: {info.filename!r} would leave its folder")
-        if name and name in files:
-            raise WorkshopError(f"{path} is damaged: it has {name!r} twice")
-        if not info.is_dir():
-            files[name] = partial(archive.open, info.filename)
+        if top != seen.setdefault("", top):
+            raise WorkshopError(f"{path} is damaged: it must have one folder, but it has {seen['']!r} and {top!r}")
+        if info.is_dir():
+            continue
+        # Windows and macOS take letters of both cases for one, whatever accents are made of; Windows drops dots.
+        same = "/".join(part.rstrip(". ") for part in unicodedata.normalize("NFC", name).casefold().split("/"))
+        if same in seen:
+            raise WorkshopError(
+                f"{path} is damaged: it has {name!r} twice" + f", as {seen[same]!r}" * (seen[same] != name)
+            )
+        seen[same] = name
+        files[name] = partial(archive.open, info)
     return files
+
+
+def _stays(name: str) -> bool:
+    """Whether a path with slashes leads into the folder where it begins, on all systems."""
+    return name[:1] not in ("", "/") and ".." not in name.split("/") and not re.search(r"[\\:\x00-\x1f]", name)
 
 
 def _listed(place: Path, content: bytes) -> dict[str, str]:
     expected = {}
     for line in content.decode("utf-8", "replace").splitlines():
         digest, gap, name = line.partition("  ")
-        parts = PurePosixPath(name).parts
-        if not (gap and len(digest) == 64 and parts) or ".." in parts or name.startswith("/"):
+        if not (gap and len(digest) == 64 and _stays(name)):
             raise WorkshopError(f"{place} is damaged: {CHECKSUMS} has the line {line[:80]!r}")
         expected[name] = digest
     if not expected:

@@ -125,6 +125,15 @@ def test_damage_is_refused_with_the_name_and_both_checksums(tmp_path, raw, reaso
         assert f"actual contents:   sha256:{hashlib.sha256(raw).hexdigest()}" in message
 
 
+@pytest.mark.parametrize("begin", [b"", CONTENT, gzip.compress(CONTENT)], ids=["sparse", "plain", "archive"])
+def test_what_is_far_too_large_is_not_read(tmp_path, begin):
+    path = tmp_path / "images"
+    path.write_bytes(begin)
+    os.truncate(path, 20 << 30)  # takes no space on the disk
+    with pytest.raises(data.DamagedFileError, match=r"the size of it must be at most .*, but it is 21,474,836,480"):
+        read_idx(path, SPEC)
+
+
 def test_a_damaged_file_is_neither_replaced_nor_downloaded_over(tiny, tmp_path):
     put(tmp_path / "mnist", tiny[1])
     (tmp_path / "mnist" / "train-images-idx3-ubyte.gz").write_bytes(b"damaged")
@@ -200,20 +209,22 @@ def test_dead_damaged_and_lying_mirrors_are_passed_over(tiny, web, tmp_path, mon
     dead.close()
     bad = [web.offer("cut", tiny[1], cut=30), web.offer("hangs-up", tiny[1], cut=30, announce_all=True)]
     other = web.offer("other", {name: content[:-1] + b"\7" for name, content in tiny[1].items()})
+    endless = web.offer("endless", {name: os.urandom(1 << 20) for name in tiny[1]})
     nothing = [f"{dead.address}/", f"{web.address}/has-nothing/"]
-    use_mirrors(monkeypatch, tiny[0], *nothing, *bad, other, web.offer("good", tiny[1]))
+    use_mirrors(monkeypatch, tiny[0], *nothing, *bad, other, endless, web.offer("good", tiny[1]))
     images, labels = data.load("mnist", root=tmp_path)
     assert images.shape[0] == labels.shape[0] == 12
     assert len(list((tmp_path / "mnist").iterdir())) == 2
-    assert [path.split("/")[1] for path in web.requests[:5]] == ["has-nothing", "cut", "hangs-up", "other", "good"]
+    asked = [path.split("/")[1] for path in web.requests[:6]]
+    assert asked == ["has-nothing", "cut", "hangs-up", "other", "endless", "good"]
 
 
 def test_when_all_mirrors_fail_nothing_is_left_and_the_error_helps(tiny, web, tmp_path, monkeypatch):
     cut, hangs_up = web.offer("cut", tiny[1], cut=30), web.offer("hangs-up", tiny[1], cut=30, announce_all=True)
-    use_mirrors(monkeypatch, tiny[0], cut, hangs_up)
+    use_mirrors(monkeypatch, tiny[0], cut, hangs_up, web.offer("endless", {n: os.urandom(1 << 20) for n in tiny[1]}))
     with pytest.raises(ConnectionError) as caught:
         data.load("mnist", root=tmp_path)
-    for words in (cut, hangs_up, "SNNKIT_DATA", "train-images-idx3-ubyte.gz", "ends early"):
+    for words in (cut, hangs_up, "SNNKIT_DATA", "train-images-idx3-ubyte.gz", "ends early", "it sent more than"):
         assert words in str(caught.value)
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
 

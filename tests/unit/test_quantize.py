@@ -144,6 +144,8 @@ def test_files_that_do_not_fit(tmp_path):
         quantize.load(tmp_path / "none.pt", dense())
     with pytest.raises(ValueError, match=r"not a file that quantize.save wrote"):
         quantize.load(train.save_checkpoint(tmp_path / "whole.pt", dense()), dense())
+    with pytest.raises(ValueError, match=r"map_location must be .* but it is 'html'"):
+        quantize.load(file, dense(), map_location="html")
     file.write_bytes(file.read_bytes()[:-100])
     with pytest.raises(ValueError, match="can't be read as a quantized model"):
         quantize.load(file, dense())

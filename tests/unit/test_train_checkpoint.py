@@ -4,6 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -107,12 +108,14 @@ def test_resume_without_a_file_starts_and_a_finished_run_returns(tmp_path):
 def test_resume_refuses_what_fit_did_not_write(tmp_path):
     model, optimizer = new()
     train.save_checkpoint(tmp_path / "weights.pt", model, optimizer)
-    with pytest.raises(ValueError, match=r"weights\.pt was not written by fit"):
+    with pytest.raises(
+        ValueError, match=r"weights\.pt must hold all .* no cuda_rng, .*: it was not written by fit, or by"
+    ):
         fit(model, optimizer, checkpoint=tmp_path / "weights.pt", resume=True)
     fit(model, optimizer, checkpoint=tmp_path / "run.pt")
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
     with pytest.raises(
-        ValueError, match=r"scheduler must be NoneType, as when .*run\.pt was written, but it is StepLR"
+        ValueError, match=r"run\.pt can't be resumed from: scheduler must be None, as in the run .*, but it is StepLR"
     ):
         fit(model, optimizer, scheduler=scheduler, checkpoint=tmp_path / "run.pt", resume=True)
 
@@ -153,17 +156,44 @@ for size in (10, 2000):  # PyTorch reports them in two ways
     assert not list(tmp_path.iterdir())
 
 
+def deep():
+    value = []
+    for _ in range(5000):
+        value = [value]
+    return value
+
+
+def with_note():
+    value = torch.zeros(1)
+    value.note = print
+    return value
+
+
 @pytest.mark.parametrize(
     "extra, words",
     [
         ({"f": print}, r"extra\['f'\] must be made of .* but it is a builtins.builtin_function_or_method"),
         ({"a": {"b": np.zeros(3)}}, r"extra\['a'\]\['b'\] must be .* but it is a numpy.ndarray"),
         ({object: 1}, "extra key"),
+        ({"n": 2**3000}, r"extra\['n'\] must be an int of at most 2000 bits"),
+        ({"deep": deep()}, "extra must not be nested so deeply"),
+        ({"t": with_note()}, r"extra\['t'\].note must be made of .* but it is a builtins.builtin_function"),
+        ("abc", "extra must be a dict, but it is 'abc'"),
     ],
 )
-def test_only_plain_values_are_saved(tmp_path, extra, words):
-    with pytest.raises(TypeError, match=words):
+def test_only_what_can_be_loaded_is_saved(tmp_path, extra, words):
+    with pytest.raises((TypeError, ValueError), match=words):
         train.save_checkpoint(tmp_path / "run.pt", new()[0], extra=extra)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [("epoch", -3), ("epoch", 2.7), ("epoch", 1e308), ("epoch", True), ("history", np.inf), ("history", [])],
+)
+def test_entries_that_load_refuses_are_not_saved(tmp_path, name, value):
+    with pytest.raises((TypeError, ValueError), match=f"{name} must be"):
+        train.save_checkpoint(tmp_path / "run.pt", new()[0], **{name: value})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -216,10 +246,11 @@ def test_one_bit_of_a_weight_is_noticed(tmp_path):
 @pytest.mark.parametrize(
     "name, value, words",
     [
-        ("model", [1], "model is list there"),
+        ("model", [1], r"model must be a dict, but it is \[1\]"),
         ("model", {"net.0.weight": 3}, r"net\.0\.weight: shape None in the file, "),
-        ("extra", None, "extra is NoneType there"),
-        ("epoch", "two", "epoch is str there"),
+        ("extra", None, "extra must be a dict, but it is None"),
+        ("epoch", "two", "epoch must be an integer, but it is 'two'"),
+        ("epoch", -1, "epoch must be at least 0, but it is -1"),
         ("optimizer", {"state": None, "param_groups": []}, "holds no state of one"),
     ],
 )
@@ -233,6 +264,111 @@ def test_entries_of_another_kind_are_named_and_change_nothing(tmp_path, name, va
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
 
 
+TAMPERED = {
+    "epoch": (
+        lambda c: c | {"epoch": 10**12},
+        r"epoch must be the length of the lists of history, \[1\], but it is 10000",
+    ),
+    "no history": (lambda c: c | {"history": None}, "history must be a dict of names and lists, but it is None"),
+    "history": (
+        lambda c: c | {"history": c["history"] | {"x": []}},
+        "an entry of history must be one of .*, but it is 'x'",
+    ),
+    "a list of it": (
+        lambda c: c | {"history": c["history"] | {"seconds": ["a"]}},
+        "seconds of history must be a list of",
+    ),
+    "no list of it": (lambda c: c | {"history": c["history"] | {"seconds": 3}}, "seconds of history must be a list of"),
+    "an empty one": (
+        lambda c: c | {"history": c["history"] | {"seconds": []}},
+        r"lists of history, \[0, 1\], but it is 1",
+    ),
+    "rng": ({"rng": torch.zeros(3)}, r"rng must be the state of a random generator, but it is a Tensor of shape \[3\]"),
+    "order": ({"order": "x"}, "order must be the state of a random generator, but it is 'x'"),
+    "generators": ({"generators": 3}, "generators must be a list, but it is 3"),
+    "more generators": ({"generators": [1]}, "number of random generators .* must be 1, as in the run .*, but it is 0"),
+    "cuda_rng": ({"cuda_rng": 3}, "cuda_rng must be a list, but it is 3"),
+    "scaler": ({"scaler": [1]}, r"scaler must be a dict, but it is \[1\]"),
+    "scheduler": ({"scheduler": {"last_epoch": "x"}}, "step_size of scheduler must be like 1, but it is None"),
+    "its class": (
+        {"scheduler_class": "StepLR" * 99},
+        "scheduler must be StepLRStepLR.*…, as in the run .* but it is StepLR",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "words"), TAMPERED.values(), ids=TAMPERED)
+def test_a_tampered_run_is_not_resumed_and_changes_nothing(tmp_path, change, words):
+    path = tmp_path / "run.pt"
+
+    def run(seed=0, **kwargs):
+        model, optimizer = new(seed)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+        before = [p.clone() for p in model.parameters()]
+        try:
+            fit(model, optimizer, scheduler=scheduler, checkpoint=path, **kwargs)
+        finally:
+            changed = any(not torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+            assert changed == (seed == 0)
+
+    run()
+    content = torch.load(path)
+    change = change(content) if callable(change) else content | {"extra": content["extra"] | change}
+    torch.save(change, path)
+    with pytest.raises(ValueError, match=rf"run\.pt can't be resumed from: .*{words}"):
+        run(seed=1, epochs=2, resume=True)
+
+
+def test_a_tampered_scale_of_the_loss(tmp_path):
+    model, optimizer = new()
+    run = module.RunState(model, optimizer, None, torch.amp.GradScaler("cpu"), torch.Generator())
+    run.save(tmp_path / "run.pt", train.History())
+    assert run.resume(tmp_path / "run.pt") == train.History()
+    content = torch.load(tmp_path / "run.pt")
+    for scale, words in ((-1.0, "scale of scaler must be greater than 0"), ("x", "scale of scaler must be like 65536")):
+        content["extra"]["scaler"]["scale"] = scale
+        torch.save(content, tmp_path / "run.pt")
+        with pytest.raises(ValueError, match=words):
+            run.resume(tmp_path / "run.pt")
+
+
+def packed(path):
+    with zipfile.ZipFile(path) as archive:
+        parts = {entry.filename: archive.read(entry) for entry in archive.infolist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in parts.items():
+            archive.writestr(name, bytes(1 << 26) if name.endswith("data/0") else content)
+
+
+def laughs(path):
+    value = [0] * 9
+    for _ in range(12):
+        value = [value] * 9
+    torch.save({"format": module.FORMAT, "extra": value}, path)
+
+
+BOMBS = {
+    "packed": (packed, "the size of its parts must be at most"),
+    "lists of one list": (laughs, "the size of the lists in it must be at most"),
+    "one number for ever": (lambda path: torch.save(torch.zeros(1).expand(2**44), path), "the size of a tensor in it"),
+}
+
+
+@pytest.mark.parametrize(("change", "words"), BOMBS.values(), ids=BOMBS)
+def test_a_file_that_announces_more_than_it_has_is_refused(tmp_path, change, words):
+    path = train.save_checkpoint(tmp_path / "run.pt", *new())
+    change(path)
+    with pytest.raises(ValueError, match=rf"run\.pt can't be read as a checkpoint.*{words}"):
+        train.load_checkpoint(path)
+
+
+@pytest.mark.parametrize("place", ["html", "cuda:77", 3.5, None])
+def test_a_place_that_is_none_is_not_called_a_damaged_file(tmp_path, place):
+    path = train.save_checkpoint(tmp_path / "run.pt", *new())
+    with pytest.raises(ValueError, match="map_location"):
+        train.load_checkpoint(path, map_location=place)
+
+
 def test_foreign_files_are_named(tmp_path):
     path = tmp_path / "weights.pt"
     for content in (new()[0].state_dict(), torch.zeros(3), {"format": "other"}):
@@ -240,7 +376,7 @@ def test_foreign_files_are_named(tmp_path):
         with pytest.raises(ValueError, match=r"weights\.pt must be a checkpoint written by save_checkpoint"):
             train.load_checkpoint(path)
     torch.save({"format": module.FORMAT, "epoch": 1}, path)
-    with pytest.raises(ValueError, match="no whole checkpoint: model is missing there"):
+    with pytest.raises(ValueError, match="no whole checkpoint: model must be a dict, but it is None"):
         train.load_checkpoint(path)
 
 

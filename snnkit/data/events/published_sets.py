@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,9 @@ from snnkit import checks
 from snnkit.data.datasets import SPLITS, data_root
 from snnkit.data.events.recordings import Events, from_numpy
 from snnkit.data.idx import DamagedFileError
+from snnkit.files import check_hdf5, read_small
+
+_LARGEST = 1 << 24  # bytes of a recording of N-MNIST; they have some ten thousand
 
 
 class _Published(NamedTuple):
@@ -52,11 +56,12 @@ class Recordings:
     def __getitem__(self, i: int) -> tuple[Events, int]:
         if not -len(self) <= i < len(self):  # a loop over it ends by this
             raise IndexError(f"the index of a recording must be less than {len(self)}, but it is {i}")
-        array, label = self.source[int(i) % len(self)]
         try:
-            return from_numpy(array, self.size, polarities=self.polarities), int(label)
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"recording {i} of {self.name}: {error}") from error
+            array, label = self.source[int(i) % len(self)]
+            label = checks.integer("its label", label, at_least=0, at_most=self.classes - 1)
+            return from_numpy(array, self.size, polarities=self.polarities), label
+        except (TypeError, ValueError, IndexError, OSError) as error:  # columns of several lengths do not broadcast
+            raise DamagedFileError(f"recording {i} of {self.name} can't be read: {error}") from error
 
 
 def load(name: str, split: str = "train", *, root: str | os.PathLike[str] | None = None) -> Recordings:
@@ -85,6 +90,11 @@ def load(name: str, split: str = "train", *, root: str | os.PathLike[str] | None
             f"events.load({name!r}) needs tonic: pip install tonic. (events.read_nmnist reads files of N-MNIST alone.)"
         ) from error
     made = getattr(datasets, _SETS[name].tonic)(save_to=str(data_root(root)), train=split == "train")
+    if name == "shd":
+        try:
+            check_hdf5(os.path.join(made.location_on_system, made.data_filename))
+        except (ValueError, OSError) as error:
+            raise DamagedFileError(f"the file of {name} is damaged: {error}") from error
     return Recordings(name, made)
 
 
@@ -99,7 +109,10 @@ def read_nmnist(path: str | os.PathLike[str]) -> Events:
         FileNotFoundError: there is no such file.
         DamagedFileError: it is empty, no whole number of events, or holds a pixel that the sensor does not have.
     """
-    raw = np.fromfile(path, dtype=np.uint8)
+    try:
+        raw = np.frombuffer(read_small(Path(path), _LARGEST), dtype=np.uint8)
+    except ValueError as error:
+        raise DamagedFileError(f"{path}: {error}") from None
     if raw.size == 0 or raw.size % 5:
         raise DamagedFileError(
             f"{path}: must be one or more events of 5 bytes, but has {raw.size} bytes; fetch it again"

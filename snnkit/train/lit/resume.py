@@ -33,7 +33,7 @@ class AtomicCheckpointIO(CheckpointIO):
 
     def load_checkpoint(self, path: Any, map_location: Any | None = None, weights_only: bool | None = None) -> Any:
         """FileNotFoundError where there is no file, ValueError, naming it, where it is damaged or not Lightning's."""
-        content = read_archive(Path(path).expanduser(), "checkpoint", "cpu" if map_location is None else map_location)
+        path, content = read_archive(path, "checkpoint", "cpu" if map_location is None else map_location)
         if isinstance(content, dict) and LIGHTNING_KEY in content:
             return content
         if isinstance(content, dict) and content.get("format") == FORMAT:
