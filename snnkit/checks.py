@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 _LONGEST = 200
+_LEAST, _MOST = 1.2e-38, 3.4e38  # normal numbers of float32, in size
+_INT64 = 2**63 - 1
 _BRACKETS = {list: "[]", tuple: "()", dict: "{}", set: "{}"}
 
 
@@ -54,8 +56,12 @@ def _pieces(value: Any) -> Iterator[str]:
     elif kind is int and value.bit_length() > _LONGEST * 4:  # Python refuses to print those of thousands of digits
         yield f"an int of {value.bit_length()} bits"
     else:
-        shape = getattr(value, "shape", None)
-        yield f"a {kind.__name__} of shape {list(shape)}" if shape is not None and tuple(shape) else repr(value)
+        try:
+            shape = getattr(value, "shape", None)
+            text = f"a {kind.__name__} of shape {list(shape)}" if shape is not None and tuple(shape) else repr(value)
+        except Exception:  # whatever a class of somebody else raises
+            text = f"a {kind.__name__}"
+        yield text
 
 
 def number(
@@ -68,7 +74,11 @@ def number(
     at_most: float | None = None,
     finite: bool = True,
 ) -> float:
-    """A real number within its bounds, as a float. Numbers of NumPy and tensors without axes count, booleans do not."""
+    """A real number within its bounds, as a float. Numbers of NumPy and tensors without axes count, booleans do not.
+
+    It has to be one of float32, the dtype of nearly all arithmetic: 1e39 would be infinite there, and 1e-40 may be 0,
+    which counts where it has to be above that.
+    """
     value = _without_axes(value)
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, but it is {shown(value)}")
@@ -79,11 +89,13 @@ def number(
     if (finite and infinite) or value != value:
         raise ValueError(f"{name} must be finite, but it is {shown(value)}")
     _within(name, value, above, at_least, below, at_most)
+    if finite:
+        _within(name, value, None, _LEAST if above == 0 else -_MOST, None, _MOST)
     return float(value)
 
 
 def integer(name: str, value: Any, *, at_least: int | None = None, at_most: int | None = None) -> int:
-    """A whole number within its bounds, as an int. 3.0 is none, as it may be the result of a rounding error."""
+    """A whole number of 64 bits within its bounds, as an int. 3.0 is none, as it may come of a rounding error."""
     value = _without_axes(value)
     try:
         if isinstance(value, bool):
@@ -91,15 +103,44 @@ def integer(name: str, value: Any, *, at_least: int | None = None, at_most: int 
         value = operator.index(value)
     except (TypeError, RuntimeError):  # arrays have the method, and raise
         raise TypeError(f"{name} must be an integer, but it is {shown(value)}") from None
-    _within(name, value, None, at_least, None, at_most)
+    _within(name, value, None, -_INT64 if at_least is None else at_least, None, _INT64 if at_most is None else at_most)
     return value
 
 
-def flag(name: str, value: Any) -> bool:
+def counts(**values: Any) -> None:
+    """Each of them an integer of at least 1."""
+    for name, value in values.items():
+        integer(name, value, at_least=1)
+
+
+def flag(name: str, value: Any, *, optional: bool = False) -> Any:
     """True or False; nothing that merely counts as one."""
-    if not isinstance(value, bool):
-        raise TypeError(f"{name} must be True or False, but it is {shown(value)}")
+    if not isinstance(value, bool) and not (optional and value is None):
+        kinds = "True, False or None" if optional else "True or False"
+        raise TypeError(f"{name} must be {kinds}, but it is {shown(value)}")
     return value
+
+
+def flags(**values: Any) -> None:
+    """Each of them True or False."""
+    for name, value in values.items():
+        flag(name, value)
+
+
+def fits(name: str, value: int, size: float) -> None:
+    """So many things of ``size`` bytes each have to fit into the memory that this machine has left."""
+    if value * size > _memory():
+        most = int(_memory() // size)
+        raise ValueError(f"{name} must be at most {most}, which is what memory holds here, but it is {value}")
+
+
+def _memory() -> float:
+    """Bytes; infinity where it is not known."""
+    try:
+        with open("/proc/meminfo") as file:
+            return next(float(line.split()[1]) for line in file if line.startswith("MemAvailable")) * 1024
+    except (OSError, StopIteration):  # no Linux
+        return math.inf
 
 
 def choice(name: str, value: Any, choices: Iterable[T]) -> T:
@@ -135,7 +176,10 @@ def mapping(name: str, value: Any, what: str) -> Mapping[str, Any]:
 
 def _without_axes(value: Any) -> Any:
     """The number in an array or tensor without axes."""
-    return value.item() if getattr(value, "ndim", None) == 0 and hasattr(value, "item") else value
+    try:
+        return value.item() if getattr(value, "ndim", None) == 0 and hasattr(value, "item") else value
+    except RuntimeError:  # a tensor without values, on the device "meta"
+        return value
 
 
 def _within(

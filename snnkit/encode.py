@@ -30,6 +30,7 @@ __all__ = ["constant_current_lif", "delta", "latency", "poisson", "repeat"]
 
 # The smallest x − threshold that the logarithm of ``latency`` sees (snnTorch's value): it decides when "latest" is.
 _LATENCY_EPSILON = 1e-7
+_MOST_STEPS = 2**31 - 1
 
 
 def repeat(x: Tensor, steps: int) -> Tensor:
@@ -44,7 +45,7 @@ def repeat(x: Tensor, steps: int) -> Tensor:
         times, and gradients reach x.
     """
     _check_x(x, "x")
-    checks.integer("steps", steps, at_least=1)
+    checks.integer("steps", steps, at_least=1, at_most=_MOST_STEPS)
     return x.expand(steps, *x.shape)
 
 
@@ -64,7 +65,7 @@ def poisson(x: Tensor, steps: int, *, generator: torch.Generator | None = None, 
         Spikes [T, B, ...].
     """
     _check_x(x, "x", within=(0.0, 1.0))
-    checks.integer("steps", steps, at_least=1)
+    _check_steps(steps, x)
     checks.number("max_rate", max_rate, above=0.0, at_most=1.0)
     checks.instance("generator", generator, torch.Generator, "a torch.Generator", optional=True)
     if generator is not None and generator.device.type != x.device.type:
@@ -91,16 +92,16 @@ def latency(x: Tensor, steps: int, *, threshold: float = 0.01, linear: bool = Fa
     Args:
         x: [B, ...] in [0, 1].
         steps: T, at least 1.
-        threshold: θ, above 0 and below 1. An x below it stays silent.
+        threshold: θ, at least 1e-7 and below 1. An x below it stays silent.
         linear: the line instead of the logarithm.
 
     Returns:
         Spikes [T, B, ...].
     """
-    _check_x(x, "x", within=(0.0, 1.0))
-    checks.integer("steps", steps, at_least=1)
-    checks.number("threshold", threshold, above=0.0, below=1.0)
     checks.flag("linear", linear)
+    _check_x(x, "x", within=(0.0, 1.0))
+    _check_steps(steps, x)
+    checks.number("threshold", threshold, at_least=_LATENCY_EPSILON, below=1.0)
     value = x.detach().to(state_dtype(x))
     if linear:
         time, longest = 1.0 - value, 1.0
@@ -129,9 +130,9 @@ def delta(x_seq: Tensor, *, threshold: float = 0.1, off_spikes: bool = False) ->
     Returns:
         [T, B, ...] of 0, 1 and, with ``off_spikes``, -1.
     """
+    checks.flag("off_spikes", off_spikes)
     _check_x(x_seq, "x_seq", sequence=True)
     checks.number("threshold", threshold, above=0.0)
-    checks.flag("off_spikes", off_spikes)
     value = x_seq.detach().to(state_dtype(x_seq))
     change = value.clone()
     change[1:] -= value[:-1]
@@ -171,7 +172,7 @@ def constant_current_lif(
         Spikes [T, B, ...].
     """
     _check_x(x, "x")
-    checks.integer("steps", steps, at_least=1)
+    _check_steps(steps, x)
     checks.number("tau_mem_inv", tau_mem_inv, above=0.0)
     checks.number("dt", dt, above=0.0)
     checks.number("v_leak", v_leak)
@@ -194,6 +195,13 @@ def constant_current_lif(
         spikes[t] = fired
         v = v.masked_fill(fired, v_reset)
     return spikes
+
+
+def _check_steps(steps: int, x: Tensor) -> None:
+    """A count of steps of which memory holds as many."""
+    checks.integer("steps", steps, at_least=1, at_most=_MOST_STEPS)
+    if x.device.type == "cpu" and not torch.compiler.is_compiling():
+        checks.fits("steps", steps, x.numel() * x.element_size())
 
 
 def _check_x(x: Tensor, name: str, *, within: tuple[float, float] | None = None, sequence: bool = False) -> None:

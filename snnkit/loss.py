@@ -136,14 +136,21 @@ def spike_rate_regulariser(layers: Tensor | Sequence[Tensor], target: float = 0.
 def accuracy(spikes: Tensor, targets: Tensor) -> Tensor:
     """Share of samples whose largest summed output is that of the target: a scalar tensor in [0, 1], without gradient.
 
-    Of equal sums the lowest class counts as the answer, so a silent network scores the share of class 0.
+    Of equal sums the lowest class counts as the answer, so a silent network scores the share of class 0. A sample with
+    a sum that is NaN has no answer, and is wrong.
 
     Args:
         spikes: [T, B, C], or membrane potentials.
         targets: int64 [B].
     """
     spikes = _check(spikes, "spikes", targets)
-    return (spikes.sum(0).argmax(1) == targets).float().mean()
+    return (answers(spikes) == targets).float().mean()
+
+
+def answers(output: Tensor) -> Tensor:
+    """Of an output [T, B, C] the class of each sample, int64 [B]: that of the largest sum, or -1 where one is NaN."""
+    sums = output.sum(0)
+    return sums.argmax(1).masked_fill(sums.isnan().any(1), -1)
 
 
 def _check(output: Tensor, name: str, targets: Tensor) -> Tensor:

@@ -35,6 +35,7 @@ from torch import Tensor, nn
 
 from snnkit import checks
 from snnkit.data import batches, resolve_device, to_unit
+from snnkit.loss import answers as classes_of
 from snnkit.measure import first_call
 from snnkit.tables import text_table
 from snnkit.train.checkpoint import read_archive, writable, write_archive
@@ -211,7 +212,7 @@ def compare(
         sequence = encode(to_unit(x) if x.dtype == torch.uint8 else x)
         timed = sequence if timed is None else timed  # a full batch, which the last need not be
         for net, given in zip(nets, answers, strict=True):
-            given.append(net(sequence)[0].sum(0).argmax(1))
+            given.append(classes_of(net(sequence)[0]))
     before, after = map(torch.cat, answers)
     right, later_right, same = (float(e.float().mean()) for e in (before == labels, after == labels, before == after))
     # In turns, so that other load on the machine affects both alike.

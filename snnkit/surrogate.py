@@ -78,8 +78,9 @@ class Surrogate:
     """Base of all surrogates; a subclass defines ``derivative`` (and ``primitive``, where it has a closed form).
 
     Calling one, ``surrogate(u, strict=False)``, gives 1 where ``u >= 0`` (``strict``: where ``u > 0``) and 0 elsewhere
-    (also for NaN), in the dtype of ``u``; its gradient is ``derivative(u)``. Dataclass fields are positive, finite
-    Python numbers. A surrogate is a constant of compiled code: to change it, put another one in its place
+    (also for NaN), in the dtype of ``u``; its gradient is ``derivative(u)``. Dataclass fields are Python numbers from
+    1e-6 to 1e6: what is steeper is narrower than the rounding errors of a membrane of 1 in float32, and its gradients
+    overflow. A surrogate is a constant of compiled code: to change it, put another one in its place
     (``lif.surrogate = ATan(5.0)``).
     """
 
@@ -96,9 +97,13 @@ class Surrogate:
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]
-            checks.number(f"{field.name} of {type(self).__name__}", getattr(self, field.name), above=0)
+            checks.number(
+                f"{field.name} of {type(self).__name__}", getattr(self, field.name), at_least=1e-6, at_most=1e6
+            )
 
     def __call__(self, u: Tensor, strict: bool = False) -> Tensor:
+        checks.flag("strict", strict)
+        checks.instance("u", u, Tensor, "a floating-point tensor")
         if not u.is_floating_point():
             raise TypeError(f"u must be a floating-point tensor, but its dtype is {u.dtype}")
         if torch.compiler.is_compiling():

@@ -166,6 +166,7 @@ def board(folder: str | os.PathLike[str] = "challenge", *, references: bool = Tr
     Raises:
         ValueError: ``folder`` is no folder.
     """
+    checks.flag("references", references)
     place = Path(folder).expanduser()
     if place.exists() and not place.is_dir():
         raise ValueError(f"folder must be a folder of entries, but {str(folder)!r} is none")

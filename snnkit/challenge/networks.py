@@ -93,6 +93,7 @@ def train(
     """
     from tqdm.auto import trange
 
+    checks.flag("progress", progress)
     checks.instance("net", net, Sequential, "a snnkit.nn.Sequential")
     penalty = checks.number("penalty", penalty, at_least=0)
     checks.integer("updates", updates, at_least=1)

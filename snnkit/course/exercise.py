@@ -81,6 +81,9 @@ class Exercise:
     in_place: bool = False
     seconds: float = 10.0
 
+    def __post_init__(self) -> None:
+        checks.flag("in_place", self.in_place)
+
 
 @dataclass(frozen=True)
 class Question:

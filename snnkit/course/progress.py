@@ -185,9 +185,10 @@ def start(notebook: str, *, solve: bool = False) -> None:
     With ``solve=True`` the references are used: ``attempt`` checks and returns them, and records nothing. ValueError
     for a notebook that has no exercises.
     """
+    checks.flag("solve", solve)
     registry.exercises(notebook)  # raises where there are none
     global _session
-    _session = Session(Progress(default_path()), solving=checks.flag("solve", solve))
+    _session = Session(Progress(default_path()), solving=solve)
 
 
 # --- the scorecard ----------------------------------------------------------------------------------------------------

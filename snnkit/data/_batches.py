@@ -71,6 +71,7 @@ def batches(
     Raises ValueError for a batch size below 1, or where images and labels differ in length or device; TypeError for
     arguments of another kind.
     """
+    checks.flags(shuffle=shuffle, drop_last=drop_last)
     check_data(images, labels)
     checks.integer("batch_size", batch_size, at_least=1)
     check_generator(generator)

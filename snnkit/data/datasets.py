@@ -138,6 +138,8 @@ def load(
     the published ones, FileNotFoundError where ``download=False`` and files are missing, ConnectionError when no mirror
     could deliver them.
     """
+    checks.flag("download", download)
+    checks.flag("progress", progress, optional=True)
     checks.choice("name", name, CLASSES)
     checks.choice("split", split, SPLITS)
     if name == "digits":

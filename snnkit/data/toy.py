@@ -37,8 +37,7 @@ def xor_in_time(
     Returns spikes float32 ``[steps, n, 2 * units]``, 0 or 1, and labels int64 ``[n]``, 0 or 1. Randomness comes from
     ``seed``. Raises ValueError where the cues don't fit into ``steps``.
     """
-    for name, value in (("n", n), ("steps", steps), ("units", units), ("cue_steps", cue_steps)):
-        checks.integer(name, value, at_least=1)
+    checks.counts(n=n, steps=steps, units=units, cue_steps=cue_steps)
     checks.integer("delay", delay, at_least=0)
     checks.integer("jitter", jitter, at_least=0)
     if jitter > delay:
@@ -52,6 +51,7 @@ def xor_in_time(
         )
     checks.number("rate", rate, at_least=0, at_most=1)
     checks.number("noise", noise, at_least=0, at_most=1)
+    checks.fits("n", n, 13 * steps * 2 * units)
     generator = seeded(seed)
 
     pair = torch.randperm(n, generator=generator) % 4

@@ -91,9 +91,9 @@ def accelerate(
         TypeError, ValueError: not a module, a model without parameters or on mixed devices, an unknown or unusable
             device, an unknown precision, a batch size that is not an int of at least 1.
     """
+    checks.flag("optimize_memory", optimize_memory)
     check_module(model)
     device_of(model, parameters=True)
-    checks.flag("optimize_memory", optimize_memory)
     batch_size = check_batch_size("auto" if batch_size is None else batch_size)
     where = choose_device(device)
     chosen, why = _precision(precision, where)

@@ -57,6 +57,7 @@ def batch_process(
         TypeError, ValueError: no samples, a spiking network that would take them for time, another kind of argument, a
             model on mixed devices; results that don't have a batch's samples along ``out_dim``.
     """
+    checks.flag("progress", progress)
     check_module(model)
     checks.instance("inputs", inputs, Tensor, "a tensor of samples")
     if not -inputs.dim() <= dim < inputs.dim():

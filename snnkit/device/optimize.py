@@ -105,9 +105,8 @@ def optimize_memory_usage(
             learns or has no running statistics (its mean is taken over all steps), a sample of another kind, shape or
             device.
     """
+    checks.flags(recompute=recompute, pack=pack)
     check_module(model)
-    checks.flag("recompute", recompute)
-    checks.flag("pack", pack)
     _check_steps(model, steps)
     device_of(model)
     checks.instance("sample", sample, Tensor, "an input [T, B, ...]", optional=True)

@@ -23,7 +23,7 @@ class Precision:
     @classmethod
     def choose(cls, device: torch.device, amp: bool) -> Precision:
         """bfloat16 on CPUs and on GPUs that compute in it; float16 on older GPUs."""
-        if not amp:
+        if not checks.flag("amp", amp):
             return cls(device, None)
         if device.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
             return cls(device, torch.float16)

@@ -38,12 +38,12 @@ def mlp(
     Raises:
         TypeError, ValueError: fewer than two sizes, or one that is no positive int; what ``Leaky`` refuses.
     """
+    checks.flag("flatten", flatten)
     checks.instance("sizes", sizes, (tuple, list), "a tuple of integers, such as (784, 1000, 10)")
     if len(sizes) < 2:
         raise ValueError(f"sizes must hold at least the number of inputs and of outputs, but it is {tuple(sizes)}")
     for i, size in enumerate(sizes):
         checks.integer(f"sizes[{i}]", size, at_least=1)
-    checks.flag("flatten", flatten)
     layers: list[nn.Module] = [nn.Flatten()] if flatten else []
     for inputs, outputs in pairwise(sizes):
         layers.append(nn.Linear(inputs, outputs))
@@ -70,8 +70,7 @@ class EventRecurrentNet(Sequential):
     """
 
     def __init__(self, inputs: int = 512, hidden: int = 128, classes: int = 10, *, engine: str = "auto") -> None:
-        for name, value in (("inputs", inputs), ("hidden", hidden), ("classes", classes)):
-            checks.integer(name, value, at_least=1)
+        checks.counts(inputs=inputs, hidden=hidden, classes=classes)
         super().__init__(
             nn.Flatten(),
             nn.Linear(inputs, hidden),

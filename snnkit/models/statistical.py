@@ -173,8 +173,7 @@ class StatisticalSNN(Sequential):
         steps: int = 25,
         engine: str = "auto",
     ) -> None:
-        for name, value in (("inputs", inputs), ("classes", classes), ("steps", steps)):
-            checks.integer(name, value, at_least=1)
+        checks.counts(inputs=inputs, classes=classes, steps=steps)
         population = Population(hidden, populations)
         super().__init__(
             nn.Flatten(),

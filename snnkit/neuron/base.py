@@ -17,6 +17,9 @@ from ..surrogate import Surrogate
 
 Value = float | Tensor
 
+# In size. Beside a larger number, steps of about 1 are lost in float32, and its products soon overflow in gradients.
+_LARGEST = 1e9
+
 
 class MembraneState(NamedTuple):
     """State of neurons that have a membrane and nothing else.
@@ -104,7 +107,14 @@ class Neuron(nn.Module):
             return self.surrogate(u, strict=strict)
         if self.surrogate is None:
             raise TypeError(f"{type(self).__name__} has no surrogate to spike with; give one to super().__init__")
-        return self.surrogate(u)
+        out = self.surrogate(u)
+        if not isinstance(out, Tensor) or (out.shape, out.dtype) != (u.shape, u.dtype):
+            hint = f"{list(out.shape)} of {out.dtype}" if isinstance(out, Tensor) else checks.shown(out)
+            raise TypeError(
+                f"surrogate of {type(self).__name__} must return a tensor like its input, {list(u.shape)} of "
+                f"{u.dtype}, but it returned {hint}"
+            )
+        return out
 
     def number(
         self,
@@ -120,13 +130,14 @@ class Neuron(nn.Module):
         Args:
             name: the attribute.
             value: a Python number stays a constant, a Tensor becomes a buffer, an ``nn.Parameter`` a parameter.
-            above, at_least, at_most: bounds on every value of it.
+            above, at_least, at_most: bounds on every value of it, which is at most 1e9 in size.
 
         Raises:
             TypeError: neither a number nor a floating-point tensor.
             ValueError: NaN, infinite or out of bounds.
         """
         argument = f"{name} of {type(self).__name__}"
+        at_least, at_most = -_LARGEST if at_least is None else at_least, _LARGEST if at_most is None else at_most
         if not isinstance(value, Tensor):
             value = checks.number(argument, value, above=above, at_least=at_least, at_most=at_most)
             setattr(self, name, value)
@@ -233,6 +244,7 @@ class Recurrent(nn.Module):
 
     def __init__(self, neuron: Neuron, features: int, *, bias: bool = False, device=None, dtype=None) -> None:
         super().__init__()
+        checks.flag("bias of Recurrent", bias)
         checks.instance("neuron of Recurrent", neuron, Neuron, "a Neuron such as LIF()")
         features = checks.integer("features of Recurrent", features, at_least=1)
         self.neuron = neuron

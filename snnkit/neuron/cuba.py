@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
+import torch
 from torch import Tensor
 
+from .. import checks
 from ..surrogate import SuperSpike
 from .base import Neuron, Value, reset_membrane
 
@@ -51,6 +53,10 @@ class _Synaptic(Neuron):
         self.number("tau_syn_inv", tau_syn_inv, above=0)
         self.number("v_leak", v_leak)
         self.number("dt", dt, above=0)
+        for name in ("tau_mem_inv", "tau_syn_inv"):
+            rates = torch.as_tensor(getattr(self, name)).double() * dt
+            if not rates.is_meta:
+                checks.number(f"dt * {name} of {type(self).__name__}", rates.max(), at_most=2)
 
     def charge(self, x: Tensor, state: SynapticState) -> SynapticState:
         i = state.i + x
@@ -72,7 +78,7 @@ class CubaLIF(_Synaptic):
         v_leak: potential at rest.
         v_th: threshold.
         v_reset: potential after a spike, below ``v_th``.
-        dt: time step in s.
+        dt: time step in s, at most 2 / tau_mem_inv and 2 / tau_syn_inv: above, Euler's method diverges.
         surrogate: the spike function.
         engine: "auto", or one of ``engine.ENGINES``.
     """

@@ -63,10 +63,10 @@ class Leaky(Neuron):
         engine: str = "auto",
     ) -> None:
         super().__init__(surrogate=surrogate, engine=engine)
+        self.flag("reset_delay", reset_delay)
         self.number("beta", beta, at_least=0, at_most=1)
         self.number("threshold", threshold, above=0)
         self.reset_mechanism = checks.choice("reset_mechanism of Leaky", reset_mechanism, RESETS)
-        self.flag("reset_delay", reset_delay)
 
     def step(self, x: Tensor, state: LeakyState) -> tuple[Tensor, LeakyState]:
         mem = state.mem

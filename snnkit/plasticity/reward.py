@@ -11,7 +11,7 @@ from torch import Tensor
 from snnkit import checks
 
 from .connection import Pairings, check_like
-from .rule import check_finite
+from .rule import check_spikes, check_values
 from .spike_timing import PairSTDP
 
 
@@ -95,11 +95,12 @@ class RewardSTDP:
         Weight and eligibility are copied once and then changed in place.
 
         Raises:
-            TypeError, ValueError: a wrong kind, shape, dtype or device; NaN or infinity (detected on a CPU only).
+            TypeError, ValueError: a wrong kind, shape, dtype or device; spikes other than 0 and 1, rewards that are NaN
+                or infinite (detected on a CPU only).
         """
         state = self._checked(pre, post, reward, weight, state, "T, B")
-        for name, value in (("pre", pre), ("post", post), ("reward", reward)):
-            check_finite(name, value)
+        check_spikes(pre=pre, post=post)
+        check_values("finite", reward.isfinite(), "reward", reward)
         new, eligibility = _copy(weight), _copy(state.eligibility)
         for pre_t, post_t, reward_t in zip(pre, post, reward.to(weight.dtype), strict=True):
             state = self._go_on(pre_t, post_t, reward_t, new, state, eligibility)

@@ -108,11 +108,11 @@ class Rule:
             The weight and the state after the last step.
 
         Raises:
-            TypeError, ValueError: a wrong kind, shape, dtype or device; NaN or infinity (detected on a CPU only).
+            TypeError, ValueError: a wrong kind, shape, dtype or device; spikes other than 0 and 1 (detected on a CPU
+                only).
         """
         state = self.checked_state(state, pre, post, weight, "T, B")
-        check_finite("pre", pre)
-        check_finite("post", post)
+        check_spikes(pre=pre, post=post)
         if not cpp_kernels.takes(self.engine, self.connection, weight, weight):
             # Without bounds all changes add up in one product; with them, each depends on the one before.
             most = 1 if self.bound else max(1, _AT_ONCE // max(pre[0].numel() + post[0].numel(), 1))
@@ -202,11 +202,14 @@ class Rule:
         return new if out is None else out.copy_(new)
 
 
-def check_finite(name: str, value: Tensor) -> None:
-    """ValueError for NaN or infinity, on a CPU only: elsewhere this would wait for the device."""
-    if value.device.type != "cpu" or not value.is_floating_point():
-        return
-    # A sum is finite only if all are, and quick; it may overflow nevertheless.
-    if not torch.isfinite(value.sum()) and not torch.isfinite(value).all():
-        where = torch.nonzero(~torch.isfinite(value))[0].tolist()
-        raise ValueError(f"{name} must be finite, but {name}{where} is {value[tuple(where)].item()}")
+def check_values(what: str, good: Tensor, name: str, value: Tensor) -> None:
+    """ValueError for the first value that is not ``good``, on a CPU only: elsewhere this would wait for the device."""
+    if value.device.type == "cpu" and not good.all():
+        where = torch.nonzero(~good)[0].tolist()
+        raise ValueError(f"{name} must be {what}, but {name}{where} is {value[tuple(where)].item()}")
+
+
+def check_spikes(**spikes: Tensor) -> None:
+    """ValueError for values other than 0 and 1."""
+    for name, value in spikes.items():
+        check_values("0 or 1", (value == 0) | (value == 1), name, value)

@@ -154,8 +154,8 @@ def learn_locally(
     Raises:
         TypeError, ValueError: an argument of another kind or out of its range; what ``data.load`` raises.
     """
-    for name, value in (("neurons", neurons), ("passes", passes), ("batch_size", batch_size)):
-        checks.integer(name, value, at_least=1)
+    checks.flag("progress", progress)
+    checks.counts(neurons=neurons, passes=passes, batch_size=batch_size)
     checks.integer("snapshots", snapshots, at_least=0)
     checks.instance("layer", layer, CompetitiveLayer, "a plasticity.CompetitiveLayer", optional=True)
     layer = layer or LAYERS[checks.choice("data", data, LAYERS)]

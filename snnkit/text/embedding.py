@@ -157,6 +157,7 @@ class SpikingEmbedding(nn.Module):
         """
         from tqdm.auto import trange
 
+        checks.flag("progress", progress)
         checks.integer("epochs", epochs, at_least=1)
         checks.number("lr", lr, above=0)
         target = resolve_device(device)

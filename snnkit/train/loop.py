@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from snnkit.checks import flag, function, instance, integer, number
+from snnkit.checks import counts, flags, function, instance, integer, number
 from snnkit.data import batches, resolve_device, to_device, to_unit
 from snnkit.data._batches import check_data
 from snnkit.device import Precision
@@ -131,13 +131,11 @@ def fit(
             before the checkpoint is written.
         TypeError, ValueError: naming the argument.
     """
+    flags(amp=amp, channels_last=channels_last, compile=compile, graphed=graphed, progress=progress, resume=resume)
     _check_optimizer(model, optimizer, scheduler)
-    for name, count in (("epochs", epochs), ("batch_size", batch_size), ("accumulate", accumulate)):
-        integer(name, count, at_least=1)
+    counts(epochs=epochs, batch_size=batch_size, accumulate=accumulate)
     for name, size in (("lr", lr), ("clip", 1.0 if clip is None else clip)):
         number(name, size, above=0)
-    for name, value in (("channels_last", channels_last), ("compile", compile), ("graphed", graphed)):
-        flag(name, value)
     function("encode", encode)
     function("loss", loss)
     for name, value in (("on_epoch", on_epoch), ("on_batch", on_batch), ("augment", augment)):

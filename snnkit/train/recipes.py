@@ -27,7 +27,7 @@ import torch
 from torch import nn
 
 from snnkit import data
-from snnkit.checks import choice, instance, integer, shown
+from snnkit.checks import choice, flags, instance, integer, shown
 from snnkit.data import resolve_device
 from snnkit.files import write_text
 from snnkit.train.checkpoint import checkpoint_file
@@ -153,6 +153,7 @@ def run(
         ValueError, TypeError: as ``get``, ``data.load`` and ``fit``; settings that are not those of the run to resume.
         FileExistsError: ``checkpoint`` exists, without ``resume``.
     """
+    flags(download=download, progress=progress, resume=resume)
     epoch_callbacks = CallbackList("on_epoch", on_epoch)
     CallbackList("on_batch", on_batch)  # raises for what is no function
     target = resolve_device(device)

@@ -269,6 +269,7 @@ def layer_costs(net: Sequential, x: Tensor) -> LayerCosts:
     checks.instance("net", net, Sequential, "a snnkit.nn.Sequential")
     checks.instance("x", x, Tensor, "a tensor [T, B, ...]")
     steps, batch = x.shape[:2]
+    x = x.detach()  # gradients are not counted, and the counter refuses inputs that would have one
     x = x[:1].to("meta").expand(x.shape) if is_static(x) else x.to("meta")
     layers = []
     for index, layer in enumerate(copy.deepcopy(net).to("meta")):

@@ -1,13 +1,25 @@
 """Every argument error is one sentence: what the argument must be, and what it is."""
 
+import importlib
+import inspect
 import math
+import pkgutil
 import re
 
 import numpy as np
 import pytest
 import torch
 
+import snnkit
 from snnkit import checks
+
+
+class Wordless:
+    def __repr__(self):
+        raise RuntimeError
+
+
+META = "x must be a number, but it is tensor(..., device='meta', size=())"
 
 
 @pytest.mark.parametrize(
@@ -24,7 +36,15 @@ from snnkit import checks
         (lambda: checks.integer("n", 3.0), TypeError, "n must be an integer, but it is 3.0"),
         (lambda: checks.integer("n", 0, at_least=1), ValueError, "n must be at least 1, but it is 0"),
         (lambda: checks.integer("n", 9, at_most=8), ValueError, "n must be at most 8, but it is 9"),
+        (lambda: checks.number("x", Wordless()), TypeError, "x must be a number, but it is a Wordless"),
+        (lambda: checks.number("x", torch.empty((), device="meta")), TypeError, META),
+        (lambda: checks.number("x", -1e39), ValueError, "x must be at least -3.4e+38, but it is -1e+39"),
+        (lambda: checks.number("x", 1e-320, above=0), ValueError, "x must be at least 1.2e-38, but it is 1e-320"),
+        (lambda: checks.integer("n", 2**63), ValueError, f"n must be at most {2**63 - 1}, but it is {2**63}"),
+        (lambda: checks.counts(a=1, b=0), ValueError, "b must be at least 1, but it is 0"),
         (lambda: checks.flag("amp", 1), TypeError, "amp must be True or False, but it is 1"),
+        (lambda: checks.flag("bar", 0, optional=True), TypeError, "bar must be True, False or None, but it is 0"),
+        (lambda: checks.flags(a=True, b="no"), TypeError, "b must be True or False, but it is 'no'"),
         (lambda: checks.choice("mode", "c", ("a", "b")), ValueError, "mode must be one of 'a', 'b', but it is 'c'"),
         (lambda: checks.instance("x", 1, torch.Tensor, "a tensor"), TypeError, "x must be a tensor, but it is 1"),
         (lambda: checks.function("f", 1, optional=True), TypeError, "f must be a function or None, but it is 1"),
@@ -76,3 +96,48 @@ def test_numbers_beyond_all_floats():
         checks.number("x", 10**10_000, finite=False)
     with pytest.raises(ValueError, match="n must be at most 3, but it is an int of 33220 bits"):
         checks.integer("n", 10**10_000, at_most=3)
+
+
+def test_what_memory_does_not_hold_is_refused():
+    checks.fits("steps", 10, 1000)
+    with pytest.raises(
+        ValueError, match=r"^steps must be at most \d+, which is what memory holds here, but it is 1000000"
+    ):
+        checks.fits("steps", 10**6, 10**12)
+
+
+# Results, what others call, and a dataclass that checks its fields in their order.
+EXCEPT = {"Accelerated", "History", "LayerCount", "Plan", "QuantizedLayer", "Scorecard", "Layer", "HoldoutNet"}
+EXCEPT |= {"AtomicCheckpointIO", "Neuron", "Recipe"}
+INSIDE = ["data.events", "train.lit", "train.recipes", "train.slurm", "hardware.roofline"]
+
+
+def taking_flags():
+    """(callable, name of a flag) of every room; by name, as some are in several."""
+    rooms = [room.name for room in pkgutil.iter_modules(snnkit.__path__) if room.name not in ("checks", "cli")]
+    found = {}
+    for module in (importlib.import_module(f"snnkit.{room}") for room in rooms + INSIDE):
+        for name in getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")]):
+            value = getattr(module, name)
+            known = name in EXCEPT or (inspect.isclass(value) and issubclass(value, Exception))
+            ours = not known and str(getattr(value, "__module__", None)).startswith("snnkit")
+            functions = [value] if ours and (inspect.isfunction(value) or inspect.isclass(value)) else []
+            if inspect.isclass(value) and functions:
+                functions += [m for key, m in vars(value).items() if key[0] != "_" and inspect.isfunction(m)]
+            for function in functions:
+                for parameter in inspect.signature(function).parameters.values():
+                    if isinstance(parameter.default, bool) or str(parameter.annotation).startswith("bool"):
+                        found[f"{function.__qualname__}({parameter.name})"] = function, parameter.name
+    return found
+
+
+def test_every_flag_is_true_or_false_and_checked_first():
+    found = taking_flags()
+    assert len(found) > 40
+    for function, flag in found.values():
+        required = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty]
+        given = {p.name: None for p in required if p.kind is not p.VAR_KEYWORD}
+        with pytest.raises(
+            TypeError, match=rf"^{flag}( of \w+)? must be (True or False|True, False or None), but it is 'no'$"
+        ):
+            function(**{**given, flag: "no"})

@@ -1,6 +1,7 @@
 """The synthetic event camera, step by step and event by event; frames, surfaces and voxels against plain loops."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -128,6 +129,8 @@ def test_the_digits_recorded():
         ({"path": torch.zeros(5, 2), "duration": 3}, ValueError, r"duration must be at least 4"),
         ({"refractory": 1e-3}, TypeError, "refractory must be an integer"),
         ({"mismatch": 1.0}, ValueError, "mismatch must be less than 1"),
+        ({"threshold": 1e-30}, ValueError, "threshold must be at least 0.01"),
+        ({"noise": 1e6, "duration": 2**31 - 1}, ValueError, "the number of events by noise must be at most"),
         ({"images": torch.cat([bar(), bar(0.0)])}, ValueError, "sees nothing of image 1"),
     ],
 )
@@ -156,7 +159,7 @@ def each(recorded):
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 60), st.integers(1, 40), st.integers(1, 30), st.integers(0, 99), st.sampled_from([1, 2]))
 def test_frames_count_what_falls_into_their_window(n, duration, steps, seed, polarities):
-    recorded = recording(n, duration, seed, polarities)
+    recorded, steps = recording(n, duration, seed, polarities), min(steps, duration)
     expected = torch.zeros(steps, *recorded.shape)
     ends = [i * duration // steps for i in range(steps + 1)]
     for t, c, y, x in each(recorded):
@@ -216,6 +219,14 @@ def test_batches_are_padded_with_silence():
         (lambda r: events.to_frames(r), ValueError, r"exactly one of steps and window \(µs\) must be given"),
         (lambda r: events.to_frames(r, steps=2, window=3), ValueError, "but it is both"),
         (lambda r: events.to_frames(r.t, steps=2), TypeError, r"events must be a data\.events\.Events, but it is a"),
+        (lambda r: events.to_frames(r, steps=10**7), ValueError, "steps must be at most 1000"),
+        (lambda r: events.to_frames(replace(r, duration=2**61), steps=2**60), ValueError, "steps.*what memory holds"),
+        (lambda r: events.to_frames(replace(r, duration=2**61), window=1), ValueError, "windows.*what memory holds"),
+        (lambda r: events.time_surface(r, tau=1.0, steps=2**63), ValueError, "steps must be at most 1000"),
+        (lambda r: events.voxel_grid(r, 2**40), ValueError, "bins must be at most 1000"),
+        (lambda r: events.saccades(10**12), ValueError, "steps must be at most .*, which is what memory holds"),
+        (lambda r: events.record_digits(threshold=1e-30), ValueError, "threshold must be at least 0.01"),
+        (lambda r: events.record_digits(size=10**6), ValueError, "size must be at most 128"),
         (lambda r: events.time_surface(r, tau=math.nan, steps=2), ValueError, "tau must be finite"),
         (lambda r: events.collate([], steps=2), ValueError, "samples must hold at least one"),
         (lambda r: events.collate([r], steps=2), TypeError, "samples must be pairs.*sample 0 is"),

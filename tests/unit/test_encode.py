@@ -89,10 +89,14 @@ def test_bad_x(encoder, x, error, words):
 
 
 @pytest.mark.parametrize("encoder", STATIC)
-@pytest.mark.parametrize(("steps", "error"), [(0, ValueError), (2.0, TypeError), (True, TypeError), (None, TypeError)])
+@pytest.mark.parametrize(
+    ("steps", "error"), [(0, ValueError), (2.0, TypeError), (True, TypeError), (2**63, ValueError)]
+)
 def test_bad_steps(encoder, steps, error):
     with pytest.raises(error, match="steps must be"):
         encoder(pixels(2), steps)
+    with pytest.raises(ValueError, match="steps must be at most"):
+        encoder(pixels(2), 2**62)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +106,7 @@ def test_bad_steps(encoder, steps, error):
         (encode.poisson, pixels(2), {"max_rate": 0.0}, "max_rate must be greater than 0"),
         (encode.poisson, pixels(2), {"max_rate": 1.1}, "max_rate must be at most 1"),
         (encode.latency, torch.tensor([0.3, 1.0001]), {}, r"x must be in \[0, 1\]"),
-        (encode.latency, pixels(2), {"threshold": 0.0}, "threshold must be greater than 0"),
+        (encode.latency, pixels(2), {"threshold": 1e-320}, "threshold must be at least 1e-07"),
         (encode.latency, pixels(2), {"threshold": 1.0}, "threshold must be less than 1"),
         (encode.latency, pixels(2), {"linear": "yes"}, "linear must be True or False"),
         (encode.constant_current_lif, pixels(2), {"tau_mem_inv": 0.0}, "tau_mem_inv must be greater than 0"),
@@ -116,6 +120,7 @@ def test_bad_steps(encoder, steps, error):
         (encode.delta, torch.ones(2, 2, dtype=torch.int32), {}, "int32"),
         (encode.delta, torch.full((2, 2), math.nan), {}, "x_seq must be finite"),
         (encode.delta, pixels(3, 2), {"threshold": 0.0}, "threshold must be greater than 0"),
+        (encode.delta, pixels(3, 2), {"threshold": 1e-320}, "threshold must be at least 1.2e-38"),
         (encode.delta, pixels(3, 2), {"off_spikes": None}, "off_spikes must be True or False"),
     ],
 )

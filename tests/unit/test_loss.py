@@ -118,6 +118,9 @@ def test_accuracy_counts_the_largest_sum():
     assert result.shape == () and not result.requires_grad
     assert float(result) == pytest.approx(2 / 3)
     assert float(loss.accuracy(spikes, torch.tensor([1, 0, 1]))) == 1.0
+    broken = torch.full((4, 3, 2), math.nan)
+    broken[:, 1] = torch.tensor([0.0, math.inf])
+    assert loss.accuracy(broken, torch.tensor([0, 1, 1])) == pytest.approx(1 / 3)
 
 
 @pytest.mark.parametrize("function", CLASSIFICATION)

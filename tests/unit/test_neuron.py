@@ -1,9 +1,12 @@
 """What all neurons share: state, dtype, parameters, copying, and errors that name the argument."""
 
 import copy
+import inspect
 import io
+import itertools
 import math
 import pickle
+from functools import partial
 
 import pytest
 import torch
@@ -26,7 +29,7 @@ from snnkit.neuron import (
     Recurrent,
     beta_of,
 )
-from snnkit.surrogate import ATan
+from snnkit.surrogate import ATan, FastSigmoid, Sigmoid, SuperSpike, Triangle
 
 from . import reference_neurons as reference
 
@@ -169,6 +172,28 @@ def test_recurrent_learns_and_keeps_low_precision():
     assert out.dtype == torch.bfloat16
 
 
+SURROGATES = (ATan, FastSigmoid, Sigmoid, SuperSpike, Triangle)
+EXTREMES = [size * sign for size in (5e-324, 1e-40, 1e-30, 1e-6, 1e6, 1e30, 3.5e38, 1e308) for sign in (1, -1)]
+
+
+@pytest.mark.parametrize("kind", [IF, LIF, PLIF, ALIF, CubaLIF, Izhikevich, LI, partial(Leaky, 0.9), *SURROGATES])
+def test_extreme_numbers_are_refused_or_give_finite_gradients(kind):
+    drives = [torch.rand(5, 2, 3) * 4 - 1, torch.ones(5, 2, 3), torch.zeros(5, 2, 3)]
+    numbers = [name for name, p in inspect.signature(kind).parameters.items() if type(p.default) is float]
+    for name, value, drive in itertools.product(numbers, EXTREMES, drives):
+        x = drive.clone().requires_grad_()
+        try:
+            made = kind(**{name: value})
+            cell = IF(surrogate=made) if kind in SURROGATES else made
+            cell.engine = "eager"
+            out, _ = cell(x)
+        except ValueError as error:
+            assert name in str(error) or "diverges" in str(error)
+            continue
+        out.sum().backward()
+        assert out.isfinite().all() and x.grad.isfinite().all(), (name, value)
+
+
 BAD_NUMBERS = [
     (lambda: LIF(0.0), ValueError, "tau of LIF must be at least 1"),
     (lambda: LIF(math.nan), ValueError, "tau of LIF must be finite"),
@@ -182,6 +207,7 @@ BAD_NUMBERS = [
     (lambda: Leaky(1.5), ValueError, "beta of Leaky must be at most 1"),
     (lambda: Leaky(0.9, reset_mechanism="soft"), ValueError, "reset_mechanism of Leaky must be one of 'subtract'"),
     (lambda: CubaLIF(0.0), ValueError, "tau_mem_inv of CubaLIF must be greater than 0"),
+    (lambda: LI(100.0, 256.0, dt=1 / 64), ValueError, r"dt \* tau_syn_inv of LI must be at most 2, but it is 4"),
     (lambda: PLIF(1.0), ValueError, "init_tau of PLIF must be greater than 1"),
     (lambda: PLIF(shape=(3, 0)), ValueError, r"shape\[1\] of PLIF must be at least 1, but it is 0"),
     (lambda: LIF(detach_reset="no"), TypeError, "detach_reset of LIF must be True or False, but it is 'no'"),
@@ -223,6 +249,8 @@ BAD_INPUTS = [
         ValueError,
         r"x of IF must be finite, but x\[2, 0, 0\] is inf",
     ),
+    (lambda: IF(surrogate=lambda u: 1)(x), TypeError, r"surrogate of IF must return .* \[2, 3\] .* it returned 1"),
+    (lambda: IF(surrogate=lambda u: u > 0)(x), TypeError, r"like its input, \[2, 3\] of torch.float32, .* torch.bool"),
     (lambda: Recurrent(IF(), 4)(x), ValueError, r"x of Recurrent must be \[T, B, 4\]"),
     (lambda: Recurrent(IF(), 3)(x, (None,)), TypeError, "state of Recurrent must be a RecurrentState"),
 ]

@@ -143,12 +143,17 @@ def test_what_no_step_can_be_made_of(handed, error, match):
         PairSTDP().step(*handed)
 
 
-def test_a_run_wants_time_first_and_finite_spikes():
+def test_a_run_wants_time_first_and_spikes():
     with pytest.raises(ValueError, match=r"pre must be real \[T, B, n_pre\], but it is torch.float32 \[2, 3\]"):
         PairSTDP().run(PRE, POST, WEIGHT)
-    broken = torch.full((5, 2, 3), math.nan)
-    with pytest.raises(ValueError, match=r"pre must be finite, but pre\[0, 0, 0\] is nan"):
-        PairSTDP().run(broken, torch.zeros(5, 2, 4), WEIGHT)
+    for rule in (PairSTDP(bound=None), TripletSTDP()):
+        for value in (math.nan, math.inf, -7.0, 0.3):
+            with pytest.raises(ValueError, match=rf"pre must be 0 or 1, but pre\[0, 0, 0\] is {value}"):
+                rule.run(torch.full((5, 2, 3), value), torch.zeros(5, 2, 4), WEIGHT)
+    with pytest.raises(ValueError, match=r"post must be 0 or 1, but post\[4, 0, 0\] is 2"):
+        RewardSTDP().run(
+            torch.zeros(5, 2, 3), torch.arange(5).view(5, 1, 1).expand(5, 2, 4) // 2, torch.zeros(5, 2), WEIGHT
+        )
 
 
 @settings(deadline=None, max_examples=40)

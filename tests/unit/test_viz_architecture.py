@@ -174,7 +174,7 @@ def test_what_is_not_static_is_counted_at_each_step(net):
 def test_counting_runs_nothing_and_leaves_the_net_alone(net):
     before = {key: value.clone() for key, value in net.state_dict().items()}
     engines = [m.engine for m in net if isinstance(m, neuron.IF)]
-    viz.layer_costs(net, torch.rand(3, 2, 1, 8, 8))
+    viz.layer_costs(net, torch.rand(3, 2, 1, 8, 8, requires_grad=True))
     assert all(torch.equal(before[key], value) for key, value in net.state_dict().items())
     assert [m.engine for m in net if isinstance(m, neuron.IF)] == engines
     assert net[0].weight.device.type == "cpu"

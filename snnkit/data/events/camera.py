@@ -29,6 +29,9 @@ from snnkit.data.events.recordings import Events
 _DARK = 0.1  # added to the intensity before the logarithm is taken: the light below which the camera is blind
 _FARTHEST = 64  # pixels; images are no larger than half of that
 _LONGEST = 2**31 - 1  # microseconds, 35 minutes
+_WIDEST = 128  # pixels of the camera that looks at digits; those are of 8 × 8
+_FINEST = 0.01  # threshold: finer than that of any camera
+_EVENT = 100  # bytes that an event takes while recordings are made
 
 
 def saccades(steps: int, amplitude: float = 2.0) -> Tensor:
@@ -38,6 +41,7 @@ def saccades(steps: int, amplitude: float = 2.0) -> Tensor:
     """
     checks.integer("steps", steps, at_least=1)
     checks.number("amplitude", amplitude, above=0, at_most=_FARTHEST)
+    checks.fits("steps", steps, 64)
     corners = torch.tensor([[0.0, 0.0], [0.5, 1.0], [1.0, 0.0], [0.0, 0.0]]) * amplitude
     place = torch.linspace(0, 3, steps + 1)
     side = place.floor().clamp(max=2).long()
@@ -60,7 +64,7 @@ def events_of(
         images: [N, 1, H, W] in [0, 1]; outside of them all is 0.
         path: of the gaze in pixels (x, y), [T + 1, 2]: the images are shifted by its negative, with bilinear
             interpolation. Step t reports what changes from place t to place t + 1.
-        threshold: change of the logarithm of intensity per event.
+        threshold: change of the logarithm of intensity per event, at least 0.01.
         mismatch: standard deviation of the thresholds of pixels, as a share of ``threshold``: no two are made alike.
             They are drawn once for the camera, per pixel and polarity, not below a fifth of ``threshold``.
         noise: probability that a pixel reports an event per step and polarity without a reason.
@@ -72,10 +76,11 @@ def events_of(
 
     Raises:
         TypeError, ValueError: images that are no floating-point [N, 1, H, W] in [0, 1]; a path of another shape; a
-            number out of its range.
+            number out of its range; more than memory holds.
     """
     _check_scene(images, path, threshold, mismatch, generator)
     checks.number("noise", noise, at_least=0, below=1)
+    checks.fits("the number of steps", len(path) - 1, 16 * images.numel())
     moves = _moves(images.float(), path, _thresholds(images, threshold, mismatch, generator))
     events = torch.stack([torch.stack([m.rises, m.falls], dim=1).clamp(max=1) for m in moves], dim=1)
     if noise:
@@ -109,7 +114,7 @@ def record(
 
     Raises:
         TypeError, ValueError: as ``events_of``; a duration shorter than T microseconds; a number out of its range; an
-            image of which the camera sees nothing.
+            image of which the camera sees nothing; more events than memory holds.
     """
     _check_scene(images, path, threshold, mismatch, generator)
     checks.integer("duration", duration, at_least=len(path) - 1, at_most=_LONGEST)  # at least a microsecond per step
@@ -119,8 +124,9 @@ def record(
     t, cell = _crossings(images.float(), path, limits, duration)
     if noise:
         cells = 2 * images.numel()
-        expected = torch.tensor(cells * noise * duration / 1e6, dtype=torch.float64)
-        many = int(torch.poisson(expected, generator=generator))
+        expected = cells * noise * duration / 1e6
+        checks.fits("the number of events by noise", int(expected), _EVENT)
+        many = int(torch.poisson(torch.tensor(expected, dtype=torch.float64), generator=generator))
         t = torch.cat([t, torch.randint(duration, (many,), generator=generator)])
         cell = torch.cat([cell, torch.randint(cells, (many,), generator=generator)])
     if refractory:
@@ -142,7 +148,7 @@ def record_digits(
     Args:
         split: "train" (1442) or "test" (355).
         samples: so many of them, from the first on; None: all.
-        size: height and width of the camera in pixels, at least 8; the digits are enlarged to it.
+        size: height and width of the camera in pixels, from 8 to 128; the digits are enlarged to it.
         amplitude: of the saccades, in pixels of the camera.
         seed: of mismatch and noise; the thresholds of the pixels are the same in both splits.
         camera: ``duration``, ``threshold``, ``mismatch``, ``noise`` and ``refractory`` of ``record``; the last three
@@ -155,7 +161,7 @@ def record_digits(
         TypeError, ValueError: as ``data.load`` and ``record``; a size below 8; more ``samples`` than there are.
     """
     generator = seeded(seed)
-    checks.integer("size", size, at_least=8)
+    checks.integer("size", size, at_least=8, at_most=_WIDEST)
     images, labels = datasets.load("digits", split)
     if samples is not None:
         checks.integer("samples", samples, at_least=1, at_most=len(labels))
@@ -190,7 +196,8 @@ def _moves(images: Tensor, path: Tensor, limits: Tensor) -> Iterator[_Move]:
 
 def _looked_at(images: Tensor, place: Sequence[float]) -> Tensor:
     """Images [N, 1, H, W] seen with the gaze at (x, y): [N, H, W]; bilinear, 0 outside."""
-    x, y = place
+    reach = max(images.shape[-2:]) + 1  # from there on, all is 0
+    x, y = (min(max(part, -reach), reach) for part in place)
     whole_x, whole_y = math.floor(x), math.floor(y)
     part_x, part_y = x - whole_x, y - whole_y
     height, width = images.shape[-2:]
@@ -219,7 +226,10 @@ def _crossings(images: Tensor, path: Tensor, limits: Tensor, duration: int) -> t
     cells = torch.arange(count * 2 * height * width).view(count, 2, height, width)
     ends = edges(duration, len(path) - 1).tolist()
     moments, places = [torch.empty(0, dtype=torch.int64)], [torch.empty(0, dtype=torch.int64)]
+    found = 0
     for move, start, end in zip(_moves(images, path, limits), ends, ends[1:], strict=False):
+        found += int((move.rises + move.falls).sum(dtype=torch.float64))
+        checks.fits("the number of events", found, _EVENT)
         for channel, (many, step) in enumerate(((move.rises, limits[0]), (move.falls, -limits[1]))):
             # One round for each further threshold within the step; most pixels have none, the edges a few.
             for further in range(1, int(many.max()) + 1):
@@ -294,6 +304,6 @@ def _check_scene(
         )
     if not path.isfinite().all():
         raise ValueError("path must be finite, but holds a NaN or an infinity")
-    checks.number("threshold", threshold, above=0)
+    checks.number("threshold", threshold, at_least=_FINEST)
     checks.number("mismatch", mismatch, at_least=0, below=1)
     check_generator(generator)

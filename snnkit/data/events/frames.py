@@ -22,7 +22,7 @@ def to_frames(events: Events, *, steps: int | None = None, window: int | None = 
     """Count events in windows of time; ``.clamp(max=1)`` makes spikes of the counts.
 
     Args:
-        steps: so many windows of equal length (to a microsecond) over the duration.
+        steps: so many windows of equal length (to a microsecond) over the duration; at most its microseconds.
         window: windows of so many microseconds; the last may be longer than what is left of the recording.
 
     Exactly one of the two is given.
@@ -31,13 +31,17 @@ def to_frames(events: Events, *, steps: int | None = None, window: int | None = 
         Counts float32 [T, polarities, height, width], ON in channel 0 and OFF in channel 1.
 
     Raises:
-        TypeError, ValueError: no recording; none or both of the two, or one below 1.
+        TypeError, ValueError: no recording; none or both of the two, or one below 1; more windows than memory holds.
     """
     check_events(events)
     if (steps is None) == (window is None):
         given = "none" if steps is None else "both"
         raise ValueError(f"exactly one of steps and window (µs) must be given, but it is {given}")
-    checks.integer(*(("window", window) if steps is None else ("steps", steps)), at_least=1)
+    if window is not None:
+        checks.integer("window", window, at_least=1)
+        checks.fits("the number of windows", -(-events.duration // window), 4 * math.prod(events.shape) + 64)
+    else:
+        _check_steps("steps", steps, events, 4)
     cuts = _cuts(events, edges(events.duration, steps, window))
     pixels, cells = _pixels(events), math.prod(events.shape)
     frames = torch.empty(len(cuts) - 1, cells)
@@ -64,7 +68,7 @@ def time_surface(events: Events, *, tau: float, steps: int) -> Tensor:
     """
     check_events(events)
     checks.number("tau", tau, above=0)
-    checks.integer("steps", steps, at_least=1)
+    _check_steps("steps", steps, events, 8)
     ends = edges(events.duration, steps)
     cuts = _cuts(events, ends)
     pixels = _pixels(events).long()
@@ -84,7 +88,8 @@ def voxel_grid(events: Events, bins: int) -> Tensor:
     near the bin is. Source: Zhu et al. (CVPR 2019, arXiv:1812.08156), section 3.1.
 
     Args:
-        bins: T, at least 1. With one bin, or where all events are of one moment, all fall into the first.
+        bins: T, from 1 to the microseconds of the recording. With one bin, or where all events are of one moment, all
+            fall into the first.
 
     Returns:
         float32 [bins, height, width].
@@ -93,7 +98,7 @@ def voxel_grid(events: Events, bins: int) -> Tensor:
         TypeError, ValueError: no recording; ``bins`` is no int of at least 1.
     """
     check_events(events)
-    checks.integer("bins", bins, at_least=1)
+    _check_steps("bins", bins, events, 12)
     height, width = events.size
     first, last = int(events.t[0]), int(events.t[-1])
     place = (events.t - first).double() * ((bins - 1) / max(last - first, 1))
@@ -161,6 +166,12 @@ def edges(duration: int, steps: int | None = None, window: int | None = None) ->
         return torch.arange(-(-duration // window) + 1) * window
     assert steps is not None
     return torch.tensor([k * duration // steps for k in range(steps + 1)])  # Python's integers have no limit
+
+
+def _check_steps(name: str, steps: Any, events: Events, size: int) -> None:
+    """Steps of a microsecond, the unit of time, or longer, which memory holds at ``size`` bytes a cell."""
+    checks.integer(name, steps, at_least=1, at_most=events.duration)
+    checks.fits(name, steps, size * math.prod(events.shape) + 64)
 
 
 def _cuts(events: Events, ends: Tensor) -> list[int]:

@@ -233,8 +233,7 @@ def tutorial(batch: int = 128, hidden: int = 1000, steps: int = 25, hoisted: boo
     The same image is shown at every step. ``hoisted``: the first layer's product is computed once, as ``snnkit.nn``
     does it; else at every step, as the tutorial is written.
     """
-    for what, size in (("batch", batch), ("hidden", hidden), ("steps", steps)):
-        checks.integer(what, size, at_least=1)
+    checks.counts(batch=batch, hidden=hidden, steps=steps)
     return _tutorial(batch, hidden, steps, checks.flag("hoisted", hoisted))
 
 

@@ -12,7 +12,7 @@ from lightning.pytorch import LightningDataModule
 from torch import Tensor
 
 from snnkit import data
-from snnkit.checks import integer
+from snnkit.checks import counts, flag, integer
 from snnkit.train.loop import Data, check_samples
 from snnkit.train.recipes import load_data
 from snnkit.train.seeding import check_seed
@@ -74,9 +74,9 @@ class SharedBatches:
         seed: int = 0,
         accumulate: int = 1,
     ) -> None:
+        flag("shuffle", shuffle)
         check_samples((samples, labels), "samples, labels")
-        for name, value in (("batch_size", batch_size), ("world", world), ("accumulate", accumulate)):
-            integer(name, value, at_least=1)
+        counts(batch_size=batch_size, world=world, accumulate=accumulate)
         integer("rank", rank, at_least=0, at_most=world - 1)
         self.samples, self.labels, self.batch_size = samples, labels, batch_size
         self.rank, self.world, self.shuffle = rank, world, shuffle
@@ -255,8 +255,8 @@ class MNISTDataModule(_SharedDataModule):
         samples: int | None = None,
         **options: Any,
     ) -> None:
+        self.root, self.download, self.samples = root, flag("download", download), samples
         super().__init__(**options)
-        self.root, self.download, self.samples = root, download, samples
 
     def prepare_data(self) -> None:
         if self.download and not data.available(self.name, self.root):

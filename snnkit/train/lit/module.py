@@ -10,7 +10,7 @@ from lightning.pytorch import Callback, LightningModule
 from torch import Tensor, nn
 
 from snnkit import loss as losses
-from snnkit.checks import choice, flag, function, instance, integer, number, shown
+from snnkit.checks import choice, flags, function, instance, integer, number, shown
 from snnkit.data import to_unit
 from snnkit.train.checkpoint import keep_kernels
 from snnkit.train.lit.callbacks import FiringRates
@@ -99,10 +99,9 @@ class SpikingModule(LightningModule):
         rates: bool = True,
     ) -> None:
         super().__init__()
+        flags(channels_last=channels_last, compile=compile, rates=rates)
         check_trainable(model)
         integer("steps", steps, at_least=1)
-        for name, value in (("channels_last", channels_last), ("compile", compile), ("rates", rates)):
-            flag(name, value)
         for name, given, names in (
             ("encoder", encoder, ENCODERS),
             ("loss", loss, LOSSES),

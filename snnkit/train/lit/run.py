@@ -26,7 +26,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 
-from snnkit.checks import integer, number
+from snnkit import checks
 from snnkit.device import Precision
 from snnkit.train import recipes
 from snnkit.train.distributed import RankInfo
@@ -142,11 +142,12 @@ def run_recipe(
         RankError: another rank died or is stuck, or the ranks could not meet; says what to check.
         RequeueError: saved, but ``scontrol`` did not requeue the job.
     """
+    checks.flags(download=download, progress=progress, resume=resume)
     place = RankInfo.from_environment()
     for name, value in (("devices", devices), ("nodes", nodes), ("every", every)):
         if value is not None:
-            integer(name, value, at_least=1)
-    number("timeout", timeout, above=0)
+            checks.integer(name, value, at_least=1)
+    checks.number("timeout", timeout, above=0)
     place.check(devices, nodes)
     requested = signal.Signals[signal_name(requeue_signal)]
     if requested in (signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM, signal.SIGINT):
