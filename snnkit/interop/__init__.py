@@ -9,9 +9,9 @@ so ``dt`` is an argument on either side, in seconds like all time constants. Dif
 by Euler's rule, which is the step of every neuron here. ``python -m pip install nir`` brings the package it needs.
 
 - *Written exactly*: ``IF``, ``LIF``, ``PLIF`` with a hard reset, ``Leaky`` with reset "zero", ``CubaLIF``, ``LI``,
-  ``Recurrent`` around them, linear and convolutional layers, average and sum pooling, ``Flatten``. Only the moment at
-  which a membrane meets its threshold exactly is different: NIR fires above it, ``IF``, ``LIF`` and ``PLIF`` at it. An
-  ``InexactWarning`` says so; ``from_nir`` reads a note in the node's metadata and fires as the original did.
+  ``Recurrent`` around them, linear and convolutional layers, average and sum pooling, ``Scale``, ``Flatten``. Only the
+  moment at which a membrane meets its threshold exactly is different: NIR fires above it, ``IF``, ``LIF`` and ``PLIF``
+  at it. An ``InexactWarning`` says so; ``from_nir`` reads a note in the node's metadata and fires as the original did.
 - *Refused*, as NIR can't express it: a soft reset, no reset, max pooling, batch norm (fold it into the layer
   before), adaptive thresholds, Izhikevich.
 - *Read*: r, v_leak, v_reset and w_in for each neuron as they are. Thresholds are never rescaled. Subgraphs and branches
@@ -25,7 +25,7 @@ refuses others; it fires at the threshold and does not say so in the file.
 
 from .euler import EulerCubaLI, EulerCubaLIF, EulerIF, EulerLI, EulerLIF
 from .exchange import Graph, InexactWarning, from_nir, to_nir
-from .layer_nodes import SumPool2d
+from .layer_nodes import Scale, SumPool2d
 
 __all__ = [
     "EulerCubaLI",
@@ -35,6 +35,7 @@ __all__ = [
     "EulerLIF",
     "Graph",
     "InexactWarning",
+    "Scale",
     "SumPool2d",
     "from_nir",
     "to_nir",

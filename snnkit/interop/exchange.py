@@ -16,10 +16,11 @@ from torch import Tensor, nn
 from snnkit import checks
 
 from ..engine import check_sequence
+from ..files import check_hdf5, check_size
 from ..neuron import IF, LIF, PLIF, Neuron, Recurrent
 from ..nn import Once, Sequential, TimeBatched, is_stateful, time_batched
 from ..surrogate import ATan
-from .layer_nodes import LAYERS, TRANSPARENT, Shape, layer_of, nir_package, node_of
+from .layer_nodes import LAYERS, TRANSPARENT, Shape, arrays_of, check_numbers, layer_of, nir_package, node_of
 from .neuron_nodes import EULER, KEY, described, euler_neuron, neuron_of, note_on
 
 INPUT, OUTPUT = "input", "output"
@@ -115,6 +116,8 @@ def to_nir(model: nn.Module, example: Tensor, dt: float) -> Any:
     with torch.no_grad():
         sources, end = writer.write(net, "", start, [INPUT])
     writer.end(sources, tuple(end.shape[2:]))
+    for name, node in writer.nodes.items():
+        check_numbers(node, f"{name} of model: ")
     if writer.at_threshold:
         warnings.warn(
             f"{', '.join(writer.at_threshold)} fire at exactly the threshold, as SpikingJelly's neurons do, and NIR's "
@@ -149,8 +152,8 @@ def from_nir(
 
     Raises:
         ValueError: a node of unknown kind, a loop other than a matrix from a neuron to itself, numbers that are scalars
-            or of another shape than the layer's input, a time constant below ``dt``, an edge to an unknown node, more
-            than one input or output; the message names the node.
+            or not finite, of another shape than the layer's input or larger than the free memory, a time constant below
+            ``dt``, an edge to an unknown node, more than one input or output; the message names the node.
         TypeError: neither a graph nor a path; a dtype or dt of the wrong kind.
         ImportError: without the package nir.
     """
@@ -177,6 +180,7 @@ def _opened(nir: Any, path: str | os.PathLike) -> Any:
     if not os.path.exists(path):
         raise FileNotFoundError(f"graph: there is no file {os.fspath(path)!r}")
     try:
+        check_hdf5(path)
         return nir.read(path, type_check=False)
     except (AssertionError, KeyError, OSError, TypeError, ValueError) as error:
         # Without a message for a node of an unknown kind.
@@ -362,6 +366,9 @@ def _built(
     """Every node's layer, from the input on; a neuron with a matrix to itself becomes a ``Recurrent``."""
     shapes: dict[str, Shape] = {INPUT: flat.input_shape}
     layers: dict[str, nn.Module] = {}
+    check_size(
+        "all numbers of graph", sum(array.nbytes for node in flat.nodes.values() for _, array in arrays_of(node))
+    )
     for name in in_order(edges):
         before = [a for a, b in edges if b == name]
         if not before:
@@ -376,13 +383,14 @@ def _built(
             continue
         node = flat.nodes[name]
         try:
+            check_numbers(node)
             if type(node).__name__ not in EULER:
                 layers[name] = layer_of(node, dtype)
-                with torch.no_grad():
-                    shapes[name] = tuple(layers[name](torch.zeros(1, *shape, dtype=dtype)).shape[1:])
+                shapes[name] = _shape_after(layers[name], shape, dtype)
                 continue
             layers[name], shapes[name] = _neuron(node, shape, dt, dtype, surrogate), shape
             for matrix in (flat.nodes[key] for key, around in recurrent.items() if around == name):
+                check_numbers(matrix)
                 weight: Any = layer_of(matrix, dtype)
                 around = Recurrent(layers[name], weight.out_features, bias=weight.bias is not None)  # type: ignore[arg-type]
                 around.weight = weight
@@ -392,6 +400,14 @@ def _built(
                 f"node {name!r} of graph ({type(node).__name__}) with input {list(shape)}: {error}"
             ) from error
     return layers
+
+
+def _shape_after(layer: nn.Module, shape: Shape, dtype: torch.dtype) -> Shape:
+    """The shape of a sample after a layer, computed without its values."""
+    parts = {name: part.to("meta") for name, part in layer.named_parameters()}
+    with torch.no_grad():
+        out = torch.func.functional_call(layer, parts, torch.zeros(1, *shape, dtype=dtype, device="meta"))
+    return tuple(out.shape[1:])
 
 
 def _neuron(node: Any, shape: Shape, dt: float, dtype: torch.dtype, surrogate: Callable[..., Tensor]) -> Neuron:

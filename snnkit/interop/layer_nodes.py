@@ -61,6 +61,24 @@ class SumPool2d(nn.Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
+class Scale(nn.Module):
+    """Every number of a sample times one of its own: [B, ...] -> [B, ...].
+
+    Args:
+        scale: [...], the shape of a sample.
+    """
+
+    def __init__(self, scale: Tensor) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(checks.instance("scale", scale, Tensor, "a torch.Tensor").detach().clone())
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[1:] != self.scale.shape:
+            shapes = f"{list(self.scale.shape)}, but it is {list(x.shape[1:])}"
+            raise ValueError(f"the shape of a sample for Scale must be that of its scale, {shapes}")
+        return x * self.scale
+
+
 def _pair(name: str, value: int | tuple[int, int], least: int) -> tuple[int, int]:
     height, width = value if isinstance(value, tuple) else (value, value)
     first, second = (checks.integer(f"{name} of SumPool2d", size, at_least=least) for size in (height, width))
@@ -83,6 +101,18 @@ def node_of(layer: nn.Module, shape: Shape) -> Any:
 def layer_of(node: Any, dtype: torch.dtype) -> nn.Module:
     """The layer that a node of ``LAYERS`` describes; ValueError if its numbers make none."""
     return LAYERS[type(node).__name__](node, dtype)
+
+
+def arrays_of(node: Any) -> list[tuple[str, np.ndarray]]:
+    """The numbers of a node, by name."""
+    return [(name, value) for name, value in vars(node).items() if isinstance(value, np.ndarray)]
+
+
+def check_numbers(node: Any, where: str = "") -> None:
+    """ValueError where a node holds NaN or infinity; ``where`` begins it."""
+    for name, array in arrays_of(node):
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ValueError(f"{where}{name} must be finite, but it holds NaN or infinity")
 
 
 def _array(tensor: Tensor) -> np.ndarray:
@@ -130,6 +160,10 @@ def _write_pool(layer: nn.AvgPool2d | SumPool2d, shape: Shape) -> Any:
     return getattr(nir_package(), type(layer).__name__)(**sizes)
 
 
+def _write_scale(layer: Scale, shape: Shape) -> Any:
+    return nir_package().Scale(scale=_array(layer.scale))
+
+
 def _write_flatten(layer: nn.Flatten, shape: Shape) -> Any:
     # PyTorch counts the batch, NIR does not.
     rank = len(shape) + 1
@@ -147,6 +181,7 @@ _WRITERS: dict[type, Callable[[Any, Shape], Any]] = {
     nn.Conv2d: _write_conv,
     nn.AvgPool2d: _write_pool,
     SumPool2d: _write_pool,
+    Scale: _write_scale,
     nn.Flatten: _write_flatten,
 }
 
@@ -202,6 +237,10 @@ def _read_pool(node: Any, dtype: torch.dtype) -> nn.AvgPool2d | SumPool2d:
     return kind(_sizes(node.kernel_size, 2), _sizes(node.stride, 2), _sizes(node.padding, 2))
 
 
+def _read_scale(node: Any, dtype: torch.dtype) -> Scale:
+    return Scale(torch.tensor(np.array(node.scale), dtype=dtype))
+
+
 def _read_flatten(node: Any, dtype: torch.dtype) -> nn.Flatten:
     start, end = (int(dim) + 1 if dim >= 0 else int(dim) for dim in (node.start_dim, node.end_dim))
     return nn.Flatten(start, end)
@@ -214,5 +253,6 @@ LAYERS: dict[str, Callable[[Any, torch.dtype], nn.Module]] = {
     "Conv2d": _read_conv,
     "AvgPool2d": _read_pool,
     "SumPool2d": _read_pool,
+    "Scale": _read_scale,
     "Flatten": _read_flatten,
 }

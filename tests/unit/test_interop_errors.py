@@ -14,7 +14,7 @@ from snnkit.nn import Sequential
 
 nir = pytest.importorskip("nir")
 
-from snnkit.interop import from_nir  # noqa: E402
+from snnkit.interop import Scale, from_nir  # noqa: E402
 from tests.unit.nir_cases import DT, nir_neuron, written  # noqa: E402
 
 X = torch.zeros(2, 1, 3)
@@ -45,6 +45,8 @@ class Own(nn.Module):
         (nn.Conv2d(1, 1, 3, padding=1, padding_mode="circular"), IMAGES, DT, ValueError, 'padding_mode .* "circular"'),
         (nn.AvgPool2d(2, ceil_mode=True), IMAGES, DT, ValueError, "AvgPool2d in NIR has neither ceil_mode"),
         (nn.Flatten(0), X, DT, ValueError, "start_dim of Flatten must not be the batch"),
+        (Scale(torch.ones(3, 1)), X, DT, ValueError, r"scale of model: .*of its scale, \[3, 1\], but it is \[3\]"),
+        (Scale(torch.full((3,), torch.nan)), X, DT, ValueError, "scale of model: scale must be finite, but it holds"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else None,
 )
@@ -78,6 +80,17 @@ THROUGH = [("input", "a"), ("a", "output")]
 @pytest.mark.parametrize(
     "graph, message",
     [
+        (chain(nir.Linear(weight=np.full((3, 3), np.nan))), r"'0' of graph \(Linear\) .*: weight must be finite"),
+        (chain(nir.Scale(scale=np.array([1, np.inf, 1]))), r"'0' of graph \(Scale\) .*: scale must be finite"),
+        (chain(nir.Scale(scale=np.ones(1))), r"'0' of graph \(Scale\) .* must be that of its scale, \[1\], but it is"),
+        (
+            chain(nir.Linear(weight=np.broadcast_to(1.0, (3, 2**40)))),
+            "the size of all numbers of graph must be at most",
+        ),
+        (
+            chain(nir.Flatten({"input": [3]}, 0, -1), size=2**42),
+            r"'0' → 'output' of graph: \[4398.*\] does not fit \[3\]",
+        ),
         (chain(nir.Threshold(np.ones(3))), "the kind of node '0' of graph must be one of 'Input', .* is 'Threshold'"),
         (chain(node(tau=np.array(0.01))), r"'0' of graph \(LIF\) .*: tau must have one value per neuron"),
         (chain(node(v_leak=np.zeros(1))), r"v_leak must have the shape of its input, but its shape is \[1\]"),
@@ -130,6 +143,16 @@ def test_files_that_are_none(tmp_path):
         del file["node/nodes/0/type"]
         file["node/nodes/0/type"] = "Nonsense"
     with pytest.raises(ValueError, match="a node of a kind that the package nir does not know"):
+        from_nir(tmp_path / "net.nir", DT)
+
+
+def test_a_file_that_announces_more_than_it_has_is_refused_before_it_is_read(tmp_path):
+    import h5py
+
+    nir.write(tmp_path / "net.nir", chain(node()))
+    with h5py.File(tmp_path / "net.nir", "a") as file:
+        file.create_dataset("node/nodes/0/more", (2**38,), "f4", chunks=True)
+    with pytest.raises(ValueError, match=r"can't be read as a NIR graph: the size of .*net\.nir must be at most"):
         from_nir(tmp_path / "net.nir", DT)
 
 

@@ -1,5 +1,6 @@
 """To NIR and back: the same spikes, whatever the network."""
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -8,7 +9,7 @@ from torch import nn
 
 nir = pytest.importorskip("nir")
 
-from snnkit.interop import SumPool2d  # noqa: E402
+from snnkit.interop import Scale, SumPool2d  # noqa: E402
 from snnkit.neuron import IF, LI, LIF, PLIF, CubaLIF, Leaky, Recurrent  # noqa: E402
 from snnkit.nn import Once, Sequential, TimeBatched  # noqa: E402
 from tests.unit.nir_cases import DT, networks, quick, read, run, sequence, written  # noqa: E402
@@ -64,6 +65,7 @@ def test_every_kind_of_layer_through_a_file(tmp_path):
             SumPool2d(2),
             nn.Dropout(0.5),
             Sequential(nn.Flatten(), nn.Identity(), nn.Linear(12, 6)),
+            Scale(torch.tensor([1.5, -1.5, 2, 0, 3, 0.1])),
             Recurrent(CubaLIF(300.0, v_th=0.1), 6, bias=True),
         )
     )
@@ -75,7 +77,18 @@ def test_every_kind_of_layer_through_a_file(tmp_path):
     assert 0 < out.sum() < out.numel()
     assert torch.equal(run(back, x), out)
     kinds = [type(m).__name__ for m in back]
-    assert kinds == ["Conv2d", "IF", "AvgPool2d", "Conv2d", "LIF", "SumPool2d", "Flatten", "Linear", "Recurrent"]
+    assert kinds == [
+        "Conv2d",
+        "IF",
+        "AvgPool2d",
+        "Conv2d",
+        "LIF",
+        "SumPool2d",
+        "Flatten",
+        "Linear",
+        "Scale",
+        "Recurrent",
+    ]
 
 
 def test_float64():
@@ -84,6 +97,10 @@ def test_float64():
     back = read(written(net, x), dtype=torch.float64)
     assert back[0].weight.dtype == torch.float64
     assert torch.equal(run(back, x), run(net, x))
+    scale = torch.rand(5, dtype=torch.float64)
+    graph = written(read(nir.NIRGraph.from_list(nir.Scale(scale.numpy())), dtype=torch.float64), x)
+    (again,) = (node.scale for node in graph.nodes.values() if isinstance(node, nir.Scale))
+    assert np.array_equal(again, scale.numpy()) and again.dtype == np.float64
     halved = read(written(net, x))
     assert halved[1].tau.dtype == torch.float32 and run(halved, x.float()).dtype == torch.float32
 

@@ -93,7 +93,7 @@ def load(name: str, split: str = "train", *, root: str | os.PathLike[str] | None
     if name == "shd":
         try:
             check_hdf5(os.path.join(made.location_on_system, made.data_filename))
-        except (ValueError, OSError) as error:
+        except (ValueError, TypeError, OSError) as error:
             raise DamagedFileError(f"the file of {name} is damaged: {error}") from error
     return Recordings(name, made)
 
