@@ -28,7 +28,7 @@ MARKS = {
     "assumed": "without a source",
     "unknown": "no source is known",
 }
-KINDS = ("cpu", "gpu", "ipu", "tpu")
+KINDS = ("gpu", "ipu")
 
 # What each figure is, and its unit.
 FIGURES = {
@@ -137,7 +137,6 @@ _CAMBRIAN = "cambrian-ai.com/could-graphcores-second-chip-challenge-nvidia"
 _KLOCKWOOD = "glennklockwood.com/garden/processors"
 _SYSRQMTS = "sysrqmts.com"
 _HMC = "hmc-tech.com"
-_GOOGLE = "cloud.google.com/tpu/docs"
 
 _TILES, _GC200_CLOCK, _TILE = 1472, 1.325e9, 624 * 1024
 _IPU_POWER = "of an IPU-Machine of four, by 4 (it holds other things, too), eenewseurope.com"
@@ -206,13 +205,6 @@ _ALL = (
         fp32_flops=(66.9e12, "secondary", f"{_KLOCKWOOD}/h100"),
         fp16_flops=(989.4e12, "secondary", f"{_KLOCKWOOD}/h100"), memory_bandwidth=4.8e12, memory_bytes=141e9,
         cache_bytes=(50 * 2**20, "secondary", _SYSRQMTS), power=700,
-    ),
-    _chip(
-        "TPU v2-8", "tpu", "Google Cloud TPU v2, four chips", _GOOGLE,
-        fp16_flops=(4 * 45e12, "secondary", f"4 × 45 TFLOP/s in bfloat16, {_GOOGLE}"),
-        fp32_flops=(None, "unknown", "matrix products run in bfloat16 passes; no source is known"),
-        memory_bandwidth=(None, "unknown", f"{_GOOGLE} no longer describes v2"),
-        power=(None, "unknown", f"{_GOOGLE} no longer describes v2"),
     ),
 )  # fmt: skip
 CHIPS: Mapping[str, Chip] = MappingProxyType({chip.name: chip for chip in _ALL})

@@ -91,7 +91,6 @@ class Loss(NamedTuple):
     inputs: list[Tensor]
     output: Tensor
     place: Place
-    weighted: bool = False
 
 
 class Applied(NamedTuple):
@@ -295,9 +294,7 @@ class _Calls(TorchFunctionMode):
             Operation(f"torch.{name}", "", list(args), kwargs, inputs, tensors_in(out), place, part=True)
         )
         if name in LOSSES and isinstance(out, Tensor):
-            weight = args[2] if len(args) > 2 else kwargs.get("weight")
-            weighted = name in ("cross_entropy", "nll_loss") and weight is not None
-            self.record.losses.append(Loss(name, inputs, out, place, weighted))
+            self.record.losses.append(Loss(name, inputs, out, place))
         return out
 
 

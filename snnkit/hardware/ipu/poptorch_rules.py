@@ -212,42 +212,32 @@ def _static_graph(case: Case) -> Iterator[Problem]:
         )
 
 
-# What Python does while the graph is recorded, and is no part of it: the rule, the problem, the fix, the severity.
+# fmt: off
+_PRINTED = (
+    "static graph", "warning", "a tensor is printed: once, while the graph is recorded, and with <unavailable> in "
+    "place of its values (poptorch/python/__init__.py)",
+    "print what the model returns, or use x = poptorch.ipu_print_tensor(x)",
+)
+_DIFFERENTIATED = (
+    "gradients", "warning", "the forward pass differentiates by torch.autograd; what PopTorch makes of that is not "
+    "known: it documents only its own backward pass (github.com/graphcore/poptorch/issues/18, without an answer)",
+    "write the derivative in plain operations",
+)
+# What Python does while the graph is recorded, and is no part of it: the rule, the severity, the problem, the fix.
 _CALLS = {
-    **dict.fromkeys(
-        ("__repr__", "__format__"),
-        (
-            "static graph",
-            "a tensor is printed: once, while the graph is recorded, and with <unavailable> in place of its values "
-            "(poptorch/python/__init__.py)",
-            "print what the model returns, or use x = poptorch.ipu_print_tensor(x)",
-            "warning",
-        ),
-    ),
+    "__repr__": _PRINTED, "__format__": _PRINTED, "grad": _DIFFERENTIATED, "backward": _DIFFERENTIATED,
     "register_hook": (
-        "gradients",
-        "a gradient hook (register_hook) is set in the forward pass, but only the forward pass is recorded: it never "
-        "runs on an IPU",
-        "clip or scale in the forward pass, or by the optimizer",
-        "error",
-    ),
-    **dict.fromkeys(
-        ("grad", "backward"),
-        (
-            "gradients",
-            "the forward pass differentiates by torch.autograd; what PopTorch makes of that is not known: it documents "
-            "no way to a gradient but its own backward pass (github.com/graphcore/poptorch/issues/18, without answer)",
-            "write the derivative in plain operations",
-            "warning",
-        ),
+        "gradients", "error", "a gradient hook (register_hook) is set in the forward pass, but only the forward pass "
+        "is recorded: it never runs on an IPU", "clip or scale in the forward pass, or by the optimizer",
     ),
 }
+# fmt: on
 
 
 def _calls(case: Case, of: str) -> Iterator[Problem]:
     """The problems of a rule in ``_CALLS``."""
     for name, place in case.graph.calls:
-        rule, what, fix, severity = _CALLS[name]
+        rule, severity, what, fix = _CALLS[name]
         if rule == of:
             yield Problem(what, fix, place, severity)
 
@@ -292,16 +282,6 @@ _INSTEAD = {
 }
 
 
-class Limit(NamedTuple):
-    """Calls of supported operations that PopTorch refuses, by its user guide, or computes as something else, by its
-    sources (poptorch/source/popart_canonicalization)."""
-
-    operations: str
-    broken: Callable[[Operation], Any]
-    what: str
-    fix: str
-
-
 def _argument(op: Operation, name: str) -> Any:
     """An argument by its name, which may have been left at its default."""
     overload = getattr(getattr(torch.ops.aten, op.name), op.overload or "default")
@@ -321,29 +301,32 @@ def _uneven_pooling(op: Operation) -> bool:
     return any(given % wanted for given, wanted in zip(op.inputs[0].shape[-len(size) :], size, strict=True))
 
 
+# Calls of supported operations that PopTorch refuses, by its user guide, or computes as something else, by its sources
+# (poptorch/source/popart_canonicalization): the operations, whether a call is one, what it is, and the fix.
 # fmt: off
-LIMITS = (
-    Limit("native_batch_norm native_group_norm native_layer_norm", lambda op: _argument(op, "weight") is None,
-          "a norm without weights", "give it affine=True (elementwise_affine=True)"),
-    Limit("topk", lambda op: not _argument(op, "sorted"),
-          "torch.topk with sorted=False", "use sorted=True"),
-    Limit("embedding _embedding_bag", lambda op: _argument(op, "padding_idx") != -1,
-          "an embedding with padding_idx", "leave padding_idx out and mask the result"),
-    Limit("embedding _embedding_bag", lambda op: _argument(op, "sparse") or _argument(op, "scale_grad_by_freq"),
-          "an embedding with sparse or scale_grad_by_freq", "leave them out"),
-    Limit("convolution", lambda op: _argument(op, "transposed") and any(d != 1 for d in _argument(op, "dilation")),
-          "a transposed convolution with dilation", "use dilation 1"),
-    Limit("torch.lstm torch.gru torch.rnn_tanh torch.rnn_relu", _no_plain_rnn,
-          "an RNN, GRU or LSTM with more than one layer, two directions, dropout, a packed sequence, or (except GRU) "
-          "without bias", "stack layers of one direction, with dropout between them"),
-    Limit("torch.max_pool1d_with_indices torch.max_pool2d_with_indices torch.max_pool3d_with_indices", lambda op: True,
-          "max pooling with return_indices=True", "leave return_indices out"),
-    Limit("avg_pool2d avg_pool3d", lambda op: _argument(op, "divisor_override") is not None,
-          "average pooling with divisor_override", "multiply the result by a constant"),
-    Limit("_adaptive_avg_pool2d _adaptive_avg_pool3d", _uneven_pooling,
-          "adaptive pooling to a size that does not divide its input's", "pool or pad to a size that does"),
-    Limit("index_put index_put_", lambda op: _argument(op, "accumulate"),
-          "index_put with accumulate=True", "use scatter_add"),
+LIMITS: tuple[tuple[str, Callable[[Operation], Any], str, str], ...] = (
+    ("native_batch_norm native_group_norm native_layer_norm", lambda op: _argument(op, "weight") is None,
+     "a norm without weights", "give it affine=True (elementwise_affine=True)"),
+    ("topk", lambda op: not _argument(op, "sorted"),
+     "torch.topk with sorted=False", "use sorted=True"),
+    ("embedding _embedding_bag", lambda op: _argument(op, "padding_idx") != -1,
+     "an embedding with padding_idx", "leave padding_idx out and mask the result"),
+    ("convolution", lambda op: _argument(op, "transposed") and any(d != 1 for d in _argument(op, "dilation")),
+     "a transposed convolution with dilation", "use dilation 1"),
+    ("torch.cross_entropy torch.nll_loss",
+     lambda op: (op.args[2] if len(op.args) > 2 else op.kwargs.get("weight")) is not None,
+     "a loss with class weights", "weight the loss of each sample by arithmetic"),
+    ("torch.lstm torch.gru torch.rnn_tanh torch.rnn_relu", _no_plain_rnn,
+     "an RNN, GRU or LSTM with more than one layer, two directions, dropout, a packed sequence, or (except GRU) "
+     "without bias", "stack layers of one direction, with dropout between them"),
+    ("torch.max_pool1d_with_indices torch.max_pool2d_with_indices torch.max_pool3d_with_indices", lambda op: True,
+     "max pooling with return_indices=True", "leave return_indices out"),
+    ("avg_pool2d avg_pool3d", lambda op: _argument(op, "divisor_override") is not None,
+     "average pooling with divisor_override", "multiply the result by a constant"),
+    ("_adaptive_avg_pool2d _adaptive_avg_pool3d", _uneven_pooling,
+     "adaptive pooling to a size that does not divide its input's", "pool or pad to a size that does"),
+    ("index_put index_put_", lambda op: _argument(op, "accumulate"),
+     "index_put with accumulate=True", "use scatter_add"),
 )
 # fmt: on
 
@@ -355,13 +338,9 @@ def _supported_operations(case: Case) -> Iterator[Problem]:
             what = f"{op.name} is not among the operations that PopTorch 3.4 documents or handles"
             fix = "write it with operations that are (snnkit.hardware.ipu.operations.SUPPORTED)"
             yield Problem(what, _INSTEAD.get(op.name, fix), op.place)
-        for limit in LIMITS:
-            if op.name in limit.operations.split() and limit.broken(op):
-                yield Problem(f"{limit.what} is not supported by PopTorch", limit.fix, op.place)
-    for loss in case.graph.losses:
-        if loss.weighted:
-            what = "PopTorch has no class weights in cross_entropy and nll_loss"
-            yield Problem(what, "weight the loss of each sample by arithmetic", loss.place)
+        for operations, broken, what, fix in LIMITS:
+            if op.name in operations.split() and broken(op):
+                yield Problem(f"{what} is not supported by PopTorch", fix, op.place)
 
 
 def _no_function(case: Case) -> Iterator[Problem]:
