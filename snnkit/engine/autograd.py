@@ -51,7 +51,7 @@ class Gradients(NamedTuple):
 
     Attributes:
         out: gradient of the output [T, N], as ``Pass.x``.
-        last: of the last state, as ``Pass.state``.
+        last: of the last state, as ``Pass.state``, and then the equation's flags (``presence_of``).
         needs: whether x, and each parameter, requires a gradient.
         summed: that of x is summed over time, [N] in the equation's dtype.
     """
@@ -62,7 +62,13 @@ class Gradients(NamedTuple):
     summed: bool = False
 
 
-# Gradients of x, of the first state, and of the parameters.
+def presence_of(equation: Equation, x: Tensor, gradients: Sequence[Tensor | None]) -> list[Tensor]:
+    """The flags that backward starts from, each [N]: whether out and the parts of the last state have gradients."""
+    one_for_all = (x.new_full((), float(g is not None), dtype=equation.dtype) for g in gradients)
+    return [flag.expand(x.shape[1]) for flag in one_for_all] if equation.flags else []
+
+
+# Gradients of x, of the first state (and what became of the flags), and of the parameters.
 Results = tuple[Tensor | None, list[Tensor], list[Tensor | None]]
 
 
@@ -271,6 +277,7 @@ class _Unrolled(torch.autograd.Function):
         # Zeros that take the memory of one.
         pairs = zip(gradients, (run.x, *run.state), strict=False)
         d = [t.new_zeros(()).expand(t.shape) if g is None else g for g, t in pairs]
+        d += presence_of(equation, run.x, gradients[:first])
         try:
             results = _Backward.apply(ctx.engine, equation, needs, ctx.repeat, *tensors, *d, *saved)
         except CompilationFailed as error:
@@ -290,8 +297,8 @@ class _Unrolled(torch.autograd.Function):
 
 
 class _Backward(torch.autograd.Function):
-    """(engine, equation, needs, repeat, x, *state, *parameters, d_out, *d_last, *saved) -> the gradients that are
-    needed; that of an x that is repeated is summed over time.
+    """(engine, equation, needs, repeat, x, *state, *parameters, d_out, *d_last, *flags, *saved) -> the gradients that
+    are needed; that of an x that is repeated is summed over time.
 
     A separate function, so that ``torch.func`` can transform it, and that a second derivative is refused only where
     one is requested.
@@ -303,13 +310,13 @@ class _Backward(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         count = 1 + equation.states + equation.parameters
         run = _pass(equation, tensors[:count], repeat)
-        d_out, *d_last = tensors[count : count + 1 + equation.states]
-        saved = tensors[count + 1 + equation.states :]
+        d_out, *d_last = tensors[count : count + 1 + equation.carried]
+        saved = tensors[count + 1 + equation.carried :]
         d_last = [d if is_one_for_all(d) else d.contiguous() for d in d_last]
         d = Gradients(side_by_side(d_out), d_last, needs, repeat > 0)
         d_x, d_state, d_parameters = backend(engine).backward(run, saved, d)
         d_x = None if d_x is None else d_x.to(run.x.dtype)
-        return tuple(d for d in (d_x, *d_state, *d_parameters) if d is not None)
+        return tuple(d for d in (d_x, *d_state[: equation.states], *d_parameters) if d is not None)
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:
@@ -328,7 +335,7 @@ class _Backward(torch.autograd.Function):
         samples = _Samples(info.batch_size, tensors[0], dims[0])
         together = [samples.together(t, d) for t, d in zip(tensors[1:], dims[1:], strict=True)]
         state, parameters = together[:states], together[states : states + equation.parameters]
-        gradients = slice(states + equation.parameters, 1 + 2 * states + equation.parameters)
+        gradients = slice(states + equation.parameters, 1 + states + equation.carried + equation.parameters)
         shared = [p.dim() == 0 for p in parameters]
         # Each sample has its own gradient, which one number for all would not show.
         for i, need in enumerate(needs[1:]):

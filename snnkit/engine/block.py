@@ -73,7 +73,7 @@ def forward(run: Pass, out_dtype: torch.dtype, save: bool) -> tuple[Tensor, list
 def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
     """Gradients, block after block back in time. See ``autograd.Backend``."""
     (equation, x, state, parameters), (d_out, d_last, needs, summed) = run, d
-    blocks, states = list(_blocks(len(x), x.device)), equation.states
+    blocks, states, carried = list(_blocks(len(x), x.device)), equation.states, equation.carried
     if len(saved) < states * (len(blocks) - 1):
         saved = forward(run, x.dtype, save=True)[2]
     every = [*(s.contiguous() for s in state), *saved]
@@ -88,7 +88,7 @@ def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
         window = slice(start, start + steps)
         before = every[number * states : (number + 1) * states]
         result = kernel(*xs[window], *d_outs[window], *d_xs[window], *before, *parameters, *d_state, *d_needed)
-        d_state, d_needed = list(result[:states]), list(result[states:])
+        d_state, d_needed = list(result[:carried]), list(result[carried:])
     per_neuron = iter(d_needed)
     if sums[0]:
         d_x = next(per_neuron)
@@ -152,7 +152,7 @@ def _compile(
     else:
         block = _backward_block(equation, steps, needs, summed)
         each = needs[0] and not summed
-        gradients = neurons(equation.states + sum(needs) - each, equation.dtype)
+        gradients = neurons(equation.carried + sum(needs) - each, equation.dtype)
         example = [*neurons((2 + each) * steps, x.dtype), *states, *parameters, *gradients]
 
     return _by_inductor(block, example)
@@ -189,7 +189,8 @@ def _forward_block(equation: Equation, steps: int) -> Callable:
         for x, out in zip(xs, outs, strict=True):
             spike, *state = equation.forward(x.to(equation.dtype), *state, *parameters)
             out.copy_(spike)
-        return tuple(state)
+        # One that the equation hands on unchanged must not be the tensor that it was.
+        return tuple(part.clone() for part in state)
 
     return block
 
@@ -199,14 +200,14 @@ def _backward_block(equation: Equation, steps: int, needs: Sequence[bool], summe
 
     Without the d_xs if x needs no gradient, or one that is summed over time: then that is the first of d_needed.
     """
-    states, each = equation.states, needs[0] and not summed
+    states, carried, each = equation.states, equation.carried, needs[0] and not summed
 
     def block(*tensors: Tensor) -> tuple[Tensor, ...]:
         xs, d_outs = tensors[:steps], tensors[steps : 2 * steps]
         d_xs, rest = tensors[2 * steps : (2 + each) * steps], tensors[(2 + each) * steps :]
         state, rest = rest[:states], rest[states:]
         parameters, rest = rest[: equation.parameters], rest[equation.parameters :]
-        d_state, d_needed = rest[:states], list(rest[states:])
+        d_state, d_needed = rest[:carried], list(rest[carried:])
         # A parameter that all neurons share is spread out, so that its gradient comes out per neuron.
         spread = [p.expand_as(xs[0]) if p.dim() == 0 else p for p in parameters]
         xs = [x.to(equation.dtype) for x in xs]
@@ -218,8 +219,8 @@ def _backward_block(equation: Equation, steps: int, needs: Sequence[bool], summe
             d_x, *d_rest = equation.backward(xs[i], *before[i], *spread, *gradients)
             if each:
                 d_xs[i].copy_(d_x)
-            d_state = d_rest[:states]
-            every = zip((d_x, *d_rest[states:]), (needs[0] and summed, *needs[1:]), strict=True)
+            d_state = d_rest[:carried]
+            every = zip((d_x, *d_rest[carried:]), (needs[0] and summed, *needs[1:]), strict=True)
             wanted = [d for d, need in every if need]
             d_needed = [total + d for total, d in zip(d_needed, wanted, strict=True)]
         return (*d_state, *d_needed)

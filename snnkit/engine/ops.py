@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .autograd import Gradients, Layout, Pass, backend, tensors_of
+from .autograd import Gradients, Layout, Pass, backend, presence_of, tensors_of
 from .plan import candidates, facts_of
 from .trace import Equation, NotElementwise
 from .trace_cache import equation_of
@@ -130,26 +130,31 @@ def _(x: Tensor, state: list[Tensor], parameters: list[Tensor], handle: str, uin
 @torch.library.custom_op(
     "snnkit::unroll_backward",
     mutates_args=(),
-    schema="(Tensor x, Tensor[] state, Tensor[] parameters, Tensor d_out, Tensor[] d_last, str handle, bool[] needs) "
+    schema="(Tensor x, Tensor[] state, Tensor[] parameters, Tensor? d_out, Tensor?[] d_last, str handle, bool[] needs) "
     "-> Tensor[]",
 )
 def _unroll_backward(
     x: Tensor,
     state: list[Tensor],
     parameters: list[Tensor],
-    d_out: Tensor,
-    d_last: list[Tensor],
+    d_out: Tensor | None,
+    d_last: list[Tensor | None],
     handle: str,
     needs: list[bool],
 ) -> list[Tensor]:
     """d_x (if needed), d_state …, and the d_parameters that are needed, in the shapes of what they are gradients of."""
     engine, _, name = handle.partition(":")
     flat = _Flat(x, state, parameters)
-    last = [flat.layout.flatten_step(d) for d in d_last]
-    given = Gradients(flat.layout.flatten_sequence(d_out), last, tuple(needs))
-    d_x, d_state, d_parameters = backend(engine).backward(flat.run(name), (), given)
+    run = flat.run(name)
+    out = x.new_zeros(()).expand(x.shape) if d_out is None else d_out
+    last = [
+        flat.layout.flatten_step(torch.zeros_like(s) if d is None else d) for d, s in zip(d_last, state, strict=True)
+    ]
+    last += presence_of(run.equation, flat.x, [d_out, *d_last])
+    given = Gradients(flat.layout.flatten_sequence(out), last, tuple(needs))
+    d_x, d_state, d_parameters = backend(engine).backward(run, (), given)
     results = [] if d_x is None else [flat.layout.restore_sequence(d_x)]
-    results += [flat.layout.restore_step(d) for d in d_state]
+    results += [flat.layout.restore_step(d) for d in d_state[: len(state)]]
     for parameter, d in zip(parameters, d_parameters, strict=True):
         if d is not None:
             d = d if d.dim() == 0 else flat.layout.restore_step(d).sum_to_size(parameter.shape)
@@ -169,9 +174,10 @@ def _unroll_context(ctx: Any, inputs: Sequence[Any], output: Any) -> None:
     x, state, parameters, ctx.handle, _ = inputs
     ctx.save_for_backward(x, *state, *parameters)
     ctx.states = len(state)
+    ctx.set_materialize_grads(False)
 
 
-def _unroll_gradients(ctx: Any, gradients: list[Tensor]) -> tuple[Any, ...]:
+def _unroll_gradients(ctx: Any, gradients: list[Tensor | None]) -> tuple[Any, ...]:
     x, *rest = ctx.saved_tensors
     state, parameters = rest[: ctx.states], rest[ctx.states :]
     needs = [ctx.needs_input_grad[0], *ctx.needs_input_grad[2]]

@@ -6,6 +6,9 @@ more together with its backward pass. Both graphs are functions of plain tensors
     forward(x, *state, *parameters)                    -> out, *state
     backward(x, *state, *parameters, d_out, *d_state)  -> d_x, *d_state, *d_parameters
 
+Where a gradient that is absent must not be taken for zero, backward carries flags beside those of the state
+(``presence``).
+
 Nothing in them depends on modules, shapes or time: an engine writes the loop over time around them. An equation that
 mixes neurons, depends on the data in an ``if``, or reads tensors that it does not own can't be traced like this;
 ``trace`` raises ``NotElementwise`` with the reason, and the equation runs in the eager engine.
@@ -27,6 +30,8 @@ import torch
 from torch import Tensor, fx, nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from .presence import operation_of, with_presence
+
 Result = TypeVar("Result")
 
 # Steps of these shapes are traced. The graphs must be the same: then no shape is written into them.
@@ -42,6 +47,10 @@ _ELEMENTWISE = {
     *("log_sigmoid_backward", "log_sigmoid_forward", "mish", "mish_backward", "softplus", "softplus_backward"),
 }
 
+# What makes a constant of a given shape, or only names the shape that there is: the position of the shape.
+_FACTORIES = {"zeros": 0, "ones": 0, "full": 0, "_efficientzerotensor": 0}
+_FACTORIES |= {"new_zeros": 1, "new_ones": 1, "new_full": 1, "expand": 1}
+
 
 class NotElementwise(Exception):
     """This step can't be compiled neuron by neuron; the message says why."""
@@ -52,7 +61,8 @@ class Equation:
     """One neuron's step and its vector-Jacobian product as graphs of elementwise operations.
 
     ``key`` is equal for equal equations (same operations, same constants, same dtype), so layers can share kernels.
-    Equations themselves are compared by identity, which makes them quick keys of caches.
+    Equations themselves are compared by identity, which makes them quick keys of caches. ``flags``: how many backward
+    takes and returns after the gradients of the state.
     """
 
     forward: fx.GraphModule
@@ -61,6 +71,12 @@ class Equation:
     parameters: int
     dtype: torch.dtype
     key: str
+    flags: int = 0
+
+    @property
+    def carried(self) -> int:
+        """How many numbers backward hands from a step to the one before it."""
+        return self.states + self.flags
 
 
 def trace(
@@ -107,13 +123,16 @@ def _trace(
     for shape in _EXAMPLES:
         example = [torch.empty(shape, dtype=dtype, device=device) for _ in range(arguments + 1 + states)]
         pairs.append((_graph(forward, example[:arguments]), _graph(backward, example)))
+        for graph in pairs[-1]:
+            _forget_shape(graph, shape)
     (graph, gradient), again = pairs
     for graphs in (graph, gradient):
         _require_elementwise(graphs)
     if [graph.code, gradient.code] != [g.code for g in again]:
         raise NotElementwise("it depends on the shape of its input, or on the number of neurons")
+    flags = with_presence(gradient, arguments, states)
     key = "\n".join([str(dtype), device.type, graph.code, gradient.code])
-    return Equation(graph, gradient, states, len(names), dtype, key)
+    return Equation(graph, gradient, states, len(names), dtype, key, flags)
 
 
 def undisturbed(function: Callable[..., Result], *arguments: Any) -> Result:
@@ -184,6 +203,34 @@ def _graph(function: Callable, example: list[Tensor]) -> fx.GraphModule:
         raise NotElementwise("it can't be traced: " + text.splitlines()[0][:200]) from error
 
 
+def _forget_shape(graph: fx.GraphModule, shape: tuple[int, ...]) -> None:
+    """Constants of the shape of the input, such as ``torch.zeros(x.shape)``, become constants like the input."""
+    aten = torch.ops.aten
+    x = next(iter(graph.graph.nodes))
+    for node in graph.graph.nodes:
+        name = operation_of(node)
+        if node.op != "call_function" or name not in _FACTORIES:
+            continue
+        size = tuple(node.args[_FACTORIES[name]])
+        value = node.args[-1] if "full" in name else float("ones" in name)
+        if name == "expand":
+            same = node.args[0]
+            if size == tuple(same.meta["val"].shape):
+                node.replace_all_uses_with(same)
+                continue
+            if operation_of(same) != "scalar_tensor":
+                continue
+            value = same.args[0]
+        if size in (shape, ()):
+            call = (aten.full_like.default, (x, value)) if size else (aten.scalar_tensor.default, (value,))
+            with graph.graph.inserting_before(node):
+                same = graph.graph.call_function(*call, {"dtype": node.meta["val"].dtype})
+            same.meta.update(node.meta)
+            node.replace_all_uses_with(same)
+    graph.graph.eliminate_dead_code()
+    graph.recompile()
+
+
 @contextlib.contextmanager
 def _unlogged() -> Iterator[None]:
     """PyTorch logs the traceback of an operation that fails on fake tensors, though its error is handled here."""
@@ -222,7 +269,7 @@ def _require_elementwise(graph: fx.GraphModule) -> None:
             )
         if node.op != "call_function" or node.target is operator.getitem:
             continue
-        name = str(node.target).removeprefix("aten.").partition(".")[0]
+        name = operation_of(node)
         if torch.Tag.pointwise not in getattr(node.target, "tags", ()) and name not in _ELEMENTWISE:
             raise NotElementwise(f"{node.target} is not elementwise, as far as is known: it may mix neurons")
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from snnkit import engine
-from snnkit.engine import block, cpp
+from snnkit.engine import block, cpp, unroll
 from snnkit.neuron import IF, LI, LIF, PLIF, CubaLIF, Leaky, MembraneState, Neuron
 from snnkit.neuron.cuba import SynapticState
 
@@ -343,3 +343,21 @@ def test_a_loss_that_looks_at_one_result_only(compiled, part):
         out, last = Leaky(0.8, engine=name)(x)
         gradients.append(torch.autograd.grad((out if part == "out" else last.mem).square().sum(), x)[0])
     torch.testing.assert_close(*gradients)
+
+
+def test_an_absent_gradient_is_not_a_gradient_of_zero(compiled):
+    """The square root's derivative at 0 is infinite, but the loss does not see the state that it makes."""
+
+    def step(x, state):
+        v = state[0] + 0.9 * x
+        spike = torch.sigmoid(v)
+        return spike, (v * (1 - spike), torch.sqrt(torch.abs(x)), state[2])
+
+    gradients = []
+    for name in (compiled, "eager"):
+        x = torch.tensor([[1.0], [0.0], [0.3]], dtype=torch.float64, requires_grad=True)
+        out, last = unroll(step, x, (torch.zeros(1, dtype=torch.float64),) * 3, engine=name)
+        seen = torch.autograd.grad(out.sum() + last[1].sum(), x, retain_graph=True)[0]
+        gradients.append((torch.autograd.grad(out.sum(), x)[0], seen))
+    torch.testing.assert_close(gradients[0], gradients[1], equal_nan=True)
+    assert gradients[0][0].isfinite().all()

@@ -82,7 +82,7 @@ def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
     d_x = None
     if needs[0]:
         d_x = torch.empty(neurons, dtype=equation.dtype) if summed else torch.empty(x.shape, dtype=x.dtype)
-    d_first = [torch.empty_like(s) for s in state]
+    d_first = [torch.empty_like(d) for d in d_last]
     d_parameters = [x.new_empty(neurons, dtype=equation.dtype) if need else None for need in needs[1:]]
     threads = threads_for(x)
     tile = _tile(neurons, threads, _BACKWARD_TILE // (_size(equation) * max(rows, 1) * steps))

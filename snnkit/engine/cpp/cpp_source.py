@@ -171,9 +171,9 @@ def backward_source(
     and a bit for each state and each of their gradients that is one value for all. Returns 1 if there is too little
     memory.
     """
-    states = range(equation.states)
+    states, carried = range(equation.states), range(equation.carried)
     wanted = [i for i, need in enumerate(needs[1:]) if need]
-    results = [*([0] if needs[0] else []), *(1 + i for i in states), *(1 + equation.states + i for i in wanted)]
+    results = [*([0] if needs[0] else []), *(1 + i for i in carried), *(1 + equation.carried + i for i in wanted)]
     each = needs[0] and not summed
     sums = [*(["x"] if needs[0] and summed else []), *(f"p{i}" for i in wanted)]
     saved, again, program = split(equation, tuple(results))
@@ -185,8 +185,8 @@ def backward_source(
         "const X* g",
         *(["X* d_x"] if each else []),
         *(f"const S* first{i}" for i in states),
-        *(f"const S* d_last{i}" for i in states),
-        *(f"S* d_first{i}" for i in states),
+        *(f"const S* d_last{i}" for i in carried),
+        *(f"S* d_first{i}" for i in carried),
     ]
     gradients = [f"S* d_{name}" for name in sums]
     rows = [f"k{i}" for i in range(len(saved))]
@@ -215,13 +215,13 @@ def backward_source(
             reads={
                 "g": "g_strip[i]",
                 **{name: f"{row}[at + i]" for name, row in zip(saved, rows, strict=True)},
-                **{f"d{i}": f"d{i}[at + i]" for i in states},
+                **{f"d{i}": f"d{i}[at + i]" for i in carried},
                 **place.parameters("before"),
             },
             writes=[
                 *(["d_strip[i] = {}"] if each else []),
                 *(["sum_x[at + i] += {}"] if needs[0] and summed else []),
-                *(f"d{i}[at + i] = {{}}" for i in states),
+                *(f"d{i}[at + i] = {{}}" for i in carried),
                 *(f"sum_p{i}[at + i] += {{}}" for i in wanted),
             ],
             dims=dims,
@@ -253,10 +253,10 @@ def backward_source(
         "    const int64_t ahead = std::max(std::min(tile, to - begin), int64_t(0));",
         "    const int64_t behind = begin == from ? 0 : std::min(tile, to - before);",
         *(f"    if (ahead > 0) start(s{i}, first{i}, begin, ahead, same >> {i} & 1);" for i in states),
-        *(f"    S* d{i} = d_first{i} + before;" for i in states),
+        *(f"    S* d{i} = d_first{i} + before;" for i in carried),
         *(
             f"    if (behind > 0) start(d{i}, d_last{i}, before, behind, same >> {len(states) + i} & 1);"
-            for i in states
+            for i in carried
         ),
         *(f"    S* sum_{name} = d_{name} + before;" for name in sums),
         *(f"    if (behind > 0) std::memset(sum_{name}, 0, behind * sizeof(S));" for name in sums),

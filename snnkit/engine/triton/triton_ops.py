@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..autograd import Gradients, Pass, side_by_side
+from ..autograd import Gradients, Pass, presence_of, side_by_side
 from ..ops import by_argument, equation_named
 from . import launch
 
@@ -29,7 +29,7 @@ def _forward(x, state, parameters, equation: str, uint8: bool, save: bool, wrap:
 def _backward(x, state, saved, parameters, d_out, d_last, equation: str, needs, wrap: Callable) -> list[Tensor]:
     run = Pass(equation_named(equation), x, state, parameters)
     d_x, d_state, d_parameters = launch.backward(run, saved, Gradients(d_out, d_last, tuple(needs)), wrap)
-    return [d for d in (d_x, *d_state, *d_parameters) if d is not None]
+    return [d for d in (d_x, *d_state[: len(state)], *d_parameters) if d is not None]
 
 
 @torch.library.triton_op("snnkit::triton_forward", mutates_args=())
@@ -75,7 +75,9 @@ def _gradients(ctx: Any, gradients: list[Tensor | None]) -> tuple[Any, ...]:
     parameters, saved = rest[: ctx.parameters], rest[ctx.parameters :]
     d_out, *d_last = gradients[: 1 + ctx.states]
     d_out = x.new_zeros(x.shape[1]).expand(x.shape) if d_out is None else side_by_side(d_out)
+    flags = presence_of(equation_named(ctx.equation), x, gradients[: 1 + ctx.states])
     d_last = [torch.zeros_like(s) if d is None else d.contiguous() for d, s in zip(d_last, state, strict=True)]
+    d_last += [flag.contiguous() for flag in flags]
     needs = [ctx.needs_input_grad[0], *ctx.needs_input_grad[2]]
     results = torch.ops.snnkit.triton_backward(x, state, saved, parameters, d_out, d_last, ctx.equation, needs)
     return *by_argument(results, needs, ctx.states), None, None, None

@@ -57,6 +57,8 @@ def _round(value: str, op: Op) -> str:
 _TANH = "(1 - 2 / (tl.exp(2 * tl.abs({0})) + 1))"
 # (e - 1) · x / log(e) with e = exp(x): what is lost of x in e cancels.
 _EXPM1 = "tl.where(tl.exp({0}) == 1, {0}, (tl.exp({0}) - 1) * {0} / tl.log(tl.exp({0})))"
+# What 1 + x loses of x cancels here, too; neither where all of x is lost nor at infinity.
+_LOG1P = 'tl.where((1 + {0} == 1) | ({0} == float("inf")), {0}, tl.log(1 + {0}) * ({0} / ((1 + {0}) - 1)))'
 _SIGN = "({0} > 0).to({1}) - ({0} < 0).to({1})"
 
 _GRADIENT = {
@@ -75,7 +77,7 @@ _GRADIENT = {
     "exp2": "tl.exp2({0})",
     "expm1": f"tl.where(tl.abs({{0}}) > 0.5, tl.exp({{0}}) - 1, {_EXPM1})",
     "log": "tl.log({0})",
-    "log1p": "tl.where(1 + {0} == 1, {0}, tl.log(1 + {0}) * ({0} / ((1 + {0}) - 1)))",
+    "log1p": _LOG1P,
     "log2": "tl.log2({0})",
     "sigmoid": "1 / (1 + tl.exp(-{0}))",
     "tanh": f"tl.where({{0}} < 0, -{_TANH}, {_TANH})",
@@ -344,11 +346,11 @@ def backward_source(equation: Equation, dims: tuple[int, ...], needs: tuple[bool
     """
     again, backward = _backward_programs(equation, needs)
     write = Writer(equation, dims, again, backward)
-    count = equation.states
+    count = equation.carried
     gradients = [f"d{i}" for i in range(count)]
     sums = ["d_x"] if needs[0] and summed else []
     sums += [f"d_p{i}" for i, need in enumerate(needs[1:]) if need]
-    saved = [f"s{i}" for i in range(count)] if saves_state(equation) else []
+    saved = [f"s{i}" for i in range(equation.states)] if saves_state(equation) else []
     inputs = [name for name in ("x", "g") if name in reads(again, backward)]
     outputs = ["d_x"] if needs[0] and not summed else []
     block = [f"start = (blocks - 1 - block) * {BLOCK_STEPS}"]
@@ -399,8 +401,9 @@ def _backward_programs(equation: Equation, needs: tuple[bool, ...]) -> tuple[Pro
     states = range(equation.states)
     wanted = [i for i, need in enumerate(needs[1:]) if need]
     forward, backward = both_programs(equation)
+    count = equation.carried
     backward = backward.selecting(
-        [*([0] if needs[0] else []), *(1 + i for i in states), *(1 + equation.states + i for i in wanted)]
+        [*([0] if needs[0] else []), *(1 + i for i in range(count)), *(1 + count + i for i in wanted)]
     )
     again = forward.selecting([1 + i for i in states] if _reads_state(backward, equation) else [])
     again = lifted(again, equation)
