@@ -10,13 +10,20 @@ Each function returns the value in its plain type, or raises
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 import operator
-from collections.abc import Iterable, Iterator, Mapping
+import os
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Real
+from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 _LONGEST = 200
 _LEAST, _MOST = 1.2e-38, 3.4e38  # normal numbers of float32, in size
 _INT64 = 2**63 - 1
@@ -193,3 +200,142 @@ def _within(
     ):
         if not holds:
             raise ValueError(f"{name} must be {bound}, but it is {shown(value)}")
+
+
+# --- by annotation ----------------------------------------------------------------------------------------------------
+
+
+def arguments(function: F) -> F:
+    """A function that compares its arguments with their annotations first; of a class, those of ``__init__``.
+
+    TypeError: ``x must be a torch.Tensor, but it is None``. Bounds, shapes and whatever an annotation can't say are
+    checked in the function. Elements of lists, tuples and dicts are compared, too; those of iterators are left alone.
+    What is imported for type checkers only is not compared, nor are ``Any``, type variables and protocols.
+    """
+    if not isinstance(function, type):
+        return typing.cast(F, _compared(function, ""))
+    function.__init__ = _compared(function.__init__, f" of {function.__name__}")  # type: ignore[misc]
+    return typing.cast(F, function)
+
+
+def _compared(function: Callable[..., Any], owner: str) -> Callable[..., Any]:
+    signature = inspect.signature(function)
+
+    @functools.cache  # at the first call, as annotations name what is defined further down
+    def kinds() -> dict[str, Any]:
+        return {name: _resolved(p.annotation, function.__globals__) for name, p in signature.parameters.items()}
+
+    @functools.wraps(function)
+    def checked(*args: Any, **named: Any) -> Any:
+        try:
+            given = signature.bind(*args, **named).arguments
+        except TypeError:
+            return function(*args, **named)  # which says what is missing or unknown
+        for name, value in given.items():
+            if (kind := kinds()[name]) is not Any and signature.parameters[name].kind.name[:4] != "VAR_":
+                _compare(f"{name}{owner}", value, kind, signature.parameters[name].default)
+        return function(*args, **named)
+
+    return checked
+
+
+def _resolved(annotation: Any, scope: dict[str, Any]) -> Any:
+    if isinstance(annotation, str):
+        try:
+            annotation = eval(annotation, scope)  # as typing.get_type_hints does, which stops at the first NameError
+        except (NameError, AttributeError, TypeError):
+            return Any
+    return Any if annotation is inspect.Parameter.empty else annotation
+
+
+def _compare(name: str, value: Any, kind: Any, default: Any) -> None:
+    if value is default or _is_a(value, kind):
+        return
+    wrong = _wrong_part(name, value, kind)
+    if wrong:
+        _compare(*wrong, default=inspect.Parameter.empty)
+    raise TypeError(f"{name} must be {_in_words(kind)}, but it is {shown(value)}")
+
+
+def _wrong_part(name: str, value: Any, kind: Any) -> tuple[str, Any, Any] | None:
+    """Name, value and kind of the first wrong element of what is a list, tuple or dict as it should be."""
+    for one in _alternatives(kind):
+        origin, inner = typing.get_origin(one), typing.get_args(one)
+        if origin is None or not inner or not _is_a(value, origin):
+            continue
+        if isinstance(value, Mapping):
+            pairs = [(f"each key of {name}", key, inner[0]) for key in value]
+            pairs += [(f"{name}[{shown(key)}]", part, inner[1]) for key, part in value.items()]
+        elif isinstance(value, (list, tuple)):
+            each = inner if origin is tuple and inner[-1] is not ... else [inner[0]] * len(value)
+            pairs = [(f"{name}[{i}]", *pair) for i, pair in enumerate(zip(value, each, strict=False))]
+        else:
+            continue
+        return next((pair for pair in pairs if not _is_a(pair[1], pair[2])), None)
+    return None
+
+
+def _alternatives(kind: Any) -> tuple[Any, ...]:
+    return typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
+
+
+def _is_a(value: Any, kind: Any) -> bool:
+    """Whether a value is what an annotation says; where that can't be seen, yes."""
+    kinds = _alternatives(kind)
+    if len(kinds) > 1:
+        return any(_is_a(value, one) for one in kinds)
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if kind is None or kind is type(None):
+        return value is None
+    if origin is typing.Literal:
+        return any(type(value) is type(known) and value == known for known in inner)
+    if kind in (bool, str):
+        return isinstance(value, kind)
+    if kind in (int, float):
+        number = _without_axes(value)
+        return not isinstance(number, bool) and (
+            isinstance(number, Real) if kind is float else hasattr(number, "__index__")
+        )
+    if (origin or kind) is Callable:
+        return callable(value)
+    if not isinstance(origin or kind, type) or getattr(kind, "_is_protocol", False):
+        return True
+    return isinstance(value, origin or kind) and _has_parts(value, origin, inner)
+
+
+def _has_parts(value: Any, origin: Any, inner: tuple[Any, ...]) -> bool:
+    if isinstance(value, str) and origin is not None:
+        return False  # a sequence of letters is never what is meant
+    if isinstance(value, Mapping) and len(inner) == 2:
+        return all(_is_a(key, inner[0]) and _is_a(part, inner[1]) for key, part in value.items())
+    if origin is tuple and inner and inner[-1] is not ...:
+        return len(value) == len(inner) and all(map(_is_a, value, inner))
+    if isinstance(value, (list, tuple)) and inner:
+        return all(_is_a(part, inner[0]) for part in value)
+    return True
+
+
+_WORDS = {
+    bool: "True or False", int: "an integer", float: "a number", str: "a text", bytes: "bytes", None: "None",
+    type(None): "None", os.PathLike: "a path", Path: "a Path", Callable: "a function", Mapping: "a dict",
+    dict: "a dict", list: "a list", Sequence: "a list or tuple", Iterable: "an iterable", tuple: "a tuple",
+    type: "a class",
+}  # fmt: skip
+
+
+def _in_words(kind: Any) -> str:
+    """ "a list or tuple of integers", "a number or None"."""
+    words = []
+    for one in _alternatives(kind):
+        origin, inner = typing.get_origin(one) or one, typing.get_args(one)
+        if origin is typing.Literal:
+            words += map(repr, inner)
+        elif origin in _WORDS:
+            plain = origin not in (os.PathLike, Callable) and Any not in inner
+            parts = dict.fromkeys(_in_words(part) for part in inner if part is not ...) if plain else {}
+            many = [f"{part.removeprefix('an ').removeprefix('a ')}s" for part in parts]
+            words.append(f"{_WORDS[origin]} of {' to '.join(many)}" if many else _WORDS[origin])
+        else:
+            place = f"{origin.__module__.partition('.')[0]}." if origin.__module__.startswith("torch") else ""
+            words.append(f"a {place}{'nn.' if '.nn.' in origin.__module__ else ''}{origin.__name__}")
+    return " or ".join(words)

@@ -1,10 +1,17 @@
 """Every argument error is one sentence: what the argument must be, and what it is."""
 
+from __future__ import annotations
+
 import importlib
 import inspect
 import math
+import os
 import pkgutil
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -141,3 +148,72 @@ def test_every_flag_is_true_or_false_and_checked_first():
             TypeError, match=rf"^{flag}( of \w+)? must be (True or False|True, False or None), but it is 'no'$"
         ):
             function(**{**given, flag: "no"})
+
+
+ZEROS = torch.zeros(2)
+
+
+@checks.arguments
+def compared(
+    x: torch.Tensor = ZEROS,
+    n: int = 1,
+    *,
+    rate: float | None = None,
+    on: bool = False,
+    net: torch.nn.Module | None = None,
+    path: str | os.PathLike[str] = "",
+    names: Sequence[str] = (),
+    size: tuple[int, int] = (1, 1),
+    by: Mapping[str, float] | None = None,
+    paths: Iterable[Path] = (),
+    mode: Literal["a", "b"] = "a",
+    call: Callable[[int], int] = abs,
+    anything: Any = None,
+    unknown: NotImported = None,  # noqa: F821  for type checkers only
+) -> int:
+    return n
+
+
+@checks.arguments
+@dataclass(frozen=True)
+class Compared:
+    n: int
+    names: Sequence[str] = ()
+
+
+@pytest.mark.parametrize(
+    ("argument", "bad", "message"),
+    [
+        ("x", None, "x must be a torch.Tensor, but it is None"),
+        ("n", 1.0, "n must be an integer, but it is 1.0"),
+        ("n", True, "n must be an integer, but it is True"),
+        ("rate", "1", "rate must be a number or None, but it is '1'"),
+        ("on", 0, "on must be True or False, but it is 0"),
+        ("net", torch.nn.ReLU, "net must be a torch.nn.Module or None, but it is <class"),
+        ("path", 1, "path must be a text or a path, but it is 1"),
+        ("names", "ab", "names must be a list or tuple of texts, but it is 'ab'"),
+        ("names", ["a", 1], "names[1] must be a text, but it is 1"),
+        ("size", (1, 2, 3), "size must be a tuple of integers, but it is (1, 2, 3)"),
+        ("size", (1, "a"), "size[1] must be an integer, but it is 'a'"),
+        ("by", [], "by must be a dict of texts to numbers or None, but it is []"),
+        ("by", {1: 1}, "each key of by must be a text, but it is 1"),
+        ("by", {"a": "b"}, "by['a'] must be a number, but it is 'b'"),
+        ("paths", 1, "paths must be an iterable of Paths, but it is 1"),
+        ("mode", "c", "mode must be 'a' or 'b', but it is 'c'"),
+        ("call", 1, "call must be a function, but it is 1"),
+    ],
+)
+def test_arguments_are_compared_with_their_annotations(argument, bad, message):
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}"):
+        compared(**{argument: bad})
+
+
+def test_what_an_annotation_allows_or_can_not_say():
+    assert (
+        compared(torch.ones(1), np.int64(3), rate=torch.tensor(0.5), net=torch.nn.ReLU(), path=Path(), size=(1, 2)) == 3
+    )
+    assert compared(by={"a": 1}, paths=iter([1]), anything=object(), unknown=1, names=["a"]) == 1
+    with pytest.raises(TypeError, match="unexpected keyword argument 'other'"):
+        compared(other=1)
+    with pytest.raises(TypeError, match=r"^n of Compared must be an integer, but it is 'a'$"):
+        replace(Compared(1), n="a")
