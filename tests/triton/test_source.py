@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from snnkit.engine import equation_of, triton
-from snnkit.engine.autograd import Gradients, Pass
+from snnkit.engine.autograd import Gradients, Pass, presence_of
 from snnkit.engine.triton.launch import kernel
 from snnkit.engine.triton.triton_source import backward_source, forward_source, saves_state
 from snnkit.neuron import LIF, Leaky
@@ -142,9 +142,9 @@ def test_operations(name):
     expected = OPERATIONS[name](x)
     torch.testing.assert_close(out, expected, rtol=1e-12, atol=1e-12)
     weight = torch.randn_like(out)
-    d_x, *_ = triton.backward(
-        Pass(one, x.detach(), state, []), saved, Gradients(weight, [torch.zeros_like(state[0])], (True,))
-    )
+    run, last = Pass(one, x.detach(), state, []), torch.zeros_like(state[0])
+    last = [last, *presence_of(one, run.x, [weight, last])]
+    d_x, *_ = triton.backward(run, saved, Gradients(weight, last, (True,)))
     (expected_d,) = torch.autograd.grad(expected, x, weight)
     torch.testing.assert_close(d_x, expected_d, rtol=1e-11, atol=1e-11)
 
