@@ -24,6 +24,7 @@ from .. import checks
 from ..device.usage import available
 from ..engine import ENGINES, plan_for, state_dtype
 from ..measure import Timing, clock_for, first_call
+from ..tables import size_of
 from . import suite
 from .baselines import Forward, layers
 from .suite import OURS, DoesNotRun, Race, Record, Row, Rows, Suite, option, seconds_of, table, times
@@ -197,7 +198,7 @@ class Case(Race):
         size = 4 * self.dtype.itemsize if self.mode == INFERENCE else 5 * self.dtype.itemsize + 4 * LOOP_SAVES
         need, free = self.neurons * self.steps * size, available(self.device)
         if free is not None and need > free:
-            needs = f"about {need / 2**30:.1f} GiB are needed, and {free / 2**30:.1f} GiB are free"
+            needs = f"about {size_of(need)} are needed, and {size_of(free)} are free"
             raise DoesNotRun(f"too little memory: {needs}; lower --neurons or --steps")
 
     def scale(self) -> Callable[[], object]:

@@ -314,7 +314,7 @@ THROUGHPUT: Columns = {
     "10-90 %": spread,
     "first s": lambda row: f"{row['first_s']:.3g}",
     "x floor": over_floor,
-    "peak MB": lambda row: "" if row.get("peak_bytes") is None else f"{row['peak_bytes'] / 2**20:.0f}",
+    "peak MB": lambda row: "" if row.get("peak_bytes") is None else f"{row['peak_bytes'] / 1e6:.0f}",
 }
 
 

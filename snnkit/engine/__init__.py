@@ -25,6 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import checks
+from ..tables import size_of
 from . import autograd, eager
 from .autograd import CompilationFailed, inside_functional_transform
 from .block import BLOCKS
@@ -269,10 +270,10 @@ def _explained(error: Exception, step: Callable | nn.Module, x: Tensor, state: A
     """A clearer error, where a parameter's shape, the kind of state or too little memory caused this one."""
     who = name_of(step)
     if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
-        need = x.numel() * x.element_size() / 2**30
+        need = size_of(x.numel() * x.element_size())
         return MemoryError(
             f"{who} ran out of memory on {x.device} over x of shape {list(x.shape)}: its output alone needs "
-            f"{need:.2f} GiB, and the eager engine several times that for gradients; use fewer steps at once "
+            f"{need}, and the eager engine several times that for gradients; use fewer steps at once "
             f"(truncated backpropagation), a smaller batch, or torch.no_grad() ({str(error).splitlines()[0]})"
         )
     if isinstance(error, AttributeError) and hasattr(step, "initial_state"):

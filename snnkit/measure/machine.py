@@ -30,7 +30,7 @@ NOTEBOOK_PACKAGES = [
     "nbclient",
     "jupytext",
 ]
-GIB = 1024**3
+GB = 1e9
 
 
 def provenance(device: Any) -> dict[str, Any]:
@@ -88,7 +88,7 @@ class Gpu:
 
     name: str
     driver: str
-    memory_gib: float
+    memory_gb: float
     capability: tuple[int, int] | None
 
 
@@ -101,12 +101,12 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def memory_gib() -> tuple[float, float]:
-    """(all, free) main memory in GiB."""
+def memory_gb() -> tuple[float, float]:
+    """(all, free) main memory in GB."""
     import psutil
 
     memory = psutil.virtual_memory()
-    return memory.total / GIB, memory.available / GIB
+    return memory.total / GB, memory.available / GB
 
 
 def gpus() -> list[Gpu]:
@@ -120,7 +120,7 @@ def gpus() -> list[Gpu]:
         name, driver, memory, capability = values
         major, _, minor = capability.partition(".")
         known = (int(major), int(minor)) if major.isdigit() and minor.isdigit() else None
-        gpus.append(Gpu(name, driver, float(memory) / 1024 if memory.isdigit() else 0.0, known))
+        gpus.append(Gpu(name, driver, float(memory) * 2**20 / GB if memory.isdigit() else 0.0, known))
     return gpus
 
 
@@ -140,7 +140,7 @@ def describe() -> dict[str, object]:
 
     import snnkit
 
-    total, _ = memory_gib()
+    total, _ = memory_gb()
     devices = gpus() if torch.cuda.is_available() else []
     return {
         "snnkit": snnkit.__version__,
@@ -152,7 +152,7 @@ def describe() -> dict[str, object]:
         "driver": devices[0].driver if devices else None,
         "processor": processor(),
         "cores": cores(),
-        "memory_gib": round(total, 1),
+        "memory_gb": round(total, 1),
         "packages": {package: version(package) for package in NOTEBOOK_PACKAGES},
     }
 

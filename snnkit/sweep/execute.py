@@ -43,7 +43,7 @@ def run(
 
     Returns:
         A row for each run: run (its id), status ("ok" or "failed"), the parameters that were set, what the notebook
-        recorded, seconds, peak_mb (MiB) and error.
+        recorded, seconds, peak_mb and error.
 
     Raises:
         ManifestError: as of ``load``.

@@ -48,7 +48,7 @@ class RunResult:
         run: its id.
         status: "ok" or "failed".
         metrics: what the notebook recorded; of a failed run, up to its end.
-        peak_mb: largest resident memory of the kernel and its children, in MiB.
+        peak_mb: largest resident memory of the kernel and its children, in 10⁶ bytes.
         cell: index of the cell that failed; None where none did (a time limit between cells, …).
         error: one line.
     """

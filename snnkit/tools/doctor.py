@@ -108,7 +108,7 @@ def _gpu() -> Iterator[Line]:
     for index in range(torch.cuda.device_count()):
         device = torch.cuda.get_device_properties(index)
         driver = f", driver {listed[0].driver}" if listed else ""
-        value = f"{device.name}, {device.total_memory / machine.GIB:.0f} GiB, sm_{device.major}{device.minor}{driver}"
+        value = f"{device.name}, {device.total_memory / machine.GB:.0f} GB, sm_{device.major}{device.minor}{driver}"
         old = (device.major, device.minor) < (7, 0)
         fix = "older than sm_70: Triton kernels can't run; engine='eager' works" if old else ""
         yield Line(f"GPU {index}", AMBER if old else GREEN, value, fix)
@@ -131,14 +131,12 @@ def _compiler() -> Iterator[Line]:
 def _resources() -> Iterator[Line]:
     cores = machine.cores()
     yield Line("processor", GREEN if cores >= 2 else AMBER, f"{machine.processor()}, {cores} cores")
-    free = shutil.disk_usage(Path.cwd()).free / machine.GIB
+    free = shutil.disk_usage(Path.cwd()).free / machine.GB
     good = free >= 1
-    yield Line(
-        "disk", GREEN if good else RED, f"{free:.1f} GiB free here", "" if good else "make room: 1 GiB is needed"
-    )
-    total, free = machine.memory_gib()
-    fix = "" if free >= 2 else "close other programs: a notebook needs about 2 GiB"
-    yield Line("memory", AMBER if fix else GREEN, f"{free:.1f} of {total:.1f} GiB free", fix)
+    yield Line("disk", GREEN if good else RED, f"{free:.1f} GB free here", "" if good else "make room: 1 GB is needed")
+    total, free = machine.memory_gb()
+    fix = "" if free >= 2 else "close other programs: a notebook needs about 2 GB"
+    yield Line("memory", AMBER if fix else GREEN, f"{free:.1f} of {total:.1f} GB free", fix)
 
 
 def _data_sets() -> Iterator[Line]:

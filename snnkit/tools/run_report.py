@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from snnkit import files
+from snnkit.tables import size_of
 from snnkit.tools.runner import Result
 
 FIELDS = ("name", "status", "seconds", "peak_mb", "cell", "error")
@@ -53,7 +54,7 @@ def html(out: Path, results: Sequence[Result], environment: Mapping[str, Any]) -
         both = (("page", f"html/{result.name}.html"), ("notebook", f"notebooks/{result.name}.ipynb"))
         links[result.name] = [(label, file) for label, file in both if (out / file).exists()]
     template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    template.filters |= {"clock": _clock, "size": _size, "fact": _fact}
+    template.filters |= {"clock": _clock, "size": lambda megabytes: size_of(1e6 * megabytes), "fact": _fact}
     page = resources.files("snnkit.tools").joinpath("run_report.html.j2").read_text(encoding="utf-8")
     return template.from_string(page).render(
         verdict=verdict,
@@ -77,7 +78,3 @@ def _fact(value: Any) -> str:
 
 def _clock(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 60 else f"{int(seconds // 60)} min {seconds % 60:02.0f} s"
-
-
-def _size(mebibytes: float) -> str:
-    return f"{mebibytes:.0f} MB" if mebibytes < 1024 else f"{mebibytes / 1024:.1f} GB"

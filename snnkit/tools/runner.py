@@ -39,7 +39,7 @@ class Result:
     name: str
     status: str  # "ok" or "failed"
     seconds: float
-    peak_mb: float  # largest resident memory of the kernel and its children, in MiB
+    peak_mb: float  # largest resident memory of the kernel and its children, in 10⁶ bytes
     cell: int | None = None
     error: str | None = None  # one line with the exception's name
     source: str | None = None  # of the cell that failed
@@ -179,7 +179,7 @@ class Kernels:
         if self._stopping:
             raise Stopped
         files.write_text(self.out / "notebooks" / f"{job.name}.ipynb", nbformat.writes(notebook) + "\n")
-        peak = round(client.peak_bytes / 2**20, 1)
+        peak = round(client.peak_bytes / 1e6, 1)
         problem = problem or next(iter(client.problems), None)
         if problem is None:
             return Result(job.name, "ok", seconds, peak)

@@ -257,7 +257,7 @@ def test_what_does_not_fit_is_skipped_with_what_it_needs(monkeypatch):
     outcome = outcome_of([twin()], "training", width=2**22, steps=128)
     assert outcome.rows == []
     assert reasons(outcome)["Twin"] == (
-        "too little memory: about 26.0 GiB are needed, and 10.0 GiB are free; lower --neurons or --steps"
+        "too little memory: about 27.9 GB are needed, and 10.7 GB are free; lower --neurons or --steps"
     )
 
 

@@ -87,7 +87,7 @@ def test_run_reports_and_fails_if_one_notebook_does(project):
     environment = content["environment"]
     assert environment["parameters"] == {"STEPS": 5, "QUICK": True}
     assert environment["interrupted"] is False
-    assert {"date", "snnkit", "python", "platform", "torch", "cuda", "cores", "memory_gib"} <= set(environment)
+    assert {"date", "snnkit", "python", "platform", "torch", "cuda", "cores", "memory_gb"} <= set(environment)
     assert (project.root / "here" / "html" / "01_bad.html").exists()
 
 

@@ -34,7 +34,7 @@ def without(package):
         (shutil, "which", lambda name: None, "C++ compiler", AMBER, "apt-get install g++"),
         (torch, "__version__", "2.5.1+cpu", "torch", RED, "pip install 'torch>=2.8'"),
         (machine, "version", without("plotly"), "pictures", AMBER, "-m pip install plotly"),
-        (machine, "memory_gib", lambda: (8.0, 1.0), "memory", AMBER, "close other programs"),
+        (machine, "memory_gb", lambda: (8.0, 1.0), "memory", AMBER, "close other programs"),
     ],
 )
 def test_what_is_missing_has_its_colour_and_its_fix(monkeypatch, place, name, value, line, status, says):
@@ -58,7 +58,7 @@ def test_a_check_that_breaks_is_a_line_and_no_crash(monkeypatch):
     def broken():
         raise RuntimeError("no such thing")
 
-    monkeypatch.setattr(machine, "memory_gib", broken)
+    monkeypatch.setattr(machine, "memory_gb", broken)
     lines = by_name()
     assert lines["resources"].value == "check failed: RuntimeError: no such thing" and "Python" in lines
 
@@ -67,10 +67,10 @@ def test_nvidia_smi_is_read(monkeypatch):
     lines = ["NVIDIA H200, 570.1, 143771, 9.0", "nonsense", "X, 1, [N/A], [N/A]"]
     monkeypatch.setattr(machine, "_lines", lambda *command: lines)
     first, second = machine.gpus()
-    assert (first.name, first.driver, round(first.memory_gib), first.capability) == (
+    assert (first.name, first.driver, round(first.memory_gb), first.capability) == (
         "NVIDIA H200",
         "570.1",
-        140,
+        151,
         (9, 0),
     )
     assert second.capability is None

@@ -45,10 +45,10 @@ def test_amber_limits_and_red_stops_and_both_are_named_with_their_fix():
     slow = [*GOOD, Line("C++ compiler", AMBER, "none", "install g++")]
     found = preflight.check("ada", slow)
     assert (found.verdict, found.facts["amber"]) == ("LIMITS", "C++ compiler")
-    broken = [*slow, Line("disk", RED, "0.1 GiB free here", "make room")]
+    broken = [*slow, Line("disk", RED, "0.1 GB free here", "make room")]
     found = preflight.check("ada", broken)
     assert (found.verdict, found.facts["red"]) == ("STOP", "disk")
-    assert preflight.fixes(broken) == ["disk: 0.1 GiB free here -> make room", "C++ compiler: none -> install g++"]
+    assert preflight.fixes(broken) == ["disk: 0.1 GB free here -> make room", "C++ compiler: none -> install g++"]
 
 
 def test_this_machine_prints_a_line_that_can_be_collected(tmp_path):
@@ -66,7 +66,7 @@ def test_this_machine_prints_a_line_that_can_be_collected(tmp_path):
 
 
 def test_a_line_is_ascii_without_spaces_in_its_fields_and_comes_back():
-    odd = verdict("Zoë O'Neill = 50 %\t😀", GPU="Tesla T4, 15 GiB", red="a,b")
+    odd = verdict("Zoë O'Neill = 50 %\t😀", GPU="Tesla T4, 16 GB", red="a,b")
     line = odd.line()
     assert line.isascii() and "\t" not in line and "\n" not in line
     assert len(line.split()) == 3 + len(FIELDS)
@@ -94,7 +94,7 @@ def test_a_line_that_was_changed_is_named_with_its_place(damage):
 
 
 def test_a_line_that_a_mail_has_wrapped_and_quoted_is_read():
-    whole = verdict("ada", GPU="none", disk="40 GiB free here").line()
+    whole = verdict("ada", GPU="none", disk="40 GB free here").line()
     wrapped = [f"> > {part}" for part in textwrap.wrap(whole, 70, break_long_words=False, break_on_hyphens=False)]
     assert len(wrapped) > 2
     room = read("\n".join(["Hi,", *wrapped, "Ada"]))

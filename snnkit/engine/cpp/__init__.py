@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...tables import size_of
 from ..autograd import Gradients, Pass, Results, is_one_for_all
 from ..program import Untranslatable, programs
 from ..trace import Equation
@@ -94,7 +95,7 @@ def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
     if _call(source, tensors, constants, sizes, threads):
         need = threads * tile * steps * rows * _size(equation)
         raise MemoryError(
-            f"backward over {steps} steps needs {need / 2**20:.0f} MiB of scratch memory, which are not available; "
+            f"backward over {steps} steps needs {size_of(need)} of scratch memory, which is not available; "
             "use fewer steps at once (truncated backpropagation) or fewer threads (torch.set_num_threads)"
         )
     for i, (parameter, gradient) in enumerate(zip(parameters, d_parameters, strict=True)):
