@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
+REPOSITORY = "https://github.com/snnkit/snnkit"  # that of pyproject.toml, as a test compares
 _LONGEST = 200
 _LEAST, _MOST = 1.2e-38, 3.4e38  # normal numbers of float32, in size
 _INT64 = 2**63 - 1
@@ -33,6 +34,11 @@ _BRACKETS = {list: "[]", tuple: "()", dict: "{}", set: "{}"}
 def cut(text: str, longest: int = _LONGEST) -> str:
     """``text`` without what is beyond ``longest`` characters."""
     return text if len(text) <= longest else f"{text[:longest]}…"
+
+
+def pip_install(extra: str) -> str:
+    """The command for an optional part of the kit, which is on no package index."""
+    return f'pip install "snnkit[{extra}] @ git+{REPOSITORY}"'
 
 
 def shown(value: Any) -> str:

@@ -275,7 +275,7 @@ def _torchao() -> Any:
     except ImportError as error:
         raise ImportError(
             "int8 weights need torchao, which is not installed or does not work with this PyTorch: "
-            f"pip install 'snnkit[quantize]' (its error: {error})"
+            f"{checks.pip_install('quantize')} (its error: {error})"
         ) from error
     return module
 

@@ -25,10 +25,10 @@ def nir_package() -> Any:
         import nir
     except ImportError as error:
         raise ImportError(
-            'interop needs the package nir (and h5py, which comes with it): pip install "snnkit[nir]"'
+            f"interop needs the package nir (and h5py, which comes with it): {checks.pip_install('nir')}"
         ) from error
     if "type_check" not in inspect.signature(nir.read).parameters:
-        raise ImportError(f'interop needs nir 1.0.7 or newer, but it is {nir.__version__}: pip install "snnkit[nir]"')
+        raise ImportError(f"interop needs nir 1.0.7 or newer, but it is {nir.__version__}: {checks.pip_install('nir')}")
     return nir
 
 

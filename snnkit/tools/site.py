@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from snnkit import checks
 from snnkit.tools.project import Project, ProjectError
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def build(project: Project, out: Path, copies: Path, echo: Callable[[str], None]
     done = subprocess.run([*command, *places], capture_output=True, text=True)
     if done.returncode:
         missing = "No module named" in done.stderr
-        why = "needs Sphinx: pip install 'snnkit[site]'" if missing else "has faults"
+        why = f"needs Sphinx: {checks.pip_install('site')}" if missing else "has faults"
         raise ProjectError(f"the site {why}:\n{done.stderr.strip()}")
     shutil.copyfile(fresh / "README.html", fresh / "index.html")
     shutil.rmtree(out / "html", ignore_errors=True)

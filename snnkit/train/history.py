@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from snnkit.checks import choice, flag, function, instance, mapping, shown
+from snnkit.checks import choice, flag, function, instance, mapping, pip_install, shown
 
 
 @dataclass
@@ -165,5 +165,5 @@ def _writer_class() -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
-        raise ImportError(f'TensorBoard needs its package ({error}): pip install "snnkit[scale]"') from error
+        raise ImportError(f"TensorBoard needs its package ({error}): {pip_install('scale')}") from error
     return SummaryWriter

@@ -9,6 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from snnkit import checks
 from snnkit.tools import run_report, runner
 from snnkit.tools.project import Project
 
@@ -77,7 +78,7 @@ def _markdown() -> Any:
         from markdown_it import MarkdownIt
         from mdit_py_plugins.dollarmath import dollarmath_plugin
     except ImportError:
-        raise WorkshopError("slides need markdown-it-py and latex2mathml: pip install 'snnkit[site]'") from None
+        raise WorkshopError(f"slides need markdown-it-py and latex2mathml: {checks.pip_install('site')}") from None
 
     def formula(text: str, options: dict[str, Any]) -> str:
         return convert(text, display="block" if options["display_mode"] else "inline")

@@ -167,4 +167,4 @@ def test_the_package_is_imported_when_it_is_needed_and_without_it_the_error_says
         "    except ImportError as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("False False") and done.stdout.count('pip install "snnkit[nir]"') == 2
+    assert done.stdout.startswith("False False") and done.stdout.count('pip install "snnkit[nir] @ git+') == 2

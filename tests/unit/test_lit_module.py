@@ -242,7 +242,7 @@ def test_bad_input(options, error, words):
 def test_without_lightning_the_error_says_what_to_install():
     code = "import sys; sys.modules['lightning'] = None; from snnkit.train import lit"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 1 and 'pip install "snnkit[scale]"' in done.stderr
+    assert done.returncode == 1 and 'pip install "snnkit[scale] @ git+' in done.stderr
 
 
 def test_the_repeated_image_is_still_seen_once():

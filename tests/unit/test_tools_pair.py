@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import nbformat
@@ -33,6 +34,16 @@ def edit(project, old, new, name="00_start"):
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new, 1))
+
+
+def test_texts_say_how_to_install_an_extra_as_the_errors_do():
+    from snnkit import checks
+
+    home = find()
+    assert home.repository == checks.REPOSITORY
+    for file in [home.root / "README.md", *home.sources.glob("*.py"), *(home.root / "workshop").rglob("*.md")]:
+        extras = re.findall(r'pip install "snnkit(\[[^"]*)"', file.read_text(encoding="utf-8"))
+        assert all(extra.endswith(f"] @ git+{checks.REPOSITORY}") for extra in extras), file
 
 
 # --- the project ------------------------------------------------------------------------------------------------------

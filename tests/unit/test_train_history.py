@@ -86,7 +86,7 @@ def test_without_the_package_it_says_how_to_get_it(monkeypatch, tmp_path):
         if name.partition(".")[0] == "tensorboard" or name.startswith("torch.utils.tensorboard"):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "tensorboard", None)
-    with pytest.raises(ImportError, match=r'TensorBoard needs its package .* pip install "snnkit\[scale\]"'):
+    with pytest.raises(ImportError, match=r'TensorBoard needs its package .* pip install "snnkit\[scale\] @ git'):
         TensorBoard(tmp_path)
 
 

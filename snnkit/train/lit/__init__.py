@@ -13,10 +13,12 @@ trainer.fit(module, lit.DigitsDataModule(global_batch_size=64))
 A recipe by its name, on all ranks that a launcher has started: ``lit.run_recipe``.
 """
 
+from snnkit import checks
+
 try:
     import lightning.pytorch  # noqa: F401
 except ImportError as error:
-    raise ImportError(f'snnkit.train.lit needs lightning ({error}): pip install "snnkit[scale]"') from error
+    raise ImportError(f"snnkit.train.lit needs lightning ({error}): {checks.pip_install('scale')}") from error
 
 from snnkit.train.lit.callbacks import FiringRates, HistoryCallback
 from snnkit.train.lit.data import (
