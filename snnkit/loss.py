@@ -106,7 +106,10 @@ def rate_mse(spikes: Tensor, targets: Tensor) -> Tensor:
 
 
 def spike_rate_regulariser(layers: Tensor | Sequence[Tensor], target: float = 0.1, *, weight: float = 1.0) -> Tensor:
-    """Pull each neuron's firing rate towards ``target``: wakes silent neurons, calms those that always fire.
+    """Pull each neuron's firing rate towards ``target``: calms busy neurons, and makes quiet ones fire more often.
+
+    Its gradient passes through the surrogate, so a silent neuron is helped only as far as its membrane comes near the
+    threshold; most of those that never fire stay silent.
 
     A neuron's rate is its mean over time and batch, in spikes per step. A layer's loss is the mean over its neurons of
     (rate - target)², the result ``weight`` times the mean over the layers. Add it to the loss of the task.

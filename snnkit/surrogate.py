@@ -115,13 +115,13 @@ class Surrogate:
         raise TypeError(f"{type(self).__name__} must define derivative(self, u)")
 
     def primitive(self, u: Tensor) -> Tensor:
-        """The smooth function whose true derivative ``derivative`` is (up to a constant)."""
+        """The ramp σ: the smooth function whose true derivative is ``derivative``, and that is 1/2 at u = 0."""
         raise TypeError(f"{type(self).__name__} defines no primitive(self, u)")
 
 
 @dataclass(frozen=True)
 class ATan(Surrogate):
-    """Arctangent (Fang et al. 2021, doi:10.1109/ICCV48922.2021.00266); the default of SpikingJelly and snnTorch.
+    """Arctangent (Fang et al. 2021, doi:10.1109/ICCV48922.2021.00266), with snnTorch's default slope.
 
     σ(u) = arctan(π α u / 2) / π + 1/2, so dσ/du = (α/2) / (1 + (π α u / 2)²). Its peak is α/2 at u = 0.
     """
@@ -140,7 +140,7 @@ class ATan(Surrogate):
 class FastSigmoid(Surrogate):
     """Fast sigmoid (Zenke and Ganguli 2018, doi:10.1162/neco_a_01086) with snnTorch's default slope.
 
-    σ(u) = u / (1 + k|u|), so dσ/du = 1 / (1 + k|u|)², with k the slope. Its peak is 1 at u = 0.
+    σ(u) = 1/2 + u / (1 + k|u|), so dσ/du = 1 / (1 + k|u|)², with k the slope. Its peak is 1 at u = 0, its area 2/k.
     """
 
     slope: float = 25.0
@@ -156,7 +156,7 @@ class FastSigmoid(Surrogate):
 class SuperSpike(Surrogate):
     """SuperSpike (Zenke and Ganguli 2018, doi:10.1162/neco_a_01086) as Norse has it: a fast sigmoid of slope α = 100.
 
-    σ(u) = u / (1 + α|u|), so dσ/du = 1 / (1 + α|u|)². Its peak is 1 at u = 0.
+    σ(u) = 1/2 + u / (1 + α|u|), so dσ/du = 1 / (1 + α|u|)². Its peak is 1 at u = 0, its area 2/α.
     """
 
     alpha: float = 100.0
@@ -169,7 +169,7 @@ class SuperSpike(Surrogate):
 
 
 def _fast_sigmoid(u: Tensor, slope: float) -> Tensor:
-    return u / (1 + slope * u.abs())
+    return 0.5 + u / (1 + slope * u.abs())
 
 
 def _fast_sigmoid_derivative(u: Tensor, slope: float) -> Tensor:
@@ -179,10 +179,10 @@ def _fast_sigmoid_derivative(u: Tensor, slope: float) -> Tensor:
 
 @dataclass(frozen=True)
 class Sigmoid(Surrogate):
-    """Logistic function with SpikingJelly's default slope (snnTorch's is α = 25).
+    """Logistic function: the default of SpikingJelly's neurons, with its slope (snnTorch's is α = 25).
 
     σ(u) = 1 / (1 + exp(-α u)), so dσ/du = α σ(u) (1 - σ(u)). Its peak is α/4 at u = 0. Written with the logistic
-    function and not with exp(-α u), which overflows for u far below the threshold and turns gradients into NaN.
+    function: α exp(-α u) / (1 + exp(-α u))² is inf / inf, which is NaN, for u far below the threshold.
     """
 
     alpha: float = 4.0
@@ -220,4 +220,4 @@ class StraightThrough(Surrogate):
         return torch.ones_like(u)
 
     def primitive(self, u: Tensor) -> Tensor:
-        return u
+        return 0.5 + u

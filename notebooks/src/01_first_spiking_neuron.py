@@ -237,7 +237,10 @@ viz.show(figures.traces(membrane, spikes, threshold=1.0, current=x, title=title)
 # ### Play
 #
 # Thirty neurons get the same mean input; each has independent noise. The upper panel shows the membrane of neuron 0,
-# the lower panel the spikes of all neurons. Try to find, in this order:
+# the lower panel the spikes of all neurons, and the title the mean **interspike interval**: the number of steps from one
+# spike of a neuron to its next. (Steps divided by spikes would be something else: it also counts the wait for the first
+# spike and what is left after the last.) The neurons run for 1000 steps, of which you see 150. Try to find, in this
+# order:
 #
 # 1. the smallest `current` at which they fire without noise;
 # 2. a setting in which they fire *only because of* the noise: is the raster then regular or irregular?
@@ -246,14 +249,20 @@ viz.show(figures.traces(membrane, spikes, threshold=1.0, current=x, title=title)
 
 
 # %%
+def mean_interval(spikes):
+    """Mean number of steps from one spike of a neuron to its next. spikes [T, N]; nan if no neuron fires twice."""
+    intervals = [spikes[:, n].nonzero().flatten().diff() for n in range(spikes.shape[1])]
+    return torch.cat(intervals).double().mean().item()
+
+
 def population(current=1.2, tau=20.0, noise=0.0, reset="hard"):
-    """Thirty LIF neurons for 150 steps."""
-    individual = torch.randn(150, 30, generator=torch.Generator().manual_seed(0))
+    """Thirty LIF neurons for 1000 steps; the figure shows the first 150."""
+    individual = torch.randn(1000, 30, generator=torch.Generator().manual_seed(0))
     v_reset = 0.0 if reset == "hard" else None
     spikes, membrane = simulate(current + noise * individual, tau, v_reset=v_reset)
-    rate = spikes.mean().item()
-    title = f"{rate:.3f} spikes per step, one in {1 / rate:.1f} steps" if rate else "Silence"
-    return figures.membrane_and_raster(membrane[:, 0], spikes, 1.0, title=title)
+    interval = mean_interval(spikes)
+    title = "No neuron fires twice" if math.isnan(interval) else f"One spike every {interval:.1f} steps on average"
+    return figures.membrane_and_raster(membrane[:150, 0], spikes[:150], 1.0, title=title)
 
 
 viz.explore(
@@ -293,10 +302,16 @@ with torch.no_grad():
 above = currents > 1
 formula = torch.zeros_like(currents)
 formula[above] = 1 / (-TAU * torch.log(1 - 1 / currents[above]))
-rates = {"equation (4)": formula, "hard reset": hard.mean(0), "soft reset": soft.mean(0)}
+rates = {"equation (4)": formula}
+for name, spikes in {"hard reset": hard, "soft reset": soft}.items():
+    intervals = torch.tensor([mean_interval(one[:, None]) for one in spikes.T])
+    rates[name] = torch.nan_to_num(1 / intervals)  # a neuron that does not fire twice has the rate 0
 title = f"f-I curve of a LIF neuron, tau = {TAU:g} steps"
 axes = {"x_title": "input current", "y_title": "firing rate (spikes per step)", "title": title}
 viz.show(figures.lines(rates, x=currents, faint=["equation (4)"], **axes))
+print("mean interval in steps at x =", *(f"{x:8g}" for x in (1.2, 1.5, 3, 4, 6)))
+for name, rate in rates.items():
+    print(f"{name:28s}", *(f"{1 / rate[(currents - x).abs().argmin()]:8.2f}" for x in (1.2, 1.5, 3, 4, 6)))
 
 # %% [markdown]
 # **What to notice.**
@@ -309,6 +324,9 @@ viz.show(figures.lines(rates, x=currents, faint=["equation (4)"], **axes))
 # - The *soft* reset keeps the surplus: after some intervals of 6 comes one of 5, and the average is right. Its curve
 #   follows the formula up to the strongest input. Conversions of conventional networks to spiking ones use this reset,
 #   because there the rates must represent numbers.
+# - At weak inputs both simulations fire slightly *earlier* than the formula says: at $x = 1.2$ after 35 steps, where (4)
+#   gives 35.8. That is Euler's step, which decays by $1 - 1/\tau$ instead of $e^{-1/\tau}$, so a little faster. (If your
+#   `lif_step` uses the exact step, the hard reset waits 36 steps.)
 
 # %% [markdown] tags=["slide"]
 # ## 5. You hold the state
@@ -441,7 +459,7 @@ viz.show(figure)
 # | `Leaky` | the LIF of snnTorch: `v ← beta v + x`, and the reset comes one step after the spike | `mem` |
 # | `CubaLIF` | a synapse that smooths the input before the membrane does (Norse) | `v, i` |
 # | `ALIF` | each spike raises the threshold for a while: the neuron adapts | `v, a` |
-# | `Izhikevich` | two equations that reproduce twenty kinds of real cells [2] | `v, u` |
+# | `Izhikevich` | two equations that reproduce the firing patterns of many kinds of cortical cells [2] | `v, u` |
 #
 # **Predict first.** All of them get a constant current, switched on and off again. Which of them will *not* fire at
 # even intervals?
@@ -455,7 +473,9 @@ def watch(cell, x):
         spike, state = cell.step(x_t.reshape(1), state)
         membrane.append(state[0])
         spikes.append(spike)
-    return torch.cat(membrane).detach(), torch.cat(spikes).detach()
+    v, spikes = torch.cat(membrane).detach(), torch.cat(spikes).detach()
+    # A neuron with an upstroke is cut off at its peak. The state holds the reset already, so the peak is drawn here.
+    return (torch.where(spikes > 0, cell.v_peak, v) if hasattr(cell, "v_peak") else v), spikes
 
 
 on = torch.zeros(300)
@@ -476,7 +496,10 @@ viz.show(figures.gallery(runs, title="One step of current, six neurons"))
 # regular-spiking Izhikevich cell **adapt**: fast at first, then slower, as most excitatory cells of the cortex do. A
 # constant input carries no new information, so the neuron signals it less and less. The chattering cell answers the
 # same current with bursts. The last two neurons differ only in the reset potential (`c`) and in the jump of the
-# recovery variable (`d`).
+# recovery variable (`d`). They are also the only two whose equations contain the upstroke of a spike: above some −50 mV
+# the membrane rises faster and faster by itself. At 30 mV the spike is cut off and the membrane set to `c`, so all
+# spikes look alike here, too. (The last step of 1 ms carries the membrane anywhere from 50 to 800 mV, which means
+# nothing; the figure shows the cut-off.)
 #
 # ### The neuron lab
 #

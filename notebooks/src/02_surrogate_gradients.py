@@ -104,7 +104,7 @@ height = distance(outputs, teacher)[0]
 axes = {"x": weights, "x_title": "weight w", "y_title": "loss L(w)", "marks": {"teacher": 0.6}}
 viz.show(figures.lines({"loss": height}, shape="hv", title="Loss against the only weight", **axes))
 moved = (height.diff() != 0).float().mean().item()
-print(f"neighbouring weights with exactly the same loss: {1 - moved:.0%}")
+print(f"input spikes: {int(train_in.sum())}; neighbouring weights with exactly the same loss: {1 - moved:.0%}")
 
 # %% [markdown] tags=["slide"]
 # **What to notice.** The curve is a staircase. A small change of the weight moves the membrane a little, but no spike:
@@ -143,12 +143,13 @@ print("spikes from torch.sign:  ", spikes.tolist(), "  gradient:", u.grad.tolist
 # it would have. The surrogate passes this information to the weight. In deep networks the argument is no longer exact
 # [3], but the signs are right often enough, and this is robust [4].
 #
-# The kit has six surrogates. They differ mainly in height and in width:
+# The kit has six surrogates. They differ mainly in height and in width (the last column: what the neurons of other
+# libraries use unless you say otherwise):
 #
 # | surrogate | $\sigma'(u)$ | peak | half of the peak at $\lvert u\rvert$ = | default of |
 # |---|---|---|---|---|
-# | `ATan(alpha=2)` | $\frac{\alpha/2}{1 + (\pi\alpha u/2)^2}$ | $\alpha/2$ | $0.64/\alpha$ | SpikingJelly, snnTorch |
-# | `Sigmoid(alpha=4)` | $\alpha\,\varsigma(\alpha u)\,(1 - \varsigma(\alpha u))$ | $\alpha/4$ | $1.76/\alpha$ | |
+# | `ATan(alpha=2)` | $\frac{\alpha/2}{1 + (\pi\alpha u/2)^2}$ | $\alpha/2$ | $0.64/\alpha$ | snnTorch |
+# | `Sigmoid(alpha=4)` | $\alpha\,\varsigma(\alpha u)\,(1 - \varsigma(\alpha u))$ | $\alpha/4$ | $1.76/\alpha$ | SpikingJelly |
 # | `FastSigmoid(slope=25)` | $1/(1 + k\lvert u\rvert)^2$ | 1 | $0.41/k$ | |
 # | `SuperSpike(alpha=100)` | the same with $k = 100$ | 1 | 0.004 | Norse |
 # | `Triangle(alpha=1)` | $\alpha\max(0, 1 - \alpha\lvert u\rvert)$ | $\alpha$ | $0.5/\alpha$ | |
@@ -156,6 +157,13 @@ print("spikes from torch.sign:  ", spikes.tolist(), "  gradient:", u.grad.tolist
 #
 # ($\varsigma$ is the logistic function.) `StraightThrough` passes the whole gradient, near the threshold or not;
 # `Triangle` passes nothing beyond $1/\alpha$. The others have tails.
+#
+# The ramp $\sigma$ is the **primitive** of the slope: the function whose derivative it is. That leaves a constant open;
+# here the primitive is 1/2 at the threshold. How far it rises in all is the *area* under the slope. `ATan`, `Sigmoid`
+# and `Triangle` have an area of 1, so their ramps rise from 0 to 1, as a probability does. `FastSigmoid` has a *peak* of
+# 1 instead, and an area of $2/k$.
+#
+# **Predict first.** Between which two values does the ramp of `FastSigmoid(25)` run? What does that change for learning?
 
 # %% tags=["slide"]
 curves = {
@@ -168,10 +176,19 @@ u = torch.linspace(-2, 2, 201, dtype=torch.float64)
 forward = {"spike": (u >= 0).double()} | {name: one.primitive(u) for name, one in curves.items()}
 backward = {name: one.derivative(u) for name, one in curves.items()}
 axes = {"x": u, "x_title": "u = potential − threshold"}
-viz.show(figures.lines(forward, y_title="spike", title="Forward", faint=["spike"], **axes))
-viz.show(figures.lines(backward, y_title="slope", title="Backward", **axes))
+title = "Forward: the spike, and the ramps (primitives)"
+viz.show(figures.lines(forward, y_title="spike", title=title, faint=["spike"], **axes))
+viz.show(figures.lines(backward, y_title="slope", title="Backward: their slopes", **axes))
+far = torch.tensor([-1e6, 1e6], dtype=torch.float64)
+for name, one in curves.items():
+    low, high = one.primitive(far).tolist()
+    print(f"{name:16s} rises from {low:.2f} to {high:.2f}; peak of its slope: {one.derivative(u).max():.2g}")
 
 # %% [markdown]
+# **What to notice.** The ramp of `FastSigmoid` rises by no more than $2/k = 0.08$, within a few hundredths of the
+# threshold. That is not a probability, and it need not be one: only the slope enters the gradient, so an area that is
+# too small acts like a smaller learning rate, at each layer once more. Section 3 shows what becomes of that.
+#
 # ### Exercise 02.1: your own backward pass
 #
 # With `torch.autograd.Function` you define both directions. `forward` is already written. In `backward`, `grad_output`
@@ -257,7 +274,7 @@ viz.explore(stairs, log2_alpha=(-2.0, 6.0, 0.5), detach_reset=True)
 # Now untick `detach_reset` and go to $\alpha = 16$. The reset, $v \leftarrow (1 - s)\,v$, contains the spike, so the
 # gradient can also flow through the reset, and each time it is multiplied by about $-\theta\,\sigma'(u)$, up to
 # $-\alpha/2$. Just above $w = 1$, where every single input spike lifts the membrane exactly to its threshold, that
-# happens some twenty times in a row: the gradient reaches $10^{18}$, and its sign means nothing. `detach_reset=True`
+# happens at every input spike, 26 times in a row: the gradient reaches $10^{18}$, and its sign means nothing. `detach_reset=True`
 # treats the reset as a constant and leaves it out of the gradient: this is safe and common. It has a cost, as section 4
 # will show.
 #
@@ -405,10 +422,12 @@ for name, spike_function in {
 
 # %% [markdown] tags=["slide"]
 # In float32 the largest number is about $3.4\cdot10^{38} \approx e^{88.7}$. At $u = -4$ and $k = 25$ the textbook
-# formula computes $e^{100}$, which is `inf`, and `inf / inf` is NaN. One NaN in one neuron at one time step spreads to
-# every weight of the layer with the next optimiser step. On paper both formulas are the same; on a computer
-# $k\,\varsigma(ku)\,(1 - \varsigma(ku))$ with `torch.sigmoid` is right everywhere, because `torch.sigmoid` never forms
-# the large exponential.
+# formula computes $e^{100}$, which is `inf`, and `inf / inf` is NaN. One NaN in one neuron at one time step
+# makes all weights of that neuron NaN with the next optimiser step, and *every* weight of the layers below, to which the
+# neuron passes its gradient. On paper both formulas are the same; on a computer
+# $k\,\varsigma(ku)\,(1 - \varsigma(ku))$ with `torch.sigmoid` is never NaN: $\varsigma(a) = 1/(1 + e^{-a})$ forms the same
+# large exponential, but it divides only once, and `1 / inf` is 0. That is not exact (the true slope at $u = -4$ is
+# $9\cdot10^{-43}$), but harmless.
 #
 # This applies to any formula: **test your surrogate at $u = \pm 10^{20}$.** Exercise 02.1 did that with yours.
 #

@@ -73,7 +73,8 @@ device = data.resolve_device(DEVICE)
 # ## The images to encode
 #
 # Images arrive as whole numbers from 0 to 255. Every encoder here wants **brightness in [0, 1]**, so we divide once,
-# right after loading: `data.to_unit`. We take ten images, the most typical one of each class, and flatten them to one
+# right after loading: `data.to_unit`. In the figures ink stands for brightness: a pixel of 0 has the colour of the page,
+# one of 1 is full blue, whether your page is light or dark. We take ten images, the most typical one of each class, and flatten them to one
 # row of pixels per image, `[B, N]`. Spikes will be `[T, B, N]`: **time first**, as everywhere in snnkit.
 
 # %% tags=["slide"]
@@ -100,12 +101,12 @@ viz.show(figures.image_grid(x.view(10, side, side), labels=data.CLASSES[DATASET]
 # the retina do something similar: the latency of their first spike carries a large part of the information about the
 # image (Gollisch & Meister 2008).
 #
-# **Predict first.** An 8 × 8 digit has 64 pixels, half of them black. How many spikes does the whole image cost with
+# **Predict first.** An 8 × 8 digit has 64 pixels, half of them 0. How many spikes does the whole image cost with
 # $T = 16$? And with $T = 64$?
 #
 # ### Exercise 03.1 · Latency: the brighter, the earlier (8 min, ●●○)
 #
-# Write the encoder. Questions to consider: which step does white get, which step does the darkest pixel get, what shape
+# Write the encoder. Questions to consider: which step does $x = 1$ get, which step the weakest pixel, what shape
 # does the result have, and does it still work if `x` is float64, has five axes, or is on a GPU? The card under the cell
 # names the first property that does not hold. `hint("03.1")` shows one hint after another, `solution("03.1")` shows our
 # solution; until your answer passes, the notebook uses ours.
@@ -124,7 +125,7 @@ latency_encode = attempt("03.1", latency_encode)
 
 # %% [markdown]
 # A code is only as good as what a decoder can recover from it. The decoder of a latency code uses the time: a spike at
-# step $t$ means $\hat x = 1 - t/(T-1)$, and no spike means black.
+# step $t$ means $\hat x = 1 - t/(T-1)$, and no spike means $\hat x = 0$.
 
 
 # %%
@@ -145,8 +146,8 @@ look(lambda x: latency_encode(x, 16), read_latency, 3, "Latency code, T = 16")
 
 # %% [markdown] tags=["slide"]
 # **What to notice.** The raster in the middle has one row per pixel, from the top left corner of the image downwards,
-# so you see the image's rows as groups of spikes. The bright strokes spike first and the grey edges last. The number of
-# spikes is the number of pixels that are not black, and **it does not depend on $T$**: a longer race costs time, not
+# so you see the image's rows as groups of spikes. The strokes, full blue, spike first and their pale edges last. The number of
+# spikes is the number of pixels that are not blank, and **it does not depend on $T$**: a longer race costs time, not
 # spikes. And the decoded image is nearly perfect: the only error is the rounding to the nearest step, at most
 # $\tfrac{1}{2(T-1)}$.
 #
@@ -155,9 +156,10 @@ look(lambda x: latency_encode(x, 16), read_latency, 3, "Latency code, T = 16")
 # The linear formula above is the simplified version. A real leaky membrane, charged by a constant current $x$, crosses
 # its threshold at
 #
-# $$ t(x) = \tau \ln \frac{x}{x - \theta} \qquad (\tau \text{ in steps}), $$
+# $$ t(x) = \tau \ln \frac{x}{x - \theta} \qquad (\tau \text{ in steps}). $$
 #
-# and `encode.latency` uses this formula unless you pass `linear=True`.
+# `encode.latency` uses this logarithm unless you pass `linear=True`. You need not choose $\tau$: the times are stretched
+# so that the weakest pixel that can spike does so at the last step.
 #
 # **Predict first.** With the defaults, $\theta = 0.01$ and $T = 16$: at which steps do the digit's pixels spike?
 
@@ -166,7 +168,7 @@ look(lambda x: encode.latency(x, 16), read_latency, 3, "encode.latency with its 
 
 # %% [markdown]
 # All spike at step 0. The logarithm uses its steps for brightness just above the threshold: everything above
-# $x \approx 0.03$ falls into the first step, and the grey digit has become black and white. There is no error, and a
+# $x \approx 0.03$ falls into the first step, and the shades of the digit are gone: each pixel is blank or full. There is no error, and a
 # network would even learn something from it. **Look at the raster before you train**, and use
 # `encode.latency(x, T, linear=True)` for images. That is the same as your `latency_encode`.
 
@@ -236,8 +238,8 @@ viz.show(viz.frames(after, "T", [1, 2, 4, 8, 16, 32, 64, 128], start=3))
 
 # %% [markdown] tags=["slide"]
 # **What to notice.** The Poisson images emerge from noise, and the last noise disappears slowly: the error falls with
-# $1/\sqrt T$, so each halving costs **four times** the steps. The middle greys are the noisiest ($x(1-x)$ is largest at
-# ½); black and white are exact from the first step. The latency code is rough below $T = 4$, where there are too few
+# $1/\sqrt T$, so each halving costs **four times** the steps. Middle values are the noisiest ($x(1-x)$ is largest at
+# ½); 0 and 1 are exact from the first step. The latency code is rough below $T = 4$, where there are too few
 # steps to distinguish greys, and accurate soon after.
 #
 # ## 3 · Two more codes: a neuron per pixel, and direct coding
@@ -372,8 +374,8 @@ print(
 #   one.
 # - The LIF code flattens out. Some pixels are in the dead zone, and more steps do not help them; bright ones fire every
 #   three, four or five steps, with nothing in between, so only a few coarse grey levels remain.
-# - **Recognising needs far less than reconstructing.** One step of Poisson spikes, which looks like black-and-white
-#   noise, is enough for about five digits in six, because the errors of 64 pixels cancel in the distance to the mean.
+# - **Recognising needs far less than reconstructing.** One step of Poisson spikes, each pixel blank or full at random,
+#   is enough for about five digits in six, because the errors of 64 pixels cancel in the distance to the mean.
 #   Before you pay for accurate images, ask what your task needs. For this reason $T$ = 10 to 25 is enough for networks
 #   on MNIST.
 # - At $T = 1$ a latency code distinguishes only "lit or not". The LIF neurons have not had time to fire at all, and a
@@ -537,7 +539,7 @@ viz.labs.encoder_lab()
 # ### 1. The brightness that was not in [0, 1]
 #
 # `torch.rand(...) < image` compares a number from 0 to 1 with a grey level from 0 to 255 (or 0 to 16, as scikit-learn
-# delivers the digits) without an error. Every pixel that is not black then fires at every step. snnkit's encoders raise
+# delivers the digits) without an error. Every pixel above 0 then fires at every step. snnkit's encoders raise
 # an error instead:
 
 # %% tags=["slide"]
@@ -565,7 +567,7 @@ viz.show(
 # ### 2. Every image stretched to its own maximum
 #
 # "Normalise the input" is good advice for whole data sets and bad advice for single images. Divide each by its own
-# maximum, and a faint image looks like a bright one; worse, a frame that contains *nothing* but a little sensor noise
+# maximum, and a faint image looks like a strong one; worse, a frame that contains *nothing* but a little sensor noise
 # fires strongly.
 
 # %%
@@ -574,7 +576,7 @@ frames = torch.cat([x[3:4], 0.4 * x[3:4], 0.1 * x[3:4], noise])
 stretched = frames / frames.amax(1, keepdim=True)
 counts = [poisson_encode(each, 16, generator).sum((0, 2)) for each in (frames, stretched)]
 names = [f"{int(n)} spikes" for n in torch.cat(counts)]
-title = "Bright, dim, faint, empty: as they are, then each stretched to its maximum"
+title = "Strong, weaker, faint, empty: as they are, then each stretched to its maximum"
 viz.show(figures.image_grid(torch.cat([frames, stretched]).view(8, side, side), names, columns=8, title=title))
 
 # %% [markdown]

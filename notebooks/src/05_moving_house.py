@@ -740,8 +740,9 @@ viz.explore(transfer, megabytes=(0.1, 20.0, 0.1), each_us=(1.0, 30.0, 1.0), gb_p
 # `x.to("cuda", non_blocking=True)` returns at once, and the transfer runs while Python prepares the next batch. Three
 # rules:
 #
-# - `non_blocking=True` from ordinary memory gains nothing, and pinning a tensor *just* to copy it once costs more than it saves [4]. Pin
-#   what you send again and again.
+# - From ordinary memory `non_blocking=True` gains little: several small copies need not wait for each other, but no
+#   transfer overlaps with Python's work. Pinning a tensor *just* to copy it once costs more than it saves [4]. Pin what
+#   you send again and again.
 # - Be careful in the other direction: after `y = x.to("cpu", non_blocking=True)` the numbers of `y` may not have
 #   arrived. Call `torch.cuda.synchronize()` before you read them.
 # - The best transfer is none. The kit keeps MNIST on the GPU as one uint8 tensor (47 MB) and makes batches there: `data.to_device`.

@@ -68,6 +68,7 @@ import os
 import re
 import textwrap
 import warnings
+from importlib.metadata import version as version_of
 from importlib.util import find_spec
 from typing import NamedTuple
 
@@ -123,9 +124,9 @@ print(f"{len(ops)} kernels")
 # %% [markdown]
 # **Notice**
 #
-# - Eleven results per neuron are written, and nine of them are discarded within the same step: they exist only as input
-#   of the next kernel. The other two are the membrane, which only the next step needs, and the spike, which is the only
-#   result that we want.
+# - Each kernel writes one result per neuron, and all but two of the ten are discarded within the same step: they exist
+#   only as input of the next kernel. The two are the membrane, which only the next step needs, and the spike, which is
+#   the only result that we want.
 # - `ge` writes a boolean, one byte, and `_to_copy` converts it to a number.
 # - There is one more cost that the table does not show: launching a kernel takes a few microseconds, however little it
 #   does.
@@ -283,26 +284,38 @@ mine = layer_race.benchmark(arguments, say=lambda text: None)
 viz.show(figures.races(mine))
 
 
-def milliseconds(record, mode, contestant):
-    """T to milliseconds."""
+def curve_of(record, mode, contestant):
+    """T to the seconds: their median and spread, from the 10th to the 90th percentile of the rounds."""
     rows = [row for row in record["rows"] if (row["mode"], row["contestant"]) == (mode, contestant)]
-    return {row["steps"]: row["median_s"] * 1e3 for row in rows}
+    return {
+        row["steps"]: measure.Timing(row["median_s"], (row["p10_s"], row["p90_s"]), row["host_s"], row["calls"])
+        for row in rows
+    }
+
+
+def faster(loop, other):
+    """How many times as fast as the loop; undecided where the spreads overlap."""
+    if loop.spread[0] <= other.spread[1] and other.spread[0] <= loop.spread[1]:
+        return "undecided"
+    return f"{loop.median / other.median:.1f}"
 
 
 def slope(curve):
-    """Slope of the line from the first to the last point, both axes logarithmic."""
-    (t0, y0), *_, (t1, y1) = curve.items()
-    return math.log(y1 / y0) / math.log(t1 / t0)
+    """Slope of the line from the first to the last point, both axes logarithmic: as flat and as steep as the spread allows."""
+    (t0, first), *_, (t1, last) = curve.items()
+    ends = [math.log(last.spread[i] / first.spread[1 - i]) / math.log(t1 / t0) for i in (0, 1)]
+    between = f"{ends[0]:.2f} to {ends[1]:.2f}"
+    return between if ends[1] - ends[0] < 0.5 else f"undecided ({between})"
 
 
-timed = [name for name in ("eager", *compiled) if milliseconds(mine, "inference", name)]
+timed = [name for name in ("eager", *compiled) if curve_of(mine, "inference", name)]
 for mode, ratio in {"inference": alone / inference, "training": loop_training / training}.items():
     print(f"{mode}: times faster than eager (the ratio of the bytes is {ratio:.1f}); slope of the time against T")
-    loop = milliseconds(mine, mode, "eager")
+    loop = curve_of(mine, mode, "eager")
     for name in timed:
-        curve = milliseconds(mine, mode, name)
-        faster = "".join(f"T = {t}: {loop[t] / ms:5.1f}    " for t, ms in curve.items())
-        print(f"  {name:7} {faster} slope {slope(curve):.2f}")
+        curve = curve_of(mine, mode, name)
+        times = "" if name == "eager" else "".join(f"T = {t}: {faster(loop[t], curve[t]):9}  " for t in curve)
+        print(f"  {name:7} {times} slope {slope(curve)}")
 if GUESS_SHORT is not None:
     print(
         f"your guess: {GUESS_SHORT} times at T = {STEPS[0]}, {GUESS_LONG} times at T = {STEPS[-1]}, slope {GUESS_SLOPE}"
@@ -317,9 +330,11 @@ if GUESS_SHORT is not None:
 # - A slope below 1 shows the same: where fixed costs dominate, twice the steps do not take twice the time.
 # - Look at the distance to the floor. Small layers fit in the cache, so the copy is unusually fast and the floor
 #   unusually low.
+# - The vertical bars are the spread, from the 10th to the 90th percentile of the rounds. Where those of two engines
+#   overlap, the list says *undecided*, and also where the spread leaves the slope open by 0.5 or more: on a busy machine
+#   a single slope means nothing. Close other programs and run the cell again.
 # - An outlier is rarely caused by an engine. On a CPU, the reason is often that the operating system provides new
-#   memory, which it must allocate and clear first (`keep_freed_memory()` in the setup cell made this less likely). Run
-#   the cell again, and look at the spread (hover over a point) before you believe a difference.
+#   memory, which it must allocate and clear first (`keep_freed_memory()` in the setup cell made this less likely).
 #
 # ### Your run and others
 #
@@ -328,10 +343,11 @@ if GUESS_SHORT is not None:
 # with the same equation; hover over a line for the machine.
 
 # %%
-others = [records.load(name) for kind in ("neurons", "published") for name in records.names(kind)]
-viz.show(figures.per_neuron_step([mine, *others], title="Your run, published runs and recorded runs"))
-for record in others:
-    print(heading(record), end="\n\n")
+others = {f"record {name}": records.load(name) for name in records.names("neurons")}
+others |= {f"published {name}": records.load(name) for name in records.names("published")}
+viz.show(figures.per_neuron_step({"your run": mine} | others, title="Your run, published runs and recorded runs"))
+for name, record in others.items():
+    print(f"{name}\n{heading(record)}", end="\n\n")
 if not records.names("neurons"):
     print("No measured record comes with this version of the kit; `snnkit bench neurons --out FILE.json` writes yours.")
 
@@ -463,8 +479,8 @@ for name in timed[1:]:
 
 times = measure.race({name: lambda cell=cell: both_ways(cell) for name, cell in cells.items()}, repeats=5, clock=clock)
 for name, measured in times.items():
-    faster = times["eager"].median / measured.median
-    print(f"{name:6} {measured.median * 1e3:7.2f} ms forward and backward, {faster:4.1f} times as fast as eager")
+    compared = "" if name == "eager" else f", times as fast as eager: {faster(times['eager'], measured)}"
+    print(f"{name:6} {measured.median * 1e3:7.2f} ms forward and backward{compared}")
 
 # %% [markdown] tags=["slide"]
 # ## 5 · The generated code
@@ -564,12 +580,16 @@ else:
     os.environ["TRITON_INTERPRET"] = "1"
     try:
         little, cell = 0.9 * torch.rand(11, 1, 50), Resting(engine="triton")
-        interpreted, _ = cell(little)
-        ran = engine.explain(cell, little)[0].engine
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what did not work is printed below
+            interpreted, _ = cell(little)
+        (ran,) = engine.explain(cell, little)
     finally:
         del os.environ["TRITON_INTERPRET"]
     same = torch.equal(interpreted, Resting(engine="eager")(little)[0])
-    print(f"the {ran} engine on {little.device}: spikes equal to those of eager: {same}")
+    print(f"the {ran.engine} engine on {little.device}: spikes equal to those of eager: {same}")
+    if ran.engine != "triton":
+        print(textwrap.fill(f"Triton {version_of('triton')} does not interpret it here: {ran.reason}", 90))
 
 # %% [markdown] tags=["slide"]
 # ## 6 · Backward: recompute instead of storing
@@ -578,8 +598,8 @@ else:
 #
 # - **store**: forward writes $V$ to memory (and whatever else the derivative needs), backward reads it. Autograd does
 #   this for every operation that needs it;
-# - **recompute**: forward stores only its input, which is in memory anyway. Backward runs the steps again, in cache or
-#   registers, and then goes back in time.
+# - **recompute**: forward stores only its input. Backward runs the steps again, in cache or registers, and then goes
+#   back in time.
 #
 # The second way computes more and moves less. This pays as long as memory is the bottleneck, and it leaves room for a
 # larger batch. Here is the backward program of one neuron: the first lines are those of forward, again; `g` is the
@@ -606,7 +626,8 @@ for name in timed:
     print(f"{name:6} {total:5.1f} bytes per neuron and step, {of_x:.0f} of them x itself")
 
 # %% [markdown]
-# The fused engines store `x`, and a little for the states at some steps. Often the layer before stores `x` anyway.
+# The fused engines store `x`, and a little for the states at some steps. (Nothing else holds `x`: `Linear`, `Conv2d` and
+# batch norm store their *inputs* for backward, not their outputs.)
 #
 # **Spikes of one byte.** Inference needs no gradients, and a spike is one bit. `out_dtype=torch.uint8` stores it in a
 # byte: 5 bytes moved instead of 8, and a quarter of the memory for the output.

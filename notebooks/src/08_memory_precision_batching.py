@@ -265,13 +265,14 @@ del out
 # %% [markdown] tags=["slide"]
 # ### Checkpoints in time
 #
-# The oldest method [2] divides time. Forward stores only the state at every $k$-th step. Backward takes the last $k$
+# A classic method [1] divides time. Forward stores only the state at every $k$-th step. Backward takes the last $k$
 # steps, runs them again from their checkpoint, goes back through them, then the $k$ steps before, and so on. With $N$
 # bytes for one state and $M$ for what one step stores,
 #
 # $$\text{held} \approx \frac{T}{k}\,N + k\,M, \tag{2}$$
 #
 # which is smallest at $k = \sqrt{T N / M}$: memory grows with the square root of $T$, for one more forward pass.
+# (Chunks within chunks, run again and again, need only the logarithm of $T$ [2].)
 #
 # > **Predict first.** Few steps per chunk, many, or something between: where is the minimum?
 
@@ -289,13 +290,16 @@ device.restore_memory_usage(small)
 at_once = device.training_step(small, x).peak / MB  # all steps are one chunk, and nothing is recomputed
 best = min(peaks)
 print(f"all {T} steps at once: {at_once:.1f} MB; chunks of {chunks[peaks.index(best)]}: {best:.1f} MB")
-curves = {"formula (2)": [(T / k * N + k * M) / MB for k in [*chunks, T]], "measured peak": [*peaks, at_once]}
+formula = [(T / k * N + k * M) / MB for k in [*chunks, T]]
+curves = {"formula (2)": formula, "measured peak": [*peaks, at_once]}
+higher = [peak / bound for peak, bound in zip(peaks, formula, strict=False)]
+print(f"the measured peaks of the chunks are {min(higher):.2f} to {max(higher):.2f} times the formula")
 look = {"x_title": "k, steps per chunk", "y_title": "MB", "log": "x", "faint": ["formula (2)"]}
 viz.show(figures.lines(curves, x=[*chunks, T], title=f"Checkpoints in time, T = {T}", **look))
 
 # %% [markdown] tags=["slide"]
-# The measured line is about 1.5 times as high: backward through one chunk needs working memory, and the gradients of
-# the weights are added. (Batch norm takes its mean over all steps, so a network with a batch norm in training cannot be
+# The measured line is higher: backward through one chunk needs working memory, and the gradients of the weights are
+# added. (Batch norm takes its mean over all steps, so a network with a batch norm in training cannot be
 # divided in time. Recomputing layers has no such limit.)
 #
 # ### Explorer: the memory calculator
@@ -306,7 +310,7 @@ viz.show(figures.lines(curves, x=[*chunks, T], title=f"Checkpoints in time, T = 
 #
 # > **Predict first.** How large a batch fits in 8 GB? (a) From $T = 16$ to 64: how does it change with `nothing` saved,
 # > and with `checkpoints in time`? (b) bfloat16, `nothing` saved: twice the batch? (c) A `dense` network of 6 layers,
-# > width 128, batch 8: which method helps most?
+# > width 128, batch 8, at $T = 16$: which method helps most? And at $T = 64$?
 
 # %%
 viz.labs.memory_calculator()
@@ -314,8 +318,9 @@ viz.labs.memory_calculator()
 # %% [markdown] tags=["slide"]
 # **Notice.** (a) With nothing saved four times the steps leave a quarter of the batch, with checkpoints in time half:
 # $\sqrt T$ at work. (b) Only 1.7 times. The indices that max-pooling stores have 8 bytes in any precision; once they
-# have one byte (`recompute and pack`) it is 1.9. (c) None: nearly all of the memory is weights, gradients and Adam's
-# numbers, and no method here reduces those. Look which part is largest before you choose a method.
+# have one byte (`recompute and pack`) it is 1.9. (c) None at $T = 16$: nearly all of the memory is weights, gradients
+# and Adam's numbers, and no method here reduces those. At $T = 64$ a fifth is activity, of which checkpoints in time
+# save most. Look which part is largest before you choose a method.
 #
 # ## 4 · Truncated backpropagation
 #

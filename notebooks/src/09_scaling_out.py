@@ -14,8 +14,9 @@
 #
 # At some point one GPU, or one night, is not enough. In this notebook a spiking network leaves your kernel: first it
 # becomes a *LightningModule*, then two processes train it, then you kill them, and at the end you have a batch script
-# for a cluster and know how many of its GPUs are worth requesting. The network is that of Norse's workshop for
+# for a cluster and know how many of its GPUs are worth requesting. The network follows Norse's workshop for
 # supercomputers [1]: an encoder of 32 steps, two convolutions, and an answer given by the largest membrane potential.
+# (Not to the last detail: where Norse multiplies an input by 10 to make the neurons fire, here the initial weights do it.)
 # The network stays the same in all sections.
 #
 # **Afterwards you can**
@@ -32,7 +33,7 @@
 # | Time | 50 minutes |
 # | GPU minutes | 0. Everything runs on a CPU with two processes; GPUs are used where there are any |
 # | Before this | 04 training, 08 memory (accumulating gradients). You have seen a convolution |
-# | Needs | `lightning` and `torchmetrics`; where they are missing: `pip install "snnkit[scale]"` |
+# | Needs | `lightning` and `torchmetrics`; where they are missing: `pip install "snnkit[scale] @ git+https://github.com/snnkit/snnkit"` |
 
 # %% tags=["bootstrap"] cellView="form"
 # @title Setup: run this cell first
@@ -277,7 +278,7 @@ print(f"{trainer.global_step} updates on {mini.device}; this loss: {trainer.call
 # | curves in TensorBoard | `logger=TensorBoardLogger(folder)` |
 # | the best network so far, on disk | `callbacks=[ModelCheckpoint(monitor="val/acc", mode="max")]` |
 #
-# (Older texts use `gpus=4` and `accelerator="ddp"`. Lightning 2 removed them.)
+# (Older texts use `accelerator="ddp"`, which went in Lightning 1.7, and `gpus=4`, which went in 2.0.)
 
 # %%
 train.seed_everything(SEED)
@@ -542,8 +543,9 @@ viz.show(figures.spans(lanes, title=f"Update {number + 1}"))
 # **Notice**
 #
 # - An all-reduce begins when backward has the gradients, and backward does not end before the all-reduce is finished:
-#   the last part of backward is waiting. For DDP this network is one *bucket*. A large network is divided into buckets
-#   of 25 MB, and the first ones are sent while backward still computes the rest.
+#   the last part of backward is waiting. DDP packs gradients into *buckets*, the first of $2^{20}$ bytes (1 MB) and the others
+#   of 25 times as much, and sends each as soon as it is full, while backward still computes the rest. This small network
+#   is one bucket; with MNIST it is two.
 # - Both ranks leave an all-reduce together, but they do not enter it together. The first one waits, and its bar is
 #   longer. An update takes as long as its slowest rank needs. Of a thousand ranks, one is always slow at any moment.
 #
@@ -851,17 +853,18 @@ ring_seconds = attempt("09.4", ring_seconds)
 
 # %%
 gradient_bytes = 4 * alone["gradient"].numel()
+FULL = sum(weight.numel() for weight in models.ConvNet().parameters())  # images of 28 × 28
 links = {"NVLink 3": "nvlink3", "InfiniBand HDR200": "infiniband-hdr200", "10 Gbit Ethernet": "ethernet-10g"}
 counts = [2**k for k in range(1, 11)]
 curves = {}
 for name, key in links.items():
     link = scaling.LINKS[key]
-    curves[name] = [1e3 * ring_seconds(n, 4 * 431_080, link.latency, link.bandwidth) for n in counts]
+    curves[name] = [1e3 * ring_seconds(n, 4 * FULL, link.latency, link.bandwidth) for n in counts]
 look = {
     "x_title": "ranks",
     "y_title": "ms",
     "log": "xy",
-    "title": "A ring adds up the 431 080 gradients of the workshop's network",
+    "title": f"A ring adds up the {FULL:,} gradients of the network at full size",
 }
 viz.show(figures.lines(curves, x=counts, **look))
 
@@ -937,12 +940,11 @@ for record in [*measured_here, *(records.load(name) for name in records.names("s
 # ### Explorer: choose a machine
 #
 # The cluster is JUWELS Booster: nodes of 4 GPUs joined by NVLink, each with 4 adapters of 200 Gbit/s [8]. The network
-# is the workshop's at full size, 431 080 weights and images of 28 × 28. One number cannot be looked up: the time of an
+# is ours at full size, 431 080 weights and images of 28 × 28 (Norse's has ten fewer). One number cannot be looked up: the time of an
 # update on *one* rank. So we measure it on this device, for two batches. With `faster` you choose how many times as
 # fast the GPU of the cluster is.
 
 # %%
-FULL = 431_080
 pair = (4, 8) if where.type == "cpu" else (64, 128)
 workshop = models.ConvNet().to(where)
 pictures, classes = torch.rand(pair[1], 1, 28, 28, device=where), torch.arange(pair[1], device=where) % 10
@@ -972,7 +974,7 @@ print(f"{fixed * 1e3:.0f} ms plus {per_sample * 1e3:.1f} ms per image")
 
 # %%
 def efficiency(network="infiniband-hdr200", batch=64, faster=100, fixed=fixed, per_sample=per_sample):
-    """Weak and strong scaling of the workshop's network on nodes of JUWELS Booster, joined by this network."""
+    """Weak and strong scaling of the network at full size on nodes of JUWELS Booster, joined by this network."""
     machine = scaling.JUWELS_BOOSTER
     if network != "infiniband-hdr200":
         machine = machine.with_settings(name=network, between=scaling.LINKS[network], adapters=1)
@@ -1007,7 +1009,7 @@ viz.explore(
 # %%
 faster, samples = (100 if where.type == "cpu" else 1), 128
 seconds = (fixed + per_sample * samples) / faster
-job = scaling.Workload("the workshop's network", samples, seconds, 4 * FULL)
+job = scaling.Workload("the network at full size", samples, seconds, 4 * FULL)
 run = scaling.predict(job, scaling.JUWELS_BOOSTER, 8)
 updates = 20 * math.ceil(60_000 / run.samples)
 minutes = updates * run.step_s / 60

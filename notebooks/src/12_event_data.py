@@ -144,7 +144,11 @@ for col, (name, lux) in enumerate(lights.items(), start=1):
     figure.update_yaxes(range=[-12, 267], row=1, col=col)
     figure.update_yaxes(range=[-1.15, 0.2], row=2, col=col)
     figure.update_xaxes(title={"text": "time (s)"}, row=2, col=col)
-    print(f"{name:17} {len(sent):3} events; the 8-bit pixel goes from {film.min():3.0f} to {film.max():3.0f}")
+    same = int((film.diff() == 0).sum())
+    print(
+        f"{name:17} {len(sent):3} events; the 8-bit pixel goes from {film.min():3.0f} to {film.max():3.0f}, "
+        f"{same} of its {len(film)} frames repeat the one before"
+    )
 figure.update_yaxes(title={"text": "8 bits"}, row=1, col=1)
 figure.update_yaxes(title={"text": "L − L(0)"}, row=2, col=1)
 figure.update_layout(title={"text": "The same hand in three lights"}, height=440)
@@ -158,7 +162,8 @@ viz.show(figure)
 # usable light is about 60 dB (1000 : 1) for an ordinary sensor, and 120 dB (a million to one) for the first widely used
 # event camera [1].
 #
-# And most frames of the ordinary pixel contain *nothing* new. The event pixel is silent unless something happens, and
+# And in moonlight and in sunlight every frame of the ordinary pixel repeats the one before: it sends numbers without
+# news, as a camera does for each part of the scene where nothing happens. The event pixel is silent unless something happens, and
 # then it reacts immediately: it need not wait for the next frame, 33 ms at worst, but reports within microseconds of
 # the crossing.
 #
@@ -418,7 +423,7 @@ viz.explore(two_views, now_ms=(10, 300, 10), window_ms=(1, 300), tau_ms=(1, 100)
 
 # %% [markdown]
 # **Notice.** (a) Neither. 1 ms shows a few dots. In 300 ms the camera returns to its start, so ON and OFF of each pixel
-# cancel, except for a remainder of one. About 20 or 30 ms show strokes with a bright and a dark side: this is about the
+# cancel, except for a remainder of one, rarely two. About 20 or 30 ms show strokes with a bright and a dark side: this is about the
 # time in which an edge crosses a pixel, so it depends on the motion. (b) About 30 ms: an exponential has the same
 # weight as a window of length $\tau$, but without an edge. (c) The time surface. After a turn each pixel must first
 # change by a whole threshold from its last event, so for some milliseconds hardly anything is sent, and an empty window

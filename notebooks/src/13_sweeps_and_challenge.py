@@ -13,7 +13,7 @@
 # # 13 · Sweeps and the open challenge
 #
 # All exercises so far had a right answer. This notebook ends with an open question: a task that a laptop learns in
-# seconds, a score, a leaderboard, and a first place that gradient descent does not reach. Before that you learn to run
+# seconds, a score, a leaderboard, and a first place that training the given network does not reach. Before that you learn to run
 # fifty trainings overnight and, which is harder, to conclude from the results only what they support.
 #
 # **Afterwards you can**
@@ -153,8 +153,9 @@ print(f"         score {silent_result.accuracy - challenge.PRICE * silent_result
 #
 # $$\varepsilon = \frac{\sigma_s}{\sqrt{N}}, \tag{2}$$
 #
-# with the standard deviation $\sigma_s$ of the $N$ samples' scores. Two scores that differ by less than about
-# $2\varepsilon$ may be equal.
+# with the standard deviation $\sigma_s$ of the $N$ samples' scores. The difference of two such scores is less certain than
+# each: its standard error is $\sqrt2\,\varepsilon$ if both have $\varepsilon$. So two scores that differ by less than
+# about $3\varepsilon$ may well be equal: by chance alone, one difference in twenty exceeds $2.8\varepsilon$.
 
 
 # %% tags=["exercise"]
@@ -360,9 +361,9 @@ for price in sorted(set(columns["RATE_PENALTY"])):
 #
 # You sweep 24 settings and choose the one that is best on 200 validation samples. Suppose that all 24 are equally good,
 # right in 97 % of all cases. The validation accuracy of each varies around this value with the standard deviation
-# $\sigma = \sqrt{a(1-a)/m}$, with $m$ samples, and the best of $n$ networks looks better than it is by roughly
+# $\sigma = \sqrt{a(1-a)/m}$, with $m$ samples, and the best of $n$ networks looks better than it is by at most about
 #
-# $$\Delta \approx \sigma \sqrt{2 \ln n}. \tag{3}$$
+# $$\Delta \lesssim \sigma \sqrt{2 \ln n}. \tag{3}$$
 #
 # > **Predict first.** 24 networks, 200 samples, $a$ = 97 %: what is the winner's validation accuracy? And its accuracy
 # > on a fresh test?
@@ -388,7 +389,8 @@ def curse(samples=200, networks=24, accuracy=0.97):
 viz.explore(curse, samples=(50, 2000, 50), networks=(1, 100, 1), accuracy=[0.9, 0.97, 0.99])
 
 # %% [markdown]
-# **Notice.** The formula gives too large a value (it assumes a normal distribution, but accuracy ends at 1), but the
+# **Notice.** The formula is an upper bound: for 24 networks it says $2.5\,\sigma$, while the best of 24 normal numbers is
+# $1.95\,\sigma$ above their mean on average. (And accuracy ends at 1, which a normal distribution does not.) But the
 # conclusion is right: the more networks you try, the better the best one *looks*. More samples reduce this effect, but
 # only with the square root of their number.
 #

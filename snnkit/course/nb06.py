@@ -249,11 +249,11 @@ QUIZ = [
         why="Fused, a neuron moves 8 bytes a step however much it computes with them, until the roof bends.",
     ),
     Question(
-        "The fused engines keep x for backward, but no membrane. How do they get its surrogate gradient?",
+        "For backward the fused engines keep x, and membranes of a few steps at most. Where do the others come from?",
         (
-            "they run the steps again in backward",
-            "they approximate it from the spikes that they do have",
-            "they store it in one byte",
+            "backward runs the steps again",
+            "they are approximated from the spikes",
+            "they are stored in one byte each",
         ),
         answer=0,
         why="Recomputing costs operations, of which there are plenty to spare; storing would cost bytes twice.",

@@ -296,10 +296,10 @@ EXERCISES = [
 
 QUIZ = [
     Question(
-        "Your network runs out of memory at T = 16. Which of these frees least?",
+        "The conv net of notebook 07, with batches of 128, runs out of memory at T = 16. Which of these frees least?",
         ("SGD with momentum in place of Adam", "half the batch", "computing neurons and batch norm again in backward"),
         answer=0,
-        why="The optimizer's numbers are as many as the weights; activity is T times the batch times all neurons.",
+        why="This net has few weights; activity is T times the batch times all neurons. A small batch would differ.",
     ),
     Question(
         "In float16 a gradient of 1e-8 becomes",
@@ -308,8 +308,8 @@ QUIZ = [
         why="The smallest number above 0 is 6e-8, and 1e-8 is nearer to 0. In bfloat16 it is 1e-8 to 0.4 %.",
     ),
     Question(
-        "You train in 4 parts of 32 samples in place of a batch of 128. What is not the same, even up to rounding?",
-        ("the gradient of a Linear layer, added up", "what a batch norm takes for the mean", "the loss of the batch"),
+        "You train in 4 parts of 32 samples, not in one of 128. When does the gradient differ by more than rounding?",
+        ("if the net has a Linear layer", "if the net has a batch norm", "if the neurons are not reset in between"),
         answer=1,
         why="A batch norm sees 32 samples at a time and standardises by their mean, not by that of the 128.",
     ),

@@ -89,7 +89,7 @@ class IzhikevichState(NamedTuple):
 
 
 class Izhikevich(Neuron):
-    """Izhikevich's simple model (Izhikevich 2003, doi:10.1109/TNN.2003.820440): two equations, twenty firing patterns.
+    """Izhikevich's simple model (Izhikevich 2003, doi:10.1109/TNN.2003.820440): it fires like many cortical cells.
 
     dv/dt = 0.04 v² + 5 v + 140 - u + x;  du/dt = a (b v - u);  at v >= 30 mV: spike, v ← c, u ← u + d.
     Euler's method, with two half steps for v as in the published program. The defaults make a regular-spiking cell;

@@ -43,7 +43,7 @@ _RECIPES = {
     for recipe in (
         Recipe(
             "fashion",
-            "SpikingJelly's tutorial: a conv net of 128 channels on Fashion-MNIST, as published; for a GPU",
+            "SpikingJelly's tutorial: a conv net of 128 channels on Fashion-MNIST; channels_last is ours; for a GPU",
             dataset="fashion", network="conv", channels=128, hidden=2048, steps=4, epochs=64, batch_size=128,
             optimizer="sgd", lr=0.1, schedule="cosine", loss="rate_mse", amp=True, channels_last=True,
         ),
@@ -73,7 +73,7 @@ _RECIPES = {
         ),
         Recipe(
             "workshop",
-            "Norse's workshop: encoder of 32 steps, conv net, maximum over time, on MNIST; for a GPU",
+            "after Norse's workshop: encoder of 32 steps, conv net, maximum over time, on MNIST; for a GPU",
             dataset="mnist", network="norse", channels=20, hidden=500, encoding="constant_current_lif", gain=3.0,
             steps=32, epochs=5, batch_size=128, optimizer="adam", lr=1e-3, loss="membrane_max_cross_entropy",
         ),

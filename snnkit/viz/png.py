@@ -285,6 +285,10 @@ def _scatter(page: _Page, trace: Any, fallback: str) -> None:
     if "markers" in mode:
         style |= _marks(trace, rgba(_one_colour(trace, colour), opacity * _first(trace.marker.opacity, 1.0)))
     axes.plot(x, y, **style)
+    if trace.error_y.array is not None:
+        ends = np.asarray([trace.error_y.arrayminus, trace.error_y.array], dtype=float)
+        width = _px(trace.error_y.thickness)
+        axes.errorbar(x, y, ends, fmt="none", ecolor=rgba(colour, opacity), elinewidth=width, capsize=2, capthick=width)
     if trace.fill == "toself":
         axes.fill(x, y, color=rgba(trace.fillcolor or colour, opacity if trace.fillcolor else 0.3), linewidth=0)
 

@@ -62,6 +62,7 @@ def test_derivative_is_that_of_the_primitive(surrogate):
     h = 1e-6
     numerical = (surrogate.primitive(u + h) - surrogate.primitive(u - h)) / (2 * h)
     torch.testing.assert_close(surrogate.derivative(u), numerical, rtol=1e-6, atol=1e-8)
+    assert surrogate.primitive(torch.zeros(1)).item() == 0.5
 
 
 @pytest.mark.parametrize("surrogate", SURROGATES, ids=ids)

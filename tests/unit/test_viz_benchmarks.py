@@ -23,7 +23,9 @@ def timed(contestants, seconds_per_step, device, neurons, dtype):
             size = {"steps": steps, "neurons": neurons, "dtype": dtype, "out_dtype": dtype}
             floor = steps * seconds_per_step
             for mode, slower in (("inference", times[0]), ("training", times[-1])):
-                made["rows"].append(row | who | size | {"mode": mode, "floor_s": floor, "median_s": slower * floor})
+                middle = slower * floor
+                seconds = {"floor_s": floor, "median_s": middle, "p10_s": 0.9 * middle, "p90_s": 1.5 * middle}
+                made["rows"].append(row | who | size | {"mode": mode} | seconds)
     return made
 
 
@@ -58,6 +60,22 @@ def test_several_records_are_told_apart_by_their_devices():
     figure = races([race("A"), race("B")])
     names = {t.name for t in figure.data}
     assert {"block, A", "block, B", "floor, A", "floor, B"} <= names
+    # Two of one device: their points would be joined to one line.
+    assert {"block, A", "block, A (2)", "floor, A (2)"} <= {t.name for t in races([race("A"), race("A")]).data}
+
+
+def test_the_spread_is_drawn_where_it_was_measured():
+    mine, published = several(), records.load("spikingjelly_rtx2080ti")
+    bars = {t.name: t.error_y for t in per_neuron_step({"your run": mine, "the page": published}).data}
+    assert set(bars) == {f"{name}, your run" for name in ("eager", "block", "triton", "SpikingJelly")} | {
+        f"SpikingJelly ({backend} backend), the page" for backend in ("torch", "CuPy")
+    }
+    up = bars["eager, your run"].array
+    assert list(up) == pytest.approx([4.5, 4.5]) and list(bars["eager, your run"].arrayminus) == pytest.approx(
+        [0.9, 0.9]
+    )
+    assert bars["SpikingJelly (torch backend), the page"].array is None
+    assert races(mine).data[0].error_y.array is not None
 
 
 def test_published_curves_name_their_hardware_and_have_no_floor():

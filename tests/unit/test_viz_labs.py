@@ -162,7 +162,18 @@ def test_spikes_of_the_raster_are_those_of_the_neuron():
     own = next(trace for trace in figure.data if trace.name == "spike")
     assert sorted(own.x) == sorted(x for x, row in zip(raster.x, raster.y, strict=True) if row == 0)
     assert len(own.x) > 3
-    assert f"{len(raster.x) / NEURONS / 300:.3f} spikes per step" in figure.layout.title.text
+    assert f"{len(raster.x) / NEURONS:.3g} spikes in 300 steps" in figure.layout.title.text
+
+
+def test_the_title_says_the_mean_interval_and_a_spike_reaches_its_peak():
+    # Not 300 steps / 13 spikes = 23.1: from rest, Euler's steps reach the threshold every 22 steps; equation: 21.97.
+    assert neuron_lab.figure("LIF", current=1.5).layout.title.text == (
+        "LIF: 13 spikes in 300 steps, 22.0 steps apart on average"
+    )
+    assert neuron_lab.figure("LIF", current=1.02, tau=60.0).layout.title.text == "LIF: 1 spike in 300 steps"
+    figure = neuron_lab.figure("Izhikevich", current=2.0)
+    v, peaks = (next(trace for trace in figure.data if trace.name == name) for name in ("potential", "spike"))
+    assert len(peaks.x) > 2 and all(v.y[int(step)] == 30 for step in peaks.x)
 
 
 def test_narrow_at_constant_area_explodes_and_at_constant_peak_vanishes():

@@ -9,8 +9,8 @@
 
 **Nothing in this package has ever run on an IPU.** It is written after the documentation and the sources of PopTorch
 3.4, the last release (October 2023; github.com/graphcore/poptorch, © Graphcore Ltd., MIT licence). PopTorch 3.4 needs
-PyTorch 2.0.1 and Python 3.8, older than what snnkit needs, so both can't be installed together: what reaches such a
-machine is a model of plain PyTorch, such as the one written in notebook 10.
+Python 3.8 or newer and exactly PyTorch 2.0.1, which is older than what snnkit needs, so both can't be installed
+together: what reaches such a machine is a model of plain PyTorch, such as the one written in notebook 10.
 """
 
 from .nets import Detached as Detached

@@ -191,7 +191,7 @@ def poptorch_status() -> str:
     except (ImportError, AssertionError) as error:  # it asserts its PyTorch's version
         return (
             "PopTorch can't be imported, so nothing here can train on an IPU. Its last release, 3.4 of October 2023, "
-            f"needs PyTorch 2.0.1 and Python 3.8 (here: PyTorch {torch.__version__}), an active Poplar SDK (source "
+            f"needs exactly PyTorch 2.0.1 (here: PyTorch {torch.__version__}), an active Poplar SDK (source "
             "…/poplar-sdk/enable), which is distributed by graphcore.ai and not on PyPI, and an IPU. Without them, "
             f"snnkit.hardware.ipu.check says whether a model is ready for one. ({type(error).__name__}: {error})"
         )

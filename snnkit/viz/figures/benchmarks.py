@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import plotly.graph_objects as go
 
 from ... import checks
@@ -18,8 +19,8 @@ _PEER = "snnTorch"
 _FLOOR = {"colour": theme.TEXT, "dash": "dash", "width": 1.5}
 
 Record = Mapping[str, Any]
-# Of each panel and name: x, y and a note for hovering of each point.
-Curves = dict[tuple[int, str], list[tuple[float, float, str]]]
+# Of each panel and name: x, y, the ends of its spread (or y twice) and a note for hovering of each point.
+Curves = dict[tuple[int, str], list[tuple[float, float, float, float, str]]]
 
 
 def races(
@@ -28,8 +29,8 @@ def races(
     """Milliseconds of a LIF layer against T for all contestants of one or more records, a panel for each mode.
 
     Under the lines of a measured record is its floor, dashed: the bytes that have to be moved at the bandwidth of a
-    copy on the same device. Published curves have none; they are dotted lines with hollow marks. Hovering shows the
-    spread, and where the number comes from.
+    copy on the same device. Published curves have none; they are dotted lines with hollow marks. Bars reach from the
+    10th to the 90th percentile. Hovering shows where the number comes from.
 
     Args:
         records: from ``snnkit.records.load`` or ``snnkit.bench``.
@@ -43,9 +44,9 @@ def races(
     named = sum(record["kind"] != "published" for record in every) > 1  # the device is part of the name
     curves: Curves = {}
     looks: dict[str, dict[str, Any]] = {}
-    for record in every:
+    for device, record in zip(_devices(every), every, strict=True):
         published, where = record["kind"] == "published", _where(record)
-        suffix = f", {where.partition(',')[0]}" if named or published else ""
+        suffix = f", {device}" if named or published else ""
         floors: dict[tuple[str, int], Record] = {}
         for row in record["rows"]:
             ours = not published and row["library"] in ("snnkit", "torch")
@@ -54,14 +55,14 @@ def races(
                 continue
             # Peers are drawn whichever equation they compute.
             name = row["contestant"] + ("" if lif else f" ({row['equation']})") + suffix
-            _add(curves, _MODES.index(row["mode"]), name, row["steps"], _seconds(row) * 1e3, _note(row, where))
+            _add(curves, _MODES.index(row["mode"]), name, row["steps"], *_times(row, 1e3), _note(row, where))
             looks.setdefault(name, _look(looks, published))
             if lif and not published:  # smaller outputs have lower floors: the largest counts
                 key = row["mode"], row["steps"]
                 floors[key] = max(floors.get(key, row), row, key=lambda one: one["floor_bytes"])
         for (mode, steps), row in floors.items():
             note = "<br>bytes at the bandwidth of a copy"
-            _add(curves, _MODES.index(mode), "floor" + suffix, steps, row["floor_s"] * 1e3, note)
+            _add(curves, _MODES.index(mode), "floor" + suffix, steps, row["floor_s"] * 1e3, (), note)
             looks["floor" + suffix] = _FLOOR
     if not curves:
         known = sorted({(row["neurons"], row["dtype"]) for record in every for row in record["rows"]})
@@ -70,19 +71,23 @@ def races(
     return _against_steps(curves, looks, title or f"A layer of {size:,} neurons over time, {dtype}", "milliseconds")
 
 
-def per_neuron_step(records: Sequence[Record], *, title: str = "Time per neuron and step") -> go.Figure:
+def per_neuron_step(
+    records: Sequence[Record] | Mapping[str, Record], *, title: str = "Time per neuron and step"
+) -> go.Figure:
     """Nanoseconds per LIF neuron and step against T: flat lines are linear in T, and any two layers can be compared.
 
     Of each record, at its largest number of neurons in float32: the loop, the best of our compiled engines, and the
-    peers that compute the same equation. Published curves are dotted with hollow marks. Hovering shows the size and
-    where the number comes from.
+    peers that compute the same equation. Published curves are dotted with hollow marks. Bars reach from the 10th to the
+    90th percentile. Hovering shows the size and where the number comes from.
 
     Args:
-        records: from ``snnkit.records.load`` or ``snnkit.bench``.
+        records: from ``snnkit.records.load`` or ``snnkit.bench``; called by their devices, or, in a dict, by its keys.
     """
     curves: Curves = {}
     looks: dict[str, dict[str, Any]] = {}
-    for record in _checked(records):
+    every = _checked(list(records.values()) if isinstance(records, Mapping) and "rows" not in records else records)
+    names = list(records) if isinstance(records, Mapping) and "rows" not in records else _devices(every)
+    for label, record in zip(names, every, strict=True):
         published, where = record["kind"] == "published", _where(record)
         rows = [row for row in record["rows"] if (row["dtype"], row["equation"]) == ("float32", "LIF")]
         rows = [row for row in rows if published or (row["out_dtype"] == "float32" and row["library"] != "torch")]
@@ -96,9 +101,9 @@ def per_neuron_step(records: Sequence[Record], *, title: str = "Time per neuron 
             for row in of_mode:
                 if row in fused and row["contestant"] != best:
                     continue
-                name = f"{row['contestant']}, {where.partition(',')[0]}"
+                name = f"{row['contestant']}, {label}"
                 note = f"<br>{'published: ' if published else ''}{where}, N = {largest:,}"
-                _add(curves, panel, name, row["steps"], _seconds(row) / largest / row["steps"] * 1e9, note)
+                _add(curves, panel, name, row["steps"], *_times(row, 1e9 / largest / row["steps"]), note)
                 looks.setdefault(name, _look(looks, published))
     if not curves:
         raise ValueError("records must hold rows of LIF in float32, but none does")
@@ -135,7 +140,8 @@ def device_rates(records: Record | Sequence[Record]) -> go.Figure:
             if row["mode"] == "training":
                 where = _where(record) if row["device"] != "cpu" else record["provenance"]["cpu"]
                 name = f"{where}, {row['dtype']}"
-                _add(curves, models.setdefault(row["model"], len(models)), name, row["batch"], row["samples_per_s"], "")
+                panel = models.setdefault(row["model"], len(models))
+                _add(curves, panel, name, row["batch"], row["samples_per_s"], (), "")
                 looks.setdefault(name, line_look(len(looks)))
     if not models:
         raise ValueError("records must hold rows of training, but none does")
@@ -216,9 +222,9 @@ def comparison(records: Record | Sequence[Record], *, title: str = "") -> go.Fig
             name = row["contestant"] + (f", {where}" if len(every) > 1 else "")
             note = f"<br>measured: {row['p10_s'] * 1e3:.4g} - {row['p90_s'] * 1e3:.4g} ms per update<br>{where}"
             rate, base = row["samples_per_s"], slow.get(case(row, record))
-            _add(curves, col, name, row[key], rate, f" samples/s{note}")
+            _add(curves, col, name, row[key], rate, (), f" samples/s{note}")
             if base is not None:
-                _add(curves, 2 + col, name, row[key], rate / base, f" times eager snnTorch{note}")
+                _add(curves, 2 + col, name, row[key], rate / base, (), f" times eager snnTorch{note}")
         predicted: dict[str, dict[int, Record]] = {}
         for record in every:
             for band in record["predictions"]:
@@ -285,22 +291,30 @@ def _draw(
 ) -> None:
     """All curves, and logarithmic axes with ticks at the sizes; ``others`` are heights that a panel has besides."""
     for (panel, name), points in curves.items():
-        x, y, notes = zip(*sorted(points, key=lambda point: point[0]), strict=True)
+        x, y, low, high, notes = zip(*sorted(points, key=lambda point: point[0]), strict=True)
         place: dict[str, Any] = {"row": panel // columns + 1, "col": panel % columns + 1}
         template = f"{name}<br>{hover}%{{customdata}}<extra></extra>"
-        entry = {"legendgroup": name, "showlegend": name not in _names(figure)}
+        entry: dict[str, Any] = {"legendgroup": name, "showlegend": name not in _names(figure)}
+        if high != low:
+            up, down = np.subtract(high, y), np.subtract(y, low)
+            entry["error_y"] = {"array": up, "arrayminus": down, "symmetric": False, "thickness": 1, "width": 3}
         add_line(figure, x, y, name, customdata=notes, hovertemplate=template, **entry, **place, **looks[name])
     for panel in {panel for panel, _ in curves}:
         points = [point for (its, _), line in curves.items() if its == panel for point in line]
         place: dict[str, Any] = {"row": panel // columns + 1, "col": panel % columns + 1}
-        sizes = sorted({x for x, _, _ in points})
+        sizes = sorted({point[0] for point in points})
         figure.update_xaxes(type="log", tickvals=sizes, ticktext=list(map(str, sizes)), **place)
-        heights = [*(y for _, y, _ in points), *(others or {}).get(panel, ())]
+        heights = [*(y for point in points for y in point[1:4]), *(others or {}).get(panel, ())]
         figure.update_yaxes(type="log", tickvals=log_ticks(heights), **place)
 
 
-def _add(curves: Curves, panel: int, name: str, x: float, y: float, note: str) -> None:
-    curves.setdefault((panel, name), []).append((x, y, note))
+def _add(curves: Curves, panel: int, name: str, x: float, y: float, spread: Sequence[float], note: str) -> None:
+    curves.setdefault((panel, name), []).append((x, y, *(spread or (y, y)), note))
+
+
+def _times(row: Record, unit: float) -> tuple[float, tuple[float, ...]]:
+    """The median, and the 10th and 90th percentile of a measured row, each times ``unit``."""
+    return _seconds(row) * unit, tuple(row[end] * unit for end in ("p10_s", "p90_s") if end in row)
 
 
 def _names(figure: go.Figure) -> list[str]:
@@ -320,6 +334,12 @@ def _look(looks: Mapping[str, Any], published: bool) -> dict[str, Any]:
 def _where(record: Record) -> str:
     origin = record["provenance"]
     return origin["hardware"] if record["kind"] == "published" else origin["device"]["name"]
+
+
+def _devices(every: Sequence[Record]) -> list[str]:
+    """The device of each record; of one that occurs again, with a number, or their curves would become one."""
+    names = [_where(record).partition(",")[0] for record in every]
+    return [f"{name} ({again + 1})" if (again := names[:i].count(name)) else name for i, name in enumerate(names)]
 
 
 def _seconds(row: Record) -> float:

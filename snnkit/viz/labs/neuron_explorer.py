@@ -49,6 +49,8 @@ class Run(NamedTuple):
         out: spikes, or the output of a readout [T, ...].
         v: membrane potential after each step [T, ...].
         states: the whole state after each step, T of them.
+
+    A neuron with an upstroke (``Izhikevich``) is shown at its peak in the step of a spike: the state is reset by then.
     """
 
     out: Tensor
@@ -111,7 +113,10 @@ def run(module: nn.Module, x: Tensor) -> Run:
             out.append(spikes if plain else spikes[0])
             states.append(state if plain else state.neuron)
     # The membrane is the first part of every state: v, or mem.
-    return Run(torch.stack(out), torch.stack([state[0] for state in states]), states)
+    fired, v = torch.stack(out), torch.stack([state[0] for state in states])
+    if isinstance(module, neuron.Izhikevich):
+        v = torch.where(fired > 0, module.v_peak, v)
+    return Run(fired, v, states)
 
 
 def _integrator(knobs: Knobs) -> dict[str, Any]:
@@ -220,12 +225,19 @@ def figure(
     if spiking:
         response, unit = ran.out.mean((0, 2)), "spikes per step"
     _response_curve(page, current, response.numpy(), unit)
-    value = float(response[0])
-    text = f"{unit} {value:.3g}"
-    if spiking:
-        text = f"{value:.3f} {unit}, one in {1 / value:.1f}" if value else "silence"
+    text = _firing(fired) if spiking else f"{unit} {float(response[0]):.3g}"
     add_note(page, f"{cell.code(knobs)} with x = {cell.scale(tau) * current:.3g}<br>{cell.note or ' '}")
     return page.update_layout(title_text=f"{kind}: {text}", height=470, margin={"t": 84})
+
+
+def _firing(fired: np.ndarray) -> str:
+    """Spikes per neuron, and the mean interval from one spike to the next, which no edge of the window cuts."""
+    if not fired.any():
+        return "silence"
+    intervals = np.concatenate([np.diff(np.flatnonzero(one)) for one in fired.T])
+    apart = f", {intervals.mean():.1f} steps apart on average" if len(intervals) else ""
+    each = fired.sum() / NEURONS
+    return f"{each:.3g} spike{'s' if each != 1 else ''} in {STEPS} steps{apart}"
 
 
 @functools.lru_cache(maxsize=1)
