@@ -170,6 +170,8 @@ interop.EulerLIF: tau=0.02, r=1.0, v_threshold=1.0
 interop.EulerCubaLI: tau_syn=0.02, tau_mem=0.02, r=1.0
 interop.EulerCubaLIF: tau_syn=0.02, tau_mem=0.02, r=1.0, v_threshold=1.0
 interop.Graph: layers={"a": nn.Linear(8, 8), "b": neuron.LIF()}, edges=[("input", "a"), ("a", "b"), ("b", "output")]
+interop.Scale: scale=tensor([0.5, 2.0])
+interop.Scale.forward: x=rand(5, 2)
 interop.SumPool2d: kernel_size=2
 interop.SumPool2d.forward: x=rand(2, 1, 8, 8)
 interop.from_nir: graph=interop.to_nir(mlp((8, 6, 3), reset_mechanism="zero"), rand(5, 2, 8), 1e-3)
