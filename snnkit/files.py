@@ -8,6 +8,7 @@ import json
 import os
 import secrets
 import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -129,3 +130,53 @@ def destination(path: Path) -> Path:
     if not stat.S_ISREG(kind):
         raise FileExistsError(errno.EEXIST, "only a regular file can be replaced, but this is none", str(path))
     return target
+
+
+def expanded(path: str | os.PathLike[str]) -> Path:
+    """`path` with its ~ resolved; FileNotFoundError where there is no such home folder, or none at all."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise FileNotFoundError(errno.ENOENT, "there is no such home folder", str(path)) from None
+
+
+def exposed(path: Path) -> str:
+    """Why code at `path`, a file or folder that exists, may be that of another user; "" where it can't be.
+
+    As ssh looks at keys: `path` must belong to this user or to root, the folders above it as well, up to the home
+    folder, and none may be writable by others. In a folder with the sticky bit, such as /tmp, they can't replace it.
+    """
+    if sys.platform == "win32":
+        return ""  # folders below that of a user are the user's alone
+    path = Path(os.path.realpath(path))
+    home = os.path.realpath(os.path.expanduser("~"))
+    # In a container the machine's root may have another number: that of the owner of all.
+    owners = {os.getuid(), 0}
+    for place in (path, *path.parents):
+        status = place.stat()
+        if status.st_uid not in owners:
+            return f"{place} belongs to user {status.st_uid}"
+        sticky = place != path and status.st_mode & stat.S_ISVTX
+        if status.st_mode & stat.S_IWOTH and not sticky:
+            return f"all users can write to {place}"
+        if status.st_mode & stat.S_IWGRP and not sticky and not _is_own_group(status.st_gid):
+            return f"group {status.st_gid} can write to {place}"
+        if str(place) == home:
+            break
+        owners.add(os.stat(os.sep).st_uid)
+    return ""
+
+
+def _is_own_group(number: int) -> bool:
+    """Whether this user is alone in it, but for root: many systems make such a group for each user."""
+    import grp
+    import pwd
+
+    try:
+        name, members = pwd.getpwuid(os.getuid()).pw_name, grp.getgrgid(number).gr_mem
+    except KeyError:
+        return False
+    users = pwd.getpwall()
+    others = {user.pw_name for user in users if user.pw_gid == number} | set(members)
+    # Some directories of users can be searched, but not listed.
+    return any(user.pw_name == name for user in users) and others <= {name, "root"}

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from ..data import to_unit
 from ..device import Precision
+from ..engine import secure_inductor
 from .workloads import HIDDEN_PER_CHANNEL, Candidate, Trainer, Workload, fill
 
 SPIKINGJELLY, SNNTORCH, NORSE = "SpikingJelly", "snnTorch", "Norse"
@@ -161,7 +162,10 @@ class BaselineTrainer:
         # A library as it is by default keeps PyTorch's default optimizer kernels.
         optimizer = workload.optimizer(parameters, (self.channels_last or self.compile) and device.type == "cuda")
         scaler = precision.scaler()
-        run: Any = torch.compile(model, dynamic=False) if self.compile else model
+        run: Any = model
+        if self.compile:
+            secure_inductor()
+            run = torch.compile(model, dynamic=False)
 
         def step() -> Tensor:
             optimizer.zero_grad(set_to_none=True)

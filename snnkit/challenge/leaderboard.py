@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from snnkit import checks, tables
-from snnkit.files import small_json, write_text
+from snnkit.files import expanded, small_json, write_text
 
 from . import networks, scoring
 from .scoring import PRICE, Score, score
@@ -146,7 +146,7 @@ def submit(
     name, note = name.strip(), note.strip()
     now = datetime.now(timezone.utc)
     entry = _entry(name, note, now.isoformat(timespec="seconds"), net, score(net, salt=salt))
-    path = Path(folder).expanduser() / f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(4)}.json"
+    path = expanded(folder) / f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(4)}.json"
     content = {"kind": KIND, "format": FORMAT, "price": PRICE, **asdict(entry)}
     write_text(path, f"{json.dumps(content, indent=1, ensure_ascii=False)}\n")
     return entry
@@ -167,7 +167,7 @@ def board(folder: str | os.PathLike[str] = "challenge", *, references: bool = Tr
         ValueError: ``folder`` is no folder.
     """
     checks.flag("references", references)
-    place = Path(folder).expanduser()
+    place = expanded(folder)
     if place.exists() and not place.is_dir():
         raise ValueError(f"folder must be a folder of entries, but {str(folder)!r} is none")
     entries, refused = [], []

@@ -7,7 +7,6 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -15,6 +14,7 @@ import torch
 
 from snnkit import records
 from snnkit.cli import SETTINGS
+from snnkit.files import expanded
 from snnkit.measure import provenance
 from snnkit.train import LaunchError, RankInfo, Recipe, TensorBoard, launch, recipes
 from snnkit.train.checkpoint import writable
@@ -137,7 +137,7 @@ def _run(
         raise click.ClickException(str(error)) from None
     lines = _EpochLines()
     if resume and first:
-        exists = Path(checkpoint).expanduser().exists()
+        exists = expanded(checkpoint).exists()
         click.echo(f"resuming from {checkpoint}" if exists else f"there is no {checkpoint} yet: from the start")
     try:
         run = runner(name, on_epoch=[lines, *([board] if board else [])] if first else [], **options, **settings)

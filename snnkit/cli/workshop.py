@@ -65,7 +65,7 @@ def preflight(name: str, collect: str | None, expect: int | None) -> None:
     """
     if collect is not None:
         with errors(ProjectError):
-            room = checks.from_path(Path(collect).expanduser())
+            room = checks.from_path(files.expanded(collect))
         click.echo(checks.text(room, expect))
         sys.exit(bool(room.count(checks.STOP) or room.damaged))
     lines = doctor.report()

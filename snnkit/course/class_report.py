@@ -202,7 +202,7 @@ def room(folder: str | os.PathLike[str]) -> Room:
     Raises:
         ValueError: ``folder`` is no folder.
     """
-    place = Path(folder).expanduser()
+    place = files.expanded(folder)
     if not place.is_dir():
         raise ValueError(f"folder must be a folder of exported progress, but it is {str(folder)!r}")
     learners, refused = [], []

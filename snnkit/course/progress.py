@@ -38,13 +38,15 @@ _SIGNS = {"passed": "✓", "solution": "✓", "failed": "✗", "to do": "○"}
 def default_path() -> Path | None:
     """Where progress is saved, or None when it stays in memory only."""
     named = os.environ.get("SNNKIT_PROGRESS")
-    if named:
-        return Path(named).expanduser()
-    if headless():
+    if headless() and not named:
         return None
     import pooch
 
-    return Path(pooch.os_cache("snnkit")) / "progress.json"
+    try:
+        return files.expanded(named or pooch.os_cache("snnkit") / "progress.json")
+    except FileNotFoundError as error:
+        _warn_of_memory(error.filename, error)
+        return None
 
 
 class Progress:
@@ -119,12 +121,16 @@ class Progress:
         try:
             files.write_text(self.path, json.dumps(self._data, indent=1))
         except OSError as error:
-            warnings.warn(
-                f"Progress cannot be saved in {self.path} ({error}); it lasts until the kernel stops. "
-                "Set SNNKIT_PROGRESS to a file that can be written.",
-                stacklevel=4,
-            )
+            _warn_of_memory(self.path, error)
             self.path = None
+
+
+def _warn_of_memory(path: str | Path, error: OSError) -> None:
+    warnings.warn(
+        f"Progress cannot be saved in {path} ({error}); it lasts until the kernel stops. "
+        "Set SNNKIT_PROGRESS to a file that can be written.",
+        stacklevel=5,
+    )
 
 
 def _now() -> str:
@@ -272,7 +278,7 @@ def export(path: str | os.PathLike[str], name: str = "") -> Path:
         TypeError: the name is no text.
         OSError: the file cannot be written; FileExistsError if it is there and no regular file.
     """
-    target = Path(path).expanduser()
+    target = files.expanded(path)
     name = checks.instance("name", name or target.stem, str, "a text")
     if len(name) > NAME_LENGTH or not name.isprintable() or not name.strip():
         raise ValueError(f"name must be one line of 1 to {NAME_LENGTH} characters, but it is {checks.shown(name)}")

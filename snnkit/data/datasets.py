@@ -21,6 +21,7 @@ from torch import Tensor
 
 from snnkit import checks
 from snnkit.data.idx import DamagedFileError, IdxFile, fetch, read_idx
+from snnkit.files import expanded
 
 SPLITS = ("train", "test")
 
@@ -167,7 +168,10 @@ def available(name: str, root: str | os.PathLike[str] | None = None) -> bool:
     checks.choice("name", name, CLASSES)
     if name == "digits":
         return digits_path() is not None
-    base = data_root(root)
+    try:
+        base = data_root(root)
+    except FileNotFoundError:  # there is no home folder
+        return False
     return all(_find_folder(IDX[name], split, base) is not None for split in SPLITS)
 
 
@@ -189,15 +193,18 @@ def files_of(name: str, root: str | os.PathLike[str] | None = None) -> list[Path
 
 
 def data_root(root: str | os.PathLike[str] | None = None) -> Path:
-    """The folder that contains `mnist/` and `fashion/`: the argument, else ``SNNKIT_DATA``, else the user's cache."""
+    """The folder that contains `mnist/` and `fashion/`: the argument, else ``SNNKIT_DATA``, else the user's cache.
+
+    FileNotFoundError where it would be in a home folder that is not there.
+    """
     chosen = root if root is not None else os.environ.get("SNNKIT_DATA")
     if chosen is None or chosen == "":
         import pooch
 
-        return Path(pooch.os_cache("snnkit"))
+        return expanded(pooch.os_cache("snnkit"))
     source = "root" if root is not None else "SNNKIT_DATA"
     checks.instance(source, chosen, (str, os.PathLike), "the path of a folder")
-    path = Path(chosen).expanduser()
+    path = expanded(chosen)
     if path.exists() and not path.is_dir():
         raise NotADirectoryError(f"{source} must be a folder, but {path} is a file")
     return path

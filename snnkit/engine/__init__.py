@@ -29,6 +29,7 @@ from ..tables import size_of
 from . import autograd, eager
 from .autograd import CompilationFailed, inside_functional_transform
 from .block import BLOCKS
+from .code_cache import secure_inductor
 from .cpp.toolchain import cpp_compiler, missing_compiler
 from .eager import in_dtype
 from .ops import as_operation, handle_of
@@ -66,6 +67,7 @@ __all__ = [
     "missing_compiler",
     "plan_for",
     "programs",
+    "secure_inductor",
     "state_dtype",
     "unroll",
 ]

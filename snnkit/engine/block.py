@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from .autograd import CompilationFailed, Gradients, Pass, Results
+from .code_cache import secure_inductor
 from .cpp.toolchain import missing_compiler
 from .trace import Equation, undisturbed
 from .trace_cache import recent
@@ -162,6 +163,8 @@ def _by_inductor(block: Callable, example: list[Tensor]) -> Callable:
     """``block`` compiled for tensors like ``example``, of any number of neurons."""
     from torch._inductor import config, cpu_vec_isa, standalone_compile
     from torch._inductor.decomposition import select_decomp_table
+
+    secure_inductor()
 
     def compiled(**settings: Any) -> Callable:
         with torch.no_grad(), config.patch(_INDUCTOR | settings):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from snnkit import checks
-from snnkit.files import read_small
+from snnkit.files import expanded, read_small
 from snnkit.tools import parameters
 from snnkit.tools.parameters import Parameter, ParameterError
 from snnkit.tools.project import ProjectError, find
@@ -139,7 +139,7 @@ def load(manifest: str | os.PathLike[str] | Mapping[str, Any], out: str | os.Pat
     """
     name, base, given = "manifest", Path(), manifest
     if isinstance(manifest, (str, os.PathLike)):
-        path = Path(manifest).expanduser()
+        path = expanded(manifest)
         name, base, given = path.name, path.parent, _read_yaml(path)
     if not isinstance(given, Mapping):
         raise ManifestError(f"{name} must hold the keys {', '.join(KEYS)}, but it is {checks.shown(given)}")
@@ -200,7 +200,7 @@ def _checked(given: Mapping[str, Any], base: Path) -> Manifest:
         raise ManifestError(f"out must be a folder for the results, but it is {checks.shown(out)}")
     return Manifest(
         notebook=notebook,
-        out=(base / Path(out).expanduser()).resolve(),
+        out=(base / expanded(out)).resolve(),
         mode=mode,
         parameters=varied,
         fixed=fixed,
@@ -275,7 +275,7 @@ def read_notebook(given: Any, folder: Path) -> Notebook:
 
     given = str(given or "")  # YAML takes 04 for a number
     try:
-        path = folder / Path(given).expanduser() if given.endswith(".ipynb") else _notebook_named(given)
+        path = folder / expanded(given) if given.endswith(".ipynb") else _notebook_named(given)
         node = nbformat.reads(path.read_text(encoding="utf-8"), as_version=4)
         nbformat.validate(node)
         declared = parameters.declared(node, path.stem)

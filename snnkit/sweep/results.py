@@ -73,7 +73,7 @@ class Folder:
     """Reads and writes the files of one sweep."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path).expanduser()
+        self.path = files.expanded(path)
 
     @contextlib.contextmanager
     def opened(self, manifest: Manifest) -> Iterator[None]:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from snnkit.checks import cut, instance, integer, number, shown
 from snnkit.data import resolve_device
-from snnkit.files import check_size, destination, replacing
+from snnkit.files import check_size, destination, expanded, replacing
 from snnkit.train.history import TAGS, History
 
 FORMAT = "snnkit checkpoint 1"
@@ -293,11 +293,11 @@ def writable(path: str | os.PathLike[str], name: str) -> Path:
     """``path`` with its ~ resolved, if a file could be written there; nothing is created. ``name``: of the argument."""
     instance(name, path, (str, os.PathLike), "a path")
     try:
-        file = Path(path).expanduser()
+        file = expanded(path)
         if not file.name or file.is_dir():
             raise ValueError(f"{name} must be a file to write, but {str(path)!r} is a folder")
         existing = next(folder for folder in destination(file).parents if folder.exists())
-    except (RuntimeError, OSError) as error:  # an unknown user after ~, a name that is too long, a device, ...
+    except OSError as error:  # an unknown user after ~, a name that is too long, a device, ...
         raise ValueError(f"{name} can't be written at {path}: {error}") from error
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         raise ValueError(f"{name} can't be written at {file}: {existing} is not a folder that you may write into")
@@ -326,7 +326,7 @@ def read_archive(
         FileNotFoundError: there is no file.
         ValueError: naming the file, which can't be read as ``what``.
     """
-    path = Path(os.path.expanduser(instance("path", path, (str, os.PathLike), "a path")))
+    path = expanded(instance("path", path, (str, os.PathLike), "a path"))
     if not path.is_file():
         raise FileNotFoundError(f"no {what} at {path}")
     with open(path, "rb") as file:

@@ -7,12 +7,12 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from snnkit.checks import choice, flag, function, instance, mapping, pip_install, shown
+from snnkit.files import expanded
 
 
 @dataclass
@@ -131,7 +131,7 @@ class TensorBoard:
     """
 
     def __init__(self, folder: str | os.PathLike[str], settings: Mapping[str, Any] | None = None) -> None:
-        self.folder = Path(instance("folder", folder, (str, os.PathLike), "a path")).expanduser()
+        self.folder = expanded(instance("folder", folder, (str, os.PathLike), "a path"))
         if self.folder.exists() and not self.folder.is_dir():
             raise ValueError(f"folder must be a folder for TensorBoard's files, but {str(self.folder)!r} is a file")
         self.settings = dict(settings or {})

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from snnkit.data import to_unit
 from snnkit.device import Precision
+from snnkit.engine import secure_inductor
 from snnkit.train.metrics import RunningMetrics, batch_metrics
 
 Function = Callable[[Tensor], Tensor]
@@ -191,6 +192,7 @@ class Compiled:
             return self.model(*arguments)
         from torch._dynamo.exc import BackendCompilerFailed  # here, as torch's compiler takes a second to import
 
+        secure_inductor()
         try:
             return self._run(*arguments)
         except BackendCompilerFailed as error:  # errors of the model itself are raised as they are

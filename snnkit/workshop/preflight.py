@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import getpass
+import os
 import re
 import time
 import zlib
@@ -65,10 +66,14 @@ def check(name: str = "", lines: Sequence[doctor.Line] | None = None) -> Verdict
     """
     lines = doctor.report() if lines is None else lines
     wrong = _wrong(lines)
+    try:
+        login = getpass.getuser()
+    except (KeyError, OSError):  # of a number without a name
+        login = f"user {os.getuid()}"
     red = [line.name for line in wrong if line.status == doctor.RED]
     amber = [line.name for line in wrong if line.status == doctor.AMBER]
     facts = {
-        "name": name or getpass.getuser(),
+        "name": name or login,
         "when": time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime()),
         "kit": snnkit.__version__,
         "amber": ",".join(amber),

@@ -1,14 +1,21 @@
 """Kernels in C++ are built once, and no state of the cache folder stops a run."""
 
+import os
+import pwd
+import re
 import subprocess
+import warnings
+from collections import OrderedDict
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from snnkit.engine import CompilationFailed, cpp, explain
+from snnkit.engine import CompilationFailed, block, code_cache, cpp, explain
 from snnkit.engine.cpp import toolchain as build
 from snnkit.neuron import LIF
+from snnkit.train.step import Compiled
 
 SOURCE = 'extern "C" int answer() { return 42; }'
 
@@ -19,7 +26,8 @@ def fresh(monkeypatch, tmp_path):
     monkeypatch.setenv("SNNKIT_KERNELS", str(tmp_path / "kernels"))
     monkeypatch.setattr(build, "_loaded", {})
     cpp._kernel.cache_clear()
-    build._private_folder.cache_clear()
+    code_cache.private_folder.cache_clear()
+    monkeypatch.setattr(code_cache, "_warned", set())
     return tmp_path / "kernels"
 
 
@@ -53,9 +61,121 @@ def test_a_damaged_library_is_built_anew(fresh, monkeypatch, damage):
     assert build._whole(library)
 
 
-def test_a_folder_that_can_not_be_made(fresh):
-    fresh.write_text("a file where the folder should be")
-    assert build.load(SOURCE).answer() == 42
+@pytest.fixture
+def said():
+    """Every warning as text, said at any moment of the test."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield lambda: [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
+
+
+def full_disk(fresh, monkeypatch):
+    """The linker is who notices."""
+
+    def run(command, **options):
+        if Path(command[-1]).is_relative_to(fresh):
+            return subprocess.CompletedProcess(command, 1, "", "ld: final link failed: No space left on device")
+        return subprocess.run(command, **options)
+
+    monkeypatch.setattr(build, "subprocess", SimpleNamespace(run=run))
+
+
+def no_home(fresh, monkeypatch):
+    def unknown(user):
+        raise KeyError(user)
+
+    for name in ("HOME", "SNNKIT_KERNELS", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+
+
+UNUSABLE = {
+    "Not a directory|File exists": lambda fresh, _: fresh.write_text("a file where the folder should be"),
+    "No space left on device": full_disk,
+    "there is no such home folder: '~/.cache": no_home,
+    "no such home folder: '~no-one-at-all/k'": lambda _, patch: patch.setenv("SNNKIT_KERNELS", "~no-one-at-all/k"),
+}
+
+
+@pytest.mark.parametrize(("reason", "make"), UNUSABLE.items(), ids=["file", "full", "no home", "unknown user"])
+def test_without_a_folder_libraries_are_built_for_the_process_and_that_is_said_once(
+    fresh, monkeypatch, said, reason, make
+):
+    make(fresh, monkeypatch)
+    assert [build.load(SOURCE + " " * i).answer() for i in range(3)] == [42] * 3
+    (warning,) = said()
+    assert re.search(f"in each process.*{reason}", warning)
+
+
+def planted(fresh):
+    """Another library, sealed, where that of ``SOURCE`` is looked for; neither is loaded."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build.ctypes, "CDLL", lambda path: None)
+        build._loadable(SOURCE, fresh)
+    (library,) = fresh.iterdir()
+    build._compile(build.cpp_compiler(), SOURCE.replace("42", "666"), library)
+    assert build._whole(library)
+    return library
+
+
+# Who could have put it there; whether only the file gives it away.
+STRANGERS = {
+    "folder for all": (lambda library: library.parent.chmod(0o777), False),
+    "folder for a group": (lambda library: (os.chown(library.parent, -1, 1), library.parent.chmod(0o775)), False),
+    "sticky folder": (lambda library: library.parent.chmod(0o1777), False),
+    "folder of another user": (lambda library: os.chown(library.parent, 12345, -1), False),
+    "folder in a folder for all": (lambda library: library.parent.parent.chmod(0o777), False),
+    "file for all": (lambda library: library.chmod(0o777), True),
+    "file of another user": (lambda library: os.chown(library, 12345, -1), True),
+}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no owners and modes")
+@pytest.mark.parametrize(("open_to", "alone"), STRANGERS.values(), ids=STRANGERS)
+def test_code_that_another_user_could_have_planted_is_not_run(fresh, said, open_to, alone):
+    fresh.mkdir()
+    library = planted(fresh)
+    try:
+        open_to(library)
+    except PermissionError:
+        pytest.skip("only root can give files away")
+    assert build.load(SOURCE).answer() == 42 and build.load(f"{SOURCE} ").answer() == 42
+    assert len(said()) == (not alone)
+    assert all("compiled again in each process" in warning and str(fresh.parent) in warning for warning in said())
+
+
+@pytest.mark.parametrize(
+    ("secure", "variable"),
+    [(code_cache.secure_inductor, "TORCHINDUCTOR_CACHE_DIR"), (code_cache.secure_triton, "TRITON_CACHE_DIR")],
+)
+def test_other_compilers_get_a_folder_of_this_user_alone(tmp_path, monkeypatch, said, secure, variable):
+    monkeypatch.setenv(variable, str(tmp_path / "safe"))
+    secure.__wrapped__()
+    assert os.environ[variable] == str(tmp_path / "safe") and not said()
+    (tmp_path / "safe").chmod(0o777)
+    secure.__wrapped__()
+    assert os.environ[variable].startswith(str(code_cache.private_folder()))
+    assert len(said()) == 1
+
+
+@pytest.mark.slow  # Inductor takes seconds to import
+@pytest.mark.parametrize("compiled", ["block", "model"])
+def test_torch_compile_reads_and_writes_nothing_where_others_write(tmp_path, monkeypatch, said, compiled):
+    open_to_all = tmp_path / "inductor"
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(open_to_all))
+    code_cache.secure_inductor.cache_clear()
+    monkeypatch.setattr(block, "_kernels", OrderedDict())
+    x = torch.rand(2, 3)
+    if compiled == "block":
+        LIF(3.125, engine="block")(x[None])
+    else:
+        Compiled(torch.nn.Linear(3, 2))(x)
+    assert not list(open_to_all.iterdir())
+    (warning,) = said()
+    assert f"all users can write to {open_to_all}" in warning
+    assert os.environ["TORCHINDUCTOR_CACHE_DIR"].startswith(str(code_cache.private_folder()))
 
 
 def put_compiler(monkeypatch, code, error):

@@ -1,11 +1,15 @@
 """Writing files: whole or not at all, in place of regular files only, through links, with the mode of the old one."""
 
 import errno
+import grp
 import os
+import pwd
+from types import SimpleNamespace
 
 import pytest
 
-from snnkit import files
+from snnkit import data, files
+from snnkit.course import progress
 from snnkit.files import destination, replacing
 
 
@@ -72,3 +76,35 @@ def test_a_full_disk_leaves_the_old_file_and_is_told_with_a_name(tmp_path, named
         raise OSError(errno.ENOSPC, "No space left on device", named)
     assert caught.value.filename == (named or str(path))
     assert path.read_bytes() == b"old" and names(tmp_path) == ["file"]
+
+
+def test_no_home_folder(monkeypatch):
+    path = "~no-one-at-all/x"
+    monkeypatch.setenv("SNNKIT_DATA", path)
+    monkeypatch.setenv("SNNKIT_PROGRESS", path)
+    assert not data.available("mnist")
+    with pytest.raises(FileNotFoundError, match=f"no such home folder: '{path}'"):
+        data.load("mnist")
+    with pytest.warns(UserWarning, match=f"Progress cannot be saved in {path}"):
+        assert progress.default_path() is None
+
+
+@pytest.mark.parametrize(
+    ("members", "users", "safe"),
+    [
+        ([], {"me": 7}, True),  # a group for each user
+        (["me"], {"me": 3, "root": 7}, True),
+        (["you"], {"me": 7}, False),
+        ([], {"me": 7, "you": 7}, False),
+        ([], {"you": 3}, False),  # a directory of users that does not list all
+    ],
+)
+def test_a_group_may_write_that_is_this_users_alone(tmp_path, monkeypatch, members, users, safe):
+    everyone = [SimpleNamespace(pw_name=name, pw_gid=gid) for name, gid in users.items()]
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: SimpleNamespace(pw_name="me", pw_dir="/"))
+    monkeypatch.setattr(pwd, "getpwall", lambda: everyone)
+    monkeypatch.setattr(grp, "getgrgid", lambda _: SimpleNamespace(gr_mem=members))
+    tmp_path.chmod(0o770)
+    group = tmp_path.stat().st_gid
+    monkeypatch.setattr(files, "_is_own_group", lambda number, real=files._is_own_group: real({group: 7}[number]))
+    assert files.exposed(tmp_path) == ("" if safe else f"group {group} can write to {tmp_path}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import functools
 import hashlib
@@ -14,7 +13,9 @@ import tempfile
 import threading
 from pathlib import Path
 
+from ...files import exposed
 from ..autograd import CompilationFailed
+from ..code_cache import kernel_folder, private_folder, warn_of_private
 
 NO_COMPILER = "there is none (Debian and Ubuntu: apt install g++)"
 
@@ -68,32 +69,24 @@ def load(source: str) -> ctypes.CDLL:
     return library
 
 
-def cache_folder() -> Path:
-    """Where libraries are stored between processes: ``$SNNKIT_KERNELS``, or the user's cache."""
-    given = os.environ.get("SNNKIT_KERNELS")
-    if given:
-        return Path(given).expanduser()
-    # Never a folder that others can write to: its files are loaded into the process.
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "snnkit" / "kernels"
-
-
 def _library(source: str) -> ctypes.CDLL | str:
     """The library, or the reason why there is none, which is remembered, too."""
+    if cpp_compiler() is None:
+        return f"of C++ compilers {NO_COMPILER}"
     try:
         try:
-            return _loadable(source, cache_folder())
-        except OSError:  # the folder can't be written to, or what is in it can't be run
-            return _loadable(source, _private_folder())
+            return _loadable(source, kernel_folder())
+        except (OSError, CompilationFailed) as error:  # on a full disk it is the linker that fails
+            library = _loadable(source, private_folder())
+            warn_of_private("C++ of neurons and plasticity", str(error))
+            return library
     except (OSError, CompilationFailed) as error:
         return str(error)
 
 
 def _loadable(source: str, folder: Path) -> ctypes.CDLL:
     program = cpp_compiler()
-    if program is None:
-        raise CompilationFailed(f"of C++ compilers {NO_COMPILER}")
-    folder.mkdir(parents=True, exist_ok=True)
+    assert program is not None
     # Another compiler, flag or processor makes another library.
     key = hashlib.sha256("\n".join((source, _version(program), *_FLAGS, _processor())).encode()).hexdigest()[:24]
     target = folder / f"{key}.so"
@@ -103,9 +96,11 @@ def _loadable(source: str, folder: Path) -> ctypes.CDLL:
 
 
 def _whole(library: Path) -> bool:
-    """Whether it is as it was written: loading one that a full disk or a power cut has shortened would end the process,
-    not raise an error."""
+    """Whether it is this user's, and as it was written: loading one that a full disk or a power cut has shortened would
+    end the process, not raise an error."""
     try:
+        if exposed(library):
+            return False
         content = library.read_bytes()
     except FileNotFoundError:
         return False
@@ -119,22 +114,19 @@ def _compile(program: str, source: str, target: Path) -> None:
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=target.stem) as folder:
             made = Path(folder) / target.name
             command = [program, *_FLAGS, openmp, *_SHARED, "-", "-o", str(made)]
-            result = subprocess.run(command, input=source, capture_output=True, text=True)
+            # The compiler's own files, too: /tmp may be full.
+            environment = {**os.environ, "TMPDIR": folder}
+            result = subprocess.run(command, input=source, capture_output=True, text=True, env=environment)
             if result.returncode == 0:
+                made.chmod(made.stat().st_mode & ~0o022)
                 # Loaders ignore what follows a library's last section.
                 with made.open("r+b") as file:
                     file.write(hashlib.sha256(file.read()).digest())
                 os.replace(made, target)
                 return
-            error = next((line for line in result.stderr.splitlines() if "error" in line), result.stderr[:200])
+            lines = (line for line in result.stderr.splitlines() if "error" in line or "failed" in line)
+            error = next(lines, result.stderr[:200])
     raise CompilationFailed(f"{Path(program).name}: {error}")
-
-
-@functools.cache
-def _private_folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="snnkit-kernels-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
 
 
 @functools.cache

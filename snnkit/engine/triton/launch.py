@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from ..autograd import CompilationFailed, Gradients, Pass, Results
+from ..code_cache import secure_triton
 from ..trace import Equation
 from .triton_source import BLOCK_STEPS, Source, backward_source, forward_source, saves_state, values_held
 
@@ -144,6 +145,8 @@ def _kernel(name: str, text: str, interpreted: bool) -> Any:
     import triton
     import triton.language as tl
 
+    if not interpreted:
+        secure_triton()
     # Triton and Inductor read the text of a function again from its file.
     file = f"<snnkit {name} {hashlib.sha256(text.encode()).hexdigest()[:12]}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)

@@ -13,7 +13,7 @@ from lightning.fabric.plugins import CheckpointIO
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
 
-from snnkit.files import destination
+from snnkit.files import destination, expanded
 from snnkit.train.checkpoint import FORMAT, LIGHTNING_KEY, check_plain, read_archive, writable, write_archive
 from snnkit.train.lit.preemption import RankConsensus, SignalFlags, Stopped
 
@@ -45,7 +45,7 @@ class AtomicCheckpointIO(CheckpointIO):
 
     def remove_checkpoint(self, path: Any) -> None:
         """If there is one."""
-        Path(path).expanduser().unlink(missing_ok=True)
+        expanded(path).unlink(missing_ok=True)
 
 
 class ResumableCheckpoint(Checkpoint):

@@ -1,0 +1,79 @@
+"""Where compiled code stays between processes. Loading it runs it, so only a folder of this user alone will do.
+
+The rule (``files.exposed``) is the same for libraries of the C++ engine and of plasticity, for what ``torch.compile``
+stores, and for Triton's kernels. Where a folder fails it, can't be written or has no home, a private one takes its
+place, which goes with the process; a warning says so, once.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+from ..files import expanded, exposed
+
+_warned: set[str] = set()
+
+
+def kernel_folder() -> Path:
+    """Of our own libraries: ``$SNNKIT_KERNELS``, or the user's cache. Raises OSError where it can't be used."""
+    given = os.environ.get("SNNKIT_KERNELS")
+    return _usable(given or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "snnkit", "kernels"))
+
+
+@functools.cache
+def private_folder() -> Path:
+    """A folder of this process. Raises OSError where none can be made."""
+    folder = Path(tempfile.mkdtemp(prefix="snnkit-kernels-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def warn_of_private(what: str, reason: str) -> None:
+    """Say, once, that ``what`` stays in a private folder."""
+    if what in _warned:
+        return
+    _warned.add(what)
+    warnings.warn(
+        f"{what} is compiled again in each process, as its cache can't be used: {reason}. Make that a folder of your "
+        "own (chmod go-w), or choose another one (SNNKIT_KERNELS, TORCHINDUCTOR_CACHE_DIR, TRITON_CACHE_DIR).",
+        stacklevel=2,
+    )
+
+
+@functools.cache
+def secure_inductor() -> None:
+    """Before ``torch.compile`` reads what it has stored: by default in /tmp, under a name that is easily guessed."""
+    from torch._inductor.runtime.cache_dir_utils import default_cache_dir
+
+    _secure("TORCHINDUCTOR_CACHE_DIR", default_cache_dir)
+
+
+@functools.cache
+def secure_triton() -> None:
+    """Before Triton reads what it has stored."""
+    _secure("TRITON_CACHE_DIR", lambda: os.path.join(os.environ.get("TRITON_HOME") or "~", ".triton", "cache"))
+
+
+def _secure(variable: str, default: Callable[[], str]) -> None:
+    """Have what reads the environment ``variable`` use a private folder, unless the one it would use is safe."""
+    try:
+        _usable(os.path.abspath(given) if (given := os.environ.get(variable)) else default())
+    except (OSError, KeyError) as error:  # KeyError: of an unknown user, in some versions of torch
+        os.environ[variable] = str(private_folder() / variable.lower())
+        warn_of_private("what torch.compile or Triton has made", str(error))
+
+
+def _usable(path: str | os.PathLike[str]) -> Path:
+    """This folder, made if need be; links in it are followed once, here. OSError where it can't be used."""
+    folder = Path(os.path.realpath(expanded(path)))
+    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    if reason := exposed(folder):
+        raise PermissionError(reason)
+    return folder
