@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import click
 import torch
+from click.core import ParameterSource
 
 from snnkit import records
 from snnkit.cli import SETTINGS
@@ -209,13 +210,33 @@ def _start_ranks(name: str, settings: dict[str, Any], devices: int, nodes: int, 
         recipes.prepare(name, settings, options["checkpoint"], options["resume"])
     except (ValueError, TypeError, OSError) as error:
         raise click.ClickException(str(error)) from None
-    command = [sys.executable, "-m", "snnkit.cli", "train", "--no-progress", *sys.argv[2:]]  # as this one was called
     try:
-        launch(command, devices, on_line=_print_line, grace=_GRACE)
+        launch(
+            [sys.executable, "-m", "snnkit.cli", "train", *_as_called(), "--no-progress"],
+            devices,
+            on_line=_print_line,
+            grace=_GRACE,
+        )
     except LaunchError as error:
         if error.code in _ORDERLY:
             sys.exit(error.code)
         raise click.ClickException(str(error).partition(". Last lines")[0]) from None  # they are printed already
+
+
+def _as_called() -> list[str]:
+    """The arguments of this command that were given, whoever called it."""
+    context, words = click.get_current_context(), []
+    for parameter in context.command.params:
+        name, value = str(parameter.name), context.params[str(parameter.name)]
+        if context.get_parameter_source(name) is ParameterSource.DEFAULT:
+            continue
+        if isinstance(parameter, click.Argument):
+            words.append(value)
+        elif isinstance(value, bool):
+            words.append((parameter.opts if value else parameter.secondary_opts)[0])
+        else:
+            words += [parameter.opts[0], str(value)]
+    return words
 
 
 def _print_line(rank: int, line: str) -> None:

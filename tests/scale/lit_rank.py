@@ -23,12 +23,12 @@ class Notes(Callback):
         self.epochs.append({name: float(value) for name, value in trainer.callback_metrics.items()})
 
 
-def main(folder):
+def main(folder, validation):
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     torch.set_num_threads(1)
     made, notes, speed, rates = module(rates=True), Notes(), lit.HistoryCallback(), lit.FiringRates()
-    # 42 samples in batches of 12: the last has 6; 23 to validate: the last batch has 11.
-    data = lit.TensorDataModule(images(42), images(23, seed=1), global_batch_size=12)
+    # 42 samples in batches of 12: the last has 6.
+    data = lit.TensorDataModule(images(42), images(int(validation), seed=1), global_batch_size=12)
     trainer = Trainer(
         accelerator="cpu", devices=world, strategy="ddp" if world > 1 else "auto", max_epochs=3, logger=False,
         accumulate_grad_batches=3, enable_checkpointing=False, enable_model_summary=False,

@@ -2,6 +2,7 @@
 
 notes   folder: what this rank sees goes there, a file for each rank
 count   file that holds the number of updates at any moment, even when the process is killed
+unused  the network has a parameter that the loss does not depend on
 fail    rank that raises an exception after the update ``at``; "silent" makes it hang there instead
 """
 
@@ -17,6 +18,7 @@ from pathlib import Path
 import torch
 from lightning.pytorch import Callback
 
+from snnkit.train import Recipe
 from snnkit.train.distributed import PEER
 from snnkit.train.lit import RankError, run_recipe
 
@@ -39,7 +41,7 @@ class Notes(Callback):
         self.batches.append(own)
 
     def on_before_optimizer_step(self, trainer, pl_module, optimizer):
-        self.gradients = [p.grad.clone() for p in pl_module.model.parameters()]
+        self.gradients = [p.grad.clone() for p in pl_module.model.parameters() if p.grad is not None]
 
     def write(self, run):
         content = {
@@ -75,6 +77,11 @@ class Fail(Callback):
             raise ValueError("planted")
 
 
+def with_spare(network):
+    network.spare = torch.nn.Parameter(torch.ones(3))
+    return network
+
+
 def main():
     settings = json.loads(sys.argv[1])
     notes = Notes(settings.pop("notes")) if "notes" in settings else None
@@ -83,6 +90,9 @@ def main():
         callbacks.append(Count(settings.pop("count")))
     if "fail" in settings:
         callbacks.append(Fail(settings.pop("fail"), settings.pop("at"), settings.pop("silent", False)))
+    if settings.pop("unused", False):
+        build = Recipe.build
+        Recipe.build = lambda recipe: with_spare(build(recipe))
     if "differ" in settings:
         settings["seed"] = int(os.environ[settings.pop("differ")])
     try:

@@ -147,6 +147,33 @@ def test_help_has_every_setting_and_recipe():
     assert all(f"\n    {name} " in result.output for name in recipes.names())
 
 
+@pytest.mark.parametrize("argv", [["pytest"], ["snnkit", "bench", "demo", "--quick"]])
+def test_ranks_get_the_options_of_this_call(monkeypatch, tmp_path, argv):
+    calls = []
+    monkeypatch.setattr(sys, "argv", argv)
+    monkeypatch.setattr(command, "launch", lambda words, ranks, **_: calls.append((words, ranks)))
+    file = str(tmp_path / "run.pt")
+    given = [
+        "digits",
+        "--device",
+        "cpu",
+        "--lr",
+        "0.25",
+        "--no-amp",
+        "--checkpoint",
+        file,
+        "--devices",
+        "2",
+        "--resume",
+    ]
+    assert train(*given).exit_code == 0
+    ((start, ranks),) = calls
+    assert ranks == 2 and start[:4] == [sys.executable, "-m", "snnkit.cli", "train"]
+    words = start[4:]
+    assert words[0] == "digits" and words[-1] == "--no-progress" and sorted(words[:-1]) == sorted(given)
+    assert words[words.index("--lr") + 1] == "0.25" and words[words.index("--checkpoint") + 1] == file
+
+
 def test_it_trains_and_writes_all_it_was_asked_for(tmp_path):
     file, out, log = (str(tmp_path / name) for name in ("run.pt", "record.json", "log"))
     result = train(*QUICK, "--no-progress", "--checkpoint", file, "--out", out)

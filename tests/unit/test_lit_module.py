@@ -283,15 +283,18 @@ def test_rates_are_those_of_the_validation_data():
     assert not any(layer._forward_hooks for layer in made.model.modules())
 
 
-def test_a_sample_given_twice_is_counted_once():
+@pytest.mark.parametrize(("own", "seen"), [(3, 12), (0, 0)])
+def test_a_sample_given_twice_is_counted_once(own, seen):
+    """And a rank that has no other sample counts zeros, for which the others wait."""
     made, monitor = module(lr=1e-9), lit.FiringRates()
     monitor.on_validation_epoch_start(types.SimpleNamespace(sanity_checking=False), made)
     x = images()[0][:3]
     with torch.no_grad():
-        for samples, weight in ((x, 1.0), (x[:1], 0.0)):
+        for samples, weight in ((x[:own], 1.0), (x[:1], 0.0))[not own :]:
             monitor.on_validation_batch_start(None, made, lit.Batch(samples, torch.zeros(len(samples)), weight), 0)
             made(samples)
-    assert {name: count.seen for name, count in monitor._counts.items()} == {"2": 12, "4": 12}
+    assert {name: count.seen for name, count in monitor._counts.items()} == {"2": seen, "4": seen}
+    assert all(bool(count.spikes.any()) == bool(own) for count in monitor._counts.values())
 
 
 def test_it_warns_once_of_layers_that_are_silent():

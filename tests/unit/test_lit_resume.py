@@ -5,6 +5,7 @@ import itertools
 
 import pytest
 import torch
+import torch.distributed as dist
 
 pytest.importorskip("lightning")
 
@@ -12,8 +13,9 @@ from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 from snnkit import models, viz
-from snnkit.train import lit, recipes
+from snnkit.train import RankInfo, lit, recipes
 from snnkit.train.lit import AtomicCheckpointIO, ResumableCheckpoint, SignalFlags, run_recipe
+from snnkit.train.lit.preemption import explained
 
 from .lit_runs import images, module, net, trainer, weights
 
@@ -213,6 +215,24 @@ def test_a_progress_bar_is_shown_and_callbacks_are_finished(monkeypatch, capfd):
 
     run_recipe("digits", **{**SMALL, "progress": True, "on_epoch": Note()})
     assert "Epoch" in "".join(capfd.readouterr()) and ended == [True]
+
+
+@pytest.mark.parametrize(
+    ("error", "lost"),
+    [
+        (dist.DistNetworkError("the server socket has failed"), True),
+        (dist.DistBackendError("NCCL error"), True),
+        (ConnectionResetError("by peer"), True),
+        (RuntimeError("[third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer"), True),
+        (RuntimeError("DataLoader timed out after 5 seconds"), False),
+        (RuntimeError("could not open a socket: address already in use"), False),
+        (ValueError("backend must be gloo"), False),
+    ],
+)
+def test_an_error_of_this_rank_is_no_lost_rank(error, lost):
+    with pytest.raises(lit.RankError if lost else type(error)) as raised, explained(RankInfo(0, 2, 0, 2), 3.0):
+        raise error
+    assert lost or raised.value is error
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL"])

@@ -46,7 +46,7 @@ class FiringRates(Callback):
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
         for count in self._counts.values():
-            count.paused = isinstance(batch, Batch) and batch.weight == 0  # a sample that another rank has counted
+            count.counts = not (isinstance(batch, Batch) and batch.weight == 0)  # else another rank counts the sample
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._remove_hooks()
@@ -96,15 +96,14 @@ class _SpikeCount:
     def __init__(self) -> None:
         self.spikes: Tensor | None = None  # of each neuron [...]
         self.seen = 0  # steps times samples
-        self.paused = False
+        self.counts = True
 
     def __call__(self, layer: nn.Module, args: tuple, result: Any) -> None:
-        if self.paused:
-            return
+        # A rank without a sample of its own adds zeros, as all ranks have to exchange the same layers.
         out = result[0].detach()
-        spikes = out.sum((0, 1), dtype=torch.float32)
+        spikes = self.counts * out.sum((0, 1), dtype=torch.float32)
         self.spikes = spikes if self.spikes is None else self.spikes + spikes
-        self.seen += out.shape[0] * out.shape[1]
+        self.seen += self.counts * out.shape[0] * out.shape[1]
 
 
 class HistoryCallback(Callback):

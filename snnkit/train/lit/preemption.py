@@ -31,12 +31,6 @@ CTRL_C = 2
 TERMINATE = 3
 _NAMES = {REQUEUE: "the signal to requeue", CTRL_C: "Ctrl-C", TERMINATE: "SIGTERM"}
 _FAILED = "snnkit/failed"  # key in the ranks' store: the error of the first rank that failed by itself
-# Parts of what torch, gloo and NCCL say where another rank can't be reached.
-_LOST = re.compile(
-    r"gloo|nccl|connection (?:closed|reset|refused)|broken pipe|socket|address already in use|clients joined"
-    r"|trying to connect|timed out|timeout",
-    re.IGNORECASE,
-)
 
 
 class Stopped(Exception):
@@ -193,7 +187,7 @@ def explained(place: RankInfo, timeout: float) -> Iterator[None]:
     except Exception as error:
         if place.world == 1:
             raise
-        if isinstance(error, (RuntimeError, ConnectionError)) and _LOST.search(str(error)):
+        if _is_of_communication(error):
             raise RankError(_lost_rank(error, place, timeout)) from error
         with contextlib.suppress(Exception):
             summary = f"rank {place.rank}: {type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
@@ -201,6 +195,13 @@ def explained(place: RankInfo, timeout: float) -> Iterator[None]:
             if place.rank == 0:
                 time.sleep(1.0)  # it has the store: the others have to read it there
         raise
+
+
+def _is_of_communication(error: Exception) -> bool:
+    """Whether torch.distributed could not reach another rank; gloo's errors are plain ones that name their source."""
+    if isinstance(error, (dist.DistError, ConnectionError)):
+        return True
+    return isinstance(error, RuntimeError) and re.search("gloo|nccl", str(error), re.IGNORECASE) is not None
 
 
 def _lost_rank(error: BaseException, place: RankInfo, timeout: float) -> str:

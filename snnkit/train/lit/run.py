@@ -49,6 +49,8 @@ class ResumableDDP(DDPStrategy):
     three and more ranks the first update after each start would be rounded differently. Here, on CPUs, the first
     buckets stay. There is one, as communication beside the backward pass competes with it for the cores.
 
+    Parameters that no loss depends on may be in the network, as on one device: they stay as they are.
+
     Args:
         network: whose gradients they are; running statistics of its batch norms are those of rank 0.
         timeout: seconds to wait for another rank.
@@ -61,7 +63,8 @@ class ResumableDDP(DDPStrategy):
         # 2.13 has a new name for it and warns of the old one.
         buffers = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
         self._patience = timeout
-        options: dict[str, Any] = {buffers: statistics, "gradient_as_bucket_view": True}
+        # With unused parameters allowed, DDP does not make its buckets again.
+        options: dict[str, Any] = {"gradient_as_bucket_view": True, "find_unused_parameters": True, buffers: statistics}
         super().__init__(timeout=timedelta(seconds=timeout), **options)
 
     def configure_ddp(self) -> None:
@@ -70,7 +73,6 @@ class ResumableDDP(DDPStrategy):
             dist.distributed_c10d._set_pg_timeout(timedelta(seconds=2 * self._patience + 60))
         else:
             self._ddp_kwargs["bucket_cap_mb"] = 1024
-            self._ddp_kwargs["find_unused_parameters"] = dist.get_world_size() > 2  # then buckets are not made again
         super().configure_ddp()
 
     def on_exception(self, exception: BaseException) -> None:
