@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Iterator
+import warnings
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, ValuesView
 from typing import Any
 
 import torch
@@ -13,14 +15,17 @@ from torch import Tensor, nn
 from .. import checks
 from .placement import choose_device
 
+_COLLECTIONS = (list, tuple, set, frozenset, deque)
+
 
 def move_tensors_to_device(obj: Any, device: str | torch.device = "auto", *, non_blocking: bool = False) -> Any:
     """``obj`` with every tensor in it on ``device``.
 
-    Goes through dicts, lists, tuples, NamedTuples, sets and dataclasses (frozen ones, too), nested in any way, and
-    rebuilds those in which something moved; what is there already is returned as it is, not copied. Modules are
+    Goes through dicts, lists, tuples, NamedTuples, sets, deques and dataclasses (frozen ones, too), nested in any way,
+    and rebuilds those in which something moved; what is there already is returned as it is, not copied. Modules are
     moved in place, as ``.to`` does. Tensors and containers that are the same object are so afterwards as well. Anything
-    else (numbers, text, arrays, objects of other classes) stays what it is.
+    else (numbers, text, arrays, objects of other classes) stays what it is; a warning names the class of a container
+    that stays with tensors in it.
 
     As with ``.to``, gradients of a tensor go back to where it came from, so a leaf does not stay one; a parameter does.
 
@@ -58,6 +63,7 @@ class _Mover:
 
     def moved(self, obj: Any) -> Any:
         if isinstance(obj, nn.Module) or not (isinstance(obj, Tensor) or _is_container(obj)):
+            _warn_of_tensors(obj)
             return obj
         if id(obj) not in self._done:
             self._done[id(obj)] = self._tensor(obj) if isinstance(obj, Tensor) else self._container(obj)
@@ -76,8 +82,23 @@ class _Mover:
         return obj if all(a is b for a, b in zip(parts, new, strict=True)) else _rebuilt(obj, new)
 
 
+def _warn_of_tensors(obj: Any) -> None:
+    """Of a container of an unknown class: how to make another one of it is not known."""
+    if isinstance(obj, Mapping):
+        parts: Iterable[Any] = obj.values()
+    elif isinstance(obj, (Sequence, Set, ValuesView)) and not isinstance(
+        obj, (str, bytes, bytearray, memoryview, range)
+    ):
+        parts = obj
+    else:
+        return
+    if any(isinstance(part, (Tensor, nn.Module)) for part in parts):
+        kind = type(obj).__name__
+        warnings.warn(f"tensors in a {kind} are not moved: make it a dict, a list or a dataclass", stacklevel=2)
+
+
 def _is_container(obj: Any) -> bool:
-    if isinstance(obj, (dict, list, tuple, set, frozenset)):
+    if isinstance(obj, (dict, *_COLLECTIONS)):
         return True
     return dataclasses.is_dataclass(obj) and not isinstance(obj, type)
 
@@ -85,7 +106,7 @@ def _is_container(obj: Any) -> bool:
 def _parts(obj: Any) -> list[Any]:
     if isinstance(obj, dict):
         return [*obj, *obj.values()]
-    if isinstance(obj, (list, tuple, set, frozenset)):
+    if isinstance(obj, _COLLECTIONS):
         return list(obj)
     return [getattr(obj, field.name) for field in dataclasses.fields(obj)]
 
@@ -99,7 +120,9 @@ def _rebuilt(obj: Any, new: list[Any]) -> Any:
         return result
     if hasattr(obj, "_make"):  # a NamedTuple
         return obj._make(new)
-    if isinstance(obj, (list, tuple, set, frozenset)):
+    if isinstance(obj, deque):
+        return type(obj)(new, obj.maxlen)
+    if isinstance(obj, _COLLECTIONS):
         return type(obj)(new)
     result = copy.copy(obj)
     for field, value in zip(dataclasses.fields(obj), new, strict=True):

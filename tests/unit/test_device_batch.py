@@ -1,10 +1,12 @@
 """Batches: order, structure, what happens when memory runs out; nests of tensors, moved to meta in place of a GPU."""
 
 import dataclasses
+import types
 import warnings
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict, UserDict, UserList, defaultdict, deque
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -165,6 +167,7 @@ def test_every_kind_of_nest():
         "frozenset": frozenset([x]),
         3: OrderedDict(a=x),
         "default": defaultdict(list, a=x),
+        "deque": deque([x, 1], maxlen=5),
     }
     moved = move(nest, META)
     assert list(moved) == list(nest)
@@ -176,7 +179,19 @@ def test_every_kind_of_nest():
     assert moved["set"] == {there} and moved["frozenset"] == frozenset([there])
     assert type(moved[3]) is OrderedDict and moved[3]["a"] is there
     assert moved["default"]["a"] is there and moved["default"]["new"] == []
+    assert moved["deque"] == deque([there, 1]) and moved["deque"].maxlen == 5
     assert not x.is_meta and nest["list"][0] is x  # the nest itself is left alone
+
+
+@pytest.mark.parametrize("kind", [UserDict, UserList, types.MappingProxyType])
+def test_containers_of_unknown_classes_are_named(kind):
+    x = torch.rand(3)
+    held = kind([x] if kind is UserList else {"a": x})
+    with pytest.warns(UserWarning, match=f"tensors in a {kind.__name__} are not moved"):
+        assert move([held], META)[0] is held
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        move([UserDict(a=1), "text", range(3), np.ones(2), iter([x])], META)
 
 
 def test_what_is_there_is_not_copied():
