@@ -73,6 +73,7 @@ MISTAKES = {
     "cores": (instead('--cpus-per-task="$SLURM_CPUS_PER_TASK" ', ""), 14, "cores"),
     "torchrun": (instead("snnkit train", "torchrun -m snnkit.cli train"), 3, "devices"),
     "hidden GPUs": (instead("srun", "export CUDA_VISIBLE_DEVICES=0\n\nsrun"), 14, "gpus"),
+    "hidden GPUs, for one step": (instead("srun", "CUDA_VISIBLE_DEVICES=0,1 srun"), 14, "gpus"),
     "no GPU": (instead("srun", 'export CUDA_VISIBLE_DEVICES=""\n\nsrun'), 14, "gpus"),
     "one rank": (instead("srun", "export RANK=$SLURM_PROCID\nsrun"), 14, "rank"),
     "one rank in quotes": (instead("snnkit", 'env "GPU=${SLURM_LOCALID}" snnkit'), 14, "rank"),
@@ -85,6 +86,7 @@ MISTAKES = {
     "no environment": (instead("--requeue", "--requeue --export=NONE"), 8, "export"),
     # Of survival.
     "signal ignored": (instead("srun", "trap '' USR1 EXIT\nsrun"), 14, "signal"),
+    "signal ignored by its number": (instead("srun", "trap '' TERM 10\nsrun"), 14, "signal"),
     "signal to a shell that ignores it": (
         instead("=SIGUSR1@90", "=B:USR1@90").replace("srun", 'trap "" SIGUSR1\nsrun'),
         14,
@@ -132,6 +134,12 @@ def test_what_stands_before_the_program_does_not_hide_it(prefix):
     start = GOOD.index("srun")
     assert found(f"{GOOD[:start]}{prefix} python train.py --devices 4\n") == [(14, "srun")]
     assert found(f"{GOOD}{prefix} ls python\n") == []
+
+
+def test_a_program_of_one_process_needs_srun_for_the_signal_only():
+    alone = "#!/bin/bash\n#SBATCH --time=10 --requeue --open-mode=append{}\npython train.py\n"
+    assert found(alone.format(" --signal=USR1@60")) == [(3, "srun")]
+    assert found(alone.replace("--requeue", "--no-requeue").format("")) == []
 
 
 def test_three_mistakes_are_three_problems_in_the_order_of_lines():
@@ -216,9 +224,11 @@ set -euo pipefail
 module purge
 module load cuda/12.4
 conda activate snn
+srun nvidia-smi -L
+LAUNCH="apptainer exec --nv $WORK/snn.sif torchrun"
 head_node=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 
-srun --cpus-per-task="$SLURM_CPUS_PER_TASK" --kill-on-bad-exit=1 torchrun \\
+srun --cpus-per-task="$SLURM_CPUS_PER_TASK" --kill-on-bad-exit=1 $LAUNCH \\
     --nnodes "$SLURM_NNODES" --nproc-per-node 4 \\
     --rdzv-id "$SLURM_JOB_ID" --rdzv-backend c10d --rdzv-endpoint "$head_node:29400" \\
     train.py --checkpoint-dir "$SCRATCH/runs/$SLURM_JOB_ID"
@@ -237,7 +247,7 @@ tar -xf $HOME/data/shd.tar -C $TMPDIR   # quicker to read from there
 SEED=$((SLURM_ARRAY_TASK_ID + 100))
 OUT=$WORK/seeds/$SLURM_ARRAY_TASK_ID
 mkdir -p $OUT
-srun -c 8 python train.py --seed $SEED --data $TMPDIR/shd --ckpt_path $OUT/last.ckpt
+python train.py --seed $SEED --data $TMPDIR/shd --ckpt_path $OUT/last.ckpt
 """
 WRAPPED = """\
 #!/bin/bash
@@ -274,7 +284,7 @@ wait "$training"
 """
 TWO_AT_ONCE = """\
 #!/bin/bash
-#SBATCH --ntasks-per-node=2 --gpus-per-node=2 --time=60
+#SBATCH --nodes=1 --ntasks=2 --gpus-per-node=2 --time=60
 #SBATCH --no-requeue
 CUDA_VISIBLE_DEVICES=0 srun -n 1 --exact -K python train.py --lr 0.1 --checkpoint /tmp/a.pt &
 CUDA_VISIBLE_DEVICES=1 srun -n 1 --exact -K python train.py --lr 0.2 --checkpoint /tmp/b.pt &
@@ -289,12 +299,14 @@ trap 'echo "job $SLURM_JOB_ID on $(hostname) ends at $(date)"' EXIT
 export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK
 export MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000)) MASTER_ADDR=localhost
 export CUDA_VISIBLE_DEVICES=0,1,2,3
+python prepare.py && srun -n 1 hostname
 for width in 128 256; do
   if [ ! -f done-$width ]; then
     srun -K snnkit train workshop --hidden $width --checkpoint $width.pt --resume --devices 4 && touch done-$width
   fi
 done
-echo "finished $(date)"
+CUDA_VISIBLE_DEVICES=0 srun -n 1 python report.py
+echo "finished $(date), rank=$SLURM_PROCID"
 """
 
 

@@ -11,22 +11,25 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from pathlib import PurePath
+from signal import Signals
 from typing import Any, NamedTuple
 
 from .syntax import (
     KNOWN,
     SIGNAL_SLACK,
-    Command,
     Option,
     Script,
+    Step,
+    checkpoints,
     clock,
     command_option,
     count,
     early_signal,
     expanded,
     is_training,
+    launcher,
     parse,
+    programs,
     seconds,
     signal_name,
 )
@@ -38,14 +41,9 @@ PORT = "$((20000 + SLURM_JOB_ID % 10000))"
 ADDRESS = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
 LAST_PORT = 65535
 LEAST_MEGABYTES = {"mem": 500, "mem-per-cpu": 100, "mem-per-gpu": 100}
-# What may stand before a program, and how many words it takes.
-PREFIXES = {"time": 1, "nohup": 1, "exec": 1, "env": 1, "nice": 1, "numactl": 1, "apptainer": 2, "singularity": 2}
-PROGRAMS = re.compile(r"python[\d.]*|snnkit|torchrun|lightning|accelerate|deepspeed")
-CHECKPOINTS = [f"--{name}{part}" for name in ("checkpoint", "ckpt") for part in ("", "-path", "_path", "-dir", "_dir")]
 ONE_NODE = re.compile(r"/tmp\b|/var/tmp\b|/dev/shm\b|\$\{?(?:SLURM_)?TMPDIR\b")
 NEW_EACH_TIME = re.compile(r"(?:\$\(|`)\s*(?:date|mktemp|uuidgen)|\$\{?(?:RANDOM|SECONDS)\b|\$\$")
 OWN_NODE = r"MASTER_ADDR=[\"']?(?:(?:\$\(|`)hostname|\$\{?(?:HOSTNAME|SLURMD_NODENAME)\b|localhost|127\.)"
-LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "torch.distributed.run", "torch.distributed.launch")
 
 
 @dataclass(frozen=True)
@@ -127,14 +125,14 @@ def _variable(name: str, wrong: Callable[[str, Script], Any]) -> Callable[[Scrip
     return find
 
 
-def _bare_srun(option: str, instead: str, needed: Callable[[Script], Any]) -> Callable[[Script], Places]:
+def _bare_srun(option: str, instead: str, needed: Callable[[Script, Step], Any]) -> Callable[[Script], Places]:
     """An srun that needs an option, and has neither that nor the variable in its place."""
 
     def find(script: Script) -> Places:
-        if needed(script) and not script.variable(instead):
-            for step in script.steps:
-                if not any(given.name == option and given.value != "0" for given in step.options):
-                    yield step.command.line, {}
+        for step in script.steps if not script.variable(instead) else ():
+            given = any(one.name == option and one.value != "0" for one in step.options)
+            if step.trains and needed(script, step) and not given:
+                yield step.command.line, {}
 
     return find
 
@@ -146,14 +144,25 @@ def _unless(form: str, find: Callable[[Script], Places]) -> Callable[[Script], P
 
 def _checkpoint(wrong: Callable[[str, Script], Any]) -> Callable[[Script], Places]:
     """The checkpoint of a program is at a path of which something is true."""
-    return lambda script: [(c.line, {"path": path}) for c, path in _checkpoints(script) if wrong(path, script)]
+    return lambda script: [(c.line, {"path": path}) for c, path in checkpoints(script) if wrong(path, script)]
+
+
+def _no_srun(needed: Callable[[Script], Any]) -> Callable[[Script], Places]:
+    """Programs run without srun. Where another one is run by it, they prepare something or look at what came out."""
+
+    def find(script: Script) -> Places:
+        every = programs(script)
+        run = any(command.program == "srun" for command, _ in every) or not needed(script)
+        return [] if run else [(command.line, {"word": command.words[0]}) for command, _ in every]
+
+    return find
 
 
 def _training(wrong: Callable[[Sequence[str]], Any]) -> Callable[[Script], Places]:
     """A ``snnkit train`` that may be requeued, of whose words something is true."""
 
     def find(script: Script) -> Places:
-        for command, words in [] if _gives_up(script) else _programs(script):
+        for command, words in [] if _gives_up(script) else programs(script):
             if is_training(words) and wrong(words):
                 yield command.line, {}
 
@@ -161,43 +170,6 @@ def _training(wrong: Callable[[Sequence[str]], Any]) -> Callable[[Script], Place
 
 
 # --- what is in a script ---------------------------------------------------------------------------------------------
-
-
-def _programs(script: Script) -> list[tuple[Command, Sequence[str]]]:
-    """The commands that start training, with their words: those of srun, and those that lack it."""
-    steps = {step.command: step.program for step in script.steps}
-    every = [(command, steps.get(command) or _started(command)) for command in script.commands]
-    return [(command, words) for command, words in every if words]
-
-
-def _started(command: Command) -> Sequence[str]:
-    """The program and its arguments, behind assignments and the likes of ``time``; empty: it is none that trains."""
-    words = command.words[command.words.index(command.program) :] if command.program else ()
-    while words and PurePath(words[0]).name in PREFIXES:
-        words = words[PREFIXES[PurePath(words[0]).name] :]
-        while words and re.match(r"-|[A-Za-z_]\w*=|.*\.sif$", words[0]):
-            words = words[1:]
-    if not words or not PROGRAMS.fullmatch(PurePath(words[0]).name):
-        return ()
-    return () if len(words) > 1 and words[1] in ("--version", "-V", "-c", "doctor") else words  # these only print
-
-
-def _checkpoints(script: Script) -> Iterable[tuple[Command, str]]:
-    """Each command that trains and the path of its checkpoint, where the variables of the script are filled in."""
-
-    def value(match: re.Match[str]) -> str:
-        variable = script.variable(match[1])
-        return variable.value if variable else match[0]
-
-    for command, words in _programs(script):
-        if path := command_option(words, *CHECKPOINTS):
-            yield command, re.sub(r"\$\{?(\w+)\}?", value, path)
-
-
-def _launcher(script: Script) -> str | None:
-    """The program, such as torchrun, that starts the processes of a node by itself."""
-    names = [PurePath(word).name for _, words in _programs(script) for word in words]
-    return next((name for name in LAUNCHERS if name in names), None)
 
 
 def _gpus_per_node(script: Script) -> tuple[int | None, Option | None]:
@@ -276,7 +248,8 @@ def _twice(script: Script) -> Places:
 def _no_tasks_per_node(script: Script) -> Places:
     gpus, _ = _gpus_per_node(script)
     several = (script.number("nodes") or 1) * (gpus or 1) > 1 or (script.number("ntasks") or 1) > 1
-    if script.option("ntasks-per-node") is None and several and _launcher(script) is None:
+    own = [any(given.name == "ntasks" for given in step.options) for step in script.steps if step.trains]
+    if script.option("ntasks-per-node") is None and several and launcher(script) is None and not (own and all(own)):
         total = script.option("ntasks")
         yield total.line if total else None, {"number": gpus or "N"}
 
@@ -294,15 +267,15 @@ def _devices(script: Script) -> Places:
     if not tasks or not option:
         return
     started = f"SLURM starts {count(tasks, 'process')} on each node"
-    if launcher := _launcher(script):
+    if starter := launcher(script):
         if tasks > 1:
-            what = f"{launcher} starts the processes of its node itself"
+            what = f"{starter} starts the processes of its node itself"
             yield option.line, {"what": what, "started": started, "number": 1, "where": ""}
         return
     if gpus and asking and asking.name != "gpus-per-task" and gpus != tasks:
         what = f"Each node has {count(gpus, 'GPU')}, for one process each"
         yield option.line, {"what": what, "started": started, "number": gpus, "where": f" (GPUs: line {asking.line})"}
-    for command, words in _programs(script):
+    for command, words in programs(script):
         given = command_option(words, "--devices", "--trainer.devices", "--gpus")
         # Where it is the number of GPUs, the directive is wrong, as said above.
         if given is not None and given.isdecimal() and int(given) not in (tasks, gpus):
@@ -312,7 +285,7 @@ def _devices(script: Script) -> Places:
 
 def _nodes_disagree(script: Script) -> Places:
     nodes = script.number("nodes") or 1
-    for command, words in _programs(script):
+    for command, words in programs(script):
         others = ("--num_nodes", "--num-nodes", "--trainer.num_nodes", "--nnodes")
         given = command_option(words, *(("--nodes",) if is_training(words) else others))
         if given is not None and given.isdecimal() and int(given) != nodes:
@@ -327,23 +300,24 @@ def _background(script: Script) -> Places:
 
 
 def _no_gpus(script: Script) -> Places:
-    for command, words in _programs(script) if _gpus_per_node(script)[1] is None else ():
+    for command, words in programs(script) if _gpus_per_node(script)[1] is None else ():
         device = command_option(words, "--device", "--accelerator", "--trainer.accelerator") or ""
         if device.startswith(("cuda", "gpu")) or "--nv" in words:
             yield command.line, {}
 
 
 def _hidden_gpus(script: Script) -> Places:
-    form = r"export CUDA_VISIBLE_DEVICES=[\"']?(-1|[\d,]*)[\"']?(?:\s|$)"
-    settings = [(c, match) for c in script.commands if (match := re.match(form, c.text))]
+    form = r"\bCUDA_VISIBLE_DEVICES=[\"']?(-1|[\d,]*)[\"']?(?:[\s;]|$)"
+    all_ranks = [step.command for step in script.steps if not any(given.name == "ntasks" for given in step.options)]
+    settings = [(c, match) for c in script.commands if (match := re.search(form, c.text))]
     for command, match in settings if len(settings) == 1 else ():  # several are for steps of their own
         number, gpus = len(re.findall(r"\b(?<!-)\d+", match[1])), _gpus_per_node(script)[0] or 0
-        if number < gpus:
+        if number < gpus and (command.program == "export" or command in all_ranks):
             yield command.line, {"number": count(number, "GPU"), "gpus": gpus}
 
 
 def _same_checkpoint_at_once(script: Script) -> Places:
-    paths, written = dict(_checkpoints(script)), set()
+    paths, written = dict(checkpoints(script)), set()
     for command in script.commands:
         if command.program == "wait":
             written.clear()
@@ -360,10 +334,12 @@ def _own_address(script: Script) -> Places:
 
 
 def _expanded_too_early(script: Script) -> Places:
+    forms = {"srun": "", **dict.fromkeys(("", "export", "declare", "typeset"), r"\b\w+=\S*")}
     for command in script.commands:
-        before = "" if command.program == "srun" else r"\b\w+=\S*"
-        if match := re.search(before + r"\$\{?(SLURM_(?:PROC|LOCAL|NODE)ID)\b", expanded(command.text)):
-            yield command.line, {"name": match[1]}
+        if command.program in forms:
+            form = forms[command.program] + r"\$\{?(SLURM_(?:PROC|LOCAL|NODE)ID)\b"
+            if match := re.search(form, expanded(command.text)):
+                yield command.line, {"name": match[1]}
 
 
 def _too_high(port: str, _: Script) -> bool:
@@ -396,12 +372,13 @@ def _signal_too_early(script: Script) -> Places:
 def _signal_ignored(script: Script) -> Places:
     early = _readable(script.option("signal"), early_signal)
     for command in script.commands if early else ():
-        if re.match(rf"trap\s+(?:''|\"\")\s.*\b(?:SIG)?{early.name.removeprefix('SIG')}\b", command.text):
+        names = rf"(?:SIG)?{early.name.removeprefix('SIG')}|{Signals[early.name]:d}"
+        if re.match(rf"trap\s+(?:''|\"\")\s(?:.*\s)?(?:{names})\b", command.text):
             yield command.line, early._asdict()
 
 
 def _requeue_refused(script: Script) -> Places:
-    requeues = any(is_training(words) or command_option(words, "--requeue-signal") for _, words in _programs(script))
+    requeues = any(is_training(words) or command_option(words, "--requeue-signal") for _, words in programs(script))
     signal = script.option("signal")
     return [(signal.line, {})] if signal and requeues and _gives_up(script) else []
 
@@ -409,7 +386,7 @@ def _requeue_refused(script: Script) -> Places:
 def _other_signal(script: Script) -> Places:
     option = script.option("signal")
     early = _readable(option, early_signal)
-    for command, words in _programs(script) if option and early else ():
+    for command, words in programs(script) if option and early else ():
         expected = command_option(words, "--requeue-signal") or "SIGUSR1"
         try:
             known, line = signal_name(expected), option.line if option else None
@@ -486,9 +463,12 @@ RULES: tuple[Rule, ...] = (
          "The command expects {given}, but the job has {nodes}. It would wait for processes that never come, or "
          "refuse to start.",
          "make it the same number as #SBATCH --nodes"),
-    Rule("srun", lambda s: [(c.line, {"word": c.words[0]}) for c, _ in _programs(s) if c.program != "srun"],
+    Rule("srun", _no_srun(lambda s: s.processes > 1),
          "Without srun this runs once, on the first node only: the other processes never start, and the first one "
          "waits for them.",
+         "put srun in front: srun {word} …"),
+    Rule("srun", _unless(r"B:|^\s*trap\s", _no_srun(lambda s: s.processes == 1 and s.option("signal"))),
+         "SLURM sends the signal to what srun starts, and to nothing else: this is not warned before the limit.",
          "put srun in front: srun {word} …"),
     Rule("background", _background,
          "srun is sent to the background (&) and nothing waits for it: the script ends at once, and the job with "
@@ -505,10 +485,10 @@ RULES: tuple[Rule, ...] = (
          "CUDA_VISIBLE_DEVICES shows {number} to every process, but each node has {gpus}: the others idle, and "
          "processes do not find theirs.",
          "remove the line: SLURM sets the variable itself"),
-    Rule("rank", _expanded_too_early,
+    Rule("rank", _unless(r"\bexport -f\b", _expanded_too_early),
          "bash fills in ${name} here, before srun starts the processes: all get the one of the script, which is 0.",
          "let each process do it, in single quotes: srun bash -c 'RANK=${name} exec python …'"),
-    Rule("cores", _bare_srun("cpus-per-task", "SRUN_CPUS_PER_TASK", lambda s: (s.number("cpus-per-task") or 1) > 1),
+    Rule("cores", _bare_srun("cpus-per-task", "SRUN_CPUS_PER_TASK", lambda s, _: (s.number("cpus-per-task") or 1) > 1),
          "Since SLURM 22.05 srun does not take the number of cores over from sbatch: each process may be bound to "
          "a single core.",
          'write srun --cpus-per-task="$SLURM_CPUS_PER_TASK" …'),
@@ -571,7 +551,8 @@ RULES: tuple[Rule, ...] = (
     Rule("append", _log_overwritten,
          "A requeued job opens its log again, and may overwrite what its first run has written.",
          "write #SBATCH --open-mode=append"),
-    Rule("kill", _bare_srun("kill-on-bad-exit", "SLURM_KILL_BAD_EXIT", lambda s: s.processes > 1),
+    Rule("kill", _bare_srun("kill-on-bad-exit", "SLURM_KILL_BAD_EXIT",
+                            lambda s, step: s.processes > 1 and ("ntasks", "1", step.command.line) not in step.options),
          "Where one process dies, the others wait for it, and the job goes on costing money until its limit.",
          "write srun --kill-on-bad-exit=1 …"),
     Rule("resume", _training(lambda words: command_option(words, "--checkpoint") is None),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import NamedTuple
@@ -36,6 +36,12 @@ thread-spec threads-per-core time time-min tmp tres-bind tres-per-task uid use-m
 wckey wrap
 """
 KNOWN = frozenset(_NAMES.split())
+# What may stand before a program, and how many words it takes.
+PREFIXES = {"time": 1, "nohup": 1, "exec": 1, "env": 1, "nice": 1, "numactl": 1, "apptainer": 2, "singularity": 2}
+PROGRAMS = re.compile(r"python[\d.]*|snnkit|torchrun|lightning|accelerate|deepspeed")
+CHECKPOINTS = [f"--{name}{part}" for name in ("checkpoint", "ckpt") for part in ("", "-path", "_path", "-dir", "_dir")]
+TOOLS = {"cat", "cp", "date", "echo", "hostname", "ls", "mkdir", "nvidia-smi", "printenv", "rm", "rsync", "tar"}
+LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "torch.distributed.run", "torch.distributed.launch")
 DAY = 86400
 SIGNAL_SLACK = 60  # seconds by which SLURM may send a signal too early, says `man sbatch`
 
@@ -68,6 +74,11 @@ class Step(NamedTuple):
     command: Command
     options: list[Option]
     program: list[str]
+
+    @property
+    def trains(self) -> bool:
+        """Whether the program may be one that trains: it is none of ``TOOLS``."""
+        return bool(self.program) and PurePath(self.program[0]).name not in TOOLS
 
 
 class Variable(NamedTuple):
@@ -206,7 +217,7 @@ def _step(command: Command) -> Step:
     return Step(command, options, program[:ends])
 
 
-# --- times, signals and training commands ----------------------------------------------------------------------------
+# --- times, signals and what trains ----------------------------------------------------------------------------------
 
 
 def seconds(text: str) -> int:
@@ -279,3 +290,43 @@ def command_option(words: Sequence[str], *names: str) -> str | None:
         if head in names:
             value = tail if equals else following
     return value
+
+
+def programs(script: Script) -> list[tuple[Command, Sequence[str]]]:
+    """The commands that start training, with their words: those of srun, and those that lack it."""
+    steps = {step.command: step.program for step in script.steps if step.trains}
+    every = [(command, steps.get(command) or _started(command)) for command in script.commands]
+    return [(command, words) for command, words in every if words]
+
+
+def _started(command: Command) -> Sequence[str]:
+    """The program and its arguments, behind assignments and the likes of ``time``; empty: it is none that trains."""
+    words = command.words[command.words.index(command.program) :] if command.program else ()
+    while words and PurePath(words[0]).name in PREFIXES:
+        words = words[PREFIXES[PurePath(words[0]).name] :]
+        while words and re.match(r"-|[A-Za-z_]\w*=|.*\.sif$", words[0]):
+            words = words[1:]
+    if not words or not PROGRAMS.fullmatch(PurePath(words[0]).name):
+        return ()
+    return () if len(words) > 1 and words[1] in ("--version", "-V", "-c", "doctor") else words  # these only print
+
+
+def checkpoints(script: Script) -> Iterable[tuple[Command, str]]:
+    """Each command that trains and the path of its checkpoint, where the variables of the script are filled in."""
+
+    def value(match: re.Match[str]) -> str:
+        variable = script.variable(match[1])
+        return variable.value if variable else match[0]
+
+    for command, words in programs(script):
+        if path := command_option(words, *CHECKPOINTS):
+            yield command, re.sub(r"\$\{?(\w+)\}?", value, path)
+
+
+def launcher(script: Script) -> str | None:
+    """The program, such as torchrun, that starts the processes of a node by itself."""
+    words = [word for _, words in programs(script) for word in words]
+    settings = (word for c in script.commands if c.program in ("", "export") for word in c.words)
+    words += [part for word in settings for part in re.split(r"[=\s]", word)]
+    names = {PurePath(word).name for word in words}
+    return next((name for name in LAUNCHERS if name in names), None)
