@@ -13,7 +13,6 @@ import click
 
 import snnkit
 
-INTERRUPTED = 130  # what a shell reports for Ctrl-C
 SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 # Each command: where it is, and its line in `snnkit --help`, which imports none of them.
@@ -59,15 +58,36 @@ class LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            exit_interrupted("interrupted")
+        except KeyboardInterrupt as interrupt:
+            exit_interrupted("interrupted", interrupt)
 
 
-def exit_interrupted(message: str) -> NoReturn:
-    """End with exit code 130. Further interrupts are ignored from here on: threads are still to be joined."""
+def exit_interrupted(message: str, interrupt: KeyboardInterrupt) -> NoReturn:
+    """End with the exit code that a shell reports: 130 for Ctrl-C. Further interrupts are ignored from here on, as
+    threads are still to be joined."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     click.echo(f"\n{message}", err=True)
-    sys.exit(INTERRUPTED)
+    sys.exit(128 + next(iter(interrupt.args), signal.SIGINT))
+
+
+@contextlib.contextmanager
+def ended_in_order() -> Iterator[None]:
+    """SIGTERM, and the end of a terminal, are as Ctrl-C, unless they are handled or ignored already (``nohup``)."""
+
+    def interrupt(number: int, _: Any) -> None:
+        signal.signal(number, signal.SIG_IGN)  # a second one would disturb what the first one has begun
+        raise KeyboardInterrupt(number)
+
+    numbers = [getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP")]
+    taken = [number for number in numbers if number and signal.getsignal(number) == signal.SIG_DFL]
+    for number in taken:
+        signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number in taken:
+            if signal.getsignal(number) == interrupt:
+                signal.signal(number, signal.SIG_DFL)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from snnkit.cli import SETTINGS, errors, exit_interrupted
+from snnkit.cli import SETTINGS, ended_in_order, errors, exit_interrupted
 from snnkit.measure import machine
 from snnkit.tools import doctor as checks
 from snnkit.tools import pair, run_report, runner
@@ -49,6 +49,7 @@ def build(notebooks: tuple[str, ...], check: bool) -> None:
 @click.option("--out", default="build", show_default=True, metavar="DIR", help="For the report and executed copies.")
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Limit for each notebook.")
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Notebooks at a time.")
+@ended_in_order()
 def run(
     notebooks: tuple[str, ...],
     full: bool,
@@ -61,7 +62,8 @@ def run(
     """Execute notebooks headless and write report.html and report.json.
 
     NB is a number (04), a name or a path; all notebooks where none is given. They run in QUICK mode unless --full is
-    given. Exit code: 0 if all ran, 1 if any failed, 2 for wrong usage.
+    given. Exit code: 0 if all ran, 1 if any failed, 2 for wrong usage, 130 or 143 after Ctrl-C or SIGTERM: the report
+    then has those that ran.
     """
 
     wanted: dict[str, str] = {}
@@ -98,9 +100,9 @@ def run(
 
     try:
         runner.execute_all(project, prepared, folder, limit=timeout, at_once=jobs, on_result=note)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         page = write(interrupted=True)
-        exit_interrupted(f"interrupted: {len(results)} of {len(prepared)} notebooks ran; report: {page}")
+        exit_interrupted(f"interrupted: {len(results)} of {len(prepared)} notebooks ran; report: {page}", interrupt)
     click.echo(f"report: {write(interrupted=False)}")
     sys.exit(any(result.status != "ok" for result in results))
 

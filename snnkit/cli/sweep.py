@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from snnkit.cli import SETTINGS, errors, exit_interrupted
+from snnkit.cli import SETTINGS, ended_in_order, errors, exit_interrupted
 from snnkit.sweep.execute import run
 from snnkit.sweep.manifest import ManifestError, load
 from snnkit.sweep.results import CSV, PARQUET, Folder, SweepError, failures, results
@@ -28,6 +28,7 @@ class _RunOrShow(click.Command):
 @click.option("--out", metavar="DIR", help="Folder of the results.  [the manifest's]")
 @click.option("--workers", type=click.IntRange(1), metavar="N", help="Runs at a time.  [the manifest's]")
 @click.option("--retry", is_flag=True, help="Do runs again that have failed before.")
+@ended_in_order()
 def sweep(manifest: str, out: str | None, workers: int | None, retry: bool) -> None:
     """Run a notebook with every combination of parameters that a manifest lists.
 
@@ -36,14 +37,15 @@ def sweep(manifest: str, out: str | None, workers: int | None, retry: bool) -> N
     file for each run with its traceback if it failed, and the executed notebooks. `snnkit sweep show DIR` prints the
     table.
 
-    Exit code: 0 if all runs are ok, 1 if any failed, 2 for wrong usage, 130 after Ctrl-C.
+    Exit code: 0 if all runs are ok, 1 if any failed, 2 for wrong usage, 130 or 143 after Ctrl-C or SIGTERM.
     """
     with errors(ManifestError, SweepError):
         wanted = load(manifest, out)
         try:
             table = run(wanted, workers=workers, retry=retry)
-        except KeyboardInterrupt:
-            exit_interrupted(f"interrupted; what has ended is in {wanted.out}, and the same command continues there")
+        except KeyboardInterrupt as interrupt:
+            what = f"interrupted; what has ended is in {wanted.out}, and the same command continues there"
+            exit_interrupted(what, interrupt)
         ids = {one.id for one in wanted.runs}
         failed = [failure for failure in failures(wanted.out) if failure.run in ids]
         drawn = _draw(wanted.out, table)

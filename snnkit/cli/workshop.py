@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from snnkit import files
-from snnkit.cli import SETTINGS, errors
+from snnkit.cli import SETTINGS, ended_in_order, errors
 from snnkit.course import class_report, progress
 from snnkit.tools import doctor
 from snnkit.tools.project import ProjectError, find
@@ -132,6 +132,7 @@ def write_cheatsheet(page: Path) -> None:
 @workshop.command("solutions")
 @click.argument("notebooks", nargs=-1, metavar="[NB]...")
 @click.option("--out", default="workshop/solutions", show_default=True, metavar="DIR", help="For the executed copies.")
+@ended_in_order()
 def write_solutions(notebooks: tuple[str, ...], out: str) -> None:
     """Execute notebooks with their solutions, each with its checks and hints below it: the instructor's copies.
 

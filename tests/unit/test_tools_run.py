@@ -188,8 +188,9 @@ def test_a_kernel_sees_the_folders_that_were_meant_here(monkeypatch, tmp_path, n
     assert name not in runner.environment(1)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
-def test_ctrl_c_leaves_a_valid_report_and_no_kernel(tmp_path):
+@pytest.mark.skipif(os.name != "posix", reason="sends signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_sigterm_leave_a_valid_report_and_no_kernel(tmp_path, number):
     slow = "import os, time\n\nopen('started', 'w').write(str(os.getpid()))\ntime.sleep(300)"
     project = make(tmp_path, {"00_quick": "1", "01_slow": slow})
     command = [sys.executable, "-m", "snnkit.cli", "run", "--out", str(tmp_path / "out")]
@@ -197,12 +198,13 @@ def test_ctrl_c_leaves_a_valid_report_and_no_kernel(tmp_path):
     started, deadline = project.notebooks / "started", time.monotonic() + 120
     while not (started.exists() and started.read_text()) and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     text, _ = process.communicate(timeout=60)
-    assert process.returncode == 130, text
+    assert process.returncode == 128 + number, text
     assert "1 of 2 notebooks ran" in text and "Traceback" not in text
     content = json.loads((tmp_path / "out" / "report.json").read_text())
     assert [entry["name"] for entry in content["notebooks"]] == ["00_quick"]
     assert content["environment"]["interrupted"] is True
+    assert not list((tmp_path / "out").rglob("*.part"))
     with pytest.raises(ProcessLookupError):
         os.kill(int(started.read_text()), 0)
