@@ -309,7 +309,8 @@ def _draw(
 
 
 def _add(curves: Curves, panel: int, name: str, x: float, y: float, spread: Sequence[float], note: str) -> None:
-    curves.setdefault((panel, name), []).append((x, y, *(spread or (y, y)), note))
+    low, high = spread or (y, y)
+    curves.setdefault((panel, name), []).append((x, y, low, high, note))
 
 
 def _times(row: Record, unit: float) -> tuple[float, tuple[float, ...]]:
