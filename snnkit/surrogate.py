@@ -102,10 +102,12 @@ class Surrogate:
             )
 
     def __call__(self, u: Tensor, strict: bool = False) -> Tensor:
-        checks.flag("strict", strict)
-        checks.instance("u", u, Tensor, "a floating-point tensor")
-        if not u.is_floating_point():
-            raise TypeError(f"u must be a floating-point tensor, but its dtype is {u.dtype}")
+        # By hand: it runs in every step, and is read by whatever compiles the step.
+        if strict is not True and strict is not False:
+            raise TypeError(f"strict must be True or False, but it is {strict!r}")
+        if not isinstance(u, Tensor) or not u.is_floating_point():
+            hint = f"its dtype is {u.dtype}" if isinstance(u, Tensor) else f"it is a {type(u).__name__}"
+            raise TypeError(f"u must be a floating-point tensor, but {hint}")
         if torch.compiler.is_compiling():
             _allow_in_graph()
         return self._spike.apply(u, strict)  # type: ignore[return-value]

@@ -109,7 +109,7 @@ class Neuron(nn.Module):
             raise TypeError(f"{type(self).__name__} has no surrogate to spike with; give one to super().__init__")
         out = self.surrogate(u)
         if not isinstance(out, Tensor) or (out.shape, out.dtype) != (u.shape, u.dtype):
-            hint = f"{list(out.shape)} of {out.dtype}" if isinstance(out, Tensor) else checks.shown(out)
+            hint = f"{list(out.shape)} of {out.dtype}" if isinstance(out, Tensor) else f"a {type(out).__name__}"
             raise TypeError(
                 f"surrogate of {type(self).__name__} must return a tensor like its input, {list(u.shape)} of "
                 f"{u.dtype}, but it returned {hint}"

@@ -249,7 +249,7 @@ BAD_INPUTS = [
         ValueError,
         r"x of IF must be finite, but x\[2, 0, 0\] is inf",
     ),
-    (lambda: IF(surrogate=lambda u: 1)(x), TypeError, r"surrogate of IF must return .* \[2, 3\] .* it returned 1"),
+    (lambda: IF(surrogate=lambda u: 1)(x), TypeError, r"surrogate of IF must return .* \[2, 3\] .* it returned a int"),
     (lambda: IF(surrogate=lambda u: u > 0)(x), TypeError, r"like its input, \[2, 3\] of torch.float32, .* torch.bool"),
     (lambda: Recurrent(IF(), 4)(x), ValueError, r"x of Recurrent must be \[T, B, 4\]"),
     (lambda: Recurrent(IF(), 3)(x, (None,)), TypeError, "state of Recurrent must be a RecurrentState"),
