@@ -312,11 +312,11 @@ def test_convolutions_are_counted():
 @pytest.mark.parametrize(
     ("model", "arguments", "message"),
     [
-        (roofline.ipu, {"chip": "A100"}, "chip must be of kind ipu, but A100 is a gpu"),
+        (roofline.ipu, {"chip": "A100"}, "chip must be of kind ipu, but A100 is of kind gpu"),
         (roofline.ipu, {"chip": "GC300"}, "chip must be one of"),
         (roofline.ipu, {"precision": "tf32"}, "precision must be one of 'float32', 'float16', but it is 'tf32'"),
         (roofline.ipu, {"device_iterations": 0}, "device_iterations must be"),
-        (roofline.gpu, {"chip": "GC200"}, "chip must be of kind gpu, but GC200 is a ipu"),
+        (roofline.gpu, {"chip": "GC200"}, "chip must be of kind gpu, but GC200 is of kind ipu"),
         (roofline.gpu, {"chip": "A100", "mode": "compiled"}, "mode must be one of 'eager', 'fused', 'graph', 'fused"),
         (roofline.gpu, {"chip": "A100", "precision": "int8"}, "precision must be one of"),
         (roofline.gpu, {"chip": "RTX 2080 Ti", "precision": "float16"}, "fp16_flops of RTX 2080 Ti"),

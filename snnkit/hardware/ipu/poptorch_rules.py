@@ -290,7 +290,7 @@ def _argument(op: Operation, name: str) -> Any:
 
 
 def _no_plain_rnn(op: Operation) -> bool:
-    if not isinstance(op.args[3], bool):  # the sizes of the batches of a packed sequence come before it
+    if len(op.args) < 9 or not isinstance(op.args[3], bool):  # of a packed sequence, sizes come before it
         return True
     biases, layers, dropout, _training, both_directions = op.args[3:8]
     return layers > 1 or dropout > 0 or both_directions or not (biases or op.name == "torch.gru")

@@ -364,6 +364,6 @@ def _checked(work: Any, chip: str, kind: str, precision: str, assumptions: Any) 
         raise ValueError(f"work {work.name!r} must have operations and samples, but there are none")
     processor = get(chip)
     if processor.kind != kind:
-        raise ValueError(f"chip must be of kind {kind}, but {processor.name} is a {processor.kind}")
+        raise ValueError(f"chip must be of kind {kind}, but {processor.name} is of kind {processor.kind}")
     peak = _PEAK[checks.choice("precision", precision, _PEAK)]
     return processor, assumptions or Assumptions(), peak
