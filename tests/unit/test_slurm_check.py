@@ -281,7 +281,7 @@ for width in 128 256; do
     srun snnkit train workshop --hidden $width --checkpoint $width.pt --resume --devices 4 && touch done-$width
   fi
 done
-CUDA_VISIBLE_DEVICES=0 srun -n 1 python report.py
+CUDA_VISIBLE_DEVICES=0 srun -n 1 python report.py --devices 1
 echo "finished $(date), rank=$SLURM_PROCID"
 """
 

@@ -248,8 +248,8 @@ def _twice(script: Script) -> Places:
 def _no_tasks_per_node(script: Script) -> Places:
     gpus, _ = _gpus_per_node(script)
     several = (script.number("nodes") or 1) * (gpus or 1) > 1 or (script.number("ntasks") or 1) > 1
-    own = [any(given.name == "ntasks" for given in step.options) for step in script.steps if step.trains]
-    if script.option("ntasks-per-node") is None and several and launcher(script) is None and not (own and all(own)):
+    whole = programs(script, partial=False) or not programs(script)
+    if script.option("ntasks-per-node") is None and several and whole and launcher(script) is None:
         total = script.option("ntasks")
         yield total.line if total else None, {"number": gpus or "N"}
 
@@ -275,7 +275,7 @@ def _devices(script: Script) -> Places:
     if gpus and asking and asking.name != "gpus-per-task" and gpus != tasks:
         what = f"Each node has {count(gpus, 'GPU')}, for one process each"
         yield option.line, {"what": what, "started": started, "number": gpus, "where": f" (GPUs: line {asking.line})"}
-    for command, words in programs(script):
+    for command, words in programs(script, partial=False):
         given = command_option(words, "--devices", "--trainer.devices", "--gpus")
         # Where it is the number of GPUs, the directive is wrong, as said above.
         if given is not None and given.isdecimal() and int(given) not in (tasks, gpus):
@@ -285,7 +285,7 @@ def _devices(script: Script) -> Places:
 
 def _nodes_disagree(script: Script) -> Places:
     nodes = script.number("nodes") or 1
-    for command, words in programs(script):
+    for command, words in programs(script, partial=False):
         others = ("--num_nodes", "--num-nodes", "--trainer.num_nodes", "--nnodes")
         given = command_option(words, *(("--nodes",) if is_training(words) else others))
         if given is not None and given.isdecimal() and int(given) != nodes:
@@ -308,11 +308,11 @@ def _no_gpus(script: Script) -> Places:
 
 def _hidden_gpus(script: Script) -> Places:
     form = r"\bCUDA_VISIBLE_DEVICES=[\"']?(-1|[\d,]*)[\"']?(?:[\s;]|$)"
-    all_ranks = [step.command for step in script.steps if not any(given.name == "ntasks" for given in step.options)]
+    whole = [step.command for step in script.steps if not step.partial]
     settings = [(c, match) for c in script.commands if (match := re.search(form, c.text))]
     for command, match in settings if len(settings) == 1 else ():  # several are for steps of their own
         number, gpus = len(re.findall(r"\b(?<!-)\d+", match[1])), _gpus_per_node(script)[0] or 0
-        if number < gpus and (command.program == "export" or command in all_ranks):
+        if number < gpus and (command.program == "export" or command in whole):
             yield command.line, {"number": count(number, "GPU"), "gpus": gpus}
 
 

@@ -80,6 +80,11 @@ class Step(NamedTuple):
         """Whether the program may be one that trains: it is none of ``TOOLS``."""
         return bool(self.program) and PurePath(self.program[0]).name not in TOOLS
 
+    @property
+    def partial(self) -> bool:
+        """Whether it says itself how many processes it starts, instead of all that the job has room for."""
+        return any(option.name in ("nodes", "ntasks") for option in self.options)
+
 
 class Variable(NamedTuple):
     """What a variable is set to last, on which line, and whether the processes that srun starts see it."""
@@ -292,9 +297,9 @@ def command_option(words: Sequence[str], *names: str) -> str | None:
     return value
 
 
-def programs(script: Script) -> list[tuple[Command, Sequence[str]]]:
-    """The commands that start training, with their words: those of srun, and those that lack it."""
-    steps = {step.command: step.program for step in script.steps if step.trains}
+def programs(script: Script, partial: bool = True) -> list[tuple[Command, Sequence[str]]]:
+    """The commands that start training, with their words: those of srun (also ``partial`` ones), and those without."""
+    steps = {step.command: step.program for step in script.steps if step.trains and (partial or not step.partial)}
     every = [(command, steps.get(command) or _started(command)) for command in script.commands]
     return [(command, words) for command, words in every if words]
 
