@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from .. import checks, encode, loss, models
 from ..device import Precision
 from ..measure import ThroughputClock, first_call, race
-from .suite import Outcome, Record, Row, Rows, Suite, dtype_name, option, repeats_option, seconds_of, table
+from .suite import Options, Outcome, Record, Row, Rows, Suite, dtype_name, option, repeats_option, seconds_of, table
 
 MODES = ("inference", "training")
 _LONGEST = 8.0  # seconds: no more rounds than fit into them (but three), as a large net takes long on a CPU
@@ -26,7 +26,7 @@ _WORDS = 1000
 
 
 @dataclass(frozen=True)
-class Arguments:
+class Arguments(Options):
     """What to run; the options of ``snnkit bench demo``. On CUDA the CPU is measured, too."""
 
     device: str = "auto"
@@ -36,6 +36,7 @@ class Arguments:
     repeats: int = repeats_option(7)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in self.models:
             checks.choice("--model", name, ("all", *DEMOS))
 

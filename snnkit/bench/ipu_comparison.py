@@ -106,7 +106,7 @@ CLAIMS: tuple[Claim, ...] = (
 
 
 @dataclass(frozen=True)
-class Arguments:
+class Arguments(suite.Options):
     """What to run; the options of ``snnkit bench compare``. ``batch`` and ``width`` are the tutorial's."""
 
     device: str = suite.device_option()
@@ -129,6 +129,7 @@ class Arguments:
     repeats: int = suite.repeats_option(7)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in self.chips:
             if (chip := chips.get(name)).kind != "ipu":
                 raise ValueError(f"chip must be an IPU, but {chip.name} is a {chip.kind.upper()}")

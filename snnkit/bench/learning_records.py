@@ -17,7 +17,7 @@ import torch
 
 from ..data import load
 from ..plasticity import MAX_RATE, STEPS, LocalRun, learn_locally
-from .suite import Record, Row, Say, begin, device_option, heading, option, save
+from .suite import Options, Record, Row, Say, begin, check_out, device_option, heading, option, save
 from .suite import table as table_of
 
 # So many receptive fields go into a record, those of the first neurons: none is selected for its looks.
@@ -30,7 +30,7 @@ SIZES = {
 
 
 @dataclass(frozen=True)
-class Arguments:
+class Arguments(Options):
     """What to run; the options of ``snnkit bench local``. 0 is the default of the data set, in ``SIZES``."""
 
     device: str = device_option()
@@ -47,8 +47,7 @@ def benchmark(arguments: Arguments, say: Say = print, out: str | Path | None = N
     """Learn by ``plasticity.learn_locally`` and return the record; ``out``: a file for it."""
     given = {name: value for name, value in asdict(arguments).items() if value and name != "dataset"}
     settings: dict[str, Any] = SIZES[arguments.dataset] | {"seed": arguments.seed} | given
-    if out is not None:
-        Path(out).parent.mkdir(parents=True, exist_ok=True)  # or it fails when everything is learned
+    check_out(out)
     images, _ = load(arguments.dataset, root=arguments.root or None)
     run = learn_locally(arguments.dataset, **settings, progress=True)
     kept = {name: value for name, value in settings.items() if name not in ("device", "root")}

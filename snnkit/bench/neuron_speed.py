@@ -50,7 +50,7 @@ Result = tuple[Tensor, Tensor | None]  # spikes and, in training, the gradient o
 
 
 @dataclass(frozen=True)
-class Arguments:
+class Arguments(suite.Options):
     """What to run; the options of ``snnkit bench neurons``."""
 
     device: str = suite.device_option()

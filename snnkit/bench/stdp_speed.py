@@ -75,7 +75,7 @@ QUICK_CONNECTIONS = (dense(96, 64, 2), conv(2, 4, 8, 3, 2))
 
 
 @dataclass(frozen=True)
-class Arguments:
+class Arguments(suite.Options):
     """What to run; the options of ``snnkit bench plasticity``."""
 
     device: str = "cpu"

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import Field, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 
-from .. import records
+from .. import checks, records
 from ..measure import Clock, Timing, provenance, race
 from ..tables import text_table
+from ..train.checkpoint import writable
 
 T = TypeVar("T")
 Row = dict[str, Any]
@@ -152,6 +153,7 @@ class Suite:
             out: file for the record. It is written after each case, so that an interruption loses one case at most
                 (``complete`` is false until the end).
         """
+        check_out(out)
         device = torch.device(arguments.device)
         record = begin(self.kind, device, asdict(arguments), skipped=[]) | self.parts(arguments, device)
         say("\n".join([heading(record | {"complete": True}), *self._skipped(record["skipped"])]))
@@ -208,6 +210,37 @@ def option(
     return field(default=default, metadata=about)
 
 
+@dataclass(frozen=True)
+class Options:
+    """The options of a command; each is checked when they are made, before anything is measured."""
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            if "text" in each.metadata:
+                self._check(each, getattr(self, each.name))
+
+    @staticmethod
+    def _check(each: Field, value: Any) -> None:
+        about, name = each.metadata, f"--{each.metadata['flag'] or each.name}"
+        default = each.default
+        if isinstance(default, tuple):
+            checks.instance(name, value, (tuple, list), "a tuple")
+            default = default[0]
+        else:
+            value = (value,)
+        for one in value:
+            if isinstance(default, bool):
+                checks.flag(name, one)
+            elif about["choices"]:
+                checks.choice(name, one, about["choices"])
+            elif isinstance(default, float):
+                checks.number(name, one, at_least=0, at_most=1)
+            elif isinstance(default, int):
+                checks.integer(name, one, at_least=min(about["least"], default))
+            else:
+                checks.instance(name, one, str, "a text")
+
+
 def device_option() -> Any:
     """``--device``."""
     return option("Where to measure.", "auto", choices=("auto", "cpu", "cuda"))
@@ -242,6 +275,12 @@ def begin(kind: str, device: torch.device, arguments: Record, **parts: Any) -> R
     """A record of which nothing is measured yet."""
     made = {"schema": records.SCHEMA, "kind": kind, "complete": False, "provenance": provenance(device)}
     return made | {"arguments": dict(arguments), **parts, "rows": []}
+
+
+def check_out(out: str | Path | None) -> None:
+    """Before anything is measured: ValueError where no record could be written."""
+    if out is not None:
+        writable(out, "--out")
 
 
 def save(record: Row, out: str | Path | None) -> None:

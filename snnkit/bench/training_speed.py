@@ -47,7 +47,7 @@ UPDATE_MAY_DIFFER = {None: 0.3, torch.bfloat16: 0.7, torch.float16: 0.7}
 
 
 @dataclass(frozen=True)
-class Arguments:
+class Arguments(suite.Options):
     """What to run; the options of ``snnkit bench training``."""
 
     device: str = suite.device_option()

@@ -35,7 +35,7 @@ _LIMIT = 600.0  # seconds for one launch, after which something hangs
 
 
 @dataclass(frozen=True)
-class Arguments:
+class Arguments(suite.Options):
     """What to run; the options of ``snnkit bench scaling``."""
 
     device: str = option("Where to measure.", "cpu", choices=("cpu", "cuda"))
@@ -51,6 +51,7 @@ class Arguments:
     repeats: int = suite.repeats_option(5, least=1)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if max(self.ranks) == 1:
             raise ValueError("--ranks must have a number above 1: one rank alone scales to nothing")
         devices = torch.cuda.device_count()
@@ -69,6 +70,7 @@ def benchmark(arguments: Arguments, say: suite.Say = print, out: str | Path | No
     Raises:
         LaunchError: a process failed; says which, and its last lines.
     """
+    suite.check_out(out)
     several = sorted({1, *arguments.ranks})[1:]
     options = asdict(arguments) | {"ranks": [1, *several]}
     record = suite.begin("scaling", torch.device(arguments.device), options)

@@ -34,6 +34,15 @@ _KEEP_MEMORY = (
 def _plot(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     if value is not None and value.rpartition(".")[2].lower() not in ("png", "html"):
         raise click.UsageError(f"--plot must end in .png or .html, but it is {value!r}")
+    if value is not None:  # before anything is measured
+        from snnkit.train.checkpoint import writable
+
+        try:
+            import snnkit.viz  # noqa: F401
+
+            writable(value, "--plot")
+        except (ImportError, ValueError) as error:
+            raise click.UsageError(str(error)) from None
     return value
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 import sys
 import warnings
 
@@ -9,11 +10,12 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from snnkit import records
+from snnkit import bench, records
 from snnkit.bench import baselines, neurons
 from snnkit.bench.baselines import Layer
 from snnkit.bench.neuron_speed import ENGINE_NAMES, EQUATIONS, Candidate, Case, candidates
 from snnkit.cli import main
+from snnkit.cli.bench import SUITES
 from snnkit.engine import ENGINES
 from snnkit.measure import MALLOC_SETTINGS
 from snnkit.neuron import LIF
@@ -70,6 +72,7 @@ def test_a_record_that_comes_with_the_kit_is_shown_by_name(tmp_path):
     [
         (("show", "nothing.json"), 2, "no record of that name; there are: "),
         (("show", "spikingjelly_rtx2080ti", "--plot", "p.svg"), 2, "--plot must end in .png or .html"),
+        (("show", "spikingjelly_rtx2080ti", "--plot", f"{__file__}/p.png"), 2, "--plot can't be written at"),
         (("neurons", *SMALL, "--engines", "warp"), 2, "'warp' is not one of"),
         (("neurons", *SMALL, "--repeats", "2"), 2, "--repeats"),
     ],
@@ -78,6 +81,31 @@ def test_wrong_usage_is_an_error(arguments, code, says):
     result = call(*arguments)
     assert result.exit_code == code
     assert says in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_what_can_not_be_written_is_noticed_before_anything_is_measured(suite):
+    result = call(suite, "--quick", "--no-keep-memory", "--out", f"{__file__}/r.json")
+    assert result.exit_code == 1 and "device:" not in result.output
+    assert "--out can't be written at" in result.output and "is not a folder" in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize(
+    ("suite", "given", "says"),
+    [
+        ("neurons", {"modes": ("inferense",)}, "--mode must be one of 'inference', 'training', but it is 'inferense'"),
+        ("training", {"peers": "no"}, "--peers must be True or False, but it is 'no'"),
+        ("demo", {"repeats": 2}, "--repeats must be at least 3, but it is 2"),
+        ("demo", {"models": "all"}, "--model must be a tuple, but it is 'all'"),
+        ("scaling", {"hidden": 0}, "--hidden must be at least 1, but it is 0"),
+        ("compare", {"batches": (4, -1)}, "--batch must be at least 1, but it is -1"),
+        ("plasticity", {"rate": 2.0}, "--rate must be at most 1, but it is 2.0"),
+        ("local", {"device": "warp"}, "--device must be one of 'auto', 'cpu', 'cuda', but it is 'warp'"),
+    ],
+)
+def test_options_are_checked_when_they_are_made(suite, given, says):
+    with pytest.raises((TypeError, ValueError), match=re.escape(says)):
+        getattr(bench, suite).Arguments(**given)
 
 
 def test_no_candidate_to_time(monkeypatch):

@@ -196,6 +196,15 @@ def test_points_are_published():
     assert not any(t.marker.symbol == "star" for t in figure.data if (t.xaxis or "x") in ("x", "x2"))
 
 
+def test_a_record_without_float32_is_drawn_in_what_it_has():
+    halves = made()
+    for row in (*halves["rows"], *halves["predictions"]):
+        row["dtype"] = "bfloat16"
+    figure = comparison(halves)
+    assert "bfloat16: lines measured" in figure.layout.title.text
+    assert list(on(figure, "x", "block").y) == [800, 6400] and on(figure, "x", "predicted: GC200, float32")
+
+
 def test_several_machines():
     other = made("Another GPU")
     figure = comparison([made(), other])

@@ -124,7 +124,8 @@ def _against_steps(curves: Curves, looks: Mapping[str, dict[str, Any]], heading:
 
 
 def device_rates(records: Record | Sequence[Record]) -> go.Figure:
-    """Samples per second of training against the batch, a panel for each model, a line for each device and dtype.
+    """Samples per second against the batch, a panel for each model, a line for each device and dtype: of training, or
+    of inference where only that was timed.
 
     Where the line of a GPU crosses that of a CPU, the GPU begins to pay.
 
@@ -135,23 +136,25 @@ def device_rates(records: Record | Sequence[Record]) -> go.Figure:
     models: dict[str, int] = {}
     curves: Curves = {}
     looks: dict[str, dict[str, Any]] = {}
+    timed = {row["mode"] for record in every for row in record["rows"]}
+    mode = "training" if "training" in timed else "inference"
     for record in every:
         for row in record["rows"]:
-            if row["mode"] == "training":
+            if row["mode"] == mode:
                 where = _where(record) if row["device"] != "cpu" else record["provenance"]["cpu"]
                 name = f"{where}, {row['dtype']}"
                 panel = models.setdefault(row["model"], len(models))
                 _add(curves, panel, name, row["batch"], row["samples_per_s"], (), "")
                 looks.setdefault(name, line_look(len(looks)))
     if not models:
-        raise ValueError("records must hold rows of training, but none does")
+        raise ValueError("records must hold rows of training or inference, but none does")
     columns = min(3, len(models))
     count = -(-len(models) // columns)
     figure = panels(count, columns, list(models), horizontal_spacing=0.09, vertical_spacing=0.35 / count)
     _draw(figure, curves, looks, columns, "batch %{x}<br>%{y:,.0f} samples/s")
     figure.update_yaxes(title_text="samples per second", col=1)
     legend_below(figure, 240 * count, list(looks), above=20)
-    return finish(figure, "Training: samples per second", "batch")
+    return finish(figure, f"{mode.title()}: samples per second", "batch")
 
 
 def training_rates(records: Record | Sequence[Record]) -> go.Figure:
@@ -196,15 +199,18 @@ def comparison(records: Record | Sequence[Record], *, title: str = "") -> go.Fig
 
     Above samples per second: lines were measured, bands are predicted by ``hardware.roofline`` for IPUs on which
     nothing was run here. Below times the samples per second of eager snnTorch on the same device; points with a star
-    were published by others, as ratios on machines of their own (hovering shows what and where).
+    were published by others, as ratios on machines of their own (hovering shows what and where). All are of float32, or
+    of the first dtype of records without it.
 
     Args:
         records: of kind "compare", from ``snnkit.records.load`` or ``snnkit.bench``.
     """
     every = _checked(records, "compare")
-    rows = [(row, record) for record in every for row in record["rows"] if row["dtype"] == "float32"]
-    if not rows:
-        raise ValueError("records must hold rows of float32, but none does")
+    dtypes = [row["dtype"] for record in every for row in record["rows"]]
+    if not dtypes:
+        raise ValueError("records must hold rows, but none does")
+    dtype = "float32" if "float32" in dtypes else dtypes[0]
+    rows = [(row, record) for record in every for row in record["rows"] if row["dtype"] == dtype]
 
     def case(row: Record, record: Record) -> tuple[Any, ...]:
         return id(record), row["width"], row["steps"], row["batch"]
@@ -228,7 +234,7 @@ def comparison(records: Record | Sequence[Record], *, title: str = "") -> go.Fig
         predicted: dict[str, dict[int, Record]] = {}
         for record in every:
             for band in record["predictions"]:
-                if band["dtype"] == "float32" and band[other] == record["arguments"][other]:
+                if band["dtype"] == dtype and band[other] == record["arguments"][other]:
                     predicted.setdefault(band["chip"], {}).setdefault(band[key], band)
         heights[col] = _add_bands(figure, predicted, col)
     claims = {claim["who"]: claim for record in every for claim in record["claims"]} if slow else {}
@@ -242,7 +248,8 @@ def comparison(records: Record | Sequence[Record], *, title: str = "") -> go.Fig
         figure.update_yaxes(title_text=text, row=row, col=1)
     legend_below(figure, 610, _names(figure), above=20)
     return finish(
-        figure, title or f"784-N-10 over {first['steps']} steps: lines measured, bands predicted, stars published"
+        figure,
+        title or f"784-N-10 over {first['steps']} steps, {dtype}: lines measured, bands predicted, stars published",
     )
 
 
