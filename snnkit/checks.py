@@ -103,7 +103,8 @@ def number(
         raise ValueError(f"{name} must be finite, but it is {shown(value)}")
     _within(name, value, above, at_least, below, at_most)
     if finite:
-        _within(name, value, None, _LEAST if above == 0 else -_MOST, None, _MOST)
+        most = _INT64 if type(value) is int else _MOST  # PyTorch takes no int beyond 64 bits for a number
+        _within(name, value, None, _LEAST if above == 0 else -most, None, most)
     return float(value)
 
 
@@ -142,18 +143,23 @@ def flags(**values: Any) -> None:
 
 def fits(name: str, value: int, size: float) -> None:
     """So many things of ``size`` bytes each have to fit into the memory that this machine has left."""
-    if value * size > _memory():
-        most = int(_memory() // size)
+    if value * size > (left := free_memory()):
+        most = int(left // size)
         raise ValueError(f"{name} must be at most {most}, which is what memory holds here, but it is {value}")
 
 
-def _memory() -> float:
-    """Bytes; infinity where it is not known."""
+def free_memory() -> float:
+    """Bytes that could be allocated now, as far as the machine and ``ulimit`` say; infinity where it is not known."""
     try:
-        with open("/proc/meminfo") as file:
-            return next(float(line.split()[1]) for line in file if line.startswith("MemAvailable")) * 1024
+        with open("/proc/meminfo") as memory, open("/proc/self/statm") as used:
+            left = next(float(line.split()[1]) for line in memory if line.startswith("MemAvailable")) * 1024
+            pages = int(used.read().split()[0])
     except (OSError, StopIteration):  # no Linux
         return math.inf
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return left if limit == resource.RLIM_INFINITY else min(left, limit - pages * resource.getpagesize())
 
 
 def choice(name: str, value: Any, choices: Iterable[T]) -> T:
@@ -168,9 +174,10 @@ def choice(name: str, value: Any, choices: Iterable[T]) -> T:
 
 
 def instance(name: str, value: Any, kinds: type | tuple[type, ...], what: str, *, optional: bool = False) -> Any:
-    """An object of the given class or classes. ``what`` says so in words: "a torch.Tensor"."""
-    if not (optional and value is None) and not isinstance(value, kinds):
-        hint = f"{'the class ' if isinstance(value, type) else ''}{shown(value)}"
+    """An object of the given class or classes, no sparse tensor. ``what`` says so in words: "a torch.Tensor"."""
+    sparse = getattr(value, "is_sparse", False) is True
+    if not (optional and value is None) and (sparse or not isinstance(value, kinds)):
+        hint = f"{'the class ' if isinstance(value, type) else 'sparse, ' if sparse else ''}{shown(value)}"
         raise TypeError(f"{name} must be {what}{' or None' if optional else ''}, but it is {hint}")
     return value
 

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from snnkit.checks import free_memory
+
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
@@ -88,14 +90,13 @@ def check_size(what: object, announced: int, stored: int | None = None, *, times
     Raises:
         ValueError: `announced` is more than `stored` bytes can hold, or than the free memory.
     """
-    limits = [] if stored is None else [(int(stored * times), f"all that its {stored:,} bytes can hold")]
-    with contextlib.suppress(ImportError):  # psutil comes with the notebooks
-        import psutil
-
-        limits.append((psutil.virtual_memory().available, "the memory that is free"))
+    limits: list[tuple[float, str]] = (
+        [] if stored is None else [(int(stored * times), f"all that its {stored:,} bytes can hold")]
+    )
+    limits.append((free_memory(), "the memory that is free"))
     for limit, why in limits:
         if announced > limit:
-            raise ValueError(f"the size of {what} must be at most {limit:,} bytes, {why}, but it is {announced:,}")
+            raise ValueError(f"the size of {what} must be at most {int(limit):,} bytes, {why}, but it is {announced:,}")
 
 
 def check_hdf5(path: str | os.PathLike[str]) -> None:

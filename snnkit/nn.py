@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
+from . import checks
 from .neuron import Neuron, Recurrent
 
 __all__ = ["Once", "Recording", "Recurrent", "Sequential", "TimeBatched", "detach", "is_stateful", "is_static"]
@@ -39,11 +40,13 @@ class Recording(NamedTuple):
 
 def is_static(x: Tensor) -> bool:
     """Whether [T, B, ...] is one step seen T times (an expanded view)."""
+    _check_tensor(x)
     return x.dim() > 0 and x.shape[0] > 1 and x.stride(0) == 0
 
 
 def is_stateful(module: nn.Module) -> bool:
     """Whether a module is called ``out, state = module(x, state)``: its ``forward`` has an argument named ``state``."""
+    checks.instance("module", module, nn.Module, "a torch.nn.Module")
     module = getattr(module, "_orig_mod", module)  # what torch.compile wrapped
     return "state" in inspect.signature(module.forward).parameters
 
@@ -233,6 +236,8 @@ class Sequential(nn.Module):
     def run_modules(self, x: Tensor, state: tuple | None, layers: list[Tensor] | None = None) -> tuple[Tensor, tuple]:
         """As ``forward`` without a ``runner``; the output of every module is appended to ``layers``, if given."""
         _check_rank(x)
+        if layers is not None:
+            checks.instance("layers", layers, list, "a list")
         parts = self.state_of_modules(state)
         new = []
         # Where outputs are recorded, layers are connected by these: a gradient may be requested there.
@@ -275,9 +280,13 @@ def detach(state: Any) -> Any:
     raise TypeError(f"state must be a tensor, a tuple or None, but it is a {type(state).__name__}")
 
 
+def _check_tensor(x: Any) -> None:
+    if not isinstance(x, Tensor) or x.is_sparse:  # only then, for speed
+        checks.instance("x", x, Tensor, "a torch.Tensor [T, B, ...]")
+
+
 def _check_rank(x: Any) -> None:
-    if not isinstance(x, Tensor):
-        raise TypeError(f"x must be a torch.Tensor [T, B, ...], but it is a {type(x).__name__}")
+    _check_tensor(x)
     if x.dim() < 2:
         raise ValueError(f"x must be a sequence [T, B, ...], but its shape is {list(x.shape)}")
     if x.shape[0] == 0:

@@ -74,6 +74,14 @@ def _allow_in_graph() -> bool:
 _allow_in_graph._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
+def _real(u: Tensor) -> Tensor:
+    # By hand: it runs in every step, and is read by whatever compiles the step.
+    if not isinstance(u, Tensor) or not u.is_floating_point():
+        hint = f"its dtype is {u.dtype}" if isinstance(u, Tensor) else f"it is a {type(u).__name__}"
+        raise TypeError(f"u must be a floating-point tensor, but {hint}")
+    return u
+
+
 class Surrogate:
     """Base of all surrogates; a subclass defines ``derivative`` (and ``primitive``, where it has a closed form).
 
@@ -102,12 +110,9 @@ class Surrogate:
             )
 
     def __call__(self, u: Tensor, strict: bool = False) -> Tensor:
-        # By hand: it runs in every step, and is read by whatever compiles the step.
         if strict is not True and strict is not False:
             raise TypeError(f"strict must be True or False, but it is {strict!r}")
-        if not isinstance(u, Tensor) or not u.is_floating_point():
-            hint = f"its dtype is {u.dtype}" if isinstance(u, Tensor) else f"it is a {type(u).__name__}"
-            raise TypeError(f"u must be a floating-point tensor, but {hint}")
+        _real(u)
         if torch.compiler.is_compiling():
             _allow_in_graph()
         return self._spike.apply(u, strict)  # type: ignore[return-value]
@@ -131,11 +136,11 @@ class ATan(Surrogate):
     alpha: float = 2.0
 
     def derivative(self, u: Tensor) -> Tensor:
-        scaled = (math.pi / 2 * self.alpha) * u
+        scaled = (math.pi / 2 * self.alpha) * _real(u)
         return (self.alpha / 2) / (1 + scaled * scaled)
 
     def primitive(self, u: Tensor) -> Tensor:
-        return torch.atan((math.pi / 2 * self.alpha) * u) / math.pi + 0.5
+        return torch.atan((math.pi / 2 * self.alpha) * _real(u)) / math.pi + 0.5
 
 
 @dataclass(frozen=True)
@@ -171,11 +176,11 @@ class SuperSpike(Surrogate):
 
 
 def _fast_sigmoid(u: Tensor, slope: float) -> Tensor:
-    return 0.5 + u / (1 + slope * u.abs())
+    return 0.5 + u / (1 + slope * _real(u).abs())
 
 
 def _fast_sigmoid_derivative(u: Tensor, slope: float) -> Tensor:
-    denominator = 1 + slope * u.abs()
+    denominator = 1 + slope * _real(u).abs()
     return 1 / (denominator * denominator)
 
 
@@ -190,11 +195,11 @@ class Sigmoid(Surrogate):
     alpha: float = 4.0
 
     def derivative(self, u: Tensor) -> Tensor:
-        sigma = torch.sigmoid(self.alpha * u)
+        sigma = torch.sigmoid(self.alpha * _real(u))
         return self.alpha * sigma * (1 - sigma)
 
     def primitive(self, u: Tensor) -> Tensor:
-        return torch.sigmoid(self.alpha * u)
+        return torch.sigmoid(self.alpha * _real(u))
 
 
 @dataclass(frozen=True)
@@ -207,10 +212,10 @@ class Triangle(Surrogate):
     alpha: float = 1.0
 
     def derivative(self, u: Tensor) -> Tensor:
-        return self.alpha * torch.relu(1 - self.alpha * u.abs())
+        return self.alpha * torch.relu(1 - self.alpha * _real(u).abs())
 
     def primitive(self, u: Tensor) -> Tensor:
-        inside = (self.alpha * u).clamp(-1, 1)
+        inside = (self.alpha * _real(u)).clamp(-1, 1)
         return 0.5 + inside - inside * inside.abs() / 2
 
 
@@ -219,7 +224,7 @@ class StraightThrough(Surrogate):
     """Straight-through estimator (Bengio, Léonard and Courville 2013, arXiv:1308.3432): dσ/du = 1 everywhere."""
 
     def derivative(self, u: Tensor) -> Tensor:
-        return torch.ones_like(u)
+        return torch.ones_like(_real(u))
 
     def primitive(self, u: Tensor) -> Tensor:
-        return 0.5 + u
+        return 0.5 + _real(u)

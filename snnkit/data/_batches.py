@@ -19,7 +19,7 @@ def resolve_device(device: str | torch.device = "auto", name: str = "device") ->
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         chosen = torch.device(device)
-    except (RuntimeError, TypeError) as error:
+    except (RuntimeError, TypeError, ValueError) as error:
         raise ValueError(
             f"{name} must be 'auto' or a PyTorch device such as 'cpu' or 'cuda:0', but it is {checks.shown(device)}"
         ) from error

@@ -112,11 +112,11 @@ def unroll(
     dtype = state_dtype(x)
     if isinstance(step, nn.Module):
         _check_parameters(step, x)
-    if state is None:
-        state = _initial_state(step, x, dtype)
-    _check_state(state, x, dtype, step)
-    out_dtype = _checked_out_dtype(out_dtype, step, x, state)
     try:
+        if state is None:
+            state = _initial_state(step, x, dtype)
+        _check_state(state, x, dtype, step)
+        out_dtype = _checked_out_dtype(out_dtype, step, x, state)
         out, last = _run(engine, step, x, state, dtype, out_dtype, once)
     except (AttributeError, RuntimeError) as error:
         clearer = None if torch.compiler.is_compiling() else _explained(error, step, x, state)
@@ -168,8 +168,9 @@ def _initial_state(step: Callable | nn.Module, x: Tensor, dtype: torch.dtype) ->
 
 def check_sequence(x: Any, owner: Any) -> None:
     """``x`` of ``owner`` (a step, or a name) must be a floating-point sequence [T, B, ...] with T >= 1."""
-    if not isinstance(x, Tensor):
-        raise TypeError(f"x of {name_of(owner)} must be a torch.Tensor [T, B, ...], but it is a {type(x).__name__}")
+    if not isinstance(x, Tensor) or x.is_sparse:
+        kind = "sparse" if isinstance(x, Tensor) else f"a {type(x).__name__}"
+        raise TypeError(f"x of {name_of(owner)} must be a torch.Tensor [T, B, ...], but it is {kind}")
     if x.dtype not in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
         raise TypeError(
             f"x of {name_of(owner)} must be floating point (float32, bfloat16, float16 or float64), but its dtype is "
@@ -278,7 +279,7 @@ def _explained(error: Exception, step: Callable | nn.Module, x: Tensor, state: A
             f"{need}, and the eager engine several times that for gradients; use fewer steps at once "
             f"(truncated backpropagation), a smaller batch, or torch.no_grad() ({str(error).splitlines()[0]})"
         )
-    if isinstance(error, AttributeError) and hasattr(step, "initial_state"):
+    if isinstance(error, AttributeError) and hasattr(step, "initial_state") and state is not None:
         wanted = type(step.initial_state(torch.empty(x.shape[1:], dtype=state_dtype(x), device=x.device)))  # type: ignore
         if not isinstance(state, wanted):
             return TypeError(f"state of {who} must be a {wanted.__name__}, but it is a {type(state).__name__}")

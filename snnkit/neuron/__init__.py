@@ -1,7 +1,7 @@
 """The catalogue of neurons. Each is one equation, written as one step; engines run it over time."""
 
 from .adaptive import ALIF, ALIFState, Izhikevich, IzhikevichState
-from .base import MembraneState, Neuron, Recurrent, RecurrentState, Value, everywhere, reset_membrane
+from .base import MembraneState, Neuron, Recurrent, RecurrentState, Value
 from .cuba import LI, CubaLIF, SynapticState
 from .integrate import IF, LIF, PLIF
 from .leaky import Leaky, LeakyState, beta_of
@@ -25,6 +25,4 @@ __all__ = [
     "SynapticState",
     "Value",
     "beta_of",
-    "everywhere",
-    "reset_membrane",
 ]

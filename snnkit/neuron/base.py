@@ -204,6 +204,8 @@ class Neuron(nn.Module):
 
 def everywhere(x: Tensor, value: Value) -> Tensor:
     """``value`` for each neuron of ``x`` [B, ...]; one number in memory for all where ``x`` is."""
+    if not isinstance(x, Tensor):
+        checks.instance("x", x, Tensor, "a tensor [B, ...]")
     if isinstance(value, Tensor):
         return torch.zeros_like(x) + value
     if x.numel() > 1 and not any(x.stride()):

@@ -188,8 +188,6 @@ neuron.Neuron.*: self=neuron.LIF()
 neuron.Neuron.initial_state: x=rand(2, 8)
 neuron.Izhikevich.initial_state: x=rand(2, 8)
 neuron.beta_of: tau=0.02
-neuron.everywhere: x=rand(2, 8), value=1.0
-neuron.reset_membrane: v=rand(2, 8), spike=spikes(2, 8), v_threshold=1.0, v_reset=0.0
 nn: module=nn.Linear(8, 3)
 nn.Sequential.*: self=net()
 plasticity: pre=spikes(2, 4), post=spikes(2, 3), weight=rand(3, 4), lead="B", counts=rand(6, 4), classes=3

@@ -9,7 +9,8 @@ PACKAGE = Path(__file__).parents[2] / "snnkit"
 
 # From the ground up. A room may use those of lower layers; two rooms of one layer do not use each other.
 LAYERS = [
-    {"checks", "files", "tables"},
+    {"checks"},
+    {"files", "tables"},
     {"measure", "records", "surrogate"},
     {"engine"},
     {"encode", "loss", "neuron"},
