@@ -13,6 +13,7 @@ import click
 import jupytext
 import pytest
 
+from snnkit import records
 from snnkit.cli import main
 from snnkit.tools import runner
 from snnkit.tools.pair import colab_url
@@ -121,6 +122,13 @@ def test_the_tables_of_measurements_are_those_of_the_records():
 
 
 # --- code and commands ------------------------------------------------------------------------------------------------
+
+
+def test_the_peaks_of_memory_are_those_of_the_record():
+    rows = [row for row in records.load("training_cpu_epyc_1thread")["rows"] if row["net"] == "conv"]
+    peaks = {row["contestant"]: row["peak_bytes"] / 1e6 for row in rows if row["dtype"] == "float32"}
+    theirs = min(peak for name, peak in peaks.items() if name.startswith("SpikingJelly"))
+    assert f"(float32): {peaks['auto']:.0f} MB,\nagainst {theirs:.0f} MB and more" in README
 
 
 def test_the_code_of_the_readme_runs(monkeypatch, capsys):
