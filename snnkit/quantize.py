@@ -254,7 +254,7 @@ def load(path: str | os.PathLike[str], model: nn.Module, *, map_location: str | 
         small.load_state_dict(content["state"], assign=True)
         layers = [small.get_submodule(name) for name in content["layers"]]
     except (KeyError, TypeError, AttributeError, RuntimeError) as error:
-        raise ValueError(f"{path} does not fit the model: {error}") from None
+        raise ValueError(f"{path} does not fit the model: {checks.cut(str(error), 4000)}") from None
     for layer in layers:
         if not _is_int8(layer):
             raise ValueError(f"{path} is a damaged quantized model: it lists a {type(layer).__name__} that is not int8")

@@ -16,6 +16,11 @@ def size_of(count: float) -> str:
     return f"{sign}{count:.0f} B"
 
 
+def one_line(value: object, longest: int = 80) -> str:
+    """What strangers wrote, safe on a terminal and in a table: without control characters, cut."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(value)[:longest])
+
+
 def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1, always: int = 0) -> list[str]:
     """A line for the head and one for each row.
 

@@ -175,7 +175,7 @@ def board(folder: str | os.PathLike[str] = "challenge", *, references: bool = Tr
         try:
             entries.append(_read(path, scoring.mark(salt)))
         except (ValueError, OSError) as error:
-            refused.append((_plain(path.name), str(error)))
+            refused.append((tables.one_line(path.name, NOTE), str(error)))
     entries.sort(key=lambda entry: (-entry.score, entry.when))
     shown = [
         _entry(f"({name})", networks.NOTES[name], "", networks.reference(name), networks.reference_score(name, salt))
@@ -196,7 +196,7 @@ def _read(path: Path, mark: str) -> Entry:
         for field in fields(Entry):
             value = content[field.name]
             if field.type == "str":
-                values[field.name] = _plain(checks.instance(field.name, value, str, "a text"))
+                values[field.name] = tables.one_line(checks.instance(field.name, value, str, "a text"), NOTE)
             else:
                 check = checks.integer if field.type == "int" else checks.number
                 values[field.name] = check(field.name, value, at_least=None if field.name == "score" else 0)
@@ -213,8 +213,3 @@ def _entry(name: str, note: str, when: str, net: nn.Module, result: Score) -> En
     neurons = ", ".join(kind.__name__ + ("" if kind.__module__.startswith("snnkit.") else "*") for kind in kinds)
     parameters = sum(p.numel() for p in net.parameters())
     return Entry(**asdict(result), name=name, note=note, when=when, neurons=neurons, parameters=parameters)
-
-
-def _plain(text: str) -> str:
-    """One line that is safe on a terminal and in a table."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[:NOTE])

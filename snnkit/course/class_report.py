@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from snnkit import files, tables
+from snnkit.tables import one_line
 
 from . import progress
 
@@ -64,21 +65,19 @@ def read_learner(path: Path) -> Learner:
         exercises, quiz = {}, {}
         for number, work in data["notebooks"].items():
             progress.check_marks(work["quiz"])
-            exercises[_plain(number, 2)], quiz[_plain(number, 2)] = list(map(_entry, work["exercises"])), work["quiz"]
-        return Learner(_plain(data["name"]), _plain(path.name), when, exercises, quiz)
+            exercises[one_line(number, 2)], quiz[one_line(number, 2)] = (
+                list(map(_entry, work["exercises"])),
+                work["quiz"],
+            )
+        return Learner(one_line(data["name"]), one_line(path.name), when, exercises, quiz)
     except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
-        raise ValueError(f"damaged: {_plain(error)}") from None
+        raise ValueError(f"damaged: {one_line(error)}") from None
 
 
 def _entry(row: dict[str, Any]) -> Entry:
     progress.check_entry(row)
-    failed = {_plain(check): times for check, times in row.get("failed", {}).items()}
-    return Entry(_plain(row["key"]), _plain(row["title"]), row["status"], row["attempts"], row["hints"], failed)
-
-
-def _plain(value: Any, limit: int = 80) -> str:
-    """One line that is safe on a terminal and in a table: without control characters, cut to ``limit``."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(value)[:limit])
+    failed = {one_line(check): times for check, times in row.get("failed", {}).items()}
+    return Entry(one_line(row["key"]), one_line(row["title"]), row["status"], row["attempts"], row["hints"], failed)
 
 
 # --- the room ---------------------------------------------------------------------------------------------------------
@@ -210,7 +209,7 @@ def room(folder: str | os.PathLike[str]) -> Room:
         try:
             learners.append(read_learner(path))
         except (ValueError, OSError) as error:
-            refused.append((_plain(path.name), str(error)))
+            refused.append((one_line(path.name), str(error)))
     learners.sort(key=lambda learner: learner.name.casefold())
     return Room(str(place), tuple(learners), tuple(refused))
 

@@ -9,6 +9,7 @@ import os
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -135,25 +136,15 @@ def _fetch_from(url: str, path: Path, expected: IdxFile, progress: bool | None) 
         # pooch sets `total` and calls `reset`, neither of which a disabled tqdm has; its annotation forgets bars.
         progressbar: Any = False if hidden else bar
         download = pooch.HTTPDownloader(progressbar=progressbar, chunk_size=1 << 16, timeout=TIMEOUT)
-        download(url, output_file=_Limited(file, expected.nbytes + _SLACK), pooch=None)
+
+        def write(piece: bytes) -> int:
+            if file.tell() + len(piece) > expected.nbytes + _SLACK:  # a server may send for ever
+                raise DamagedFileError("it sent more than the published file has")
+            return file.write(piece)
+
+        download(url, output_file=SimpleNamespace(write=write, flush=file.flush), pooch=None)
         file.flush()
         try:
             read_idx(Path(file.name), expected)
         except DamagedFileError as error:
             raise DamagedFileError(str(error).replace(file.name, "what it sent")) from None
-
-
-class _Limited:
-    """A file to write that takes so many bytes, and then raises DamagedFileError: a server may send for ever."""
-
-    def __init__(self, file: BinaryIO, left: int) -> None:
-        self.file, self.left = file, left
-
-    def write(self, data: bytes) -> int:
-        self.left -= len(data)
-        if self.left < 0:
-            raise DamagedFileError("it sent more than the published file has")
-        return self.file.write(data)
-
-    def flush(self) -> None:
-        self.file.flush()

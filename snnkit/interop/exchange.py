@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from snnkit import checks
 
 from ..engine import check_sequence
-from ..files import check_hdf5, check_size
+from ..files import check_hdf5
 from ..neuron import IF, LIF, PLIF, Neuron, Recurrent
 from ..nn import Once, Sequential, TimeBatched, is_stateful, time_batched
 from ..surrogate import ATan
-from .layer_nodes import LAYERS, TRANSPARENT, Shape, arrays_of, check_numbers, layer_of, nir_package, node_of
+from .layer_nodes import LAYERS, TRANSPARENT, Shape, check_numbers, layer_of, nir_package, node_of
 from .neuron_nodes import EULER, KEY, described, euler_neuron, neuron_of, note_on
 
 INPUT, OUTPUT = "input", "output"
@@ -116,8 +116,7 @@ def to_nir(model: nn.Module, example: Tensor, dt: float) -> Any:
     with torch.no_grad():
         sources, end = writer.write(net, "", start, [INPUT])
     writer.end(sources, tuple(end.shape[2:]))
-    for name, node in writer.nodes.items():
-        check_numbers(node, f"{name} of model: ")
+    check_numbers(writer.nodes)
     if writer.at_threshold:
         warnings.warn(
             f"{', '.join(writer.at_threshold)} fire at exactly the threshold, as SpikingJelly's neurons do, and NIR's "
@@ -164,6 +163,7 @@ def from_nir(
         graph = _opened(nir, graph)
     checks.instance("graph", graph, nir.NIRGraph, "a nir.NIRGraph or a path")
     flat = _flattened(graph)
+    check_numbers(flat.nodes)
     recurrent = _recurrent(flat)
     edges = [edge for edge in flat.edges if not recurrent.keys() & set(edge)]
     layers = _built(flat, recurrent, edges, dt, dtype, surrogate)
@@ -366,9 +366,6 @@ def _built(
     """Every node's layer, from the input on; a neuron with a matrix to itself becomes a ``Recurrent``."""
     shapes: dict[str, Shape] = {INPUT: flat.input_shape}
     layers: dict[str, nn.Module] = {}
-    check_size(
-        "all numbers of graph", sum(array.nbytes for node in flat.nodes.values() for _, array in arrays_of(node))
-    )
     for name in in_order(edges):
         before = [a for a, b in edges if b == name]
         if not before:
@@ -383,14 +380,12 @@ def _built(
             continue
         node = flat.nodes[name]
         try:
-            check_numbers(node)
             if type(node).__name__ not in EULER:
                 layers[name] = layer_of(node, dtype)
                 shapes[name] = _shape_after(layers[name], shape, dtype)
                 continue
             layers[name], shapes[name] = _neuron(node, shape, dt, dtype, surrogate), shape
             for matrix in (flat.nodes[key] for key, around in recurrent.items() if around == name):
-                check_numbers(matrix)
                 weight: Any = layer_of(matrix, dtype)
                 around = Recurrent(layers[name], weight.out_features, bias=weight.bias is not None)  # type: ignore[arg-type]
                 around.weight = weight

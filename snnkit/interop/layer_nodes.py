@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from snnkit import checks
+from snnkit.files import check_size
 
 Shape = tuple[int, ...]
 
@@ -103,16 +104,16 @@ def layer_of(node: Any, dtype: torch.dtype) -> nn.Module:
     return LAYERS[type(node).__name__](node, dtype)
 
 
-def arrays_of(node: Any) -> list[tuple[str, np.ndarray]]:
-    """The numbers of a node, by name."""
-    return [(name, value) for name, value in vars(node).items() if isinstance(value, np.ndarray)]
-
-
-def check_numbers(node: Any, where: str = "") -> None:
-    """ValueError where a node holds NaN or infinity; ``where`` begins it."""
-    for name, array in arrays_of(node):
+def check_numbers(nodes: Mapping[str, Any]) -> None:
+    """ValueError, naming the node, where numbers are not finite, or all together more than the free memory."""
+    arrays = [
+        (f"{key} of node {name!r} of graph", value) for name, node in nodes.items() for key, value in vars(node).items()
+    ]
+    arrays = [(what, value) for what, value in arrays if isinstance(value, np.ndarray)]
+    check_size("all numbers of graph", sum(array.nbytes for _, array in arrays))
+    for what, array in arrays:
         if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise ValueError(f"{where}{name} must be finite, but it holds NaN or infinity")
+            raise ValueError(f"{what} must be finite, but it holds NaN or infinity")
 
 
 def _array(tensor: Tensor) -> np.ndarray:

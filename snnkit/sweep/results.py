@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from snnkit import files
+from snnkit import checks, files
 
 from .manifest import Manifest, identity
 from .recorded_values import pack, unpack
@@ -94,8 +94,8 @@ class Folder:
         content = _read(file)
         if content.get("format") != FORMAT:
             raise SweepError(
-                f"{file} must be of format {FORMAT}, but it has format {content.get('format')!r}; take another folder "
-                "by --out, or read it with the snnkit that wrote it"
+                f"the format of {file} must be {FORMAT}, but it is {checks.shown(content.get('format'))}; take another "
+                "folder by --out, or read it with the snnkit that wrote it"
             )
         if not content.keys() >= {*SAME, "order", "machine", "pareto"}:
             raise SweepError(f"{file} is damaged; with it gone, the runs stay readable in {self.path / 'runs'}")

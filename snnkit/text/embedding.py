@@ -215,7 +215,8 @@ class SpikingEmbedding(nn.Module):
             embedding = cls(vocabulary, settings["features"], settings["steps"], engine=engine).to(place)
             embedding.load_state_dict(content["model"])
         except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise ValueError(f"{path} holds a damaged SpikingEmbedding ({type(error).__name__}: {error})") from None
+            why = f"{type(error).__name__}: {checks.cut(str(error))}"
+            raise ValueError(f"{path} holds a damaged SpikingEmbedding ({why})") from None
         return embedding
 
     def _tensor(self, numbers: Iterable[int]) -> Tensor:

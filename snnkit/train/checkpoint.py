@@ -23,6 +23,7 @@ LIGHTNING_KEY = "pytorch-lightning_version"  # by which Lightning recognises its
 
 _PRIMITIVES = (type(None), bool, int, float, str, bytes)
 _LONGEST_INT = 2000  # bits; torch.load reads none of more than 255 bytes
+_LONGEST_LIST = 4000  # letters of what does not fit
 
 
 def save_checkpoint(
@@ -227,7 +228,7 @@ def _check_fits_model(path: Path, saved: dict[str, Any], model: nn.Module) -> No
         if name in saved and shapes[0] != shapes[1]:
             problems.append(f"{name}: shape {shapes[0]} in the file, {shapes[1]} in the model")
     if problems:
-        raise ValueError(f"{path} does not fit the model:\n  " + "\n  ".join(problems))
+        raise ValueError(f"{path} does not fit the model:\n  " + cut("\n  ".join(problems), _LONGEST_LIST))
 
 
 def _check_fits_optimizer(

@@ -21,6 +21,7 @@ from importlib import resources
 from pathlib import Path
 from typing import IO
 
+from snnkit.checks import cut, shown
 from snnkit.files import check_size, replacing
 from snnkit.tools.project import Project
 
@@ -153,7 +154,8 @@ def verify(place: Path) -> tuple[int, list[str]]:
     if packed:
         wrong += [f"{name} is not listed in {CHECKSUMS}" for name in others]
     if wrong:
-        raise WorkshopError(f"{place} is not as it was packed (edited, or a damaged copy): " + "; ".join(wrong))
+        why = cut("; ".join(wrong), 4000)
+        raise WorkshopError(f"{place} is not as it was packed (edited, or a damaged copy): {why}")
     return len(expected), others
 
 
@@ -198,7 +200,7 @@ def _in_zip(path: Path) -> dict[str, Callable[[], IO[bytes]]]:
     for info in archive.infolist():
         top, _, name = info.filename.partition("/")
         if not _stays(info.filename) or stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
-            raise WorkshopError(f"{path} must not be unpacked: {info.filename!r} would leave its folder")
+            raise WorkshopError(f"{path} must not be unpacked: {shown(info.filename)} would leave its folder")
         if top != seen.setdefault("", top):
             raise WorkshopError(f"{path} is damaged: it must have one folder, but it has {seen['']!r} and {top!r}")
         if info.is_dir():
@@ -206,9 +208,8 @@ def _in_zip(path: Path) -> dict[str, Callable[[], IO[bytes]]]:
         # Windows and macOS take letters of both cases for one, whatever accents are made of; Windows drops dots.
         same = "/".join(part.rstrip(". ") for part in unicodedata.normalize("NFC", name).casefold().split("/"))
         if same in seen:
-            raise WorkshopError(
-                f"{path} is damaged: it has {name!r} twice" + f", as {seen[same]!r}" * (seen[same] != name)
-            )
+            other = f", as {shown(seen[same])}" * (seen[same] != name)
+            raise WorkshopError(f"{path} is damaged: it has {shown(name)} twice{other}")
         seen[same] = name
         files[name] = partial(archive.open, info)
     return files

@@ -20,13 +20,14 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 import snnkit
-from snnkit.tables import text_table
+from snnkit.tables import one_line, text_table
 from snnkit.tools import doctor
 
 from .timetable import WorkshopError
 
 MARK = "snnkit-preflight/2"
 LARGEST = 1 << 24  # bytes that are read of a file
+WIDTH = 30  # letters of a fact in the table
 READY, LIMITS, STOP = "READY", "LIMITS", "STOP"
 VERDICTS = (STOP, LIMITS, READY)  # the worst first
 FINDINGS = ("Python", "torch", "GPU", "processor", "memory", "disk")  # of the doctor: in the line, by their first words
@@ -153,7 +154,7 @@ def text(room: Room, expected: int | None = None) -> str:
     head = f"{len(room.verdicts)} machines: {counts}"
     if expected is not None:
         head += f"; {max(expected - len(room.verdicts), 0)} of {expected} have not answered"
-    rows = [(one.verdict, *(_short(one.facts.get(column, "")) for column in COLUMNS)) for one in room.verdicts]
+    rows = [(one.verdict, *(one_line(one.facts.get(column, ""), WIDTH) for column in COLUMNS)) for one in room.verdicts]
     lines = [head, "", *text_table(("verdict", *COLUMNS), rows, left=1 + len(COLUMNS))]
     lines += _reasons("What stops machines", "red", room.verdicts) + _reasons(
         "What limits them", "amber", room.verdicts
@@ -168,12 +169,6 @@ def _reasons(title: str, kind: str, verdicts: Iterable[Verdict]) -> list[str]:
     pairs = [(word, one) for one in verdicts for word in one.facts.get(kind, "").split(",") if word]
     lines = []
     for word, count in Counter(word for word, _ in pairs).most_common():
-        names = [_short(one.facts["name"]) for reason, one in pairs if reason == word]
-        lines.append(f"  {_short(word)}: {count} ({', '.join(names)})")
+        names = [one_line(one.facts["name"], WIDTH) for reason, one in pairs if reason == word]
+        lines.append(f"  {one_line(word, WIDTH)}: {count} ({', '.join(names)})")
     return ["", title, *lines] if lines else []
-
-
-def _short(value: str, width: int = 30) -> str:
-    """Lines come from strangers: nothing in them steers a terminal."""
-    printable = "".join(letter if letter.isprintable() else "?" for letter in value)
-    return printable if len(printable) <= width else f"{printable[: width - 1]}…"

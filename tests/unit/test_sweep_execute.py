@@ -194,7 +194,9 @@ def test_a_damaged_run_is_named_and_nothing_is_lost(damage, tmp_path, fake):
     assert run(tmp_path).equals(table)
 
 
-@pytest.mark.parametrize(("lost", "says"), [("order", "damaged"), ("code", "damaged"), ("format", "must be of format")])
+@pytest.mark.parametrize(
+    ("lost", "says"), [("order", "damaged"), ("code", "damaged"), ("format", "the format of .* must be 1, but it is")]
+)
 def test_a_damaged_sweep_and_a_folder_without_one_are_named(tmp_path, fake, lost, says):
     with pytest.raises(sweep.SweepError, match=r"holds no results of a sweep \(there is no sweep\.json in it\)"):
         sweep.results(tmp_path)
