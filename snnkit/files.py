@@ -141,6 +141,16 @@ def expanded(path: str | os.PathLike[str]) -> Path:
         raise FileNotFoundError(errno.ENOENT, "there is no such home folder", str(path)) from None
 
 
+def user_cache() -> Path:
+    """The folder of this library in the user's cache; FileNotFoundError where there is no home folder."""
+    import pooch
+
+    try:
+        return expanded(pooch.os_cache("snnkit"))
+    except RuntimeError:  # in some versions of what pooch uses
+        return expanded("~/.cache/snnkit")
+
+
 def exposed(path: Path) -> str:
     """Why code at `path`, a file or folder that exists, may be that of another user; "" where it can't be.
 

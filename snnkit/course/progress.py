@@ -40,10 +40,8 @@ def default_path() -> Path | None:
     named = os.environ.get("SNNKIT_PROGRESS")
     if headless() and not named:
         return None
-    import pooch
-
     try:
-        return files.expanded(named or pooch.os_cache("snnkit") / "progress.json")
+        return files.expanded(named) if named else files.user_cache() / "progress.json"
     except FileNotFoundError as error:
         _warn_of_memory(error.filename, error)
         return None

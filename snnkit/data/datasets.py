@@ -21,7 +21,7 @@ from torch import Tensor
 
 from snnkit import checks
 from snnkit.data.idx import DamagedFileError, IdxFile, fetch, read_idx
-from snnkit.files import expanded
+from snnkit.files import expanded, user_cache
 
 SPLITS = ("train", "test")
 
@@ -199,9 +199,7 @@ def data_root(root: str | os.PathLike[str] | None = None) -> Path:
     """
     chosen = root if root is not None else os.environ.get("SNNKIT_DATA")
     if chosen is None or chosen == "":
-        import pooch
-
-        return expanded(pooch.os_cache("snnkit"))
+        return user_cache()
     source = "root" if root is not None else "SNNKIT_DATA"
     checks.instance(source, chosen, (str, os.PathLike), "the path of a folder")
     path = expanded(chosen)

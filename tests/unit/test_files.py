@@ -78,14 +78,22 @@ def test_a_full_disk_leaves_the_old_file_and_is_told_with_a_name(tmp_path, named
     assert path.read_bytes() == b"old" and names(tmp_path) == ["file"]
 
 
-def test_no_home_folder(monkeypatch):
-    path = "~no-one-at-all/x"
-    monkeypatch.setenv("SNNKIT_DATA", path)
-    monkeypatch.setenv("SNNKIT_PROGRESS", path)
+@pytest.mark.parametrize("given", ["~no-one-at-all/x", ""])
+def test_no_home_folder(monkeypatch, given):
+    """Of a user who is not known, or of a process without HOME whose user is a mere number."""
+
+    def unknown(user):
+        raise KeyError(user)
+
+    for name in ("SNNKIT_DATA", "SNNKIT_PROGRESS"):
+        monkeypatch.setenv(name, given)
+    for name in ("HOME", "XDG_CACHE_HOME", "SNNKIT_HEADLESS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
     assert not data.available("mnist")
-    with pytest.raises(FileNotFoundError, match=f"no such home folder: '{path}'"):
+    with pytest.raises(FileNotFoundError, match=f"no such home folder: '{given or '~/.cache'}"):
         data.load("mnist")
-    with pytest.warns(UserWarning, match=f"Progress cannot be saved in {path}"):
+    with pytest.warns(UserWarning, match=f"Progress cannot be saved in {given or '~/.cache'}"):
         assert progress.default_path() is None
 
 
