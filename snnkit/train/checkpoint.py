@@ -194,9 +194,10 @@ class RunState:
         for name in ("scheduler", "scaler"):
             state = instance(name, extra[name], dict, "a dict", optional=own[name] is None)
             for key, value in (own[name] or {}).items():
-                kinds = (int, float, type(None)) if type(value) in (int, float) else (type(value), type(None))
-                if key not in state or not isinstance(state[key], kinds):
-                    raise ValueError(f"{key} of {name} must be like {shown(value)}, but it is {shown(state.get(key))}")
+                saved = state.get(key, value if name == "scheduler" else None)  # which has other keys in other PyTorchs
+                kinds = (int, float) if type(value) in (int, float) else type(value)
+                if value is not None and not isinstance(saved, kinds):
+                    raise ValueError(f"{key} of {name} must be like {shown(value)}, but it is {shown(saved)}")
         if own["scaler"]:
             number("scale of scaler", extra["scaler"]["scale"], above=0)
         states = [("order", extra["order"], self.order), ("rng", extra["rng"], self.order)]

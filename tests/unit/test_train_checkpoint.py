@@ -282,7 +282,7 @@ TAMPERED = {
     "more generators": ({"generators": [1]}, "number of random generators .* must be 1, as in the run .*, but it is 0"),
     "cuda_rng": ({"cuda_rng": 3}, "cuda_rng must be a list, but it is 3"),
     "scaler": ({"scaler": [1]}, r"scaler must be a dict, but it is \[1\]"),
-    "scheduler": ({"scheduler": {"last_epoch": "x"}}, "step_size of scheduler must be like 1, but it is None"),
+    "scheduler": ({"scheduler": {"last_epoch": "x"}}, "last_epoch of scheduler must be like 0, but it is 'x'"),
     "its class": (
         {"scheduler_class": "StepLR" * 99},
         "scheduler must be StepLRStepLR.*…, as in the run .* but it is StepLR",
