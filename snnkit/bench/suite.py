@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import torch
 
 from .. import checks, records
+from ..device.placement import choose_device
 from ..measure import Clock, Timing, provenance, race
 from ..tables import text_table
 from ..train.checkpoint import writable
@@ -154,7 +155,7 @@ class Suite:
                 (``complete`` is false until the end).
         """
         check_out(out)
-        device = torch.device(arguments.device)
+        device = choose_device(arguments.device)
         record = begin(self.kind, device, asdict(arguments), skipped=[]) | self.parts(arguments, device)
         say("\n".join([heading(record | {"complete": True}), *self._skipped(record["skipped"])]))
         for case in self.cases(arguments, device):
@@ -212,11 +213,14 @@ def option(
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a command; each is checked when they are made, before anything is measured."""
+    """The options of a command; each is checked when they are made, before anything is measured.
+
+    But for the device, which may be any from Python: it is checked when the suite runs.
+    """
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            if "text" in each.metadata:
+            if "text" in each.metadata and each.name != "device":
                 self._check(each, getattr(self, each.name))
 
     @staticmethod

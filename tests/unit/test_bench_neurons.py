@@ -100,12 +100,17 @@ def test_what_can_not_be_written_is_noticed_before_anything_is_measured(suite):
         ("scaling", {"hidden": 0}, "--hidden must be at least 1, but it is 0"),
         ("compare", {"batches": (4, -1)}, "--batch must be at least 1, but it is -1"),
         ("plasticity", {"rate": 2.0}, "--rate must be at most 1, but it is 2.0"),
-        ("local", {"device": "warp"}, "--device must be one of 'auto', 'cpu', 'cuda', but it is 'warp'"),
+        ("local", {"samples": -1}, "--samples must be at least 0, but it is -1"),
     ],
 )
 def test_options_are_checked_when_they_are_made(suite, given, says):
     with pytest.raises((TypeError, ValueError), match=re.escape(says)):
         getattr(bench, suite).Arguments(**given)
+
+
+def test_a_device_that_is_none_is_named_before_anything_is_measured():
+    with pytest.raises(ValueError, match="device"):
+        bench.demo.benchmark(bench.demo.Arguments("warp"), pytest.fail)
 
 
 def test_no_candidate_to_time(monkeypatch):
