@@ -179,6 +179,13 @@ class BufferReassigned(Net):  # as snnTorch 1.0's Leaky does
         return self.hidden
 
 
+@planted("state in place", words="hidden", module="model (BufferRegisteredAgain)")
+class BufferRegisteredAgain(BufferReassigned):
+    def encode(self, x):
+        self.register_buffer("hidden", 0.5 * self.hidden + x)  # planted
+        return self.hidden
+
+
 @planted("state in place", words="second.bias", module="second (Linear)")
 class ParameterReassigned(Net):
     def encode(self, x):

@@ -174,7 +174,7 @@ def record(model: nn.Module, inputs: list[Tensor], *, meta: bool = False) -> Rec
     """
     result, inputs = Record(), [x.detach().clone() for x in inputs]
     here = threading.get_ident()  # other threads are not noted
-    apply_function, set_attribute = torch.autograd.Function.__dict__["apply"], nn.Module.__setattr__
+    apply_function = torch.autograd.Function.__dict__["apply"]
     paths = {id(module): path for path, module in model.named_modules()}
     tensors = {id(tensor): path for path, tensor in (*model.named_parameters(), *model.named_buffers())}
     names = {id(module): f"{path or 'model'} ({type(module).__name__})" for path, module in model.named_modules()}
@@ -190,19 +190,23 @@ def record(model: nn.Module, inputs: list[Tensor], *, meta: bool = False) -> Rec
             result.functions.append(Applied(cls, tensors_in(out), _place_here(names)))
         return out
 
-    def assigned(module, name, value):
-        set_attribute(module, name, value)
-        if threading.get_ident() == here and id(module) in paths:
-            result.assigned[f"{paths[id(module)]}.{name}".lstrip(".")] = _place_here(names)
+    def noting(assign):
+        def assigned(module, name, *value, **how):
+            assign(module, name, *value, **how)
+            if threading.get_ident() == here and id(module) in paths:
+                result.assigned[f"{paths[id(module)]}.{name}".lstrip(".")] = _place_here(names)
+
+        return assigned
 
     with ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng(devices=[]))
         stack.enter_context(torch.enable_grad())
         torch.manual_seed(0)
         stack.enter_context(watching_losses(marked))
-        # PyTorch has no hooks for these two.
+        # PyTorch has no hooks for these.
         stack.enter_context(_replaced(torch.autograd.Function, "apply", classmethod(applied)))
-        stack.enter_context(_replaced(nn.Module, "__setattr__", assigned))
+        for method in ("__setattr__", "register_buffer"):
+            stack.enter_context(_replaced(nn.Module, method, noting(getattr(nn.Module, method))))
         if meta:
             stack.enter_context(torch.device("meta"))
         stack.enter_context(_Calls(result, names, tensors))
