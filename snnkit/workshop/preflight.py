@@ -137,10 +137,12 @@ def from_texts(texts: Mapping[str, str]) -> Room:
                 line = content.count("\n", 0, begin.start()) + 1
                 damaged.append(f"{place}:{line}: cut off, or changed on the way: its checksum is another")
                 continue
-            kind, *pairs = body.split()
+            kind, *pairs = body.split() or [""]
             facts = {name: unquote(value) for name, _, value in (pair.partition("=") for pair in pairs)}
+            if kind not in VERDICTS or not {"name", "when"} <= facts.keys():
+                continue
             key = facts["name"].casefold()
-            if kind in VERDICTS and (key not in latest or facts["when"] >= latest[key].facts["when"]):
+            if key not in latest or facts["when"] >= latest[key].facts["when"]:
                 latest[key] = Verdict(kind, facts)
     ranked = sorted(latest.values(), key=lambda one: (VERDICTS.index(one.verdict), one.facts["name"].casefold()))
     return Room(tuple(ranked), tuple(damaged))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import zlib
 
 import pytest
 from click.testing import CliRunner
@@ -91,6 +92,11 @@ def test_a_line_that_was_changed_is_named_with_its_place(damage):
     assert [one.facts["name"] for one in room.verdicts] == ["bo", "cy"]
     assert len(room.damaged) == 1 and room.damaged[0].startswith("chat:3: ")
     assert "Lines that could not be read" in preflight.text(room)
+
+
+@pytest.mark.parametrize("body", ["", "READY", "READY name=ada", "READY when=now", "PERFECT name=ada when=now"])
+def test_a_line_with_the_right_checksum_and_too_little_is_no_verdict(body):
+    assert read(f"{preflight.MARK} {body} crc={zlib.crc32(body.encode()):08x}") == ((), ())
 
 
 def test_a_line_that_a_mail_has_wrapped_and_quoted_is_read():
