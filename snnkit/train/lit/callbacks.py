@@ -101,7 +101,7 @@ class _SpikeCount:
     def __call__(self, layer: nn.Module, args: tuple, result: Any) -> None:
         # A rank without a sample of its own adds zeros, as all ranks have to exchange the same layers.
         out = result[0].detach()
-        spikes = self.counts * out.sum((0, 1), dtype=torch.float32)
+        spikes = (out if self.counts else torch.zeros_like(out)).sum((0, 1), dtype=torch.float32)
         self.spikes = spikes if self.spikes is None else self.spikes + spikes
         self.seen += self.counts * out.shape[0] * out.shape[1]
 

@@ -335,7 +335,6 @@ class SpikingModule(LightningModule):
 
 
 def _has_generator(loader: Any) -> bool:
-    """Whether a DataLoader or its samplers draw from another generator than PyTorch's."""
-    batches = getattr(loader, "batch_sampler", None)
-    holders = (loader, getattr(loader, "sampler", None), batches, getattr(batches, "sampler", None))
-    return any(isinstance(getattr(holder, "generator", None), torch.Generator) for holder in holders)
+    """Whether a DataLoader, or its sampler, draws from another generator than PyTorch's."""
+    sampler = getattr(loader, "sampler", None)
+    return any(isinstance(getattr(each, "generator", None), torch.Generator) for each in (loader, sampler))
