@@ -68,7 +68,7 @@ DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
 # %%
 import math
 import textwrap
-from functools import partial
+from functools import cache, partial
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -747,18 +747,28 @@ def preset(which):
 PRESETS = {which: preset(which) for which in ("likely", "best for the IPU", "best for the GPU")}
 
 
+def rates_over(mode, batch, ipu_chip, gpu_chip, assumptions):
+    """The rate of an IPU over that of a GPU, a range."""
+    work = roofline.tutorial(batch)
+    gpu = roofline.gpu(work, gpu_chip, mode=mode, assumptions=assumptions)
+    return roofline.ipu(work, ipu_chip, assumptions=assumptions).samples_per_s / gpu.samples_per_s
+
+
+@cache
+def over_all_ranges(mode, batch, ipu_chip, gpu_chip):
+    return rates_over(mode, batch, ipu_chip, gpu_chip, free)
+
+
 def over(mode, batch, ipu_chip, gpu_chip, others, **chosen):
     """The rate of an IPU over that of a GPU: all assumptions at one value each, and over all their ranges."""
-    work, where = roofline.tutorial(batch), f"{ipu_chip} over {gpu_chip}, {mode}, batch {batch}"
-    rates, _ = lanes(work, ipu_chip, gpu_chip, "float32", free.with_(**PRESETS[others] | chosen))
-    spans, _ = lanes(work, ipu_chip, gpu_chip, "float32", free)
-    ipu_lane, gpu_lane = f"{ipu_chip} (IPU)", f"{gpu_chip}, {mode}"
-    ratio, span = rates[ipu_lane].value / rates[gpu_lane].value, spans[ipu_lane] / spans[gpu_lane]
+    ratio = rates_over(mode, batch, ipu_chip, gpu_chip, free.with_(**PRESETS[others] | chosen)).value
+    span = over_all_ranges(mode, batch, ipu_chip, gpu_chip)
     numbers = [
         figures.Marked("your setting", "predicted", ratio),
         figures.Marked("all ranges", "predicted", span.value, span.low, span.high),
     ]
-    return figures.marked(numbers, "times as fast", title=f"{where}: {ratio:.2g} times as fast", one="as fast")
+    title = f"{ipu_chip} over {gpu_chip}, {mode}, batch {batch}: {ratio:.2g} times as fast"
+    return figures.marked(numbers, "times as fast", title=title, one="as fast")
 
 
 CHIPS = {"ipu_chip": list(chips.names("ipu")), "gpu_chip": list(chips.names("gpu")), "others": list(PRESETS)}
