@@ -93,6 +93,7 @@ class Quantized(NamedTuple):
     report: Report
 
 
+@checks.arguments
 def quantize(model: nn.Module) -> Quantized:
     """A copy of a trained ``model``, on any device, whose Linear layers have int8 weights; ``model`` stays as it is.
 
@@ -186,6 +187,7 @@ class Comparison(NamedTuple):
 
 
 @torch.no_grad()
+@checks.arguments
 def compare(
     model: nn.Module,
     quantized: nn.Module,
@@ -200,9 +202,6 @@ def compare(
     Both are put into evaluation mode and onto ``device`` (they stay there). Arguments otherwise as for
     ``train.evaluate``.
     """
-    for name, net in (("model", model), ("quantized", quantized)):
-        checks.instance(name, net, nn.Module, "a torch.nn.Module")
-    checks.function("encode", encode)
     target = resolve_device(device)
     nets = (model.eval().to(target), quantized.eval().to(target))
     samples, labels = (part.to(target) for part in data)
@@ -223,6 +222,7 @@ def compare(
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
+@checks.arguments
 def save(path: str | os.PathLike[str], quantized: nn.Module) -> Path:
     """Write the weights of a quantized model to a file, whole or not at all; return its path."""
     names = [name for name, layer in quantized.named_modules() if _is_int8(layer)]
@@ -233,6 +233,7 @@ def save(path: str | os.PathLike[str], quantized: nn.Module) -> Path:
     return file
 
 
+@checks.arguments
 def load(path: str | os.PathLike[str], model: nn.Module, *, map_location: str | torch.device = "cpu") -> nn.Module:
     """The quantized model that ``save`` wrote, as a copy of ``model``, an unquantized one of the same structure.
 

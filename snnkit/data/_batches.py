@@ -48,6 +48,7 @@ def to_device(images: Tensor, labels: Tensor, device: str | torch.device = "auto
 
 def to_unit(images: Tensor) -> Tensor:
     """Images uint8 in 0..255 to float32 in [0, 1], any shape."""
+    checks.instance("images", images, Tensor, "a tensor of uint8")
     if images.dtype != torch.uint8:
         raise TypeError(f"images must be uint8, as data.load gives them, but they are {images.dtype}")
     return images.float() / 255

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from .. import checks
 from .batch_processing import batch_process, check_batch_size
@@ -53,7 +54,8 @@ class Accelerated:
         """Scales the loss where float16 needs it; elsewhere it does nothing."""
         return Precision(self.device, PRECISIONS[self.precision]).scaler()
 
-    def process(self, inputs: Any, fn: Any = None, **options: Any) -> Any:
+    @checks.arguments
+    def process(self, inputs: Tensor, fn: Callable[[nn.Module, Tensor], Any] | None = None, **options: Any) -> Any:
         """``batch_process`` in this precision, with this batch size."""
 
         def run(model: nn.Module, batch: Any) -> Any:

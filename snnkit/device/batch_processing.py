@@ -60,6 +60,8 @@ def batch_process(
     checks.flag("progress", progress)
     check_module(model)
     checks.instance("inputs", inputs, Tensor, "a tensor of samples")
+    checks.integer("dim", dim)
+    checks.integer("out_dim", out_dim)
     if not -inputs.dim() <= dim < inputs.dim():
         raise ValueError(f"dim must be a dimension of inputs {list(inputs.shape)}, but it is {dim}")
     checks.function("fn", fn, optional=True)

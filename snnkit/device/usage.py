@@ -123,6 +123,7 @@ class StepMemory(NamedTuple):
     peak: int
 
 
+@checks.arguments
 def training_step(model: nn.Module, x: Tensor) -> StepMemory:
     """Run ``model(x)`` and its backward pass and count; the model is left as it was: weights, ``.grad``, buffers and
     random numbers."""
@@ -164,6 +165,7 @@ def output_of(result: Any) -> Tensor:
     return result
 
 
+@checks.arguments
 @contextlib.contextmanager
 def untouched(model: nn.Module, device: torch.device) -> Iterator[None]:
     """Afterwards the buffers of ``model`` and the state of the random generators are what they were."""
@@ -193,6 +195,7 @@ def timeline(function: Callable[[], Any]) -> list[int]:
     return recorder.curve
 
 
+@checks.arguments
 def outline(curve: list[int], share: float = 0.01) -> list[int]:
     """The points of a timeline at which memory has changed by ``share`` of its summit or more since the last of them,
     the first, the last and the summit in any case: its shape, without the many operations on small tensors.

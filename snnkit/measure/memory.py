@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .. import checks
+
 
 @dataclass(frozen=True)
 class Held:
@@ -27,6 +29,7 @@ class Held:
         return self.x + self.other
 
 
+@checks.arguments
 def held_for_backward(forward: Callable[[Tensor], Tensor], x: Tensor) -> Held:
     """What ``forward(x)`` saves for backward.
 
@@ -70,6 +73,7 @@ MALLOC_SETTINGS = {
 }
 
 
+@checks.arguments
 def missing_malloc_settings(environment: Mapping[str, str]) -> dict[str, str]:
     """Those of the settings that ``environment`` does not have: what a user set stays."""
     return {name: value for name, value in MALLOC_SETTINGS.items() if name not in environment}

@@ -50,6 +50,7 @@ class HostClock:
 
     name = "host"
 
+    @checks.arguments
     def seconds(self, function: Callable[[], object], calls: int = 1) -> tuple[float, float]:
         start = time.perf_counter()
         for _ in range(calls):
@@ -91,10 +92,12 @@ class ThroughputClock:
 
     name = "throughput"
 
+    @checks.arguments
     def __init__(self, device: torch.device) -> None:
         self.wait = torch.cuda.synchronize if device.type == "cuda" else lambda: None
         self.least = 10 if device.type == "cuda" else 1
 
+    @checks.arguments
     def seconds(self, function: Callable[[], object], calls: int = 1) -> tuple[float, float]:
         calls = max(calls, self.least)
         self.wait()
@@ -110,11 +113,13 @@ def _event() -> Any:
     return torch.cuda.Event(enable_timing=True)
 
 
+@checks.arguments
 def clock_for(device: torch.device) -> Clock:
     """The clock that sees the work of ``device``."""
     return DeviceClock(device) if device.type == "cuda" else HostClock()
 
 
+@checks.arguments
 def first_call(function: Callable[[], Any], device: torch.device) -> tuple[float, Any]:
     """Seconds of a call that may compile and allocate, until the device is done, and what it returned."""
     wait = torch.cuda.synchronize if device.type == "cuda" else (lambda: None)
@@ -125,6 +130,7 @@ def first_call(function: Callable[[], Any], device: torch.device) -> tuple[float
     return time.perf_counter() - start, result
 
 
+@checks.arguments
 def race(
     contestants: Mapping[str, Callable[[], object]],
     repeats: int = 11,

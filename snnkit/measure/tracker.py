@@ -121,6 +121,7 @@ def left_under_limit() -> int | None:
     return min((tracker.limit - tracker.live for tracker in _limits if tracker.limit is not None), default=None)
 
 
+@checks.arguments
 def peak_of(function: Callable[[], object], device: torch.device) -> int:
     """Most bytes that ``function()`` had allocated beyond those before it: on CUDA by PyTorch's own count, elsewhere by
     a ``MemoryTracker``."""

@@ -78,6 +78,7 @@ class Population(nn.Module):
 
     def initial_state(self, x: Tensor) -> PopulationState:
         """Before the first step, for spikes [B, N] like ``x``."""
+        checks.instance("x", x, Tensor, "a tensor [B, N]")
         zeros = torch.zeros(x.shape, dtype=state_dtype(x), device=x.device)
         return PopulationState(zeros.new_zeros(()), zeros, zeros.new_zeros(x.shape[0], self.populations))
 
@@ -91,7 +92,8 @@ class Population(nn.Module):
             )
         if state is None:
             state = self.initial_state(spikes[0])
-        elif state.counts.shape != spikes.shape[1:]:
+        checks.instance("state", state, PopulationState, "a PopulationState or None")
+        if state.counts.shape != spikes.shape[1:]:
             raise ValueError(
                 f"state of Population must be of {list(spikes.shape[1:])} neurons, but its counts are "
                 f"{list(state.counts.shape)}"
@@ -107,6 +109,7 @@ class Population(nn.Module):
 
     def statistics(self, state: PopulationState) -> Statistics:
         """Those of all steps up to ``state``."""
+        checks.instance("state", state, PopulationState, "a PopulationState")
         size = self.neurons // self.populations
         rates = (state.counts / state.steps).unflatten(1, (self.populations, size))
         rate = rates.mean(2)
@@ -121,6 +124,9 @@ class Population(nn.Module):
 
     def split(self, features: Tensor) -> Statistics:
         """The parts of what a call gives, [..., 4 populations]."""
+        checks.instance("features", features, Tensor, "a tensor [..., 4 populations]")
+        if features.shape[-1:] != (4 * self.populations,):
+            raise ValueError(f"features must be [..., {4 * self.populations}], but it is {list(features.shape)}")
         return Statistics(*features.unflatten(-1, (4, self.populations)).unbind(-2))
 
     def extra_repr(self) -> str:
@@ -211,7 +217,10 @@ class StatisticalSNN(Sequential):
         Raises:
             TypeError, ValueError: no numbers, another shape, or values outside of [0, 1] (detected on a CPU only).
         """
-        x, weight = torch.as_tensor(x), self[1].weight
+        try:
+            x, weight = torch.as_tensor(x), self[1].weight
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise TypeError(f"x must be numbers [B, ...], but it is {checks.shown(x)} ({error})") from None
         if x.ndim < 2 or len(x) == 0 or x[0].numel() != self.inputs:
             raise ValueError(f"x must be [B, ...] with {self.inputs} values per sample, but it is {list(x.shape)}")
         values = x.to(weight)

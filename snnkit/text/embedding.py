@@ -81,12 +81,14 @@ class SpikingEmbedding(nn.Module):
         return self(numbers)[0].mean(0)
 
     @torch.no_grad()
+    @checks.arguments
     def vectors(self, words: str | Sequence[str]) -> Tensor:
         """The vectors [len(words), features] of words, each looked up by itself; one word gives one row."""
         words = [words] if isinstance(words, str) else words
         return self.rates(self._tensor([self.vocabulary.number(word) for word in words]))
 
     @torch.no_grad()
+    @checks.arguments
     def sentence_vectors(self, texts: str | Sequence[str]) -> Tensor:
         """The vectors [len(texts), features] of sentences: the mean over their known words. One str is one sentence."""
         texts = [texts] if isinstance(texts, str) else texts
@@ -107,6 +109,7 @@ class SpikingEmbedding(nn.Module):
         return self.nearest(self.sentence_vectors(text), k, without=own)[0]
 
     @torch.no_grad()
+    @checks.arguments
     def nearest(self, vectors: Tensor, k: int = 10, *, without: Iterable[int] = ()) -> list[list[tuple[str, float]]]:
         """The words nearest to vectors [N, features] by cosine: for each its (word, cosine) pairs, the nearest first.
 
@@ -223,6 +226,7 @@ class SpikingEmbedding(nn.Module):
         return torch.tensor(list(numbers), dtype=torch.int64, device=self.table.weight.device)
 
 
+@checks.arguments
 def agreement(embedding: SpikingEmbedding, groups: Mapping[str, Sequence[str]] = GROUPS) -> float:
     """The share of each word's nearest words, of the whole vocabulary, that are of its group: 0 to 1.
 
@@ -287,6 +291,7 @@ class SparseSpikes:
     dense_bytes: int
 
     @classmethod
+    @checks.arguments
     def of(cls, spikes: Tensor) -> SparseSpikes:
         """From dense spikes [T, ..., N] of 0 and 1, in any dtype. ValueError for anything else."""
         if spikes.dim() < 2 or not ((spikes == 0) | (spikes == 1)).all():
@@ -324,6 +329,7 @@ class SparseSpikes:
         spikes[rows, self.neuron.long()] = 1
         return spikes.reshape(self.shape)
 
+    @checks.arguments
     def linear(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         """``torch.nn.functional.linear`` of the spikes [T, ..., M], event by event.
 

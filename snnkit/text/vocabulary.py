@@ -34,6 +34,7 @@ def split_sentences(texts: str | Iterable[str]) -> list[str]:
     return [checks.instance(f"texts[{i}]", part, str, "a str") for i, part in enumerate(texts)]
 
 
+@checks.arguments
 class Vocabulary:
     """Words and their numbers. Words of a text that are not here are left out.
 
@@ -46,12 +47,10 @@ class Vocabulary:
     """
 
     def __init__(self, words: Sequence[str], counts: Sequence[int] | None = None) -> None:
-        if isinstance(words, str) or not isinstance(words, Sequence) or not all(isinstance(w, str) for w in words):
-            raise TypeError(f"words must be a sequence of str, but it is {checks.shown(words)}")
         if not words or len(set(words)) != len(words):
             raise ValueError(f"words must be at least one, and all different, but they are {checks.shown(words)}")
         self.words = list(words)
-        self.counts = [1] * len(words) if counts is None else [int(count) for count in counts]
+        self.counts = [1] * len(words) if counts is None else list(counts)
         self._numbers = {word: number for number, word in enumerate(self.words)}
         if len(self.counts) != len(words) or min(self.counts) < 0 or max(self.counts) == 0:
             raise ValueError(f"counts must be one per word, at least 0 and not all 0, but it is {checks.shown(counts)}")

@@ -181,6 +181,7 @@ measure.race: contestants={"a": lambda: None}, repeats=3, warmup=1
 models.Population: neurons=8, populations=2
 models.Population.*: x=rand(2, 8), features=rand(2, 8), spikes=spikes(5, 2, 8)
 models.Population.statistics: state=models.Population(8, 2)(spikes(5, 2, 8))[1]
+models.StatisticalSNN: inputs=8, hidden=6, classes=3, populations=2
 models.StatisticalSNN.*: self=models.StatisticalSNN(8, 6, 3, populations=2, steps=5), x=rand(2, 8)
 neuron.Leaky: beta=0.9
 neuron.Recurrent: neuron=neuron.LIF(), features=8

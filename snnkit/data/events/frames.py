@@ -151,6 +151,7 @@ def collate(
     return batch, torch.tensor(labels, dtype=torch.int64)
 
 
+@checks.arguments
 def frames_of(recordings: Iterable[Events], *, steps: int) -> Tensor:
     """Spikes float32 [N, steps, polarities, height, width], 0 or 1, of recordings of one sensor: for data modules.
 
@@ -190,7 +191,7 @@ def _pixels(events: Events) -> Tensor:
 
 
 def _pairs(samples: Any) -> tuple[list[Events], list[int]]:
-    rows = list(samples)
+    rows = list(checks.instance("samples", samples, Iterable, "pairs of a recording and its label"))
     if not rows:
         raise ValueError("samples must hold at least one recording and its label, but it is empty")
     recordings, labels = [], []

@@ -46,7 +46,7 @@ class Recordings:
     """
 
     def __init__(self, name: str, source: Any) -> None:
-        published = _SETS[name]
+        published = _SETS[checks.choice("name", name, _SETS)]
         self.name, self.source = name, source
         self.size, self.polarities, self.classes = published.size, published.polarities, published.classes
 
@@ -98,6 +98,7 @@ def load(name: str, split: str = "train", *, root: str | os.PathLike[str] | None
     return Recordings(name, made)
 
 
+@checks.arguments
 def read_nmnist(path: str | os.PathLike[str]) -> Events:
     """One digit of N-MNIST, from its ``.bin`` file: 34 × 34 pixels, about 300 ms.
 

@@ -29,6 +29,7 @@ class Flip:
     def __post_init__(self) -> None:
         checks.number("p", self.p, at_least=0, at_most=1)
 
+    @checks.arguments
     def __call__(self, events: Events) -> Events:
         if float(torch.rand((), generator=self.generator)) >= self.p:
             return events
@@ -48,6 +49,7 @@ class Shift:
     def __post_init__(self) -> None:
         checks.integer("pixels", self.pixels, at_least=0, at_most=2**15 - 1)
 
+    @checks.arguments
     def __call__(self, events: Events) -> Events:
         height, width = events.size
         dx, dy = (int(torch.randint(-self.pixels, self.pixels + 1, (), generator=self.generator)) for _ in range(2))
@@ -69,6 +71,7 @@ class Drop:
     def __post_init__(self) -> None:
         checks.number("p", self.p, at_least=0, at_most=1)
 
+    @checks.arguments
     def __call__(self, events: Events) -> Events:
         remaining = torch.rand(len(events), generator=self.generator) >= self.p
         return events.where(remaining) if remaining.any() else events
@@ -87,6 +90,7 @@ class Jitter:
     def __post_init__(self) -> None:
         checks.number("std", self.std, at_least=0)
 
+    @checks.arguments
     def __call__(self, events: Events) -> Events:
         drawn = torch.randn(len(events), generator=self.generator, dtype=torch.float64)
         t = (events.t + (drawn * self.std).round()).clamp(0, events.duration - 1).long()
