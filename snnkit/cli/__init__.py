@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
@@ -78,7 +79,8 @@ def ended_in_order() -> Iterator[None]:
         signal.signal(number, signal.SIG_IGN)  # a second one would disturb what the first one has begun
         raise KeyboardInterrupt(number)
 
-    numbers = [getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP")]
+    here = threading.current_thread() is threading.main_thread()  # only that one may set handlers
+    numbers = [getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP") if here]
     taken = [number for number in numbers if number and signal.getsignal(number) == signal.SIG_DFL]
     for number in taken:
         signal.signal(number, interrupt)
