@@ -53,7 +53,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def read_small(path: Path, largest: int) -> bytes:
-    """What a file of somebody else holds, as people hand them in.
+    """What a file of other people holds, as people hand them in.
 
     Raises ValueError saying what is wrong with it: no regular file (a pipe would be waited for), or more than `largest`
     bytes; and OSError.
@@ -67,7 +67,7 @@ def read_small(path: Path, largest: int) -> bytes:
 
 
 def small_json(path: Path, largest: int) -> Any:
-    """What a JSON file of somebody else holds. Raises as `read_small`, and ValueError where it is no JSON."""
+    """What a JSON file of other people holds. Raises as `read_small`, and ValueError where it is no JSON."""
     content = read_small(path, largest)
     try:
         return json.loads(content.decode("utf-8-sig"))
