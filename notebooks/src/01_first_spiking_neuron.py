@@ -524,9 +524,7 @@ viz.labs.neuron_lab()
 #   believed to work in this regime.
 # - `ALIF` fires only 2.3 times as often: each spike raises its (dashed) threshold, so a strong input partly cancels its
 #   own effect.
-# - Two special cases: `LI` never fires. It is a readout: its membrane is the output. The neurons of `Recurrent` are
-#   connected, and each spike slightly inhibits all the others; without noise none is earlier than the rest, and all
-#   fire at once.
+# - `LI` never fires. It is a readout: its membrane is the output.
 
 # %% [markdown] tags=["slide"]
 # ## 8. Your own neuron (stretch)

@@ -468,7 +468,7 @@ steps_apart = encode.delta(heart.unsqueeze(1), threshold=THETA, off_spikes=True)
 since_sent = send_on_delta(heart, THETA)
 spikes = {"delta": steps_apart, "with memory": since_sent}
 read_back = {name: THETA * s.cumsum(0) for name, s in spikes.items()}
-viz.show(figures.coded_signal(heart, spikes, read_back, DT, f"A heartbeat in changes of {THETA}"))
+viz.show(figures.traces({"signal": heart} | read_back, spikes, title=f"A heartbeat in changes of {THETA}"))
 for name, back in read_back.items():
     error = (back - heart).square().mean().sqrt()
     print(f"{name:12} {int(spikes[name].abs().sum()):4} spikes for {len(heart)} samples, error {error:.3f}")

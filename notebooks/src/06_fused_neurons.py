@@ -521,10 +521,10 @@ cpp_loop = between(cpp_text, "for (int64_t t = 0", "flush(")
 triton_text = between(triton.source_of(equation), "def ", "# Step 2.")
 viz.listing(
     {
-        "1 · the graph": (graph, "python"),
+        "1 · the graph": graph,
         "2 · the program of one neuron": as_text(program),
-        "3 · C++": (cpp_loop, "cpp"),
-        "4 · Triton": (triton_text, "python"),
+        "3 · C++": cpp_loop,
+        "4 · Triton": triton_text,
     }
 )
 
@@ -564,9 +564,7 @@ def inductor_kernel():
     return re.search(r"'''\n(.*?)'''", code, re.DOTALL)[1]
 
 
-viz.listing(
-    {"torch.compile, one step": (compiler_missing or inductor_kernel(), "cpp" if device.type == "cpu" else "python")}
-)
+viz.listing({"torch.compile, one step": compiler_missing or inductor_kernel()})
 
 # %% [markdown]
 # **The Triton kernel on your CPU.** Triton has an interpreter, which runs a kernel in NumPy. It is far too slow for
@@ -610,7 +608,7 @@ else:
 print(f"{len(program.ops)} operations forward, {len(backward_program.ops)} backward (including the recomputed ones)")
 cpp_text, *_ = cpp.backward_source(equation, torch.float32, (), (True,))
 cpp_loop = between(cpp_text.partition("// Back in time")[2], "#pragma omp simd", "flush(")
-viz.listing({"backward through one step": as_text(backward_program), "the same in C++": (cpp_loop, "cpp")})
+viz.listing({"backward through one step": as_text(backward_program), "the same in C++": cpp_loop})
 
 # %% [markdown] tags=["slide"]
 # > **Predict first.** How many bytes per neuron and step stay allocated between forward and backward: in the loop, and fused?

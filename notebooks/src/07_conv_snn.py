@@ -150,8 +150,8 @@ conv_flops = attempt("07.1", conv_flops)
 # %%
 first = conv_flops(1, 128, 3, 28, 28, steps=4, static=True)
 second = conv_flops(128, 128, 3, 14, 14, steps=4)
-print(f"conv 1: {first:12,} FLOPs; counted {costs.layers[0].flops:12,}")
-print(f"conv 2: {second:12,} FLOPs; counted {costs.layers[4].flops:12,}")
+print(f"conv 1: {first:12,} FLOPs; counted {costs[0].flops:12,}")
+print(f"conv 2: {second:12,} FLOPs; counted {costs[4].flops:12,}")
 
 # %% [markdown]
 # **Explorer.** How the cost of the whole network changes with its width and with the number of steps. The lower bar is
@@ -175,8 +175,8 @@ def price(channels=128, steps=4, in_channels=1):
     bars = {}
     for way, x in ways.items():
         bars[way] = {"conv 1": 0.0, "conv 2": 0.0, "linear": 0.0}
-        for layer in viz.layer_costs(net, x).layers:
-            part = {0: "conv 1", 4: "conv 2"}.get(layer.index, "linear")
+        for i, layer in enumerate(viz.layer_costs(net, x)):
+            part = {0: "conv 1", 4: "conv 2"}.get(i, "linear")
             bars[way][part] += layer.flops / 1e6
     each, once = (sum(bar.values()) for bar in reversed(bars.values()))
     title = f"One image through {channels} channels, T = {steps}: once saves {1 - once / each:.1%}"
@@ -236,7 +236,7 @@ def counted(net, x):
     """FLOPs of forward, and bytes that the kernels of a training pass move (those inside the fused neurons excepted)."""
     with measure.Traffic() as moved:
         loss.rate_mse(net(x)[0], labels[: x.shape[1]]).backward()
-    return sum(layer.flops for layer in viz.layer_costs(net, x).layers), moved.bytes
+    return sum(layer.flops for layer in viz.layer_costs(net, x)), moved.bytes
 
 
 for name, counted_net in {"this net": net, "published size": models.FashionConvNet(128, 2048).to(device)}.items():
@@ -693,7 +693,7 @@ for name, total in spikes.items():
 # ### Explorer: watch the feature maps
 #
 # A spike is a pixel. Each column is one channel, each row a time step, and the last row is the mean over time, the
-# *rate*. You see the eight most active channels for the image.
+# *rate*. You see the eight most active channels for the image; the label over each map has its step and its channel.
 #
 # 1. Compare the first step with the others. Which pixels fire first, and why those? (The input is the same at each step.)
 # 2. Which channels respond to edges, which to the stroke itself, and which to the background?
@@ -710,7 +710,10 @@ def explorer(net, images, labels, answers):
         busiest = maps.sum((0, 2, 3)).argsort(descending=True)[:8]
         names = f"{classes[int(labels[image])]},  answer {classes[int(answers[image])]}"
         title = f"{layer} neurons for image {image} ({names})"
-        return figures.feature_maps(maps[:, busiest], busiest.tolist(), title=title)
+        rows = torch.cat([maps, maps.mean(0, keepdim=True)])[:, busiest]
+        steps = [*(f"step {t + 1}" for t in range(len(maps))), "mean"]
+        captions = [f"{step}, {channel}" for step in steps for channel in busiest.tolist()]
+        return figures.image_grid(rows.flatten(0, 1), captions, columns=len(busiest), title=title)
 
     return look
 
@@ -736,7 +739,7 @@ PARTS = {
     "Flatten": "linear",
     "Linear": "linear",
 }
-names = [PARTS[layer.name.split()[0]] for layer in costs.layers]
+names = [PARTS[layer.name.split()[0]] for layer in costs]
 
 
 def both_ways(layer, given, precision, first):
@@ -1010,11 +1013,16 @@ with torch.no_grad():
     answer = reader.process_input(digits)
 right = (answer.output.argmax(1).cpu() == digit_labels).float().mean()
 print(f"{right:.1%} of the test digits, from {16 * 4} numbers per image; chance would be 10 %")
-viz.show(
-    figures.population_statistics(
-        answer.statistics, digit_labels, data.CLASSES["digits"], title="Statistics of 16 populations for ten digits"
-    )
+# Of each statistic the mean over the samples of a class: [4, classes, populations].
+means = torch.stack(
+    [torch.stack([one.cpu()[digit_labels == k].mean(0) for k in range(10)]) for one in answer.statistics]
 )
+ranges = [f"{name}: {m.min():.2g} to {m.max():.2g}" for name, m in zip(answer.statistics._fields, means, strict=True)]
+panels = figures.panels(2, 2, ranges)
+for i, mean in enumerate(means):
+    panels.add_heatmap(z=mean, colorscale=viz.theme.INK, showscale=False, row=i // 2 + 1, col=i % 2 + 1)
+panels.update_xaxes(title_text="population", row=2).update_yaxes(title_text="digit", autorange="reversed")
+viz.show(panels.update_layout(title_text="Statistics of 16 populations for ten digits", height=520, margin_t=80))
 
 # %% [markdown] tags=["slide"]
 # **Notice.** Each panel is one statistic: rows are digits, columns populations. A column with structure is a population
@@ -1039,8 +1047,9 @@ except ImportError as error:
 else:
     print(report)
     print(quantize.compare(net, tiny, (test_images[:1000], test_labels[:1000]), encode=show, device=device))
-    linear = sum(layer.parameters for layer in costs.layers if layer.name.startswith("Linear"))
-    ratio = 4 * costs.parameters / (4 * costs.parameters - 3 * linear)
+    linear = sum(layer.parameters for layer in costs if layer.name.startswith("Linear"))
+    every = sum(layer.parameters for layer in costs)
+    ratio = 4 * every / (4 * every - 3 * linear)
     print(f"at the published size, with 99 % of the weights in linear layers: {ratio:.1f} times smaller")
 
 # %% [markdown]

@@ -68,6 +68,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
+import plotly.graph_objects as go
 import torch
 from torch.nn import functional as F
 
@@ -733,7 +734,10 @@ print(f"{len(sentences)} sentences, {len(vocabulary)} words; for example: {sente
 print(f"neighbours of the same kind: {before:.0%} before, {after:.0%} after training")
 for word in ("dog", "paris", "violin", "ate"):
     print(f"{word:7}", ", ".join(f"{other} {cosine:.2f}" for other, cosine in embedding.most_similar(word, 5)))
-viz.show(figures.similarity(embedding.vectors(words), text.GROUPS, title="Words that were trained as spikes: cosines"))
+directions = F.normalize(embedding.vectors(words).cpu().float(), dim=1)
+cosines = go.Figure(go.Heatmap(z=directions @ directions.T, x=words, y=words, colorscale=viz.theme.INK))
+cosines.update_traces(hovertemplate="%{x}, %{y}: %{z:.2f}<extra></extra>")
+viz.show(cosines.update_layout(title_text="Words that were trained as spikes: cosines", height=620))
 
 # %% [markdown]
 # **Notice.** The blocks on the diagonal are the six kinds, which were not given in training. Words of one kind occur in

@@ -580,11 +580,10 @@ def grown(images):
     return fields(snapshot.weight, f"Receptive fields after {images:,} images")
 
 
-viz.show(viz.frames(grown, "images", [one.images for one in run.snapshots], play=400))
+viz.show(viz.frames(grown, "images", [one.images for one in run.snapshots]))
 
 # %% [markdown]
-# Press *▶ play* below the figure, or drag its slider. (Neither is there? Move the mouse over the figure: JupyterLab then
-# shows them. A page that runs no scripts has the first picture only, before any learning.) The fields change from noise to digits, driven by the competition: the winner's weights move towards the
+# Drag the slider below the figure. (It is not there? Move the mouse over the figure: JupyterLab then shows it. A page that runs no scripts has the first picture only, before any learning.) The fields change from noise to digits, driven by the competition: the winner's weights move towards the
 # image that it won with. Next time it wins with similar images, and for other images another neuron is nearer.
 #
 # ### Exercise 11.3 · Which class does a neuron represent? (6 minutes, ●●○)

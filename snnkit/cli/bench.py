@@ -183,29 +183,6 @@ def _draw(record: dict[str, Any], plot: str) -> None:
 
 
 @bench.command()
-@click.argument("names", nargs=-1, metavar="[EXPLORER]...")
-@click.option("--threads", type=_COUNT, help="CPU threads.  [PyTorch's default]")
-def explorers(names: tuple[str, ...], threads: int | None) -> None:
-    """Time how quickly the ready-made explorers follow a control, at its minimum, middle and maximum.
-
-    EXPLORER is the name of one (neuron_lab); all by default. An update is the explorer's function plus the update of
-    the figure in the kernel; a browser draws it after that. What takes longer than 100 ms is marked.
-    """
-    import torch
-
-    from snnkit.viz.labs import LABS, update_times
-
-    known = {lab.name: lab for lab in LABS}
-    for name in names:
-        if name not in known:
-            raise click.UsageError(f"EXPLORER must be one of {', '.join(known)}, but it is {name!r}")
-    if threads is not None:
-        torch.set_num_threads(threads)
-    click.echo(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
-    click.echo(update_times([known[name] for name in names or known]))
-
-
-@bench.command()
 @click.argument("record", metavar="FILE|NAME")
 @PLOT
 def show(record: str, plot: str | None) -> None:

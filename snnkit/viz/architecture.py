@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,6 @@ from ..tables import html_table, size_of, text_table
 _OF_TORCH = frozenset(vars(nn.Module()))
 KINDS = ("parameter", "buffer", "unsaved buffer", "state", "plain attribute")
 _PARTS = ("part", "kind", "shape", "dtype", "device", "size", "")
-_LAYERS = ("layer", "output", "runs", "parameters", "neurons", "FLOPs", "share")
 
 
 @dataclass(frozen=True)
@@ -179,12 +178,10 @@ def _inside(value: Any, entered: set[int], place: str = "") -> Iterator[tuple[st
             yield from _inside(item, entered, place + name)
 
 
-@dataclass(frozen=True)
-class Layer:
+class Layer(NamedTuple):
     """One layer.
 
     Attributes:
-        index: in the network.
         name: its kind and sizes, such as "Conv2d 1 → 128, 3 × 3".
         shape: of its output, for one sample and step.
         runs: for how many steps it is computed: 1 where its input is static, else T.
@@ -193,7 +190,6 @@ class Layer:
         flops: of convolutions and matrix products in the forward pass, a multiplication and an addition being two.
     """
 
-    index: int
     name: str
     shape: tuple[int, ...]
     runs: int
@@ -202,55 +198,21 @@ class Layer:
     flops: int
 
 
-@dataclass(frozen=True)
-class LayerCosts:
-    """Result of ``layer_costs``: text with ``print``, a table in a notebook.
-
-    Attributes:
-        layers: in order.
-        steps, batch: T and B of the input that all of it is for.
-    """
-
-    layers: tuple[Layer, ...]
-    steps: int
-    batch: int
-
-    @property
-    def parameters(self) -> int:
-        return sum(layer.parameters for layer in self.layers)
-
-    @property
-    def neurons(self) -> int:
-        return sum(layer.neurons for layer in self.layers)
-
-    @property
-    def flops(self) -> int:
-        return sum(layer.flops for layer in self.layers)
+class LayerCosts(tuple[Layer, ...]):
+    """Result of ``layer_costs``, in order: text with ``print``, a table in a notebook."""
 
     def __repr__(self) -> str:
-        return "\n".join([self._about(), *text_table(_LAYERS, self._rows(), left=2, always=len(_LAYERS))])
+        return "\n".join(text_table(Layer._fields, self._rows(), always=len(Layer._fields)))
 
     def _repr_html_(self) -> str:
-        return html_table(_LAYERS, self._rows(), [self._about()])
-
-    def _about(self) -> str:
-        samples = "one sample" if self.batch == 1 else f"{self.batch} samples"
-        return f"forward pass of {samples}, T = {self.steps}"
+        return html_table(Layer._fields, self._rows())
 
     def _rows(self) -> list[tuple[str, ...]]:
-        rows = [
-            (
-                f"{layer.index}  {layer.name}",
-                " × ".join(map(str, layer.shape)),
-                f"{layer.runs} ×",
-                f"{layer.parameters:,}" if layer.parameters else "",
-                f"{layer.neurons:,}" if layer.neurons else "",
-                _short(layer.flops),
-                f"{layer.flops / self.flops:.1%}" if layer.flops else "",
-            )
-            for layer in self.layers
+        total = Layer("all", (), 0, *(sum(getattr(layer, name) for layer in self) for name in Layer._fields[3:]))
+        return [
+            (layer.name, " × ".join(map(str, layer.shape)), *(f"{count:,}" if count else "" for count in layer[2:]))
+            for layer in (*self, total)
         ]
-        return [*rows, ("all", "", "", f"{self.parameters:,}", f"{self.neurons:,}", _short(self.flops), "")]
 
 
 def layer_costs(net: Sequential, x: Tensor) -> LayerCosts:
@@ -268,11 +230,11 @@ def layer_costs(net: Sequential, x: Tensor) -> LayerCosts:
     """
     checks.instance("net", net, Sequential, "a snnkit.nn.Sequential")
     checks.instance("x", x, Tensor, "a tensor [T, B, ...]")
-    steps, batch = x.shape[:2]
+    steps = len(x)
     x = x.detach()  # gradients are not counted, and the counter refuses inputs that would have one
     x = x[:1].to("meta").expand(x.shape) if is_static(x) else x.to("meta")
     layers = []
-    for index, layer in enumerate(copy.deepcopy(net).to("meta")):
+    for layer in copy.deepcopy(net).to("meta"):
         assert layer is not None
         for module in layer.modules():
             if isinstance(module, Neuron):
@@ -282,9 +244,9 @@ def layer_costs(net: Sequential, x: Tensor) -> LayerCosts:
         shape, runs = tuple(out.shape[2:]), 1 if is_static(out) else steps
         parameters = sum(p.numel() for p in layer.parameters())
         neurons = math.prod(shape) if is_stateful(layer) else 0
-        layers.append(Layer(index, _name(layer), shape, runs, parameters, neurons, counter.get_total_flops()))
+        layers.append(Layer(_name(layer), shape, runs, parameters, neurons, counter.get_total_flops()))
         x = out
-    return LayerCosts(tuple(layers), steps, batch)
+    return LayerCosts(layers)
 
 
 def _name(layer: nn.Module) -> str:
@@ -298,11 +260,3 @@ def _name(layer: nn.Module) -> str:
         channels = f" {layer.in_channels} → {layer.out_channels}," if isinstance(layer, nn.Conv2d) else ""
         return f"{kind}{channels} {' × '.join(map(str, size))}"
     return kind
-
-
-def _short(count: int) -> str:
-    """ "1.8 M" and the like; nothing for nothing."""
-    for unit, scale in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if count >= scale:
-            return f"{count / scale:.3g} {unit}"
-    return f"{count}" if count else ""

@@ -20,9 +20,7 @@ _FLAT = ("scatter", "scattergl", "bar")  # traces that a range is made from
 _TALL = 86  # pixels that the slider takes
 
 
-def frames(
-    fn: Callable[[Any], go.Figure], name: str, values: Sequence[Any], start: int = 0, *, play: int = 0
-) -> go.Figure:
+def frames(fn: Callable[[Any], go.Figure], name: str, values: Sequence[Any], start: int = 0) -> go.Figure:
     """A figure with a slider over ``values``, computed by ``fn(value) -> Figure`` for each: client side only.
 
     It answers on Colab, in exported HTML and on slides, because it needs no kernel. Titles, annotations, shapes and
@@ -32,18 +30,15 @@ def frames(
         name: shown before the value, e.g. "beta".
         values: at most 60 positions.
         start: index of the first shown.
-        play: milliseconds per position, for a button that plays them in a row; 0: none.
 
     Raises:
-        ValueError: no values or too many, a start that is none of them, figures with different numbers of traces, a
-            negative ``play``.
+        ValueError: no values or too many, a start that is none of them, figures with different numbers of traces.
         TypeError: ``fn`` returns no Figure.
     """
     values = list(values)
     if not 1 <= len(values) <= _MOST:
         raise ValueError(f"values must hold 1 to {_MOST} positions, but there are {len(values)}")
     checks.integer("start", start, at_least=0, at_most=len(values) - 1)
-    checks.integer("play", play, at_least=0)
     figures: list[Any] = [
         checks.instance("the result of fn", fn(value), BaseFigure, "a plotly Figure") for value in values
     ]
@@ -72,12 +67,6 @@ def frames(
     # The slider is under the axis title, so the page grows by as much as it takes.
     pad = {"t": max(below - 4, 4), "b": 4, "r": 20}
     slider: dict[str, Any] = {"active": start, "currentvalue": {"prefix": f"{name} = "}, "steps": steps, "pad": pad}
-    if play:
-        run = {"fromcurrent": True, "frame": {"duration": play, "redraw": True}, "transition": {"duration": 0}}
-        button = {"label": "▶ play", "method": "animate", "args": [None, run]}
-        place = {"x": 0, "xanchor": "left", "y": 0, "yanchor": "top", "pad": {"t": pad["t"] + 4}}
-        whole.update_layout(updatemenus=[{"type": "buttons", "showactive": False, "buttons": [button]} | place])
-        slider |= {"x": 0.16, "len": 0.84}
     whole.update_layout(_layout(figures[start], figures))
     return whole.update_layout(sliders=[slider], height=height, margin={"b": below + _TALL})
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from snnkit import models, records
+from snnkit import records
 from snnkit.hardware import roofline
 from snnkit.hardware.scaling import Measured
 from snnkit.viz import figures
@@ -15,7 +15,6 @@ SPIKES = (torch.arange(T * N).reshape(T, N) % 5 == 0).float()
 V = torch.linspace(0, 1, T)
 IMAGE = torch.arange(64).reshape(8, 8) / 63
 EVENTS = (torch.arange(4 * 2 * 8 * 8).reshape(4, 2, 8, 8) % 7 == 0).float()
-MATRIX = (torch.arange(12 * 16).reshape(12, 16) % 11 - 5) / 5
 
 
 def _demo():
@@ -34,11 +33,8 @@ def _supersteps():
     return figures.supersteps(roofline.Work("w", 1, (), (), 0, 0, 0), [roofline.Operation(**product)] * 2)
 
 
-_RATE = torch.tensor([[0.1, 0.9], [0.4, 0.2], [0.3, 0.3]])
-
 EXAMPLES = {
     "coded_image": lambda: figures.coded_image(IMAGE, (IMAGE.flatten() > torch.rand(5, 64)).float(), IMAGE / 2),
-    "coded_signal": lambda: figures.coded_signal(V, {"delta": SPIKES[:, 0] - SPIKES[:, 1]}, {"delta": V / 2}, dt=1e-3),
     "compared_spikes": lambda: figures.compared_spikes(torch.linspace(0, 1, N), SPIKES, SPIKES.roll(1, 0)),
     "comparison": lambda: figures.comparison(made()),
     "lines": lambda: figures.lines(
@@ -46,7 +42,6 @@ EXAMPLES = {
     ),
     "scaling_efficiency": lambda: figures.scaling_efficiency([Measured(1, 0.1), Measured(2, 0.11)], cores=1),
     "event_cloud": lambda: figures.event_cloud(EVENTS, dt=1e-3),
-    "feature_maps": lambda: figures.feature_maps(EVENTS.transpose(0, 1).reshape(4, 2, 8, 8)),
     "image_grid": lambda: figures.image_grid(IMAGE.expand(10, 1, 8, 8), torch.arange(10), columns=4),
     "inference": lambda: figures.inference(IMAGE, SPIKES, SPIKES[:, :3], 1, ["a", "b", "c"]),
     "confusion": lambda: figures.confusion(torch.eye(4) * 7 + 1),
@@ -60,26 +55,18 @@ EXAMPLES = {
         maximise="acc", minimise="n", seeds="SEED",
     ),
     "per_neuron_step": lambda: figures.per_neuron_step([records.load("spikingjelly_rtx2080ti")]),
-    "population_statistics": lambda: figures.population_statistics(
-        models.Statistics(_RATE, _RATE / 4, _RATE * 2, _RATE * 3), [0, 1, 1], ["a", "b"]
-    ),
     "races": lambda: figures.races(records.load("cpu_epyc_1thread")),
     "rate_histogram": lambda: figures.rate_histogram(V),
     "device_rates": lambda: figures.device_rates(_demo()),
     "training_rates": lambda: figures.training_rates(records.load("training_cpu_epyc_1thread")),
     "roofline": lambda: figures.roofline([figures.Run("loop", 8e6, 1e8, 2e-2)], 1e10, 4e10),
     "shares": lambda: figures.shares({"before": {"conv": 6.0, "rest": 2.0}, "after": {"conv": 3.0}}, "ms"),
-    "similarity": lambda: figures.similarity(MATRIX[:3, :4], {"even": ["two", "four"], "odd": ["one"]}),
     "spans": lambda: figures.spans({"rank 0": [("forward", 0, 2), ("backward", 2, 5)], "net": [("send", 4, 5)]}),
     "raster": lambda: figures.raster(SPIKES),
     "marked": lambda: figures.marked(
         [Marked("a net", "predicted", 2.0, 1.0, 4.0), Marked("a net", "measured", 3.0, 2.9, 3.1)], "ms", title="Both",
     ),
     "supersteps": _supersteps,
-    "verdicts": lambda: figures.verdicts(
-        {"one": [[(1.1, 9.0), (0.5, 2.0)], [None, (0.1, 0.9)]]}, [16, 128], [100, 1000],
-        x_title="batch", y_title="width", title="Who is ahead",
-    ),
 }  # fmt: skip
 # In the namespace of the figures, but what figures are made of.
 PARTS = {"panels", "spacing", "Marked", "Run"}

@@ -108,7 +108,7 @@ def test_what_learners_may_draw_has_a_png():
 
 # ---- listings and batch scripts
 
-TEXTS = {"C++": ("if (a < b) return 1.0f;  // why", "cpp"), "plain": "v0 = sub(x, s0) & <b>"}
+TEXTS = {"C++": "if (a < b) return 1.0f;  // why", "plain": "v0 = sub(x, s0) & <b>"}
 
 
 def without_tags(page):
@@ -117,11 +117,8 @@ def without_tags(page):
 
 def test_nothing_of_a_listing_is_lost():
     page = listing(TEXTS)._repr_html_()
-    assert without_tags(page) == "C++" + TEXTS["C++"][0] + "plain" + TEXTS["plain"]
-    assert "<b>" not in page and page.count("<span style=") >= 3
+    assert without_tags(page) == "C++" + TEXTS["C++"] + "plain" + TEXTS["plain"] and "<b>" not in page
     assert repr(listing(TEXTS)).startswith("== C++\nif (a < b)")
-    text = "\n\ndef f():\n    return 1\n\n    # end"
-    assert without_tags(listing({"f": (text, "python")})._repr_html_()) == "f" + text
 
 
 TRAIN = "snnkit train digits --checkpoint run.pt"
@@ -130,14 +127,12 @@ TRAIN = "snnkit train digits --checkpoint run.pt"
 def test_each_line_of_a_script_is_beside_what_it_is_for_and_its_problems():
     text = slurm.script(slurm.Request(TRAIN)).replace("SIGUSR1@90", "SIGUSR1@9000").replace("#SBATCH --requeue\n", "")
     table = viz.sbatch_table(text)
-    page = table._repr_html_()
+    shown = " ".join(repr(table).split())
     for line, why in slurm.explain(text):
-        assert line in without_tags(page) and why in without_tags(page) and line in repr(table)
+        assert " ".join(line.split()) in shown and " ".join(why.split()) in shown
     on_line, missing = table.problems
-    row = next(row for row in page.split("<tr") if "SIGUSR1@9000" in row and "<td" in row)
-    assert on_line.what in without_tags(row) and on_line.fix in without_tags(row)
-    assert missing.what in without_tags(page.split("<tr")[-1])
-    assert "<b>'" not in viz.sbatch_table("#!/bin/bash\necho '<b>'")._repr_html_()
+    assert on_line.what in shown[shown.index("SIGUSR1@9000") :] and on_line.fix in shown
+    assert shown.endswith(f"✗ {missing.what} Fix: {missing.fix}.")
 
 
 def test_the_form_explains_the_script_of_its_controls(monkeypatch):

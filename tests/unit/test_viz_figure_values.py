@@ -1,8 +1,5 @@
 """What figures draw is what they were given: one or two tests for each."""
 
-import math
-from typing import NamedTuple
-
 import numpy as np
 import polars
 import pytest
@@ -14,23 +11,18 @@ from snnkit.viz.figures import (
     Marked,
     Run,
     event_cloud,
-    feature_maps,
     gallery,
     inference,
     lines,
     magnitudes,
     marked,
-    membrane_and_raster,
     number_lines,
-    population_statistics,
     rate_histogram,
     roofline,
     shares,
-    similarity,
     spacing,
     spans,
     supersteps,
-    verdicts,
 )
 from snnkit.viz.figures.fronts import undominated
 
@@ -62,17 +54,6 @@ def test_dtypes_and_graphs_are_no_obstacle():
         assert len(figures.raster(spikes).data[0].x) == 24
 
 
-def test_membrane_and_raster_draws_every_spike_once():
-    spikes = torch.zeros(20, 3)
-    spikes[4, 0] = spikes[9, 0] = spikes[9, 2] = 1
-    figure = membrane_and_raster(torch.linspace(0, 1, 20), spikes, threshold=1.0)
-    membrane, own, threshold, raster = figure.data
-    assert len(membrane.y) == 20
-    assert list(own.x) == [4, 9] and min(own.y) > 1.0
-    assert list(threshold.y) == [1.0, 1.0]
-    assert sorted(zip(raster.x, raster.y, strict=True)) == [(4, 0), (9, 0), (9, 2)]
-
-
 @pytest.mark.parametrize("columns", [1, 2, 5])
 def test_a_gallery_has_one_panel_per_neuron(columns):
     spikes = torch.zeros(30)
@@ -89,27 +70,6 @@ def heights(figure):
     for trace in figure.data:
         found[trace.name] = found.get(trace.name, 0) + sum(map(int, trace.y))
     return found
-
-
-def test_every_neuron_is_in_exactly_one_bar():
-    rates = torch.rand(500).round(decimals=1)
-    figure = rate_histogram(rates, bins=7)
-    assert sum(heights(figure).values()) == 500
-    assert np.asarray(figure.data[1].x).min() > 0
-
-
-class Two(NamedTuple):
-    rate: torch.Tensor
-    fano: torch.Tensor
-
-
-def test_a_panel_for_each_statistic_with_means_by_class():
-    rate = torch.tensor([[0.0, 1.0], [0.5, 0.0], [1.0, 0.0]])
-    figure = population_statistics(Two(rate, 2 * rate), torch.tensor([2, 0, 2]), names=["a", "b", "c"])
-    assert [t.type for t in figure.data] == ["heatmap", "heatmap"]
-    assert list(figure.data[0].y) == ["a", "c"]  # nobody of class b
-    assert np.asarray(figure.data[0].z).tolist() == [[0.5, 0.0], [0.5, 0.5]]
-    assert [a.text for a in figure.layout.annotations] == ["rate: 0 to 0.5", "fano: 0 to 1"]
 
 
 @pytest.mark.parametrize(
@@ -134,11 +94,6 @@ def test_lines_draws_series_levels_and_marks():
     assert {note.text for note in figure.layout.annotations} == {"guess", "here"}
 
 
-def test_each_line_may_have_an_x_of_its_own():
-    figure = lines({"a": ([1, 2, 4], [3, 2, 1]), "b": torch.tensor([5.0, 6.0])}, x=[7, 8])
-    assert [list(trace.x) for trace in figure.data] == [[1, 2, 4], [7, 8]]
-
-
 def test_lines_leave_out_what_a_logarithm_cannot_show():
     figure = lines({"a": ([1, 2, 4], [0.1, 0.0, 0.01]), "law": ([1, 4], [0.1, 0.02])}, log="xy")
     assert np.isnan(np.asarray(figure.data[0].y)[1])
@@ -159,12 +114,6 @@ def test_parts_stack_up_to_their_whole():
     assert list(figure.data[0].x) == [6.0, 3.0] and list(figure.data[0].y) == ["before", "after"]
     assert list(figure.data[1].customdata) == ["25.0%", "25.0%"]
     assert [a.text for a in figure.layout.annotations] == ["8 ms", "4 ms"]
-
-
-def test_a_part_that_is_missing_is_nothing():
-    figure = shares({"a": {"x": 1.0}, "b": {"y": 2.0}})
-    assert [list(t.x) for t in figure.data] == [[1.0, 0.0], [0.0, 2.0]]
-    assert len({t.marker.color for t in figure.data}) == 2
 
 
 TWO = {
@@ -236,14 +185,6 @@ def test_the_roof_bends_where_both_limits_meet():
     assert {a.text.strip() for a in figure.layout.annotations} == {"memory bound", "compute bound"}
 
 
-def test_runs_of_one_name_are_one_line():
-    figure = roofline([LOOP, FUSED, HEAVY], BANDWIDTH, RATE)
-    assert [t.name for t in figure.data] == ["roof", "loop", "fused"]
-    assert list(curve(figure, "fused").x) == pytest.approx([1, 100])
-    assert list(curve(figure, "fused").y) == pytest.approx([8, 20])
-    assert len({(t.line.color, t.marker.symbol) for t in figure.data}) == 3
-
-
 NUMBERS = [
     Marked("a net", "predicted", 2.0, 1.0, 4.0, "a model"),
     Marked("a net", "measured", 3.0, 2.9, 3.1),
@@ -263,19 +204,6 @@ def test_each_mark_has_its_symbol_and_what_shares_a_lane_is_in_one():
     symbols = {points(figure, mark)[1].marker.symbol for mark in ("predicted", "measured", "published")}
     assert symbols == {"diamond", "circle", "star"}
     assert list(figure.layout.yaxis.ticktext) == ["a net", "another"] and figure.layout.xaxis.type == "log"
-
-
-GROUPS = {"even": ["two", "four"], "odd": ["one"]}
-VECTORS = torch.tensor([[1.0, 0.0], [3.0, 3.0], [0.0, 0.0]])
-
-
-def test_cosines_of_each_two():
-    figure = similarity(VECTORS, GROUPS)
-    (heat,) = figure.data
-    half = 0.5**0.5
-    assert np.asarray(heat.z) == pytest.approx(np.array([[1, half, 0], [half, 1, 0], [0, 0, 0]]), abs=1e-3)
-    assert heat.customdata[0][1] == "two, four"
-    assert figure.layout.yaxis.ticktext == ("two", "four", "one")
 
 
 def test_confusion_shows_counts_and_the_share_that_is_right():
@@ -348,14 +276,6 @@ def test_either_direction_of_either_column(keys, front):
     assert sorted((round(float(x), 3), round(float(y), 3)) for x, y in found) == front
 
 
-def test_only_what_survives_the_whole_range_is_a_verdict():
-    ratios = {"one": [[(1.1, 9.0), (0.5, 2.0)], [None, (0.1, 0.9)]]}
-    figure = verdicts(ratios, [16, 128], [100, 1000])
-    assert [list(row) for row in figure.data[0].z] == [[1, 0], [None, -1]]
-    texts = [note.text for note in figure.layout.annotations]
-    assert {"1.1 …<br>9", "0.5 …<br>2", "does<br>not fit", "0.1 …<br>0.9"} <= set(texts)
-
-
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])
 def test_spacing_is_the_distance_to_the_next_number(dtype):
     kind = getattr(torch, dtype)
@@ -364,12 +284,6 @@ def test_spacing_is_the_distance_to_the_next_number(dtype):
         at = torch.tensor([number], dtype=kind)
         above = (at.view(bits) + 1).view(kind)
         assert spacing(at.double().tolist(), dtype)[0] == (above.double() - at.double()).item(), number
-
-
-def test_spacing_outside_the_range():
-    assert spacing([1e-9], "float16")[0] == 2**-24
-    assert math.isinf(spacing([7e4], torch.float16)[0])
-    assert math.isfinite(spacing([7e4], torch.bfloat16)[0])
 
 
 def ticks(figure, name):
@@ -398,13 +312,6 @@ def test_a_scale_moves_them_into_the_format():
     assert at.tolist() == [-14, -4]
 
 
-def test_heights_are_shares_of_what_is_not_zero():
-    (line,) = magnitudes({"g": torch.tensor([1.0, 1.5, 4.0, 4.0, 0.0])}).data
-    heights = dict(zip(line.x, line.y, strict=True))
-    assert heights[0] == pytest.approx(50) and heights[2] == pytest.approx(50)
-    assert sum(line.y) == pytest.approx(100)
-
-
 def test_every_number_of_the_window_has_a_tick_and_the_value_lands_on_one():
     figure = number_lines(1.0, width=0.02)
     narrow, nearest = ticks(figure, "bfloat16")
@@ -425,22 +332,6 @@ def test_image_grid_places_each_image_under_its_label():
     for value, note in zip((1, 2, 3), figure.layout.annotations, strict=True):
         rows, columns = np.nonzero(canvas == value)
         assert columns.mean() == note.x and rows.min() == note.y + 0.5
-
-
-def test_maps_lie_in_a_grid_of_steps_and_channels():
-    spikes = torch.zeros(3, 2, 4, 5)
-    spikes[1, 0, 2, 3] = 1
-    figure = feature_maps(spikes, names=["left", "right"])
-    canvas = np.asarray(figure.data[0].z)
-    assert len(figure.layout.shapes) == (3 + 1) * 2
-    assert figure.layout.xaxis.ticktext == ("left", "right")
-    assert figure.layout.yaxis.ticktext == ("step 1", "step 2", "step 3", "mean")
-    boxes = [(s.y0, s.x0) for s in figure.layout.shapes]
-    top, left = boxes[2]  # step 2, first channel
-    assert canvas[int(top + 0.5) + 2, int(left + 0.5) + 3] == 1
-    top, left = boxes[6]  # the mean over three steps
-    assert canvas[int(top + 0.5) + 2, int(left + 0.5) + 3] == pytest.approx(1 / 3)
-    assert np.count_nonzero(canvas) == 2
 
 
 def picture_of(votes, label):
@@ -477,15 +368,6 @@ def test_coded_image_shows_image_raster_and_what_is_read_back():
     np.testing.assert_array_equal(raster, spikes.T)
     np.testing.assert_allclose(after, [[0, 1 / 3], [1, 1 / 3]], atol=1e-4)
     assert [note.text for note in figure.layout.annotations] == ["image", "spikes: 5", "read back"]
-
-
-def test_coded_signal_draws_ups_and_downs_apart():
-    signal = torch.tensor([0.0, 0.2, 0.2, 0.0])
-    spikes = torch.tensor([0, 1, 0, -1])
-    figure = figures.coded_signal(signal, {"delta": spikes}, {"delta": 0.2 * spikes.cumsum(0)}, dt=1e-3)
-    curves, marks = figure.data[:2], figure.data[2:]
-    assert [trace.name for trace in curves] == ["signal", "delta"]
-    assert [list(np.asarray(trace.x)) for trace in marks] == [[1.0], [3.0]]
 
 
 def one_each():

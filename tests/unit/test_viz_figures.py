@@ -46,7 +46,6 @@ def test_it_can_be_read_heard_and_printed(name):
 WORK = model.Work("w", 1, (), (), 0, 0, 0)
 RUN = Run("loop", 8e6, 1e8, 2e-2)
 TABLE = {"HIDDEN": [8, 16], "status": ["ok", "ok"], "acc": [0.6, 0.8], "spikes": [10.0, 20.0]}
-GROUPS = {"even": ["two", "four"], "odd": ["one"]}
 # Function, arguments, options, error, what its message says.
 REFUSED = [
     ("raster", [ZEROS(3, 2, 2)], {}, ValueError, r"spikes must be \[T, N\], but its shape is \[3, 2, 2\] \(pick one"),
@@ -62,8 +61,6 @@ REFUSED = [
     ("lines", [torch.ones(2, 3)], {}, TypeError, r"series must be a dict of .*, but it is a Tensor of shape \[2, 3\]"),
     ("confusion", [ZEROS(2, 3)], {}, ValueError, r"matrix must be square \[C, C\]"),
     ("confusion", [ZEROS(2, 2)], {"labels": ["a"]}, ValueError, "labels must hold 2 names, but it holds 1"),
-    ("similarity", [torch.rand(2, 3), GROUPS], {}, ValueError, "groups must hold 2 names, but it holds 3"),
-    ("verdicts", [{"one": [[(2, 1)]]}, [1], [1]], {}, ValueError, "a ratio must have 0 <= low <= high"),
     ("image_grid", [ZEROS(2, 4, 4), [1]], {}, ValueError, "labels must hold 2 labels, one per image, but it holds 1"),
     ("inference", [ZEROS(8, 8), ZEROS(5, 6), ZEROS(4, 3), 1, "abc"], {}, ValueError, r"output must be .* with T = 5"),
     ("coded_image", [ZEROS(2, 2), ZEROS(3, 5), ZEROS(2, 2)], {}, ValueError, r"spikes must be \[T, 4\]"),
@@ -104,7 +101,7 @@ def test_a_bad_argument_is_refused_by_name(name, arguments, options, error, mess
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: viz.listing({"a": ("b", "cobol")}), ValueError, "one of 'text', 'python', 'cpp', but it is 'cobol'"),
+        (lambda: viz.listing({}), ValueError, "texts must hold at least one title"),
         (lambda: viz.module_tree([1]), TypeError, r"module must be a torch\.nn\.Module, but it is \[1\]"),
         (lambda: viz.module_tree(torch.nn.ReLU()).bytes("w"), ValueError, "kind must be one of None, 'parameter'"),
         (lambda: viz.show(3), TypeError, "figure must be a plotly Figure, but it is 3"),

@@ -7,7 +7,6 @@ a TypeError or a ValueError.
 from ..drawing import panels as panels
 from .activity import gallery as gallery
 from .activity import membrane_and_raster as membrane_and_raster
-from .activity import population_statistics as population_statistics
 from .activity import raster as raster
 from .activity import rate_histogram as rate_histogram
 from .activity import traces as traces
@@ -20,7 +19,6 @@ from .benchmarks import per_neuron_step as per_neuron_step
 from .benchmarks import races as races
 from .benchmarks import training_rates as training_rates
 from .codes import coded_image as coded_image
-from .codes import coded_signal as coded_signal
 from .codes import compared_spikes as compared_spikes
 from .codes import event_cloud as event_cloud
 from .fronts import pareto as pareto
@@ -30,12 +28,9 @@ from .machines import Run as Run
 from .machines import marked as marked
 from .machines import roofline as roofline
 from .machines import scaling_efficiency as scaling_efficiency
-from .matrices import confusion as confusion
-from .matrices import similarity as similarity
-from .matrices import verdicts as verdicts
 from .number_formats import magnitudes as magnitudes
 from .number_formats import number_lines as number_lines
 from .number_formats import spacing as spacing
-from .pictures import feature_maps as feature_maps
+from .pictures import confusion as confusion
 from .pictures import image_grid as image_grid
 from .pictures import inference as inference

@@ -1,8 +1,8 @@
-"""Figures of what neurons do: spikes, membrane potentials, firing rates, and statistics of populations."""
+"""Figures of what neurons do: spikes, membrane potentials and firing rates."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ from ..drawing import (
     as_array,
     as_arrays,
     by_name,
-    class_names,
     compact,
     finish,
     legend_below,
@@ -200,32 +199,3 @@ def rate_histogram(rates: Any, bins: int = 20, title: str = "Firing rates") -> g
     across = {"title_text": "firing rate (spikes per step)", "range": [-2 * top / bins, 1.03 * top]}
     up = {"title_text": "neurons", "range": [0, 1.18 * max(int(counts.max()) for _, counts, _ in kinds.values())]}
     return finish(figure, counted, across, up, barmode="stack")
-
-
-def population_statistics(statistics: Any, labels: Any, names: Sequence[str], title: str = "Populations") -> go.Figure:
-    """A panel for each statistic: its mean over the samples of a class (rows), for each population (columns).
-
-    Args:
-        statistics: a named tuple of [B, populations] each, such as ``models.Statistics``.
-        labels: [B], the class of each sample.
-        names: of the classes.
-    """
-    fields = getattr(statistics, "_fields", ())
-    given = {field: (values, "[B, populations]") for field, values in zip(fields, statistics, strict=True)}
-    classes, *arrays = as_arrays({"labels": (labels, "[B]"), **given})
-    present = np.unique(classes).astype(int).tolist()
-    named = class_names(names, len(names), "names")
-    means = {f: np.stack([a[classes == k].mean(axis=0) for k in present]) for f, a in zip(fields, arrays, strict=True)}
-    titles = [f"{field}: {mean.min():.2g} to {mean.max():.2g}" for field, mean in means.items()]
-    rows = -(-len(fields) // 2)
-    figure = panels(rows, 2, titles, horizontal_spacing=0.12, vertical_spacing=0.34 / rows)
-    for i, (field, mean) in enumerate(means.items()):
-        figure.add_heatmap(
-            name=field, z=compact(mean), y=[named[k] for k in present], colorscale=theme.INK, showscale=False,
-            row=i // 2 + 1, col=i % 2 + 1,
-            hovertemplate=f"population %{{x}}<br>class %{{y}}<br>{field} %{{z:.3g}}<extra></extra>",
-        )  # fmt: skip
-    figure.update_xaxes(title_text="population", row=rows)
-    figure.update_yaxes(title_text="class", col=1)
-    classes_down = {"type": "category", "autorange": "reversed", "showgrid": False}
-    return finish(figure, title, {"showgrid": False}, classes_down, height=230 * rows + 60, margin={"t": 80})

@@ -12,9 +12,10 @@ import plotly.graph_objects as go
 from ... import checks
 from .. import theme
 from ..drawing import SYMBOLS, add_line, finish, legend_below, line_look, log_ticks, panels
+from .line_plots import lines
+from .machines import Marked, marked
 
 _MODES = ("inference", "training")
-_LIBRARIES = {"snnkit": theme.BLUE, "SpikingJelly": theme.VERMILION, "snnTorch": theme.GREEN, "Norse": theme.ORANGE}
 _PEER = "snnTorch"
 _FLOOR = {"colour": theme.TEXT, "dash": "dash", "width": 1.5}
 
@@ -124,74 +125,44 @@ def _against_steps(curves: Curves, looks: Mapping[str, dict[str, Any]], heading:
 
 
 def device_rates(records: Record | Sequence[Record]) -> go.Figure:
-    """Samples per second against the batch, a panel for each model, a line for each device and dtype: of training, or
-    of inference where only that was timed.
+    """Samples per second of training against the batch, a line for each model, device and dtype.
 
     Where the line of a GPU crosses that of a CPU, the GPU begins to pay.
 
     Args:
         records: of kind "demo", from ``snnkit.records.load`` or ``snnkit.bench``.
     """
-    every = _checked(records, "demo")
-    models: dict[str, int] = {}
-    curves: Curves = {}
-    looks: dict[str, dict[str, Any]] = {}
-    timed = {row["mode"] for record in every for row in record["rows"]}
-    mode = "training" if "training" in timed else "inference"
-    for record in every:
+    curves: dict[str, list[tuple[float, float]]] = {}
+    for record in _checked(records, "demo"):
         for row in record["rows"]:
-            if row["mode"] == mode:
+            if row["mode"] == "training":
                 where = _where(record) if row["device"] != "cpu" else record["provenance"]["cpu"]
-                name = f"{where}, {row['dtype']}"
-                panel = models.setdefault(row["model"], len(models))
-                _add(curves, panel, name, row["batch"], row["samples_per_s"], (), "")
-                looks.setdefault(name, line_look(len(looks)))
-    if not models:
-        raise ValueError("records must hold rows of training or inference, but none does")
-    columns = min(3, len(models))
-    count = -(-len(models) // columns)
-    figure = panels(count, columns, list(models), horizontal_spacing=0.09, vertical_spacing=0.35 / count)
-    _draw(figure, curves, looks, columns, "batch %{x}<br>%{y:,.0f} samples/s")
-    figure.update_yaxes(title_text="samples per second", col=1)
-    legend_below(figure, 240 * count, list(looks), above=20)
-    return finish(figure, f"{mode.title()}: samples per second", "batch")
+                name = f"{row['model']}, {where}, {row['dtype']}"
+                curves.setdefault(name, []).append((row["batch"], row["samples_per_s"]))
+    if not curves:
+        raise ValueError("records must hold rows of training, but none does")
+    series = {name: tuple(zip(*sorted(points), strict=True)) for name, points in curves.items()}
+    page = lines(series, x_title="batch", y_title="samples per second", log="xy", title="Training: samples per second")
+    legend_below(page, 280, list(series))
+    return page
 
 
 def training_rates(records: Record | Sequence[Record]) -> go.Figure:
-    """Samples per second of all who trained a network, the fastest at the top; a panel for each equation.
+    """Samples per second of all who trained a network: those of one network together, the fastest first.
 
     Hovering shows the spread, the time of the first update, and where the number comes from.
 
     Args:
         records: of kind "training", from ``snnkit.records.load`` or ``snnkit.bench``.
     """
-    cases: dict[str, list[tuple[Record, str]]] = {}
-    for record in _checked(records, "training"):
-        for row in record["rows"]:
-            name = f"{row['net']}, {row['equation']} neurons, width {row['width']}"
-            cases.setdefault(name, []).append((row, _where(record)))
-    sizes = [len(rows) for rows in cases.values()]
-    plot = 24 * sum(sizes) + 60 * len(sizes)
-    heights = [size / sum(sizes) for size in sizes]
-    figure = panels(len(cases), 1, list(cases), row_heights=heights, vertical_spacing=min(0.2, 60 / plot))
-    in_legend: list[str] = []
-    for index, rows in enumerate(cases.values(), start=1):
-        rows.sort(key=lambda pair: pair[0]["samples_per_s"])
-        names = [f"{row['contestant']}, {row['dtype']}" for row, _ in rows]
-        for library in dict.fromkeys(row["library"] for row, _ in rows):
-            own = [(place, row, where) for place, (row, where) in enumerate(rows) if row["library"] == library]
-            hover = "%{hovertext}<br>%{x:,.0f} samples/s%{customdata}<extra></extra>"
-            figure.add_bar(
-                x=[row["samples_per_s"] for _, row, _ in own], y=[place for place, _, _ in own], orientation="h",
-                hovertext=[names[place] for place, _, _ in own], name=library, legendgroup=library,
-                showlegend=library not in in_legend, marker={"color": _LIBRARIES.get(library, theme.PURPLE)},
-                customdata=[_note(row, where) for _, row, where in own], hovertemplate=hover, row=index, col=1,
-            )  # fmt: skip
-            in_legend.append(library)
-        figure.update_yaxes(tickvals=list(range(len(names))), ticktext=names, row=index, col=1)
-    figure.update_xaxes(title_text="samples per second", row=len(cases), col=1)
-    legend_below(figure, plot, list(dict.fromkeys(in_legend)), above=20, l=230)
-    return finish(figure, "Training: samples per second", barmode="overlay")
+    rows = [(row, _where(record)) for record in _checked(records, "training") for row in record["rows"]]
+    rows.sort(key=lambda pair: (pair[0]["net"], pair[0]["equation"], pair[0]["width"], -pair[0]["samples_per_s"]))
+    numbers = []
+    for row, where in rows:
+        lane = f"{row['net']} {row['width']}, {row['equation']}: {row['contestant']}, {row['dtype']}"
+        source = _note(row, where).removeprefix("<br>")
+        numbers.append(Marked(lane, "measured", row["samples_per_s"], source=source))
+    return marked(numbers, "samples per second", title="Training: samples per second")
 
 
 def comparison(records: Record | Sequence[Record], *, title: str = "") -> go.Figure:

@@ -1,9 +1,8 @@
-"""Figures of spike codes and events: an image or a signal beside its spikes and what is decoded from them."""
+"""Figures of spike codes and events: an image beside its spikes and what is decoded from them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,16 +10,13 @@ import plotly.graph_objects as go
 
 from .. import theme
 from ..drawing import (
-    add_line,
     add_marks,
     as_array,
     as_arrays,
-    by_name,
     compact,
     finish,
     panels,
     times,
-    whole_ticks,
 )
 from .pictures import add_image
 
@@ -52,42 +48,6 @@ def coded_image(image: Any, spikes: Any, decoded: Any, title: str = "One image a
     figure.update_xaxes(showgrid=False, row=1, col=2, **times(steps, None).look(8))
     figure.update_yaxes(title_text="pixel", range=[pixels - 0.5, -0.5], showgrid=False, row=1, col=2)
     return finish(figure, title, height=320, margin={"t": 64})
-
-
-def coded_signal(
-    signal: Any, spikes: Any, decoded: Mapping[str, Any], dt: float | None = None, title: str = "A signal as spikes"
-) -> go.Figure:
-    """A signal over time, what is decoded from its spikes, and the spikes with their sign.
-
-    Args:
-        signal: [T].
-        spikes: [T] of −1, 0 and 1, or a dict of name to [T].
-        decoded: name to [T].
-        dt: seconds per step; without it the axis counts steps.
-    """
-    lanes = by_name(spikes, "spikes", "spikes", "[T]")
-    read = by_name(decoded, "decoded", "decoded", "[T]")
-    curve, *others = as_arrays({"signal": (signal, "[T]"), **{f"decoded: {k}": v for k, v in read.items()}, **lanes})
-    time = times(len(curve), dt)
-    figure = panels(2, 1, shared_xaxes=True, row_heights=[0.68, 0.32], vertical_spacing=0.06)
-    for i, (name, array) in enumerate(zip(("signal", *read), (curve, *others), strict=False)):
-        look = {"colour": theme.TEXT, "width": 3} if i == 0 else {"colour": theme.colour(i - 1), "width": 1.8}
-        hover = f"{name} %{{y:.3f}}<extra></extra>"
-        add_line(figure, time.at, _rounded(array), name, hovertemplate=hover, row=1, col=1, **look)
-    places, texts = [], []
-    for i, (name, array) in enumerate(zip(lanes, others[len(read) :], strict=True)):
-        for sign, symbol, word in ((1, "triangle-up", "up"), (-1, "triangle-down", "down")):
-            when = np.nonzero(np.sign(array) == sign)[0]
-            places.append(-i + 0.22 * sign)
-            texts.append(f"{name} {word}")
-            hover = f"{time.title} %{{x}}<extra>{'+' if sign > 0 else '−'}1</extra>"
-            look = {"symbol": symbol, "size": 6, "colour": theme.colour(i), "hovertemplate": hover}
-            add_marks(figure, time.at[when], places[-1], row=2, col=1, name=texts[-1], **look)
-    up = {"range": [-len(lanes) + 0.4, 0.6], "tickvals": places, "ticktext": texts, "showgrid": False}
-    figure.update_yaxes(row=2, col=1, **up)
-    across = {"range": time.ends, "tickvals": whole_ticks(time.at)}
-    finish(figure, title, across, height=420, margin={"l": 145})
-    return figure.update_xaxes(title_text=time.title, row=2, col=1)
 
 
 def compared_spikes(x: Any, yours: Any, expected: Any, title: str = "When each grey level spikes") -> go.Figure:

@@ -1,4 +1,4 @@
-"""Small pictures side by side: images, feature maps, receptive fields, and one image on its way through a network."""
+"""Pictures: images side by side, one image on its way through a network, and which class is taken for which."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from ..drawing import (
     as_array,
     as_arrays,
     class_names,
+    colour_bar,
     compact,
     finish,
     frame,
@@ -87,38 +88,6 @@ def add_image(figure: go.Figure, image: np.ndarray, row: int, col: int, **look: 
     figure.update_yaxes(row=row, col=col, **up)
 
 
-def feature_maps(spikes: Any, names: Sequence[Any] | None = None, title: str = "Feature maps") -> go.Figure:
-    """A column for each channel, a row for each time step, and below the mean over time.
-
-    Args:
-        spikes: [T, C, H, W] of one sample, in [0, 1]; a pixel is a neuron.
-        names: of the channels; without them their numbers.
-    """
-    array = as_array(spikes, "spikes", "[T, C, H, W]").astype(float)
-    steps, channels, height, width = array.shape
-    named = class_names(names, channels, "names")
-    maps = np.concatenate([array, array.mean(axis=0, keepdims=True)])
-    gap, line = max(1, width // 12), max(1, height // 12)
-    rows = [i * (height + line) + (line if i == steps else 0) for i in range(steps + 1)]
-    columns = [i * (width + gap) for i in range(channels)]
-    canvas = np.zeros((rows[-1] + height, columns[-1] + width))
-    frames = []
-    for i, top in enumerate(rows):
-        for j, left in enumerate(columns):
-            canvas[top : top + height, left : left + width] = maps[i, j]
-            frames.append(frame(left, top, width, height))
-    look = {"name": "maps", "colorscale": theme.INK, "zmin": 0, "zmax": 1, "showscale": False}
-    figure = go.Figure(go.Heatmap(z=compact(canvas), hovertemplate="%{z:.3g} spikes<extra></extra>", **look))
-    scale = min(600 / canvas.shape[1], 90 / width)
-    bare = {"showgrid": False, "showline": False, "ticks": "", "constrain": "domain"}
-    across = {"tickvals": [left + (width - 1) / 2 for left in columns], "ticktext": named, "title_text": "channel"}
-    up = {"tickvals": [top + (height - 1) / 2 for top in rows], "scaleanchor": "x", "range": [len(canvas), -1]}
-    up |= {"ticktext": [*(f"step {t + 1}" for t in range(steps)), "mean"]}
-    across |= {"range": [-1, canvas.shape[1]]}
-    size = {"height": round(scale * len(canvas)) + 96, "margin": {"t": 52, "b": 44}}
-    return finish(figure, title, across | bare, up | bare, shapes=frames, **size)
-
-
 def inference(image: Any, hidden: Any, output: Any, label: int, names: Sequence[str]) -> go.Figure:
     """Three panels: the image, the raster of a hidden layer, and the spikes of each output neuron counted so far.
 
@@ -169,3 +138,31 @@ def inference(image: Any, hidden: Any, output: Any, label: int, names: Sequence[
     if answer is not None:
         title = f"The answer is {named[answer]} ({'right' if answer == label else f'wrong: it is {named[label]}'})"
     return finish(figure, title, height=360, margin={"t": 64})
+
+
+def confusion(matrix: Any, labels: Sequence[str] | None = None, title: str = "Confusion matrix") -> go.Figure:
+    """Which class is taken for which.
+
+    Args:
+        matrix: [C, C] counts; row: the true class, column: the predicted one.
+        labels: names of the classes; without them their numbers.
+    """
+    counts = as_array(matrix, "matrix", "[C, C]")
+    size = len(counts)
+    if counts.shape[1] != size or not (np.isfinite(counts.astype(float)) & (counts >= 0)).all():
+        raise ValueError(f"matrix must be square [C, C] with counts of at least 0, but it is {checks.shown(matrix)}")
+    names = class_names(labels, size, "labels")
+    share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    hover = "true %{y}, taken for %{x}<br>%{customdata} times (%{z:.1f} %)<extra></extra>"
+    look = {"name": "share in %", "zmin": 0, "zmax": 100, "colorscale": theme.INK_ON_PAPER, "xgap": 1, "ygap": 1}
+    look |= {"colorbar": colour_bar("% of row"), "customdata": compact(counts), "hovertemplate": hover}
+    figure = go.Figure(go.Heatmap(z=compact(share * 100), x=names, y=names, **look))
+    notes = []
+    for row, column in np.argwhere(counts):
+        font = {"color": theme.WHITE if share[row, column] > 0.6 else theme.BLACK, "size": 11}
+        text = f"{counts[row, column]:g}"
+        notes.append({"x": names[column], "y": names[row], "text": text, "showarrow": False, "font": font})
+    right = 100 * np.trace(counts) / max(counts.sum(), 1)
+    classes = {"type": "category", "showgrid": False}
+    across, up = {"title_text": "predicted"} | classes, {"title_text": "true", "autorange": "reversed"} | classes
+    return finish(figure, f"{title}: {right:.1f} % right", across, up, height=440, annotations=notes)

@@ -120,9 +120,4 @@ def _digits() -> Tensor:
     return data.to_unit(images)[distance.argmin(1), 0]
 
 
-encoder_lab = Lab(
-    "encoder_lab",
-    figure,
-    CONTROLS,
-    "How do spikes carry a grey level, what gets lost on the way, and what does more time buy?",
-)
+encoder_lab = Lab("encoder_lab", figure, CONTROLS)

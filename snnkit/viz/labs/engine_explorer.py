@@ -154,9 +154,4 @@ def _number(row: Mapping[str, Any], mark: str) -> Marked:
     return Marked(row["contestant"], mark, middle, low, high, source)
 
 
-engine_race = Lab(
-    "engine_race",
-    figure,
-    CONTROLS,
-    "The Python loop over time against engines that compile it: from which size on does compiling pay?",
-)
+engine_race = Lab("engine_race", figure, CONTROLS)

@@ -69,9 +69,4 @@ def _images() -> Tensor:
     return F.interpolate(to_unit(images[first]), size=(SIZE, SIZE), mode="bilinear", align_corners=False)[:, 0]
 
 
-event_player = Lab(
-    "event_player",
-    figure,
-    CONTROLS,
-    "A still picture makes no events, a moving one reports its edges: what do threshold, motion and noise change?",
-)
+event_player = Lab("event_player", figure, CONTROLS)

@@ -138,12 +138,7 @@ def figure(
     return page.update_layout(margin={"t": 72})
 
 
-memory_calculator = Lab(
-    "memory_calculator",
-    figure,
-    CONTROLS,
-    "What does training hold in memory, what grows with what, and which batch fits?",
-)
+memory_calculator = Lab("memory_calculator", figure, CONTROLS)
 
 
 def beside_measured(

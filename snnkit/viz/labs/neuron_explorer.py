@@ -16,7 +16,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import plotly.graph_objects as go
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from snnkit import neuron
 
@@ -31,7 +31,6 @@ CURRENTS = torch.linspace(0, 4, 33)
 DT = 1e-3  # seconds per step of the neurons that count in seconds: one step is a millisecond
 _SYNAPSE = 200.0  # 1/s, the default of CubaLIF and LI
 _ADAPTATION = 0.2  # added to the threshold of ALIF by a spike: enough to see
-_INHIBITION = -1.0  # of all other neurons of a recurrent layer together, on the next input
 
 
 class Knobs(NamedTuple):
@@ -78,8 +77,7 @@ class Cell:
     note: str = ""
     unit: str = ""
 
-    def module(self, knobs: Knobs, neurons: int) -> nn.Module:
-        """A layer of so many, called or stepped on [B, neurons]."""
+    def module(self, knobs: Knobs) -> neuron.Neuron:
         return self.kind(**self.numbers(knobs))
 
     def code(self, knobs: Knobs) -> str:
@@ -88,34 +86,18 @@ class Cell:
         return f"{self.kind.__name__}({', '.join(words)})"  # type: ignore[attr-defined]
 
 
-class RecurrentCell(Cell):
-    """Neurons that inhibit each other."""
-
-    def module(self, knobs: Knobs, neurons: int) -> nn.Module:
-        layer = neuron.Recurrent(super().module(knobs, neurons), neurons)  # type: ignore[arg-type]
-        with torch.no_grad():
-            layer.weight.weight.copy_((1 - torch.eye(neurons)) * (_INHIBITION / max(neurons - 1, 1)))
-        return layer
-
-    def code(self, knobs: Knobs) -> str:
-        return f"Recurrent({super().code(knobs)}, …)"
-
-
-def run(module: nn.Module, x: Tensor) -> Run:
-    """``module`` step by step over x [T, B, N], without gradients, recording every state."""
-    out, states = [], []
-    plain = isinstance(module, neuron.Neuron)
-    state: Any = module.initial_state(x[0]) if isinstance(module, neuron.Neuron) else None
+def run(cell: neuron.Neuron, x: Tensor) -> Run:
+    """``cell`` step by step over x [T, B, N], without gradients, recording every state."""
+    out, states, state = [], [], cell.initial_state(x[0])
     with torch.no_grad():
         for x_t in x:
-            # A Recurrent has no step: it is called with one.
-            spikes, state = module.step(x_t, state) if plain else module(x_t[None], state)
-            out.append(spikes if plain else spikes[0])
-            states.append(state if plain else state.neuron)
+            spikes, state = cell.step(x_t, state)
+            out.append(spikes)
+            states.append(state)
     # The membrane is the first part of every state: v, or mem.
     fired, v = torch.stack(out), torch.stack([state[0] for state in states])
-    if isinstance(module, neuron.Izhikevich):
-        v = torch.where(fired > 0, module.v_peak, v)
+    if isinstance(cell, neuron.Izhikevich):
+        v = torch.where(fired > 0, cell.v_peak, v)
     return Run(fired, v, states)
 
 
@@ -170,7 +152,6 @@ CELLS = {
         note="tau: that of recovery, 1/a in ms; threshold and reset do nothing here",
         unit="mV",
     ),
-    "Recurrent": RecurrentCell(neuron.LIF, lambda k: {"tau": k.tau} | _integrator(k), lambda tau: 1.0),
     "LI": Cell(
         neuron.LI,
         _synaptic,
@@ -207,7 +188,7 @@ def figure(
     # One batch: the present current in row 0, those of the f-I curve in the others, and the same noise for all.
     currents = torch.cat([torch.tensor([current]), CURRENTS])
     drive = currents[:, None] + noise * _draws()
-    ran = run(cell.module(knobs, NEURONS), cell.scale(tau) * drive)
+    ran = run(cell.module(knobs), cell.scale(tau) * drive)
     spiking = bool(getattr(cell.kind, "spiking", True))
     fired = ran.out[:, 0].numpy() > 0 if spiking else np.zeros((STEPS, NEURONS))
     axis = times(STEPS, None)
@@ -277,9 +258,4 @@ def _response_curve(page: go.Figure, current: float, response: np.ndarray, unit:
     page.update_yaxes(title_text=title, rangemode="tozero", row=1, col=2)
 
 
-neuron_lab = Lab(
-    "neuron_lab",
-    figure,
-    CONTROLS,
-    "Every neuron of the catalogue under the same input: when does it fire, how regularly, and how fast?",
-)
+neuron_lab = Lab("neuron_lab", figure, CONTROLS)

@@ -100,9 +100,4 @@ def _window(page: go.Figure, rule: PairSTDP, lags: list[int]) -> None:
     page.update_yaxes(zeroline=True, zerolinecolor=theme.AXIS, row=1, col=2)
 
 
-stdp_lab = Lab(
-    "stdp_lab",
-    figure,
-    CONTROLS,
-    "Which order and which lag of the spikes on both sides make a synapse stronger, and which make it weaker?",
-)
+stdp_lab = Lab("stdp_lab", figure, CONTROLS)

@@ -180,9 +180,4 @@ def ingredients() -> tuple[list[Tensor], Tensor, Tensor]:
     return [2.5 / _WIDTH**0.5 * draw + 0.5 / _WIDTH for draw in draws], x, direction
 
 
-surrogate_lab = Lab(
-    "surrogate_lab",
-    figure,
-    CONTROLS,
-    "Which shape and slope let a gradient through many layers and steps without fading or exploding?",
-)
+surrogate_lab = Lab("surrogate_lab", figure, CONTROLS)
