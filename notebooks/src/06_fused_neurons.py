@@ -362,7 +362,7 @@ if not records.names("neurons"):
 #
 # Most layers are far smaller than those of section 3. Compare them: each change of a control runs LIF neurons forward,
 # in the loop and in one engine, and first compares their spikes. (An engine that runs for the first time compiles
-# first, for some seconds. `device` also offers records of machines that you do not have.)
+# first, for some seconds.)
 #
 # > **Predict first.** (a) 16 times the neurons, from N = 1024 to 16,384: how many times longer does the loop take, and how many times the fused
 # > engine? (b) 16 times the steps, from T = 8 to 128: the same two numbers. (c) Is there a size at which the loop wins?

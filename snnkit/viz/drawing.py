@@ -260,11 +260,6 @@ def frame(left: float, top: float, width: float, height: float) -> dict[str, Any
     return {"type": "rect", "line": {"color": theme.AXIS, "width": 1}} | box
 
 
-def colour_bar(title: str) -> dict[str, Any]:
-    """The ``colorbar`` of a heat map."""
-    return {"title": {"text": title}, "thickness": 12, "outlinewidth": 0}
-
-
 # ---- the page
 
 

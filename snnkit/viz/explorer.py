@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import inspect
 import math
-import threading
 import time
 import typing
 from collections.abc import Callable, Sequence
@@ -200,9 +199,6 @@ class ExplorerBox:
         self.view = view_of(result)
         self.words, self.status = ipywidgets.HTML(), ipywidgets.HTML()
         self.controls = {control.name: control.widget(hints.get(control.name, "")) for control in controls}
-        # Kernels since ipykernel 7 handle messages of widgets in several threads.
-        self._lock = threading.Lock()
-        self._drawn = self._values()
         self._tell(result, seconds)
         for widget in self.controls.values():
             widget.observe(self._changed, names="value")
@@ -210,22 +206,13 @@ class ExplorerBox:
         box = ipywidgets.Box([*self.controls.values(), self.status], layout=rows)
         self.widget = ipywidgets.VBox([box, self.words, self.view.widget, *page_helpers()])
 
-    def _values(self) -> dict[str, Any]:
-        return {name: widget.value for name, widget in self.controls.items()}
-
     def _changed(self, _: Any) -> None:
-        """Draw what the controls say now, unless another change has led to that already."""
-        with self._lock:
-            if self._values() != self._drawn:
-                self._drawn = self._values()
-                self._draw()
-
-    def _draw(self) -> None:
+        """Draw what the controls say now."""
         if self._seconds > LATE:
             self.status.value = _COMPUTING
         began = time.perf_counter()
         try:
-            result = self.fn(**self._drawn)
+            result = self.fn(**{name: widget.value for name, widget in self.controls.items()})
             self.view.update(result)
         except Exception as error:
             self.words.value = _FAILED.format(html.escape(f"{type(error).__name__}: {error}"))

@@ -20,9 +20,6 @@ from .alt import plain
 _DASHES = {"dash": "--", "dot": ":", "dashdot": "-.", "longdash": (0, (10, 4)), "longdashdot": (0, (10, 3, 2, 3))}
 _MARKERS = {"square": "s", "diamond": "D", "triangle-up": "^", "triangle-down": "v", "cross": "P", "x": "X"}
 _MARKERS |= {"star": "*", "line-ns": "|"}
-# Plotly's patterns of bars, as dense as it draws them.
-_HATCHES = {"/": "///", "\\": "\\\\\\", "x": "xxx", "-": "---", "|": "|||", "+": "+++", ".": ".."}
-_STEPS = {"hv": "steps-post", "vh": "steps-pre", "hvh": "steps-mid"}
 _LETTER = 7.2  # pixels of a letter in the legend
 
 
@@ -75,8 +72,6 @@ class _Page:
         margin = {side: _first(layout.margin[side], theme.MARGIN[side]) for side in "lrtb"}
         if self.names and layout.legend.orientation != "h":
             margin["r"] = max(margin["r"], self.entry)
-        if any(trace.type == "heatmap" and trace.showscale is not False for trace in self.traces):
-            margin["r"] += 75
         self.left, self.bottom = margin["l"] / self.wide, margin["b"] / self.high
         self.right, self.top = 1 - min(margin["r"] / self.wide, 0.5), 1 - margin["t"] / self.high
 
@@ -98,9 +93,6 @@ class _Page:
         self.left += max(0, *(4 - box.x0 for box in boxes if box is not None), 0) / self.wide
         for names, axes in flat.items():
             axes.set_position(self._place(*names))
-        for axes in flat.values():
-            for mesh in [mesh for mesh in axes.collections if getattr(mesh, "wanted_title", None) is not None]:
-                self._add_colour_bar(mesh, axes)
         for shape in self.layout.shapes:
             self._add_shape(shape)
         for note in self.layout.annotations:
@@ -198,13 +190,6 @@ class _Page:
         if spec.showticklabels is False:
             side.set_tick_params(labelbottom=False, labelleft=False)
 
-    def _add_colour_bar(self, mesh: Any, axes: Any) -> None:
-        box = axes.get_position()
-        place = self.sheet.add_axes((box.x1 + 0.02, box.y0, 0.018, box.height))
-        self.sheet.colorbar(mesh, cax=place).outline.set_visible(False)
-        place.tick_params(colors=theme.TEXT, labelsize=_px(11), length=2)
-        place.set_title(mesh.wanted_title, fontsize=_px(12), color=theme.TEXT, loc="left")
-
     def _add_legend(self) -> None:
         handles: dict[str, Any] = {}
         for axes in self.axes.values():
@@ -281,7 +266,10 @@ def _scatter(page: _Page, trace: Any, fallback: str) -> None:
     style: dict[str, Any] = {"linestyle": "none", "marker": "", "label": _label(trace)}
     if "lines" in mode:
         style |= {"linestyle": _DASHES.get(trace.line.dash, "-"), "color": rgba(colour, opacity)}
-        style |= {"linewidth": _px(_first(trace.line.width, 2)), "drawstyle": _STEPS.get(trace.line.shape, "default")}
+        style |= {
+            "linewidth": _px(_first(trace.line.width, 2)),
+            "drawstyle": "steps-post" if trace.line.shape == "hv" else "default",
+        }
     if "markers" in mode:
         style |= _marks(trace, rgba(_one_colour(trace, colour), opacity * _first(trace.marker.opacity, 1.0)))
     axes.plot(x, y, **style)
@@ -332,8 +320,8 @@ def _bar(page: _Page, trace: Any, fallback: str) -> None:
     colours = trace.marker.color if trace.marker.color is not None else fallback
     ink = rgba(colours) if isinstance(colours, str) else [rgba(colour) for colour in colours]
     look: dict[str, Any] = {"color": ink, "label": _label(trace), "linewidth": 0}
-    if hatch := _HATCHES.get(trace.marker.pattern.shape):
-        look |= {"hatch": hatch, "edgecolor": rgba(trace.marker.pattern.fgcolor or theme.WHITE)}
+    if shape := trace.marker.pattern.shape:
+        look |= {"hatch": 3 * shape, "edgecolor": theme.WHITE}
     if not len(x):  # nothing to see; but without any bar the legend would not know the colour
         axes.bar(math.nan, math.nan, **look)
         return
@@ -364,8 +352,6 @@ def _heatmap(page: _Page, trace: Any, fallback: str) -> None:
     colours = LinearSegmentedColormap.from_list("plotly", scale)
     mesh = axes.pcolormesh(x, y, z, shading="nearest", cmap=colours, **ends, **edge)
     mesh.set_antialiased(bool(edge))
-    if trace.showscale is not False:
-        mesh.wanted_title = _text(trace.colorbar.title.text)
 
 
 def _label(trace: Any) -> str:

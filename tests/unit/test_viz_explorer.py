@@ -1,7 +1,5 @@
 """Explorers: what each front end gets, what a change of a control does, and sliders that need no kernel."""
 
-import threading
-
 import numpy as np
 import plotly.graph_objects as go
 import pytest
@@ -11,7 +9,6 @@ from snnkit.viz import display, explorer
 from snnkit.viz.explorer import ExplorerBox, parse
 
 widgets = pytest.importorskip("ipywidgets")
-PATIENCE = 20  # seconds until a test stops waiting for another thread
 
 
 def line(gain=1.0, kind="a", flip=False):
@@ -174,31 +171,6 @@ def test_an_error_is_shown_and_raised_and_the_explorer_goes_on(error):
         assert "ValueError: &lt;b&gt;too {much}" in box.words.value and 'role="alert"' in box.words.value
     box.controls["gain"].value = 0.5
     assert "alert" not in box.words.value and tuple(box.view.widget.data[0].y) == (0.0, 0.5)
-
-
-def test_what_changes_while_drawing_is_drawn_once():
-    started, go_on, calls = threading.Event(), threading.Event(), []
-
-    def fn(gain):
-        calls.append(gain)
-        if gain == 0.5:
-            started.set()
-            assert go_on.wait(PATIENCE)
-        return line(gain)
-
-    box = boxed(fn, gain=(0.0, 2.0))
-    threads = [
-        threading.Thread(target=lambda value=value: setattr(box.controls["gain"], "value", value))
-        for value in (0.5, 0.6, 0.7)
-    ]
-    for thread in threads:
-        thread.start()
-        assert started.wait(PATIENCE)
-    go_on.set()
-    for thread in threads:
-        thread.join(PATIENCE)
-    assert calls[:2] == [1.0, 0.5] and len(calls) <= 4
-    assert box.view.widget.data[0].y[1] == box.controls["gain"].value == calls[-1]
 
 
 # ---- sliders without a kernel

@@ -167,7 +167,6 @@ def test_the_lengths_are_those_of_the_model():
 BANDWIDTH, RATE = 1e10, 4e10
 LOOP = Run("loop", operations=8e6, bytes=1e8, seconds=2e-2)
 FUSED = Run("fused", operations=8e6, bytes=8e6, seconds=1e-3)
-HEAVY = Run("fused", operations=8e8, bytes=8e6, seconds=4e-2)
 
 
 def curve(figure, name):
@@ -182,7 +181,8 @@ def test_the_roof_bends_where_both_limits_meet():
     assert roof.y[0] == pytest.approx(roof.x[0] * 10)
     assert roof.x[0] < 0.08 and roof.x[-1] > 4
     assert figure.layout.xaxis.type == figure.layout.yaxis.type == "log"
-    assert {a.text.strip() for a in figure.layout.annotations} == {"memory bound", "compute bound"}
+    assert [a.text for a in figure.layout.annotations] == ["memory bound | compute bound"]
+    assert list(curve(figure, "fused").x) == pytest.approx([1]) and list(curve(figure, "fused").y) == pytest.approx([8])
 
 
 NUMBERS = [

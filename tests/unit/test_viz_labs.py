@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 import pytest
 import torch
 
-from snnkit import encode, models, neuron, nn, records, surrogate
+from snnkit import encode, models, neuron, nn, surrogate
 from snnkit.data.events import events_of, saccades
 from snnkit.device import optimize_memory_usage, training_step
 from snnkit.engine import cpp_compiler, missing_compiler
@@ -366,12 +366,6 @@ def notes(figure):
     return " ".join(note.text for note in figure.layout.annotations).replace("<br>", " ")
 
 
-def test_every_record_of_this_benchmark_can_be_chosen():
-    known = [*records.names("neurons"), *records.names("published")]
-    usable = {name for name in known if any("neurons" in row for row in records.load(name)["rows"])}
-    assert set(race.RECORDED.values()) == usable
-
-
 @pytest.mark.skipif(cpp_compiler() is None, reason="no C++ compiler")
 def test_an_engine_races_against_the_loop():
     figure = race.figure(**SMALL, engine="cpp", device=race.CPU)
@@ -398,21 +392,6 @@ def test_an_engine_that_refuses_says_why(monkeypatch):
     figure = race.figure(**SMALL, engine="cpp", device=race.CPU)
     assert lanes(figure) == ["eager", "floor"]
     assert "TORCH_COMPILE_DISABLE" in notes(figure)
-
-
-@pytest.mark.parametrize("name", race.RECORDED)
-def test_a_record_is_shown_with_its_origin(name):
-    figure = race.figure(T=16, N=4096, device=name)
-    origin = records.load(race.RECORDED[name])["provenance"]
-    assert (origin.get("hardware") or origin["device"]["name"]) in notes(figure)
-    assert name in figure.layout.title.text
-
-
-def test_the_nearest_recorded_size_is_said_to_be_that():
-    exact = race.figure(T=32, N=65536, device="AMD EPYC, 1 thread (record)")
-    assert "nearest" not in notes(exact) and "T = 32, N = 65,536" in exact.layout.title.text
-    other = race.figure(T=4, N=65536, device="AMD EPYC, 1 thread (record)")
-    assert "nearest" in notes(other) and "T = 8, N = 65,536" in other.layout.title.text
 
 
 def test_the_verdict():

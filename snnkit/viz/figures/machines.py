@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import plotly.graph_objects as go
@@ -14,7 +14,8 @@ import plotly.graph_objects as go
 from ... import checks
 from ...hardware.scaling import Measured, Prediction
 from .. import theme
-from ..drawing import NOTE, RULER, SYMBOLS, add_line, add_marks, finish, legend_below, line_look, log_ticks
+from ..drawing import NOTE, RULER, add_marks, finish, legend_below, log_ticks
+from .line_plots import lines
 
 # How each kind of number is drawn: colour, symbol, width of the line from low to high, and its dash.
 _LOOKS: dict[str, tuple[str, str, int, str]] = {
@@ -86,31 +87,18 @@ def roofline(
     across = [ridge, *(run.intensity for run in runs)]
     low, high = span or (min(across) / 3, max(across) * 3)
     checks.number("the second end of span", high, above=checks.number("the first end of span", low, above=0))
-    figure = go.Figure()
-    hover = f"roof<br>memory: {bandwidth / 1e9:.4g} GB/s<br>arithmetic: {rate / 1e9:.4g} G/s<extra></extra>"
     corners = [low, *([ridge] if low < ridge < high else []), high]
-    roof = [min(bandwidth * at, rate) / 1e9 for at in corners]
-    add_line(figure, corners, roof, "roof", colour=theme.PALE, width=7, hovertemplate=hover)
-    for i, name in enumerate(dict.fromkeys(run.name for run in runs)):
-        same = [run for run in runs if run.name == name]
-        shares = (run.rate / min(bandwidth * run.intensity, rate) for run in same)
-        look: dict[str, Any] = line_look(i) | {"dash": theme.dash(i)}
-        look["customdata"] = [
-            f"{r.seconds * 1e3:.4g} ms, {part:.0%} of the roof" for r, part in zip(same, shares, strict=True)
-        ]
-        look["hovertemplate"] = (
-            f"{name}<br>%{{x:.3g}} operations per byte<br>%{{y:.3g}} G operations/s<br>%{{customdata}}<extra></extra>"
-        )
-        add_line(figure, [r.intensity for r in same], [r.rate / 1e9 for r in same], name, **look)
-    figure.update_traces(marker_size=10)
-    if low < ridge < high:
-        figure.add_vline(x=ridge, line={"color": theme.TEXT, "dash": "dot", "width": 1})
-        at = {"x": math.log10(ridge), "y": 0, "yref": "paper", "yanchor": "bottom"}
-        figure.add_annotation(text="memory bound ", xanchor="right", **at, **NOTE)
-        figure.add_annotation(text=" compute bound", xanchor="left", **at, **NOTE)
-    x = {"type": "log", "title_text": "operations per byte moved", "range": np.log10([low, high]).tolist()}
-    ticks = log_ticks([*roof, *(run.rate / 1e9 for run in runs)])
-    return finish(figure, title, x, {"type": "log", "title_text": "10⁹ operations per second", "tickvals": ticks})
+    series: dict[str, tuple[list[float], list[float]]] = {
+        "roof": (corners, [min(bandwidth * x, rate) / 1e9 for x in corners])
+    }
+    for run in runs:
+        x, y = series.setdefault(run.name, ([], []))
+        x.append(run.intensity)
+        y.append(run.rate / 1e9)
+    bend = {"memory bound | compute bound": ridge} if low < ridge < high else {}
+    page = lines(series, x_title="operations per byte moved", log="xy", faint=["roof"], marks=bend, title=title)
+    page.update_yaxes(title_text="10⁹ operations per second")
+    return page.update_xaxes(range=np.log10([low, high]).tolist(), tickvals=None)
 
 
 @dataclass(frozen=True)
@@ -227,7 +215,7 @@ def scaling_efficiency(
 
     Args:
         measured: weak scaling as ``hardware.scaling.fit`` takes it, one rank alone among it; several of one number of
-            ranks are rounds: their median is the mark, and hovering shows the spread.
+            ranks are rounds, of which the median is drawn.
         predicted: name to predictions, a line each, as of ``hardware.scaling.curve``.
         cores: that ranks share; draws the limit of ranks that take turns. None: there is none.
     """
@@ -243,32 +231,13 @@ def scaling_efficiency(
     every = sorted({*rounds, *(p.ranks for line in predicted.values() for p in line)})
     if not every:
         raise ValueError("measured or predicted must hold something to draw, but both are empty")
-    figure = go.Figure()
+    series = {name: ([p.ranks for p in line], [100 * p.efficiency for p in line]) for name, line in predicted.items()}
+    if rounds:
+        alone, ranks = statistics.median(rounds[1]), sorted(rounds)
+        series["measured"] = ranks, [100 * alone / statistics.median(rounds[n]) for n in ranks]
     if cores is not None and every[-1] > cores:
         most = sorted({cores, *(n for n in every if n >= cores)})
-        hover = f"limit of {cores} cores<br>%{{x}} ranks: %{{y:.1f}} %<extra></extra>"
-        look: dict[str, Any] = {"colour": theme.PALE, "width": 5.0, "hovertemplate": hover}
-        add_line(figure, most, [100 * cores / n for n in most], "limit of the cores", **look)
-    hover = "<br>%{x} ranks: %{y:.1f} %<br>%{customdata}<extra></extra>"
-    for i, (name, line) in enumerate(predicted.items()):
-        look = {"colour": theme.colour(i + 1), "dash": theme.dash(i), "hovertemplate": name + hover}
-        look["customdata"] = [
-            f"{p.step_s * 1e3:.4g} ms an update, {p.exposed_s * 1e3:.3g} ms of it waiting<br>"
-            f"{p.samples_per_s:,.0f} samples/s"
-            for p in line
-        ]
-        add_line(figure, [p.ranks for p in line], [100 * p.efficiency for p in line], name, **look)
-    if rounds:
-        base, ranks = statistics.median(rounds[1]), sorted(rounds)
-        look = {"symbol": SYMBOLS[0], "size": 11, "colour": theme.colour(0), "name": "measured", "showlegend": True}
-        look |= {"hovertemplate": f"measured{hover}", "customdata": [_spread(rounds[n], base) for n in ranks]}
-        add_marks(figure, ranks, [100 * base / statistics.median(rounds[n]) for n in ranks], **look)
-    ticks: dict[str, Any] = {"tickvals": every} if len(every) <= 8 else {}
-    x = {"title_text": "ranks", "type": "log" if every[-1] >= _LOG_FROM * every[0] else "linear"}
-    return finish(figure, title, x | ticks, {"title_text": "efficiency, %", "range": [0, 108]})
-
-
-def _spread(times: Sequence[float], base: float) -> str:
-    if len(times) == 1:
-        return f"{times[0] * 1e3:.4g} ms an update"
-    return f"{len(times)} rounds: {base / max(times):.1%} to {base / min(times):.1%}"
+        series["limit of the cores"] = most, [100 * cores / n for n in most]
+    log = "x" if every[-1] >= _LOG_FROM * every[0] else ""
+    page = lines(series, log=log, x_title="ranks", y_title="efficiency, %", title=title, faint=["limit of the cores"])
+    return page.update_layout(showlegend=True)

@@ -18,7 +18,6 @@ from ..drawing import (
     as_array,
     as_arrays,
     class_names,
-    colour_bar,
     compact,
     finish,
     frame,
@@ -155,7 +154,7 @@ def confusion(matrix: Any, labels: Sequence[str] | None = None, title: str = "Co
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     hover = "true %{y}, taken for %{x}<br>%{customdata} times (%{z:.1f} %)<extra></extra>"
     look = {"name": "share in %", "zmin": 0, "zmax": 100, "colorscale": theme.INK_ON_PAPER, "xgap": 1, "ygap": 1}
-    look |= {"colorbar": colour_bar("% of row"), "customdata": compact(counts), "hovertemplate": hover}
+    look |= {"showscale": False, "customdata": compact(counts), "hovertemplate": hover}
     figure = go.Figure(go.Heatmap(z=compact(share * 100), x=names, y=names, **look))
     notes = []
     for row, column in np.argwhere(counts):

@@ -1,9 +1,8 @@
-"""The engine race: a layer of neurons over time, timed here and now, or as it was recorded elsewhere."""
+"""The engine race: a layer of neurons over time, timed here and now."""
 
 from __future__ import annotations
 
 import functools
-import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -11,7 +10,7 @@ from typing import Annotated, Any
 import plotly.graph_objects as go
 import torch
 
-from snnkit import checks, records
+from snnkit import checks
 from snnkit.bench import neurons as bench
 from snnkit.engine import missing_compiler
 from snnkit.measure.machine import provenance
@@ -20,9 +19,6 @@ from ..figures import Marked, marked
 from .lab import Lab, add_note
 
 CPU, GPU = "this CPU", "this GPU"
-# Devices that are not at hand: name to the record that knows them.
-RECORDED = {"AMD EPYC, 1 thread (record)": "cpu_epyc_1thread", "RTX 2080 Ti (published)": "spikingjelly_rtx2080ti"}
-EQUATION = "LIF"
 _WIDTH = 58  # characters of a note on a line: half a page, as at 200 %, has room for them
 
 
@@ -38,7 +34,7 @@ CONTROLS: dict[str, Any] = {
     "N": [1024, 4096, 16384, 65536],
     "dtype": ["float32", "bfloat16"],
     "engine": engines(),
-    "device": [CPU, *([GPU] if torch.cuda.is_available() else []), *RECORDED],
+    "device": [CPU, *([GPU] if torch.cuda.is_available() else [])],
 }
 
 
@@ -47,21 +43,18 @@ def figure(
     N: Annotated[int, "neurons in the layer"] = 4096,
     dtype: Annotated[str, "numbers of the input"] = "float32",
     engine: Annotated[str, "races against the Python loop (eager)"] = CONTROLS["engine"][0],
-    device: Annotated[str, "measured here, or taken from a record"] = CPU,
+    device: Annotated[str, "where it runs"] = CPU,
 ) -> go.Figure:
     """Milliseconds for a layer of N LIF neurons over T steps, forward, and the least time that its bytes need.
 
-    On a device at hand the eager loop and ``engine`` are compared, then timed side by side: circles are medians, lines
-    reach from the 10th to the 90th percentile. The first race of an engine compiles it. Elsewhere everything that the
-    record has of the nearest size is shown.
+    The eager loop and ``engine`` are compared, then timed side by side: circles are medians, lines reach from the 10th
+    to the 90th percentile. The first race of an engine compiles it.
 
     Raises:
         ValueError: a setting that is not among its choices.
     """
     for name, value in {"T": T, "N": N, "dtype": dtype, "engine": engine, "device": device}.items():
         checks.choice(name, value, CONTROLS[name])
-    if device in RECORDED:
-        return _recorded(records.load(RECORDED[device]), T, N, dtype, device)
     return _raced(T, N, dtype, engine, torch.device("cuda" if device == GPU else "cpu"))
 
 
@@ -74,7 +67,7 @@ def _raced(steps: int, neurons: int, dtype: str, engine: str, device: torch.devi
     notes = [f"measured here, {repeats} rounds: {_machine(_provenance(device))}"]
     notes += [f"{name}: {reason}" for name, reason in left_out.items()]
     notes += [f"{skip['contestant']}: {skip['reason']}" for skip in outcome.skipped]
-    return _drawn(outcome.rows, _result(outcome.rows, engine), notes, "measured")
+    return _drawn(outcome.rows, _result(outcome.rows, engine), notes)
 
 
 @functools.lru_cache(maxsize=8)
@@ -103,55 +96,29 @@ def _result(rows: Sequence[Mapping[str, Any]], engine: str) -> str:
     return f"{size}<br>{engine} is {loop['median_s'] / other['median_s']:.3g} times as fast as the loop"
 
 
-def _recorded(record: Mapping[str, Any], steps: int, neurons: int, dtype: str, device: str) -> go.Figure:
-    rows = [row for row in record["rows"] if row["equation"] == EQUATION and row["mode"] == bench.INFERENCE]
-    known = {row["dtype"] for row in rows}
-    taken = dtype if dtype in known else min(known)
-    rows = [row for row in rows if row["dtype"] == taken]
-
-    def distance(row: Mapping[str, Any]) -> tuple[float, float]:
-        return abs(math.log2(row["neurons"] / neurons)), abs(math.log2(row["steps"] / steps))
-
-    nearest = min(map(distance, rows))
-    rows = [row for row in rows if distance(row) == nearest]
-    published = record["kind"] == "published"
-    origin = record["provenance"]
-    notes = [f"published: {origin['hardware']}" if published else f"recorded: {_machine(origin)}"]
-    if (rows[0]["steps"], rows[0]["neurons"], taken) != (steps, neurons, dtype):
-        notes.append("the nearest size in the record")
-    title = f"{device}: T = {rows[0]['steps']}, N = {rows[0]['neurons']:,}, {taken}"
-    return _drawn(rows, title, notes, "published" if published else "measured")
-
-
 def _machine(origin: Mapping[str, Any]) -> str:
     threads = origin["threads"]
     parts = [origin["device"]["name"], f"{threads} thread{'s' if threads > 1 else ''}"]
     return ", ".join([*parts, f"torch {origin['versions']['torch']}", origin["date"][:10]])
 
 
-def _drawn(rows: Sequence[Mapping[str, Any]], title: str, notes: Sequence[str], mark: str) -> go.Figure:
-    numbers = [_number(row, mark) for row in rows]
-    floors = [row for row in rows if "floor_s" in row]
-    if floors:
-        floor = max(floors, key=lambda row: row["floor_bytes"])
-        source = f"{floor['floor_bytes'] / 1e6:.3g} MB at the bandwidth of a copy in the same race"
-        numbers.append(Marked("floor", "predicted", floor["floor_s"] * 1e3, source=source))
+def _drawn(rows: Sequence[Mapping[str, Any]], title: str, notes: Sequence[str]) -> go.Figure:
+    numbers = []
+    for row in rows:
+        low, middle, high = (row[key] * 1e3 for key in ("p10_s", "median_s", "p90_s"))
+        source = f"{row['over_floor']:.2f} times the floor<br>first call {row['first_s'] * 1e3:.3g} ms"
+        numbers.append(Marked(row["contestant"], "measured", middle, low, high, source))
     if not numbers:
         return go.Figure(layout={"title": {"text": f"{title}<br>{'; '.join(notes)}"}})
+    floor = max(rows, key=lambda row: row["floor_bytes"])
+    source = f"{floor['floor_bytes'] / 1e6:.3g} MB at the bandwidth of a copy in the same race"
+    numbers.append(Marked("floor", "predicted", floor["floor_s"] * 1e3, source=source))
     page = marked(numbers, "milliseconds", title=title)
     lines = [line for note in notes for line in textwrap.wrap(note, _WIDTH)]
     add_note(page, "<br>".join(lines))
     extra = 18 * len(lines)
     layout: Any = page.layout
     return page.update_layout(height=layout.height + extra, margin={"t": layout.margin.t + extra})
-
-
-def _number(row: Mapping[str, Any], mark: str) -> Marked:
-    if "median_s" not in row:
-        return Marked(row["contestant"], mark, row["seconds"] * 1e3)
-    low, middle, high = (row[key] * 1e3 for key in ("p10_s", "median_s", "p90_s"))
-    source = f"{row['over_floor']:.2f} times the floor<br>first call {row['first_s'] * 1e3:.3g} ms"
-    return Marked(row["contestant"], mark, middle, low, high, source)
 
 
 engine_race = Lab("engine_race", figure, CONTROLS)
