@@ -12,7 +12,7 @@ from snnkit import data
 from snnkit.train import lit
 from snnkit.train.lit import SharedBatches
 
-from .lit_runs import images, module, trainer
+from .lit_runs import images
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -187,20 +187,6 @@ def test_samples_are_held_back_once_and_for_all():
     assert not torch.equal(held_back(seed=1).val_dataloader().samples, held.samples)
 
 
-def test_training_data_alone():
-    whole = lit.TensorDataModule(images(), global_batch_size=8)
-    run = trainer()
-    run.fit(module(), whole)
-    assert "train/loss" in run.callback_metrics and "val/loss" not in run.callback_metrics
-    with pytest.raises(Exception, match="test_dataloader"):
-        trainer().test(module(), whole)
-
-
-def loader(**options):
-    samples, labels = torch.zeros(4, 2), torch.zeros(4, dtype=torch.int64)
-    return SharedBatches(**{"samples": samples, "labels": labels, "batch_size": 2, **options})
-
-
 def whole_of(**options):
     return lit.TensorDataModule(**{"train": images(), "global_batch_size": 4, **options}).setup()
 
@@ -212,17 +198,11 @@ def resumed(**changes):
 @pytest.mark.parametrize(
     ("make", "options", "error", "words"),
     [
-        (loader, {"rank": 2, "world": 2}, ValueError, "rank must be at most 1"),
-        (loader, {"labels": torch.zeros(3, dtype=torch.int64)}, ValueError, "one label each"),
-        (loader, {"samples": None}, TypeError, "must be a tensor"),
         (resumed, {"n": 22}, ValueError, "samples must be 23, as in the run to resume, but it is 22"),
         (resumed, {"batch_size": 8}, ValueError, "batch_size must be 6, as in the run to resume, but it is 8"),
         (resumed, {"seed": 1}, ValueError, "seed must be 0, as in the run to resume, but it is 1"),
-        (whole_of, {"global_batch_size": 2.0}, TypeError, "global_batch_size must be an integer"),
         (whole_of, {"validation": 40}, ValueError, "validation must be less than 40, .* but it is 40"),
-        (whole_of, {"train": 3}, TypeError, r"train must be a pair \(samples, labels\), but it is of type int"),
         (whole_of, {"test": (images()[0], images()[1][:3])}, ValueError, "test: the images must be"),
-        (whole_of, {"train": (images()[0].int(), images()[1])}, TypeError, "samples of train must be uint8 or float"),
     ],
 )
 def test_bad_input(make, options, error, words):

@@ -9,7 +9,6 @@ import types
 import pytest
 import torch
 from lightning.pytorch import Callback
-from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from snnkit import data, encode, loss, models, train, viz
@@ -73,15 +72,6 @@ def test_training_figures_are_means_over_samples_of_one_epoch():
     for epoch in watch.epochs:  # the second does not go on counting from the first
         assert (epoch["train/loss"], epoch["train/acc"]) == pytest.approx(expected, rel=1e-4)
         assert epoch["train/rate"] == pytest.approx(out.mean().item(), rel=1e-3)
-
-
-def test_it_learns_and_the_plain_network_is_its_own():
-    network = net()
-    made = module(network, lr=1e-2)
-    watch = fitted(made, max_epochs=30, batch_size=8)
-    assert watch.epochs[-1]["train/acc"] > 0.9 > watch.epochs[0]["train/acc"]
-    assert made.model is network and type(network).__name__ == "Sequential"
-    assert set(made.state_dict()) == {f"model.{name}" for name in network.state_dict()}
 
 
 def test_plain_batches_of_any_loader():
@@ -222,21 +212,6 @@ def test_weights_that_are_not_finite_are_not_saved(tmp_path):
     with pytest.raises(FloatingPointError, match="hold NaN or infinity"):
         run.save_checkpoint(tmp_path / "bad.ckpt")
     assert not (tmp_path / "bad.ckpt").exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "words"),
-    [
-        ({"model": nn.Flatten()}, ValueError, "model must have parameters to train"),
-        ({"encoder": "rate"}, ValueError, "encoder, if it is no function, must be one of 'repeat', 'poisson'"),
-        ({"loss": 3}, TypeError, "loss, if it is no function, must be one of 'rate_mse'.*but it is 3"),
-        ({"optimizer": "lion"}, ValueError, "optimizer, if .* must be one of 'sgd', 'adam', 'adamw', but it is 'lion'"),
-        ({"scheduler": "step"}, ValueError, "scheduler must be one of 'constant', 'cosine', 'one-cycle'"),
-    ],
-)
-def test_bad_input(options, error, words):
-    with pytest.raises(error, match=words):
-        lit.SpikingModule(**{"model": net(), **options})
 
 
 def test_without_lightning_the_error_says_what_to_install():

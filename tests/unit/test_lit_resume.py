@@ -147,20 +147,6 @@ def test_a_checkpoint_holds_nothing_that_could_run_code(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"graphed": True}, "graphed must not be True here"),
-        ({"timeout": 0}, "timeout must be greater than 0"),
-        ({"devices": 2}, "devices must be 1, as was started, but it is 2"),
-        ({"resume": True}, "resume=True needs checkpoint="),
-    ],
-)
-def test_bad_arguments(options, says):
-    with pytest.raises(ValueError, match=says):
-        run(**options)
-
-
 def plain_run(folder, kill=None, resume=None, accumulate=1, schedule="constant", seed=0):
     """Three epochs of ten batches, checkpoints every three updates; the module, its figures and those of epochs."""
     often = {"every_n_train_steps": 3, "enable_version_counter": False, "save_on_train_epoch_end": False}

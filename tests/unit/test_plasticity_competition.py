@@ -146,14 +146,6 @@ def test_votes_are_averages_over_the_neurons_of_a_class():
 @pytest.mark.parametrize(
     ("wrong", "error", "says"),
     [
-        (lambda: Competition(inhibition=-1.0), ValueError, "inhibition must be at least 0, but it is -1.0"),
-        (lambda: CELLS.step(torch.ones(2)), ValueError, r"current must be float32 or float64 \[B, n\], none of them 0"),
-        (
-            lambda: CELLS.step(torch.ones(1, 2), CompetitionState(torch.ones(1, 2), torch.ones(2, dtype=F64))),
-            ValueError,
-            r"state.theta must be torch.float32 \[2\] on cpu .* but it is torch.float64",
-        ),
-        (lambda: CompetitiveLayer(rule=CELLS), TypeError, "rule must be a PairSTDP or a TripletSTDP, but it is Comp"),
         (
             lambda: replace(LAYER, rule=PairSTDP(connection=Convolution())),
             ValueError,
@@ -161,17 +153,6 @@ def test_votes_are_averages_over_the_neurons_of_a_class():
         ),
         (lambda: CompetitiveLayer(CELLS), ValueError, "rule and competition must have one dt, .* 0.005 and 0.001"),
         (lambda: replace(LAYER, rule=PairSTDP(bound=None)), ValueError, "rule must hold weights at 0 or above"),
-        (lambda: LAYER.learn(torch.ones(3, 1, 2), None), TypeError, "state must be a LayerState, as initial_state"),
-        (
-            lambda: LAYER.learn(torch.ones(3, 1, 2), LAYER.initial_state(3, 4)),
-            ValueError,
-            "spikes must have 3 neurons",
-        ),
-        (
-            lambda: LAYER.learn(torch.ones(3, 1, 3, dtype=torch.bool), LAYER.initial_state(3, 4)),
-            TypeError,
-            "spikes must be torch.float32, as the weights are, but they are torch.bool",
-        ),
         (lambda: assign_labels(COUNTS, torch.tensor([0]), 2), ValueError, r"labels must be int64 \[5\] to fit counts"),
         (lambda: assign_labels(COUNTS, torch.arange(5), 4), ValueError, "labels must be in 0 .. 3, .* from 0 to 4"),
         (lambda: vote(COUNTS, torch.arange(4) - 2, 4), ValueError, "assigned must be in -1 .. 3, .* from -2 to 1"),

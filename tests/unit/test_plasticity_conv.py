@@ -115,8 +115,6 @@ PRE, POST, WEIGHT = torch.zeros(2, 4, 6, 5), torch.zeros(2, 6, 4, 4), torch.zero
     ("handed", "error", "match"),
     [
         ((PRE, POST, WEIGHT[0]), ValueError, r"weight must be \[O, C, kH, kW\], but its shape is \[4, 3, 2\]"),
-        ((PRE, POST, WEIGHT[..., :0]), ValueError, r"at least one weight, but its shape is \[6, 4, 3, 0\]"),
-        ((PRE[:, :3], POST, WEIGHT), ValueError, "pre must have 4 channels for weight"),
         ((PRE, POST[..., :3], WEIGHT), ValueError, "post must have 4 × 4 neurons per channel, as the convolution"),
         ((PRE[:, :, :2], POST, WEIGHT), ValueError, "post must have 0 × 4 neurons per channel"),
         ((PRE, POST, WEIGHT, STDPState(PRE, PRE)), ValueError, r"state.post must have the shape \[2, 6, 4, 4\]"),

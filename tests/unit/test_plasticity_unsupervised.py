@@ -119,19 +119,3 @@ def test_snapshots_are_evenly_spaced_from_before_learning_to_its_end(run):
     torch.testing.assert_close(run.snapshots[0].weight, LAYER.initial_state(64, 100, generator=seeded(0)).weight)
     assert torch.equal(run.snapshots[-1].weight, run.weights) and torch.equal(run.snapshots[-1].theta, run.thresholds)
     assert len({float(snapshot.weight.square().sum()) for snapshot in run.snapshots}) == 5
-
-
-@pytest.mark.parametrize(
-    ("settings", "error", "says"),
-    [
-        ({"neurons": 0}, ValueError, "neurons must be at least 1, but it is 0"),
-        ({"passes": 1.5}, TypeError, "passes must be an integer, but it is 1.5"),
-        ({"samples": 1443}, ValueError, "samples must be at most 1442, but it is 1443"),
-        ({"data": "fashion"}, ValueError, "data must be one of 'digits', 'mnist', but it is 'fashion'"),
-        ({"layer": "digits"}, TypeError, "layer must be a plasticity.CompetitiveLayer or None, but it is 'digits'"),
-        ({"device": "nowhere"}, ValueError, "device must be"),
-    ],
-)
-def test_what_makes_no_sense_is_refused_by_name(settings, error, says):
-    with pytest.raises(error, match=says):
-        plasticity.learn_locally(**({"device": "cpu"} | settings))

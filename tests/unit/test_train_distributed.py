@@ -128,20 +128,6 @@ def test_ranks_end_with_their_launcher(number):
     launcher.stdout.close()
 
 
-@pytest.mark.parametrize(
-    ("changes", "kind", "says"),
-    [
-        ({"command": "python x.py"}, TypeError, "command must be a list such as"),
-        ({"command": ["python", 3]}, TypeError, "each word of command must be a text, but it is 3"),
-        ({"timeout": 0}, ValueError, "timeout must be greater than 0, but it is 0"),
-        ({"grace": float("inf")}, ValueError, "grace must be finite"),
-    ],
-)
-def test_bad_arguments(changes, kind, says):
-    with pytest.raises(kind, match=says):
-        launch(**{"command": python("print(1)"), "processes": 1, **changes})
-
-
 # -- which rank of how many a process is, by what launchers write into its environment
 
 TORCHRUN = {

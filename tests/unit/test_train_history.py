@@ -88,11 +88,3 @@ def test_without_the_package_it_says_how_to_get_it(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(ImportError, match=r'TensorBoard needs its package .* pip install "snnkit\[scale\] @ git'):
         TensorBoard(tmp_path)
-
-
-def test_bad_folders(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match=r"folder must be a folder for TensorBoard's files, but .*file' is a file"):
-        TensorBoard(tmp_path / "file")
-    with pytest.raises(TypeError, match="folder must be a path, but it is 3"):
-        TensorBoard(3)

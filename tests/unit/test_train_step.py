@@ -325,15 +325,3 @@ def test_bad_samples_leave_the_weights_and_the_error_names_spoilt_statistics(acc
     with pytest.raises(FloatingPointError, match=r"the loss is nan .*infinity now, .* model: norm\.running_mean, norm"):
         fit(model, (samples, LABELS), batch_size=16, accumulate=accumulate, on_batch=note)
     assert all(torch.equal(value, before[name]) for name, value in model.named_parameters())
-
-
-@pytest.mark.parametrize(
-    "arguments, error, words",
-    [
-        ({"clip": 0.0}, ValueError, "clip must be greater than 0, but it is 0.0"),
-        ({"augment": 3}, TypeError, "augment must be a function or None"),
-    ],
-)
-def test_bad_options(arguments, error, words):
-    with pytest.raises(error, match=words):
-        fit(Net(), **arguments)
