@@ -12,9 +12,9 @@ NeuroBench (Yik et al. 2025, doi:10.1038/s41467-025-56739-4) counts non-zero val
 - effective MACs and ACs: pairs of an input and a weight that are both non-zero, per sample; ACs (additions alone) in
   layers whose inputs are all 0, 1 or -1, MACs in the others; without biases.
 
-The package `neurobench` drives snnTorch networks step by step, so the definitions are implemented here, and a test
-compares both where it is installed. Differences: a layer counts as MACs as soon as one of its inputs in the whole count
-is another number (NeuroBench decides call by call), and the potential of a readout (``LI``) is not an activation.
+The package `neurobench` drives snnTorch networks step by step, so the definitions are implemented here. Differences: a
+layer counts as MACs as soon as one of its inputs in the whole count is another number (NeuroBench decides call by
+call), and the potential of a readout (``LI``) is not an activation.
 """
 
 from __future__ import annotations

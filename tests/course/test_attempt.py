@@ -4,11 +4,10 @@ import dataclasses
 import threading
 
 import pytest
-import torch
 
 from snnkit import course
 from snnkit.course import attempt, attempts, grade, hint, scorecard, solution
-from snnkit.course.card import Card, Line, short
+from snnkit.course.card import Card, Line
 from snnkit.course.exercise import Check, Exercise, Violation
 from tests.course.examples import ANSWER, EXERCISE, HINTS, install, leak, question
 
@@ -168,17 +167,6 @@ def test_a_plot_is_shown_for_written_answers_only(monkeypatch, notebook):
     for answer in (_ellipsis, lambda v, x, beta: v + x, lambda v, x, beta: v / 0):
         attempt("99.1", answer)
     assert drawn == [1.0]
-
-
-def test_short_values():
-    class Bad:
-        def __repr__(self):
-            raise RuntimeError
-
-    assert short(0.1 + 0.2) == "0.3" and short(torch.tensor(2.5, dtype=torch.bfloat16)) == "2.5"
-    assert "shape (100,) float32" in short(torch.zeros(100)) and len(short("x" * 1000)) == 400
-    assert short([Bad()]) == "(list that cannot be shown)"
-    assert "no numbers" in short(torch.zeros(3, device="meta"))
 
 
 # --- hints, solutions, buttons ----------------------------------------------------------------------------------------

@@ -70,16 +70,6 @@ def test_prints_of_a_right_answer_and_of_a_stub_are_on_the_card(capsys):
     assert "to do" in (out := capsys.readouterr().out) and "(2,)" in out
 
 
-def test_random_numbers_go_on_as_if_nothing_had_been_checked():
-    def draws(v, x, beta):
-        torch.rand(3), np.random.rand(3), random.random()
-        return beta * v + x
-
-    before = _state()
-    assert attempt("99.1", draws) is draws
-    assert _state() == before
-
-
 def test_an_exercise_may_ask_for_changes_in_place(monkeypatch):
     check = Check("c", lambda candidate, reference: candidate(torch.zeros(2)))
     install(monkeypatch, Exercise("99.1", "t", lambda x: x.add_(1), [check], in_place=True))

@@ -4,7 +4,6 @@ import gc
 
 import pytest
 import torch
-from torch import nn
 
 from snnkit import engine
 from snnkit.device import memory_limit
@@ -26,14 +25,8 @@ def test_bytes_hold_the_same_spikes(name, dtype):
 @pytest.mark.parametrize(
     "call, error, message",
     [
-        (lambda x: LIF()(x, out_dtype=torch.int64), TypeError, "out_dtype of LIF must be None or torch.uint8"),
         (lambda x: LI()(x, out_dtype=torch.uint8), TypeError, "output is a potential"),
         (lambda x: LIF()(x.requires_grad_(), out_dtype=torch.uint8), ValueError, "bytes carry none"),
-        (
-            lambda x: LIF(nn.Parameter(torch.tensor(2.0)))(x, out_dtype=torch.uint8),
-            ValueError,
-            "bytes carry none; use torch.no_grad",
-        ),
     ],
 )
 def test_where_bytes_make_no_sense(call, error, message):

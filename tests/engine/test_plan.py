@@ -9,7 +9,6 @@ import torch
 from torch import nn
 
 from snnkit import engine
-from snnkit.engine import trace_cache
 from snnkit.engine.plan import AUTO, FEWEST_STEPS, candidates, facts_of
 from snnkit.engine.program import is_exact, split
 from snnkit.neuron import LI, LIF, PLIF, CubaLIF, Izhikevich, Leaky
@@ -119,30 +118,6 @@ def test_equal_steps_share_an_equation_and_only_they():
     assert equation(LIF(3.5), x) is not equation(LIF(3.25), x)
     assert equation(LIF(3.5), x) is not equation(LIF(3.5), x.double())
     assert equation(LIF(torch.tensor(3.5)), x).parameters == 1
-
-
-class Mine(LIF):
-    """Written in a notebook: its code may change."""
-
-    gain = 1.0
-
-    def step(self, x, state):
-        return super().step(self.gain * x, state)
-
-
-@compiler
-def test_a_neuron_of_a_notebook_is_treated_like_ours(monkeypatch):
-    x = torch.rand(25, 2, 5)
-    before = equation(Mine(), x)
-    assert equation(Mine(), x) is before and taken(Mine(), x) == "cpp"
-    reading = trace_cache.reading_of(Mine())
-    assert reading.quick
-    monkeypatch.setattr(Mine, "gain", 2.0)
-    assert equation(Mine(), x).key != before.key
-    neuron = Mine()
-    spikes = neuron(x)[0].sum()
-    monkeypatch.setattr(Mine, "step", lambda self, x, state: LIF.step(self, 0 * x, state))
-    assert spikes > 0 and neuron(x)[0].sum() == 0
 
 
 @pytest.mark.parametrize("make, numbers", [(LI, 0), (LIF, 1), (lambda: Leaky(0.9), 1), (CubaLIF, 1), (Izhikevich, 3)])

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from snnkit.engine import cpp, unroll
+from snnkit.engine import cpp
 from snnkit.neuron import IF, LI, PLIF, CubaLIF, Leaky
 from snnkit.nn import Sequential
 
@@ -92,11 +92,3 @@ def test_under_transforms_and_without_gradients_it_is_the_same():
     (one,) = torch.func.jacrev(lambda s: neuron(s, repeat=6)[0].sum())(step).unbind(0)[:1]
     leaf = step.clone().requires_grad_()
     torch.testing.assert_close(one, torch.autograd.grad(neuron(leaf, repeat=6)[0].sum(), leaf)[0][0])
-
-
-@pytest.mark.parametrize(("repeat", "error"), [(0, ValueError), (-1, ValueError), (True, TypeError), (2.0, TypeError)])
-def test_how_often_must_be_a_count(repeat, error):
-    with pytest.raises(error, match="repeat of Leaky must be"):
-        Leaky(0.9)(torch.rand(2, 3), repeat=repeat)
-    with pytest.raises(TypeError, match="x of Leaky must be a torch"):
-        unroll(Leaky(0.9), [1.0], repeat=2)

@@ -77,20 +77,6 @@ def test_a_state_that_was_made_from_the_input_counts_once(name):
 
 
 @compiled
-def test_a_function_as_a_step(name):
-    spike = ATan(2.0)
-
-    def step(x, state):
-        v = 0.8 * state[0] + x
-        out = spike(v - 1)
-        return out, (v - out,)
-
-    x = (torch.rand(5, 2, 3, dtype=torch.float64) * 1.5).requires_grad_()
-    rest = (torch.zeros(2, 3, dtype=torch.float64),)
-    of_outputs(lambda which: engine.unroll(step, x, rest, engine=which)[0], name, x)
-
-
-@compiled
 def test_a_hessian_row_by_row(name):
     x = (torch.rand(4, 1, 2, dtype=torch.float64) * 1.5).requires_grad_()
     rows = [

@@ -8,7 +8,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from snnkit import engine
-from snnkit.engine import CompilationFailed, block, cpp, plan
+from snnkit.engine import block, plan
 from snnkit.engine.trace import trace
 from snnkit.neuron import LIF, PLIF, Leaky, MembraneState, Neuron
 
@@ -96,17 +96,6 @@ def test_a_broken_compiler_is_said_once_and_runs_in_eager(monkeypatch):
         out, _ = neuron(x)
     assert torch.equal(out, Leaky(0.123, engine="eager")(x)[0])
     block._kernels.clear()
-
-
-def test_where_one_compiler_fails_another_is_asked(monkeypatch):
-    def broken(source):
-        raise CompilationFailed("g++: internal compiler error")
-
-    monkeypatch.setattr(cpp, "load", broken)
-    neuron = Leaky(0.456, engine="cpp")
-    with pytest.warns(UserWarning, match=r"Leaky runs in the block engine: cpp failed \(g\+\+: internal"):
-        out, _ = neuron(x)
-    assert torch.equal(out, Leaky(0.456, engine="eager")(x)[0])
 
 
 def test_anomaly_mode_does_not_keep_an_equation_from_being_compiled():

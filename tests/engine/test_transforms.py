@@ -4,12 +4,10 @@ import warnings
 
 import pytest
 import torch
-import torch.multiprocessing as multiprocessing
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from snnkit.neuron import LIF, PLIF, CubaLIF, MembraneState
-from snnkit.nn import Sequential
 
 from .zoo import drive
 
@@ -147,40 +145,6 @@ def test_only_wanted_gradients_are_made(compiled):
     both(compiled, PLIF, lambda n: torch.autograd.grad(n(x)[0].sum(), n.w))
     moving = x.clone().requires_grad_()
     both(compiled, PLIF, lambda n: torch.autograd.grad(n.requires_grad_(False)(moving)[0].sum(), moving))
-
-
-def _network(name):
-    torch.manual_seed(0)
-    return Sequential(nn.Linear(5, 4), PLIF(shape=(4,), engine=name), nn.Linear(4, 2)).double()
-
-
-def _train(rank, folder, names, x):
-    import torch.distributed as distributed
-
-    distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
-    gradients = {}
-    for name in names:
-        net = _network(name)
-        parallel = nn.parallel.DistributedDataParallel(net)  # held: gradients are exchanged as long as it lives
-        out, _ = parallel(x[:, rank * 4 : rank * 4 + 4])
-        out.pow(2).mean().backward()
-        gradients[name] = [p.grad for p in net.parameters()]
-    torch.save(gradients, f"{folder}/{rank}.pt")
-    distributed.barrier()  # one that leaves early looks like a lost connection to the other
-    distributed.destroy_process_group()
-
-
-@pytest.mark.slow
-def test_data_parallel_gradients_are_those_of_the_whole_batch(tmp_path):
-    x = torch.rand(6, 8, 5, dtype=torch.float64) * 2
-    names = ("block", "cpp")
-    multiprocessing.spawn(_train, (str(tmp_path), names, x), nprocs=2)
-    net = _network("eager")
-    net(x)[0].pow(2).mean().backward()
-    for rank in range(2):
-        found = torch.load(tmp_path / f"{rank}.pt")
-        for name in names:
-            torch.testing.assert_close(found[name], [p.grad for p in net.parameters()], rtol=1e-9, atol=1e-12)
 
 
 def test_several_gradients_at_once_are_refused_clearly(compiled):

@@ -153,11 +153,6 @@ def test_explain_takes_a_neuron_itself():
     assert len(engine.explain(Recurrent(LIF(), 3), x)) == 1
 
 
-def test_bound_method_is_its_neuron():
-    neuron = LIF()
-    assert torch.equal(engine.unroll(neuron.step, x)[0], neuron(x)[0])
-
-
 def bad_steps():
     yield lambda x, s: x, TypeError, r"must return \(out, state\)"
     yield lambda x, s: (x.sum(), s), ValueError, r"return out of the shape of its input, \[2, 3\], but it returned \[\]"
@@ -174,17 +169,3 @@ def bad_steps():
 def test_a_wrong_step_is_named_in_every_engine(step, error, message, name):
     with pytest.raises(error, match=message):
         engine.unroll(step, x, REST, engine=name)
-
-
-@pytest.mark.parametrize(
-    "call, error, message",
-    [
-        (lambda: engine.unroll(lambda x, s: (x, s), x), TypeError, "state must be given"),
-        (lambda: engine.unroll(lambda x, s: (x, s), x, torch.zeros(2, 3)), TypeError, "must be a NamedTuple"),
-        (lambda: engine.unroll(LIF(), x, engine="cuda"), ValueError, "engine must be one of 'auto', 'eager', 'block'"),
-        (lambda: engine.unroll(LIF(), x[0, 0]), ValueError, "must be a sequence"),
-    ],
-)
-def test_bad_input_is_named(call, error, message):
-    with pytest.raises(error, match=message):
-        call()

@@ -27,8 +27,8 @@ ROOT = Path(__file__).parents[2]
 SNNKIT = [sys.executable, "-c", "from snnkit.cli import main; main()"]
 NEURONS = [*SNNKIT, "bench", "neurons", "--device", "cuda"]
 LARGE = ["--neurons", str(2**20), "--steps", "32", "--steps", "128", "--steps", "8"]
-# Other files with tests for GPUs; the rest of that folder would want packages that such a machine may lack.
-ALSO = ("train_loop", "measure")
+# Another file with tests for GPUs; the rest of its folder would want packages that such a machine may lack.
+ALSO = "tests/unit/test_measure.py"
 NOTEBOOKS = ("05", "06", "07", "08", "09", "10")
 SMALL = ["--neurons", "4096", "--neurons", "65536"]
 
@@ -36,7 +36,7 @@ SMALL = ["--neurons", "4096", "--neurons", "65536"]
 def parts(out: Path) -> list[tuple[str, list[str], float]]:
     """(name, command, seconds it may take), the most wanted first."""
     pytest = [sys.executable, "-m", "pytest", "-q", "-ra", "-p", "no:cacheprovider", "-m", "gpu", "-n", "8"]
-    pytest += ["-o", "faulthandler_timeout=60", "tests/gpu", *(f"tests/unit/test_{name}.py" for name in ALSO)]
+    pytest += ["-o", "faulthandler_timeout=60", "tests/gpu", ALSO]
     ours = [word for name in ("eager", "block", "triton") for word in ("--engines", name)]
     training = [*SNNKIT, "bench", "training", "--device", "cuda"]
 
@@ -86,17 +86,9 @@ def main() -> int:
     failed = []
     for name, command, limit in parts(out):
         began = time.monotonic()
-        with open(out / f"{name.replace(', ', '_').replace(' ', '_')}.log", "w") as log:
-            process = subprocess.Popen(
-                command,
-                cwd=ROOT,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                env=environment(),
-                start_new_session=True,
-            )
-            code = _follow(process, log, limit)
+        log = out / f"{name.replace(', ', '_').replace(' ', '_')}.log"
+        code = _limited(command, log, limit)
+        print(log.read_text(errors="replace"))
         print(f"== {name}: {code} after {time.monotonic() - began:.0f} s\n", flush=True)
         if code != "ok":
             failed.append(name)
@@ -115,36 +107,23 @@ def environment() -> dict[str, str]:
     return {**found, **os.environ, "PYTHONUNBUFFERED": "1"}
 
 
-def _follow(process: subprocess.Popen, log, limit: float) -> str:
-    """Print and keep what it says; "ok", "failed" or "stopped at its limit"."""
-    import threading
-
-    def end() -> None:
-        # Its workers and compilers, too: they would take the GPU from the next part.
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-
-    def stop() -> None:
-        stopped.set()
-        process.send_signal(signal.SIGINT)  # pytest says what has failed so far
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(8)
-        end()
-
-    stopped = threading.Event()
-    timer = threading.Timer(limit, stop)
-    timer.start()
-    try:
-        for line in process.stdout or ():
-            log.write(line)
-            print(line, end="", flush=True)
-        process.wait()
-    finally:
-        timer.cancel()
-        end()
-    if stopped.is_set():
-        return f"stopped at its limit of {limit:.0f} s"
-    return "ok" if process.returncode == 0 else "failed"
+def _limited(command: list[str], log: Path, limit: float) -> str:
+    """Run a part, with what it says in ``log``; "ok", "failed" or "stopped at its limit"."""
+    with log.open("w") as file:
+        process = subprocess.Popen(
+            command, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT, env=environment(), start_new_session=True
+        )
+        try:
+            return "failed" if process.wait(limit) else "ok"
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)  # pytest says what has failed so far
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(8)
+            return f"stopped at its limit of {limit:.0f} s"
+        finally:
+            # Its workers and compilers, too: they would take the GPU from the next part.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ pytest.importorskip("lightning")
 
 from lightning.pytorch import Callback
 
-from snnkit import loss
 from snnkit.train import lit
 from snnkit.train.distributed import free_port
 from tests.unit.lit_runs import images, module, trainer, weights
@@ -88,16 +87,3 @@ def test_number_formats_and_fused_optimizers(device, precision, clip):
     assert not torch.equal(weights(made).cpu(), before) and run.callback_metrics["train/loss"].isfinite()
     wanted = device.type == "cuda" and not (precision == "16-mixed" and clip)
     assert bool(run.optimizers[0].defaults.get("fused")) == wanted
-
-
-def test_a_loss_that_is_not_finite_leaves_no_checkpoint(device, tmp_path):
-    calls = []
-
-    def criterion(out, labels):
-        calls.append(0)
-        return loss.count_cross_entropy(out, labels) * (float("nan") if len(calls) == 3 else 1.0)
-
-    run = on(device, default_root_dir=tmp_path, enable_checkpointing=True)
-    with pytest.raises(FloatingPointError, match=r"not finite|the loss is nan"):
-        run.fit(module(loss=criterion), lit.TensorDataModule(images(), global_batch_size=8))
-    assert not list(tmp_path.rglob("*.ckpt"))

@@ -82,7 +82,7 @@ def test_a_step_does_not_wait_for_the_device(amp, fused, clip, cuda):
             step(rows)
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    assert step.ledger.read().updates == 4
+    assert step.metrics.read().updates == 4
 
 
 # -- graphs ----------------------------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ def test_a_graph_trains_as_single_operations_do(name, device):
 @pytest.mark.parametrize("amp", [False, True])
 def test_options_together(amp, more, device):
     if device.type == "cpu" and "compile" in more:
-        pytest.skip("takes a minute; tests/unit/test_train_update.py compiles on a CPU")
+        pytest.skip("takes a minute; tests/unit/test_train_step.py compiles on a CPU")
     model = net()
     history = fit(model, device, sgd(model, fused=True), amp=amp, graphed=True, epochs=6, **more)
     assert history.train_loss[-1] < history.train_loss[0] and all(map(math.isfinite, history.train_loss))
@@ -153,7 +153,7 @@ def test_an_update_recorded_once_is_replayed(cuda):
     for rows in torch.randperm(200, device=cuda).split(BATCH) * 3:
         whole(rows)
     assert whole.captures == 1 and whole.refusal == ""
-    seen = step.ledger.read()
+    seen = step.metrics.read()
     assert seen.updates == 21 and not seen.stopped
     step.config.optimizer.param_groups[0]["lr"] *= 0.5
     before = weights(model)

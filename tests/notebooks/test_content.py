@@ -13,7 +13,6 @@ from snnkit.tools.project import find
 
 PROJECT = find()
 NAMES = PROJECT.names()
-README = (PROJECT.root / "README.md").read_text(encoding="utf-8")
 UNITS = (
     r"(?i:\b(nats?|volts?|seconds?|bytes?|(time )?steps?|cycles|in units of|without units|per neuron)\b)"
     r"|\b(m[sVWJ]|nA|MΩ|Hz|[kMGn]B|[pn]J|GB/s|FLOPs?)\b"
@@ -54,13 +53,6 @@ def test_exercises_quiz_scorecard_and_the_way_on_come_in_this_order(name):
 def test_an_equation_has_units_beside_it(name):
     cells = [cell for cell in re.split(r"(?m)^# %%", source(name)) if re.search(r"\$\$.+?\$\$", cell, re.DOTALL)]
     assert any(re.search(UNITS, re.sub(r"\$\$.+?\$\$|\$.+?\$", "", cell, flags=re.DOTALL)) for cell in cells)
-
-
-@each_notebook
-def test_minutes_are_those_of_the_readme(name):
-    row = re.search(rf"\(notebooks/{name}\.ipynb\) \| (\d+) \|", README)
-    said = re.search(r"(\d+) min", source(name))
-    assert row and said and row[1] == said[1]
 
 
 @each_notebook

@@ -15,7 +15,6 @@ import pytest
 
 from snnkit.tools.project import find
 from snnkit.workshop import bundle
-from snnkit.workshop.timetable import WorkshopError
 
 pytestmark = pytest.mark.slow
 NAMES = ("00", "01", "02", "03", "04")
@@ -83,12 +82,3 @@ def test_what_is_in_it(packed):
     assert not any("facilitator" in name or "solution" in name or "/src/" in name for name in names)
     assert sum(name.endswith(".whl") for name in names) == 1
     assert packed.stat().st_size < 10e6
-
-
-def test_data_sets_are_packed_only_whole(tmp_path, monkeypatch):
-    monkeypatch.setenv("SNNKIT_DATA", str(tmp_path))
-    with pytest.raises(WorkshopError, match=r"can't pack mnist: .*not found in"):
-        bundle.build(find(), tmp_path, data=["mnist"])
-    with pytest.raises(WorkshopError, match="data must be of mnist, fashion, but it is 'imagenet'"):
-        bundle.build(find(), tmp_path, data=["imagenet"])
-    assert not (tmp_path / "snnkit-workshop.zip").exists()

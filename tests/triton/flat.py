@@ -46,23 +46,3 @@ def layer(name: str, steps: int, dtype: torch.dtype, io: torch.dtype | None = No
     ]
     equation = equation_of(neuron, state, dtype, torch.device("cpu"))
     return Layer(neuron, equation, x, state, x.flatten(1), [part.flatten() for part in state], parameters)
-
-
-def eager(layer: Layer, weight: Tensor, last_weight: list[Tensor]) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-    """out, last state and the gradients of x, state and parameters, all flat; of sums over out and last, weighted."""
-    x = layer.x.clone().requires_grad_()
-    state = type(layer.state)(*(part.clone().requires_grad_() for part in layer.state))
-    inputs = [x, *state, *(p.requires_grad_() for p in tensors_of(layer.neuron).values())]
-    out, last = layer.neuron(x, state)
-    loss = (out.flatten(1) * weight).sum()
-    loss = loss + sum((part.flatten() * w).sum() for part, w in zip(last, last_weight, strict=True))
-    found = torch.autograd.grad(loss, inputs, materialize_grads=True, allow_unused=True)
-    flat = [found[0].flatten(1), *(d.flatten() for d in found[1 : 1 + len(state)]), *found[1 + len(state) :]]
-    return out.detach().flatten(1), [part.detach().flatten() for part in last], flat
-
-
-def as_parameter(gradient: Tensor, parameter: Tensor) -> Tensor:
-    """What a parameter gets of gradients per neuron [N], or of their sum."""
-    if gradient.dim() == 0:
-        return gradient.reshape(parameter.shape)
-    return gradient.reshape(BATCH, FEATURES).sum_to_size(parameter.shape)

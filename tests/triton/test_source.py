@@ -51,15 +51,6 @@ def test_nothing_is_kept_for_a_linear_equation():
     assert "tl.load(x" not in backward_source(linear, dims, (True,)).text
 
 
-def test_gradients_that_nobody_needs_are_not_computed():
-    one, dims = equation_named("CubaLIF-learnable")
-    every = backward_source(one, dims, (True, True, True)).text
-    some = backward_source(one, dims, (False, False, True)).text
-    assert "d_x_ptr" in every and "d_p0" in every
-    assert "d_x_ptr" not in some and "d_p0" not in some and "d_p1_ptr" in some
-    assert len(some) < len(every)
-
-
 def test_many_threads_get_one_kernel():
     sources = [forward_source(of(LIF(2.5 + i)), (), False) for i in range(8)]
     with ThreadPoolExecutor(8) as pool:

@@ -11,7 +11,7 @@ import torch
 from click.testing import CliRunner
 
 from snnkit import bench, records
-from snnkit.bench import baselines, neurons
+from snnkit.bench import neurons
 from snnkit.bench.baselines import Layer
 from snnkit.bench.neuron_speed import ENGINE_NAMES, EQUATIONS, Candidate, Case, candidates
 from snnkit.cli import main
@@ -58,13 +58,6 @@ def test_it_prints_tables_and_writes_a_record(measured):
     assert origin["device"]["type"] == "cpu" and origin["threads"] == 1
     assert origin["versions"]["torch"] == torch.__version__
     assert origin["date"].endswith("+00:00")
-
-
-def test_a_record_that_comes_with_the_kit_is_shown_by_name(tmp_path):
-    result = call("show", "spikingjelly_rtx2080ti", "--plot", str(tmp_path / "p.png"))
-    assert result.exit_code == 0, result.output
-    assert "GeForce RTX 2080 Ti" in result.output and "not measured here" in result.output
-    assert (tmp_path / "p.png").exists()
 
 
 @pytest.mark.parametrize(
@@ -135,24 +128,6 @@ def test_what_was_measured_before_an_interruption_is_in_the_record(tmp_path, mon
     content = records.read(path)
     assert content["complete"] is False and len(content["rows"]) == 2
     assert "interrupted: not complete" in call("show", str(path)).output
-
-
-def test_quick_is_one_tiny_size_unless_others_are_requested(monkeypatch):
-    given = []
-
-    def noted(arguments, *rest):
-        given.append(arguments)
-        return {"rows": [1]}
-
-    monkeypatch.setattr(neurons, "benchmark", noted)
-    call("neurons", "--quick", "--no-keep-memory", "--device", "cpu")
-    call("neurons", "--quick", "--no-keep-memory", "--device", "cpu", "--steps", "5", "--steps", "6")
-    call("neurons", "--no-keep-memory", "--device", "cpu", "--no-peers")
-    quick, requested, full = given
-    assert (quick.neurons, quick.steps, quick.repeats) == ((2**10,), (8,), 3)
-    assert (requested.neurons, requested.steps) == ((2**10,), (5, 6))
-    assert (full.neurons, full.steps) == ((2**12, 2**16, 2**18), (8, 16, 32, 64, 128))
-    assert quick.peers and not full.peers and full.modes == ("inference", "training")
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the settings are glibc's")
@@ -310,14 +285,6 @@ def test_an_engine_that_is_not_made_for_the_device_is_left_out_with_the_reason(m
     monkeypatch.setattr(neurons, "plan_for", lambda *call: Plan("eager", "made for other devices", fallback=True))
     every, left_out = candidates(CPU, ["eager", "block"], peers=False)
     assert [c.name for c in every] == ["eager"] and left_out == {"block": "made for other devices"}
-
-
-def test_low_precision_input_meets_peers_under_autocast():
-    seen = []
-    forward = baselines.with_autocast(lambda x: seen.append(torch.is_autocast_enabled("cpu")))
-    for dtype in (torch.float32, torch.bfloat16, torch.float16):
-        forward(torch.zeros(1, dtype=dtype))
-    assert seen == [False, True, True]
 
 
 def test_an_engine_that_gives_way_is_never_timed():

@@ -11,7 +11,7 @@ from torch import nn
 from snnkit.hardware import roofline
 from snnkit.hardware.chips import Figure
 from snnkit.hardware.roofline import HoldoutNet, Machine, Range, count, fitting, validation
-from snnkit.hardware.roofline.fitting import clock_of, fit_prices, units_of
+from snnkit.hardware.roofline.fitting import fit_prices, units_of
 from snnkit.hardware.roofline.validation import Report, Row, validate
 from snnkit.loss import count_cross_entropy
 from snnkit.neuron import LIF
@@ -113,20 +113,6 @@ def test_fitting_measures_all_that_a_prediction_needs(work, monkeypatch):
     assert here.figures["launch"].value == 1e-3 and {f.mark for f in here.figures.values()} == {"measured"}
 
 
-def test_the_clock_of_one_thread_counts_work_only():
-    import time
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        clock = clock_of(torch.device("cpu"))
-    finally:
-        torch.set_num_threads(threads)
-    took, _ = clock.seconds(lambda: sum(range(10**5)))
-    slept, _ = clock.seconds(lambda: time.sleep(0.05))
-    assert clock.name == "processor" and took > 0 and slept < 0.04
-
-
 def test_holdout_nets_differ_and_are_not_used_to_fit():
     nets = roofline.holdout_nets()
     assert len(nets) >= 8 and len({net.name for net in nets}) == len(nets)
@@ -178,23 +164,3 @@ def test_the_report_states_the_error():
     assert report.errors("eager") == pytest.approx([0.1, -0.5, -0.2])
     assert report.median_error("eager") == pytest.approx(0.2) and report.median_error("cpp") == 1.0
     assert "eager: median error 20%, largest 50%, of 3 networks" in str(report) and "drift 1.02" in str(report)
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda work: machine().predict(work, "triton"), ValueError, "engine must be one of 'eager', 'cpp', but it is"),
-        (lambda work: machine().predict("784-1000-10"), TypeError, "work must be a Work"),
-        (
-            lambda work: roofline.fit("meta"),
-            ValueError,
-            "type of device must be one of 'cpu', 'cuda'",
-        ),
-        (lambda work: validate(machine(), nets=[]), ValueError, "nets must hold at least one"),
-        (lambda work: validate(machine(threads=64)), ValueError, "number of threads, .* must be one of 64"),
-        (lambda work: validate("cpu"), TypeError, "machine must be a Machine"),
-    ],
-)
-def test_what_can_not_be(work, call, error, message):
-    with pytest.raises(error, match=message):
-        call(work)

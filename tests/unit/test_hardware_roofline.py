@@ -1,7 +1,6 @@
 """Chips with sources; the models of IPU and GPU: operations counted against real runs and by hand, ranges, refusals."""
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 import torch
@@ -10,7 +9,7 @@ from torch import nn
 from snnkit import encode, models
 from snnkit.bench.neuron_speed import bytes_per_neuron_step
 from snnkit.hardware import chips, roofline
-from snnkit.hardware.chips import FIGURES, KINDS, MARKS, Figure, MissingFigure
+from snnkit.hardware.chips import FIGURES, KINDS, MARKS
 from snnkit.hardware.roofline import Assumptions, DoesNotFit, Operation, Range, Work, count
 from snnkit.loss import count_cross_entropy, rate_mse
 from snnkit.measure.traffic import Traffic
@@ -37,15 +36,6 @@ def one(**fields):
     """Work of a single operation."""
     usual = {"name": "add", "kind": "elementwise", "phase": "forward", "reads": 8, "writes": 4, "numel": 1}
     return Work("one", 1, (Operation(**(usual | fields)),), (), 10, 0, 2)
-
-
-def test_ranges_add_and_multiply_end_by_end():
-    a, b = Range(1, 2, 4), Range(2, 3, 5)
-    assert a + b == Range(3, 5, 9) and a * b == Range(2, 6, 20) and a * 2 == Range(2, 4, 8)
-    assert a / Range(1, 2, 4) == Range(0.25, 1, 4)
-    assert a.inverse() == Range(0.25, 0.5, 1)
-    assert a.at_least(b) == b and a.at_least(3) == Range(3, 3, 4)
-    assert str(Range(2, 2, 2)) == "2" and str(a) == "2 (1 … 4)"
 
 
 def real_step(x, network, loss, optimizer):
@@ -137,35 +127,16 @@ class Looks(nn.Module):
     [
         ({"net": Looks(), "loss": rate_mse}, ValueError, "net and loss must not read values"),
         ({"net": Sequential(IF())}, ValueError, "net must have parameters"),
-        ({"x": torch.rand(8)}, ValueError, "x and targets must be"),
-        ({"optimizer": "adagrad"}, ValueError, "optimizer must be one of 'adam', 'sgd'"),
-        ({"loss": lambda out, y: 0.5}, ValueError, "loss must return one scalar .* it is 0.5"),
         ({"loss": lambda out, y: out.sum((0, 2))}, ValueError, r"loss must return one scalar .* shape \[5\]"),
         ({"loss": lambda out, y: out.detach().sum()}, ValueError, "loss must return one scalar that has a gradient"),
         ({"x": torch.rand(T, B, 9)}, ValueError, "must run on x and targets"),
-        ({"x": torch.rand(0, B, 8)}, ValueError, "with samples"),
         ({"targets": torch.zeros(B + 1).long()}, ValueError, r"\[6, 5, 8\] and \[6\]"),
-        ({"targets": torch.tensor(1)}, ValueError, "x and targets must be"),
     ],
 )
 def test_what_is_wrong_with_a_count_is_named(given, error, message):
     usual = {"net": net(), "x": torch.rand(T, B, 8), "targets": labels(), "loss": count_cross_entropy}
     with pytest.raises(error, match=message):
         count(**(usual | given))
-
-
-@pytest.mark.parametrize(("model", "chip"), [(roofline.gpu, "T4"), (roofline.ipu, "Bow")])
-def test_what_a_model_of_a_machine_starts_from(work, model, chip):
-    for given, message in (
-        ({"work": "784-1000-10"}, "work must be a Work"),
-        ({"chip": None}, "name of a chip must be a str"),
-        ({"assumptions": {"launch": 1e-6}}, "assumptions must be roofline.Assumptions"),
-    ):
-        with pytest.raises(TypeError, match=message):
-            model(**({"work": work, "chip": chip} | given))
-    for nothing in (replace(work, operations=()), replace(work, samples=0)):
-        with pytest.raises(ValueError, match="must have operations and samples"):
-            model(nothing, chip)
 
 
 def test_a_fused_layer_moves_the_least_that_it_can(work):
@@ -197,22 +168,6 @@ def test_assumptions_are_named_and_ranged():
     assert free.with_(launch=6e-6)["ipu_sync_cycles"].range == Range(10, 20, 40)
     for name, assumed in Assumptions().items():
         assert assumed.range.low < assumed.range.high and assumed.source, name
-
-
-@pytest.mark.parametrize(
-    ("values", "error", "message"),
-    [
-        ({"sync": 3}, ValueError, "assumption must be one of"),
-        ({"launch": 0}, ValueError, "launch must be greater than 0"),
-        ({"launch": (3e-6, 2e-6, 4e-6)}, ValueError, "low <= value <= high"),
-        ({"launch": "fast"}, TypeError, "low of a Range must be a number"),
-        ({"launch": (1.0, 2.0, float("inf"))}, ValueError, "Range"),
-        ({"gpu_matmul_efficiency": 1.5}, ValueError, "gpu_matmul_efficiency must be at most 1"),
-    ],
-)
-def test_assumptions_that_can_not_be(values, error, message):
-    with pytest.raises(error, match=message):
-        Assumptions(**values)
 
 
 def test_elementwise_cycles_are_those_of_the_open_cost_model():
@@ -313,12 +268,7 @@ def test_convolutions_are_counted():
     ("model", "arguments", "message"),
     [
         (roofline.ipu, {"chip": "A100"}, "chip must be of kind ipu, but A100 is of kind gpu"),
-        (roofline.ipu, {"chip": "GC300"}, "chip must be one of"),
-        (roofline.ipu, {"precision": "tf32"}, "precision must be one of 'float32', 'float16', but it is 'tf32'"),
-        (roofline.ipu, {"device_iterations": 0}, "device_iterations must be"),
         (roofline.gpu, {"chip": "GC200"}, "chip must be of kind gpu, but GC200 is of kind ipu"),
-        (roofline.gpu, {"chip": "A100", "mode": "compiled"}, "mode must be one of 'eager', 'fused', 'graph', 'fused"),
-        (roofline.gpu, {"chip": "A100", "precision": "int8"}, "precision must be one of"),
         (roofline.gpu, {"chip": "RTX 2080 Ti", "precision": "float16"}, "fp16_flops of RTX 2080 Ti"),
     ],
 )
@@ -356,33 +306,3 @@ def test_derived_figures_give_what_is_sold_within_half_a_percent():
     assert gc200.value("on_chip_bytes") == pytest.approx(900 * 2**20, rel=0.005)
     assert gc200.value("exchange_bandwidth") == pytest.approx(8e12, rel=0.03)
     assert bow.value("sram_bandwidth") > gc200.value("sram_bandwidth")
-
-
-@pytest.mark.parametrize(
-    ("name", "key"),
-    [
-        ("RTX 2080 Ti", "fp16_flops"), ("V100", "memory_bytes"), ("A100", "tiles"), ("GC200", "memory_bandwidth"),
-    ],
-)  # fmt: skip
-def test_what_is_missing_stays_missing_and_is_named(name, key):
-    with pytest.raises(MissingFigure, match=f"{key} of {name}"):
-        chips.get(name).value(key)
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda: chips.get("B200"), ValueError, r"chip must be one of 'GC200'.*but it is 'B200'"),
-        (lambda: chips.get(200), TypeError, "name of a chip must be a str"),
-        (lambda: chips.names("fpga"), ValueError, "kind must be one of"),
-        (lambda: chips.get("T4").figure("price"), ValueError, "key must be one of"),
-        (lambda: Figure(1.0, "W", "guessed", "me"), ValueError, "mark must be one of"),
-        (lambda: Figure(0.0, "W", "vendor", "me"), ValueError, "value must be greater than 0"),
-        (lambda: Figure("312", "W", "vendor", "me"), TypeError, "value must be a number"),
-    ],
-)
-def test_what_can_not_be(call, error, message):
-    with pytest.raises(error, match=message):
-        call()
-    with pytest.raises(TypeError):
-        chips.get("T4").figures["power"] = Figure(1.0, "W", "assumed", "me")  # type: ignore[index]

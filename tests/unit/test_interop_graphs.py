@@ -105,9 +105,6 @@ def test_sum_pooling():
     x = torch.arange(16.0).reshape(1, 1, 4, 4)
     assert SumPool2d(2)(x).flatten().tolist() == [10, 18, 42, 50]
     assert SumPool2d((1, 2), stride=(4, 1), padding=(0, 1))(x).flatten().tolist() == [0, 1, 3, 5, 3]
-    for bad, error in ((0, ValueError), (1.5, TypeError)):
-        with pytest.raises(error, match="kernel_size of SumPool2d"):
-            SumPool2d(bad)
 
 
 def test_a_layer_with_a_matrix_to_itself_is_recurrent():

@@ -76,19 +76,8 @@ def test_every_kind_of_layer_through_a_file(tmp_path):
     out = run(net, x)
     assert 0 < out.sum() < out.numel()
     assert torch.equal(run(back, x), out)
-    kinds = [type(m).__name__ for m in back]
-    assert kinds == [
-        "Conv2d",
-        "IF",
-        "AvgPool2d",
-        "Conv2d",
-        "LIF",
-        "SumPool2d",
-        "Flatten",
-        "Linear",
-        "Scale",
-        "Recurrent",
-    ]
+    kinds = " ".join(type(m).__name__ for m in back)
+    assert kinds == "Conv2d IF AvgPool2d Conv2d LIF SumPool2d Flatten Linear Scale Recurrent"
 
 
 def test_float64():

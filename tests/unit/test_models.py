@@ -1,7 +1,5 @@
 """Reference networks: parameter counts by hand, shapes of output and state, gradients, copies, learning, bad input."""
 
-import math
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -88,20 +86,6 @@ def test_convnet_fires_in_every_layer_before_training():
 
 
 # --- bad input -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "words"),
-    [
-        ({"sizes": (784,)}, ValueError, "sizes must hold at least"),
-        ({"sizes": (784, 0, 10)}, ValueError, r"sizes\[1\] must be at least 1"),
-        ({"beta": math.nan}, ValueError, "beta"),
-        ({"surrogate": "atan"}, TypeError, "surrogate"),
-    ],
-)
-def test_mlp_bad_arguments(arguments, error, words):
-    with pytest.raises(error, match=words):
-        mlp(**arguments)
 
 
 def frames(steps=5, batch=3, polarities=2, size=16):

@@ -76,25 +76,6 @@ def test_chunks_of_time_are_the_whole():
     assert float(end.steps) == 20
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "words"),
-    [
-        (lambda: Population(10, 3), ValueError, "10 is no multiple of 3"),
-        (lambda: Population(4, 2.0), TypeError, "populations must be an integer"),
-        (lambda: Population(4, 2)(torch.zeros(3, 2, 5)), ValueError, r"must be \[T, B, 4\].*\[3, 2, 5\]"),
-        (lambda: Population(4, 2)(torch.zeros(0, 2, 4)), ValueError, "T at least 1"),
-        (
-            lambda: Population(4, 2)(torch.zeros(3, 2, 4), Population(4, 2).initial_state(torch.zeros(3, 4))),
-            ValueError,
-            "state of Population must be of",
-        ),
-    ],
-)
-def test_bad_spikes_are_named(call, error, words):
-    with pytest.raises(error, match=words):
-        call()
-
-
 # --- network ---------------------------------------------------------------------------------------------------------
 
 

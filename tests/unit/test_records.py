@@ -13,6 +13,10 @@ from snnkit.measure import machine
 
 PUBLISHED = "spikingjelly_rtx2080ti"
 
+CASE = {"mode": "training", "dtype": "float32", "neurons": 8, "steps": 2}
+WHO = {"contestant": "block", "library": "snnkit", "engine": "block", "equation": "LIF", "out_dtype": "float32"}
+SECONDS = ("first_s", "median_s", "p10_s", "p90_s", "host_s", "floor_s", "spikes_differ", "gradient_differs")
+COUNTS = ("calls", "floor_bytes", "held_bytes", "held_x_bytes", "compared_neurons")
 MEASURED = {
     "schema": 1,
     "kind": "neurons",
@@ -25,45 +29,9 @@ MEASURED = {
         "commit": {"id": "0123456789abcdef", "dirty": True},
     },
     "arguments": {},
-    "copies": [
-        {
-            "mode": "training",
-            "dtype": "float32",
-            "neurons": 8,
-            "steps": 2,
-            "bytes": 128,
-            "bytes_per_s": 1e9,
-            "median_s": 128e-9,
-        }
-    ],
+    "copies": [CASE | {"bytes": 128, "bytes_per_s": 1e9, "median_s": 128e-9}],
     "skipped": [],
-    "rows": [
-        {
-            "contestant": "block",
-            "library": "snnkit",
-            "engine": "block",
-            "equation": "LIF",
-            "mode": "training",
-            "dtype": "float32",
-            "out_dtype": "float32",
-            "neurons": 8,
-            "steps": 2,
-            "first_s": 1.0,
-            "median_s": 2e-3,
-            "p10_s": 1e-3,
-            "p90_s": 3e-3,
-            "host_s": 2e-3,
-            "calls": 1,
-            "floor_bytes": 320,
-            "floor_s": 1e-3,
-            "over_floor": 2.0,
-            "held_bytes": 64,
-            "held_x_bytes": 64,
-            "compared_neurons": 8,
-            "spikes_differ": 0.0,
-            "gradient_differs": 0.0,
-        }
-    ],
+    "rows": [CASE | WHO | dict.fromkeys(SECONDS, 1e-3) | dict.fromkeys(COUNTS, 64) | {"over_floor": 2.0}],
 }
 
 
@@ -93,22 +61,14 @@ def test_what_is_written_is_read(tmp_path):
         ("schema", None, "has no schema"),
         ("schema", 2, "schema of .* must be 1, but it is 2"),
         ("kind", "other", "but it is 'other'"),
-        ("kind", ["neurons"], r"kind of .* must be one of .*, but it is \['neurons'\]"),
         ("provenance.commit", {"id": "0123"}, "provenance.commit.dirty must be true or false, but it is missing"),
-        ("provenance.commit.dirty", 1, "provenance.commit.dirty must be true or false, but it is 1"),
         ("provenance.device.compute_capability", 9.0, "compute_capability must be a text, but it is 9.0"),
         ("provenance", None, "does not say where its numbers come from"),
-        ("provenance.date", None, "provenance.date must be a text, but it is missing"),
-        ("provenance.versions.torch", None, "provenance.versions.torch must be a text, but it is missing"),
-        ("provenance.threads", True, "provenance.threads must be a whole number, but it is True"),
         ("rows", None, "rows must be a list, but it is missing"),
         ("rows.0.median_s", None, r"rows\[0\].median_s must be a number above 0, but it is missing"),
         ("rows.0.median_s", float("nan"), r"rows\[0\].median_s must be .* is nan"),
-        ("rows.0.median_s", -1.0, r"rows\[0\].median_s must be .* is -1.0"),
-        ("rows.0.neurons", 0, r"rows\[0\].neurons must be a whole number above 0, but it is 0"),
         ("rows.0.floor_bytes", 10**400, r"rows\[0\].floor_bytes must be a whole number, but it is an int of"),
         ("rows.0", [1], r"rows\[0\] must be an object"),
-        ("copies.0.median_s", None, r"copies\[0\].median_s must be .* is missing"),
         ("skipped", [{"contestant": "a"}], r"skipped\[0\].reason must be a text, but it is missing"),
     ],
 )
@@ -166,11 +126,6 @@ def test_what_the_other_tables_need(kind):
 def test_each_record_of_the_kit_is_complete(name):
     loaded = records.load(name)
     assert loaded["rows"] and loaded.get("complete", True)
-
-
-def test_an_unknown_name():
-    with pytest.raises(ValueError, match=f"name must be one of .*'{PUBLISHED}'.*, but it is 'mine'"):
-        records.load("mine")
 
 
 def test_the_published_curve_is_as_published():

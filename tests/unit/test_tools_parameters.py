@@ -32,9 +32,6 @@ def test_declarations_are_read():
         (("A = 1",), "NAME: type = literal"),
         (("A: Int = 1",), "the type may be"),
         (("A: bool = 1",), "must be bool, but it is 1"),
-        (("A: int = None",), "must be int, but it is None"),
-        (("A: int = {[]: 1}",), "must be a literal"),
-        (("A: int = 1\0",), "not Python"),
         (("A: float = 1" + "0" * 400,), "must be float, but it is an int of 1329 bits"),
         (("A: int = 1\nA: int = 2",), "twice"),
         (("A: int = ",), "not Python"),
@@ -45,29 +42,20 @@ def test_other_declarations_are_refused(sources, says):
         declared(notebook(*sources), "00_start")
 
 
-@pytest.mark.parametrize(
-    ("kind", "text", "value"),
-    [
+def test_text_becomes_a_value_of_the_type():
+    good = (
         (bool, "false", False),
         (bool, "True", True),
         (int, "-3", -3),
         (float, "1e-3", 1e-3),
         (str, "cuda:0", "cuda:0"),
-    ],
-)
-def test_text_becomes_a_value_of_the_type(kind, text, value):
-    parsed = Parameter("P", kind, None).parse(text)
-    assert parsed == value
-    assert type(parsed) is kind
-
-
-@pytest.mark.parametrize(
-    ("kind", "text"),
-    [(bool, "maybe"), (bool, ""), (int, "3.0"), (int, "many"), (float, "fast"), (float, "nan"), (int, "none")],
-)
-def test_text_of_another_type_is_refused(kind, text):
-    with pytest.raises(ParameterError, match=f"parameter P must be {kind.__name__}, but it is"):
-        Parameter("P", kind, None).parse(text)
+    )
+    for kind, text, value in good:
+        parsed = Parameter("P", kind, None).parse(text)
+        assert parsed == value and type(parsed) is kind
+    for kind, text in ((bool, "maybe"), (bool, ""), (int, "3.0"), (float, "fast"), (float, "nan"), (int, "none")):
+        with pytest.raises(ParameterError, match=f"parameter P must be {kind.__name__}, but it is"):
+            Parameter("P", kind, None).parse(text)
 
 
 @pytest.mark.parametrize("value", [0, -3, 2**70, 0.5, -0.0, 1e308, True, False, "", "x", None, [1], 10**400, b"x"])

@@ -216,16 +216,6 @@ def test_a_recording_that_fails_is_told_and_the_update_is_made(fake_cuda, monkey
     assert torch.equal(step.config.model.linear.weight, expected.config.model.linear.weight)
 
 
-def test_a_step_that_draws_on_the_cpu_is_not_recorded(fake_cuda):
-    step = plain_step()
-    step.config = types.SimpleNamespace(**(vars(step.config) | {"augment": lambda x: x + 0.1 * torch.rand(x.shape)}))
-    whole = GraphedStep(step, 8)
-    with pytest.warns(UserWarning, match="draws random numbers on the CPU"):
-        for rows in torch.arange(40).split(8):
-            whole(rows)
-    assert whole.captures == 0 and step.metrics.read().updates == 5
-
-
 # -- generators ------------------------------------------------------------------------------------------------------
 
 at_home = torch.Generator()

@@ -13,7 +13,6 @@ from snnkit.cli.workshop import workshop
 from snnkit.course import exercise as registry
 from snnkit.tools.project import find
 from snnkit.workshop import timetable
-from snnkit.workshop.timetable import WorkshopError
 
 PROJECT = find(Path(__file__).parent)
 NOTEBOOKS = timetable.notebooks(PROJECT)
@@ -104,11 +103,6 @@ def test_mistakes_in_a_schedule(old, new, says):
 )
 def test_nonsense_in_a_schedule_is_a_problem_of_its_line(row):
     assert read("x", f"{HEAD}{row}\n")[1][0].startswith("workshop/schedules/x.md:5: start, minutes and GPU must be")
-
-
-def test_loading_an_unknown_one():
-    with pytest.raises(WorkshopError, match="unknown schedule 'noon'; there are: 90_minutes, half_day, two_days"):
-        timetable.load("noon", PROJECT)
 
 
 # --- commands, and the figures of the budget page ---------------------------------------------------------------------
