@@ -385,21 +385,18 @@ def _needed(ops: Sequence[Op], results: Sequence[Value], stop: Collection[str] =
 def both_programs(equation: Equation) -> Programs:
     """Forward and backward; a value that both compute has one name (v…), any other of backward's another (w…)."""
     forward, backward = programs(equation)
-    own, common, names = set(forward.ops), set(forward.inputs), {}
-    for op in backward.ops:
-        if op in own and all(a in common for a in op.arguments if isinstance(a, str)):
-            common.add(op.name)
-        else:
-            names[op.name] = "w" + op.name[1:]
+    own = {replace(op, name=""): op.name for op in forward.ops}
+    names: dict[str, str] = {}
 
     def renamed(value: Value) -> Value:
         return names.get(value, value) if isinstance(value, str) else value
 
-    ops = tuple(
-        replace(op, name=names.get(op.name, op.name), arguments=tuple(map(renamed, op.arguments)))
-        for op in backward.ops
-    )
-    return Programs(forward, replace(backward, ops=ops, results=tuple(map(renamed, backward.results))))
+    ops = []
+    for op in backward.ops:
+        nameless = replace(op, name="", arguments=tuple(map(renamed, op.arguments)))
+        names[op.name] = own.get(nameless, "w" + op.name[1:])
+        ops.append(replace(nameless, name=names[op.name]))
+    return Programs(forward, replace(backward, ops=tuple(ops), results=tuple(map(renamed, backward.results))))
 
 
 class Split(NamedTuple):
