@@ -298,6 +298,8 @@ def _is_a(value: Any, kind: Any) -> bool:
     if len(kinds) > 1:
         return any(_is_a(value, one) for one in kinds)
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any:  # a class in Python 3.11
+        return True
     if kind is None or kind is type(None):
         return value is None
     if origin is typing.Literal:

@@ -15,6 +15,7 @@ from torch.nn.parameter import is_lazy
 from torch.utils.flop_counter import FlopCounterMode
 
 from .. import checks
+from ..engine import check_sequence
 from ..neuron import Neuron
 from ..nn import Sequential, TimeBatched, is_stateful, is_static
 from ..tables import html_table, size_of, text_table
@@ -229,7 +230,7 @@ def layer_costs(net: Sequential, x: Tensor) -> LayerCosts:
         TypeError: ``net`` is no ``snnkit.nn.Sequential``, or ``x`` no tensor.
     """
     checks.instance("net", net, Sequential, "a snnkit.nn.Sequential")
-    checks.instance("x", x, Tensor, "a tensor [T, B, ...]")
+    check_sequence(x, "layer_costs")
     steps = len(x)
     x = x.detach()  # gradients are not counted, and the counter refuses inputs that would have one
     x = x[:1].to("meta").expand(x.shape) if is_static(x) else x.to("meta")

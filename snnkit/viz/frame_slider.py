@@ -20,6 +20,7 @@ _FLAT = ("scatter", "scattergl", "bar")  # traces that a range is made from
 _TALL = 86  # pixels that the slider takes
 
 
+@checks.arguments
 def frames(fn: Callable[[Any], go.Figure], name: str, values: Sequence[Any], start: int = 0) -> go.Figure:
     """A figure with a slider over ``values``, computed by ``fn(value) -> Figure`` for each: client side only.
 

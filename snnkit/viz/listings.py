@@ -41,6 +41,7 @@ class Listing:
         return f'<div class="snnkit-listing" style="{box}">{columns}</div>'
 
 
+@checks.arguments
 def listing(texts: Mapping[str, str]) -> Listing:
     """Listings side by side where the page is wide enough, else one under the other.
 

@@ -168,7 +168,7 @@ def compared(
     paths: Iterable[Path] = (),
     mode: Literal["a", "b"] = "a",
     call: Callable[[int], int] = abs,
-    anything: Any = None,
+    anything: dict[str, Any] | None = None,
     unknown: NotImported = None,  # noqa: F821  for type checkers only
 ) -> int:
     return n
@@ -212,7 +212,7 @@ def test_what_an_annotation_allows_or_can_not_say():
     assert (
         compared(torch.ones(1), np.int64(3), rate=torch.tensor(0.5), net=torch.nn.ReLU(), path=Path(), size=(1, 2)) == 3
     )
-    assert compared(by={"a": 1}, paths=iter([1]), anything=object(), unknown=1, names=["a"]) == 1
+    assert compared(by={"a": 1}, paths=iter([1]), anything={"a": object()}, unknown=1, names=["a"]) == 1
     with pytest.raises(TypeError, match="unexpected keyword argument 'other'"):
         compared(other=1)
     with pytest.raises(TypeError, match=r"^n of Compared must be an integer, but it is 'a'$"):
