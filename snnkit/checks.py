@@ -15,10 +15,11 @@ import inspect
 import math
 import operator
 import os
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from numbers import Real
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -226,17 +227,35 @@ def arguments(function: F) -> F:
     What is imported for type checkers only is not compared, nor are ``Any``, type variables and protocols.
     """
     if not isinstance(function, type):
-        return typing.cast(F, _compared(function, ""))
-    function.__init__ = _compared(function.__init__, f" of {function.__name__}")  # type: ignore[misc]
+        return typing.cast(F, _compared(function))
+    function.__init__ = _compared(function.__init__)  # type: ignore[misc]
     return typing.cast(F, function)
 
 
-def _compared(function: Callable[..., Any], owner: str) -> Callable[..., Any]:
-    signature = inspect.signature(function)
+def all_arguments(module: str) -> None:
+    """``arguments`` for all public functions and classes of a module: ``checks.all_arguments(__name__)`` at its end."""
+    names = vars(sys.modules[module])
+    for name, thing in list(names.items()):
+        if name.startswith("_") or getattr(thing, "__module__", None) != module:
+            continue
+        if isinstance(thing, type):
+            plain = issubclass(thing, BaseException) or getattr(thing, "_is_protocol", False)
+            if "__init__" in vars(thing) and not plain:
+                arguments(thing)
+        elif inspect.isfunction(thing) or hasattr(thing, "__wrapped__"):
+            names[name] = arguments(thing)
+
+
+def _compared(function: Callable[..., Any]) -> Callable[..., Any]:
+    owner = f" of {function.__qualname__.split('.')[-2]}" if function.__name__ == "__init__" else ""
+    signature, scope = inspect.signature(function), inspect.unwrap(function).__globals__
 
     @functools.cache  # at the first call, as annotations name what is defined further down
     def kinds() -> dict[str, Any]:
-        return {name: _resolved(p.annotation, function.__globals__) for name, p in signature.parameters.items()}
+        single = [p for p in signature.parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        found = {p.name: _resolved(p.annotation, scope) for p in single}
+        # Flags first, as their mistakes are the least seen.
+        return dict(sorted(found.items(), key=lambda entry: bool not in _alternatives(entry[1])))
 
     @functools.wraps(function)
     def checked(*args: Any, **named: Any) -> Any:
@@ -244,9 +263,9 @@ def _compared(function: Callable[..., Any], owner: str) -> Callable[..., Any]:
             given = signature.bind(*args, **named).arguments
         except TypeError:
             return function(*args, **named)  # which says what is missing or unknown
-        for name, value in given.items():
-            if (kind := kinds()[name]) is not Any and signature.parameters[name].kind.name[:4] != "VAR_":
-                _compare(f"{name}{owner}", value, kind, signature.parameters[name].default)
+        for name, kind in kinds().items():
+            if name in given:
+                _compare(f"{name}{owner}", given[name], kind, signature.parameters[name].default)
         return function(*args, **named)
 
     return checked
@@ -264,6 +283,8 @@ def _resolved(annotation: Any, scope: dict[str, Any]) -> Any:
 def _compare(name: str, value: Any, kind: Any, default: Any) -> None:
     if value is default or _is_a(value, kind):
         return
+    if typing.get_origin(kind) is typing.Literal:
+        choice(name, value, typing.get_args(kind))
     wrong = _wrong_part(name, value, kind)
     if wrong:
         _compare(*wrong, default=inspect.Parameter.empty)
@@ -298,19 +319,15 @@ def _is_a(value: Any, kind: Any) -> bool:
     if len(kinds) > 1:
         return any(_is_a(value, one) for one in kinds)
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
-    if kind is Any:  # a class in Python 3.11
-        return True
-    if kind is None or kind is type(None):
-        return value is None
+    if kind is None or kind is type(None) or kind is Any:
+        return value is None or kind is Any
     if origin is typing.Literal:
         return any(type(value) is type(known) and value == known for known in inner)
     if kind in (bool, str):
         return isinstance(value, kind)
     if kind in (int, float):
         number = _without_axes(value)
-        return not isinstance(number, bool) and (
-            isinstance(number, Real) if kind is float else hasattr(number, "__index__")
-        )
+        return isinstance(number, Integral if kind is int else Real) and not isinstance(number, bool)
     if (origin or kind) is Callable:
         return callable(value)
     if not isinstance(origin or kind, type) or getattr(kind, "_is_protocol", False):
@@ -340,17 +357,23 @@ _WORDS = {
 
 def _in_words(kind: Any) -> str:
     """ "a list or tuple of integers", "a number or None"."""
-    words = []
-    for one in _alternatives(kind):
+    words, kinds = [], _alternatives(kind)
+    paths = any(typing.get_origin(one) is os.PathLike for one in kinds)
+    for one in kinds:
         origin, inner = typing.get_origin(one) or one, typing.get_args(one)
+        if one is str and paths:
+            continue
         if origin is typing.Literal:
             words += map(repr, inner)
         elif origin in _WORDS:
             plain = origin not in (os.PathLike, Callable) and Any not in inner
             parts = dict.fromkeys(_in_words(part) for part in inner if part is not ...) if plain else {}
             many = [f"{part.removeprefix('an ').removeprefix('a ')}s" for part in parts]
-            words.append(f"{_WORDS[origin]} of {' to '.join(many)}" if many else _WORDS[origin])
+            word = "a pair" if origin is tuple and len(inner) == 2 and ... not in inner else _WORDS[origin]
+            words.append(f"{word} of {' to '.join(many)}" if many else word)
         else:
-            place = f"{origin.__module__.partition('.')[0]}." if origin.__module__.startswith("torch") else ""
-            words.append(f"a {place}{'nn.' if '.nn.' in origin.__module__ else ''}{origin.__name__}")
-    return " or ".join(words)
+            torchs = origin.__module__.partition(".")[0] == "torch"
+            inside = "nn." if ".nn." in origin.__module__ else ""
+            place = "snnkit.nn." if origin.__module__ == "snnkit.nn" else f"torch.{inside}" if torchs else ""
+            words.append(f"a {place}{origin.__name__}")
+    return " or ".join(words).replace("True or False or", "True, False or")

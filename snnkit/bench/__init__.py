@@ -21,6 +21,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from snnkit import checks
+
 from . import baselines as baselines
 from . import demo, workloads
 from . import ipu_comparison as compare
@@ -48,6 +50,7 @@ _SUITES = {"neurons": neurons, "training": training, "compare": compare, "demo":
 _SUITES |= {"plasticity": plasticity, "local": local, "published": neurons, "recipe": local}  # by kind of record
 
 
+@checks.arguments
 def tables(record: Mapping[str, Any]) -> str:
     """A record of any kind as text: where its numbers come from, and its tables."""
     return _SUITES[record["kind"]].tables(record)

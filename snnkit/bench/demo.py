@@ -25,6 +25,7 @@ _LONGEST = 8.0  # seconds: no more rounds than fit into them (but three), as a l
 _WORDS = 1000
 
 
+@checks.arguments
 @dataclass(frozen=True)
 class Arguments(Options):
     """What to run; the options of ``snnkit bench demo``. On CUDA the CPU is measured, too."""

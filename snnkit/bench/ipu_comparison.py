@@ -24,6 +24,8 @@ from functools import lru_cache, partial
 import torch
 from torch import nn
 
+from snnkit import checks
+
 from ..device import Precision
 from ..hardware import chips, roofline
 from . import baselines, neuron_speed, suite
@@ -105,6 +107,7 @@ CLAIMS: tuple[Claim, ...] = (
 )  # fmt: skip
 
 
+@checks.arguments
 @dataclass(frozen=True)
 class Arguments(suite.Options):
     """What to run; the options of ``snnkit bench compare``. ``batch`` and ``width`` are the tutorial's."""

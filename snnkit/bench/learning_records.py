@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from snnkit import checks
+
 from ..data import load
 from ..plasticity import MAX_RATE, STEPS, LocalRun, learn_locally
 from .suite import Options, Record, Row, Say, begin, check_out, device_option, heading, option, save
@@ -43,6 +45,7 @@ class Arguments(Options):
     root: str = option("Folder with mnist/.  [SNNKIT_DATA, or a cache]", "", flag="data")
 
 
+@checks.arguments
 def benchmark(arguments: Arguments, say: Say = print, out: str | Path | None = None) -> Row:
     """Learn by ``plasticity.learn_locally`` and return the record; ``out``: a file for it."""
     given = {name: value for name, value in asdict(arguments).items() if value and name != "dataset"}
@@ -95,6 +98,7 @@ def fields_of(record: Record) -> tuple[np.ndarray, list[int]]:
     return weights, list(fields["labels"])
 
 
+@checks.arguments
 def tables(record: Record) -> str:
     """The whole record as text."""
     return f"{heading(record)}\n\n{table(record)}"

@@ -361,6 +361,7 @@ THROUGHPUT: Columns = {
 }
 
 
+@checks.arguments
 def heading(record: Record) -> str:
     """Where the numbers of a record come from, in a few lines."""
     origin = record["provenance"]

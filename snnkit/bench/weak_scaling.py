@@ -22,6 +22,8 @@ from typing import Any
 
 import torch
 
+from snnkit import checks
+
 from ..hardware import scaling as model
 from ..measure.machine import cores
 from ..train import launch
@@ -34,6 +36,7 @@ _FLOAT = 4  # bytes of a gradient
 _LIMIT = 600.0  # seconds for one launch, after which something hangs
 
 
+@checks.arguments
 @dataclass(frozen=True)
 class Arguments(suite.Options):
     """What to run; the options of ``snnkit bench scaling``."""
@@ -176,6 +179,7 @@ def curves(record: Record) -> tuple[Sequence[model.Measured], dict[str, Any], in
     return fit.measured, lines, machine.cores
 
 
+@checks.arguments
 def tables(record: Record) -> str:
     """The whole record as text."""
     return "\n\n".join([suite.heading(record), prediction(record), results(record)])

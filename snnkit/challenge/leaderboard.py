@@ -120,6 +120,7 @@ class Board:
         return f"<b>{html.escape(self._heading())}</b>{tables.html_table(HEADS, self.rows(), self._notes())}"
 
 
+@checks.arguments
 def submit(
     name: str, net: nn.Module, folder: str | os.PathLike[str] = "challenge", *, note: str = "", salt: str = scoring.SALT
 ) -> Entry:
@@ -152,6 +153,7 @@ def submit(
     return entry
 
 
+@checks.arguments
 def board(folder: str | os.PathLike[str] = "challenge", *, references: bool = True, salt: str = scoring.SALT) -> Board:
     """Read all entries (``*.json``) of ``folder``; one that is not there yet is an empty board.
 

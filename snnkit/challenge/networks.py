@@ -45,6 +45,8 @@ class Delays(nn.Module):
         self.steps = tuple(checks.integer("steps of Delays", k, at_least=0) for k in steps)
 
     def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        checks.instance("x", x, Tensor, "a torch.Tensor [T, B, ...]")
+        checks.instance("state", state, Tensor, "a torch.Tensor", optional=True)
         longest = max(self.steps)
         before = x.new_zeros(longest, *x.shape[1:]) if state is None else state
         line = torch.cat([before, x])
@@ -65,6 +67,7 @@ def _lif(tau: float) -> LIF:
     return LIF(tau, v_reset=None, decay_input=False)
 
 
+@checks.arguments
 def train(
     net: Sequential,
     penalty: float = 0.0,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from traceback import FrameSummary
 from typing import Any
 
+from snnkit import checks
 from snnkit.viz.frontend import live
 
 from . import exercise as registry
@@ -54,6 +55,7 @@ class Outcome:
     printed: str = ""
 
 
+@checks.arguments
 def grade(exercise: Exercise | str, candidate: Any) -> Outcome:
     """Run the checks of ``exercise`` (or of its key) on ``candidate``, up to the first that does not hold.
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from snnkit import files, tables
+from snnkit import checks, files, tables
 from snnkit.tables import one_line
 
 from . import progress
@@ -108,6 +108,7 @@ class Room:
         }
         return sorted(worked)
 
+    @checks.arguments
     def label(self, learner: Learner) -> str:
         """The learner's name, with the file where two have the same."""
         namesakes = sum(one.name.casefold() == learner.name.casefold() for one in self.learners)
@@ -193,6 +194,7 @@ class Room:
         ]
 
 
+@checks.arguments
 def room(folder: str | os.PathLike[str]) -> Room:
     """The progress of all learners whose file (``course.export`` wrote it) is in ``folder``.
 

@@ -245,6 +245,7 @@ class Scorecard:
         return self._card().html()
 
 
+@checks.arguments
 def scorecard(notebook: str) -> Scorecard:
     """The learner's scorecard of a notebook ("01"). ValueError if it has no exercises."""
     now = current()
@@ -261,6 +262,7 @@ def scorecard(notebook: str) -> Scorecard:
 # --- handing in -------------------------------------------------------------------------------------------------------
 
 
+@checks.arguments
 def export(path: str | os.PathLike[str], name: str = "") -> Path:
     """Write the progress in all notebooks to ``path`` (JSON), and return the path.
 

@@ -14,6 +14,7 @@ from .card import Card, Line, rich
 from .exercise import Question
 
 
+@checks.arguments
 def quiz(notebook: str, answers: Sequence[int | None] | None = None) -> tuple[bool | None, ...] | None:
     """Ask the questions of a notebook ("01").
 

@@ -20,6 +20,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
+from snnkit import checks
+
 from ..tables import text_table
 from .autograd import backend
 from .program import is_exact
@@ -282,6 +284,7 @@ class Explanation(list[Row]):
     __repr__ = __str__
 
 
+@checks.arguments
 def explain(model: nn.Module, x: Tensor, state: Any = None) -> Explanation:
     """Run ``model`` once on ``x`` [T, B, ...] without gradients and return which engine each layer takes, and why.
 

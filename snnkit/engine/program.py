@@ -17,6 +17,8 @@ import torch
 from torch import Tensor, fx
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from snnkit import checks
+
 from .trace import Equation, undisturbed
 
 Value = str | float | int | bool  # the name of a value, or a Python number
@@ -163,6 +165,7 @@ class Programs(NamedTuple):
 
 
 @functools.lru_cache(maxsize=256)
+@checks.arguments
 def programs(equation: Equation) -> Programs:
     """Both programs of an equation.
 

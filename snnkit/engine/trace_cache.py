@@ -23,6 +23,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from snnkit import checks
+
 from ..surrogate import Surrogate
 from .autograd import tensors_of
 from .trace import Equation, NotElementwise, trace
@@ -49,6 +51,7 @@ class Opaque(Exception):
     """There is something in this step whose changes can't be seen."""
 
 
+@checks.arguments
 def equation_of(step: Callable | nn.Module, state: Any, dtype: torch.dtype, device: torch.device) -> Equation:
     """The traced equation of ``step``; traced once, and again only when a constant in it has changed.
 

@@ -78,6 +78,7 @@ class Figure:
         return f"{number} ({self.mark}: {self.source})" if self.value is not None else f"{number} ({self.source})"
 
 
+@checks.arguments
 @dataclass(frozen=True)
 class Chip:
     """A processor.

@@ -73,6 +73,7 @@ class LayerCount:
     effective: int = 0  # pairs of an input and a weight that are both not zero
     dense: int = 0  # all pairs
 
+    @checks.arguments
     def add(self, values: Tensor) -> None:
         """Count inputs or outputs."""
         self.values += values.numel()

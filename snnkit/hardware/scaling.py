@@ -367,3 +367,6 @@ def fit_link(name: str, measured: Sequence[tuple[int, int, float]], source: str)
     if per_byte <= 0 or latency <= 0:
         raise ValueError(f"measured must take longer for more bytes, and some time for none, but it is {measured}")
     return Link(name, float(1 / per_byte), float(latency), source)
+
+
+checks.all_arguments(__name__)

@@ -37,6 +37,7 @@ class Graph(nn.Module):
         edges: (from, to), with "input" and "output" for those of the graph.
     """
 
+    @checks.arguments
     def __init__(self, layers: Mapping[str, nn.Module], edges: Sequence[tuple[str, str]]) -> None:
         super().__init__()
         self.edges = list(edges)

@@ -56,6 +56,7 @@ class SumPool2d(nn.Module):
         self.padding = _pair("padding", padding, 0)
 
     def forward(self, x: Tensor) -> Tensor:
+        checks.instance("x", x, Tensor, "a torch.Tensor [B, C, H, W]")
         return F.avg_pool2d(x, self.kernel_size, self.stride, self.padding, divisor_override=1)
 
     def extra_repr(self) -> str:
@@ -74,6 +75,7 @@ class Scale(nn.Module):
         self.scale = nn.Parameter(checks.instance("scale", scale, Tensor, "a torch.Tensor").detach().clone())
 
     def forward(self, x: Tensor) -> Tensor:
+        checks.instance("x", x, Tensor, "a torch.Tensor [B, ...]")
         if x.shape[1:] != self.scale.shape:
             shapes = f"{list(self.scale.shape)}, but it is {list(x.shape[1:])}"
             raise ValueError(f"the shape of a sample for Scale must be that of its scale, {shapes}")

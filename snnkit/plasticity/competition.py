@@ -76,6 +76,7 @@ class Competition:
         for name in ("inhibition", "theta_plus"):
             checks.number(name, getattr(self, name), at_least=0)
 
+    @checks.arguments
     def initial_state(self, current: Tensor, theta: Tensor | None = None) -> CompetitionState:
         """At rest, for steps like ``current`` [..., B, n]; thresholds raised by ``theta`` [n], or not yet (None)."""
         if theta is None:
@@ -100,6 +101,7 @@ class Competition:
         forget = math.exp(-len(current) * self.dt / self.tau_theta)
         return spikes, CompetitionState(v, torch.add(theta * forget, spikes.sum(0), alpha=self.theta_plus))
 
+    @checks.arguments
     @torch.no_grad()
     def respond(self, current: Tensor, state: CompetitionState | None = None) -> tuple[Tensor, CompetitionState]:
         """``step`` with thresholds as they are."""
@@ -188,6 +190,7 @@ class CompetitiveLayer:
                     f"to a total, but its bound is {self.rule.bound!r} and its w_min {self.rule.w_min!r}"
                 )
 
+    @checks.arguments
     def initial_state(
         self,
         n_pre: int,
@@ -277,6 +280,7 @@ def _checked(spikes: Any, state: Any) -> LayerState:
     return state
 
 
+@checks.arguments
 def assign_labels(counts: Tensor, labels: Tensor, classes: int) -> Tensor:
     """The class to which each neuron responds most, by its mean spike count over the samples of each class.
 
@@ -299,6 +303,7 @@ def assign_labels(counts: Tensor, labels: Tensor, classes: int) -> Tensor:
     return torch.where(counts.sum(0) > 0, means.argmax(0), -1)
 
 
+@checks.arguments
 def vote(counts: Tensor, assigned: Tensor, classes: int) -> Tensor:
     """The class whose neurons fired most for each sample, on average over the neurons of a class (Diehl & Cook 2015).
 

@@ -56,6 +56,7 @@ class RewardSTDP:
         checks.choice("bound of pair", self.pair.bound, ("hard", None))
         checks.number("tau_eligibility", self.tau_eligibility, above=0)
 
+    @checks.arguments
     def initial_state(self, pre: Tensor, post: Tensor, weight: Tensor) -> RewardState:
         """No spikes so far, for steps like ``pre`` [..., B, n_pre] and ``post`` [..., B, n_post]."""
         start = self.pair.initial_state(pre, post, weight)

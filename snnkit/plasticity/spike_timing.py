@@ -104,6 +104,7 @@ class PairSTDP(Rule):
         by = self.pairings(plain[0], plain[1], STDPState(plain[2], plain[3]))
         return new, STDPState(*cpp_kernels.step_of_pairs(weight, by, decays, self.limits, new))
 
+    @checks.arguments
     def pairings(self, pre: Tensor, post: Tensor, traces: STDPState) -> Pairings:
         """Post spikes with what is left of pre spikes, and pre spikes with what is left of post spikes."""
         scale = self.scale(pre)
@@ -169,6 +170,7 @@ class TripletSTDP(Rule):
     def __post_init__(self) -> None:
         self.check_numbers("a2_plus", "a2_minus", "a3_plus", "a3_minus")
 
+    @checks.arguments
     def pairings(self, pre: Tensor, post: Tensor, traces: TripletState) -> Pairings:
         """r2 and o2 are without the spikes of the step."""
         scale = self.scale(pre)

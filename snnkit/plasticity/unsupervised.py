@@ -117,6 +117,7 @@ class LocalRun:
         return f"LocalRun of {neurons} neurons on {pixels} pixels, test accuracy {self.accuracy:.2%}"
 
 
+@checks.arguments
 def learn_locally(
     data: str = "digits",
     *,

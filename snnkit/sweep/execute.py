@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _KILLED_TOO = 1.0  # seconds
 
 
+@checks.arguments
 def run(
     sweep: Manifest | str | os.PathLike[str] | Mapping[str, Any],
     *,

@@ -222,6 +222,7 @@ def _read(file: Path) -> dict[str, Any]:
 # --- tables ----------------------------------------------------------------------------------------------------------
 
 
+@checks.arguments
 def results(folder: str | os.PathLike[str]) -> polars.DataFrame:
     """The table of the runs that have ended in ``folder``, as ``run`` returns it; also while a sweep goes on there.
 
@@ -231,6 +232,7 @@ def results(folder: str | os.PathLike[str]) -> polars.DataFrame:
     return frame(Folder(folder).results().values())
 
 
+@checks.arguments
 def failures(folder: str | os.PathLike[str]) -> list[RunResult]:
     """The runs of ``folder`` that failed, with their tracebacks. Raises SweepError as ``results`` does."""
     return [run for run in Folder(folder).results().values() if run.status != "ok"]

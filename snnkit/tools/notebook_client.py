@@ -21,6 +21,8 @@ from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
+from snnkit import checks
+
 KERNEL = "python3"
 MEMORY_EVERY = 0.25  # seconds
 
@@ -193,3 +195,6 @@ def _tree(pid: int | None) -> list[psutil.Process]:
         return [process, *process.children(recursive=True)]
     except psutil.Error:
         return []
+
+
+checks.all_arguments(__name__)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from snnkit import files
+from snnkit import checks, files
 from snnkit.tools.project import Project, ProjectError
 
 if TYPE_CHECKING:
@@ -175,3 +175,6 @@ def _source_text(project: Project, name: str) -> str:
 def _has_tag(cell: str, tag: str) -> bool:
     marker = cell.split("\n", 1)[0]
     return re.search(rf"""tags=\[[^\]]*["']{tag}["']""", marker) is not None
+
+
+checks.all_arguments(__name__)

@@ -58,6 +58,7 @@ class Parameter:
         return value
 
 
+@checks.arguments
 def declared(notebook: NotebookNode, name: str) -> dict[str, Parameter]:
     """The parameters of notebook `name`, by their names.
 
@@ -85,6 +86,7 @@ def declared(notebook: NotebookNode, name: str) -> dict[str, Parameter]:
     return parameters
 
 
+@checks.arguments
 def resolve(wanted: Mapping[str, Any], known: Mapping[str, Parameter], name: str) -> dict[str, Any]:
     """Values for notebook `name`: strings are parsed, everything else is checked. Raises ParameterError."""
     values = {}

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from snnkit import checks
 from snnkit.checks import shown
 
 if sys.version_info >= (3, 11):
@@ -62,6 +63,7 @@ class Project:
         made = {path.stem for path in self.notebooks.glob("*.ipynb") if SOURCE_NAME.fullmatch(path.stem)}
         return sorted(made - set(self.names()))
 
+    @checks.arguments
     def select(self, wanted: Sequence[str] = ()) -> list[str]:
         """Names of the notebooks meant by numbers ("04"), names or paths, each once, in the order given; all for none.
 
@@ -82,6 +84,7 @@ class Project:
         return list(chosen) or known
 
 
+@checks.arguments
 def find(start: Path | None = None) -> Project:
     """The project around `start` (default: the current folder), or else the one that snnkit was imported from."""
     start = (start or Path.cwd()).resolve()

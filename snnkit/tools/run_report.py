@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from snnkit import files
+from snnkit import checks, files
 from snnkit.tables import size_of
 from snnkit.tools.runner import Result
 
@@ -78,3 +78,6 @@ def _fact(value: Any) -> str:
 
 def _clock(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 60 else f"{int(seconds // 60)} min {seconds % 60:02.0f} s"
+
+
+checks.all_arguments(__name__)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from snnkit import files
+from snnkit import checks, files
 from snnkit.tools import pair, parameters
 from snnkit.tools.project import Project, ProjectError
 
@@ -240,3 +240,6 @@ def _explained(client: WatchedClient, error: Exception) -> Problem:
         return Problem(client.cell, "TimeoutError", f"the notebook took longer than {client.limit:g} s")
     why = " (out of memory, or a crash in native code)" if isinstance(error, DeadKernelError) else ""
     return Problem(client.cell, type(error).__name__, f"{error}{why}", client.last_words)
+
+
+checks.all_arguments(__name__)

@@ -65,6 +65,7 @@ def _stage(project: Project, copies: Path, folder: Path) -> None:
         nbformat.write(without_widgets(copies / f"{name}.ipynb"), folder / "notebooks" / f"{name}.ipynb")
 
 
+@checks.arguments
 def without_widgets(path: Path) -> NotebookNode:
     """An executed notebook without what a page can't show: widgets, which need a kernel, and plots with a picture.
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from snnkit import checks
 from snnkit.checks import cut, instance, integer, number, shown
 from snnkit.data import resolve_device
 from snnkit.files import check_size, destination, expanded, replacing
@@ -26,6 +27,7 @@ _LONGEST_INT = 2000  # bits; torch.load reads none of more than 255 bytes
 _LONGEST_LIST = 4000  # letters of what does not fit
 
 
+@checks.arguments
 def save_checkpoint(
     path: str | os.PathLike[str],
     model: nn.Module,
@@ -69,6 +71,7 @@ def _check_entries(content: dict[str, Any]) -> None:
         instance(name, content.get(name), dict, "a dict", optional=name in ("optimizer", "history"))
 
 
+@checks.arguments
 def load_checkpoint(
     path: str | os.PathLike[str],
     model: nn.Module | None = None,

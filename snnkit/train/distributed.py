@@ -30,6 +30,7 @@ from typing import Any
 
 import torch
 
+from snnkit import checks
 from snnkit.checks import instance, integer, number, shown
 from snnkit.data import resolve_device
 from snnkit.measure import missing_malloc_settings
@@ -68,6 +69,7 @@ class RankInfo:
     launcher: str = "alone"
 
     @classmethod
+    @checks.arguments
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> RankInfo:
         """As ``os.environ`` (or the mapping given) says.
 
@@ -103,6 +105,7 @@ class RankInfo:
             raise ValueError(f"every node must have as many ranks, but {info.nodes} nodes have {info.world} in all")
         return info
 
+    @checks.arguments
     def check(self, devices: int | None, nodes: int | None) -> None:
         """ValueError where other numbers are requested than the launcher started."""
         for name, requested, actual in (("devices", devices, self.per_node), ("nodes", nodes, self.nodes)):
@@ -114,6 +117,7 @@ class RankInfo:
                 }[self.launcher]
                 raise ValueError(f"{name} must be {actual}, as was started, but it is {requested}: {advice}")
 
+    @checks.arguments
     def check_batch(self, batch_size: int) -> None:
         """ValueError where the ranks can't share a batch evenly."""
         if batch_size % self.world:

@@ -11,6 +11,7 @@ from typing import Any
 
 from torch import nn
 
+from snnkit import checks
 from snnkit.checks import choice, flag, function, instance, mapping, pip_install, shown
 from snnkit.files import expanded
 
@@ -130,6 +131,7 @@ class TensorBoard:
         ImportError: the package tensorboard is not installed; before anything is trained.
     """
 
+    @checks.arguments
     def __init__(self, folder: str | os.PathLike[str], settings: Mapping[str, Any] | None = None) -> None:
         self.folder = expanded(instance("folder", folder, (str, os.PathLike), "a path"))
         if self.folder.exists() and not self.folder.is_dir():
@@ -139,6 +141,7 @@ class TensorBoard:
         self._writer: Any = None
         self._written = 0
 
+    @checks.arguments
     def __call__(self, history: History, model: nn.Module | None = None) -> None:
         """After an epoch, as ``on_epoch`` of ``fit``."""
         if self._writer is None:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from snnkit import checks
 from snnkit.checks import counts, flags, function, instance, integer, number
 from snnkit.data import batches, resolve_device, to_device, to_unit
 from snnkit.data._batches import check_data
@@ -63,6 +64,7 @@ class BatchInfo:
         return self._read[2]
 
 
+@checks.arguments
 def fit(
     model: nn.Module,
     train_data: Data,

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from snnkit import encode, loss, models
+from snnkit import checks, encode, loss, models
 from snnkit.checks import choice, flag, instance, integer, number, shown
 from snnkit.data import CLASSES, augment
 from snnkit.engine import ENGINES
@@ -80,14 +80,17 @@ class OneCycle:
         updates: of the whole run.
     """
 
+    @checks.arguments
     def __init__(self, optimizer: torch.optim.Optimizer, lr: float, updates: int) -> None:
         self.optimizer, self.lr, self.updates = optimizer, lr, updates
         self._set(0)
 
+    @checks.arguments
     def __call__(self, info: Any) -> None:
         """After an update, with a ``train.BatchInfo``."""
         self._set(info.epoch * info.batches + info.batch + 1)
 
+    @checks.arguments
     def rate(self, update: int) -> float:
         """The learning rate of an update, counted from 0."""
         update += 1  # so that no update has a rate of 0
@@ -222,6 +225,7 @@ class Recipe:
         """What changes the training images, or None."""
         return augment.Shift(self.shift) if self.shift else None
 
+    @checks.arguments
     def graphed_on(self, device: torch.device) -> bool:
         """Whether to capture updates on this device."""
         if self.graphed is None:  # "one-cycle" would need a new capture for each update

@@ -21,6 +21,7 @@ from importlib import resources
 from pathlib import Path
 from typing import IO
 
+from snnkit import checks
 from snnkit.checks import cut, shown
 from snnkit.files import check_size, replacing
 from snnkit.tools.project import Project
@@ -111,6 +112,7 @@ def _run(command: list[str], complaint: str) -> None:
 # --- checksums --------------------------------------------------------------------------------------------------------
 
 
+@checks.arguments
 def pack(target: Path, top: str, content: Mapping[str, Path | bytes]) -> None:
     """Write the zip ``target`` with everything in a folder ``top``, and the checksums of all of it.
 
@@ -131,6 +133,7 @@ def pack(target: Path, top: str, content: Mapping[str, Path | bytes]) -> None:
         add(CHECKSUMS, "".join(sums).encode())
 
 
+@checks.arguments
 def verify(place: Path) -> tuple[int, list[str]]:
     """Compare all files of a bundle, packed or unpacked, with its checksums.
 

@@ -138,3 +138,6 @@ def annotated(notebook: NotebookNode) -> list[NotebookNode]:
             page.id = f"solution-{key.replace('.', '-')}"
             cells.append(page)
     return cells
+
+
+checks.all_arguments(__name__)

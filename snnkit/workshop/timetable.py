@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from snnkit import checks
 from snnkit.tools.project import Project, ProjectError
 
 FACILITATOR, SCHEDULES = "workshop/facilitator", "workshop/schedules"
@@ -142,7 +143,8 @@ def load(name: str, project: Project) -> Schedule:
 def read(name: str, root: Path, known: Mapping[str, int], text: str | None = None) -> tuple[Schedule, list[str]]:
     """A schedule, and all that is wrong with it. ``text`` is in place of the page's."""
     page = f"{SCHEDULES}/{name}.md"
-    text = pages(root, SCHEDULES)[name] if text is None else text
+    plans = pages(root, SCHEDULES)
+    text = plans[checks.choice("name", name, plans)] if text is None else text
     guides = {number: timings(one) for number, one in pages(root, FACILITATOR).items()}
     problems, days = [], []
     for rows in tables(text, PLAN):
@@ -205,3 +207,6 @@ def _numbers(text: str) -> tuple[int, ...]:
         return ()
     spans = [re.split("[–-]", span) for span in listed[1].split(", ")]
     return tuple(number for span in spans for number in range(int(span[0]), int(span[-1]) + 1))
+
+
+checks.all_arguments(__name__)

@@ -286,8 +286,7 @@ def answer(case: Case, function: Callable[..., Any]) -> tuple[str, str]:
 
 def cases(only: Iterable[str] = ()) -> Iterator[Case]:
     for name, function in valid_calls.callables():
-        owner = name.rpartition(".")[0]
-        if name in valid_calls.LEFT_OUT or owner in valid_calls.LEFT_OUT or (only and not name.startswith(tuple(only))):
+        if not valid_calls.called(name) or (only and not name.startswith(tuple(only))):
             continue
         for parameter in valid_calls.parameters(function, name):
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):

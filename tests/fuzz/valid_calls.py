@@ -38,33 +38,33 @@ from tests.unit.test_hardware_fitting import machine
 # Rooms one level below snnkit, and public ones within them. Not here: checks, files and tables, which serve the
 # others, and the command line, which has texts of its own.
 ROOMS = """
-    bench bench.compare bench.demo bench.local bench.neurons bench.plasticity bench.scaling bench.training
-    bench.workloads challenge course data data.augment data.events data.events.transforms device encode
-    engine export hardware.chips hardware.energy hardware.ipu hardware.roofline hardware.scaling interop loss measure
-    models neuron nn plasticity quantize records surrogate sweep text tools.doctor tools.notebook_client tools.pair
-    tools.parameters tools.project tools.run_report tools.runner tools.site train train.lit train.recipes train.slurm
-    viz viz.figures viz.labs workshop.bundle workshop.handouts workshop.preflight workshop.timetable
+    bench bench.compare bench.demo bench.local bench.neurons bench.plasticity bench.scaling bench.training challenge
+    course data data.augment data.events data.events.transforms device encode engine export hardware.chips
+    hardware.energy hardware.ipu hardware.roofline hardware.scaling interop loss measure models neuron nn plasticity
+    quantize records surrogate sweep text tools.doctor tools.notebook_client tools.pair tools.parameters
+    tools.project tools.run_report tools.runner tools.site train train.lit train.recipes train.slurm viz viz.figures
+    viz.labs workshop.bundle workshop.handouts workshop.preflight workshop.timetable
 """.split()  # noqa: SIM905
 
 # What is not called, and why; methods of a class with it.
 LEFT_OUT = {
-    **dict.fromkeys(["bench.neurons.Case", "bench.plasticity.Case", "bench.training.UpdateRace"], "parts of a suite"),
-    **dict.fromkeys(["bench.scaling.benchmark", "hardware.roofline.fit"], "measures for longer"),
-    **dict.fromkeys(["bench.workloads.Workload.optimizer", "hardware.roofline.HoldoutNet.loss"], "values of a field"),
-    **dict.fromkeys(["tools.notebook_client.WatchedClient", "tools.runner.Kernels"], "starts kernels"),
-    **dict.fromkeys(["tools.runner.execute_all", "tools.site.build", "workshop.bundle.build"], "starts programs"),
-    **dict.fromkeys(["tools.doctor.report", "tools.doctor.card"], "starts programs"),
-    "data.events.load": "needs tonic",
-    "measure.DeviceClock": "needs a GPU",
-    "sweep.Manifest": "made by sweep.load",
+    "bench.scaling.benchmark hardware.roofline.fit hardware.roofline.validate": "measures for longer",
+    "tools.notebook_client.WatchedClient tools.runner.Kernels tools.runner.execute_all": "starts kernels",
+    "tools.site.build workshop.bundle.build tools.doctor.report tools.doctor.card": "starts programs",
+    "plasticity.Convolution.check plasticity.Convolution.columns plasticity.Convolution.outputs": "called by a rule",
+    "plasticity.Convolution.rows plasticity.Dense.check plasticity.Dense.columns plasticity.Dense.rows": "the same",
+    "engine.handle_of engine.plan_for engine.state_dtype": "called by unroll, which checks",
+    "data.events.load measure.DeviceClock": "needs tonic; needs a GPU",
+    "hardware.roofline.HoldoutNet.loss sweep.Manifest": "the value of a field; made by sweep.load",
 }
+NOT_CALLED = set(" ".join(LEFT_OUT).split())
 # Numbers of which a huge one is a request for huge work, and no mistake.
 ENDLESS = {"epochs", "updates", "repeats", "passes", "sentences", "warmup", "calls"}
 # Given even where they have defaults, which would take long or ask the network.
 QUIET = {"device", "progress", "download"}
-# Methods that PyTorch, Lightning or the runner of benchmarks call; and of neurons, what only an equation uses.
-HOOKS = {"extra_repr", "setup", "load_state_dict", "configure_ddp", "add_module", "training_step", "count", "floor"}
-HOOKS |= {"prepare", "beside", "finish", "key"}
+# Methods that PyTorch or Lightning call; and of neurons, what only an equation uses.
+HOOKS = {"extra_repr", "setup", "load_state_dict", "configure_ddp", "add_module", "training_step"}
+HOOKS |= {"validation_step", "test_step"}
 EQUATION = {"step", "charge", "fire", "spike", "number", "flag", "equation_handle", "threshold_above_reset"}
 EQUATION |= {"threshold_and_reset"}
 
@@ -78,24 +78,10 @@ TABLE = r"""
 *: project=project(), engine="eager", dtype=torch.float32, u=torch.randn(4), recipe=recipe(), message="no"
 *: function=lambda: None, owner=neuron.LIF(), texts=["a dog", "a cat"], example=rand(5, 2, 8), step=neuron.LIF()
 *: text="a dog", current=rand(2, 4), record=records.load("cpu_epyc_1thread"), root=find().root
-bench.compare: workload=bench.compare.tutorial(8, 2, 3), peers=False, device=CPU, dtype="float32", names=["GC200"]
-bench.compare.summary: record=records.load("compare_cpu_epyc_1thread")
+bench.compare.Arguments: device="cpu"
 bench.local: record=records.load("mnist_local_cpu_xeon")
 bench.local.benchmark: arguments=bench.local.Arguments("cpu", neurons=4, passes=1, samples=16)
-bench.local.record_of: run=locally(), shape=(8, 8), arguments={"dataset": "digits"}
-bench.neurons: mode="training", device=CPU, peers=False
-bench.plasticity: connection=bench.plasticity.dense(4, 3, 2), peers=False, rate=0.1
-bench.plasticity.conv: inputs=1, outputs=2, side=6, kernel=3, batch=2
-bench.plasticity.dense: pre=4, post=3, batch=2
 bench.scaling: record=records.load("scaling_cpu_epyc")
-bench.training: workload=workload_(), device=CPU, precision=PRECISION, repeats=3
-bench.training.measure: candidates=[bench.workloads.Candidate("a", "snnkit", bench.workloads.Ours("eager"))]
-bench.training.ratios: record=records.load("training_cpu_epyc_1thread")
-bench.workloads: width=2, batch=2, workload=workload_(), device=CPU, equation="LIF", precision=PRECISION
-bench.workloads.fill: parameters=[nn.Parameter(zeros(2))], values=[ones(2)]
-bench.workloads.sgd: parameters=[nn.Parameter(zeros(2))], fused=False
-bench.workloads.Ours.*: self=bench.workloads.Ours("eager")
-bench.workloads.Workload.*: self=workload_(), x=rand(2, 784)
 challenge: net=challenge.network(4), name="two neurons", n=8
 challenge.Delays: steps=(0, 3)
 challenge.Delays.forward: x=rand(5, 2, 2)
@@ -260,7 +246,7 @@ train.lit.ResumableCheckpoint: flags=lit.SignalFlags(None), path=Path("run.ckpt"
 train.lit.ResumableDDP: network=net(), timeout=10.0
 train.lit.SharedBatches.set_epoch: epoch=1
 train.lit.SignalFlags: requeue_signal=None
-train.lit.SpikingModule.*: samples=rand(2, 1, 8, 8), batch=samples(), batch_idx=0
+train.lit.SpikingModule.*: samples=rand(2, 1, 8, 8)
 train.recipes.get: name="digits"
 train.slurm: command="python train.py", text=SCRIPT, script=SCRIPT, request=slurm.Request("python train.py")
 train.slurm.seconds: text="01:00:00"
@@ -284,7 +270,6 @@ workshop.timetable.tables: text="| a |\n|---|\n| 1 |\n", columns=["a"]
 workshop.timetable.timings: page="## Demo script (5 min)\n"
 """
 CPU = torch.device("cpu")
-PRECISION = device.Precision(CPU, None)
 SCRIPT = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\nsrun python train.py\n"
 VERDICT = preflight.check("ada", [doctor.Line("Python", doctor.GREEN, "3.12")]).line()
 
@@ -320,10 +305,6 @@ def recording() -> events.Events:
 
 def work() -> roofline.Work:
     return roofline.tutorial(4, 16, 5)
-
-
-def workload_() -> Any:
-    return bench.workloads.dense("Leaky", 8, 2, 3)
 
 
 def cluster() -> scaling.Cluster:
@@ -414,6 +395,8 @@ def public(room: str) -> list[str]:
         place = getattr(thing, "__module__", None) or ""
         return place.startswith(inside) if inside.endswith(".") else place == inside
 
+    if room.startswith("bench."):  # the other names are parts of a suite
+        return [name for name in ("Arguments", "benchmark", "tables") if own(getattr(home, name, None))]
     listed = getattr(home, "__all__", None)
     return sorted(listed or (name for name, thing in vars(home).items() if not name.startswith("_") and own(thing)))
 
@@ -448,6 +431,10 @@ def methods(kind: type) -> Iterator[tuple[str, Callable[..., Any]]]:
         known = name == "__call__" or not (name.startswith(("_", "on_")) or name in inner)
         if known and inspect.isfunction(function) and len(inspect.signature(function).parameters) > 1:
             yield name, function
+
+
+def called(name: str) -> bool:
+    return name not in NOT_CALLED and name.rpartition(".")[0] not in NOT_CALLED
 
 
 def is_method(name: str) -> bool:

@@ -174,13 +174,13 @@ def with_note():
     [
         ({"f": print}, r"extra\['f'\] must be made of .* but it is a builtins.builtin_function_or_method"),
         ({"a": {"b": np.zeros(3)}}, r"extra\['a'\]\['b'\] must be .* but it is a numpy.ndarray"),
-        ({object: 1}, "extra key"),
+        ({object: 1}, "each key of extra must be a text"),
         ({"n": 2**3000}, r"extra\['n'\] must be an int of at most 2000 bits"),
         ({"deep": deep()}, "extra must not be nested so deeply"),
         ({"t": with_note()}, r"extra\['t'\].note must be made of .* but it is a builtins.builtin_function"),
-        ("abc", "extra must be a dict, but it is 'abc'"),
+        ("abc", "extra must be a dict or None, but it is 'abc'"),
         *(({"epoch": epoch}, "epoch must be .* but it is") for epoch in (-3, 2.7, 1e308, True)),
-        *(({"history": history}, "history must be a dict or None, but it is") for history in (np.inf, [])),
+        *(({"history": history}, "history must be a .*dict, but it is") for history in (np.inf, [])),
     ],
 )
 def test_only_what_can_be_loaded_is_saved(tmp_path, extra, words):
@@ -345,7 +345,7 @@ def test_a_file_that_announces_more_than_it_has_is_refused(tmp_path, change, wor
 @pytest.mark.parametrize("place", ["html", "cuda:77", 3.5, None])
 def test_a_place_that_is_none_is_not_called_a_damaged_file(tmp_path, place):
     path = train.save_checkpoint(tmp_path / "run.pt", *new())
-    with pytest.raises(ValueError, match="map_location"):
+    with pytest.raises((TypeError, ValueError), match="map_location"):
         train.load_checkpoint(path, map_location=place)
 
 

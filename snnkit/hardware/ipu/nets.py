@@ -40,15 +40,18 @@ class Detached(Surrogate):
     def __init__(self, surrogate: Surrogate) -> None:
         self.surrogate = checks.instance("surrogate", surrogate, Surrogate, "a Surrogate such as ATan()")
 
+    @checks.arguments
     def __call__(self, u: Tensor, strict: bool = False) -> Tensor:
         step = (u > 0 if strict else u >= 0).to(u.dtype)
         smooth = self.surrogate.derivative(u.detach()) * u
         return step + (smooth - smooth.detach())
 
+    @checks.arguments
     def derivative(self, u: Tensor) -> Tensor:
         """That of the surrogate."""
         return self.surrogate.derivative(u)
 
+    @checks.arguments
     def primitive(self, u: Tensor) -> Tensor:
         """That of the surrogate."""
         return self.surrogate.primitive(u)
@@ -70,6 +73,7 @@ class IPUNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x [B, ...], one image per sample (or [B, T, ...] without ``steps``), to out [B, T, ...]."""
+        checks.instance("x", x, Tensor, "a torch.Tensor [B, ...]")
         sequence = x.transpose(0, 1) if self.steps is None else x.expand(self.steps, *x.shape)
         return self.net(sequence)[0].transpose(0, 1)
 

@@ -77,12 +77,14 @@ class ProcessorClock:
         return mean, mean
 
 
+@checks.arguments
 def clock_of(device: torch.device) -> Clock:
     """The clock of ``fit`` and ``validate``: the processor's for one thread of a CPU, else that of throughput."""
     alone = device.type == "cpu" and torch.get_num_threads() == 1
     return ProcessorClock() if alone else ThroughputClock(device)
 
 
+@checks.arguments
 def times(candidates: Mapping[str, Callable[[], object]], clock: Clock, repeats: int) -> dict[str, Range]:
     """Median, 10th and 90th percentile of seconds, of functions that take turns."""
     timings = race(candidates, repeats, warmup=2, clock=clock)

@@ -36,6 +36,7 @@ class HoldoutNet:
     loss: Callable[[Tensor, Tensor], Tensor] = count_cross_entropy  # of (out, targets), classes from 0 to 9
     optimizer: str = "adam"  # or "sgd"
 
+    @checks.arguments
     def batch(self, device: torch.device) -> tuple[Tensor, Tensor]:
         """x and targets."""
         generator = torch.Generator().manual_seed(0)
@@ -142,8 +143,10 @@ class Report:
 
     def errors(self, engine: str) -> list[float]:
         """Relative errors of all networks."""
+        checks.choice("engine", engine, dict.fromkeys(row.engine for row in self.rows))
         return [row.error for row in self.rows if row.engine == engine]
 
+    @checks.arguments
     def median_error(self, engine: str) -> float:
         """Median of the absolute relative errors: 0.1 is 10 %."""
         return statistics.median(map(abs, self.errors(engine)))
@@ -163,6 +166,7 @@ class Report:
         return "\n".join([*lines, f"{self.device}, drift {self.drift:.2f}"])
 
 
+@checks.arguments
 def validate(machine: Machine, *, nets: Sequence[HoldoutNet] | None = None, repeats: int = 5) -> Report:
     """Predict the training step of every network, then measure all of them, on the machine that was fitted.
 

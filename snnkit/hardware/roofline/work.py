@@ -227,6 +227,7 @@ def count_layer(layer: nn.Module, x: Tensor, repeat: int | None = None) -> Work:
     return Work(type(layer).__name__, 1, tuple(trace.operations), tuple(trace.layers), 0, 0, 0)
 
 
+@checks.arguments
 def tutorial(batch: int = 128, hidden: int = 1000, steps: int = 25, hoisted: bool = True) -> Work:
     """The network of snnTorch's IPU tutorial: 784-hidden-10 of ``Leaky``, cross-entropy of counts, Adam.
 

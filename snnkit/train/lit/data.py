@@ -11,7 +11,7 @@ import torch
 from lightning.pytorch import LightningDataModule
 from torch import Tensor
 
-from snnkit import data
+from snnkit import checks, data
 from snnkit.checks import counts, flag, integer
 from snnkit.train.loop import Data, check_samples
 from snnkit.train.recipes import load_data
@@ -90,6 +90,7 @@ class SharedBatches:
         """Itself: where Lightning looks for ``set_epoch``."""
         return self
 
+    @checks.arguments
     def set_epoch(self, epoch: int) -> None:
         """Choose the order. Another epoch than the current one begins at its first batch."""
         if epoch != self.epoch:

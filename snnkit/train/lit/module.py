@@ -248,6 +248,7 @@ class SpikingModule(LightningModule):
         return samples, labels, 1.0
 
     def _prepared(self, samples: Tensor) -> Tensor:
+        instance("samples", samples, Tensor, "a torch.Tensor")
         x = to_unit(samples).to(self.dtype) if samples.dtype == torch.uint8 else samples
         if self.channels_last and x.ndim == 4:
             x = x.contiguous(memory_format=torch.channels_last)

@@ -13,9 +13,12 @@ from lightning.fabric.plugins import CheckpointIO
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
 
+from snnkit import checks
 from snnkit.files import destination, expanded
 from snnkit.train.checkpoint import FORMAT, LIGHTNING_KEY, check_plain, read_archive, writable, write_archive
 from snnkit.train.lit.preemption import RankConsensus, SignalFlags, Stopped
+
+Place = str | os.PathLike[str]
 
 
 class AtomicCheckpointIO(CheckpointIO):
@@ -26,12 +29,14 @@ class AtomicCheckpointIO(CheckpointIO):
     plain values are read: an untrusted file can't run code.
     """
 
-    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any | None = None) -> None:
+    @checks.arguments
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: Place, storage_options: Any | None = None) -> None:
         """TypeError, naming the entry, for what could not be read back; OSError where the disk is full, say."""
         check_plain(checkpoint)
         write_archive(writable(path, "path"), checkpoint)
 
-    def load_checkpoint(self, path: Any, map_location: Any | None = None, weights_only: bool | None = None) -> Any:
+    @checks.arguments
+    def load_checkpoint(self, path: Place, map_location: Any | None = None, weights_only: bool | None = None) -> Any:
         """FileNotFoundError where there is no file, ValueError, naming it, where it is damaged or not Lightning's."""
         path, content = read_archive(path, "checkpoint", "cpu" if map_location is None else map_location)
         if isinstance(content, dict) and LIGHTNING_KEY in content:
@@ -43,7 +48,8 @@ class AtomicCheckpointIO(CheckpointIO):
             )
         raise ValueError(f"{path} must be a checkpoint of Lightning's Trainer, but it is none")
 
-    def remove_checkpoint(self, path: Any) -> None:
+    @checks.arguments
+    def remove_checkpoint(self, path: Place) -> None:
         """If there is one."""
         expanded(path).unlink(missing_ok=True)
 
@@ -63,6 +69,7 @@ class ResumableCheckpoint(Checkpoint):
         Stopped: out of ``Trainer.fit``, on all ranks, after a signal to stop, when they have saved.
     """
 
+    @checks.arguments
     def __init__(
         self,
         flags: SignalFlags,

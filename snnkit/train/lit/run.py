@@ -56,13 +56,14 @@ class ResumableDDP(DDPStrategy):
         timeout: seconds to wait for another rank.
     """
 
+    @checks.arguments
     def __init__(self, network: nn.Module, timeout: float) -> None:
         # Only running statistics change by themselves; constants of neurons are the same on all ranks anyway.
         statistics = any(isinstance(module, _BatchNorm) for module in network.modules())
         known = inspect.signature(DistributedDataParallel).parameters
         # 2.13 has a new name for it and warns of the old one.
         buffers = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
-        self._patience = timeout
+        self._patience = checks.number("timeout", timeout, above=0, at_most=1e6)
         # With unused parameters allowed, DDP does not make its buckets again.
         options: dict[str, Any] = {"gradient_as_bucket_view": True, "find_unused_parameters": True, buffers: statistics}
         super().__init__(timeout=timedelta(seconds=timeout), **options)
@@ -99,6 +100,7 @@ class ScaledRun(recipes.Run):
     requeued: str = ""
 
 
+@checks.arguments
 def run_recipe(
     recipe: Recipe | str,
     *,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import NamedTuple
 
+from snnkit import checks
 from snnkit.checks import instance, shown
 
 SHORT = {
@@ -225,6 +226,7 @@ def _step(command: Command) -> Step:
 # --- times, signals and what trains ----------------------------------------------------------------------------------
 
 
+@checks.arguments
 def seconds(text: str) -> int:
     """The seconds of a time as sbatch reads it (https://slurm.schedmd.com/sbatch.html#OPT_time); "01:00" is one minute.
 
