@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 
@@ -16,6 +16,8 @@ from .. import checks
 # A measurement is repeated within itself until it takes about so long: clocks and noise blur shorter ones.
 SHORTEST = 1e-3
 MOST_CALLS = 50
+
+Name = TypeVar("Name", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -132,11 +134,11 @@ def first_call(function: Callable[[], Any], device: torch.device) -> tuple[float
 
 @checks.arguments
 def race(
-    contestants: Mapping[str, Callable[[], object]],
+    contestants: Mapping[Name, Callable[[], object]],
     repeats: int = 11,
     warmup: int = 2,
     clock: Clock | None = None,
-) -> dict[str, Timing]:
+) -> dict[Name, Timing]:
     """Time functions side by side: in every round each has its turn, so a slow moment of the machine hits all alike.
 
     Args:
@@ -156,7 +158,7 @@ def race(
         for name, function in contestants.items():
             seconds, _ = clock.seconds(function)
             calls[name] = max(1, min(MOST_CALLS, math.ceil(SHORTEST / max(seconds, 1e-9))))
-    rounds: dict[str, list[tuple[float, float]]] = {name: [] for name in contestants}
+    rounds: dict[Name, list[tuple[float, float]]] = {name: [] for name in contestants}
     for _ in range(repeats):
         for name, function in contestants.items():
             rounds[name].append(clock.seconds(function, calls[name]))

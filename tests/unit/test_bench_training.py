@@ -198,6 +198,7 @@ def test_the_demo_measures_and_compares_devices(tmp_path, monkeypatch):
     ]  # fmt: skip
     records.write(path, content | {"rows": content["rows"][:2]})  # as of `--mode inference`
     shown = call("show", str(path), "--plot", str(tmp_path / "d.html"))
-    assert shown.exit_code == 0 and "Inference: samples per second" in (tmp_path / "d.html").read_text()
+    assert shown.exit_code == 0, shown.output
+    assert "Inference: samples per second" in (tmp_path / "d.html").read_text()
     content["rows"] += [r | {"device": "cuda", "samples_per_s": 7 * r["samples_per_s"]} for r in content["rows"]]
     assert demo.tables(content).count(" 7.00") == 4 and "GPU/CPU" in demo.tables(content)

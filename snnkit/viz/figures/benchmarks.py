@@ -125,24 +125,24 @@ def _against_steps(curves: Curves, looks: Mapping[str, dict[str, Any]], heading:
 
 
 def device_rates(records: Record | Sequence[Record]) -> go.Figure:
-    """Samples per second of training against the batch, a line for each model, device and dtype.
+    """Samples per second against the batch, a line for each model, device and dtype: of training, if it was measured.
 
     Where the line of a GPU crosses that of a CPU, the GPU begins to pay.
 
     Args:
         records: of kind "demo", from ``snnkit.records.load`` or ``snnkit.bench``.
     """
+    rows = [(row, record) for record in _checked(records, "demo") for row in record["rows"]]
+    mode = max((row["mode"] for row, _ in rows), default="training")  # "training" comes after "inference"
     curves: dict[str, list[tuple[float, float]]] = {}
-    for record in _checked(records, "demo"):
-        for row in record["rows"]:
-            if row["mode"] == "training":
-                where = _where(record) if row["device"] != "cpu" else record["provenance"]["cpu"]
-                name = f"{row['model']}, {where}, {row['dtype']}"
-                curves.setdefault(name, []).append((row["batch"], row["samples_per_s"]))
-    if not curves:
-        raise ValueError("records must hold rows of training, but none does")
+    for row, record in rows:
+        if row["mode"] == mode:
+            where = _where(record) if row["device"] != "cpu" else record["provenance"]["cpu"]
+            name = f"{row['model']}, {where}, {row['dtype']}"
+            curves.setdefault(name, []).append((row["batch"], row["samples_per_s"]))
     series = {name: tuple(zip(*sorted(points), strict=True)) for name, points in curves.items()}
-    page = lines(series, x_title="batch", y_title="samples per second", log="xy", title="Training: samples per second")
+    title = f"{mode.capitalize()}: samples per second"
+    page = lines(series, x_title="batch", y_title="samples per second", log="xy", title=title)
     legend_below(page, 280, list(series))
     return page
 
