@@ -262,6 +262,10 @@ class _Reader:
         if kind in CASTS:
             inner = self._value(arguments[0])
             return self._cast(inner, dtype)
+        tensors = [a for a in arguments if isinstance(a, fx.Node)]
+        if tensors and not any(isinstance(self.values[a], str) for a in tensors):
+            same = [torch.tensor(self.values[a], dtype=_dtype(a)) if a in tensors else a for a in arguments]
+            return _number(node.target(*same, **node.kwargs).item(), dtype)
         values = [self._value(a) for a in arguments if a is not None]
         if kind == "clamp":  # (x, low, high), either of which may be missing
             low, high = (*arguments[1:], *[node.kwargs.get(n) for n in ("min", "max")[len(arguments) - 1 :]])
@@ -290,8 +294,10 @@ class _Reader:
         return self._add(kind, values, dtype)
 
     def _add(self, kind: str, values: list[Value], dtype: torch.dtype) -> Value:
-        # PyTorch computes in the widest floating-point dtype among the tensors; a bool may meet a float.
+        # PyTorch computes in the widest floating-point dtype among the tensors; a bool may meet a float or a number.
         floats = [self.dtypes[v] for v in values if isinstance(v, str) and self.dtypes[v].is_floating_point]
+        if any(not isinstance(v, (str, bool)) for v in values) and not floats:
+            floats = [dtype if dtype.is_floating_point else self.dtype]
         if floats:
             wide = torch.float64 if torch.float64 in floats else torch.float32
             condition = 1 if kind == "where" else 0

@@ -23,7 +23,7 @@ EXACT = """{a} + {b} | {a} - {b} | {a} * {b} | {k} * {a} | {k} - {a} | -{a} | {a
 {a} / {b} | 1 / {a} | torch.where({a} > {b}, {c}, {a}) | torch.where({a} >= 0, {b}, {k})
 torch.clamp({a}, -2, 3) | torch.maximum({a}, {b}) + 1 | torch.minimum({a}, {b}) - 1 | torch.relu({a}) | {a}.detach()
 ({a} > {k}).to({a}.dtype) | spike({a} - {k}) | spike({a}) | {a}.masked_fill({b} > 1, 0.25) | torch.zeros(x.shape).to(x)
-torch.sgn({a}) * {b} | {a} / (1 + torch.abs({b}))"""
+torch.sgn({a}) * {b} | (({a} > 0) > {k}).to({a}.dtype) | {a} / (1 + torch.abs({b}))"""
 OTHER = """torch.sqrt(torch.abs({a})) | torch.sqrt({a} * {a} + 0.1)
 torch.exp({a}) | torch.exp(-torch.abs({a})) | torch.log(torch.abs({a})) | torch.log1p(torch.abs({a}))
 torch.tanh({a}) | torch.sigmoid({a}) | torch.sin({a}) | torch.abs({a}) ** 0.5 | torch.rsqrt(1 + {a} * {a}) | {a} ** 3
