@@ -10,6 +10,7 @@ Each function returns the value in its plain type, or raises
 
 from __future__ import annotations
 
+import builtins
 import functools
 import inspect
 import math
@@ -224,7 +225,8 @@ def arguments(function: F) -> F:
 
     TypeError: ``x must be a torch.Tensor, but it is None``. Bounds, shapes and whatever an annotation can't say are
     checked in the function. Elements of lists, tuples and dicts are compared, too; those of iterators are left alone.
-    What is imported for type checkers only is not compared, nor are ``Any``, type variables and protocols.
+    A class that only type checkers import is known by its name, a protocol by its members; type variables are not
+    compared.
     """
     if not isinstance(function, type):
         return typing.cast(F, _compared(function))
@@ -274,10 +276,27 @@ def _compared(function: Callable[..., Any]) -> Callable[..., Any]:
 def _resolved(annotation: Any, scope: dict[str, Any]) -> Any:
     if isinstance(annotation, str):
         try:
-            annotation = eval(annotation, scope)  # as typing.get_type_hints does, which stops at the first NameError
-        except (NameError, AttributeError, TypeError):
+            annotation = eval(annotation, {}, _Scope(scope))
+        except (AttributeError, TypeError):
             return Any
     return Any if annotation is inspect.Parameter.empty else annotation
+
+
+class _ByName(type):
+    """A class that only type checkers import: whether a value is one is seen from the names of its classes."""
+
+    def __getattr__(cls, name: str) -> Any:  # a class of a module that only type checkers import
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return _ByName(name, (), {})
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return cls.__name__ in (one.__name__ for one in type(value).__mro__)
+
+
+class _Scope(dict[str, Any]):
+    def __missing__(self, name: str) -> Any:
+        return getattr(builtins, name, None) or _ByName(name, (), {})
 
 
 def _compare(name: str, value: Any, kind: Any, default: Any) -> None:
@@ -330,7 +349,10 @@ def _is_a(value: Any, kind: Any) -> bool:
         return isinstance(number, Integral if kind is int else Real) and not isinstance(number, bool)
     if (origin or kind) is Callable:
         return callable(value)
-    if not isinstance(origin or kind, type) or getattr(kind, "_is_protocol", False):
+    if getattr(kind, "_is_protocol", False):
+        members = {*vars(kind), *vars(kind).get("__annotations__", ())}
+        return all(hasattr(value, name) for name in members if name == "__call__" or not name.startswith("_"))
+    if not isinstance(origin or kind, type):
         return True
     return isinstance(value, origin or kind) and _has_parts(value, origin, inner)
 
@@ -375,5 +397,6 @@ def _in_words(kind: Any) -> str:
             torchs = origin.__module__.partition(".")[0] == "torch"
             inside = "nn." if ".nn." in origin.__module__ else ""
             place = "snnkit.nn." if origin.__module__ == "snnkit.nn" else f"torch.{inside}" if torchs else ""
-            words.append(f"a {place}{origin.__name__}")
+            name = f"{place}{origin.__name__}"
+            words.append(f"{'an' if name[0] in 'AEIO' else 'a'} {name}")
     return " or ".join(words).replace("True or False or", "True, False or")

@@ -71,6 +71,7 @@ def plain(state: Any) -> Any:
     return tuple(plain(part) for part in state) if isinstance(state, tuple) else state
 
 
+@checks.arguments
 def resting_state(program: torch.export.ExportedProgram, batch: int) -> Any:
     """The state to start from, for ``batch`` samples."""
     batch = checks.integer("batch", batch, at_least=1)

@@ -53,4 +53,4 @@ _SUITES |= {"plasticity": plasticity, "local": local, "published": neurons, "rec
 @checks.arguments
 def tables(record: Mapping[str, Any]) -> str:
     """A record of any kind as text: where its numbers come from, and its tables."""
-    return _SUITES[record["kind"]].tables(record)
+    return _SUITES[checks.choice("kind of record", record.get("kind"), tuple(_SUITES))].tables(record)

@@ -52,7 +52,9 @@ class Opaque(Exception):
 
 
 @checks.arguments
-def equation_of(step: Callable | nn.Module, state: Any, dtype: torch.dtype, device: torch.device) -> Equation:
+def equation_of(
+    step: Callable | nn.Module, state: tuple[Tensor, ...], dtype: torch.dtype, device: torch.device
+) -> Equation:
     """The traced equation of ``step``; traced once, and again only when a constant in it has changed.
 
     Args:

@@ -14,7 +14,12 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from .. import checks
+
+if TYPE_CHECKING:
+    import torch
 
 # Versions that are noted where they are installed; the last three are the peers.
 PACKAGES = ("snnkit", "torch", "lightning", "triton", "numpy", "spikingjelly", "snntorch", "norse")
@@ -33,7 +38,8 @@ NOTEBOOK_PACKAGES = [
 GB = 1e9
 
 
-def provenance(device: Any) -> dict[str, Any]:
+@checks.arguments
+def provenance(device: torch.device) -> dict[str, Any]:
     """What belongs to every record measured on ``device`` (a torch.device) by this process."""
     import torch
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from snnkit import checks
+from snnkit.data import resolve_device
 
 from .connection import DTYPES, Dense, check_spikes, check_weight
 from .spike_timing import PairSTDP, TripletSTDP
@@ -209,6 +210,7 @@ class CompetitiveLayer:
         checks.integer("n_pre", n_pre, at_least=1)
         checks.integer("n_post", n_post, at_least=1)
         low, high = (self.rule.w_min, self.rule.w_max) if self.rule.bound is not None else (0.0, 1.0)
+        device = resolve_device(device)
         weight = low + _FIRST * (high - low) * torch.rand(n_post, n_pre, generator=generator)
         return LayerState(self._scaled(weight).to(device), torch.zeros(n_post, device=device))
 

@@ -74,3 +74,6 @@ def write(path: str | Path, record: Mapping[str, Any]) -> Path:
     with replacing(path) as file:
         file.write(text.encode())
     return path
+
+
+checks.all_arguments(__name__)

@@ -336,6 +336,8 @@ class SparseSpikes:
         A spike adds a column of ``weight`` [M, N] to its row, so the work is ``spikes * M`` additions, without a
         multiplication. Gradients reach ``weight`` and ``bias``.
         """
+        if weight.dim() != 2:
+            raise ValueError(f"weight must be [M, N], but its shape is {list(weight.shape)}")
         columns = weight.t().contiguous()
         out = functional.embedding_bag(self.neuron.int(), columns, self.start, mode="sum", include_last_offset=True)
         out = out if bias is None else out + bias

@@ -37,6 +37,7 @@ class Parameter:
     def expects(self) -> str:
         return self.kind.__name__ + (" | None" if self.optional else "")
 
+    @checks.arguments
     def parse(self, text: str) -> Any:
         """The value of `text`, from a command line. Raises ParameterError."""
         if self.optional and text.lower() == "none":

@@ -130,7 +130,7 @@ def in_parallel(
 
     On any exception, KeyboardInterrupt included, `stop` is called, which must end the calls that are under way.
     """
-    with ThreadPoolExecutor(at_once) as pool:
+    with ThreadPoolExecutor(checks.integer("at_once", at_once, at_least=1)) as pool:
         waiting = {pool.submit(function, item) for item in items}
         try:
             while waiting:

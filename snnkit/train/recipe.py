@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,9 @@ from snnkit import checks, encode, loss, models
 from snnkit.checks import choice, flag, instance, integer, number, shown
 from snnkit.data import CLASSES, augment
 from snnkit.engine import ENGINES
+
+if TYPE_CHECKING:
+    from .loop import BatchInfo
 
 ENCODERS = ("repeat", "poisson", "latency", "constant_current_lif", "sequence")
 LOSSES = ("rate_mse", "rate_cross_entropy", "count_cross_entropy", "count_mse", "membrane_max_cross_entropy")
@@ -86,7 +89,7 @@ class OneCycle:
         self._set(0)
 
     @checks.arguments
-    def __call__(self, info: Any) -> None:
+    def __call__(self, info: BatchInfo) -> None:
         """After an update, with a ``train.BatchInfo``."""
         self._set(info.epoch * info.batches + info.batch + 1)
 

@@ -10,12 +10,16 @@ from __future__ import annotations
 import io
 import math
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import checks
 from . import theme
 from .alt import plain
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 _DASHES = {"dash": "--", "dot": ":", "dashdot": "-.", "longdash": (0, (10, 4)), "longdashdot": (0, (10, 3, 2, 3))}
 _MARKERS = {"square": "s", "diamond": "D", "triangle-up": "^", "triangle-down": "v", "cross": "P", "x": "X"}
@@ -23,13 +27,14 @@ _MARKERS |= {"star": "*", "line-ns": "|"}
 _LETTER = 7.2  # pixels of a letter in the legend
 
 
-def png_bytes(figure: Any) -> bytes:
-    """``figure`` (a plotly Figure) as a PNG of its own size, or of 700 × 380 pixels.
+@checks.arguments
+def png_bytes(figure: go.Figure) -> bytes:
+    """``figure`` as a PNG of its own size, or of 700 × 380 pixels.
 
     Raises:
         ValueError: it has a kind of trace that the kit's figures do not use.
     """
-    for trace in figure.data:
+    for trace in figure.select_traces():
         if trace.type not in _PAINTERS:
             raise ValueError(f"trace type {trace.type!r} has no PNG form; those that have: {', '.join(_PAINTERS)}")
     buffer = io.BytesIO()

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 import snnkit
+from snnkit import checks
 from snnkit.tables import one_line, text_table
 from snnkit.tools import doctor
 
@@ -174,3 +175,6 @@ def _reasons(title: str, kind: str, verdicts: Iterable[Verdict]) -> list[str]:
         names = [one_line(one.facts["name"], WIDTH) for reason, one in pairs if reason == word]
         lines.append(f"  {one_line(word, WIDTH)}: {count} ({', '.join(names)})")
     return ["", title, *lines] if lines else []
+
+
+checks.all_arguments(__name__)

@@ -34,7 +34,7 @@ import tempfile
 import traceback
 import types
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -193,11 +193,17 @@ def raises(path: str) -> set[int]:
     return {line for node in found for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
 
 
+def parts(value: Any) -> list[Any]:
+    return [*value, *(value.values() if isinstance(value, Mapping) else ())] if isinstance(value, Collection) else []
+
+
 def names_it(message: str, argument: str, value: Any) -> bool:
-    """Whether a message names an argument, or shows its value, shape or kind."""
-    if re.search(rf"\b{re.escape(argument)}\b", message):
+    """Whether a message names an argument, or shows its value, shape or kind, or a part of it."""
+    if re.search(rf"\b{re.escape(argument.removesuffix('s'))}s?\b", message):
         return True
     with contextlib.suppress(Exception):
+        if any(f"but it is {checks.shown(part)}" in message for part in parts(value)):
+            return True
         shape = getattr(value, "shape", None)
         shown = [checks.shown(value)[:60], getattr(value, "__name__", ""), type(value).__name__, str(value)[:60]]
         shown += [str(list(shape)), str(value.dtype)] if shape is not None else []

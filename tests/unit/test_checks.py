@@ -19,6 +19,7 @@ import torch
 
 import snnkit
 from snnkit import checks
+from snnkit.measure.timing import Clock, HostClock
 
 
 class Wordless:
@@ -169,7 +170,8 @@ def compared(
     mode: Literal["a", "b"] = "a",
     call: Callable[[int], int] = abs,
     anything: dict[str, Any] | None = None,
-    unknown: NotImported = None,  # noqa: F821  for type checkers only
+    unknown: somewhere.NotImported | None = None,  # noqa: F821  for type checkers only
+    clock: Clock | None = None,
 ) -> int:
     return n
 
@@ -201,6 +203,8 @@ class Compared:
         ("paths", 1, "paths must be an iterable of Paths, but it is 1"),
         ("mode", 3, "mode must be one of 'a', 'b', but it is 3"),
         ("call", 1, "call must be a function, but it is 1"),
+        ("unknown", 1, "unknown must be a NotImported or None, but it is 1"),
+        ("clock", 1, "clock must be a Clock or None, but it is 1"),
     ],
 )
 def test_arguments_are_compared_with_their_annotations(argument, bad, message):
@@ -212,7 +216,8 @@ def test_what_an_annotation_allows_or_can_not_say():
     assert (
         compared(torch.ones(1), np.int64(3), rate=torch.tensor(0.5), net=torch.nn.ReLU(), path=Path(), size=(1, 2)) == 3
     )
-    assert compared(by={"a": 1}, paths=iter([1]), anything={"a": object()}, unknown=1, names=["a"]) == 1
+    assert compared(by={"a": 1}, paths=iter([1]), anything={"a": object()}, names=["a"]) == 1
+    assert compared(unknown=type("NotImported", (), {})(), clock=HostClock()) == 1
     with pytest.raises(TypeError, match="unexpected keyword argument 'other'"):
         compared(other=1)
     with pytest.raises(TypeError, match=r"^n of Compared must be an integer, but it is 'a'$"):

@@ -80,7 +80,7 @@ REFUSED = [
     ("shares", [{"a": {}}], {}, ValueError, "wholes must hold at least one bar with at least one part"),
     ("shares", [{"a": {"x": -1.0}}], {}, ValueError, "'x' of 'a' must be at least 0, but it is -1.0"),
     ("spans", [{"rank 0": [("forward", 2.0, 1.0)]}], {}, ValueError, "end of 'forward' of 'rank 0' must be at least 2"),
-    ("supersteps", [WORK, [3]], {}, TypeError, "operations must be a hardware.roofline.Operation, but it is 3"),
+    ("supersteps", [WORK, [3]], {}, TypeError, r"operations\[0\] must be an Operation, but it is 3"),
     ("roofline", [[3], 1e9, 1e9], {}, TypeError, r"runs\[0\] must be a Run, but it is 3"),
     ("roofline", [[RUN], 0.0, 1e9], {}, ValueError, "bandwidth must be greater than 0, but it is 0.0"),
     ("marked", [[Marked("a", "published", None)], "ms"], {}, ValueError, "'a' must have a value"),

@@ -24,6 +24,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from snnkit import checks
 from snnkit.train.distributed import RankInfo
 
 REQUEUE = 1  # the least urgent: cancelling a job that is about to be requeued wins
@@ -53,6 +54,7 @@ class RequeueError(RuntimeError):
     """The run is saved, but its job could not be put back into the queue."""
 
 
+@checks.arguments
 class SignalFlags:
     """Requests to this process by signals.
 

@@ -42,6 +42,7 @@ PREFIXES = {"time": 1, "nohup": 1, "exec": 1, "env": 1, "nice": 1, "numactl": 1,
 PROGRAMS = re.compile(r"python[\d.]*|snnkit|torchrun|lightning|accelerate|deepspeed")
 CHECKPOINTS = [f"--{name}{part}" for name in ("checkpoint", "ckpt") for part in ("", "-path", "_path", "-dir", "_dir")]
 TOOLS = {"cat", "cp", "date", "echo", "hostname", "ls", "mkdir", "nvidia-smi", "printenv", "rm", "rsync", "tar"}
+LARGEST = 1_000_000  # characters; SLURM takes scripts of up to 4 MB
 LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "torch.distributed.run", "torch.distributed.launch")
 DAY = 86400
 SIGNAL_SLACK = 60  # seconds by which SLURM may send a signal too early, says `man sbatch`
@@ -146,8 +147,10 @@ class Script:
 
 
 def parse(text: str) -> Script:
-    """Take a batch script apart; TypeError where it is no text."""
+    """Take a batch script apart; TypeError where it is no text, ValueError where it is too long to be one."""
     instance("text", text, str, "the text of a batch script")
+    if len(text) > LARGEST:
+        raise ValueError(f"text must have at most {LARGEST:,} characters, but it has {len(text):,}")
     script = Script(text.removesuffix("\n").split("\n"))  # as bash does, which takes a carriage return for a letter
     script.commands = list(_commands(script.lines))
     first = script.commands[0].line if script.commands else len(script.lines)

@@ -99,12 +99,10 @@ def supersteps(
     """
     from ...hardware import chips, roofline  # imports training and benchmarks, which other figures do not need
 
-    checks.instance("work", work, roofline.Work, "a hardware.roofline.Work")
     count = int(chips.get(chip).value("tiles"))
     lanes: dict[int, list[Span]] = {round(i * (count - 1) / (_TILES - 1)): [] for i in range(_TILES)}
     start = 0.0
     for op in operations:
-        checks.instance("each of operations", op, roofline.Operation, "a hardware.roofline.Operation")
         parts = roofline.ipu(replace(work, operations=(op,)), chip, precision="float32").parts
         microseconds = {name: seconds.value * 1e6 for name, seconds in parts.items()}
         computed = start + microseconds["matmul"] + microseconds["elementwise"]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
+from torch import Tensor
 
 from ... import checks
 from .. import theme
@@ -30,7 +31,9 @@ _LARGEST = 110  # an image is drawn at most this wide
 _LABEL = 19  # what a label over an image needs
 
 
-def image_grid(images: Any, labels: Sequence[Any] | Any = None, columns: int = 8, title: str = "Images") -> go.Figure:
+def image_grid(
+    images: Any, labels: Sequence[Any] | Tensor | np.ndarray | None = None, columns: int = 8, title: str = "Images"
+) -> go.Figure:
     """Small grey images side by side, each with its label.
 
     Args:

@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 import torch
 
 from snnkit import checks, device, models
+from snnkit.data import resolve_device
 
 from ..drawing import add_mark
 from ..figures import shares
@@ -156,7 +157,7 @@ def beside_measured(
         TypeError: bill is no function.
     """
     checks.function("bill", bill)
-    where = torch.device(where)
+    where = resolve_device(where, "where")
 
     def figure(
         steps: Annotated[int, "time steps, whose inputs all differ"] = 16,
