@@ -14,21 +14,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Literal
 
 from .. import checks
 
-# Origins of a figure, from the most to the least reliable.
-MARKS = {
-    "measured": "on the machine at hand",
-    "vendor": "read on a page of the vendor",
-    "published": "read in a paper or in open source code",
-    "secondary": "read on a page of a third party",
-    "derived": "by arithmetic from other figures",
-    "predicted": "by a model",
-    "assumed": "without a source",
-    "unknown": "no source is known",
-}
-KINDS = ("gpu", "ipu")
+Kind = Literal["gpu", "ipu"]
+# Where a figure was read: by a vendor, in a paper or open source code, or by a third party.
+Mark = Literal["measured", "vendor", "published", "secondary", "derived", "predicted", "assumed", "unknown"]
 
 # What each figure is, and its unit.
 FIGURES = {
@@ -52,59 +44,35 @@ class MissingFigure(ValueError):
     """A prediction needs a figure of a chip that is not in the catalogue."""
 
 
+@checks.arguments
 @dataclass(frozen=True)
 class Figure:
-    """One number with its origin; ``str(figure)`` shows all of it.
+    """One number with its origin; ``str(figure)`` shows all of it."""
 
-    Attributes:
-        value: in ``unit``; None if it is unknown.
-        unit: SI, without prefix.
-        mark: one of ``MARKS``.
-        source: where it was read, or how it was computed.
-    """
-
-    value: float | None
-    unit: str
-    mark: str
-    source: str
-
-    def __post_init__(self) -> None:
-        checks.choice("mark", self.mark, MARKS)
-        if self.value is not None:
-            checks.number("value", self.value, above=0)
+    value: float | None  # in ``unit``; None if it is unknown
+    unit: str  # SI, without prefix
+    mark: Mark
+    source: str  # where it was read, or how it was computed
 
     def __str__(self) -> str:
-        number = "unknown" if self.value is None else f"{self.value:.4g} {self.unit}".rstrip()
-        return f"{number} ({self.mark}: {self.source})" if self.value is not None else f"{number} ({self.source})"
+        if self.value is None:
+            return f"unknown ({self.source})"
+        return f"{f'{self.value:.4g} {self.unit}'.rstrip()} ({self.mark}: {self.source})"
 
 
 @checks.arguments
 @dataclass(frozen=True)
 class Chip:
-    """A processor.
-
-    Attributes:
-        name: short.
-        kind: one of ``KINDS``.
-        title: the exact model.
-        figures: by key of ``FIGURES``; those that do not apply to the kind are absent.
-    """
+    """A processor."""
 
     name: str
-    kind: str
-    title: str
-    figures: Mapping[str, Figure] = field(repr=False)
+    kind: Kind
+    title: str  # the exact model
+    figures: Mapping[str, Figure] = field(repr=False)  # by key of ``FIGURES``, without those that the kind has not
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "figures", MappingProxyType(dict(self.figures)))
-
+    @checks.arguments
     def figure(self, key: str) -> Figure:
-        """The figure under ``key``.
-
-        Raises:
-            ValueError: no such key in ``FIGURES``.
-            MissingFigure: unknown for this chip.
-        """
+        """The figure under ``key`` of ``FIGURES``. Raises MissingFigure if it is unknown for this chip."""
         checks.choice("key", key, FIGURES)
         figure = self.figures.get(key)
         what = f"the {key} of {self.name} ({FIGURES[key][0]})"
@@ -121,10 +89,10 @@ class Chip:
         return value
 
 
-_Given = float | tuple[float | None, str, str]  # value, or value, mark and source
+_Given = float | tuple[float | None, Mark, str]  # value, or value, mark and source
 
 
-def _chip(name: str, kind: str, title: str, usual: str, **given: _Given) -> Chip:
+def _chip(name: str, kind: Kind, title: str, usual: str, **given: _Given) -> Chip:
     """A number without a mark is "secondary", read on the ``usual`` page."""
     figures = {}
     for key, figure in given.items():
@@ -143,7 +111,7 @@ _TILES, _GC200_CLOCK, _TILE = 1472, 1.325e9, 624 * 1024
 _IPU_POWER = "of an IPU-Machine of four, by 4 (it holds other things, too), eenewseurope.com"
 
 
-def _ipu(name: str, title: str, clock: float, clock_source: tuple[str, str], power: _Given) -> Chip:
+def _ipu(name: str, title: str, clock: float, clock_source: tuple[Mark, str], power: _Given) -> Chip:
     """Both generations have the same tiles; what is proportional to the clock is computed from it."""
     scaled = clock / _GC200_CLOCK
     sram = ("secondary", _BLAKE) if scaled == 1 else ("derived", "GC200's × the ratio of the clocks")
@@ -211,17 +179,15 @@ _ALL = (
 CHIPS: Mapping[str, Chip] = MappingProxyType({chip.name: chip for chip in _ALL})
 
 
-def names(kind: str | None = None) -> tuple[str, ...]:
-    """The names in the catalogue, of all chips or of those of one kind (of ``KINDS``)."""
-    if kind is not None:
-        checks.choice("kind", kind, KINDS)
+@checks.arguments
+def names(kind: Kind | None = None) -> tuple[str, ...]:
+    """The names in the catalogue, of all chips or of those of one kind."""
     return tuple(chip.name for chip in CHIPS.values() if kind in (None, chip.kind))
 
 
+@checks.arguments
 def get(name: str) -> Chip:
     """The chip of this name, in any case; ValueError, listing the names, if there is none."""
-    checks.instance("name of a chip", name, str, "a str")
-    by_name = {known.casefold(): chip for known, chip in CHIPS.items()}
-    if name.strip().casefold() not in by_name:
-        checks.choice("chip", name, CHIPS)
-    return by_name[name.strip().casefold()]
+    wanted = name.strip().casefold()
+    known = next((known for known in CHIPS if known.casefold() == wanted), name)
+    return CHIPS[checks.choice("chip", known, CHIPS)]

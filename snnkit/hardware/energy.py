@@ -73,12 +73,6 @@ class LayerCount:
     effective: int = 0  # pairs of an input and a weight that are both not zero
     dense: int = 0  # all pairs
 
-    @checks.arguments
-    def add(self, values: Tensor) -> None:
-        """Count inputs or outputs."""
-        self.values += values.numel()
-        self.active += int(torch.count_nonzero(values))
-
 
 @dataclass(frozen=True)
 class Counts:
@@ -159,14 +153,9 @@ class Counts:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Energy of the arithmetic of one sample; printed, the numbers come with their conditions.
+    """Energy of the arithmetic of one sample; printed, the numbers come with their conditions."""
 
-    Attributes:
-        rows: picojoules, by what they are of. "Without spikes" is the ANN that papers compare with.
-        activation_sparsity: of the network.
-    """
-
-    rows: dict[str, float]
+    rows: dict[str, float]  # picojoules by what they are of; "without spikes" is the ANN that papers compare with
     activation_sparsity: float | None
 
     def __str__(self) -> str:
@@ -184,6 +173,7 @@ def _percent(value: float | None) -> str:
     return "-" if value is None else f"{value:.2%}"
 
 
+@checks.arguments
 def count(net: nn.Module, x: Tensor) -> Counts:
     """Run ``net`` in eval mode on ``x`` and count; ``net`` is left as it was.
 
@@ -194,16 +184,10 @@ def count(net: nn.Module, x: Tensor) -> Counts:
         net: called ``net(x)``, as ``snnkit.nn.Sequential`` is. Linear maps, convolutions and neurons are counted;
             ``Counts.uncounted`` names other modules that have weights.
         x: [T, B, ...] on the device of ``net``, floating point, T and B at least 1.
-
-    Raises:
-        TypeError: ``net`` is no module, or ``x`` no tensor.
-        ValueError: x of another shape or dtype, or not finite; a network without values, or without anything to count.
     """
-    checks.instance("net", net, nn.Module, "a torch.nn.Module")
     for name, tensor in (*net.named_parameters(), *net.named_buffers()):
         if is_lazy(tensor) or tensor.is_meta:
             raise ValueError(f"net must have values, but {name} has none yet (a lazy layer, or the meta device)")
-    checks.instance("x", x, Tensor, "a torch.Tensor")
     if x.dim() < 2 or not x.numel() or not x.is_floating_point():
         raise ValueError(f"x must be floating-point values [T, B, ...], but it is {x.dtype} {list(x.shape)}")
     if x.is_meta or not bool(torch.isfinite(x).all()):
@@ -259,11 +243,16 @@ def _before_layer(count: LayerCount, layer: Any, args: tuple[Tensor]) -> None:
         count.effective += _pairs(layer, (x != 0).float(), (weight != 0).float())
         count.dense += _pairs(layer, torch.ones_like(x).float(), torch.ones_like(weight).float())
     count.spiking = count.spiking and bool(((x == 0) | (x.abs() == 1)).all())
-    count.add(x)
+    _count_active(count, x)
 
 
 def _after_neuron(count: LayerCount, neuron: Neuron, args: tuple, result: tuple[Tensor, Any]) -> None:
-    count.add(result[0])
+    _count_active(count, result[0])
+
+
+def _count_active(count: LayerCount, values: Tensor) -> None:
+    count.values += values.numel()
+    count.active += int(torch.count_nonzero(values))
 
 
 def _pairs(layer: Any, x: Tensor, weight: Tensor) -> int:

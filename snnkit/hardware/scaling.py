@@ -213,13 +213,10 @@ def all_reduce_s(size: float, cluster: Cluster, ranks: int) -> float:
 def predict(workload: Workload, cluster: Cluster, ranks: int, *, scaling: Scaling = "weak") -> Prediction:
     """One update of ``workload`` on ``ranks`` of ``cluster``.
 
-    Args:
-        scaling: "weak": every rank has ``workload.samples``; "strong": all together have them.
-
-    Raises:
-        ValueError, TypeError: more ranks than there are, a batch that they cannot share evenly, an unknown setting.
+    Every rank has ``workload.samples`` in "weak" scaling; all together have them in "strong" scaling, where a batch
+    that they can't share evenly is a ValueError.
     """
-    strong = checks.choice("scaling", scaling, ("weak", "strong")) == "strong"
+    strong = scaling == "strong"
     _, here = cluster.placed(ranks)
     if strong and workload.samples % ranks:
         raise ValueError(f"ranks must share {workload.samples} samples evenly in strong scaling, but it is {ranks}")
@@ -308,9 +305,6 @@ def fit(measured: Sequence[Measured], workload: Workload, cluster: Cluster) -> F
         measured: weak scaling on some numbers of ranks, one of them above one.
         workload: what was run. Where one rank was measured, its median replaces ``step_s``.
         cluster: where it ran.
-
-    Raises:
-        ValueError: no measurement on two or more ranks, or more ranks than the cluster has.
     """
     several = sorted({m.ranks for m in measured if m.ranks > 1})
     if not several:
@@ -348,13 +342,7 @@ def _sharing(measured: Sequence[Measured], workload: Workload, cluster: Cluster)
 def fit_link(name: str, measured: Sequence[tuple[int, int, float]], source: str) -> Link:
     """Fit a link to measured ring all-reduces, by least squares of the relative errors.
 
-    Args:
-        name: of the link.
-        measured: (ranks, bytes, seconds) of all-reduces on one node, of at least two sizes.
-        source: how they were measured.
-
-    Raises:
-        ValueError: fewer than two sizes on two or more ranks, or times that do not grow with the bytes.
+    ``measured`` are (ranks, bytes, seconds) of all-reduces on one node, of at least two sizes; ``source`` says how.
     """
     import numpy as np
 

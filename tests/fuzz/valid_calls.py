@@ -127,7 +127,6 @@ hardware.chips.Chip: kind="gpu", title="T", figures={"memory": chips.Figure(1.0,
 hardware.chips.Chip.*: self=chips.get("A100"), key=next(iter(chips.get("A100").figures))
 hardware.chips.Figure: value=1.0, unit="B", mark="derived", source="s"
 hardware.chips.get: name="A100"
-hardware.energy.LayerCount.add: self=energy.LayerCount("l", True), values=spikes()
 hardware.ipu: net=still(), model=ipu.convert(still(), 5), surrogate=surrogate.ATan()
 hardware.ipu.IPUNet.forward: self=ipu.convert(still(), 5), x=rand(2, 8)
 hardware.ipu.WithLoss.*: self=ipu.WithLoss(ipu.convert(still(), 5), loss.rate_mse), x=rand(2, 8), y=tensor([0, 2])

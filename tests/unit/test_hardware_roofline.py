@@ -9,7 +9,7 @@ from torch import nn
 from snnkit import encode, models
 from snnkit.bench.neuron_speed import bytes_per_neuron_step
 from snnkit.hardware import chips, roofline
-from snnkit.hardware.chips import FIGURES, KINDS, MARKS
+from snnkit.hardware.chips import FIGURES
 from snnkit.hardware.roofline import Assumptions, DoesNotFit, Operation, Range, Work, count
 from snnkit.loss import count_cross_entropy, rate_mse
 from snnkit.measure.traffic import Traffic
@@ -283,7 +283,7 @@ CHIPS = ("GC200", "Bow", "T4", "V100", "RTX 2080 Ti", "A100", "L4", "H100", "H20
 def test_the_chips_are_there():
     assert chips.names() == CHIPS
     assert chips.names("ipu") == ("GC200", "Bow")
-    assert sum(len(chips.names(kind)) for kind in KINDS) == len(CHIPS)
+    assert {*chips.names("gpu"), *chips.names("ipu")} == set(CHIPS)
     assert chips.get(" gc200 ") is chips.get("GC200")
 
 
@@ -292,7 +292,7 @@ def test_every_figure_says_where_it_comes_from_and_how_far_to_trust_it(name):
     chip = chips.get(name)
     assert len(chip.figures) >= 4
     for key, figure in chip.figures.items():
-        assert figure.mark in MARKS and len(figure.source) > 5, key
+        assert len(figure.source) > 5, key
         assert figure.mark != "measured", "nothing of the catalogue was measured here"
         assert figure.unit == FIGURES[key][1]
         assert figure.source in str(figure)

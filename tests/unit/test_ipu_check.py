@@ -254,7 +254,7 @@ def test_a_backward_pass_that_fails_is_a_finding():
     ("error", "match", "given"),
     [
         (TypeError, "model must be", {"model": print}),
-        (TypeError, "example must be", {"example": (torch.rand(8, INPUTS), 3)}),
+        (TypeError, r"example\[1\] must be", {"example": (torch.rand(8, INPUTS), 3)}),
         (ValueError, "loss must be None unless", {"example": example()[:1], "loss": F.cross_entropy}),
         (ValueError, "loss must be None unless", {"model": ipu.WithLoss(Net(), F.cross_entropy), "loss": rate_mse}),
         (ValueError, "model must run on example", {"example": (torch.rand(8, 2), example()[1])}),

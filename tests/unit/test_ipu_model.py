@@ -148,9 +148,9 @@ def test_what_cannot_be_converted_is_named():
     ):
         with pytest.raises(error, match=match):
             ipu.convert(*arguments)
-    with pytest.raises(TypeError, match="net must be"):
+    with pytest.raises(TypeError, match="net of WithLoss must be"):
         ipu.WithLoss(3, count_cross_entropy)
-    with pytest.raises(TypeError, match="loss must be"):
+    with pytest.raises(TypeError, match="loss of WithLoss must be"):
         ipu.WithLoss(net, None)
 
 
@@ -171,7 +171,7 @@ def test_identity_loss_reduces():
     x = torch.tensor([1.0, 3.0])
     assert ipu.identity_loss(x, "mean") == 2 and ipu.identity_loss(x, "sum") == 4
     assert torch.equal(ipu.identity_loss(x), x)
-    with pytest.raises(ValueError, match="reduction of identity_loss"):
+    with pytest.raises(ValueError, match="reduction must be one of"):
         ipu.identity_loss(x, "max")
 
 

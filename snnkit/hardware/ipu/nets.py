@@ -16,6 +16,7 @@ import importlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -26,19 +27,17 @@ from ...nn import Sequential, is_stateful
 from ...surrogate import Surrogate
 
 
+@checks.arguments
 class Detached(Surrogate):
     """A surrogate in detach form: the spikes and the gradient of ``surrogate``, without an ``autograd.Function``.
 
     The smooth function is the tangent ``s = derivative(u.detach()) * u``. As ``s - s.detach()`` is exactly 0 for finite
     ``u``, spikes are exactly 0 or 1; ``(h - s).detach() + s`` would depend on rounding, which may be stochastic on an
     IPU.
-
-    Raises:
-        TypeError: ``surrogate`` is no ``Surrogate``.
     """
 
     def __init__(self, surrogate: Surrogate) -> None:
-        self.surrogate = checks.instance("surrogate", surrogate, Surrogate, "a Surrogate such as ATan()")
+        self.surrogate = surrogate
 
     @checks.arguments
     def __call__(self, u: Tensor, strict: bool = False) -> Tensor:
@@ -46,12 +45,10 @@ class Detached(Surrogate):
         smooth = self.surrogate.derivative(u.detach()) * u
         return step + (smooth - smooth.detach())
 
-    @checks.arguments
     def derivative(self, u: Tensor) -> Tensor:
         """That of the surrogate."""
         return self.surrogate.derivative(u)
 
-    @checks.arguments
     def primitive(self, u: Tensor) -> Tensor:
         """That of the surrogate."""
         return self.surrogate.primitive(u)
@@ -71,9 +68,9 @@ class IPUNet(nn.Module):
         self.net = net
         self.steps = steps
 
+    @checks.arguments
     def forward(self, x: Tensor) -> Tensor:
         """x [B, ...], one image per sample (or [B, T, ...] without ``steps``), to out [B, T, ...]."""
-        checks.instance("x", x, Tensor, "a torch.Tensor [B, ...]")
         sequence = x.transpose(0, 1) if self.steps is None else x.expand(self.steps, *x.shape)
         return self.net(sequence)[0].transpose(0, 1)
 
@@ -81,8 +78,9 @@ class IPUNet(nn.Module):
         return f"steps={self.steps}"
 
 
+@checks.arguments
 def convert(net: nn.Module, steps: int | None = None) -> IPUNet:
-    """``net`` in the form that an IPU takes, with the same weights (shared, not copied).
+    """``net`` in the form that an IPU takes, x to out [B, T, ...], with the same weights (shared, not copied).
 
     Spikes are equal to those of ``net`` to the bit, gradients up to the order of sums. ``net`` itself is not changed.
 
@@ -90,15 +88,10 @@ def convert(net: nn.Module, steps: int | None = None) -> IPUNet:
         net: a ``snnkit.nn.Sequential`` (also nested) of neurons, ``Recurrent`` layers and layers without state.
         steps: x [B, ...] is one image per sample, shown so many times; None: x is a sequence [B, T, ...].
 
-    Returns:
-        A module from x to out [B, T, ...], batch first.
-
     Raises:
         TypeError: another kind of network, a layer with another kind of state, or a surrogate that is no
             ``Surrogate``; the message names the layer.
-        ValueError: steps below 1.
     """
-    checks.instance("net", net, nn.Module, "a torch.nn.Module")
     if steps is not None:
         checks.integer("steps", steps, at_least=1)
     if isinstance(net, IPUNet):
@@ -128,15 +121,12 @@ def convert(net: nn.Module, steps: int | None = None) -> IPUNet:
 _watchers: list[Callable[[Tensor, Tensor], None]] = []
 
 
-def identity_loss(x: Tensor, reduction: str = "none") -> Tensor:
+@checks.arguments
+def identity_loss(x: Tensor, reduction: Literal["none", "mean", "sum"] = "none") -> Tensor:
     """Mark ``x`` as the loss to train on, as ``poptorch.identity_loss`` does; elsewhere just the reduction.
 
-    Args:
-        x: the loss, of any shape; after the reduction it should be a scalar.
-        reduction: "mean", "sum" or "none".
+    After that, x should be a scalar.
     """
-    checks.instance("x of identity_loss", x, Tensor, "a torch.Tensor")
-    checks.choice("reduction of identity_loss", reduction, ("mean", "sum", "none"))
     poptorch = sys.modules.get("poptorch")  # once it is imported, a model may be on its way to an IPU
     if poptorch is not None and not _watchers:
         return poptorch.identity_loss(x, reduction=reduction)
@@ -161,21 +151,18 @@ class NotOneLoss(ValueError):
     """What a loss function returned is not one scalar tensor."""
 
 
+@checks.arguments
 class WithLoss(nn.Module):
     """A network and its loss as one model, as PopTorch trains it: ``out, loss = model(x, y)``, or ``out = model(x)``.
 
     Args:
         net: from x to out; an ``IPUNet`` gives spikes [B, T, C].
         loss: ``loss(out, y)`` to a scalar. For an ``IPUNet`` its out is [T, B, C], as ``snnkit.loss`` takes it.
-
-    Raises:
-        NotOneLoss: when called: loss did not return one scalar (a ValueError).
     """
 
     def __init__(self, net: nn.Module, loss: Callable[[Tensor, Tensor], Tensor]) -> None:
         super().__init__()
-        self.net = checks.instance("net", net, nn.Module, "a torch.nn.Module")
-        self.loss = checks.function("loss", loss)
+        self.net, self.loss = net, loss
 
     def forward(self, x: Tensor, y: Tensor | None = None) -> Tensor | tuple[Tensor, Tensor]:
         """x [B, ...] to out; with the classes y [B], to out and the loss, a marked scalar."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -65,6 +64,7 @@ class Report:
     __repr__ = __str__
 
 
+@checks.arguments
 def check(
     model: nn.Module,
     example: Tensor | Sequence[Tensor],
@@ -90,8 +90,7 @@ def check(
         device_iterations, gradient_accumulation: as in ``poptorch.Options``.
         tiles: whose memory there is; None: the 1472 of a GC200 or Bow. PopTorch's small IPU model has 4.
 
-    Raises:
-        TypeError, ValueError: a wrong argument, or a model that does not run here on the whole example either.
+    A model that does not run here on the whole example either is a ValueError.
     """
     inputs = _inputs(model, example, loss)
     checks.integer("device_iterations", device_iterations, at_least=1)
@@ -151,17 +150,13 @@ def _checked(case: Case) -> Report:
     return report(case.memory)
 
 
-def _inputs(model: nn.Module, example: Any, loss: Any) -> list[Tensor]:
+def _inputs(model: nn.Module, example: Tensor | Sequence[Tensor], loss: object) -> list[Tensor]:
     """The example's tensors on the CPU; raises where there is nothing to compute with."""
-    checks.instance("model", model, nn.Module, "a torch.nn.Module")
-    checks.function("loss", loss, optional=True)
     inputs = [example] if isinstance(example, Tensor) else example
-    if not isinstance(inputs, (list, tuple)) or not inputs or not all(isinstance(x, Tensor) for x in inputs):
-        raise TypeError(f"example must be a tensor or a tuple of tensors, such as (x, y), but it is {example!r}")
+    if not inputs:
+        raise ValueError("example must hold a tensor, such as (x, y), but it is empty")
     if loss is not None and (len(inputs) != 2 or isinstance(model, WithLoss)):
-        raise ValueError(
-            "loss must be None unless example is (x, y) and the model has no loss of its own, but it is not"
-        )
+        raise ValueError("loss must be None unless example is (x, y) and the model has none, but it is not")
     for path, tensor in (*model.named_parameters(), *model.named_buffers()):
         if is_lazy(tensor) or tensor.is_meta:
             raise ValueError(f"model must have values, but {path} has none yet (a lazy layer, or the meta device)")

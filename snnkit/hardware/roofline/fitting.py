@@ -205,16 +205,13 @@ class Machine:
     spread: Range  # measured over predicted, of the micro-benchmarks: 10th percentile, 1, 90th percentile
     figures: Mapping[str, Figure]
 
+    @checks.arguments
     def predict(self, work: Work, engine: str = "eager") -> Prediction:
         """Predict the seconds of a training step whose neurons run in ``engine``.
 
         The range is the scatter of the micro-benchmarks around the fit; how far predictions for networks are off says
         ``validate``. Which engine "auto" takes says ``snnkit.engine.explain``.
-
-        Raises:
-            TypeError, ValueError: no ``Work``, or an engine that was not fitted.
         """
-        checks.instance("work", work, Work, "a Work, as roofline.count gives it")
         checks.choice("engine", engine, ("eager", *self.fused))
         units = units_of(work, engine).items()
         parts = {price: self.spread * (self.prices.get(price, 0.0) * amount) for price, amount in units}
@@ -238,9 +235,6 @@ def fit(device: str | torch.device = "cpu", *, repeats: int = 7) -> Machine:
     Args:
         device: "cpu" or a CUDA device.
         repeats: rounds of each measurement, at least 3.
-
-    Raises:
-        ValueError: another kind of device.
     """
     device = torch.device(device)
     checks.choice("type of device", device.type, ("cpu", "cuda"))

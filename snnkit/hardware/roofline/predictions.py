@@ -28,12 +28,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ... import checks
 from ..chips import Chip, get
 from .work import Operation, Work
 
+Mode = Literal["eager", "fused", "graph", "fused graph"]
+Precision = Literal["float32", "float16"]  # of everything
 MODES = ("eager", "fused", "graph", "fused graph")
 _PEAK = {"float32": "fp32_flops", "float16": "fp16_flops"}
 # Instructions that an elementwise operation such as exp takes; an addition is one, half of a multiply-add.
@@ -52,13 +54,11 @@ class Range:
     def __post_init__(self) -> None:
         ends = (self.low, self.value, self.high)
         # Thousands are made for one prediction, nearly all of them sums and products of others.
-        if all(type(end) in (int, float) for end in ends) and 0 <= self.low <= self.value <= self.high < 1e38:
-            return
-        for name in ("low", "value", "high"):
-            checks.number(f"{name} of a Range", getattr(self, name))
-        if not 0 <= self.low <= self.value <= self.high:
-            values = f"{self.low}, {self.value}, {self.high}"
-            raise ValueError(f"a Range must have 0 <= low <= value <= high, but they are {values}")
+        if not all(type(end) in (int, float) for end in ends):
+            for name, end in zip(("low", "value", "high"), ends, strict=True):
+                checks.number(f"{name} of a Range", end)
+        if not 0 <= self.low <= self.value <= self.high < 1e38:
+            raise ValueError(f"a Range must have 0 <= low <= value <= high < 1e38, but they are {ends}")
 
     @classmethod
     def of(cls, value: Any) -> Range:
@@ -196,29 +196,22 @@ class Prediction:
         return "\n".join([*lines, f"  based on: {self.source}"])
 
 
+@checks.arguments
 def gpu(
     work: Work,
     chip: str = "A100",
     *,
-    mode: str = "eager",
-    precision: str = "float32",
+    mode: Mode = "eager",
+    precision: Precision = "float32",
     assumptions: Assumptions | None = None,
 ) -> Prediction:
-    """Predict ``work`` on a GPU.
-
-    Args:
-        work: from ``count``.
-        chip: a GPU of the catalogue.
-        mode: one of ``MODES``.
-        precision: "float32" or "float16", of everything.
-        assumptions: instead of the defaults.
+    """Predict ``work``, from ``count``, on a GPU of the catalogue; ``assumptions`` replace the defaults.
 
     Raises:
-        TypeError, ValueError: a wrong argument, or work without operations.
+        ValueError: a chip of another kind, or work without operations.
         MissingFigure: the catalogue lacks a figure of the chip that is needed.
     """
     processor, free, peak = _checked(work, chip, "gpu", precision, assumptions)
-    checks.choice("mode", mode, MODES)
     shrink = 1.0 if precision == "float32" else 0.5
     step = work.fused() if "fused" in mode else work
     least = free["graph_node" if "graph" in mode else "launch"].range
@@ -282,26 +275,23 @@ class DoesNotFit(ValueError):
     """The step needs more than the tiles' memories hold."""
 
 
+@checks.arguments
 def ipu(
     work: Work,
     chip: str = "GC200",
     *,
-    precision: str = "float32",
+    precision: Precision = "float32",
     assumptions: Assumptions | None = None,
     device_iterations: int = 1,
 ) -> Prediction:
-    """Predict ``work`` on an IPU.
+    """Predict ``work`` on an IPU of the catalogue; ``assumptions`` replace the defaults.
 
-    Args:
-        work: from ``count``: operations of eager PyTorch, which PopTorch captures as well, except for the surrogates,
-            which it needs in plain operations (``ipu_vertices``). A net in that form can be counted, too.
-        chip: an IPU of the catalogue.
-        precision: "float32" or "float16", of everything.
-        assumptions: instead of the defaults.
-        device_iterations: steps between two exchanges with the host.
+    ``work``, from ``count``, has the operations of eager PyTorch, which PopTorch captures as well, except for the
+    surrogates, which it needs in plain operations (``ipu_vertices``). A net in that form can be counted, too.
+    ``device_iterations`` are steps between two exchanges with the host.
 
     Raises:
-        TypeError, ValueError: a wrong argument, or work without operations.
+        ValueError: a chip of another kind, or work without operations.
         DoesNotFit: weights, gradients, the optimizer's states, x and spikes of each layer exceed its memory.
     """
     processor, free, peak = _checked(work, chip, "ipu", precision, assumptions)
@@ -361,13 +351,12 @@ def _cycles(op: Operation, chip: Chip, half: bool) -> float:
     return threads * (_FIXED + unary + math.ceil(share / vector) * cycles) + _SUPERVISOR
 
 
-def _checked(work: Any, chip: str, kind: str, precision: str, assumptions: Any) -> tuple[Chip, Assumptions, str]:
-    checks.instance("work", work, Work, "a Work, as roofline.count gives it")
-    checks.instance("assumptions", assumptions, Assumptions, "roofline.Assumptions", optional=True)
+def _checked(
+    work: Work, chip: str, kind: str, precision: str, assumptions: Assumptions | None
+) -> tuple[Chip, Assumptions, str]:
     if not work.running or work.samples < 1:
         raise ValueError(f"work {work.name!r} must have operations and samples, but there are none")
     processor = get(chip)
     if processor.kind != kind:
         raise ValueError(f"chip must be of kind {kind}, but {processor.name} is of kind {processor.kind}")
-    peak = _PEAK[checks.choice("precision", precision, _PEAK)]
-    return processor, assumptions or Assumptions(), peak
+    return processor, Assumptions() if assumptions is None else assumptions, _PEAK[precision]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -34,7 +35,7 @@ class HoldoutNet:
     shape: tuple[int, ...]  # of x: (steps, samples, ...)
     static: bool = False  # x is one random picture, seen in every step; else spikes
     loss: Callable[[Tensor, Tensor], Tensor] = count_cross_entropy  # of (out, targets), classes from 0 to 9
-    optimizer: str = "adam"  # or "sgd"
+    optimizer: Literal["adam", "sgd"] = "adam"
 
     @checks.arguments
     def batch(self, device: torch.device) -> tuple[Tensor, Tensor]:
@@ -128,18 +129,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Report:
-    """What ``validate`` measured; prints as a table.
+    """What ``validate`` measured; prints as a table."""
 
-    Attributes:
-        device: the machine that was fitted.
-        drift: seconds of a large matrix product after the networks were measured, by those of the fit: 1 where the
-            machine ran as fast.
-        rows: one for each network and engine.
-    """
-
-    device: str
+    device: str  # the machine that was fitted
+    # Seconds of a large matrix product after the networks were measured, by those of the fit: 1 where it ran as fast.
     drift: float
-    rows: tuple[Row, ...] = field(repr=False)
+    rows: tuple[Row, ...] = field(repr=False)  # one for each network and engine
 
     def errors(self, engine: str) -> list[float]:
         """Relative errors of all networks."""
@@ -172,14 +167,9 @@ def validate(machine: Machine, *, nets: Sequence[HoldoutNet] | None = None, repe
 
     Args:
         machine: from ``fit``, on this device and with as many threads.
-        nets: networks; None: ``holdout_nets()``.
+        nets: None: ``holdout_nets()``.
         repeats: rounds of each measurement, at least 3.
-
-    Raises:
-        TypeError: ``machine`` is no ``Machine``.
-        ValueError: no networks, or another number of threads than at the fit.
     """
-    checks.instance("machine", machine, Machine, "a Machine, as fit() gives it")
     nets = holdout_nets() if nets is None else tuple(nets)
     if not nets:
         raise ValueError("nets must hold at least one network, but it is empty")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -27,28 +27,20 @@ from ...nn import is_static
 class Operation:
     """One operation of PyTorch.
 
-    Attributes:
-        name: in PyTorch's library, such as "add".
-        kind: "elementwise", "copy", "reduction", "matmul", "convolution", "norm", "pool", "other", "fused" (all steps
-            of a layer of neurons at once), "view" (runs nothing), or "allocate" (memory without values).
-        phase: "forward", "backward" or "optimizer".
-        reads, writes: bytes.
-        numel: values of the largest result.
-        flops: of a matrix product or convolution; 0 for others.
-        simple, costly: elementwise operations, each on one value: arithmetic and comparisons; exp, tanh and the like.
-        layer: the layer of neurons that it belongs to, its index in ``Work.layers``.
+    Its kind is "elementwise", "copy", "reduction", "matmul", "convolution", "norm", "pool", "other", "fused" (all steps
+    of a layer of neurons at once), "view" (runs nothing), or "allocate" (memory without values).
     """
 
-    name: str
+    name: str  # in PyTorch's library, such as "add"
     kind: str
-    phase: str
-    reads: int
+    phase: str  # "forward", "backward" or "optimizer"
+    reads: int  # bytes
     writes: int
-    numel: int
-    flops: int = 0
-    simple: float = 0
-    costly: float = 0
-    layer: int | None = None
+    numel: int  # values of the largest result
+    flops: int = 0  # of a matrix product or convolution
+    simple: float = 0  # elementwise operations, each on one value: arithmetic and comparisons
+    costly: float = 0  # the same: exp, tanh and the like
+    layer: int | None = None  # the layer of neurons that it belongs to, its index in ``Work.layers``
 
     @property
     def bytes(self) -> int:
@@ -146,13 +138,14 @@ OPTIMIZERS: dict[str, Callable[[list[nn.Parameter]], torch.optim.Optimizer]] = {
 }
 
 
+@checks.arguments
 def count(
     net: nn.Module,
     x: Tensor,
     targets: Tensor,
     loss: Callable[[Tensor, Tensor], Tensor],
     *,
-    optimizer: str = "adam",
+    optimizer: Literal["adam", "sgd"] = "adam",
     name: str | None = None,
 ) -> Work:
     """Count the operations of a training step of ``net``, as eager PyTorch would run it.
@@ -164,19 +157,13 @@ def count(
         x: a batch [T, B, ...]; may be static (an expanded view), and may be on "meta".
         targets: of the batch, [B, ...].
         loss: of (out, targets).
-        optimizer: "adam" or "sgd" (with momentum).
+        optimizer: "sgd" is with momentum.
         name: of the network; None: that of its class.
 
     Raises:
-        TypeError: ``net``, ``x``, ``targets`` or ``loss`` is of another kind.
-        ValueError: an unknown optimizer, shapes that do not match, no scalar loss, a net without parameters, or one
-            that reads values, which "meta" does not have.
+        ValueError: shapes that do not match, no scalar loss, a net without parameters, or one that reads values, which
+            "meta" does not have.
     """
-    checks.instance("net", net, nn.Module, "a torch.nn.Module")
-    checks.instance("x", x, Tensor, "a torch.Tensor")
-    checks.instance("targets", targets, Tensor, "a torch.Tensor")
-    checks.function("loss", loss)
-    checks.choice("optimizer", optimizer, OPTIMIZERS)
     if not x.numel() or x.dim() < 2 or targets.shape[:1] != x.shape[1:2]:
         shapes = f"{list(x.shape)} and {list(targets.shape)}"
         raise ValueError(f"x and targets must be [T, B, ...] and [B, ...] with samples, but their shapes are {shapes}")
@@ -235,7 +222,7 @@ def tutorial(batch: int = 128, hidden: int = 1000, steps: int = 25, hoisted: boo
     does it; else at every step, as the tutorial is written.
     """
     checks.counts(batch=batch, hidden=hidden, steps=steps)
-    return _tutorial(batch, hidden, steps, checks.flag("hoisted", hoisted))
+    return _tutorial(batch, hidden, steps, hoisted)
 
 
 @lru_cache(maxsize=256)
