@@ -122,7 +122,7 @@ viz.explore(make_neuron(100), strength=(0.0, 4.0, 0.05))
 # **Red**: fix it now, or raise your hand. "No GPU" is amber, and that is perfectly all right: no notebook needs one.
 
 # %%
-doctor.card()
+doctor.report()
 
 # %% [markdown] tags=["slide"]
 # ## Spikes are tensors, and time comes first

@@ -32,21 +32,13 @@ SILENT = 0.1  # where a network without spikes is drawn, as a logarithmic axis h
 
 @dataclass(frozen=True, repr=False)
 class Entry(Score):
-    """One line of the leaderboard: a score, and
+    """One line of the leaderboard: a score, and whose it is."""
 
-    Attributes:
-        name: of the participant.
-        note: a line about the network.
-        when: UTC, "2026-05-04T13:37:00+00:00".
-        neurons: kinds of the layers, such as "LIF, LIF"; a star marks those that are not of the kit.
-        parameters: how many numbers were or could be trained.
-    """
-
-    name: str
-    note: str
-    when: str
-    neurons: str
-    parameters: int
+    name: str  # of the participant
+    note: str  # a line about the network
+    when: str  # UTC, "2026-05-04T13:37:00+00:00"
+    neurons: str  # kinds of the layers, such as "LIF, LIF"; a star marks those that are not of the kit
+    parameters: int  # how many numbers were or could be trained
 
     def __repr__(self) -> str:
         return f"{self.name}: {super().__repr__()}"
@@ -54,19 +46,12 @@ class Entry(Score):
 
 @dataclass(frozen=True)
 class Board:
-    """All entries of a folder, best first. Shown as a table when it is a cell's last line.
-
-    Attributes:
-        folder: where they are.
-        entries: best first; of equal scores the earlier one.
-        references: networks of the kit, which are shown among them without a rank.
-        refused: (file, why) of each that is no entry, is damaged, or was scored on other samples.
-    """
+    """All entries of a folder, best first. Shown as a table when it is a cell's last line."""
 
     folder: str
-    entries: tuple[Entry, ...]
-    references: tuple[Entry, ...]
-    refused: tuple[tuple[str, str], ...]
+    entries: tuple[Entry, ...]  # best first; of equal scores the earlier one
+    references: tuple[Entry, ...]  # networks of the kit, which are shown among them without a rank
+    refused: tuple[tuple[str, str], ...]  # (file, why) of each that is no entry or damaged, or of other samples
 
     def best(self) -> tuple[Entry, ...]:
         """The best entry of each name, best first."""
@@ -126,22 +111,15 @@ def submit(
 ) -> Entry:
     """Score ``net`` and put it on the leaderboard: one new file in ``folder``, written whole or not at all.
 
-    The folder may be shared: any number of people may submit at the same time. No weights are written.
+    The folder, made as needed, may be shared: any number of people may submit at the same time. No weights are written,
+    and nothing where the network can't take part (see ``evaluate``).
 
     Args:
         name: yours or a nickname, one line of up to 40 characters.
-        net: see ``evaluate``.
-        folder: made as needed.
         note: a line about the network, up to 200 characters.
         salt: see ``score``.
-
-    Raises:
-        TypeError, ValueError: ``name`` or ``note`` is no such line.
-        As ``evaluate``: the network can't take part; nothing is written then.
-        OSError: the file cannot be written.
     """
     for what, text, longest in (("name", name, NAME), ("note", note, NOTE)):
-        checks.instance(what, text, str, "a text")
         if len(text) > longest or not text.isprintable() or (what == "name" and not text.strip()):
             raise ValueError(f"{what} must be one line of up to {longest} characters, but it is {checks.shown(text)}")
     name, note = name.strip(), note.strip()
@@ -160,15 +138,8 @@ def board(folder: str | os.PathLike[str] = "challenge", *, references: bool = Tr
     Files that are damaged or something else are listed with the reason, and are left as they are. So are entries that
     were scored with another salt: their scores don't compare.
 
-    Args:
-        folder: where ``submit`` put them.
-        references: whether to list networks of the kit among them (scored with the same ``salt``).
-        salt: the one that the entries must have been scored with.
-
-    Raises:
-        ValueError: ``folder`` is no folder.
+    ``references``: whether to list networks of the kit among them, scored with the same ``salt``.
     """
-    checks.flag("references", references)
     place = expanded(folder)
     if place.exists() and not place.is_dir():
         raise ValueError(f"folder must be a folder of entries, but {str(folder)!r} is none")

@@ -44,9 +44,8 @@ class Delays(nn.Module):
             raise ValueError(f"steps of Delays must be {what}, but it is {checks.shown(steps)}")
         self.steps = tuple(checks.integer("steps of Delays", k, at_least=0) for k in steps)
 
+    @checks.arguments
     def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        checks.instance("x", x, Tensor, "a torch.Tensor [T, B, ...]")
-        checks.instance("state", state, Tensor, "a torch.Tensor", optional=True)
         longest = max(self.steps)
         before = x.new_zeros(longest, *x.shape[1:]) if state is None else state
         line = torch.cat([before, x])
@@ -87,17 +86,15 @@ def train(
     give the same trained weights.
 
     Args:
-        net: a ``nn.Sequential`` from [T, B, 8] to [T, B, 2], with spiking neurons.
+        net: from [T, B, 8] to [T, B, 2], with spiking neurons.
         penalty: price of a spike, at least 0.
-        learning_rate, updates, seed: of Adam; how many; of the samples and of their order.
+        seed: of the samples and of their order.
         warm_up: share of the updates during which the penalty rises, from 0 (not at all) to 1.
         device: where to train; the network stays there.
         progress: whether to show a bar.
     """
     from tqdm.auto import trange
 
-    checks.flag("progress", progress)
-    checks.instance("net", net, Sequential, "a snnkit.nn.Sequential")
     penalty = checks.number("penalty", penalty, at_least=0)
     checks.integer("updates", updates, at_least=1)
     warm_up = checks.number("warm_up", warm_up, at_least=0, at_most=1)

@@ -49,13 +49,13 @@ def samples(n: int, seed: int = 0) -> tuple[Tensor, Tensor]:
     return xor_in_time(n, STEPS, seed=seed, **SETTINGS)
 
 
+@checks.arguments
 def hidden(salt: str = SALT) -> tuple[Tensor, Tensor]:
     """The samples of the score [24, 2000, 8] and their labels, by seeds that no one uses by chance.
 
     They keep participants from overfitting by accident, not from cheating: this function can make them. An instructor
     who wants more gives another salt when the work is handed in.
     """
-    checks.instance("salt", salt, str, "a text")
     seeds = (int.from_bytes(hashlib.sha256(f"{salt} #{i}".encode()).digest()[:7], "big") for i in range(HIDDEN_SETS))
     x, y = zip(*(samples(HIDDEN_SAMPLES, seed=seed) for seed in seeds), strict=True)
     return torch.cat(x, dim=1), torch.cat(y)
@@ -68,20 +68,13 @@ def mark(salt: str = SALT) -> str:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The result of ``evaluate``.
+    """The result of ``evaluate``."""
 
-    Attributes:
-        accuracy: share of the samples that were answered correctly.
-        spikes: per sample, of all neurons; the input is not counted.
-        layers: name of each layer of neurons -> its spikes per sample.
-        correct, counts: of each sample: bool [N] and spikes float32 [N], on the CPU.
-    """
-
-    accuracy: float
-    spikes: float
-    layers: dict[str, float]
-    correct: Tensor
-    counts: Tensor
+    accuracy: float  # share of the samples that were answered correctly
+    spikes: float  # per sample, of all neurons; the input is not counted
+    layers: dict[str, float]  # name of each layer of neurons to its spikes per sample
+    correct: Tensor  # of each sample: bool [N], on the CPU
+    counts: Tensor  # of each sample: spikes float32 [N], on the CPU
 
     def __repr__(self) -> str:
         parts = ", ".join(f"{name}: {spikes:.2f}" for name, spikes in self.layers.items())
@@ -90,21 +83,14 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Score:
-    """How well a network did on the hidden samples.
+    """How well a network did on the hidden samples."""
 
-    Attributes:
-        score: accuracy - PRICE · spikes: 1 would be perfect without a spike, 0.5 is what a silent network gets.
-        error: standard error of the score: how far another draw of as many samples would move it.
-        accuracy, spikes: share of correct answers; spikes per sample, of all neurons.
-        samples, mark: how many there were, and the mark of their salt.
-    """
-
-    score: float
-    error: float
-    accuracy: float
-    spikes: float
+    score: float  # accuracy - PRICE · spikes: 1 would be perfect without a spike, 0.5 is what a silent network gets
+    error: float  # standard error of the score: how far another draw of as many samples would move it
+    accuracy: float  # share of correct answers
+    spikes: float  # per sample, of all neurons
     samples: int
-    mark: str
+    mark: str  # of the samples' salt
 
     def __repr__(self) -> str:
         return (
@@ -113,6 +99,7 @@ class Score:
         )
 
 
+@checks.arguments
 def score(net: nn.Module, *, salt: str = SALT) -> Score:
     """The score of ``net`` on the hidden samples; what it may be, what is counted and what is raised: see ``evaluate``.
 
@@ -125,6 +112,7 @@ def score(net: nn.Module, *, salt: str = SALT) -> Score:
     return Score(each.mean().item(), error, result.accuracy, result.spikes, len(each), mark(salt))
 
 
+@checks.arguments
 def evaluate(net: nn.Module, x: Tensor, y: Tensor) -> Evaluation:
     """Count the correct answers of ``net`` and its spikes, by the rules.
 
@@ -137,18 +125,10 @@ def evaluate(net: nn.Module, x: Tensor, y: Tensor) -> Evaluation:
         x, y: as ``samples`` gives them, on any device: spikes [T, N, 8] and labels int64 [N].
 
     Raises:
-        TypeError, ValueError: ``net`` is no module, or ``x`` and ``y`` are no samples.
         RuleError: the network breaks a rule; the text says which, and where. It is a ValueError.
     """
-    checks.instance("net", net, nn.Module, "a torch.nn.Module")
-    for name, value in (("x", x), ("y", y)):
-        checks.instance(name, value, Tensor, "a tensor")
-    if (
-        x.dim() != 3
-        or x.numel() == 0
-        or y.shape != x.shape[1:2]
-        or not all(((v == 0) | (v == 1)).all() for v in (x, y))
-    ):
+    binary = all(((v == 0) | (v == 1)).all() for v in (x, y))
+    if x.dim() != 3 or not x.numel() or y.shape != x.shape[1:2] or not binary:
         raise ValueError(
             "x must be spikes [T, N, C] and y labels [N], both of 0 and 1, "
             f"but they are {checks.shown(x)} and {checks.shown(y)}"

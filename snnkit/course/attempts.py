@@ -29,30 +29,19 @@ _HINTS: dict[type[BaseException], str] = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of an attempt.
+    """What came of an attempt."""
 
-    Args:
-        status: "passed", "to do" or "failed".
-        check: the name of the first check that did not hold ("" when none).
-        message: the violated property, or what the answer raised.
-        inputs, yours, expected: what shows it (None where there is nothing to show).
-        hint: the violation's own hint, as text.
-        where: the learner's line that raised, as "line 3: return v * beta".
-        passed: how many checks held before; ``total``: how many there are.
-        printed: the first lines that the answer printed, and how many more there were.
-    """
-
-    status: str
-    check: str = ""
-    message: str = ""
-    inputs: dict[str, Any] | str | None = None
+    status: str  # "passed", "to do" or "failed"
+    check: str = ""  # the name of the first check that did not hold
+    message: str = ""  # the violated property, or what the answer raised
+    inputs: dict[str, Any] | str | None = None  # what shows it, with the next two
     yours: Any = None
     expected: Any = None
-    hint: str = ""
-    where: str = ""
-    passed: int = 0
+    hint: str = ""  # the violation's own, as text
+    where: str = ""  # the learner's line that raised, as "line 3: return v * beta"
+    passed: int = 0  # how many checks held before
     total: int = 0
-    printed: str = ""
+    printed: str = ""  # the first lines that the answer printed, and how many more there were
 
 
 @checks.arguments
@@ -146,7 +135,6 @@ def attempt(key: str, answer: Any) -> Any:
     Raises:
         ValueError: there is no such exercise.
         TypeError: a value where the exercise expects a function, or the other way round.
-        RuntimeError: in solve mode, when a reference fails its own checks (a fault of the course, not of a learner).
     """
     exercise = registry.find(key)
     now = progress.current()
@@ -154,7 +142,7 @@ def attempt(key: str, answer: Any) -> Any:
         return _solved(exercise)
     _check_kind(exercise, answer)
     if answer is exercise.reference and callable(answer):
-        Card("open", _heading(exercise), "to do", [Line("This is the reference: run your definition again.")]).show()
+        Card("open", exercise.heading, "to do", [Line("This is the reference: run your definition again.")]).show()
         return answer
     outcome = grade(exercise, answer)
     _card(exercise, outcome).show()
@@ -174,7 +162,7 @@ def _solved(exercise: Exercise) -> Any:
         reason = f"{outcome.check}: {outcome.message}"
         raise RuntimeError(f"the reference of exercise {exercise.key} does not pass its own checks ({reason})")
     progress.current().solved.add(exercise.key)
-    Card("good", _heading(exercise), f"passed (solution, {outcome.total} of {outcome.total} checks)").show()
+    Card("good", exercise.heading, f"passed (solution, {outcome.total} of {outcome.total} checks)").show()
     _plot(exercise, exercise.reference)
     return exercise.reference
 
@@ -191,13 +179,13 @@ def _card(exercise: Exercise, outcome: Outcome) -> Card:
     tally = f"{outcome.passed} of {outcome.total} checks"
     printed = [Line(outcome.printed, label="printed", code=True)] if outcome.printed else []
     if outcome.status == "passed":
-        return Card("good", _heading(exercise), f"passed ({tally})", printed)
+        return Card("good", exercise.heading, f"passed ({tally})", printed)
     help_line = f'Help: `hint("{exercise.key}")`, then `solution("{exercise.key}")`. ' if exercise.hints else ""
     onward = Line(f"{help_line}Until yours passes, the notebook goes on with the reference.")
     if outcome.status == "to do":
         effort = f"about {exercise.minutes} min, {'●' * exercise.difficulty}{'○' * (3 - exercise.difficulty)}"
         lines = [Line(outcome.message)] if outcome.message else []
-        return Card("open", _heading(exercise), f"to do ({effort})", [*lines, *printed, onward])
+        return Card("open", exercise.heading, f"to do ({effort})", [*lines, *printed, onward])
     lines = [Line(outcome.message, label=outcome.check)]
     shown = {"where": outcome.where or None, "inputs": outcome.inputs}
     shown |= {"yours": outcome.yours, "expected": outcome.expected}
@@ -205,7 +193,7 @@ def _card(exercise: Exercise, outcome: Outcome) -> Card:
     lines += printed
     if outcome.hint:
         lines.append(Line(outcome.hint, label="Hint"))
-    return Card("bad", _heading(exercise), f"failed ({tally} hold)", [*lines, onward])
+    return Card("bad", exercise.heading, f"failed ({tally} hold)", [*lines, onward])
 
 
 def _plot(exercise: Exercise, answer: Any) -> None:
@@ -217,10 +205,6 @@ def _plot(exercise: Exercise, answer: Any) -> None:
         sandbox.run(lambda: figures.append(plot(answer, exercise.reference)), exercise.seconds, sandbox.Prints())
         for figure in figures:
             show(figure)
-
-
-def _heading(exercise: Exercise) -> str:
-    return f"{exercise.key} {exercise.title}"
 
 
 # --- help -------------------------------------------------------------------------------------------------------------
@@ -258,7 +242,7 @@ def _open_hints(exercise: Exercise) -> Card:
     key, opened, total = exercise.key, progress.current().opened.get(exercise.key, 0), len(exercise.hints)
     lines = [Line(text, label=f"Hint {i + 1}") for i, text in enumerate(exercise.hints[:opened])]
     more = f'More: `hint("{key}")` again.' if opened < total else f'No more hints. The solution: `solution("{key}")`.'
-    return Card("info", _heading(exercise), f"hint {opened} of {total}", [*lines, Line(more)])
+    return Card("info", exercise.heading, f"hint {opened} of {total}", [*lines, Line(more)])
 
 
 def _reveal(exercise: Exercise) -> Card:
@@ -266,14 +250,11 @@ def _reveal(exercise: Exercise) -> Card:
     now = progress.current()
     if not now.solving:
         now.progress.revealed(exercise.key)
-    return Card("info", _heading(exercise), "solution", [Line(source(exercise), code=True)])
+    return Card("info", exercise.heading, "solution", [Line(source(exercise), code=True)])
 
 
 def _buttons(exercise: Exercise, *, hints: bool) -> Any:
-    """A widget with the buttons "Hint" (if ``hints``, and if there are any) and "Solution", and a place for the help.
-
-    Hints that an earlier attempt opened are still shown.
-    """
+    """The buttons "Hint" (if ``hints``, and if there are any) and "Solution", and what they or others have opened."""
     import ipywidgets as widgets
 
     opened, solved = widgets.HTML(), widgets.HTML()

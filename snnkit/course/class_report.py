@@ -51,12 +51,7 @@ class Learner:
 
 
 def read_learner(path: Path) -> Learner:
-    """The learner of a file that ``course.export`` wrote.
-
-    Raises:
-        ValueError: it is something else, or damaged; the text says what.
-        OSError: it cannot be read.
-    """
+    """The learner of a file that ``course.export`` wrote; ValueError, which says why, for anything else."""
     data = files.small_json(path, LARGEST)
     if not isinstance(data, dict) or data.get("kind") != progress.EXPORT or data.get("format") != progress.FORMAT:
         raise ValueError(f"no exported progress of format {progress.FORMAT}")
@@ -85,17 +80,11 @@ def _entry(row: dict[str, Any]) -> Entry:
 
 @dataclass(frozen=True)
 class Room:
-    """All files of a folder. Shown as a table when it is a cell's last line; ``html()`` gives a page.
-
-    Args:
-        folder: where the files are.
-        learners: one for each file, by name.
-        refused: (file, why) of each that is no progress of a learner.
-    """
+    """All files of a folder. Shown as a table when it is a cell's last line; ``html()`` gives a page."""
 
     folder: str
-    learners: tuple[Learner, ...]
-    refused: tuple[tuple[str, str], ...]
+    learners: tuple[Learner, ...]  # one for each file, by name
+    refused: tuple[tuple[str, str], ...]  # (file, why) of each that is no progress of a learner
 
     @property
     def notebooks(self) -> list[str]:
@@ -108,8 +97,7 @@ class Room:
         }
         return sorted(worked)
 
-    @checks.arguments
-    def label(self, learner: Learner) -> str:
+    def _label(self, learner: Learner) -> str:
         """The learner's name, with the file where two have the same."""
         namesakes = sum(one.name.casefold() == learner.name.casefold() for one in self.learners)
         return f"{learner.name} ({learner.file})" if namesakes > 1 else learner.name
@@ -117,7 +105,7 @@ class Room:
     def stuck(self) -> list[str]:
         """Who needs help with which exercise, and the check that failed most often; most attempts first."""
         rows = [
-            (row, self.label(learner))
+            (row, self._label(learner))
             for learner in self.learners
             for rows in learner.exercises.values()
             for row in rows
@@ -167,7 +155,7 @@ class Room:
     def _table(self) -> tuple[list[str], list[list[str]]]:
         notebooks = self.notebooks
         rows = [
-            [self.label(one), *(_bar(*one.passed(n)) for n in notebooks), _quiz(one), f"{one.when:%d %b %H:%M}"]
+            [self._label(one), *(_bar(*one.passed(n)) for n in notebooks), _quiz(one), f"{one.when:%d %b %H:%M}"]
             for one in self.learners
         ]
         return ["learner", *notebooks, "quiz", "exported"], rows
@@ -182,16 +170,12 @@ class Room:
 
     def _lists(self) -> list[tuple[str, list[str]]]:
         """Titles and sentences of what comes below the table; empty lists are left out."""
-        every = (
-            ("Who is stuck", self.stuck()),
-            ("What fails most", self.hurdles()),
-            ("Not read", [f"{file}: {why}" for file, why in self.refused]),
-        )
-        return [
-            (title, [*lines[:SHOWN], *[f"… and {len(lines) - SHOWN} more"] * (len(lines) > SHOWN)])
-            for title, lines in every
-            if lines
-        ]
+        refused = [f"{file}: {why}" for file, why in self.refused]
+        every = {"Who is stuck": self.stuck(), "What fails most": self.hurdles(), "Not read": refused}
+        for lines in every.values():
+            if len(lines) > SHOWN:
+                lines[SHOWN:] = [f"… and {len(lines) - SHOWN} more"]
+        return [(title, lines) for title, lines in every.items() if lines]
 
 
 @checks.arguments
@@ -199,9 +183,6 @@ def room(folder: str | os.PathLike[str]) -> Room:
     """The progress of all learners whose file (``course.export`` wrote it) is in ``folder``.
 
     Files that are damaged or something else are listed, with the reason, and stop nothing.
-
-    Raises:
-        ValueError: ``folder`` is no folder.
     """
     place = files.expanded(folder)
     if not place.is_dir():

@@ -19,18 +19,12 @@ CheckFunction = Callable[[Any, Any], None]
 
 
 class Shown(TypedDict, total=False):
-    """What a card shows with the message of a violation.
+    """What a card shows with the message of a violation."""
 
-    Attributes:
-        inputs: the inputs that show it, as a dict of name to value or as text.
-        yours, expected: what the learner's answer gave, and what it should have given.
-        hint: an index into the exercise's ``hints``, a text of its own, or None.
-    """
-
-    inputs: dict[str, Any] | str | None
+    inputs: dict[str, Any] | str | None  # that show it: name to value, or a text
     yours: Any
     expected: Any
-    hint: int | str | None
+    hint: int | str | None  # an index into the exercise's ``hints``, or a text of its own
 
 
 class Violation(Exception):
@@ -53,36 +47,25 @@ class Check:
     run: CheckFunction
 
 
+@checks.arguments
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise of a notebook.
+    """One exercise of a notebook."""
 
-    Args:
-        key: "NN.n": the notebook's two digits, then the exercise's number.
-        title: a few words.
-        reference: the solution: a function, a class, or (for "work out this number") a plain value.
-        checks: run in this order; the first violation is shown, so put the coarse properties first.
-        minutes: how long it takes in class.
-        difficulty: 1, 2 or 3.
-        hints: from a nudge to nearly the answer; ``hint(key)`` opens one after another.
-        plot: ``plot(candidate, reference)`` gives a plotly figure, shown under the card of a written answer.
-        in_place: whether the answer may change its arguments. If not, changing them is a violation.
-        seconds: how long each check may take with a learner's answer before it is stopped.
-    """
-
-    key: str
+    key: str  # "NN.n": the notebook's two digits, then the exercise's number
     title: str
-    reference: Any
-    checks: Sequence[Check]
-    minutes: int = 5
-    difficulty: int = 1
-    hints: Sequence[str] = ()
-    plot: Callable[[Any, Any], Any] | None = None
-    in_place: bool = False
-    seconds: float = 10.0
+    reference: Any  # the solution: a function, a class, or (for "work out this number") a plain value
+    checks: Sequence[Check]  # run in this order up to the first violation, so coarse properties come first
+    minutes: int = 5  # in class
+    difficulty: int = 1  # to 3
+    hints: Sequence[str] = ()  # from a nudge to nearly the answer
+    plot: Callable[[Any, Any], Any] | None = None  # (candidate, reference) to a figure, shown under the card
+    in_place: bool = False  # whether the answer may change its arguments; if not, that is a violation
+    seconds: float = 10.0  # how long each check may take with a learner's answer
 
-    def __post_init__(self) -> None:
-        checks.flag("in_place", self.in_place)
+    @property
+    def heading(self) -> str:
+        return f"{self.key} {self.title}"
 
 
 @dataclass(frozen=True)
@@ -113,9 +96,9 @@ def questions(notebook: str) -> list[Question]:
     return list(getattr(_module(notebook), "QUIZ", ()))
 
 
+@checks.arguments
 def find(key: str) -> Exercise:
     """The exercise with this key ("01.1"). ValueError, listing the keys there are, if there is none."""
-    checks.instance("key", key, str, 'a text such as "01.1"')
     known = {one.key: one for one in exercises(key.partition(".")[0])}
     if key not in known:
         listed = ", ".join(known)

@@ -117,11 +117,9 @@ def same(
     """A check that the answer to some arguments is the reference's.
 
     Args:
-        name: of the check.
         hint: for all of its violations.
         cases: a message, then the arguments by name that it is about, in their order; then the next message, …
         part: which of the answer's values is compared; None: all.
-        rtol, atol: see ``close``.
     """
 
     def run(candidate: Any, reference: Any) -> None:

@@ -108,7 +108,7 @@ class Progress:
         with contextlib.suppress(OSError):  # where it cannot be read, what is in memory remains
             try:
                 self._data = _checked(json.loads(self.path.read_text(encoding="utf-8")))
-            except (ValueError, TypeError, AttributeError, RecursionError):
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 damaged = self.path.with_suffix(".damaged.json")
                 os.replace(self.path, damaged)
                 warnings.warn(f"The progress file {self.path} was damaged; it is now {damaged.name}.", stacklevel=4)
@@ -139,9 +139,9 @@ def _checked(data: Any) -> dict[str, Any]:
     """``data`` if it has the form that ``Progress`` writes, else ValueError."""
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ValueError("not a progress file")
-    for entry in checks.mapping("exercises", data.get("exercises"), "key to entry").values():
+    for entry in data["exercises"].values():
         check_entry(entry)
-    for marks in checks.mapping("quiz", data.get("quiz"), "notebook to marks").values():
+    for marks in data["quiz"].values():
         check_marks(marks)
     return data
 
@@ -183,13 +183,13 @@ def current() -> Session:
     return _session
 
 
+@checks.arguments
 def start(notebook: str, *, solve: bool = False) -> None:
     """Begin a notebook ("01"): load the progress file, close the opened hints.
 
     With ``solve=True`` the references are used: ``attempt`` checks and returns them, and records nothing. ValueError
     for a notebook that has no exercises.
     """
-    checks.flag("solve", solve)
     registry.exercises(notebook)  # raises where there are none
     global _session
     _session = Session(Progress(default_path()), solving=solve)
@@ -267,19 +267,11 @@ def export(path: str | os.PathLike[str], name: str = "") -> Path:
     """Write the progress in all notebooks to ``path`` (JSON), and return the path.
 
     The file holds no more than: the name, results, attempts, hints, which checks failed, quiz marks, dates, and the
-    kit's version. No answers. ``course.room(folder)`` shows a folder of such files.
-
-    Args:
-        path: the file to write, in one step; folders are made as needed.
-        name: the learner's name or nickname. Default: the file's name without its ending.
-
-    Raises:
-        ValueError: the name is too long, or not one line of text.
-        TypeError: the name is no text.
-        OSError: the file cannot be written; FileExistsError if it is there and no regular file.
+    kit's version. No answers. ``course.room(folder)`` shows a folder of such files. ``name``, one line of text, is the
+    learner's name or nickname; by default the file's without its ending.
     """
     target = files.expanded(path)
-    name = checks.instance("name", name or target.stem, str, "a text")
+    name = name or target.stem
     if len(name) > NAME_LENGTH or not name.isprintable() or not name.strip():
         raise ValueError(f"name must be one line of 1 to {NAME_LENGTH} characters, but it is {checks.shown(name)}")
     progress = current().progress

@@ -21,10 +21,6 @@ def quiz(notebook: str, answers: Sequence[int | None] | None = None) -> tuple[bo
     In a live notebook: radio buttons that explain themselves once answered. Elsewhere: the questions as text, to be
     answered with ``answers``, one choice's number (from 1) per question, None to leave one out. Returns the result
     when ``answers`` are given, else None.
-
-    Raises:
-        ValueError: no such notebook, wrong number of answers, or a choice that does not exist.
-        TypeError: an answer is not a whole number.
     """
     questions = registry.questions(notebook)
     if answers is not None:
@@ -48,15 +44,14 @@ def _answer(notebook: str, questions: list[Question], answers: Sequence[int | No
         raise ValueError(
             f"answers must hold {len(questions)} choices, one for each question, but it is {checks.shown(answers)}"
         )
-    for question, choice in zip(questions, answers, strict=True):
-        if choice is not None:
-            name = "each answer (a choice's number, or None)"
-            checks.integer(name, choice, at_least=1, at_most=len(question.choices))
+    name = "each answer (a choice's number, or None)"
+    given = [(index, choice) for index, choice in enumerate(answers) if choice is not None]
+    for index, choice in given:
+        checks.integer(name, choice, at_least=1, at_most=len(questions[index].choices))
     marks: list[bool | None] = [None] * len(questions)
-    for index, (question, choice) in enumerate(zip(questions, answers, strict=True)):
-        if choice is not None:
-            marks[index] = _mark(notebook, questions, index, choice - 1)
-            _explained(index + 1, question, choice - 1).show()
+    for index, choice in given:
+        marks[index] = _mark(notebook, questions, index, choice - 1)
+        _explained(index + 1, questions[index], choice - 1).show()
     return tuple(marks)
 
 

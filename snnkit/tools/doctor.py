@@ -32,9 +32,16 @@ class Line:
         return f"{self.status:<6}  {self.name:<14}{self.value}{fix}"
 
 
-def report() -> list[Line]:
+class Report(list[Line]):
+    """The findings, a line for each where it is shown."""
+
+    def __repr__(self) -> str:
+        return "\n".join(map(str, self))
+
+
+def report() -> Report:
     """All findings. A check that fails itself becomes an amber line."""
-    lines: list[Line] = []
+    lines = Report()
     for check in CHECKS:
         try:
             lines += check()
@@ -42,18 +49,6 @@ def report() -> list[Line]:
             name = check.__name__.strip("_").replace("_", " ")
             lines.append(Line(name, AMBER, f"check failed: {type(error).__name__}: {error}"))
     return lines
-
-
-class Card(list[Line]):
-    """The findings, a line for each where it is shown."""
-
-    def __repr__(self) -> str:
-        return "\n".join(map(str, self))
-
-
-def card() -> Card:
-    """What notebook 00 shows."""
-    return Card(report())
 
 
 # --- the checks ------------------------------------------------------------------------------------------------------

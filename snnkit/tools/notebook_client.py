@@ -88,7 +88,6 @@ class WatchedClient(NotebookClient):
 
     Args:
         notebook: executed in place.
-        environment, cwd: of the kernel.
         limit: seconds for the whole notebook, None for no limit.
         on_message: gets each message of the kernel.
 

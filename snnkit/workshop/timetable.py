@@ -27,21 +27,14 @@ class WorkshopError(ProjectError):
 
 
 class Item(NamedTuple):
-    """A row of a schedule.
+    """A row of a schedule."""
 
-    Attributes:
-        start: minutes from the beginning of its day.
-        gpu: "off", "optional" or "on".
-        notebook: the notebook's name where the row is about one; ``parts`` are those that are done: None for all, and
-            (0,) for its demo.
-    """
-
-    start: int
+    start: int  # minutes from the beginning of its day
     minutes: int
     what: str
-    gpu: str
-    notebook: str | None = None
-    parts: tuple[int, ...] | None = None
+    gpu: str  # "off", "optional" or "on"
+    notebook: str | None = None  # its name where the row is about one
+    parts: tuple[int, ...] | None = None  # of it that are done: None for all, (0,) for its demo
 
     @property
     def end(self) -> int:

@@ -50,7 +50,7 @@ ROOMS = """
 LEFT_OUT = {
     "bench.scaling.benchmark hardware.roofline.fit hardware.roofline.validate": "measures for longer",
     "tools.notebook_client.WatchedClient tools.runner.Kernels tools.runner.execute_all": "starts kernels",
-    "tools.site.build workshop.bundle.build tools.doctor.report tools.doctor.card": "starts programs",
+    "tools.site.build workshop.bundle.build tools.doctor.report": "starts programs",
     "plasticity.Convolution.check plasticity.Convolution.columns plasticity.Convolution.outputs": "called by a rule",
     "plasticity.Convolution.rows plasticity.Dense.check plasticity.Dense.columns plasticity.Dense.rows": "the same",
     "engine.handle_of engine.plan_for engine.state_dtype": "called by unroll, which checks",
@@ -88,11 +88,9 @@ challenge.Delays.forward: x=rand(5, 2, 2)
 challenge.board: references=False
 challenge.evaluate: x=challenge.samples(8)[0], y=challenge.samples(8)[1]
 challenge.train: updates=1
-course.Exercise: title="t", reference=abs, checks=[course.Check("c", print)]
 course.attempt: answer=None
 course.export: name="Ada"
 course.grade: exercise="01.1", candidate=None
-course.Room.label: self=course.Room(".", (), ()), learner=learner()
 data: name="digits", n=4
 data.augment.Shift.__call__: images=rand(2, 1, 8, 8)
 data.events: t=tensor([0, 3, 9]), x=tensor([0, 1, 7]), y=tensor([2, 2, 7]), p=tensor([1, 0, 1]) > 0, size=(8, 8)
@@ -123,9 +121,7 @@ engine.handle_of: engine="auto"
 engine.programs: equation=engine.equation_of(neuron.LIF(), neuron.MembraneState(zeros(2, 8)), torch.float32, CPU)
 export.plain: state=net()(rand(5, 2, 8))[1]
 export.resting_state: program=export.export(net(), rand(5, 2, 8)), batch=2
-hardware.chips.Chip: kind="gpu", title="T", figures={"memory": chips.Figure(1.0, "B", "derived", "s")}
 hardware.chips.Chip.*: self=chips.get("A100"), key=next(iter(chips.get("A100").figures))
-hardware.chips.Figure: value=1.0, unit="B", mark="derived", source="s"
 hardware.chips.get: name="A100"
 hardware.ipu: net=still(), model=ipu.convert(still(), 5), surrogate=surrogate.ATan()
 hardware.ipu.IPUNet.forward: self=ipu.convert(still(), 5), x=rand(2, 8)
@@ -358,11 +354,6 @@ def locally() -> plasticity.LocalRun:
 
 def filled() -> train.History:
     return train.History([0.5], [0.6], [0.5], [0.6], [0.1], [1.0], [100.0])
-
-
-def learner() -> Any:
-    course.export("ada.json", "Ada")
-    return course.room(".").learners[0]
 
 
 def swept() -> Path:
