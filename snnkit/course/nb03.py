@@ -28,7 +28,7 @@ LATENCY_HINTS = (
     "no other: compare with `==`, not with `<=`.",
     "Pixels darker than the threshold have nothing to say: combine with `& (x >= threshold)`.",
     "Bright is early: the time grows with `1 - x`.",
-    "There are `steps` steps, 0 to steps - 1: white falls on 0 and black on `steps - 1`. So stretch by `steps - 1`.",
+    "Of the steps 0 to steps - 1, the first is for pixels of 1, the last for those of 0. So stretch by `steps - 1`.",
     "Take the nearest step: `.round()`. Cutting off the decimals (`.long()`, `.int()`, `.floor()`) is up to one early.",
     "The moment depends on this pixel alone. Divide by no maximum: x is in [0, 1] already, and an image must not look "
     "different because of its neighbours in the batch.",
@@ -84,7 +84,7 @@ def _latency_ends(candidate: Any, _: Any) -> None:
     for steps in (2, 10, 64):
         spikes = candidate(x, steps, 0.0)[:, 0]
         inputs = {"x": x[0], "steps": steps, "threshold": 0.0}
-        message = "White spikes at step 0 and (at threshold 0) black at the last step."
+        message = "A pixel of 1 spikes at step 0 and (at threshold 0) one of 0 at the last step."
         expect.true(spikes.sum(0) == 1, message, inputs=inputs, yours=f"{spikes.sum(0).tolist()} spikes", hint=4)
         expect.close(spikes.argmax(0), torch.tensor([0, steps - 1]), message, inputs=inputs, hint=4)
 
@@ -155,7 +155,7 @@ def poisson_encode(x, steps, generator=None):
 
 POISSON_HINTS = (
     "Time comes first: draw `torch.rand(steps, *x.shape, ...)`. A comparison gives bools: finish with `.to(x.dtype)`.",
-    "u is even between 0 and 1, so it is below x with probability x: the spike is `u < x`, and black never fires.",
+    "u is even between 0 and 1, so it is below x with probability x: the spike is `u < x`, and a 0 never fires.",
     "Draw a new u for each step, each image and each pixel: the shape of the noise is `(steps, *x.shape)` with no 1 "
     "in it, and `rand`, not one `rand_like(x)` for all steps.",
     "The chance of a spike is x itself at every step: nothing divided by `steps`, no square, no bell curve (`randn`).",
@@ -180,7 +180,7 @@ def _poisson_form(candidate: Any, reference: Any) -> None:
 
 def _poisson_extremes(candidate: Any, _: Any) -> None:
     rate = candidate(torch.tensor([[0.0, 1.0]]), 50, _seeded(1)).mean(0)[0]
-    message = "Black never spikes and white spikes at every step."
+    message = "A pixel of 0 never spikes, one of 1 spikes at every step."
     expect.close(rate, torch.tensor([0.0, 1.0]), message, inputs={"x": (0.0, 1.0), "steps": 50}, hint=1)
 
 
@@ -271,7 +271,7 @@ EXERCISES = [
         poisson_encode,
         [
             Check("shape, dtype and values", _poisson_form),
-            Check("black and white", _poisson_extremes),
+            Check("pixels of 0 and of 1", _poisson_extremes),
             Check("independent draws", _poisson_independent),
             Check("rate", _poisson_rate),
             Check("repeatable", _poisson_generator),

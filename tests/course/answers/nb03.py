@@ -249,9 +249,9 @@ WRONG = {
     "03.2": [
         (noise_behind, "shape, dtype and values", 0),
         (true_and_false, "shape, dtype and values", 0),
-        (inverted, "black and white", 1),
-        (bell_curve, "black and white", 1),
-        (per_presentation, "black and white", 1),
+        (inverted, "pixels of 0 and of 1", 1),
+        (bell_curve, "pixels of 0 and of 1", 1),
+        (per_presentation, "pixels of 0 and of 1", 1),
         (one_mask_for_all_steps, "independent draws", 2),
         (one_mask_for_all_images, "independent draws", 2),
         (one_mask_for_all_pixels, "independent draws", 2),
