@@ -6,7 +6,9 @@ import json
 import re
 
 import pytest
+import torch
 
+from snnkit import data, loss, neuron, nn
 from snnkit.tools import pair, parameters
 from snnkit.tools.pair import colab_url
 from snnkit.tools.project import find
@@ -113,3 +115,23 @@ def test_nothing_is_upgraded_in_a_notebook(name, notebook):
     others = [cell for cell in notebook["cells"] if cell["metadata"].get("tags") != ["bootstrap"]]
     text = "\n".join("".join(cell["source"]) for cell in others if cell["cell_type"] == "code")
     assert not re.search(r"(?m)^\s*[!%]\s*(pip|conda|apt)", text)
+
+
+def test_the_result_to_beat_in_the_challenge_of_04_is_what_its_advice_gives():
+    spikes, accuracy = re.search(
+        r"about (\d+) spikes are left at ([\d.]+) %", source("04_train_your_first_network")
+    ).groups()
+    torch.manual_seed(0)
+    (images, labels), (test_images, test_labels) = (data.load("digits", half) for half in ("train", "test"))
+    net = nn.Sequential(torch.nn.Linear(64, 64), neuron.Leaky(0.9), torch.nn.Linear(64, 10), neuron.Leaky(0.9))
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+    for _ in range(10):
+        for rows in torch.randperm(len(images)).split(64):
+            recording = net.record(data.to_unit(images[rows]).flatten(1).expand(10, -1, -1))
+            few = loss.spike_rate_regulariser([recording.layers[1]], target=0.02, weight=50)
+            optimizer.zero_grad()
+            (loss.count_cross_entropy(recording.out, labels[rows]) + few).backward()
+            optimizer.step()
+    recording = net.record(data.to_unit(test_images).flatten(1).expand(10, -1, -1))
+    assert recording.layers[1].sum((0, 2)).mean().item() == pytest.approx(int(spikes), rel=0.15)
+    assert 100 * loss.accuracy(recording.out, test_labels) == pytest.approx(float(accuracy), abs=1)
