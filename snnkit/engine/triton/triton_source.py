@@ -209,17 +209,13 @@ class Writer:
 
     def loads(self, name: str, steps: int) -> list[str]:
         """A block's loads, all of them before anything waits for the first."""
-        rows = [(f"{name}_row" + (f" + {i} * {name}_step" if i else ""), _active(i)) for i in range(steps)]
-        return [
-            f"{name}_{i} = tl.load({row} + lane, mask=inside{active and f' & ({active})'}, other=0.0)"
-            for i, (row, active) in enumerate(rows)
-        ]
+        rows = [f"{name}_row" + (f" + {i} * {name}_step" if i else "") for i in range(steps)]
+        return [f"{name}_{i} = tl.load({row} + lane, mask={_mask(i)}, other=0.0)" for i, row in enumerate(rows)]
 
     def store(self, name: str, step: int, value: str) -> str:
         """One step's row of an output, in the dtype that it has in memory."""
         row = f"{name}_row" + (f" + {step} * N" if step else "")
-        mask = "inside" + (f" & ({_active(step)})" if step else "")
-        return f"tl.store({row} + lane, {value}.to({name}_ptr.dtype.element_ty), mask={mask})"
+        return f"tl.store({row} + lane, {value}.to({name}_ptr.dtype.element_ty), mask={_mask(step)})"
 
     def step(self, program: Program, at: int, names: Mapping[str, str]) -> list[str]:
         """One step of ``program``; ``names`` are those that states have here."""
@@ -279,6 +275,11 @@ def indented(lines: Sequence[str]) -> list[str]:
 def _active(step: int) -> str:
     """Whether a step of a block is one of the T; the first always is."""
     return f"start + {step} < T" if step else ""
+
+
+def _mask(step: int) -> str:
+    """The lanes of a step that are neurons; "!= 0" makes it a mask in the interpreter of Triton 3.9, too."""
+    return f"(inside & ({_active(step)})) != 0" if step else "inside"
 
 
 def saves_state(equation: Equation) -> bool:
