@@ -1,7 +1,6 @@
 """The task, what a network may do, and its score: every spike of every neuron counts.
 
 The checks find mistakes, not fraud: a graded "spike", a ReLU between two layers, a state left over from the last batch.
-A participant who wants to hide a computation from them in Python can.
 """
 
 from __future__ import annotations

@@ -1,21 +1,11 @@
 """Attempt-or-fall-back exercises, hints, quizzes and scorecards for the notebooks.
 
-In a notebook:
-
-    from snnkit import course
-    from snnkit.course import attempt, hint, solution, quiz, scorecard
-
     course.start("01", solve=SOLVE)
     lif_step = attempt("01.1", lif_step)     # the learner's function if it passes, else the reference
-
-The exercises of notebook "01" are in ``snnkit/course/nb01.py``; CONTRIBUTING has an example.
-
-For instructors:
-
     course.export("ada.json")                # a learner's whole progress, to be handed in
     course.room("room/")                     # all learners: who is where, who is stuck, what fails most
 
-Checks get tests with ``grade("01.1", candidate)``, which returns an ``Outcome`` and shows nothing.
+The exercises of notebook "01" are in ``snnkit/course/nb01.py``; checks get tests with ``grade("01.1", candidate)``.
 """
 
 from . import expect as expect

@@ -1,9 +1,8 @@
 """The learner's progress, in one small JSON file: results, scorecards, and the file to hand in.
 
-The file is $SNNKIT_PROGRESS, or ``progress.json`` in the user's cache folder. A headless run writes only where
+The file is $SNNKIT_PROGRESS, or ``progress.json`` in the user's cache folder; a headless run writes only where
 $SNNKIT_PROGRESS says. Every change reads the file, changes one entry and replaces the file in one step, so that two
-open notebooks do not undo each other's entries and a crash leaves no half file. Buttons and cells may run in different
-threads of one kernel: a lock keeps their changes apart.
+open notebooks do not undo each other's entries. A lock keeps changes by threads of one kernel apart.
 """
 
 from __future__ import annotations

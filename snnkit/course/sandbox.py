@@ -1,7 +1,6 @@
 """Runs a learner's answer so that little it does reaches the notebook: time, prints, settings, arguments.
 
-A check is stopped by a timer's signal when its time is over. That needs the main thread of a system with timers (Linux,
-macOS); elsewhere there is no limit. A call into C that never returns to Python cannot be interrupted.
+A check is stopped by a timer's signal, which needs the main thread of a system with timers (Linux, macOS).
 """
 
 from __future__ import annotations

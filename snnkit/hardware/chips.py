@@ -1,12 +1,8 @@
-"""The catalogue of chips: every figure with where it comes from, and how far to trust it.
+"""The catalogue of chips: every figure with where it comes from, and how far to trust it; none was measured here.
 
-    chip = get("GC200")
-    chip.value("fp32_flops")        # 6.2e13, operations per second
-    print(chip.figure("fp32_flops"))
+    get("GC200").value("fp32_flops")        # 6.2e13, operations per second
 
-None of these figures was measured by this package. A figure without a known source is None and marked "unknown";
-a prediction that needs it raises ``MissingFigure``. The machine at hand is not in the catalogue: ``roofline.fit``
-measures it.
+A figure without a known source is None; a prediction that needs it raises ``MissingFigure``.
 """
 
 from __future__ import annotations

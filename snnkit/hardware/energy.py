@@ -1,20 +1,11 @@
 """How much work a spiking network is, by NeuroBench's definitions, and an estimate of its energy with its assumptions.
 
-    counts = energy.count(net, x)            # x [T, B, ...]
-    print(counts)                            # footprint, sparsity, effective MACs and ACs
-    print(counts.energy())                   # picojoules, with assumptions and counter-evidence
-
-NeuroBench (Yik et al. 2025, doi:10.1038/s41467-025-56739-4) counts non-zero values:
-
-- footprint: bytes of parameters and buffers;
-- connection sparsity: share of the weights that are zero;
-- activation sparsity: share of the outputs of neurons that are zero, over layers, steps and samples;
-- effective MACs and ACs: pairs of an input and a weight that are both non-zero, per sample; ACs (additions alone) in
-  layers whose inputs are all 0, 1 or -1, MACs in the others; without biases.
-
-The package `neurobench` drives snnTorch networks step by step, so the definitions are implemented here. Differences: a
-layer counts as MACs as soon as one of its inputs in the whole count is another number (NeuroBench decides call by
-call), and the potential of a readout (``LI``) is not an activation.
+NeuroBench (Yik et al. 2025, doi:10.1038/s41467-025-56739-4) counts non-zero values: connection sparsity is the share of
+weights that are zero, activation sparsity that of the outputs of neurons; effective MACs and ACs are pairs of an input
+and a weight that are both non-zero, per sample and without biases: ACs (additions alone) in layers whose inputs are all
+0, 1 or -1, MACs in the others. Its package drives snnTorch networks step by step, so the definitions are implemented
+here. Differences: a layer counts as MACs as soon as one of its inputs in the whole count is another number (NeuroBench
+decides call by call), and the potential of a readout (``LI``) is not an activation.
 """
 
 from __future__ import annotations

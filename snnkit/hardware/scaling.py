@@ -1,23 +1,13 @@
 """What a training run on many ranks will reach: predict it, and fit the model to measurements.
 
-    work = scaling.Workload("conv", samples=128, step_s=0.021, gradient_bytes=4 * 33_000_000)
-    [p.efficiency for p in scaling.curve(work, scaling.JUWELS_BOOSTER, (1, 4, 8, 64, 1024))]
-
-    here = scaling.this_machine(cores=2)
-    fitted = scaling.fit([scaling.Measured(1, 0.30), scaling.Measured(2, 0.33), scaling.Measured(4, 0.67)], work, here)
-    fitted.error, fitted.predict(8).efficiency
-
 All-reduce: the alpha-beta model of a hierarchical one. A message of S bytes over a link takes alpha + S / beta. A ring
-of n ranks passes S / n bytes on 2 (n - 1) times, once around to add up and once to distribute the sums (Patarasuk and
-Yuan 2009, doi:10.1016/j.jpdc.2008.09.002). On several nodes the ranks of each node add up among themselves first, so
-that every rank holds its share of the node's sum; then each share goes around the nodes, all at once over all adapters;
-then it is distributed inside. The steps of a ring grow with the nodes. Two binary trees that share the work move as
-many bytes in 2 log2 steps (Sanders, Speck and Träff 2009, doi:10.1016/j.parco.2009.09.001), but in chunks, and links
-wait for the first one. Between nodes the faster of the two is taken, as NCCL does.
+of n ranks passes S / n bytes on 2 (n - 1) times (Patarasuk and Yuan 2009, doi:10.1016/j.jpdc.2008.09.002). On several
+nodes the ranks of each node add up among themselves first; then each rank's share goes around the nodes, all at once
+over all adapters. Two binary trees that share the work move as many bytes in 2 log2 steps (Sanders, Speck and Träff
+2009, doi:10.1016/j.parco.2009.09.001), but in chunks, and links wait for the first one. The faster of the two is taken.
 
 Overlap: while backward runs, finished gradients are sent in buckets, as DistributedDataParallel does (Li et al. 2020,
-doi:10.14778/3415478.3415530). A bucket starts when all its gradients are there and the bucket before it is through; all
-ranks wait for the communication that remains when backward is done.
+doi:10.14778/3415478.3415530). A bucket starts when all its gradients are there and the bucket before it is through.
 """
 
 from __future__ import annotations

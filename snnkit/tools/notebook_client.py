@@ -1,7 +1,6 @@
 """Executes a notebook in a kernel of its own, sees each of its messages, measures its memory and can stop it.
 
-nbclient passes a notebook whose widgets swallow exceptions (`interact`, `with Output()`). This client notes every
-exception that the kernel publishes, wherever a front end would draw it.
+nbclient passes a notebook whose widgets swallow exceptions; this client notes every exception that a kernel publishes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Builds `notebooks/NN_name.ipynb` from `notebooks/src/NN_name.py`, and says where the two differ.
 
-A notebook is a function of its source's text and of `[tool.snnkit]` alone, not of file times or of the former notebook.
-Two cells are generated: the Colab badge and the setup cell. They are in the source, too, so that both sides of a pair
-hold the same cells; tags mark them (`badge`, `bootstrap`), and only they are rewritten.
+A notebook is a function of its source's text and of `[tool.snnkit]` alone. Two cells are generated, the Colab badge and
+the setup cell; they are in the source, too, where tags mark them (`badge`, `bootstrap`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""One zip for a room without a network: notebooks, the wheel, data, pages for learners.
-
-It holds a list of its files with their checksums, so that a copy can prove that it is whole.
-"""
+"""One zip for a room without a network: notebooks, the wheel, data, pages for learners, and a checksum of each."""
 
 from __future__ import annotations
 

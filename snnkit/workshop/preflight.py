@@ -1,8 +1,4 @@
-"""The preflight check of a room: each machine says in one line what it is good for; the instructor tabulates the lines.
-
-A line survives a chat: it has a word to read (READY, LIMITS, STOP), fields to collect, and a checksum. What it says is
-what `snnkit doctor` finds.
-"""
+"""The preflight check of a room: each machine says in one line what it is good for, and lines are tabulated."""
 
 from __future__ import annotations
 

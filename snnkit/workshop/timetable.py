@@ -1,8 +1,4 @@
-"""Schedules and facilitator pages: their tables, checked against the notebooks and the clock.
-
-Each notebook has a page ``workshop/facilitator/NN.md`` with its minutes, part by part; each schedule in
-``workshop/schedules`` is a table of rows that may name a notebook, parts of it or its demo.
-"""
+"""Schedules and facilitator pages: their tables, checked against the notebooks and the clock."""
 
 from __future__ import annotations
 

@@ -1,16 +1,11 @@
 """Intelligence processing units (Graphcore): is a network ready for one, and the form in which it would be.
 
-    from snnkit import models
-    from snnkit.hardware import ipu
-    from snnkit.loss import count_cross_entropy
-
     net = ipu.convert(models.mlp(flatten=False), steps=25)        # the same weights, batch first, plain operations
     print(ipu.check(net, (images, labels), count_cross_entropy))  # ready for an IPU? why not? how to fix it?
 
 **Nothing in this package has ever run on an IPU.** It is written after the documentation and the sources of PopTorch
-3.4, the last release (October 2023; github.com/graphcore/poptorch, © Graphcore Ltd., MIT licence). PopTorch 3.4 needs
-Python 3.8 or newer and exactly PyTorch 2.0.1, which is older than what snnkit needs, so both can't be installed
-together: what reaches such a machine is a model of plain PyTorch, such as the one written in notebook 10.
+3.4, the last release (October 2023; github.com/graphcore/poptorch, © Graphcore Ltd., MIT licence), which needs exactly
+PyTorch 2.0.1, older than what snnkit needs: what reaches such a machine is a model of plain PyTorch.
 """
 
 from .nets import Detached as Detached

@@ -1,8 +1,8 @@
 """Record a forward pass: every operation, every value that is read, every loss, and the line where it happens.
 
-On tensors without values (PyTorch's meta device) this is what PopTorch does: its dispatcher records each operation and
-asks the meta implementation for types and shapes (poptorch/source/dispatch_tracer/TypeInferenceHandler.cpp, release
-3.4, MIT). A value that is read there is noted, and a made-up one is returned, so that later mistakes are seen as well.
+On tensors without values (PyTorch's meta device) this is what PopTorch does (poptorch/source/dispatch_tracer/
+TypeInferenceHandler.cpp, release 3.4, MIT). A value that is read there is noted, and a made-up one is returned, so that
+later mistakes are seen as well.
 """
 
 from __future__ import annotations

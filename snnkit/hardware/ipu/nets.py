@@ -1,12 +1,10 @@
 """Networks in the form that an IPU takes: plain operations, batch first, the loss inside the model.
 
-PopTorch records the forward pass and differentiates the recorded operations: the ``backward`` of a
-``torch.autograd.Function`` is never called (poptorch/source/dispatch_tracer/RegisterAtenOverloads.cpp, release 3.4,
-MIT). So the surrogate has to be part of the forward pass: with h the step of 0 and 1, and s smooth, ``h + (s -
-s.detach())`` has the value of h and the gradient of s. The state stays inside the graph, and the batch is the first
-dimension of all inputs and outputs, which PopTorch splits into micro-batches. Its loss is each operation that it knows
-as one and each result of ``poptorch.identity_loss``, except those that another loss is made of; exactly one must remain
-(poptorch/source/RemoveSurplusIdentityLosses.cpp).
+PopTorch records the forward pass and differentiates what it recorded: the ``backward`` of an ``autograd.Function`` is
+never called (poptorch/source/dispatch_tracer/RegisterAtenOverloads.cpp, release 3.4, MIT). So the surrogate is part of
+the forward pass: with h the step of 0 and 1, and s smooth, ``h + (s - s.detach())`` has the value of h and the gradient
+of s. The loss is each operation that PopTorch knows as one and each result of ``poptorch.identity_loss``, except those
+that another loss is made of; exactly one must remain (poptorch/source/RemoveSurplusIdentityLosses.cpp).
 """
 
 from __future__ import annotations

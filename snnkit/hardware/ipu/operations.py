@@ -1,11 +1,10 @@
 """The operations that PopTorch 3.4 takes, by the names that PyTorch's dispatcher gives them.
 
-Derived from the names in its user guide ("IPU supported operations", docs/user_guide/supported_ops.rst) and, where the
-guide leaves out what its layers are decomposed into, from the names that its sources register handlers for
-(poptorch/source/popart_canonicalization); github.com/graphcore/poptorch, release 3.4, © Graphcore Ltd., MIT licence.
-In-place forms count as their operation, since PopTorch's dispatcher converts them; views and copies cannot fail. Two
-that look doubtful are tested there, in training as well: ``x[mask] = value`` is recorded as a ``where``
-(tests/index_ops_test.py: test_index_put_masked_fill), and ``sort`` has a gradient (tests/math_ops_test.py: test_sort).
+From its user guide (docs/user_guide/supported_ops.rst) and, where that leaves out what layers are decomposed into, from
+the names that its sources register handlers for (poptorch/source/popart_canonicalization); © Graphcore Ltd., MIT
+licence. In-place forms count as their operation. Two that look doubtful are tested there, in training as well:
+``x[mask] = value`` is recorded as a ``where`` (tests/index_ops_test.py), and ``sort`` has a gradient
+(tests/math_ops_test.py).
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The ten rules of an IPU, in one table: each is a generator of the problems of a model.
-
-A problem has a message, a fix, a place and a severity. To extend the checker, add a ``yield`` to a rule, or a rule to
-``RULES``.
-"""
+"""The ten rules of an IPU, in one table (``RULES``): each is a generator of the problems of a model."""
 
 from __future__ import annotations
 

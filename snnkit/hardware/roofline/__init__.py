@@ -1,15 +1,9 @@
 """How long a training step of a spiking network takes on a machine: predicted from what it computes and moves.
 
-    work = tutorial(batch=128)             # or count(net, x, targets, loss): operations, without running them
-    print(gpu(work, "A100"))               # eager; mode="fused", "graph", "fused graph"
-    print(ipu(work, "GC200"))
-
-Figures of chips come from ``hardware.chips``; what no source gives is in ``Assumptions``, with a range; so every result
-is a range. On the machine at hand nothing needs to be assumed::
-
-    machine = fit("cpu")                   # micro-benchmarks, no network
-    print(machine.predict(work, "cpp"))
-    print(validate(machine))               # held-out networks: predicted first, then measured
+work = tutorial(batch=128)             # or count(net, x, targets, loss): operations, without running them
+print(gpu(work, "A100"), ipu(work, "GC200"))       # ranges, from ``hardware.chips`` and ``Assumptions``
+machine = fit("cpu")                   # the machine at hand, by micro-benchmarks; nothing is assumed
+print(machine.predict(work, "cpp"), validate(machine))       # held-out networks: predicted first, then measured
 """
 
 from .fitting import Machine as Machine

@@ -1,10 +1,8 @@
 """A cost model of the machine at hand: prices of operations, fitted to micro-benchmarks, none of them a network.
 
-    seconds of a step = Σ over prices (price × units), such as 2 µs for each launched operation, or 0.1 ns for each byte
-
-``units_of`` counts the units of a step. Each micro-benchmark is one layer, run forward and backward (or one update of
-an optimizer), which is timed and whose units are counted; the prices follow by least squares of the relative errors,
-under the condition that none is negative (Lawson and Hanson 1974). ``validate`` measures the error on networks.
+Seconds of a step are Σ price × units, such as 2 µs for each launched operation, or 0.1 ns for each byte. Each benchmark
+is one layer, forward and backward (or one update of an optimizer), timed and with its units counted; prices follow by
+least squares of the relative errors, none of them negative (Lawson and Hanson 1974).
 """
 
 from __future__ import annotations

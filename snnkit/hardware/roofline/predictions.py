@@ -1,26 +1,14 @@
 """How long a training step takes on a GPU and on an IPU, predicted as a range from what it computes and moves.
 
-A GPU runs kernels one after the other:
-
-=============== ================================================================================
-``eager``       seconds = Σ max(launch, kernel): the host starts one kernel after the other
-``fused``       the same with each layer of neurons as one kernel forward and one backward
-``graph``       seconds = Σ max(node, kernel): the host starts one graph
-``fused graph`` both
-=============== ================================================================================
-
-A kernel takes the longer of its bytes at the memory's bandwidth and its arithmetic at the peak, each times the share
-of it that is reached (Williams, Waterman and Patterson 2009, doi:10.1145/1498765.1498785). The batch is in the
-device's memory already; what the host does besides starting kernels is not counted.
+A GPU runs kernels one after the other: Σ max(launch, kernel). Mode "fused" has each layer of neurons as one kernel
+forward and one backward; "graph" starts all by one CUDA graph. A kernel takes the longer of its bytes at the memory's
+bandwidth and its arithmetic at the peak, each times the share of it that is reached (Williams, Waterman and Patterson
+2009, doi:10.1145/1498765.1498785). What the host does besides starting kernels is not counted.
 
 An IPU is bulk-synchronous, with all data in the tiles' own memories: all tiles compute, wait for each other, exchange,
-and continue (Valiant 1990, doi:10.1145/79173.79181)::
-
-    seconds = Σ over operations (compute + exchange + sync cycles) / clock + host round trip / iterations + input / host
-
-Elementwise operations follow the open cost model of PopLibs (graphcore/poplibs, MIT): the values of a tile are divided
-among six workers, each with a fixed cost and a cost per vector. None of these predictions was ever measured on an IPU;
-numbers without a source are ``Assumed``.
+and continue (Valiant 1990, doi:10.1145/79173.79181). Elementwise operations follow the open cost model of PopLibs
+(graphcore/poplibs, MIT): the values of a tile are divided among six workers, each with a fixed cost and a cost per
+vector. None of these predictions was ever measured on an IPU; numbers without a source are ``Assumed``.
 """
 
 from __future__ import annotations
