@@ -105,11 +105,8 @@ def _settings(pyproject: Path) -> tuple[str, str, dict[str, list[str]]] | None:
         raise ProjectError(f"{pyproject} can't be read: {error}") from None
     if table is None:
         return None
-    repository, branch = str(table.get("repository")), str(table.get("branch", "main"))
-    for key, value, pattern, what in (
-        ("repository", repository, r"https://github\.com/[\w.-]+/[\w.-]+", "https://github.com/OWNER/NAME"),
-        ("branch", branch, r"[\w./-]+", "the name of a branch or tag"),
-    ):
-        if not re.fullmatch(pattern, value):
-            raise ProjectError(f"[tool.snnkit] {key} in {pyproject} must be {what}, but it is {value!r}")
-    return repository.removesuffix(".git"), branch, table.get("colab", {})
+    repository = str(table.get("repository")).removesuffix(".git")
+    if not re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+", repository):
+        what = "https://github.com/OWNER/NAME"
+        raise ProjectError(f"[tool.snnkit] repository in {pyproject} must be {what}, but it is {repository!r}")
+    return repository, str(table.get("branch", "main")), table.get("colab", {})

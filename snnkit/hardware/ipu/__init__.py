@@ -16,7 +16,7 @@ from .nets import convert as convert
 from .nets import identity_loss as identity_loss
 from .nets import poptorch_status as poptorch_status
 from .poptorch_rules import RULES as RULES
+from .poptorch_rules import Finding as Finding
 from .poptorch_rules import MemoryEstimate as MemoryEstimate
-from .readiness import Finding as Finding
 from .readiness import Report as Report
 from .readiness import check as check

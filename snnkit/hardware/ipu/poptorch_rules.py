@@ -19,13 +19,29 @@ CROWDED = 0.6
 _NOWHERE = Place()
 
 
-class Problem(NamedTuple):
-    """One way in which a model breaks a rule."""
+class Finding(NamedTuple):
+    """One problem."""
 
     what: str
     fix: str
     place: Place = _NOWHERE
-    severity: str = "error"
+    severity: str = "error"  # PopTorch would refuse it, or train something else; or "warning"
+    rule: str = ""  # a key of RULES
+
+    @property
+    def module(self) -> str:
+        """Path and class, as in "net.1 (Leaky)"; empty if it is no single module."""
+        return self.place.module
+
+    @property
+    def where(self) -> str:
+        """ "file.py:12: the line itself"; empty if it is no single line."""
+        return self.place.where
+
+    def __str__(self) -> str:
+        place = "  ".join(part for part in (self.module, self.where) if part)
+        where = [f"    where: {place}"] if place else []
+        return "\n".join([f"{self.severity}: {self.rule}: {self.what}", *where, f"    fix:   {self.fix}"])
 
 
 class MemoryEstimate(NamedTuple):
@@ -121,22 +137,22 @@ class Case:
         )
 
 
-def _batch(case: Case) -> Iterator[Problem]:
+def _batch(case: Case) -> Iterator[Finding]:
     """Every input's first dimension is the batch, fixed, and divides into the micro-batches of one call."""
     sizes, count = case.sizes, case.micro_batches
     if 0 in sizes:
         i = sizes.index(0)
         shape = list(case.inputs[i].shape)
-        yield Problem(f"input {i} has no batch to split: its shape is {shape}", "make the batch its first dimension")
+        yield Finding(f"input {i} has no batch to split: its shape is {shape}", "make the batch its first dimension")
     elif len(set(sizes)) > 1:
-        yield Problem(
+        yield Finding(
             f"the inputs' first dimensions differ: {', '.join(map(str, sizes))}; PopTorch splits every input along its "
             "first dimension",
             "put the batch first: x.transpose(0, 1) of what has time first, or ipu.convert(net)",
             severity="error" if count > 1 else "warning",
         )
     elif sizes[0] % count:
-        yield Problem(
+        yield Finding(
             f"a batch of {sizes[0]} can't be divided into {count} micro-batches (device iterations × gradient "
             'accumulation; "Invalid batch dimension")',
             f"use a multiple of {count}",
@@ -144,7 +160,7 @@ def _batch(case: Case) -> Iterator[Problem]:
     real, micro = case.runs.real, case.runs.inputs[0].shape[:1]
     split = micro != case.inputs[0].shape[:1]
     if real.error is not None and split and run(case.model, case.inputs).real.error is None:
-        yield Problem(
+        yield Finding(
             f"the model runs on the whole batch of {sizes[0]}, but not on a micro-batch of {micro[0]}, which is what "
             f"an IPU gives it ({_first_line(real.error)})",
             "take the size from the input: x.flatten(1), x.view(x.shape[0], -1)",
@@ -152,22 +168,22 @@ def _batch(case: Case) -> Iterator[Problem]:
         )
 
 
-def compiled_modules(case: Case) -> Iterator[Problem]:
+def compiled_modules(case: Case) -> Iterator[Finding]:
     """Modules made by torch.compile, which can't be recorded; part of the rule on the static graph."""
     for path, module in case.model.named_modules():
         if hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None:
             what = f"{path or 'model'} is compiled by torch.compile, which PopTorch does not support"
-            yield Problem(what, "give the module itself, before torch.compile")
+            yield Finding(what, "give the module itself, before torch.compile")
             return
 
 
-def _static_graph(case: Case) -> Iterator[Problem]:
+def _static_graph(case: Case) -> Iterator[Finding]:
     """The forward pass runs without reading a value: it is recorded once, on tensors without values."""
     graph, problems = case.graph, False
     yield from _calls(case, "static graph")
     for how, place in graph.reads:
         problems = True
-        yield Problem(
+        yield Finding(
             f"the forward pass reads {how} from a tensor, but there are no values while a graph is recorded; Python "
             "would decide once, for all batches",
             "decide per element with torch.where or arithmetic, and by constants of the constructor in Python; return "
@@ -178,7 +194,7 @@ def _static_graph(case: Case) -> Iterator[Problem]:
         devices = {t.device.type for t in (*op.inputs, *op.outputs)}
         if _sized_by_values(op):
             problems = True
-            yield Problem(
+            yield Finding(
                 f"the size of the result of {'x[mask]' if op.name == 'index' else f'torch.{op.name}'} depends on "
                 "values, but in a static graph every size is fixed",
                 "choose by arithmetic instead of by taking out: x * mask, or torch.where(mask, x, 0), keeps the size; "
@@ -187,7 +203,7 @@ def _static_graph(case: Case) -> Iterator[Problem]:
             )
         if "cpu" in devices and len(devices) > 1 and op.name not in ("_to_copy", "copy_"):
             problems = True
-            yield Problem(
+            yield Finding(
                 f"{op.name} takes a tensor that is neither input, parameter nor buffer and is on the CPU "
                 '("Expected an IPU tensor but got tensor(device=cpu …")',
                 "make it a buffer (register_buffer), so that it moves with the model, or create it in the forward "
@@ -196,12 +212,12 @@ def _static_graph(case: Case) -> Iterator[Problem]:
             )
     if graph.compiled is not None:
         what = "the forward pass calls a function that torch.compile has made, which PopTorch does not support"
-        yield Problem(what, "call the function itself, without torch.compile", graph.compiled)
+        yield Finding(what, "call the function itself, without torch.compile", graph.compiled)
     elif "saved tensor hooks" in str(graph.error):
         what = "the forward pass differentiates by torch.func, which this check can't look into"
-        yield Problem(what, "write the derivative in plain operations", graph.error_place)
+        yield Finding(what, "write the derivative in plain operations", graph.error_place)
     elif graph.error is not None and not problems:
-        yield Problem(
+        yield Finding(
             f"the forward pass can't be recorded without values: {_first_line(graph.error)}",
             "use operations whose result's type and shape follow from those of their arguments",
             graph.error_place,
@@ -230,19 +246,19 @@ _CALLS = {
 # fmt: on
 
 
-def _calls(case: Case, of: str) -> Iterator[Problem]:
+def _calls(case: Case, of: str) -> Iterator[Finding]:
     """The problems of a rule in ``_CALLS``."""
     for name, place in case.graph.calls:
         rule, severity, what, fix = _CALLS[name]
         if rule == of:
-            yield Problem(what, fix, place, severity)
+            yield Finding(what, fix, place, severity)
 
 
-def _state_in_place(case: Case) -> Iterator[Problem]:
+def _state_in_place(case: Case) -> Iterator[Finding]:
     """Parameters and buffers stay the tensors they were; state is copied into them."""
     runs = case.runs
     for path in runs.replaced:
-        yield Problem(
+        yield Finding(
             f"{path} is another tensor after the forward pass; PopTorch compares addresses and refuses this "
             '("Buffer … is reassigned within the model")',
             f"write into it, self.{path.rpartition('.')[2]}.copy_(…), or pass the state in and out",
@@ -251,14 +267,14 @@ def _state_in_place(case: Case) -> Iterator[Problem]:
     for path, tensor in runs.attributes.items():
         reader = next((op for op in runs.meta[1].operations if any(t is tensor for t in op.inputs)), None)
         if reader is not None:
-            yield Problem(
+            yield Finding(
                 f"{path} is state in a plain attribute, carried from call to call; the recorded graph begins with its "
                 "first value in every call",
                 "register it as a buffer and write with copy_, or begin each call at rest",
                 reader.place,
             )
         elif path.rpartition(".")[2] not in runs.replaced:
-            yield Problem(
+            yield Finding(
                 f"the forward pass leaves a tensor in the attribute {path}; after the recording it has no value",
                 "return it with the output if it is needed",
                 _owner(case.model, path, runs.graph.assigned.get(path)),
@@ -327,23 +343,23 @@ LIMITS: tuple[tuple[str, Callable[[Operation], Any], str, str], ...] = (
 # fmt: on
 
 
-def _supported_operations(case: Case) -> Iterator[Problem]:
+def _supported_operations(case: Case) -> Iterator[Finding]:
     """Every operation of the forward pass is one that PopTorch 3.4 documents."""
     for op in case.graph.operations:
         if not is_supported(op.name) and not op.part and not _sized_by_values(op):
             what = f"{op.name} is not among the operations that PopTorch 3.4 documents or handles"
             fix = "write it with operations that are (snnkit.hardware.ipu.operations.SUPPORTED)"
-            yield Problem(what, _INSTEAD.get(op.name, fix), op.place)
+            yield Finding(what, _INSTEAD.get(op.name, fix), op.place)
         for operations, broken, what, fix in LIMITS:
             if op.name in operations.split() and broken(op):
-                yield Problem(f"{what} is not supported by PopTorch", fix, op.place)
+                yield Finding(f"{what} is not supported by PopTorch", fix, op.place)
 
 
-def _no_function(case: Case) -> Iterator[Problem]:
+def _no_function(case: Case) -> Iterator[Finding]:
     """No custom backward pass is used between the loss and the parameters."""
     for function, place in case.functions:
         name = function.__qualname__.replace("_spike_of.<locals>.", "")
-        yield Problem(
+        yield Finding(
             f"the gradient passes the autograd.Function {name}, whose backward PopTorch does not use: it "
             "differentiates the recorded forward pass",
             "snnkit nets: ipu.convert(net). Others: put the surrogate into the forward pass, h + (s - s.detach()) with "
@@ -352,26 +368,26 @@ def _no_function(case: Case) -> Iterator[Problem]:
         )
 
 
-def _every_gradient(case: Case) -> Iterator[Problem]:
+def _every_gradient(case: Case) -> Iterator[Finding]:
     """Differentiating the recorded forward pass gives each parameter the gradient it has here."""
     yield from _calls(case, "gradients")
     for path, parameter in case.model.named_parameters():
         if parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None):
             fix = "remove it; scale by the learning rate of a parameter group"
-            yield Problem(f"{path} has a gradient hook, which never runs on an IPU", fix, _owner(case.model, path))
+            yield Finding(f"{path} has a gradient hook, which never runs on an IPU", fix, _owner(case.model, path))
     losses, runs = final_losses(case.runs.real), case.runs
     if len(losses) != 1 or case.functions:  # an autograd.Function may be why a gradient is missing
         return
     if not losses[0].output.requires_grad:
         what = "the loss has no gradient: nothing between it and the parameters can be differentiated"
         place = _lost(runs.real, [p for p in runs.real_model.parameters() if p.requires_grad], losses[0])
-        yield Problem(what, "check for torch.no_grad, detach, and spikes without a surrogate", place)
+        yield Finding(what, "check for torch.no_grad, detach, and spikes without a surrogate", place)
         return
     parameters = {path: p for path, p in runs.real_model.named_parameters() if p.requires_grad}
     try:
         found = torch.autograd.grad(losses[0].output.sum(), list(parameters.values()), allow_unused=True)
     except RuntimeError as error:
-        yield Problem(
+        yield Finding(
             f"the backward pass fails, here as well: {_first_line(error)}",
             "do not overwrite what the gradient needs: write a new tensor instead of an in-place change, copy_ only "
             "what is detached",
@@ -382,10 +398,10 @@ def _every_gradient(case: Case) -> Iterator[Problem]:
         if id(parameters[path]) in used:
             what = f"{path} takes part in the forward pass, but its gradient is lost: it would not be trained"
             fix = "give the spikes behind it a surrogate in detach form; or freeze it, requires_grad_(False)"
-            yield Problem(what, fix, _owner(case.model, path, _lost(runs.real, [parameters[path]], losses[0])))
+            yield Finding(what, fix, _owner(case.model, path, _lost(runs.real, [parameters[path]], losses[0])))
         else:
             fix = "remove it, or freeze it with requires_grad_(False)"
-            yield Problem(f"{path} takes no part in the forward pass", fix, _owner(case.model, path), "warning")
+            yield Finding(f"{path} takes no part in the forward pass", fix, _owner(case.model, path), "warning")
 
 
 def _lost(record: Record, parameters: Iterable[Tensor], loss: Loss) -> Place:
@@ -400,19 +416,19 @@ def _lost(record: Record, parameters: Iterable[Tensor], loss: Loss) -> Place:
     return place
 
 
-def _one_loss(case: Case) -> Iterator[Problem]:
+def _one_loss(case: Case) -> Iterator[Finding]:
     """The model holds exactly one loss, a scalar, and nothing trained on comes after it."""
     if isinstance(case.runs.real.error, NotOneLoss):
-        yield Problem(str(case.runs.real.error), "return one scalar tensor, such as the sum")
+        yield Finding(str(case.runs.real.error), "return one scalar tensor, such as the sum")
     elif not case.losses:
-        yield Problem(
+        yield Finding(
             'the model holds no loss ("Couldn\'t find a loss in graph")',
             "compute the loss in the model and return it, marked with snnkit.hardware.ipu.identity_loss: "
             "ipu.WithLoss(net, loss)",
         )
     elif len(case.losses) > 1:
         places = "; ".join(f"{loss.name} at {loss.place.where}" for loss in case.losses)
-        yield Problem(
+        yield Finding(
             f'the model holds {len(case.losses)} losses that are independent of each other ("Multiple independent '
             f'losses found in graph"): {places}',
             "add them up and mark the sum: identity_loss(a + b); compute mere measures outside of the model",
@@ -422,10 +438,10 @@ def _one_loss(case: Case) -> Iterator[Problem]:
         (loss,) = case.losses
         if loss.output.numel() != 1:
             what = f"the loss is no scalar, its shape is {list(loss.output.shape)}"
-            yield Problem(what, 'reduce it: identity_loss(loss, "mean")', loss.place)
+            yield Finding(what, 'reduce it: identity_loss(loss, "mean")', loss.place)
         later = [out for out in case.graph.outputs if out.requires_grad and out is not loss.output]
         if loss.name != "identity_loss" and any(id(loss.output) in _ancestors(case.graph, [out]) for out in later):
-            yield Problem(
+            yield Finding(
                 f"training starts at {loss.name}, so what is computed from it afterwards (terms added, factors) is "
                 "not trained on",
                 "mark the whole loss: return identity_loss(loss)",
@@ -451,23 +467,23 @@ def _ancestors(record: Record, tensors: Iterable[Tensor]) -> set[int]:
     return known
 
 
-def _dtypes(case: Case) -> Iterator[Problem]:
+def _dtypes(case: Case) -> Iterator[Finding]:
     """No float64, no integers beyond 32 bits, and no types that an IPU does not have."""
     fix, problems = "use float32 (.float()), or float16 (.half()) throughout", False
     named = (*case.model.named_parameters(), *case.model.named_buffers())
     for path, t in (*named, *((f"input {i}", x) for i, x in enumerate(case.runs.inputs))):
         if why := _not_on_an_ipu(t.dtype):
             problems = True
-            yield Problem(f"{path} is {t.dtype}{why}", fix)
+            yield Finding(f"{path} is {t.dtype}{why}", fix)
     for op in case.graph.operations if not problems else ():
         new = [t.dtype for t in op.outputs if _not_on_an_ipu(t.dtype)]
         if new and not any(_not_on_an_ipu(t.dtype) for t in op.inputs):
-            yield Problem(f"{op.name} gives {new[0]}{_not_on_an_ipu(new[0])}", fix, op.place)
+            yield Finding(f"{op.name} gives {new[0]}{_not_on_an_ipu(new[0])}", fix, op.place)
     large = [(f"input {i} holds", _NOWHERE) for i, x in enumerate(case.runs.inputs) if _is_large(x)]
     large += [(f"{op.name} gives", op.place) for op in case.runs.real.operations if any(map(_is_large, op.outputs))]
     for what, place in large[:1]:
         fix = "split them, renumber their values from 0 to stay below 2**31, or compute in float32"
-        yield Problem(f"{what} integers beyond 32 bits, but PopTorch converts int64 to int32", fix, place)
+        yield Finding(f"{what} integers beyond 32 bits, but PopTorch converts int64 to int32", fix, place)
 
 
 def _not_on_an_ipu(dtype: torch.dtype) -> str:
@@ -482,11 +498,11 @@ def _is_large(x: Tensor) -> bool:
     return x.dtype == torch.int64 and x.numel() > 0 and int(x.abs().max()) >= 2**31
 
 
-def _same_trace(case: Case) -> Iterator[Problem]:
+def _same_trace(case: Case) -> Iterator[Finding]:
     """Every call runs the same operations. (Recorded calls have no values, so they can't differ by the input.)"""
     places = (_difference(case.graph, later) for later in case.runs.meta[1:])
     if place := next((place for place in places if place is not None), None):
-        yield Problem(
+        yield Finding(
             "a later call runs other operations than the first, so the model keeps state in Python, such as a counter; "
             "an IPU would repeat the first call in every call",
             "do the same in every call; put what changes into a buffer (with copy_) or pass it as an input",
@@ -510,11 +526,11 @@ def _signature(op: Operation) -> tuple:
     return op.name, op.overload, [tuple(t.shape) for t in op.outputs]
 
 
-def _memory(case: Case) -> Iterator[Problem]:
+def _memory(case: Case) -> Iterator[Finding]:
     """Weights, optimizer and saved activations fit into the memory of the tiles."""
     if case.memory.share > CROWDED:
         fits = case.memory.share <= 1
-        yield Problem(
+        yield Finding(
             f"{'memory is short' if fits else 'it does not fit'}: {case.memory}",
             "use smaller micro-batches (gradient accumulation), fewer steps, half precision, or several IPUs",
             severity="warning" if fits else "error",
@@ -544,7 +560,7 @@ def _first_line(error: Exception) -> str:
 
 
 # In the order in which a report lists them.
-RULES: dict[str, Callable[[Case], Iterator[Problem]]] = {
+RULES: dict[str, Callable[[Case], Iterator[Finding]]] = {
     "batch": _batch,
     "static graph": _static_graph,
     "state in place": _state_in_place,

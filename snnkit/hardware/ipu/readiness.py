@@ -13,24 +13,7 @@ from torch.nn.parameter import is_lazy
 from ... import checks
 from .. import chips
 from .nets import NotOneLoss, WithLoss
-from .poptorch_rules import RULES, Case, MemoryEstimate, Problem, compiled_modules
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One problem."""
-
-    rule: str  # a key of RULES
-    severity: str  # "error" (PopTorch would refuse it, or train something else) or "warning"
-    what: str
-    fix: str
-    module: str = ""  # path and class, as in "net.1 (Leaky)"; empty if it is no single module
-    where: str = ""  # "file.py:12: the line itself"; empty if it is no single line
-
-    def __str__(self) -> str:
-        place = "  ".join(part for part in (self.module, self.where) if part)
-        where = [f"    where: {place}"] if place else []
-        return "\n".join([f"{self.severity}: {self.rule}: {self.what}", *where, f"    fix:   {self.fix}"])
+from .poptorch_rules import RULES, Case, Finding, MemoryEstimate, compiled_modules
 
 
 @dataclass
@@ -110,9 +93,9 @@ def _checked(case: Case) -> Report:
     findings: list[Finding] = []
     verdicts = dict.fromkeys(RULES, "not reached")
 
-    def add(rule: str, problems: Iterable[Problem]) -> bool:
+    def add(rule: str, problems: Iterable[Finding]) -> bool:
         """Add the findings of a rule; whether there are errors."""
-        new = [Finding(rule, p.severity, p.what, p.fix, p.place.module, p.place.where) for p in problems]
+        new = [problem._replace(rule=rule) for problem in problems]
         findings.extend(dict.fromkeys(new))
         severities = {finding.severity for finding in new}
         verdicts[rule] = "error" if "error" in severities else "warning" if severities else "ok"
