@@ -60,10 +60,8 @@ def read_learner(path: Path) -> Learner:
         exercises, quiz = {}, {}
         for number, work in data["notebooks"].items():
             progress.check_marks(work["quiz"])
-            exercises[one_line(number, 2)], quiz[one_line(number, 2)] = (
-                list(map(_entry, work["exercises"])),
-                work["quiz"],
-            )
+            exercises[one_line(number, 2)] = [_entry(row) for row in work["exercises"]]
+            quiz[one_line(number, 2)] = work["quiz"]
         return Learner(one_line(data["name"]), one_line(path.name), when, exercises, quiz)
     except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"damaged: {one_line(error)}") from None

@@ -75,7 +75,7 @@ EXERCISES = [
         "Count the spikes",
         count_spikes,
         [
-            Check("one number", _one_number),
+            _one_number,
             expect.same("silence", 1, "Where no neuron spikes, the count is 0.", {"spikes": torch.zeros(6, 2, 3)}),
             expect.same("count", 1, "Each spike counts as one.", {"spikes": _spikes(1)}, {"spikes": _spikes(2)}),
         ],
@@ -87,8 +87,8 @@ EXERCISES = [
         "Time first",
         (20, 32, 64),
         [
-            Check("three numbers", _three_numbers),
-            Check("time first", _time_first),
+            _three_numbers,
+            _time_first,
             Check("batch, then neurons", _batch_then_neurons),
         ],
         minutes=1,

@@ -51,12 +51,12 @@ class Adaptive(Neuron):
         return spike, AdaptiveState(v, a)
 
 
-def _step_follows_input(candidate: Any, reference: Any) -> None:
+def _the_result_looks_like_v(candidate: Any, reference: Any) -> None:
     for v in (torch.full((3, 2), 0.5, dtype=torch.float64), torch.tensor(0.5)):
         expect.tensor(candidate(torch.zeros_like(v), v, 10.0), v, inputs={"v": v, "x": torch.zeros_like(v)}, hint=4)
 
 
-def _step_leaks(candidate: Any, reference: Any) -> None:
+def _without_input_it_leaks(candidate: Any, reference: Any) -> None:
     v, x = torch.tensor([1.0, -0.5, 0.0]), torch.zeros(3)
     new = candidate(x, v, 10.0)
     shown = {"inputs": {"x": x, "v": v, "tau": 10.0}, "yours": new, "expected": reference(x, v, 10.0)}
@@ -65,7 +65,7 @@ def _step_leaks(candidate: Any, reference: Any) -> None:
     expect.true(new[:2].abs() < v[:2].abs(), message, hint=0, **shown)
 
 
-def _step_rests_at_x(candidate: Any, reference: Any) -> None:
+def _it_settles_at_x(candidate: Any, reference: Any) -> None:
     x = torch.tensor([0.7, -0.3])
     message = "A membrane that has reached x stays there: leak and drive are in balance."
     expect.close(candidate(x, x.clone(), 10.0), x, message, inputs={"x": x, "v": x, "tau": 10.0}, hint=1)
@@ -76,7 +76,7 @@ def _step_rests_at_x(candidate: Any, reference: Any) -> None:
     expect.true(between, "From 0 the input pulls the membrane towards x.", inputs={"x": x, "v": v}, hint=1, **shown)
 
 
-def _step_takes_tau(candidate: Any, reference: Any) -> None:
+def _tau_is_its_memory(candidate: Any, reference: Any) -> None:
     for tau in (50.0, 200.0):
         v, x = torch.ones(1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64)
         for _ in range(int(tau)):
@@ -100,7 +100,7 @@ def intervals(step: Any, current: float, tau: float, spikes: int = 3, patience: 
     return result
 
 
-def _step_fires_as_predicted(candidate: Any, reference: Any) -> None:
+def _it_fires_as_the_formula_says(candidate: Any, reference: Any) -> None:
     tau = 50.0
     early = len(intervals(candidate, 0.99, tau))
     expect.true(early == 0, "With x = 0.99, below the threshold of 1, it never fires.", yours=f"{early} spikes", hint=1)
@@ -127,7 +127,7 @@ def _step_plot(candidate: Any, reference: Any) -> Any:
     return figures.traces(runs, current=current, title="Your membrane and the reference, tau = 15 steps")
 
 
-def _fire_gives_two(candidate: Any, reference: Any) -> None:
+def _two_tensors_like_v(candidate: Any, reference: Any) -> None:
     for v in (torch.tensor([[0.2, 1.5]], dtype=torch.float64), torch.tensor([1.5])):
         message = "The function returns two tensors: spike and v."
         both = expect.parts(candidate(v, 1.0, 0.0), 2, message, expected=reference(v, 1.0, 0.0))
@@ -135,7 +135,7 @@ def _fire_gives_two(candidate: Any, reference: Any) -> None:
             expect.tensor(part, v, f"{name} has the shape and dtype of v.", inputs={"v": v}, hint=0)
 
 
-def _fire_at_threshold(candidate: Any, reference: Any) -> None:
+def _it_fires_at_the_threshold(candidate: Any, reference: Any) -> None:
     v = torch.tensor([0.5, 0.999, 1.0, 1.3, -2.0])
     message = "A membrane at or above the threshold fires (1), one below does not (0)."
     for threshold, hint in ((1.0, 1), (0.5, "Is the threshold a fixed number in your code?")):
@@ -148,7 +148,7 @@ def _fire_at_threshold(candidate: Any, reference: Any) -> None:
 _V = torch.tensor([0.5, 1.0, 1.3, -0.7])
 
 
-def _fire_hard(candidate: Any, reference: Any) -> None:
+def _hard_reset(candidate: Any, reference: Any) -> None:
     v = _V.clone()
     message = "Hard reset: a neuron that fired goes to v_reset, and no other changes."
     for v_reset, hint in ((-0.2, 2), (0.0, 4)):
@@ -156,7 +156,7 @@ def _fire_hard(candidate: Any, reference: Any) -> None:
         expect.close(candidate(v, 1.0, v_reset)[1], reference(v, 1.0, v_reset)[1], message, inputs=inputs, hint=hint)
 
 
-def _adaptive_form(candidate: Any, reference: Any) -> None:
+def _a_step_of_the_right_form(candidate: Any, reference: Any) -> None:
     cell, x = candidate(), torch.tensor([[0.5, 40.0]])
     message = "step returns (spike, AdaptiveState(v, a)), each of the shape of x."
     spike, state = expect.parts(cell.step(x, cell.initial_state(x)), 2, message)
@@ -184,7 +184,7 @@ def _adaptive_state(candidate: Any, reference: Any) -> None:
         expect.close(getattr(state, name), getattr(want, name), text, inputs=inputs, hint=hint, atol=1e-3)
 
 
-def _adaptive_slows(candidate: Any, reference: Any) -> None:
+def _it_tires(candidate: Any, reference: Any) -> None:
     spikes, _ = candidate(engine="eager")(torch.full((400, 1), 2.5))
     when = spikes[:, 0].nonzero().squeeze(1)
     gaps = when.diff()
@@ -193,7 +193,7 @@ def _adaptive_slows(candidate: Any, reference: Any) -> None:
     expect.true(slows, message, inputs="x = 2.5 for 400 steps", yours=gaps.tolist()[:8], hint=4)
 
 
-def _adaptive_compiles(candidate: Any, reference: Any) -> None:
+def _an_engine_can_compile_it(candidate: Any, reference: Any) -> None:
     cell = candidate()
     message = "The step is plain elementwise tensor arithmetic, so that an engine can compile it."
     expect.elementwise(cell, cell.initial_state(torch.zeros(2, 3)), message, hint=3)
@@ -205,11 +205,11 @@ EXERCISES = [
         "Charge the membrane",
         lif_step,
         [
-            Check("the result looks like v", _step_follows_input),
-            Check("without input it leaks", _step_leaks),
-            Check("it settles at x", _step_rests_at_x),
-            Check("tau is its memory", _step_takes_tau),
-            Check("it fires as the formula says", _step_fires_as_predicted),
+            _the_result_looks_like_v,
+            _without_input_it_leaks,
+            _it_settles_at_x,
+            _tau_is_its_memory,
+            _it_fires_as_the_formula_says,
         ],
         minutes=6,
         hints=(
@@ -226,9 +226,9 @@ EXERCISES = [
         "Fire and reset",
         fire,
         [
-            Check("two tensors like v", _fire_gives_two),
-            Check("it fires at the threshold", _fire_at_threshold),
-            Check("hard reset", _fire_hard),
+            _two_tensors_like_v,
+            _it_fires_at_the_threshold,
+            _hard_reset,
             expect.same(
                 "soft reset",
                 3,
@@ -253,10 +253,10 @@ EXERCISES = [
         "A neuron of your own",
         Adaptive,
         [
-            Check("a step of the right form", _adaptive_form),
+            _a_step_of_the_right_form,
             Check("threshold, reset, adaptation", _adaptive_state),
-            Check("it tires", _adaptive_slows),
-            Check("an engine can compile it", _adaptive_compiles),
+            _it_tires,
+            _an_engine_can_compile_it,
         ],
         minutes=10,
         difficulty=3,

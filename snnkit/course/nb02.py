@@ -11,7 +11,7 @@ from torch import Tensor
 from snnkit.surrogate import ATan, Triangle
 
 from . import expect
-from .exercise import Check, Exercise, Question, Violation
+from .exercise import Exercise, Question, Violation
 
 
 class MySpike(torch.autograd.Function):
@@ -58,7 +58,7 @@ def _forward_is_a_step(candidate: Any, reference: Any) -> None:
         expect.close(spikes, (u >= 0).to(dtype), message, inputs={"u": u}, hint=0)
 
 
-def _peak(candidate: Any, reference: Any) -> None:
+def _the_peak(candidate: Any, reference: Any) -> None:
     u = torch.zeros(1, dtype=torch.float64)
     for alpha in (2.0, 5.0):
         result = gradient(candidate, u, alpha)
@@ -66,7 +66,7 @@ def _peak(candidate: Any, reference: Any) -> None:
         expect.close(result, u + alpha / 2, message, inputs={"u": u, "alpha": alpha}, hint=1)
 
 
-def _numeric(candidate: Any, reference: Any) -> None:
+def _the_slope_everywhere(candidate: Any, reference: Any) -> None:
     u = torch.linspace(-2, 2, 9, dtype=torch.float64)
     for alpha in (2.0, 0.7):
         sigma = ATan(alpha).primitive
@@ -75,7 +75,7 @@ def _numeric(candidate: Any, reference: Any) -> None:
         expect.close(gradient(candidate, u, alpha), measured, message, inputs={"u": u, "alpha": alpha}, hint=2)
 
 
-def _chain_rule(candidate: Any, reference: Any) -> None:
+def _the_chain_rule(candidate: Any, reference: Any) -> None:
     u, upstream = torch.tensor([-0.5, 0.0, 0.5]), torch.tensor([2.0, -3.0, 0.0])
     message = "What arrives from above is passed on, times the slope (the chain rule)."
     inputs = {"u": u, "grad_output": upstream}
@@ -83,7 +83,7 @@ def _chain_rule(candidate: Any, reference: Any) -> None:
     expect.close(gradient(candidate, u, 2.0, upstream), want, message, inputs=inputs, hint=3)
 
 
-def _finite(candidate: Any, reference: Any) -> None:
+def _finite_far_out(candidate: Any, reference: Any) -> None:
     u = torch.tensor([-3e38, -1e20, 1e20, 3e38])
     result = gradient(candidate, u, 2.0)
     message = "Far from the threshold the gradient fades to 0; it never becomes NaN or infinite."
@@ -100,7 +100,7 @@ def _plot_slope(candidate: Any, reference: Any) -> Any:
     return figures.lines(curves, x=u, x_title="u = potential − threshold", y_title="gradient", title=title)
 
 
-def _dead_form(candidate: Any, reference: Any) -> None:
+def _one_answer_per_neuron(candidate: Any, reference: Any) -> None:
     u = torch.full((3, 2, 4), -0.5)
     result = expect.written(candidate(u, ATan(), 0.01))
     expect.tensor(result, torch.zeros(4, dtype=torch.bool), "One True or False per neuron: bool [N].", hint=0)
@@ -114,7 +114,7 @@ _U[:, :, 3] = -0.9
 _U[2, 1, 4] = 0.5
 
 
-def _dead_is_both(candidate: Any, reference: Any) -> None:
+def _silent_and_deaf(candidate: Any, reference: Any) -> None:
     stories = (
         (0, True, "A neuron always far below the threshold, where Triangle(1) is 0, is dead.", 1),
         (1, False, "A neuron that fires is not dead, not even if its gradient is 0.", 1),
@@ -129,7 +129,7 @@ def _dead_is_both(candidate: Any, reference: Any) -> None:
         )
 
 
-def _dead_asks_the_surrogate(candidate: Any, reference: Any) -> None:
+def _ask_the_surrogate(candidate: Any, reference: Any) -> None:
     for surrogate, floor in ((ATan(2.0), 1e-3), (ATan(2.0), 1e-2), (Triangle(0.1), 1e-3), (Triangle(10.0), 1e-3)):
         message = "Whether a gradient gets through depends on the surrogate and on the floor."
         inputs = f"surrogate {surrogate}, floor {floor}, u of each neuron {_U.flatten(0, 1).T.tolist()}"
@@ -142,13 +142,7 @@ EXERCISES = [
         "02.1",
         "Your own backward pass",
         MySpike,
-        [
-            Check("forward is a step", _forward_is_a_step),
-            Check("the peak", _peak),
-            Check("the slope everywhere", _numeric),
-            Check("the chain rule", _chain_rule),
-            Check("finite far out", _finite),
-        ],
+        [_forward_is_a_step, _the_peak, _the_slope_everywhere, _the_chain_rule, _finite_far_out],
         minutes=8,
         difficulty=2,
         hints=(
@@ -164,11 +158,7 @@ EXERCISES = [
         "02.2",
         "Find the dead neurons",
         dead_neurons,
-        [
-            Check("one answer per neuron", _dead_form),
-            Check("silent and deaf", _dead_is_both),
-            Check("ask the surrogate", _dead_asks_the_surrogate),
-        ],
+        [_one_answer_per_neuron, _silent_and_deaf, _ask_the_surrogate],
         minutes=8,
         difficulty=2,
         hints=(

@@ -46,14 +46,14 @@ def _latency_form(candidate: Any, reference: Any) -> None:
     expect.true(binary, "Spikes are 0 or 1, nothing else.", inputs=inputs, yours=spikes[~binary], hint=0)
 
 
-def _latency_one_spike(candidate: Any, _: Any) -> None:
+def _at_most_one_spike(candidate: Any, _: Any) -> None:
     x = torch.linspace(0, 1, 33).unsqueeze(0)
     counts = candidate(x, 20).sum(0)
     inputs = {"x": x, "steps": 20}
     expect.true(counts <= 1, "A pixel spikes at most once.", inputs=inputs, yours=f"{counts.max():g} spikes", hint=1)
 
 
-def _latency_dark(candidate: Any, _: Any) -> None:
+def _dark_is_silent(candidate: Any, _: Any) -> None:
     x = torch.tensor([[0.0, 0.009, 0.199, 1.0]])
     for threshold, dark in ((0.01, 2), (0.2, 3)):
         counts = candidate(x, 10, threshold).sum(0)[0, :dark]
@@ -68,7 +68,7 @@ def _latency_dark(candidate: Any, _: Any) -> None:
     expect.true(counts == 1, "A pixel at the threshold speaks, once.", inputs=inputs, yours=counts, hint=2)
 
 
-def _latency_order(candidate: Any, _: Any) -> None:
+def _bright_before_dark(candidate: Any, _: Any) -> None:
     x = torch.tensor([[0.3, 0.5, 0.7, 0.9]])
     spikes = candidate(x, 21)[:, 0]
     inputs = {"x": x[0], "steps": 21}
@@ -79,7 +79,7 @@ def _latency_order(candidate: Any, _: Any) -> None:
     expect.true(when.diff() < 0, message, inputs=inputs, yours=when, hint=3)
 
 
-def _latency_ends(candidate: Any, _: Any) -> None:
+def _all_steps_are_used(candidate: Any, _: Any) -> None:
     x = torch.tensor([[1.0, 0.0]])
     for steps in (2, 10, 64):
         spikes = candidate(x, steps, 0.0)[:, 0]
@@ -89,13 +89,13 @@ def _latency_ends(candidate: Any, _: Any) -> None:
         expect.close(spikes.argmax(0), torch.tensor([0, steps - 1]), message, inputs=inputs, hint=4)
 
 
-def _latency_nearest(candidate: Any, reference: Any) -> None:
+def _nearest_step(candidate: Any, reference: Any) -> None:
     x = torch.tensor([[0.96, 0.91, 0.52, 0.38, 0.13]])
     when, right = candidate(x, 11)[:, 0].argmax(0), reference(x, 11)[:, 0].argmax(0)
     expect.close(when, right, "The spike falls on the nearest step.", inputs={"x": x[0], "steps": 11}, hint=5)
 
 
-def _latency_alone(candidate: Any, _: Any) -> None:
+def _each_image_for_itself(candidate: Any, _: Any) -> None:
     x = torch.tensor([[0.1, 0.3, 0.5], [0.2, 0.6, 1.0]])
     together, alone = candidate(x, 11), candidate(x[:1], 11)
     message = "An image is encoded alike alone and in a batch."
@@ -105,7 +105,7 @@ def _latency_alone(candidate: Any, _: Any) -> None:
     expect.true(faint.min() == 5, message, inputs={"x": x[0], "steps": 11}, yours=faint, hint=6)
 
 
-def _latency_any_shape(candidate: Any, reference: Any) -> None:
+def _any_shape_and_dtype(candidate: Any, reference: Any) -> None:
     generator = torch.Generator().manual_seed(0)
     for shape in ((5,), (2, 1, 4, 4), (0, 3)):
         x = torch.rand(shape, generator=generator, dtype=torch.float64)
@@ -178,13 +178,13 @@ def _poisson_form(candidate: Any, reference: Any) -> None:
         expect.true(binary, "Spikes are 0 or 1, nothing else.", inputs=inputs, yours=spikes[~binary], hint=1)
 
 
-def _poisson_extremes(candidate: Any, _: Any) -> None:
+def _pixels_of_0_and_of_1(candidate: Any, _: Any) -> None:
     rate = candidate(torch.tensor([[0.0, 1.0]]), 50, _seeded(1)).mean(0)[0]
     message = "A pixel of 0 never spikes, one of 1 spikes at every step."
     expect.close(rate, torch.tensor([0.0, 1.0]), message, inputs={"x": (0.0, 1.0), "steps": 50}, hint=1)
 
 
-def _poisson_independent(candidate: Any, _: Any) -> None:
+def _independent_draws(candidate: Any, _: Any) -> None:
     x = torch.full((2, 4, 4), 0.5)
     spikes = candidate(x, 400, _seeded(2))
     pairs: dict[str, tuple[Tensor, Tensor]] = {
@@ -202,7 +202,7 @@ def _poisson_independent(candidate: Any, _: Any) -> None:
         expect.true(abs(agree - chance) < 0.05, message, inputs={"x": "0.5 everywhere"}, hint=2, **shares)
 
 
-def _poisson_rate(candidate: Any, _: Any) -> None:
+def _rate(candidate: Any, _: Any) -> None:
     levels = torch.tensor([0.05, 0.25, 0.5, 0.75, 0.9])
     rate = candidate(levels.expand(50, 5), 400, _seeded(3)).mean((0, 1))
     # 20 000 draws each: the standard error is at most 0.0036.
@@ -210,7 +210,7 @@ def _poisson_rate(candidate: Any, _: Any) -> None:
     expect.close(rate, levels, message, inputs={"x": levels, "draws of each": 20_000}, hint=3, atol=0.018)
 
 
-def _poisson_generator(candidate: Any, _: Any) -> None:
+def _repeatable(candidate: Any, _: Any) -> None:
     x = torch.full((2, 50), 0.5)
     again = torch.equal(candidate(x, 10, _seeded(4)), candidate(x, 10, _seeded(4)))
     expect.true(again, "The same generator, seeded alike, gives the same spikes.", hint=4)
@@ -251,13 +251,13 @@ EXERCISES = [
         latency_encode,
         [
             Check("shape, dtype and values", _latency_form),
-            Check("at most one spike", _latency_one_spike),
-            Check("dark is silent", _latency_dark),
-            Check("bright before dark", _latency_order),
-            Check("all steps are used", _latency_ends),
-            Check("nearest step", _latency_nearest),
-            Check("each image for itself", _latency_alone),
-            Check("any shape and dtype", _latency_any_shape),
+            _at_most_one_spike,
+            _dark_is_silent,
+            _bright_before_dark,
+            _all_steps_are_used,
+            _nearest_step,
+            _each_image_for_itself,
+            _any_shape_and_dtype,
             Check("any device", _latency_device),
         ],
         minutes=8,
@@ -271,10 +271,10 @@ EXERCISES = [
         poisson_encode,
         [
             Check("shape, dtype and values", _poisson_form),
-            Check("pixels of 0 and of 1", _poisson_extremes),
-            Check("independent draws", _poisson_independent),
-            Check("rate", _poisson_rate),
-            Check("repeatable", _poisson_generator),
+            _pixels_of_0_and_of_1,
+            _independent_draws,
+            _rate,
+            _repeatable,
             Check("any device", _poisson_device),
         ],
         hints=POISSON_HINTS,

@@ -14,7 +14,7 @@ from snnkit.neuron import Leaky
 from snnkit.nn import Sequential
 
 from . import expect
-from .exercise import Check, Exercise, Question, Violation
+from .exercise import Exercise, Question, Violation
 
 
 def count_cross_entropy(spikes, labels):
@@ -49,7 +49,7 @@ def _votes(steps: int, counts: list[int], *, staggered: bool = False) -> Tensor:
     return spikes
 
 
-def _loss_is_scalar(candidate: Any, reference: Any) -> None:
+def _one_number(candidate: Any, reference: Any) -> None:
     for dtype in (torch.float32, torch.float64):
         spikes, labels = torch.zeros(4, 3, 10, dtype=dtype), torch.tensor([1, 2, 3])
         value = candidate(spikes, labels)
@@ -109,7 +109,7 @@ def _every_spike_learns(candidate: Any, reference: Any) -> None:
 _RIGHT_ORDER = "forward → zero_grad → backward → step"
 
 
-def _weights_move(candidate: Any, reference: Any) -> None:
+def _the_weights_move(candidate: Any, reference: Any) -> None:
     mine = Watched()
     before = mine.weights()
     mine.run(candidate)
@@ -119,7 +119,7 @@ def _weights_move(candidate: Any, reference: Any) -> None:
         raise Violation("One step must change the weights.", yours=mine.order, expected=_RIGHT_ORDER, hint=hint)
 
 
-def _weights_go_downhill(candidate: Any, reference: Any) -> None:
+def _downhill(candidate: Any, reference: Any) -> None:
     mine, theirs = Watched(), Watched()
     before = mine.weights()
     mine.run(candidate)
@@ -132,7 +132,7 @@ def _weights_go_downhill(candidate: Any, reference: Any) -> None:
     expect.close(moved, wanted, message, inputs={"what happened": mine.order}, hint=4, rtol=1e-3)
 
 
-def _gradients_are_fresh(candidate: Any, reference: Any) -> None:
+def _fresh_gradients(candidate: Any, reference: Any) -> None:
     mine, theirs = Watched(), Watched()
     for _ in range(3):
         mine.run(candidate)
@@ -144,7 +144,7 @@ def _gradients_are_fresh(candidate: Any, reference: Any) -> None:
         raise Violation(message, yours=mine.order, expected=" → ".join([_RIGHT_ORDER] * 3), hint=3)
 
 
-def _loss_is_handed_back(candidate: Any, reference: Any) -> None:
+def _the_loss_is_handed_back(candidate: Any, reference: Any) -> None:
     mine, theirs = Watched(), Watched()
     value, want = mine.run(candidate), theirs.run(reference)
     alive = isinstance(value, Tensor) and value.requires_grad
@@ -253,13 +253,7 @@ EXERCISES = [
         "04.1",
         "The loss of a vote",
         count_cross_entropy,
-        [
-            Check("one number", _loss_is_scalar),
-            Check("silence is a guess", _silence_is_a_guess),
-            Check("only counts matter", _only_counts_matter),
-            Check("right votes help", _right_votes_help),
-            Check("every spike learns", _every_spike_learns),
-        ],
+        [_one_number, _silence_is_a_guess, _only_counts_matter, _right_votes_help, _every_spike_learns],
         hints=(
             "First add up the spikes of each neuron over time: that leaves counts [B, C].",
             "The counts themselves are the logits: no mean over time, and no softmax before `F.cross_entropy`, which "
@@ -274,12 +268,7 @@ EXERCISES = [
         "04.2",
         "The training step",
         train_step,
-        [
-            Check("the weights move", _weights_move),
-            Check("downhill", _weights_go_downhill),
-            Check("fresh gradients", _gradients_are_fresh),
-            Check("the loss is handed back", _loss_is_handed_back),
-        ],
+        [_the_weights_move, _downhill, _fresh_gradients, _the_loss_is_handed_back],
         minutes=8,
         difficulty=2,
         hints=(
@@ -297,11 +286,7 @@ EXERCISES = [
         "04.3",
         "Count the additions",
         additions_per_image,
-        [
-            Check("one spike", _one_spike),
-            Check("every spike counts", _every_spike_counts),
-            Check("per image", _per_image),
-        ],
+        [_one_spike, _every_spike_counts, _per_image],
         hints=(
             "Each spike is added once in every neuron it reaches: additions = spikes × fan_out.",
             "Count spikes, not neurons that fired, and not a rate: the number of steps is no divisor.",

@@ -71,7 +71,7 @@ def _moved(candidate: Any, state: Any, device: str = AWAY) -> Any:
         return expect.written(candidate(state, device))
 
 
-def _tensor_moves(candidate: Any, reference: Any) -> None:
+def _a_tensor(candidate: Any, reference: Any) -> None:
     v = torch.tensor([0.5, -0.25], dtype=torch.float64)
     expect.tensor(candidate(v, AWAY), v.to(AWAY), "A tensor arrives on the device, in its own dtype.", hint=0)
     expect.tensor(candidate(v, "cpu"), v, 'The device is the argument: "cpu" asks for the CPU.', hint=0)
@@ -86,7 +86,7 @@ def _nothing_stays_nothing(candidate: Any, reference: Any) -> None:
         expect.true(same, message, inputs={"state": state}, yours=result, expected=state, hint=1)
 
 
-def _every_level_moves(candidate: Any, reference: Any) -> None:
+def _every_level(candidate: Any, reference: Any) -> None:
     def compare(result: Any, want: Any, path: str) -> None:
         if isinstance(want, Tensor):
             expect.tensor(result, want, f"Every tensor moves, however deep it is: here {path}.", hint=2)
@@ -100,7 +100,7 @@ def _every_level_moves(candidate: Any, reference: Any) -> None:
     compare(_moved(candidate, state), reference(state, AWAY), "state")
 
 
-def _gradient_survives(candidate: Any, reference: Any) -> None:
+def _the_gradient(candidate: Any, reference: Any) -> None:
     v = torch.ones(2, requires_grad=True)
     moved = candidate(MembraneState(2 * v), AWAY)
     message = "The gradient still reaches back through the moved state: no detach, no .data, no torch.tensor(…)."
@@ -110,7 +110,7 @@ def _gradient_survives(candidate: Any, reference: Any) -> None:
 _GAIN = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
 
 
-def _weights_are_found(candidate: Any, reference: Any) -> None:
+def _lists(candidate: Any, reference: Any) -> None:
     net, want = build(candidate, _GAIN), reference((6, 5, 3), _GAIN)
     for what in ("layers", "cells"):
         result = sorted(name for name in net.state_dict() if name.startswith(what))
@@ -122,7 +122,7 @@ def _weights_are_found(candidate: Any, reference: Any) -> None:
     expect.close(mine, theirs, message, hint="Only where the cells are stored has to change.")
 
 
-def _gain_is_a_buffer(candidate: Any, reference: Any) -> None:
+def _the_gain(candidate: Any, reference: Any) -> None:
     net = build(candidate, _GAIN)
     message = "`gain` is given, not learned: no optimizer may change it, so it is no parameter."
     expect.true("gain" not in dict(net.named_parameters()), message, yours="a parameter", expected="a buffer", hint=1)
@@ -133,7 +133,7 @@ def _gain_is_a_buffer(candidate: Any, reference: Any) -> None:
     expect.close(net.get_buffer("gain"), _GAIN, "`gain` holds the values that were given.", hint=2)
 
 
-def _volume_is_learned(candidate: Any, reference: Any) -> None:
+def _the_volume(candidate: Any, reference: Any) -> None:
     net = build(candidate, _GAIN)
     message = "`volume` is among the parameters, so that an optimizer can learn it."
     result = dict(net.named_parameters())
@@ -143,7 +143,7 @@ def _volume_is_learned(candidate: Any, reference: Any) -> None:
     expect.close(result["volume"], 1.0, message, hint=3)
 
 
-def _moves_whole(candidate: Any, reference: Any) -> None:
+def _it_moves(candidate: Any, reference: Any) -> None:
     net = copy.deepcopy(build(candidate, _GAIN)).to(AWAY)
     left = module_tree(net).left_behind
     message = f'After .to("{AWAY}") nothing is left behind.'
@@ -152,7 +152,7 @@ def _moves_whole(candidate: Any, reference: Any) -> None:
     expect.tensor(out, torch.empty(4, 2, 3, device=AWAY), "The moved network runs where it is now.", hint=4)
 
 
-def _loads(candidate: Any, reference: Any) -> None:
+def _it_loads(candidate: Any, reference: Any) -> None:
     net, twin = build(candidate, _GAIN), reference((6, 5, 3), torch.zeros(6))
     x = lively(net)
     twin.load_state_dict(net.state_dict())
@@ -167,7 +167,7 @@ def _loads(candidate: Any, reference: Any) -> None:
 _IMAGES = torch.arange(0, 192, dtype=torch.uint8).reshape(3, 1, 8, 8)
 
 
-def _right_sequence(candidate: Any, reference: Any) -> None:
+def _the_sequence(candidate: Any, reference: Any) -> None:
     inputs = "images 0 … 191 as uint8 [3, 1, 8, 8], steps 5"
     result, want = candidate(_IMAGES, 5, "cpu"), reference(_IMAGES, 5, "cpu")
     expect.tensor(result, want, "The sequence is float32 [T, B, 1, H, W].", inputs=inputs, hint=0)
@@ -180,7 +180,7 @@ def _watch(candidate: Any, steps: int = 5) -> tuple[Any, Transfers]:
     return result, seen
 
 
-def _arrives(candidate: Any, reference: Any) -> None:
+def _the_device(candidate: Any, reference: Any) -> None:
     result, _ = _watch(candidate)
     expect.tensor(result, reference(_IMAGES, 5, AWAY), "The sequence is on the requested device.", hint=1)
 
@@ -231,10 +231,10 @@ EXERCISES = [
         "A state on the move",
         move_state,
         [
-            Check("a tensor", _tensor_moves),
+            _a_tensor,
             Check("None", _nothing_stays_nothing),
-            Check("every level", _every_level_moves),
-            Check("the gradient", _gradient_survives),
+            _every_level,
+            _the_gradient,
         ],
         minutes=6,
         difficulty=2,
@@ -250,13 +250,7 @@ EXERCISES = [
         "05.2",
         "Repair a network",
         NestedSNN,
-        [
-            Check("lists", _weights_are_found),
-            Check("the gain", _gain_is_a_buffer),
-            Check("the volume", _volume_is_learned),
-            Check("it moves", _moves_whole),
-            Check("it loads", _loads),
-        ],
+        [_lists, _the_gain, _the_volume, _it_moves, _it_loads],
         minutes=8,
         difficulty=2,
         hints=(
@@ -271,12 +265,7 @@ EXERCISES = [
         "05.3",
         "Pack light",
         pack_light,
-        [
-            Check("the sequence", _right_sequence),
-            Check("the device", _arrives),
-            Check("one copy", _one_copy),
-            Check("few bytes", _few_bytes),
-        ],
+        [_the_sequence, _the_device, _one_copy, _few_bytes],
         hints=(
             "`data.to_unit(images)` makes float32 in [0, 1], `encode.repeat(x, steps)` the sequence.",
             "`tensor.to(device)` somewhere, with the `device` that was given.",

@@ -51,7 +51,7 @@ _THREE = "The answer is three numbers: alone, inference, training."
 _OPS = [("sub", (4, 4), (4,)), ("mul", (4,), (4,)), ("add", (4, 4), (4,)), ("ge", (4,), (1,)), ("_to_copy", (1,), (4,))]
 
 
-def _operations_alone(candidate: Any, reference: Any) -> None:
+def _every_operation_by_itself(candidate: Any, reference: Any) -> None:
     for ops in (_OPS, [("add", (4, 4), (4,))], [("zeros", (), (4,))]):
         want = reference(ops)[0]
         result = expect.parts(candidate(ops), 3, _THREE)[0]
@@ -108,7 +108,7 @@ def _many_neurons(candidate: Any, reference: Any) -> None:
         expect.tensor(part, x, f"`{name}` is a tensor with a number for each neuron.", hint=1)
 
 
-def _rests(candidate: Any, reference: Any) -> None:
+def _two_steps_of_rest(candidate: Any, reference: Any) -> None:
     x = torch.full((4, 1), 5.0)
     spikes, vs, rests = (part[:, 0].tolist() for part in _run(candidate, x))
     inputs = {"x": "5.0 at each of 4 steps"}
@@ -120,7 +120,7 @@ def _rests(candidate: Any, reference: Any) -> None:
     expect.close(v, torch.tensor([0.3]), message, inputs={"x": 0.5, "v": 0.3, "rest": 1.0}, hint=4)
 
 
-def _agrees(candidate: Any, reference: Any) -> None:
+def _as_one_neuron_does(candidate: Any, reference: Any) -> None:
     generator = torch.Generator().manual_seed(2)
     x = torch.rand(40, 6, generator=generator) * 1.2 - 0.1
     result = _run(candidate, x)
@@ -139,7 +139,7 @@ def _agrees(candidate: Any, reference: Any) -> None:
     )
 
 
-def _fuses(candidate: Any, reference: Any) -> None:
+def _elementwise(candidate: Any, reference: Any) -> None:
     def step(x: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         spike, v, rest = candidate(x, *state, _FIRE)
         return spike, (v, rest)
@@ -159,7 +159,7 @@ def _learns(candidate: Any, reference: Any) -> None:
     expect.close(result, want, message, inputs={"v": v, "rest": rest}, hint=5)
 
 
-def _waits_for_memory(candidate: Any, reference: Any) -> None:
+def _memory_is_slow(candidate: Any, reference: Any) -> None:
     inputs = {"operations": 1e6, "bytes": 8.5e9, "rate": 1e12, "bandwidth": 1e9}
     result = expect.written(candidate(*inputs.values()))
     message = "8.5 GB at 1 GB/s and next to nothing to compute: 8.5 seconds."
@@ -173,7 +173,7 @@ EXERCISES = [
         "Count the bytes",
         bytes_moved,
         [
-            Check("every operation by itself", _operations_alone),
+            _every_operation_by_itself,
             Check("fused, inference", _fused_inference),
             Check("fused, training", _fused_training),
         ],
@@ -193,13 +193,7 @@ EXERCISES = [
         "06.2",
         "A step that fuses",
         resting_step,
-        [
-            Check("many neurons", _many_neurons),
-            Check("two steps of rest", _rests),
-            Check("as one neuron does", _agrees),
-            Check("elementwise", _fuses),
-            Check("learns", _learns),
-        ],
+        [_many_neurons, _two_steps_of_rest, _as_one_neuron_does, _elementwise, _learns],
         minutes=8,
         difficulty=3,
         seconds=30.0,  # the first time, tracing has to be imported
@@ -217,7 +211,7 @@ EXERCISES = [
         "The roofline",
         least_seconds,
         [
-            Check("memory is slow", _waits_for_memory),
+            _memory_is_slow,
             expect.same(
                 "arithmetic is slow",
                 2,

@@ -12,7 +12,7 @@ from snnkit.encode import repeat
 from snnkit.nn import is_static
 
 from . import expect
-from .exercise import Check, Exercise, Question
+from .exercise import Exercise, Question
 
 
 def conv_flops(inputs, outputs, kernel, height, width, steps=1, static=False):
@@ -48,7 +48,7 @@ def _conv(*sizes: int) -> dict[str, Any]:
     return dict(zip(("inputs", "outputs", "kernel", "height", "width"), sizes, strict=True))
 
 
-def _sum_of_products(candidate: Any, reference: Any) -> None:
+def _a_sum_of_products(candidate: Any, reference: Any) -> None:
     given = _conv(5, 1, 3, 1, 1)
     result = candidate(**given)
     message = "One output value from 5 channels with a 3 × 3 kernel is a sum of 45 products."
@@ -142,7 +142,7 @@ class _Bench:
             return candidate(loss, [self.weight], self.optimizer, self.scaler, clip)
 
 
-def _scaled(candidate: Any, reference: Any) -> None:
+def _scaled_on_the_way(candidate: Any, reference: Any) -> None:
     bench = _Bench()
     expect.written(bench.update(candidate, (3e-4, 4e-4)))
     expect.true(bool(bench.arrived), "Backward has to run.", yours="no gradient arrived", hint=0)
@@ -150,7 +150,7 @@ def _scaled(candidate: Any, reference: Any) -> None:
     expect.close(bench.arrived[0], torch.tensor([3e-4, 4e-4]) * _SCALE, message, inputs={"scale": _SCALE}, hint=0)
 
 
-def _true_step(candidate: Any, reference: Any) -> None:
+def _the_true_step(candidate: Any, reference: Any) -> None:
     bench = _Bench()
     norm = bench.update(candidate, (3.0, 4.0))
     message = "The update is that of the true gradients: the scale is gone again."
@@ -179,7 +179,7 @@ def _overflow(candidate: Any, reference: Any) -> None:
     expect.close(bench.scaler.get_scale(), _SCALE / 2, "Then the scale is halved.", inputs=inputs, hint=5)
 
 
-def _twice(candidate: Any, reference: Any) -> None:
+def _a_clean_start(candidate: Any, reference: Any) -> None:
     bench = _Bench()
     for gradient in ((1.0, 0.0), (0.0, 2.0)):
         bench.update(candidate, gradient)
@@ -195,7 +195,7 @@ EXERCISES = [
         conv_flops,
         [
             expect.same("one value", 0, "One value from one: a product and an addition.", _conv(1, 1, 1, 1, 1)),
-            Check("a sum of products", _sum_of_products),
+            _a_sum_of_products,
             expect.same(
                 "every value",
                 3,
@@ -225,12 +225,7 @@ EXERCISES = [
         "07.2",
         "Fold time into the batch",
         all_steps,
-        [
-            Check("each step", _each_step),
-            Check("one call", _one_call),
-            Check("a real layer", _a_real_layer),
-            Check("static once", _static_once),
-        ],
+        [_each_step, _one_call, _a_real_layer, _static_once],
         minutes=8,
         difficulty=2,
         hints=(
@@ -246,13 +241,7 @@ EXERCISES = [
         "07.3",
         "A scaled update",
         scaled_update,
-        [
-            Check("scaled on the way", _scaled),
-            Check("the true step", _true_step),
-            Check("clipped", _clipped),
-            Check("overflow", _overflow),
-            Check("a clean start", _twice),
-        ],
+        [_scaled_on_the_way, _the_true_step, _clipped, _overflow, _a_clean_start],
         minutes=8,
         difficulty=3,
         in_place=True,  # it is there to change the weights

@@ -13,7 +13,7 @@ from snnkit.neuron import LI
 from snnkit.nn import Sequential
 
 from . import expect
-from .exercise import Check, Exercise, Question, Violation
+from .exercise import Exercise, Question, Violation
 
 
 def training_bytes(weights, stored, steps, batch, copies=1, width=4):
@@ -55,7 +55,7 @@ def _both(candidate: Any, **changes: float) -> Sequence[Any]:
     return expect.parts(candidate(**{**_CASE, **changes}), 2, "The answer is two numbers: model, activity.")
 
 
-def _of_the_model(candidate: Any, reference: Any) -> None:
+def _the_model(candidate: Any, reference: Any) -> None:
     for copies in (0, 1, 2):
         want = 4000 * (2 + copies)
         result, _ = _both(candidate, copies=copies)
@@ -65,7 +65,7 @@ def _of_the_model(candidate: Any, reference: Any) -> None:
         expect.close(result, want, message, inputs={**_CASE, "copies": copies}, hint=hints.get(seen, 0))
 
 
-def _of_the_activity(candidate: Any, reference: Any) -> None:
+def _the_activity(candidate: Any, reference: Any) -> None:
     message = "What backward needs is stored for each sample at each step."
     for changes in ({}, {"steps": 16}, {"batch": 1}, {"stored": 70}):
         case = {**_CASE, **changes}
@@ -77,7 +77,7 @@ def _of_the_activity(candidate: Any, reference: Any) -> None:
         expect.close(result, 4 * bare, message, inputs=case, hint=hint)
 
 
-def _of_narrow_numbers(candidate: Any, reference: Any) -> None:
+def _narrow_numbers(candidate: Any, reference: Any) -> None:
     (model, activity), inputs = _both(candidate, width=2), {**_CASE, "width": 2}
     expect.close(activity, 2400, "Of narrow numbers the activity is half.", inputs=inputs, hint=5)
     expect.close(model, 12000, "Weights, gradients and the optimizer's numbers stay float32.", inputs=inputs, hint=6)
@@ -147,14 +147,14 @@ def _uneven_parts(candidate: Any, reference: Any) -> None:
     expect.close(result, whole, message, inputs={"samples": 7, "size": 3}, hint=5)
 
 
-def _loss_of_the_batch(candidate: Any, reference: Any) -> None:
+def _the_loss(candidate: Any, reference: Any) -> None:
     (_, given, _), (_, whole, _) = _weight_gradient(candidate, 7, 3), _weight_gradient(reference, 7, 7)
     message = "What comes back is a plain number. A tensor with a graph would keep the memory of its part alive."
     expect.true(not (isinstance(given, Tensor) and given.requires_grad), message, yours=given, hint=6)
     expect.close(given, whole, "It is the mean loss of the whole batch.", inputs={"samples": 7, "size": 3}, hint=6)
 
 
-def _plain(candidate: Any, reference: Any) -> None:
+def _enough_memory(candidate: Any, reference: Any) -> None:
     fn, message = Fits(100), "With memory enough: every sample once, in order."
     expect.close(candidate(fn, torch.arange(10), 4), 2 * torch.arange(10), message, hint=0)
     expect.true(fn.sizes == [4, 4, 2], "With memory enough: parts of `size`.", yours=fn.sizes, expected=[4, 4, 2])
@@ -176,7 +176,7 @@ def _order(candidate: Any, reference: Any) -> None:
         expect.close(result, 2 * torch.arange(count), message, inputs=inputs, hint=2)
 
 
-def _gives_up(candidate: Any, reference: Any) -> None:
+def _one_is_too_many(candidate: Any, reference: Any) -> None:
     message = "When even one sample does not fit, the error is passed on."
     try:
         result = candidate(Fits(0), torch.arange(4), 4)
@@ -234,11 +234,7 @@ EXERCISES = [
         "08.1",
         "The bill",
         training_bytes,
-        [
-            Check("the model", _of_the_model),
-            Check("the activity", _of_the_activity),
-            Check("narrow numbers", _of_narrow_numbers),
-        ],
+        [_the_model, _the_activity, _narrow_numbers],
         minutes=6,
         hints=(
             "For each weight there are the weight itself, its gradient, and `copies` more: `2 + copies` numbers.",
@@ -254,12 +250,7 @@ EXERCISES = [
         "08.2",
         "Accumulate",
         accumulate,
-        [
-            Check("equal parts", _equal_parts),
-            Check("one at a time", _one_at_a_time),
-            Check("uneven parts", _uneven_parts),
-            Check("the loss", _loss_of_the_batch),
-        ],
+        [_equal_parts, _one_at_a_time, _uneven_parts, _the_loss],
         minutes=7,
         difficulty=2,
         hints=(
@@ -276,12 +267,7 @@ EXERCISES = [
         "08.3",
         "When memory runs out",
         in_halves,
-        [
-            Check("enough memory", _plain),
-            Check("order", _order),
-            Check("one is too many", _gives_up),
-            Check("other errors", _other_errors),
-        ],
+        [_enough_memory, _order, _one_is_too_many, _other_errors],
         minutes=7,
         difficulty=2,
         hints=(

@@ -59,7 +59,7 @@ def _shares(candidate: Any, count: int, ranks: int) -> list[tuple[list[int], flo
 _CASES = (8, 1), (8, 2), (7, 2), (10, 4), (7, 4), (5, 4), (3, 4)
 
 
-def _each_once(candidate: Any, reference: Any) -> None:
+def _each_sample_once(candidate: Any, reference: Any) -> None:
     for count, ranks in _CASES:
         parts = [mine for mine, _ in _shares(candidate, count, ranks)]
         every, inputs = sorted(sample for mine in parts for sample in mine), {"samples": count, "ranks": ranks}
@@ -77,7 +77,7 @@ def _fair(candidate: Any, reference: Any) -> None:
         expect.true(most <= least, message, inputs=inputs, yours=f"up to {most}", expected=f"up to {least}", hint=4)
 
 
-def _mean_of_all(candidate: Any, reference: Any) -> None:
+def _the_mean_of_all(candidate: Any, reference: Any) -> None:
     for count, ranks in _CASES:
         result = _shares(candidate, count, ranks)
         inputs = {"samples": f"losses 0, 1, … {count - 1}", "ranks": ranks}
@@ -114,7 +114,7 @@ def _restored(candidate: Any, updates: int) -> tuple[TinyRun, TinyRun]:
     return run, again
 
 
-def _plain(candidate: Any, reference: Any) -> None:
+def _a_plain_dict(candidate: Any, reference: Any) -> None:
     _restored(candidate, 5)
 
 
@@ -144,7 +144,7 @@ def _identical(candidate: Any, reference: Any) -> None:
 _LINK = {"latency": 1e-5, "bandwidth": 1e9}
 
 
-def _all_latency(candidate: Any, reference: Any) -> None:
+def _latency(candidate: Any, reference: Any) -> None:
     for ranks in (2, 8):
         message = "Of an empty message only the steps are left, each with its latency."
         result, want = candidate(ranks, 0.0, **_LINK), 2 * (ranks - 1) * 1e-5
@@ -152,7 +152,7 @@ def _all_latency(candidate: Any, reference: Any) -> None:
         expect.close(result, want, message, inputs={"ranks": ranks, "size": 0}, hint=hint, atol=1e-12)
 
 
-def _pieces(candidate: Any, reference: Any) -> None:
+def _bandwidth(candidate: Any, reference: Any) -> None:
     for ranks, size in ((2, 4e6), (4, 4e6), (1000, 4e6), (4, 10.0)):
         want = 2 * (ranks - 1) / ranks * size / 1e9
         result = candidate(ranks, size, latency=1e-300, bandwidth=1e9)
@@ -280,7 +280,7 @@ def _repairing(text: Any) -> str:
     return text
 
 
-def _same_job(text: Any, reference: Any) -> None:
+def _the_same_job(text: Any, reference: Any) -> None:
     """The repaired script requests what the broken one requested."""
     script = parse(_repairing(text))
     for name, want in (("nodes", 2), ("gpus-per-node", 4)):
@@ -290,7 +290,7 @@ def _same_job(text: Any, reference: Any) -> None:
     expect.true("snnkit train workshop" in text, message, hint=3)
 
 
-def _no_mistakes(text: Any, reference: Any) -> None:
+def _no_mistakes_left(text: Any, reference: Any) -> None:
     """``slurm.check`` finds nothing; else its first problem is the violation, with the line."""
     lines = _repairing(text).splitlines()
     for problem in slurm.check(text):
@@ -314,7 +314,7 @@ EXERCISES = [
         "09.1",
         "Share a batch",
         share,
-        [Check("each sample once", _each_once), Check("fair", _fair), Check("the mean of all", _mean_of_all)],
+        [_each_sample_once, _fair, _the_mean_of_all],
         minutes=6,
         hints=(
             "`batch[rank::ranks]` takes every `ranks`-th sample, from number `rank` on.",
@@ -332,14 +332,14 @@ EXERCISES = [
         "What has to be saved",
         snapshot,
         [
-            Check("a plain dict", _plain),
+            _a_plain_dict,
             _part("model", "The restored run has the weights.", 2),
             _part("optimizer", "The restored run has what the optimizer remembers.", 3),
             _part("scheduler", "The restored run is at the same place of the schedule.", 4),
             _part("noise", "The restored run draws the same noise.", 5),
             _part("epoch", "The restored run is in the same epoch.", 6),
             _part("batch", "The restored run is at the same batch.", 6),
-            Check("identical", _identical),
+            _identical,
         ],
         minutes=8,
         difficulty=2,
@@ -359,7 +359,7 @@ EXERCISES = [
         "09.3",
         "Three mistakes",
         REPAIRED,
-        [Check("the same job", _same_job), Check("no mistakes left", _no_mistakes), Check("two hours", _two_hours)],
+        [_the_same_job, _no_mistakes_left, _two_hours],
         minutes=6,
         difficulty=2,
         hints=(
@@ -376,8 +376,8 @@ EXERCISES = [
         ring_seconds,
         [
             expect.same("alone", 0, "A rank alone has nothing to add up.", {"ranks": 1, "size": 4e6} | _LINK),
-            Check("latency", _all_latency),
-            Check("bandwidth", _pieces),
+            _latency,
+            _bandwidth,
         ],
         hints=(
             "How many steps are there, and what does one of them cost? Multiply.",

@@ -75,7 +75,7 @@ def _run(step: Callable[..., Any], x: Tensor) -> tuple[Tensor, Tensor]:
     return torch.stack(spikes), torch.stack(mems)
 
 
-def _numbers(candidate: Any, reference: Any) -> None:
+def _the_numbers(candidate: Any, reference: Any) -> None:
     x = torch.rand(STEPS, 3, 5, generator=torch.Generator().manual_seed(3)) * 1.4 - 0.1
     want, want_mem = _run(reference, x)
     message = "A whole batch of neurons comes in, and each decides for itself: there is no single yes or no."
@@ -95,7 +95,7 @@ def _numbers(candidate: Any, reference: Any) -> None:
     expect.close(result, want, message, inputs=inputs, hint=0)
 
 
-def _static(candidate: Any, reference: Any) -> None:
+def _a_static_graph(candidate: Any, reference: Any) -> None:
     report = ipu.check(Net(candidate, _strict), example(), loss)
     ready(report, {"static graph": 1, "same trace": 1, "sizes": 2, "supported operations": 2})
 
@@ -132,7 +132,7 @@ def _has_the_gradient(candidate: Any, reference: Any) -> None:
     expect.close(grad, want, message, inputs={"u": "-2 … 2", "smooth": "a sigmoid"}, hint=0 if grad.any() else 1)
 
 
-def _plain(candidate: Any, reference: Any) -> None:
+def _plain_operations(candidate: Any, reference: Any) -> None:
     net = Net(leaky, lambda u: candidate(u, torch.sigmoid))
     ready(ipu.check(net, example(), loss), {"no autograd.Function": 3, "supported operations": 4})
 
@@ -141,7 +141,7 @@ def _readout() -> Net:
     return Net(leaky, _strict)
 
 
-def _inference(candidate: Any, reference: Any) -> None:
+def _without_labels(candidate: Any, reference: Any) -> None:
     net, (x, _) = _readout(), pictures()
     inputs = {"x": tuple(x.shape)}
     with (
@@ -152,7 +152,7 @@ def _inference(candidate: Any, reference: Any) -> None:
     expect.close(out, net(x.flatten(1)), "Without y: the network's output.", inputs=inputs, hint=1)
 
 
-def _training(candidate: Any, reference: Any) -> None:
+def _with_labels(candidate: Any, reference: Any) -> None:
     net, (x, y) = _readout(), pictures()
     message = "With y: out, and one loss, a tensor that has its history."
     out, value = expect.parts(candidate(net, rates)(x, y), 2, message, expected="out, loss", hint=2)
@@ -162,12 +162,12 @@ def _training(candidate: Any, reference: Any) -> None:
     expect.close(value, rates(out, y), "The loss is that of out and y.", hint=2)
 
 
-def _one_loss(candidate: Any, reference: Any) -> None:
+def _the_rules(candidate: Any, reference: Any) -> None:
     report = ipu.check(candidate(_readout(), rates), pictures(), device_iterations=3)
     ready(report, {"one loss": 6 if "no loss" not in str(report) else 5, "batch": 0})
 
 
-def _crossing(candidate: Any, reference: Any) -> None:
+def _the_crossover(candidate: Any, reference: Any) -> None:
     message = "Time is a + b · batch; the answer is the batch at which b · batch = a."
     for a, b, small, large in ((3e-3, 1e-4, 1, 101), (2e-3, 5e-4, 8, 64), (0.5, 0.01, 20, 30)):
         case = (small, a + b * small), (large, a + b * large)
@@ -180,7 +180,7 @@ def _crossing(candidate: Any, reference: Any) -> None:
         expect.close(result, want, message, inputs={"small": case[0], "large": case[1]}, hint=[*seen, 0][0], rtol=1e-3)
 
 
-def _flat(candidate: Any, reference: Any) -> None:
+def _a_flat_line(candidate: Any, reference: Any) -> None:
     flat = (1, 0.004), (64, 0.004)
     try:
         result = expect.written(candidate(*flat))
@@ -259,8 +259,8 @@ EXERCISES = [
         "A neuron without internal state",
         leaky,
         [
-            Check("the numbers", _numbers),
-            Check("a static graph", _static),
+            _the_numbers,
+            _a_static_graph,
             Check("the gradient", _no_gradient_in_reset),
         ],
         difficulty=2,
@@ -279,7 +279,7 @@ EXERCISES = [
         "10.2",
         "A spike in plain operations",
         spike,
-        [Check("0 or 1", _is_0_or_1), Check("the gradient", _has_the_gradient), Check("plain operations", _plain)],
+        [Check("0 or 1", _is_0_or_1), Check("the gradient", _has_the_gradient), _plain_operations],
         difficulty=2,
         hints=(
             "Add to the step something that is 0 and has the gradient of `smooth(u)`: `s` less itself, detached.",
@@ -294,7 +294,7 @@ EXERCISES = [
         "10.3",
         "The loss in the model",
         Training,
-        [Check("without labels", _inference), Check("with labels", _training), Check("the rules", _one_loss)],
+        [_without_labels, _with_labels, _the_rules],
         difficulty=2,
         hints=(
             "`x.view(128, -1)` fits one batch size only, and an IPU's call is cut into micro-batches: `x.flatten(1)`.",
@@ -311,8 +311,8 @@ EXERCISES = [
         "Where launches stop to matter",
         crossover,
         [
-            Check("the crossover", _crossing),
-            Check("a flat line", _flat),
+            _the_crossover,
+            _a_flat_line,
             expect.same(
                 "a steep line",
                 5,

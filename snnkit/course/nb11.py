@@ -45,7 +45,7 @@ def _step(candidate: Any, pre: Any, post: Any, x: Any, y: Any, keep_x: float = 0
     return (*expect.parts(candidate(*shown.values()), 4, message), shown)
 
 
-def _traces(candidate: Any, reference: Any) -> None:
+def _the_traces(candidate: Any, reference: Any) -> None:
     for pre, post in (([0, 0], [0, 0, 0]), ([1, 0], [0, 1, 0])):
         *result, shown = _step(candidate, pre, post, [0.4, 1.5], [0.2, 1.0, 0.6])
         want = reference(*shown.values())
@@ -54,7 +54,7 @@ def _traces(candidate: Any, reference: Any) -> None:
             expect.close(one, right, message.replace("A trace", f"The trace `{name}`", 1), inputs=shown, hint=0)
 
 
-def _one_row_for_each_post(candidate: Any, reference: Any) -> None:
+def _rows_and_columns(candidate: Any, reference: Any) -> None:
     *result, shown = _step(candidate, [1, 0], [0, 1, 0], [0.4, 1.5], [0.2, 1.0, 0.6])
     for name, change in zip(NAMES[2:], result[2:], strict=True):
         message = f"`{name}` has a row for each postsynaptic neuron and a column for each presynaptic one."
@@ -87,7 +87,7 @@ def all_pairs(first: Tensor, then: Tensor, keep: float) -> Tensor:
     return total
 
 
-def _whole_trains(candidate: Any, reference: Any) -> None:
+def _all_pairs(candidate: Any, reference: Any) -> None:
     generator = torch.Generator().manual_seed(3)
     pre, post = ((torch.rand(20, n, generator=generator) < 0.4).double() for n in (4, 3))
     x, y, keep = torch.zeros(4).double(), torch.zeros(3).double(), (math.exp(-1 / 5), math.exp(-1 / 8))
@@ -121,7 +121,7 @@ def _counts(counts: Sequence, labels: Sequence, classes: int) -> dict[str, Any]:
     return {"counts": torch.tensor(counts, dtype=torch.float32), "labels": torch.tensor(labels), "classes": classes}
 
 
-def _counts_stay(candidate: Any, reference: Any) -> None:
+def _whole_numbers(candidate: Any, reference: Any) -> None:
     result = candidate(torch.tensor([[5.0], [1.0]]), torch.tensor([0, 1]), 2)
     like = torch.zeros(1, dtype=torch.int64)
     expect.tensor(result, like, "Labels are whole numbers (int64), as those of images are.", hint=5)
@@ -133,8 +133,8 @@ EXERCISES = [
         "One step of STDP",
         stdp_step,
         [
-            Check("the traces", _traces),
-            Check("rows and columns", _one_row_for_each_post),
+            _the_traces,
+            _rows_and_columns,
             Check("pre, then post", _pre_then_post),
             Check("post, then pre", _post_then_pre),
             expect.same(
@@ -143,7 +143,7 @@ EXERCISES = [
                 "Two spikes within one step are a pair on both sides: each finds the trace that already has the other.",
                 {"pre": _ONE, "post": _ONE, "x": 0 * _ONE, "y": 0 * _ONE, "keep_x": 0.5, "keep_y": 0.8},
             ),
-            Check("all pairs", _whole_trains),
+            _all_pairs,
         ],
         minutes=7,
         difficulty=2,
@@ -161,7 +161,7 @@ EXERCISES = [
         "Bounds, hard and soft",
         bounded,
         [
-            Check("additive", _additive),
+            _additive,
             expect.same(
                 "held",
                 1,
@@ -237,7 +237,7 @@ EXERCISES = [
                 "A class without images gets no neuron, and no NaN either.",
                 _counts([[1, 0, 4], [3, 0, 2]], [0, 3], 4),
             ),
-            Check("whole numbers", _counts_stay),
+            _whole_numbers,
         ],
         minutes=6,
         difficulty=2,

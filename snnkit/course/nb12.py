@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from snnkit.data.events import Events
 
 from . import expect
-from .exercise import Check, Exercise, Question, Violation
+from .exercise import Exercise, Question, Violation
 
 
 def count_events(recording, window):
@@ -61,20 +61,20 @@ def _one_event(candidate: Any, reference: Any) -> None:
         expect.true(places == [list(place)], message, inputs=inputs, yours=places, expected=[list(place)], hint=hint)
 
 
-def _turned(candidate: Any, reference: Any) -> None:
+def _rows_and_columns(candidate: Any, reference: Any) -> None:
     row = (0, 1, 2, 1)
     result, message = candidate(made([row], (4, 4)), 1), "On a square sensor, too, the row is y and the column x."
     expect.close(result.nonzero(), torch.tensor([[0, 0, 2, 1]]), message, inputs=shown([row], size="4 × 4"), hint=2)
 
 
-def _at_one_place(candidate: Any, reference: Any) -> None:
+def _several_at_one_place(candidate: Any, reference: Any) -> None:
     rows = [(t, 1, 1, p) for t, p in ((10, 1), (20, 1), (30, 0), (40, 1))]
     result = candidate(made(rows, (3, 3), 100), 100)
     message = "Three ON events of one pixel in one window count three."
     expect.close(result[0, :, 1, 1], torch.tensor([3.0, 1.0]), message, inputs=shown(rows, window=100), hint=3)
 
 
-def _edges(candidate: Any, reference: Any) -> None:
+def _edges_of_windows(candidate: Any, reference: Any) -> None:
     rows = [(t, 0, 0, 1) for t in (0, 999, 1000, 1999, 2000, 2400)]
     inputs = shown(rows, duration=3500, window=1000)
     result, message = candidate(made(rows, (1, 1), 3500), 1000), "The recording lasts four windows, the last cut off."
@@ -83,7 +83,7 @@ def _edges(candidate: Any, reference: Any) -> None:
     expect.close(result[:, 0, 0, 0], torch.tensor([2.0, 2.0, 2.0, 0.0]), message, inputs=inputs, hint=4)
 
 
-def _large(candidate: Any, reference: Any) -> None:
+def _a_large_sensor(candidate: Any, reference: Any) -> None:
     rows = [(10, 200, 100, 1), (20, 5, 299, 0), (30, 399, 250, 1)]
     message = "On a sensor of 300 × 400 pixels, too, each event is where it belongs."
     inputs = shown(rows, size="300 × 400")
@@ -105,7 +105,7 @@ def _no_loop(candidate: Any, reference: Any) -> None:
     expect.true(counts[1] <= counts[0] + 20, message, inputs=inputs, yours=yours, hint=6)
 
 
-def _nothing_lost(candidate: Any, reference: Any) -> None:
+def _nothing_is_lost(candidate: Any, reference: Any) -> None:
     recording = drawn(3000, (11, 7), 10_000, seed=2)
     result, inputs = candidate(recording, 1500), {"events": 3000, "size": "11 × 7", "window": 1500}
     expect.true(
@@ -154,7 +154,7 @@ def _polarity(candidate: Any, reference: Any) -> None:
     expect.close(result.p, torch.tensor([0, 1, 0, 0]), message, inputs=inputs, hint=2 if turned else 3)
 
 
-def _and_back(candidate: Any, reference: Any) -> None:
+def _and_back_again(candidate: Any, reference: Any) -> None:
     recording = drawn(200, (6, 5), 5000, seed=3)
     once = _played(candidate, recording)
     message = "Sensor and duration stay as they are."
@@ -268,7 +268,7 @@ def _at_the_edge(candidate: Any, reference: Any) -> None:
         expect.true(result == want, message, inputs=inputs, yours=result, expected=want, hint=4)
 
 
-def _many(candidate: Any, reference: Any) -> None:
+def _many_events(candidate: Any, reference: Any) -> None:
     recording = drawn(300, (5, 6), 20_000, seed=4)
     result, want = candidate(recording, 300), reference(recording, 300)
     expect.close(result, want, "300 events anywhere on the sensor.", inputs={"size": "5 × 6", "within": 300}, hint=0)
@@ -280,13 +280,13 @@ EXERCISES = [
         "Count without a loop",
         count_events,
         [
-            Check("one event", _one_event),
-            Check("rows and columns", _turned),
-            Check("several at one place", _at_one_place),
-            Check("edges of windows", _edges),
-            Check("a large sensor", _large),
-            Check("no loop", _no_loop),
-            Check("nothing is lost", _nothing_lost),
+            _one_event,
+            _rows_and_columns,
+            _several_at_one_place,
+            _edges_of_windows,
+            _a_large_sensor,
+            _no_loop,
+            _nothing_is_lost,
         ],
         minutes=8,
         difficulty=2,
@@ -305,12 +305,7 @@ EXERCISES = [
         "12.2",
         "Play it backwards",
         backwards,
-        [
-            Check("times", _times),
-            Check("pixels", _pixels),
-            Check("polarity", _polarity),
-            Check("and back again", _and_back),
-        ],
+        [_times, _pixels, _polarity, _and_back_again],
         hints=(
             "The first microsecond, 0, becomes the last, `recording.duration - 1`. What becomes of 100?",
             "What came last comes first now, and times must not fall: `.flip(0)`.",
@@ -323,14 +318,7 @@ EXERCISES = [
         "12.3",
         "Which events have support?",
         supported,
-        [
-            Check("alone", _alone),
-            Check("neighbours", _neighbours),
-            Check("in time", _in_time),
-            Check("itself", _itself),
-            Check("at the edge", _at_the_edge),
-            Check("many events", _many),
-        ],
+        [_alone, _neighbours, _in_time, _itself, _at_the_edge, _many_events],
         minutes=8,
         difficulty=3,
         hints=(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from . import expect
-from .exercise import Check, Exercise, Question, Violation
+from .exercise import Exercise, Question, Violation
 
 
 def score_of(correct: Tensor, spikes: Tensor, price: float) -> tuple[float, float]:
@@ -53,7 +53,7 @@ TOGETHER = "Accuracy and spikes vary together: the error is that of their differ
 WON = torch.tensor([True, False] * 50)  # every right answer takes 10 spikes, every wrong one none
 
 
-def _value(candidate: Any, reference: Any) -> None:
+def _the_score(candidate: Any, reference: Any) -> None:
     message = "The score is the mean of (1 if right, else 0) - price · spikes."
     for price, hint in ((0.0, 0), (0.01, 1), (0.1, 1)):
         inputs = {"correct": CORRECT, "spikes": SPIKES, "price": price}
@@ -66,13 +66,13 @@ def _value(candidate: Any, reference: Any) -> None:
 # 13.2
 
 
-def _clear(candidate: Any, reference: Any) -> None:
+def _who_is_beaten(candidate: Any, reference: Any) -> None:
     accuracy, spikes = [0.90, 0.95, 0.80, 0.99], [5.0, 3.0, 8.0, 20.0]
     message = "Network 1 beats 0 and 2: it is more accurate with fewer spikes. Nobody beats 1 or 3."
     _same(candidate, reference, accuracy, spikes, message, hint=0, ordered=False)
 
 
-def _sparse(candidate: Any, reference: Any) -> None:
+def _both_ends(candidate: Any, reference: Any) -> None:
     accuracy, spikes = [0.99, 0.50, 0.97, 0.90], [60.0, 0.0, 9.0, 10.0]
     message = (
         "The front has both ends: the most accurate network, and the one with the fewest spikes, however bad it is."
@@ -80,7 +80,7 @@ def _sparse(candidate: Any, reference: Any) -> None:
     _same(candidate, reference, accuracy, spikes, message, hint=1, ordered=False)
 
 
-def _in_order(candidate: Any, reference: Any) -> None:
+def _the_order(candidate: Any, reference: Any) -> None:
     accuracy, spikes = [0.99, 0.50, 0.97, 0.60], [60.0, 0.0, 9.0, 1.0]
     _same(candidate, reference, accuracy, spikes, "They come by ascending spikes.", hint=2)
 
@@ -100,7 +100,7 @@ DIFFERENCE = "The first is the mean of a - b, with its sign."
 SHIFT = "Where a is better by the same amount with every seed, that amount is certain: the error is 0."
 
 
-def _of_pairs(candidate: Any, reference: Any) -> None:
+def _its_error(candidate: Any, reference: Any) -> None:
     _, result = expect.parts(candidate(A, B), 2, "The answer is two values: a mean and its error.")
     apart = math.sqrt((A.var().item() + B.var().item()) / len(A))
     message = "The error is that of the differences: what a seed does to both networks cancels."
@@ -147,7 +147,7 @@ EXERCISES = [
         "A score with its error",
         score_of,
         [
-            Check("the score", _value),
+            _the_score,
             expect.same("the error", 2, ERROR, {"correct": CORRECT, "spikes": SPIKES, "price": 0.0}, part=1),
             expect.same("sample by sample", 3, TOGETHER, {"correct": WON, "spikes": 10.0 * WON, "price": 0.1}, part=1),
         ],
@@ -162,12 +162,7 @@ EXERCISES = [
         "13.2",
         "The front",
         front,
-        [
-            Check("who is beaten", _clear),
-            Check("both ends", _sparse),
-            Check("the order", _in_order),
-            Check("draws", _draws),
-        ],
+        [_who_is_beaten, _both_ends, _the_order, _draws],
         minutes=7,
         difficulty=2,
         hints=(
@@ -183,7 +178,7 @@ EXERCISES = [
         paired,
         [
             expect.same("the difference", 0, DIFFERENCE, {"a": A, "b": B}, {"a": B, "b": A}, part=0),
-            Check("its error", _of_pairs),
+            _its_error,
             expect.same("a mere shift", 1, SHIFT, {"a": SEEDS + 0.125, "b": SEEDS}, atol=1e-5),
         ],
         difficulty=2,

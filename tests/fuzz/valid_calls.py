@@ -88,6 +88,7 @@ challenge.Delays.forward: x=rand(5, 2, 2)
 challenge.board: references=False
 challenge.evaluate: x=challenge.samples(8)[0], y=challenge.samples(8)[1]
 challenge.train: updates=1
+course.Exercise: title="t", reference=abs, checks=[course.Check("c", print)]
 course.attempt: answer=None
 course.export: name="Ada"
 course.grade: exercise="01.1", candidate=None
