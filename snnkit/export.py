@@ -31,6 +31,7 @@ __all__ = ["export", "plain", "resting_state"]
 _BATCH = 2  # to trace with: PyTorch takes a size of 1 for a constant
 
 
+@checks.arguments
 def export(model: nn.Module, example: Tensor) -> torch.export.ExportedProgram:
     """Export a network for inference, in evaluation mode.
 
@@ -45,10 +46,9 @@ def export(model: nn.Module, example: Tensor) -> torch.export.ExportedProgram:
         A program ``out, state = program.module()(x, state)``, whose ``example_inputs`` hold the state at rest.
 
     Raises:
-        TypeError, ValueError: no module or no sequence; a model that returns no state; a state whose value at rest
-            can't be known, as it belongs to no neuron of this package.
+        TypeError, ValueError: a model that returns no state, or one whose value at rest can't be known, as it belongs
+            to no neuron of this package.
     """
-    checks.instance("model", model, nn.Module, "a torch.nn.Module")
     check_sequence(example, "export")
     if example.shape[1] == 0:
         raise ValueError(f"example must have at least one sample, but its shape is {list(example.shape)}")

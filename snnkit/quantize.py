@@ -95,13 +95,7 @@ class Quantized(NamedTuple):
 
 @checks.arguments
 def quantize(model: nn.Module) -> Quantized:
-    """A copy of a trained ``model``, on any device, whose Linear layers have int8 weights; ``model`` stays as it is.
-
-    Raises:
-        ImportError: without torchao.
-        TypeError, ValueError: no module; no layer that can be int8, with the reasons; a weight with NaN or infinity.
-    """
-    checks.instance("model", model, nn.Module, "a torch.nn.Module")
+    """A copy of a trained ``model``, on any device, whose Linear layers have int8 weights; ``model`` stays as it is."""
     owners = Counter(id(layer.weight) for layer in model.modules() if isinstance(layer, nn.Linear))
     sizes = _bytes_by_layer(model)
     notes = {name: _reason_against(model.get_submodule(name), owners) or "int8 weight" for name in sizes}
@@ -245,7 +239,6 @@ def load(path: str | os.PathLike[str], model: nn.Module, *, map_location: str | 
         ValueError: it is damaged, something else, or does not fit ``model``.
     """
     _torchao()  # registers the classes that the file may hold
-    checks.instance("model", model, nn.Module, "a torch.nn.Module")
     place = resolve_device(map_location, "map_location")
     path, content = read_archive(path, "quantized model", place)
     if not isinstance(content, dict) or content.get("format") != _FORMAT:

@@ -10,22 +10,14 @@ recordings, labels = data.events.record_digits()    # from an event camera; see 
 ```
 """
 
-from snnkit.data import augment, events
-from snnkit.data._batches import batches, resolve_device, to_device, to_unit
-from snnkit.data.datasets import CLASSES, available, load
-from snnkit.data.idx import DamagedFileError
-from snnkit.data.toy import xor_in_time
-
-__all__ = [
-    "CLASSES",
-    "DamagedFileError",
-    "augment",
-    "available",
-    "batches",
-    "events",
-    "load",
-    "resolve_device",
-    "to_device",
-    "to_unit",
-    "xor_in_time",
-]
+from snnkit.data import augment as augment
+from snnkit.data import events as events
+from snnkit.data._batches import batches as batches
+from snnkit.data._batches import resolve_device as resolve_device
+from snnkit.data._batches import to_device as to_device
+from snnkit.data._batches import to_unit as to_unit
+from snnkit.data.datasets import CLASSES as CLASSES
+from snnkit.data.datasets import available as available
+from snnkit.data.datasets import load as load
+from snnkit.data.idx import DamagedFileError as DamagedFileError
+from snnkit.data.toy import xor_in_time as xor_in_time

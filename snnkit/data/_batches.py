@@ -54,6 +54,7 @@ def to_unit(images: Tensor) -> Tensor:
     return images.float() / 255
 
 
+@checks.arguments
 def batches(
     images: Tensor,
     labels: Tensor,
@@ -68,14 +69,9 @@ def batches(
     The last batch may be smaller, unless ``drop_last``. With ``shuffle`` the order is a permutation drawn from
     ``generator`` (the default one if None); a CPU generator gives the same order on every device. Without it, the
     batches are views of the data.
-
-    Raises ValueError for a batch size below 1, or where images and labels differ in length or device; TypeError for
-    arguments of another kind.
     """
-    checks.flags(shuffle=shuffle, drop_last=drop_last)
     check_data(images, labels)
     checks.integer("batch_size", batch_size, at_least=1)
-    check_generator(generator)
     if images.device != labels.device:
         raise ValueError(
             f"images and labels must be on one device (see data.to_device), but they are on {images.device} and "
@@ -110,11 +106,6 @@ def check_data(images: Tensor, labels: Tensor, name: str = "images, labels") -> 
         )
     if not len(labels):
         raise ValueError(f"{name}: the data set must hold at least one sample, but it is empty")
-
-
-def check_generator(generator: torch.Generator | None) -> None:
-    """Raise unless ``generator`` is one, or None."""
-    checks.instance("generator", generator, torch.Generator, "a torch.Generator", optional=True)
 
 
 def seeded(seed: int) -> torch.Generator:

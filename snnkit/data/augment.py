@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from snnkit import checks
-from snnkit.data._batches import check_generator
 
 
+@checks.arguments
 @dataclass(frozen=True)
 class Shift:
     """Move each image by a whole number of pixels from -``pixels`` to ``pixels``, drawn for each direction.
@@ -24,9 +24,6 @@ class Shift:
     Args:
         pixels: 0 or more.
         generator: on the device of the images; None: PyTorch's global one.
-
-    Raises:
-        TypeError, ValueError: arguments or images of another kind or shape.
     """
 
     pixels: int = 2
@@ -34,7 +31,6 @@ class Shift:
 
     def __post_init__(self) -> None:
         checks.integer("pixels", self.pixels, at_least=0)
-        check_generator(self.generator)
 
     def __call__(self, images: Tensor) -> Tensor:
         checks.instance("images for Shift", images, Tensor, "a floating-point tensor [B, C, H, W]")

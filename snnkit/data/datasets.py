@@ -30,18 +30,9 @@ CLASSES: dict[str, tuple[str, ...]] = {
     "digits": tuple("0123456789"),
     "mnist": tuple("0123456789"),
     "fashion": (
-        "T-shirt",
-        "trouser",
-        "pullover",
-        "dress",
-        "coat",
-        "sandal",
-        "shirt",
-        "sneaker",
-        "bag",
-        "ankle boot",
+        "T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot",
     ),
-}
+}  # fmt: skip
 
 # Of the 1797 x 65 numbers as bytes (64 pixels 0..16, then the label), so that repacking or line ends don't matter.
 _DIGITS_SHA256 = "68aea062d35a127749050fa0e52dca09d6569ac08092c925610e0954e172dde2"
@@ -110,6 +101,7 @@ FASHION = IdxDataset(
 IDX = {dataset.name: dataset for dataset in (MNIST, FASHION)}
 
 
+@checks.arguments
 def load(
     name: str,
     split: str = "train",
@@ -139,8 +131,6 @@ def load(
     the published ones, FileNotFoundError where ``download=False`` and files are missing, ConnectionError when no mirror
     could deliver them.
     """
-    checks.flag("download", download)
-    checks.flag("progress", progress, optional=True)
     checks.choice("name", name, CLASSES)
     checks.choice("split", split, SPLITS)
     if name == "digits":

@@ -15,37 +15,25 @@
 ===========================  ==========================================================================
 """
 
-from ..measure.tracker import MemoryTracker, memory_limit
-from .accelerate import Accelerated, accelerate, setup_gpu_acceleration
-from .batch_processing import batch_process
-from .memory_table import MemoryTable, explain_memory
-from .move import move_tensors_to_device
-from .optimize import MemoryReport, optimize_memory_usage, restore_memory_usage, truncated
-from .placement import Precision
-from .spike_packing import packed_spikes
-from .usage import MemoryUsage, StepMemory, get_gpu_memory_usage, outline, timeline, training_step, untouched
-
-__all__ = [
-    "Accelerated",
-    "MemoryReport",
-    "MemoryTable",
-    "MemoryTracker",
-    "MemoryUsage",
-    "Precision",
-    "StepMemory",
-    "accelerate",
-    "batch_process",
-    "explain_memory",
-    "get_gpu_memory_usage",
-    "memory_limit",
-    "move_tensors_to_device",
-    "optimize_memory_usage",
-    "outline",
-    "packed_spikes",
-    "restore_memory_usage",
-    "setup_gpu_acceleration",
-    "timeline",
-    "training_step",
-    "truncated",
-    "untouched",
-]
+from ..measure.tracker import MemoryTracker as MemoryTracker
+from ..measure.tracker import memory_limit as memory_limit
+from .accelerate import Accelerated as Accelerated
+from .accelerate import accelerate as accelerate
+from .accelerate import setup_gpu_acceleration as setup_gpu_acceleration
+from .batch_processing import batch_process as batch_process
+from .memory_table import MemoryTable as MemoryTable
+from .memory_table import explain_memory as explain_memory
+from .move import move_tensors_to_device as move_tensors_to_device
+from .optimize import MemoryReport as MemoryReport
+from .optimize import optimize_memory_usage as optimize_memory_usage
+from .optimize import restore_memory_usage as restore_memory_usage
+from .optimize import truncated as truncated
+from .placement import Precision as Precision
+from .spike_packing import packed_spikes as packed_spikes
+from .usage import MemoryUsage as MemoryUsage
+from .usage import StepMemory as StepMemory
+from .usage import get_gpu_memory_usage as get_gpu_memory_usage
+from .usage import outline as outline
+from .usage import timeline as timeline
+from .usage import training_step as training_step
+from .usage import untouched as untouched

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from .. import checks
 from .batch_processing import batch_process, check_batch_size
 from .move import move_tensors_to_device
 from .optimize import MemoryReport, optimize_memory_usage
-from .placement import Precision, check_module, choose_device, device_of
+from .placement import Precision, choose_device, device_of
 
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -65,12 +65,13 @@ class Accelerated:
         return batch_process(self.model, inputs, run, **{"batch_size": self.batch_size, **options})
 
 
+@checks.arguments
 def accelerate(
     model: nn.Module,
     device: str | torch.device = "auto",
     optimize_memory: bool = False,
     batch_size: int | str | None = None,
-    precision: str = "auto",
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto",
 ) -> Accelerated:
     """Put ``model`` on a device, in place, and choose how to run it there::
 
@@ -86,15 +87,7 @@ def accelerate(
         precision: "fp32", "bf16", "fp16", or "auto": on CUDA bf16 where the chip computes in it, else fp16; elsewhere
             fp32.
 
-    Returns:
-        ``Accelerated``: the model, how it is run, and why.
-
-    Raises:
-        TypeError, ValueError: not a module, a model without parameters or on mixed devices, an unknown or unusable
-            device, an unknown precision, a batch size that is not an int of at least 1.
     """
-    checks.flag("optimize_memory", optimize_memory)
-    check_module(model)
     device_of(model, parameters=True)
     batch_size = check_batch_size("auto" if batch_size is None else batch_size)
     where = choose_device(device)
@@ -117,7 +110,6 @@ setup_gpu_acceleration = accelerate  # the name that earlier toolkits gave it
 
 def _precision(precision: str, device: torch.device) -> tuple[str, str]:
     """("fp32" | "bf16" | "fp16", why)."""
-    checks.choice("precision", precision, ("auto", *PRECISIONS))
     if precision != "auto":
         return precision, "requested"
     if device.type != "cuda":

@@ -16,13 +16,14 @@ from .. import checks
 from ..measure import peak_of
 from ..neuron import Neuron
 from .move import move_tensors_to_device
-from .placement import check_module, device_of
+from .placement import device_of
 from .usage import available, release_caches
 
 # With "auto": samples to try first, and the most at once; larger batches gain nothing.
 _PROBE, _MOST = 8, 1024
 
 
+@checks.arguments
 def batch_process(
     model: nn.Module,
     inputs: Tensor,
@@ -54,17 +55,9 @@ def batch_process(
 
     Raises:
         MemoryError: a single sample is too much; holds what the device said.
-        TypeError, ValueError: no samples, a spiking network that would take them for time, another kind of argument, a
-            model on mixed devices; results that don't have a batch's samples along ``out_dim``.
     """
-    checks.flag("progress", progress)
-    check_module(model)
-    checks.instance("inputs", inputs, Tensor, "a tensor of samples")
-    checks.integer("dim", dim)
-    checks.integer("out_dim", out_dim)
     if not -inputs.dim() <= dim < inputs.dim():
         raise ValueError(f"dim must be a dimension of inputs {list(inputs.shape)}, but it is {dim}")
-    checks.function("fn", fn, optional=True)
     if fn is None and dim == 0 and any(isinstance(module, Neuron) for module in model.modules()):
         raise ValueError(
             "fn must be given for a spiking network: it takes sequences [T, B, ...], whose dimension 0 is time. For "

@@ -55,17 +55,11 @@ _HOOKS_ON_ALL = (
 
 @dataclass(frozen=True)
 class MemorySaving:
-    """The ``runner`` of a ``Sequential`` in ``optimize_memory_usage``.
+    """The ``runner`` of a ``Sequential`` in ``optimize_memory_usage``."""
 
-    Attributes:
-        recompute: neurons and pooling again in backward.
-        pack: spikes as bits.
-        steps: time steps at once, each chunk computed again in backward; None: all.
-    """
-
-    recompute: bool = True
-    pack: bool = True
-    steps: int | None = None
+    recompute: bool = True  # neurons and pooling again in backward
+    pack: bool = True  # spikes as bits
+    steps: int | None = None  # at once, each chunk computed again in backward; None: all
 
     def __call__(self, net: Sequential, x: Tensor, state: tuple | None) -> tuple[Tensor, tuple]:
         """``net(x, state)`` in less memory."""
@@ -97,18 +91,12 @@ class MemorySaving:
 
 @dataclass(frozen=True)
 class Stage:
-    """Modules of a ``Sequential`` that are run as one.
-
-    Attributes:
-        names, modules: in order.
-        again: whether they are a neuron, and layers after it, that backward computes again.
-        packed: whether it is a weighted layer whose input is spikes, to be saved as bits.
-    """
+    """Modules of a ``Sequential`` that are run as one, in order."""
 
     names: tuple[str, ...]
     modules: tuple[Any, ...]
-    again: bool
-    packed: bool
+    again: bool  # a neuron, and layers after it, that backward computes again
+    packed: bool  # a weighted layer whose input is spikes, to be saved as bits
 
 
 def stages(net: Sequential, settings: MemorySaving) -> Iterator[Stage]:

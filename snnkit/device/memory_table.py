@@ -14,7 +14,7 @@ from .. import checks
 from ..neuron import Neuron
 from ..tables import html_table, size_of, text_table
 from .optimize import restore_memory_usage, saving_parts
-from .placement import check_module, check_together
+from .placement import check_together
 from .usage import StepMemory, output_of, training_step, untouched
 
 # What an optimizer keeps, in times the weights.
@@ -25,24 +25,15 @@ _HEAD = ("layer", "output", "weights", "gradients", "held")
 
 @dataclass(frozen=True)
 class Row:
-    """One layer of the model; all sizes in bytes.
+    """One layer of the model; all sizes in bytes."""
 
-    Attributes:
-        layer: its name.
-        kind: its class.
-        shape: of its output, time and batch folded for stateless layers.
-        weights, gradients: of its parameters; buffers count as weights.
-        optimizer: what the optimizer keeps for them.
-        measured: held for backward, as autograd's hooks saw it: each storage once, with the layer that keeps it first.
-    """
-
-    layer: str
-    kind: str
-    shape: tuple[int, ...]
-    weights: int
+    layer: str  # its name
+    kind: str  # its class
+    shape: tuple[int, ...]  # of its output, time and batch folded for stateless layers
+    weights: int  # of its parameters and buffers
     gradients: int
-    optimizer: int
-    measured: int
+    optimizer: int  # what the optimizer keeps for them
+    measured: int  # held for backward: each storage once, with the layer that keeps it first
 
 
 @dataclass(frozen=True)
@@ -100,6 +91,7 @@ class MemoryTable(Sequence[Row]):
         return html_table(_HEAD, self._cells(), self._notes())
 
 
+@checks.arguments
 def explain_memory(model: nn.Module, x: Tensor, *, optimizer: str | None = None) -> MemoryTable:
     """Run one training step of ``model`` on ``x`` and show where its memory goes. The model is left as it was.
 
@@ -110,12 +102,7 @@ def explain_memory(model: nn.Module, x: Tensor, *, optimizer: str | None = None)
         model: called ``model(x)``; it gives a tensor or (out, state).
         x: [T, B, ...], on the device of the model.
         optimizer: "sgd", "momentum", "rmsprop", "adagrad", "adam" or "adamw": count what it would keep, too.
-
-    Raises:
-        TypeError, ValueError: no module, no tensor, mixed devices, an unknown optimizer, an output without a gradient.
     """
-    check_module(model)
-    checks.instance("x", x, Tensor, "a torch.Tensor [T, B, ...]")
     check_together(model, x)
     if optimizer is not None:
         checks.choice("optimizer", optimizer, OPTIMIZERS)

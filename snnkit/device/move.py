@@ -18,6 +18,7 @@ from .placement import choose_device
 _COLLECTIONS = (list, tuple, set, frozenset, deque)
 
 
+@checks.arguments
 def move_tensors_to_device(obj: Any, device: str | torch.device = "auto", *, non_blocking: bool = False) -> Any:
     """``obj`` with every tensor in it on ``device``.
 
@@ -33,11 +34,7 @@ def move_tensors_to_device(obj: Any, device: str | torch.device = "auto", *, non
         obj: a tensor, a module, or a nest.
         device: "auto" (CUDA, else MPS, else CPU) or what PyTorch calls a device.
         non_blocking: don't wait for copies from pinned memory to a GPU.
-
-    Raises:
-        ValueError: an unknown device, or a nest that holds itself or is too deep for Python.
     """
-    checks.flag("non_blocking", non_blocking)
     where = device if isinstance(device, torch.device) else choose_device(device)
     try:
         # First, so that a parameter that is also in a list is the one in the module.

@@ -12,7 +12,7 @@ from .. import checks
 from ..nn import Sequential, detach
 from ..tables import html_table, size_of, text_table
 from .memory_saving import MemorySaving, check_over_time, left_alone
-from .placement import check_module, check_together, device_of
+from .placement import check_together, device_of
 from .usage import StepMemory, training_step
 
 _HEAD = ("saves bytes", "held", "at the peak", "")
@@ -20,19 +20,12 @@ _HEAD = ("saves bytes", "held", "at the peak", "")
 
 @dataclass(frozen=True)
 class Item:
-    """One way to save memory.
-
-    Attributes:
-        name: what it is.
-        saved: bytes less that are held between forward and backward; None: not known without a sample.
-        peak: bytes less at the peak of a training step; None as ``saved``.
-        note: what it costs, or why it does nothing here.
-    """
+    """One way to save memory, and by how many bytes; None: not known without a sample."""
 
     name: str
-    saved: int | None
-    peak: int | None
-    note: str = ""
+    saved: int | None  # of those held between forward and backward
+    peak: int | None  # at the peak of a training step
+    note: str = ""  # what it costs, or why it does nothing here
 
     def cells(self) -> tuple[str, ...]:
         sizes = ["?" if size is None else size_of(size) for size in (self.saved, self.peak)]
@@ -68,6 +61,7 @@ class MemoryReport:
         return html_table(_HEAD, [item.cells() for item in self.items], [self._total()])
 
 
+@checks.arguments
 def optimize_memory_usage(
     model: nn.Module,
     sample: Tensor | None = None,
@@ -101,15 +95,11 @@ def optimize_memory_usage(
         recompute, pack, steps: as above.
 
     Raises:
-        TypeError, ValueError: not a module, a flag that is not a bool, ``steps`` below 1 or with a batch norm that
-            learns or has no running statistics (its mean is taken over all steps), a sample of another kind, shape or
-            device.
+        ValueError: ``steps`` with a batch norm that learns or has no running statistics (its mean is taken over all
+            steps), or without a ``Sequential``; parts on several devices.
     """
-    checks.flags(recompute=recompute, pack=pack)
-    check_module(model)
     _check_steps(model, steps)
     device_of(model)
-    checks.instance("sample", sample, Tensor, "an input [T, B, ...]", optional=True)
     if sample is not None:
         check_together(model, sample, "sample")
     earlier = saving_parts(model)
@@ -135,9 +125,10 @@ def optimize_memory_usage(
     return MemoryReport(tuple(items), history[0], history[-1])
 
 
+@checks.arguments
 def restore_memory_usage(model: nn.Module) -> nn.Module:
     """Undo ``optimize_memory_usage``; returns the model."""
-    for net in saving_parts(check_module(model)):
+    for net in saving_parts(model):
         net.runner = None
     return model
 
@@ -184,6 +175,7 @@ def _check_steps(model: nn.Module, steps: int | None) -> None:
         raise ValueError("steps needs a snnkit.nn.Sequential in the model: only that can be run some steps at a time")
 
 
+@checks.arguments
 def truncated(model: nn.Module, x: Tensor, steps: int, state: Any = None) -> Iterator[tuple[Tensor, Any]]:
     """Truncated backpropagation through time: run ``model`` on a few steps after the other, each cut from the graph of
     those before it, so that memory holds one chunk, however long the sequence::
@@ -203,12 +195,7 @@ def truncated(model: nn.Module, x: Tensor, steps: int, state: Any = None) -> Ite
 
     Yields:
         out [steps, B, ...] of a chunk, and the state after it, detached.
-
-    Raises:
-        TypeError, ValueError: when called: not a module, not a sequence, ``steps`` that is not an int of at least 1.
     """
-    check_module(model)
-    checks.instance("x", x, Tensor, "a torch.Tensor [T, B, ...]")
     checks.integer("steps", steps, at_least=1)
     if x.dim() < 2 or not len(x):
         raise ValueError(f"x must be a sequence [T, B, ...], but its shape is {list(x.shape)}")

@@ -44,31 +44,13 @@ def choose_device(device: str | torch.device = "auto") -> torch.device:
 
     Raises ValueError for a device that PyTorch does not know or can't use here.
     """
-    if (
-        isinstance(device, str)
-        and device == "auto"
-        and not torch.cuda.is_available()
-        and torch.backends.mps.is_available()
-    ):
+    if str(device) == "auto" and not torch.cuda.is_available() and torch.backends.mps.is_available():
         return torch.device("mps")
     return resolve_device(device)
 
 
-def check_module(model: Any, name: str = "model") -> nn.Module:
-    """``model`` if it is a module, else TypeError."""
-    return checks.instance(name, model, nn.Module, "a torch.nn.Module")
-
-
 def device_of(model: nn.Module, *, parameters: bool = False) -> torch.device | None:
-    """Where all parameters and buffers of ``model`` are; None if it has none.
-
-    Args:
-        model: any module.
-        parameters: refuse a model without parameters.
-
-    Raises:
-        ValueError: they are on several devices; or there are no parameters, where some are required.
-    """
+    """Where all parameters and buffers of ``model`` are; None if it has none, which ``parameters`` refuses."""
     if parameters and next(model.parameters(), None) is None:
         raise ValueError(
             f"model has no parameters: {type(model).__name__} holds nothing to train or move; "

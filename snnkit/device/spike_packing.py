@@ -27,25 +27,18 @@ _SMALLEST = 1024
 
 
 class Bits(NamedTuple):
-    """A tensor of zeros and ones, eight to a byte.
+    """A tensor of zeros and ones, eight to a byte."""
 
-    Attributes:
-        data: uint8 [⌈n / 8⌉] in the order of memory.
-        shape, stride, dtype: of the tensor.
-    """
-
-    data: Tensor
+    data: Tensor  # uint8 [⌈n / 8⌉] in the order of memory
     shape: torch.Size
     stride: tuple[int, ...]
     dtype: torch.dtype
 
 
 def pack(x: Tensor, *, verify: bool = True) -> Bits | None:
-    """``x`` as bits, or None if that can't be done without loss.
+    """``x`` as bits; None unless it is of a floating dtype, without gaps or overlap in memory, and all 0 or 1.
 
-    Args:
-        x: of a floating dtype and any shape and layout that fills its memory without gaps or overlap.
-        verify: check that every value is 0 or 1 (on CUDA that waits for the device). False: it is known to be so.
+    ``verify``: look whether its values are (on CUDA that waits for the device). False: it is known to be so.
     """
     x = x.detach()
     if not x.is_floating_point() or not _is_dense(x):

@@ -179,16 +179,13 @@ def untouched(model: nn.Module, device: torch.device) -> Iterator[None]:
                     buffer.copy_(buffers[name])
 
 
+@checks.arguments
 def timeline(function: Callable[[], Any]) -> list[int]:
     """Bytes of tensors alive after each operation that ``function()`` runs, on any device.
 
     As in a ``MemoryTracker``, only tensors made within count, and the result is alive to the end. Views and others
     that run no kernel are operations, too. Call ``function`` once before where it compiles something at first.
-
-    Raises:
-        TypeError: ``function`` can't be called.
     """
-    checks.function("function", function)
     with _Recorder() as recorder:
         result = function()
     del result

@@ -23,20 +23,14 @@ multiplied by dt: what ran at 1e-3 is read with ``dt=1e-6``. SpikingJelly 2.0 re
 refuses others; it fires at the threshold and does not say so in the file.
 """
 
-from .euler import EulerCubaLI, EulerCubaLIF, EulerIF, EulerLI, EulerLIF
-from .exchange import Graph, InexactWarning, from_nir, to_nir
-from .layer_nodes import Scale, SumPool2d
-
-__all__ = [
-    "EulerCubaLI",
-    "EulerCubaLIF",
-    "EulerIF",
-    "EulerLI",
-    "EulerLIF",
-    "Graph",
-    "InexactWarning",
-    "Scale",
-    "SumPool2d",
-    "from_nir",
-    "to_nir",
-]
+from .euler import EulerCubaLI as EulerCubaLI
+from .euler import EulerCubaLIF as EulerCubaLIF
+from .euler import EulerIF as EulerIF
+from .euler import EulerLI as EulerLI
+from .euler import EulerLIF as EulerLIF
+from .exchange import Graph as Graph
+from .exchange import InexactWarning as InexactWarning
+from .exchange import from_nir as from_nir
+from .exchange import to_nir as to_nir
+from .layer_nodes import Scale as Scale
+from .layer_nodes import SumPool2d as SumPool2d

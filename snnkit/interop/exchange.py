@@ -87,6 +87,7 @@ class InexactWarning(UserWarning):
     """Other readers of a graph may compute spikes at other times than the network that it was written from."""
 
 
+@checks.arguments
 def to_nir(model: nn.Module, example: Tensor, dt: float) -> Any:
     """Write a network as a graph of NIR, as it is in evaluation mode.
 
@@ -108,7 +109,6 @@ def to_nir(model: nn.Module, example: Tensor, dt: float) -> Any:
         InexactWarning: the network fires at its threshold where other readers will fire above it only.
     """
     nir = nir_package()
-    checks.instance("model", model, nn.Module, "a torch.nn.Module")
     dt = checks.number("dt", dt, above=0)
     check_sequence(example, "to_nir")
     net = copy.deepcopy(model).eval()
@@ -151,10 +151,8 @@ def from_nir(
         that ``to_nir`` wrote are the same again, others are ``EulerLIF`` and the like.
 
     Raises:
-        ValueError: a node of unknown kind, a loop other than a matrix from a neuron to itself, numbers that are scalars
-            or not finite, of another shape than the layer's input or larger than the free memory, a time constant below
-            ``dt``, an edge to an unknown node, more than one input or output; the message names the node.
-        TypeError: neither a graph nor a path; a dtype or dt of the wrong kind.
+        ValueError: naming the node or edge that makes no network: of unknown kind, in a loop other than a matrix from a
+            neuron to itself, with numbers that don't fit or a time constant below ``dt``.
         ImportError: without the package nir.
     """
     nir = nir_package()
@@ -259,16 +257,10 @@ class _Writer:
 
 
 class _Flat(NamedTuple):
-    """A graph without subgraphs.
+    """A graph without subgraphs; shapes are those of a sample."""
 
-    Attributes:
-        nodes: by name, without inputs and outputs.
-        edges: (from, to), with "input" and "output" for those of the graph.
-        input_shape, output_shape: of a sample.
-    """
-
-    nodes: dict[str, Any]
-    edges: list[tuple[str, str]]
+    nodes: dict[str, Any]  # by name, without inputs and outputs
+    edges: list[tuple[str, str]]  # (from, to), with "input" and "output" for those of the graph
     input_shape: Shape
     output_shape: Shape
 

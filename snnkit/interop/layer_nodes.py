@@ -63,6 +63,7 @@ class SumPool2d(nn.Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
+@checks.arguments
 class Scale(nn.Module):
     """Every number of a sample times one of its own: [B, ...] -> [B, ...].
 
@@ -72,7 +73,7 @@ class Scale(nn.Module):
 
     def __init__(self, scale: Tensor) -> None:
         super().__init__()
-        self.scale = nn.Parameter(checks.instance("scale", scale, Tensor, "a torch.Tensor").detach().clone())
+        self.scale = nn.Parameter(scale.detach().clone())
 
     def forward(self, x: Tensor) -> Tensor:
         checks.instance("x", x, Tensor, "a torch.Tensor [B, ...]")

@@ -24,17 +24,9 @@ if TYPE_CHECKING:
 # Versions that are noted where they are installed; the last three are the peers.
 PACKAGES = ("snnkit", "torch", "lightning", "triton", "numpy", "spikingjelly", "snntorch", "norse")
 
-NOTEBOOK_PACKAGES = [
-    "numpy",
-    "scikit-learn",
-    "plotly",
-    "ipywidgets",
-    "jupyterlab",
-    "ipykernel",
-    "papermill",
-    "nbclient",
-    "jupytext",
-]
+NOTEBOOK_PACKAGES = (
+    "numpy", "scikit-learn", "plotly", "ipywidgets", "jupyterlab", "ipykernel", "papermill", "nbclient", "jupytext",
+)  # fmt: skip
 GB = 1e9
 
 

@@ -14,15 +14,10 @@ from .. import checks
 
 @dataclass(frozen=True)
 class Held:
-    """Bytes that stay allocated between forward and backward. The output is not counted: the next layer has it.
+    """Bytes that stay allocated between forward and backward. The output is not counted: the next layer has it."""
 
-    Attributes:
-        x: those of the input, if backward needs it (then no earlier layer can free it), else 0.
-        other: everything else.
-    """
-
-    x: int
-    other: int
+    x: int  # those of the input, if backward needs it (then no earlier layer can free it), else 0
+    other: int  # everything else
 
     @property
     def total(self) -> int:

@@ -22,19 +22,12 @@ Name = TypeVar("Name", bound=Hashable)
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one contestant's calls after the warm-up.
+    """Seconds of one contestant's calls after the warm-up."""
 
-    Attributes:
-        median: over the rounds.
-        spread: (10th, 90th percentile) of the rounds.
-        host: median of the seconds until the call came back; on CUDA the device may still have been at work then.
-        calls: calls in each round, of which a round's figure is the mean.
-    """
-
-    median: float
-    spread: tuple[float, float]
-    host: float
-    calls: int
+    median: float  # over the rounds
+    spread: tuple[float, float]  # (10th, 90th percentile) of the rounds
+    host: float  # median of the seconds until the call came back; on CUDA the device may still have been at work then
+    calls: int  # in each round, of which a round's figure is the mean
 
 
 class Clock(Protocol):
@@ -146,9 +139,6 @@ def race(
         repeats: rounds that count, at least 3.
         warmup: rounds before that, at least 1; the last one tells how many calls a measurement needs.
         clock: the processor's where none is given.
-
-    Raises:
-        ValueError: too few rounds.
     """
     checks.integer("repeats", repeats, at_least=3)
     checks.integer("warmup", warmup, at_least=1)

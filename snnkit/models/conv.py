@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from torch import nn
 
 from .. import checks
@@ -34,10 +31,6 @@ class ConvNet(Sequential):
         classes: number of outputs.
         widths: channels of the first and the second convolution, neurons of the hidden linear layer.
         engine: of every neuron.
-
-    Raises:
-        TypeError, ValueError: a count that is no positive int, an image that is too small, not exactly three widths;
-            what ``CubaLIF`` refuses.
     """
 
     def __init__(
@@ -46,11 +39,10 @@ class ConvNet(Sequential):
         size: int = 28,
         classes: int = 10,
         *,
-        widths: Sequence[int] = (20, 50, 500),
+        widths: tuple[int, int, int] = (20, 50, 500),
         engine: str = "auto",
     ) -> None:
-        _check_sizes(size, channels=channels, classes=classes)
-        _check_widths(widths, (20, 50, 500))
+        _check_sizes(size, *widths, channels=channels, classes=classes)
         first, second, hidden = widths
         kernel, padding = (5, 0) if size >= _LARGE else (3, 1)
         lost = kernel - 1 - 2 * padding  # pixels that a convolution takes from a side
@@ -103,9 +95,6 @@ class FashionConvNet(Sequential):
         in_channels: of the images, 1 for grey ones.
         size: height and width of the images in pixels, at least 4.
         engine: of every neuron.
-
-    Raises:
-        TypeError, ValueError: a count that is no positive int, an image that is too small; what ``IF`` refuses.
     """
 
     def __init__(
@@ -151,9 +140,6 @@ class EventConvNet(Sequential):
         classes: number of outputs.
         widths: channels of the two convolutions.
         engine: of every neuron.
-
-    Raises:
-        TypeError, ValueError: a count that is no positive int, a size below 4, not exactly two widths.
     """
 
     def __init__(
@@ -162,11 +148,10 @@ class EventConvNet(Sequential):
         size: int = 16,
         classes: int = 10,
         *,
-        widths: Sequence[int] = (16, 32),
+        widths: tuple[int, int] = (16, 32),
         engine: str = "auto",
     ) -> None:
-        _check_sizes(size, polarities=polarities, classes=classes)
-        _check_widths(widths, (16, 32))
+        _check_sizes(size, *widths, polarities=polarities, classes=classes)
         first, second = widths
         side = -(-size // 4)
         super().__init__(
@@ -180,17 +165,9 @@ class EventConvNet(Sequential):
         )
 
 
-def _check_sizes(size: int, **counts: int) -> None:
+def _check_sizes(size: int, *widths: int, **counts: int) -> None:
     checks.integer("size", size, at_least=4)
-    for name, count in counts.items():
-        checks.integer(name, count, at_least=1)
+    checks.counts(**counts, **{f"widths[{i}]": width for i, width in enumerate(widths)})
 
 
-def _check_widths(widths: Any, example: tuple[int, ...]) -> None:
-    """As many widths as in ``example``."""
-    what = f"{len(example)} integers, such as {example}"
-    checks.instance("widths", widths, (tuple, list), what)
-    if len(widths) != len(example):
-        raise ValueError(f"widths must be {what}, but it is {tuple(widths)}")
-    for i, width in enumerate(widths):
-        checks.integer(f"widths[{i}]", width, at_least=1)
+checks.all_arguments(__name__)

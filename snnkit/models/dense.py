@@ -14,6 +14,7 @@ from ..surrogate import ATan, Surrogate
 from .conv import BETA
 
 
+@checks.arguments
 def mlp(
     sizes: Sequence[int] = (784, 1000, 10),
     *,
@@ -34,16 +35,10 @@ def mlp(
         beta, reset_mechanism, surrogate, engine: of every ``Leaky``.
         flatten: begin with an ``nn.Flatten``, so that x may have any shape with sizes[0] values per sample and step;
             without it x is [T, B, sizes[0]].
-
-    Raises:
-        TypeError, ValueError: fewer than two sizes, or one that is no positive int; what ``Leaky`` refuses.
     """
-    checks.flag("flatten", flatten)
-    checks.instance("sizes", sizes, (tuple, list), "a tuple of integers, such as (784, 1000, 10)")
     if len(sizes) < 2:
         raise ValueError(f"sizes must hold at least the number of inputs and of outputs, but it is {tuple(sizes)}")
-    for i, size in enumerate(sizes):
-        checks.integer(f"sizes[{i}]", size, at_least=1)
+    checks.counts(**{f"sizes[{i}]": size for i, size in enumerate(sizes)})
     layers: list[nn.Module] = [nn.Flatten()] if flatten else []
     for inputs, outputs in pairwise(sizes):
         layers.append(nn.Linear(inputs, outputs))
@@ -64,9 +59,6 @@ class EventRecurrentNet(Sequential):
         hidden: neurons of the recurrent layer.
         classes: number of outputs.
         engine: of every neuron.
-
-    Raises:
-        TypeError, ValueError: a count that is no positive int.
     """
 
     def __init__(self, inputs: int = 512, hidden: int = 128, classes: int = 10, *, engine: str = "auto") -> None:

@@ -60,15 +60,11 @@ class Population(nn.Module):
     Args:
         neurons: N.
         populations: how many, a divisor of N.
-
-    Raises:
-        TypeError, ValueError: a count that is no positive int, or N that can't be divided so.
     """
 
     def __init__(self, neurons: int, populations: int) -> None:
         super().__init__()
-        checks.integer("neurons", neurons, at_least=1)
-        checks.integer("populations", populations, at_least=1)
+        checks.counts(neurons=neurons, populations=populations)
         if neurons % populations:
             raise ValueError(
                 f"neurons must fall into populations of equal size, but {neurons} is no multiple of {populations}"
@@ -107,9 +103,9 @@ class Population(nn.Module):
         )
         return torch.cat(self.statistics(state), 1).unsqueeze(0), state
 
+    @checks.arguments
     def statistics(self, state: PopulationState) -> Statistics:
         """Those of all steps up to ``state``."""
-        checks.instance("state", state, PopulationState, "a PopulationState")
         size = self.neurons // self.populations
         rates = (state.counts / state.steps).unflatten(1, (self.populations, size))
         rate = rates.mean(2)
@@ -122,9 +118,9 @@ class Population(nn.Module):
         synchrony = variance / size**2 / torch.maximum((rates - rates.square()).mean(2), least.square() / size)
         return Statistics(rate, spread, fano, synchrony)
 
+    @checks.arguments
     def split(self, features: Tensor) -> Statistics:
         """The parts of what a call gives, [..., 4 populations]."""
-        checks.instance("features", features, Tensor, "a tensor [..., 4 populations]")
         if features.shape[-1:] != (4 * self.populations,):
             raise ValueError(f"features must be [..., {4 * self.populations}], but it is {list(features.shape)}")
         return Statistics(*features.unflatten(-1, (4, self.populations)).unbind(-2))
@@ -164,9 +160,6 @@ class StatisticalSNN(Sequential):
         populations: groups of hidden neurons, each seen by the readout as four numbers.
         steps: T of ``encode``.
         engine: of the neurons.
-
-    Raises:
-        TypeError, ValueError: a count that is no positive int, ``hidden`` that can't be divided into ``populations``.
     """
 
     def __init__(
@@ -213,9 +206,6 @@ class StatisticalSNN(Sequential):
 
         Returns:
             The answer, with gradients unless in ``torch.no_grad()``.
-
-        Raises:
-            TypeError, ValueError: no numbers, another shape, or values outside of [0, 1] (detected on a CPU only).
         """
         try:
             x, weight = torch.as_tensor(x), self[1].weight

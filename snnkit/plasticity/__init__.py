@@ -7,32 +7,24 @@ of spikes. The ``connection`` of a rule is ``Dense()`` or ``Convolution(...)``.
 ``assign_labels`` and ``vote`` give the neurons classes afterwards; ``learn_locally`` does all of it with a data set.
 """
 
-from .competition import Competition, CompetitionState, CompetitiveLayer, LayerState, assign_labels, similarity, vote
-from .connection import Convolution, Dense
-from .reward import RewardState, RewardSTDP
-from .spike_timing import PairSTDP, STDPState, TripletState, TripletSTDP
-from .unsupervised import LAYERS, MAX_RATE, STEPS, LocalRun, Snapshot, learn_locally
-
-__all__ = [
-    "LAYERS",
-    "MAX_RATE",
-    "STEPS",
-    "Competition",
-    "CompetitionState",
-    "CompetitiveLayer",
-    "Convolution",
-    "Dense",
-    "LayerState",
-    "LocalRun",
-    "PairSTDP",
-    "RewardSTDP",
-    "RewardState",
-    "STDPState",
-    "Snapshot",
-    "TripletSTDP",
-    "TripletState",
-    "assign_labels",
-    "learn_locally",
-    "similarity",
-    "vote",
-]
+from .competition import Competition as Competition
+from .competition import CompetitionState as CompetitionState
+from .competition import CompetitiveLayer as CompetitiveLayer
+from .competition import LayerState as LayerState
+from .competition import assign_labels as assign_labels
+from .competition import similarity as similarity
+from .competition import vote as vote
+from .connection import Convolution as Convolution
+from .connection import Dense as Dense
+from .reward import RewardState as RewardState
+from .reward import RewardSTDP as RewardSTDP
+from .spike_timing import PairSTDP as PairSTDP
+from .spike_timing import STDPState as STDPState
+from .spike_timing import TripletState as TripletState
+from .spike_timing import TripletSTDP as TripletSTDP
+from .unsupervised import LAYERS as LAYERS
+from .unsupervised import MAX_RATE as MAX_RATE
+from .unsupervised import STEPS as STEPS
+from .unsupervised import LocalRun as LocalRun
+from .unsupervised import Snapshot as Snapshot
+from .unsupervised import learn_locally as learn_locally

@@ -23,15 +23,10 @@ _FIRST = 0.3
 
 
 class CompetitionState(NamedTuple):
-    """State of neurons that compete.
+    """State of neurons that compete."""
 
-    Attributes:
-        v: membrane potential of every sample [B, n].
-        theta: how far homeostasis has raised each neuron's threshold [n]; all samples share it.
-    """
-
-    v: Tensor
-    theta: Tensor
+    v: Tensor  # membrane potential of every sample [B, n]
+    theta: Tensor  # how far homeostasis has raised each neuron's threshold [n]; all samples share it
 
 
 @dataclass(frozen=True)
@@ -59,9 +54,6 @@ class Competition:
         theta_plus: by how much a spike raises the threshold of its neuron, 0 or more.
         tau_theta: time constant in seconds with which that is forgotten.
         dt: seconds per step.
-
-    Raises:
-        TypeError, ValueError: a number out of its range.
     """
 
     tau: float = 0.1
@@ -86,17 +78,9 @@ class Competition:
 
     @torch.no_grad()
     def step(self, current: Tensor, state: CompetitionState | None = None) -> tuple[Tensor, CompetitionState]:
-        """One time step, in which thresholds adapt.
+        """One time step, in which thresholds adapt, from ``current`` [B, n] and the state before (None: at rest).
 
-        Args:
-            current: [B, n], float32 or float64.
-            state: of the step before; None: at rest.
-
-        Returns:
-            Spikes [B, n], 0 or 1 in the dtype of ``current``, and the new state.
-
-        Raises:
-            TypeError, ValueError: a wrong kind, shape, dtype or device.
+        Returns spikes [B, n], 0 or 1 in the dtype of ``current``, float32 or float64, and the new state.
         """
         spikes, (v, theta) = self.respond(current, state)
         forget = math.exp(-len(current) * self.dt / self.tau_theta)
@@ -118,13 +102,10 @@ class Competition:
             spikes = (above >= 0).to(v.dtype)
         return spikes, CompetitionState(v.mul_(1 - spikes), state.theta)
 
-    def _checked(self, current: Any, state: Any) -> CompetitionState:
-        checks.instance("current", current, Tensor, "a torch.Tensor [B, n]")
+    def _checked(self, current: Tensor, state: CompetitionState | None) -> CompetitionState:
         if current.dtype not in DTYPES or current.dim() != 2 or 0 in current.shape:
-            raise ValueError(
-                f"current must be float32 or float64 [B, n], none of them 0, but it is {current.dtype} "
-                f"{list(current.shape)}"
-            )
+            actual = f"{current.dtype} {list(current.shape)}"
+            raise ValueError(f"current must be float32 or float64 [B, n], none of them 0, but it is {actual}")
         if state is None:
             return self.initial_state(current)
         state = CompetitionState(*state)
@@ -138,17 +119,13 @@ class Competition:
 
 
 class LayerState(NamedTuple):
-    """The learned values of a ``CompetitiveLayer``.
+    """The learned values of a ``CompetitiveLayer``."""
 
-    Attributes:
-        weight: [n_post, n_pre]; a row is a neuron's receptive field.
-        theta: how far homeostasis has raised each threshold [n_post].
-    """
-
-    weight: Tensor
-    theta: Tensor
+    weight: Tensor  # [n_post, n_pre]; a row is a neuron's receptive field
+    theta: Tensor  # how far homeostasis has raised each threshold [n_post]
 
 
+@checks.arguments
 @dataclass(frozen=True)
 class CompetitiveLayer:
     """A dense layer whose neurons share the inputs among themselves: ``Competition``, STDP, and weights of fixed sum.
@@ -164,10 +141,6 @@ class CompetitiveLayer:
             samples had been shown one after the other.
         total: sum of a neuron's weights after each presentation, above 0; None leaves them as the rule made them.
             Scaling may lift a weight above the rule's ``w_max``, until the rule's next step.
-
-    Raises:
-        TypeError, ValueError: another kind of object; a rule for convolutions; two different dt; with ``total``, a rule
-            that lets weights fall below 0.
     """
 
     competition: Competition = field(default_factory=Competition)
@@ -175,8 +148,6 @@ class CompetitiveLayer:
     total: float | None = 16.0
 
     def __post_init__(self) -> None:
-        checks.instance("competition", self.competition, Competition, "a Competition")
-        checks.instance("rule", self.rule, (PairSTDP, TripletSTDP), "a PairSTDP or a TripletSTDP")
         if not isinstance(self.rule.connection, Dense):
             raise ValueError(f"connection of rule must be Dense(), but it is {self.rule.connection}")
         if self.rule.dt != self.competition.dt:
@@ -207,26 +178,19 @@ class CompetitiveLayer:
             generator: on the CPU, so that weights are the same on every device; None: PyTorch's global one.
             device: of the state.
         """
-        checks.integer("n_pre", n_pre, at_least=1)
-        checks.integer("n_post", n_post, at_least=1)
+        checks.counts(n_pre=n_pre, n_post=n_post)
         low, high = (self.rule.w_min, self.rule.w_max) if self.rule.bound is not None else (0.0, 1.0)
         device = resolve_device(device)
         weight = low + _FIRST * (high - low) * torch.rand(n_post, n_pre, generator=generator)
         return LayerState(self._scaled(weight).to(device), torch.zeros(n_post, device=device))
 
+    @checks.arguments
     @torch.no_grad()
     def learn(self, spikes: Tensor, state: LayerState) -> tuple[Tensor, LayerState]:
-        """Show a batch of samples once, and learn from it.
+        """Show a batch of samples once, and learn from it; ``state`` stays as it is.
 
-        Args:
-            spikes: [T, B, n_pre], 0 or 1 in the dtype of the weights.
-            state: as it was before; it stays as it is.
-
-        Returns:
-            How often each neuron fired for each sample [B, n_post], and the new state.
-
-        Raises:
-            TypeError, ValueError: a wrong kind, shape, dtype or device.
+        ``spikes`` [T, B, n_pre] are 0 or 1 in the dtype of the weights. Returns how often each neuron fired for each
+        sample [B, n_post], and the new state.
         """
         state = _checked(spikes, state)
         weight = state.weight.detach().clone()
@@ -239,11 +203,12 @@ class CompetitiveLayer:
             counts += post
         return counts, LayerState(self._scaled(weight), cells.theta)
 
+    @checks.arguments
     @torch.no_grad()
     def respond(self, spikes: Tensor, state: LayerState) -> Tensor:
         """How often each neuron fires for each sample [B, n_post]: weights and thresholds stay as they are.
 
-        Arguments and errors as in ``learn``. As weights don't change, one matrix product serves all steps.
+        Arguments as in ``learn``. As weights don't change, one matrix product serves all steps.
         """
         state = _checked(spikes, state)
         current = spikes @ state.weight.T
@@ -273,8 +238,7 @@ def similarity(weight: Tensor) -> float:
     return float(together / (n * (n - 1))) if n > 1 else float("nan")
 
 
-def _checked(spikes: Any, state: Any) -> LayerState:
-    checks.instance("state", state, LayerState, "a LayerState, as initial_state gives one")
+def _checked(spikes: Tensor, state: LayerState) -> LayerState:
     check_weight(state.weight)
     check_spikes("spikes", spikes, "T, B, n_pre", state.weight, state.weight.shape[1])
     if spikes.dtype != state.weight.dtype:
@@ -295,9 +259,6 @@ def assign_labels(counts: Tensor, labels: Tensor, classes: int) -> Tensor:
 
     Returns:
         int64 [n]; -1 for a neuron that never fired. Of classes that tie, the first.
-
-    Raises:
-        TypeError, ValueError: a wrong kind, shape or dtype, or a label out of its range.
     """
     _check_classes("labels", labels, classes, lowest=0, expected=counts.shape[:1])
     members = torch.nn.functional.one_hot(labels, classes).to(counts.dtype)
@@ -316,9 +277,6 @@ def vote(counts: Tensor, assigned: Tensor, classes: int) -> Tensor:
 
     Returns:
         int64 [N]; -1 for a sample for which no neuron with a vote fired. Of classes that tie, the first.
-
-    Raises:
-        TypeError, ValueError: a wrong kind, shape or dtype, or a class out of its range.
     """
     _check_classes("assigned", assigned, classes, lowest=-1, expected=counts.shape[1:])
     # Class 0 of the table is for neurons without a vote; a class without neurons gets nothing.
@@ -328,9 +286,8 @@ def vote(counts: Tensor, assigned: Tensor, classes: int) -> Tensor:
     return torch.where(most > 0, which, -1)
 
 
-def _check_classes(name: str, value: Any, classes: Any, *, lowest: int, expected: torch.Size) -> None:
-    checks.integer("classes", classes, at_least=1)
-    checks.instance(name, value, Tensor, "a torch.Tensor")
+def _check_classes(name: str, value: Tensor, classes: int, *, lowest: int, expected: torch.Size) -> None:
+    checks.counts(classes=classes)
     if value.dtype != torch.int64 or value.shape != expected:
         raise ValueError(
             f"{name} must be int64 {list(expected)} to fit counts, but it is {value.dtype} {list(value.shape)}"

@@ -50,9 +50,6 @@ class Convolution:
 
     Args:
         stride, padding: of both axes.
-
-    Raises:
-        TypeError, ValueError: no whole numbers, or too small ones.
     """
 
     stride: int = 1
@@ -147,10 +144,7 @@ def _check_lead(pre: Tensor, post: Tensor, lead: str) -> None:
 class Pairings(NamedTuple):
     """The factors of changes: ``up`` up_postᵀ up_pre is the gain of the weights, ``down`` down_postᵀ down_pre the loss.
 
-    Attributes:
-        up_post, down_post: [..., S, n_post], or in the connection's shape, before ``flat``.
-        up_pre, down_pre: [..., S, n], or in the connection's shape.
-        up, down: 0 or more.
+    Tensors are [..., S, neurons]; before ``flat``, in the connection's shape. ``up`` and ``down`` are 0 or more.
     """
 
     up_post: Tensor
@@ -179,12 +173,7 @@ class Limits(NamedTuple):
 
 
 def changed(weight: Tensor, by: Pairings, limits: Limits, out: Tensor | None = None) -> Tensor:
-    """The weights after one step, in ``out``, which may be ``weight``, or in a new tensor.
-
-    Args:
-        weight: [n_post, n].
-        by: [S, ...] of one step, ``flat``.
-    """
+    """The weights [n_post, n] after one step, in ``out``, which may be ``weight``, or in a new tensor."""
     if limits.bound == "soft":
         increase = by.up * (by.up_post.T @ by.up_pre) * (limits.high - weight)
         decrease = by.down * (by.down_post.T @ by.down_pre) * (weight - limits.low)

@@ -63,12 +63,7 @@ def steps_at_once(by: Pairings, weight: Tensor, connection: Connection) -> int:
 def change(weight: Tensor, by: Pairings, limits: Limits, connection: Connection, out: Tensor) -> None:
     """Write the weights after a step, or of dense connections after several, to ``out``, which may be ``weight``.
 
-    Args:
-        weight: for which ``takes`` said yes.
-        by: [B, ...], dense ones also [T, B, ...]; as the connection has its neurons, in the dtype of ``weight``.
-
-    Raises:
-        MemoryError: too little memory for the spikes.
+    For weights of which ``takes`` said yes; ``by`` is [B, ...], of dense ones also [T, B, ...], in their dtype.
     """
     if isinstance(connection, Convolution):
         source = "convolution.cpp"
@@ -90,16 +85,8 @@ def step_of_pairs(
 ) -> tuple[Tensor, Tensor]:
     """``change`` by pairs of spikes after a step of dense connections, and their traces, all in one call.
 
-    Args:
-        weight, limits, out: as for ``change``.
-        by: [B, ...], with the traces as they were before the step.
-        decays: by what the traces of ``by.up_pre`` and of ``by.down_post`` are multiplied before spikes are added.
-
-    Returns:
-        The traces of both with this step, in new memory.
-
-    Raises:
-        MemoryError: too little memory for the spikes.
+    ``by`` [B, ...] has the traces before the step; those of ``up_pre`` and ``down_post`` are multiplied by ``decays``
+    before spikes are added. Returns both with this step, in new memory.
     """
     post, pre_before, post_before, pre = by.up_post, by.up_pre, by.down_post, by.down_pre
     parts = post.contiguous(), pre_before.contiguous(), post_before.contiguous(), pre.contiguous()

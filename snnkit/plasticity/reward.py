@@ -16,19 +16,14 @@ from .spike_timing import PairSTDP
 
 
 class RewardState(NamedTuple):
-    """Traces and eligibilities of ``RewardSTDP``.
-
-    Attributes:
-        pre, post: traces of the spikes, as in ``STDPState``.
-        eligibility: the decaying sum of what STDP would have changed, for each sample [B, n_post, n_pre]; of a
-            convolution [B, O, C, kH, kW].
-    """
+    """Traces of the spikes, as in ``STDPState``, and eligibilities of ``RewardSTDP``."""
 
     pre: Tensor
     post: Tensor
-    eligibility: Tensor
+    eligibility: Tensor  # the decaying sum of what STDP would have changed, for each sample [B, *weight.shape]
 
 
+@checks.arguments
 @dataclass(frozen=True)
 class RewardSTDP:
     """Reward-modulated STDP: eligibility ← exp(-dt / tau) eligibility + STDP;  w ← w + reward × eligibility.
@@ -40,19 +35,15 @@ class RewardSTDP:
     Frémaux & Gerstner 2016 (doi:10.3389/fncir.2015.00085).
 
     Args:
-        pair: what makes a synapse eligible, and its connection, dt, batch and bounds, "hard" or None.
+        pair: what makes a synapse eligible, and its connection, dt, batch and bounds, "hard" or None: changes by soft
+            ones would depend on the sign of a reward that is not known yet.
         tau_eligibility: seconds for which a synapse remembers.
-
-    Raises:
-        TypeError, ValueError: ``pair`` is no PairSTDP or has soft bounds, whose changes depend on the sign of a reward
-            that is not known yet; ``tau_eligibility`` is no number above 0.
     """
 
     pair: PairSTDP = field(default_factory=PairSTDP)
     tau_eligibility: float = 1.0
 
     def __post_init__(self) -> None:
-        checks.instance("pair", self.pair, PairSTDP, "a PairSTDP")
         checks.choice("bound of pair", self.pair.bound, ("hard", None))
         checks.number("tau_eligibility", self.tau_eligibility, above=0)
 
@@ -79,9 +70,6 @@ class RewardSTDP:
 
         Returns:
             The new weight, a new tensor without gradient, and the new state.
-
-        Raises:
-            TypeError, ValueError: a wrong kind, shape, dtype or device.
         """
         state = self._checked(pre, post, reward, weight, state, "B")
         new, eligibility = _copy(weight), _copy(state.eligibility)
@@ -94,10 +82,6 @@ class RewardSTDP:
         """A whole sequence: ``step`` after ``step`` on pre [T, B, n_pre], post [T, B, n_post] and reward [T, B].
 
         Weight and eligibility are copied once and then changed in place.
-
-        Raises:
-            TypeError, ValueError: a wrong kind, shape, dtype or device; spikes other than 0 and 1, rewards that are NaN
-                or infinite (detected on a CPU only).
         """
         state = self._checked(pre, post, reward, weight, state, "T, B")
         check_spikes(pre=pre, post=post)

@@ -74,9 +74,6 @@ class Rule:
 
         Returns:
             The new weight, ``out`` or a new tensor without gradient, and the new state.
-
-        Raises:
-            TypeError, ValueError: a wrong kind, shape, dtype or device.
         """
         state = self.checked_state(state, pre, post, weight, "B", out)
         dtype = weight.dtype
@@ -106,10 +103,6 @@ class Rule:
 
         Returns:
             The weight and the state after the last step.
-
-        Raises:
-            TypeError, ValueError: a wrong kind, shape, dtype or device; spikes other than 0 and 1 (detected on a CPU
-                only).
         """
         state = self.checked_state(state, pre, post, weight, "T, B")
         check_spikes(pre=pre, post=post)

@@ -17,15 +17,10 @@ from .rule import Rule
 
 
 class STDPState(NamedTuple):
-    """Traces of ``PairSTDP``.
+    """Traces of ``PairSTDP``."""
 
-    Attributes:
-        pre: trace of the presynaptic spikes [B, n_pre]; of a convolution [B, C, H, W].
-        post: trace of the postsynaptic spikes [B, n_post]; of a convolution [B, O, H', W'].
-    """
-
-    pre: Tensor
-    post: Tensor
+    pre: Tensor  # of the presynaptic spikes [B, n_pre]; of a convolution [B, C, H, W]
+    post: Tensor  # of the postsynaptic spikes [B, n_post]; of a convolution [B, O, H', W']
 
 
 @dataclass(frozen=True)
@@ -57,9 +52,6 @@ class PairSTDP(Rule):
             weights on, and for any convolution.
         connection: ``Dense()``, every neuron with every other, or ``Convolution(stride, padding)`` with weights
             [O, C, kH, kW], spikes pre [..., B, C, H, W] and post [..., B, O, H', W'].
-
-    Raises:
-        TypeError, ValueError: a number out of its range, w_min not below w_max, or an unknown word.
     """
 
     a_plus: float = 0.01
@@ -112,17 +104,12 @@ class PairSTDP(Rule):
 
 
 class TripletState(NamedTuple):
-    """Traces of ``TripletSTDP``.
+    """Traces of ``TripletSTDP``, as in ``STDPState``."""
 
-    Attributes:
-        pre, pre_slow: traces of the presynaptic spikes [B, n_pre], with tau_plus and tau_x.
-        post, post_slow: traces of the postsynaptic spikes [B, n_post], with tau_minus and tau_y.
-    """
-
-    pre: Tensor
-    pre_slow: Tensor
-    post: Tensor
-    post_slow: Tensor
+    pre: Tensor  # with tau_plus
+    pre_slow: Tensor  # with tau_x
+    post: Tensor  # with tau_minus
+    post_slow: Tensor  # with tau_y
 
 
 @dataclass(frozen=True)
@@ -143,9 +130,6 @@ class TripletSTDP(Rule):
         tau_plus, tau_minus, tau_x, tau_y: time constants in seconds.
         dt: seconds per step.
         bound, w_min, w_max, batch, engine, connection: as in ``PairSTDP``.
-
-    Raises:
-        TypeError, ValueError: a number out of its range, w_min not below w_max, or an unknown word.
     """
 
     a2_plus: float = 5e-10

@@ -40,17 +40,11 @@ LAYERS: dict[str, CompetitiveLayer] = {
 
 
 class Snapshot(NamedTuple):
-    """The layer at one moment of learning.
+    """The layer at one moment of learning, on the CPU."""
 
-    Attributes:
-        images: how many had been shown.
-        weight: [neurons, pixels], on the CPU.
-        theta: how far each threshold was raised [neurons], on the CPU.
-    """
-
-    images: int
-    weight: Tensor
-    theta: Tensor
+    images: int  # how many had been shown
+    weight: Tensor  # [neurons, pixels]
+    theta: Tensor  # how far each threshold was raised [neurons]
 
 
 @dataclass(frozen=True)
@@ -84,11 +78,6 @@ class LocalRun:
         return self.state.weight
 
     @property
-    def thresholds(self) -> Tensor:
-        """[neurons]: how far homeostasis has raised them."""
-        return self.state.theta
-
-    @property
     def accuracy(self) -> float:
         """Share of the test images that were recognised after the last pass."""
         return self.passes[-1]["test_accuracy"]
@@ -98,13 +87,11 @@ class LocalRun:
         """Of learning, all passes."""
         return sum(row["seconds"] for row in self.passes)
 
+    @checks.arguments
     def respond(self, images: Tensor) -> Tensor:
         """Spike counts of each neuron for each of images uint8 [N, ...]: [N, neurons]. Nothing is learned.
 
         The same images get the same response every time, as the random numbers start from ``seed`` again.
-
-        Raises:
-            TypeError, ValueError: images are of another kind or size.
         """
         return _respond(self.layer, self.state, images, self.seed)
 
@@ -151,14 +138,9 @@ def learn_locally(
         device: on which to learn, as for ``data.to_device``.
         root: folder of the data set, as for ``data.load``.
         progress: show a bar.
-
-    Raises:
-        TypeError, ValueError: an argument of another kind or out of its range; what ``data.load`` raises.
     """
-    checks.flag("progress", progress)
     checks.counts(neurons=neurons, passes=passes, batch_size=batch_size)
     checks.integer("snapshots", snapshots, at_least=0)
-    checks.instance("layer", layer, CompetitiveLayer, "a plasticity.CompetitiveLayer", optional=True)
     layer = layer or LAYERS[checks.choice("data", data, LAYERS)]
     target = resolve_device(device)
     images, labels, test_images, test_labels = (
@@ -224,7 +206,6 @@ def _spikes(images: Tensor, generator: torch.Generator) -> Tensor:
 
 def _respond(layer: CompetitiveLayer, state: LayerState, images: Tensor, seed: int) -> Tensor:
     """Spike counts [N, neurons] for images uint8 [N, ...]; they follow from ``seed``, the images and their order."""
-    checks.instance("images", images, Tensor, "a uint8 tensor [N, ...]")
     pixels = state.weight.shape[1]
     if images.dim() < 2 or not len(images) or images[0].numel() != pixels:
         raise ValueError(f"images must be [N, ...] with {pixels} pixels each, but their shape is {list(images.shape)}")

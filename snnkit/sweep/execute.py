@@ -51,7 +51,6 @@ def run(
         SweepError: the folder holds something else, or a sweep that began with another notebook or fixed settings.
         KeyboardInterrupt: on Ctrl-C, after kernels have been ended and the table was written.
     """
-    checks.flags(retry=retry, quiet=quiet)
     manifest = sweep if isinstance(sweep, Manifest) else manifests.load(sweep)
     at_once = manifest.workers if workers is None else checks.integer("workers", workers, at_least=1)
     folder = Folder(manifest.out)

@@ -26,10 +26,6 @@ def record(**values: Any) -> None:
 
     Args:
         values: int, float (nan and inf, too), bool or str; also of numpy or torch, if they have no axes.
-
-    Raises:
-        TypeError: a value is something else, or there is none at all.
-        ValueError: a name that every table has (run, status, seconds, peak_mb, error), or that is no Python name.
     """
     if not values:
         raise TypeError("record needs at least one name with its value, such as record(accuracy=0.97)")

@@ -36,6 +36,7 @@ BATCH = 1024  # pairs
 MAX_RATE, RATE_PENALTY = 0.1, 10.0  # loss += RATE_PENALTY * (mean rate of a batch - MAX_RATE)², where it is above
 
 
+@checks.arguments
 class SpikingEmbedding(nn.Module):
     """A table of words whose rows drive neurons; a word's vector is the rate at which each of them fires.
 
@@ -50,14 +51,10 @@ class SpikingEmbedding(nn.Module):
         features: neurons, the length of a vector.
         steps: T, for how long a word is shown.
         engine: of the neurons.
-
-    Raises:
-        TypeError, ValueError: an argument of another kind or out of range.
     """
 
     def __init__(self, vocabulary: Vocabulary, features: int = 64, steps: int = 16, *, engine: str = "auto") -> None:
         super().__init__()
-        checks.instance("vocabulary", vocabulary, Vocabulary, "a Vocabulary, as Vocabulary.build(texts) gives it,")
         self.vocabulary = vocabulary
         self.features = checks.integer("features", features, at_least=1)
         self.steps = checks.integer("steps", steps, at_least=1)
@@ -99,10 +96,6 @@ class SpikingEmbedding(nn.Module):
         """The spikes [T, words, features] of a text, as events."""
         return SparseSpikes.of(self(self._tensor(self.vocabulary.numbers(text)))[0])
 
-    def similarity(self, a: str, b: str) -> float:
-        """The cosine between the vectors of two words or sentences, 0 to 1; 0 where one of them is silent."""
-        return float(functional.cosine_similarity(*self.sentence_vectors([a, b]), dim=0))
-
     def most_similar(self, text: str, k: int = 10) -> list[tuple[str, float]]:
         """The ``k`` words nearest to a word or sentence by cosine, without its own words, the nearest first."""
         own = set(self.vocabulary.numbers(text))
@@ -128,6 +121,7 @@ class SpikingEmbedding(nn.Module):
             for numbers, row in zip(best.indices.tolist(), best.values.tolist(), strict=True)
         ]
 
+    @checks.arguments
     def fit(
         self,
         texts: str | Iterable[str],
@@ -154,13 +148,11 @@ class SpikingEmbedding(nn.Module):
             an epoch for which no pair was drawn.
 
         Raises:
-            TypeError, ValueError: an argument of another kind or out of range; a text without two known words in one
-                sentence.
+            ValueError: no sentence has two known words.
             FloatingPointError: the loss is not finite; the weights are as they were before that batch.
         """
         from tqdm.auto import trange
 
-        checks.flag("progress", progress)
         checks.integer("epochs", epochs, at_least=1)
         checks.number("lr", lr, above=0)
         target = resolve_device(device)

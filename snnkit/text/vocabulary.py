@@ -16,13 +16,13 @@ _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 _END = re.compile(r"[.!?…。！？]+|\n+")
 
 
+@checks.arguments
 def tokenize(text: str) -> list[str]:
     """Words in lower case, in order: runs of letters and digits, with ' or - only inside ("don't", "well-known").
 
     The text is brought into Unicode's composed form first, so that é is one letter however it was typed. Languages that
     write no spaces between words need a splitter of their own before this.
     """
-    checks.instance("text", text, str, "a str")
     return _WORD.findall(unicodedata.normalize("NFC", text).lower().replace("’", "'"))
 
 
@@ -41,9 +41,6 @@ class Vocabulary:
     Args:
         words: each once, in the order of their numbers.
         counts: how often each was seen; None: once each. They decide which words are drawn in training.
-
-    Raises:
-        TypeError, ValueError: words that are not strings, not different or none; counts that don't fit.
     """
 
     def __init__(self, words: Sequence[str], counts: Sequence[int] | None = None) -> None:

@@ -3,28 +3,18 @@
 ``lit`` trains through Lightning, ``slurm`` writes, explains and checks batch scripts.
 """
 
-from snnkit.train import recipes
-from snnkit.train.checkpoint import load_checkpoint, save_checkpoint
-from snnkit.train.distributed import Launched, LaunchError, RankInfo, launch
-from snnkit.train.history import History, TensorBoard
-from snnkit.train.loop import BatchInfo, evaluate, fit
-from snnkit.train.recipe import OneCycle, Recipe
-from snnkit.train.seeding import seed_everything
-
-__all__ = [
-    "BatchInfo",
-    "History",
-    "LaunchError",
-    "Launched",
-    "OneCycle",
-    "RankInfo",
-    "Recipe",
-    "TensorBoard",
-    "evaluate",
-    "fit",
-    "launch",
-    "load_checkpoint",
-    "recipes",
-    "save_checkpoint",
-    "seed_everything",
-]
+from snnkit.train import recipes as recipes
+from snnkit.train.checkpoint import load_checkpoint as load_checkpoint
+from snnkit.train.checkpoint import save_checkpoint as save_checkpoint
+from snnkit.train.distributed import Launched as Launched
+from snnkit.train.distributed import LaunchError as LaunchError
+from snnkit.train.distributed import RankInfo as RankInfo
+from snnkit.train.distributed import launch as launch
+from snnkit.train.history import History as History
+from snnkit.train.history import TensorBoard as TensorBoard
+from snnkit.train.loop import BatchInfo as BatchInfo
+from snnkit.train.loop import evaluate as evaluate
+from snnkit.train.loop import fit as fit
+from snnkit.train.recipe import OneCycle as OneCycle
+from snnkit.train.recipe import Recipe as Recipe
+from snnkit.train.seeding import seed_everything as seed_everything

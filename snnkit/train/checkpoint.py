@@ -47,8 +47,6 @@ def save_checkpoint(
             where no file can be written at ``path``; nothing has been written.
     """
     path = writable(path, "path")
-    instance("model", model, nn.Module, "a torch.nn.Module")
-    instance("optimizer", optimizer, torch.optim.Optimizer, "a torch.optim.Optimizer", optional=True)
     content = {
         "format": FORMAT,
         "epoch": epoch,
@@ -116,19 +114,14 @@ def load_checkpoint(
 
 @dataclass(frozen=True)
 class RunState:
-    """Everything besides the data that the next epoch of ``fit`` depends on.
-
-    Attributes:
-        order: generator of the order of samples.
-        generators: those that the user's functions hold.
-    """
+    """Everything besides the data that the next epoch of ``fit`` depends on."""
 
     model: nn.Module
     optimizer: torch.optim.Optimizer
     scheduler: torch.optim.lr_scheduler.LRScheduler | None
     scaler: torch.amp.GradScaler
-    order: torch.Generator
-    generators: Sequence[torch.Generator] = ()
+    order: torch.Generator  # of the samples
+    generators: Sequence[torch.Generator] = ()  # those that the user's functions hold
 
     def save(self, path: str | os.PathLike[str], history: History) -> None:
         """After an epoch."""
@@ -296,7 +289,6 @@ def checkpoint_file(checkpoint: str | os.PathLike[str] | None, resume: bool) -> 
 
 def writable(path: str | os.PathLike[str], name: str) -> Path:
     """``path`` with its ~ resolved, if a file could be written there; nothing is created. ``name``: of the argument."""
-    instance(name, path, (str, os.PathLike), "a path")
     try:
         file = expanded(path)
         if not file.name or file.is_dir():
@@ -325,13 +317,9 @@ def read_archive(
 ) -> tuple[Path, Any]:
     """Inverse of ``write_archive``, every byte compared with its checksum: the file, and what it holds.
 
-    It can't run code, and takes no more memory than the file has bytes.
-
-    Raises:
-        FileNotFoundError: there is no file.
-        ValueError: naming the file, which can't be read as ``what``.
+    It can't run code, and takes no more memory than the file has bytes. ValueError where it can't be read as ``what``.
     """
-    path = expanded(instance("path", path, (str, os.PathLike), "a path"))
+    path = expanded(path)
     if not path.is_file():
         raise FileNotFoundError(f"no {what} at {path}")
     with open(path, "rb") as file:

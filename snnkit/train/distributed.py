@@ -31,7 +31,7 @@ from typing import Any
 import torch
 
 from snnkit import checks
-from snnkit.checks import instance, integer, number, shown
+from snnkit.checks import integer, number, shown
 from snnkit.data import resolve_device
 from snnkit.measure import missing_malloc_settings
 
@@ -172,6 +172,7 @@ class Launched:
     outputs: list[list[str]]
 
 
+@checks.arguments
 def launch(
     command: Sequence[str | os.PathLike[str]],
     processes: int,
@@ -197,11 +198,9 @@ def launch(
     Raises:
         LaunchError: a rank failed (the others were ended), or the time was up. Names the rank, its exit code or
             signal, and its last lines.
-        ValueError, TypeError: naming the argument.
         OSError: the program can't be started.
     """
-    instance("command", command, (list, tuple), 'a list such as [sys.executable, "train.py"]')
-    words = [os.fspath(instance("each word of command", word, (str, os.PathLike), "a text")) for word in command]
+    words = [os.fspath(word) for word in command]
     if not words:
         raise ValueError("command must name a program, but it is empty")
     integer("processes", processes, at_least=1)

@@ -41,21 +41,13 @@ class GraphedStep:
 
     An update of another size than the full one (the last of an epoch) runs plainly. When a setting of the optimizer
     changes, as ``lr`` by a scheduler, the step is captured again, since such numbers are constants in a graph. The
-    result is overwritten by the next replay.
-
-    Args:
-        plain: the step to capture.
-        size: samples of a full update.
-
-    Attributes:
-        refusal: why updates run plainly, or "".
-        captures: how often the step was captured.
+    result is overwritten by the next replay. ``size``: samples of a full update.
     """
 
     def __init__(self, plain: PlainStep, size: int) -> None:
         self.plain, self.size = plain, size
-        self.refusal = ""
-        self.captures = 0
+        self.refusal = ""  # why updates run plainly
+        self.captures = 0  # how often the step was captured
         self._warm = 0
         self._graph: Any = None
         self._settings: Any = None

@@ -77,12 +77,7 @@ class History:
 
 
 class CallbackList:
-    """Several callbacks as one: calls all of them in order.
-
-    Args:
-        name: of the argument that they come from, for errors.
-        groups: functions, lists of functions, None.
-    """
+    """Several callbacks as one: calls all of them in order. ``name`` is that of the argument, for errors."""
 
     def __init__(self, name: str, *groups: Callable[..., Any] | Iterable[Callable[..., Any]] | None) -> None:
         lists = [group if isinstance(group, Iterable) else [group] for group in groups if group is not None]
@@ -126,14 +121,11 @@ class TensorBoard:
     Args:
         folder: created after the first epoch.
         settings: shown under "text", for instance ``recipe.settings()``.
-
-    Raises:
-        ImportError: the package tensorboard is not installed; before anything is trained.
     """
 
     @checks.arguments
     def __init__(self, folder: str | os.PathLike[str], settings: Mapping[str, Any] | None = None) -> None:
-        self.folder = expanded(instance("folder", folder, (str, os.PathLike), "a path"))
+        self.folder = expanded(folder)
         if self.folder.exists() and not self.folder.is_dir():
             raise ValueError(f"folder must be a folder for TensorBoard's files, but {str(self.folder)!r} is a file")
         self.settings = dict(settings or {})

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from snnkit import checks
-from snnkit.checks import counts, flags, function, instance, integer, number
+from snnkit.checks import counts, number
 from snnkit.data import batches, resolve_device, to_device, to_unit
 from snnkit.data._batches import check_data
 from snnkit.device import Precision
@@ -131,17 +131,11 @@ def fit(
             accelerator that is noticed some updates later, none of which has changed the weights. Running statistics of
             batch norms may have changed, and the error says so. Also for weights that are not finite after an epoch,
             before the checkpoint is written.
-        TypeError, ValueError: naming the argument.
     """
-    flags(amp=amp, channels_last=channels_last, compile=compile, graphed=graphed, progress=progress, resume=resume)
     _check_optimizer(model, optimizer, scheduler)
     counts(epochs=epochs, batch_size=batch_size, accumulate=accumulate)
     for name, size in (("lr", lr), ("clip", 1.0 if clip is None else clip)):
         number(name, size, above=0)
-    function("encode", encode)
-    function("loss", loss)
-    for name, value in (("on_epoch", on_epoch), ("on_batch", on_batch), ("augment", augment)):
-        function(name, value, optional=True)
     file = checkpoint_file(checkpoint, resume)
 
     target = resolve_device(device)
@@ -227,6 +221,7 @@ def fit(
     return history
 
 
+@checks.arguments
 @torch.no_grad()
 def evaluate(
     model: nn.Module,
@@ -243,10 +238,7 @@ def evaluate(
     step (the spike rate, if the output spikes). Every module returns to the mode it was in. The model is moved to
     ``device``. Arguments as for ``fit``.
     """
-    instance("model", model, nn.Module, "a torch.nn.Module")
-    integer("batch_size", batch_size, at_least=1)
-    function("encode", encode)
-    function("loss", loss, optional=True)
+    counts(batch_size=batch_size)
     target = resolve_device(device)
     model.to(target)
     samples, labels = _to_device(data, "data", target)
@@ -274,11 +266,8 @@ def check_samples(data: Any, name: str) -> None:
         raise TypeError(f"samples of {name} must be uint8 or floating point, but their dtype is {samples.dtype}")
 
 
-def check_trainable(model: Any) -> None:
-    """Raise unless ``model`` is a module with a parameter to train."""
-    if not isinstance(model, nn.Module):
-        hint = "; pass its .model, and device=its .device" if hasattr(model, "model") else ""
-        raise TypeError(f"model must be a torch.nn.Module, but it is of type {type(model).__name__}{hint}")
+def check_trainable(model: nn.Module) -> None:
+    """ValueError unless ``model`` has a parameter to train."""
     if not any(p.requires_grad for p in model.parameters()):
         raise ValueError("model must have parameters to train, but none of them has requires_grad")
 
@@ -289,7 +278,6 @@ def _check_optimizer(
     scheduler: torch.optim.lr_scheduler.LRScheduler | None,
 ) -> None:
     check_trainable(model)
-    instance("optimizer", optimizer, torch.optim.Optimizer, "a torch.optim.Optimizer", optional=True)
     if optimizer is not None:
         if isinstance(optimizer, torch.optim.LBFGS):
             raise ValueError("optimizer must be able to step without a closure, but LBFGS is not")

@@ -12,21 +12,14 @@ from snnkit.loss import accuracy
 
 
 class MetricsSnapshot(NamedTuple):
-    """The state of ``RunningMetrics`` on the host.
-
-    Attributes:
-        loss, accuracy, rate: means over samples.
-        updates: made so far; if ``stopped``, the loss of the next one was not finite.
-        stopped: whether a loss was not finite.
-        last_loss: of the latest update, or the one that is not finite.
-    """
+    """The state of ``RunningMetrics`` on the host; loss, accuracy and rate are means over samples."""
 
     loss: float
     accuracy: float
     rate: float
-    updates: int
-    stopped: bool
-    last_loss: float
+    updates: int  # made so far
+    stopped: bool  # whether the loss of the next one was not finite
+    last_loss: float  # of the latest update, or the one that is not finite
 
 
 class RunningMetrics:

@@ -26,8 +26,8 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-from snnkit import data
-from snnkit.checks import choice, flags, instance, integer, shown
+from snnkit import checks, data
+from snnkit.checks import choice, integer, shown
 from snnkit.data import resolve_device
 from snnkit.files import write_text
 from snnkit.train.checkpoint import checkpoint_file
@@ -103,12 +103,7 @@ def names() -> list[str]:
 
 
 def get(name: str, /, **settings: Any) -> Recipe:
-    """The recipe of this name, with some of its settings replaced.
-
-    Raises:
-        ValueError: there is no recipe of that name, or no such setting; a value that is not possible.
-        TypeError: a value of the wrong kind.
-    """
+    """The recipe of this name, with some of its settings replaced."""
     return _changed(_RECIPES[choice("name", name, names())], settings)
 
 
@@ -122,6 +117,7 @@ def _changed(recipe: Recipe, settings: dict[str, Any]) -> Recipe:
     return replace(recipe, **(dict.fromkeys(foreign) | settings))
 
 
+@checks.arguments
 def run(
     recipe: Recipe | str,
     *,
@@ -150,10 +146,9 @@ def run(
             same (``SettingsFile.FREE``), and for ``epochs`` if the learning rate is constant.
 
     Raises:
-        ValueError, TypeError: as ``get``, ``data.load`` and ``fit``; settings that are not those of the run to resume.
+        ValueError: settings that are not those of the run to resume; as ``data.load`` and ``fit``.
         FileExistsError: ``checkpoint`` exists, without ``resume``.
     """
-    flags(download=download, progress=progress, resume=resume)
     epoch_callbacks = CallbackList("on_epoch", on_epoch)
     CallbackList("on_batch", on_batch)  # raises for what is no function
     target = resolve_device(device)
@@ -213,7 +208,7 @@ def prepare(
     if isinstance(recipe, str):
         recipe = get(recipe, **settings)
     else:
-        recipe = _changed(instance("recipe", recipe, Recipe, "a name or a Recipe"), settings)
+        recipe = _changed(recipe, settings)
     path = checkpoint_file(checkpoint, resume)
     file = None if path is None else SettingsFile(path)
     if file is not None and resume:
@@ -228,11 +223,7 @@ def prepare(
 
 
 class SettingsFile:
-    """The settings of the run that writes ``checkpoint``; the file's name is the checkpoint's and ``.json``.
-
-    Raises:
-        ValueError: naming the file and the settings, where it can't be read or another run is requested.
-    """
+    """The settings of the run that writes ``checkpoint``; the file's name is the checkpoint's and ``.json``."""
 
     FREE: ClassVar = ("compile", "graphed", "channels_last", "engine")  # other ways to compute the same
 

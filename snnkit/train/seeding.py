@@ -22,9 +22,6 @@ def seed_everything(seed: int) -> int:
 
     On a CPU the same seed gives the same weights to the bit. On a GPU some of PyTorch's kernels add in an order that
     varies; ``torch.use_deterministic_algorithms(True)`` forbids those, at a cost in speed.
-
-    Raises:
-        TypeError, ValueError: seed is no integer in 0 .. 2**32 - 1 (NumPy's range).
     """
     seed = check_seed(seed)
     random.seed(seed)

@@ -20,15 +20,10 @@ Function = Callable[[Tensor], Tensor]
 
 
 class Update(NamedTuple):
-    """The result of an update, on the device.
+    """The result of an update, on the device."""
 
-    Attributes:
-        figures: mean loss, accuracy and output rate of its samples [3].
-        out: output of its last batch [T, B, ...], detached.
-    """
-
-    figures: Tensor
-    out: Tensor
+    figures: Tensor  # mean loss, accuracy and output rate of its samples [3]
+    out: Tensor  # output of its last batch [T, B, ...], detached
 
 
 @dataclass(frozen=True)
@@ -55,12 +50,7 @@ class PlainStep:
 
     After a loss that is not finite no step changes the weights. On a CPU the step ends right there; elsewhere looking
     at the loss would wait for the device, so it sets the flag of the metrics, which holds the optimizer back.
-
-    Args:
-        config: what to train, and how.
-        metrics: where sums are accumulated.
-        scaler: of ``config.precision``.
-        forward: in place of ``config.model`` for batches of full size, such as a compiled one.
+    ``forward`` runs in place of ``config.model`` for batches of full size, such as a compiled one.
     """
 
     def __init__(

@@ -111,7 +111,7 @@ device.Accelerated.*: self=device.accelerate(nn.Linear(8, 3), "cpu"), inputs=ran
 device.Accelerated.__call__: input=rand(2, 8)
 device.Precision.choose: self=device.Precision, device=CPU, amp=False
 device.batch_process: model=nn.Linear(8, 3), inputs=rand(6, 8)
-device.memory_limit: limit=10**8
+measure.memory_limit: limit=10**8
 device.move_tensors_to_device: obj=[ones(2), {"a": ones(1)}]
 device.outline: curve=[1, 5, 2, 8]
 device.truncated: steps=2

@@ -70,7 +70,7 @@ def test_shift_moves_by_whole_pixels_and_takes_every_one_of_them():
     ("call", "error", "words"),
     [
         (lambda: data.augment.Shift(-1), ValueError, "pixels must be at least 0"),
-        (lambda: data.augment.Shift(generator=3), TypeError, "generator must be a torch.Generator or None"),
+        (lambda: data.augment.Shift(generator=3), TypeError, "generator of Shift must be a torch.Generator or None"),
         (lambda: data.augment.Shift()(torch.zeros(2, 3, 3)), ValueError, r"images for Shift must be floating-point"),
         (lambda: data.augment.Shift()([1]), TypeError, "images for Shift must be"),
     ],

@@ -63,7 +63,7 @@ def seeded(seed):
 def test_training_labels_have_no_part_in_learning(digits, small):
     plain = small()
     other = small(train_labels=9 - digits[0][1])
-    assert torch.equal(plain.weights, other.weights) and torch.equal(plain.thresholds, other.thresholds)
+    assert torch.equal(plain.weights, other.weights) and torch.equal(plain.state.theta, other.state.theta)
     assert not torch.equal(plain.labels, other.labels)
     answers = plain.respond(digits[0][0][:320])
     assert torch.equal(other.labels, assign_labels(answers, 9 - digits[0][1][:320], 10))
@@ -91,7 +91,7 @@ def test_without_homeostasis_a_few_neurons_take_all(run):
     unequal = plasticity.learn_locally("digits", layer=changed(theta_plus=0.0), device="cpu", passes=2)
     assert unequal.passes[-1]["active"] < 0.5 and unequal.accuracy < run.accuracy / 2
     assert (unequal.labels == -1).float().mean() > 0.5
-    assert not unequal.thresholds.any()
+    assert not unequal.state.theta.any()
 
 
 def test_without_normalisation_weights_run_to_their_bound(run):
@@ -117,5 +117,5 @@ def test_snapshots_are_evenly_spaced_from_before_learning_to_its_end(run):
     assert shown[0] == 0 and shown[-1] == 4 * 1442 and len(shown) == 5
     assert all(0 <= images - 1442 * k < 16 for k, images in enumerate(shown))
     torch.testing.assert_close(run.snapshots[0].weight, LAYER.initial_state(64, 100, generator=seeded(0)).weight)
-    assert torch.equal(run.snapshots[-1].weight, run.weights) and torch.equal(run.snapshots[-1].theta, run.thresholds)
+    assert torch.equal(run.snapshots[-1].weight, run.weights) and torch.equal(run.snapshots[-1].theta, run.state.theta)
     assert len({float(snapshot.weight.square().sum()) for snapshot in run.snapshots}) == 5

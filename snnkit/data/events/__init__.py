@@ -14,27 +14,19 @@ shd = events.load("shd", "train")                       # published recordings; 
 A recording's time is in microseconds. ``events_of`` makes the spikes of a camera step by step, without recordings.
 """
 
-from snnkit.data.events import transforms
-from snnkit.data.events.camera import events_of, record, record_digits, saccades
-from snnkit.data.events.frames import collate, frames_of, time_surface, to_frames, voxel_grid
-from snnkit.data.events.published_sets import Recordings, load, read_nmnist
-from snnkit.data.events.recordings import Events, from_numpy, in_order
-
-__all__ = [
-    "Events",
-    "Recordings",
-    "collate",
-    "events_of",
-    "frames_of",
-    "from_numpy",
-    "in_order",
-    "load",
-    "read_nmnist",
-    "record",
-    "record_digits",
-    "saccades",
-    "time_surface",
-    "to_frames",
-    "transforms",
-    "voxel_grid",
-]
+from snnkit.data.events import transforms as transforms
+from snnkit.data.events.camera import events_of as events_of
+from snnkit.data.events.camera import record as record
+from snnkit.data.events.camera import record_digits as record_digits
+from snnkit.data.events.camera import saccades as saccades
+from snnkit.data.events.frames import collate as collate
+from snnkit.data.events.frames import frames_of as frames_of
+from snnkit.data.events.frames import time_surface as time_surface
+from snnkit.data.events.frames import to_frames as to_frames
+from snnkit.data.events.frames import voxel_grid as voxel_grid
+from snnkit.data.events.published_sets import Recordings as Recordings
+from snnkit.data.events.published_sets import load as load
+from snnkit.data.events.published_sets import read_nmnist as read_nmnist
+from snnkit.data.events.recordings import Events as Events
+from snnkit.data.events.recordings import from_numpy as from_numpy
+from snnkit.data.events.recordings import in_order as in_order

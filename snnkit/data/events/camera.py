@@ -22,7 +22,7 @@ from torch import Tensor
 
 from snnkit import checks
 from snnkit.data import datasets
-from snnkit.data._batches import check_generator, seeded, to_unit
+from snnkit.data._batches import seeded, to_unit
 from snnkit.data.events.frames import edges
 from snnkit.data.events.recordings import Events
 
@@ -49,6 +49,7 @@ def saccades(steps: int, amplitude: float = 2.0) -> Tensor:
     return corners[side] * (1 - part) + corners[side + 1] * part
 
 
+@checks.arguments
 def events_of(
     images: Tensor,
     path: Tensor,
@@ -73,12 +74,8 @@ def events_of(
     Returns:
         Spikes float32 [N, T, 2, H, W], 0 or 1: whether there was an event of polarity ON (0) and OFF (1). Of several
         within a step one is reported.
-
-    Raises:
-        TypeError, ValueError: images that are no floating-point [N, 1, H, W] in [0, 1]; a path of another shape; a
-            number out of its range; more than memory holds.
     """
-    _check_scene(images, path, threshold, mismatch, generator)
+    _check_scene(images, path, threshold, mismatch)
     checks.number("noise", noise, at_least=0, below=1)
     checks.fits("the number of steps", len(path) - 1, 16 * images.numel())
     moves = _moves(images.float(), path, _thresholds(images, threshold, mismatch, generator))
@@ -88,6 +85,7 @@ def events_of(
     return events
 
 
+@checks.arguments
 def record(
     images: Tensor,
     path: Tensor,
@@ -111,12 +109,8 @@ def record(
         refractory: microseconds for which a pixel is dead after an event; what it would report is lost, but its memory
             moves all the same.
         generator: draws ``mismatch`` and ``noise``; None: PyTorch's global one.
-
-    Raises:
-        TypeError, ValueError: as ``events_of``; a duration shorter than T microseconds; a number out of its range; an
-            image of which the camera sees nothing; more events than memory holds.
     """
-    _check_scene(images, path, threshold, mismatch, generator)
+    _check_scene(images, path, threshold, mismatch)
     checks.integer("duration", duration, at_least=len(path) - 1, at_most=_LONGEST)  # at least a microsecond per step
     checks.number("noise", noise, at_least=0, at_most=1e6)
     checks.integer("refractory", refractory, at_least=0, at_most=_LONGEST)
@@ -156,9 +150,6 @@ def record_digits(
 
     Returns:
         Recordings of ``size`` × ``size`` pixels, and labels int64 [N].
-
-    Raises:
-        TypeError, ValueError: as ``data.load`` and ``record``; a size below 8; more ``samples`` than there are.
     """
     generator = seeded(seed)
     checks.integer("size", size, at_least=8, at_most=_WIDEST)
@@ -287,10 +278,7 @@ def _recordings(t: Tensor, cell: Tensor, images: Tensor, duration: int) -> list[
     ]
 
 
-def _check_scene(
-    images: Tensor, path: Tensor, threshold: float, mismatch: float, generator: torch.Generator | None
-) -> None:
-    checks.instance("images", images, Tensor, "a floating-point tensor [N, 1, H, W]")
+def _check_scene(images: Tensor, path: Tensor, threshold: float, mismatch: float) -> None:
     if not images.is_floating_point():
         raise TypeError(f"images must be floating-point (scale uint8 with data.to_unit), but they are {images.dtype}")
     if images.ndim != 4 or images.shape[1] != 1 or images.numel() == 0:
@@ -298,7 +286,7 @@ def _check_scene(
     low, high = float(images.min()), float(images.max())
     if not (low >= 0 and high <= 1):
         raise ValueError(f"images must be in [0, 1], but their values go from {low:g} to {high:g}")
-    if not (isinstance(path, Tensor) and path.ndim == 2 and path.shape[1] == 2 and len(path) >= 2):
+    if path.ndim != 2 or path.shape[1] != 2 or len(path) < 2:
         raise ValueError(
             f"path must be a tensor [T + 1, 2] of places in pixels (x, y), T at least 1, but it is {checks.shown(path)}"
         )
@@ -306,4 +294,3 @@ def _check_scene(
         raise ValueError("path must be finite, but holds a NaN or an infinity")
     checks.number("threshold", threshold, at_least=_FINEST)
     checks.number("mismatch", mismatch, at_least=0, below=1)
-    check_generator(generator)

@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 
 from snnkit import checks
-from snnkit.data.events.recordings import Events, check_events
+from snnkit.data.events.recordings import Events
 
 
+@checks.arguments
 def to_frames(events: Events, *, steps: int | None = None, window: int | None = None) -> Tensor:
     """Count events in windows of time; ``.clamp(max=1)`` makes spikes of the counts.
 
@@ -33,7 +34,6 @@ def to_frames(events: Events, *, steps: int | None = None, window: int | None = 
     Raises:
         TypeError, ValueError: no recording; none or both of the two, or one below 1; more windows than memory holds.
     """
-    check_events(events)
     if (steps is None) == (window is None):
         given = "none" if steps is None else "both"
         raise ValueError(f"exactly one of steps and window (µs) must be given, but it is {given}")
@@ -50,6 +50,7 @@ def to_frames(events: Events, *, steps: int | None = None, window: int | None = 
     return frames.view(-1, *events.shape)
 
 
+@checks.arguments
 def time_surface(events: Events, *, tau: float, steps: int) -> Tensor:
     """How recently each pixel fired: exp(-(now - last event) / tau), and 0 where there was none yet.
 
@@ -62,11 +63,7 @@ def time_surface(events: Events, *, tau: float, steps: int) -> Tensor:
 
     Returns:
         float32 in [0, 1], [T, polarities, height, width].
-
-    Raises:
-        TypeError, ValueError: as ``to_frames``; a ``tau`` that is no finite number above 0.
     """
-    check_events(events)
     checks.number("tau", tau, above=0)
     _check_steps("steps", steps, events, 8)
     ends = edges(events.duration, steps)
@@ -81,6 +78,7 @@ def time_surface(events: Events, *, tau: float, steps: int) -> Tensor:
     return torch.stack(surfaces).view(-1, *events.shape)
 
 
+@checks.arguments
 def voxel_grid(events: Events, bins: int) -> Tensor:
     """Signed events in a grid of space and time, each shared between the two bins on both sides of its moment.
 
@@ -93,11 +91,7 @@ def voxel_grid(events: Events, bins: int) -> Tensor:
 
     Returns:
         float32 [bins, height, width].
-
-    Raises:
-        TypeError, ValueError: no recording; ``bins`` is no int of at least 1.
     """
-    check_events(events)
     _check_steps("bins", bins, events, 12)
     height, width = events.size
     first, last = int(events.t[0]), int(events.t[-1])
@@ -117,6 +111,7 @@ def voxel_grid(events: Events, bins: int) -> Tensor:
     return grid.view(bins, height, width).float()
 
 
+@checks.arguments
 def collate(
     samples: Iterable[tuple[Events, int | Tensor]], *, steps: int | None = None, window: int | None = None
 ) -> tuple[Tensor, Tensor]:
@@ -132,12 +127,8 @@ def collate(
 
     Returns:
         Counts float32 [T, B, polarities, height, width] with T of the longest, and labels int64 [B].
-
-    Raises:
-        TypeError, ValueError: as ``to_frames``; no samples; samples that are no such pairs; recordings of sensors that
-            differ.
     """
-    recordings, labels = _pairs(samples)
+    recordings, labels = _pairs(list(samples))
     for i, events in enumerate(recordings):
         if events.shape != recordings[0].shape:
             raise ValueError(
@@ -190,17 +181,9 @@ def _pixels(events: Events) -> Tensor:
     return cell
 
 
-def _pairs(samples: Any) -> tuple[list[Events], list[int]]:
-    rows = list(checks.instance("samples", samples, Iterable, "pairs of a recording and its label"))
-    if not rows:
+@checks.arguments
+def _pairs(samples: list[tuple[Events, int | Tensor]]) -> tuple[list[Events], list[int]]:
+    if not samples:
         raise ValueError("samples must hold at least one recording and its label, but it is empty")
-    recordings, labels = [], []
-    for i, row in enumerate(rows):
-        if not isinstance(row, (tuple, list)) or len(row) != 2:
-            raise TypeError(
-                f"samples must be pairs of a recording and its label, but sample {i} is {checks.shown(row)}"
-            )
-        check_events(row[0], f"the recording of sample {i}")
-        recordings.append(row[0])
-        labels.append(checks.integer(f"the label of sample {i}", row[1]))
-    return recordings, labels
+    labels = [checks.integer(f"the label of sample {i}", label) for i, (_, label) in enumerate(samples)]
+    return [events for events, _ in samples], labels

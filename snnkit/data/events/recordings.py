@@ -85,13 +85,9 @@ class Events:
         """Shape of one frame: (polarities, height, width)."""
         return self.polarities, *self.size
 
+    @checks.arguments
     def where(self, mask: Tensor) -> Events:
-        """Those of its events where a mask, bool [n], is True; the recording lasts as long as before.
-
-        Raises:
-            TypeError, ValueError: no such mask, or one that is True nowhere.
-        """
-        checks.instance("mask", mask, Tensor, "a tensor of bool [n]")
+        """Those of its events where a mask, bool [n], is True; the recording lasts as long as before."""
         if mask.dtype != torch.bool or mask.shape != self.t.shape or not mask.any():
             raise ValueError(
                 f"mask must be bool [{len(self)}] and True somewhere, but it is {mask.dtype} {list(mask.shape)}"
@@ -136,11 +132,6 @@ def from_numpy(array: Any, size: tuple[int, int], duration: int = 0, polarities:
             raise TypeError(f"{name} must be integers, but it is {value.dtype}")
     t, x, y = (torch.from_numpy(value.astype(np.int64)) for value in (array["t"], array["x"], y))
     return in_order(t, x, y, torch.from_numpy(p.astype(bool)), size, duration, polarities)
-
-
-def check_events(events: Any, name: str = "events") -> None:
-    """Raise TypeError unless it is a recording."""
-    checks.instance(name, events, Events, "a data.events.Events")
 
 
 def _check_columns(columns: dict[str, Any]) -> None:

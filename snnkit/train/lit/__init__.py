@@ -20,37 +20,21 @@ try:
 except ImportError as error:
     raise ImportError(f"snnkit.train.lit needs lightning ({error}): {checks.pip_install('scale')}") from error
 
-from snnkit.train.lit.callbacks import FiringRates, HistoryCallback
-from snnkit.train.lit.data import (
-    Batch,
-    DigitsDataModule,
-    FashionMNISTDataModule,
-    MNISTDataModule,
-    SharedBatches,
-    TensorDataModule,
-)
-from snnkit.train.lit.module import SpikingModule
-from snnkit.train.lit.preemption import RankError, RequeueError, SignalFlags, Stopped
-from snnkit.train.lit.resume import AtomicCheckpointIO, ResumableCheckpoint
-from snnkit.train.lit.run import ResumableDDP, ScaledRun, run_recipe
-
-__all__ = [
-    "AtomicCheckpointIO",
-    "Batch",
-    "DigitsDataModule",
-    "FashionMNISTDataModule",
-    "FiringRates",
-    "HistoryCallback",
-    "MNISTDataModule",
-    "RankError",
-    "RequeueError",
-    "ResumableCheckpoint",
-    "ResumableDDP",
-    "ScaledRun",
-    "SharedBatches",
-    "SignalFlags",
-    "SpikingModule",
-    "Stopped",
-    "TensorDataModule",
-    "run_recipe",
-]
+from snnkit.train.lit.callbacks import FiringRates as FiringRates
+from snnkit.train.lit.callbacks import HistoryCallback as HistoryCallback
+from snnkit.train.lit.data import Batch as Batch
+from snnkit.train.lit.data import DigitsDataModule as DigitsDataModule
+from snnkit.train.lit.data import FashionMNISTDataModule as FashionMNISTDataModule
+from snnkit.train.lit.data import MNISTDataModule as MNISTDataModule
+from snnkit.train.lit.data import SharedBatches as SharedBatches
+from snnkit.train.lit.data import TensorDataModule as TensorDataModule
+from snnkit.train.lit.module import SpikingModule as SpikingModule
+from snnkit.train.lit.preemption import RankError as RankError
+from snnkit.train.lit.preemption import RequeueError as RequeueError
+from snnkit.train.lit.preemption import SignalFlags as SignalFlags
+from snnkit.train.lit.preemption import Stopped as Stopped
+from snnkit.train.lit.resume import AtomicCheckpointIO as AtomicCheckpointIO
+from snnkit.train.lit.resume import ResumableCheckpoint as ResumableCheckpoint
+from snnkit.train.lit.run import ResumableDDP as ResumableDDP
+from snnkit.train.lit.run import ScaledRun as ScaledRun
+from snnkit.train.lit.run import run_recipe as run_recipe

@@ -12,7 +12,7 @@ from lightning.pytorch import LightningDataModule
 from torch import Tensor
 
 from snnkit import checks, data
-from snnkit.checks import counts, flag, integer
+from snnkit.checks import counts, integer
 from snnkit.train.loop import Data, check_samples
 from snnkit.train.recipes import load_data
 from snnkit.train.seeding import check_seed
@@ -37,6 +37,7 @@ class Batch(NamedTuple):
     weight: float
 
 
+@checks.arguments
 class SharedBatches:
     """Iterates over samples and labels in batches, each rank over its share of every batch; a loader for Lightning.
 
@@ -55,9 +56,6 @@ class SharedBatches:
         seed: of the order.
         accumulate: batches per update, for ``Batch.weight``; Lightning divides each loss by it, also in the last update
             of an epoch, which may have fewer batches.
-
-    Raises:
-        TypeError, ValueError: no data set; a count below 1; a rank outside 0 .. world - 1.
     """
 
     batch_sampler = None  # an attribute that Lightning reads
@@ -74,7 +72,6 @@ class SharedBatches:
         seed: int = 0,
         accumulate: int = 1,
     ) -> None:
-        flag("shuffle", shuffle)
         check_samples((samples, labels), "samples, labels")
         counts(batch_size=batch_size, world=world, accumulate=accumulate)
         integer("rank", rank, at_least=0, at_most=world - 1)
@@ -221,9 +218,6 @@ class TensorDataModule(_SharedDataModule):
         validation: how many of ``train`` to hold back, drawn with ``seed`` once. None: validate on ``test``, as ``fit``
             does.
         seed: of the order and of what is held back; the same on all ranks.
-
-    Raises:
-        TypeError, ValueError: no data set; a batch that the ranks can't share (when the trainer requests it).
     """
 
     def __init__(self, train: Data, test: Data | None = None, **options: Any) -> None:
@@ -237,6 +231,7 @@ class TensorDataModule(_SharedDataModule):
         return self._given
 
 
+@checks.arguments
 class MNISTDataModule(_SharedDataModule):
     """MNIST, uint8 [N, 1, 28, 28]: 60000 to train on, 10000 to test.
 
@@ -256,7 +251,7 @@ class MNISTDataModule(_SharedDataModule):
         samples: int | None = None,
         **options: Any,
     ) -> None:
-        self.root, self.download, self.samples = root, flag("download", download), samples
+        self.root, self.download, self.samples = root, download, samples
         super().__init__(**options)
 
     def prepare_data(self) -> None:

@@ -10,8 +10,9 @@ from lightning.pytorch import Callback, LightningModule
 from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor, nn
 
+from snnkit import checks
 from snnkit import loss as losses
-from snnkit.checks import choice, flags, function, instance, integer, number, shown
+from snnkit.checks import choice, instance, integer, number, shown
 from snnkit.data import to_unit
 from snnkit.train.checkpoint import keep_kernels
 from snnkit.train.lit.callbacks import FiringRates
@@ -35,6 +36,7 @@ from snnkit.train.step import Compiled, run_model
 _TOTALS = "snnkit_figures"  # in a checkpoint: the totals of the metrics of the epoch so far
 
 
+@checks.arguments
 class SpikingModule(LightningModule):
     """Any network of this kit, with everything that trains it, for ``lightning.pytorch.Trainer``::
 
@@ -80,9 +82,6 @@ class SpikingModule(LightningModule):
     Attributes:
         model: the network.
         step_loss: mean loss of the latest training batch of this rank, detached; None before the first.
-
-    Raises:
-        TypeError, ValueError: arguments of another kind; unknown names; a model without parameters to train.
     """
 
     def __init__(
@@ -102,7 +101,6 @@ class SpikingModule(LightningModule):
         rates: bool = True,
     ) -> None:
         super().__init__()
-        flags(channels_last=channels_last, compile=compile, rates=rates)
         check_trainable(model)
         integer("steps", steps, at_least=1)
         for name, given, names in (
@@ -114,7 +112,7 @@ class SpikingModule(LightningModule):
                 choice(f"{name}, if it is no function,", given, names)
         self.encoder = make_encoder(encoder, steps) if isinstance(encoder, str) else encoder
         self.criterion = getattr(losses, loss) if isinstance(loss, str) else loss
-        self.augment = function("augment", augment, optional=True)
+        self.augment = augment
         self.optimizer, self.scheduler = optimizer, choice("scheduler", scheduler, SCHEDULES)
         self.lr, self.seed = number("lr", lr, above=0), check_seed(seed)
         self.channels_last, self.rates = channels_last, rates

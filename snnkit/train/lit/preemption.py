@@ -56,21 +56,14 @@ class RequeueError(RuntimeError):
 
 @checks.arguments
 class SignalFlags:
-    """Requests to this process by signals.
-
-    Args:
-        requeue_signal: that means REQUEUE; None: no such signal.
-
-    Attributes:
-        received: the most urgent cause so far, 0 for none.
-    """
+    """Requests to this process by signals: SIGTERM, Ctrl-C, and the one that means REQUEUE, if any."""
 
     def __init__(self, requeue_signal: signal.Signals | None) -> None:
         self.causes = {signal.SIGTERM: TERMINATE, signal.SIGINT: CTRL_C}
         self.requeue_signal = requeue_signal
         if requeue_signal is not None:
             self.causes[requeue_signal] = REQUEUE
-        self.received = 0
+        self.received = 0  # the most urgent cause so far
         self._before: dict[int, Any] = {}
 
     @contextlib.contextmanager
@@ -105,11 +98,7 @@ class SignalFlags:
 
 
 class RankConsensus:
-    """What all ranks agree on. Every rank must make the same calls; a single rank agrees with itself.
-
-    Args:
-        timeout: seconds to wait for another rank.
-    """
+    """What all ranks agree on. Every rank must make the same calls; a single rank agrees with itself."""
 
     def __init__(self, timeout: float) -> None:
         several = dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1

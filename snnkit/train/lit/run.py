@@ -146,7 +146,6 @@ def run_recipe(
         RankError: another rank died or is stuck, or the ranks could not meet; says what to check.
         RequeueError: saved, but ``scontrol`` did not requeue the job.
     """
-    checks.flags(download=download, progress=progress, resume=resume)
     place = RankInfo.from_environment()
     for name, value in (("devices", devices), ("nodes", nodes), ("every", every)):
         if value is not None:

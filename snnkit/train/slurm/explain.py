@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from snnkit.checks import instance
+from snnkit import checks
 
 from .request import Request
 from .request import script as write
@@ -93,15 +93,12 @@ STEP: tuple[tuple[str, str], ...] = (
 )
 
 
+@checks.arguments
 def explain(script: Request | str) -> list[tuple[str, str]]:
-    """Each line of a script, or of that written from a request, with what it is for; empty lines have an empty text.
-
-    Raises:
-        TypeError: it is neither.
-    """
+    """Each line of a script, or of that written from a request, with what it is for; empty lines have an empty text."""
     if isinstance(script, Request):
         script = write(script)
-    parsed = parse(instance("script", script, str, "a text or a slurm.Request"))
+    parsed = parse(script)
     inside = {number: command for command in parsed.commands for number in range(command.line, command.last + 1)}
     return [
         (line, _command(parsed, inside[number], number) if number in inside else _comment(parsed, number))

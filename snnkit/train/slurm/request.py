@@ -13,6 +13,7 @@ from .script_rules import ADDRESS, PORT, check
 from .syntax import command_option, is_training
 
 
+@checks.arguments
 @dataclass(frozen=True)
 class Request:
     """A training job. Impossible values are refused when it is made.
@@ -56,19 +57,15 @@ class Request:
         for name, least in (("nodes", 1), ("gpus_per_node", 0), ("cpus_per_task", 1), ("signal_seconds", 1)):
             checks.integer(name, getattr(self, name), at_least=least)
         checks.integer("tasks_per_node", self.tasks, at_least=1)
-        checks.flag("requeue", self.requeue)
-        checks.instance("modules", self.modules, (list, tuple), "a list of texts")
-        checks.instance("command", self.command, (str, list, tuple), "a text or a list of words")
         try:
             words = self.words
         except ValueError as error:
             raise ValueError(f"command must have its quotes closed ({error}), but it is {self.command!r}") from None
         for name in ("name", "time", "signal", "memory", "partition", "account", "venv"):
-            if getattr(self, name) is not None or name in ("name", "time", "signal"):
-                _check_text(name, getattr(self, name))
-        for name, texts in (("modules", self.modules), ("a word of command", words)):
-            for text in texts:
-                checks.instance(name, text, str, "a text")
+            text = getattr(self, name)
+            # Without the characters that sbatch's and bash's quoting would trip over.
+            if text is not None and not re.fullmatch(r'[^\n\r\0"\\~]*[^\s"\\~][^\n\r\0"\\~]*', text):
+                raise ValueError(f'{name} must be a line of text without ", \\ and ~, but it is {text!r}')
         if not words or words[0] == "srun" or any("\n" in word for word in words):
             raise ValueError(
                 "command must be one line, what each process runs, such as 'snnkit train workshop', without the srun "
@@ -88,19 +85,12 @@ class Request:
         return shlex.split(self.command) if isinstance(self.command, str) else list(self.command)
 
 
-def _check_text(name: str, value: object) -> None:
-    """Without the characters that sbatch's and bash's quoting would trip over."""
-    checks.instance(name, value, str, "a text")
-    if not re.fullmatch(r'[^\n\r\0"\\~]*[^\s"\\~][^\n\r\0"\\~]*', str(value)):
-        raise ValueError(f'{name} must be a line of text without ", \\ and ~, but it is {value!r}')
-
-
+@checks.arguments
 def script(request: Request) -> str:
     """The script that ``sbatch`` takes: the request to the cluster, how the processes meet, and one ``srun``.
 
-    ``explain`` says what each line is for, and ``check`` finds nothing wrong with it. TypeError for no Request.
+    ``explain`` says what each line is for, and ``check`` finds nothing wrong with it.
     """
-    checks.instance("request", request, Request, "a slurm.Request")
     options: dict[str, object] = {
         "job-name": request.name,
         "account": request.account,

@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from snnkit import checks
-from snnkit.checks import instance, shown
+from snnkit.checks import shown
 
 SHORT = {
     "-A": "account", "-a": "array", "-c": "cpus-per-task", "-C": "constraint", "-d": "dependency", "-D": "chdir",
@@ -146,9 +146,9 @@ class Script:
         return result
 
 
+@checks.arguments
 def parse(text: str) -> Script:
-    """Take a batch script apart; TypeError where it is no text, ValueError where it is too long to be one."""
-    instance("text", text, str, "the text of a batch script")
+    """Take a batch script apart; ValueError where it is too long to be one."""
     if len(text) > LARGEST:
         raise ValueError(f"text must have at most {LARGEST:,} characters, but it has {len(text):,}")
     script = Script(text.removesuffix("\n").split("\n"))  # as bash does, which takes a carriage return for a letter
