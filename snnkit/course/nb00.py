@@ -18,13 +18,6 @@ def count_spikes(spikes):
     return spikes.sum()
 
 
-COUNT_HINTS = (
-    "One number for the whole tensor, over time, batch and neurons together.",
-    "A spike is a 1 and no spike is a 0. What do you get when you add them all up?",
-    "`spikes.sum()`",
-)
-
-
 def _spikes(seed: int) -> torch.Tensor:
     return (torch.rand(6, 2, 3, generator=torch.Generator().manual_seed(seed)) < 0.3).float()
 
@@ -39,13 +32,6 @@ def _one_number(candidate: Any, _: Any) -> None:
 
 
 # --- 00.2 -------------------------------------------------------------------------------------------------------------
-
-SHAPE_HINTS = (
-    "Three numbers in round brackets, for example `(1, 2, 3)`.",
-    "snnkit is time-first: `[T, B, N]`. The number of steps comes first.",
-    "Then the batch, then the neurons. One neuron per pixel: how many pixels has an image of 8 × 8?",
-    "Each axis keeps its own length: nothing is multiplied across time, batch and neurons.",
-)
 
 
 def _three_numbers(candidate: Any, _: Any) -> None:
@@ -80,7 +66,11 @@ EXERCISES = [
             expect.same("count", 1, "Each spike counts as one.", {"spikes": _spikes(1)}, {"spikes": _spikes(2)}),
         ],
         minutes=2,
-        hints=COUNT_HINTS,
+        hints=(
+            "One number for the whole tensor, over time, batch and neurons together.",
+            "A spike is a 1 and no spike is a 0. What do you get when you add them all up?",
+            "`spikes.sum()`",
+        ),
     ),
     Exercise(
         "00.2",
@@ -92,7 +82,12 @@ EXERCISES = [
             Check("batch, then neurons", _batch_then_neurons),
         ],
         minutes=1,
-        hints=SHAPE_HINTS,
+        hints=(
+            "Three numbers in round brackets, for example `(1, 2, 3)`.",
+            "snnkit is time-first: `[T, B, N]`. The number of steps comes first.",
+            "Then the batch, then the neurons. One neuron per pixel: how many pixels has an image of 8 × 8?",
+            "Each axis keeps its own length: nothing is multiplied across time, batch and neurons.",
+        ),
     ),
 ]
 

@@ -155,9 +155,8 @@ def text(room: Room, expected: int | None = None) -> str:
         head += f"; {max(expected - len(room.verdicts), 0)} of {expected} have not answered"
     rows = [(one.verdict, *(one_line(one.facts.get(column, ""), WIDTH) for column in COLUMNS)) for one in room.verdicts]
     lines = [head, "", *text_table(("verdict", *COLUMNS), rows, left=1 + len(COLUMNS))]
-    lines += _reasons("What stops machines", "red", room.verdicts) + _reasons(
-        "What limits them", "amber", room.verdicts
-    )
+    lines += _reasons("What stops machines", "red", room.verdicts)
+    lines += _reasons("What limits them", "amber", room.verdicts)
     if room.damaged:
         lines += ["", "Lines that could not be read", *(f"  {one}" for one in room.damaged)]
     return "\n".join(lines)

@@ -30,14 +30,8 @@ def right(v, x, beta):
 def _state():
     generators = torch.get_rng_state().tolist(), np.random.get_state()[1].tolist(), random.getstate()
     settings = torch.get_default_dtype(), torch.get_default_device(), torch.is_grad_enabled()
-    return (
-        generators,
-        settings,
-        sys.stdout,
-        sys.stderr,
-        signal.getsignal(signal.SIGALRM),
-        signal.getsignal(signal.SIGINT),
-    )
+    handlers = signal.getsignal(signal.SIGALRM), signal.getsignal(signal.SIGINT)
+    return generators, settings, sys.stdout, sys.stderr, handlers
 
 
 @pytest.mark.parametrize("answer", hostile.CASES, ids=lambda answer: answer.__name__)

@@ -1,7 +1,6 @@
 """The challenge: what is counted, who is refused with which words; score, leaderboard and references."""
 
 import json
-import threading
 
 import pytest
 import torch
@@ -262,15 +261,6 @@ def test_entries_come_back_best_first(tmp_path, thrifty):
     assert not list(folder.glob("*.part"))
 
 
-def test_many_may_hand_in_at_once(tmp_path):
-    threads = [threading.Thread(target=challenge.submit, args=("same name", small(), tmp_path)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(challenge.board(tmp_path, references=False).entries) == 4
-
-
 ENTRY = {
     "kind": leaderboard.KIND, "format": leaderboard.FORMAT, "price": challenge.PRICE, "name": "Ada", "note": "",
     "when": "2026-01-01T00:00:00+00:00", "score": 0.89, "error": 0.01, "accuracy": 0.9, "spikes": 1.0,
@@ -307,7 +297,7 @@ def test_what_is_no_entry_is_listed_and_left_alone(tmp_path, content, why):
         challenge.board(tmp_path / "good.json")
 
 
-@pytest.mark.parametrize("name", ["🦊", "عربي", "a/b", "<b>Ada</b> & ../x"])
+@pytest.mark.parametrize("name", ["🦊 عربي", "<b>Ada</b> & ../x"])
 def test_names_as_people_have_them(tmp_path, name):
     assert challenge.submit(name, small(), tmp_path).name == name
     board = challenge.board(tmp_path, references=False)

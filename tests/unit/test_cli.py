@@ -161,11 +161,11 @@ def test_ranks_get_the_options_of_this_call(monkeypatch, tmp_path, argv):
         "--lr",
         "0.25",
         "--no-amp",
-        "--checkpoint",
-        file,
         "--devices",
         "2",
         "--resume",
+        "--checkpoint",
+        file,
     ]
     assert train(*given).exit_code == 0
     ((start, ranks),) = calls

@@ -264,17 +264,11 @@ def test_convolutions_are_counted():
     assert {op.kind for op in found.running} >= {"norm", "pool", "convolution", "matmul", "reduction"}
 
 
-@pytest.mark.parametrize(
-    ("model", "arguments", "message"),
-    [
-        (roofline.ipu, {"chip": "A100"}, "chip must be of kind ipu, but A100 is of kind gpu"),
-        (roofline.gpu, {"chip": "GC200"}, "chip must be of kind gpu, but GC200 is of kind ipu"),
-        (roofline.gpu, {"chip": "RTX 2080 Ti", "precision": "float16"}, "fp16_flops of RTX 2080 Ti"),
-    ],
-)
-def test_an_ipu_or_gpu_is_refused(work, model, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        model(work, **arguments)
+def test_an_ipu_or_gpu_is_refused(work):
+    with pytest.raises(ValueError, match="chip must be of kind ipu, but A100 is of kind gpu"):
+        roofline.ipu(work, "A100")
+    with pytest.raises(ValueError, match="fp16_flops of RTX 2080 Ti"):
+        roofline.gpu(work, "RTX 2080 Ti", precision="float16")
 
 
 CHIPS = ("GC200", "Bow", "T4", "V100", "RTX 2080 Ti", "A100", "L4", "H100", "H200")

@@ -271,14 +271,8 @@ def test_misuse_is_refused(error, match, given):
 
 IMAGE, LINE, CUBE, FLAT = (2, 3, 8, 8), (2, 3, 8), (2, 3, 4, 4, 4), (2, 6)
 SHAPES = {"1d": LINE, "2d": IMAGE, "3d": CUBE}
-BY_DIMENSIONS = {
-    "Conv": (3, 4, 3),
-    "ConvTranspose": (3, 4, 3),
-    "MaxPool": (2,),
-    "AvgPool": (2,),
-    "AdaptiveAvgPool": (2,),
-    "ReplicationPad": (1,),
-}
+BY_DIMENSIONS = {"Conv": (3, 4, 3), "ConvTranspose": (3, 4, 3), "MaxPool": (2,), "AvgPool": (2,)}
+BY_DIMENSIONS |= {"AdaptiveAvgPool": (2,), "ReplicationPad": (1,)}
 
 # Layers of the guide, and a shape they take.
 LAYERS = [
@@ -310,11 +304,8 @@ LAYERS = [
 # Layers beyond the limits that the guide names.
 LIMITED = [
     *((nn.RNN(6, 4, bias=False), FLAT), (nn.LSTM(6, 4, bias=False), FLAT), (nn.LSTM(6, 4, bidirectional=True), FLAT)),
-    *(
-        (nn.LSTM(6, 4, num_layers=2), FLAT),
-        (nn.GRU(6, 4, 2, dropout=0.5), FLAT),
-        (nn.MaxPool2d(2, None, 0, 1, True), IMAGE),
-    ),
+    *((nn.LSTM(6, 4, num_layers=2), FLAT), (nn.GRU(6, 4, 2, dropout=0.5), FLAT)),
+    (nn.MaxPool2d(2, None, 0, 1, True), IMAGE),
     *((nn.AvgPool2d(2, divisor_override=3), IMAGE), (nn.AdaptiveAvgPool2d(3), IMAGE), (nn.AdaptiveAvgPool3d(3), CUBE)),
     *((nn.LayerNorm(6, elementwise_affine=False), FLAT), (nn.InstanceNorm2d(3), IMAGE)),
 ]

@@ -43,29 +43,13 @@ def test_other_declarations_are_refused(sources, says):
 
 
 def test_text_becomes_a_value_of_the_type():
-    good = (
-        (bool, "false", False),
-        (bool, "True", True),
-        (int, "-3", -3),
-        (float, "1e-3", 1e-3),
-        (str, "cuda:0", "cuda:0"),
-    )
+    good = ((bool, "false", False), (bool, "True", True), (int, "-3", -3), (float, "1e-3", 1e-3), (str, "x", "x"))
     for kind, text, value in good:
         parsed = Parameter("P", kind, None).parse(text)
         assert parsed == value and type(parsed) is kind
     for kind, text in ((bool, "maybe"), (bool, ""), (int, "3.0"), (float, "fast"), (float, "nan"), (int, "none")):
         with pytest.raises(ParameterError, match=f"parameter P must be {kind.__name__}, but it is"):
             Parameter("P", kind, None).parse(text)
-
-
-@pytest.mark.parametrize("value", [0, -3, 2**70, 0.5, -0.0, 1e308, True, False, "", "x", None, [1], 10**400, b"x"])
-def test_a_value_is_taken_exactly_if_it_has_the_type(value):
-    for kind in (bool, int, float, str):
-        if type(value) is kind or (kind is float and type(value) is int and value < 1e300):
-            assert type(Parameter("P", kind, None).check(value)) is kind
-        else:
-            with pytest.raises(ParameterError, match=f"must be {kind.__name__}, but it is"):
-                Parameter("P", kind, None).check(value)
 
 
 @pytest.mark.parametrize("value", [True, 3, -0.5, 1e400, -1e400, "it's", None])

@@ -15,8 +15,6 @@ import pytest
 
 from snnkit.tools import pair, run_report, runner
 from snnkit.tools.notebook_client import errors_in, errors_in_outputs
-from snnkit.tools.parameters import ParameterError
-from snnkit.tools.project import ProjectError
 from snnkit.tools.run_report import FIELDS
 
 from .tiny_project import make
@@ -150,18 +148,6 @@ def test_the_report_for_programs_and_the_page_that_needs_nothing_else(executed):
 
 
 # --- before anything runs ---------------------------------------------------------------------------------------------
-
-
-def test_what_is_wrong_is_refused_before_anything_runs(project, tmp_path):
-    with pytest.raises(ParameterError, match="notebook 00_ok has no parameter 'STEP'"):
-        runner.prepare(project, project.names(), {"STEP": "3"})
-    with pytest.raises(ParameterError, match=r"STEPS must be int, but it is '3\.5'"):
-        runner.prepare(project, project.names(), {"STEPS": "3.5"})
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ProjectError, match="can't write to the output folder"):
-        runner.output_folder(project, tmp_path / "file")
-    with pytest.raises(ProjectError, match="would overwrite the notebooks"):
-        runner.output_folder(project, project.root)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from ... import checks
 from ..chips import Chip, get
@@ -24,7 +24,7 @@ from .work import Operation, Work
 
 Mode = Literal["eager", "fused", "graph", "fused graph"]
 Precision = Literal["float32", "float16"]  # of everything
-MODES = ("eager", "fused", "graph", "fused graph")
+MODES: tuple[Mode, ...] = get_args(Mode)
 _PEAK = {"float32": "fp32_flops", "float16": "fp16_flops"}
 # Instructions that an elementwise operation such as exp takes; an addition is one, half of a multiply-add.
 _COSTLY = 10
