@@ -154,19 +154,8 @@ def test_ranks_get_the_options_of_this_call(monkeypatch, tmp_path, argv):
     monkeypatch.setattr(sys, "argv", argv)
     monkeypatch.setattr(command, "launch", lambda words, ranks, **_: calls.append((words, ranks)))
     file = str(tmp_path / "run.pt")
-    given = [
-        "digits",
-        "--device",
-        "cpu",
-        "--lr",
-        "0.25",
-        "--no-amp",
-        "--devices",
-        "2",
-        "--resume",
-        "--checkpoint",
-        file,
-    ]
+    given = ["digits", "--device", "cpu", "--lr", "0.25", "--no-amp", "--resume", "--devices", "2", "--checkpoint"]
+    given += [file]
     assert train(*given).exit_code == 0
     ((start, ranks),) = calls
     assert ranks == 2 and start[:4] == [sys.executable, "-m", "snnkit.cli", "train"]
