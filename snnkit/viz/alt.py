@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import numpy as np
-from plotly.basedatatypes import BaseFigure
+import plotly.graph_objects as go
 
 from .. import checks
 
@@ -19,13 +19,11 @@ def plain(text: Any) -> str:
     return html.unescape(re.sub(r"<[^>]+>", "", re.sub(r"<br\s*/?>", "\n", str(text or ""))))
 
 
-def alt_text(figure: Any) -> str:
-    """What ``figure`` shows, in at most 400 characters: its title, axes with units, and the traces with their range.
-
-    Raises:
-        TypeError: ``figure`` is no plotly Figure.
-    """
-    layout = checks.instance("figure", figure, BaseFigure, "a plotly Figure").layout
+@checks.arguments
+def alt_text(figure: go.Figure) -> str:
+    """What ``figure`` shows, in at most 400 characters: its title, axes with units, and the traces with their range."""
+    layout: Any = figure.layout
+    traces: Any = figure.data
     title = _line(layout.title.text)
     parts = [f"Figure: {title}" if title else "Figure without a title"]
     axes = [
@@ -39,7 +37,7 @@ def alt_text(figure: Any) -> str:
         now = slider.steps[int(slider.active or 0)].label
         parts.append(f"Slider with {len(slider.steps)} positions: {slider.currentvalue.prefix or ''}{now}")
     # What does not answer to the mouse only supports other traces.
-    parts += [_trace(t) for t in figure.data if t.visible in (None, True) and t.hoverinfo != "skip"]
+    parts += [_trace(t) for t in traces if t.visible in (None, True) and t.hoverinfo != "skip"]
     text = ". ".join(parts) + "."
     return text if len(text) <= MOST else text[: MOST - 1].rstrip() + "…"
 

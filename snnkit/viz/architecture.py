@@ -101,6 +101,7 @@ class ModuleTree:
         return html_table(_PARTS, [part.cells() for part in self.parts], self.summary())
 
 
+@checks.arguments
 def module_tree(module: nn.Module, state: Any = None) -> ModuleTree:
     """List every module and tensor in ``module``: kind, shape, dtype, device, bytes.
 
@@ -111,11 +112,7 @@ def module_tree(module: nn.Module, state: Any = None) -> ModuleTree:
     Args:
         module: anything with parameters, buffers and submodules.
         state: as a call of ``module`` returned it: None, a tensor, or tuples and dicts of such; listed at the end.
-
-    Raises:
-        TypeError: ``module`` is no ``nn.Module``.
     """
-    checks.instance("module", module, nn.Module, "a torch.nn.Module")
     parts: list[Part] = []
     seen: dict[int, str] = {}
     registered = {id(one) for one in (*module.modules(), *module.parameters(), *module.buffers())}
@@ -216,6 +213,7 @@ class LayerCosts(tuple[Layer, ...]):
         ]
 
 
+@checks.arguments
 def layer_costs(net: Sequential, x: Tensor) -> LayerCosts:
     """Count what a forward pass of ``net`` on ``x`` takes, layer by layer, without running it.
 
@@ -225,11 +223,7 @@ def layer_costs(net: Sequential, x: Tensor) -> LayerCosts:
     Args:
         net: on any device; it stays as it is.
         x: [T, B, ...] on any device. A static one (``encode.repeat``) is computed once by layers without state.
-
-    Raises:
-        TypeError: ``net`` is no ``snnkit.nn.Sequential``, or ``x`` no tensor.
     """
-    checks.instance("net", net, Sequential, "a snnkit.nn.Sequential")
     check_sequence(x, "layer_costs")
     steps = len(x)
     x = x.detach()  # gradients are not counted, and the counter refuses inputs that would have one

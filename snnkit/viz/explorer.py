@@ -31,6 +31,7 @@ setting that works.</div>'
 _COMPUTING = '<span role="status">computing…</span>'
 
 
+@checks.arguments
 def explore(fn: Callable[..., Any], **controls: Any) -> None:
     """Show ``fn(**values)`` beside one control per argument, and again whenever a control changes.
 
@@ -49,7 +50,7 @@ def explore(fn: Callable[..., Any], **controls: Any) -> None:
             or False: a tick box.
 
     Raises:
-        TypeError: ``fn`` is not callable or does not take these arguments, or a control is of no known kind.
+        TypeError: ``fn`` does not take these arguments, or a control is of no known kind.
         ValueError: a control makes no sense (min not below max, no choices, …).
         RuntimeError: in a headless run, ``fn`` fails at one of the values tried; says at which.
     """
@@ -117,11 +118,7 @@ class Control:
 
 
 def parse(name: str, spec: Any, default: Any = None) -> Control:
-    """A control from an argument of ``explore``; ``default`` is its first value, where it is one that it can take.
-
-    Raises:
-        ValueError, TypeError: as ``explore``.
-    """
+    """A control from an argument of ``explore``; ``default`` is its first value, where it is one that it can take."""
     if isinstance(spec, bool):
         first = default if isinstance(default, bool) else spec
         return Control(name, "Checkbox", first, (False, True), {"indent": False})
@@ -154,7 +151,6 @@ def parse(name: str, spec: Any, default: Any = None) -> Control:
 
 
 def _parse(fn: Callable[..., Any], controls: dict[str, Any]) -> list[Control]:
-    checks.function("fn", fn)
     if not controls:
         raise TypeError("explore must have at least one control, for example beta=(0.5, 0.99), but it has none")
     signature = inspect.signature(fn)
@@ -181,14 +177,9 @@ def _hints(fn: Any) -> dict[str, str]:
 
 
 class ExplorerBox:
-    """The live form of an explorer: controls, errors, and a view that is updated in place.
+    """The live form of an explorer: controls, errors, and a view that is updated in place; ``widget`` holds them all.
 
-    Args:
-        result: of ``fn`` at the first values.
-        seconds: that it took.
-
-    Attributes:
-        widget: holds all others.
+    ``result`` is that of ``fn`` at the first values, ``seconds`` how long it took.
     """
 
     def __init__(self, fn: Callable[..., Any], controls: Sequence[Control], result: Any, seconds: float) -> None:

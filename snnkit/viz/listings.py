@@ -47,11 +47,8 @@ def listing(texts: Mapping[str, str]) -> Listing:
 
     Args:
         texts: title to text.
-
-    Raises:
-        ValueError: nothing to show.
     """
-    if not checks.mapping("texts", texts, "title to text"):
+    if not texts:
         raise ValueError("texts must hold at least one title with its text, but it is empty")
     return Listing(texts)
 
@@ -81,9 +78,6 @@ def sbatch_table(script: slurm.Request | str) -> SbatchTable:
 
     Args:
         script: its text, or the request that it is written from.
-
-    Raises:
-        TypeError: script is neither.
     """
     lines = tuple(slurm.explain(script))
     return SbatchTable(lines, tuple(slurm.check("\n".join(line for line, _ in lines))))
@@ -95,9 +89,6 @@ def sbatch_form(command: str, **values: Any) -> None:
     Args:
         command: what each process runs, as typed in a shell.
         values: of ``slurm.Request``, to begin with.
-
-    Raises:
-        ValueError, TypeError: as ``slurm.Request``.
     """
     request = slurm.Request(command, **values)
 

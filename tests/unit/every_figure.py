@@ -54,7 +54,7 @@ EXAMPLES = {
         {"HIDDEN": [8, 8, 16, 16, 32, 32], "SEED": [0, 1] * 3, "acc": [0.7, 0.8, 0.95, 0.9, 0.9, 0.7], "n": range(6)},
         maximise="acc", minimise="n", seeds="SEED",
     ),
-    "per_neuron_step": lambda: figures.per_neuron_step([records.load("spikingjelly_rtx2080ti")]),
+    "per_neuron_step": lambda: figures.per_neuron_step({"theirs": records.load("spikingjelly_rtx2080ti")}),
     "races": lambda: figures.races(records.load("cpu_epyc_1thread")),
     "rate_histogram": lambda: figures.rate_histogram(V),
     "device_rates": lambda: figures.device_rates(_demo()),

@@ -92,7 +92,6 @@ def test_without_a_size_it_is_the_largest_that_all_have():
     both["rows"] += race(neurons=2**16)["rows"]
     assert "65,536" in races(both).layout.title.text
     assert "4,096" in races([both, race(neurons=2**12)]).layout.title.text
-    assert "4,096" in races(both, neurons=2**12).layout.title.text
 
 
 def several(device="Some GPU, 80 GB", neurons=2**20):
@@ -113,7 +112,7 @@ def several(device="Some GPU, 80 GB", neurons=2**20):
 
 
 def test_the_loop_the_best_engine_and_peers_of_the_same_equation():
-    figure = per_neuron_step([several()])
+    figure = per_neuron_step({"Some GPU": several()})
     forward, training = curves(figure, "x"), curves(figure, "x2")
     assert set(forward) == {"eager, Some GPU", "block, Some GPU", "SpikingJelly, Some GPU"}
     assert set(training) == {"eager, Some GPU", "triton, Some GPU", "SpikingJelly, Some GPU"}
@@ -123,7 +122,7 @@ def test_the_loop_the_best_engine_and_peers_of_the_same_equation():
 
 def test_published_curves_stand_beside_layers_of_another_size():
     published = records.load("spikingjelly_rtx2080ti")
-    figure = per_neuron_step([several(neurons=2**16), published])
+    figure = per_neuron_step({"here": several(neurons=2**16), "GeForce RTX 2080 Ti": published})
     forward = curves(figure, "x")
     (row,) = (
         r for r in published["rows"] if (r["mode"], r["steps"]) == ("inference", 128) and "torch" in r["contestant"]

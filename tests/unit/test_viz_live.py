@@ -160,9 +160,9 @@ PROBE = torch.zeros(4, 2, 3)
     [
         ((0,), ValueError, "total_epochs must be at least 1, but it is 0"),
         ((1, {"hidden": 1}), ValueError, "layers and probe must be given together"),
-        ((2, [1], PROBE), TypeError, "layers must be a dict of name to index"),
-        ((2, {"hidden": "1"}, PROBE), TypeError, r"layers\['hidden'\] must be an integer"),
-        ((2, {"hidden": 1}, "x"), TypeError, "probe must be a tensor"),
+        ((2, [1], PROBE), TypeError, "layers of LivePanel must be a dict of texts to integers or None"),
+        ((2, {"hidden": "1"}, PROBE), TypeError, r"layers of LivePanel\['hidden'\] must be an integer"),
+        ((2, {"hidden": 1}, "x"), TypeError, "probe of LivePanel must be a torch.Tensor or None"),
     ],
 )
 def test_bad_arguments(arguments, error, message):

@@ -87,19 +87,13 @@ def traces(
         if name in fired:
             when = np.nonzero(arrays[f"spikes of {name}"])[0]
             look = {"symbol": SPIKES[i % len(SPIKES)], "size": 8, "colour": theme.colour(i)}
-            look |= {
-                "hovertemplate": f"{name} spikes at {time.title} %{{x}}<extra></extra>",
-                "name": f"spikes of {name}",
-            }
+            hover = f"{name} spikes at {time.title} %{{x}}<extra></extra>"
+            look |= {"hovertemplate": hover, "name": f"spikes of {name}"}
             add_marks(figure, time.at[when], top + (0.08 + 0.07 * i) * span, **look, **place)
     for level in levels:
-        look = {
-            "colour": theme.TEXT,
-            "dash": "dash",
-            "width": 1.5,
-            "hovertemplate": "threshold %{y:.4g}<extra></extra>",
-        }
-        add_line(figure, time.at[[0, -1]], [level, level], "threshold", **look, **place)
+        look = {"colour": theme.TEXT, "dash": "dash", "width": 1.5}
+        hover = "threshold %{y:.4g}<extra></extra>"
+        add_line(figure, time.at[[0, -1]], [level, level], "threshold", hovertemplate=hover, **look, **place)
     figure.update_yaxes(title_text="potential", **place)
     finish(figure, title, _across(time), height=(340, 430)[rows - 1], showlegend=len(potentials) > 1)
     return figure.update_xaxes(title_text=time.title, **place)
@@ -139,14 +133,13 @@ def gallery(runs: Mapping[str, tuple[Any, Any]], columns: int = 2, title: str = 
         runs: name to (v [T], spikes [T]).
         columns: panels per row.
     """
-    if not checks.mapping("runs", runs, "name to (v, spikes)"):
+    if not runs:
         raise ValueError("runs must hold at least one neuron, but it is empty")
     columns = min(checks.integer("columns", columns, at_least=1), len(runs))
     rows = -(-len(runs) // columns)
     spacing = {"vertical_spacing": 0.3 / rows, "horizontal_spacing": 0.1}
     figure = panels(rows, columns, list(runs), shared_xaxes=True, **spacing)
-    for i, (name, pair) in enumerate(runs.items()):
-        v, spikes = checks.instance(f"runs[{name!r}]", pair, (tuple, list), "a pair (v, spikes)")
+    for i, (name, (v, spikes)) in enumerate(runs.items()):
         membrane, fired = as_arrays({f"v of {name}": (v, "[T]"), f"spikes of {name}": (spikes, "[T]")})
         time = times(len(membrane), None)
         place: dict[str, Any] = {"row": i // columns + 1, "col": i % columns + 1}

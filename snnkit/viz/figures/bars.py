@@ -29,8 +29,8 @@ def shares(wholes: Mapping[str, Mapping[str, float]], unit: str = "", title: str
         wholes: name of a bar to {name of a part: value of at least 0}. A part has the same colour in all bars.
         unit: of the values, such as "ms".
     """
-    for bar, parts in checks.mapping("wholes", wholes, "bar to its parts").items():
-        for part, value in checks.mapping(f"wholes[{bar!r}]", parts, "part to value").items():
+    for bar, parts in wholes.items():
+        for part, value in parts.items():
             checks.number(f"{part!r} of {bar!r}", value, at_least=0)
     names = list(dict.fromkeys(part for parts in wholes.values() for part in parts))
     if not names:
@@ -62,8 +62,8 @@ def spans(lanes: Mapping[str, Sequence[Span]], unit: str = "ms", title: str = "W
         lanes: name to (what, start, end) of each span. What has one name has one colour in all lanes.
         unit: of the times, which all lanes count from the same moment.
     """
-    for lane, parts in checks.mapping("lanes", lanes, "name to its spans").items():
-        for what, start, end in checks.instance(f"lanes[{lane!r}]", parts, (list, tuple), "a list of spans"):
+    for lane, parts in lanes.items():
+        for what, start, end in parts:
             checks.number(f"end of {what!r} of {lane!r}", end, at_least=checks.number(f"start of {what!r}", start))
     names = list(dict.fromkeys(what for lane in lanes.values() for what, _, _ in lane))
     if not names:
@@ -85,9 +85,9 @@ def spans(lanes: Mapping[str, Sequence[Span]], unit: str = "ms", title: str = "W
 
 
 def supersteps(
-    work: roofline.Work, operations: Sequence[roofline.Operation], chip: str = "GC200", title: str = ""
+    work: roofline.Work, operations: Sequence[roofline.Operation], title: str = "Supersteps of a GC200"
 ) -> go.Figure:
-    """What some tiles of a bulk-synchronous machine do when: compute, wait for all, exchange, and go on.
+    """What some tiles of a GC200, a bulk-synchronous machine, do when: compute, wait for all, exchange, and go on.
 
     Predicted by the terms of ``roofline.ipu`` in float32, never run. The values of an operation are spread evenly, so
     where there are fewer values than tiles, some tiles have none: they compute nothing and wait.
@@ -95,15 +95,14 @@ def supersteps(
     Args:
         work: the training step that the operations belong to.
         operations: one superstep each.
-        chip: an IPU.
     """
     from ...hardware import chips, roofline  # imports training and benchmarks, which other figures do not need
 
-    count = int(chips.get(chip).value("tiles"))
+    count = int(chips.get("GC200").value("tiles"))
     lanes: dict[int, list[Span]] = {round(i * (count - 1) / (_TILES - 1)): [] for i in range(_TILES)}
     start = 0.0
     for op in operations:
-        parts = roofline.ipu(replace(work, operations=(op,)), chip, precision="float32").parts
+        parts = roofline.ipu(replace(work, operations=(op,)), "GC200", precision="float32").parts
         microseconds = {name: seconds.value * 1e6 for name, seconds in parts.items()}
         computed = start + microseconds["matmul"] + microseconds["elementwise"]
         synced = computed + microseconds["sync"]
@@ -117,4 +116,4 @@ def supersteps(
                 lane.append(("exchange", synced, exchanged))
         start = exchanged
     named = {f"tile {tile:,}": lane for tile, lane in lanes.items()}
-    return spans(named, "µs (predicted)", title or f"{chip}: {len(operations)} supersteps, {start:.1f} µs")
+    return spans(named, "µs (predicted)", title)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from ... import checks
 from .. import theme
 from ..drawing import SYMBOLS, add_line, finish, legend_below, line_look, log_ticks, panels
 from .line_plots import lines
@@ -24,10 +23,10 @@ Record = Mapping[str, Any]
 Curves = dict[tuple[int, str], list[tuple[float, float, float, float, str]]]
 
 
-def races(
-    records: Record | Sequence[Record], *, neurons: int | None = None, dtype: str = "float32", title: str = ""
-) -> go.Figure:
+def races(records: Record | Sequence[Record]) -> go.Figure:
     """Milliseconds of a LIF layer against T for all contestants of one or more records, a panel for each mode.
+
+    Of the largest layer in float32 that all records have.
 
     Under the lines of a measured record is its floor, dashed: the bytes that have to be moved at the bandwidth of a
     copy on the same device. Published curves have none; they are dotted lines with hollow marks. Bars reach from the
@@ -35,13 +34,10 @@ def races(
 
     Args:
         records: from ``snnkit.records.load`` or ``snnkit.bench``.
-        neurons: N; by default the largest that all records have.
-        dtype: of the input.
     """
     every = _checked(records)
-    neurons = None if neurons is None else checks.integer("neurons", neurons, at_least=1)
-    sizes = [{row["neurons"] for row in record["rows"] if row["dtype"] == dtype} for record in every]
-    size = neurons or max(set.intersection(*sizes) or set.union(*sizes), default=0)
+    sizes = [{row["neurons"] for row in record["rows"] if row["dtype"] == "float32"} for record in every]
+    size = max(set.intersection(*sizes) or set.union(*sizes), default=0)
     named = sum(record["kind"] != "published" for record in every) > 1  # the device is part of the name
     curves: Curves = {}
     looks: dict[str, dict[str, Any]] = {}
@@ -52,7 +48,7 @@ def races(
         for row in record["rows"]:
             ours = not published and row["library"] in ("snnkit", "torch")
             lif = published or row["equation"] == "LIF"
-            if (row["neurons"], row["dtype"]) != (size, dtype) or (ours and not lif):
+            if (row["neurons"], row["dtype"]) != (size, "float32") or (ours and not lif):
                 continue
             # Peers are drawn whichever equation they compute.
             name = row["contestant"] + ("" if lif else f" ({row['equation']})") + suffix
@@ -66,15 +62,11 @@ def races(
             _add(curves, _MODES.index(mode), "floor" + suffix, steps, row["floor_s"] * 1e3, (), note)
             looks["floor" + suffix] = _FLOOR
     if not curves:
-        known = sorted({(row["neurons"], row["dtype"]) for record in every for row in record["rows"]})
-        what = f"neurons {size} and " if size else ""
-        raise ValueError(f"no row has {what}dtype {dtype!r}; there are {', '.join(map(str, known)) or 'none'}")
-    return _against_steps(curves, looks, title or f"A layer of {size:,} neurons over time, {dtype}", "milliseconds")
+        raise ValueError("records must hold rows in float32, but none does")
+    return _against_steps(curves, looks, f"A layer of {size:,} neurons over time, float32", "milliseconds")
 
 
-def per_neuron_step(
-    records: Sequence[Record] | Mapping[str, Record], *, title: str = "Time per neuron and step"
-) -> go.Figure:
+def per_neuron_step(records: Mapping[str, Record], *, title: str = "Time per neuron and step") -> go.Figure:
     """Nanoseconds per LIF neuron and step against T: flat lines are linear in T, and any two layers can be compared.
 
     Of each record, at its largest number of neurons in float32: the loop, the best of our compiled engines, and the
@@ -82,13 +74,11 @@ def per_neuron_step(
     90th percentile. Hovering shows the size and where the number comes from.
 
     Args:
-        records: from ``snnkit.records.load`` or ``snnkit.bench``; called by their devices, or, in a dict, by its keys.
+        records: name to a record, from ``snnkit.records.load`` or ``snnkit.bench``.
     """
     curves: Curves = {}
     looks: dict[str, dict[str, Any]] = {}
-    every = _checked(list(records.values()) if isinstance(records, Mapping) and "rows" not in records else records)
-    names = list(records) if isinstance(records, Mapping) and "rows" not in records else _devices(every)
-    for label, record in zip(names, every, strict=True):
+    for label, record in zip(records, _checked(list(records.values())), strict=True):
         published, where = record["kind"] == "published", _where(record)
         rows = [row for row in record["rows"] if (row["dtype"], row["equation"]) == ("float32", "LIF")]
         rows = [row for row in rows if published or (row["out_dtype"] == "float32" and row["library"] != "torch")]
@@ -218,10 +208,8 @@ def comparison(records: Record | Sequence[Record], *, title: str = "") -> go.Fig
     for row, text in enumerate(("samples per second", "times eager snnTorch"), start=1):
         figure.update_yaxes(title_text=text, row=row, col=1)
     legend_below(figure, 610, _names(figure), above=20)
-    return finish(
-        figure,
-        title or f"784-N-10 over {first['steps']} steps, {dtype}: lines measured, bands predicted, stars published",
-    )
+    usual = f"784-N-10 over {first['steps']} steps, {dtype}: lines measured, bands predicted, stars published"
+    return finish(figure, title or usual)
 
 
 def _add_bands(figure: go.Figure, predicted: Mapping[str, Mapping[int, Record]], col: int) -> list[float]:
@@ -334,13 +322,12 @@ def _note(row: Record, where: str) -> str:
     return f"{spread}<br>{row['over_floor']:.2f} times its floor<br>{where}"
 
 
-def _checked(records: Any, kind: str = "") -> list[Record]:
+def _checked(records: Record | Sequence[Record], kind: str = "") -> list[Record]:
     """The records as a list; each must be of ``kind`` and say where its numbers come from."""
     every = [records] if isinstance(records, Mapping) else records
-    if not checks.instance("records", every, (list, tuple), "a record or a list of records"):
+    if not every:
         raise ValueError("records must hold at least one record, but it is empty")
     for record in every:
-        checks.instance("each of records", record, Mapping, "a record, as of snnkit.records.load")
         if not record.get("provenance") or "rows" not in record:
             raise ValueError("records must say where their numbers come from (provenance), else they are not shown")
         if kind and record["kind"] != kind:

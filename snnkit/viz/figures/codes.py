@@ -50,7 +50,7 @@ def coded_image(image: Any, spikes: Any, decoded: Any, title: str = "One image a
     return finish(figure, title, height=320, margin={"t": 64})
 
 
-def compared_spikes(x: Any, yours: Any, expected: Any, title: str = "When each grey level spikes") -> go.Figure:
+def compared_spikes(x: Any, yours: Any, expected: Any) -> go.Figure:
     """Spike times against brightness, a learner's as dots on the large marks of what is expected.
 
     Args:
@@ -69,7 +69,8 @@ def compared_spikes(x: Any, yours: Any, expected: Any, title: str = "When each g
         hover = f"{name}<br>step %{{x}}, brightness %{{y:.3f}}<extra></extra>"
         add_marks(figure, compact(when), levels[who], name=name, showlegend=True, hovertemplate=hover, **look)
     up = {"title_text": "brightness", "range": [-0.06, 1.06]}
-    return finish(figure, title, times(len(arrays[0]), None).look(), up, height=320, showlegend=True)
+    across = times(len(arrays[0]), None).look()
+    return finish(figure, "When each grey level spikes", across, up, height=320, showlegend=True)
 
 
 def event_cloud(events: Any, dt: float | None = None, *, title: str = "Events") -> go.Figure:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import plotly.graph_objects as go
@@ -34,8 +34,8 @@ def lines(
     x_title: str = "",
     y_title: str = "",
     title: str = "",
-    log: str = "",
-    shape: str = "linear",
+    log: Literal["", "x", "y", "xy"] = "",
+    shape: Literal["linear", "hv"] = "linear",
     faint: Sequence[str] = (),
     levels: Mapping[str, float] | None = None,
     marks: Mapping[str, float] | None = None,
@@ -51,10 +51,8 @@ def lines(
         levels: name to height of a dashed horizontal line, for example an expected value.
         marks: name to position of a dashed vertical line.
     """
-    if not checks.mapping("series", series, "name to values [P]"):
+    if not series:
         raise ValueError("series must hold at least one name and its values [P], but it is empty")
-    checks.choice("log", log, ("", "x", "y", "xy"))
-    checks.choice("shape", shape, ("linear", "hv"))
     figure, points = go.Figure(), []
     index = itertools.count()
     for name, values in series.items():
@@ -69,10 +67,10 @@ def lines(
         hover = f"{name}<br>{x_title} %{{x:.4g}}<br>{y_title} %{{y:.4g}}<extra></extra>"
         add_line(figure, across, up, str(name), shape=shape, hovertemplate=hover, **look)
     every_x, every_y = (np.concatenate(column) for column in zip(*points, strict=True))
-    for name, height in checks.mapping("levels", levels or {}, "name to number").items():
+    for name, height in (levels or {}).items():
         above = 0 if "y" in log else None  # on a logarithmic axis there is nothing at 0 and below
         add_level(figure, name, checks.number(f"levels[{name!r}]", height, above=above), log="y" in log)
-    for name, place in checks.mapping("marks", marks or {}, "name to number").items():
+    for name, place in (marks or {}).items():
         at = checks.number(f"marks[{name!r}]", place, above=0 if "x" in log else None)
         add_mark(figure, name, at, every_x[every_x > 0] if "x" in log else every_x, log="x" in log)
     across_look = {"title_text": x_title} | (scale_of("x", log, every_x) or {"tickvals": whole_ticks(every_x)})

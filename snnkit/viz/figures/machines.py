@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import plotly.graph_objects as go
@@ -75,11 +75,9 @@ def roofline(
         rate: arithmetic operations per second that it reaches, measured where memory is no limit.
         span: operations per byte at the left and the right end; without it, as far as the runs reach.
     """
-    runs = list(runs)
     if not runs:
         raise ValueError("runs must hold at least one Run, but it is empty")
     for run in runs:
-        checks.instance("each of runs", run, Run, "a viz.figures.Run")
         for name in ("operations", "bytes", "seconds"):
             checks.number(f"{name} of {run.name!r}", getattr(run, name), above=0)
     bandwidth, rate = checks.number("bandwidth", bandwidth, above=0), checks.number("rate", rate, above=0)
@@ -153,11 +151,10 @@ def marked(numbers: Sequence[Marked], unit: str, *, title: str = "", one: str = 
         unit: of the numbers.
         one: what a dashed line at 1 is, for ratios.
     """
-    numbers = list(numbers)
     if not numbers:
         raise ValueError("numbers must hold at least one Marked, but it is empty")
     for number in numbers:
-        checks.instance("each of numbers", number, Marked, "a viz.figures.Marked").check()
+        number.check()
     lanes = {lane: row for row, lane in enumerate(dict.fromkeys(number.lane for number in numbers))}
     figure = go.Figure()
     for mark, (colour, symbol, width, dash) in _LOOKS.items():
@@ -187,13 +184,8 @@ def marked(numbers: Sequence[Marked], unit: str, *, title: str = "", one: str = 
         ticks = tens if len(tens) > 1 else ticks
     labels = ticks and [_short(tick) for tick in ticks]
     x = {"type": "log", "title_text": unit, "range": [low - pad, high + pad], "tickvals": ticks, "ticktext": labels}
-    y = {
-        "tickvals": list(lanes.values()),
-        "ticktext": list(lanes),
-        "range": [len(lanes) - 0.5, -0.5],
-        "showgrid": False,
-    }
-    return finish(figure, title, x, y)
+    y = {"tickvals": list(lanes.values()), "ticktext": list(lanes), "range": [len(lanes) - 0.5, -0.5]}
+    return finish(figure, title, x, y | {"showgrid": False})
 
 
 def _short(number: float) -> str:
@@ -219,9 +211,7 @@ def scaling_efficiency(
         predicted: name to predictions, a line each, as of ``hardware.scaling.curve``.
         cores: that ranks share; draws the limit of ranks that take turns. None: there is none.
     """
-    predicted = checks.mapping("predicted", predicted or {}, "name to predictions")
-    for m in measured:
-        checks.instance("each of measured", m, Measured, "a hardware.scaling.Measured")
+    predicted = predicted or {}
     cores = None if cores is None else checks.integer("cores", cores, at_least=1)
     rounds: dict[int, list[float]] = {}
     for m in measured:
@@ -238,6 +228,6 @@ def scaling_efficiency(
     if cores is not None and every[-1] > cores:
         most = sorted({cores, *(n for n in every if n >= cores)})
         series["limit of the cores"] = most, [100 * cores / n for n in most]
-    log = "x" if every[-1] >= _LOG_FROM * every[0] else ""
+    log: Literal["x", ""] = "x" if every[-1] >= _LOG_FROM * every[0] else ""
     page = lines(series, log=log, x_title="ranks", y_title="efficiency, %", title=title, faint=["limit of the cores"])
     return page.update_layout(showlegend=True)

@@ -119,11 +119,8 @@ def magnitudes(
         scale: what all values are multiplied by before they are rounded.
         span: exponents of two at the left and the right end; without it as far as values and format reach.
     """
-    if not isinstance(dtype, torch.dtype):
-        raise TypeError(f"dtype must be a floating-point dtype, such as torch.float16, but it is {checks.shown(dtype)}")
     info = torch.finfo(_dtype(dtype))
     scale = checks.number("scale", scale, above=0)
-    checks.mapping("values", values, "name to tensor")
     sizes = {name: size for name, value in values.items() if len(size := _nonzero(name, value) * scale)}
     if not sizes:
         raise ValueError("values must hold at least one number different from zero, but it has none")

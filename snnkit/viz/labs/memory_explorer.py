@@ -142,6 +142,7 @@ def figure(
 memory_calculator = Lab("memory_calculator", figure, CONTROLS)
 
 
+@checks.arguments
 def beside_measured(
     bill: Callable[[int, int, int, int, int, int], tuple[int, int]], where: torch.device | str = "cpu"
 ) -> Callable[..., go.Figure]:
@@ -152,11 +153,7 @@ def beside_measured(
         bill: (weights, held, steps, batch, copies, width) to bytes (of the model, of its activity): numbers of weights,
             numbers held per sample and step, T, B, numbers that the optimizer stores per weight, bytes of a number.
         where: the device of the training step.
-
-    Raises:
-        TypeError: bill is no function.
     """
-    checks.function("bill", bill)
     where = resolve_device(where, "where")
 
     def figure(
@@ -179,8 +176,7 @@ def beside_measured(
             name: {part: size / 1e6 for part, size in (model | {"activity": size}).items()}
             for name, size in {"predicted": activity, "measured": held}.items()
         }
-        return shares(
-            wholes, "MB", title=f"Predicted {activity / 1e6:.1f} MB of activity, measured {held / 1e6:.1f} MB"
-        )
+        title = f"Predicted {activity / 1e6:.1f} MB of activity, measured {held / 1e6:.1f} MB"
+        return shares(wholes, "MB", title=title)
 
     return figure

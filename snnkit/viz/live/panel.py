@@ -7,6 +7,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from snnkit import checks
 from snnkit.train.history import History
 
@@ -21,6 +24,7 @@ READINGS = (0.5, 0.003)
 DRAWINGS = (0.5, 0.012)
 
 
+@checks.arguments
 class LivePanel:
     """Loss, accuracy, firing rates, speed and time left while ``train.fit`` runs, and a button that stops it:
 
@@ -45,22 +49,16 @@ class LivePanel:
     Attributes:
         rates: layer name to one rate per epoch, NaN for epochs that the panel has not seen.
         stopped: whether the button ended the run.
-
-    Raises:
-        TypeError: layers is no dict of names to indices, or probe no tensor.
-        ValueError: total_epochs is not positive, or only one of ``layers`` and ``probe`` is given.
     """
 
-    def __init__(self, total_epochs: int, layers: Mapping[str, int] | None = None, probe: Any = None) -> None:
-        import torch
-
+    def __init__(
+        self, total_epochs: int, layers: Mapping[str, int] | None = None, probe: Tensor | None = None
+    ) -> None:
         self.total_epochs = self._announced = checks.integer("total_epochs", total_epochs, at_least=1)
         if (layers is None) != (probe is None):
             raise ValueError("layers and probe must be given together, but one of them is missing")
-        self.layers = dict(checks.mapping("layers", layers or {}, "name to index, such as {'hidden': 1}"))
-        for name, index in self.layers.items():
-            checks.integer(f"layers[{name!r}]", index)
-        self.probe = checks.instance("probe", probe, torch.Tensor, "a tensor [T, B, …]", optional=True)
+        self.layers = dict(layers or {})
+        self.probe = probe
         self.rates: dict[str, list[float]] = {name: [] for name in self.layers}
         self.stopped = False
         self._series: dict[str, Any] = {}
@@ -97,7 +95,6 @@ class LivePanel:
         """After an epoch: for ``on_epoch`` of ``train.fit``.
 
         Raises:
-            ValueError: as ``record``.
             KeyboardInterrupt: as ``on_batch``, unless this was the last epoch.
         """
         self.record(history, model)
@@ -111,10 +108,6 @@ class LivePanel:
         Args:
             history: ``train.History``, or a dict of its series; it may also hold "rates" (see ``training_curves``).
             model: the ``nn.Sequential`` whose layers' rates are followed, if any.
-
-        Raises:
-            TypeError: history is neither, or the model can't record its layers.
-            ValueError: the history has no epoch, or an index in ``layers`` is none of the model's.
         """
         series = vars(history) if isinstance(history, History) else history
         series = dict(checks.instance("history", series, Mapping, "a train.History or a dict of its series"))
@@ -201,8 +194,6 @@ def layer_rates(model: Any, layers: Mapping[str, int], probe: Any) -> dict[str, 
 
     The model runs on ``probe`` [T, B, …] in evaluation mode, without gradients.
     """
-    import torch
-
     if not callable(getattr(model, "record", None)):
         raise TypeError(
             f"model must be an nn.Sequential of snnkit to follow its layers, but it is {type(model).__name__}"
