@@ -46,13 +46,7 @@ def imported(library: str) -> Any:
 
 
 class Layer(NamedTuple):
-    """A library's neuron in its recommended multi-step form.
-
-    Attributes:
-        name: of the library.
-        equation: the one of ours that it computes.
-        forward: x [T, B, N] to spikes [T, B, N].
-    """
+    """A library's neuron in its recommended multi-step form: x [T, B, N] to spikes, by one of our equations."""
 
     name: str
     equation: str
@@ -137,12 +131,7 @@ def networks(workload: Workload) -> Iterator[Candidate]:
 
 @dataclass(frozen=True)
 class BaselineTrainer:
-    """Makes the training step of another library: forward, backward and optimizer on a batch that is ready.
-
-    Attributes:
-        build: workload to the network.
-        channels_last, compile: of PyTorch.
-    """
+    """Makes the training step of another library: forward, backward and optimizer on a batch that is ready."""
 
     build: Build
     channels_last: bool = False

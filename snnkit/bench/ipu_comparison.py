@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache, partial
+from typing import Literal
 
 import torch
 from torch import nn
@@ -47,15 +48,8 @@ ONCE = f"{SNNTORCH}, layer 1 once"
 class Claim:
     """A published ratio: times as fast as eager PyTorch code on a GPU, or as a GPU itself. None was measured here.
 
-    Attributes:
-        who: short, for a legend.
-        said: how many times as fast, in its own words.
-        low, high: the same as numbers, between which it is drawn; equal where one figure was published.
-        what: what is compared with what, on which network.
-        batch, hidden: where it is drawn: its own size, where it is known, or the tutorial's.
-        source: who published it.
-        url: where.
-        derived: whether the ratio was computed here from published times.
+    ``said`` is how many times in its own words, ``low`` and ``high`` the same as numbers; it is drawn at its own
+    ``batch`` and ``hidden``, where they are known, or at the tutorial's. ``derived``: here, from published times.
     """
 
     who: str
@@ -174,7 +168,7 @@ def left_out(device: torch.device) -> dict[str, str]:
 
 
 # Mixed precision in PyTorch is closest to an IPU that computes in half precision.
-_ON_IPU = {"float32": "float32", "bfloat16": "float16", "float16": "float16"}
+_ON_IPU: dict[str, Literal["float32", "float16"]] = {"float32": "float32", "bfloat16": "float16", "float16": "float16"}
 
 
 def predictions(workload: Workload, dtype: str, names: Iterable[str]) -> tuple[list[Row], dict[str, str]]:

@@ -31,6 +31,7 @@ SIZES = {
 }
 
 
+@checks.arguments
 @dataclass(frozen=True)
 class Arguments(Options):
     """What to run; the options of ``snnkit bench local``. 0 is the default of the data set, in ``SIZES``."""

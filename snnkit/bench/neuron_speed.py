@@ -49,6 +49,7 @@ COMPARED = 2**16  # neurons; half of them the first ones of the layer, half the 
 Result = tuple[Tensor, Tensor | None]  # spikes and, in training, the gradient of x
 
 
+@checks.arguments
 @dataclass(frozen=True)
 class Arguments(suite.Options):
     """What to run; the options of ``snnkit bench neurons``."""

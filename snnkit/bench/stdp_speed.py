@@ -17,6 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from .. import checks
 from ..measure import Timing
 from ..plasticity import Convolution, Dense, PairSTDP
 from . import suite
@@ -74,6 +75,7 @@ CONNECTIONS = (
 QUICK_CONNECTIONS = (dense(96, 64, 2), conv(2, 4, 8, 3, 2))
 
 
+@checks.arguments
 @dataclass(frozen=True)
 class Arguments(suite.Options):
     """What to run; the options of ``snnkit bench plasticity``."""

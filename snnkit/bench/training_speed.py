@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
+from .. import checks
 from ..device import Precision
 from ..measure import ThroughputClock, Timing, first_call, peak_of
 from . import baselines, suite
@@ -46,6 +47,7 @@ SPIKES_MAY_DIFFER = {None: 0.05, torch.bfloat16: 0.1, torch.float16: 0.1}
 UPDATE_MAY_DIFFER = {None: 0.3, torch.bfloat16: 0.7, torch.float16: 0.7}
 
 
+@checks.arguments
 @dataclass(frozen=True)
 class Arguments(suite.Options):
     """What to run; the options of ``snnkit bench training``."""

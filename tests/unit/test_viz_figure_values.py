@@ -24,7 +24,7 @@ from snnkit.viz.figures import (
     spans,
     supersteps,
 )
-from snnkit.viz.figures.fronts import undominated
+from snnkit.viz.figures.line_plots import undominated
 
 T, N = 20, 6
 SPIKES = (torch.arange(T * N).reshape(T, N) % 5 == 0).float()

@@ -44,18 +44,6 @@ def _installed() -> bool:
     return importlib.util.find_spec("triton") is not None
 
 
-def source_of(equation: Equation, backward: bool = False, dims: tuple[int, ...] | None = None) -> str:
-    """The generated kernel as text, to be read.
-
-    Args:
-        equation: of the neuron, as ``engine.equation_of`` gives it.
-        backward: the kernel of the gradients of x and all parameters, instead of the forward one.
-        dims: for each parameter, 0 if all neurons share it and 1 (the default) if each has its own.
-
-    Raises:
-        Untranslatable: the step has an operation that Triton has no expression for.
-    """
-    dims = (1,) * equation.parameters if dims is None else dims
-    if backward:
-        return backward_source(equation, dims, (True,) * (1 + len(dims))).text
-    return forward_source(equation, dims, save=False).text
+def source_of(equation: Equation) -> str:
+    """The generated forward kernel of an equation, as ``engine.equation_of`` gives it, to be read."""
+    return forward_source(equation, (1,) * equation.parameters, save=False).text

@@ -21,11 +21,8 @@ from .benchmarks import device_rates as device_rates
 from .benchmarks import per_neuron_step as per_neuron_step
 from .benchmarks import races as races
 from .benchmarks import training_rates as training_rates
-from .codes import coded_image as coded_image
-from .codes import compared_spikes as compared_spikes
-from .codes import event_cloud as event_cloud
-from .fronts import pareto as pareto
 from .line_plots import lines as lines
+from .line_plots import pareto as pareto
 from .machines import Marked as Marked
 from .machines import Run as Run
 from .machines import marked as marked
@@ -34,7 +31,10 @@ from .machines import scaling_efficiency as scaling_efficiency
 from .number_formats import magnitudes as magnitudes
 from .number_formats import number_lines as number_lines
 from .number_formats import spacing as spacing
+from .pictures import coded_image as coded_image
+from .pictures import compared_spikes as compared_spikes
 from .pictures import confusion as confusion
+from .pictures import event_cloud as event_cloud
 from .pictures import image_grid as image_grid
 from .pictures import inference as inference
 

@@ -51,9 +51,7 @@ class LivePanel:
         stopped: whether the button ended the run.
     """
 
-    def __init__(
-        self, total_epochs: int, layers: Mapping[str, int] | None = None, probe: Tensor | None = None
-    ) -> None:
+    def __init__(self, total_epochs: int, layers: Mapping[str, int] | None = None, probe: Tensor | None = None) -> None:
         self.total_epochs = self._announced = checks.integer("total_epochs", total_epochs, at_least=1)
         if (layers is None) != (probe is None):
             raise ValueError("layers and probe must be given together, but one of them is missing")
