@@ -300,3 +300,9 @@ def test_derived_figures_give_what_is_sold_within_half_a_percent():
     assert gc200.value("on_chip_bytes") == pytest.approx(900 * 2**20, rel=0.005)
     assert gc200.value("exchange_bandwidth") == pytest.approx(8e12, rel=0.03)
     assert bow.value("sram_bandwidth") > gc200.value("sram_bandwidth")
+
+
+def test_counting_allocates_no_weights_and_has_a_bound_in_time():
+    assert roofline.tutorial(batch=1, hidden=100_000_000, steps=1).name == "784-100000000-10"  # 314 GB of weights
+    with pytest.raises(ValueError, match="steps must be at most 1000, but it is 25000"):
+        roofline.tutorial(steps=25_000)

@@ -221,13 +221,18 @@ def tutorial(batch: int = 128, hidden: int = 1000, steps: int = 25, hoisted: boo
     The same image is shown at every step. ``hoisted``: the first layer's product is computed once, as ``snnkit.nn``
     does it; else at every step, as the tutorial is written.
     """
-    checks.counts(batch=batch, hidden=hidden, steps=steps)
+    checks.counts(batch=batch, hidden=hidden)
+    checks.integer("steps", steps, at_least=1, at_most=MOST_STEPS)
     return _tutorial(batch, hidden, steps, hoisted)
+
+
+MOST_STEPS = 1_000  # counting takes milliseconds for each
 
 
 @lru_cache(maxsize=256)
 def _tutorial(batch: int, hidden: int, steps: int, hoisted: bool) -> Work:
-    net = mlp((784, hidden, 10), engine="eager", flatten=False)
+    with torch.device("meta"):
+        net = mlp((784, hidden, 10), engine="eager", flatten=False)
     x = torch.empty(batch, 784, device="meta").expand(steps, batch, 784)
     labels = torch.empty(batch, dtype=torch.long, device="meta")
     work = count(net, x if hoisted else x.contiguous(), labels, count_cross_entropy, name=f"784-{hidden}-10")
