@@ -46,19 +46,12 @@ _PASSES = 7  # of each model, for the ratio of their times
 
 @dataclass(frozen=True)
 class QuantizedLayer:
-    """One layer with weights, before and after.
+    """One layer with weights, before and after; bytes are those of its own parameters and buffers."""
 
-    Attributes:
-        name, kind: as in ``model.named_modules()``, and its class.
-        done: whether its weight is int8 now.
-        note: what was done, or why not.
-        bytes_before, bytes_after: of its own parameters and buffers.
-    """
-
-    name: str
-    kind: str
-    done: bool
-    note: str
+    name: str  #: as in ``model.named_modules()``
+    kind: str  #: its class
+    done: bool  #: whether its weight is int8 now
+    note: str  #: what was done, or why not
     bytes_before: int
     bytes_after: int
 
@@ -160,18 +153,12 @@ def _bytes_of(tensor: Tensor) -> int:
 
 
 class Comparison(NamedTuple):
-    """A model before and after.
-
-    Attributes:
-        accuracy_before, accuracy_after: fractions.
-        same_answer: the fraction of samples to which both give one answer.
-        time_ratio: time after / time before for a batch, the median over passes in turns.
-    """
+    """A model before and after."""
 
     accuracy_before: float
     accuracy_after: float
-    same_answer: float
-    time_ratio: float
+    same_answer: float  #: the fraction of samples to which both give one answer
+    time_ratio: float  #: time after / time before for a batch, the median over passes in turns
 
     def __str__(self) -> str:
         return (

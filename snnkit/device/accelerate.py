@@ -21,25 +21,15 @@ PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 @dataclass(frozen=True)
 class Accelerated:
-    """A model and how it is run; call it as the model: inputs are moved, and autocast is on where it is chosen.
+    """A model and how it is run; call it as the model: inputs are moved, and autocast is on where it is chosen."""
 
-    Attributes:
-        model: the same object that was given, moved in place.
-        device: where it is now.
-        precision: "fp32", "bf16" or "fp16", that of convolutions and linear layers; weights stay float32.
-        channels_last: whether the weights of 2-D convolutions are in that memory format.
-        batch_size: for ``process``.
-        memory: what ``optimize_memory`` did, or None.
-        reasons: a sentence for each choice.
-    """
-
-    model: nn.Module
+    model: nn.Module  #: the same object that was given, moved in place
     device: torch.device
-    precision: str
-    channels_last: bool
-    batch_size: int | str
-    memory: MemoryReport | None
-    reasons: tuple[str, ...] = field(repr=False)
+    precision: str  #: "fp32", "bf16" or "fp16", that of convolutions and linear layers; weights stay float32
+    channels_last: bool  #: whether the weights of 2-D convolutions are in that memory format
+    batch_size: int | str  #: for ``process``
+    memory: MemoryReport | None  #: what ``optimize_memory`` did
+    reasons: tuple[str, ...] = field(repr=False)  #: a sentence for each choice
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         args, kwargs = move_tensors_to_device((args, kwargs), self.device)

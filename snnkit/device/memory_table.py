@@ -38,17 +38,11 @@ class Row:
 
 @dataclass(frozen=True)
 class MemoryTable(Sequence[Row]):
-    """A sequence of rows that prints as a table.
+    """A sequence of rows that prints as a table."""
 
-    Attributes:
-        rows: a layer each, in order of execution.
-        step: bytes of a training step of the plain model, beyond weights and input, as counted.
-        optimized: the same as the model is now, if ``optimize_memory_usage`` changed it, else None.
-    """
-
-    rows: tuple[Row, ...]
-    step: StepMemory
-    optimized: StepMemory | None = None
+    rows: tuple[Row, ...]  #: a layer each, in order of execution
+    step: StepMemory  #: of a training step of the plain model, as counted
+    optimized: StepMemory | None = None  #: the same as the model is now, if ``optimize_memory_usage`` changed it
 
     def __getitem__(self, index):
         return self.rows[index]

@@ -34,15 +34,10 @@ class Item:
 
 @dataclass(frozen=True)
 class MemoryReport:
-    """What ``optimize_memory_usage`` did; prints as a table.
+    """What ``optimize_memory_usage`` did; prints as a table."""
 
-    Attributes:
-        items: in the order in which they were switched on; each counts what it saves beyond those before it.
-        before, after: bytes of a training step beyond weights and input, as measured; None without a sample.
-    """
-
-    items: tuple[Item, ...]
-    before: StepMemory | None = None
+    items: tuple[Item, ...]  #: as they were switched on; each counts what it saves beyond those before it
+    before: StepMemory | None = None  #: of a training step, as measured; None without a sample
     after: StepMemory | None = None
 
     def __repr__(self) -> str:

@@ -21,25 +21,15 @@ from .placement import choose_device
 
 @dataclass(frozen=True)
 class MemoryUsage:
-    """Bytes on a device; None where it is not known.
+    """Bytes on a device; None where it is not known."""
 
-    Attributes:
-        device: such as "cuda:0" or "cpu".
-        name: of the chip; empty for a CPU.
-        allocated: held by tensors now; on a CPU: resident memory of this process.
-        reserved: taken from the device by PyTorch, used or not; on a CPU as ``allocated``.
-        peak: most that was ever allocated (CUDA: since ``torch.cuda.reset_peak_memory_stats``; CPU: resident).
-        free: what could still be taken.
-        total: of the device.
-    """
-
-    device: str
-    name: str
-    allocated: int | None
-    reserved: int | None
-    peak: int | None
-    free: int | None
-    total: int | None
+    device: str  #: such as "cuda:0" or "cpu"
+    name: str  #: of the chip; empty for a CPU
+    allocated: int | None  #: held by tensors now; on a CPU: resident memory of this process
+    reserved: int | None  #: taken from the device by PyTorch, used or not; on a CPU as ``allocated``
+    peak: int | None  #: most that was ever allocated (CUDA: since ``torch.cuda.reset_peak_memory_stats``)
+    free: int | None  #: what could still be taken
+    total: int | None  #: of the device
 
     def __repr__(self) -> str:
         kind = "resident" if self.device == "cpu" else "allocated"
@@ -112,15 +102,10 @@ def release_caches(device: torch.device) -> None:
 
 
 class StepMemory(NamedTuple):
-    """Bytes, beyond weights and input.
+    """Bytes, beyond weights and input."""
 
-    Attributes:
-        held: alive between forward and backward, the output included.
-        peak: most at a time; gradients of the weights are a part of it.
-    """
-
-    held: int
-    peak: int
+    held: int  #: alive between forward and backward, the output included
+    peak: int  #: most at a time; gradients of the weights are a part of it
 
 
 @checks.arguments

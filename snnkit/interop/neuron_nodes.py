@@ -9,7 +9,7 @@ numbers alone count.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,13 +31,7 @@ EULER: dict[str, type[EulerNeuron]] = {
 }
 
 Numbers = dict[str, Any]  # floats, and float64 arrays that broadcast against one sample
-
-
-class Described(NamedTuple):
-    """A neuron in NIR's terms: kind of node, and its numbers."""
-
-    kind: str
-    numbers: Numbers
+Described = tuple[str, Numbers]  # a neuron in NIR's terms: kind of node, and its numbers
 
 
 def described(neuron: Neuron, dt: float) -> Described:
@@ -67,14 +61,14 @@ def _hard(neuron: IF | LIF | PLIF) -> Numbers:
 
 
 def _of_if(neuron: IF, dt: float) -> Described:
-    return Described("IF", {"r": 1 / dt, **_hard(neuron)})
+    return "IF", {"r": 1 / dt, **_hard(neuron)}
 
 
 def _of_lif(neuron: LIF | PLIF, dt: float) -> Described:
     tau = _plain(neuron.tau)
     reset = _hard(neuron)
     r = 1.0 if neuron.decay_input else tau
-    return Described("LIF", {"tau": tau * dt, "r": r, "v_leak": reset["v_reset"], **reset})
+    return "LIF", {"tau": tau * dt, "r": r, "v_leak": reset["v_reset"], **reset}
 
 
 def _of_leaky(neuron: Leaky, dt: float) -> Described:
@@ -87,10 +81,10 @@ def _of_leaky(neuron: Leaky, dt: float) -> Described:
     beta = np.clip(_plain(neuron.beta), 0, 1)
     reset = {"v_threshold": _plain(neuron.threshold), "v_reset": 0.0}
     if np.all(beta == 1):
-        return Described("IF", {"r": 1 / dt, **reset})
+        return "IF", {"r": 1 / dt, **reset}
     if np.any(beta == 1):
         raise ValueError("beta of Leaky must be below 1 for all its neurons, or 1 for all: NIR has two nodes for these")
-    return Described("LIF", {"tau": dt / (1 - beta), "r": 1 / (1 - beta), "v_leak": 0.0, **reset})
+    return "LIF", {"tau": dt / (1 - beta), "r": 1 / (1 - beta), "v_leak": 0.0, **reset}
 
 
 def _synaptic(neuron: CubaLIF | LI, dt: float) -> Numbers:
@@ -107,16 +101,16 @@ def _synaptic(neuron: CubaLIF | LI, dt: float) -> Numbers:
 
 def _of_cuba(neuron: CubaLIF, dt: float) -> Described:
     reset = {"v_threshold": _plain(neuron.v_th), "v_reset": _plain(neuron.v_reset)}
-    return Described("CubaLIF", {**_synaptic(neuron, dt), **reset})
+    return "CubaLIF", {**_synaptic(neuron, dt), **reset}
 
 
 def _of_li(neuron: LI, dt: float) -> Described:
-    return Described("CubaLI", _synaptic(neuron, dt))
+    return "CubaLI", _synaptic(neuron, dt)
 
 
 def _of_euler(neuron: EulerNeuron, dt: float) -> Described:
     (kind,) = (kind for kind, euler in EULER.items() if euler is type(neuron))
-    return Described(kind, {name: _plain(getattr(neuron, name)) for name in neuron.names})
+    return kind, {name: _plain(getattr(neuron, name)) for name in neuron.names}
 
 
 _WRITERS: dict[type, Callable[[Any, float], Described]] = {
@@ -171,11 +165,11 @@ def neuron_of(
     try:
         arguments = {name: _restored(metadata[name]) for name in _ARGUMENTS[owner]}
         neuron = _made(owner, arguments, surrogate)
-        node = described(neuron, dt)
-        if node.kind != kind:
+        same_kind, same = described(neuron, dt)
+        if same_kind != kind:
             return None
         for name, array in numbers.items():
-            if not np.allclose(np.broadcast_to(node.numbers[name], array.shape), array, rtol=1e-6, atol=1e-12):
+            if not np.allclose(np.broadcast_to(same[name], array.shape), array, rtol=1e-6, atol=1e-12):
                 return None
     except (KeyError, TypeError, ValueError):  # the note, or the shape of a number, was changed
         return None

@@ -16,8 +16,8 @@ from .. import checks
 class Held:
     """Bytes that stay allocated between forward and backward. The output is not counted: the next layer has it."""
 
-    x: int  # those of the input, if backward needs it (then no earlier layer can free it), else 0
-    other: int  # everything else
+    x: int  #: those of the input, if backward needs it (then no earlier layer can free it), else 0
+    other: int  #: everything else
 
     @property
     def total(self) -> int:

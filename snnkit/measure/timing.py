@@ -24,10 +24,10 @@ Name = TypeVar("Name", bound=Hashable)
 class Timing:
     """Seconds of one contestant's calls after the warm-up."""
 
-    median: float  # over the rounds
-    spread: tuple[float, float]  # (10th, 90th percentile) of the rounds
-    host: float  # median of the seconds until the call came back; on CUDA the device may still have been at work then
-    calls: int  # in each round, of which a round's figure is the mean
+    median: float  #: over the rounds
+    spread: tuple[float, float]  #: (10th, 90th percentile) of the rounds
+    host: float  #: median of the seconds until the call came back; on CUDA the device may still have been at work then
+    calls: int  #: in each round, of which a round's figure is the mean
 
 
 class Clock(Protocol):

@@ -15,16 +15,11 @@ _WRITE_NOTHING = ("empty", "new_empty")
 
 
 class Kernel(NamedTuple):
-    """One operation.
+    """One operation."""
 
-    Attributes:
-        name: that of PyTorch's library, such as "add".
-        reads, writes: bytes of each tensor that it reads, and of each that it writes.
-    """
-
-    name: str
-    reads: tuple[int, ...]
-    writes: tuple[int, ...]
+    name: str  #: that of PyTorch's library, such as "add"
+    reads: tuple[int, ...]  #: bytes of each tensor that it reads
+    writes: tuple[int, ...]  #: and of each that it writes
 
     @property
     def bytes(self) -> int:

@@ -37,17 +37,11 @@ class Statistics(NamedTuple):
 
 
 class PopulationState(NamedTuple):
-    """What the statistics are made of, so that they can go on in the next chunk of time.
+    """What the statistics are made of, so that they can go on in the next chunk of time."""
 
-    Attributes:
-        steps: [], how many there were.
-        counts: spikes of each neuron, [B, N].
-        squares: sum over time of the squared number of spikes per step of each population, [B, populations].
-    """
-
-    steps: Tensor
-    counts: Tensor
-    squares: Tensor
+    steps: Tensor  #: [], how many there were
+    counts: Tensor  #: spikes of each neuron, [B, N]
+    squares: Tensor  #: sum over time of the squared number of spikes per step of each population, [B, populations]
 
 
 class Population(nn.Module):
@@ -130,15 +124,10 @@ class Population(nn.Module):
 
 
 class Answer(NamedTuple):
-    """What ``StatisticalSNN.process_input`` gives.
+    """What ``StatisticalSNN.process_input`` gives."""
 
-    Attributes:
-        output: one logit per class, [B, classes]; the class is ``output.argmax(1)``.
-        statistics: of the hidden populations.
-    """
-
-    output: Tensor
-    statistics: Statistics
+    output: Tensor  #: one logit per class, [B, classes]; the class is ``output.argmax(1)``
+    statistics: Statistics  #: of the hidden populations
 
 
 class StatisticalSNN(Sequential):

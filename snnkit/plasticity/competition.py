@@ -25,8 +25,8 @@ _FIRST = 0.3
 class CompetitionState(NamedTuple):
     """State of neurons that compete."""
 
-    v: Tensor  # membrane potential of every sample [B, n]
-    theta: Tensor  # how far homeostasis has raised each neuron's threshold [n]; all samples share it
+    v: Tensor  #: membrane potential of every sample [B, n]
+    theta: Tensor  #: how far homeostasis has raised each neuron's threshold [n]; all samples share it
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,8 @@ class Competition:
 class LayerState(NamedTuple):
     """The learned values of a ``CompetitiveLayer``."""
 
-    weight: Tensor  # [n_post, n_pre]; a row is a neuron's receptive field
-    theta: Tensor  # how far homeostasis has raised each threshold [n_post]
+    weight: Tensor  #: [n_post, n_pre]; a row is a neuron's receptive field
+    theta: Tensor  #: how far homeostasis has raised each threshold [n_post]
 
 
 @checks.arguments

@@ -19,8 +19,8 @@ from .rule import Rule
 class STDPState(NamedTuple):
     """Traces of ``PairSTDP``."""
 
-    pre: Tensor  # of the presynaptic spikes [B, n_pre]; of a convolution [B, C, H, W]
-    post: Tensor  # of the postsynaptic spikes [B, n_post]; of a convolution [B, O, H', W']
+    pre: Tensor  #: of the presynaptic spikes [B, n_pre]; of a convolution [B, C, H, W]
+    post: Tensor  #: of the postsynaptic spikes [B, n_post]; of a convolution [B, O, H', W']
 
 
 @dataclass(frozen=True)
@@ -106,10 +106,10 @@ class PairSTDP(Rule):
 class TripletState(NamedTuple):
     """Traces of ``TripletSTDP``, as in ``STDPState``."""
 
-    pre: Tensor  # with tau_plus
-    pre_slow: Tensor  # with tau_x
-    post: Tensor  # with tau_minus
-    post_slow: Tensor  # with tau_y
+    pre: Tensor  #: with tau_plus
+    pre_slow: Tensor  #: with tau_x
+    post: Tensor  #: with tau_minus
+    post_slow: Tensor  #: with tau_y
 
 
 @dataclass(frozen=True)

@@ -42,9 +42,9 @@ LAYERS: dict[str, CompetitiveLayer] = {
 class Snapshot(NamedTuple):
     """The layer at one moment of learning, on the CPU."""
 
-    images: int  # how many had been shown
-    weight: Tensor  # [neurons, pixels]
-    theta: Tensor  # how far each threshold was raised [neurons]
+    images: int  #: how many had been shown
+    weight: Tensor  #: [neurons, pixels]
+    theta: Tensor  #: how far each threshold was raised [neurons]
 
 
 @dataclass(frozen=True)

@@ -61,33 +61,20 @@ class Run:
 
 @dataclass(frozen=True)
 class Manifest:
-    """A sweep that is fit to run.
-
-    Attributes:
-        out: folder of the results.
-        mode: "grid" or "random".
-        parameters: values of each, in the order of the manifest.
-        fixed: the same in each run.
-        seeds: passed as SEED; empty: the notebook's own.
-        workers: runs at a time.
-        seconds: limit of one run; None for no limit.
-        pareto: {"maximise": names, "minimise": names}, two names in all; None for no plot.
-        samples, seed: of mode random.
-        runs: all of them, the first parameter slowest and the seed fastest.
-    """
+    """A sweep that is fit to run."""
 
     notebook: Notebook
-    out: Path
-    mode: str
-    parameters: Mapping[str, tuple[Any, ...]]
-    fixed: Mapping[str, Any]
-    seeds: tuple[Any, ...]
-    workers: int
-    seconds: float | None
-    pareto: Mapping[str, list[str]] | None
-    samples: int
-    seed: int
-    runs: tuple[Run, ...] = field(init=False)
+    out: Path  #: folder of the results
+    mode: str  #: "grid" or "random"
+    parameters: Mapping[str, tuple[Any, ...]]  #: values of each, in the order of the manifest
+    fixed: Mapping[str, Any]  #: the same in each run
+    seeds: tuple[Any, ...]  #: passed as SEED; empty: the notebook's own
+    workers: int  #: runs at a time
+    seconds: float | None  #: limit of one run
+    pareto: Mapping[str, list[str]] | None  #: {"maximise": names, "minimise": names}, two names in all
+    samples: int  #: of mode random
+    seed: int  #: of mode random
+    runs: tuple[Run, ...] = field(init=False)  #: the first parameter slowest and the seed fastest
 
     def __post_init__(self) -> None:
         total = math.prod(len(values) for values in self.parameters.values())

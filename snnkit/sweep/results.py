@@ -42,25 +42,16 @@ class SweepError(ValueError):
 
 @dataclass(frozen=True)
 class RunResult:
-    """A run that has ended, as its file has it.
+    """A run that has ended, as its file has it."""
 
-    Attributes:
-        run: its id.
-        status: "ok" or "failed".
-        metrics: what the notebook recorded; of a failed run, up to its end.
-        peak_mb: largest resident memory of the kernel and its children, in 10⁶ bytes.
-        cell: index of the cell that failed; None where none did (a time limit between cells, …).
-        error: one line.
-    """
-
-    run: str
+    run: str  #: its id
     parameters: Mapping[str, Any]
-    status: str
-    metrics: Mapping[str, Any]
+    status: str  #: "ok" or "failed"
+    metrics: Mapping[str, Any]  #: what the notebook recorded; of a failed run, up to its end
     seconds: float
-    peak_mb: float
-    cell: int | None = None
-    error: str | None = None
+    peak_mb: float  #: largest resident memory of the kernel and its children, in 10⁶ bytes
+    cell: int | None = None  #: index of the cell that failed; None where none did (a time limit between cells, …)
+    error: str | None = None  #: one line
     traceback: str | None = None
 
     def __str__(self) -> str:

@@ -269,18 +269,12 @@ class SparseSpikes:
 
     A row is one step of one sample. Spikes carry no value, so an event costs the number of its neuron alone: two bytes
     for up to 32 768 neurons, else four; and a row costs four bytes, to say where it starts.
-
-    Attributes:
-        neuron: of each event [events], int16 or int32, rows one after the other.
-        start: first event of each row, and the end of the last [T * ... + 1], int32.
-        shape: (T, ..., N), as of the dense spikes.
-        dense_bytes: size of the tensor that the spikes came from.
     """
 
-    neuron: Tensor
-    start: Tensor
-    shape: tuple[int, ...]
-    dense_bytes: int
+    neuron: Tensor  #: of each event [events], int16 or int32, rows one after the other
+    start: Tensor  #: first event of each row, and the end of the last [T * ... + 1], int32
+    shape: tuple[int, ...]  #: (T, ..., N), as of the dense spikes
+    dense_bytes: int  #: size of the tensor that the spikes came from
 
     @classmethod
     @checks.arguments

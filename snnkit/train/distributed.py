@@ -52,21 +52,14 @@ kill -s TERM -- "$@"; sleep "$0"; kill -s KILL -- "$@" """
 
 @dataclass(frozen=True)
 class RankInfo:
-    """A process among those that train together.
+    """A process among those that train together."""
 
-    Attributes:
-        rank, world: of all processes.
-        local_rank, per_node: of those on this machine.
-        nodes: machines.
-        launcher: "torchrun" (or ``launch``), "srun", or "alone".
-    """
-
-    rank: int = 0
-    world: int = 1
-    local_rank: int = 0
-    per_node: int = 1
-    nodes: int = 1
-    launcher: str = "alone"
+    rank: int = 0  #: of all processes
+    world: int = 1  #: how many they are
+    local_rank: int = 0  #: of those on this machine
+    per_node: int = 1  #: how many these are
+    nodes: int = 1  #: machines
+    launcher: str = "alone"  #: or "torchrun" (or ``launch``), or "srun"
 
     @classmethod
     @checks.arguments
@@ -161,15 +154,10 @@ class LaunchError(RuntimeError):
 
 @dataclass(frozen=True)
 class Launched:
-    """The result of ranks that ended well.
+    """The result of ranks that ended well."""
 
-    Attributes:
-        seconds: from the start of the ranks to the end of the last one.
-        outputs: lines that each rank printed (standard output and error), [ranks] lists of text.
-    """
-
-    seconds: float
-    outputs: list[list[str]]
+    seconds: float  #: from the start of the ranks to the end of the last one
+    outputs: list[list[str]]  #: lines that each rank printed (standard output and error)
 
 
 @checks.arguments

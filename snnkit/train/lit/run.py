@@ -85,19 +85,12 @@ class ResumableDDP(DDPStrategy):
 
 @dataclass
 class ScaledRun(recipes.Run):
-    """The result of ``run_recipe`` on every rank: recipe, trained model, history and device as ``recipes.Run``, and
+    """The result of ``run_recipe`` on every rank."""
 
-    Attributes:
-        place: this rank among all.
-        updates: of the weights, those before a resume included.
-        stopped: why the run ended before its time; None: it is finished.
-        requeued: on rank 0, where its SLURM job is in the queue again, a message; else empty.
-    """
-
-    place: RankInfo = field(default_factory=RankInfo)
-    updates: int = 0
-    stopped: Stopped | None = None
-    requeued: str = ""
+    place: RankInfo = field(default_factory=RankInfo)  #: this rank among all
+    updates: int = 0  #: of the weights, those before a resume included
+    stopped: Stopped | None = None  #: why the run ended before its time; None: it is finished
+    requeued: str = ""  #: on rank 0, where its SLURM job is in the queue again, a message
 
 
 @checks.arguments

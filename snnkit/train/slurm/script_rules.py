@@ -48,19 +48,12 @@ OWN_NODE = r"MASTER_ADDR=[\"']?(?:(?:\$\(|`)hostname|\$\{?(?:HOSTNAME|SLURMD_NOD
 
 @dataclass(frozen=True)
 class Problem:
-    """One mistake in a script.
+    """One mistake in a script."""
 
-    Attributes:
-        line: its number, from 1 on; None: something is missing that is on no line.
-        what: what is wrong, and what would happen.
-        fix: what to write instead.
-        rule: id of the rule that was broken, such as "port".
-    """
-
-    line: int | None
-    what: str
-    fix: str
-    rule: str
+    line: int | None  #: its number, from 1 on; None: something is missing that is on no line
+    what: str  #: what is wrong, and what would happen
+    fix: str  #: what to write instead
+    rule: str  #: id of the rule that was broken, such as "port"
 
     def __str__(self) -> str:
         where = "script" if self.line is None else f"line {self.line}"

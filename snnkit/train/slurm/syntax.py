@@ -98,18 +98,11 @@ class Variable(NamedTuple):
 
 @dataclass
 class Script:
-    """The parts of a batch script.
-
-    Attributes:
-        lines: of the text.
-        directives: options of all #SBATCH lines, in their order.
-        late: numbers of those lines behind the first command, which sbatch ignores. Rules treat them as valid.
-        commands: in their order.
-    """
+    """The parts of a batch script, in their order."""
 
     lines: list[str]
-    directives: list[Option] = field(default_factory=list)
-    late: list[int] = field(default_factory=list)
+    directives: list[Option] = field(default_factory=list)  #: options of all #SBATCH lines
+    late: list[int] = field(default_factory=list)  #: lines of these behind the first command, which sbatch ignores
     commands: list[Command] = field(default_factory=list)
 
     def option(self, *names: str) -> Option | None:
