@@ -97,6 +97,7 @@ def train(
 
     penalty = checks.number("penalty", penalty, at_least=0)
     checks.integer("updates", updates, at_least=1)
+    learning_rate = checks.number("learning_rate", learning_rate, above=0)
     warm_up = checks.number("warm_up", warm_up, at_least=0, at_most=1)
     target = resolve_device(device)
     net.to(target).train()

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from snnkit import checks
 from snnkit.train.history import History
+from snnkit.train.loop import BatchInfo
 
 from ..frontend import headless, in_notebook, live
 from .curves import Point, Progress, Throttle, duration, training_curves
@@ -123,7 +124,8 @@ class LivePanel:
         renderer.epoch(series, self.total_epochs)
         self._draw(renderer)
 
-    def follow(self, update: Any) -> None:
+    @checks.arguments
+    def follow(self, update: BatchInfo) -> None:
         """After an update, for trainers that stop in another way: they call ``stop_requested()``."""
         if self._renderer is None:
             self._progress, self._updates = Progress(self.total_epochs), []
