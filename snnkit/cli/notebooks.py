@@ -25,7 +25,6 @@ def build(notebooks: tuple[str, ...], check: bool) -> None:
 
     NB is a number (04), a name or a path; all notebooks where none is given.
     """
-
     with errors(ProjectError):
         project = find()
         names = project.select(notebooks) + ([] if notebooks else project.workers())
@@ -65,7 +64,6 @@ def run(
     given. Exit code: 0 if all ran, 1 if any failed, 2 for wrong usage, 130 or 143 after Ctrl-C or SIGTERM: the report
     then has those that ran.
     """
-
     wanted: dict[str, str] = {}
     for one in assignments:
         name, equals, value = one.partition("=")
@@ -110,7 +108,6 @@ def run(
 @click.command(context_settings=SETTINGS)
 def doctor() -> None:
     """Say what this machine has: each line green, amber or red with the fix. Exit code 1 if any line is red."""
-
     lines = checks.report()
     for line in lines:
         colours = {checks.GREEN: "green", checks.AMBER: "yellow", checks.RED: "red"}
@@ -127,7 +124,6 @@ def site(out: str, no_run: bool) -> None:
     It shows the executed notebooks that `snnkit run` left beside DIR. Exit code 1 if one is missing or Sphinx warns,
     also of links within the site that lead nowhere.
     """
-
     with errors(ProjectError):
         project, folder = find(), Path(out).resolve()
         copies = project.notebooks if no_run else folder.parent / "notebooks"

@@ -55,14 +55,11 @@ def _checksum(text: str) -> str:
 # --- this machine -----------------------------------------------------------------------------------------------------
 
 
-def check(name: str = "", lines: Sequence[doctor.Line] | None = None) -> Verdict:
-    """This machine's verdict: STOP for what is red, LIMITS for what is amber.
+def check(name: str, lines: Sequence[doctor.Line]) -> Verdict:
+    """This machine's verdict on the doctor's findings: STOP for what is red, LIMITS for what is amber.
 
-    Args:
-        name: the learner's, or any word by which you find the machine again. Default: the user's login name.
-        lines: the doctor's findings; looked for if not given.
+    ``name`` is the learner's, or any word by which you find the machine again; if empty, the user's login name.
     """
-    lines = doctor.report() if lines is None else lines
     wrong = _wrong(lines)
     try:
         login = getpass.getuser()
