@@ -129,18 +129,11 @@ def counts(**values: Any) -> None:
         integer(name, value, at_least=1)
 
 
-def flag(name: str, value: Any, *, optional: bool = False) -> Any:
+def flag(name: str, value: Any) -> bool:
     """True or False; nothing that merely counts as one."""
-    if not isinstance(value, bool) and not (optional and value is None):
-        kinds = "True, False or None" if optional else "True or False"
-        raise TypeError(f"{name} must be {kinds}, but it is {shown(value)}")
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, but it is {shown(value)}")
     return value
-
-
-def flags(**values: Any) -> None:
-    """Each of them True or False."""
-    for name, value in values.items():
-        flag(name, value)
 
 
 def fits(name: str, value: int, size: float) -> None:

@@ -79,11 +79,11 @@ def resting_state(program: torch.export.ExportedProgram, batch: int) -> Any:
     if inputs is None:
         raise ValueError("program holds no example_inputs; was it exported by snnkit.export?")
     _, rest = inputs[0]
-    return pytree.tree_map_only(Tensor, lambda part: _repeated(part, batch), rest)
 
+    def repeated(part: Tensor) -> Tensor:
+        return part[:1].expand(batch, *part.shape[1:]).clone() if part.dim() else part.clone()
 
-def _repeated(part: Tensor, batch: int) -> Tensor:
-    return part[:1].expand(batch, *part.shape[1:]).clone() if part.dim() else part.clone()
+    return pytree.tree_map_only(Tensor, repeated, rest)
 
 
 class _Program(nn.Module):

@@ -55,9 +55,6 @@ class MemoryTable(Sequence[Row]):
         """Bytes held for backward by all layers."""
         return sum(row.measured for row in self.rows)
 
-    def _sizes(self) -> tuple[int, int, int]:
-        return sum(row.weights for row in self.rows), sum(row.gradients for row in self.rows), self.measured
-
     @property
     def optimizer(self) -> int:
         """Bytes that the optimizer keeps."""
@@ -65,7 +62,8 @@ class MemoryTable(Sequence[Row]):
 
     def _cells(self) -> list[tuple[str, ...]]:
         rows = [(f"{r.layer} {r.kind}", r.shape, (r.weights, r.gradients, r.measured)) for r in self.rows]
-        rows.append(("all layers", (), self._sizes()))
+        sizes = sum(row.weights for row in self.rows), sum(row.gradients for row in self.rows), self.measured
+        rows.append(("all layers", (), sizes))
         return [(name, "×".join(map(str, shape)), *map(size_of, sizes)) for name, shape, sizes in rows]
 
     def _notes(self) -> list[str]:

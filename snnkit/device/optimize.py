@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -110,7 +111,9 @@ def optimize_memory_usage(
             if wanted:
                 _apply(model, now := replace(now, **change))
                 history.append(None if sample is None else training_step(model, sample))
-                items.append(Item(name, *_less(*history[-2:]), _note(model, next(iter(change)))))
+                before, after = history[-2:]
+                less = (None, None) if before is None or after is None else map(operator.sub, before, after)
+                items.append(Item(name, *less, _note(model, next(iter(change)))))
     except BaseException:
         # A sample that does not fit the model is no reason to undo what was enabled before.
         restore_memory_usage(model)
@@ -145,11 +148,6 @@ def _apply(model: nn.Module, settings: MemorySaving) -> None:
         parts = [part for part in parts if id(part) not in inner]
     for part in parts:
         part.runner = settings
-
-
-def _less(before: StepMemory | None, after: StepMemory | None) -> tuple[int | None, int | None]:
-    """(held, at the peak)"""
-    return (None, None) if before is None or after is None else (before.held - after.held, before.peak - after.peak)
 
 
 def _note(model: nn.Module, field: str) -> str:

@@ -65,7 +65,7 @@ class DeviceClock:
         self.flush = torch.empty(max(2 * cache, 2**26), dtype=torch.uint8, device=device)
 
     def seconds(self, function: Callable[[], object], calls: int = 1) -> tuple[float, float]:
-        events = [(_event(), _event()) for _ in range(calls)]
+        events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(calls)]
         host = 0.0
         torch.cuda.synchronize(self.device)
         for start, end in events:
@@ -102,10 +102,6 @@ class ThroughputClock:
         host = time.perf_counter() - start
         self.wait()
         return (time.perf_counter() - start) / calls, host / calls
-
-
-def _event() -> Any:
-    return torch.cuda.Event(enable_timing=True)
 
 
 @checks.arguments

@@ -168,6 +168,8 @@ def _read_yaml(path: Path) -> Any:
 
 
 def _checked(given: Mapping[str, Any], base: Path) -> Manifest:
+    from snnkit.measure.machine import cores  # brings PyTorch
+
     for key in given:
         checks.choice("a key", key, KEYS)
     notebook = read_notebook(given.get("notebook"), base)
@@ -192,18 +194,12 @@ def _checked(given: Mapping[str, Any], base: Path) -> Manifest:
         parameters=varied,
         fixed=fixed,
         seeds=seeds.get(SEED, ()),
-        workers=checks.integer("workers", given.get("workers", _default_workers()), at_least=1),
+        workers=checks.integer("workers", given.get("workers", min(_DEFAULT_WORKERS, cores())), at_least=1),
         seconds=None if seconds is None else checks.number("seconds", seconds, above=0, at_most=1e9),
         pareto=_pareto(given.get("pareto")),
         samples=samples,
         seed=checks.integer("seed", given.get("seed", 0), at_least=0),
     )
-
-
-def _default_workers() -> int:
-    from snnkit.measure.machine import cores
-
-    return min(_DEFAULT_WORKERS, cores())
 
 
 def _by_name(notebook: Notebook, key: str, given: Any, read: Callable[[Any, Parameter], Any]) -> dict[str, Any]:

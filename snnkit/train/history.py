@@ -129,7 +129,11 @@ class TensorBoard:
         if self.folder.exists() and not self.folder.is_dir():
             raise ValueError(f"folder must be a folder for TensorBoard's files, but {str(self.folder)!r} is a file")
         self.settings = dict(settings or {})
-        self._class = _writer_class()
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise ImportError(f"TensorBoard needs its package ({error}): {pip_install('scale')}") from error
+        self._class = SummaryWriter
         self._writer: Any = None
         self._written = 0
 
@@ -154,11 +158,3 @@ class TensorBoard:
         """Close the file, if there is one; ``fit`` calls it at the end."""
         if self._writer is not None:
             self._writer.close()
-
-
-def _writer_class() -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise ImportError(f"TensorBoard needs its package ({error}): {pip_install('scale')}") from error
-    return SummaryWriter

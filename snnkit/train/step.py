@@ -76,7 +76,11 @@ class PlainStep:
             figures = figures + part_figures * share
             if self.on_cpu and self.metrics.stop:
                 return Update(figures, out)
-            self._backward(loss * share)
+            scaled = scaler.scale(loss * share)
+            if scaler.is_enabled() and not self.on_cpu:
+                # The scaler's own test for infinite gradients then holds the optimizer back in every further step.
+                scaled = scaled * torch.where(self.metrics.stop > 0, math.inf, 1.0)
+            scaled.backward()
         if clip is not None:
             scaler.unscale_(optimizer)
             nn.utils.clip_grad_norm_(self.weights, clip)
@@ -110,13 +114,6 @@ class PlainStep:
             )
         self.metrics.watch(loss)
         return loss, figures, out.detach()
-
-    def _backward(self, loss: Tensor) -> None:
-        loss = self.scaler.scale(loss)
-        if self.scaler.is_enabled() and not self.on_cpu:
-            # The scaler's own test for infinite gradients then holds the optimizer back in every further step.
-            loss = loss * torch.where(self.metrics.stop > 0, math.inf, 1.0)
-        loss.backward()
 
 
 def step_unless(stop: Tensor, optimizer: torch.optim.Optimizer) -> None:

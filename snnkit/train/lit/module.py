@@ -137,7 +137,9 @@ class SpikingModule(LightningModule):
         x = self._prepared(samples)
         if self.augment is not None:
             x = self.augment(x)
-        out = run_model(self._forward_of(len(x)), self.model, self.encoder, x)
+        self._full = len(x) if self._full is None else self._full
+        forward = self._compiled if self._compiled is not None and len(x) == self._full else self.model
+        out = run_model(forward, self.model, self.encoder, x)
         loss = self._loss(out, labels)
         self._check_loss(loss.detach(), batch_idx)
         self._count("train", loss, out, labels, weight)
@@ -252,10 +254,6 @@ class SpikingModule(LightningModule):
             x = x.contiguous(memory_format=torch.channels_last)
         return x
 
-    def _forward_of(self, size: int) -> Callable:
-        self._full = size if self._full is None else self._full
-        return self._compiled if self._compiled is not None and size == self._full else self.model
-
     def _loss(self, out: Tensor, labels: Tensor) -> Tensor:
         with torch.autocast(out.device.type, enabled=False):
             loss = self.criterion(out, labels)
@@ -304,7 +302,8 @@ class SpikingModule(LightningModule):
         trainer = self.trainer
         ended = trainer.is_last_batch and (trainer.validating or not trainer.enable_validation)
         within = epoch_in_progress(checkpoint["loops"]) and not ended
-        if within or _has_generator(loader):
+        drawing = (getattr(each, "generator", None) for each in (loader, getattr(loader, "sampler", None)))
+        if within or any(isinstance(each, torch.Generator) for each in drawing):
             self._warned_of_order = True
             where = "within an epoch" if within else "with a generator of its own"
             rank_zero_warn(
@@ -331,9 +330,3 @@ class SpikingModule(LightningModule):
             options: dict[str, Any] = {"on_step": False, "on_epoch": True, "sync_dist": True, "batch_size": 1}
             for name, total in (("loss", loss), ("acc", accuracy), ("rate", rate)):
                 self.log(f"{stage}/{name}", total / samples, prog_bar=name != "rate", **options)
-
-
-def _has_generator(loader: Any) -> bool:
-    """Whether a DataLoader, or its sampler, draws from another generator than PyTorch's."""
-    sampler = getattr(loader, "sampler", None)
-    return any(isinstance(getattr(each, "generator", None), torch.Generator) for each in (loader, sampler))
