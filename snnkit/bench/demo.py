@@ -44,15 +44,7 @@ class Arguments(Options):
 
 @dataclass(frozen=True)
 class Demo:
-    """A model and how it is run.
-
-    Attributes:
-        steps: T.
-        make: to the model.
-        call: (model, inputs) to its output [T, B, ...].
-        loss: (output, labels int64 [B] in 0 … 9) to a scalar.
-        inputs: number of samples to random ones, [B, ...].
-    """
+    """A model and how it is run: over ``steps``, ``call`` takes it and ``inputs`` [B, ...] to output [T, B, ...]."""
 
     steps: int
     make: Callable[[], nn.Module]

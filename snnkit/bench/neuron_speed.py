@@ -72,15 +72,10 @@ class Arguments(suite.Options):
 
 @dataclass(frozen=True)
 class Candidate:
-    """One line of the table.
+    """One line of the table: ``forward`` takes x [T, B, N] to spikes [T, B, N].
 
-    Attributes:
-        name: unique for its equation: the engine or the library.
-        library: "snnkit" or the other library's name.
-        engine: that of ours that runs it; "" for others.
-        equation: a key of ``EQUATIONS``, with whose eager engine the result is compared.
-        forward: x [T, B, N] to spikes [T, B, N].
-        why_not: x to the reason why this candidate would not run as its name says, or "".
+    ``engine`` is that of ours that runs it, "" for other libraries; ``equation`` a key of ``EQUATIONS``, with whose
+    eager engine the result is compared; ``why_not`` says why it would not run as its name says.
     """
 
     name: str
@@ -94,14 +89,9 @@ class Candidate:
 def candidates(
     device: torch.device, engines: Sequence[str] = ENGINE_NAMES, peers: bool = True
 ) -> tuple[list[Candidate], dict[str, str]]:
-    """The candidates on ``device``, and why other engines are left out.
+    """The candidates on ``device``, equation by equation, ours, then others; and why other engines are left out.
 
-    Args:
-        engines: some of ``ENGINE_NAMES``; those that are not made for the device are left out.
-        peers: other libraries too, and our engines on their equations.
-
-    Returns:
-        Equation by equation, ours, then others. And name to reason of the engines left out.
+    ``peers``: other libraries too, and our engines on their equations.
     """
     others = layers(device) if peers else []
     every: list[Candidate] = []

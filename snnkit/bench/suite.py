@@ -35,30 +35,18 @@ class DoesNotRun(Exception):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one case gave.
+    """What one case gave."""
 
-    Attributes:
-        rows: one for each candidate that was timed.
-        beside: by name of a list of the record, what was measured or predicted beside them.
-        skipped: the candidates that were not timed, each with its "reason".
-    """
-
-    rows: list[Row]
-    beside: dict[str, list[Row]]
-    skipped: list[Row]
+    rows: list[Row]  # one for each candidate that was timed
+    beside: dict[str, list[Row]]  # by list of the record, what was measured or predicted beside them
+    skipped: list[Row]  # the candidates that were not timed, each with its "reason"
 
 
 class Race(ABC):
-    """A case whose candidates are verified, then timed in turns with an operation that sets the scale.
+    """A case whose candidates are verified, then timed in turns with an operation that sets the scale."""
 
-    Attributes:
-        labels: the fields of a row that name this case.
-        candidates: with a ``name``, a ``library`` and an ``equation`` or none.
-        clock: for the timing.
-    """
-
-    labels: Row
-    candidates: Sequence[Any]
+    labels: Row  # the fields of a row that name this case
+    candidates: Sequence[Any]  # with a ``name``, a ``library`` and an ``equation`` or none
     clock: Clock | None = None
 
     @abstractmethod
@@ -125,34 +113,21 @@ def attempt(library: str, function: Callable[[], T]) -> T:
 
 @dataclass(frozen=True)
 class Suite:
-    """A benchmark.
+    """A benchmark."""
 
-    Attributes:
-        kind: of its records.
-        arguments: the dataclass of its options.
-        key: the fields of a row that name its case.
-        cases: (arguments, device) to what is measured; each has ``measure(repeats)``.
-        table: (record, rows of one case) to text.
-        parts: (arguments, device) to what a record holds besides rows.
-        ending: a record to text below all tables, or "".
-    """
-
-    kind: str
-    arguments: type
-    key: tuple[str, ...]
-    cases: Callable[[Any, torch.device], Iterable[Any]]
-    table: Callable[[Record, Rows], str]
-    parts: Callable[[Any, torch.device], Row] = lambda arguments, device: {}
-    ending: Callable[[Record], str] = lambda record: ""
+    kind: str  # of its records
+    arguments: type  # the dataclass of its options
+    key: tuple[str, ...]  # the fields of a row that name its case
+    cases: Callable[[Any, torch.device], Iterable[Any]]  # each has ``measure(repeats)``
+    table: Callable[[Record, Rows], str]  # of one case
+    parts: Callable[[Any, torch.device], Row] = lambda arguments, device: {}  # what a record holds besides rows
+    ending: Callable[[Record], str] = lambda record: ""  # below all tables
 
     def run(self, arguments: Any, say: Say = print, out: str | Path | None = None) -> Row:
-        """Measure every case and return the record.
+        """Measure every case and return the record; ``say`` takes a table as text when each case is done.
 
-        Args:
-            arguments: a dataclass with ``device`` and ``repeats``.
-            say: takes the tables as text, one when each case is done.
-            out: file for the record. It is written after each case, so that an interruption loses one case at most
-                (``complete`` is false until the end).
+        ``out`` is a file for the record. It is written after each case, so that an interruption loses one case at most
+        (``complete`` is false until the end).
         """
         check_out(out)
         device = choose_device(arguments.device)

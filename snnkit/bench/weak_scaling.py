@@ -63,15 +63,10 @@ class Arguments(suite.Options):
 
 
 def benchmark(arguments: Arguments, say: suite.Say = print, out: str | Path | None = None) -> Row:
-    """Predict, measure, fit, and return the record.
+    """Predict, measure, fit, and return the record; ``out`` is a file for it, written after each round.
 
-    Args:
-        arguments: what to run.
-        say: takes the results as text: the prediction before the first measurement of ranks together.
-        out: file for the record, written after each round (with ``complete`` false until the end).
-
-    Raises:
-        LaunchError: a process failed; says which, and its last lines.
+    ``say`` takes the results as text: the prediction before the first measurement of ranks together. LaunchError: a
+    process failed; says which, and its last lines.
     """
     suite.check_out(out)
     several = sorted({1, *arguments.ranks})[1:]

@@ -128,14 +128,9 @@ class Trainer:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One line of the table.
+    """One line of the table; its name, the setting, is unique for its workload and dtype.
 
-    Attributes:
-        name: unique for its workload and dtype: the setting, behind the library's name for others.
-        library: "snnkit" or the other library's name.
-        make: (workload, precision) to a trainer on the precision's device.
-        compiles: whether torch.compile is in it, which takes minutes.
-        default: whether this is what the library does by default.
+    ``compiles``: torch.compile is in it, which takes minutes; ``default``: this is what the library does by default.
     """
 
     name: str

@@ -50,17 +50,9 @@ def run(
     dtype: torch.dtype,
     out_dtype: torch.dtype | None = None,
 ) -> tuple[Tensor, Any]:
-    """Apply ``step`` to x[0], x[1], … in turn, carrying the state along.
+    """Apply ``step`` to x[0], x[1], … of [T, B, ...] in turn, carrying the state along: out [T, B, ...] and last state.
 
-    Args:
-        step: ``step(x_t, state) -> (out_t, state)``.
-        x: [T, B, ...]; each step of it is cast to ``dtype``.
-        state: what the first step starts from.
-        dtype: of state and arithmetic.
-        out_dtype: of the outputs; None: that of ``x``.
-
-    Returns:
-        out [T, B, ...], and the state after the last step.
+    ``dtype`` is that of state and arithmetic; outputs get ``out_dtype``, by default that of ``x``.
     """
     outputs = []
     for x_t in x.unbind(0):
@@ -100,15 +92,8 @@ def differentiable_backward(
 ) -> list[Tensor | None]:
     """The gradients of ``tensors`` (x, *state, *parameters) where ``needs`` says so, as functions of everything.
 
-    Args:
-        origin: what the equation was traced from.
-        names: of the parameters.
-        dtype: of state and arithmetic.
-        out_dtype: of the outputs.
-        repeat: x is one step [N] that is repeated so many times; 0: it is [T, N].
-        tensors: x, state [N], parameters [N] or 0-dimensional, as autograd saved them.
-        gradients: of out and of the last state; None where a loss does not depend on one.
-        needs: whether each of ``tensors`` requires a gradient.
+    x is one step [N] that is repeated so many times, or with ``repeat`` 0 [T, N]; ``names`` are those of the
+    parameters, and ``gradients`` those of out and of the last state, None where a loss does not depend on one.
     """
     with torch.enable_grad():
         # Views: of a state that was computed from x, only what goes into this layer is differentiated here.

@@ -59,23 +59,14 @@ class Plan:
 
 
 class Facts(NamedTuple):
-    """What a plan depends on, besides the equation.
+    """What a plan depends on, besides the equation."""
 
-    Attributes:
-        engine: the requested one, or "auto".
-        device: kind of device.
-        size: neuron-steps, rounded down to the next limit in AUTO.
-        enough_steps: whether there are FEWEST_STEPS.
-        static: whether the input is the same at each step (stride 0).
-        higher: why derivatives are requested that compiled engines don't have, or an empty string.
-    """
-
-    engine: str
-    device: str
-    size: int
-    enough_steps: bool = True
-    static: bool = False
-    higher: str = ""
+    engine: str  # the requested one, or "auto"
+    device: str  # kind of device
+    size: int  # neuron-steps, rounded down to the next limit in AUTO
+    enough_steps: bool = True  # whether there are FEWEST_STEPS
+    static: bool = False  # whether the input is the same at each step (stride 0)
+    higher: str = ""  # why derivatives are requested that compiled engines don't have
 
 
 # Sizes of passes that are planned alike: none, and from each limit on.
@@ -101,10 +92,7 @@ def candidates(facts: Facts) -> tuple[str, ...]:
 def make_plan(facts: Facts, equation: Callable[[], Equation | str], device: torch.device) -> Plan:
     """Decide. A pure function of its arguments, and of the compilers of this machine.
 
-    Args:
-        facts: of the call.
-        equation: gives the equation, or the reason why there is none; only called if it matters.
-        device: of the data.
+    ``equation`` gives the equation, or the reason why there is none; it is only called if it matters.
     """
     requested = facts.engine not in ("auto", "eager")
     if facts.engine == "eager":
@@ -181,11 +169,7 @@ _known: weakref.WeakKeyDictionary[Any, _Plans] = weakref.WeakKeyDictionary()
 
 
 def plan_for(engine: str, step: Callable | nn.Module, x: Tensor, state: Any) -> Plan:
-    """The plan for ``step`` over x [T, B, ...] from ``state``; nothing runs, and nothing changes.
-
-    Raises:
-        ValueError: no such engine.
-    """
+    """The plan for ``step`` over x [T, B, ...] from ``state``; nothing runs, and nothing changes."""
     check_engine(engine)
     higher, size = _higher_derivatives(), x.numel()
     facts = facts_of(engine, x.device.type, len(x), size, size > 0 and x.stride(0) == 0, higher)

@@ -37,14 +37,8 @@ def with_presence(graph: fx.GraphModule, gradients: int, states: int) -> int:
     """Add the flags to a vector-Jacobian product, in place, if it needs them.
 
     The flags are further arguments at the end; after the gradients of the state come the flags of the step before.
-
-    Args:
-        graph: x, *state, *parameters, d_out, *d_state -> d_x, *d_state, *d_parameters.
-        gradients: position of ``d_out`` among the arguments.
-        states: how many tensors the state has.
-
-    Returns:
-        How many flags were added: 0, or one for the output and for each tensor of the state.
+    ``gradients`` is the position of ``d_out`` among the arguments, ``states`` the number of tensors of the state.
+    Returns how many flags were added: 0, or one for the output and for each tensor of the state.
     """
     nodes = list(graph.graph.nodes)
     arguments = [node for node in nodes if node.op == "placeholder"]

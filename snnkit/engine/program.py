@@ -67,12 +67,8 @@ class Op:
 class Program:
     """Assignments in order.
 
-    Attributes:
-        inputs: names of the arguments.
-        ops: the assignments.
-        results: names, or Python numbers where a result is the same whatever the input.
-        constants: names of numbers that were lifted out (``lifted``), with their values.
-        dtype: of the arguments and of these constants.
+    Results are names, or Python numbers where a result is the same whatever the input; ``constants`` are the names of
+    numbers that were lifted out (``lifted``), with their values; ``dtype`` is that of these and of the arguments.
     """
 
     inputs: tuple[str, ...]
@@ -414,16 +410,11 @@ class Split(NamedTuple):
     Running a step again is cheap, reading memory is not. So of all values that the gradients need, and all from which
     those can be computed again, the fewest are saved: a minimum cut through the step's graph, as PyTorch's partitioner
     makes it for whole models. Of an LIF neuron that is one number, the membrane before its reset.
-
-    Attributes:
-        saved: names of the values that the second sweep takes over from the first, one number a neuron and step each.
-        again: forward once more: x, s0 …, p0 … -> s0' …, and the values to save.
-        back: saved values, p0 …, g, d0 … -> the requested gradients.
     """
 
-    saved: tuple[str, ...]
-    again: Program
-    back: Program
+    saved: tuple[str, ...]  # what the second sweep takes over from the first, one number a neuron and step each
+    again: Program  # x, s0 …, p0 … -> s0' …, and the values to save
+    back: Program  # saved values, p0 …, g, d0 … -> the requested gradients
 
 
 def split(equation: Equation, results: tuple[int, ...]) -> Split:

@@ -82,17 +82,10 @@ class Equation:
 def trace(
     step: Callable | nn.Module, like: Any, names: Sequence[str], dtype: torch.dtype, device: torch.device
 ) -> Equation:
-    """Trace ``step(x, state) -> (out, state)``.
+    """Trace ``step(x, state) -> (out, state)``, a function or a module with a method ``step``, or raise NotElementwise.
 
-    Args:
-        step: a function, or a module with a method ``step``.
-        like: any state of it, whose structure (a NamedTuple or a tuple of tensors) the step's result must have.
-        names: the module's tensors (as in ``named_parameters``/``named_buffers``) that become arguments of the graphs.
-        dtype: of state and arithmetic.
-        device: of the data.
-
-    Raises:
-        NotElementwise: the step can't be expressed so; the message says why.
+    ``like`` is any state of it, whose structure the step's result must have; ``names`` are those of the module's
+    tensors (as in ``named_parameters``/``named_buffers``) that become arguments of the graphs.
     """
     return undisturbed(_trace, step, like, names, dtype, device)
 

@@ -101,26 +101,17 @@ def recent(entries: OrderedDict[Any, Any], key: Any, most: int) -> Any:
 
 
 class Reading:
-    """All that a step reads.
-
-    Attributes:
-        key: equal as long as everything read is equal.
-        quick: whether ``places`` show every change; else the step must be read again at each call.
-        places: (function, argument, result): as long as each gives the same object, nothing has changed.
-    """
+    """All that a step reads."""
 
     def __init__(self) -> None:
-        self.key: Hashable = None
-        self.quick = True
+        self.key: Hashable = None  # equal as long as everything read is equal
+        self.quick = True  # whether ``places`` show every change; else the step must be read again at each call
+        # (function, argument, result): as long as each gives the same object, nothing has changed.
         self.places: list[tuple[Callable, Any, Any]] = []
 
 
 def reading_of(step: Callable | nn.Module) -> Reading:
-    """Follow a step through all that it reads.
-
-    Raises:
-        Opaque: something in it can't be followed.
-    """
+    """Follow a step through all that it reads; Opaque: something in it can't be followed."""
     return _Follower(step).reading
 
 

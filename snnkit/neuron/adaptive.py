@@ -37,8 +37,7 @@ class ALIF(Neuron):
         beta: how much one spike raises the threshold, not negative; 0 gives a LIF.
         v_threshold: threshold at rest.
         v_reset: where the membrane starts again; None (as published) subtracts the threshold at rest.
-        surrogate: the spike function.
-        engine: "auto", or one of ``engine.ENGINES``.
+        surrogate, engine: as in ``IF``.
     """
 
     State: ClassVar[Any] = ALIFState

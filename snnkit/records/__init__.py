@@ -63,11 +63,7 @@ def parse(data: bytes, name: str) -> dict[str, Any]:
 
 
 def write(path: str | Path, record: Mapping[str, Any]) -> Path:
-    """Write ``record`` to ``path``: readers see the old file or the new one, never a part.
-
-    Raises:
-        RecordError: it lacks something that a reader needs.
-    """
+    """Write ``record`` to ``path``; readers see the old file or the new one. RecordError: it lacks what they need."""
     path = Path(path)
     validate(record, str(path))
     text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"

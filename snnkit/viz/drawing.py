@@ -33,15 +33,7 @@ _MOST = 64
 
 
 def as_array(value: Any, name: str, shape: str) -> np.ndarray:
-    """``value`` (a tensor, an array or nested lists) as a NumPy array with the axes that ``shape`` names.
-
-    Args:
-        shape: for example "[T, N]".
-
-    Raises:
-        TypeError: it is not numeric.
-        ValueError: it has another number of axes, or an empty one.
-    """
+    """``value`` (a tensor, an array or nested lists) as a NumPy array with the axes that ``shape`` names: "[T, N]"."""
     if getattr(getattr(value, "device", None), "type", "") == "meta":
         raise ValueError(f"{name} must hold numbers, but it is a tensor on the meta device")
     try:
@@ -191,13 +183,7 @@ def add_line(
     symbol: str = "",
     **more: Any,
 ) -> None:
-    """A line through x [P] and y [P].
-
-    Args:
-        shape: "hv" for a value that holds until the next one.
-        symbol: of a marker at each point; without it there are none.
-        more: for plotly's ``add_scatter``: ``hovertemplate``, ``showlegend``, ``row``, ``col``, …
-    """
+    """A line through x [P] and y [P], with a marker at each point if it has a ``symbol``; ``more`` is plotly's."""
     line = {"color": colour, "width": width} | ({"dash": dash} if dash != "solid" else {})
     if shape != "linear":
         line["shape"] = shape
@@ -288,9 +274,7 @@ def finish(figure: go.Figure, title: str, x: Any = "", y: Any = "", **layout: An
 def legend_below(figure: go.Figure, plot: float, names: Sequence[str], above: float = 0, **margin: float) -> None:
     """Put the legend under a plot of ``plot`` pixels; the page grows with the rows that ``names`` need.
 
-    Args:
-        above: pixels between title and plot, more than usual.
-        margin: others of the page.
+    ``above``: pixels between title and plot, more than usual; ``margin``: others of the page.
     """
     columns = max(1, int(_LEGEND_WIDTH // (60 + _LETTER * max(map(len, names), default=0))))
     below = 72 + _LEGEND_ROW * -(-len(names) // columns)

@@ -80,15 +80,8 @@ def explore(fn: Callable[..., Any], **controls: Any) -> None:
 
 @dataclass(frozen=True)
 class Control:
-    """One control.
-
-    Attributes:
-        name: of the argument.
-        kind: the class of its widget.
-        first: its first value.
-        values: every value it can take, in order; the first value may be between them.
-        options: of its widget.
-    """
+    """The control of an argument: the class of its widget, that widget's options, its first value, and every value that
+    it can take, in order; the first one may be between them."""
 
     name: str
     kind: str

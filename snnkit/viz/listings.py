@@ -17,11 +17,7 @@ from .explorer import explore
 
 @dataclass(frozen=True)
 class Listing:
-    """Result of ``listing``: text with ``print``, columns in a notebook.
-
-    Attributes:
-        parts: title to text.
-    """
+    """Result of ``listing``: text with ``print``, columns in a notebook."""
 
     parts: Mapping[str, str]
 
@@ -43,11 +39,7 @@ class Listing:
 
 @checks.arguments
 def listing(texts: Mapping[str, str]) -> Listing:
-    """Listings side by side where the page is wide enough, else one under the other.
-
-    Args:
-        texts: title to text.
-    """
+    """Listings, title to text, side by side where the page is wide enough, else one under the other."""
     if not texts:
         raise ValueError("texts must hold at least one title with its text, but it is empty")
     return Listing(texts)
@@ -74,11 +66,7 @@ class SbatchTable:
 
 
 def sbatch_table(script: slurm.Request | str) -> SbatchTable:
-    """Each line of a batch script with what it is for (``slurm.explain``), and its problems (``slurm.check``).
-
-    Args:
-        script: its text, or the request that it is written from.
-    """
+    """Each line of a batch script, given as a text or a request, with what it is for, and its problems."""
     lines = tuple(slurm.explain(script))
     return SbatchTable(lines, tuple(slurm.check("\n".join(line for line, _ in lines))))
 

@@ -94,15 +94,8 @@ def _points(name: str, values: Any, x: Any) -> tuple[np.ndarray, np.ndarray]:
 def objectives(
     table: Mapping[str, Sequence[Any]], maximise: str | Sequence[str] = (), minimise: str | Sequence[str] = ()
 ) -> tuple[dict[str, str], np.ndarray, np.ndarray]:
-    """Two columns of a table, what is minimised first.
-
-    Returns:
-        Each name with "minimise" or "maximise"; the values [N, 2], nan where a row has no number; and [2] signs: times
-        these, less is better in both columns.
-
-    Raises:
-        ValueError, TypeError: they are not two columns of numbers.
-    """
+    """Two columns of a table, what is minimised first: each name with "minimise" or "maximise"; the values [N, 2], nan
+    where a row has no number; and [2] signs: times these, less is better in both columns."""
     names: dict[str, str] = {}
     for direction, given in (("minimise", minimise), ("maximise", maximise)):
         for name in [given] if isinstance(given, str) else given:

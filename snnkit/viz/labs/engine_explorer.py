@@ -49,9 +49,6 @@ def figure(
 
     The eager loop and ``engine`` are compared, then timed side by side: circles are medians, lines reach from the 10th
     to the 90th percentile. The first race of an engine compiles it.
-
-    Raises:
-        ValueError: a setting that is not among its choices.
     """
     for name, value in {"T": T, "N": N, "dtype": dtype, "engine": engine, "device": device}.items():
         checks.choice(name, value, CONTROLS[name])

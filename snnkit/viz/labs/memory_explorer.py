@@ -36,14 +36,9 @@ CONTROLS: dict[str, Any] = {
 
 
 class Setting(NamedTuple):
-    """What is trained.
+    """What is trained: hidden layers of ``width`` neurons or channels on [T, B, ...], whose steps all differ.
 
-    Attributes:
-        network: "dense" or "convolutional".
-        layers, width: hidden layers, and neurons (or channels) of each.
-        steps, batch: T and B of the input [T, B, ...], whose steps all differ.
-        numbers: "float32", or a dtype for autocast, such as "bfloat16".
-        saving: what is done about it; over time in chunks of √T steps, which hold least.
+    ``numbers`` is "float32" or a dtype for autocast; ``saving`` over time is in chunks of √T steps, which hold least.
     """
 
     network: str
@@ -56,13 +51,7 @@ class Setting(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Bytes that one training step holds between forward and backward.
-
-    Attributes:
-        weights, gradients: of all parameters, in float32.
-        optimizer: state of Adam.
-        activity: what backward needs of the layers' inputs, for all steps and samples.
-    """
+    """Bytes that one training step with Adam holds between forward and backward; ``activity``: of layers' inputs."""
 
     weights: int
     gradients: int

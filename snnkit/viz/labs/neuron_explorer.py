@@ -42,12 +42,7 @@ class Knobs(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A run of neurons.
-
-    Attributes:
-        out: spikes, or the output of a readout [T, ...].
-        v: membrane potential after each step [T, ...].
-        states: the whole state after each step, T of them.
+    """Spikes (or a readout's output) [T, ...], membrane potential [T, ...] and the whole state after each of T steps.
 
     A neuron with an upstroke (``Izhikevich``) is shown at its peak in the step of a spike: the state is reset by then.
     """
@@ -59,23 +54,15 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True)
 class Cell:
-    """One kind of neuron, and how the knobs translate to its arguments.
-
-    Attributes:
-        kind: its class.
-        numbers: from the knobs to the arguments of the class.
-        scale: from current to x, given tau.
-        threshold: that each step of a run was compared with, a number or [T, ...]; None: it has none.
-        note: on knobs that mean something else, or nothing, here.
-        unit: of its membrane potential; "" where it has none.
-    """
+    """One kind of neuron, and how the knobs translate to its arguments."""
 
     kind: Callable[..., neuron.Neuron]
     numbers: Callable[[Knobs], dict[str, Any]]
-    scale: Callable[[float], float]
+    scale: Callable[[float], float]  # from current to x, given tau
+    # That each step of a run was compared with, a number or [T, ...]; None: it has none.
     threshold: Callable[[Run, Knobs], Tensor | float | None] = lambda run, knobs: knobs.threshold
-    note: str = ""
-    unit: str = ""
+    note: str = ""  # on knobs that mean something else, or nothing, here
+    unit: str = ""  # of its membrane potential
 
     def module(self, knobs: Knobs) -> neuron.Neuron:
         return self.kind(**self.numbers(knobs))

@@ -121,12 +121,7 @@ def _gradients(page: go.Figure, name: str, flow: Flow, look: dict[str, Any]) -> 
 
 
 class Flow(NamedTuple):
-    """Norms of the gradient of a loss of the last step's spikes.
-
-    Attributes:
-        by_layer: of each layer's weights, the first layer first.
-        by_step: of the input at each time step.
-    """
+    """Norms of the gradient of a loss of the last step's spikes: of each layer's weights, of the input at each step."""
 
     by_layer: list[float]
     by_step: list[float]

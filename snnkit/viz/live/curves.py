@@ -47,10 +47,8 @@ class Throttle:
 class Progress:
     """Follows the updates of a run of ``epochs`` epochs: how far it is, how fast, and how long it will take.
 
-    Speed counts from the first update of the run, so that it includes no compilation, which happens in that.
-
-    Attributes:
-        epoch, update, updates: of the last update, from 1 on; ``updates`` are those of an epoch.
+    Speed counts from the first update of the run, so that it includes no compilation, which happens in that. ``epoch``
+    and ``update`` are those of the last one, from 1 on; ``updates`` are those of an epoch.
     """
 
     def __init__(self, epochs: int, clock: Callable[[], float] = time.perf_counter) -> None:

@@ -38,9 +38,7 @@ class Renderer:
 class NotebookRenderer(Renderer):
     """For JupyterLab and Colab: widgets during the run, and plain output afterwards, which the notebook keeps.
 
-    Args:
-        stop: is requested by the button.
-        each_update: whether the run stops after any update, or only after an epoch.
+    Its button requests ``stop``: after any update (``each_update``), or only after an epoch.
     """
 
     def __init__(self, stop: StopRequest, *, each_update: bool) -> None:
