@@ -177,10 +177,10 @@ def instance(name: str, value: Any, kinds: type | tuple[type, ...], what: str, *
     return value
 
 
-def function(name: str, value: Any, *, optional: bool = False) -> Any:
+def function(name: str, value: Any) -> Any:
     """Something that can be called."""
-    if not callable(value) and not (optional and value is None):
-        raise TypeError(f"{name} must be a function{' or None' if optional else ''}, but it is {shown(value)}")
+    if not callable(value):
+        raise TypeError(f"{name} must be a function, but it is {shown(value)}")
     return value
 
 

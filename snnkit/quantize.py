@@ -218,12 +218,8 @@ def save(path: str | os.PathLike[str], quantized: nn.Module) -> Path:
 def load(path: str | os.PathLike[str], model: nn.Module, *, map_location: str | torch.device = "cpu") -> nn.Module:
     """The quantized model that ``save`` wrote, as a copy of ``model``, an unquantized one of the same structure.
 
-    Reads tensors and plain values only, so a file can't run code.
-
-    Raises:
-        FileNotFoundError: no such file.
-        ImportError: without torchao.
-        ValueError: it is damaged, something else, or does not fit ``model``.
+    Reads tensors and plain values only, so a file can't run code. ValueError where it is damaged, something else, or
+    does not fit ``model``.
     """
     _torchao()  # registers the classes that the file may hold
     place = resolve_device(map_location, "map_location")

@@ -166,11 +166,9 @@ def available(name: str, root: str | os.PathLike[str] | None = None) -> bool:
 
 
 def files_of(name: str, root: str | os.PathLike[str] | None = None) -> list[Path]:
-    """The files of MNIST or Fashion-MNIST on this machine, of both splits, to be copied elsewhere.
+    """The files of MNIST or Fashion-MNIST on this machine, of both splits, whole and undamaged, to be copied elsewhere.
 
-    Raises:
-        FileNotFoundError: not all are there; nothing is downloaded.
-        DamagedFileError: one is damaged: every file is read, and compared with its checksum.
+    FileNotFoundError or DamagedFileError where one is not; nothing is downloaded.
     """
     dataset, base = IDX[checks.choice("name", name, IDX)], data_root(root)
     paths = []

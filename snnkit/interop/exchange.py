@@ -103,7 +103,6 @@ def to_nir(model: nn.Module, example: Tensor, dt: float) -> Any:
 
     Raises:
         TypeError, ValueError: something that NIR can't express; the message begins with the module's name in the model.
-        ImportError: without the package nir.
 
     Warns:
         InexactWarning: the network fires at its threshold where other readers will fire above it only.
@@ -153,7 +152,6 @@ def from_nir(
     Raises:
         ValueError: naming the node or edge that makes no network: of unknown kind, in a loop other than a matrix from a
             neuron to itself, with numbers that don't fit or a time constant below ``dt``.
-        ImportError: without the package nir.
     """
     nir = nir_package()
     dt = checks.number("dt", dt, above=0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torch import nn
 
 from .. import checks
@@ -39,10 +41,10 @@ class ConvNet(Sequential):
         size: int = 28,
         classes: int = 10,
         *,
-        widths: tuple[int, int, int] = (20, 50, 500),
+        widths: Sequence[int] = (20, 50, 500),
         engine: str = "auto",
     ) -> None:
-        _check_sizes(size, *widths, channels=channels, classes=classes)
+        _check_sizes(size, widths, 3, channels=channels, classes=classes)
         first, second, hidden = widths
         kernel, padding = (5, 0) if size >= _LARGE else (3, 1)
         lost = kernel - 1 - 2 * padding  # pixels that a convolution takes from a side
@@ -107,7 +109,7 @@ class FashionConvNet(Sequential):
         *,
         engine: str = "auto",
     ) -> None:
-        _check_sizes(size, channels=channels, hidden=hidden, classes=classes, in_channels=in_channels)
+        _check_sizes(size, (), 0, channels=channels, hidden=hidden, classes=classes, in_channels=in_channels)
         side = size // 2 // 2
         super().__init__(
             nn.Conv2d(in_channels, channels, 3, padding=1, bias=False),
@@ -148,10 +150,10 @@ class EventConvNet(Sequential):
         size: int = 16,
         classes: int = 10,
         *,
-        widths: tuple[int, int] = (16, 32),
+        widths: Sequence[int] = (16, 32),
         engine: str = "auto",
     ) -> None:
-        _check_sizes(size, *widths, polarities=polarities, classes=classes)
+        _check_sizes(size, widths, 2, polarities=polarities, classes=classes)
         first, second = widths
         side = -(-size // 4)
         super().__init__(
@@ -165,9 +167,11 @@ class EventConvNet(Sequential):
         )
 
 
-def _check_sizes(size: int, *widths: int, **counts: int) -> None:
+def _check_sizes(size: int, widths: Sequence[int], layers: int, **counts: int) -> None:
     checks.integer("size", size, at_least=4)
     checks.counts(**counts, **{f"widths[{i}]": width for i, width in enumerate(widths)})
+    if len(widths) != layers:
+        raise ValueError(f"widths must be {layers} integers, but it is {list(widths)}")
 
 
 checks.all_arguments(__name__)

@@ -215,11 +215,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 @checks.arguments
 def results(folder: str | os.PathLike[str]) -> polars.DataFrame:
-    """The table of the runs that have ended in ``folder``, as ``run`` returns it; also while a sweep goes on there.
-
-    Raises:
-        SweepError: ``folder`` holds no sweep, or a damaged file.
-    """
+    """The table of the runs that have ended in ``folder``, as ``run`` returns it; also while a sweep goes on there."""
     return frame(Folder(folder).results().values())
 
 

@@ -186,7 +186,6 @@ def launch(
     Raises:
         LaunchError: a rank failed (the others were ended), or the time was up. Names the rank, its exit code or
             signal, and its last lines.
-        OSError: the program can't be started.
     """
     words = [os.fspath(word) for word in command]
     if not words:

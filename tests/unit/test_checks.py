@@ -53,7 +53,7 @@ META = "x must be a number, but it is tensor(..., device='meta', size=())"
         (lambda: checks.flag("amp", 1), TypeError, "amp must be True or False, but it is 1"),
         (lambda: checks.choice("mode", "c", ("a", "b")), ValueError, "mode must be one of 'a', 'b', but it is 'c'"),
         (lambda: checks.instance("x", 1, torch.Tensor, "a tensor"), TypeError, "x must be a tensor, but it is 1"),
-        (lambda: checks.function("f", 1, optional=True), TypeError, "f must be a function or None, but it is 1"),
+        (lambda: checks.function("f", 1), TypeError, "f must be a function, but it is 1"),
         (lambda: checks.mapping("by", [1], "a to b"), TypeError, "by must be a dict of a to b, but it is [1]"),
     ],
 )
@@ -67,7 +67,7 @@ def test_good_values_come_back_in_their_plain_type():
     assert type(checks.number("x", np.float32(0.5))) is float and type(checks.integer("n", np.int64(3))) is int
     assert checks.number("x", math.inf, finite=False) == math.inf
     assert checks.choice("mode", "a", ("a", None)) == "a" and checks.choice("mode", None, ("a", None)) is None
-    assert checks.function("f", None, optional=True) is None and checks.flag("amp", False) is False
+    assert checks.function("f", abs) is abs and checks.flag("amp", False) is False
 
 
 def without_end():

@@ -218,7 +218,7 @@ def test_batches_are_padded_with_silence():
     [
         (lambda r: events.to_frames(r), ValueError, r"exactly one of steps and window \(µs\) must be given"),
         (lambda r: events.to_frames(r, steps=2, window=3), ValueError, "but it is both"),
-        (lambda r: events.to_frames(r.t, steps=2), TypeError, "events must be a Events, but it is a"),
+        (lambda r: events.to_frames(r.t, steps=2), TypeError, "events must be an Events, but it is a"),
         (lambda r: events.to_frames(r, steps=10**7), ValueError, "steps must be at most 1000"),
         (lambda r: events.to_frames(replace(r, duration=2**61), steps=2**60), ValueError, "steps.*what memory holds"),
         (lambda r: events.to_frames(replace(r, duration=2**61), window=1), ValueError, "windows.*what memory holds"),

@@ -137,7 +137,7 @@ def record_digits(
     seed: int = 0,
     **camera: Any,
 ) -> tuple[list[Events], Tensor]:
-    """Record the handwritten digits (``data.load("digits")``) in three saccades, as N-MNIST was recorded.
+    """Record the handwritten digits (``data.load("digits")``) in three saccades, as N-MNIST was; with labels int64 [N].
 
     Args:
         split: "train" (1442) or "test" (355).
@@ -147,9 +147,6 @@ def record_digits(
         seed: of mismatch and noise; the thresholds of the pixels are the same in both splits.
         camera: ``duration``, ``threshold``, ``mismatch``, ``noise`` and ``refractory`` of ``record``; the last three
             are 0.03, 0.1 and 1000 by default.
-
-    Returns:
-        Recordings of ``size`` × ``size`` pixels, and labels int64 [N].
     """
     generator = seeded(seed)
     checks.integer("size", size, at_least=8, at_most=_WIDEST)

@@ -30,9 +30,6 @@ def to_frames(events: Events, *, steps: int | None = None, window: int | None = 
 
     Returns:
         Counts float32 [T, polarities, height, width], ON in channel 0 and OFF in channel 1.
-
-    Raises:
-        TypeError, ValueError: no recording; none or both of the two, or one below 1; more windows than memory holds.
     """
     if (steps is None) == (window is None):
         given = "none" if steps is None else "both"
@@ -112,9 +109,7 @@ def voxel_grid(events: Events, bins: int) -> Tensor:
 
 
 @checks.arguments
-def collate(
-    samples: Iterable[tuple[Events, int | Tensor]], *, steps: int | None = None, window: int | None = None
-) -> tuple[Tensor, Tensor]:
+def collate(samples: Iterable[Any], *, steps: int | None = None, window: int | None = None) -> tuple[Tensor, Tensor]:
     """Count the events of some recordings in frames, as one batch; shorter ones end with empty frames.
 
     As the ``collate_fn`` of a PyTorch loader::
@@ -128,7 +123,7 @@ def collate(
     Returns:
         Counts float32 [T, B, polarities, height, width] with T of the longest, and labels int64 [B].
     """
-    recordings, labels = _pairs(list(samples))
+    recordings, labels = _pairs([tuple(row) if isinstance(row, list) else row for row in samples])
     for i, events in enumerate(recordings):
         if events.shape != recordings[0].shape:
             raise ValueError(

@@ -67,6 +67,8 @@ class Recordings:
 def load(name: str, split: str = "train", *, root: str | os.PathLike[str] | None = None) -> Recordings:
     """Open one split of a published data set of events; needs ``tonic``, which downloads what is not there.
 
+    A recording that is damaged or empty raises DamagedFileError when it is read.
+
     | name | recordings | source |
     |---|---|---|
     | `"nmnist"` | digits, 34 × 34 pixels, 0.3 s each | Orchard et al. 2015, doi:10.3389/fnins.2015.00437 |
@@ -76,10 +78,6 @@ def load(name: str, split: str = "train", *, root: str | os.PathLike[str] | None
     Args:
         name, split: as in the table; "train" or "test".
         root: folder of data sets, as of ``data.load``; tonic makes one in it for each of its own.
-
-    Raises:
-        ImportError: tonic is not installed.
-        ValueError: an unknown name or split; when read, a recording that is damaged or empty.
     """
     checks.choice("name", name, _SETS)
     checks.choice("split", split, SPLITS)

@@ -133,9 +133,8 @@ def run_recipe(
         requeue_signal: under SLURM, the signal upon which to save, requeue the job and stop.
 
     Raises:
-        ValueError, TypeError, FileExistsError: as ``recipes.run``; a batch size that the ranks can't share; more CUDA
-            devices than there are; a checkpoint of another model or of ``fit``; arguments that differ between ranks.
-        FloatingPointError: a loss or a weight that is not finite.
+        ValueError, FileExistsError: as ``recipes.run``; a batch size that the ranks can't share; more CUDA devices than
+            there are; a checkpoint of another model or of ``fit``; arguments that differ between ranks.
         RankError: another rank died or is stuck, or the ranks could not meet; says what to check.
         RequeueError: saved, but ``scontrol`` did not requeue the job.
     """

@@ -224,10 +224,9 @@ def _step(command: Command) -> Step:
 
 @checks.arguments
 def seconds(text: str) -> int:
-    """The seconds of a time as sbatch reads it (https://slurm.schedmd.com/sbatch.html#OPT_time); "01:00" is one minute.
+    """The seconds of a time as sbatch reads it; "01:00" is one minute. ValueError where it is in none of its formats.
 
-    Raises:
-        ValueError: the text is in none of sbatch's formats.
+    Source: https://slurm.schedmd.com/sbatch.html#OPT_time
     """
     match = re.fullmatch(r"(?:(\d{1,9})-)?(\d{1,9}(?::\d{1,9}){0,2})", text.strip())
     if match is None:
