@@ -1,11 +1,13 @@
 """Runs a learner's answer so that little it does reaches the notebook: time, prints, settings, arguments.
 
-A check is stopped by a timer's signal, which needs the main thread of a system with timers (Linux, macOS).
+A check is stopped by a timer's signal when its time is over. That needs the main thread of a system with timers (Linux,
+macOS); elsewhere there is no limit. A call into C that never returns to Python cannot be interrupted.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import dis
 import functools
 import inspect
@@ -25,6 +27,7 @@ from torch import Tensor
 from . import expect
 from .exercise import Exercise, NotWritten, Violation
 
+BYTES = 1 << 20  # of larger tensors the values are not compared
 # PyTorch's settings that belong to the whole notebook; an explicit default device "cpu" would slow every call.
 SETTINGS: tuple[tuple[str, Callable[[], Any], Callable[[Any], Any]], ...] = (
     ("PyTorch's default dtype", torch.get_default_dtype, torch.set_default_dtype),
@@ -194,8 +197,8 @@ def _is_stub(candidate: Any) -> bool:
 def fingerprint(value: Any) -> Any:
     """Something that equals an earlier fingerprint of ``value`` as long as ``value`` was not changed in place."""
     if isinstance(value, Tensor):
-        # An in-place operation counts even where it changes no value. Tensors of inference mode count none.
-        return None if value.is_inference() else value._version
+        # An in-place operation counts even where it changes no value; bytes show what bypasses PyTorch (x.numpy()).
+        return None if value.is_inference() else value._version, _bytes(value)
     if isinstance(value, np.ndarray):
         return value.tobytes()
     if isinstance(value, dict):
@@ -203,3 +206,15 @@ def fingerprint(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [fingerprint(item) for item in value]
     return id(value)
+
+
+def _bytes(tensor: Tensor) -> bytes | None:
+    """The bytes behind a plain tensor, read without an operation: checks may trace what is computed."""
+    if type(tensor) is not Tensor or tensor.device.type != "cpu":
+        return None
+    try:
+        storage = tensor.untyped_storage()
+        size = storage.nbytes()
+        return ctypes.string_at(storage.data_ptr(), size) if 0 < size <= BYTES else None
+    except (RuntimeError, NotImplementedError):  # sparse, or a tracer's stand-in: it has no storage of its own
+        return None

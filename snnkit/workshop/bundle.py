@@ -1,13 +1,18 @@
-"""One zip for a room without a network: notebooks, the wheel, data, pages for learners, and a checksum of each."""
+"""One zip for a room without a network: notebooks, the wheel, data, pages for learners.
+
+It holds a list of its files with their checksums, so that a copy can prove that it is whole.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import lzma
 import re
+import stat
 import subprocess
 import sys
 import tempfile
+import unicodedata
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +22,7 @@ from pathlib import Path
 from typing import IO
 
 from snnkit import checks
-from snnkit.checks import cut
+from snnkit.checks import cut, shown
 from snnkit.files import check_size, replacing
 from snnkit.tools.project import Project
 
@@ -27,6 +32,7 @@ from .timetable import WorkshopError
 CHECKSUMS = "CHECKSUMS.sha256"  # as `sha256sum --check` reads it, too
 # Encrypted entries are a RuntimeError; so, as a kind of it, are ways of packing that Python does not know.
 UNREADABLE = (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
+LARGEST_LIST = 1 << 24  # bytes; that of a bundle has some kB
 PACKED = 100  # times smaller than its contents a zip may be; notebooks and wheels become a tenth
 # What start.py, Jupyter and Python leave in a folder that is used is not worth a word.
 LEFTOVERS = re.compile(r"room-env/|.*(__pycache__|\.ipynb_checkpoints)/")
@@ -143,7 +149,7 @@ def verify(place: Path) -> tuple[int, list[str]]:
         raise WorkshopError(f"{place} is no bundle: it has no {CHECKSUMS}")
     try:
         with files.pop(CHECKSUMS)() as file:
-            expected = _listed(place, file.read())
+            expected = _listed(place, file.read(LARGEST_LIST))
     except UNREADABLE as error:
         raise WorkshopError(f"{place} is damaged: {CHECKSUMS} can't be read ({error})") from None
     wrong = [f"{name} {problem}" for name, digest in expected.items() if (problem := _problem(files, name, digest))]
@@ -160,43 +166,68 @@ def _problem(files: Mapping[str, Callable[[], IO[bytes]]], name: str, digest: st
     """What is wrong with a file that is listed; nothing: an empty string."""
     if name not in files:
         return "is missing"
+    checksum = hashlib.sha256()
     try:
         with files[name]() as file:
-            actual = hashlib.sha256(file.read()).hexdigest()
+            while block := file.read(1 << 20):
+                checksum.update(block)
     except UNREADABLE as error:  # a zip's own checks come first
         return f"can't be read ({error})"
+    actual = checksum.hexdigest()
     return "" if actual == digest else f"has the checksum {actual[:12]}… in place of {digest[:12]}…"
 
 
 def _in_folder(folder: Path) -> dict[str, Callable[[], IO[bytes]]]:
     if not folder.is_dir():
         raise WorkshopError(f"there is no bundle at {folder}")
-    return {p.relative_to(folder).as_posix(): partial(p.open, "rb") for p in folder.rglob("*") if p.is_file()}
+
+    def opened(path: Path) -> IO[bytes]:
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise OSError("a link that leaves the folder")
+        return path.open("rb")
+
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): partial(opened, path) for path in paths}
 
 
 def _in_zip(path: Path) -> dict[str, Callable[[], IO[bytes]]]:
-    """The files by their paths in the zip's one folder; what is elsewhere has its whole path, which is not listed."""
     try:
         archive = zipfile.ZipFile(path)
-        entries = [entry for entry in archive.infolist() if not entry.is_dir()]
-        check_size("what it holds", sum(entry.file_size for entry in entries), path.stat().st_size, times=PACKED)
+        check_size(
+            "what it holds", sum(info.file_size for info in archive.infolist()), path.stat().st_size, times=PACKED
+        )
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise WorkshopError(f"{path} is no zip that can be read ({error}); copy it again") from None
-    top = entries[0].filename.partition("/")[0] if entries else ""
     files: dict[str, Callable[[], IO[bytes]]] = {}
-    for entry in entries:
-        name = entry.filename.removeprefix(f"{top}/")
-        if name in files:
-            raise WorkshopError(f"{path} is damaged: it has {name!r} twice")
-        files[name] = partial(archive.open, entry)
+    seen: dict[str, str] = {}
+    for info in archive.infolist():
+        top, _, name = info.filename.partition("/")
+        if not _stays(info.filename) or stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
+            raise WorkshopError(f"{path} must not be unpacked: {shown(info.filename)} would leave its folder")
+        if top != seen.setdefault("", top):
+            raise WorkshopError(f"{path} is damaged: it must have one folder, but it has {seen['']!r} and {top!r}")
+        if info.is_dir():
+            continue
+        # Windows and macOS take letters of both cases for one, whatever accents are made of; Windows drops dots.
+        same = "/".join(part.rstrip(". ") for part in unicodedata.normalize("NFC", name).casefold().split("/"))
+        if same in seen:
+            other = f", as {shown(seen[same])}" * (seen[same] != name)
+            raise WorkshopError(f"{path} is damaged: it has {shown(name)} twice{other}")
+        seen[same] = name
+        files[name] = partial(archive.open, info)
     return files
+
+
+def _stays(name: str) -> bool:
+    """Whether a path with slashes leads into the folder where it begins, on all systems."""
+    return name[:1] not in ("", "/") and ".." not in name.split("/") and not re.search(r"[\\:\x00-\x1f]", name)
 
 
 def _listed(place: Path, content: bytes) -> dict[str, str]:
     expected = {}
     for line in content.decode("utf-8", "replace").splitlines():
         digest, gap, name = line.partition("  ")
-        if not (gap and len(digest) == 64 and name):
+        if not (gap and len(digest) == 64 and _stays(name)):
             raise WorkshopError(f"{place} is damaged: {CHECKSUMS} has the line {line[:80]!r}")
         expected[name] = digest
     if not expected:

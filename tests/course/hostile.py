@@ -58,6 +58,11 @@ def changes_its_input(v, x, beta):
     return v + x
 
 
+def changes_it_behind_pytorch(v, x, beta):
+    v.numpy()[0] = 7.0
+    return beta * v + x
+
+
 def doubles(v, x, beta):
     torch.set_default_dtype(torch.float64)
     return beta * v + x
@@ -90,6 +95,7 @@ CASES = {
     awaits: "returned a coroutine",
     on_meta: "device meta",
     changes_its_input: "must not change its inputs",
+    changes_it_behind_pytorch: "must not change its inputs",
     doubles: "PyTorch's default dtype (torch.float32 → torch.float64)",
     forgets_gradients: "whether PyTorch records gradients (True → False)",
     seeds: "the seed of PyTorch's random numbers",

@@ -13,7 +13,7 @@ import torch
 
 from snnkit.course import attempt, grade
 from snnkit.course.exercise import Check, Exercise
-from snnkit.course.sandbox import OutOfTime, Prints, fingerprint, run
+from snnkit.course.sandbox import BYTES, OutOfTime, Prints, fingerprint, run
 from tests.course import hostile
 from tests.course.examples import EXERCISE, install, leak
 
@@ -30,8 +30,14 @@ def right(v, x, beta):
 def _state():
     generators = torch.get_rng_state().tolist(), np.random.get_state()[1].tolist(), random.getstate()
     settings = torch.get_default_dtype(), torch.get_default_device(), torch.is_grad_enabled()
-    handlers = signal.getsignal(signal.SIGALRM), signal.getsignal(signal.SIGINT)
-    return generators, settings, sys.stdout, sys.stderr, handlers
+    return (
+        generators,
+        settings,
+        sys.stdout,
+        sys.stderr,
+        signal.getsignal(signal.SIGALRM),
+        signal.getsignal(signal.SIGINT),
+    )
 
 
 @pytest.mark.parametrize("answer", hostile.CASES, ids=lambda answer: answer.__name__)
@@ -137,7 +143,10 @@ def test_code_ends_when_its_time_is_over_and_timers_are_as_before(work):
 
 CHANGES = {
     "in place, to the same value": (lambda: torch.zeros(3), lambda x: x.mul_(1)),
+    "through numpy": (lambda: torch.zeros(3), lambda x: x.numpy().fill(5)),
+    "in inference mode": (lambda: torch.inference_mode()(torch.zeros)(3), lambda x: torch.inference_mode()(x.fill_)(2)),
     "a parameter": (lambda: torch.nn.Parameter(torch.zeros(3)), lambda x: torch.no_grad()(x.fill_)(2)),
+    "a large tensor": (lambda: torch.zeros(BYTES), lambda x: x.add_(1)),
     "an array": (lambda: np.zeros(3), lambda x: x.fill(1)),
     "a list's order": (lambda: [2, 1], lambda x: x.sort()),
     "a dict": (lambda: {"a": 1}, lambda x: x.update(b=2)),

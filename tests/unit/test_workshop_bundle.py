@@ -8,6 +8,7 @@ import zipfile
 
 import pytest
 
+from snnkit.workshop import bundle
 from snnkit.workshop.bundle import CHECKSUMS, pack, verify
 from snnkit.workshop.timetable import WorkshopError
 
@@ -73,13 +74,17 @@ def test_a_damaged_zip(packed):
         verify(packed)
 
 
-@pytest.mark.parametrize("line", ["nonsense", "0" * 63, "0" * 64 + "  "])
+@pytest.mark.parametrize(
+    "line", ["nonsense", "0" * 64 + "  ../../etc/passwd", "0" * 64 + "  /etc/passwd", "0" * 64 + "  C:/x", "0" * 63]
+)
 def test_a_list_that_is_none(folder, line):
     (folder / CHECKSUMS).write_text(line + "\n")
     with pytest.raises(WorkshopError, match=r"is damaged: CHECKSUMS\.sha256 has the line"):
         verify(folder)
 
 
+LINK = zipfile.ZipInfo("t/link")
+LINK.external_attr = 0o120777 << 16
 LIST = f"{hashlib.sha256(b'1').hexdigest()}  a\n"
 
 
@@ -95,30 +100,45 @@ def zipped(folder, *more, listed=LIST, method=zipfile.ZIP_DEFLATED):
 @pytest.mark.parametrize(
     ("name", "says"),
     [
+        *(
+            (name, "must not be unpacked")
+            for name in ("t/../../evil", "../evil", "/etc/evil", "t/..\\evil", "C:/x", "t/b:x")
+        ),
         ("t/a", "'a' twice$"),
-        ("t/A", "A is not listed"),
-        ("t/../../evil", r"\.\./\.\./evil is not listed"),
-        ("/etc/evil", "/etc/evil is not listed"),
-        ("u/b", "u/b is not listed"),
+        *((f"t/{name}", rf"it has '{name}' twice, as 'a'") for name in ("A", "a.", "a ")),
+        *((name, "must have one folder, but it has 't' and") for name in ("u/a", "T/b", "b")),
         ("t/notebooks/snnkit.py", r"notebooks/snnkit\.py is not listed"),
         ("t/room-env/ready", "room-env/ready is not listed"),
         ("t/a/__pycache__/b.pyc", "b.pyc is not listed"),
+        (LINK, "must not be unpacked: 't/link' would leave its folder"),
     ],
+    ids=str,
 )
 def test_a_zip_with_anything_that_is_not_listed_is_refused(tmp_path, name, says):
     with pytest.raises(WorkshopError, match=says):
         verify(zipped(tmp_path, (name, b"2")))
 
 
-def test_a_list_of_nothing_proves_nothing(tmp_path):
+def test_a_list_of_nothing_proves_nothing_and_an_endless_one_is_not_read_to_its_end(tmp_path, monkeypatch):
     assert verify(zipped(tmp_path)) == (1, [])
     with pytest.raises(WorkshopError, match="lists no file"):
         verify(zipped(tmp_path, listed=""))
+    monkeypatch.setattr(bundle, "LARGEST_LIST", 1000)
+    with pytest.raises(WorkshopError, match="has the line '0000"):
+        verify(zipped(tmp_path, listed="0" * 10_000))
 
 
 def test_a_zip_that_holds_far_more_than_it_has_bytes_is_not_read(tmp_path):
     with pytest.raises(WorkshopError, match="the size of what it holds must be at most"):
         verify(zipped(tmp_path, ("t/b", bytes(1 << 22))))
+
+
+def test_a_link_that_leaves_the_folder_is_no_file_of_it(folder):
+    (folder / "b.bin").unlink()
+    (folder.parent / "elsewhere").write_bytes(b"\0\1")
+    (folder / "b.bin").symlink_to("../elsewhere")
+    with pytest.raises(WorkshopError, match=r"b\.bin can't be read \(a link that leaves the folder\)"):
+        verify(folder)
 
 
 @pytest.mark.parametrize("damage", ["encrypted", "of an unknown method", "broken LZMA"])
