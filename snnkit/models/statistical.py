@@ -97,9 +97,9 @@ class Population(nn.Module):
         )
         return torch.cat(self.statistics(state), 1).unsqueeze(0), state
 
-    @checks.arguments
     def statistics(self, state: PopulationState) -> Statistics:
         """Those of all steps up to ``state``."""
+        checks.instance("state", state, PopulationState, "a PopulationState")
         size = self.neurons // self.populations
         rates = (state.counts / state.steps).unflatten(1, (self.populations, size))
         rate = rates.mean(2)
