@@ -23,7 +23,6 @@ from . import labs as labs
 from . import theme as theme
 from .architecture import layer_costs as layer_costs
 from .architecture import module_tree as module_tree
-from .display import mime_bundle as mime_bundle
 from .display import show as show
 from .explorer import explore as explore
 from .frame_slider import frames as frames

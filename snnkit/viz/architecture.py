@@ -28,24 +28,15 @@ _PARTS = ("part", "kind", "shape", "dtype", "device", "size", "")
 
 @dataclass(frozen=True)
 class Part:
-    """One row of a tree: a module (``kind`` "module"), or a tensor.
+    """One row of a tree: a module (``kind`` "module"), or a tensor."""
 
-    Attributes:
-        path: where it is, such as "2.weight"; "" for the outermost module.
-        kind: "module" or one of ``KINDS``.
-        type: the class of a module.
-        shape, dtype, device: of a tensor, else None; ``shape`` is also None for a parameter without a shape as yet.
-        bytes: of a tensor, numel × element size (on "meta" what it would take); 0 if counted elsewhere.
-        notes: what is special about it.
-    """
-
-    path: str
-    kind: str
-    type: str = ""
-    shape: tuple[int, ...] | None = None
+    path: str  # such as "2.weight"; "" for the outermost module
+    kind: str  # "module" or one of KINDS
+    type: str = ""  # the class of a module
+    shape: tuple[int, ...] | None = None  # of a tensor; None for a parameter without a shape as yet
     dtype: torch.dtype | None = None
     device: torch.device | None = None
-    bytes: int = 0
+    bytes: int = 0  # of a tensor, on "meta" what it would take; 0 if counted elsewhere
     notes: tuple[str, ...] = ()
 
     def cells(self) -> tuple[str, ...]:

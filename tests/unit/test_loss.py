@@ -81,17 +81,6 @@ def test_rate_mse_is_the_plain_loop(size):
     assert float(loss.rate_mse(out, targets)) == pytest.approx(mean(map(float, errors)), abs=1e-12)
 
 
-def test_losses_golden_values():
-    # class 0 fires at both steps, class 1 at the second; the target is class 0
-    spikes = torch.tensor([[[1.0, 0.0]], [[1.0, 1.0]]])
-    target = torch.tensor([0])
-    by_step = (math.log(1 + math.exp(-1)) + math.log(2)) / 2
-    assert float(loss.rate_cross_entropy(spikes, target)) == pytest.approx(by_step)
-    assert float(loss.count_cross_entropy(spikes, target)) == pytest.approx(math.log(1 + math.exp(-1)))
-    assert float(loss.membrane_max_cross_entropy(spikes, target)) == pytest.approx(math.log(2))
-    assert float(loss.count_mse(spikes, target)) == pytest.approx((0 + 1) / 2 / 2)
-
-
 @given(sizes, st.floats(0, 1), st.floats(0, 3))
 @settings(max_examples=40, deadline=None)
 def test_spike_rate_regulariser_is_the_plain_loop(size, target, weight):
