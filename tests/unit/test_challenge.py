@@ -1,6 +1,7 @@
 """The challenge: what is counted, who is refused with which words; score, leaderboard and references."""
 
 import json
+import threading
 
 import pytest
 import torch
@@ -295,6 +296,15 @@ def test_what_is_no_entry_is_listed_and_left_alone(tmp_path, content, why):
     assert "bad.json" in repr(board) and "bad.json" in board._repr_html_()
     with pytest.raises(ValueError, match="folder must be a folder"):
         challenge.board(tmp_path / "good.json")
+
+
+def test_many_may_hand_in_at_once(tmp_path):
+    threads = [threading.Thread(target=challenge.submit, args=("same name", small(), tmp_path)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(challenge.board(tmp_path, references=False).entries) == 4
 
 
 @pytest.mark.parametrize("name", ["🦊 عربي", "<b>Ada</b> & ../x"])
