@@ -20,7 +20,7 @@ class RewardState(NamedTuple):
 
     pre: Tensor
     post: Tensor
-    eligibility: Tensor  #: the decaying sum of what STDP would have changed, for each sample [B, *weight.shape]
+    eligibility: Tensor  #: the decaying sum of what STDP would have changed, for each sample ``[B, *weight.shape]``
 
 
 @checks.arguments
