@@ -34,13 +34,23 @@ __all__ = [
 
 
 def rate_cross_entropy(spikes: Tensor, targets: Tensor) -> Tensor:
-    """Mean over time of the cross-entropy of each step (spikes, or potentials): the right neuron has to lead always."""
+    """Mean over time of the cross-entropy of each step: asks the right neuron to lead at every step.
+
+    Args:
+        spikes: [T, B, C], or membrane potentials; each step is taken as logits.
+        targets: int64 [B].
+    """
     spikes = _check(spikes, "spikes", targets)
     return F.cross_entropy(spikes.flatten(0, 1), targets.repeat(spikes.shape[0]))
 
 
 def count_cross_entropy(spikes: Tensor, targets: Tensor) -> Tensor:
-    """Cross-entropy of the spike counts taken as logits: asks the right neuron to fire most in total."""
+    """Cross-entropy of the spike counts taken as logits: asks the right neuron to fire most in total.
+
+    Args:
+        spikes: [T, B, C].
+        targets: int64 [B].
+    """
     spikes = _check(spikes, "spikes", targets)
     return F.cross_entropy(spikes.sum(0), targets)
 
@@ -48,7 +58,11 @@ def count_cross_entropy(spikes: Tensor, targets: Tensor) -> Tensor:
 def membrane_max_cross_entropy(membrane: Tensor, targets: Tensor) -> Tensor:
     """Cross-entropy of each output neuron's highest membrane potential over time, taken as logits.
 
-    The gradient reaches the step of the maximum only. Membranes [T, B, C] are, for example, those of ``neuron.LI``.
+    The gradient reaches the step of the maximum only.
+
+    Args:
+        membrane: [T, B, C], for example of the readout ``neuron.LI``.
+        targets: int64 [B].
     """
     membrane = _check(membrane, "membrane", targets)
     return F.cross_entropy(membrane.max(0).values, targets)
@@ -61,6 +75,8 @@ def count_mse(spikes: Tensor, targets: Tensor, *, correct_rate: float = 1.0, inc
     n* to an integer; here it stays as it is.
 
     Args:
+        spikes: [T, B, C].
+        targets: int64 [B].
         correct_rate: wanted rate of the right neuron, in [0, 1] spikes per step.
         incorrect_rate: wanted rate of the others, likewise.
     """
@@ -80,6 +96,10 @@ def rate_mse(spikes: Tensor, targets: Tensor) -> Tensor:
     With r the mean over time and r* = 1 for the target, 0 for the others: mean over B and C of (r - r*)². It is
     ``count_mse`` divided by T, so that a learning rate suits every T. Source: SpikingJelly's tutorials (Fang et al.
     2023, doi:10.1126/sciadv.adi1480).
+
+    Args:
+        spikes: [T, B, C].
+        targets: int64 [B].
     """
     return count_mse(spikes, targets) / spikes.shape[0]
 
@@ -120,6 +140,10 @@ def accuracy(spikes: Tensor, targets: Tensor) -> Tensor:
 
     Of equal sums the lowest class counts as the answer, so a silent network scores the share of class 0. A sample with
     a sum that is NaN has no answer, and is wrong.
+
+    Args:
+        spikes: [T, B, C], or membrane potentials.
+        targets: int64 [B].
     """
     spikes = _check(spikes, "spikes", targets)
     return (answers(spikes) == targets).float().mean()

@@ -37,7 +37,8 @@ class ALIF(Neuron):
         beta: how much one spike raises the threshold, not negative; 0 gives a LIF.
         v_threshold: threshold at rest.
         v_reset: where the membrane starts again; None (as published) subtracts the threshold at rest.
-        surrogate, engine: as in ``IF``.
+        surrogate: the spike function.
+        engine: "auto", or one of ``engine.ENGINES``.
     """
 
     State: ClassVar[Any] = ALIFState

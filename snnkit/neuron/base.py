@@ -131,6 +131,10 @@ class Neuron(nn.Module):
             name: the attribute.
             value: a Python number stays a constant, a Tensor becomes a buffer, an ``nn.Parameter`` a parameter.
             above, at_least, at_most: bounds on every value of it, which is at most 1e9 in size.
+
+        Raises:
+            TypeError: neither a number nor a floating-point tensor.
+            ValueError: NaN, infinite or out of bounds.
         """
         argument = f"{name} of {type(self).__name__}"
         at_least, at_most = -_LARGEST if at_least is None else at_least, _LARGEST if at_most is None else at_most

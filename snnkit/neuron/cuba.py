@@ -79,7 +79,8 @@ class CubaLIF(_Synaptic):
         v_th: threshold.
         v_reset: potential after a spike, below ``v_th``.
         dt: time step in s, at most 2 / tau_mem_inv and 2 / tau_syn_inv: above, Euler's method diverges.
-        surrogate, engine: as in ``IF``.
+        surrogate: the spike function.
+        engine: "auto", or one of ``engine.ENGINES``.
     """
 
     v_th: Value

@@ -84,7 +84,9 @@ class LIF(_Integrator):
         v_threshold: membrane potential at which it fires.
         v_reset: where it starts again and rests; None subtracts the threshold instead (soft reset) and rests at 0.
         decay_input: divide the input by ``tau``, too.
-        surrogate, detach_reset, engine: as in ``IF``.
+        surrogate: the spike function.
+        detach_reset: keep the reset out of the gradient.
+        engine: "auto", or one of ``engine.ENGINES``.
     """
 
     tau: Value
