@@ -167,7 +167,7 @@ def check(engine, count, first=SEED, every_twice=7):
             except Exception as error:
                 raise AssertionError(f"seed {seed}, {one.dtype}, engine {engine!r}:\n{one.text}\n{error}") from error
     print(f"{compared} of {count} random neurons had gradients to compare, from seed {first} on")
-    assert compared > count / 2
+    assert compared > count / 3
 
 
 @pytest.mark.parametrize(("engine", "count"), [("cpp", 4), ("triton", 8)])
