@@ -246,4 +246,4 @@ def test_a_checkpoint_that_is_there_is_kept(tmp_path):
 def test_without_tensorboard_nothing_is_trained(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     result = train(*QUICK, "--log", str(tmp_path / "log"))
-    assert result.exit_code == 1 and 'pip install "snnkit[scale]"' in result.output and "epoch" not in result.output
+    assert result.exit_code == 1 and 'pip install "snnkit[scale]' in result.output and "epoch" not in result.output
