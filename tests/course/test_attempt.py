@@ -122,8 +122,6 @@ def test_kinds_and_keys_are_checked(capsys):
         attempt("99.7", leak)
     with pytest.raises(ValueError, match="notebook must be one of"):
         hint("77.1")
-    with pytest.raises(TypeError, match="key must be a text"):
-        attempt(1.1, leak)
     assert attempt("99.1", leak) is leak
     assert "run your definition again" in capsys.readouterr().out
 
@@ -139,8 +137,6 @@ def test_solve_mode_uses_the_reference_and_records_nothing(capsys, progress_file
     notebook.EXERCISES = [Exercise("99.1", "Broken", leak, [Check("never", never)])]
     with pytest.raises(RuntimeError, match=r"99\.1 does not pass its own checks \(never: It never holds"):
         attempt("99.1", ...)
-    with pytest.raises(TypeError, match="solve must be True or False"):
-        course.start("99", solve="false")
 
 
 # --- what is shown ----------------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import nn
 
-from snnkit import engine
 from snnkit.engine import block, cpp, unroll
 from snnkit.neuron import IF, LI, LIF, PLIF, CubaLIF, Leaky, MembraneState
 from snnkit.neuron.cuba import SynapticState
@@ -188,20 +187,6 @@ def test_under_autocast_state_stays_float32(compiled):
     assert out_b.dtype == current.dtype == torch.bfloat16 and state_b.v.dtype == torch.float32
     torch.testing.assert_close(out_b, out_e, rtol=0, atol=0)
     torch.testing.assert_close(state_b.v, state_e.v)
-
-
-def test_a_plain_function_is_compiled(compiled):
-    def step(x, state):
-        v = 0.9 * state[0] + x
-        spike = (v >= 1).to(v.dtype)
-        return spike, (v - spike,)
-
-    x = torch.rand(9, 3, FEATURES, dtype=torch.float64)
-    rest = (torch.zeros(3, FEATURES, dtype=torch.float64),)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        compiled = engine.unroll(step, x, rest, engine=compiled)
-    torch.testing.assert_close(compiled, engine.unroll(step, x, rest, engine="eager"), rtol=0, atol=0)
 
 
 def test_equal_layers_share_kernels_and_sizes_do_not_matter():

@@ -4,11 +4,11 @@ import warnings
 
 import pytest
 import torch
-from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from snnkit.neuron import LIF, PLIF, CubaLIF, MembraneState
 
+from .test_compiled import Smooth
 from .zoo import drive
 
 
@@ -97,11 +97,6 @@ def test_grad_alone_and_static_input(compiled):
     both(compiled, LIF, lambda n: torch.func.grad(lambda x: n(x.expand(7, 4, 3))[0].sum())(x))
 
 
-class Smooth(nn.Module):
-    def forward(self, u):
-        return torch.sigmoid(3 * u)
-
-
 @pytest.mark.filterwarnings("ignore:.*runs in the eager engine")
 def test_what_compiled_engines_do_not_have_runs_in_eager(compiled):
     x = drive(LIF(), 5, 1, 2)
@@ -132,12 +127,6 @@ def test_activation_checkpointing(compiled, reentrant):
         return x.grad.clone()
 
     both(compiled, PLIF, run)
-
-
-def test_gradients_of_a_sum_are_one_number_everywhere(compiled):
-    x = drive(LIF(), 9, 4, 3).requires_grad_()
-    both(compiled, LIF, lambda n: torch.autograd.grad(n(x)[0].sum(), x))
-    both(compiled, LIF, lambda n: torch.autograd.grad(n(x)[0].mean(0).pow(2).sum(), x))
 
 
 def test_only_wanted_gradients_are_made(compiled):

@@ -11,7 +11,6 @@ from torch import nn
 from snnkit import device as toolkit
 from snnkit import encode
 from snnkit.device import memory_saving
-from snnkit.device import spike_packing as bits
 from snnkit.device.memory_saving import MemorySaving
 from snnkit.models import FashionConvNet, mlp
 from snnkit.neuron import IF
@@ -23,15 +22,6 @@ def gradients(net, x, dtype=None):
         out, _ = net(x)
     weight = torch.linspace(-1, 1, out.numel(), device=x.device).view_as(out)
     return out.detach(), torch.autograd.grad((out.float() * weight).sum(), [*net.parameters()])
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
-def test_bits(device, dtype):
-    x = (torch.rand(33, 5, 7, 9, device=device) > 0.8).to(dtype).contiguous(memory_format=torch.channels_last)
-    back = bits.unpack(bits.pack(x))
-    assert torch.equal(back, x) and back.stride() == x.stride()
-    x[3, 2, 1, 0] = 0.5
-    assert bits.pack(x) is None
 
 
 @pytest.mark.parametrize("channels_last", [False, True])

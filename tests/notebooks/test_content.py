@@ -10,7 +10,6 @@ import torch
 
 from snnkit import data, loss, neuron, nn
 from snnkit.tools import pair, parameters
-from snnkit.tools.pair import colab_url
 from snnkit.tools.project import find
 
 PROJECT = find()
@@ -87,20 +86,6 @@ def test_notebooks_are_counted_from_00_and_none_is_without_a_source():
 @each_notebook
 def test_build_would_change_nothing(name):
     assert [str(found) for found in pair.check(PROJECT, name)] == []
-
-
-@each_notebook
-def test_the_badge_comes_first_then_bootstrap_and_parameters_and_nothing_of_a_run(name, notebook):
-    first, *rest = notebook["cells"]
-    assert first["metadata"]["tags"] == ["badge"] and colab_url(PROJECT, name) in "".join(first["source"])
-    code = [cell for cell in rest if cell["cell_type"] == "code"]
-    assert set(notebook["metadata"]) == {"kernelspec"} and notebook["metadata"]["kernelspec"]["name"] == "python3"
-    assert code[0]["metadata"] == {"cellView": "form", "tags": ["bootstrap"]}
-    assert code[1]["metadata"]["tags"] == ["parameters"]
-    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
-    assert PROJECT.pair(name).stat().st_size < 200_000
-    ids = [cell["id"] for cell in notebook["cells"]]
-    assert len(set(ids)) == len(ids)
 
 
 @each_notebook

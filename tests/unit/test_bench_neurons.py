@@ -87,12 +87,8 @@ def test_what_can_not_be_written_is_noticed_before_anything_is_measured(suite):
     ("suite", "given", "says"),
     [
         ("neurons", {"modes": ("inferense",)}, "--mode must be one of 'inference', 'training', but it is 'inferense'"),
-        ("training", {"peers": "no"}, "peers of Arguments must be True or False, but it is 'no'"),
         ("demo", {"repeats": 2}, "--repeats must be at least 3, but it is 2"),
-        ("demo", {"models": "all"}, "models of Arguments must be a list or tuple of texts, but it is 'all'"),
-        ("scaling", {"hidden": 0}, "--hidden must be at least 1, but it is 0"),
         ("compare", {"batches": (4, -1)}, "--batch must be at least 1, but it is -1"),
-        ("plasticity", {"rate": 2.0}, "--rate must be at most 1, but it is 2.0"),
         ("local", {"samples": -1}, "--samples must be at least 0, but it is -1"),
     ],
 )

@@ -40,8 +40,6 @@ def test_hidden_samples_depend_on_the_salt_alone():
     assert torch.equal(one[0], scoring.hidden()[0]) and one[0].shape == (24, 2000, 8)
     assert not torch.equal(one[0], other[0]) and not torch.equal(one[0][:, :500], one[0][:, 500:1000])
     assert scoring.mark("a secret") != scoring.mark() and "secret" not in scoring.mark("a secret")
-    with pytest.raises(TypeError, match="salt"):
-        scoring.hidden(7)  # type: ignore[arg-type]
 
 
 def test_jitter_moves_each_cue_and_leaves_seeds_without_it_alone():
@@ -222,8 +220,6 @@ def test_references_keep_their_promises():
     assert scores["plain"].score < 0.5 < scores["thrifty"].score < scores["two neurons"].score < scores["delays"].score
     assert scores["two neurons"].spikes == pytest.approx(0.75, abs=0.01) and scores["two neurons"].accuracy > 0.995
     assert scores["delays"].spikes == pytest.approx(0.5, abs=0.01) and scores["delays"].accuracy > 0.995
-    with pytest.raises(ValueError, match=r"name must be one of 'plain', 'thrifty', .* but it is 'best'"):
-        challenge.reference("best")
 
 
 def test_training_learns_and_a_penalty_saves_spikes():

@@ -64,20 +64,8 @@ def test_shift_moves_by_whole_pixels_and_takes_every_one_of_them():
     rows, columns = places[:, 0] // 9 - 3, places[:, 0] % 9 - 4
     drawn = set(zip(rows.tolist(), columns.tolist(), strict=True))
     assert drawn == {(r, c) for r in range(-2, 3) for c in range(-2, 3)}
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "words"),
-    [
-        (lambda: data.augment.Shift(-1), ValueError, "pixels must be at least 0"),
-        (lambda: data.augment.Shift(generator=3), TypeError, "generator of Shift must be a torch.Generator or None"),
-        (lambda: data.augment.Shift()(torch.zeros(2, 3, 3)), ValueError, r"images for Shift must be floating-point"),
-        (lambda: data.augment.Shift()([1]), TypeError, "images for Shift must be"),
-    ],
-)
-def test_what_no_shift_can_be_made_of(call, error, words):
-    with pytest.raises(error, match=words):
-        call()
+    with pytest.raises(ValueError, match="images for Shift must be floating-point"):
+        data.augment.Shift()(x[0])
 
 
 @settings(max_examples=30, deadline=None)
@@ -113,8 +101,6 @@ def test_xor_cannot_be_read_from_one_cue_and_noise_is_where_it_should_be():
     [
         ({"steps": 15}, "steps must be at least 16 for two cues of 3 steps"),
         ({"delay": 1, "jitter": 2}, "jitter must be at most delay, 1, .* is 2"),
-        ({"rate": 1.5}, "rate must be at most 1"),
-        ({"noise": float("nan")}, "noise must be finite"),
     ],
 )
 def test_bad_input_is_named(arguments, words):

@@ -59,12 +59,9 @@ def test_structured_arrays_both_ways():
         ({"t": torch.tensor([-1, 5, 5])}, ValueError, "t must be at least 0.*but it is -1"),
         ({"t": torch.tensor([0.0, 1.0, 2.0])}, TypeError, "t must be a tensor of int64 microseconds.*float32"),
         ({"x": torch.tensor([0, 4, 1])}, ValueError, r"x must be in 0 \.\. 3.*from 0 to 4"),
-        ({"x": torch.tensor([0.0, 1.0, 1.0])}, TypeError, "x must be a tensor of integers"),
         ({"p": torch.tensor([0, 1, 1])}, TypeError, "p must be a tensor of bool"),
         ({"p": torch.tensor([True])}, ValueError, r"of one length, but the shape of p is \[1\]"),
         ({"polarities": 1}, ValueError, "p must be True everywhere where polarities is 1"),
-        ({"polarities": 3}, ValueError, "polarities must be one of 1, 2, but it is 3"),
-        ({"size": 34}, TypeError, r"size must be \(height, width\)"),
         ({"duration": 5}, ValueError, "duration must be greater than 5, the time of the last event, but it is 5"),
         (columns((), (), (), ()), ValueError, "at least one event, but t is empty"),
     ],
@@ -80,7 +77,6 @@ def test_bad_arrays():
     other["p"] = 2
     for array, error, words in (
         (np.zeros(3), TypeError, "structured NumPy array with the fields t, x, y and p"),
-        (good[["x", "y"]], TypeError, "structured NumPy array"),
         (np.zeros(2, dtype=[("t", np.float64), ("x", np.int16)]), TypeError, "t must be integers"),
         (other, ValueError, "p must hold bools, or 0 and 1"),
         (good[:0], ValueError, "at least one event"),
@@ -260,11 +256,7 @@ def test_recordings_are_read_when_indexed(tonic, tmp_path):
     assert events.load("dvs_gesture", root=tmp_path).size == (128, 128) and Fake.made["train"] is True
 
 
-def test_unknown_names_and_no_tonic(monkeypatch):
-    with pytest.raises(ValueError, match="name must be one of 'nmnist', 'shd', 'dvs_gesture', but it is 'cifar'"):
-        events.load("cifar")
-    with pytest.raises(ValueError, match="split must be one of 'train', 'test', but it is 'valid'"):
-        events.load("shd", "valid")
+def test_without_tonic_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "tonic", None)
     with pytest.raises(ImportError, match="needs tonic: pip install tonic"):
         events.load("shd")

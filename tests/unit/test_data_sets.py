@@ -282,9 +282,3 @@ def test_matches_scikit_learn():
     assert labels[:10].tolist() == reference.target[:10].tolist()
     expected = (torch.tensor(reference.images[:10]) * 255 / 16 + 0.5).floor().to(torch.uint8)
     assert torch.equal(images[:10, 0], expected)
-
-
-@pytest.mark.parametrize("call", [data.load, data.available])
-def test_unknown_name_lists_the_choices(call):
-    with pytest.raises(ValueError, match="'digits', 'mnist', 'fashion', but it is 'cifar'"):
-        call("cifar")

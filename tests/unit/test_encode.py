@@ -75,12 +75,10 @@ def test_encoders_take_permuted_empty_and_numpy_sized_input(encoder):
 @pytest.mark.parametrize(
     ("x", "error", "words"),
     [
-        ([0.5], TypeError, "x must be a floating-point tensor"),
         (torch.ones(2, dtype=torch.int64), TypeError, "int64"),
         (torch.ones(2, dtype=torch.uint8), TypeError, r"x\.float\(\) / 255"),
         (torch.tensor(0.5), ValueError, r"x must be \[B, \.\.\.\]"),
         (torch.tensor([0.5, math.nan]), ValueError, "x must be finite"),
-        (torch.tensor([0.5, -math.inf]), ValueError, "x must be finite"),
     ],
 )
 def test_bad_x(encoder, x, error, words):
@@ -88,40 +86,20 @@ def test_bad_x(encoder, x, error, words):
         encoder(x, 4)
 
 
-@pytest.mark.parametrize("encoder", STATIC)
-@pytest.mark.parametrize(
-    ("steps", "error"), [(0, ValueError), (2.0, TypeError), (True, TypeError), (2**63, ValueError)]
-)
-def test_bad_steps(encoder, steps, error):
-    with pytest.raises(error, match="steps must be"):
-        encoder(pixels(2), steps)
-    with pytest.raises(ValueError, match="steps must be at most"):
-        encoder(pixels(2), 2**62)
-
-
 @pytest.mark.parametrize(
     ("encoder", "x", "arguments", "words"),
     [
         (encode.poisson, torch.tensor([0.3, -1e-6]), {}, r"x must be in \[0, 1\]"),
-        (encode.poisson, pixels(2), {"max_rate": 0.0}, "max_rate must be greater than 0"),
         (encode.poisson, pixels(2), {"max_rate": 1.1}, "max_rate must be at most 1"),
         (encode.latency, torch.tensor([0.3, 1.0001]), {}, r"x must be in \[0, 1\]"),
         (encode.latency, pixels(2), {"threshold": 1e-320}, "threshold must be at least 1e-07"),
         (encode.latency, pixels(2), {"threshold": 1.0}, "threshold must be less than 1"),
-        (encode.latency, pixels(2), {"linear": "yes"}, "linear must be True or False"),
-        (encode.constant_current_lif, pixels(2), {"tau_mem_inv": 0.0}, "tau_mem_inv must be greater than 0"),
-        (encode.constant_current_lif, pixels(2), {"dt": -1e-3}, "dt must be greater than 0"),
         (encode.constant_current_lif, pixels(2), {"dt": 0.1}, r"dt \* tau_mem_inv must be at most 1"),
-        (encode.constant_current_lif, pixels(2), {"v_leak": math.inf}, "v_leak must be finite"),
         (encode.constant_current_lif, pixels(2), {"v_reset": 1.0}, "v_reset must be less than v_th"),
-        (encode.constant_current_lif, pixels(2), {"v_th": None}, "v_th must be a number"),
         (encode.delta, pixels(3), {}, r"x_seq must be \[T, B, \.\.\.\]"),
         (encode.delta, pixels(0, 3), {}, "at least one time step"),
-        (encode.delta, torch.ones(2, 2, dtype=torch.int32), {}, "int32"),
         (encode.delta, torch.full((2, 2), math.nan), {}, "x_seq must be finite"),
-        (encode.delta, pixels(3, 2), {"threshold": 0.0}, "threshold must be greater than 0"),
         (encode.delta, pixels(3, 2), {"threshold": 1e-320}, "threshold must be at least 1.2e-38"),
-        (encode.delta, pixels(3, 2), {"off_spikes": None}, "off_spikes must be True or False"),
     ],
 )
 def test_bad_arguments(encoder, x, arguments, words):

@@ -7,7 +7,7 @@ from torch import nn
 
 nir = pytest.importorskip("nir")
 
-from snnkit.neuron import LIF, CubaLIF  # noqa: E402
+from snnkit.neuron import LIF  # noqa: E402
 from snnkit.nn import Sequential  # noqa: E402
 from tests.unit.nir_cases import DT, read, run, written  # noqa: E402
 
@@ -103,14 +103,3 @@ def test_a_file_with_a_convolution_as_sinabs_and_spikingjelly_write_it(tmp_path)
             v = v * (1 - spikes)
             wanted.append(nn.functional.avg_pool2d(spikes, 2).flatten(1))
     same_spikes(net, x, torch.stack(wanted))
-
-
-def test_a_synaptic_file_as_norse_would_write_it_with_the_right_gain(tmp_path):
-    """r = 1 and w_in = tau_syn/dt: what makes Norse's LIF and NIR's CubaLIF one; w_in = 1 hardly fires."""
-    full = np.ones(4)
-    lif = nir.CubaLIF(5e-3 * full, 1e-2 * full, full, 0 * full, full, 0 * full, w_in=5 * full)
-    nir.write(tmp_path / "net.nir", nir.NIRGraph.from_list(lif))
-    x = drive(4)
-    same_spikes(read(tmp_path / "net.nir"), x, run(CubaLIF(engine="eager"), x))
-    lif.w_in = full
-    assert run(read(nir.NIRGraph.from_list(lif)), x).sum() < run(CubaLIF(engine="eager"), x).sum() / 2

@@ -137,10 +137,6 @@ class Holding(nn.Module):
 def test_what_cannot_be_converted_is_named():
     linear, net = nn.Linear(2, 2), ipu.convert(nn.Linear(2, 2))
     for error, match, arguments in (
-        (TypeError, "net must be", (torch.relu,)),
-        (TypeError, "steps must be", (linear, 2.0)),
-        (TypeError, "steps must be", (linear, True)),
-        (ValueError, "steps must be at least 1", (linear, 0)),
         (TypeError, "converted already", (net,)),
         (TypeError, r"net\.1 must be a Sequential.* a Keeping", (snn.Sequential(linear, Keeping()),)),
         (TypeError, r"net\.0 must be a Sequential.* a Holding", (snn.Sequential(Holding()),)),
@@ -171,8 +167,6 @@ def test_identity_loss_reduces():
     x = torch.tensor([1.0, 3.0])
     assert ipu.identity_loss(x, "mean") == 2 and ipu.identity_loss(x, "sum") == 4
     assert torch.equal(ipu.identity_loss(x), x)
-    with pytest.raises(ValueError, match="reduction must be one of"):
-        ipu.identity_loss(x, "max")
 
 
 def test_without_poptorch_it_says_what_is_needed(monkeypatch):

@@ -168,7 +168,6 @@ def test_bad_outputs(function):
 @pytest.mark.parametrize(
     ("targets", "error", "words"),
     [
-        ([0, 1], TypeError, "targets must be an int64 tensor"),
         (torch.tensor([0.0, 1.0]), TypeError, r"torch\.float32: use targets\.long\(\)"),
         (torch.tensor([0, 1, 2]), ValueError, r"targets must have shape \[B\] = \[2\]"),
         (torch.tensor(0), ValueError, r"targets must have shape \[B\] = \[2\]"),
@@ -185,27 +184,17 @@ def test_bad_targets(function, targets, error, words):
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        ({"layers": None}, TypeError, "layers must be a tensor"),
         ({"layers": []}, ValueError, "at least one tensor"),
-        ({"layers": [torch.zeros(2, 2), None]}, TypeError, r"layers\[1\] must be a floating-point tensor"),
         ({"layers": torch.zeros(3)}, ValueError, r"layers\[0\] must be \[T, B, \.\.\.\]"),
         ({"layers": torch.zeros(0, 3, 2)}, ValueError, "not empty"),
         ({"layers": torch.full((2, 2, 2), -0.4)}, ValueError, "outputs of spiking layers only"),
         ({"layers": torch.full((2, 2, 2), 1.2)}, ValueError, "outputs of spiking layers only"),
         ({"layers": torch.full((2, 2, 2), math.nan)}, ValueError, "outputs of spiking layers only"),
-        ({"weight": -1}, ValueError, "weight must be at least 0"),
     ],
 )
 def test_bad_arguments_of_the_regulariser(arguments, error, words):
     with pytest.raises(error, match=words):
         loss.spike_rate_regulariser(**({"layers": torch.zeros(2, 2, 2)} | arguments))
-
-
-@pytest.mark.parametrize("name", ["correct_rate", "incorrect_rate"])
-@pytest.mark.parametrize(("value", "error"), [(-0.1, ValueError), (math.nan, ValueError), ("1", TypeError)])
-def test_bad_rates_of_count_mse(name, value, error):
-    with pytest.raises(error, match=f"{name} must"):
-        loss.count_mse(*sample(2, 2, 2), **{name: value})
 
 
 def test_values_off_the_cpu_are_not_read():

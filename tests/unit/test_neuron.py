@@ -196,32 +196,21 @@ def test_extreme_numbers_are_refused_or_give_finite_gradients(kind):
 
 BAD_NUMBERS = [
     (lambda: LIF(0.0), ValueError, "tau of LIF must be at least 1"),
-    (lambda: LIF(math.nan), ValueError, "tau of LIF must be finite"),
-    (lambda: LIF("2"), TypeError, "tau of LIF must be a number"),
     (lambda: LIF(torch.tensor([2])), TypeError, "tau of LIF must be a floating-point tensor"),
     (lambda: LIF(v_threshold=-1.0), ValueError, "v_threshold of LIF must be greater than v_reset"),
     (lambda: IF(v_threshold=0.0, v_reset=None), ValueError, "v_threshold of IF must be greater than 0"),
-    (lambda: IF(engine="fast"), ValueError, "engine must be one of"),
-    (lambda: IF(surrogate="atan"), TypeError, "surrogate must be a Surrogate"),
     (lambda: IF(surrogate=ATan), TypeError, r"a Surrogate such as ATan\(\), but it is the class"),
     (lambda: Leaky(1.5), ValueError, "beta of Leaky must be at most 1"),
-    (lambda: Leaky(0.9, reset_mechanism="soft"), ValueError, "reset_mechanism of Leaky must be one of 'subtract'"),
-    (lambda: CubaLIF(0.0), ValueError, "tau_mem_inv of CubaLIF must be greater than 0"),
     (lambda: LI(100.0, 256.0, dt=1 / 64), ValueError, r"dt \* tau_syn_inv of LI must be at most 2, but it is 4"),
     (lambda: PLIF(1.0), ValueError, "init_tau of PLIF must be greater than 1"),
-    (lambda: PLIF(shape=(3, 0)), ValueError, r"shape\[1\] of PLIF must be at least 1, but it is 0"),
-    (lambda: LIF(detach_reset="no"), TypeError, "detach_reset of LIF must be True or False, but it is 'no'"),
     (
         lambda: LIF(v_threshold=torch.ones(2), v_reset=torch.zeros(3)),
         ValueError,
         r"v_threshold and v_reset of LIF must broadcast .* shapes are \[2\] and \[3\]",
     ),
-    (lambda: beta_of(2, 0), ValueError, "dt must be greater than 0, but it is 0"),
-    (lambda: ALIF(tau=0.0), ValueError, "tau of ALIF must be greater than 0"),
     (lambda: Izhikevich(dt=2.0), ValueError, "dt of Izhikevich must be at most 1"),
     (lambda: Izhikevich(c=40.0), ValueError, "v_peak of Izhikevich must be greater than c"),
     (lambda: Recurrent(nn.Linear(2, 2), 2), TypeError, "neuron of Recurrent must be a Neuron"),
-    (lambda: Recurrent(IF(), 0), ValueError, "features of Recurrent must be at least 1"),
 ]
 
 
@@ -233,7 +222,6 @@ def test_bad_arguments_are_named(make, error, message):
 
 x = torch.rand(4, 2, 3)
 BAD_INPUTS = [
-    (lambda: LIF()([1.0, 2.0]), TypeError, "x of LIF must be a torch.Tensor"),
     (lambda: LIF()(torch.ones(3)), ValueError, r"x of LIF must be a sequence \[T, B, ...\]"),
     (lambda: LIF()(torch.ones(0, 2)), ValueError, "x of LIF must have at least one time step"),
     (lambda: LIF()(torch.ones(4, 2, dtype=torch.uint8)), TypeError, r"must be floating point .* torch.uint8"),

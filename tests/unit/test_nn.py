@@ -37,12 +37,6 @@ def test_equals_a_loop_over_time():
     torch.testing.assert_close(torch.cat(outs), out, rtol=0, atol=0)
 
 
-def test_time_batched_images():
-    conv, x = nn.Conv2d(1, 3, 3), torch.rand(5, 2, 1, 8, 8)
-    out = TimeBatched(conv)(x)
-    torch.testing.assert_close(out, torch.stack([conv(x_t) for x_t in x]))
-
-
 def test_static_input_is_computed_once():
     layer = Counting(4, 6)
     net = Sequential(layer, LIF())

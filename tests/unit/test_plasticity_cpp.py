@@ -143,18 +143,6 @@ def test_without_a_compiler_pytorch_does_it_and_says_so_once(why, monkeypatch):
     torch.testing.assert_close(got, with_(rule, engine="eager").step(pre[0], post[0], weight)[0])
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, F64])
-@pytest.mark.parametrize("sizes", [(784, 100, 1), (70, 60, 3), (5, 7, 2), (4096, 3, 1)])
-@pytest.mark.parametrize("bound", ["hard", "soft", None])
-def test_a_step_leaves_the_traces_of_pytorch_to_the_bit(sizes, bound, dtype):
-    pre, post, weight = random_spikes(1, 6, sizes[2], sizes[0], sizes[1], 0.1, dtype)
-    rule, state, other = with_(RULES["pair"], bound=bound), None, None
-    for pre_t, post_t in zip(pre, post, strict=True):
-        _, state = rule.step(pre_t, post_t, weight, state, out=weight)
-        _, other = with_(rule, engine="eager").step(pre_t, post_t, weight.clone(), other)
-        assert torch.equal(state.pre, other.pre) and torch.equal(state.post, other.post)
-
-
 @pytest.mark.parametrize("bound", ["hard", "soft"])
 def test_weights_beyond_the_bounds_come_back_with_a_step_without_spikes(bound):
     """Where all are within, nothing is written; one anywhere that is not must be found."""

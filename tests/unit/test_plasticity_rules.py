@@ -91,15 +91,6 @@ def test_it_is_the_sum_over_pairs_and_rewards(seed, geometry, numbers, tau, more
     assert state.eligibility.shape == (pre.shape[1], *weight.shape)
 
 
-def test_a_kernel_as_large_as_the_image_is_a_dense_connection():
-    pre, post, weight = random_run(1, (Convolution(), 10, 3, (2, 3, 5), (4, 2, 3, 5)))
-    for kind in (PairSTDP, TripletSTDP):
-        got, _ = kind(connection=Convolution()).run(pre, post, weight)
-        dense, _ = kind(connection=Dense()).run(pre.flatten(2), post.flatten(2), weight.flatten(1))
-        assert not torch.equal(dense, weight.flatten(1))
-        same(got.flatten(1), dense)
-
-
 @pytest.mark.parametrize("bound", ["hard", "soft", None])
 def test_a_sequence_may_be_cut_anywhere(bound):
     rule = PairSTDP(0.05, 0.06, bound=bound)

@@ -110,10 +110,6 @@ def test_comparing_with_something_else_shows():
     assert same.same_answer == 1 and same.accuracy_before == same.accuracy_after
     other = quantize.compare(net, dense(64, 32, 10, seed=5), samples, encode=see, device="cpu")
     assert other.same_answer < 0.9
-    with pytest.raises(TypeError, match=r"quantized must be a torch.nn.Module, but it is Quantized"):
-        quantize.compare(net, quantize.quantize(net), samples, encode=see)
-    with pytest.raises(TypeError, match="encode must be a function"):
-        quantize.compare(net, net, samples, encode=3)
 
 
 # --- copies and files ------------------------------------------------------------------------------------------------
@@ -173,8 +169,6 @@ def test_models_that_can_not_be():
         quantize.quantize(quantize.quantize(dense()).model)
     with pytest.raises(ValueError, match="meta device"):
         quantize.quantize(nn.Linear(8, 8, device="meta"))
-    with pytest.raises(TypeError, match=r"model must be a torch.nn.Module, but it is {}"):
-        quantize.quantize({})
     net = dense()
     with torch.no_grad():
         net[3].weight[0, 0] = math.nan

@@ -55,15 +55,12 @@ def test_signals_are_read_as_sbatch_does():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"nodes": 0}, "nodes must be at least 1, but it is 0"),
         ({"gpus_per_node": 4, "tasks_per_node": 1}, "Each node has 4 GPUs, for one process each, but SLURM starts 1"),
         ({"time": "tomorrow"}, "time must be written as .*it is 'tomorrow'"),
         ({"time": "00:02:00"}, r"--time=00:02:00 \(line .*\) is 120 s: .*Fix: give the job more time than 00:02:30"),
         ({"signal": "SIGNONE"}, "signal must be the name of a signal, such as 'SIGUSR1', but it is 'SIGNONE'"),
-        ({"requeue": 1}, "requeue of Request must be True or False, but it is 1"),
         ({"partition": " "}, "partition must be a line of text"),
         ({"venv": "~/v"}, "venv must be a line of text .*, but it is '~/v'"),
-        ({"modules": "CUDA"}, "modules of Request must be a list or tuple of texts, but it is 'CUDA'"),
         ({"command": 7}, "command of Request must be a text or a list or tuple of texts, but it is 7"),
         ({"command": ""}, "command must be one line, what each process runs.*but it is ''"),
         ({"command": "python 'train.py"}, "command must have its quotes closed"),

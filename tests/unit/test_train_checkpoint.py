@@ -360,11 +360,6 @@ def test_foreign_files_are_named(tmp_path):
         train.load_checkpoint(path)
 
 
-def test_missing_file(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"nowhere\.pt"):
-        train.load_checkpoint(tmp_path / "nowhere.pt")
-
-
 def test_a_checkpoint_that_does_not_fit_changes_nothing(tmp_path):
     path = train.save_checkpoint(tmp_path / "run.pt", *new())
     for other in (Net(hidden=8), nn.Linear(5, 3)):

@@ -127,12 +127,6 @@ def test_resuming_is_exact_with_every_option(options, tmp_path):
     assert its_history.train_loss == history.train_loss
 
 
-def test_resuming_with_other_generators_is_refused(tmp_path):
-    fit(Net(), epochs=1, augment=Noise(), checkpoint=tmp_path / "run.pt")
-    with pytest.raises(ValueError, match=r"number of random generators .* must be 1, .* but it is 0"):
-        fit(Net(), epochs=2, checkpoint=tmp_path / "run.pt", resume=True)
-
-
 # -- memory format and compilation -----------------------------------------------------------------------------------
 
 

@@ -50,7 +50,6 @@ def test_a_control_is_what_its_argument_says(spec, default, kind, first, trials)
         ([], ValueError),
         (("a", "b"), TypeError),
         ((0, True), TypeError),
-        ("abc", TypeError),
     ],
 )
 def test_a_control_that_makes_no_sense(spec, error):
@@ -61,8 +60,6 @@ def test_a_control_that_makes_no_sense(spec, error):
 def test_functions_must_take_the_controls():
     with pytest.raises(TypeError, match="fn does not take the controls tau"):
         viz.explore(lambda beta: line(), tau=(0.0, 1.0))
-    with pytest.raises(TypeError, match="fn must be a function"):
-        viz.explore(3, tau=(0.0, 1.0))
     with pytest.raises(TypeError, match="at least one control"):
         viz.explore(line)
 
@@ -197,7 +194,6 @@ def test_frames_hold_what_changes_and_share_their_axes():
     ("arguments", "options", "error", "message"),
     [
         ((line, "k", []), {}, ValueError, "1 to 60 positions"),
-        ((line, "k", [1.0]), {"start": 1}, ValueError, "start must be at most 0"),
         ((lambda k: go.Figure([go.Scatter(y=[1])] * k), "k", [1, 2]), {}, ValueError, "same number of traces"),
         ((str, "k", [1]), {}, TypeError, "the result of fn must be a plotly Figure, but it is '1'"),
     ],

@@ -355,30 +355,21 @@ def test_inference_says_what_the_network_answers(votes, label, told):
     assert [int(trace.y[-1]) for trace in figure.data[2:]] == list(votes)
 
 
-def _heatmaps(figure):
-    return [np.asarray(trace.z) for trace in figure.data if trace.type == "heatmap"]
-
-
 def test_coded_image_shows_image_raster_and_what_is_read_back():
     image = torch.tensor([[0.0, 0.5], [1.0, 0.25]])
     spikes = torch.tensor([[0, 1, 1, 0], [0, 0, 1, 1], [0, 0, 1, 0]]).float()
     figure = figures.coded_image(image, spikes, spikes.mean(0).view(2, 2), title="a title")
-    before, raster, after = _heatmaps(figure)
+    before, raster, after = (np.asarray(trace.z) for trace in figure.data if trace.type == "heatmap")
     np.testing.assert_allclose(before, image, atol=1e-4)
     np.testing.assert_array_equal(raster, spikes.T)
     np.testing.assert_allclose(after, [[0, 1 / 3], [1, 1 / 3]], atol=1e-4)
     assert [note.text for note in figure.layout.annotations] == ["image", "spikes: 5", "read back"]
 
 
-def one_each():
-    """ON at step 1, row 2, column 3; OFF at step 0, row 0, column 1."""
+def test_each_event_is_at_its_time_column_and_row():
     events = torch.zeros(2, 2, 4, 5)
     events[1, 0, 2, 3] = events[0, 1, 0, 1] = 1
-    return events
-
-
-def test_each_event_is_at_its_time_column_and_row():
-    figure = event_cloud(one_each(), dt=1e-3)
+    figure = event_cloud(events, dt=1e-3)
     on, off = figure.data
     assert (on.name, off.name) == ("on", "off")
     assert [on.x[0], on.y[0], on.z[0]] == [1.0, 3.0, 2.0] and [off.x[0], off.y[0], off.z[0]] == [0.0, 1.0, 0.0]
