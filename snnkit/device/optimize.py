@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -112,8 +111,10 @@ def optimize_memory_usage(
                 _apply(model, now := replace(now, **change))
                 history.append(None if sample is None else training_step(model, sample))
                 before, after = history[-2:]
-                less = (None, None) if before is None or after is None else map(operator.sub, before, after)
-                items.append(Item(name, *less, _note(model, next(iter(change)))))
+                held, peak = None, None
+                if before is not None and after is not None:
+                    held, peak = before.held - after.held, before.peak - after.peak
+                items.append(Item(name, held, peak, _note(model, next(iter(change)))))
     except BaseException:
         # A sample that does not fit the model is no reason to undo what was enabled before.
         restore_memory_usage(model)

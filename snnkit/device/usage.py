@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import checks
+from ..engine.page_pool import POOL
 from ..measure.tracker import MemoryTracker, left_under_limit
 from ..tables import size_of
 from .placement import choose_device
@@ -25,8 +26,8 @@ class MemoryUsage:
 
     device: str  #: such as "cuda:0" or "cpu"
     name: str  #: of the chip; empty for a CPU
-    allocated: int | None  #: held by tensors now; on a CPU: resident memory of this process
-    reserved: int | None  #: taken from the device by PyTorch, used or not; on a CPU as ``allocated``
+    allocated: int | None  #: held by tensors now; on a CPU: by this process, without what engines keep
+    reserved: int | None  #: taken from the device by PyTorch, used or not; on a CPU: resident memory of this process
     peak: int | None  #: most that was ever allocated (CUDA: since ``torch.cuda.reset_peak_memory_stats``)
     free: int | None  #: what could still be taken
     total: int | None  #: of the device
@@ -72,7 +73,8 @@ def get_gpu_memory_usage(device: str | torch.device = "auto") -> MemoryUsage:
     process, machine = psutil.Process().memory_info(), psutil.virtual_memory()
     # psutil knows the peak on Windows only.
     peak = getattr(process, "peak_wset", None) or max(process.rss, _peak_resident())
-    return MemoryUsage("cpu", "", process.rss, process.rss, peak, machine.available, machine.total)
+    allocated = max(0, process.rss - POOL.free_bytes())
+    return MemoryUsage("cpu", "", allocated, process.rss, peak, machine.available, machine.total)
 
 
 def available(device: torch.device) -> int | None:
@@ -80,7 +82,7 @@ def available(device: torch.device) -> int | None:
     usage, limit = get_gpu_memory_usage(device), left_under_limit()
     if usage.free is None:
         return limit
-    # What PyTorch has reserved and does not use is available; on a CPU both are the same.
+    # What is reserved and not used is available.
     free = usage.free + (usage.reserved or 0) - (usage.allocated or 0)
     return free if limit is None else min(free, limit)
 
@@ -97,6 +99,7 @@ def release_caches(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.empty_cache()
     else:
+        POOL.clear()
         with contextlib.suppress(OSError, TypeError, AttributeError):  # where the C library has no such function
             ctypes.CDLL(None).malloc_trim(0)
 

@@ -33,6 +33,7 @@ from .code_cache import secure_inductor
 from .cpp.toolchain import cpp_compiler, missing_compiler
 from .eager import in_dtype
 from .ops import as_operation, handle_of
+from .page_pool import limit_kept_memory
 from .plan import (
     AUTO,
     ENGINES,
@@ -64,6 +65,7 @@ __all__ = [
     "handle_of",
     "in_dtype",
     "inside_functional_transform",
+    "limit_kept_memory",
     "missing_compiler",
     "plan_for",
     "programs",

@@ -25,6 +25,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from .autograd import CompilationFailed, Gradients, Pass, Results
 from .code_cache import secure_inductor
 from .cpp.toolchain import missing_compiler
+from .page_pool import fresh
 from .trace import Equation, undisturbed
 from .trace_cache import recent
 
@@ -60,7 +61,7 @@ def forward(run: Pass, out_dtype: torch.dtype, save: bool) -> tuple[Tensor, list
     """Run over x [T, N]; saved are the states at the starts of all blocks but the first. See ``autograd.Backend``."""
     equation, x, state, parameters = run
     current = [s.contiguous() for s in state]
-    out = torch.empty(x.shape, dtype=out_dtype, device=x.device)
+    out = fresh(x.shape, out_dtype, x.device)
     boundaries: list[Tensor] = []
     xs, outs = x.unbind(0), out.unbind(0)
     for start, steps in _blocks(len(xs), x.device):
@@ -81,7 +82,7 @@ def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
     # One gradient per neuron; what a parameter shared by all neurons gets is their sum.
     sums = (needs[0] and summed, *needs[1:])
     d_needed = [x.new_zeros(x.shape[1], dtype=equation.dtype) for need in sums if need]
-    d_x = torch.empty(x.shape, dtype=x.dtype, device=x.device) if needs[0] and not summed else None
+    d_x = fresh(x.shape, x.dtype, x.device) if needs[0] and not summed else None
     d_state = [d.contiguous() for d in d_last]
     xs, d_outs, d_xs = x.unbind(0), d_out.unbind(0), () if d_x is None else d_x.unbind(0)
     for number, (start, steps) in reversed(list(enumerate(blocks))):

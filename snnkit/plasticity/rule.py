@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from snnkit import checks
+from snnkit.engine.page_pool import POOL
 
 from . import cpp_kernels
 from .connection import Connection, Convolution, Dense, Limits, Pairings, changed, check_like
@@ -125,7 +126,7 @@ class Rule:
                 for name, before, tau in zip(self.State._fields, state, self.TIMES, strict=True)
             )
         )
-        by, new = self.pairings(pre, post, traces), torch.empty_like(weight)
+        by, new = self.pairings(pre, post, traces), POOL.empty(weight.shape, weight.dtype)
         most = cpp_kernels.steps_at_once(by, weight, self.connection)
         for first in range(0, len(pre), most):
             steps = slice(first, first + most) if most > 1 else first
@@ -185,7 +186,7 @@ class Rule:
     def _after_step(self, weight: Tensor, by: Pairings, out: Tensor | None = None) -> Tensor:
         """The weight after one step, in ``out`` or in a new tensor."""
         if cpp_kernels.takes(self.engine, self.connection, weight, weight if out is None else out):
-            new = torch.empty_like(weight) if out is None else out
+            new = POOL.empty(weight.shape, weight.dtype) if out is None else out
             cpp_kernels.change(weight, by, self.limits, self.connection, new)
             return new
         by = by.flat(self.connection, weight)

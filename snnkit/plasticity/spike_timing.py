@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-import torch
 from torch import Tensor
 
 from snnkit import checks
+from snnkit.engine.page_pool import POOL
 
 from . import cpp_kernels
 from .connection import EVERY_PAIR, Connection, Pairings
@@ -91,7 +91,7 @@ class PairSTDP(Rule):
         before = self.checked_state(state, pre, post, weight, "B", out)
         dtype = weight.dtype
         plain = [x if x.dtype == dtype and not x.requires_grad else x.detach().to(dtype) for x in (pre, post, *before)]
-        new = torch.empty_like(weight) if out is None else out
+        new = POOL.empty(weight.shape, weight.dtype) if out is None else out
         decays = self.decay(self.tau_plus), self.decay(self.tau_minus)
         by = self.pairings(plain[0], plain[1], STDPState(plain[2], plain[3]))
         return new, STDPState(*cpp_kernels.step_of_pairs(weight, by, decays, self.limits, new))

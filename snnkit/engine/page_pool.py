@@ -1,0 +1,150 @@
+"""Memory for large results on a CPU: blocks of pages that are there already.
+
+The C library gives a large tensor pages of its own and returns them to the system when it dies. The system fills each
+page of the next tensor with zeros when it is first written, which takes several times as long as the neurons do. A
+block of this pool stays mapped: a tensor takes it, and when the tensor's storage dies (with its last view, in NumPy or
+in another thread), the block is free for the next one. Its pages are huge where the system has such pages.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import math
+import mmap
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..checks import integer
+
+SMALLEST = 1 << 20  # bytes; smaller tensors the C library gives memory that it has
+_HUGE_PAGE = 2 << 20
+_SHARE = 8  # free blocks are kept up to this part of the machine's memory
+
+
+class _Block(NamedTuple):
+    """Private memory of this process: a forked child has a copy."""
+
+    pages: mmap.mmap
+    offset: int  # of the first huge page in them
+    size: int
+
+
+class PagePool:
+    """Blocks that tensors give back.
+
+    Args:
+        limit: bytes of free blocks that are kept; 0 keeps none.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._free: list[_Block] = []  # the longest unused first
+        self._returned: deque[_Block] = deque()
+        self._lock = threading.Lock()
+
+    def empty(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+        """As ``torch.empty`` on a CPU: contiguous, its values are arbitrary."""
+        size = math.prod(shape) * dtype.itemsize
+        if size < SMALLEST or self.limit < size or not hasattr(mmap, "MAP_PRIVATE"):
+            return torch.empty(shape, dtype=dtype)
+        with self._lock:
+            block = self._take(_rounded(size))
+        if block is None:
+            return torch.empty(shape, dtype=dtype)
+        memory = (ctypes.c_char * size).from_buffer(block.pages, block.offset)
+        # The storage holds `memory`, whose end returns the block.
+        weakref.finalize(memory, self._give_back, block).atexit = False
+        storage = torch.frombuffer(memory, dtype=torch.uint8).untyped_storage()
+        # Not a view of a flat tensor: autograd treats in-place changes of views differently.
+        return torch.empty(0, dtype=dtype).set_(storage, 0, shape)  # type: ignore[arg-type]
+
+    def free_bytes(self) -> int:
+        """Bytes of memory that are kept for tensors to come."""
+        with self._lock:
+            self._collect()
+            return sum(block.size for block in self._free)
+
+    def clear(self) -> None:
+        """Return all free blocks to the system."""
+        with self._lock:
+            self._returned.clear()
+            self._free.clear()
+
+    def _give_back(self, block: _Block) -> None:
+        self._returned.append(block)
+        if self._lock.acquire(blocking=False):  # else whoever has it may be this thread, whose storage died just now
+            try:
+                self._collect()
+            finally:
+                self._lock.release()
+
+    def _take(self, size: int) -> _Block | None:
+        self._collect()
+        for i in reversed(range(len(self._free))):
+            if self._free[i].size == size:
+                return self._free.pop(i)
+        try:
+            return _mapped(size)
+        except OSError:  # no memory
+            self._free.clear()
+            return None
+
+    def _collect(self) -> None:
+        while self._returned:
+            self._free.append(self._returned.popleft())
+        kept = sum(block.size for block in self._free)
+        while kept > self.limit:
+            kept -= self._free.pop(0).size
+
+
+def _rounded(size: int) -> int:
+    """Whole huge pages, of at most one eighth more: sequences of similar lengths share blocks."""
+    step = max(_HUGE_PAGE, 1 << max(size.bit_length() - 4, 0))
+    return -(-size // step) * step
+
+
+def _mapped(size: int) -> _Block:
+    pages = mmap.mmap(-1, size + _HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(OSError):  # a system without huge pages
+            pages.madvise(mmap.MADV_HUGEPAGE)
+    return _Block(pages, -address % _HUGE_PAGE, size)
+
+
+def _memory() -> int:
+    """Bytes of the machine's memory, 0 where that is not known."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 0
+
+
+POOL = PagePool(_memory() // _SHARE)
+
+
+def limit_kept_memory(limit: int) -> None:
+    """Keep at most ``limit`` bytes of memory between calls of the CPU engines; 0: none."""
+    POOL.limit = integer("limit", limit, at_least=0)
+    POOL.free_bytes()
+
+
+def fresh(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """As ``torch.empty``; on a CPU it may get a block of the pool."""
+    return POOL.empty(shape, dtype) if device.type == "cpu" else torch.empty(shape, dtype=dtype, device=device)
+
+
+if hasattr(os, "register_at_fork"):
+
+    def _renew_lock() -> None:
+        POOL._lock = threading.Lock()  # another thread of the parent may have held it
+
+    os.register_at_fork(after_in_child=_renew_lock)
