@@ -54,17 +54,17 @@ class PagePool:
         """As ``torch.empty`` on a CPU: contiguous, its values are arbitrary."""
         size = math.prod(shape) * dtype.itemsize
         if size < SMALLEST or self.limit < size or not hasattr(mmap, "MAP_PRIVATE"):
-            return torch.empty(shape, dtype=dtype)
+            return torch.empty(shape, dtype=dtype, device="cpu")
         with self._lock:
             block = self._take(_rounded(size))
         if block is None:
-            return torch.empty(shape, dtype=dtype)
+            return torch.empty(shape, dtype=dtype, device="cpu")
         memory = (ctypes.c_char * size).from_buffer(block.pages, block.offset)
         # The storage holds `memory`, whose end returns the block.
         weakref.finalize(memory, self._give_back, block).atexit = False
         storage = torch.frombuffer(memory, dtype=torch.uint8).untyped_storage()
         # Not a view of a flat tensor: autograd treats in-place changes of views differently.
-        return torch.empty(0, dtype=dtype).set_(storage, 0, shape)  # type: ignore[arg-type]
+        return torch.empty(0, dtype=dtype, device="cpu").set_(storage, 0, shape)  # type: ignore[arg-type]
 
     def free_bytes(self) -> int:
         """Bytes of memory that are kept for tensors to come."""
