@@ -8,7 +8,7 @@ import torch
 from click.testing import CliRunner
 
 from snnkit import records
-from snnkit.bench.scaling_worker import ANSWER, LINK_BYTES
+from snnkit.bench.scaling_worker import ANSWER
 from snnkit.cli import main
 from snnkit.train import launch
 
@@ -67,15 +67,3 @@ def test_a_rank_of_the_scaling_benchmark_alone(device, apart):
     (answer,) = answers(device, 1, "updates", *small, *apart)
     assert len(answer["seconds"]) == (2 if device.type == "cuda" else 20)
     assert min(answer["seconds"]) > 0
-
-
-def test_links_and_updates_of_several(device):
-    ranks = 2
-    if device.type == "cuda" and torch.cuda.device_count() < ranks:
-        pytest.skip(f"needs {ranks} CUDA devices")
-    for answer in answers(device, ranks, "links"):
-        assert [size for size, _ in answer["links"]] == list(LINK_BYTES)
-    for answer in answers(
-        device, ranks, "updates", "--hidden", "16", "--steps", "4", "--batch", "8", "--updates", "20"
-    ):
-        assert min(answer["seconds"]) > 0

@@ -40,17 +40,6 @@ def test_an_edge_that_passes_makes_one_polarity_where_it_is():
     assert torch.equal(back[0, 3:, 1, :, :9], spikes[0, :, 0, :, :9].flip(0)) and not back[0, 3:, 0, :, :9].any()
 
 
-def test_small_changes_add_up_until_the_threshold():
-    # Intensity grows by a quarter pixel's share per step; log(0.1 + share) from log(0.1) on, counted by hand.
-    spikes = events.events_of(edge(), across(4, 0.25), threshold=0.7)[0, :, 0, 0, 5]
-    memory, expected = math.log(0.1), []
-    for share in (0.25, 0.5, 0.75, 1.0):
-        count = math.floor((math.log(0.1 + share) - memory) / 0.7)
-        memory += count * 0.7
-        expected.append(float(count > 0))
-    assert spikes.tolist() == expected and 0 in expected
-
-
 def test_saccades_go_round_a_triangle():
     path = events.saccades(6, 2.0)
     assert path.tolist() == [[0, 0], [0.5, 1], [1, 2], [1.5, 1], [2, 0], [1, 0], [0, 0]]

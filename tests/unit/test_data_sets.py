@@ -273,12 +273,3 @@ def test_splits_are_disjoint_complete_and_stratified():
     counts = train_labels.bincount() + test_labels.bincount()
     assert counts.tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
     assert test_labels.bincount().tolist() == [count // 5 for count in counts.tolist()]
-
-
-def test_matches_scikit_learn():
-    datasets = pytest.importorskip("sklearn.datasets")
-    reference = datasets.load_digits()
-    images, labels = data.load("digits")
-    assert labels[:10].tolist() == reference.target[:10].tolist()
-    expected = (torch.tensor(reference.images[:10]) * 255 / 16 + 0.5).floor().to(torch.uint8)
-    assert torch.equal(images[:10, 0], expected)
