@@ -294,3 +294,15 @@ def test_an_absent_gradient_is_not_a_gradient_of_zero(compiled):
         gradients.append((torch.autograd.grad(out.sum(), x)[0], seen))
     torch.testing.assert_close(gradients[0], gradients[1], equal_nan=True)
     assert gradients[0][0].isfinite().all()
+
+
+def test_comparisons_of_constants_and_of_conditions_with_numbers(compiled):
+    """No number in them has the dtype of a tensor that they meet: -1 is not True."""
+
+    def step(x, state):
+        zeros = torch.zeros(x.shape).to(x)
+        return torch.where(zeros > -1, x, 5.0), (((x > 0) > -1).to(x) + 2 * ((x > 0) == 2).to(x) + torch.exp(zeros),)
+
+    x = torch.randn(3, 5)
+    expected, result = (unroll(step, x, (torch.zeros(5),), engine=name) for name in ("eager", compiled))
+    assert torch.equal(result[0], expected[0]) and torch.equal(result[1][0], expected[1][0])
