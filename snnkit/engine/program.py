@@ -341,6 +341,8 @@ class _Reader:
 
 def _simplified(kind: str, values: list[Value]) -> Value | None:
     """The value that this equals bit for bit whatever the other one is, or None."""
+    if kind == "where" and isinstance(values[0], bool):
+        return values[1] if values[0] else values[2]
     neutral = {"mul": 1.0, "div": 1.0, "pow": 1.0, "sub": 0.0}.get(kind)
     if neutral is None:
         return None

@@ -26,7 +26,8 @@ torch.clamp({a}, -2, 3) | torch.maximum({a}, {b}) + 1 | torch.minimum({a}, {b}) 
 torch.sgn({a}) * {b} | (({a} > 0) > {k}).to({a}.dtype) | {a} / (1 + torch.abs({b}))"""
 OTHER = """torch.sqrt(torch.abs({a})) | torch.sqrt({a} * {a} + 0.1)
 torch.exp({a}) | torch.exp(-torch.abs({a})) | torch.log(torch.abs({a})) | torch.log1p(torch.abs({a}))
-torch.tanh({a}) | torch.sigmoid({a}) | torch.sin({a}) | torch.abs({a}) ** 0.5 | torch.rsqrt(1 + {a} * {a}) | {a} ** 3
+torch.tanh({a}) | torch.sigmoid({a}) | torch.sin(torch.clamp({a}, -99, 99))
+torch.abs({a}) ** 0.5 | torch.rsqrt(1 + {a} * {a}) | {a} ** 3
 torch.lerp({a}, {b}, 0.25) | torch.addcmul({a}, {b}, {c}) | torch.round({a}, decimals=1) + {a} | torch.erf({a})"""
 STATES = """0.9 * {s} + 0.1 * torch.clamp({a}, -5, 5) | torch.clamp({a}, -10, 10) | {a} / (1 + torch.abs({a})) | {s}
 {s} + 0.5 * (torch.clamp({a}, -3, 3) - {s}) | torch.where({a} > 1, 0.0, {s})

@@ -119,6 +119,7 @@ device.untouched: device=CPU
 encode.delta: x_seq=rand(5, 2, 8)
 engine: state=neuron.MembraneState(zeros(2, 8)), device=CPU, device_type="cpu"
 engine.handle_of: engine="auto"
+engine.limit_kept_memory: limit=2**30
 engine.programs: equation=engine.equation_of(neuron.LIF(), neuron.MembraneState(zeros(2, 8)), torch.float32, CPU)
 export.plain: state=net()(rand(5, 2, 8))[1]
 export.resting_state: program=export.export(net(), rand(5, 2, 8)), batch=2

@@ -91,7 +91,7 @@ def test_a_job_meets_its_time_limit_requeues_itself_resumes_and_finishes(cluster
     jobs = {}
     for name in ("limited", "unbroken"):  # side by side, on the same nodes
         request = slurm.Request(
-            f"{TRAIN} {tmp_path / name}.pt", nodes=2, cpus_per_task=1, time="00:02:00", signal_seconds=60, name=name,
+            f"{TRAIN} {name}.pt", nodes=2, cpus_per_task=1, time="00:02:00", signal_seconds=60, name=name,
             venv=str(software),
         )  # fmt: skip
         monkeypatch.setenv("PAUSE", "0" if name == "unbroken" else "0.5")

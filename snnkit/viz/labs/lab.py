@@ -25,8 +25,9 @@ class Lab(NamedTuple):
     controls: Mapping[str, Any]
 
     def __call__(self) -> None:
-        """Show it."""
-        explore(self.figure, **self.controls)
+        """Show it; where there is one choice only, there is nothing to choose."""
+        several = {k: c for k, c in self.controls.items() if not isinstance(c, list) or len(c) > 1}
+        explore(self.figure, **several)
 
 
 def stacked(heights: Sequence[float], axis: Times, *, ends: Sequence[float], spacing: float) -> go.Figure:
