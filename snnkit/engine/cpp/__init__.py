@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ...tables import size_of
 from ..autograd import Gradients, Pass, Results, is_one_for_all
-from ..page_pool import POOL
+from ..page_pool import POOL, SMALLEST
 from ..program import Untranslatable, programs
 from ..trace import Equation
 from .cpp_source import CPP, backward_source, forward_source
@@ -66,8 +66,8 @@ def forward(run: Pass, out_dtype: torch.dtype, save: bool) -> tuple[Tensor, list
     equation, x, state, parameters = run
     steps, neurons = x.shape
     source, constants = forward_source(equation, x.dtype, out_dtype, run.dims)
-    out = POOL.empty(x.shape, out_dtype)
-    last = [POOL.empty(s.shape, s.dtype) for s in state]
+    out = _empty(x.shape, out_dtype)
+    last = [_empty(s.shape, s.dtype) for s in state]
     threads = threads_for(x)
     tile = _tile(neurons, threads, _FORWARD_TILE // (_size(equation) * max(len(state), 1)))
     streaming = out.numel() * out.element_size() >= _STREAMING
@@ -83,8 +83,8 @@ def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
     source, constants, rows = backward_source(equation, x.dtype, run.dims, needs, summed)
     d_x = None
     if needs[0]:
-        d_x = POOL.empty((neurons,), equation.dtype) if summed else POOL.empty(x.shape, x.dtype)
-    d_first = [POOL.empty(d.shape, d.dtype) for d in d_last]
+        d_x = _empty(x.shape[1:], equation.dtype) if summed else _empty(x.shape, x.dtype)
+    d_first = [_empty(d.shape, d.dtype) for d in d_last]
     d_parameters = [x.new_empty(neurons, dtype=equation.dtype) if need else None for need in needs[1:]]
     threads = threads_for(x)
     tile = _tile(neurons, threads, _BACKWARD_TILE // (_size(equation) * max(rows, 1) * steps))
@@ -103,6 +103,12 @@ def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
         if gradient is not None and parameter.dim() == 0:
             d_parameters[i] = gradient.sum()
     return d_x, d_first, d_parameters
+
+
+def _empty(shape: torch.Size, dtype: torch.dtype) -> Tensor:
+    """Room for a result; small ones, whose calls are short, do without a call of the pool."""
+    large = shape.numel() * dtype.itemsize >= SMALLEST
+    return POOL.empty(shape, dtype) if large else torch.empty(shape, dtype=dtype, device="cpu")
 
 
 def _call(
