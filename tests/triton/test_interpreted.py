@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from snnkit.engine import unroll
 from snnkit.neuron import LIF
 from tests.engine.zoo import FEATURES, ZOO, drive, results
 
@@ -100,3 +101,11 @@ def test_only_the_gradients_that_are_needed(wanted):
         gradients = torch.autograd.grad(neuron(leaf["x"])[0].sum(), [leaf[name] for name in needed])
         found.append(dict(zip(needed, gradients, strict=True)))
     assert all(torch.equal(gradient, found[0][name]) for name, gradient in found[1].items())
+
+
+def test_results_that_are_one_infinite_number():
+    def step(x, state):
+        return torch.log(torch.zeros(x.shape).to(x)), state
+
+    x = torch.ones(3, 5)
+    assert torch.equal(unroll(step, x, (torch.zeros(5),), engine="triton")[0], torch.full_like(x, -torch.inf))

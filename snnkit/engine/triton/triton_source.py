@@ -239,7 +239,7 @@ class Writer:
 
     def constant(self, value: float) -> str:
         """The same number in each lane."""
-        return f"tl.full([BLOCK], {float(value)!r}, {self.type})"
+        return f"tl.full([BLOCK], {_number(value, torch.float32)}, {self.type})"
 
     def load(self, start: str) -> str:
         """One value per lane, from ``start`` on."""
