@@ -112,7 +112,7 @@ def _launch(
     function = kernel(source)
     wrapped = wrap(function)
     device = tensors[0].device
-    arguments = (*tensors, *source.constants, -0.0, *sizes)
+    arguments = (*tensors, *source.constants, 0.0, *sizes)
     options = {"UNIT": unit, "BLOCK": block, "num_warps": THREADS // 32}
     # Triton launches on the current device.
     with torch.cuda.device(device) if device.type == "cuda" and wrapped is function else contextlib.nullcontext():

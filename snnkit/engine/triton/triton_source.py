@@ -192,8 +192,8 @@ class Writer:
         numbers = [f"{name} = tl.cast({name}, {self.type})" for name in self.constants]
         if any(self._guarded(op) for part in self.parts for op in part.ops):
             numbers += [
-                "# -0.0: fma(a, b, nil) is a * b, rounded; a * b alone could be fused with the sum that it goes into.",
-                f"nil = tl.cast(nil, {self.type})",
+                "# nil is 0, and -0.0 from here on: fma(a, b, nil) is a * b, rounded, and not fused with a sum.",
+                f"nil = tl.cast(nil, {self.type}) * -1.0",
             ]
         return [
             "# Sizes count UNITs of 16 neurons or of 1: of 16 the compiler sees that rows are aligned, and loads wide.",
