@@ -542,8 +542,10 @@ for name, warm_up in {"her loop": 0.0, "the kit's": 0.5}.items():
     with torch.no_grad():
         layers = net.record(x.to(device)).layers
     hidden, out = layers[1].cpu(), layers[3].cpu()
-    print(f"{name:9} accuracy {loss.accuracy(out, y):.1%}, spikes per sample: hidden {hidden.sum() / len(y):.2f}, "
-          f"output {out.sum() / len(y):.2f}")  # fmt: skip
+    print(
+        f"{name:9} accuracy {loss.accuracy(out, y):.1%}, spikes per sample: hidden {hidden.sum() / len(y):.2f}, "
+        f"output {out.sum() / len(y):.2f}"
+    )
 
 # %% [markdown]
 # No neuron fires. Her price was active from the first update, when spikes cost something but do not help yet. The

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -20,7 +21,7 @@ _MOST = 4096
 _AT_ONCE = 2**20  # spikes of the steps whose changes are made in one product
 
 
-class Rule:
+class Rule(ABC):
     """Base of the rules, which are frozen dataclasses with these fields.
 
     A rule has a ``State`` of traces, named by their side, "pre…" or "post…", ``TIMES``, the name of the time constant
@@ -37,9 +38,9 @@ class Rule:
     engine: str
     connection: Connection
 
+    @abstractmethod
     def pairings(self, pre: Tensor, post: Tensor, traces: Any) -> Pairings:
         """The changes by spikes and ``traces`` that include them, of one step or of a sequence."""
-        raise NotImplementedError
 
     def check_numbers(self, *amplitudes: str) -> None:
         """TypeError or ValueError unless amplitudes are 0 or more, times above 0, and the rest makes sense."""

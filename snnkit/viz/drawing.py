@@ -249,6 +249,7 @@ def frame(left: float, top: float, width: float, height: float) -> dict[str, Any
 # ---- the page
 
 
+@checks.arguments
 def panels(rows: int, cols: int, titles: Any = None, **layout: Any) -> go.Figure:
     """An empty figure of rows × cols panels, their titles as small as other text. ``layout``: for ``make_subplots``."""
     named = titles and list(titles)

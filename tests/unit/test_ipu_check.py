@@ -335,6 +335,10 @@ def test_limits_of_the_guide(layer, shape):
 def test_embeddings_of_the_guide(layer):
     assert not unsupported(layer(5, 4), (2, 3), integers=True)
     assert unsupported(layer(5, 4, padding_idx=0), (2, 3), integers=True) == {"an embedding with padding_idx"}
+    for option in ("sparse", "scale_grad_by_freq"):
+        assert unsupported(layer(5, 4, **{option: True}), (2, 3), integers=True) == {
+            "an embedding with sparse or scale_grad_by_freq"
+        }
 
 
 class Calls(nn.Module):

@@ -92,6 +92,7 @@ def test_lines_draws_series_levels_and_marks():
     assert [list(trace.y) for trace in figure.data] == [[1.0, 2.0], [2.0, 1.0]]
     assert [list(trace.x) for trace in figure.data] == [[1, 2], [1, 2]]
     assert {note.text for note in figure.layout.annotations} == {"guess", "here"}
+    assert [trace.name for trace in lines({"a": [1], "b": [2], "law": [3]}, faint=["law"]).data] == ["law", "a", "b"]
 
 
 def test_lines_leave_out_what_a_logarithm_cannot_show():
@@ -181,7 +182,7 @@ def test_the_roof_bends_where_both_limits_meet():
     assert roof.y[0] == pytest.approx(roof.x[0] * 10)
     assert roof.x[0] < 0.08 and roof.x[-1] > 4
     assert figure.layout.xaxis.type == figure.layout.yaxis.type == "log"
-    assert [a.text for a in figure.layout.annotations] == ["memory bound | compute bound"]
+    assert [a.text for a in figure.layout.annotations] == ["left: memory bound, right: compute bound"]
     assert list(curve(figure, "fused").x) == pytest.approx([1]) and list(curve(figure, "fused").y) == pytest.approx([8])
 
 

@@ -78,6 +78,7 @@ REFUSED = [
     ("pareto", [TABLE], {"maximise": "status", "minimise": "spikes"}, TypeError, "must be columns of numbers"),
     ("pareto", [{"m": [1.0, NAN], "n": [None, 1.0]}], {"maximise": "m", "minimise": "n"}, ValueError, "but none has"),
     ("races", [race() | {"provenance": {}}], {}, ValueError, "where their numbers come from"),
+    ("device_rates", [race() | {"kind": "demo", "rows": []}], {}, ValueError, "records must hold rows, but none does"),
     ("comparison", [made() | {"kind": "training"}], {}, ValueError, "kind 'compare', but one is of kind 'training'"),
 ]
 

@@ -323,6 +323,8 @@ LIMITS: tuple[tuple[str, Callable[[Operation], Any], str, str], ...] = (
      "torch.topk with sorted=False", "use sorted=True"),
     ("embedding _embedding_bag", lambda op: _argument(op, "padding_idx") != -1,
      "an embedding with padding_idx", "leave padding_idx out and mask the result"),
+    ("embedding _embedding_bag", lambda op: _argument(op, "sparse") or _argument(op, "scale_grad_by_freq"),
+     "an embedding with sparse or scale_grad_by_freq", "leave them out"),
     ("convolution", lambda op: _argument(op, "transposed") and any(d != 1 for d in _argument(op, "dilation")),
      "a transposed convolution with dilation", "use dilation 1"),
     ("torch.cross_entropy torch.nll_loss",

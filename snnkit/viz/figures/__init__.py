@@ -4,9 +4,6 @@ Arrays are tensors, NumPy arrays or nested lists. An argument of another kind, s
 a TypeError or a ValueError.
 """
 
-import inspect
-
-from ... import checks
 from ..drawing import panels as panels
 from .activity import gallery as gallery
 from .activity import membrane_and_raster as membrane_and_raster
@@ -37,6 +34,3 @@ from .pictures import confusion as confusion
 from .pictures import event_cloud as event_cloud
 from .pictures import image_grid as image_grid
 from .pictures import inference as inference
-
-# All compare their arguments with their annotations.
-globals().update({name: checks.arguments(one) for name, one in globals().items() if inspect.isfunction(one)})

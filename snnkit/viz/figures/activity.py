@@ -29,6 +29,7 @@ from ..drawing import (
 )
 
 
+@checks.arguments
 def raster(spikes: Any, title: str = "Spikes") -> go.Figure:
     """One mark per spike: time to the right, neurons upwards.
 
@@ -47,6 +48,7 @@ def raster(spikes: Any, title: str = "Spikes") -> go.Figure:
     return finish(figure, counted, time.look(), rows, height=340)
 
 
+@checks.arguments
 def traces(
     v: Any,
     spikes: Any = None,
@@ -99,6 +101,7 @@ def traces(
     return figure.update_xaxes(title_text=time.title, **place)
 
 
+@checks.arguments
 def membrane_and_raster(v: Any, spikes: Any, threshold: float, title: str = "Membrane and spikes") -> go.Figure:
     """The membrane of the first neuron above the spikes of all.
 
@@ -126,6 +129,7 @@ def _across(time: Times) -> dict[str, Any]:
     return {"range": time.ends, "tickvals": whole_ticks(time.at)}
 
 
+@checks.arguments
 def gallery(runs: Mapping[str, tuple[Any, Any]], columns: int = 2, title: str = "Neurons side by side") -> go.Figure:
     """One small panel per neuron: its membrane, a mark for each of its spikes, and its own scale.
 
@@ -156,6 +160,7 @@ def gallery(runs: Mapping[str, tuple[Any, Any]], columns: int = 2, title: str = 
     return finish(figure, title, height=90 + 165 * rows)
 
 
+@checks.arguments
 def rate_histogram(rates: Any, bins: int = 20, title: str = "Firing rates") -> go.Figure:
     """How many neurons fire how often; silent, active and saturated neurons are distinguished.
 

@@ -22,6 +22,7 @@ _LETTER, _PLOT_WIDTH = 7, 520  # pixels, of a letter and of the plot in a PNG
 _TILES = 6  # so many are drawn, evenly chosen
 
 
+@checks.arguments
 def shares(wholes: Mapping[str, Mapping[str, float]], unit: str = "", title: str = "Shares") -> go.Figure:
     """A horizontal bar for each entry of ``wholes``, stacked from its parts in the order in which they first occur.
 
@@ -55,6 +56,7 @@ def shares(wholes: Mapping[str, Mapping[str, float]], unit: str = "", title: str
     return finish(figure, title, across, up, barmode="stack", legend_traceorder="normal")
 
 
+@checks.arguments
 def spans(lanes: Mapping[str, Sequence[Span]], unit: str = "ms", title: str = "What happens when") -> go.Figure:
     """A lane for each entry of ``lanes``, the first on top, with a bar from start to end of each span.
 
@@ -84,6 +86,7 @@ def spans(lanes: Mapping[str, Sequence[Span]], unit: str = "ms", title: str = "W
     return finish(figure, title, across, up | {"showgrid": False}, barmode="overlay", legend_traceorder="normal")
 
 
+@checks.arguments
 def supersteps(
     work: roofline.Work, operations: Sequence[roofline.Operation], title: str = "Supersteps of a GC200"
 ) -> go.Figure:

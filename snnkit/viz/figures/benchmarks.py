@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from ... import checks
 from .. import theme
 from ..drawing import SYMBOLS, add_line, finish, legend_below, line_look, log_ticks, panels
 from .line_plots import lines
@@ -23,6 +24,7 @@ Record = Mapping[str, Any]
 Curves = dict[tuple[int, str], list[tuple[float, float, float, float, str]]]
 
 
+@checks.arguments
 def races(records: Record | Sequence[Record]) -> go.Figure:
     """Milliseconds of a LIF layer against T for all contestants of one or more records, a panel for each mode.
 
@@ -66,6 +68,7 @@ def races(records: Record | Sequence[Record]) -> go.Figure:
     return _against_steps(curves, looks, f"A layer of {size:,} neurons over time, float32", "milliseconds")
 
 
+@checks.arguments
 def per_neuron_step(records: Mapping[str, Record], *, title: str = "Time per neuron and step") -> go.Figure:
     """Nanoseconds per LIF neuron and step against T: flat lines are linear in T, and any two layers can be compared.
 
@@ -114,6 +117,7 @@ def _against_steps(curves: Curves, looks: Mapping[str, dict[str, Any]], heading:
     return finish(figure, heading + hollow, "time steps T")
 
 
+@checks.arguments
 def device_rates(records: Record | Sequence[Record]) -> go.Figure:
     """Samples per second against the batch, a line for each model, device and dtype: of training, if it was measured.
 
@@ -123,7 +127,7 @@ def device_rates(records: Record | Sequence[Record]) -> go.Figure:
         records: of kind "demo", from ``snnkit.records.load`` or ``snnkit.bench``.
     """
     rows = [(row, record) for record in _checked(records, "demo") for row in record["rows"]]
-    mode = max((row["mode"] for row, _ in rows), default="training")  # "training" comes after "inference"
+    mode = max(row["mode"] for row, _ in rows)  # "training" comes after "inference"
     curves: dict[str, list[tuple[float, float]]] = {}
     for row, record in rows:
         if row["mode"] == mode:
@@ -137,6 +141,7 @@ def device_rates(records: Record | Sequence[Record]) -> go.Figure:
     return page
 
 
+@checks.arguments
 def training_rates(records: Record | Sequence[Record]) -> go.Figure:
     """Samples per second of all who trained a network: those of one network together, the fastest first.
 
@@ -155,6 +160,7 @@ def training_rates(records: Record | Sequence[Record]) -> go.Figure:
     return marked(numbers, "samples per second", title="Training: samples per second")
 
 
+@checks.arguments
 def comparison(records: Record | Sequence[Record], *, title: str = "") -> go.Figure:
     """How fast the network of snnTorch's IPU tutorial is trained: against the batch, and against its size.
 
@@ -168,8 +174,6 @@ def comparison(records: Record | Sequence[Record], *, title: str = "") -> go.Fig
     """
     every = _checked(records, "compare")
     dtypes = [row["dtype"] for record in every for row in record["rows"]]
-    if not dtypes:
-        raise ValueError("records must hold rows, but none does")
     dtype = "float32" if "float32" in dtypes else dtypes[0]
     rows = [(row, record) for record in every for row in record["rows"] if row["dtype"] == dtype]
 
@@ -332,4 +336,6 @@ def _checked(records: Record | Sequence[Record], kind: str = "") -> list[Record]
             raise ValueError("records must say where their numbers come from (provenance), else they are not shown")
         if kind and record["kind"] != kind:
             raise ValueError(f"records must be of kind {kind!r}, but one is of kind {record['kind']!r}")
+    if not any(record["rows"] for record in every):
+        raise ValueError("records must hold rows, but none does")
     return list(every)

@@ -28,6 +28,7 @@ from ..drawing import (
 _MARKED = 40  # up to so many points, each gets a marker
 
 
+@checks.arguments
 def lines(
     series: Mapping[str, Any],
     *,
@@ -56,7 +57,7 @@ def lines(
         raise ValueError("series must hold at least one name and its values [P], but it is empty")
     figure, points = go.Figure(), []
     index = itertools.count()
-    for name, values in series.items():
+    for name, values in sorted(series.items(), key=lambda one: one[0] not in faint):  # broad lines behind the others
         across, up = _points(name, values, x)
         points.append((across, up))
         up = np.where(up > 0, up, math.nan) if "y" in log else up
@@ -123,6 +124,7 @@ def undominated(costs: np.ndarray) -> np.ndarray:
     return np.array(best, dtype=int)
 
 
+@checks.arguments
 def pareto(
     table: Any,
     *,

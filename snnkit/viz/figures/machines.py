@@ -55,6 +55,7 @@ class Run(NamedTuple):
         return self.operations / self.seconds
 
 
+@checks.arguments
 def roofline(
     runs: Sequence[Run],
     bandwidth: float,
@@ -93,9 +94,10 @@ def roofline(
         x, y = series.setdefault(run.name, ([], []))
         x.append(run.intensity)
         y.append(run.rate / 1e9)
-    bend = {"memory bound | compute bound": ridge} if low < ridge < high else {}
-    page = lines(series, x_title="operations per byte moved", log="xy", faint=["roof"], marks=bend, title=title)
-    page.update_yaxes(title_text="10⁹ operations per second")
+    # The name may stand on either side of its line.
+    bend = {"left: memory bound, right: compute bound": ridge} if low < ridge < high else {}
+    axes = {"x_title": "operations per byte moved", "y_title": "10⁹ operations per second"}
+    page = lines(series, log="xy", faint=["roof"], marks=bend, title=title, **axes)
     return page.update_xaxes(range=np.log10([low, high]).tolist(), tickvals=None)
 
 
@@ -143,6 +145,7 @@ class Marked:
         return f"{self.lane}<br>{self.mark}: {value} {unit}" + (f"<br>{self.source}" if self.source else "")
 
 
+@checks.arguments
 def marked(numbers: Sequence[Marked], unit: str, *, title: str = "", one: str = "") -> go.Figure:
     """A lane for each name, its numbers over a logarithmic axis: circles measured, bands predicted, stars published.
 
@@ -196,6 +199,7 @@ def _short(number: float) -> str:
     return f"{number:g}"
 
 
+@checks.arguments
 def scaling_efficiency(
     measured: Sequence[Measured] = (),
     predicted: Mapping[str, Sequence[Prediction]] | None = None,

@@ -19,6 +19,7 @@ _FORMATS = ("float32", "bfloat16", "float16")
 _MOST = 200  # numbers on a line; more are drawn as a bar
 
 
+@checks.arguments
 def spacing(values: Any, dtype: str | torch.dtype) -> np.ndarray:
     """How far the next larger number of a format is from each of ``values`` [P], which are positive.
 
@@ -34,6 +35,7 @@ def spacing(values: Any, dtype: str | torch.dtype) -> np.ndarray:
     return np.where(array > info.max, math.inf, gap)
 
 
+@checks.arguments
 def number_lines(value: float, *, width: float = 0.02) -> go.Figure:
     """The numbers near ``value`` in float32, bfloat16 and float16, a tick for each, and what ``value`` is rounded to.
 
@@ -100,6 +102,7 @@ def _becomes(value: float, nearest: float, info: Any) -> str:
     return f"becomes {nearest:.8g}" + (f", off by {100 * off:.2g} %" if off else ", exactly")
 
 
+@checks.arguments
 def magnitudes(
     values: Mapping[str, Tensor],
     dtype: torch.dtype = torch.float16,

@@ -32,6 +32,7 @@ _LARGEST = 110  # an image is drawn at most this wide
 _LABEL = 19  # what a label over an image needs
 
 
+@checks.arguments
 def image_grid(
     images: Any, labels: Sequence[Any] | Tensor | np.ndarray | None = None, columns: int = 8, title: str = "Images"
 ) -> go.Figure:
@@ -91,6 +92,7 @@ def add_image(figure: go.Figure, image: np.ndarray, row: int, col: int, **look: 
     figure.update_yaxes(row=row, col=col, **up)
 
 
+@checks.arguments
 def inference(image: Any, hidden: Any, output: Any, label: int, names: Sequence[str]) -> go.Figure:
     """Three panels: the image, the raster of a hidden layer, and the spikes of each output neuron counted so far.
 
@@ -143,6 +145,7 @@ def inference(image: Any, hidden: Any, output: Any, label: int, names: Sequence[
     return finish(figure, title, height=360, margin={"t": 64})
 
 
+@checks.arguments
 def confusion(matrix: Any, labels: Sequence[str] | None = None, title: str = "Confusion matrix") -> go.Figure:
     """Which class is taken for which.
 
@@ -171,6 +174,7 @@ def confusion(matrix: Any, labels: Sequence[str] | None = None, title: str = "Co
     return finish(figure, f"{title}: {right:.1f} % right", across, up, height=440, annotations=notes)
 
 
+@checks.arguments
 def coded_image(image: Any, spikes: Any, decoded: Any, title: str = "One image as spikes") -> go.Figure:
     """Three panels: the image, its spikes over time, and the image that is decoded from them.
 
@@ -200,6 +204,7 @@ def coded_image(image: Any, spikes: Any, decoded: Any, title: str = "One image a
     return finish(figure, title, height=320, margin={"t": 64})
 
 
+@checks.arguments
 def compared_spikes(x: Any, yours: Any, expected: Any) -> go.Figure:
     """Spike times against brightness, a learner's as dots on the large marks of what is expected.
 
@@ -223,6 +228,7 @@ def compared_spikes(x: Any, yours: Any, expected: Any) -> go.Figure:
     return finish(figure, "When each grey level spikes", across, up, height=320, showlegend=True)
 
 
+@checks.arguments
 def event_cloud(events: Any, dt: float | None = None, *, title: str = "Events") -> go.Figure:
     """The events of one recording over time and the plane of its pixels; to be turned with the mouse.
 
