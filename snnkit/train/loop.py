@@ -25,7 +25,7 @@ from snnkit.train.recipe import make_optimizer
 from snnkit.train.seeding import generators_of, seed_everything
 from snnkit.train.step import Compiled, PlainStep, UpdateConfig, run_model
 
-Data = tuple[Tensor, Tensor]
+Data = tuple[Tensor, Tensor] | list[Tensor]  # a list of two, as a DataLoader gives it
 
 # Seconds between two reads of the running metrics on an accelerator: each waits until the device has caught up.
 SECONDS_BETWEEN_READS = 0.5
@@ -290,7 +290,8 @@ def _check_optimizer(
 
 def _to_device(data: Data, name: str, device: torch.device) -> Data:
     check_samples(data, name)
-    return to_device(*data, device)
+    samples, labels = data
+    return to_device(samples, labels, device)
 
 
 def _progress_bar(per_epoch: int, done: int, epochs: int, progress: bool) -> Any:

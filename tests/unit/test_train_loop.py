@@ -134,7 +134,7 @@ def test_uint8_is_scaled_per_batch_and_floats_are_left_alone():
     assert all(dtype == torch.float32 and top <= 1 for dtype, top in seen)
     seen.clear()
     images, labels = small()
-    fit(make(), (images.float(), labels), encode=watch)
+    fit(make(), [images.float(), labels], encode=watch)  # a list, as a DataLoader gives it
     assert max(top for _, top in seen) == 255
 
 
