@@ -47,7 +47,7 @@ class Vocabulary:
         if not words or len(set(words)) != len(words):
             raise ValueError(f"words must be at least one, and all different, but they are {checks.shown(words)}")
         self.words = list(words)
-        self.counts = [1] * len(words) if counts is None else list(counts)
+        self.counts = [1] * len(words) if counts is None else [int(count) for count in counts]  # NumPy's can't be saved
         self._numbers = {word: number for number, word in enumerate(self.words)}
         if len(self.counts) != len(words) or min(self.counts) < 0 or max(self.counts) == 0:
             raise ValueError(f"counts must be one per word, at least 0 and not all 0, but it is {checks.shown(counts)}")

@@ -21,7 +21,8 @@ WORDS = ["dog", "cat", "bread", "soup", "rome"]
 
 def small(**arguments):
     torch.manual_seed(0)
-    return text.SpikingEmbedding(Vocabulary(WORDS), **{"features": 8, "steps": 5, "engine": "eager", **arguments})
+    vocabulary = Vocabulary(WORDS, list(torch.ones(5).int()))
+    return text.SpikingEmbedding(vocabulary, **{"features": 8, "steps": 5, "engine": "eager", **arguments})
 
 
 # --- words ------------------------------------------------------------------------------------------------------------
