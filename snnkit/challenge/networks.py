@@ -44,8 +44,8 @@ class Delays(nn.Module):
             raise ValueError(f"steps of Delays must be {what}, but it is {checks.shown(steps)}")
         self.steps = tuple(checks.integer("steps of Delays", k, at_least=0) for k in steps)
 
-    @checks.arguments
     def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        checks.instance("x of Delays", x, Tensor, "a torch.Tensor [T, B, C]")
         longest = max(self.steps)
         before = x.new_zeros(longest, *x.shape[1:]) if state is None else state
         line = torch.cat([before, x])
