@@ -72,11 +72,11 @@ def slurm(words: tuple[str, ...], out: str | None, explained: bool, checked: str
 def _check(file: str, explained: bool) -> None:
     try:
         text = Path(file).read_bytes().decode()  # with the ends of lines as they are
-    except (OSError, UnicodeDecodeError) as error:
+        problems = check(text)
+    except (OSError, ValueError) as error:
         raise click.ClickException(f"can't read {file!r}: {error}") from None
     if explained:
         _explain(text)
-    problems = check(text)
     for problem in problems:
         where = file if problem.line is None else f"{file}:{problem.line}"
         click.echo(f"{where}: {problem.what}\n    fix: {problem.fix}")

@@ -15,7 +15,6 @@ from click.core import ParameterSource
 
 from snnkit import records
 from snnkit.cli import SETTINGS
-from snnkit.files import expanded
 from snnkit.measure import provenance
 from snnkit.train import LaunchError, RankInfo, Recipe, TensorBoard, launch, recipes
 from snnkit.train.checkpoint import writable
@@ -127,19 +126,17 @@ def _run(
     checkpoint, resume = options["checkpoint"], options["resume"]
     try:
         recipe = recipes.get(name, **settings)
-        if out:
-            record = writable(out, "--out")
-            if checkpoint and record == writable(checkpoint, "--checkpoint"):
-                raise ValueError(f"--out must be another file than --checkpoint, but both are {out}")
+        kept = writable(checkpoint, "--checkpoint") if checkpoint else None
+        if out and writable(out, "--out") == kept:
+            raise ValueError(f"--out must be another file than --checkpoint, but both are {out}")
         board = TensorBoard(log, None if resume else recipe.settings()) if log and first else None
     except (ValueError, TypeError) as error:
         raise click.UsageError(str(error)) from None
     except ImportError as error:
         raise click.ClickException(str(error)) from None
     lines = _EpochLines()
-    if resume and first:
-        exists = expanded(checkpoint).exists()
-        click.echo(f"resuming from {checkpoint}" if exists else f"there is no {checkpoint} yet: from the start")
+    if resume and first and kept:
+        click.echo(f"resuming from {checkpoint}" if kept.exists() else f"there is no {checkpoint} yet: from the start")
     try:
         run = runner(name, on_epoch=[lines, *([board] if board else [])] if first else [], **options, **settings)
     except (ValueError, TypeError, OSError, FloatingPointError) as error:

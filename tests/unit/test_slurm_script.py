@@ -211,7 +211,8 @@ def test_wrong_usage(words, message):
 
 def test_files_that_cannot_be_read_or_written(tmp_path):
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
-    for name in ("none", "binary"):
+    (tmp_path / "long").write_text("#" * 100_001)
+    for name in ("none", "binary", "long"):
         result = call("--check", tmp_path / name)
         assert result.exit_code == 1 and "can't read" in words_of(result)
     result = call("--out", tmp_path / "binary" / "job.sh", *COMMAND)
