@@ -53,7 +53,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def read_small(path: Path, largest: int) -> bytes:
-    """What a file of other people holds, as people hand them in.
+    """The bytes of a file that other people wrote.
 
     Raises ValueError saying what is wrong with it: no regular file (a pipe would be waited for), or more than `largest`
     bytes; and OSError.
@@ -67,7 +67,7 @@ def read_small(path: Path, largest: int) -> bytes:
 
 
 def small_json(path: Path, largest: int) -> Any:
-    """What a JSON file of other people holds. Raises as `read_small`, and ValueError where it is no JSON."""
+    """A JSON file that other people wrote. Raises as `read_small`, and ValueError where it is no JSON."""
     content = read_small(path, largest)
     try:
         return json.loads(content.decode("utf-8-sig"))
@@ -109,7 +109,7 @@ def check_hdf5(path: str | os.PathLike[str]) -> None:
         while todo:
             part = todo.pop()
             seen += 1
-            if seen * 8 > stored:  # each takes more bytes than that
+            if (seen + len(todo)) * 8 > stored:  # each takes more bytes than that
                 raise ValueError(f"groups in {path} must not hold each other")
             if isinstance(part, h5py.Group):
                 todo += [part.get(name) for name in part]  # None for a link that leads nowhere
