@@ -76,7 +76,6 @@ def accelerate(
         batch_size: of ``process``; None or "auto": as much as fits.
         precision: "fp32", "bf16", "fp16", or "auto": on CUDA bf16 where the chip computes in it, else fp16; elsewhere
             fp32.
-
     """
     device_of(model, parameters=True)
     batch_size = check_batch_size("auto" if batch_size is None else batch_size)

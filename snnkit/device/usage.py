@@ -33,11 +33,8 @@ class MemoryUsage:
     total: int | None  #: of the device
 
     def __repr__(self) -> str:
-        kind = "resident" if self.device == "cpu" else "allocated"
-        parts = [f"{_size(self.allocated)} {kind}"]
-        if self.device != "cpu":
-            parts.append(f"{_size(self.reserved)} reserved")
-        parts.append(f"peak {_size(self.peak)}")
+        kind = "resident" if self.device == "cpu" else "reserved"
+        parts = [f"{_size(self.allocated)} allocated", f"{_size(self.reserved)} {kind}", f"peak {_size(self.peak)}"]
         where = f"{self.device} ({self.name})" if self.name else self.device
         return f"{where}: {', '.join(parts)}; {_size(self.free)} of {_size(self.total)} free"
 
@@ -47,7 +44,7 @@ def _size(count: int | None) -> str:
 
 
 def get_gpu_memory_usage(device: str | torch.device = "auto") -> MemoryUsage:
-    """Memory in use on ``device``; "auto": the GPU if there is one, else the CPU, where it is resident memory.
+    """Memory in use on ``device``; "auto": the GPU if there is one, else the CPU, with the memory of this process.
 
     Raises ValueError for a device that PyTorch does not know or can't use here.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -144,7 +145,7 @@ def seed_of(what: str, *numbers: int) -> int:
     return int(mixed.generate_state(1, np.uint64)[0])
 
 
-class _SharedDataModule(LightningDataModule):
+class _SharedDataModule(LightningDataModule, ABC):
     """A data set from ``load``, as ``SharedBatches`` on the device of each rank; options as ``TensorDataModule``."""
 
     def __init__(self, *, global_batch_size: int, validation: int | None = None, seed: int = 0) -> None:
@@ -154,9 +155,9 @@ class _SharedDataModule(LightningDataModule):
         self.seed = check_seed(seed)
         self._data: dict[str, Data] = {}
 
+    @abstractmethod
     def load(self) -> tuple[Data, Data | None]:
         """Training and test data. Every rank calls it once, in ``setup``."""
-        raise NotImplementedError
 
     def setup(self, stage: str | None = None) -> None:
         if self._data:
