@@ -86,7 +86,6 @@ class Competition:
         forget = math.exp(-len(current) * self.dt / self.tau_theta)
         return spikes, CompetitionState(v, torch.add(theta * forget, spikes.sum(0), alpha=self.theta_plus))
 
-    @checks.arguments
     @torch.no_grad()
     def respond(self, current: Tensor, state: CompetitionState | None = None) -> tuple[Tensor, CompetitionState]:
         """``step`` with thresholds as they are."""
@@ -103,12 +102,14 @@ class Competition:
         return spikes, CompetitionState(v.mul_(1 - spikes), state.theta)
 
     def _checked(self, current: Tensor, state: CompetitionState | None) -> CompetitionState:
+        # By hand, as it runs in every step.
+        checks.instance("current", current, Tensor, "a torch.Tensor")
+        checks.instance("state", state, CompetitionState, "a CompetitionState", optional=True)
         if current.dtype not in DTYPES or current.dim() != 2 or 0 in current.shape:
             actual = f"{current.dtype} {list(current.shape)}"
             raise ValueError(f"current must be float32 or float64 [B, n], none of them 0, but it is {actual}")
         if state is None:
             return self.initial_state(current)
-        state = CompetitionState(*state)
         for name, value, shape in (("v", state.v, current.shape), ("theta", state.theta, current.shape[1:])):
             if value.shape != shape or (value.dtype, value.device) != (current.dtype, current.device):
                 raise ValueError(

@@ -25,7 +25,7 @@ class Rule(ABC):
     """Base of the rules, which are frozen dataclasses with these fields.
 
     A rule has a ``State`` of traces, named by their side, "pre…" or "post…", ``TIMES``, the name of the time constant
-    of each, and ``pairings``; ``step`` and ``run`` follow.
+    of each, and ``_pairings``; ``step`` and ``run`` follow.
     """
 
     State: ClassVar[Any]
@@ -39,7 +39,7 @@ class Rule(ABC):
     connection: Connection
 
     @abstractmethod
-    def pairings(self, pre: Tensor, post: Tensor, traces: Any) -> Pairings:
+    def _pairings(self, pre: Tensor, post: Tensor, traces: Any) -> Pairings:
         """The changes by spikes and ``traces`` that include them, of one step or of a sequence."""
 
     def check_numbers(self, *amplitudes: str) -> None:
@@ -81,7 +81,7 @@ class Rule(ABC):
         dtype = weight.dtype
         pre, post = (x if x.dtype == dtype else x.to(dtype) for x in (pre, post))
         traces = self._traces(pre, post, state)
-        return self._after_step(weight, self.pairings(pre, post, traces), out), traces
+        return self._after_step(weight, self._pairings(pre, post, traces), out), traces
 
     def _traces(self, pre: Tensor, post: Tensor, state: Any) -> Any:
         """Those of the step after ``state``."""
@@ -114,7 +114,7 @@ class Rule(ABC):
             new, waiting = weight.detach().clone(), []
             for t, (pre_t, post_t) in enumerate(zip(pre.to(weight.dtype), post.to(weight.dtype), strict=True), 1):
                 state = self._traces(pre_t, post_t, state)
-                waiting.append(self.pairings(pre_t, post_t, state))
+                waiting.append(self._pairings(pre_t, post_t, state))
                 if len(waiting) == most or t == len(pre):
                     parts = {name: torch.cat([getattr(by, name) for by in waiting]) for name in Pairings._fields[:4]}
                     self._after_step(new, waiting[0]._replace(**parts), new)
@@ -127,7 +127,7 @@ class Rule(ABC):
                 for name, before, tau in zip(self.State._fields, state, self.TIMES, strict=True)
             )
         )
-        by, new = self.pairings(pre, post, traces), POOL.empty(weight.shape, weight.dtype)
+        by, new = self._pairings(pre, post, traces), POOL.empty(weight.shape, weight.dtype)
         most = cpp_kernels.steps_at_once(by, weight, self.connection)
         for first in range(0, len(pre), most):
             steps = slice(first, first + most) if most > 1 else first

@@ -93,11 +93,10 @@ class PairSTDP(Rule):
         plain = [x if x.dtype == dtype and not x.requires_grad else x.detach().to(dtype) for x in (pre, post, *before)]
         new = POOL.empty(weight.shape, weight.dtype) if out is None else out
         decays = self.decay(self.tau_plus), self.decay(self.tau_minus)
-        by = self.pairings(plain[0], plain[1], STDPState(plain[2], plain[3]))
+        by = self._pairings(plain[0], plain[1], STDPState(plain[2], plain[3]))
         return new, STDPState(*cpp_kernels.step_of_pairs(weight, by, decays, self.limits, new))
 
-    @checks.arguments
-    def pairings(self, pre: Tensor, post: Tensor, traces: STDPState) -> Pairings:
+    def _pairings(self, pre: Tensor, post: Tensor, traces: STDPState) -> Pairings:
         """Post spikes with what is left of pre spikes, and pre spikes with what is left of post spikes."""
         scale = self.scale(pre)
         return Pairings(post, traces.pre, traces.post, pre, scale * self.a_plus, scale * self.a_minus)
@@ -154,8 +153,7 @@ class TripletSTDP(Rule):
     def __post_init__(self) -> None:
         self.check_numbers("a2_plus", "a2_minus", "a3_plus", "a3_minus")
 
-    @checks.arguments
-    def pairings(self, pre: Tensor, post: Tensor, traces: TripletState) -> Pairings:
+    def _pairings(self, pre: Tensor, post: Tensor, traces: TripletState) -> Pairings:
         """r2 and o2 are without the spikes of the step."""
         scale = self.scale(pre)
         increase = post * (self.a2_plus + self.a3_plus * (traces.post_slow - post))

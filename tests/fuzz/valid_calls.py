@@ -179,11 +179,9 @@ plasticity.CompetitiveLayer.*: n_pre=4, n_post=3, spikes=spikes(5, 2, 4), state=
 plasticity.Convolution.*: pre=spikes(2, 1, 6, 6), post=spikes(2, 2, 4, 4), weight=rand(2, 1, 3, 3)
 plasticity.Convolution.outputs: pre=(2, 1, 6, 6), kernel=(2, 1, 3, 3)
 plasticity.LocalRun.*: self=locally()
-plasticity.PairSTDP.pairings: traces=plasticity.STDPState(zeros(2, 4), zeros(2, 3))
 plasticity.PairSTDP.window: lag=0.01
 plasticity.RewardSTDP.run: pre=spikes(5, 2, 4), post=spikes(5, 2, 3), reward=rand(5, 2)
 plasticity.RewardSTDP.step: reward=rand(2)
-plasticity.TripletSTDP.pairings: traces=plasticity.TripletState(*(zeros(2, n) for n in (4, 4, 3, 3)))
 plasticity.learn_locally: neurons=4, passes=1, samples=16
 plasticity.similarity: weight=rand(4, 8)
 plasticity.vote: assigned=tensor([0, 1, 2, 0])
