@@ -54,8 +54,8 @@ def benchmark(arguments: Arguments, say: Say = print, out: str | Path | None = N
     check_out(out)
     images, _ = load(arguments.dataset, root=arguments.root or None)
     run = learn_locally(arguments.dataset, **settings, progress=True)
-    kept = {name: value for name, value in settings.items() if name not in ("device", "root")}
-    record = record_of(run, (images.shape[-2], images.shape[-1]), {"data": arguments.dataset, **kept})
+    recorded = {name: value for name, value in settings.items() if name not in ("device", "root")}
+    record = record_of(run, (images.shape[-2], images.shape[-1]), {"data": arguments.dataset, **recorded})
     say(tables(record))
     save(record, out)
     return record

@@ -336,14 +336,14 @@ def _shape(types: Any, key: str, name: str) -> Shape:
 
 def _recurrent(flat: _Flat) -> dict[str, str]:
     """Matrices that lead from the outputs of a neuron to its inputs and nowhere else, each with its neuron."""
-    found = {}
+    loops: dict[str, str] = {}
     for name, node in flat.nodes.items():
         before, after = [a for a, b in flat.edges if b == name], [b for a, b in flat.edges if a == name]
         if type(node).__name__ in ("Linear", "Affine") and before == after and len(before) == 1:
             neuron = flat.nodes.get(before[0])
-            if type(neuron).__name__ in EULER and before[0] not in found.values():
-                found[name] = before[0]
-    return found
+            if type(neuron).__name__ in EULER and before[0] not in loops.values():
+                loops[name] = before[0]
+    return loops
 
 
 def _built(

@@ -57,7 +57,7 @@ def as_array(value: Any, name: str, shape: str) -> np.ndarray:
 
 def as_arrays(given: Mapping[str, tuple[Any, str]]) -> list[np.ndarray]:
     """Of each argument, name to (value, shape), the array; ValueError unless axes of one name are equally long."""
-    found: list[np.ndarray] = []
+    arrays: list[np.ndarray] = []
     sizes: dict[str, tuple[int, str]] = {}
     for name, (value, shape) in given.items():
         array = as_array(value, name, shape)
@@ -66,8 +66,8 @@ def as_arrays(given: Mapping[str, tuple[Any, str]]) -> list[np.ndarray]:
             if length != expected:
                 rule = f"{shape} with {axis} = {expected}, as {where} has it"
                 raise ValueError(f"{name} must be {rule}, but its shape is {list(array.shape)}")
-        found.append(array)
-    return found
+        arrays.append(array)
+    return arrays
 
 
 def by_name(value: Any, name: str, alone: str, shape: str) -> dict[str, tuple[Any, str]]:

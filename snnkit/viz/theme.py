@@ -24,7 +24,7 @@ PATTERNS = ("", "/", ".", "x", "-", "\\", "|", "+")
 # Contrast 4.5 : 1 on WHITE and 4.2 : 1 on DARK. No colour has 4.5 on both, as these two pages are only 18.9 : 1 apart.
 TEXT = "#767676"
 GRID = "rgba(127,127,127,0.22)"
-PALE = "#949494"  # broad lines that stand behind others
+PALE = "#949494"  # broad lines behind others
 AXIS = "rgba(127,127,127,0.9)"
 GRID_HEX, AXIS_HEX = "#7f7f7f38", "#7f7f7fe6"  # the same two as matplotlib writes them
 CLEAR = "rgba(0,0,0,0)"

@@ -387,7 +387,7 @@ def _every_gradient(case: Case) -> Iterator[Finding]:
         return
     parameters = {path: p for path, p in runs.real_model.named_parameters() if p.requires_grad}
     try:
-        found = torch.autograd.grad(losses[0].output.sum(), list(parameters.values()), allow_unused=True)
+        gradients = torch.autograd.grad(losses[0].output.sum(), list(parameters.values()), allow_unused=True)
     except RuntimeError as error:
         yield Finding(
             f"the backward pass fails, here as well: {_first_line(error)}",
@@ -396,7 +396,7 @@ def _every_gradient(case: Case) -> Iterator[Finding]:
         )
         return
     used = {id(t) for op in runs.real.operations for t in op.inputs}
-    for path in (path for path, gradient in zip(parameters, found, strict=True) if gradient is None):
+    for path in (path for path, gradient in zip(parameters, gradients, strict=True) if gradient is None):
         if id(parameters[path]) in used:
             what = f"{path} takes part in the forward pass, but its gradient is lost: it would not be trained"
             fix = "give the spikes behind it a surrogate in detach form; or freeze it, requires_grad_(False)"

@@ -94,7 +94,7 @@ def roofline(
         x, y = series.setdefault(run.name, ([], []))
         x.append(run.intensity)
         y.append(run.rate / 1e9)
-    # The name may stand on either side of its line.
+    # The name may be on either side of its line.
     bend = {"left: memory bound, right: compute bound": ridge} if low < ridge < high else {}
     axes = {"x_title": "operations per byte moved", "y_title": "10⁹ operations per second"}
     page = lines(series, log="xy", faint=["roof"], marks=bend, title=title, **axes)
