@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import checks
-from ..files import replacing
+from ..files import expanded, replacing
 from .schema import KINDS, SCHEMA, RecordError, validate
 
 __all__ = ["KINDS", "SCHEMA", "RecordError", "load", "names", "parse", "read", "validate", "write"]
@@ -49,7 +49,7 @@ def read(path: str | Path) -> dict[str, Any]:
         RecordError: the file is damaged, of another schema, or without provenance.
         OSError: it can't be read.
     """
-    return parse(Path(path).read_bytes(), str(path))
+    return parse(expanded(path).read_bytes(), str(path))
 
 
 def parse(data: bytes, name: str) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def parse(data: bytes, name: str) -> dict[str, Any]:
 
 def write(path: str | Path, record: Mapping[str, Any]) -> Path:
     """Write ``record`` to ``path``; readers see the old file or the new one. RecordError: it lacks what they need."""
-    path = Path(path)
+    path = expanded(path)
     validate(record, str(path))
     text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     with replacing(path) as file:

@@ -49,9 +49,11 @@ def changed(path, value):
     return made
 
 
-def test_what_is_written_is_read(tmp_path):
-    path = records.write(tmp_path / "new" / "r.json", MEASURED)
-    assert records.read(path) == MEASURED
+def test_what_is_written_is_read(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = records.write("~/new/r.json", MEASURED)
+    assert path == tmp_path / "new" / "r.json"
+    assert records.read("~/new/r.json") == MEASURED
     assert [p.name for p in path.parent.iterdir()] == ["r.json"]
 
 
