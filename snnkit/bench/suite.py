@@ -288,10 +288,10 @@ def dtype_name(dtype: torch.dtype | None) -> str:
 Columns = Mapping[str, Callable[[Record], str]]
 
 
-def table(title: str, columns: Columns, rows: Rows, *, left: int = 1, always: int = 1) -> str:
-    """Text: a line for each row, of head to cell; columns without a cell are left out, but the first ``always``."""
+def table(title: str, columns: Columns, rows: Rows, *, left: int = 1) -> str:
+    """Text: a line for each row, of head to cell; columns without a cell are left out, but the first."""
     cells = [[cell(row) for cell in columns.values()] for row in rows]
-    return "\n".join([title, *text_table(list(columns), cells, left=left, always=always)])
+    return "\n".join([title, *text_table(list(columns), cells, left=left, always=1)])
 
 
 def milliseconds(row: Record, scale: float = 1e3) -> str:

@@ -111,7 +111,6 @@ def same(
     hint: int | str,
     *cases: str | Mapping[str, Any],
     part: int | None = None,
-    rtol: float = 1e-4,
     atol: float = 1e-6,
 ) -> Check:
     """A check that the answer to some arguments is the reference's.
@@ -131,7 +130,7 @@ def same(
             yours, expected = (written(f(*copy.deepcopy(list(case.values())))) for f in (candidate, reference))
             if part is not None:
                 yours, expected = parts(yours, len(expected), message, inputs=dict(case))[part], expected[part]
-            close(yours, expected, message, inputs=dict(case), hint=hint, rtol=rtol, atol=atol)
+            close(yours, expected, message, inputs=dict(case), hint=hint, atol=atol)
 
     return Check(name, run)
 

@@ -86,16 +86,16 @@ def _tau_is_its_memory(candidate: Any, reference: Any) -> None:
         expect.close(v, torch.full_like(v, math.exp(-1)), message, rtol=0.03, hint=2)
 
 
-def intervals(step: Any, current: float, tau: float, spikes: int = 3, patience: int = 4000) -> list[int]:
-    """Steps between the first spikes of a LIF (threshold 1, hard reset to 0) charged by ``step``."""
+def intervals(step: Any, current: float, tau: float) -> list[int]:
+    """Steps between the first three spikes of a LIF (threshold 1, hard reset to 0) charged by ``step``."""
     x, v = torch.tensor([current], dtype=torch.float64), torch.zeros(1, dtype=torch.float64)
     result, since = [], 0
-    for _ in range(patience):
+    for _ in range(4000):
         v, since = step(x, v, tau), since + 1
         if bool(v >= 1):
             result.append(since)
             v, since = torch.zeros_like(v), 0
-        if len(result) == spikes:
+        if len(result) == 3:
             break
     return result
 

@@ -125,9 +125,9 @@ _SCALE = 2.0**10
 class _Bench:
     """One weight of two numbers, plain SGD, a scaler; a loss whose gradient is the requested ``gradient``."""
 
-    def __init__(self, lr: float = 0.5) -> None:
+    def __init__(self) -> None:
         self.weight = nn.Parameter(torch.tensor([1.0, -2.0]))
-        self.optimizer = torch.optim.SGD([self.weight], lr=lr)
+        self.optimizer = torch.optim.SGD([self.weight], lr=0.5)
         self.scaler = torch.amp.GradScaler("cpu", init_scale=_SCALE, growth_interval=1000)
         self.arrived: list[Tensor] = []
         self.weight.register_hook(lambda gradient: self.arrived.append(gradient.clone()))

@@ -37,10 +37,10 @@ def assign_labels(counts, labels, classes):
     return torch.where(mean.sum(1) > 0, mean.argmax(1), -1)
 
 
-def _step(candidate: Any, pre: Any, post: Any, x: Any, y: Any, keep_x: float = 0.5, keep_y: float = 0.8) -> tuple:
+def _step(candidate: Any, pre: Any, post: Any, x: Any, y: Any) -> tuple:
     """The four tensors of an answer, and the arguments as a learner should see them."""
     pre, post, x, y = (torch.tensor(values, dtype=torch.float64) for values in (pre, post, x, y))
-    shown = {"pre": pre, "post": post, "x": x, "y": y, "keep_x": keep_x, "keep_y": keep_y}
+    shown = {"pre": pre, "post": post, "x": x, "y": y, "keep_x": 0.5, "keep_y": 0.8}
     message = "The answer is four tensors: x, y, increase, decrease."
     return (*expect.parts(candidate(*shown.values()), 4, message), shown)
 

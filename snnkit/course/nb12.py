@@ -198,19 +198,19 @@ class Operations(TorchDispatchMode):
 # --- 12.3: an event is believed if a neighbour fired shortly before ---------------------------------------------------
 
 
-def _asked(candidate: Any, rows: Sequence[tuple[int, int, int, int]], within: int = 1000) -> tuple[list[bool], dict]:
-    result = candidate(made(rows, (5, 6)), within)
-    inputs = shown(rows, size="5 × 6", within=within)
+def _answers(candidate: Any, rows: Sequence[tuple[int, int, int, int]]) -> tuple[list[bool], dict]:
+    result = candidate(made(rows, (5, 6)), 1000)
+    inputs = shown(rows, size="5 × 6", within=1000)
     expect.tensor(result, torch.zeros(len(rows), dtype=torch.bool), inputs=inputs, hint="One bool for each event: [n].")
     return result.tolist(), inputs
 
 
 def _alone(candidate: Any, reference: Any) -> None:
     rows = [(5000, 1, 1, 1), (5200, 4, 1, 1), (5300, 1, 3, 0)]
-    result, inputs = _asked(candidate, rows)
+    result, inputs = _answers(candidate, rows)
     message = "None of these is next to another."
     expect.true(result == [False] * 3, message, inputs=inputs, yours=result, hint=0 if all(result) else 1)
-    result, inputs = _asked(candidate, [(100, 1, 1, 1)])
+    result, inputs = _answers(candidate, [(100, 1, 1, 1)])
     message, hint = (
         "The very first event has no support.",
         "At the start no pixel has fired yet: `last_near` begins with `-torch.inf`.",
@@ -223,11 +223,11 @@ def _neighbours(candidate: Any, reference: Any) -> None:
         for dx in (-1, 0, 1):
             if dx or dy:
                 rows = [(500, 2, 2, 1), (800, 2 + dx, 2 + dy, 1)]
-                result, inputs = _asked(candidate, rows)
+                result, inputs = _answers(candidate, rows)
                 message = "The first is alone, the second is next to it."
                 expect.true(result == [False, True], message, inputs=inputs, yours=result, hint=1)
     rows = [(500, 2, 2, 1), (800, 3, 2, 0)]
-    result, inputs = _asked(candidate, rows)
+    result, inputs = _answers(candidate, rows)
     message = "A neighbour of the other polarity counts as well."
     expect.true(result == [False, True], message, inputs=inputs, yours=result, hint=5)
 
@@ -235,22 +235,22 @@ def _neighbours(candidate: Any, reference: Any) -> None:
 def _in_time(candidate: Any, reference: Any) -> None:
     for later, want in ((1000, True), (1001, False)):
         rows = [(500, 2, 2, 1), (500 + later, 3, 2, 1)]
-        result, inputs = _asked(candidate, rows)
+        result, inputs = _answers(candidate, rows)
         message = f"The neighbour fired {later} µs before."
         expect.true(result[1] == want, message, inputs=inputs, yours=result[1], expected=want, hint=2)
     rows = [(500, 2, 2, 1), (1400, 1, 2, 1), (2000, 3, 2, 1)]
-    result, inputs = _asked(candidate, rows)
+    result, inputs = _answers(candidate, rows)
     message = "The third's neighbour fired 1500 µs before; the second is no neighbour of it."
     expect.true(result == [False, True, False], message, inputs=inputs, yours=result, hint=2)
 
 
 def _itself(candidate: Any, reference: Any) -> None:
     rows = [(500, 2, 2, 1), (700, 2, 2, 0), (900, 2, 2, 1)]
-    result, inputs = _asked(candidate, rows)
+    result, inputs = _answers(candidate, rows)
     message = "A defective pixel that fires again and again has no neighbours for that."
     expect.true(result == [False] * 3, message, inputs=inputs, yours=result, hint=3)
     rows = [(500, 3, 2, 1), (600, 2, 2, 1), (900, 2, 2, 1)]
-    result, inputs = _asked(candidate, rows)
+    result, inputs = _answers(candidate, rows)
     message = "A neighbour of the third fired 400 µs before it. That its own pixel fired since then changes nothing."
     expect.true(result == [False, True, True], message, inputs=inputs, yours=result, hint=3)
 
@@ -264,7 +264,7 @@ def _at_the_edge(candidate: Any, reference: Any) -> None:
     }  # fmt: skip
     for message, (rows, want) in cases.items():
         with expect.explained(IndexError, "", message, inputs=shown(rows, size="5 × 6"), hint=4):
-            result, inputs = _asked(candidate, rows)
+            result, inputs = _answers(candidate, rows)
         expect.true(result == want, message, inputs=inputs, yours=result, expected=want, hint=4)
 
 

@@ -51,8 +51,8 @@ class Progress:
     and ``update`` are those of the last one, from 1 on; ``updates`` are those of an epoch.
     """
 
-    def __init__(self, epochs: int, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.epochs, self.clock = epochs, clock
+    def __init__(self, epochs: int) -> None:
+        self.epochs = epochs
         self.epoch, self.update, self.updates = 1, 1, 1
         self._first: tuple[float, int] | None = None  # when it was made, and its number
         self._samples = 0
@@ -71,7 +71,7 @@ class Progress:
         self.epoch, self.update, self.updates = update.epoch + 1, update.batch + 1, update.batches
         self.epochs = max(self.epochs, self.epoch)
         if self._first is None:
-            self._first = self.clock(), self.done
+            self._first = time.perf_counter(), self.done
         else:
             self._samples += update.samples
 
@@ -81,7 +81,7 @@ class Progress:
         words += [] if math.isnan(loss) else [f"loss {loss:.3f}"]
         words += [] if math.isnan(accuracy) else [f"accuracy {100 * accuracy:.1f} %"]
         began, first = self._first or (0.0, self.done)
-        seconds = self.clock() - began
+        seconds = time.perf_counter() - began
         if self.done > first and seconds > 0:
             left = self.epochs * self.updates - self.done
             words.append(f"{self._samples / seconds:,.0f} samples/s")
