@@ -31,17 +31,17 @@ _HINTS: dict[type[BaseException], str] = {
 class Outcome:
     """What came of an attempt."""
 
-    status: str  # "passed", "to do" or "failed"
-    check: str = ""  # the name of the first check that did not hold
-    message: str = ""  # the violated property, or what the answer raised
-    inputs: dict[str, Any] | str | None = None  # what shows it, with the next two
+    status: str  #: "passed", "to do" or "failed"
+    check: str = ""  #: the name of the first check that did not hold
+    message: str = ""  #: the violated property, or what the answer raised
+    inputs: dict[str, Any] | str | None = None  #: what shows it, with the next two
     yours: Any = None
     expected: Any = None
-    hint: str = ""  # the violation's own, as text
-    where: str = ""  # the learner's line that raised, as "line 3: return v * beta"
-    passed: int = 0  # how many checks held before
+    hint: str = ""  #: the violation's own, as text
+    where: str = ""  #: the learner's line that raised, as "line 3: return v * beta"
+    passed: int = 0  #: how many checks held before
     total: int = 0
-    printed: str = ""  # the first lines that the answer printed, and how many more there were
+    printed: str = ""  #: the first lines that the answer printed, and how many more there were
 
 
 @checks.arguments

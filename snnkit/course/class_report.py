@@ -81,8 +81,8 @@ class Room:
     """All files of a folder. Shown as a table when it is a cell's last line; ``html()`` gives a page."""
 
     folder: str
-    learners: tuple[Learner, ...]  # one for each file, by name
-    refused: tuple[tuple[str, str], ...]  # (file, why) of each that is no progress of a learner
+    learners: tuple[Learner, ...]  #: one for each file, by name
+    refused: tuple[tuple[str, str], ...]  #: (file, why) of each that is no progress of a learner
 
     @property
     def notebooks(self) -> list[str]:

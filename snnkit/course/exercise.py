@@ -52,18 +52,18 @@ class Check:
 class Exercise:
     """One exercise of a notebook."""
 
-    key: str  # "NN.n": the notebook's two digits, then the exercise's number
+    key: str  #: "NN.n": the notebook's two digits, then the exercise's number
     title: str
-    reference: Any  # the solution: a function, a class, or (for "work out this number") a plain value
-    # Each a Check, or a function that is one by its own name: ``_it_leaks`` is "it leaks". They are run up to the first
-    # violation, so coarse properties come first.
+    reference: Any  #: the solution: a function, a class, or (for "work out this number") a plain value
+    #: Each a Check, or a function that is one by its own name: ``_it_leaks`` is "it leaks". They are run up to the
+    #: first violation, so coarse properties come first.
     checks: Sequence[Any]
-    minutes: int = 5  # in class
-    difficulty: int = 1  # to 3
-    hints: Sequence[str] = ()  # from a nudge to nearly the answer
-    plot: Callable[[Any, Any], Any] | None = None  # (candidate, reference) to a figure, shown under the card
-    in_place: bool = False  # whether the answer may change its arguments; if not, that is a violation
-    seconds: float = 10.0  # how long each check may take with a learner's answer
+    minutes: int = 5  #: in class
+    difficulty: int = 1  #: to 3
+    hints: Sequence[str] = ()  #: from a nudge to nearly the answer
+    plot: Callable[[Any, Any], Any] | None = None  #: (candidate, reference) to a figure, shown under the card
+    in_place: bool = False  #: whether the answer may change its arguments; if not, that is a violation
+    seconds: float = 10.0  #: how long each check may take with a learner's answer
 
     def __post_init__(self) -> None:
         named = [c if isinstance(c, Check) else Check(c.__name__.strip("_").replace("_", " "), c) for c in self.checks]
