@@ -34,11 +34,11 @@ SILENT = 0.1  # where a network without spikes is drawn, as a logarithmic axis h
 class Entry(Score):
     """One line of the leaderboard: a score, and whose it is."""
 
-    name: str  # of the participant
-    note: str  # a line about the network
-    when: str  # UTC, "2026-05-04T13:37:00+00:00"
-    neurons: str  # kinds of the layers, such as "LIF, LIF"; a star marks those that are not of the kit
-    parameters: int  # how many numbers were or could be trained
+    name: str  #: of the participant
+    note: str  #: a line about the network
+    when: str  #: UTC, "2026-05-04T13:37:00+00:00"
+    neurons: str  #: kinds of the layers, such as "LIF, LIF"; a star marks those that are not of the kit
+    parameters: int  #: how many numbers were or could be trained
 
     def __repr__(self) -> str:
         return f"{self.name}: {super().__repr__()}"
@@ -49,9 +49,9 @@ class Board:
     """All entries of a folder, best first. Shown as a table when it is a cell's last line."""
 
     folder: str
-    entries: tuple[Entry, ...]  # best first; of equal scores the earlier one
-    references: tuple[Entry, ...]  # networks of the kit, which are shown among them without a rank
-    refused: tuple[tuple[str, str], ...]  # (file, why) of each that is no entry or damaged, or of other samples
+    entries: tuple[Entry, ...]  #: best first; of equal scores the earlier one
+    references: tuple[Entry, ...]  #: networks of the kit, which are shown among them without a rank
+    refused: tuple[tuple[str, str], ...]  #: (file, why) of each that is no entry or damaged, or of other samples
 
     def best(self) -> tuple[Entry, ...]:
         """The best entry of each name, best first."""

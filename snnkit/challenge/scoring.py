@@ -69,11 +69,11 @@ def mark(salt: str = SALT) -> str:
 class Evaluation:
     """The result of ``evaluate``."""
 
-    accuracy: float  # share of the samples that were answered correctly
-    spikes: float  # per sample, of all neurons; the input is not counted
-    layers: dict[str, float]  # name of each layer of neurons to its spikes per sample
-    correct: Tensor  # of each sample: bool [N], on the CPU
-    counts: Tensor  # of each sample: spikes float32 [N], on the CPU
+    accuracy: float  #: share of the samples that were answered correctly
+    spikes: float  #: per sample, of all neurons; the input is not counted
+    layers: dict[str, float]  #: name of each layer of neurons to its spikes per sample
+    correct: Tensor  #: of each sample: bool [N], on the CPU
+    counts: Tensor  #: of each sample: spikes float32 [N], on the CPU
 
     def __repr__(self) -> str:
         parts = ", ".join(f"{name}: {spikes:.2f}" for name, spikes in self.layers.items())
@@ -84,12 +84,12 @@ class Evaluation:
 class Score:
     """How well a network did on the hidden samples."""
 
-    score: float  # accuracy - PRICE · spikes: 1 would be perfect without a spike, 0.5 is what a silent network gets
-    error: float  # standard error of the score: how far another draw of as many samples would move it
-    accuracy: float  # share of correct answers
-    spikes: float  # per sample, of all neurons
+    score: float  #: accuracy - PRICE · spikes: 1 would be perfect without a spike, 0.5 is what a silent network gets
+    error: float  #: standard error of the score: how far another draw of as many samples would move it
+    accuracy: float  #: share of correct answers
+    spikes: float  #: per sample, of all neurons
     samples: int
-    mark: str  # of the samples' salt
+    mark: str  #: of the samples' salt
 
     def __repr__(self) -> str:
         return (

@@ -42,10 +42,10 @@ class BatchInfo:
 
     epoch: int
     batch: int
-    batches: int  # updates per epoch
-    samples: int  # of this update
-    figures: Tensor  # loss, accuracy and output rate [3]
-    output: Tensor  # [T, B, ...] of the update's last batch, detached
+    batches: int  #: updates per epoch
+    samples: int  #: of this update
+    figures: Tensor  #: loss, accuracy and output rate [3]
+    output: Tensor  #: [T, B, ...] of the update's last batch, detached
 
     @cached_property
     def _read(self) -> list[float]:
