@@ -161,7 +161,6 @@ def exposed(path: Path) -> str:
         return ""  # folders below that of a user are the user's alone
     path = Path(os.path.realpath(path))
     home = os.path.realpath(os.path.expanduser("~"))
-    # In a container the machine's root may have another number: that of the owner of all.
     owners = {os.getuid(), 0}
     for place in (path, *path.parents):
         status = place.stat()
@@ -174,7 +173,7 @@ def exposed(path: Path) -> str:
             return f"group {status.st_gid} can write to {place}"
         if str(place) == home:
             break
-        owners.add(os.stat(os.sep).st_uid)
+        owners.add(os.stat(os.sep).st_uid)  # of folders: root's number where this is a container
     return ""
 
 

@@ -59,7 +59,7 @@ class SpikingEmbedding(nn.Module):
         self.features = checks.integer("features", features, at_least=1)
         self.steps = checks.integer("steps", steps, at_least=1)
         self.neuron = Leaky(BETA, engine=engine)
-        self.rheobase = 1 / sum(BETA**step for step in range(self.steps))
+        self.rheobase = 1 / sum(BETA**step for step in range(min(self.steps, 8000)))  # 0 from there on
         self.table = nn.Embedding(len(vocabulary), self.features)
         # What a word expects of its neighbours; ``fit`` needs it, and goes on from it.
         self.context = nn.Embedding(len(vocabulary), self.features)

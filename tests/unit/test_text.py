@@ -91,6 +91,7 @@ def test_a_vector_is_the_rate_of_neurons_that_a_row_drives():
     embedding = small()
     spikes, state = embedding(torch.tensor([[1, 4]]))
     assert spikes.shape == (5, 1, 2, 8) and state.mem.shape == (1, 2, 8)
+    assert small(steps=2**60).rheobase == pytest.approx(1 - module.BETA)
     drive = embedding.table.weight[[1, 4]] * embedding.rheobase
     expected, _ = Leaky(0.9, engine="eager")(drive.expand(5, 2, 8))
     assert torch.equal(spikes[:, 0], expected) and 0 < expected.mean() < 1
