@@ -174,6 +174,8 @@ def test_refused(case, samples):
 def test_silence_says_zero(samples):
     found = challenge.evaluate(lively(0), *samples)
     assert (found.accuracy, found.spikes) == (0.5, 0.0)
+    with pytest.raises(ValueError, match="both of 0 and 1"):
+        challenge.evaluate(lively(0), samples[0] / 2, samples[1])
 
 
 def test_delays_and_other_linear_synapses_may_take_part(samples):
@@ -313,7 +315,7 @@ def test_names_as_people_have_them(tmp_path, name):
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ({"name": "two\nlines"}, ValueError),
+        ({"name": "x" * 41}, ValueError),
         ({"name": "a\u202eb"}, ValueError),
         ({"net": nn.Sequential(torch.nn.Linear(8, 2), neuron.LI())}, challenge.RuleError),
     ],

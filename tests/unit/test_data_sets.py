@@ -270,6 +270,7 @@ def test_splits_are_disjoint_complete_and_stratified():
     test, test_labels = data.load("digits", "test")
     rows = {tuple(image.flatten().tolist()) for image in torch.cat([train, test])}
     assert len(rows) == 1797, "some image is in both splits or in neither"
+    assert train.unique().tolist() == [int(level * 255 / 16 + 0.5) for level in range(17)]
     counts = train_labels.bincount() + test_labels.bincount()
     assert counts.tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
     assert test_labels.bincount().tolist() == [count // 5 for count in counts.tolist()]

@@ -11,7 +11,7 @@ from torch import nn
 from snnkit import encode
 from snnkit.device import MemoryTracker, memory_saving, optimize_memory_usage, packed_spikes, restore_memory_usage
 from snnkit.device import spike_packing as bits
-from snnkit.device.memory_saving import MemorySaving
+from snnkit.device.memory_saving import MemorySaving, stages
 from snnkit.models import FashionConvNet, mlp
 from snnkit.neuron import IF, LIF, PLIF, CubaLIF, Leaky, Neuron
 from snnkit.nn import Sequential
@@ -135,6 +135,13 @@ def test_in_compiled_engines():
     assert torch.equal(found[0][0], expected[0][0])
     for a, b in zip(found[1], expected[1], strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5 * b.abs().max().item())
+
+
+def test_of_a_neuron_that_was_changed_nothing_is_known():
+    patched = Sequential(IF(), nn.Linear(3, 3))
+    assert [stage.packed for stage in stages(patched, MemorySaving())] == [False, True]
+    patched[0].step = lambda x, state: (x * 2, state)
+    assert not any(stage.packed for stage in stages(patched, MemorySaving()))
 
 
 def test_whole_models_compile():

@@ -88,3 +88,5 @@ def test_without_the_package_it_says_how_to_get_it(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(ImportError, match=r'TensorBoard needs its package .* pip install "snnkit\[scale\] @ git'):
         TensorBoard(tmp_path)
+    with pytest.raises(ValueError, match=r"folder must be a folder for TensorBoard's files, but .* is a file"):
+        TensorBoard(__file__)

@@ -296,11 +296,7 @@ def test_resume_without_or_with_damaged_settings(tmp_path):
     ("settings", "error", "words"),
     [
         ({"encoding": "latency", "gain": 2.0}, ValueError, "gain must be at most 1 for the encoding 'latency'"),
-        (
-            {"network": "statistical", "populations": 4, "gain": 0.5},
-            ValueError,
-            "encoding and gain must be left out",
-        ),
+        ({"network": "statistical", "populations": 4, "gain": 0.5}, ValueError, "encoding and gain must be left out"),
         ({"channels": 3}, ValueError, "channels must be None for the dense network, but it is 3"),
         (
             {"network": "conv"},

@@ -10,7 +10,7 @@ from snnkit import encode, models, train
 from snnkit.device import Precision
 from snnkit.loss import rate_mse
 from snnkit.train import step as steps
-from snnkit.train.metrics import RunningMetrics
+from snnkit.train.metrics import RunningMetrics, check_weights
 from snnkit.train.step import PlainStep, UpdateConfig, step_unless
 
 SAMPLES = torch.rand(96, 12, generator=torch.Generator().manual_seed(0))
@@ -282,17 +282,19 @@ def test_weights_spoilt_in_the_last_update_do_not_reach_the_checkpoint(tmp_path)
     path = tmp_path / "run.pt"
     seen = []
     with pytest.raises(FloatingPointError, match=r"every loss of epoch 2 was finite.*one\.weight.*the gradient of "):
-        fit(
-            Normed(),
-            batch_size=16,
-            loss=Poison(12),
-            epochs=3,
-            checkpoint=path,
-            on_epoch=lambda history, _: seen.append(history.epochs),
-        )
+        fit(Normed(), batch_size=16, loss=Poison(12), epochs=3, checkpoint=path, on_epoch=lambda *_: seen.append(1))
     content = train.load_checkpoint(path, Normed())
-    assert content["epoch"] == 1 and seen == [1]
+    assert content["epoch"] == 1 and len(seen) == 1
     assert all(value.isfinite().all() for value in content["model"].values())
+
+
+def test_neurons_that_are_silenced_by_nan_are_noticed():
+    """The loss stays finite for the updates after it, and so do their gradients."""
+    model = nn.Linear(2, 1)
+    nn.init.constant_(model.weight, torch.nan)
+    with pytest.raises(FloatingPointError, match=r"weight\. What was not finite is a gradient in an earlier update"):
+        check_weights(model, 0)
+    check_weights(model.requires_grad_(False), 0)  # a mask, say
 
 
 @pytest.mark.parametrize("accumulate", [1, 3])
