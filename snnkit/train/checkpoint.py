@@ -35,7 +35,7 @@ def save_checkpoint(
     *,
     epoch: int = 0,
     history: History | dict[str, Any] | None = None,
-    extra: dict[str, Any] | None = None,
+    extra: dict[Any, Any] | None = None,
 ) -> Path:
     """Save a model's weights, and what is needed to continue training; return the path.
 

@@ -79,7 +79,7 @@ def test_validation_within_an_epoch_changes_nothing(tmp_path):
         torch.manual_seed(0)
         # Its number of updates is read while optimizers are made, which makes Lightning forget where the loaders were.
         module = lit.SpikingModule(models.mlp((64, 8, 10)), steps=3, scheduler="one-cycle", loss="count_cross_entropy")
-        keeper = ResumableCheckpoint(SignalFlags(None), file, 1)
+        keeper = ResumableCheckpoint(SignalFlags(None), str(file), 1)
         trainer = Trainer(
             accelerator="cpu", devices=1, max_epochs=3, val_check_interval=2, accumulate_grad_batches=accumulate,
             callbacks=[*([CutBefore(cut)] if cut else []), keeper], plugins=[AtomicCheckpointIO()], logger=False,

@@ -73,7 +73,7 @@ class ResumableCheckpoint(Checkpoint):
     def __init__(
         self,
         flags: SignalFlags,
-        path: Path | None,
+        path: Place | None,
         every: int | None,
         *,
         on_epoch: Callable[[], object] = lambda: None,
@@ -81,7 +81,7 @@ class ResumableCheckpoint(Checkpoint):
         timeout: float = 300.0,
         same: dict[str, Any] | None = None,
     ) -> None:
-        self.flags, self.path, self.every = flags, path, every
+        self.flags, self.path, self.every = flags, None if path is None else expanded(path), every
         self.on_epoch, self.begin, self.timeout, self.same = on_epoch, begin, timeout, dict(same or {})
         self.updates = 0
         self._saving: str | None = None  # "batch" or "epoch", while it does
