@@ -97,6 +97,7 @@ def test_other_errors_are_not_swallowed():
 @pytest.mark.parametrize(
     "arguments, error, match",
     [
+        ((Twice(), torch.rand(0, 3)), ValueError, "inputs must have samples"),
         ((Twice(), torch.rand(3), lambda m, b: b.sum()), ValueError, "3 samples of its batch along dimension 0"),
         ((Twice(), torch.rand(3), lambda m, b: [1]), TypeError, "a result of fn must be a tensor"),
     ],

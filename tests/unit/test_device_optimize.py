@@ -111,6 +111,8 @@ SMALL, X = mlp((4, 3)), torch.rand(2, 2, 4)
         (partial(optimize_memory_usage, steps=2), (conv_net(),), ValueError, r"norm that learns .*\('1.module'\)"),
         (accelerate, (LIF(),), ValueError, "no parameters: LIF"),
         (accelerate, (mixed(),), ValueError, r"mixed devices, meta \('1.weight'\) and cpu \('1.bias'\)"),
+        (optimize_memory_usage, (SMALL, X.to("meta")), ValueError, "model is on cpu and sample on meta"),
+        (explain_memory, (SMALL, X.to("meta")), ValueError, "model is on cpu and x on meta"),
         (explain_memory, (mlp((4, 3)).requires_grad_(False), X), ValueError, "every parameter frozen"),
     ],
 )

@@ -122,6 +122,8 @@ def test_sentences_and_neighbours():
         assert cosine == pytest.approx(float(same), abs=1e-6)
     rows = embedding.nearest(embedding.vectors(["cat", "soup"]), 2)
     assert [row[0][0] for row in rows] == ["cat", "soup"] and rows[0][0][1] == pytest.approx(1)
+    with pytest.raises(ValueError, match="k must be at most 4, but it is 5"):
+        embedding.most_similar("dog", 5)
 
 
 # --- training ---------------------------------------------------------------------------------------------------------
@@ -175,6 +177,8 @@ def test_a_loss_that_is_no_number_leaves_the_weights():
     before = copy.deepcopy(embedding.state_dict())
     with pytest.raises(FloatingPointError, match=r"the loss must be finite, .* try a lr below 0.1"):
         embedding.fit("dog cat bread soup rome dog", device="cpu", progress=False)
+    with pytest.raises(ValueError, match="a sentence with at least two words of the vocabulary"):
+        embedding.fit("dog. cat", device="cpu", progress=False)
     assert all(torch.equal(before[name], tensor) for name, tensor in embedding.state_dict().items())
 
 

@@ -216,9 +216,7 @@ def test_a_bad_loss_stops_before_the_weights_are_touched(bad):
         last_good.append(model.linear.weight.detach().clone())
         return loss(out, y) * (bad if len(last_good) == 3 else 1.0)
 
-    with pytest.raises(
-        FloatingPointError, match=rf"the loss is {bad} in epoch 1, batch 3 of 7.*lower lr \(it is 0\.5\)"
-    ):
+    with pytest.raises(FloatingPointError, match=rf"the loss is {bad} in epoch 1, batch 3 of 7.*lr \(it is 0\.5\)"):
         fit(model, loss=poisoned, lr=0.5)
     assert len(last_good) == 3 and not torch.equal(last_good[0], last_good[1])
     assert torch.equal(model.linear.weight, last_good[-1])
