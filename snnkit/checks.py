@@ -243,24 +243,23 @@ def all_arguments(module: str) -> None:
 
 def _compared(function: Callable[..., Any]) -> Callable[..., Any]:
     owner = f" of {function.__qualname__.split('.')[-2]}" if function.__name__ == "__init__" else ""
-    signature, scope = inspect.signature(function), inspect.unwrap(function).__globals__
 
-    @functools.cache  # at the first call, as annotations name what is defined further down
-    def kinds() -> dict[str, Any]:
-        single = [p for p in signature.parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-        found = {p.name: _resolved(p.annotation, scope) for p in single}
-        # Flags first, as their mistakes are the least seen.
-        return dict(sorted(found.items(), key=lambda entry: bool not in _alternatives(entry[1])))
+    @functools.cache  # at the first call: annotations name what is defined further down, and imports stay fast
+    def parameters() -> tuple[list[str], list[tuple[str, Any, Any]]]:
+        """Names in order, and what each may be; flags first, as their mistakes are the least seen."""
+        scope, all_of_them = inspect.unwrap(function).__globals__, inspect.signature(function).parameters.values()
+        single = [p for p in all_of_them if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        compared = [(p.name, _resolved(p.annotation, scope), p.default) for p in single]
+        compared.sort(key=lambda entry: bool not in _alternatives(entry[1]))
+        return [p.name for p in single if p.kind is not p.KEYWORD_ONLY], compared
 
     @functools.wraps(function)
     def checked(*args: Any, **named: Any) -> Any:
-        try:
-            given = signature.bind(*args, **named).arguments
-        except TypeError:
-            return function(*args, **named)  # which says what is missing or unknown
-        for name, kind in kinds().items():
+        order, compared = parameters()
+        given = {**dict(zip(order, args, strict=False)), **named}
+        for name, kind, default in compared:
             if name in given:
-                _compare(f"{name}{owner}", given[name], kind, signature.parameters[name].default)
+                _compare(f"{name}{owner}", given[name], kind, default)
         return function(*args, **named)
 
     return checked

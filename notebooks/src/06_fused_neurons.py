@@ -86,7 +86,6 @@ course.start("06", solve=SOLVE)
 device = data.resolve_device(DEVICE)
 clock = measure.clock_for(device)
 torch.set_num_threads(1)  # one core, so that we time the work and not the start of threads
-measure.keep_freed_memory()  # or the operating system may reclaim freed memory and clear its pages before the next use
 compiled = [name for name, _ in AUTO[device.type]]  # the engines made for this device
 compiler_missing = missing_compiler(device.type)
 N = 2**16 if QUICK else 2**18 if device.type == "cpu" else 2**20
@@ -334,7 +333,8 @@ if GUESS_SHORT is not None:
 #   overlap, the list says *undecided*, and also where the spread leaves the slope open by 0.5 or more: on a busy machine
 #   a single slope means nothing. Close other programs and run the cell again.
 # - An outlier is rarely caused by an engine. On a CPU, the reason is often that the operating system provides new
-#   memory, which it must allocate and clear first (`keep_freed_memory()` in the setup cell made this less likely).
+#   memory, whose pages it must clear first. The fused engines keep large blocks for the next call, so this happens at
+#   first only; the loop allocates its steps anew.
 #
 # ### Your run and others
 #

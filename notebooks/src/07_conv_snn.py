@@ -89,7 +89,6 @@ gpu = device.type == "cuda"
 clock = measure.clock_for(device)
 if not gpu and QUICK:
     torch.set_num_threads(1)  # for layers this small, starting a second thread takes longer than the work
-measure.keep_freed_memory()  # or the operating system may reclaim freed memory and clear its pages before the next use
 
 STEPS = 4  # T, as published
 CHANNELS, BATCH = (128, 128) if gpu else (16, 16) if QUICK else (32, 64)  # size of the nets that are only timed

@@ -86,7 +86,6 @@ train.seed_everything(SEED)
 course.start("10", solve=SOLVE)
 where = data.resolve_device(DEVICE)
 torch.set_num_threads(1)  # one core, so that we time the work and not the start of threads
-measure.keep_freed_memory()  # or the operating system may reclaim freed memory and clear its pages before the next use
 BATCH = 32 if QUICK else 128
 print(f"on {where}, batches of {BATCH}")
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
-import sys
 from dataclasses import Field, fields
 from functools import partial
 from pathlib import Path
@@ -25,10 +23,6 @@ SUITES = {
     "local": "Learn images without labels; accuracy on test images, pass by pass.",
 }
 _COUNT = click.IntRange(1)
-_KEEP_MEMORY = (
-    "Let the C library reuse large tensors that are freed, instead of returning their pages to the kernel (Linux, "
-    "CPU). The process restarts itself for that, as the settings are read when it starts."
-)
 
 
 def _plot(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -69,7 +63,6 @@ def _command(name: str) -> click.Command:
     options = [_option(each) for each in fields(suite.Arguments) if "text" in each.metadata]
     options += [
         click.Option(["--threads"], type=_COUNT, help="CPU threads.  [on a CPU: 1]"),
-        click.Option(["--keep-memory/--no-keep-memory"], default=True, help=_KEEP_MEMORY),
         click.Option(["--out"], type=click.Path(dir_okay=False), metavar="FILE.json", help="Write a record."),
         click.Option(["--quick"], is_flag=True, help="Something tiny: shows that all runs, its times mean nothing."),
     ]
@@ -97,7 +90,6 @@ def _run(
     *,
     device: str = "",
     threads: int | None,
-    keep_memory: bool,
     out: str | None,
     quick: bool,
     plot: str | None = None,
@@ -122,8 +114,6 @@ def _run(
         raise click.UsageError(str(error)) from None
     if device == "cpu" and name != "demo":
         threads = threads or 1
-    if keep_memory and (device == "cpu" or name == "demo"):
-        _restart_with_malloc_settings(threads)
     if threads is not None:
         torch.set_num_threads(threads)
     try:
@@ -136,19 +126,6 @@ def _run(
         raise click.ClickException("no candidate could be timed; the lines above say why")
     if plot:
         _draw(result, plot)
-
-
-def _restart_with_malloc_settings(threads: int | None) -> None:
-    """Replace this process by itself with the C library's settings in its environment, unless it has them.
-
-    For our engines and for other libraries alike.
-    """
-    from snnkit.measure import MALLOC_SETTINGS
-
-    settings = MALLOC_SETTINGS | ({"OMP_NUM_THREADS": str(threads)} if threads else {})
-    if sys.platform.startswith("linux") and any(os.environ.get(name) != value for name, value in settings.items()):
-        # The arguments as the interpreter got them: they are the same for the command, `python -m` and a script.
-        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, **settings})
 
 
 def _draw(record: dict[str, Any], plot: str) -> None:

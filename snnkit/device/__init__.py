@@ -7,6 +7,7 @@
 ``explain_memory``           where the memory of a training step goes, predicted and measured
 ``batch_process``            more inputs than fit at once; out-of-memory is caught
 ``get_gpu_memory_usage``     of a GPU or of this process
+``empty_cache``              memory that is kept for calls to come goes back to the device
 ``truncated``                truncated backpropagation through time
 ``packed_spikes``            spikes saved as bits, in any PyTorch model
 ``memory_limit``             a small device to run out of memory on, for drills and tests
@@ -32,6 +33,7 @@ from .placement import Precision as Precision
 from .spike_packing import packed_spikes as packed_spikes
 from .usage import MemoryUsage as MemoryUsage
 from .usage import StepMemory as StepMemory
+from .usage import empty_cache as empty_cache
 from .usage import get_gpu_memory_usage as get_gpu_memory_usage
 from .usage import outline as outline
 from .usage import timeline as timeline

@@ -17,7 +17,7 @@ from ..measure import peak_of
 from ..neuron import Neuron
 from .move import move_tensors_to_device
 from .placement import device_of
-from .usage import available, release_caches
+from .usage import available, empty_cache
 
 # With "auto": samples to try first, and the most at once; larger batches gain nothing.
 _PROBE, _MOST = 8, 1024
@@ -104,7 +104,7 @@ class _Run:
                     bar.update(many)
                     start += many
                     continue
-                release_caches(self.device)
+                empty_cache(self.device)
                 if many == 1:
                     raise MemoryError(
                         f"a single sample does not fit on {self.device}, and a batch of one can't be halved. Use fewer "

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import checks
+from ..engine.page_pool import POOL
 from ..neuron import Neuron
 from ..tables import html_table, size_of, text_table
 from .optimize import restore_memory_usage, saving_parts
@@ -42,6 +43,7 @@ class MemoryTable(Sequence[Row]):
 
     rows: tuple[Row, ...]  #: a layer each, in order of execution
     step: StepMemory  #: of a training step of the plain model, as counted
+    kept: int  #: free blocks of the CPU engines for calls to come, which ``empty_cache`` returns
     optimized: StepMemory | None = None  #: the same as the model is now, if ``optimize_memory_usage`` changed it
 
     def __getitem__(self, index):
@@ -74,6 +76,8 @@ class MemoryTable(Sequence[Row]):
         if self.optimized is not None:
             held, peak = map(size_of, self.optimized)
             notes.append(f"with optimize_memory_usage: {held} held, {peak} at the peak")
+        if self.kept:
+            notes.append(f"free memory kept for calls to come: {size_of(self.kept)}")
         return notes
 
     def __repr__(self) -> str:
@@ -103,7 +107,8 @@ def explain_memory(model: nn.Module, x: Tensor, *, optimizer: str | None = None)
     try:
         restore_memory_usage(model)
         rows = _rows(model, x, OPTIMIZERS.get(optimizer or "", 0))
-        return MemoryTable(tuple(rows), training_step(model, x), now)
+        step = training_step(model, x)
+        return MemoryTable(tuple(rows), step, POOL.free_bytes(), now)
     finally:
         for part in parts:
             part.runner = parts[part]

@@ -90,10 +90,16 @@ def _peak_resident() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def release_caches(device: torch.device) -> None:
-    """Return memory that Python, PyTorch and the C library hold without need to the device."""
+def empty_cache(device: str | torch.device = "auto") -> None:
+    """Return memory that the engines, PyTorch, Python and the C library keep for calls to come.
+
+    Tensors are left alone. It is for a process that shares its machine: the next large call waits for fresh memory.
+
+    Args:
+        device: of which memory; "auto": the GPU if there is one, else the CPU.
+    """
     gc.collect()
-    if device.type == "cuda":
+    if choose_device(device).type == "cuda":
         torch.cuda.empty_cache()
     else:
         POOL.clear()

@@ -4,12 +4,16 @@ The C library gives a large tensor pages of its own and returns them to the syst
 page of the next tensor with zeros when it is first written, which takes several times as long as the neurons do. A
 block of this pool stays mapped: a tensor takes it, and when the tensor's storage dies (with its last view, in NumPy or
 in another thread), the block is free for the next one. Its pages are huge where the system has such pages.
+
+What PyTorch itself allocates (matrix products, convolutions, pooling) comes from the C library. From the first large
+result on, glibc keeps that memory, too: all that is freed of tensors up to 32 MiB, and mostly that of larger ones.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import math
 import mmap
 import os
@@ -27,13 +31,14 @@ from ..checks import integer
 SMALLEST = 1 << 20  # bytes; smaller tensors the C library gives memory that it has
 _HUGE_PAGE = 2 << 20
 _SHARE = 8  # free blocks are kept up to this part of the machine's memory
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of mallopt(3)
 
 
 class _Block(NamedTuple):
     """Private memory of this process: a forked child has a copy."""
 
     pages: mmap.mmap
-    offset: int  # of the first huge page in them
+    offset: int  # where the first huge page can begin
     size: int
 
 
@@ -106,18 +111,32 @@ class PagePool:
 
 
 def _rounded(size: int) -> int:
-    """Whole huge pages, of at most one eighth more: sequences of similar lengths share blocks."""
-    step = max(_HUGE_PAGE, 1 << max(size.bit_length() - 4, 0))
+    """At most one eighth more: sequences of similar lengths share blocks."""
+    step = 1 << (size.bit_length() - 4)
     return -(-size // step) * step
 
 
 def _mapped(size: int) -> _Block:
+    _limit_c_library(POOL.limit)
     pages = mmap.mmap(-1, size + _HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    address = ctypes.addressof(ctypes.c_char.from_buffer(pages))
-    if hasattr(mmap, "MADV_HUGEPAGE"):
+    offset = -ctypes.addressof(ctypes.c_char.from_buffer(pages)) % _HUGE_PAGE
+    if (huge := size // _HUGE_PAGE * _HUGE_PAGE) and hasattr(mmap, "MADV_HUGEPAGE"):
         with contextlib.suppress(OSError):  # a system without huge pages
-            pages.madvise(mmap.MADV_HUGEPAGE)
-    return _Block(pages, -address % _HUGE_PAGE, size)
+            pages.madvise(mmap.MADV_HUGEPAGE, offset, huge)  # the rest in small ones: a huge one counts in full
+    return _Block(pages, offset, size)
+
+
+@functools.lru_cache(maxsize=1)  # no call but where the limit changes
+def _limit_c_library(limit: int) -> None:
+    """Free memory up to ``limit`` stays with the C library, if it is glibc and the user has not set it."""
+    if any(name.startswith("MALLOC_") for name in os.environ):
+        return
+    with contextlib.suppress(OSError, TypeError, AttributeError):  # another C library
+        mallopt = ctypes.CDLL(None).mallopt
+        limit = max(limit, 2**17)  # glibc's own
+        mallopt(_TRIM_THRESHOLD, min(limit, 2**31 - 1))
+        mallopt(_MMAP_THRESHOLD, min(limit, 2**25))
+        mallopt(_TOP_PAD, min(limit, 2**28))  # room for what is larger
 
 
 def _memory() -> int:
@@ -132,9 +151,14 @@ POOL = PagePool(_memory() // _SHARE)
 
 
 def limit_kept_memory(limit: int) -> None:
-    """Keep at most ``limit`` bytes of memory between calls of the CPU engines; 0: none."""
+    """Keep at most ``limit`` bytes of freed memory for calls to come on a CPU; 0: none.
+
+    So much each for the results of engines and, under Linux, for those of PyTorch's own operations. Without this call
+    it is one eighth of the machine's memory.
+    """
     POOL.limit = integer("limit", limit, at_least=0)
     POOL.free_bytes()
+    _limit_c_library(limit)
 
 
 def fresh(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:

@@ -3,11 +3,8 @@
 from .machine import commit as commit
 from .machine import processor as processor
 from .machine import provenance as provenance
-from .memory import MALLOC_SETTINGS as MALLOC_SETTINGS
 from .memory import Held as Held
 from .memory import held_for_backward as held_for_backward
-from .memory import keep_freed_memory as keep_freed_memory
-from .memory import missing_malloc_settings as missing_malloc_settings
 from .timing import Clock as Clock
 from .timing import DeviceClock as DeviceClock
 from .timing import HostClock as HostClock

@@ -37,8 +37,6 @@ def provenance(device: torch.device) -> dict[str, Any]:
 
     import snnkit
 
-    from .memory import MALLOC_SETTINGS
-
     known = {package: version(package) for package in PACKAGES} | {"snnkit": snnkit.__version__}
     versions = {package: text for package, text in known.items() if text}
     versions |= {"python": platform.python_version(), "torch": torch.__version__}
@@ -51,7 +49,7 @@ def provenance(device: torch.device) -> dict[str, Any]:
         "versions": versions,
         "cuda": torch.version.cuda,
         "commit": commit(Path(snnkit.__file__).parent),
-        "allocator": {name: os.environ[name] for name in MALLOC_SETTINGS if name in os.environ},
+        "allocator": {name: value for name, value in os.environ.items() if name.startswith("MALLOC_")},
     }
 
 

@@ -33,7 +33,6 @@ import torch
 from snnkit import checks
 from snnkit.checks import integer, number, shown
 from snnkit.data import resolve_device
-from snnkit.measure import missing_malloc_settings
 
 PEER = 76  # exit code of a rank that ended only because it lost another one
 REQUEUED = 75  # of one that has saved and handed its job back to SLURM; EX_TEMPFAIL of sysexits.h
@@ -172,8 +171,8 @@ def launch(
     """Run ``command`` as ``processes`` ranks of one job on this machine, and wait for all of them.
 
     With more than one rank, OMP_NUM_THREADS is 1 where it is not set, as with ``torchrun`` (ranks would fight for the
-    cores), and the C library holds on to freed memory (``measure.MALLOC_SETTINGS``). On Ctrl-C and SIGTERM all ranks
-    are ended before it takes effect here; where this process is killed, a small guard process ends them.
+    cores). On Ctrl-C and SIGTERM all ranks are ended before it takes effect here; where this process is killed, a small
+    guard process ends them.
 
     Args:
         command: program and arguments; not a shell's line.
@@ -330,8 +329,6 @@ def _environment(rank: int, world: int, port: int, job: str) -> dict[str, str]:
     env = dict(os.environ)
     if world > 1:
         env.setdefault("OMP_NUM_THREADS", "1")
-        # A rank that has new pages cleared by the kernel in the middle of an update lets all the others wait.
-        env |= missing_malloc_settings(env)
     if sys.platform == "linux":
         # Without it gloo looks up the address of this machine's name, which many a laptop lacks, or has a stale one.
         env.setdefault("GLOO_SOCKET_IFNAME", "lo")

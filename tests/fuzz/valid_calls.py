@@ -112,6 +112,7 @@ device.Accelerated.__call__: input=rand(2, 8)
 device.Precision.choose: self=device.Precision, device=CPU, amp=False
 device.batch_process: model=nn.Linear(8, 3), inputs=rand(6, 8)
 measure.memory_limit: limit=10**8
+device.empty_cache: device="cpu"
 device.move_tensors_to_device: obj=[ones(2), {"a": ones(1)}]
 device.outline: curve=[1, 5, 2, 8]
 device.truncated: steps=2

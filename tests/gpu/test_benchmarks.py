@@ -19,7 +19,7 @@ def test_the_training_benchmark_runs(device, tmp_path, monkeypatch):
     # TF32 in one memory format and not in the other would move spikes, of which so small a network has few.
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     path = tmp_path / "r.json"
-    words = ["bench", "training", "--device", device.type, "--quick", "--no-keep-memory", "--out", str(path)]
+    words = ["bench", "training", "--device", device.type, "--quick", "--out", str(path)]
     result = CliRunner().invoke(main, words)
     assert result.exit_code == 0, result.output
     content = records.read(path)
@@ -31,7 +31,7 @@ def test_the_training_benchmark_runs(device, tmp_path, monkeypatch):
 
 def test_the_demo_compares_devices(cuda, tmp_path):
     path = tmp_path / "r.json"
-    words = ["bench", "demo", "--quick", "--model", "mlp", "--no-keep-memory", "--out", str(path)]
+    words = ["bench", "demo", "--quick", "--model", "mlp", "--out", str(path)]
     result = CliRunner().invoke(main, words)
     assert result.exit_code == 0 and "GPU/CPU" in result.output, result.output
     assert {row["device"] for row in records.read(path)["rows"]} == {"cpu", "cuda"}
@@ -41,7 +41,7 @@ def test_graphs_and_kernels_are_timed(cuda, tmp_path):
     path = tmp_path / "r.json"
     sizes = ["--batch", "16", "--hidden", "32", "--steps", "5", "--repeats", "3"]
     result = CliRunner().invoke(
-        main, ["bench", "compare", "--device", "cuda", *sizes, "--no-peers", "--no-keep-memory", "--out", str(path)]
+        main, ["bench", "compare", "--device", "cuda", *sizes, "--no-peers", "--out", str(path)]
     )
     assert result.exit_code == 0, result.output
     content = records.read(path)

@@ -19,7 +19,7 @@ from snnkit.device import Precision
 
 CPU = torch.device("cpu")
 PLAIN = Precision(CPU, None)
-QUICK = ("--device", "cpu", "--quick", "--no-keep-memory")
+QUICK = ("--device", "cpu", "--quick")
 
 
 class Twin(Ours):

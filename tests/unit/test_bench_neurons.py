@@ -1,9 +1,7 @@
 """`snnkit bench neurons`: results are compared, then timed; what differs, falls back or does not fit is named."""
 
 import dataclasses
-import os
 import re
-import sys
 import warnings
 
 import pytest
@@ -17,11 +15,10 @@ from snnkit.bench.neuron_speed import ENGINE_NAMES, EQUATIONS, Candidate, Case, 
 from snnkit.cli import main
 from snnkit.cli.bench import SUITES
 from snnkit.engine import ENGINES
-from snnkit.measure import MALLOC_SETTINGS
 from snnkit.neuron import LIF
 
 CPU = torch.device("cpu")
-SMALL = ("--device", "cpu", "--neurons", "64", "--steps", "4", "--repeats", "3", "--no-keep-memory")
+SMALL = ("--device", "cpu", "--neurons", "64", "--steps", "4", "--repeats", "3")
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +75,7 @@ def test_wrong_usage_is_an_error(arguments, code, says):
 
 @pytest.mark.parametrize("suite", SUITES)
 def test_what_can_not_be_written_is_noticed_before_anything_is_measured(suite):
-    result = call(suite, "--quick", "--no-keep-memory", "--out", f"{__file__}/r.json")
+    result = call(suite, "--quick", "--out", f"{__file__}/r.json")
     assert result.exit_code == 1 and "device:" not in result.output
     assert "--out can't be written at" in result.output and "is not a folder" in " ".join(result.output.split())
 
@@ -104,7 +101,7 @@ def test_a_device_that_is_none_is_named_before_anything_is_measured():
 
 def test_no_candidate_to_time(monkeypatch):
     monkeypatch.setattr(neurons, "layers", lambda device: [])
-    size = ("--device", "cpu", "--neurons", "64", "--steps", "64", "--no-keep-memory")
+    size = ("--device", "cpu", "--neurons", "64", "--steps", "64")
     result = call("neurons", *size, "--engines", "triton", "--mode", "inference")
     assert result.exit_code == 1 and "no candidate could be timed" in result.output
 
@@ -124,22 +121,6 @@ def test_what_was_measured_before_an_interruption_is_in_the_record(tmp_path, mon
     content = records.read(path)
     assert content["complete"] is False and len(content["rows"]) == 2
     assert "interrupted: not complete" in call("show", str(path)).output
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the settings are glibc's")
-def test_the_process_restarts_once_with_the_allocators_settings(monkeypatch):
-    started = []
-    monkeypatch.setattr(os, "execve", lambda *call: started.append(call))
-    monkeypatch.setattr(neurons, "benchmark", lambda *call: {"rows": [1]})
-    monkeypatch.setattr(sys, "orig_argv", ["python", "-m", "snnkit.cli", "--threads", "1"])
-    call("neurons", "--quick", "--device", "cpu")
-    ((program, words, environment),) = started
-    assert program == sys.executable and words[1:] == ["-m", "snnkit.cli", "--threads", "1"]
-    assert MALLOC_SETTINGS.items() <= environment.items() and environment["OMP_NUM_THREADS"] == "1"
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    call("neurons", "--quick", "--device", "cpu")
-    assert len(started) == 1
 
 
 def outcome_of(every, mode="inference", dtype=torch.float32, width=64, steps=4):

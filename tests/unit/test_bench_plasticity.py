@@ -14,7 +14,7 @@ from snnkit.bench import stdp_speed as bench
 from snnkit.bench.stdp_speed import Case
 from snnkit.cli import main
 
-QUICK = ("bench", "plasticity", "--quick", "--repeats", "3", "--no-keep-memory")
+QUICK = ("bench", "plasticity", "--quick", "--repeats", "3")
 LAYER = bench.dense(30, 20, 2)
 
 
@@ -89,7 +89,7 @@ def made(run):
 
 
 def called(*words):
-    return CliRunner().invoke(main, ["bench", "local", "--device", "cpu", "--no-keep-memory", *words])
+    return CliRunner().invoke(main, ["bench", "local", "--device", "cpu", *words])
 
 
 def test_the_command_writes_what_the_function_learned(made, tmp_path):

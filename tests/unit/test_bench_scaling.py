@@ -55,7 +55,7 @@ def call(*arguments):
 def measured(stand_ins, tmp_path):
     """(path of a record, what was printed)"""
     path = tmp_path / "r.json"
-    result = call("scaling", "--no-keep-memory", "--repeats", "2", "--out", str(path))
+    result = call("scaling", "--repeats", "2", "--out", str(path))
     assert result.exit_code == 0, result.output
     return path, result.output
 
@@ -105,7 +105,7 @@ def test_a_rank_that_fails_is_named_without_a_traceback(monkeypatch):
         raise LaunchError("rank 1 of 2 was ended by SIGKILL", 1, -9, [[], []])
 
     monkeypatch.setattr(scaling, "launch", fails)
-    result = call("scaling", "--quick", "--no-keep-memory")
+    result = call("scaling", "--quick")
     assert result.exit_code == 1
     assert "rank 1 of 2 was ended by SIGKILL" in result.output
     assert result.exception is None or isinstance(result.exception, SystemExit)

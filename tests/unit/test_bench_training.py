@@ -17,7 +17,7 @@ from snnkit.device import Precision
 
 CPU = torch.device("cpu")
 PLAIN = Precision(CPU, None)
-QUICK = ("--device", "cpu", "--quick", "--no-keep-memory")
+QUICK = ("--device", "cpu", "--quick")
 
 
 class Twin(Ours):
@@ -187,7 +187,7 @@ def test_the_demo_measures_and_compares_devices(tmp_path, monkeypatch):
     mlp = demo.DEMOS["mlp"]
     monkeypatch.setattr(demo, "DEMOS", {"tiny": dataclasses.replace(mlp, make=lambda: models.mlp((784, 8, 10)))})
     path = tmp_path / "d.json"
-    arguments = ("demo", "--model", "all", "--batch", "2", "--batch", "1", "--repeats", "3", "--no-keep-memory")
+    arguments = ("demo", "--model", "all", "--batch", "2", "--batch", "1", "--repeats", "3")
     result = call(*arguments, "--out", str(path), "--plot", str(tmp_path / "d.png"))
     assert result.exit_code == 0, result.output
     assert "tiny, 6,370 parameters, T = 25; samples/s" in result.output and "GPU/CPU" not in result.output

@@ -96,7 +96,6 @@ def test_prices_are_recovered_from_times_that_they_explain():
 
 
 def test_fitting_measures_all_that_a_prediction_needs(work, monkeypatch):
-    monkeypatch.setattr(fitting, "keep_freed_memory", lambda: True)
     monkeypatch.setattr(fitting, "_SHAPES", ((2, 1), (4, 8), (2, 64), (3, 2), (5, 2), (2, 3)))
     monkeypatch.setattr(fitting, "_NEURONS", fitting._NEURONS[2:3])
     monkeypatch.setattr(fitting, "_PRODUCTS", ((1, 1, 1), (8, 4, 2)))
@@ -142,7 +141,6 @@ def small(name, said):
 
 
 def test_all_is_predicted_before_anything_is_measured(monkeypatch):
-    monkeypatch.setattr(validation, "keep_freed_memory", lambda: True)
     monkeypatch.setattr(validation, "clock_of", lambda device: Still())
     said = []
     nets = [small("one", said), small("two", said)]

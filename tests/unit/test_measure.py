@@ -1,15 +1,12 @@
 """Time, memory and traffic: what is counted, and clocks that can be trusted."""
 
-import platform
-import subprocess
-import sys
-
 import pytest
 import torch
 
 from snnkit import device
 from snnkit.device import MemoryTracker, memory_limit, outline, timeline
 from snnkit.device.usage import available
+from snnkit.engine.page_pool import POOL
 from snnkit.measure import Kernel, Traffic, Transfers, memory, peak_of, timing
 from snnkit.measure.tracker import left_under_limit
 from snnkit.neuron import LIF
@@ -96,13 +93,6 @@ def test_on_a_gpu_the_allocator_counts():
     assert (held.x, held.other) == (0, x.nbytes)
     assert peak_of(lambda: x.exp().sin(), x.device) == 2 * x.nbytes
     assert 2**20 < available(x.device) < 2**50
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="mallopt(3) is glibc's")
-def test_glibc_takes_the_settings():
-    # In a process of its own, as they can't be taken back.
-    program = "from snnkit.measure.memory import keep_freed_memory; assert keep_freed_memory()"
-    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def kernels(function, *arguments):
@@ -240,6 +230,11 @@ def test_memory_in_use():
     assert "resident" in repr(usage) and "free" in repr(usage)
     kept = torch.ones(64 * MB)
     assert device.get_gpu_memory_usage("cpu").allocated - usage.allocated > 200 * MB and kept.numel()
+    del [POOL.empty((8 * MB,), torch.float32).fill_(1)][0]
+    assert POOL.free_bytes() >= 32 * MB
+    assert "kept for calls to come" in repr(device.explain_memory(torch.nn.Linear(2, 2), torch.rand(1, 2)))
+    device.empty_cache("cpu")
+    assert POOL.free_bytes() == 0
 
 
 def test_what_is_made_and_freed_is_seen_in_order():

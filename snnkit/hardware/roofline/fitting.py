@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from ... import checks
 from ...engine import cpp_compiler
-from ...measure import Clock, ThroughputClock, keep_freed_memory, provenance, race
+from ...measure import Clock, ThroughputClock, provenance, race
 from ...neuron import ALIF, IF, LIF, CubaLIF, Izhikevich, Leaky, Neuron
 from ...nn import Sequential
 from ...surrogate import Sigmoid
@@ -227,8 +227,7 @@ def large_product(device: torch.device) -> tuple[Callable[[], object], int]:
 def fit(device: str | torch.device = "cpu", *, repeats: int = 7) -> Machine:
     """Measure ``device`` by micro-benchmarks: about a minute, more where an engine has to compile.
 
-    Besides eager this measures "cpp" on a CPU with a compiler, "block" on CUDA. On a CPU the C library is set to keep
-    freed memory (``measure.keep_freed_memory``) for the rest of the process.
+    Besides eager this measures "cpp" on a CPU with a compiler, "block" on CUDA.
 
     Args:
         device: "cpu" or a CUDA device.
@@ -237,8 +236,6 @@ def fit(device: str | torch.device = "cpu", *, repeats: int = 7) -> Machine:
     device = torch.device(device)
     checks.choice("type of device", device.type, ("cpu", "cuda"))
     engines = ("block",) if device.type == "cuda" else ("cpp",) if cpp_compiler() is not None else ()
-    if device.type == "cpu":
-        keep_freed_memory()
     clock = clock_of(device)
     benchmarks = list(layer_benchmarks(device))
     for engine in engines:

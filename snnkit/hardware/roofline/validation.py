@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from ... import checks, encode
 from ...loss import count_cross_entropy, membrane_max_cross_entropy, rate_mse
-from ...measure import keep_freed_memory
 from ...models import ConvNet, FashionConvNet
 from ...neuron import ALIF, LIF, PLIF, CubaLIF, Izhikevich, Leaky, Neuron, Recurrent
 from ...nn import Sequential
@@ -180,8 +179,6 @@ def validate(machine: Machine, *, nets: Sequence[HoldoutNet] | None = None, repe
         work = net.work()
         predicted[net.name] = {engine: machine.predict(work, engine) for engine in engines}
     device = torch.device(machine.kind)
-    if device.type == "cpu":
-        keep_freed_memory()
     clock = clock_of(device)
     product, flops = large_product(device)
     rows, rates = [], []

@@ -96,8 +96,8 @@ def roofline(
         y.append(run.rate / 1e9)
     # The name may be on either side of its line.
     bend = {"left: memory bound, right: compute bound": ridge} if low < ridge < high else {}
-    axes = {"x_title": "operations per byte moved", "y_title": "10⁹ operations per second"}
-    page = lines(series, log="xy", faint=["roof"], marks=bend, title=title, **axes)
+    x_title, y_title = "operations per byte moved", "10⁹ operations per second"
+    page = lines(series, log="xy", faint=["roof"], marks=bend, title=title, x_title=x_title, y_title=y_title)
     return page.update_xaxes(range=np.log10([low, high]).tolist(), tickvals=None)
 
 
