@@ -30,14 +30,7 @@ def right(v, x, beta):
 def _state():
     generators = torch.get_rng_state().tolist(), np.random.get_state()[1].tolist(), random.getstate()
     settings = torch.get_default_dtype(), torch.get_default_device(), torch.is_grad_enabled()
-    return (
-        generators,
-        settings,
-        sys.stdout,
-        sys.stderr,
-        signal.getsignal(signal.SIGALRM),
-        signal.getsignal(signal.SIGINT),
-    )
+    return generators, settings, sys.stdout, sys.stderr, *map(signal.getsignal, (signal.SIGALRM, signal.SIGINT))
 
 
 @pytest.mark.parametrize("answer", hostile.CASES, ids=lambda answer: answer.__name__)
@@ -62,9 +55,11 @@ def test_the_card_has_the_line_that_hung_and_some_of_the_prints(capsys):
 def test_prints_of_a_right_answer_and_of_a_stub_are_on_the_card(capsys):
     def mine(v, x, beta):
         print("beta is", beta)
+        torch.rand(3), np.random.rand(3), random.random()  # is no mistake, but must not shift what the next cell draws
         return beta * v + x
 
-    assert attempt("99.1", mine) is mine
+    before = _state()
+    assert attempt("99.1", mine) is mine and _state() == before
     assert "printed  beta is 0.9" in capsys.readouterr().out
     attempt("99.1", lambda v, x, beta: print(tuple(v.shape)) or ...)
     assert "to do" in (out := capsys.readouterr().out) and "(2,)" in out

@@ -142,6 +142,10 @@ def test_an_export_holds_everything_that_counts(tmp_path, capsys):
     assert one["failed"] == {"a silent neuron leaks": 2, "input charges": 1}
     assert (two["status"], two["failed"]) == ("passed", {}) and data["notebooks"]["99"]["quiz"] == [True]
     assert json.loads(export(tmp_path / "grace.json").read_text())["name"] == "grace"
+    for name in ("x" * 61, "two\nlines", "  ", "\x1b[31mred"):
+        with pytest.raises(ValueError, match="name must be one line"):
+            export(tmp_path / "a.json", name=name)
+    assert not (tmp_path / "a.json").exists()
 
 
 def test_unknown_notebooks_are_refused():
@@ -174,6 +178,10 @@ def test_text_questions_outside_a_notebook(asked, capsys):
 
 
 def test_answers_are_marked_and_explained(asked, capsys, progress_file):
+    for wrong in ([1, 1], [0, 1, 1], [3, 1, 1], [1.0, 1, 1]):
+        with pytest.raises((TypeError, ValueError), match="answer"):
+            quiz("99", answers=wrong)
+    assert not progress_file.exists()
     assert quiz("99", answers=[2, 3, None]) == (True, False, None)
     out = capsys.readouterr().out
     assert "Question 1: right" in out and "It decays by beta." in out

@@ -165,12 +165,7 @@ def latency_time(x, steps, threshold, linear):
     return round(time * (steps - 1) / longest)
 
 
-@given(
-    st.lists(st.floats(0, 1), min_size=1, max_size=20),
-    st.integers(1, 40),
-    st.floats(0.001, 0.9),
-    st.booleans(),
-)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20), st.integers(1, 40), st.floats(0.001, 0.9), st.booleans())
 @settings(max_examples=150, deadline=None)
 def test_latency_is_the_published_formula(values, steps, threshold, linear):
     x = torch.tensor(values, dtype=torch.float64)

@@ -153,8 +153,7 @@ def test_branches_that_join_add_up():
 
 def test_a_recurrent_subgraph_as_snntorch_writes_it():
     inner = graph_of(
-        {"lif": lif(1), "w_rec": affine(2)},
-        [("input", "lif"), ("lif", "w_rec"), ("w_rec", "lif"), ("lif", "output")],
+        {"lif": lif(1), "w_rec": affine(2)}, [("input", "lif"), ("lif", "w_rec"), ("w_rec", "lif"), ("lif", "output")]
     )
     net = read(graph_of({"fc": affine(3), "rec": inner}, [("input", "fc"), ("fc", "rec"), ("rec", "output")]))
     assert type(net) is Sequential and list(net._modules) == ["fc", "rec_lif"]

@@ -147,8 +147,7 @@ def test_float64_stays_and_full_graph_compiles(function):
 
 @pytest.mark.parametrize("function", [loss.membrane_max_cross_entropy, loss.accuracy])
 @pytest.mark.parametrize(
-    ("shape", "words"),
-    [((2, 4), "T, B, C"), ((3, 2, 4, 1), "T, B, C"), ((0, 2, 4), "not empty"), ((3, 2, 0), "empty")],
+    ("shape", "words"), [((2, 4), "T, B, C"), ((3, 2, 4, 1), "T, B, C"), ((0, 2, 4), "not empty"), ((3, 2, 0), "empty")]
 )
 def test_bad_shapes(function, shape, words):
     with pytest.raises(ValueError, match=f"(spikes|membrane) must be .*{words}.*but its shape is"):

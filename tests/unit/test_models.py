@@ -1,4 +1,4 @@
-"""Reference networks: parameter counts by hand, shapes of output and state, gradients, copies, learning, bad input."""
+"""Reference networks: parameter counts by hand, shapes, gradients, and the published network."""
 
 import pytest
 import torch
@@ -80,9 +80,6 @@ def test_convnet_fires_in_every_layer_before_training():
                 assert 0.02 < float(out.mean()) < 0.4
 
 
-# --- bad input -------------------------------------------------------------------------------------------------------
-
-
 def frames(steps=5, batch=3, polarities=2, size=16):
     draw = torch.Generator().manual_seed(0)
     return (torch.rand(steps, batch, polarities, size, size, generator=draw) < 0.3).float()
@@ -95,6 +92,8 @@ def test_parameter_counts_of_event_nets():
     # 34 → 17 → 9
     assert parameters(EventConvNet(1, 34, 11, widths=(3, 4))) == (3 * 9 + 3) + (4 * 27 + 4) + (11 * 4 * 81 + 11)
     assert parameters(EventRecurrentNet()) == (512 * 128 + 128) + 128 * 128 + (128 * 10 + 10) == 83_338
+    with pytest.raises(ValueError, match="sizes must hold at least the number of inputs and of outputs"):
+        mlp((784,))
 
 
 @pytest.mark.parametrize("size", [4, 7, 16])

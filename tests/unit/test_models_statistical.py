@@ -76,6 +76,20 @@ def test_chunks_of_time_are_the_whole():
     assert float(end.steps) == 20
 
 
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: Population(10, 3), "10 is no multiple of 3"),
+        (lambda: Population(4, 2)(torch.zeros(3, 2, 5)), r"must be \[T, B, 4\].*\[3, 2, 5\]"),
+        (lambda: Population(4, 2)(torch.zeros(0, 2, 4)), "T at least 1"),
+        (lambda: Population(4, 2)(torch.zeros(3, 2, 4), Population(4, 2)(torch.zeros(3, 3, 4))[1]), "state of Popul"),
+    ],
+)
+def test_what_no_population_can_be_made_of(call, says):
+    with pytest.raises(ValueError, match=says):
+        call()
+
+
 # --- network ---------------------------------------------------------------------------------------------------------
 
 

@@ -210,10 +210,7 @@ N_PRE = torch.tensor([[[1, 0], [0, 1]], [[0, 1], [1, 1]], [[1, 1], [0, 0]]], dty
 N_POST = torch.tensor([[[0], [1]], [[1], [0]], [[1], [1]]], dtype=F64)
 N_WEIGHT = torch.tensor([[0.5, 0.3]], dtype=F64)
 # By ``stdp_step_linear`` of Norse 1.1.0 with torch 2.13, from these spikes and weights.
-GOLDEN = {
-    "additive": [0.500019208, 0.300019208],
-    "multiplicative_relu": [0.500009604, 0.3000531239290153],
-}
+GOLDEN = {"additive": [0.500019208, 0.300019208], "multiplicative_relu": [0.500009604, 0.3000531239290153]}
 
 
 @pytest.mark.parametrize("algorithm", BY_NAME)

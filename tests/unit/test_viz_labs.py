@@ -359,8 +359,9 @@ def notes(figure):
 
 @pytest.mark.skipif(cpp_compiler() is None, reason="no C++ compiler")
 def test_an_engine_races_against_the_loop():
+    state = torch.get_rng_state()
     figure = race.figure(**SMALL, engine="cpp", device=race.CPU)
-    assert lanes(figure) == ["eager", "cpp", "floor"]
+    assert lanes(figure) == ["eager", "cpp", "floor"] and torch.equal(torch.get_rng_state(), state)
     assert "times as fast as the loop" in figure.layout.title.text or "neither wins" in figure.layout.title.text
     assert "first call" in " ".join(text for trace in figure.data for text in trace.text or ())
 
