@@ -130,7 +130,7 @@ def _run(
         if out and writable(out, "--out") == kept:
             raise ValueError(f"--out must be another file than --checkpoint, but both are {out}")
         board = TensorBoard(log, None if resume else recipe.settings()) if log and first else None
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OSError) as error:
         raise click.UsageError(str(error)) from None
     except ImportError as error:
         raise click.ClickException(str(error)) from None

@@ -218,6 +218,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, monkeypatch):
         (("digits", "--optimizer", "lion"), 2, "--optimizer"),
         (("digits", "--device", "gpu"), 1, "device must be 'auto' or a PyTorch device"),
         (("digits", "--resume", "--checkpoint", "~nobody-here/x"), 2, "can't be written at ~nobody-here/x"),
+        (("digits", "--log", "~nobody-here/x"), 2, "no such home folder"),
         (("digits", "--resume"), 2, "--resume and --every need --checkpoint"),
         (("digits", "--samples", "9999"), 1, "samples must be at most 1442"),
         (("digits", "--out", "."), 2, "--out must be a file to write, but '.' is a folder"),

@@ -258,7 +258,15 @@ def test_an_error_of_this_rank_is_no_lost_rank(error, lost):
     assert lost or raised.value is error
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL"])
-def test_a_signal_with_another_meaning_does_not_requeue(name):
-    with pytest.raises(ValueError, match="requeue_signal must be a signal without another meaning"):
-        run_recipe("digits", **SMALL, requeue_signal=name)
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"requeue_signal": "SIGTERM"}, "requeue_signal must be a signal without another meaning"),
+        ({"graphed": True}, "graphed must not be True here"),
+        ({"devices": 2}, "devices must be 1, as was started, but it is 2"),
+        ({"resume": True}, "resume=True needs checkpoint="),
+    ],
+)
+def test_bad_arguments(options, says):
+    with pytest.raises(ValueError, match=says):
+        run_recipe("digits", **SMALL, **options)

@@ -96,7 +96,6 @@ def test_what_is_wrong_is_refused_by_name(keys, says, tmp_path):
     ("parameters", "says"),
     [
         ("A = 1", "write NAME: type = literal"),
-        ("A: list = []", "the type may be"),
         ("A: int = (", "is not Python"),
         ("A: int = 1\nRATE: float = 1.0\nrun: int = 3", "run is a column of each table"),
     ],
