@@ -164,7 +164,7 @@ def _initial_state(step: Callable | nn.Module, x: Tensor, dtype: torch.dtype) ->
     if not hasattr(step, "initial_state"):
         raise TypeError(f"state must be given, as {name_of(step)} has no initial_state(x) to make one")
     # One value in memory for all neurons: so a state of zeros is one zero, which engines need not read N times.
-    like = torch.empty((), dtype=dtype, device=x.device).expand(x.shape[1:])
+    like = torch.empty_strided(x.shape[1:], (0,) * (x.dim() - 1), dtype=dtype, device=x.device)
     return step.initial_state(like)  # type: ignore[union-attr, operator]
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import functools
 import importlib
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch._functorch.utils import unwrap_dead_wrappers
 
 from .eager import Origin, differentiable_backward
 from .trace import Equation
@@ -136,7 +136,7 @@ class Layout:
             order.insert(at, d)
         return Layout(x.shape[1:], tuple(order))
 
-    @property
+    @functools.cached_property
     def usual(self) -> bool:
         """Whether the dimensions are in order: then there is nothing to permute, which saves a third of the calls."""
         return self.order == tuple(range(len(self.order)))
@@ -145,7 +145,7 @@ class Layout:
         """[T, B, ...] -> [T, N] with neurons side by side; a view if the layout is dense, else a copy."""
         if not self.usual:
             x = x.permute(0, *(d + 1 for d in self.order))
-        flat = x.reshape(x.shape[0], -1)
+        flat = x if x.dim() == 2 else x.reshape(x.shape[0], -1)
         return flat if flat.shape[1] <= 1 or flat.stride(1) == 1 else flat.contiguous()
 
     def flatten_step(self, v: Tensor) -> Tensor:
@@ -153,20 +153,20 @@ class Layout:
 
         One value for all, such as a state at rest, stays one: its stride is 0.
         """
-        flat = (v if self.usual else v.permute(self.order)).reshape(-1)
+        flat = v if v.dim() == 1 else (v if self.usual else v.permute(self.order)).reshape(-1)
         return flat if is_one_for_all(flat) else flat.contiguous()
 
     def restore_sequence(self, x: Tensor) -> Tensor:
         """[T, N] -> [T, B, ...], a view."""
         if self.usual:
-            return x.reshape(x.shape[0], *self.shape)
+            return x if len(self.shape) == 1 else x.reshape(x.shape[0], *self.shape)
         sizes = [self.shape[d] for d in self.order]
         return x.reshape(x.shape[0], *sizes).permute(0, *(d + 1 for d in self._inverse()))
 
     def restore_step(self, v: Tensor) -> Tensor:
         """[N] -> [B, ...], a view."""
         if self.usual:
-            return v.reshape(self.shape)
+            return v if len(self.shape) == 1 else v.reshape(self.shape)
         return v.reshape([self.shape[d] for d in self.order]).permute(self._inverse())
 
     def flatten_parameter(self, p: Tensor) -> Tensor:
@@ -225,7 +225,17 @@ def run(
     return layout.restore_sequence(out), rebuild([layout.restore_step(part) for part in last])
 
 
-class _Unrolled(torch.autograd.Function):
+class _Function(torch.autograd.Function):
+    """PyTorch binds arguments to the signature of ``forward`` in every call, which takes longer than a small layer."""
+
+    @classmethod
+    def apply(cls, *args: Any) -> Any:
+        if inside_functional_transform():
+            return super().apply(*args)
+        return super(torch.autograd.Function, cls).apply(*unwrap_dead_wrappers(args))
+
+
+class _Unrolled(_Function):
     """(engine, equation, origin, out_dtype, repeat, x, *state, *parameters) -> (out, *last, *saved).
 
     x is [T, N] or, if it is to be repeated so many times, [N]. ``origin`` is what ``equation`` was traced from.
@@ -279,7 +289,9 @@ class _Unrolled(torch.autograd.Function):
         d = [t.new_zeros(()).expand(t.shape) if g is None else g for g, t in pairs]
         d += presence_of(equation, run.x, gradients[:first])
         try:
-            results = _Backward.apply(ctx.engine, equation, needs, ctx.repeat, *tensors, *d, *saved)
+            # Only a transform differentiates the result.
+            backward = _Backward.apply if inside_functional_transform() else _Backward.forward
+            results = backward(ctx.engine, equation, needs, ctx.repeat, *tensors, *d, *saved)
         except CompilationFailed as error:
             raise RuntimeError(f"the backward pass can't be compiled ({error}); use engine='eager'") from None
         remaining = iter(results)  # type: ignore[arg-type]
@@ -296,7 +308,7 @@ class _Unrolled(torch.autograd.Function):
         return (samples.apart(out), *(samples.apart(part) for part in last)), (1, *(0 for _ in last))
 
 
-class _Backward(torch.autograd.Function):
+class _Backward(_Function):
     """(engine, equation, needs, repeat, x, *state, *parameters, d_out, *d_last, *flags, *saved) -> the gradients that
     are needed; that of an x that is repeated is summed over time.
 
@@ -375,11 +387,6 @@ class _Samples:
     def apart(self, tensor: Tensor) -> Tensor:
         """[..., B·N] -> [..., B, N]."""
         return tensor.unflatten(-1, (self.batch, self.neurons))
-
-
-# PyTorch looks at the arguments of ``forward`` at every call; with its signature worked out here, that is quick.
-for _function in (_Unrolled, _Backward):
-    _function.forward.__signature__ = inspect.signature(_function.forward)  # type: ignore[attr-defined]
 
 
 def _pass(equation: Equation, tensors: Sequence[Tensor], repeat: int = 0) -> Pass:
