@@ -17,7 +17,7 @@ def size_of(count: float) -> str:
 
 
 def one_line(value: object, longest: int = 80) -> str:
-    """What strangers wrote, safe on a terminal and in a table: without control characters, cut."""
+    """Text that other people wrote, safe on a terminal and in a table: without control characters, cut."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(value)[:longest])
 
 

@@ -28,14 +28,14 @@ def build(notebooks: tuple[str, ...], check: bool) -> None:
     with errors(ProjectError):
         project = find()
         names = project.select(notebooks) + ([] if notebooks else project.workers())
-        found = [line for name in names for line in (pair.check if check else pair.build)(project, name)]
+        lines = [line for name in names for line in (pair.check if check else pair.build)(project, name)]
     if not check:
-        click.echo("\n".join(f"wrote {file}" for file in found) or f"{len(names)} notebooks, all up to date")
+        click.echo("\n".join(f"wrote {file}" for file in lines) or f"{len(names)} notebooks, all up to date")
         return
     if not notebooks:
-        found += [f"notebooks/{name}.ipynb: has no source in notebooks/src" for name in project.orphans()]
-    if found:
-        click.echo("\n".join(found))
+        lines += [f"notebooks/{name}.ipynb: has no source in notebooks/src" for name in project.orphans()]
+    if lines:
+        click.echo("\n".join(lines))
         raise click.ClickException("not in sync: run `snnkit build`, and commit what it writes")
     click.echo(f"{len(names)} notebooks, all in sync")
 

@@ -126,8 +126,8 @@ def _run(
     checkpoint, resume = options["checkpoint"], options["resume"]
     try:
         recipe = recipes.get(name, **settings)
-        kept = writable(checkpoint, "--checkpoint") if checkpoint else None
-        if out and writable(out, "--out") == kept:
+        file = writable(checkpoint, "--checkpoint") if checkpoint else None
+        if out and writable(out, "--out") == file:
             raise ValueError(f"--out must be another file than --checkpoint, but both are {out}")
         board = TensorBoard(log, None if resume else recipe.settings()) if log and first else None
     except (ValueError, TypeError, OSError) as error:
@@ -135,8 +135,8 @@ def _run(
     except ImportError as error:
         raise click.ClickException(str(error)) from None
     lines = _EpochLines()
-    if resume and first and kept:
-        click.echo(f"resuming from {checkpoint}" if kept.exists() else f"there is no {checkpoint} yet: from the start")
+    if resume and first and file:
+        click.echo(f"resuming from {checkpoint}" if file.exists() else f"there is no {checkpoint} yet: from the start")
     try:
         run = runner(name, on_epoch=[lines, *([board] if board else [])] if first else [], **options, **settings)
     except (ValueError, TypeError, OSError, FloatingPointError) as error:

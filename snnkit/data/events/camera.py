@@ -214,10 +214,10 @@ def _crossings(images: Tensor, path: Tensor, limits: Tensor, duration: int) -> t
     cells = torch.arange(count * 2 * height * width).view(count, 2, height, width)
     ends = edges(duration, len(path) - 1).tolist()
     moments, places = [torch.empty(0, dtype=torch.int64)], [torch.empty(0, dtype=torch.int64)]
-    found = 0
+    total = 0
     for move, start, end in zip(_moves(images, path, limits), ends, ends[1:], strict=False):
-        found += int((move.rises + move.falls).sum(dtype=torch.float64))
-        checks.fits("the number of events", found, _EVENT)
+        total += int((move.rises + move.falls).sum(dtype=torch.float64))
+        checks.fits("the number of events", total, _EVENT)
         for channel, (many, step) in enumerate(((move.rises, limits[0]), (move.falls, -limits[1]))):
             # One round for each further threshold within the step; most pixels have none, the edges a few.
             for further in range(1, int(many.max()) + 1):
