@@ -150,7 +150,11 @@ def free_memory() -> float:
             left = next(float(line.split()[1]) for line in memory if line.startswith("MemAvailable")) * 1024
             pages = int(used.read().split()[0])
     except (OSError, StopIteration):  # no Linux
-        return math.inf
+        try:
+            import psutil
+        except ImportError:  # it comes with the notebooks
+            return math.inf
+        return psutil.virtual_memory().available
     import resource
 
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
