@@ -123,6 +123,8 @@ def test_damage_is_refused_with_the_name_and_both_checksums(tmp_path, raw, reaso
     assert str(path) in message and SPEC.checksum in message and isinstance(caught.value, ValueError)
     if not raw.startswith(b"\x1f\x8b"):
         assert f"actual contents:   sha256:{hashlib.sha256(raw).hexdigest()}" in message
+    if reason == "more than":  # so much was unpacked
+        assert hashlib.sha256(CONTENT + b"\0").hexdigest() in message
 
 
 @pytest.mark.parametrize("begin", [b"", CONTENT, gzip.compress(CONTENT)], ids=["sparse", "plain", "archive"])
