@@ -162,6 +162,18 @@ def test_the_network_is_as_it_was():
     assert torch.equal(torch.get_rng_state(), state)
 
 
+def test_what_can_not_be_counted():
+    one = torch.ones(1, 1, 1)
+    for net, x, says in (
+        (nn.Linear(1, 1), torch.ones(3), r"x must be floating-point values \[T, B, ...\]"),
+        (nn.Linear(1, 1), one * torch.nan, "x must hold finite values"),
+        (nn.Linear(1, 1, device="meta"), one, "weight has none yet"),
+        (nn.Flatten(), one, "but Flatten has none"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            energy.count(net, x)
+
+
 def test_energy_by_hand(counted):
     synapses, once, neurons, memory, dense_pass, dense_memory = counted.energy().rows.values()
     assert synapses == once == pytest.approx(10 * 0.9)

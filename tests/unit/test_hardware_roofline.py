@@ -1,6 +1,7 @@
 """Chips with sources; the models of IPU and GPU: operations counted against real runs and by hand, ranges, refusals."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import torch
@@ -262,20 +263,23 @@ def test_convolutions_are_counted():
     assert {op.kind for op in found.running} >= {"norm", "pool", "convolution", "matmul", "reduction"}
 
 
-def test_an_ipu_or_gpu_is_refused(work):
-    with pytest.raises(ValueError, match="chip must be of kind ipu, but A100 is of kind gpu"):
-        roofline.ipu(work, "A100")
-    with pytest.raises(ValueError, match="fp16_flops of RTX 2080 Ti"):
-        roofline.gpu(work, "RTX 2080 Ti", precision="float16")
+def test_what_can_not_be_predicted(work):
+    for call, says in (
+        (lambda: roofline.ipu(work, "A100"), "chip must be of kind ipu, but A100 is of kind gpu"),
+        (lambda: roofline.gpu(work, "RTX 2080 Ti", precision="float16"), "fp16_flops of RTX 2080 Ti"),
+        (lambda: roofline.gpu(replace(work, samples=0)), "must have operations and samples"),
+        (lambda: Assumptions(launch=(3e-6, 2e-6, 4e-6)), "0 <= low <= value <= high < 1e38"),
+        (lambda: chips.get("GC200").value("memory_bandwidth"), "memory_bandwidth of GC200"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            call()
 
 
 CHIPS = ("GC200", "Bow", "T4", "V100", "RTX 2080 Ti", "A100", "L4", "H100", "H200")
 
 
 def test_the_chips_are_there():
-    assert chips.names() == CHIPS
-    assert chips.names("ipu") == ("GC200", "Bow")
-    assert {*chips.names("gpu"), *chips.names("ipu")} == set(CHIPS)
+    assert chips.names("ipu") == ("GC200", "Bow") and chips.names() == CHIPS == chips.names("ipu") + chips.names("gpu")
     assert chips.get(" gc200 ") is chips.get("GC200")
 
 

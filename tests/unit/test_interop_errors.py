@@ -12,7 +12,7 @@ from torch import nn
 from snnkit.neuron import ALIF, IF, LIF, CubaLIF, Leaky
 from snnkit.nn import Sequential
 
-nir = pytest.importorskip("nir")
+nir, h5py = pytest.importorskip("nir"), pytest.importorskip("h5py")
 
 from snnkit.interop import Scale, from_nir  # noqa: E402
 from tests.unit.nir_cases import DT, nir_neuron, written  # noqa: E402
@@ -76,19 +76,14 @@ THROUGH = [("input", "a"), ("a", "output")]
 @pytest.mark.parametrize(
     "graph, message",
     [
-        (
-            chain(nir.Linear(weight=np.full((3, 3), np.nan))),
-            "weight of node '0' of graph must be finite, but it holds NaN",
-        ),
+        (chain(nir.Linear(weight=np.full((3, 3), np.nan))), "weight of node '0' of graph must be finite"),
+        (chain(nir.Linear(weight=np.ones((2, 3, 3)))), r"weight must be a matrix \[out, in\]"),
+        (chain(nir.Affine(np.ones((3, 3)), np.ones(2))), r"bias must be of shape \[3\], but its shape is \[2\]"),
+        (chain(node(v_leak=np.zeros(1))), r"v_leak must have the shape of its input, but its shape is \[1\]"),
+        (graph_of({"a": node()}, [*THROUGH, ("a", "output")]), "edges of graph must differ"),
         (chain(nir.Scale(scale=np.ones(1))), r"'0' of graph \(Scale\) .* must be that of its scale, \[1\], but it is"),
-        (
-            chain(nir.Linear(weight=np.broadcast_to(1.0, (3, 2**40)))),
-            "the size of all numbers of graph must be at most",
-        ),
-        (
-            chain(nir.Flatten({"input": [3]}, 0, -1), size=2**42),
-            r"'0' → 'output' of graph: \[4398.*\] does not fit \[3\]",
-        ),
+        (chain(nir.Linear(weight=np.broadcast_to(1.0, (3, 2**40)))), "size of all numbers of graph must be at most"),
+        (chain(nir.Flatten({"input": [3]}, 0, -1), size=2**42), r"'0' → 'output' of graph: \[4398.*\] does not fit"),
         (chain(nir.Threshold(np.ones(3))), "the kind of node '0' of graph must be one of 'Input', .* is 'Threshold'"),
         (chain(node(tau=np.array(0.01))), r"'0' of graph \(LIF\) .*: tau must have one value per neuron"),
         (chain(node(v_threshold=np.full(3, -1.0))), "v_threshold of EulerLIF must be greater than v_reset"),
@@ -113,8 +108,6 @@ def test_files_that_are_none(tmp_path):
     (tmp_path / "text.nir").write_text("no HDF5")
     with pytest.raises(ValueError, match=r"text.nir' can't be read as a NIR graph"):
         from_nir(tmp_path / "text.nir", DT)
-    import h5py
-
     with h5py.File(tmp_path / "other.nir", "w") as file:
         file["numbers"] = np.arange(3)
     with pytest.raises(ValueError, match="can't be read as a NIR graph"):
@@ -128,8 +121,6 @@ def test_files_that_are_none(tmp_path):
 
 
 def test_a_file_that_announces_more_than_it_has_is_refused_before_it_is_read(tmp_path):
-    import h5py
-
     nir.write(tmp_path / "net.nir", chain(node()))
     with h5py.File(tmp_path / "net.nir", "a") as file:
         file.create_dataset("node/nodes/0/more", (2**38,), "f4", chunks=True)

@@ -32,9 +32,6 @@ def images(steps=5, batch=2, channels=1, size=8):
     return torch.rand(steps, batch, channels, size, size, generator=torch.Generator().manual_seed(0))
 
 
-# --- structure -------------------------------------------------------------------------------------------------------
-
-
 def test_parameter_counts_by_hand():
     assert parameters(mlp()) == (784 * 1000 + 1000) + (1000 * 10 + 10) == 795_010
     # 28 → 24 → 12 → 8 → 4 pixels
@@ -43,9 +40,6 @@ def test_parameter_counts_by_hand():
     # two channels of 34 pixels: 34 → 30 → 15 → 11 → 5
     events = ConvNet(2, 34, 11, widths=SMALL)
     assert parameters(events) == (6 * 2 * 25 + 6) + (10 * 6 * 25 + 10) + (10 * 5 * 5 * 30 + 30) + (30 * 11 + 11)
-
-
-# --- running ---------------------------------------------------------------------------------------------------------
 
 
 @given(st.integers(4, 40), st.integers(1, 3), st.integers(1, 4))
@@ -94,6 +88,8 @@ def test_parameter_counts_of_event_nets():
     assert parameters(EventRecurrentNet()) == (512 * 128 + 128) + 128 * 128 + (128 * 10 + 10) == 83_338
     with pytest.raises(ValueError, match="sizes must hold at least the number of inputs and of outputs"):
         mlp((784,))
+    with pytest.raises(ValueError, match=r"widths must be 3 integers, but it is \[6, 10\]"):
+        ConvNet(widths=(6, 10))
 
 
 @pytest.mark.parametrize("size", [4, 7, 16])

@@ -82,6 +82,7 @@ def test_chunks_of_time_are_the_whole():
         (lambda: Population(10, 3), "10 is no multiple of 3"),
         (lambda: Population(4, 2)(torch.zeros(3, 2, 5)), r"must be \[T, B, 4\].*\[3, 2, 5\]"),
         (lambda: Population(4, 2)(torch.zeros(0, 2, 4)), "T at least 1"),
+        (lambda: small().process_input(torch.ones(2, 5)), r"must be \[B, ...\] with 64 values per sample"),
         (lambda: Population(4, 2)(torch.zeros(3, 2, 4), Population(4, 2)(torch.zeros(3, 3, 4))[1]), "state of Popul"),
     ],
 )

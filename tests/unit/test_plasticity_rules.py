@@ -124,16 +124,14 @@ def test_autograd_sees_nothing_and_weights_are_not_written(bound):
     pre, post, weight = random_spikes(4, 6, 2, 3, 2)
     parameter = torch.nn.Parameter(weight.clone())
     spikes = post.clone().requires_grad_()
-    for new, state in (
-        PairSTDP(bound=bound).step(pre[0], spikes[0], parameter),
-        PairSTDP(bound=bound).run(pre, spikes, parameter),
-    ):
+    rule = PairSTDP(bound=bound)
+    for new, state in (rule.step(pre[0], spikes[0], parameter), rule.run(pre, spikes, parameter)):
         assert not new.requires_grad and not any(trace.requires_grad for trace in state)
         assert torch.equal(parameter.detach(), weight)
         assert new.data_ptr() != parameter.data_ptr()
     with torch.inference_mode():
-        same, _ = PairSTDP(bound=bound).run(pre, post, parameter)
-    assert torch.equal(same, PairSTDP(bound=bound).run(pre, post, weight)[0])
+        same, _ = rule.run(pre, post, parameter)
+    assert torch.equal(same, rule.run(pre, post, weight)[0])
 
 
 @pytest.mark.parametrize("bound", ["hard", "soft", None])
@@ -160,6 +158,9 @@ PRE, POST, WEIGHT = torch.zeros(2, 3), torch.zeros(2, 4), torch.zeros(4, 3)
         ((PRE, POST, WEIGHT.half()), TypeError, "weight must be float32 or float64, .* but it is torch.float16"),
         ((PRE[0], POST, WEIGHT), ValueError, r"pre must be real \[B, n_pre\], but it is torch.float32 \[3\]"),
         ((PRE[:0], POST[:0], WEIGHT), ValueError, "at least one step and one sample"),
+        ((PRE, PRE, WEIGHT), ValueError, "post must have 4 neurons"),
+        ((PRE[:1], POST, WEIGHT), ValueError, "pre and post must have the same steps and samples"),
+        ((PRE, POST, WEIGHT, PRE), TypeError, "state must be a STDPState or None, but it is a Tensor"),
         ((PRE.to("meta"), POST, WEIGHT), ValueError, "pre must be on cpu, as weight is, but it is on meta"),
         ((PRE, POST, WEIGHT, STDPState(PRE, POST.double())), ValueError, "state.post must be torch.float32 on cpu"),
     ],
