@@ -1005,9 +1005,16 @@ torch.manual_seed(SEED)
 digits, digit_labels = data.load("digits", "test")
 reader = models.StatisticalSNN(64, hidden=128, populations=16, steps=25)
 train.fit(
-    reader, data.load("digits"), (digits, digit_labels), encode=reader.encode, loss=loss.count_cross_entropy,
-    lr=1e-2, epochs=8 if QUICK else 20, device=device, progress=False,
-)  # fmt: skip
+    reader,
+    data.load("digits"),
+    (digits, digit_labels),
+    encode=reader.encode,
+    loss=loss.count_cross_entropy,
+    lr=1e-2,
+    epochs=8 if QUICK else 20,
+    device=device,
+    progress=False,
+)
 with torch.no_grad():
     answer = reader.process_input(digits)
 right = (answer.output.argmax(1).cpu() == digit_labels).float().mean()

@@ -813,9 +813,15 @@ viz.explore(against_fused_graph, node_us=(0.5, 3.0, 0.25), step_us=(0.02, 0.6, 0
 
 # %%
 def in_large_batches(
-    batch=1024, ipu_percent=30.0, gpu_percent=60.0, cache_gain=1.0, host_gb_per_s=20.0,
-    ipu_chip="GC200", gpu_chip="A100", others="likely",
-):  # fmt: skip
+    batch=1024,
+    ipu_percent=30.0,
+    gpu_percent=60.0,
+    cache_gain=1.0,
+    host_gb_per_s=20.0,
+    ipu_chip="GC200",
+    gpu_chip="A100",
+    others="likely",
+):
     chosen = {"ipu_matmul_efficiency": ipu_percent / 100, "gpu_matmul_efficiency": gpu_percent / 100}
     chosen |= {"gpu_cache_gain": cache_gain, "ipu_host_bandwidth": host_gb_per_s * 1e9}
     return over("fused graph", batch, ipu_chip, gpu_chip, others, **chosen)
