@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from snnkit import checks, encode, loss, models
-from snnkit.checks import choice, flag, instance, integer, number, shown
+from snnkit.checks import choice, integer, number, shown
 from snnkit.data import CLASSES, augment
 from snnkit.engine import ENGINES
 
@@ -113,6 +113,7 @@ def _setting(about: str, default: Any = MISSING, **bounds: Any) -> Any:
     return field(metadata=metadata) if default is MISSING else field(default=default, metadata=metadata)
 
 
+@checks.arguments
 @dataclass(frozen=True)
 class Recipe:
     """Everything that decides what a run computes. Impossible values are refused when it is made.
@@ -157,20 +158,11 @@ class Recipe:
     def __post_init__(self) -> None:
         for setting in fields(self):
             name, value, bounds = setting.name, getattr(self, setting.name), dict(setting.metadata)
-            kind, _, optional = str(setting.type).partition(" | ")
             del bounds["about"]
-            if value is None and optional:
-                continue
             if "choices" in bounds:
                 choice(name, value, bounds["choices"])
-            elif kind == "int" and not (value is None and name in NETWORKS.get(self.network, ())):
-                integer(name, value, **bounds)
-            elif kind == "float":
-                number(name, value, **bounds)
-            elif kind == "bool":
-                flag(name, value)
-            elif kind == "str":
-                instance(name, value, str, "a text")
+            elif bounds and value is not None:
+                (number if setting.type == "float" else integer)(name, value, **bounds)
         self._check_network()
         if self.encoding in ("poisson", "latency") and self.gain > 1:
             raise ValueError(f"gain must be at most 1 for the encoding {self.encoding!r}, but it is {self.gain}")
