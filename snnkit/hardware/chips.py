@@ -15,8 +15,8 @@ from typing import Literal
 from .. import checks
 
 Kind = Literal["gpu", "ipu"]
-# Where a figure was read: by a vendor, in a paper or open source code, or by a third party.
-Mark = Literal["measured", "vendor", "published", "secondary", "derived", "predicted", "assumed", "unknown"]
+# On the machine at hand; read on a page of a third party; computed from other figures; no source is known.
+Mark = Literal["measured", "secondary", "derived", "unknown"]
 
 # What each figure is, and its unit.
 FIGURES = {

@@ -6,9 +6,11 @@ bandwidth and its arithmetic at the peak, each times the share of it that is rea
 2009, doi:10.1145/1498765.1498785). What the host does besides starting kernels is not counted.
 
 An IPU is bulk-synchronous, with all data in the tiles' own memories: all tiles compute, wait for each other, exchange,
-and continue (Valiant 1990, doi:10.1145/79173.79181). Elementwise operations follow the open cost model of PopLibs
-(graphcore/poplibs, MIT): the values of a tile are divided among six workers, each with a fixed cost and a cost per
-vector. None of these predictions was ever measured on an IPU; numbers without a source are ``Assumed``.
+and continue (Valiant 1990, doi:10.1145/79173.79181). A step takes the cycles of computing, exchange and
+synchronisation, summed over operations, divided by the clock, and the round trip to the host and its input. Elementwise
+operations follow the open cost model of PopLibs (graphcore/poplibs, MIT): the values of a tile are divided among six
+workers, each with a fixed cost and a cost per vector. None of these predictions was ever measured on an IPU; numbers
+without a source are ``Assumed``.
 """
 
 from __future__ import annotations
