@@ -30,6 +30,9 @@ def test_contestants_take_turns():
     clock = ScriptedClock({"a": [1.0] * 5, "b": [1.0] * 5})
     timing.race({"a": lambda: "a", "b": lambda: "b"}, repeats=3, warmup=2, clock=clock)
     assert [name for name, _ in clock.asked] == ["a", "b"] * 5
+    for few in ({"repeats": 2}, {"warmup": 0}):
+        with pytest.raises(ValueError, match=f"{next(iter(few))} must be at least"):
+            timing.race({"a": lambda: "a"}, clock=clock, **few)
 
 
 def test_the_median_and_the_spread_leave_the_warm_up_out():
