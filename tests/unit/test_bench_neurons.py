@@ -12,6 +12,7 @@ from snnkit import bench, records
 from snnkit.bench import neurons
 from snnkit.bench.baselines import Layer
 from snnkit.bench.neuron_speed import ENGINE_NAMES, EQUATIONS, Candidate, Case, candidates
+from snnkit.bench.suite import chosen
 from snnkit.cli import main
 from snnkit.cli.bench import SUITES
 from snnkit.engine import ENGINES
@@ -78,6 +79,13 @@ def test_what_can_not_be_written_is_noticed_before_anything_is_measured(suite):
     result = call(suite, "--quick", "--out", f"{__file__}/r.json")
     assert result.exit_code == 1 and "device:" not in result.output
     assert "--out can't be written at" in result.output and "is not a folder" in " ".join(result.output.split())
+
+
+def test_quick_is_one_tiny_size_unless_others_are_requested():
+    quick = chosen(neurons.Arguments, "cpu", quick=True, steps=(5, 6))
+    assert (quick.neurons, quick.steps, quick.repeats) == ((2**10,), (5, 6), 3)
+    assert chosen(neurons.Arguments, "cpu").steps == (8, 16, 32, 64, 128)
+    assert chosen(neurons.Arguments, "cuda").neurons == (2**12, 2**16, 2**20)
 
 
 @pytest.mark.parametrize(

@@ -7,23 +7,7 @@ import torch
 
 from snnkit.hardware import roofline as model
 from snnkit.viz import figures
-from snnkit.viz.figures import (
-    Marked,
-    Run,
-    event_cloud,
-    gallery,
-    inference,
-    lines,
-    magnitudes,
-    marked,
-    number_lines,
-    rate_histogram,
-    roofline,
-    shares,
-    spacing,
-    spans,
-    supersteps,
-)
+from snnkit.viz.figures import Marked, Run, lines, magnitudes, marked, number_lines, roofline, shares, supersteps
 from snnkit.viz.figures.line_plots import undominated
 
 T, N = 20, 6
@@ -59,7 +43,7 @@ def test_a_gallery_has_one_panel_per_neuron(columns):
     spikes = torch.zeros(30)
     spikes[7] = 1
     runs = {name: (torch.rand(30), spikes) for name in "abc"}
-    figure = gallery(runs, columns=columns)
+    figure = figures.gallery(runs, columns=columns)
     assert [note.text for note in figure.layout.annotations] == ["a", "b", "c"]
     assert [list(trace.x) for trace in figure.data if trace.mode == "markers"] == [[7]] * 3
 
@@ -81,7 +65,7 @@ def heights(figure):
     ],
 )
 def test_silent_and_saturated_neurons_are_told_apart(rates, found):
-    figure = rate_histogram(rates)
+    figure = figures.rate_histogram(rates)
     assert heights(figure) == found
     assert f"{found['silent']} silent, {found['saturated']} saturated" in figure.layout.title.text
     assert not len(figure.data[0].x) or max(figure.data[0].x) < 0
@@ -125,7 +109,7 @@ TWO = {
 
 
 def test_a_bar_goes_from_start_to_end_in_its_own_lane():
-    figure = spans(TWO)
+    figure = figures.spans(TWO)
     assert [trace.name for trace in figure.data] == ["forward", "backward", "all-reduce"]
     forward = figure.data[0]
     assert list(forward.base) == [0.0, 1.0] and list(forward.x) == [2.0, 2.0] and list(forward.y) == [0, 2]
@@ -284,7 +268,7 @@ def test_spacing_is_the_distance_to_the_next_number(dtype):
     for number in (1.0, 1.5, 2.0, 1000.0, 3e-5, 7e-6):
         at = torch.tensor([number], dtype=kind)
         above = (at.view(bits) + 1).view(kind)
-        assert spacing(at.double().tolist(), dtype)[0] == (above.double() - at.double()).item(), number
+        assert figures.spacing(at.double().tolist(), dtype)[0] == (above.double() - at.double()).item(), number
 
 
 def ticks(figure, name):
@@ -339,7 +323,7 @@ def picture_of(votes, label):
     output = torch.zeros(4, 3)
     for k, count in enumerate(votes):
         output[:count, k] = 1
-    return inference(torch.rand(8, 8), torch.ones(4, 6), output, label, ["a", "b", "c"])
+    return figures.inference(torch.rand(8, 8), torch.ones(4, 6), output, label, ["a", "b", "c"])
 
 
 @pytest.mark.parametrize(
@@ -370,7 +354,7 @@ def test_coded_image_shows_image_raster_and_what_is_read_back():
 def test_each_event_is_at_its_time_column_and_row():
     events = torch.zeros(2, 2, 4, 5)
     events[1, 0, 2, 3] = events[0, 1, 0, 1] = 1
-    figure = event_cloud(events, dt=1e-3)
+    figure = figures.event_cloud(events, dt=1e-3)
     on, off = figure.data
     assert (on.name, off.name) == ("on", "off")
     assert [on.x[0], on.y[0], on.z[0]] == [1.0, 3.0, 2.0] and [off.x[0], off.y[0], off.z[0]] == [0.0, 1.0, 0.0]
