@@ -85,7 +85,6 @@ class Gpu:
     name: str
     driver: str
     memory_gb: float
-    capability: tuple[int, int] | None
 
 
 def in_colab() -> bool:
@@ -108,15 +107,13 @@ def memory_gb() -> tuple[float, float]:
 def gpus() -> list[Gpu]:
     """The NVIDIA GPUs that the driver lists; empty without a driver."""
     gpus = []
-    fields = "--query-gpu=name,driver_version,memory.total,compute_cap"
+    fields = "--query-gpu=name,driver_version,memory.total"
     for line in _lines("nvidia-smi", fields, "--format=csv,noheader,nounits"):
         values = [value.strip() for value in line.split(",")]
-        if len(values) != 4:
+        if len(values) != 3:
             continue
-        name, driver, memory, capability = values
-        major, _, minor = capability.partition(".")
-        known = (int(major), int(minor)) if major.isdigit() and minor.isdigit() else None
-        gpus.append(Gpu(name, driver, float(memory) * 2**20 / GB if memory.isdigit() else 0.0, known))
+        name, driver, memory = values
+        gpus.append(Gpu(name, driver, float(memory) * 2**20 / GB if memory.isdigit() else 0.0))
     return gpus
 
 

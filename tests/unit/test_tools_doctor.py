@@ -46,7 +46,7 @@ def test_what_is_missing_has_its_colour_and_its_fix(monkeypatch, place, name, va
 def test_a_gpu_that_torch_can_not_use_and_colab_without_one(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.version, "cuda", None)
-    monkeypatch.setattr(machine, "gpus", lambda: [machine.Gpu("Tesla T4", "550.1", 15.0, (7, 5))])
+    monkeypatch.setattr(machine, "gpus", lambda: [machine.Gpu("Tesla T4", "550.1", 15.0)])
     line = by_name()["GPU"]
     assert line.status == AMBER and "Tesla T4" in line.value and "CUDA" in line.fix
     monkeypatch.setattr(machine, "gpus", lambda: [])
@@ -64,9 +64,9 @@ def test_a_check_that_breaks_is_a_line_and_no_crash(monkeypatch):
 
 
 def test_nvidia_smi_is_read(monkeypatch):
-    lines = ["NVIDIA H200, 570.1, 143771, 9.0", "nonsense", "X, 1, [N/A], [N/A]"]
+    lines = ["NVIDIA H200, 570.1, 143771", "nonsense", "X, 1, [N/A]"]
     monkeypatch.setattr(machine, "_lines", lambda *command: lines)
     first, second = machine.gpus()
-    assert (first.name, first.driver, first.capability) == ("NVIDIA H200", "570.1", (9, 0))
+    assert (first.name, first.driver) == ("NVIDIA H200", "570.1")
     assert round(first.memory_gb) == 151
-    assert second.capability is None
+    assert second.memory_gb == 0
