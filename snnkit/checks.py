@@ -386,7 +386,8 @@ def _in_words(kind: Any) -> str:
         elif origin in _WORDS:
             plain = origin not in (os.PathLike, Callable) and Any not in inner
             parts = dict.fromkeys(_in_words(part) for part in inner if part is not ...) if plain else {}
-            many = [f"{part.removeprefix('an ').removeprefix('a ')}s" for part in parts]
+            one_of = [part.removeprefix("an ").removeprefix("a ").partition(" of ") for part in parts]
+            many = [f"{head}s{of}{rest}" for head, of, rest in one_of]
             word = "a pair" if origin is tuple and len(inner) == 2 and ... not in inner else _WORDS[origin]
             words.append(f"{word} of {' to '.join(many)}" if many else word)
         else:

@@ -172,7 +172,7 @@ class Comparison(NamedTuple):
 def compare(
     model: nn.Module,
     quantized: nn.Module,
-    data: tuple[Tensor, Tensor],
+    data: tuple[Tensor, Tensor] | list[Tensor],
     *,
     encode: Callable[[Tensor], Tensor],
     batch_size: int = 256,

@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 import gc
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -184,7 +184,7 @@ def timeline(function: Callable[[], Any]) -> list[int]:
 
 
 @checks.arguments
-def outline(curve: list[int], share: float = 0.01) -> list[int]:
+def outline(curve: Sequence[int], share: float = 0.01) -> list[int]:
     """The points of a timeline at which memory has changed by ``share`` of its summit or more since the last of them,
     the first, the last and the summit in any case: its shape, without the many operations on small tensors.
 

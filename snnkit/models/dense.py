@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from torch import nn
+from torch import Tensor, nn
 
 from .. import checks
 from ..neuron import Leaky, Recurrent
@@ -20,7 +20,7 @@ def mlp(
     *,
     beta: float = 0.9,
     reset_mechanism: str = "subtract",
-    surrogate: Surrogate = ATan(),
+    surrogate: Surrogate | Callable[..., Tensor] = ATan(),
     engine: str = "auto",
     flatten: bool = True,
 ) -> Sequential:
@@ -42,7 +42,7 @@ def mlp(
     layers: list[nn.Module] = [nn.Flatten()] if flatten else []
     for inputs, outputs in pairwise(sizes):
         layers.append(nn.Linear(inputs, outputs))
-        layers.append(Leaky(beta, reset_mechanism=reset_mechanism, surrogate=surrogate, engine=engine))
+        layers.append(Leaky(beta, reset_mechanism=reset_mechanism, surrogate=surrogate, engine=engine))  # type: ignore[arg-type]
     return Sequential(*layers)
 
 

@@ -79,14 +79,14 @@ class SpikingEmbedding(nn.Module):
 
     @torch.no_grad()
     @checks.arguments
-    def vectors(self, words: str | Sequence[str]) -> Tensor:
+    def vectors(self, words: str | Iterable[str]) -> Tensor:
         """The vectors [len(words), features] of words, each looked up by itself; one word gives one row."""
         words = [words] if isinstance(words, str) else words
         return self.rates(self._tensor([self.vocabulary.number(word) for word in words]))
 
     @torch.no_grad()
     @checks.arguments
-    def sentence_vectors(self, texts: str | Sequence[str]) -> Tensor:
+    def sentence_vectors(self, texts: str | Iterable[str]) -> Tensor:
         """The vectors [len(texts), features] of sentences: the mean over their known words. One str is one sentence."""
         texts = [texts] if isinstance(texts, str) else texts
         return torch.stack([self.rates(self._tensor(self.vocabulary.numbers(text))).mean(0) for text in texts])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ _TALL = 86  # pixels that the slider takes
 
 
 @checks.arguments
-def frames(fn: Callable[[Any], go.Figure], name: str, values: Sequence[Any], start: int = 0) -> go.Figure:
+def frames(fn: Callable[[Any], go.Figure], name: str, values: Iterable[Any], start: int = 0) -> go.Figure:
     """A figure with a slider over ``values``, computed by ``fn(value) -> Figure`` for each: client side only.
 
     It answers on Colab, in exported HTML and on slides, because it needs no kernel. Titles, annotations, shapes and

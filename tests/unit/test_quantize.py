@@ -104,7 +104,7 @@ def test_a_trained_network_answers_as_before():
 
 
 def test_comparing_with_something_else_shows():
-    net, samples = dense(64, 32, 10), data.load("digits", "test")
+    net, samples = dense(64, 32, 10), [*data.load("digits", "test")]
     see = partial(encode.repeat, steps=10)
     same = quantize.compare(net, copy.deepcopy(net), samples, encode=see, device="cpu")
     assert same.same_answer == 1 and same.accuracy_before == same.accuracy_after

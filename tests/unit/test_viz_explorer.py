@@ -173,7 +173,7 @@ def test_frames_hold_what_changes_and_share_their_axes():
         figure = go.Figure([go.Scatter(y=[0, k]), go.Scatter(y=[1, 1])]).update_layout(title={"text": f"k = {k}"})
         return figure.add_annotation(text=str(k), x=0, y=k)
 
-    figure = viz.frames(fn, "k", [1, 2.5], start=1)
+    figure = viz.frames(fn, "k", iter([1, 2.5]), start=1)
     assert [frame.traces for frame in figure.frames] == [(0,), (0,)]  # the other line is the same in both
     assert [list(frame.data[0].y) for frame in figure.frames] == [[0, 1], [0, 2.5]]
     assert [frame.layout.title.text for frame in figure.frames] == ["k = 1", "k = 2.5"]
