@@ -165,15 +165,15 @@ def available(name: str, root: str | os.PathLike[str] | None = None) -> bool:
     return all(_find_folder(IDX[name], split, base) is not None for split in SPLITS)
 
 
-def files_of(name: str, root: str | os.PathLike[str] | None = None) -> list[Path]:
+def files_of(name: str) -> list[Path]:
     """The files of MNIST or Fashion-MNIST on this machine, of both splits, whole and undamaged, to be copied elsewhere.
 
     FileNotFoundError or DamagedFileError where one is not; nothing is downloaded.
     """
-    dataset, base = IDX[checks.choice("name", name, IDX)], data_root(root)
+    dataset, base = IDX[name], data_root()
     paths = []
     for split in SPLITS:
-        load(name, split, root=root, download=False)
+        load(name, split, download=False)
         folder = _find_folder(dataset, split, base)
         assert folder is not None  # or load had raised
         paths += [path for file in dataset.files[split] if (path := _find(folder, file))]
