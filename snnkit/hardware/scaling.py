@@ -329,7 +329,7 @@ def _sharing(measured: Sequence[Measured], workload: Workload, cluster: Cluster)
     return float(result.x)
 
 
-def fit_link(name: str, measured: Sequence[tuple[int, int, float]], source: str) -> Link:
+def fit_link(name: str, measured: Sequence[Sequence[float]], source: str) -> Link:
     """Fit a link to measured ring all-reduces, by least squares of the relative errors.
 
     ``measured`` are (ranks, bytes, seconds) of all-reduces on one node, of at least two sizes; ``source`` says how.

@@ -79,6 +79,15 @@ def test_lines_draws_series_levels_and_marks():
     assert [trace.name for trace in lines({"a": [1], "b": [2], "law": [3]}, faint=["law"]).data] == ["law", "a", "b"]
 
 
+def test_names_may_be_numbers_and_runs_of_any_iterable():
+    assert [trace.name for trace in lines({0.5: [1.0], 2: [2.0]}, faint={2}).data] == ["2", "0.5"]
+    assert len(figures.gallery({1: [V, SPIKES[:, 0]]}).data) == 2
+    assert figures.spans({0: [["forward", 0, 1]]}).data and magnitudes({1: V}, span=[-9, 1]).data
+    assert marked({"a": Marked("a", "measured", 1.0)}.values(), "ms").data
+    assert roofline((run for run in [LOOP]), BANDWIDTH, RATE, span=[0.01, 10]).data
+    assert figures.confusion([[1, 0], [0, 1]], labels=[3, 5]).data[0].x == ("3", "5")
+
+
 def test_lines_leave_out_what_a_logarithm_cannot_show():
     figure = lines({"a": ([1, 2, 4], [0.1, 0.0, 0.01]), "law": ([1, 4], [0.1, 0.02])}, log="xy")
     assert np.isnan(np.asarray(figure.data[0].y)[1])
@@ -248,17 +257,14 @@ def test_over_seeds_the_front_is_of_the_means():
     assert "HIDDEN = 8<br>mean of 2" in figure.data[-1].customdata
 
 
-@pytest.mark.parametrize(
-    ("keys", "front"),
-    [
+def test_either_direction_of_either_column():
+    for keys, front in (
         ({"maximise": ["acc", "spikes"]}, [(0.7, 60), (0.9, 30)]),
         ({"minimise": ["acc", "spikes"]}, [(0.6, 10)]),
         ({"maximise": "spikes", "minimise": "acc"}, [(0.6, 10), (0.7, 60)]),
-    ],
-)
-def test_either_direction_of_either_column(keys, front):
-    found = traces(figures.pareto(TABLE, **keys))["front: runs none beats"]
-    assert sorted((round(float(x), 3), round(float(y), 3)) for x, y in found) == front
+    ):
+        found = traces(figures.pareto(TABLE, **keys))["front: runs none beats"]
+        assert sorted((round(float(x), 3), round(float(y), 3)) for x, y in found) == front
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])
@@ -319,25 +325,16 @@ def test_image_grid_places_each_image_under_its_label():
         assert columns.mean() == note.x and rows.min() == note.y + 0.5
 
 
-def picture_of(votes, label):
-    output = torch.zeros(4, 3)
-    for k, count in enumerate(votes):
-        output[:count, k] = 1
-    return figures.inference(torch.rand(8, 8), torch.ones(4, 6), output, label, ["a", "b", "c"])
-
-
-@pytest.mark.parametrize(
-    ("votes", "label", "told"),
-    [
+def test_inference_says_what_the_network_answers():
+    for votes, label, title in (
         ((0, 3, 1), 1, "The answer is b (right)"),
         ((0, 3, 1), 2, "The answer is b (wrong: it is c)"),
         ((0, 0, 0), 2, "No answer: the output is silent"),
-    ],
-)
-def test_inference_says_what_the_network_answers(votes, label, told):
-    figure = picture_of(votes, label)
-    assert figure.layout.title.text == told
-    assert [int(trace.y[-1]) for trace in figure.data[2:]] == list(votes)
+    ):
+        output = (torch.arange(4).unsqueeze(1) < torch.tensor(votes)).float()
+        figure = figures.inference(torch.rand(8, 8), torch.ones(4, 6), output, label, ["a", "b", "c"])
+        assert figure.layout.title.text == title
+        assert [int(trace.y[-1]) for trace in figure.data[2:]] == list(votes)
 
 
 def test_coded_image_shows_image_raster_and_what_is_read_back():

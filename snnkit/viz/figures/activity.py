@@ -130,7 +130,9 @@ def _across(time: Times) -> dict[str, Any]:
 
 
 @checks.arguments
-def gallery(runs: Mapping[str, tuple[Any, Any]], columns: int = 2, title: str = "Neurons side by side") -> go.Figure:
+def gallery(
+    runs: Mapping[Any, tuple[Any, Any] | list[Any]], columns: int = 2, title: str = "Neurons side by side"
+) -> go.Figure:
     """One small panel per neuron: its membrane, a mark for each of its spikes, and its own scale.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import plotly.graph_objects as go
 
@@ -57,7 +57,9 @@ def shares(wholes: Mapping[str, Mapping[str, float]], unit: str = "", title: str
 
 
 @checks.arguments
-def spans(lanes: Mapping[str, Sequence[Span]], unit: str = "ms", title: str = "What happens when") -> go.Figure:
+def spans(
+    lanes: Mapping[Any, Sequence[Span | list[Any]]], unit: str = "ms", title: str = "What happens when"
+) -> go.Figure:
     """A lane for each entry of ``lanes``, the first on top, with a bar from start to end of each span.
 
     Args:

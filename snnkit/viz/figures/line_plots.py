@@ -30,7 +30,7 @@ _MARKED = 40  # up to so many points, each gets a marker
 
 @checks.arguments
 def lines(
-    series: Mapping[str, Any],
+    series: Mapping[Any, Any],
     *,
     x: Any = None,
     x_title: str = "",
@@ -38,7 +38,7 @@ def lines(
     title: str = "",
     log: Literal["", "x", "y", "xy"] = "",
     shape: Literal["linear", "hv"] = "linear",
-    faint: Sequence[str] = (),
+    faint: Sequence[Any] | set[Any] = (),
     levels: Mapping[str, float] | None = None,
     marks: Mapping[str, float] | None = None,
 ) -> go.Figure:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -57,11 +57,11 @@ class Run(NamedTuple):
 
 @checks.arguments
 def roofline(
-    runs: Sequence[Run],
+    runs: Iterable[Run],
     bandwidth: float,
     rate: float,
     *,
-    span: tuple[float, float] | None = None,
+    span: Sequence[float] | None = None,
     title: str = "Roofline",
 ) -> go.Figure:
     """Where programs are under the roof: on its slope they wait for memory, on its flat part for arithmetic.
@@ -76,6 +76,7 @@ def roofline(
         rate: arithmetic operations per second that it reaches, measured where memory is no limit.
         span: operations per byte at the left and the right end; without it, as far as the runs reach.
     """
+    runs = list(runs)
     if not runs:
         raise ValueError("runs must hold at least one Run, but it is empty")
     for run in runs:
@@ -146,7 +147,7 @@ class Marked:
 
 
 @checks.arguments
-def marked(numbers: Sequence[Marked], unit: str, *, title: str = "", one: str = "") -> go.Figure:
+def marked(numbers: Iterable[Marked], unit: str, *, title: str = "", one: str = "") -> go.Figure:
     """A lane for each name, its numbers over a logarithmic axis: circles measured, bands predicted, stars published.
 
     Args:
@@ -154,6 +155,7 @@ def marked(numbers: Sequence[Marked], unit: str, *, title: str = "", one: str = 
         unit: of the numbers.
         one: what a dashed line at 1 is, for ratios.
     """
+    numbers = list(numbers)
     if not numbers:
         raise ValueError("numbers must hold at least one Marked, but it is empty")
     for number in numbers:

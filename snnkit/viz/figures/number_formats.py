@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -104,11 +104,11 @@ def _becomes(value: float, nearest: float, info: Any) -> str:
 
 @checks.arguments
 def magnitudes(
-    values: Mapping[str, Tensor],
+    values: Mapping[Any, Tensor],
     dtype: torch.dtype = torch.float16,
     *,
     scale: float = 1.0,
-    span: tuple[int, int] | None = None,
+    span: Sequence[int] | None = None,
     title: str = "Magnitudes",
 ) -> go.Figure:
     """Histograms of log₂ |scale · value|, and how many of the values ``dtype`` rounds to zero or to infinity.

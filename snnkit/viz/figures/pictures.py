@@ -93,7 +93,7 @@ def add_image(figure: go.Figure, image: np.ndarray, row: int, col: int, **look: 
 
 
 @checks.arguments
-def inference(image: Any, hidden: Any, output: Any, label: int, names: Sequence[str]) -> go.Figure:
+def inference(image: Any, hidden: Any, output: Any, label: int, names: Sequence[Any]) -> go.Figure:
     """Three panels: the image, the raster of a hidden layer, and the spikes of each output neuron counted so far.
 
     The neurons in the raster are sorted, the busiest at the bottom. The right class is green; the answer, if it is
@@ -146,7 +146,9 @@ def inference(image: Any, hidden: Any, output: Any, label: int, names: Sequence[
 
 
 @checks.arguments
-def confusion(matrix: Any, labels: Sequence[str] | None = None, title: str = "Confusion matrix") -> go.Figure:
+def confusion(
+    matrix: Any, labels: Sequence[Any] | np.ndarray | None = None, title: str = "Confusion matrix"
+) -> go.Figure:
     """Which class is taken for which.
 
     Args:
