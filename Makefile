@@ -14,6 +14,7 @@ $(STAMP): pyproject.toml constraints/lock.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing snnkit and its tools into $(VENV) (first time only, a few minutes) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints/lock.txt -e '.[all]'
+	@$(BIN)/snnkit doctor --warm || true
 	@touch $@
 
 run: setup  ## execute every notebook headless in QUICK mode; writes build/report.html and build/report.json

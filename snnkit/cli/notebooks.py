@@ -106,9 +106,12 @@ def run(
 
 
 @click.command(context_settings=SETTINGS)
-def doctor() -> None:
+@click.option("--warm", is_flag=True, help="Compile the kernels of all neurons, too: first calls then take no second.")
+def doctor(warm: bool) -> None:
     """Say what this machine has: each line green, amber or red with the fix. Exit code 1 if any line is red."""
     lines = checks.report()
+    if warm:
+        lines.append(checks.warm())
     for line in lines:
         colours = {checks.GREEN: "green", checks.AMBER: "yellow", checks.RED: "red"}
         click.secho(str(line), fg=colours[line.status])

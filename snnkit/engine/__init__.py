@@ -46,7 +46,7 @@ from .plan import (
     warn_of_fallback,
 )
 from .program import Untranslatable, programs
-from .trace import NotElementwise, field_names, name_of
+from .trace import NotElementwise, field_names, name_of, thread
 from .trace_cache import equation_of
 
 __all__ = [
@@ -128,7 +128,8 @@ def unroll(
             raise clearer from error
         finally:
             del clearer  # it refers to this frame: in a cycle, the tensors of a call that ran out of memory would stay
-    if x.device.type == "cpu" and not torch.compiler.is_compiling() and not inside_functional_transform():
+    unseen = hasattr(thread, "tracing") or torch.compiler.is_compiling() or inside_functional_transform()  # values
+    if x.device.type == "cpu" and not unseen:
         _check_finite(x, last, step)
     return out, last
 
@@ -142,6 +143,8 @@ def _run(
     out_dtype: torch.dtype,
     once: Tensor | None,
 ) -> tuple[Tensor, Any]:
+    if hasattr(thread, "tracing"):
+        return eager.run(eager.checked(step, dtype), x, state, dtype, out_dtype)
     if torch.compiler.is_compiling():
         result = as_operation(check_engine(engine), step, x, state, dtype, out_dtype == torch.uint8)
         # Inlined, the loop fuses with its neighbours.

@@ -232,7 +232,8 @@ class _Function(torch.autograd.Function):
     def apply(cls, *args: Any) -> Any:
         if inside_functional_transform():
             return super().apply(*args)
-        return super(torch.autograd.Function, cls).apply(*unwrap_dead_wrappers(args))
+        plain = super(torch.autograd.Function, cls)
+        return plain.apply(*unwrap_dead_wrappers(args))  # pyright: ignore[reportAttributeAccessIssue]
 
 
 class _Unrolled(_Function):
@@ -250,7 +251,12 @@ class _Unrolled(_Function):
         repeat: int,
         *tensors: Tensor,
     ) -> tuple[Tensor, ...]:
-        out, last, saved = backend(engine).forward(_pass(equation, tensors, repeat), out_dtype, save=True)
+        run = _pass(equation, tensors, repeat)
+        needs = (tensors[0].requires_grad, *(p.requires_grad for p in run.parameters))
+        compiled = backend(engine)
+        if any(needs) and hasattr(compiled, "expect_backward"):  # of a compiler that is another process
+            compiled.expect_backward(run, needs, repeat > 0)  # type: ignore[attr-defined]
+        out, last, saved = compiled.forward(run, out_dtype, save=True)
         return (out, *last, *saved)
 
     @staticmethod

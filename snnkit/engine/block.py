@@ -20,13 +20,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.fx.experimental.proxy_tensor import make_fx
 
 from .autograd import CompilationFailed, Gradients, Pass, Results
 from .code_cache import secure_inductor
 from .cpp.toolchain import missing_compiler
 from .page_pool import fresh
-from .trace import Equation, undisturbed
+from .trace import Equation, graph_of, undisturbed
 from .trace_cache import recent
 
 # Steps in a block: the largest that fits is taken, so T = 25 is 4 + 4 + 4 + 4 + 4 + 4 + 1 on a CPU. There, forward plus
@@ -170,7 +169,7 @@ def _by_inductor(block: Callable, example: list[Tensor]) -> Callable:
     def compiled(**settings: Any) -> Callable:
         with torch.no_grad(), config.patch(_INDUCTOR | settings):
             # Some operations know no symbolic sizes until they are taken apart, as Inductor would do anyway.
-            graph = make_fx(block, select_decomp_table(), tracing_mode="symbolic")(*example)
+            graph = graph_of(block, example, select_decomp_table(), "symbolic")
             return standalone_compile(graph, list(example), dynamic_shapes="from_graph")
 
     if example[0].device.type != "cpu" or config.cpp.vec_isa_ok is not None:

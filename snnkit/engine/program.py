@@ -15,11 +15,10 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, fx
-from torch.fx.experimental.proxy_tensor import make_fx
 
 from snnkit import checks
 
-from .trace import Equation, undisturbed
+from .trace import Equation, graph_of, undisturbed
 
 Value = str | float | int | bool  # the name of a value, or a Python number
 
@@ -213,7 +212,7 @@ def _taken_apart(graph: fx.GraphModule, inputs: int, dtype: torch.dtype) -> fx.G
         example = [torch.empty(13, dtype=dtype, device=device) for _ in range(inputs)]
         # Without in-place operations: what one changes may have other names.
         pure = torch.func.functionalize(graph)
-        return make_fx(pure, table, tracing_mode="fake")(*example)  # type: ignore[arg-type]
+        return graph_of(pure, example, table)
 
 
 class _Reader:

@@ -24,7 +24,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor, fx, nn
@@ -33,6 +33,10 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from .presence import operation_of, with_presence
 
 Result = TypeVar("Result")
+
+_lock = threading.Lock()
+# Has ``tracing`` where this thread is tracing a step: a layer that the step calls has no trace of its own.
+thread = threading.local()
 
 # Steps of these shapes are traced. The graphs must be the same: then no shape is written into them.
 _EXAMPLES = ((13,), (3, 5))
@@ -134,7 +138,7 @@ def undisturbed(function: Callable[..., Result], *arguments: Any) -> Result:
     They belong to a thread (``torch.func``'s levels, saved-tensor hooks, autocast, grad mode), so it runs in another.
     """
     _wake_fake_tensors()
-    with ThreadPoolExecutor(1) as clean:
+    with ThreadPoolExecutor(1, initializer=lambda: setattr(thread, "tracing", True)) as clean:
         return clean.submit(function, *arguments).result()
 
 
@@ -146,6 +150,15 @@ def _wake_fake_tensors() -> None:
 
     with FakeTensorMode():
         pass
+
+
+def graph_of(
+    function: Callable, example: Sequence[Tensor], table: Any = None, mode: Literal["fake", "symbolic"] = "fake"
+) -> fx.GraphModule:
+    """``make_fx``, in one thread at a time: PyTorch notes in a global variable that it is tracing, and two threads
+    leave it set, which ``torch.compile`` then refuses for the rest of the process."""
+    with _lock:
+        return make_fx(function, table, tracing_mode=mode, _allow_non_fake_inputs=mode == "fake")(*example)
 
 
 def _functional(step: Callable | nn.Module, like: Any, names: Sequence[str]) -> Callable:
@@ -187,7 +200,7 @@ def _graph(function: Callable, example: list[Tensor]) -> fx.GraphModule:
             torch.autograd.set_detect_anomaly(False),
             _unlogged(),
         ):
-            return make_fx(function, tracing_mode="fake", _allow_non_fake_inputs=True)(*example)
+            return graph_of(function, example)
     except Exception as error:
         text = f"{type(error).__name__}: {error}".strip()
         if "data-dependent" in text.lower() or "DataDependent" in text:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import platform
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -121,6 +123,28 @@ def _compiler() -> Iterator[Line]:
     else:
         fix = "sudo apt-get install g++ (Debian, Ubuntu) or xcode-select --install (macOS)"
         yield Line("C++ compiler", AMBER, "none: torch.compile can't make CPU kernels", fix)
+
+
+def warm() -> Line:
+    """Compile the kernels of all neurons of the kit, side by side, so that no later process has to."""
+    import torch
+
+    from snnkit import neuron
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    leaky = (neuron.Leaky(0.9, reset_mechanism=reset) for reset in ("subtract", "zero", "none"))
+    layers = [kind() for kind in (neuron.IF, neuron.LIF, neuron.PLIF, neuron.CubaLIF, neuron.LI, neuron.ALIF)]
+    layers += [neuron.Izhikevich(), *leaky]
+
+    def compile_both(layer: neuron.Neuron) -> None:
+        x = torch.zeros(4, 1, 1024, device=device, requires_grad=True)
+        out, _ = layer.to(device)(x)
+        out.sum().backward()
+
+    start = time.monotonic()
+    with ThreadPoolExecutor(machine.cores()) as pool:
+        list(pool.map(compile_both, layers))
+    return Line("kernels", GREEN, f"{len(layers)} neurons compiled for {device} in {time.monotonic() - start:.1f} s")
 
 
 def _resources() -> Iterator[Line]:

@@ -1,17 +1,23 @@
 """Kernels in C++ are built once, and no state of the cache folder stops a run."""
 
+import _thread
 import os
 import pwd
 import re
 import subprocess
+import threading
+import time
 import warnings
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
+from click.testing import CliRunner
 
+from snnkit.cli import main
 from snnkit.engine import CompilationFailed, block, code_cache, cpp, explain
 from snnkit.engine.cpp import toolchain as build
 from snnkit.neuron import LIF
@@ -24,7 +30,7 @@ SOURCE = 'extern "C" int answer() { return 42; }'
 def fresh(monkeypatch, tmp_path):
     """A process that has built nothing yet, and its folder."""
     monkeypatch.setenv("SNNKIT_KERNELS", str(tmp_path / "kernels"))
-    monkeypatch.setattr(build, "_loaded", {})
+    monkeypatch.setattr(build, "loaded", {})
     cpp._kernel.cache_clear()
     code_cache.private_folder.cache_clear()
     monkeypatch.setattr(code_cache, "_warned", set())
@@ -33,10 +39,39 @@ def fresh(monkeypatch, tmp_path):
 
 def test_a_library_is_built_once(fresh, monkeypatch):
     assert build.load(SOURCE).answer() == 42
-    monkeypatch.setattr(build, "_loaded", {})
+    monkeypatch.setattr(build, "loaded", {})
     monkeypatch.setattr(build, "_compile", lambda *_: pytest.fail("compiled again"))
     assert build.load(SOURCE).answer() == 42
     assert [path.suffix for path in fresh.iterdir()] == [".so"]
+
+
+def test_kernels_are_compiled_side_by_side_and_each_once(fresh, monkeypatch):
+    both, compiled, compile_one = threading.Barrier(2), [], build._compile
+
+    def compile_beside_another(program, source, target):
+        compiled.append(source)
+        both.wait(timeout=30)  # until another one is at it, too
+        compile_one(program, source, target)
+
+    monkeypatch.setattr(build, "_compile", compile_beside_another)
+    build.load_ahead(other := SOURCE.replace("42", "43"))
+    with ThreadPoolExecutor(4) as pool:
+        assert {library.answer() for library in pool.map(build.load, [SOURCE] * 4)} == {42}
+    assert build.load(other).answer() == 43 and len(compiled) == 2
+
+
+def test_an_interrupted_compilation_is_begun_again(fresh, monkeypatch):
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(build, "_compile", lambda *_: _thread.interrupt_main() or time.sleep(10))
+        build.load(SOURCE)
+    assert build.load(SOURCE).answer() == 42
+
+
+def test_doctor_compiles_what_a_first_call_needs(fresh, monkeypatch):
+    assert "neurons compiled" in CliRunner().invoke(main, ["doctor", "--warm"]).output
+    monkeypatch.setattr(build, "loaded", {})
+    monkeypatch.setattr(build, "_compile", lambda *_: pytest.fail("compiled again"))
+    LIF()(torch.rand(4, 1, 1024, requires_grad=True))[0].sum().backward()
 
 
 # Loading a shortened one would not raise an error but end the process.
@@ -56,7 +91,7 @@ def test_a_damaged_library_is_built_anew(fresh, monkeypatch, damage):
     content = library.read_bytes()
     library.unlink()  # this process has it mapped
     library.write_bytes(damage(content))
-    monkeypatch.setattr(build, "_loaded", {})
+    monkeypatch.setattr(build, "loaded", {})
     assert build.load(SOURCE).answer() == 42
     assert build._whole(library)
 

@@ -1,5 +1,6 @@
 """What a step may be: shapes it looks at, functions it uses, and how errors inside it, or in its compiler, are told."""
 
+import threading
 import warnings
 
 import pytest
@@ -137,6 +138,21 @@ def test_tracing_leaves_the_module_to_other_threads():
     parameter = neuron.w
     trace(neuron, neuron.initial_state(x[0]), ["w"], torch.float32, x.device)
     assert Watched.found and all(w is parameter for w in Watched.found)
+
+
+@pytest.mark.filterwarnings("ignore:.*eager engine")
+def test_a_step_may_call_a_layer():
+    """Which has no trace of its own inside that of the step: it would wait for it forever."""
+
+    def step(x, state):
+        out, last = LIF()(x.unsqueeze(0), MembraneState(*state))
+        return out[0], tuple(last)
+
+    results: list[torch.Tensor] = []
+    worker = threading.Thread(target=lambda: results.append(engine.unroll(step, x, REST)[0]), daemon=True)
+    worker.start()
+    worker.join(timeout=60)
+    assert torch.equal(results[0], LIF(engine="eager")(x)[0])
 
 
 @pytest.mark.filterwarnings("ignore:.*eager engine")

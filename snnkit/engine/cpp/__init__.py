@@ -22,10 +22,20 @@ from ..autograd import Gradients, Pass, Results, is_one_for_all
 from ..page_pool import POOL, SMALLEST
 from ..program import Untranslatable, programs
 from ..trace import Equation
+from . import toolchain
 from .cpp_source import CPP, backward_source, forward_source
 from .toolchain import NO_COMPILER, cpp_compiler, load
 
-__all__ = ["backward", "backward_source", "forward", "forward_source", "load", "supports", "threads_for"]
+__all__ = [
+    "backward",
+    "backward_source",
+    "expect_backward",
+    "forward",
+    "forward_source",
+    "load",
+    "supports",
+    "threads_for",
+]
 
 # Bytes of state that stay in a core's second-level cache while x streams past, forward; and in backward, bytes that are
 # saved of all steps of a tile, in the last level. (256 KiB forward took up to 1.1 times as long: shorter runs.)
@@ -103,6 +113,13 @@ def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
         if gradient is not None and parameter.dim() == 0:
             d_parameters[i] = gradient.sum()
     return d_x, d_first, d_parameters
+
+
+def expect_backward(run: Pass, needs: tuple[bool, ...], summed: bool) -> None:
+    """Compile the kernel of ``backward`` beside that of ``forward``."""
+    source = backward_source(run.equation, run.x.dtype, run.dims, needs, summed)[0]
+    if source not in toolchain.loaded:
+        toolchain.load_ahead(source)
 
 
 def _empty(shape: torch.Size, dtype: torch.dtype) -> Tensor:

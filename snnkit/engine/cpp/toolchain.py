@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
+from concurrent.futures import Future
 from pathlib import Path
 
 from ...files import exposed
@@ -32,7 +33,7 @@ _OPENMP = ("-fopenmp", "-fopenmp-simd")
 _CHECKSUM = hashlib.sha256().digest_size
 
 _lock = threading.Lock()
-_loaded: dict[str, ctypes.CDLL | str] = {}
+loaded: dict[str, Future[ctypes.CDLL | str]] = {}
 
 
 @functools.cache
@@ -60,13 +61,43 @@ def load(source: str) -> ctypes.CDLL:
     Raises:
         CompilationFailed: there is no compiler, or it refuses.
     """
-    with _lock:
-        if source not in _loaded:
-            _loaded[source] = _library(source)
-        library = _loaded[source]
+    library = _requested(source).result()
     if isinstance(library, str):
         raise CompilationFailed(library)
     return library
+
+
+def load_ahead(source: str) -> None:
+    """Begin in another thread what ``load`` will do, as the compiler is another process."""
+    threading.Thread(target=_requested, args=(source,)).start()
+
+
+def _requested(source: str) -> Future[ctypes.CDLL | str]:
+    with _lock:
+        library = loaded.get(source)
+        if library is not None:
+            return library
+        library = loaded[source] = Future()
+    try:
+        library.set_result(_library(source))
+    except BaseException as error:  # such as Ctrl-C: the next call compiles again
+        with _lock:
+            loaded.pop(source, None)
+        library.set_exception(error)
+        raise
+    return library
+
+
+def _after_fork() -> None:
+    """In the child the threads that were compiling are gone."""
+    global _lock
+    _lock = threading.Lock()
+    for source in [source for source, library in loaded.items() if not library.done()]:
+        del loaded[source]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _library(source: str) -> ctypes.CDLL | str:
