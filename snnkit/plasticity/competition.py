@@ -104,13 +104,16 @@ class Competition:
     def _checked(self, current: Tensor, state: CompetitionState | None) -> CompetitionState:
         # By hand, as it runs in every step.
         checks.instance("current", current, Tensor, "a torch.Tensor")
-        checks.instance("state", state, CompetitionState, "a CompetitionState", optional=True)
+        if state is not None and not (isinstance(state, tuple) and len(state) == 2):
+            raise TypeError(f"state must be a CompetitionState or None, but it is {checks.shown(state)}")
         if current.dtype not in DTYPES or current.dim() != 2 or 0 in current.shape:
             actual = f"{current.dtype} {list(current.shape)}"
             raise ValueError(f"current must be float32 or float64 [B, n], none of them 0, but it is {actual}")
         if state is None:
             return self.initial_state(current)
+        state = CompetitionState(*state)
         for name, value, shape in (("v", state.v, current.shape), ("theta", state.theta, current.shape[1:])):
+            checks.instance(f"state.{name}", value, Tensor, "a torch.Tensor")
             if value.shape != shape or (value.dtype, value.device) != (current.dtype, current.device):
                 raise ValueError(
                     f"state.{name} must be {current.dtype} {list(shape)} on {current.device} for current "

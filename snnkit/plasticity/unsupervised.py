@@ -8,6 +8,7 @@ run.accuracy, run.weights, run.labels
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -116,7 +117,7 @@ def learn_locally(
     layer: CompetitiveLayer | None = None,
     snapshots: int = 0,
     device: str | torch.device = "auto",
-    root: str | None = None,
+    root: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> LocalRun:
     """Let a layer of spiking neurons learn from images alone; then find the class of each neuron.

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
+from plotly.basedatatypes import BaseFigure
 
 from .. import checks
 
@@ -20,15 +20,15 @@ def plain(text: Any) -> str:
 
 
 @checks.arguments
-def alt_text(figure: go.Figure) -> str:
+def alt_text(figure: BaseFigure) -> str:
     """What ``figure`` shows, in at most 400 characters: its title, axes with units, and the traces with their range."""
-    layout: Any = figure.layout
-    traces: Any = figure.data
+    page: Any = figure  # whose methods only its subclasses have
+    layout = page.layout
     title = _line(layout.title.text)
     parts = [f"Figure: {title}" if title else "Figure without a title"]
     axes = [
-        *figure.select_xaxes(),
-        *figure.select_yaxes(),
+        *page.select_xaxes(),
+        *page.select_yaxes(),
         *(getattr(layout.scene, f"{letter}axis") for letter in "xyz"),
     ]
     if named := dict.fromkeys(_line(axis.title.text) for axis in axes if axis.title.text):
@@ -37,7 +37,7 @@ def alt_text(figure: go.Figure) -> str:
         now = slider.steps[int(slider.active or 0)].label
         parts.append(f"Slider with {len(slider.steps)} positions: {slider.currentvalue.prefix or ''}{now}")
     # What does not answer to the mouse only supports other traces.
-    parts += [_trace(t) for t in traces if t.visible in (None, True) and t.hoverinfo != "skip"]
+    parts += [_trace(t) for t in page.data if t.visible in (None, True) and t.hoverinfo != "skip"]
     text = ". ".join(parts) + "."
     return text if len(text) <= MOST else text[: MOST - 1].rstrip() + "…"
 

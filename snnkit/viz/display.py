@@ -9,6 +9,7 @@ import warnings
 from typing import Any
 
 import plotly.graph_objects as go
+from plotly.basedatatypes import BaseFigure
 
 from .. import checks
 from .alt import alt_text, spoken
@@ -21,8 +22,8 @@ CONFIG = {"displaylogo": False, "modeBarButtonsToRemove": ["sendChartToCloud"], 
 _OWN = ("type", "uid", "template", "uirevision", "autosize")  # what an update leaves to the widget
 
 
-def show(figure: go.Figure) -> None:
-    """Display ``figure``.
+def show(figure: BaseFigure) -> None:
+    """Display ``figure``, a plotly Figure or FigureWidget.
 
     In a notebook one output holds both ``application/vnd.plotly.v1+json`` and ``image/png``: JupyterLab draws the
     first, GitHub, nbconvert and mail show the second. On Colab plotly's own renderer draws it. A second output holds
@@ -44,7 +45,7 @@ def show(figure: go.Figure) -> None:
 
 
 @checks.arguments
-def mime_bundle(figure: go.Figure) -> dict[str, Any]:
+def mime_bundle(figure: BaseFigure) -> dict[str, Any]:
     """The forms of ``figure`` by MIME type: plotly's JSON, a PNG (base64) and its description in words."""
     data = json.loads(figure.to_json())  # type: ignore[arg-type]
     data.setdefault("config", {}).update(CONFIG)

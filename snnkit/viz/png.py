@@ -19,7 +19,7 @@ from . import theme
 from .alt import plain
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
+    from plotly.basedatatypes import BaseFigure
 
 _DASHES = {"dash": "--", "dot": ":", "dashdot": "-.", "longdash": (0, (10, 4)), "longdashdot": (0, (10, 3, 2, 3))}
 _MARKERS = {"square": "s", "diamond": "D", "triangle-up": "^", "triangle-down": "v", "cross": "P", "x": "X"}
@@ -28,7 +28,7 @@ _LETTER = 7.2  # pixels of a letter in the legend
 
 
 @checks.arguments
-def png_bytes(figure: go.Figure) -> bytes:
+def png_bytes(figure: BaseFigure) -> bytes:
     """``figure`` as a PNG of its own size, or of 700 × 380 pixels.
 
     Raises:

@@ -149,7 +149,7 @@ def test_votes_are_averages_over_the_neurons_of_a_class():
         (lambda: replace(LAYER, rule=PairSTDP(connection=Convolution())), ValueError, "connection of rule must be De"),
         (lambda: CELLS.step(torch.ones(1, 2), CELLS.initial_state(torch.ones(1, 3))), ValueError, "state.v must be"),
         (lambda: CELLS.step(torch.ones(2)), ValueError, r"current must be float32 or float64 \[B, n\], none of them 0"),
-        (lambda: CELLS.step(torch.ones(1, 2), (0, 0)), TypeError, "state must be a CompetitionState or None"),
+        (lambda: CELLS.step(torch.ones(1, 2), (0, 0)), TypeError, "state.v must be a torch.Tensor, but it is 0"),
         (lambda: CompetitiveLayer(CELLS), ValueError, "rule and competition must have one dt, .* 0.005 and 0.001"),
         (lambda: replace(LAYER, rule=PairSTDP(bound=None)), ValueError, "rule must hold weights at 0 or above"),
         (lambda: assign_labels(COUNTS, torch.tensor([0]), 2), ValueError, r"labels must be int64 \[5\] to fit counts"),

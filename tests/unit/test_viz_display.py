@@ -32,8 +32,9 @@ def shown(monkeypatch):
     return seen
 
 
-def test_one_output_holds_plotly_and_a_png_and_a_second_words_for_screen_readers(shown):
-    viz.show(simple())
+@pytest.mark.parametrize("kind", [go.Figure, go.FigureWidget])
+def test_one_output_holds_plotly_and_a_png_and_a_second_words_for_screen_readers(kind, shown):
+    viz.show(kind(simple()))
     (bundle, metadata), (words, _) = shown
     assert set(bundle) == {"application/vnd.plotly.v1+json", "image/png", "text/plain"}
     data = bundle["application/vnd.plotly.v1+json"]
