@@ -7,6 +7,7 @@
 
 ==============  ========================================================================
 ``neurons``     a layer of neurons over time, in our engines and other libraries
+``frameworks``  the field's public table: a linear layer and neurons, other libraries and JAX's Spyx
 ``training``    whole networks in training, ours and other libraries'
 ``compare``     the network of snnTorch's IPU tutorial: measured, predicted, published
 ``demo``        every model of the kit on every device
@@ -25,6 +26,7 @@ from snnkit import checks
 
 from . import baselines as baselines
 from . import demo, workloads
+from . import framework_speed as frameworks
 from . import ipu_comparison as compare
 from . import learning_records as local
 from . import neuron_speed as neurons
@@ -36,6 +38,7 @@ from .suite import heading
 __all__ = [
     "compare",
     "demo",
+    "frameworks",
     "heading",
     "local",
     "neurons",
@@ -46,8 +49,9 @@ __all__ = [
     "workloads",
 ]
 
-_SUITES = {"neurons": neurons, "training": training, "compare": compare, "demo": demo, "scaling": scaling}
-_SUITES |= {"plasticity": plasticity, "local": local, "published": neurons, "recipe": local}  # by kind of record
+_SUITES = {"neurons": neurons, "frameworks": frameworks, "training": training, "compare": compare, "demo": demo}
+_SUITES |= {"scaling": scaling, "plasticity": plasticity, "local": local}
+_SUITES |= {"published": neurons, "recipe": local}  # by kind of record
 
 
 @checks.arguments

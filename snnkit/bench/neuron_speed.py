@@ -26,7 +26,7 @@ from ..engine import ENGINES, plan_for, state_dtype
 from ..measure import Timing, clock_for, first_call
 from ..tables import size_of
 from . import suite
-from .baselines import Forward, layers
+from .baselines import Forward, Layer, layers
 from .suite import OURS, DoesNotRun, Race, Record, Row, Rows, Suite, option, seconds_of, table, times
 from .workloads import EQUATIONS
 
@@ -87,13 +87,13 @@ class Candidate:
 
 
 def candidates(
-    device: torch.device, engines: Sequence[str] = ENGINE_NAMES, peers: bool = True
+    device: torch.device, engines: Sequence[str] = ENGINE_NAMES, peers: bool = True, more: Sequence[Layer] = ()
 ) -> tuple[list[Candidate], dict[str, str]]:
     """The candidates on ``device``, equation by equation, ours, then others; and why other engines are left out.
 
-    ``peers``: other libraries too, and our engines on their equations.
+    ``peers``: other libraries too, and our engines on their equations; ``more``: libraries besides those.
     """
-    others = layers(device) if peers else []
+    others = [*(layers(device) if peers else []), *more]
     every: list[Candidate] = []
     left_out: dict[str, str] = {}
     for equation in dict.fromkeys(["LIF", *(other.equation for other in others)]):
@@ -269,6 +269,13 @@ def _parts(arguments: Arguments, device: torch.device) -> Row:
     return {"copies": [], "skipped": [{"contestant": name, "reason": reason} for name, reason in left_out.items()]}
 
 
+def over_ours(row: Record, rows: Rows) -> str:
+    """Times the fastest of our compiled engines on the same equation and dtype of outputs."""
+    alike = [one for one in rows if all(one[key] == row[key] for key in ("equation", "floor_bytes"))]
+    ours = [one["median_s"] for one in alike if one["library"] == OURS and one["engine"] != "eager"]
+    return times(row["median_s"], min(ours, default=None))
+
+
 def _table(record: Record, rows: Rows) -> str:
     title = f"{rows[0]['mode']}, {rows[0]['dtype']}, N = {rows[0]['neurons']:,}, T = {rows[0]['steps']}"
     columns: dict[str, Any] = {"candidate": lambda row: row["contestant"], "equation": lambda row: row["equation"]}
@@ -276,18 +283,12 @@ def _table(record: Record, rows: Rows) -> str:
         return table(title, columns | {"ms": lambda row: f"{row['seconds'] * 1e3:.4g}"}, rows, left=2)
     for copy in suite.same_case(record["copies"], rows[0], KEY):
         title += f"; copy of x: {copy['median_s'] * 1e3:.3g} ms, {copy['bytes_per_s'] / 1e9:.3g} GB/s"
-
-    def over_ours(row: Record) -> str:
-        alike = [one for one in rows if all(one[key] == row[key] for key in ("equation", "floor_bytes"))]
-        ours = [one["median_s"] for one in alike if one["library"] == OURS and one["engine"] != "eager"]
-        return times(row["median_s"], min(ours, default=None))
-
     columns |= {
         "ms": suite.milliseconds,
         "10-90 %": suite.spread,
         "first s": lambda row: f"{row['first_s']:.3g}",
         "x floor": suite.over_floor,
-        "x ours": over_ours,
+        "x ours": lambda row: over_ours(row, rows),
     }
     return table(title, columns, rows, left=2)
 

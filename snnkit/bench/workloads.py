@@ -13,7 +13,7 @@ from .. import encode
 from ..device import Precision
 from ..loss import count_cross_entropy, rate_mse
 from ..models import FashionConvNet, mlp
-from ..neuron import LIF, CubaLIF, Leaky, Neuron
+from ..neuron import LIF, CubaLIF, Leaky, MembraneState, Neuron
 from ..nn import Sequential
 from ..surrogate import ATan, SuperSpike
 from ..train.graphed import GraphedStep
@@ -28,6 +28,20 @@ EQUATIONS: dict[str, Callable[[str], Neuron]] = {
     # Norse 1.1's SuperSpike leaves its alpha = 100 out of the derivative, so it trains with alpha = 1.
     "CubaLIF": lambda engine: CubaLIF(surrogate=SuperSpike(1.0), engine=engine),
 }
+
+
+class SpikeFirst(Neuron):
+    """As Spyx 1.0 writes ``LIF``: it spikes on the membrane before the step, and the gradient flows through the reset.
+
+    spike = H(v - 1), v ← 0.9 v + x - spike.
+    """
+
+    def step(self, x: Tensor, state: MembraneState) -> tuple[Tensor, MembraneState]:
+        spike = self.spike(state.v - 1.0, strict=True)
+        return spike, MembraneState(0.9 * state.v + x - spike)
+
+
+EQUATIONS["Leaky, spike first"] = lambda engine: SpikeFirst(surrogate=ATan(), engine=engine)
 
 HIDDEN_PER_CHANNEL = 16  # hidden neurons of the convolutional net
 _DRIVE = 4.0  # times 1/√fan-in: the standard deviation of linear weights with which all layers fire from the start

@@ -15,6 +15,7 @@ from snnkit.cli import SETTINGS, LazyGroup
 # Suites of ``snnkit.bench``: their options are the fields of ``Arguments``, their help is the text of the module.
 SUITES = {
     "neurons": "Time a layer of neurons over time: our engines and the installed peers.",
+    "frameworks": "The field's public table: one linear layer and neurons, ours and all installed peers.",
     "training": "Time the training of whole networks: samples per second, ours and the installed peers.",
     "demo": "CPU against GPU for every model of the kit: samples per second, table and plot.",
     "scaling": "Weak scaling on this machine: ranks that train together, predicted and measured.",
@@ -67,7 +68,7 @@ def _command(name: str) -> click.Command:
         click.Option(["--quick"], is_flag=True, help="Something tiny: shows that all runs, its times mean nothing."),
     ]
     command = click.Command(name, params=[*options], callback=partial(_run, name), help="\n\n".join(paragraphs))
-    return command if name in ("neurons", "plasticity") else PLOT(command)
+    return command if name in ("neurons", "frameworks", "plasticity") else PLOT(command)
 
 
 def _option(each: Field) -> click.Option:

@@ -20,7 +20,7 @@ _MAY_BE_EMPTY = ("engine", "reason")
 # Tables divide by these, so 0 is not a measurement. All other numbers may be 0, but not negative.
 _POSITIVE = (
     *("median_s", "samples_per_s", "bytes_per_s", "step_s", "latency_s", "low", "likely", "high"),
-    *("neurons", "steps", "batch", "width", "hidden", "ranks", "cores", "gradient_bytes"),
+    *("neurons", "features", "steps", "batch", "width", "hidden", "ranks", "cores", "gradient_bytes"),
 )
 
 
@@ -36,6 +36,7 @@ def _fields(
 
 
 _LAYER = _fields("mode dtype", whole="neurons steps")
+_PASS = _fields("part mode dtype", whole="features steps batch")
 _NET = _fields("net equation dtype", whole="width steps batch")
 _TIMES = _fields(number="median_s p10_s p90_s")
 _FLOOR = _fields("contestant library", "floor_s over_floor")
@@ -55,6 +56,13 @@ LISTS: dict[str, dict[str, Fields]] = {
         | _FLOOR
         | _fields("equation engine", "first_s host_s spikes_differ", "calls floor_bytes compared_neurons"),
         "copies": _LAYER | _fields(whole="bytes", number="bytes_per_s median_s"),
+    },
+    "frameworks": {
+        "rows": _PASS
+        | _TIMES
+        | _FLOOR
+        | _fields("equation engine", "first_s spikes_differ peak_bytes", "floor_bytes compared_neurons"),
+        "scales": _PASS | _fields(number="median_s"),
     },
     "training": {"rows": _TRAINING, "matmuls": _MATMULS},
     "compare": {  # one network in many sizes

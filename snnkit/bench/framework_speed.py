@@ -1,0 +1,287 @@
+"""The field's public comparison, done again: one linear layer and one layer of neurons, n inputs to n neurons.
+
+    snnkit bench frameworks --features 512 --features 2048
+
+As Open Neuromorphic's table (2024): T = 500 steps, a batch of 16. Unlike there, every contestant of an equation has the
+same weights and input, its spikes and gradients are compared with our eager engine before a clock starts, a clock
+stops when the device is done, and all run the same batch at once. Each library has an equation of its own, on which
+our engine runs as well. Spyx runs in a process of its own, by JAX, in turns with the others.
+
+"layer" is both, with the gradient of the weights in training; "neurons" is the neurons alone, with that of their input.
+"x products" is the time over that of the matrix products of the same pass alone (of "neurons": over the bytes to move),
+"x ours" that over our own on the same equation.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .. import checks
+from ..measure import Clock, Timing, clock_for, peak_of
+from . import suite
+from .baselines import Layer
+from .neuron_speed import (
+    INFERENCE,
+    MODES,
+    TRAINING,
+    Candidate,
+    Case,
+    Result,
+    bytes_per_neuron_step,
+    candidates,
+    over_ours,
+)
+from .suite import DoesNotRun, Record, Row, Rows, Suite, option, table
+from .workloads import EQUATIONS
+
+KEY = ("part", "mode", "dtype", "features", "steps", "batch")
+PARTS = ("layer", "neurons")
+SPYX, EQUATION_OF_SPYX = "Spyx", "Leaky, spike first"
+_DRIVE = 4.0  # times 1/√n: the standard deviation of weights with which neurons fire at a tenth of the steps
+WORKER = Path(__file__).with_name("spyx_worker.py")
+_ENGINES = {"cpu": ("cpp",), "cuda": ("triton", "block")}
+
+
+@checks.arguments
+@dataclass(frozen=True)
+class Arguments(suite.Options):
+    """What to run; the options of ``snnkit bench frameworks``."""
+
+    device: str = suite.device_option()
+    features: Sequence[int] = option(
+        "Inputs, and neurons.", (512, 2048), cuda=(512, 1024, 2048, 4096, 8192, 16384), quick=(16,)
+    )
+    steps: int = option("Time steps.", 500, quick=20)
+    batch: int = option("Samples.", 16, quick=2)
+    dtypes: Sequence[str] = option(
+        "Of all tensors.", ("float32",), cuda=("float32", "bfloat16"), flag="dtype", choices=("float32", "bfloat16")
+    )
+    parts: Sequence[str] = option("What to time.", PARTS, flag="part", choices=PARTS)
+    peers: bool = suite.peers_option()
+    jax: str = option("A Python that has Spyx and JAX.", ".peers/bin/python")
+    repeats: int = suite.repeats_option(7)
+
+
+class Remote:
+    """A contestant in another process: what a ``RemoteClock`` times."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+
+    def seconds(self, calls: int) -> float:
+        """Of one call, as the process measured it. Raises OSError where it has ended."""
+        print(calls, file=self.process.stdin, flush=True)
+        answer = self.process.stdout.readline()  # type: ignore[union-attr]
+        if not answer:
+            raise OSError(f"the process of {SPYX} ended while it was timed")
+        return float(answer)
+
+    def __call__(self) -> float:
+        return self.seconds(1)
+
+
+class RemoteClock:
+    """A clock that reads a ``Remote``'s own, so that no message counts."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock, self.name = clock, clock.name
+
+    def seconds(self, function: Callable[[], object], calls: int = 1) -> tuple[float, float]:
+        if not isinstance(function, Remote):
+            return self.clock.seconds(function, calls)
+        seconds = function.seconds(calls)
+        return seconds, seconds
+
+
+class LayerCase(Case):
+    """n inputs to n neurons over T steps of a batch, in a mode; without ``weight`` the neurons alone."""
+
+    def __init__(
+        self,
+        every: Sequence[Candidate],
+        arguments: Arguments,
+        part: str,
+        features: int,
+        dtype: torch.dtype,
+        mode: str,
+        device: torch.device,
+    ) -> None:
+        super().__init__(every, arguments.batch * features, arguments.steps, dtype, mode, device)
+        sizes = {"features": features, "steps": arguments.steps, "batch": arguments.batch}
+        self.labels = {"part": part, "mode": mode, "dtype": suite.dtype_name(dtype)} | sizes
+        self.shape = (arguments.steps, arguments.batch, features)
+        self.python = arguments.jax
+        self.clock = RemoteClock(clock_for(device))
+        self.weight: Tensor | None = None
+        if part == "layer":
+            self.weight = torch.randn(features, features, device=device).mul_(_DRIVE / math.sqrt(features)).to(dtype)
+
+    @property
+    def x(self) -> Tensor:
+        if self._x is None:
+            self._x = torch.rand(self.shape, device=self.device).mul_(1.5 if self.weight is None else 1).to(self.dtype)
+            self._gradients[self.dtype] = torch.rand(self.shape, device=self.device).to(self.dtype)
+        return self._x
+
+    def _apply(self, forward: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+        """(spikes, the leaf whose gradient is taken)."""
+        if self.weight is None:
+            leaf = self.x.detach().requires_grad_()
+            return forward(leaf), leaf
+        leaf = self.weight.detach().requires_grad_()
+        return forward(F.linear(self.x, leaf)), leaf
+
+    def _pass(self, forward: Callable[[Tensor], Tensor]) -> Callable[[], Result]:
+        def infer() -> Result:
+            with torch.no_grad():
+                return self._apply(forward)[0], None
+
+        def train() -> Result:
+            out, leaf = self._apply(forward)
+            return out.detach(), torch.autograd.grad(out, leaf, self._gradients[self.dtype].to(out.dtype))[0]
+
+        return train if self.mode == TRAINING else infer
+
+    def _reference(self, equation: str) -> Result:
+        if equation not in self._references:
+            self._references[equation] = self._pass(lambda x: EQUATIONS[equation]("eager")(x)[0])()
+        return self._references[equation]
+
+    def prepare(self, candidate: Candidate) -> tuple[Row, Callable[[], object]]:
+        if candidate.library == SPYX:
+            return self._start_spyx(candidate)
+        row, run = super().prepare(candidate)
+        return row | {"peak_bytes": peak_of(run, self.device)}, run
+
+    def _start_spyx(self, candidate: Candidate) -> tuple[Row, Remote]:
+        if shutil.which(self.python) is None:
+            raise DoesNotRun(f"there is no {self.python} (`make peers` makes it)")
+        if self.dtype != torch.float32:
+            raise DoesNotRun("it is timed in float32 only")
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            (folder / "job.json").write_text(json.dumps({"mode": self.mode, "beta": 0.9}))
+            sent = {"x": self.x, "d_out": self._gradients[self.dtype], "weight": self.weight}
+            for key, tensor in sent.items():
+                if tensor is not None:
+                    np.save(folder / f"{key}.npy", tensor.cpu().numpy())
+            remote = Remote(_spyx(self.python, folder))
+            self._remotes.append(remote.process)
+            try:
+                answer = json.loads(remote.process.stdout.readline())  # type: ignore[union-attr]
+            except ValueError:
+                lines = (folder / "errors.txt").read_text().splitlines()
+                raise DoesNotRun(lines[-1][:200] if lines else "its process ended") from None
+            if answer["backend"] not in (self.device.type, {"cuda": "gpu"}.get(self.device.type)):
+                raise DoesNotRun(f"its JAX runs on {answer['backend']!r}")
+            out, gradient = (_loaded(folder / f"{key}.npy", self.device) for key in ("out", "gradient"))
+        about: Row = {"contestant": candidate.name, "library": SPYX, "engine": "", "equation": candidate.equation}
+        about["floor_bytes"] = self.neurons * self.steps * bytes_per_neuron_step(self.mode, self.dtype)
+        measured = {"first_s": answer["first_s"], "peak_bytes": answer["peak_bytes"]}
+        verified = self._verify((out, gradient), self._reference(candidate.equation))  # type: ignore[arg-type]
+        return self.labels | about | measured | verified, remote
+
+    def measure(self, repeats: int) -> suite.Outcome:
+        self._remotes: list[subprocess.Popen[str]] = []
+        try:
+            return super().measure(repeats)
+        finally:
+            for process in self._remotes:
+                process.kill()
+                process.communicate()
+
+    def scale(self) -> Callable[[], object]:
+        x, weight, d_out = self.x, self.weight, self._gradients[self.dtype]
+        if weight is None:
+            return super().scale()
+        if self.mode == INFERENCE:
+            return lambda: F.linear(x, weight)
+        return lambda: (F.linear(x, weight), d_out.flatten(0, 1).t() @ x.flatten(0, 1))
+
+    def floor(self, row: Row, scale: Timing) -> float:
+        return super().floor(row, scale) if self.weight is None else scale.median
+
+    def beside(self, scale: Timing) -> dict[str, list[Row]]:
+        return {"scales": [self.labels | suite.seconds_of(scale)]}
+
+
+def _loaded(file: Path, device: torch.device) -> Tensor | None:
+    return torch.from_numpy(np.load(file)).to(device) if file.exists() else None
+
+
+def _spyx(python: str, folder: Path) -> subprocess.Popen[str]:
+    """A worker on as many cores as this process has threads."""
+    threads = torch.get_num_threads()
+    environment = _environment() | {"XLA_FLAGS": f"--xla_cpu_multi_thread_eigen={str(threads > 1).lower()}"}
+    command = [python, str(WORKER), str(folder)]
+    with (folder / "errors.txt").open("w") as errors:
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment
+        )
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(process.pid, sorted(os.sched_getaffinity(0))[:threads])
+    return process
+
+
+def _environment() -> dict[str, str]:
+    """Without the packages of this Python."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+
+def _every(arguments: Arguments, device: torch.device) -> tuple[list[Candidate], dict[str, str]]:
+    more = [Layer(SPYX, EQUATION_OF_SPYX, _elsewhere)] if arguments.peers else []
+    return candidates(device, _ENGINES[device.type], arguments.peers, more)
+
+
+def _elsewhere(x: Tensor) -> Tensor:
+    raise DoesNotRun("it runs in a process of its own")
+
+
+def _cases(arguments: Arguments, device: torch.device) -> Iterator[LayerCase]:
+    every, _ = _every(arguments, device)
+    for features in sorted(arguments.features):
+        for part in arguments.parts:
+            for dtype in arguments.dtypes:
+                for mode in MODES:
+                    yield LayerCase(every, arguments, part, features, getattr(torch, dtype), mode, device)
+
+
+def _parts(arguments: Arguments, device: torch.device) -> Row:
+    _, left_out = _every(arguments, device)
+    return {"scales": [], "skipped": [{"contestant": name, "reason": reason} for name, reason in left_out.items()]}
+
+
+def _table(record: Record, rows: Rows) -> str:
+    part, mode, dtype, features, steps, batch = (rows[0][key] for key in KEY)
+    title = f"{part}, {mode}, {dtype}, n = {features:,}, T = {steps}, batch {batch}"
+    for scale in suite.same_case(record["scales"], rows[0], KEY):
+        title += f"; {'matrix products' if part == 'layer' else 'copy of x'} alone: {scale['median_s'] * 1e3:.4g} ms"
+    columns: dict[str, Any] = {
+        "candidate": lambda row: row["contestant"],
+        "equation": lambda row: row["equation"],
+        "ms": suite.milliseconds,
+        "10-90 %": suite.spread,
+        "first s": lambda row: f"{row['first_s']:.3g}",
+        "x products" if part == "layer" else "x floor": suite.over_floor,
+        "x ours": lambda row: over_ours(row, rows),
+        "peak MB": lambda row: f"{row['peak_bytes'] / 1e6:.0f}",
+    }
+    return table(title, columns, rows, left=2)
+
+
+SUITE = Suite("frameworks", Arguments, KEY, _cases, _table, _parts)
+benchmark, tables = SUITE.run, SUITE.tables

@@ -1,0 +1,94 @@
+"""`snnkit bench frameworks`: the same weights, results compared, and a contestant in a process of its own."""
+
+import os
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from snnkit import records
+from snnkit.bench import frameworks, neurons
+from snnkit.bench.baselines import Layer
+from snnkit.bench.workloads import EQUATIONS
+from snnkit.cli import main
+
+# Answers as the worker does, by our own eager engine.
+TWIN = """
+import json, sys, time
+from pathlib import Path
+import numpy as np, torch
+from snnkit.bench.workloads import EQUATIONS
+folder = Path(sys.argv[1])
+job = json.loads((folder / "job.json").read_text())
+x, d_out = (torch.from_numpy(np.load(folder / f"{name}.npy")) for name in ("x", "d_out"))
+weight = folder / "weight.npy"
+leaf = torch.from_numpy(np.load(weight)) if weight.exists() else x
+leaf.requires_grad_()
+out = EQUATIONS["Leaky, spike first"]("eager")(torch.nn.functional.linear(x, leaf) if weight.exists() else leaf)[0]
+if job["mode"] == "training":
+    np.save(folder / "gradient.npy", FACTOR * torch.autograd.grad(out, leaf, d_out)[0].numpy())
+np.save(folder / "out.npy", out.detach().numpy())
+print(json.dumps({"first_s": 1.5, "peak_bytes": 7000000, "backend": "BACKEND"}), flush=True)
+for line in sys.stdin:
+    print(1e-3 * int(line), flush=True)
+"""
+
+
+def run(tmp_path, monkeypatch, *words, worker=TWIN, backend="cpu", factor="1", code=0):
+    script = tmp_path / "worker.py"
+    script.write_text(worker.replace("BACKEND", backend).replace("FACTOR", factor))
+    monkeypatch.setattr(frameworks, "WORKER", script)
+    eager = EQUATIONS["LIF"]("eager")
+    monkeypatch.setattr(neurons, "layers", lambda device: [Layer("Twin", "LIF", lambda x: eager(x)[0])])
+    size = ("--device", "cpu", "--features", "12", "--steps", "8", "--batch", "2", "--repeats", "3")
+    result = CliRunner().invoke(main, ["bench", "frameworks", *size, "--jax", sys.executable, *words])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+@pytest.fixture(autouse=True)
+def path_of_the_kit(monkeypatch):
+    """The twin needs this kit."""
+    monkeypatch.setattr(frameworks, "_environment", lambda: dict(os.environ))
+
+
+def test_all_are_timed_beside_the_matrix_products(tmp_path, monkeypatch):
+    path = tmp_path / "r.json"
+    text = run(tmp_path, monkeypatch, "--out", str(path))
+    record = records.read(path)
+    names = {(row["part"], row["mode"], row["contestant"], row["equation"]) for row in record["rows"]}
+    twins = {("Twin", "LIF"), ("Spyx", "Leaky, spike first")}
+    assert {(part, mode, *twin) for part in ("layer", "neurons") for mode in neurons.MODES for twin in twins} <= names
+    spyx = [row for row in record["rows"] if row["contestant"] == "Spyx"]
+    assert {(row["median_s"], row["first_s"], row["peak_bytes"]) for row in spyx} == {(1e-3, 1.5, 7_000_000)}
+    assert {row["spikes_differ"] for row in record["rows"]} == {0.0}
+    assert "layer, training, float32, n = 12, T = 8, batch 2; matrix products alone:" in text
+    layer = next(row for row in spyx if row["part"] == "layer")
+    (products,) = [s for s in record["scales"] if (s["part"], s["mode"]) == ("layer", layer["mode"])]
+    assert layer["over_floor"] == pytest.approx(1e-3 / products["median_s"])
+    shown = CliRunner().invoke(main, ["bench", "show", str(path)]).output
+    assert "neurons, inference" in shown and "x products" in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"factor": "1.5"}, "its gradients are 50.00% off"),
+        ({"backend": "gpu"}, "its JAX runs on 'gpu'"),
+        ({"worker": "raise SystemExit('no module named spyx')"}, "no module named spyx"),
+    ],
+)
+def test_what_can_not_be_compared_is_not_timed(tmp_path, monkeypatch, options, reason):
+    text = run(tmp_path, monkeypatch, "--part", "layer", **options)
+    assert "not timed: Spyx (" in text and reason in text
+
+
+def test_without_its_python_a_library_is_left_out(tmp_path, monkeypatch):
+    text = run(tmp_path, monkeypatch, "--jax", str(tmp_path / "python"), "--part", "neurons")
+    assert "not timed: Spyx (" in text and "`make peers` makes it" in text
+    assert "Spyx" not in run(tmp_path, monkeypatch, "--no-peers", "--part", "neurons")
+
+
+def test_a_process_that_ends_while_it_is_timed_is_an_error(tmp_path, monkeypatch):
+    text = run(tmp_path, monkeypatch, worker=TWIN.replace("1e-3 * int(line)", "sys.exit(3)"), code=1)
+    assert "Error: the process of Spyx ended while it was timed" in text
