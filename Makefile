@@ -33,7 +33,7 @@ test-all: setup  ## the rest: Colab's versions, browser, SLURM, twenty kills, si
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
 # Not in .venv: the Python at hand, as its PyTorch fits the driver of the machine.
-gpu:  ## what needs a CUDA device: tests, then benchmarks that write records into build/gpu; under 8 minutes
+gpu:  ## what needs a CUDA device: tests, then benchmarks that write records into build/gpu; under 9 minutes
 	$(PYTHON) -m tests.gpu --out build/gpu
 
 lint: setup  ## ruff, pyright, and the pairing of the notebooks

@@ -27,9 +27,9 @@ def test_the_command_says_that_there_is_no_gpu(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_what_is_measured_there_are_commands_with_such_options_within_eight_minutes(tmp_path, monkeypatch):
+def test_what_is_measured_there_are_commands_with_such_options_within_nine_minutes(tmp_path, monkeypatch):
     monkeypatch.setattr(data, "available", lambda name: True)
-    assert sum(limit for _, _, limit in parts(tmp_path)) < 8 * 60
+    assert sum(limit for _, _, limit in parts(tmp_path)) < 9 * 60
     names = []
     for name, (_, flag, _, *words), _ in parts(tmp_path):
         if flag != "-c":
