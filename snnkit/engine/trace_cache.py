@@ -32,6 +32,10 @@ from .trace import Equation, NotElementwise, trace
 # What every module has by default; parameters and buffers are arguments of the graphs, submodules are followed.
 _BOOKKEEPING = frozenset(vars(nn.Module())) - {"training"}
 
+_TEXTS = {"__doc__", "__module__", "__qualname__", "__firstlineno__"}
+# No fact depends on them. Parameters and the like may get another dict.
+_UNREAD = _TEXTS | _BOOKKEEPING - {"_parameters", "_buffers", "_modules"}
+
 # Their code does not change while a program runs.
 _LIBRARIES = {"torch", "numpy", *sys.stdlib_module_names} - {"__main__"}
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, type(Ellipsis))
@@ -227,7 +231,7 @@ class _Follower:
 
     def _watch(self, mapping: Mapping[str, Any]) -> None:
         self.reading.places.append((len, mapping, len(mapping)))
-        self.reading.places += [(mapping.get, name, item) for name, item in mapping.items()]
+        self.reading.places += [(mapping.get, name, item) for name, item in mapping.items() if name not in _UNREAD]
 
     def _class(self, kind: type, methods: set[str]) -> None:
         """Note the classes that are not a library's: their plain attributes, and which methods may be called."""
@@ -276,9 +280,6 @@ class _Follower:
                 self.follow(item)
                 if isinstance(item, ModuleType) and not _is_library(item.__name__):
                     self._globals(vars(item), tuple(sorted(names & vars(item).keys())), names)
-
-
-_TEXTS = {"__doc__", "__module__", "__qualname__", "__firstlineno__"}
 
 
 def _called_of(kind: type, value: Any, others: set[str]) -> set[str]:
