@@ -109,13 +109,6 @@ def test_compiling_can_be_forbidden(monkeypatch, name):
     missing.missing_compiler.cache_clear()
 
 
-def test_auto_compiles_what_is_large_enough():
-    neuron, large = PLIF(), torch.empty(1).expand(8, 2**17)
-    assert engine.plan_for("auto", neuron, x, neuron.initial_state(x[0])).engine == "eager"
-    assert engine.plan_for("auto", neuron, large, neuron.initial_state(large[0])).engine == "cpp"
-    assert engine.plan_for("eager", neuron, large, neuron.initial_state(large[0])).engine == "eager"
-
-
 def test_pytorch_logs_no_traceback_of_a_step_that_can_not_be_traced(caplog, monkeypatch):
     """This one's surrogate holds a tensor, so that it knows how many neurons there are."""
     logger = logging.getLogger("torch._subclasses.fake_tensor")

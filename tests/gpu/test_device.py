@@ -130,12 +130,3 @@ def test_accelerate(cuda):
     assert fast.process(torch.rand(9, 1, 28, 28), lambda net, b: net(encode.repeat(b, 4))[0].mean(0)).shape == (9, 10)
     usage = toolkit.get_gpu_memory_usage()
     assert usage.device.startswith("cuda:") and 0 < usage.allocated <= usage.reserved <= usage.total
-
-
-def test_mixed_devices_are_named(cuda):
-    net = mlp((4, 3, 2))
-    net[1].to(cuda)
-    with pytest.raises(ValueError, match=r"mixed devices, cuda:0 .* and cpu"):
-        toolkit.accelerate(net)
-    with pytest.raises(ValueError, match="model is on cuda:0 and x on cpu"):
-        toolkit.explain_memory(mlp((4, 3)).to(cuda), torch.rand(2, 2, 4))

@@ -28,12 +28,6 @@ class Twice(nn.Module):
         return x * 2
 
 
-@pytest.mark.parametrize("batch_size", [1, 3, 10, 100, "auto"])
-def test_order_and_completeness(batch_size):
-    x = torch.arange(10.0).view(10, 1)
-    assert torch.equal(batch_process(Twice(), x, batch_size=batch_size, progress=False), x * 2)
-
-
 def test_structures():
     x = torch.arange(10.0)
 

@@ -58,20 +58,6 @@ def test_every_number_of_every_neuron_counts(kind, dt):
         assert not np.allclose(changed, wanted), name
 
 
-def test_the_published_trace_of_a_synaptic_neuron():
-    """Norse's LIF at its defaults, with x = 1: .1 .27 .487 .7335 .9963, then a spike as in its own test."""
-    full = lambda number: np.full(1, number)  # noqa: E731
-    node = nir.CubaLIF(full(5e-3), full(1e-2), full(1.0), full(0.0), full(1.0), full(0.0), w_in=full(5.0))
-    net = read(nir.NIRGraph.from_list(node))
-    x, state, seen = torch.ones(1, 1, 1), None, []
-    for _ in range(9):
-        out, state = net(x, state)
-        seen.append((round(float(state[0].v), 4), float(out)))
-    v = [0.1, 0.27, 0.487, 0.7335, 0.9963, 0, 0.3951, 0.7717, 0]
-    assert [s for _, s in seen] == [0, 0, 0, 0, 0, 1, 0, 0, 1]
-    assert [m for m, _ in seen] == pytest.approx(v, abs=1e-4)
-
-
 def test_what_is_written_for_each_neuron():
     def node(neuron):
         node = written(Sequential(neuron), torch.zeros(1, 1, 2)).nodes["0"]

@@ -127,18 +127,6 @@ def test_a_given_tensor_is_copied():
     assert neuron.tau.item() == 2.0
 
 
-def test_a_neuron_of_ones_own():
-    class Adder(Neuron):
-        def step(self, x, state):
-            v = state.v + x
-            spike = self.spike(v - 1.0)
-            return spike, MembraneState(v - spike)
-
-    x = torch.full((4, 1, 1), 0.5)
-    out, state = Adder(surrogate=ATan())(x)
-    assert out.flatten().tolist() == [0, 1, 0, 1] and state.v.item() == 0
-
-
 def test_detach_reset_changes_gradients_but_not_spikes():
     x = torch.rand(20, 1, 4, dtype=torch.float64) * 2
     gradients, spikes = [], []

@@ -183,17 +183,6 @@ def test_a_run_wants_time_first_and_spikes():
         )
 
 
-def test_a_reward_that_comes_later_counts_less_and_without_one_nothing_changes():
-    pre, post, reward = torch.zeros(101, 1, 1), torch.zeros(101, 1, 1), torch.zeros(101, 1)
-    pre[0], post[0], reward[100] = 1, 1, 2
-    rule = RewardSTDP(PairSTDP(0.3, 0.1, bound=None), 50e-3)
-    start = torch.tensor([[0.5]], dtype=F64)
-    assert torch.equal(rule.run(pre, post, 0 * reward, start)[0], start)
-    got, state = rule.run(pre, post, reward, start)
-    assert got.item() - 0.5 == pytest.approx(2 * 0.2 * math.exp(-2))
-    assert state.eligibility.item() == pytest.approx(0.2 * math.exp(-2))
-
-
 def test_rules_and_arguments_that_make_no_sense():
     pre, post, weight = random_spikes(3, 4, 2, 3, 2)
     reward = torch.ones(4, 2)

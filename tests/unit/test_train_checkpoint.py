@@ -96,15 +96,6 @@ def test_two_and_two_epochs_equal_four(tmp_path, setup, with_scheduler):
     assert resumed_history.train_loss == history.train_loss and resumed_history.epochs == 4
 
 
-def test_resume_without_a_file_starts_and_a_finished_run_returns(tmp_path):
-    model, optimizer = new()
-    history = fit(model, optimizer, epochs=2, seed=3, checkpoint=tmp_path / "run.pt", resume=True)
-    assert history.epochs == 2
-    other, its_optimizer = new(1)
-    again = fit(other, its_optimizer, epochs=2, checkpoint=tmp_path / "run.pt", resume=True)
-    assert again == history and same(model, other)
-
-
 def test_resume_refuses_what_fit_did_not_write(tmp_path):
     model, optimizer = new()
     train.save_checkpoint(tmp_path / "weights.pt", model, optimizer)
@@ -121,22 +112,6 @@ def test_resume_refuses_what_fit_did_not_write(tmp_path):
 
 
 # -- atomic ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_failing_save_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
-    path = tmp_path / "run.pt"
-    model, _ = new()
-    train.save_checkpoint(path, model, epoch=1)
-    before = path.read_bytes()
-
-    def half(content, file):
-        file.write(b"half of it")
-        raise OSError("disk full")
-
-    monkeypatch.setattr(module.torch, "save", half)
-    with pytest.raises(OSError, match="disk full"):
-        train.save_checkpoint(path, model, epoch=2)
-    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
 
 
 def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path):
