@@ -121,13 +121,6 @@ def test_modules_may_be_replaced():
     assert net(x)[1] == (None, None)
 
 
-def test_record_gives_every_layer():
-    net, x = network(), torch.rand(3, 2, 4)
-    out, _, layers = net.record(x)
-    assert [list(layer.shape) for layer in layers] == [[3, 2, n] for n in (6, 6, 6, 6, 3, 3)]
-    assert torch.equal(out, layers[-1]) and torch.equal(out, net(x)[0])
-
-
 def test_nested_networks_thread_state():
     inner = Sequential(nn.Linear(6, 6), LIF())
     net = Sequential(nn.Linear(4, 6), inner, nn.Linear(6, 2))

@@ -86,15 +86,6 @@ def test_history_is_plain_complete_and_readable():
     assert "2 epochs" in text and f"{history.test_accuracy[1]:.2%}" in text and len(text.splitlines()) == 4
 
 
-def test_means_weigh_samples_not_batches():
-    # Two batches, of 9 and 1; a loss that tells them apart.
-    samples, labels = torch.zeros(10, 64), torch.zeros(10).long()
-    history = fit(
-        make(), (samples, labels), batch_size=9, loss=lambda out, y: loss(out, y) * 0 + len(y), lr=1e-9, seed=0
-    )
-    assert history.train_loss == [pytest.approx((9 * 9 + 1 * 1) / 10)]
-
-
 # -- reproducible ----------------------------------------------------------------------------------------------------
 
 
