@@ -22,11 +22,6 @@ def names(folder):
     return sorted(file.name for file in folder.iterdir())
 
 
-def test_a_new_file_in_new_folders(tmp_path):
-    write(tmp_path / "a" / "b" / "file")
-    assert (tmp_path / "a" / "b" / "file").read_bytes() == b"new" and names(tmp_path / "a" / "b") == ["file"]
-
-
 def test_pipes_and_folders_stay(tmp_path):
     pipe, folder = tmp_path / "pipe", tmp_path / "folder"
     os.mkfifo(pipe)

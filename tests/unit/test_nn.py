@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import nn
 
-from snnkit import models
 from snnkit.neuron import LIF, MembraneState, Recurrent
 from snnkit.nn import Once, Sequential, TimeBatched, detach, is_static
 
@@ -144,12 +143,6 @@ def test_detach_cuts_the_graph_and_keeps_the_structure():
     assert detach(None) is None
     with pytest.raises(TypeError, match="state must be a tensor, a tuple or None"):
         detach([1])
-
-
-def test_whole_model_torch_compile_takes_the_net_in_one_graph():
-    net, x = models.mlp((4, 6, 3)), torch.rand(4, 2, 4) * 3
-    compiled = torch.compile(net, backend="eager", fullgraph=True)
-    torch.testing.assert_close(compiled(x)[0], net(x)[0])
 
 
 @pytest.mark.parametrize(
