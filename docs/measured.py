@@ -53,6 +53,23 @@ def layers() -> str:
     return "\n".join(lines)
 
 
+def frameworks() -> str:
+    every = [r for r in records.load("frameworks_cpu_epyc_1thread")["rows"] if r["mode"] == "training"]
+    lines = [
+        "| the other library | neurons, n = 512 | ours | | n = 2048 | ours | | both layers, n = 512 | ours | |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    for library, name in {**LAYERS, "Spyx": "`LIF` (JAX)"}.items():
+        cells = [f"{library} {name}"]
+        for part, features in (("neurons", 512), ("neurons", 2048), ("layer", 512)):
+            rows = [row for row in every if (row["part"], row["features"]) == (part, features)]
+            theirs = _one(row for row in rows if row["library"] == library)
+            ours = _one(row for row in rows if row["engine"] == "cpp" and row["equation"] == theirs["equation"])
+            cells += [_ms(theirs), _ms(ours), _times(theirs, ours)]
+        lines.append(_row(cells))
+    return "\n".join(lines)
+
+
 def nets() -> str:
     every = records.load("training_cpu_epyc_1thread")["rows"]
     lines = [
@@ -89,7 +106,7 @@ def mnist() -> str:
     return "\n".join(lines)
 
 
-TABLES: dict[str, Callable[[], str]] = {"layers": layers, "nets": nets, "mnist": mnist}
+TABLES: dict[str, Callable[[], str]] = {"layers": layers, "frameworks": frameworks, "nets": nets, "mnist": mnist}
 
 
 def written(text: str) -> str:
