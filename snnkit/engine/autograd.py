@@ -136,7 +136,7 @@ class Layout:
             order.insert(at, d)
         return Layout(x.shape[1:], tuple(order))
 
-    @functools.cached_property
+    @property
     def usual(self) -> bool:
         """Whether the dimensions are in order: then there is nothing to permute, which saves a third of the calls."""
         return self.order == tuple(range(len(self.order)))
