@@ -46,12 +46,11 @@ from .neuron_speed import (
     over_ours,
 )
 from .suite import DoesNotRun, Record, Row, Rows, Suite, option, table
-from .workloads import EQUATIONS
+from .workloads import DRIVE, EQUATIONS
 
 KEY = ("part", "mode", "dtype", "features", "steps", "batch")
 PARTS = ("layer", "neurons")
 SPYX, EQUATION_OF_SPYX = "Spyx", "Leaky, spike first"
-_DRIVE = 4.0  # times 1/√n: the standard deviation of weights with which neurons fire at a tenth of the steps
 WORKER = Path(__file__).with_name("spyx_worker.py")
 _ENGINES = {"cpu": ("cpp",), "cuda": ("triton", "block")}
 
@@ -128,7 +127,7 @@ class LayerCase(Case):
         self.clock = RemoteClock(clock_for(device))
         self.weight: Tensor | None = None
         if part == "layer":
-            self.weight = torch.randn(features, features, device=device).mul_(_DRIVE / math.sqrt(features)).to(dtype)
+            self.weight = torch.randn(features, features, device=device).mul_(DRIVE / math.sqrt(features)).to(dtype)
 
     @property
     def x(self) -> Tensor:
@@ -152,7 +151,7 @@ class LayerCase(Case):
 
         def train() -> Result:
             out, leaf = self._apply(forward)
-            return out.detach(), torch.autograd.grad(out, leaf, self._gradients[self.dtype].to(out.dtype))[0]
+            return out.detach(), torch.autograd.grad(out, leaf, self.gradient_in(out.dtype))[0]
 
         return train if self.mode == TRAINING else infer
 

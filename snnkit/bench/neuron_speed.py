@@ -213,12 +213,16 @@ class Case(Race):
         def train() -> Result:
             leaf = self.x.detach().requires_grad_()
             out = forward(leaf)
-            if out.dtype not in self._gradients:  # a library that returns another dtype; made in its first call
-                self._gradients[out.dtype] = self._gradients[self.dtype].to(out.dtype)
-            (gradient,) = torch.autograd.grad(out, leaf, self._gradients[out.dtype])
+            (gradient,) = torch.autograd.grad(out, leaf, self.gradient_in(out.dtype))
             return out.detach(), gradient
 
         return train if self.mode == TRAINING else infer
+
+    def gradient_in(self, dtype: torch.dtype) -> Tensor:
+        """That of the output; in the dtype of a library that returns another one it is made in its first call."""
+        if dtype not in self._gradients:
+            self._gradients[dtype] = self._gradients[self.dtype].to(dtype)
+        return self._gradients[dtype]
 
     def _reference(self, equation: str) -> Result:
         """Spikes and gradient of our eager engine for some neurons of the layer: they are independent."""

@@ -21,14 +21,6 @@ from ..train.metrics import RunningMetrics
 from ..train.step import Compiled, PlainStep, UpdateConfig
 from .suite import OURS, Row, dtype_name
 
-# Each equation with the constants and the surrogate that its library has by default.
-EQUATIONS: dict[str, Callable[[str], Neuron]] = {
-    "LIF": lambda engine: LIF(2.0, surrogate=ATan(), engine=engine),  # SpikingJelly 2.0
-    "Leaky": lambda engine: Leaky(0.9, surrogate=ATan(), engine=engine),  # snnTorch 1.0
-    # Norse 1.1's SuperSpike leaves its alpha = 100 out of the derivative, so it trains with alpha = 1.
-    "CubaLIF": lambda engine: CubaLIF(surrogate=SuperSpike(1.0), engine=engine),
-}
-
 
 class SpikeFirst(Neuron):
     """As Spyx 1.0 writes ``LIF``: it spikes on the membrane before the step, and the gradient flows through the reset.
@@ -41,10 +33,18 @@ class SpikeFirst(Neuron):
         return spike, MembraneState(0.9 * state.v + x - spike)
 
 
-EQUATIONS["Leaky, spike first"] = lambda engine: SpikeFirst(surrogate=ATan(), engine=engine)
+# Each equation with the constants and the surrogate that its library has by default.
+EQUATIONS: dict[str, Callable[[str], Neuron]] = {
+    "LIF": lambda engine: LIF(2.0, surrogate=ATan(), engine=engine),  # SpikingJelly 2.0
+    "Leaky": lambda engine: Leaky(0.9, surrogate=ATan(), engine=engine),  # snnTorch 1.0
+    # Norse 1.1's SuperSpike leaves its alpha = 100 out of the derivative, so it trains with alpha = 1.
+    "CubaLIF": lambda engine: CubaLIF(surrogate=SuperSpike(1.0), engine=engine),
+    "Leaky, spike first": lambda engine: SpikeFirst(surrogate=ATan(), engine=engine),
+}
+
 
 HIDDEN_PER_CHANNEL = 16  # hidden neurons of the convolutional net
-_DRIVE = 4.0  # times 1/√fan-in: the standard deviation of linear weights with which all layers fire from the start
+DRIVE = 4.0  # times 1/√fan-in: the standard deviation of linear weights with which all layers fire from the start
 
 
 def sgd(parameters: list[nn.Parameter], fused: bool) -> torch.optim.SGD:
@@ -98,7 +98,7 @@ class Workload:
             net = self.make("eager")
             for p in net.parameters():
                 if p.dim() == 2:
-                    nn.init.normal_(p, std=_DRIVE / p.shape[1] ** 0.5)
+                    nn.init.normal_(p, std=DRIVE / p.shape[1] ** 0.5)
         return [p.detach().clone() for p in net.parameters()]
 
 
