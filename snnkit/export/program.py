@@ -22,9 +22,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from . import checks
-from .engine import check_sequence, state_dtype
-from .neuron import Neuron, Recurrent, RecurrentState
+from snnkit import checks
+from snnkit.engine import check_sequence, state_dtype
+from snnkit.neuron import Neuron, Recurrent, RecurrentState
 
 __all__ = ["export", "plain", "resting_state"]
 

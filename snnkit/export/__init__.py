@@ -1,0 +1,13 @@
+"""Trained networks that leave the kit: a program of plain PyTorch operations, or a page that opens in any browser.
+
+| function | gives | runs where |
+|---|---|---|
+| ``export`` | a ``torch.export`` program | there is PyTorch, without this package |
+
+``web`` makes pages and scripts of the modules in ``snnkit/web/``.
+"""
+
+from . import web as web
+from .program import export as export
+from .program import plain as plain
+from .program import resting_state as resting_state

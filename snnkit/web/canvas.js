@@ -1,0 +1,119 @@
+// What every drawing needs: a canvas that is as sharp as the screen, colours of the scheme that is on, and one loop.
+
+const TOKENS = ["page", "panel", "raised", "line", "strong-line", "ink", "muted", "faint", "accent", "on-accent",
+  "accent-soft", "error", "blue", "vermilion", "green", "orange", "purple", "sky"];
+
+/**
+ * The colours of style.css as they are now: {page, panel, ..., strongLine, onAccent}, each "rgb(r, g, b)" or rgba.
+ * @param {Element} element inside an element of class "snn", or that itself
+ */
+export function colours(element) {
+  const probe = document.createElement("span");
+  element.append(probe);
+  const found = {};
+  for (const token of TOKENS) {
+    probe.style.color = `var(--${token})`;
+    found[token.replace(/-(\w)/, (_, letter) => letter.toUpperCase())] = getComputedStyle(probe).color;
+  }
+  probe.remove();
+  return found;
+}
+
+/**
+ * Calls back with the new colours when the scheme changes, be it that of the system or of the page around.
+ * @returns {function(): void} ends it
+ */
+export function watchColours(element, callback) {
+  let last = JSON.stringify(colours(element));
+  const look = () => {
+    const now = colours(element), text = JSON.stringify(now);
+    if (text !== last) {
+      last = text;
+      callback(now);
+    }
+  };
+  const query = matchMedia("(prefers-color-scheme: dark)");
+  query.addEventListener("change", look);
+  const observer = new MutationObserver(look);
+  const options = {attributes: true, attributeFilter: ["class", "data-theme", "data-jp-theme-light", "theme"]};
+  for (const place of [document.documentElement, document.body]) observer.observe(place, options);
+  return () => {
+    query.removeEventListener("change", look);
+    observer.disconnect();
+  };
+}
+
+/** "rgb(r, g, b)" with another opacity. */
+export function faint(colour, alpha) {
+  const [red, green, blue] = colour.match(/[\d.]+/g);
+  return `rgba(${red}, ${green}, ${blue}, ${alpha})`;
+}
+
+/**
+ * Keeps a canvas as many pixels as its place on the screen has, whatever the zoom.
+ * @param {HTMLCanvasElement} canvas whose size CSS decides
+ * @param {function(CanvasRenderingContext2D, number, number): void} resized is called with the size in CSS pixels,
+ *   at first and whenever it changes; the context is scaled, so that drawing is in CSS pixels, too
+ * @returns {function(): void} ends it
+ */
+export function surface(canvas, resized) {
+  const context = canvas.getContext("2d");
+  let last = "";
+  const look = () => {
+    const {width, height} = canvas.getBoundingClientRect(), ratio = devicePixelRatio || 1;
+    const size = `${width} ${height} ${ratio}`;
+    if (size === last || width === 0 || height === 0) return;
+    last = size;
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(height * ratio);
+    context.setTransform(canvas.width / width, 0, 0, canvas.height / height, 0, 0);
+    resized(context, width, height);
+  };
+  const observer = new ResizeObserver(look);
+  observer.observe(canvas);
+  addEventListener("resize", look); // the zoom changes the ratio, but not the size
+  look();
+  return () => {
+    observer.disconnect();
+    removeEventListener("resize", look);
+  };
+}
+
+/**
+ * One animation: `frame(seconds since the last one)` is called for each picture of the screen until it returns false.
+ * It rests while the tab is hidden, and so costs nothing there; `wake()` starts it again.
+ */
+export class Loop {
+  constructor(frame) {
+    this.frame = frame;
+    this.request = 0;
+    this.last = 0;
+    this.seen = () => this.wake();
+    document.addEventListener("visibilitychange", this.seen);
+  }
+
+  wake() {
+    if (this.request || document.hidden || this.ended) return;
+    this.last = performance.now();
+    this.request = requestAnimationFrame((now) => this.tick(now));
+  }
+
+  tick(now) {
+    this.request = 0;
+    if (document.hidden) return;
+    const passed = Math.min(Math.max(now - this.last, 0), 100) / 1000; // after a pause it goes on where it was
+    this.last = now;
+    if (this.frame(passed) !== false && !this.ended) this.request = requestAnimationFrame((next) => this.tick(next));
+  }
+
+  end() {
+    this.ended = true;
+    cancelAnimationFrame(this.request);
+    document.removeEventListener("visibilitychange", this.seen);
+  }
+}
+
+/** Whether movement is to be avoided, as the system's settings say. */
+export function calm() {
+  return matchMedia("(prefers-reduced-motion: reduce)").matches;
+}
