@@ -1,0 +1,233 @@
+// Controls: a slider with a value that one can type, a choice, a switch, a button, and panels of them. Each is
+// {element, value, first, set(value), reset(), changed(value)}: `changed` is called for what the reader does, never for
+// what a program sets.
+
+let controlsMade = 0;
+
+/** An element with properties, attributes (those with a dash, and "role") and children. */
+export function make(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (value === undefined) continue;
+    if (name.includes("-") || name === "role" || name === "for") element.setAttribute(name, value);
+    else element[name] = value;
+  }
+  element.append(...children);
+  return element;
+}
+
+/** A number as a reader writes it: with the digits that `step` has, and a proper minus sign. */
+export function written(value, step = 0) {
+  const digits = step ? Math.max(0, Math.min(8, -Math.floor(Math.log10(step) + 1e-9))) : 0;
+  const text = step ? value.toFixed(digits) : String(Number(value.toPrecision(3)));
+  return text.replace("-", "−");
+}
+
+/**
+ * A slider: drag it, use the arrow keys, or type its value. Double click sets it back, as the button that appears does.
+ *
+ * @param {{label: string, unit?: string, min: number, max: number, step: number, value: number, log?: boolean,
+ *   hint?: string, change?: function(number): void}} options with `log`, equal ways multiply the value alike, and
+ *   `step` only says how it is rounded and written
+ */
+export function slider({label, unit = "", min, max, step, value: first, log = false, hint = "", change = () => {}}) {
+  const id = `snn-control-${++controlsMade}`;
+  const places = log ? 200 : Math.round((max - min) / step);
+  const valueAt = (place) => (log ? min * (max / min) ** (place / places) : min + place * step);
+  const placeOf = (value) => (log ? (places * Math.log(value / min)) / Math.log(max / min) : (value - min) / step);
+  const allowed = (value) => {
+    const whole = Math.round((value - (log ? 0 : min)) / step) * step + (log ? 0 : min);
+    return Number(Math.min(max, Math.max(min, whole)).toPrecision(12));
+  };
+  const range = make("input", {type: "range", id, min: 0, max: places, step: 1, title: hint});
+  const box = make("input", {type: "text", inputMode: "decimal", className: "number", autocomplete: "off",
+    title: "type a value", "aria-label": `${label}${unit && `, in ${unit}`}`});
+  const back = make("button", {type: "button", className: "quiet back", textContent: "↺",
+    title: `back to ${written(first, step)}`, "aria-label": `${label}: back to ${written(first, step)}`});
+  const value = make("span", {className: "value"}, back, box, unit && ` ${unit}`);
+  const element = make("div", {className: "control"}, make("label", {for: id, title: hint}, label), value, range);
+  const control = {element, value: undefined, set, reset: () => use(control.first), first, changed: change};
+
+  function set(wanted) {
+    control.value = allowed(wanted);
+    const place = placeOf(control.value), text = written(control.value, step);
+    range.value = Math.round(place);
+    range.style.setProperty("--done", `${(100 * place) / places}%`);
+    range.setAttribute("aria-valuetext", `${text} ${unit}`.trim());
+    box.value = text;
+    box.size = Math.max(text.length, 3);
+    back.classList.toggle("idle", control.value === control.first);
+    back.disabled = control.value === control.first;
+  }
+
+  function use(wanted) {
+    const before = control.value;
+    set(wanted);
+    if (control.value !== before) control.changed(control.value);
+  }
+
+  function typed() {
+    const number = Number(box.value.trim().replace("−", "-").replace(",", "."));
+    if (box.value.trim() === "" || Number.isNaN(number)) set(control.value);
+    else use(number);
+  }
+
+  range.addEventListener("input", () => use(valueAt(Number(range.value))));
+  range.addEventListener("dblclick", () => use(control.first));
+  box.addEventListener("change", typed);
+  box.addEventListener("focus", () => box.select());
+  box.addEventListener("keydown", (event) => {
+    const way = {ArrowUp: 1, ArrowDown: -1}[event.key];
+    if (way) {
+      event.preventDefault();
+      use(log ? valueAt(placeOf(control.value) + way) : control.value + way * step);
+    } else if (event.key === "Escape") {
+      set(control.value);
+    }
+    event.stopPropagation(); // a notebook has shortcuts of its own
+  });
+  back.addEventListener("click", () => {
+    use(control.first);
+    range.focus();
+  });
+  set(first);
+  control.first = control.value;
+  return control;
+}
+
+/**
+ * One of several: buttons side by side where they are few and short, else a list.
+ * @param {{label: string, options: Array<string|{value, label: string, hint?: string}>, value?, hint?: string,
+ *   list?: boolean, change?: function(*): void}} options
+ */
+export function choice({label, options, value: first, hint = "", list, change = () => {}}) {
+  const ways = options.map((one) => (typeof one === "object" ? one : {value: one, label: String(one)}));
+  const letters = ways.reduce((sum, one) => sum + one.label.length + 3, 0);
+  const control = {value: undefined, set, reset: () => use(control.first), first: first ?? ways[0].value,
+    changed: change};
+  const id = `snn-control-${++controlsMade}`;
+  const name = make("span", {className: "name", id, title: hint}, label);
+  let show;
+  if (list ?? letters > 44) {
+    const menu = make("select", {title: hint, "aria-labelledby": id},
+      ...ways.map((one, i) => make("option", {value: i, textContent: one.label, title: one.hint ?? ""})));
+    menu.addEventListener("change", () => use(ways[menu.value].value));
+    show = (index) => (menu.value = index);
+    control.element = make("div", {className: "control"}, name, menu);
+  } else {
+    const buttons = ways.map((one) => make("button", {type: "button", textContent: one.label, title: one.hint ?? ""}));
+    buttons.forEach((button, i) => button.addEventListener("click", () => use(ways[i].value)));
+    show = (index) => buttons.forEach((button, i) => button.setAttribute("aria-pressed", i === index));
+    const group = make("div", {className: "segments", role: "group", "aria-labelledby": id}, ...buttons);
+    control.element = make("div", {className: "control"}, name, group);
+  }
+
+  function set(wanted) {
+    const index = ways.findIndex((one) => one.value === wanted);
+    if (index < 0) throw new RangeError(`${label} must be one of ${ways.map((one) => one.label).join(", ")}, but it is ${wanted}`);
+    control.value = wanted;
+    show(index);
+  }
+
+  function use(wanted) {
+    const before = control.value;
+    set(wanted);
+    if (wanted !== before) control.changed(wanted);
+  }
+
+  set(control.first);
+  return control;
+}
+
+/** On or off. @param {{label: string, value?: boolean, hint?: string, change?: function(boolean): void}} options */
+export function toggle({label, value: first = false, hint = "", change = () => {}}) {
+  const box = make("input", {type: "checkbox", role: "switch"});
+  const element = make("div", {className: "control"}, make("label", {className: "switch", title: hint}, box, label));
+  const control = {element, value: undefined, set, reset: () => use(control.first), first, changed: change};
+
+  function set(wanted) {
+    control.value = box.checked = Boolean(wanted);
+  }
+
+  function use(wanted) {
+    const before = control.value;
+    set(wanted);
+    if (control.value !== before) control.changed(control.value);
+  }
+
+  box.addEventListener("change", () => {
+    control.value = box.checked;
+    control.changed(control.value);
+  });
+  set(first);
+  return control;
+}
+
+/** A button. @param {{label: string, hint?: string, primary?: boolean, press: function(): void}} options */
+export function button({label, hint = "", primary = false, press}) {
+  const element = make("button", {type: "button", textContent: label, title: hint, className: primary ? "primary" : ""});
+  element.addEventListener("click", press);
+  return element;
+}
+
+/**
+ * Many requests for a picture, one picture: `draw` runs at most once for each frame of the screen.
+ * @param {function(): void} draw
+ * @returns {function(): void} asks for it
+ */
+export function framed(draw) {
+  let waiting = 0;
+  return () => {
+    waiting ||= requestAnimationFrame(() => {
+      waiting = 0;
+      draw();
+    });
+  };
+}
+
+/**
+ * Named controls side by side, and a button that sets all of them back.
+ * @param {Object<string, {element: HTMLElement, value: *, set: function, reset: function}>} controls
+ * @param {function(string, *): void} change is called with a control's name and value
+ * @returns {{element: HTMLElement, values: function(): Object, set: function(Object): void, reset: function(): void}}
+ */
+export function panel(controls, change) {
+  const all = Object.values(controls);
+  for (const [name, one] of Object.entries(controls)) one.changed = (value) => change(name, value);
+  const reset = () => all.forEach((one) => one.reset());
+  const back = button({label: "Reset all", hint: "back to the first setting of everything here", press: reset});
+  back.className = "quiet";
+  const element = make("div", {className: "controls"}, ...all.map((one) => one.element), back);
+  return {
+    element,
+    reset,
+    values: () => Object.fromEntries(Object.entries(controls).map(([name, one]) => [name, one.value])),
+    set: (values) => Object.entries(values).forEach(([name, value]) => controls[name]?.set(value)),
+  };
+}
+
+/**
+ * Follows a pointer that holds `element`: `move(x, y, event)` in CSS pixels of `frame`, until it lets go.
+ * @param {Element} element
+ * @param {{frame: Element, start?: function(number, number, PointerEvent): (boolean|void), end?: function(): void,
+ *   move: function(number, number, PointerEvent): void}} options a `start` that returns false lets the page scroll
+ */
+export function drag(element, {frame, start = () => {}, move, end = () => {}}) {
+  const place = (event) => {
+    const box = frame.getBoundingClientRect();
+    return [event.clientX - box.left, event.clientY - box.top];
+  };
+  element.style.touchAction = "none";
+  element.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0 || start(...place(event), event) === false) return;
+    event.preventDefault();
+    element.setPointerCapture(event.pointerId);
+    const moved = (next) => move(...place(next), next);
+    const done = () => {
+      element.removeEventListener("pointermove", moved);
+      end();
+    };
+    element.addEventListener("pointermove", moved);
+    element.addEventListener("lostpointercapture", done, {once: true});
+  });
+}
