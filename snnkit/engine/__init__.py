@@ -11,8 +11,8 @@
 ==========  ==================================================================================
 
 Engines never fall back silently: a fallback warns once and says why, and ``explain(model, x)`` shows which engine each
-layer takes. ``equation_of`` and ``programs`` show what is compiled. ``engine.js`` writes the same program as a JavaScript
-function, for pages that run without Python.
+layer takes. ``equation_of`` and ``programs`` show what is compiled. ``engine.js`` writes the same program as a function
+of JavaScript, for pages that run without Python.
 """
 
 from __future__ import annotations
