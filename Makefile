@@ -53,7 +53,7 @@ lock: setup  ## resolve constraints/lock.txt anew from the ranges in pyproject.t
 
 peers: setup  ## other libraries to measure against; without their dependencies, so that they leave torch alone
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
-	  spikingjelly==2.0.0 snntorch==1.0.0 norse==1.1.0 nir==1.0.8 nirtorch==2.6 h5py loguru
+	  spikingjelly==2.0.0 snntorch==1.0.0 norse==1.1.0 sinabs==3.1.3 nir==1.0.8 nirtorch==2.6 h5py loguru pbr
 	@test -x .peers/bin/python || $(PYTHON) -m venv .peers  # JAX has an environment of its own
 	.peers/bin/python -m pip install --quiet --disable-pip-version-check spyx==1.0.0 jax==0.10.2 flax==0.12.8 \
 	  || echo "Spyx is left out: it needs Python 3.11 or newer"

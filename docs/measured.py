@@ -1,4 +1,4 @@
-"""Writes the README's tables of measurements from the records that come with the kit.
+"""Writes the tables of measurements in the README and in docs/ from the records that come with the kit.
 
     python docs/measured.py            writes them
     python docs/measured.py --check    says whether they are as the records have it; exit code 1 if not
@@ -17,7 +17,8 @@ from typing import Any
 
 from snnkit import files, records
 
-README = Path(__file__).parents[1] / "README.md"
+PAGES = (Path(__file__).parents[1] / "README.md", Path(__file__).with_name("frameworks.md"))
+FRAMEWORKS = "frameworks_cpu_epyc_1thread"
 BLOCK = re.compile(r"(<!-- measured: (\w+) -->\n).*?(<!-- /measured -->)", re.DOTALL)
 
 LAYERS = {"SpikingJelly": "`LIFNode`", "snnTorch": "`Leaky`", "Norse": "`LIF`"}
@@ -54,7 +55,7 @@ def layers() -> str:
 
 
 def frameworks() -> str:
-    every = [r for r in records.load("frameworks_cpu_epyc_1thread")["rows"] if r["mode"] == "training"]
+    every = [r for r in records.load(FRAMEWORKS)["rows"] if r["mode"] == "training"]
     lines = [
         "| the other library | neurons, n = 512 | ours | | n = 2048 | ours | | both layers, n = 512 | ours | |",
         "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
@@ -68,6 +69,35 @@ def frameworks() -> str:
             cells += [_ms(theirs), _ms(ours), _times(theirs, ours)]
         lines.append(_row(cells))
     return "\n".join(lines)
+
+
+def contestants() -> str:
+    """All rows of the comparison: a table for the layer and one for the neurons alone, of each size."""
+    record = records.load(FRAMEWORKS)
+    blocks = []
+    for features in sorted({row["features"] for row in record["rows"]}):
+        for part, named in (("layer", f"`Linear({features}, {features})` and neurons"), ("neurons", "neurons alone")):
+            rows = [row for row in record["rows"] if (row["part"], row["features"]) == (part, features)]
+            ours = [row for row in rows if row["library"] == "snnkit"]
+            lines = [
+                f"**n = {features:,}, {named}**\n",
+                "| | equation | forward | × ours | forward + backward | × ours | peak memory |",
+                "|---|---|--:|--:|--:|--:|--:|",
+            ]
+            for name, equation in dict.fromkeys((row["contestant"], row["equation"]) for row in rows):
+                cells = ["snnkit" if any(one["contestant"] == name for one in ours) else name, equation]
+                for mode in ("inference", "training"):
+                    row = _one(r for r in rows if (r["contestant"], r["equation"], r["mode"]) == (name, equation, mode))
+                    best = _best(one for one in ours if (one["equation"], one["mode"]) == (equation, mode))
+                    cells += [_ms(row), f"{row['median_s'] / best['median_s']:.2f}"]
+                lines.append(_row([*cells, f"{row['peak_bytes'] / 1e6:.0f} MB"]))
+            scales = [s for s in record["scales"] if (s["part"], s["features"]) == (part, features)]
+            if scales:
+                both = " and ".join(_ms(_one(s for s in scales if s["mode"] == m)) for m in ("inference", "training"))
+                what = "The matrix products alone" if part == "layer" else "A copy of the input"
+                lines.append(f"\n{what}: {both}.")
+            blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
 
 
 def nets() -> str:
@@ -106,7 +136,8 @@ def mnist() -> str:
     return "\n".join(lines)
 
 
-TABLES: dict[str, Callable[[], str]] = {"layers": layers, "frameworks": frameworks, "nets": nets, "mnist": mnist}
+TABLES: dict[str, Callable[[], str]] = {"layers": layers, "frameworks": frameworks, "contestants": contestants}
+TABLES |= {"nets": nets, "mnist": mnist}
 
 
 def written(text: str) -> str:
@@ -140,8 +171,9 @@ def _row(cells: list[str]) -> str:
 
 
 if __name__ == "__main__":
-    before = README.read_text(encoding="utf-8")
-    after = written(before)
-    if "--check" in sys.argv[1:]:
-        sys.exit(before != after and "README.md is not as the records have it: python docs/measured.py")
-    files.write_text(README, after)
+    for page in PAGES:
+        before = page.read_text(encoding="utf-8")
+        after = written(before)
+        if "--check" in sys.argv[1:] and before != after:
+            sys.exit(f"{page.name} is not as the records have it: python docs/measured.py")
+        files.write_text(page, after)

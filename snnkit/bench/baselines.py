@@ -6,9 +6,10 @@ out; ``make peers`` installs it. Nothing of it is used by the kit itself.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -21,11 +22,12 @@ from ..device import Precision
 from ..engine import secure_inductor
 from .workloads import HIDDEN_PER_CHANNEL, Candidate, Trainer, Workload, fill
 
-SPIKINGJELLY, SNNTORCH, NORSE = "SpikingJelly", "snnTorch", "Norse"
+SPIKINGJELLY, SNNTORCH, NORSE, SINABS = "SpikingJelly", "snnTorch", "Norse", "Sinabs"
 _MODULES = {SPIKINGJELLY: "spikingjelly.activation_based", SNNTORCH: "snntorch", NORSE: "norse.torch"}
+_MODULES |= {SINABS: "sinabs.layers"}
 
 # The equation of each library's neuron, by which our networks and engines compute the same.
-EQUATIONS = {SNNTORCH: "Leaky", SPIKINGJELLY: "LIF", NORSE: "CubaLIF"}
+EQUATIONS = {SNNTORCH: "Leaky", SPIKINGJELLY: "LIF", NORSE: "CubaLIF", SINABS: "LIF, soft reset"}
 
 Forward = Callable[[Tensor], Tensor]
 Steps = Callable[[Tensor, Tensor, Tensor], Tensor]  # pre [T, ...], post [T, ...], weight -> weight
@@ -55,10 +57,35 @@ class Layer(NamedTuple):
 
 def layers(device: torch.device) -> list[Layer]:
     """Those of SpikingJelly, snnTorch and Norse that are installed, on ``device``."""
-    makers = {SPIKINGJELLY: _spikingjelly_layer, SNNTORCH: _snntorch_layer, NORSE: _norse_layer}
-    installed = {name: module for name in makers if (module := imported(name)) is not None}
+    return _installed(
+        [
+            (SPIKINGJELLY, SPIKINGJELLY, EQUATIONS[SPIKINGJELLY], _spikingjelly_layer),
+            (SNNTORCH, SNNTORCH, EQUATIONS[SNNTORCH], _snntorch_layer),
+            (NORSE, NORSE, EQUATIONS[NORSE], _norse_layer),
+        ],
+        device,
+    )
+
+
+def more_layers(device: torch.device) -> list[Layer]:
+    """Sinabs, and other forms of the layers of ``layers``: those that are installed, on ``device``."""
+    return _installed(
+        [
+            (SPIKINGJELLY, f"{SPIKINGJELLY}, FlexSN", EQUATIONS[SPIKINGJELLY], _flexsn_layer),
+            (SNNTORCH, f"{SNNTORCH}, StateLeaky", "Leaky, no reset", _stateleaky_layer),
+            (NORSE, f"{NORSE}, compiled cell", EQUATIONS[NORSE], _norse_cell),
+            (SINABS, SINABS, EQUATIONS[SINABS], _sinabs_layer),
+        ],
+        device,
+    )
+
+
+def _installed(makers: Sequence[tuple[str, str, str, Callable]], device: torch.device) -> list[Layer]:
+    """From (library, name, equation, maker)."""
     return [
-        Layer(name, EQUATIONS[name], with_autocast(makers[name](module, device))) for name, module in installed.items()
+        Layer(name, equation, with_autocast(make(module, device)))
+        for library, name, equation, make in makers
+        if (module := imported(library)) is not None
     ]
 
 
@@ -103,6 +130,70 @@ def _snntorch_layer(library: Any, device: torch.device) -> Forward:
 def _norse_layer(library: Any, device: torch.device) -> Forward:
     node = library.LIF().to(device)
     return lambda x: node(x)[0]
+
+
+def _norse_cell(library: Any, device: torch.device) -> Forward:
+    """One step in ``torch.compile``: of all steps at once it would compile for minutes."""
+    secure_inductor()
+    cell = torch.compile(library.LIFCell().to(device))
+
+    def forward(x: Tensor) -> Tensor:
+        spikes, state = [], None
+        for x_t in x.unbind(0):
+            spike, state = cell(x_t, state)
+            spikes.append(spike)
+        return torch.stack(spikes)
+
+    return forward
+
+
+def _flexsn_layer(library: Any, device: torch.device) -> Forward:
+    """The same equation through its compiler of neurons, which chooses its kernel itself."""
+
+    def step(x: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        v = v + (x - v) / 2
+        spike = library.surrogate.atan.apply(v - 1, 2.0)
+        return spike, (1 - spike) * v
+
+    node = library.neuron.FlexSN(step, num_states=1).to(device)
+
+    def forward(x: Tensor) -> Tensor:
+        try:
+            return node(x)
+        finally:
+            library.functional.reset_net(node)
+
+    return forward
+
+
+def _stateleaky_layer(library: Any, device: torch.device) -> Forward:
+    """A convolution in time; it never resets. Its constant of 10 steps makes a decay of exp(-0.1)."""
+
+    @functools.cache
+    def node(channels: int) -> nn.Module:
+        return library.StateLeaky(beta=0.9, channels=channels).to(device)
+
+    return lambda x: node(x.shape[-1])(x)[0]
+
+
+def _sinabs_layer(library: Any, device: torch.device) -> Forward:
+    activation = importlib.import_module("sinabs.activation")
+    node = library.LIF(
+        tau_mem=10.0,
+        spike_fn=activation.SingleSpike,
+        # The derivative of ATan, as all others have it.
+        surrogate_grad_fn=lambda v, threshold: 1 / (1 + (math.pi * (v - threshold)) ** 2),
+        train_alphas=True,
+        norm_input=False,
+    )
+    node.requires_grad_(False).to(device)
+    node.alpha_mem.fill_(0.9)
+
+    def forward(x: Tensor) -> Tensor:
+        node.reset_states()
+        return node(x.transpose(0, 1)).transpose(0, 1)  # it has the batch first
+
+    return forward
 
 
 # -- whole networks in training

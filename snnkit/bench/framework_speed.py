@@ -8,8 +8,9 @@ stops when the device is done, and all run the same batch at once. Each library 
 our engine runs as well. Spyx runs in a process of its own, by JAX, in turns with the others.
 
 "layer" is both, with the gradient of the weights in training; "neurons" is the neurons alone, with that of their input.
-"x products" is the time over that of the matrix products of the same pass alone (of "neurons": over the bytes to move),
-"x ours" that over our own on the same equation.
+"less forward" is the time of training without that of inference: what gradients cost. "x products" is the time over
+that of the matrix products of the same pass alone (of "neurons": over the bytes to move), "x ours" that over our own on
+the same equation.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from torch import Tensor
 from .. import checks
 from ..measure import Clock, Timing, clock_for, peak_of
 from . import suite
-from .baselines import Layer
+from .baselines import Layer, more_layers
 from .neuron_speed import (
     INFERENCE,
     MODES,
@@ -242,7 +243,7 @@ def _environment() -> dict[str, str]:
 
 
 def _every(arguments: Arguments, device: torch.device) -> tuple[list[Candidate], dict[str, str]]:
-    more = [Layer(SPYX, EQUATION_OF_SPYX, _elsewhere)] if arguments.peers else []
+    more = [*more_layers(device), Layer(SPYX, EQUATION_OF_SPYX, _elsewhere)] if arguments.peers else []
     return candidates(device, _ENGINES[device.type], arguments.peers, more)
 
 
@@ -274,12 +275,19 @@ def _table(record: Record, rows: Rows) -> str:
         "equation": lambda row: row["equation"],
         "ms": suite.milliseconds,
         "10-90 %": suite.spread,
+        **({"less forward": lambda row: _less_forward(row, record["rows"])} if mode == TRAINING else {}),
         "first s": lambda row: f"{row['first_s']:.3g}",
         "x products" if part == "layer" else "x floor": suite.over_floor,
         "x ours": lambda row: over_ours(row, rows),
         "peak MB": lambda row: f"{row['peak_bytes'] / 1e6:.0f}",
     }
     return table(title, columns, rows, left=2)
+
+
+def _less_forward(row: Row, rows: Rows) -> str:
+    same = [key for key in (*KEY, "contestant", "equation") if key != "mode"]
+    forward = [one for one in rows if one["mode"] == INFERENCE and all(one[key] == row[key] for key in same)]
+    return f"{1e3 * (row['median_s'] - forward[0]['median_s']):.4g}" if forward else ""
 
 
 SUITE = Suite("frameworks", Arguments, KEY, _cases, _table, _parts)

@@ -13,13 +13,22 @@ from .. import encode
 from ..device import Precision
 from ..loss import count_cross_entropy, rate_mse
 from ..models import FashionConvNet, mlp
-from ..neuron import LIF, CubaLIF, Leaky, MembraneState, Neuron
+from ..neuron import LIF, CubaLIF, Leaky, MembraneState, Neuron, beta_of
 from ..nn import Sequential
 from ..surrogate import ATan, SuperSpike
 from ..train.graphed import GraphedStep
 from ..train.metrics import RunningMetrics
 from ..train.step import Compiled, PlainStep, UpdateConfig
 from .suite import OURS, Row, dtype_name
+
+
+class SoftReset(Neuron):
+    """As Sinabs 3.1 writes ``LIF`` without normalised input: v ← 0.9 v + x, spike = H(v - 1), v ← v - spike."""
+
+    def step(self, x: Tensor, state: MembraneState) -> tuple[Tensor, MembraneState]:
+        v = 0.9 * state.v + x
+        spike = self.spike(v - 1.0)
+        return spike, MembraneState(v - spike)
 
 
 class SpikeFirst(Neuron):
@@ -40,6 +49,8 @@ EQUATIONS: dict[str, Callable[[str], Neuron]] = {
     # Norse 1.1's SuperSpike leaves its alpha = 100 out of the derivative, so it trains with alpha = 1.
     "CubaLIF": lambda engine: CubaLIF(surrogate=SuperSpike(1.0), engine=engine),
     "Leaky, spike first": lambda engine: SpikeFirst(surrogate=ATan(), engine=engine),
+    "Leaky, no reset": lambda engine: Leaky(beta_of(10, 1), reset_mechanism="none", surrogate=ATan(), engine=engine),
+    "LIF, soft reset": lambda engine: SoftReset(surrogate=ATan(), engine=engine),
 }
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import torch
 
 # Versions that are noted where they are installed; the last three are the peers.
-PACKAGES = ("snnkit", "torch", "lightning", "triton", "numpy", "spikingjelly", "snntorch", "norse")
+PACKAGES = ("snnkit", "torch", "lightning", "triton", "numpy", "spikingjelly", "snntorch", "norse", "sinabs")
 
 NOTEBOOK_PACKAGES = (
     "numpy", "scikit-learn", "plotly", "ipywidgets", "jupyterlab", "ipykernel", "papermill", "nbclient", "jupytext",
