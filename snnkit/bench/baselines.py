@@ -218,6 +218,8 @@ def networks(workload: Workload) -> Iterator[Candidate]:
             # As its older tutorial did by hand: convolution and batch norm of the static image before the loop.
             once = BaselineTrainer(partial(build, once=True), channels_last=True)
             yield Candidate(f"{library}, channels-last + first layer once", library, once)
+        else:
+            yield Candidate(f"{library}, fused optimizer", library, BaselineTrainer(build, fused=True))
 
 
 @dataclass(frozen=True)
@@ -227,6 +229,7 @@ class BaselineTrainer:
     build: Build
     channels_last: bool = False
     compile: bool = False
+    fused: bool = False
 
     def __call__(self, workload: Workload, precision: Precision) -> Trainer:
         device = precision.device
@@ -240,7 +243,7 @@ class BaselineTrainer:
         parameters = list(model.parameters())
         fill(parameters, workload.weights())
         # A library as it is by default keeps PyTorch's default optimizer kernels.
-        optimizer = workload.optimizer(parameters, (self.channels_last or self.compile) and device.type == "cuda")
+        optimizer = workload.optimizer(parameters, self.fused or self.channels_last or self.compile)
         scaler = precision.scaler()
         run: Any = model
         if self.compile:

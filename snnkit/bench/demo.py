@@ -115,7 +115,7 @@ def _row(demo: Demo, mode: str, batch: int, precision: Precision, repeats: int) 
         model = demo.make().to(device).train(mode == "training")
         inputs, labels = demo.inputs(batch).to(device), torch.randint(10, (batch,)).to(device)
     weights = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.SGD(weights, lr=1e-3, momentum=0.9, fused=device.type == "cuda" or None)
+    optimizer = torch.optim.SGD(weights, lr=1e-3, momentum=0.9, fused=device.type in ("cpu", "cuda") or None)
     scaler = precision.scaler()
 
     @torch.no_grad()

@@ -134,7 +134,7 @@ class Arguments(suite.Options):
 
 def _adam(parameters: list[nn.Parameter], fused: bool) -> torch.optim.Adam:
     """The tutorial's optimizer. ``fused``: one kernel for all parameters, and steps counted on the device."""
-    return torch.optim.Adam(parameters, lr=1e-3, fused=fused or None, capturable=fused)
+    return torch.optim.Adam(parameters, lr=1e-3, fused=fused or None, capturable=fused and parameters[0].is_cuda)
 
 
 def tutorial(hidden: int = HIDDEN, batch: int = BATCH, steps: int = STEPS) -> Workload:

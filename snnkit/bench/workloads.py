@@ -186,7 +186,7 @@ class Ours:
             net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         parameters = list(net.parameters())
         fill(parameters, workload.weights())
-        optimizer = workload.optimizer(parameters, device.type == "cuda")
+        optimizer = workload.optimizer(parameters, True)
         encoder = workload.encode if self.static else lambda x: workload.encode(x).contiguous()
         config = UpdateConfig(
             net, *workload.data(device), encoder, workload.loss, optimizer, precision, workload.batch,

@@ -149,7 +149,7 @@ def fit(
     if test_data is not None:
         test_data = _to_device(test_data, "test_data", target)
 
-    optimizer = optimizer or make_optimizer("adam", model, lr, fused=target.type == "cuda", capturable=graphed)
+    optimizer = optimizer or make_optimizer("adam", model, lr, capturable=graphed)
     precision = Precision.choose(target, amp)
     scaler = precision.scaler()
     state = RunState(model, optimizer, scheduler, scaler, order, generators_of(encode, augment, loss, model))

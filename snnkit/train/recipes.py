@@ -159,7 +159,7 @@ def run(
     seed_everything(recipe.seed)
     model = recipe.build().to(target)
     graphed = recipe.graphed_on(target)
-    optimizer = make_optimizer(recipe.optimizer, model, recipe.lr, fused=target.type == "cuda", capturable=graphed)
+    optimizer = make_optimizer(recipe.optimizer, model, recipe.lr, capturable=graphed)
     history = fit(
         model,
         train_data,

@@ -85,5 +85,4 @@ def test_number_formats_and_fused_optimizers(device, precision, clip):
     before = weights(made)
     run.fit(made, lit.TensorDataModule(images(), global_batch_size=8))
     assert not torch.equal(weights(made).cpu(), before) and run.callback_metrics["train/loss"].isfinite()
-    wanted = device.type == "cuda" and not (precision == "16-mixed" and clip)
-    assert bool(run.optimizers[0].defaults.get("fused")) == wanted
+    assert bool(run.optimizers[0].defaults.get("fused")) == (not ("mixed" in precision and clip))

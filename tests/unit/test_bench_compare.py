@@ -122,7 +122,7 @@ def test_the_network_is_the_tutorials():
     optimizer = workload.optimizer(list(net.parameters()), False)
     assert isinstance(optimizer, torch.optim.Adam) and optimizer.defaults["lr"] == 1e-3
     graphed = compare._adam([torch.nn.Parameter(torch.ones(1))], True)
-    assert graphed.defaults["capturable"] and graphed.defaults["fused"]
+    assert graphed.defaults["fused"] and not graphed.defaults["capturable"]  # on a CPU, without graphs
 
 
 def test_the_first_layer_runs_once_or_in_every_step():

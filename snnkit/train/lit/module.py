@@ -158,11 +158,9 @@ class SpikingModule(LightningModule):
 
     def configure_optimizers(self) -> Any:
         if isinstance(self.optimizer, str):
-            # Lightning refuses a fused optimizer where it clips gradients that are scaled.
-            unscales = getattr(self.trainer.precision_plugin, "scaler", None) and self.trainer.gradient_clip_val
-            optimizer = make_optimizer(
-                self.optimizer, self.model, self.lr, fused=self.device.type == "cuda" and not unscales
-            )
+            # Lightning refuses a fused optimizer where it clips gradients in mixed precision.
+            clips = "mixed" in str(self.trainer.precision_plugin.precision) and self.trainer.gradient_clip_val
+            optimizer = make_optimizer(self.optimizer, self.model, self.lr, fused=not clips)
         else:
             optimizer = self.optimizer(self.model)
             instance("the result of optimizer", optimizer, torch.optim.Optimizer, "a torch.optim.Optimizer")
