@@ -9,7 +9,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from docutils.nodes import SkipNode, math_block
+
 import snnkit
+from snnkit.tools import static_pages
 from snnkit.tools.project import find
 
 PROJECT = find(Path(__file__).parent)
@@ -24,7 +27,6 @@ extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
-    "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
 ]
@@ -53,6 +55,7 @@ html_theme = "sphinx_book_theme"
 html_title = "snnkit"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_math_renderer = "mathml"
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
@@ -183,7 +186,15 @@ def _list_table(match: re.Match[str]) -> str:
     return "\n" + "\n".join(margin + line for line in made) + "\n\n"
 
 
+def write_formula(writer: Any, node: Any) -> None:
+    """A formula as MathML: MathJax would be loaded from a server."""
+    writer.body.append(static_pages.formula(node.astext(), block=isinstance(node, math_block)))
+    raise SkipNode
+
+
 def setup(app: Any) -> None:
+    app.add_html_math_renderer("mathml", (write_formula, None), (write_formula, None))
+    app.add_js_file("figures.js")  # which `snnkit site` puts there
     app.connect("builder-inited", write_reference)
     app.connect("source-read", adapt_page)
     app.connect("autodoc-process-docstring", adapt_docstring)

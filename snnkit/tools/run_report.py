@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from snnkit import checks, files
 from snnkit.tables import size_of
+from snnkit.tools import static_pages
 from snnkit.tools.runner import Result
+from snnkit.tools.static_pages import formula
 
 FIELDS = ("name", "status", "seconds", "peak_mb", "cell", "error")
 
@@ -28,13 +31,34 @@ def write(out: Path, results: Sequence[Result], environment: Mapping[str, Any]) 
 
 
 def render_copy(out: Path, name: str) -> None:
-    """Turn the executed copy of notebook `name` into `out/html/NAME.html`."""
-    import nbformat
-    from nbconvert import HTMLExporter
+    """Turn the executed copy of notebook `name` into `out/html/NAME.html`, which needs no server.
 
-    notebook = nbformat.read(out / "notebooks" / f"{name}.ipynb", as_version=4)
-    body, _ = HTMLExporter(template_name="lab").from_notebook_node(notebook, {"metadata": {"name": name}})
-    files.write_text(out / "html" / f"{name}.html", body)
+    Its figures are alive, its formulas are MathML where latex2mathml is installed and TeX elsewhere.
+    """
+    from jinja2 import DictLoader
+    from nbconvert import HTMLExporter
+    from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+
+    class Renderer(IPythonRenderer):
+        def block_math(self, body: str) -> str:
+            return formula(body, block=True)
+
+        def inline_math(self, body: str) -> str:
+            return formula(body)
+
+    def markdown(source: str) -> str:
+        return MarkdownWithMath(renderer=Renderer(escape=False)).render(source)
+
+    page = resources.files("snnkit.tools").joinpath("notebook_page.html.j2").read_text(encoding="utf-8")
+    exporter = HTMLExporter(
+        template_name="lab", template_file="page.html.j2", extra_loaders=[DictLoader({"page.html.j2": page})]
+    )
+    if find_spec("latex2mathml"):
+        exporter.register_filter("markdown2html", markdown)
+    notebook = static_pages.read(out / "notebooks" / f"{name}.ipynb")
+    body, _ = exporter.from_notebook_node(notebook, {"metadata": {"name": name}})
+    for file, text in {f"{name}.html": body, **static_pages.scripts()}.items():
+        files.write_text(out / "html" / file, text)
 
 
 def html(out: Path, results: Sequence[Result], environment: Mapping[str, Any]) -> str:

@@ -7,15 +7,10 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from snnkit import checks
+from snnkit import checks, files
+from snnkit.tools import static_pages
 from snnkit.tools.project import Project, ProjectError
-
-if TYPE_CHECKING:
-    from nbformat import NotebookNode
-
-WIDGET, PLOT = "application/vnd.jupyter.widget-view+json", "application/vnd.plotly.v1+json"
 
 
 def build(project: Project, out: Path, copies: Path, echo: Callable[[str], None] = print) -> Path:
@@ -44,6 +39,8 @@ def build(project: Project, out: Path, copies: Path, echo: Callable[[str], None]
         why = f"needs Sphinx: {checks.pip_install('site')}" if missing else "has faults"
         raise ProjectError(f"the site {why}:\n{done.stderr.strip()}")
     shutil.copyfile(fresh / "README.html", fresh / "index.html")
+    for name, text in static_pages.scripts().items():
+        files.write_text(fresh / "_static" / name, text)
     shutil.rmtree(out / "html", ignore_errors=True)
     fresh.rename(out / "html")
     return out / "html" / "index.html"
@@ -60,30 +57,8 @@ def _stage(project: Project, copies: Path, folder: Path) -> None:
         target = folder / path.relative_to(project.root)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
+        if path.suffix == ".md":
+            target.write_text(static_pages.badges_in_words(path.read_text("utf-8")), encoding="utf-8")
     (folder / "notebooks").mkdir()
     for name in project.names():
-        nbformat.write(without_widgets(copies / f"{name}.ipynb"), folder / "notebooks" / f"{name}.ipynb")
-
-
-@checks.arguments
-def without_widgets(path: Path) -> NotebookNode:
-    """An executed notebook without what a page can't show: widgets, which need a kernel, and plots with a picture.
-
-    A page with ten interactive plots takes seconds to open, and plotly's script is on another server.
-    """
-    import nbformat
-
-    notebook = nbformat.read(path, as_version=4)
-    notebook.metadata.pop("widgets", None)
-    for cell in notebook.cells:
-        shown = []
-        for output in cell.get("outputs", []):
-            data = output.get("data", {})
-            if WIDGET not in data or {"image/png", "text/html"} & data.keys():
-                shown.append(output)
-            data.pop(WIDGET, None)
-            if "image/png" in data:
-                data.pop(PLOT, None)
-        if cell.cell_type == "code":
-            cell.outputs = shown
-    return notebook
+        nbformat.write(static_pages.read(copies / f"{name}.ipynb"), folder / "notebooks" / f"{name}.ipynb")

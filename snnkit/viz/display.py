@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 from plotly.basedatatypes import BaseFigure
 
 from .. import checks
+from ..export import web
 from .alt import alt_text, spoken
 from .frontend import figure_widgets_work, in_notebook, on_colab, prepare_plotly
 from .png import png_bytes
@@ -26,8 +27,8 @@ def show(figure: BaseFigure) -> None:
     """Display ``figure``, a plotly Figure or FigureWidget.
 
     In a notebook one output holds both ``application/vnd.plotly.v1+json`` and ``image/png``: JupyterLab draws the
-    first, GitHub, nbconvert and mail show the second. On Colab plotly's own renderer draws it. A second output holds
-    the figure in words (``alt_text``) for screen readers; they are also the ``alt`` of the PNG in the output's
+    first, GitHub, nbconvert and mail show the second. On Colab plotly's own renderer draws it. An output before it
+    holds the figure in words (``alt_text``) for screen readers; they are also the ``alt`` of the PNG in the output's
     metadata. Outside a notebook these words are printed (``figure.show()`` opens a browser).
     """
     words = alt_text(figure)
@@ -36,12 +37,17 @@ def show(figure: BaseFigure) -> None:
         return
     from IPython.display import display
 
+    display({"text/html": described(words), "text/plain": ""}, raw=True)
     if on_colab():
         prepare_plotly()
-        figure.show(renderer="colab")
+        figure.show(renderer="colab", config=CONFIG)
     else:
         display(mime_bundle(figure), raw=True, metadata={"image/png": {"alt": words}})
-    display({"text/html": spoken(words), "text/plain": ""}, raw=True)
+
+
+def described(words: str) -> str:
+    """What screen readers say of a figure, as HTML; in JupyterLab it also replaces the PNG by the figure at once."""
+    return f"{spoken(words)}<script>{web.read('awake.js')}</script>"
 
 
 @checks.arguments

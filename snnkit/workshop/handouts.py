@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from snnkit import checks
-from snnkit.tools import run_report, runner
+from snnkit.tools import run_report, runner, static_pages
 from snnkit.tools.project import Project
 
 from .timetable import WorkshopError
@@ -74,14 +74,14 @@ def slides(path: Path) -> str:
 def _markdown() -> Any:
     """A renderer whose formulas become MathML, which browsers draw by themselves."""
     try:
-        from latex2mathml.converter import convert
+        import latex2mathml  # noqa: F401
         from markdown_it import MarkdownIt
         from mdit_py_plugins.dollarmath import dollarmath_plugin
     except ImportError:
         raise WorkshopError(f"slides need markdown-it-py and latex2mathml: {checks.pip_install('site')}") from None
 
     def formula(text: str, options: dict[str, Any]) -> str:
-        return convert(text, display="block" if options["display_mode"] else "inline")
+        return static_pages.formula(text, block=options["display_mode"])
 
     return MarkdownIt("commonmark").enable("table").use(dollarmath_plugin, renderer=formula, double_inline=True)
 

@@ -60,7 +60,6 @@ def measure(url: str, began: float) -> None:
         notebook.open(f"{url}lab/workspaces/{NAME}/tree/{NAME}.ipynb")
         print(f"JupyterLab with notebook 01: {time.perf_counter() - began:.1f} s")
         notebook.start_from(0)
-        seen(notebook, "viz.frames(", ".jp-RenderedPlotly").hover(force=True)  # until then JupyterLab shows the PNG
         seen(notebook, "viz.frames(", ".slider-rail-touch-rect")
         print(f"first slider: {time.perf_counter() - began:.1f} s")
         seen(notebook, "viz.explore(", ".js-plotly-plot .main-svg")

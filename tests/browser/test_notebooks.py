@@ -46,10 +46,22 @@ def test_every_cell_runs(notebook):
 
 
 @pytest.mark.parametrize("name", ["01_first_spiking_neuron"])
+def test_figures_are_alive_before_the_mouse_meets_them(notebook):
+    """The same before and after but for the label and plotly's buttons, and as wide as their place."""
+    for text in ("figures.traces(", "figures.gallery("):
+        figure = notebook.outputs(text).locator(".js-plotly-plot").first
+        figure.locator(".main-svg").first.wait_for()
+        figure.evaluate("plot => plot.querySelectorAll('.hoverlayer, .modebar-container').forEach(e => e.remove())")
+        before = figure.screenshot()
+        box = figure.bounding_box()
+        notebook.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        assert figure.screenshot() == before
+        assert figure.evaluate("plot => plot.clientWidth - plot.querySelector('.main-svg').clientWidth") == 0
+
+
+@pytest.mark.parametrize("name", ["01_first_spiking_neuron"])
 def test_a_figure_with_frames_keeps_its_height(notebook):
-    outputs = notebook.outputs("viz.frames(")
-    outputs.locator(".jp-RenderedPlotly").hover(force=True)  # until then JupyterLab shows the PNG
-    figure = outputs.locator(".js-plotly-plot")
+    figure = notebook.outputs("viz.frames(").locator(".js-plotly-plot")
     rail = figure.locator(".slider-rail-touch-rect")
     rail.wait_for()
     figure.evaluate(MARK_REDRAWN)

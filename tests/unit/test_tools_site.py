@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 
 import nbformat
@@ -10,7 +11,7 @@ from click.testing import CliRunner
 
 import snnkit
 from snnkit.cli import main
-from snnkit.tools import pair, site
+from snnkit.tools import pair, site, static_pages
 from snnkit.tools.project import ProjectError, find
 from tests.unit import tiny_project
 
@@ -53,15 +54,31 @@ def test_notebooks_that_were_not_executed_are_named(project, tmp_path):
         site.build(project, tmp_path / "site", tmp_path)
 
 
-def test_pages_show_the_picture_of_a_plot_and_no_widget(tmp_path):
-    plot = {site.PLOT: {}, "image/png": "aGk=", "text/plain": "a plot"}
-    outputs = [plot, {site.WIDGET: {}, "text/plain": "a widget"}, {"text/html": "<b>card</b>", site.WIDGET: {}}]
+def test_pages_hold_the_living_plot_and_no_widget_and_load_no_picture(tmp_path):
+    plot = {static_pages.PLOT: {"data": [{"name": "</script>"}]}, "image/png": "aGk=", "text/plain": "a plot"}
+    widget = {static_pages.WIDGET: {}, "text/plain": "a widget"}
+    outputs = [plot, widget, {"text/html": "<b>card</b>", static_pages.WIDGET: {"model_id": ""}}]
     cell = nbformat.v4.new_code_cell("x", outputs=[nbformat.v4.new_output("display_data", data=one) for one in outputs])
-    nbformat.write(nbformat.v4.new_notebook(cells=[cell], metadata={"widgets": {}}), tmp_path / "x.ipynb")
-    read = site.without_widgets(tmp_path / "x.ipynb")
-    assert "widgets" not in read.metadata
+    badge = nbformat.v4.new_markdown_cell("[![Open](https://a.com/b.svg)](https://a.com) ![own](b.svg)")
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell, badge], metadata={"widgets": {}}), tmp_path / "x.ipynb")
+    read = static_pages.read(tmp_path / "x.ipynb")
+    assert "widgets" not in read.metadata and read.cells[1].source == "[Open](https://a.com) ![own](b.svg)"
     first, second = read.cells[0].outputs
-    assert set(first.data) == {"image/png", "text/plain"} and set(second.data) == {"text/html"}
+    assert set(first.data) == {"text/html", "text/plain"} and set(second.data) == {"text/html"}
+    assert first.data["text/html"].count("</script>") == 1 and "min-height:380px" in first.data["text/html"]
+
+
+@pytest.mark.parametrize(
+    ("tex", "parts"),
+    [
+        (r"a = \max\big\{b\big\} \tag{4}", ("(4)", "<mo>max</mo>", "&#x0007B;")),
+        (r"\arg\max_k \operatorname{sign} c", ('normal">r</mi>', "<msub><mo>max</mo>", 'normal">s</mi>')),
+        (r"\Delta t / \tau := 1", ('normal">&#x00394;', 'lspace="0"', "≔")),
+    ],
+)
+def test_formulas_are_mathml(tex, parts):
+    made = static_pages.formula(tex, block="tag" in tex)
+    assert "\\" not in made and all(part in made for part in parts)
 
 
 # --- docs/conf.py -----------------------------------------------------------------------------------------------------
@@ -86,4 +103,6 @@ def test_the_site_of_this_project(tmp_path):
     html = site.build(find(), tmp_path / "site", find().notebooks, echo=lambda line: None).parent
     assert "Bellec" in (html / "api" / "neurons.html").read_text(encoding="utf-8")
     assert {path.stem for path in (html / "notebooks").glob("*.html")} == set(find().names())
+    pages = [path.read_text(encoding="utf-8") for path in html.rglob("*.html")]
+    assert not [found for page in pages for found in re.findall(r'<[^>]*\ssrc="https?:[^>]*>', page)]
     assert (html / "search.html").is_file() and (html / "searchindex.js").stat().st_size > 10_000

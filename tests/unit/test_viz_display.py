@@ -33,27 +33,27 @@ def shown(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", [go.Figure, go.FigureWidget])
-def test_one_output_holds_plotly_and_a_png_and_a_second_words_for_screen_readers(kind, shown):
+def test_one_output_holds_plotly_and_a_png_and_one_before_words_for_screen_readers(kind, shown):
     viz.show(kind(simple()))
-    (bundle, metadata), (words, _) = shown
+    (words, _), (bundle, metadata) = shown
     assert set(bundle) == {"application/vnd.plotly.v1+json", "image/png", "text/plain"}
     data = bundle["application/vnd.plotly.v1+json"]
     assert data["data"][0]["type"] == "scatter" and data["layout"]["title"]["text"] == "A line"
     assert base64.b64decode(bundle["image/png"])[:8] == b"\x89PNG\r\n\x1a\n"
     assert bundle["text/plain"] == SAID and metadata == {"image/png": {"alt": SAID}}
-    assert words == {"text/html": spoken(SAID), "text/plain": ""} and "overflow:hidden" in words["text/html"]
+    assert words == {"text/html": display.described(SAID), "text/plain": ""} and spoken(SAID) in words["text/html"]
 
 
 def test_a_trace_without_png_form_is_still_shown(shown):
     with pytest.warns(UserWarning, match="'pie' has no PNG form"):
         viz.show(go.Figure(go.Pie(values=[1, 2])))
-    assert set(shown[0][0]) == {"application/vnd.plotly.v1+json", "text/plain"}
+    assert set(shown[1][0]) == {"application/vnd.plotly.v1+json", "text/plain"}
 
 
 def test_colab_gets_plotlys_own_renderer(shown, monkeypatch):
     used = []
     monkeypatch.setenv("COLAB_RELEASE_TAG", "release")
-    monkeypatch.setattr(go.Figure, "show", lambda figure, renderer: used.append(renderer))
+    monkeypatch.setattr(go.Figure, "show", lambda figure, renderer, config: used.append(renderer))
     viz.show(simple())
     assert used == ["colab"] and [set(what) for what, _ in shown] == [{"text/html", "text/plain"}]
 

@@ -6,8 +6,8 @@ import html
 from collections.abc import Mapping
 from typing import Any
 
-from ..alt import alt_text, spoken
-from ..display import mime_bundle, show, view_of
+from ..alt import alt_text
+from ..display import described, mime_bundle, show, view_of
 from ..frontend import on_colab, page_helpers
 from .curves import epoch_words
 from .stop import StopRequest
@@ -80,7 +80,7 @@ class NotebookRenderer(Renderer):
         self.draw(figure)
         if figure is not None and not on_colab():  # there the view is a picture, which is saved as it is
             self._below.update(mime_bundle(figure), raw=True)
-            text += spoken(alt_text(figure))
+            text += described(alt_text(figure))
         self._above.update({"text/html": text, "text/plain": message}, raw=True)
 
     def _clicked(self, button: Any) -> None:
