@@ -64,8 +64,6 @@ class Lab:
 @pytest.fixture(scope="package")
 def server(tmp_path_factory) -> Iterator[Any]:
     pytest.importorskip("jupyterlab", reason="JupyterLab is not installed: pip install -e '.[all]'")
-    if chromium() is None:
-        pytest.skip(f"no browser: none of {', '.join(BROWSERS)} is on the PATH")
     from .server import Server
 
     root = tmp_path_factory.mktemp("notebooks")
@@ -82,16 +80,34 @@ def server(tmp_path_factory) -> Iterator[Any]:
 
 # Not for the session: as long as playwright lives, no other test can start an asyncio loop in this thread.
 @pytest.fixture(scope="package")
-def lab(server) -> Iterator[Lab]:
+def browser() -> Iterator[Any]:
+    if chromium() is None:
+        pytest.skip(f"no browser: none of {', '.join(BROWSERS)} is on the PATH")
     from playwright.sync_api import expect, sync_playwright
 
     expect.set_options(timeout=30_000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=[*FLAGS])
-        lab = Lab(browser, server)
-        yield lab
-        lab.close()
+        yield browser
         browser.close()
+
+
+@pytest.fixture(scope="package")
+def lab(browser, server) -> Iterator[Lab]:
+    lab = Lab(browser, server)
+    yield lab
+    lab.close()
+
+
+@pytest.fixture
+def page(browser) -> Iterator[Any]:
+    """An empty page of its own, without JupyterLab; it must report no error."""
+    page, errors = browser.new_page(), []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    yield page
+    page.close()
+    assert errors == []
 
 
 @pytest.fixture
@@ -109,9 +125,14 @@ def pytest_collection_modifyitems(items) -> None:
         if Path(__file__).parent in item.path.parents:
             item.add_marker("browser")
     places = [i for i, item in enumerate(items) if Path(__file__).parent in item.path.parents]
-    by_notebook = sorted((items[i] for i in places), key=lambda item: item.callspec.params["name"])
+    by_notebook = sorted((items[i] for i in places), key=_notebook_of)
     for place, item in zip(places, by_notebook, strict=True):
         items[place] = item
+
+
+def _notebook_of(item: Any) -> str:
+    """Of tests of pages without a notebook, which come first, an empty text."""
+    return item.callspec.params.get("name", "") if hasattr(item, "callspec") else ""
 
 
 @pytest.hookimpl(wrapper=True)
