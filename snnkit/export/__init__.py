@@ -3,11 +3,13 @@
 | function | gives | runs where |
 |---|---|---|
 | ``export`` | a ``torch.export`` program | there is PyTorch, without this package |
+| ``playground`` | a page that trains small networks | any browser, without a server |
 
 ``web`` makes pages and scripts of the modules in ``snnkit/web/``.
 """
 
 from . import web as web
+from .playground import playground as playground
 from .program import export as export
 from .program import plain as plain
 from .program import resting_state as resting_state

@@ -123,6 +123,7 @@ engine.handle_of: engine="auto"
 engine.limit_kept_memory: limit=2**30
 engine.programs: equation=engine.equation_of(neuron.LIF(), neuron.MembraneState(zeros(2, 8)), torch.float32, CPU)
 export.plain: state=net()(rand(5, 2, 8))[1]
+export.playground: path=written("playground.html", "")
 export.resting_state: program=export.export(net(), rand(5, 2, 8)), batch=2
 hardware.chips.Chip.*: self=chips.get("A100"), key=next(iter(chips.get("A100").figures))
 hardware.chips.get: name="A100"

@@ -1,0 +1,425 @@
+/** What was learned: the decision surface or a table of answers, curves of loss and accuracy, the spikes of a sample. */
+
+import {drag} from "./controls.js";
+import {faint, surface} from "./canvas.js";
+import {cellsPicture, channels} from "./network_view.js";
+
+const FONT = "12px system-ui, sans-serif";
+
+/** A canvas that is drawn again when its size, colours or data change; subclasses define `paint(context, width, height)`. */
+class Plot {
+  constructor(canvas) {
+    this.canvas = canvas;
+    surface(canvas, (context, width, height) => {
+      Object.assign(this, {context, width, height});
+      this.draw();
+    });
+  }
+
+  recolour(colours) {
+    this.colours = colours;
+    this.draw();
+  }
+
+  draw() {
+    if (!this.context || !this.colours) return;
+    this.context.clearRect(0, 0, this.width, this.height);
+    this.paint(this.context, this.width, this.height);
+  }
+}
+
+/** A mark for a class: colours alone do not tell classes apart. */
+function mark(context, kind, x, y, size) {
+  context.beginPath();
+  if (kind === 0) context.arc(x, y, size, 0, 7);
+  else if (kind === 1) context.rect(x - 0.9 * size, y - 0.9 * size, 1.8 * size, 1.8 * size);
+  else {
+    context.moveTo(x, y - 1.25 * size);
+    context.lineTo(x + 1.15 * size, y + 0.85 * size);
+    context.lineTo(x - 1.15 * size, y + 0.85 * size);
+    context.closePath();
+  }
+}
+
+/** The answer over the plane, and samples of the test set; pointing at it chooses the point whose spikes are shown. */
+export class DecisionPlot extends Plot {
+  constructor(canvas, chosen) {
+    super(canvas);
+    this.chosen = chosen;
+    const choose = (x, y) => {
+      const clip = (value) => Math.max(0, Math.min(1, value));
+      this.point = [clip(x / this.width), clip(1 - y / this.height)];
+      this.draw();
+      chosen(this.point);
+    };
+    drag(canvas, {frame: canvas, start: choose, move: choose});
+    canvas.addEventListener("keydown", (event) => {
+      const way = {ArrowUp: [0, 1], ArrowDown: [0, -1], ArrowLeft: [-1, 0], ArrowRight: [1, 0]}[event.key];
+      if (!way || !this.point) return;
+      event.preventDefault();
+      const step = event.shiftKey ? 0.1 : 0.02;
+      choose((this.point[0] + step * way[0]) * this.width, (1 - this.point[1] - step * way[1]) * this.height);
+    });
+  }
+
+  /** @param {object} data {test: {points, labels}, side, classColours} */
+  show(data) {
+    Object.assign(this, {data, rates: null, picture: null, single: null});
+    this.draw();
+  }
+
+  update({rates, answers, point}) {
+    if (rates) this.rates = rates;
+    if (answers) this.answers = answers;
+    this.point = point;
+    this.picture = null;
+    this.draw();
+  }
+
+  /** The map of one neuron in place of the decision; null: the decision again. */
+  alone(map) {
+    this.single = map;
+    this.picture = null;
+    this.draw();
+  }
+
+  surfacePicture() {
+    const {side, classColours} = this.data, cells = side * side, {single, rates} = this;
+    if (single) {
+      const orange = channels(this.colours.orange).slice(0, 3);
+      return cellsPicture(side, side, (cell) => [...orange, Math.sqrt(single[cell])]);
+    }
+    const colours = classColours(this.colours).map(channels), classes = rates.length / cells;
+    return cellsPicture(side, side, (cell) => {
+      let best = 0, second = -1;
+      for (let c = 1; c < classes; c++) {
+        const rate = rates[c * cells + cell];
+        if (rate > rates[best * cells + cell]) [best, second] = [c, rates[best * cells + cell]];
+        else second = Math.max(second, rate);
+      }
+      if (second < 0) second = rates[(best === 0 ? 1 : 0) * cells + cell];
+      const lead = rates[best * cells + cell] - second;
+      // A lead of no vote is no answer: paper.
+      return [...colours[best].slice(0, 3), lead > 0 ? Math.min(0.75, 0.18 + 1.2 * lead) : 0];
+    });
+  }
+
+  paint(context, width, height) {
+    const {data, colours, rates, answers, point} = this;
+    context.fillStyle = colours.raised;
+    context.fillRect(0, 0, width, height);
+    if (!data) return;
+    if (rates) {
+      this.picture ??= this.surfacePicture();
+      context.imageSmoothingEnabled = true;
+      context.drawImage(this.picture, 0, 0, width, height);
+    }
+    const {points, labels} = data.test, inks = data.classColours(colours), count = Math.min(labels.length, 300);
+    for (let i = 0; i < count && !this.single; i++) {
+      const wrong = answers && answers[i] !== labels[i];
+      mark(context, labels[i], points[2 * i] * width, (1 - points[2 * i + 1]) * height, wrong ? 3.6 : 2.6);
+      context.fillStyle = inks[labels[i]];
+      context.strokeStyle = wrong ? colours.ink : colours.page;
+      context.lineWidth = wrong ? 1.6 : 0.8;
+      context.fill();
+      context.stroke();
+    }
+    if (point) {
+      context.strokeStyle = colours.ink;
+      context.lineWidth = 2;
+      context.beginPath();
+      context.arc(point[0] * width, (1 - point[1]) * height, 8, 0, 7);
+      context.moveTo(point[0] * width - 13, (1 - point[1]) * height);
+      context.lineTo(point[0] * width - 5, (1 - point[1]) * height);
+      context.moveTo(point[0] * width + 5, (1 - point[1]) * height);
+      context.lineTo(point[0] * width + 13, (1 - point[1]) * height);
+      context.stroke();
+    }
+  }
+}
+
+/** How often each class (or pair of cues) got each answer; a press on a cell chooses the next sample of it. */
+export class AnswersPlot extends Plot {
+  constructor(canvas, chosen) {
+    super(canvas);
+    canvas.addEventListener("click", (event) => {
+      const box = canvas.getBoundingClientRect(), {left, top, cell} = this.frame ?? {};
+      const column = Math.floor((event.clientX - box.left - left) / cell);
+      const row = Math.floor((event.clientY - box.top - top) / cell);
+      const index = this.members?.[row]?.[column];
+      if (index?.length) chosen(index[(index.indexOf(this.shown) + 1) % index.length]);
+    });
+  }
+
+  /** @param {object} data {labels, groups: the row of each sample, rows, columns: their names, right: row => column} */
+  show(data) {
+    Object.assign(this, {data, members: null});
+    this.draw();
+  }
+
+  update({answers, index}) {
+    this.shown = index;
+    if (answers) {
+      const {rows, columns, groups} = this.data;
+      this.members = rows.map(() => columns.map(() => []));
+      answers.forEach((answer, i) => this.members[groups[i]][answer].push(i));
+    }
+    this.draw();
+  }
+
+  paint(context, width, height) {
+    const {data, colours, members} = this;
+    if (!data) return;
+    const {rows, columns, right} = data, left = rows.length > 4 ? 34 : 84, top = 38;
+    const cell = Math.min((width - left) / columns.length, (height - top) / rows.length);
+    this.frame = {left, top, cell};
+    context.font = FONT;
+    context.fillStyle = colours.muted;
+    context.textAlign = "left";
+    context.fillText(data.across, left, 12);
+    context.textAlign = "center";
+    columns.forEach((name, c) => context.fillText(name, left + (c + 0.5) * cell, top - 8));
+    context.textAlign = "right";
+    rows.forEach((name, r) => context.fillText(name, left - 8, top + (r + 0.5) * cell + 4));
+    rows.forEach((_, r) => {
+      const all = members ? members[r].reduce((sum, some) => sum + some.length, 0) || 1 : 1;
+      columns.forEach((__, c) => {
+        const count = members?.[r][c].length ?? 0, x = left + c * cell, y = top + r * cell, good = right(r) === c;
+        context.fillStyle = colours.panel;
+        context.fillRect(x, y, cell - 2, cell - 2);
+        if (count) {
+          context.fillStyle = faint(good ? colours.green : colours.vermilion, good ? 0.15 + 0.6 * (count / all) : 0.25 + 0.6 * Math.sqrt(count / all));
+          context.fillRect(x, y, cell - 2, cell - 2);
+          context.fillStyle = colours.ink;
+          context.textAlign = "center";
+          context.fillText(String(count), x + cell / 2 - 1, y + cell / 2 + 4);
+        }
+        if (members?.[r][c].includes(this.shown)) {
+          context.strokeStyle = colours.ink;
+          context.lineWidth = 2;
+          context.strokeRect(x, y, cell - 2, cell - 2);
+        }
+      });
+    });
+  }
+}
+
+const BINS = 1024;
+
+/** A number for each update, however many: means of bins that grow as updates do. */
+export class Series {
+  constructor() {
+    Object.assign(this, {width: 1, sums: new Float64Array(BINS), count: 0});
+  }
+
+  add(value) {
+    if (this.count === this.width * BINS) {
+      for (let bin = 0; bin < BINS / 2; bin++) this.sums[bin] = this.sums[2 * bin] + this.sums[2 * bin + 1];
+      this.sums.fill(0, BINS / 2);
+      this.width *= 2;
+    }
+    this.sums[Math.floor(this.count++ / this.width)] += value;
+  }
+
+  /** [[update, mean], …], about `most` of them. */
+  points(most) {
+    const bins = Math.ceil(this.count / this.width), join = Math.max(1, Math.ceil(bins / most)), means = [];
+    for (let bin = 0; bin < bins; bin += join) {
+      const first = bin * this.width, end = Math.min(this.count, (bin + join) * this.width);
+      let sum = 0;
+      for (let i = bin; i < Math.min(bins, bin + join); i++) sum += this.sums[i];
+      means.push([(first + end) / 2, sum / (end - first)]);
+    }
+    return means;
+  }
+}
+
+/** Lines over updates: [{points, colour, width}], y from 0 to `top`, dashed levels with a name. */
+export class CurvePlot extends Plot {
+  show(curves) {
+    this.curves = curves;
+    this.draw();
+  }
+
+  paint(context, width, height) {
+    const {colours, curves} = this, left = 46, bottom = height - 22, right = width - 8, above = 8;
+    if (!curves) return;
+    const {lines, top, updates, percent, level} = curves, last = Math.max(updates, 10);
+    const x = (update) => left + ((right - left) * update) / last;
+    const y = (value) => bottom - ((bottom - above) * Math.min(value, 1.05 * top)) / (1.05 * top);
+    context.font = FONT;
+    context.lineWidth = 1;
+    const tick = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50].find((one) => top / one <= 4.1) ?? top;
+    for (let value = 0; value <= 1.05 * top; value += tick) {
+      context.strokeStyle = colours.line;
+      context.beginPath();
+      context.moveTo(left, y(value));
+      context.lineTo(right, y(value));
+      context.stroke();
+      context.fillStyle = colours.muted;
+      context.textAlign = "right";
+      context.fillText(percent ? `${Math.round(100 * value)} %` : String(Number(value.toFixed(1))), left - 5, y(value) + 4);
+    }
+    context.textAlign = "left";
+    context.fillText("0", left, height - 6);
+    context.textAlign = "right";
+    context.fillText(`${last} updates`, right, height - 6);
+    if (level) {
+      context.setLineDash([4, 4]);
+      context.strokeStyle = colours.strongLine;
+      context.beginPath();
+      context.moveTo(left, y(level.value));
+      context.lineTo(right, y(level.value));
+      context.stroke();
+      context.setLineDash([]);
+      context.fillStyle = colours.muted;
+      context.fillText(level.name, right, y(level.value) - 4);
+    }
+    for (const {points, colour, thick, alpha = 1} of lines) {
+      if (!points.length) continue;
+      context.strokeStyle = context.fillStyle = faint(colours[colour], alpha);
+      context.lineWidth = thick;
+      context.lineJoin = "round";
+      context.beginPath();
+      points.forEach(([update, value], i) => (i ? context.lineTo(x(update), y(value)) : context.moveTo(x(update), y(value))));
+      if (points.length > 1) context.stroke();
+      else mark(context, 0, x(points[0][0]), y(points[0][1]), 2.5), context.fill();
+    }
+  }
+}
+
+/** The spikes of one sample: time to the right, a row for each neuron, layer under layer. */
+export class RasterPlot extends Plot {
+  /** @param {object} network {sizes, inTime: whether the input is spikes, classColours} */
+  show(network) {
+    Object.assign(this, {network, probe: null, position: -1});
+    this.draw();
+  }
+
+  update(probe) {
+    this.probe = probe;
+    this.picture = null;
+    this.draw();
+  }
+
+  frame(position) {
+    this.position = position;
+    this.draw();
+  }
+
+  draw() {
+    if (!this.context || !this.colours) return;
+    const {canvas, width, height, network, probe} = this, {context} = this;
+    if (!this.picture || this.picture.width !== canvas.width || this.picture.height !== canvas.height || this.inked !== this.colours) {
+      this.picture = document.createElement("canvas");
+      Object.assign(this.picture, {width: canvas.width, height: canvas.height});
+      const still = this.picture.getContext("2d");
+      still.setTransform(canvas.width / width, 0, 0, canvas.height / height, 0, 0);
+      this.inked = this.colours;
+      if (network && probe) this.paintSpikes(still, width, height);
+    }
+    context.clearRect(0, 0, width, height);
+    context.drawImage(this.picture, 0, 0, width, height);
+    if (!network || !probe || this.position < 0) return;
+    const x = this.left + ((this.right - this.left) * this.position) / (probe.input.length / network.sizes[0]);
+    context.strokeStyle = this.colours.accent;
+    context.lineWidth = 2;
+    context.beginPath();
+    context.moveTo(x, 0);
+    context.lineTo(x, height - 20);
+    context.stroke();
+  }
+
+  paintSpikes(context, width, height) {
+    const {network, probe, colours} = this, {sizes, classNames} = network, steps = probe.input.length / sizes[0];
+    const layers = [[probe.input, sizes[0]], ...probe.spikes.map((spikes, i) => [spikes, sizes[i + 1]])];
+    const left = (this.left = 74), right = (this.right = width - 44), pitch = (right - left) / steps;
+    // Few neurons get taller rows than many, and no layer less than some lines.
+    const shares = layers.map(([, size]) => Math.sqrt(size)), all = shares.reduce((sum, one) => sum + one, 0);
+    const room = height - 26 - 8 * (layers.length - 1), inks = network.classColours(colours);
+    let top = 2;
+    context.font = FONT;
+    layers.forEach(([spikes, size], layer) => {
+      const tall = (room * shares[layer]) / all, row = tall / size, last = layer === layers.length - 1;
+      context.fillStyle = colours.panel;
+      context.fillRect(left, top, right - left, tall);
+      context.fillStyle = colours.muted;
+      context.textAlign = "right";
+      context.fillText(layer === 0 ? "input" : last ? "output" : `hidden ${layer}`, left - 8, top + tall / 2 + 4);
+      for (let n = 0; n < size; n++) {
+        const ink = layer === 0 ? colours.ink : last ? inks[n] ?? colours.orange : colours.orange;
+        let count = 0;
+        for (let t = 0; t < steps; t++) {
+          const value = spikes[t * size + n];
+          if (!value) continue;
+          count++;
+          context.fillStyle = layer === 0 && !network.spikingInput ? faint(ink, 0.75 * value) : ink;
+          const wide = layer === 0 && !network.spikingInput ? pitch : Math.max(1.5, Math.min(3, 0.4 * pitch));
+          context.fillRect(left + (t + 0.5) * pitch - wide / 2, top + n * row + 0.1 * row, wide, Math.max(0.8, 0.8 * row));
+        }
+        if (last) {
+          context.fillStyle = n === probe.answer && count ? colours.ink : colours.muted;
+          context.font = n === probe.answer && count ? "600 12px system-ui, sans-serif" : FONT;
+          context.textAlign = "left";
+          if (row >= 9 || n === probe.answer) context.fillText(`${size > 4 ? `${classNames[n]}: ` : ""}${count}`, right + 6, top + (n + 0.5) * row + 4);
+        }
+      }
+      top += tall + 8;
+    });
+    context.font = FONT;
+    context.fillStyle = colours.muted;
+    context.textAlign = "left";
+    context.fillText("step 1", left, height - 5);
+    context.textAlign = "right";
+    context.fillText(`step ${steps}`, right, height - 5);
+    context.textAlign = "left";
+    context.fillText("votes", right + 6, height - 5);
+  }
+}
+
+/** The surrogate: how much of a gradient passes a neuron whose membrane is so far from the threshold. */
+export class SurrogatePlot extends Plot {
+  /** @param {function(number): number} derivative of the distance from the threshold */
+  show(derivative) {
+    this.derivative = derivative;
+    this.draw();
+  }
+
+  paint(context, width, height) {
+    const {colours, derivative} = this;
+    if (!derivative) return;
+    const bottom = height - 18, middle = width / 2, reach = 1.5, ends = [];
+    // From the middle outwards, so that a peak of no width is not passed over.
+    for (let away = -Math.floor(middle); away <= middle; away++) ends.push([middle + away, derivative((away / middle) * reach)]);
+    const top = Math.max(...ends.map(([, value]) => value), 1e-9);
+    context.strokeStyle = colours.line;
+    context.lineWidth = 1;
+    context.beginPath();
+    context.moveTo(0, bottom);
+    context.lineTo(width, bottom);
+    context.moveTo(middle, 4);
+    context.lineTo(middle, bottom);
+    context.stroke();
+    context.beginPath();
+    context.moveTo(0, bottom);
+    for (const [x, value] of ends) context.lineTo(x, bottom - ((bottom - 8) * value) / top);
+    context.lineTo(width, bottom);
+    context.fillStyle = faint(colours.accent, 0.16);
+    context.fill();
+    context.beginPath();
+    for (const [x, value] of ends) context.lineTo(x, bottom - ((bottom - 8) * value) / top);
+    context.strokeStyle = colours.accent;
+    context.lineWidth = 2;
+    context.stroke();
+    context.font = "11px system-ui, sans-serif";
+    context.fillStyle = colours.muted;
+    context.textAlign = "left";
+    context.fillText("−1.5 below", 0, height - 4);
+    context.textAlign = "center";
+    context.fillText("threshold", middle, height - 4);
+    context.textAlign = "right";
+    context.fillText("1.5 above", width, height - 4);
+    context.textAlign = "left";
+    context.fillText(`peak ${Number(top.toPrecision(3))}`, middle + 6, 14);
+  }
+}

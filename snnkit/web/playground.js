@@ -1,0 +1,574 @@
+/** The playground: settings, training in a worker, and pictures of what happens. */
+
+import {Loop, calm, colours, watchColours} from "./canvas.js";
+import {button, choice, framed, make, slider} from "./controls.js";
+import {AnswersPlot, CurvePlot, DecisionPlot, RasterPlot, Series, SurrogatePlot} from "./learning_plots.js";
+import {NetworkView, channels} from "./network_view.js";
+import {BATCHES, DATA, ENCODINGS, NEURONS, NUMBERS, SURROGATES, asPython, complete, defaults, readLink, writeLink} from "./setup.js";
+import {PLANE} from "./toys.js";
+import {Runner, dataSet} from "./trainer.js";
+
+const LIVE = ["leak", "synapse", "adaptation", "threshold", "width", "lr", "penalty"]; // may change while it learns
+const STEPS_A_SECOND = 7, SLOW = 200, REST = 1.5, PASSES = 3;
+const classColours = (palette) => [palette.purple, palette.green, palette.sky];
+
+/** Mistakes that people make, each with what it does. */
+const PRESETS = [
+  {
+    label: "A surrogate of no width", set: {data: "digits", surrogate: "Triangle", width: 0.001},
+    text: "A spike is a step, and the slope of a step is zero wherever the membrane is not exactly at the threshold. A " +
+      "surrogate lends it a slope within its width. With a width of 0.001 hardly any membrane is ever inside: no gradient " +
+      "passes, the weights stay as they were drawn, and the loss stays where guessing leaves it. Widen it to 0.5.",
+  },
+  {
+    label: "A threshold too high", set: {data: "yinyang", threshold: 15, surrogate: "Triangle", width: 1},
+    text: "The input charges the membranes to 5 at most, and the threshold is 15: no neuron ever fires, every vote is 0, and " +
+      "all membranes are far outside the surrogate's width, so that no gradient says in which direction to go. Lower the " +
+      "threshold to 1 and press Start again. (The arctangent has long tails: with it, even these neurons wake up, slowly.)",
+  },
+  {
+    label: "A learning rate too high", set: {data: "digits", lr: 1},
+    text: "A single step moves each weight by about 1, many times its size. Neurons end up far above the threshold, where they " +
+      "fire at every step, or far below, where they never do. Both say the same for every image, and little gradient is left " +
+      "to bring them back. Lower the rate to 0.005 and press Start again.",
+  },
+  {
+    label: "No memory", set: {data: "xor", neuron: "LIF", leak: 1},
+    text: "Two cues come one after the other, and the answer is whether they differ. With a time constant of one step a " +
+      "membrane forgets the first before the second comes: whatever is learned, half of the answers are wrong. Raise τ to 10.",
+  },
+];
+
+/** Start: in a worker the training, in a page all the rest. @param {object} neurons as the page's maker generated them */
+export function playground(neurons) {
+  if (typeof document === "undefined") serve(neurons);
+  else new Playground(neurons, JSON.parse(document.getElementById("data").textContent).digits);
+}
+
+/** In a worker: train while it runs, and read messages in between. */
+function serve(neurons) {
+  let runner, timer = 0;
+  const channel = new MessageChannel(); // goes round at once, where a timer would wait 4 ms
+  const go = () => {
+    const wait = runner.slice();
+    if (wait === 0) channel.port2.postMessage(0);
+    else if (wait !== null) timer = setTimeout(go, wait);
+  };
+  let going = false;
+  channel.port1.onmessage = go;
+  onmessage = ({data: message}) => {
+    if (message.type === "start") {
+      runner = new Runner(neurons, message.digits, (report) => postMessage(report));
+      return;
+    }
+    runner.receive(message);
+    if (message.type === "run") {
+      clearTimeout(timer);
+      if (!going || message.interval) go();
+      going = true;
+    } else if (!runner.running) {
+      clearTimeout(timer);
+      going = false;
+    }
+  };
+}
+
+/** Training in a worker, or, where there are none, in the page between two of its pictures: {post, inPage}.
+ *
+ * `failed` is called when a worker turns out not to work, and everything is to be sent again.
+ */
+function connect(neurons, digits, receive, failed) {
+  const local = () => {
+    const runner = new Runner(neurons, digits, (report) => setTimeout(() => receive(report)));
+    const loop = new Loop(() => runner.slice(performance.now(), 8) !== null);
+    const post = (message) => {
+      runner.receive(message);
+      loop.wake();
+    };
+    return {post, inPage: true};
+  };
+  try {
+    // The worker runs the script of this page.
+    const script = document.querySelector('script[type="module"]').textContent;
+    const address = URL.createObjectURL(new Blob([script], {type: "text/javascript"})), worker = new Worker(address);
+    const link = {post: (message) => worker.postMessage(message), inPage: false};
+    worker.onmessage = ({data}) => receive(data);
+    worker.onerror = () => {
+      Object.assign(link, local());
+      failed();
+    };
+    link.post({type: "start", digits});
+    return link;
+  } catch {
+    return local();
+  }
+}
+
+class Playground {
+  constructor(neurons, digits) {
+    Object.assign(this, {neurons, digits, running: false, run: 0, report: null, which: {index: 0}, position: -1});
+    this.root = document.querySelector(".snn");
+    this.interval = 0;
+    const at = (id) => document.getElementById(id);
+    this.at = at;
+    this.link = connect(neurons, digits, (report) => this.receive(report), () => {
+      this.missing();
+      this.start(this.running);
+    });
+    if (this.link.inPage) this.missing();
+    this.network = new NetworkView(at("network"), (place) => this.pointed(place));
+    this.decision = new DecisionPlot(at("decision"), (point) => this.look({point}));
+    this.answers = new AnswersPlot(at("answers"), (index) => this.look({index}));
+    this.raster = new RasterPlot(at("raster"));
+    this.accuracy = new CurvePlot(at("accuracy"));
+    this.loss = new CurvePlot(at("loss"));
+    this.draw = framed(() => this.paint());
+    this.loop = new Loop((passed) => this.advance(passed));
+    this.buttons();
+    const recolour = (palette) => {
+      this.palette = palette;
+      for (const one of [this.network, this.decision, this.answers, this.raster, this.accuracy, this.loss, this.surrogate]) {
+        one?.recolour(palette);
+      }
+    };
+    recolour(colours(this.root));
+    watchColours(this.root, recolour);
+    addEventListener("hashchange", () => this.readLink());
+    this.readLink();
+  }
+
+  missing() {
+    const line = make("p", {className: "small muted"}, "This browser has no Web Workers: the network learns in the page, more slowly.");
+    this.at("refused").after(line);
+  }
+
+  readLink() {
+    const {settings, errors} = readLink(location.hash);
+    if (this.settings && writeLink(settings) === writeLink(this.settings) && !errors.length) return;
+    const line = this.at("refused");
+    line.hidden = errors.length === 0;
+    line.replaceChildren(...errors.flatMap((text, i) => (i ? [document.createElement("br"), text] : [text])));
+    this.settings = settings;
+    this.controls();
+    this.start();
+  }
+
+  /** Play, one update, again; speed; the sample. */
+  buttons() {
+    this.play = button({label: "▶ Play", primary: true, hint: "train, or pause (space)", press: () => this.toggle()});
+    const one = button({label: "One update", hint: "learn from one batch", press: () => this.once()});
+    const again = button({label: "Start again", hint: "new weights from the seed", press: () => this.start(false)});
+    const speed = choice({label: "", options: [{value: SLOW, label: "slow"}, {value: 0, label: "fast"}], value: 0, change: (value) => {
+      this.interval = value;
+      if (this.running) this.send({type: "run", interval: value});
+    }});
+    speed.element.querySelector(".segments").setAttribute("aria-label", "speed");
+    speed.element.querySelector(".name").remove();
+    this.at("buttons").append(this.play, one, again, speed.element);
+    const step = (way) => {
+      const {steps} = this.settings;
+      this.passes = 0;
+      this.position = (Math.floor(Math.max(0, this.position)) + way + steps) % steps + (calm() ? 0 : 0.5);
+      this.showStep();
+    };
+    this.at("sample-buttons").append(
+      button({label: "Next sample", hint: "another one of the test set", press: () => this.nextSample()}),
+      button({label: "‹", hint: "one time step back", press: () => step(-1)}),
+      button({label: "›", hint: "one time step on", press: () => step(1)}),
+      button({label: "Replay", hint: "from the first time step", press: () => this.replay()}),
+    );
+    for (const [i, name] of ["one time step back", "one time step on"].entries()) {
+      this.at("sample-buttons").children[i + 1].setAttribute("aria-label", name);
+    }
+    for (const preset of PRESETS) {
+      this.at("presets").append(button({label: preset.label, hint: "set it up and press play", press: () => this.breakIt(preset)}));
+    }
+    this.at("presets").append(button({label: "Back to what works", press: () => this.whole()}));
+    const code = this.at("code");
+    this.at("python-buttons").append(button({label: "Copy", hint: "the code to the clipboard", press: async () => {
+      code.select();
+      try {
+        await navigator.clipboard.writeText(code.value);
+        this.say("The code is in the clipboard.");
+      } catch {
+        this.say("The code is selected: press Ctrl+C.");
+      }
+    }}), button({label: "Copy link", hint: "a link to these settings", press: async () => {
+      this.writeLink();
+      try {
+        await navigator.clipboard.writeText(location.href);
+        this.say("The link is in the clipboard.");
+      } catch {
+        this.say("The link is in the address bar.");
+      }
+    }}));
+    document.addEventListener("keydown", (event) => {
+      if (event.key !== " " || event.target.closest("button, input, select, textarea, summary, a")) return;
+      event.preventDefault();
+      this.toggle();
+    });
+  }
+
+  /** Controls of the settings as they are; they differ between neurons. */
+  controls() {
+    const {settings} = this, kind = NEURONS[settings.neuron], plain = defaults(settings.data, settings.neuron);
+    const change = (key) => (value) => this.change(key, value);
+    const number = (key, more = {}) => {
+      const control = slider({...NUMBERS[key], ...more, value: plain[key], change: change(key)});
+      control.set(settings[key]);
+      return control.element;
+    };
+    const pick = (key, label, options, more = {}) => choice({label, options, value: settings[key], change: change(key), ...more}).element;
+    const named = (table) => Object.entries(table).map(([value, one]) => ({value, label: one.label ?? (one.hint ? value : one), hint: one.hint}));
+    const group = (title, ...parts) => make("section", {className: "panel", "aria-label": title}, make("h2", {}, title), ...parts.filter(Boolean));
+    const sizes = settings.hidden.map((size, i) => {
+      const control = slider({label: `hidden ${i + 1}`, unit: "neurons", min: 2, max: 128, step: 1, log: true, value: size,
+        change: (value) => this.change("hidden", settings.hidden.map((old, j) => (i === j ? value : old)))});
+      return control.element;
+    });
+    const depth = choice({label: "hidden layers", options: [1, 2, 3].map((value) => ({value, label: String(value)})), value: sizes.length,
+      change: (value) => this.change("hidden", Array.from({length: value}, (_, i) => settings.hidden[i] ?? settings.hidden.at(-1)))});
+    const canvas = make("canvas", {className: "surrogate", role: "img", "aria-label": "the surrogate's slope"});
+    const slope = SURROGATES[settings.surrogate].slope;
+    const resets = kind.resets.map((value) => ({value, label: {subtract: "subtract θ", zero: "to zero", none: "none"}[value]}));
+    this.at("settings").replaceChildren(
+      group("Data",
+        pick("data", "data set", named(DATA), {list: true}),
+        settings.data !== "xor" && pick("encoding", "what the input neurons send", named(ENCODINGS), {list: true}),
+        number("steps", settings.data === "xor" ? {min: 10} : {})),
+      group("Network", depth.element, ...sizes),
+      group("Neurons",
+        pick("neuron", "model", named(NEURONS).map((one) => ({...one, label: one.value}))),
+        make("p", {className: "small muted"}, kind.hint),
+        ...kind.numbers.map((one) => number(one.key, one)),
+        number("threshold", {label: "threshold θ"}),
+        resets.length > 1 && pick("reset", "after a spike", resets, {list: false})),
+      group("Learning",
+        pick("surrogate", "surrogate of the spike's slope", named(SURROGATES), {list: true}),
+        slope && number("width"),
+        canvas,
+        number("lr"), number("penalty", {hint: "pulls each hidden neuron's rate towards 0.1 spikes per step"}),
+        pick("batch", "samples in a batch", BATCHES.map((value) => ({value, label: String(value)}))),
+        number("seed", {hint: "of the weights and of the order of samples"})),
+    );
+    this.surrogate = new SurrogatePlot(canvas);
+    this.surrogate.recolour(this.palette);
+    this.showSurrogate();
+  }
+
+  /** The slope that learning takes for that of a spike, from the generated neuron itself: one step of a neuron at rest. */
+  showSurrogate() {
+    const {surrogate} = this.settings, neuron = this.neurons[`Leaky/none/${surrogate}`], {numbers} = complete(this.settings);
+    const one = (value) => Float32Array.of(value);
+    this.surrogate.show((away) => {
+      const params = neuron.parameters.map((name, i) => one(name.startsWith("surrogate.") ? numbers[name] : neuron.values[i][0]));
+      const dX = one(0), threshold = params[neuron.parameters.indexOf("threshold")][0];
+      neuron.backward(1, 1, one(threshold + away), [one(0)], params, one(1), [one(0)], dX, params.map(() => null));
+      return dX[0];
+    });
+  }
+
+  change(key, value) {
+    const {settings} = this;
+    if (key === "data" || key === "neuron") {
+      const fresh = key === "data" ? defaults(value, settings.neuron) : defaults(settings.data, value);
+      const stays = key === "data" ? ["reset", "leak", "synapse", "adaptation", "threshold", "surrogate", "width", "penalty", "seed"] :
+        ["hidden", "steps", "encoding", "surrogate", "width", "lr", "penalty", "batch", "seed"];
+      for (const one of stays) if (one in fresh) fresh[one] = settings[one];
+      this.settings = fresh;
+    } else {
+      settings[key] = value;
+    }
+    if (!LIVE.includes(key)) {
+      if (["data", "neuron", "hidden", "surrogate"].includes(key)) this.controls();
+      this.start(this.running);
+      return;
+    }
+    this.send({type: "set", settings: complete(this.settings)});
+    if (key === "width") this.showSurrogate();
+    this.written();
+  }
+
+  breakIt(preset) {
+    const {data, neuron = "Leaky", ...rest} = preset.set;
+    this.settings = {...defaults(data, neuron), ...rest};
+    this.at("preset-text").textContent = preset.text;
+    this.controls();
+    this.start(true);
+  }
+
+  whole() {
+    this.settings = defaults(this.settings.data);
+    this.at("preset-text").textContent = "The settings with which this data set is learned within seconds.";
+    this.controls();
+    this.start(true);
+  }
+
+  /** The link and the code of the settings, a moment after the last change. */
+  written() {
+    clearTimeout(this.writing);
+    this.writing = setTimeout(() => this.writeLink(), 250);
+    this.at("code").value = asPython(this.settings);
+  }
+
+  writeLink() {
+    try {
+      history.replaceState(null, "", `#${writeLink(this.settings)}`);
+    } catch { /* a page in a frame without an address */ }
+  }
+
+  send(message) {
+    this.link.post(message);
+  }
+
+  /** Weights as the seed draws them, no update so far. */
+  start(run = false) {
+    const {settings} = this, inPlane = settings.data in PLANE;
+    Object.assign(this, {report: null, losses: new Series(), rights: new Series(), tests: [], updates: 0});
+    if (this.shownData !== settings.data) this.which = {index: 0};
+    this.shownData = settings.data;
+    this.model = describe(settings, this.digits);
+    this.network.show(this.model);
+    this.raster.show(this.model);
+    this.at("decision").hidden = !inPlane;
+    this.at("answers").hidden = inPlane;
+    if (inPlane) this.decision.show(this.model.plane);
+    else this.answers.show(this.model.table);
+    this.at("answers-text").textContent = this.model.text;
+    this.send({type: "build", id: ++this.run, settings: complete(settings), which: this.which});
+    this.setRunning(run);
+    this.written();
+  }
+
+  setRunning(run) {
+    this.running = run;
+    this.play.textContent = run ? "❚❚ Pause" : "▶ Play";
+    this.send(run ? {type: "run", interval: this.interval} : {type: "pause"});
+    this.passes = PASSES;
+    if (!calm()) this.loop.wake();
+  }
+
+  toggle() {
+    this.setRunning(!this.running);
+    this.say(this.running ? "Training" : this.summary());
+  }
+
+  once() {
+    if (this.running) this.setRunning(false);
+    this.send({type: "one"});
+  }
+
+  say(text) {
+    this.at("said").textContent = text;
+  }
+
+  summary() {
+    const test = this.tests.at(-1);
+    return `Paused after ${this.report?.updates ?? 0} updates${test ? `, ${(100 * test.accuracy).toFixed(1)} % right` : ""}`;
+  }
+
+  /** Show another sample: {index} of the test set, or {point} of the plane. */
+  look(which) {
+    this.which = which;
+    this.send({type: "probe", which});
+    this.replay();
+  }
+
+  nextSample() {
+    this.look({index: (this.report?.probe.point && this.which.point ? 0 : (this.which.index ?? 0) + 1)});
+  }
+
+  replay() {
+    this.position = 0;
+    this.passes = PASSES;
+    if (calm()) this.showStep();
+    else this.loop.wake();
+  }
+
+  receive(report) {
+    if (report.id !== this.run) return;
+    this.send({type: "seen"});
+    for (const {loss, accuracy} of report.batches) {
+      this.losses.add(loss);
+      this.rights.add(accuracy);
+    }
+    this.tests.push(...report.tests);
+    if (this.tests.length > 4000) this.tests = this.tests.filter((_, i) => i % 2 === 0);
+    // What came with an earlier report, and was not painted so far, is still to be painted.
+    this.report = {...report, maps: report.maps ?? this.pending?.maps, answers: report.answers ?? this.pending?.answers};
+    this.pending = this.report;
+    this.draw();
+  }
+
+  /** Everything that a report changes, at most once a frame. */
+  paint() {
+    const {report, settings, tests} = this, test = tests.at(-1);
+    if (!report || report.id !== this.run) return;
+    this.pending = null;
+    this.network.update(report);
+    this.raster.update(report.probe);
+    if (settings.data in PLANE) {
+      if (report.maps) this.lastMaps = report.maps;
+      this.decision.update({rates: report.maps?.at(-1), answers: report.answers, point: report.probe.point});
+    } else {
+      this.answers.update({answers: report.answers, index: report.probe.index});
+    }
+    const guess = Math.log(this.model.classes), losses = this.losses.points(300);
+    const top = Math.max(guess * 1.15, Math.min(3 * guess, Math.max(0, ...losses.map(([, value]) => value))));
+    this.loss.show({
+      updates: report.updates, top, level: {value: guess, name: "guessing"},
+      lines: [{points: losses, colour: "vermilion", thick: 1.6}],
+    });
+    this.accuracy.show({
+      updates: report.updates, top: 1, percent: true, level: {value: 1 / this.model.classes, name: "guessing"},
+      lines: [
+        {points: this.rights.points(150), colour: "sky", thick: 1.2, alpha: 0.7},
+        {points: tests.map(({update, accuracy}) => [update, accuracy]), colour: "accent", thick: 2.4},
+      ],
+    });
+    const set = (name, text) => (this.at(`figure-${name}`).textContent = text);
+    set("accuracy", test ? `${(100 * test.accuracy).toFixed(1)} %` : "–");
+    set("loss", losses.length ? losses.at(-1)[1].toFixed(3) : "–");
+    set("epoch", report.epoch);
+    set("updates", report.updates);
+    set("time", `${report.seconds.toFixed(1)} s`);
+    this.health();
+    this.sampleText();
+    this.neuronText();
+    if (this.position < 0 && (calm() || !this.passes)) this.position = settings.steps - 1 + 0.5;
+    this.showStep();
+  }
+
+  /** How each layer is: how much it fires, which of its neurons are of no use, what gradient arrives. */
+  health() {
+    const {report} = this, {rates, gradients, updates} = report;
+    const row = (cells, tag = "td") => make("tr", {}, ...cells.map((cell) => {
+      return cell instanceof Node ? cell : make(tag, tag === "th" ? {scope: "col"} : {}, cell);
+    }));
+    const bad = (text, isBad) => make("td", {className: isBad ? "bad" : ""}, text);
+    const rows = rates.map((layer, i) => {
+      const mean = layer.reduce((sum, rate) => sum + rate, 0) / layer.length;
+      const silent = layer.filter((rate) => rate === 0).length, busy = layer.filter((rate) => rate > 0.9).length;
+      return row([i === rates.length - 1 ? "output" : `hidden ${i + 1}`, bad(mean.toFixed(3), mean === 0 || mean > 0.9),
+        bad(`${silent} of ${layer.length}`, silent > layer.length / 2), bad(String(busy), busy > layer.length / 2),
+        bad(updates ? gradients[i].toExponential(1).replace("-", "−") : "–", updates > 0 && gradients[i] === 0)]);
+    });
+    this.at("layers").replaceChildren(
+      row(["", "spikes per neuron and step", "silent", "fire always", "gradient of the weights"], "th"), ...rows);
+    this.at("diagnosis").textContent = diagnosis(report);
+  }
+
+  sampleText() {
+    const {probe} = this.report, {classNames, inTime} = this.model, most = Math.max(...probe.votes);
+    const what = inTime ? "Two cues, one after the other" : probe.label === null || probe.point ?
+      `The point (${probe.point[0].toFixed(2)}, ${probe.point[1].toFixed(2)})` : `A ${classNames[probe.label]} of the test set`;
+    const answer = most === 0 ? "no output neuron fires: no answer" : `the answer is ${classNames[probe.answer]}`;
+    const right = probe.label === null || most === 0 ? "" : probe.answer === probe.label ? ", which is right" :
+      `, but it is ${classNames[probe.label]}`;
+    this.at("sample-text").textContent = `${what}: ${answer}${right}.`;
+  }
+
+  pointed(place) {
+    const map = place && this.settings.data in PLANE && this.lastMaps?.[place.layer];
+    const cells = this.model.side ** 2;
+    this.decision.alone(map && map.length > (place.unit + 1) * cells - 1 ? map.subarray(place.unit * cells, (place.unit + 1) * cells) : null);
+    this.neuronText();
+  }
+
+  neuronText() {
+    const place = this.network.selected, {report, settings} = this;
+    const first = "Squares are neurons, and darker where they fire more; lines are weights, " +
+      "blue above zero and orange below; a cross marks a neuron that never fires.";
+    const images = settings.data === "digits" ? " In hidden 1 a square shows the neuron's weights." : "";
+    if (!place || !report) {
+      this.at("neuron-text").textContent = first + images;
+      return;
+    }
+    const rate = report.rates[place.layer][place.unit], last = place.layer === report.rates.length - 1;
+    const name = last ? `output ${this.model.classNames[place.unit]}` : `hidden ${place.layer + 1}, neuron ${place.unit + 1}`;
+    this.at("neuron-text").textContent = rate === 0 ? `${name}: fires for no sample of the test set.` :
+      `${name}: ${rate.toFixed(3)} spikes per step, ${(rate * settings.steps).toFixed(1)} for a sample of ${settings.steps} steps.`;
+  }
+
+  /** Move the spikes on; false: rest. */
+  advance(passed) {
+    if (!this.report) return this.running;
+    const {steps} = this.settings;
+    this.position = Math.max(0, this.position) + passed * STEPS_A_SECOND;
+    if (this.position >= steps + REST) {
+      this.position = 0;
+      if (!this.running) this.passes--;
+      if (this.passes <= 0) {
+        this.position = -1;
+        this.showStep();
+        return false;
+      }
+    }
+    this.showStep();
+    return true;
+  }
+
+  showStep() {
+    const {steps} = this.settings, inside = this.position >= 0 && this.position < steps;
+    this.network.frame(inside ? this.position : -1);
+    this.raster.frame(this.position >= 0 ? Math.min(this.position, steps) : -1);
+  }
+}
+
+/** What the pictures need to know of a run. */
+function describe(settings, digits) {
+  const {data, hidden, encoding} = settings;
+  if (data in PLANE) {
+    const names = PLANE[data].classes;
+    const {test} = dataSet(settings, digits);
+    return {
+      sizes: [4, ...hidden, names.length], classes: names.length, classNames: names, classColours, side: 32, smooth: true,
+      inputUnit: "numbers", inputNames: ["x", "y", "1 − x", "1 − y"], inputPictures: [], spikingInput: encoding !== "current",
+      inputShade: (unit, cell) => {
+        const x = ((cell % 32) + 0.5) / 32, y = 1 - (Math.floor(cell / 32) + 0.5) / 32;
+        const value = 255 * (1 - [x, y, 1 - x, 1 - y][unit]);
+        return [value, value, value];
+      },
+      plane: {test, side: 32, classColours},
+      text: "Each mark is a sample of the test set, a dark rim an error. Point at the plane to see the spikes of that point.",
+    };
+  }
+  if (data === "xor") {
+    const {test} = dataSet(settings, digits);
+    return {
+      sizes: [10, ...hidden, 2], classes: 2, classNames: ["same", "different"], classColours, side: 2, smooth: false,
+      inputUnit: "channels", inputNames: ["a", "a", "a", "a", "a", "b", "b", "b", "b", "b"], spikingInput: true, inTime: true,
+      table: {
+        rows: ["a, then a", "a, then b", "b, then a", "b, then b"], columns: ["same", "different"], groups: test.pairs,
+        right: (row) => (row === 1 || row === 2 ? 1 : 0), across: "answer of the network",
+      },
+      text: "Samples of the test set: two cues, and the answer. Press a cell to see the spikes of one of them.",
+    };
+  }
+  const names = Array.from("0123456789");
+  return {
+    sizes: [64, ...hidden, 10], classes: 10, classNames: names, classColours: () => [], side: 5, smooth: false,
+    isImage: true, inputUnit: "pixels", spikingInput: encoding !== "current",
+    table: {
+      rows: names, columns: names, groups: Array.from(digits.test.labels, Number), right: (row) => row,
+      across: "answer of the network",
+    },
+    text: "355 digits that it was not trained on. Press a cell to see the spikes of one of them.",
+  };
+}
+
+/** In words, what is wrong with a network, if anything is. */
+function diagnosis({rates, gradients, updates}) {
+  const name = (i) => (i === rates.length - 1 ? "The output layer" : `Layer hidden ${i + 1}`);
+  const silent = rates.findIndex((layer) => layer.every((rate) => rate === 0));
+  const cut = updates > 0 ? gradients.findLastIndex((size) => size === 0) : -1;
+  const busy = rates.findIndex((layer) => layer.every((rate) => rate > 0.9));
+  if (silent >= 0) {
+    const dead = cut >= 0 ? " No gradient comes back through it, so it stays silent: it is dead." :
+      updates ? " A weak gradient comes back through the surrogate's tails: it may wake up." : "";
+    return `${name(silent)} is silent: its membranes do not reach the threshold, and the layers after it see nothing.${dead}`;
+  }
+  if (cut >= 0) return `${name(cut)} gets no gradient: no membrane on the way to it is within the surrogate's width.`;
+  if (busy >= 0) return `${name(busy)} fires at every step, whatever it sees: it carries no information.`;
+  return "";
+}

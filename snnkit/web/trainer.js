@@ -1,0 +1,289 @@
+/** A run of the playground: its data, its network, and what the page shows of them. It needs no page. */
+
+import {Generator} from "./random.js";
+import {Network} from "./learning.js";
+import {PLANE, planeInputs, xorInTime} from "./toys.js";
+
+const SIDE = 32; // cells of the maps over the plane, in each direction
+const CHUNK = 128; // samples at a time where nothing is learned
+const SIZES = {circles: [1000, 400], spirals: [2000, 600], yinyang: [2000, 600], xor: [1000, 400]}; // training, test
+
+/** The digits as the page holds them: [n, 64] in [0, 1] and labels, from a letter "a" … "q" for each grey level. */
+export function readDigits({pixels, labels}) {
+  const x = new Float32Array(pixels.length);
+  // The bytes of `data.load("digits")`, 0 … 255, divided as `data.to_unit` does.
+  for (let i = 0; i < x.length; i++) x[i] = Math.floor(((pixels.charCodeAt(i) - 97) * 255 + 8) / 16) / 255;
+  return {x, labels: Int32Array.from(labels, Number), count: labels.length};
+}
+
+/** Training and test set, and the cells of the maps: {inputs, classes, train, test, cells, cellOf}. */
+export function dataSet(settings, digits) {
+  const {data, steps} = settings;
+  if (data === "digits") {
+    const [train, test] = [digits.train, digits.test].map(readDigits);
+    return {inputs: 64, classes: 10, train, test, cells: 10, cellOf: test.labels};
+  }
+  if (data === "xor") {
+    const [train, test] = SIZES.xor.map((count, seed) => {
+      const {spikes, labels, pairs} = xorInTime(count, steps, new Generator(seed));
+      return {x: spikes, labels, count, pairs};
+    });
+    return {inputs: 10, classes: 2, train, test, cells: 4, cellOf: test.pairs, inTime: true};
+  }
+  const generator = new Generator(0);
+  const [train, test] = SIZES[data].map((count) => {
+    const {points, labels} = PLANE[data].draw(count, generator);
+    return {x: planeInputs(points), labels, count, points};
+  });
+  const points = new Float32Array(2 * SIDE * SIDE);
+  for (let cell = 0; cell < SIDE * SIDE; cell++) {
+    points.set([((cell % SIDE) + 0.5) / SIDE, 1 - (Math.floor(cell / SIDE) + 0.5) / SIDE], 2 * cell);
+  }
+  const plane = {x: planeInputs(points), count: SIDE * SIDE};
+  return {inputs: 4, classes: PLANE[data].classes.length, train, test, plane, cells: SIDE * SIDE};
+}
+
+export class Trainer {
+  /**
+   * @param {object} settings as `setup.js` reads them
+   * @param {object} neurons the generated neurons, by `neuron/reset/surrogate`
+   * @param {object} digits {train, test}, each {pixels, labels}
+   */
+  constructor(settings, neurons, digits) {
+    this.settings = settings;
+    this.data = dataSet(settings, digits);
+    const {inputs, classes} = this.data, {hidden, steps, batch, seed, numbers} = settings;
+    const neuron = neurons[`${settings.neuron}/${settings.reset}/${settings.surrogate}`];
+    this.generator = new Generator(seed);
+    this.network = new Network([inputs, ...hidden, classes], neuron, {
+      settings: numbers, steps, batch: Math.max(batch, CHUNK), generator: this.generator,
+    });
+    this.isStatic = settings.encoding === "current" && !this.data.inTime;
+    this.room = new Float32Array((this.isStatic ? 1 : steps) * Math.max(batch, CHUNK) * inputs);
+    this.updates = 0;
+    this.epoch = 0;
+    this.next = this.data.train.count; // the first update begins an epoch
+  }
+
+  /** Numbers of the neuron, learning rate and penalty, from the next update on. */
+  set(settings) {
+    this.settings = settings;
+    this.network.set(settings.numbers);
+  }
+
+  /** What the network sees of some samples: [B][I] where it is the same at every step, else [T][B][I]. */
+  encoded(set, indices, generator) {
+    const {inputs, inTime} = this.data, {steps, encoding} = this.settings, {room} = this, count = indices.length;
+    if (inTime) {
+      for (let t = 0; t < steps; t++) {
+        for (let b = 0; b < count; b++) {
+          const from = (t * set.count + indices[b]) * inputs;
+          room.set(set.x.subarray(from, from + inputs), (t * count + b) * inputs);
+        }
+      }
+      return room;
+    }
+    const size = count * inputs;
+    for (let b = 0; b < count; b++) {
+      room.set(set.x.subarray(indices[b] * inputs, (indices[b] + 1) * inputs), b * inputs);
+    }
+    if (encoding === "current") return room;
+    const values = room.slice(0, size);
+    if (encoding === "poisson") {
+      for (let t = 0, k = 0; t < steps; t++) for (let j = 0; j < size; j++) room[k++] = generator.unit() < values[j] ? 1 : 0;
+    } else { // `encode.latency(x, steps, linear=True)`
+      room.fill(0, 0, steps * size);
+      for (let j = 0; j < size; j++) {
+        const late = Math.fround(Math.fround(1 - values[j]) * (steps - 1)), down = Math.floor(late);
+        const step = late - down > 0.5 || (late - down === 0.5 && down % 2) ? down + 1 : down;
+        if (values[j] >= Math.fround(0.01)) room[step * size + j] = 1;
+      }
+    }
+    return room;
+  }
+
+  /** One update of the weights: {loss, accuracy} on its batch. */
+  update() {
+    const {network, settings, data, generator} = this, {train} = data;
+    if (this.next >= train.count) {
+      this.order = generator.permutation(train.count);
+      this.next = 0;
+      this.epoch++;
+    }
+    const indices = this.order.subarray(this.next, Math.min(this.next + settings.batch, train.count));
+    this.next += settings.batch;
+    const labels = Array.from(indices, (i) => train.labels[i]);
+    network.forward(this.encoded(train, indices, generator), indices.length, this.isStatic);
+    const right = labels.filter((label, b) => network.answer(b) === label).length;
+    const loss = network.backward(labels, settings.penalty);
+    network.optimizer.step(settings.lr);
+    this.updates++;
+    return {loss, accuracy: right / indices.length};
+  }
+
+  /** Forward runs of a whole set: `each(first sample, how many)` is called after each part. */
+  run(set, each) {
+    const generator = new Generator(1); // of encodings: the same spikes at each look
+    for (let start = 0; start < set.count; start += CHUNK) {
+      const indices = Int32Array.from({length: Math.min(CHUNK, set.count - start)}, (_, b) => start + b);
+      this.network.forward(this.encoded(set, indices, generator), indices.length, this.isStatic);
+      each(start, indices.length);
+    }
+  }
+
+  /** On the test set: accuracy, answers, each neuron's rate, and (without a plane) its rate in each cell of the map. */
+  test() {
+    const {network, data, settings} = this, {test, cells, cellOf} = data, {steps} = settings;
+    const answers = new Int32Array(test.count);
+    const rates = network.layers.map((layer) => new Float32Array(layer.size));
+    const maps = cellOf && network.layers.map((layer) => new Float32Array(layer.size * cells));
+    const members = new Int32Array(cells);
+    if (cellOf) for (const cell of cellOf) members[cell]++;
+    let right = 0;
+    this.run(test, (start, count) => {
+      for (let b = 0; b < count; b++) {
+        answers[start + b] = network.answer(b);
+        if (answers[start + b] === test.labels[start + b]) right++;
+      }
+      network.layers.forEach(({out, size}, i) => {
+        for (let t = 0, k = 0; t < steps; t++) {
+          for (let b = 0; b < count; b++) {
+            const cell = cellOf ? cellOf[start + b] : 0;
+            for (let n = 0; n < size; n++, k++) {
+              if (out[k] === 0) continue;
+              rates[i][n] += 1 / (steps * test.count);
+              if (cellOf) maps[i][n * cells + cell] += 1 / (steps * members[cell]);
+            }
+          }
+        }
+      });
+    });
+    return {accuracy: right / test.count, answers, rates, maps};
+  }
+
+  /** Over the plane: each neuron's rate in each cell [N][cells], row by row from the top. */
+  plane() {
+    const {network, data, settings} = this, {steps} = settings, {cells, plane} = data;
+    const maps = network.layers.map((layer) => new Float32Array(layer.size * cells));
+    this.run(plane, (start, count) => {
+      network.layers.forEach(({out, size}, i) => {
+        for (let t = 0, k = 0; t < steps; t++) {
+          for (let b = 0; b < count; b++) {
+            for (let n = 0; n < size; n++) maps[i][n * cells + start + b] += out[k++];
+          }
+        }
+        for (let n = 0; n < size; n++) for (let b = 0; b < count; b++) maps[i][n * cells + start + b] /= steps;
+      });
+    });
+    return maps;
+  }
+
+  /** One sample on its way: input and spikes of each layer [T][N] of bytes, the class, and the answer.
+   *
+   * @param {{index: number}|{point: number[]}} which a sample of the test set, or a point of the plane
+   */
+  probe(which) {
+    const {network, data, settings} = this, {steps} = settings, {inputs, inTime, test} = data;
+    const {point} = which, index = point ? 0 : which.index % test.count;
+    const set = point ? {x: planeInputs(point), count: 1} : test;
+    const x = this.encoded(set, [index], new Generator(1));
+    const input = new Float32Array(steps * inputs);
+    for (let t = 0; t < steps; t++) input.set(x.subarray(this.isStatic ? 0 : t * inputs, (this.isStatic ? 1 : t + 1) * inputs), t * inputs);
+    network.forward(x, 1, this.isStatic);
+    return {
+      input, index, answer: network.answer(0), label: point ? null : test.labels[index],
+      image: inTime ? null : Float32Array.from(set.x.subarray(index * inputs, (index + 1) * inputs)),
+      point: point ?? (test.points && Array.from(test.points.subarray(2 * index, 2 * index + 2))),
+      spikes: network.layers.map(({out, size}) => Uint8Array.from(out.subarray(0, steps * size))),
+      votes: Array.from(network.votes.subarray(0, network.classes)),
+    };
+  }
+
+  /** Root mean square of the last gradients of each layer's weights. */
+  gradients() {
+    return this.network.layers.map(({linear: {weightGradient}}) => {
+      return Math.sqrt(weightGradient.reduce((sum, g) => sum + g * g, 0) / weightGradient.length);
+    });
+  }
+}
+
+const SLICE = 24; // ms of training before messages are read again
+const TEST_SHARE = 0.1, MAP_SHARE = 0.15; // of the time, for looking at what was learned
+
+/** Runs a Trainer at the page's orders; in a worker, or in the page itself. */
+export class Runner {
+  /** @param {function(object): void} post takes reports */
+  constructor(neurons, digits, post) {
+    Object.assign(this, {neurons, digits, post, trainer: null, running: false, interval: 0});
+  }
+
+  /** An order of the page: {type: "build" | "run" | "pause" | "one" | "set" | "probe" | "seen", …}. */
+  receive(message) {
+    if (message.type === "build") this.build(message);
+    else if (message.type === "run") Object.assign(this, {running: true, interval: message.interval, due: 0});
+    else if (message.type === "pause") this.running = false;
+    else if (message.type === "one") this.one();
+    else if (message.type === "set") this.trainer?.set(message.settings);
+    else if (message.type === "probe") this.which = message.which;
+    else if (message.type === "seen") this.unseen = false;
+    if (!this.running && this.trainer && ["build", "pause", "one", "set", "probe"].includes(message.type)) {
+      this.look(message.type !== "probe");
+    }
+  }
+
+  build({settings, id, which}) {
+    Object.assign(this, {id, which, running: false, unseen: false, seconds: 0, fresh: [], tests: []});
+    Object.assign(this, {lastTest: -Infinity, lastMap: -Infinity, testCost: 0, mapCost: 0, result: null, maps: null});
+    this.trainer = new Trainer(settings, this.neurons, this.digits);
+  }
+
+  one() {
+    this.running = false;
+    this.fresh.push(this.trainer.update());
+  }
+
+  /** Train for a while; ms until it wants to go on. */
+  slice(now = performance.now(), most = SLICE) {
+    if (!this.running) return null;
+    const wait = this.due - now;
+    if (wait > 0) return wait;
+    this.due = now + this.interval;
+    const end = now + most;
+    do this.fresh.push(this.trainer.update());
+    while (!this.interval && performance.now() < end);
+    this.seconds += (performance.now() - now) / 1000;
+    this.look(false);
+    return this.interval;
+  }
+
+  /** Test and draw maps where it is time, and report. */
+  look(everything) {
+    const start = performance.now();
+    if (everything || start - this.lastTest > Math.max(200, this.testCost / TEST_SHARE)) {
+      this.result = this.trainer.test();
+      this.tests.push({update: this.trainer.updates, accuracy: this.result.accuracy});
+      this.lastTest = performance.now();
+      this.testCost = this.lastTest - start;
+      this.news = true;
+    }
+    if (this.unseen && !everything) return;
+    const before = performance.now();
+    if (this.trainer.data.plane && (everything || before - this.lastMap > Math.max(150, this.mapCost / MAP_SHARE))) {
+      this.maps = this.trainer.plane();
+      this.lastMap = performance.now();
+      this.mapCost = this.lastMap - before;
+      this.news = true;
+    }
+    const {trainer, result, news} = this;
+    this.unseen = true;
+    this.seconds += this.running ? (performance.now() - start) / 1000 : 0;
+    this.post({
+      type: "report", id: this.id, updates: trainer.updates, epoch: trainer.epoch, seconds: this.seconds,
+      batches: this.fresh.splice(0), tests: this.tests.splice(0),
+      rates: result.rates, answers: news ? result.answers : null, maps: news ? (this.maps ?? result.maps) : null,
+      gradients: trainer.gradients(), probe: trainer.probe(this.which),
+      weights: trainer.network.layers.map(({linear}) => Float32Array.from(linear.weight)),
+    });
+    this.news = false;
+  }
+}
