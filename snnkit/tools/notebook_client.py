@@ -6,6 +6,7 @@ nbclient passes a notebook whose widgets swallow exceptions; this client notes e
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import tempfile
 import threading
@@ -119,7 +120,9 @@ class WatchedClient(NotebookClient):
 
     def run(self) -> None:
         """Execute all cells. Raises Stopped, or as nbclient does: for a cell, the time limit, a dead kernel."""
-        with tempfile.TemporaryFile() as log:
+        with tempfile.TemporaryFile() as log, tempfile.TemporaryDirectory(prefix="snnkit-") as folder:
+            if os.name == "posix":  # of two kernels that start at once, one may take the port that the other has chosen
+                self.km.transport, self.km.ip = "ipc", f"{folder}/kernel"
             try:
                 with self.setup_kernel(env=self.environment, cwd=self.cwd, stdout=log, stderr=log, cleanup_kc=True):
                     self._execute_cells()

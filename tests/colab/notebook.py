@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -46,7 +47,9 @@ class Colab(NotebookClient):
         (folder / "kernels" / "colab" / "kernel.json").write_text(json.dumps(spec), encoding="utf-8")
         (folder / "content").mkdir()
         specs = KernelSpecManager(kernel_dirs=[str(folder / "kernels")], ensure_native_kernel=False)
-        manager = AsyncKernelManager(kernel_name="colab", kernel_spec_manager=specs)
+        self._sockets = tempfile.TemporaryDirectory()  # a port may be taken by another kernel that starts
+        sockets = {"transport": "ipc", "ip": f"{self._sockets.name}/kernel"}
+        manager = AsyncKernelManager(kernel_name="colab", kernel_spec_manager=specs, **sockets)
         super().__init__(nbformat.read(path, as_version=4), km=manager, kernel_name="colab", **options)
         self.errors: list[Problem] = []
         self._folder = folder
