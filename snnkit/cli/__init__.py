@@ -22,6 +22,7 @@ COMMANDS = {
     "build": ("snnkit.cli.notebooks:build", "Make notebooks/NN_name.ipynb from notebooks/src/NN_name.py."),
     "course": ("snnkit.cli.workshop:course", "Progress in the notebooks: hand in your own, look at a room's."),
     "doctor": ("snnkit.cli.notebooks:doctor", "Say what this machine has: green, amber or red, with the fix."),
+    "export": ("snnkit.cli.export:export", "Write a trained network as a page for any browser."),
     "run": ("snnkit.cli.notebooks:run", "Execute notebooks headless and write report.html and report.json."),
     "site": ("snnkit.cli.notebooks:site", "Build the site: README, executed notebooks, workshop pages, reference."),
     "slurm": ("snnkit.cli.slurm:slurm", "Write a batch script for SLURM, explain it, check it."),

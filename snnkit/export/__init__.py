@@ -2,6 +2,7 @@
 
 | function | gives | runs where |
 |---|---|---|
+| ``page`` | an HTML file that draws, runs and explains a network | there is a browser |
 | ``export`` | a ``torch.export`` program | there is PyTorch, without this package |
 | ``playground`` | a page that trains small networks | any browser, without a server |
 
@@ -9,6 +10,7 @@
 """
 
 from . import web as web
+from .page import page as page
 from .playground import playground as playground
 from .program import export as export
 from .program import plain as plain

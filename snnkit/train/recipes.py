@@ -240,7 +240,7 @@ class SettingsFile:
                     "its weights alone, use train.load_checkpoint and train.fit"
                 )
             return recipe
-        saved = self._read()
+        saved = self.read()
         if saved.name != recipe.name:
             raise ValueError(
                 f"recipe must be {saved.name!r}, that of {self.checkpoint}, but it is {shown(recipe.name)}"
@@ -259,7 +259,8 @@ class SettingsFile:
         """Before the first checkpoint."""
         write_text(self.path, json.dumps(recipe.settings(), indent=1, ensure_ascii=False) + "\n")
 
-    def _read(self) -> Recipe:
+    def read(self) -> Recipe:
+        """The saved recipe. ValueError, naming the file, where there is none in it."""
         try:
             content = json.loads(self.path.read_bytes())
             if not isinstance(content, dict):

@@ -122,6 +122,7 @@ engine: state=neuron.MembraneState(zeros(2, 8)), device=CPU, device_type="cpu"
 engine.handle_of: engine="auto"
 engine.limit_kept_memory: limit=2**30
 engine.programs: equation=engine.equation_of(neuron.LIF(), neuron.MembraneState(zeros(2, 8)), torch.float32, CPU)
+export.page: net=net(), path=written("net.html", ""), steps=4, size=(1, 2, 4)
 export.plain: state=net()(rand(5, 2, 8))[1]
 export.playground: path=written("playground.html", "")
 export.resting_state: program=export.export(net(), rand(5, 2, 8)), batch=2

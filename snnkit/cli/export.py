@@ -1,0 +1,50 @@
+"""The command ``snnkit export``: a trained network as a page."""
+
+from __future__ import annotations
+
+import click
+
+from snnkit import data
+from snnkit.cli import SETTINGS, errors
+from snnkit.files import expanded
+from snnkit.train import load_checkpoint
+from snnkit.train.recipe import PIXELS, make_encoder
+from snnkit.train.recipes import SettingsFile
+
+
+@click.command(context_settings=SETTINGS)
+@click.argument("checkpoint")
+@click.option("--page", "out", metavar="FILE.html", required=True, help="The page to write, one file.")
+@click.option("--title", default="A network that reads what you draw", show_default=True, help="At its top.")
+@click.option("--data", "root", metavar="DIR", help="Folder with mnist/ and fashion/.  [SNNKIT_DATA, or a cache]")
+def export(checkpoint: str, out: str, title: str, root: str | None) -> None:
+    """Write the network of a CHECKPOINT of `snnkit train` as a page that runs in any browser, without Python.
+
+    The settings beside it, CHECKPOINT.json, say what network it is and how pixels are encoded. Test images of
+    its data set come along, where they are on this machine.
+    """
+    from snnkit.export import page
+
+    with errors(ValueError, TypeError, FileNotFoundError):
+        content = load_checkpoint(checkpoint)
+        settings = SettingsFile(expanded(checkpoint))
+        if not settings.path.is_file():
+            raise ValueError(f"{settings.path}, the settings with which {checkpoint} was trained, is missing")
+        recipe = settings.read()
+        net = recipe.build()
+        load_checkpoint(checkpoint, net)
+        tested = (content["history"] or {}).get("test_accuracy")
+        result = f"; it reads {tested[-1]:.1%} of the test images" if tested else ""
+        side = PIXELS[recipe.dataset]
+        path = page(
+            net,
+            out,
+            encode=make_encoder(recipe.encoding, recipe.steps),
+            gain=recipe.gain,
+            size=(1, side, side),
+            images=data.load(recipe.dataset, "test", root=root) if data.available(recipe.dataset, root) else None,
+            labels=data.CLASSES[recipe.dataset],
+            title=title,
+            about=f"Trained for {content['epoch']} epochs on the {recipe.dataset} data set{result}.",
+        )
+    click.echo(f"{path}: {path.stat().st_size / 1e3:,.0f} kB")

@@ -1,0 +1,455 @@
+// Runs a trained network step by step, from the description that export/page.py writes.
+//
+// Layers without state (linear, conv, pool, ...) are sums, in double precision, rounded once; neurons are the objects
+// that the kit generates from their equations, equal to PyTorch to the bit for equal currents. As in Python, what does
+// not change from one step to the next is computed once.
+
+/** Numbers of float32 from base64. */
+export function floats(text) {
+  const binary = atob(text), bytes = new Uint8Array(binary.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = binary.charCodeAt(i);
+  return new Float32Array(bytes.buffer);
+}
+
+/** Bytes from base64. */
+export function bytesOf(text) {
+  return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+}
+
+/** Random numbers in [0, 1) that are the same for the same seed (mulberry32). */
+export function generator(seed) {
+  let a = seed >>> 0;
+  return () => {
+    a = (a + 0x6d2b79f5) >>> 0;
+    let t = a;
+    t = Math.imul(t ^ (t >>> 15), t | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+  };
+}
+
+/** A draw of the normal distribution from two uniform ones (Box and Muller). */
+export function normal(random) {
+  return Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
+}
+
+const product = (shape) => shape.reduce((a, b) => a * b, 1);
+const round = Math.fround;
+
+/** The whole number nearest to a, the even one of two, as PyTorch rounds. */
+function nearestEven(a) {
+  const down = Math.floor(a), above = a - down;
+  return above < 0.5 || (above === 0.5 && down % 2 === 0) ? down : down + 1;
+}
+
+// ---- layers without state: run(x, out) ------------------------------------------------------------------------------
+
+class Linear {
+  constructor({shape, weight, bias}, inputs) {
+    this.outputs = product(shape);
+    this.inputs = inputs;
+    this.weight = floats(weight); // [inputs][outputs]
+    this.bias = bias ? floats(bias) : new Float32Array(this.outputs);
+    this.sum = new Float64Array(this.outputs);
+  }
+
+  run(x, out) {
+    const {sum, weight, outputs} = this;
+    sum.set(this.bias);
+    for (let i = 0; i < this.inputs; i++) {
+      const value = x[i];
+      if (value === 0) continue; // a neuron that is silent costs nothing
+      for (let j = 0, at = i * outputs; j < outputs; j++, at++) sum[j] += value * weight[at];
+    }
+    out.set(sum);
+  }
+}
+
+class Conv {
+  constructor({shape, weight, bias, kernel, stride, padding, dilation, groups}, inputs, before) {
+    Object.assign(this, {shape, before, kernel, stride, padding, dilation, groups});
+    this.weight = floats(weight); // [inputs][rows][columns][outputs of its group]
+    this.bias = bias ? floats(bias) : null;
+    this.sum = new Float64Array(product(shape)); // [rows][columns][outputs]
+  }
+
+  run(x, out) {
+    const {sum, weight} = this, [channels, height, width] = this.shape, [inputs, rows, columns] = this.before;
+    const [kernelRows, kernelColumns] = this.kernel, [down, across] = this.stride, [top, left] = this.padding;
+    const [tall, wide] = this.dilation, each = channels / this.groups, perGroup = inputs / this.groups;
+    if (this.bias) for (let at = 0; at < sum.length; at += channels) sum.set(this.bias, at);
+    else sum.fill(0);
+    for (let c = 0, from = 0; c < inputs; c++) {
+      const first = Math.floor(c / perGroup) * each;
+      for (let y = 0; y < rows; y++) {
+        for (let xx = 0; xx < columns; xx++, from++) {
+          const value = x[from];
+          if (value === 0) continue;
+          for (let i = 0; i < kernelRows; i++) {
+            const row = y + top - i * tall, oy = row / down;
+            if (row < 0 || row % down || oy >= height) continue;
+            for (let j = 0; j < kernelColumns; j++) {
+              const column = xx + left - j * wide, ox = column / across;
+              if (column < 0 || column % across || ox >= width) continue;
+              let at = ((c * kernelRows + i) * kernelColumns + j) * each, to = (oy * width + ox) * channels + first;
+              for (const end = at + each; at < end; at++, to++) sum[to] += value * weight[at];
+            }
+          }
+        }
+      }
+    }
+    const pixels = height * width;
+    for (let p = 0, at = 0; p < pixels; p++) for (let c = 0; c < channels; c++, at++) out[c * pixels + p] = sum[at];
+  }
+}
+
+class Pool {
+  constructor({shape, mode, kernel, stride, padding, padded}, inputs, before) {
+    Object.assign(this, {shape, before, largest: mode === "max", kernel, stride, padding, padded});
+  }
+
+  run(x, out) {
+    const [channels, height, width] = this.shape, [, rows, columns] = this.before, {largest} = this;
+    let to = 0;
+    for (let c = 0; c < channels; c++) {
+      for (let oy = 0; oy < height; oy++) {
+        for (let ox = 0; ox < width; ox++, to++) {
+          const top = oy * this.stride[0] - this.padding[0], left = ox * this.stride[1] - this.padding[1];
+          const y1 = Math.min(top + this.kernel[0], rows), x1 = Math.min(left + this.kernel[1], columns);
+          const y0 = Math.max(top, 0), x0 = Math.max(left, 0);
+          let value = largest ? -Infinity : 0;
+          for (let y = y0; y < y1; y++) {
+            for (let xx = x0, at = (c * rows + y) * columns + x0; xx < x1; xx++, at++) {
+              value = largest ? Math.max(value, x[at]) : value + x[at];
+            }
+          }
+          const count = this.padded ? this.kernel[0] * this.kernel[1] : (y1 - y0) * (x1 - x0);
+          out[to] = largest ? value : value / count;
+        }
+      }
+    }
+  }
+}
+
+/** Batch norm as it is after training: a factor and a shift for each channel. */
+class Affine {
+  constructor({scale, shift}, inputs) {
+    this.scale = floats(scale);
+    this.shift = floats(shift);
+    this.each = inputs / this.scale.length;
+  }
+
+  run(x, out) {
+    for (let c = 0, at = 0; c < this.scale.length; c++) {
+      const scale = this.scale[c], shift = this.shift[c];
+      for (let i = 0; i < this.each; i++, at++) out[at] = round(x[at] * scale) + shift;
+    }
+  }
+}
+
+/** Layer norm and group norm: each group to mean 0 and variance 1, then a factor and a shift for each value. */
+class Norm {
+  constructor({groups, eps, scale, shift}, inputs) {
+    Object.assign(this, {groups, eps, scale: floats(scale), shift: floats(shift)});
+    this.each = inputs / groups;
+    this.per = inputs / this.scale.length;
+  }
+
+  run(x, out) {
+    const {each} = this;
+    for (let g = 0; g < this.groups; g++) {
+      let mean = 0, square = 0;
+      for (let i = g * each; i < (g + 1) * each; i++) mean += x[i] / each;
+      for (let i = g * each; i < (g + 1) * each; i++) square += (x[i] - mean) ** 2 / each;
+      const by = 1 / Math.sqrt(square + this.eps);
+      for (let i = g * each; i < (g + 1) * each; i++) {
+        const c = Math.floor(i / this.per);
+        out[i] = (x[i] - mean) * by * this.scale[c] + this.shift[c];
+      }
+    }
+  }
+}
+
+class Relu {
+  run(x, out) {
+    for (let i = 0; i < out.length; i++) out[i] = Math.max(x[i], 0);
+  }
+}
+
+const STATELESS = {linear: Linear, conv: Conv, pool: Pool, affine: Affine, norm: Norm, relu: Relu};
+
+// ---- neurons --------------------------------------------------------------------------------------------------------
+
+/**
+ * One layer of neurons.
+ *
+ * `current` is its input in this step, `state` what the neurons carry (the membrane is `membrane`), `out` their spikes,
+ * or potentials where `spiking` is false. `silenced[i]` not 0: neuron i fires no more.
+ */
+class Cells {
+  constructor(spec, size, {exact, adjustable}) {
+    Object.assign(this, {exact, adjustable, spiking: spec.spiking, size,
+      threshold: spec.threshold, leak: spec.leak, dt: spec.step});
+    this.own = Object.fromEntries(Object.entries(spec.values ?? {}).map(([name, text]) => [name, floats(text)]));
+    this.weight = spec.weight ? new Linear(spec, size) : null; // recurrent
+    this.back = new Float32Array(size);
+    this.state = exact.rest.map(() => new Float32Array(size));
+    this.membraneIndex = spec.membrane;
+    this.membrane = this.state[spec.membrane];
+    this.current = new Float32Array(size);
+    this.out = new Float32Array(size);
+    this.counts = new Uint32Array(size);
+    this.silenced = new Uint8Array(size);
+    this.changed = {};
+    this.use({});
+  }
+
+  /** Other numbers for all its neurons, {name: value}; {}: those that it was trained with, exactly. */
+  use(numbers) {
+    const known = Object.entries(numbers).filter(([name]) => this.adjustable.parameters.includes(name));
+    this.changed = Object.fromEntries(known);
+    this.equation = known.length ? this.adjustable : this.exact;
+    this.params = this.equation.parameters.map((name, i) =>
+      name in this.changed ? Float32Array.of(this.changed[name])
+        : this.own[name] ?? Float32Array.from(this.equation.values[i]));
+  }
+
+  /** A number as it was trained: null where the neurons have none of this name, or one each. */
+  number(name) {
+    const i = this.adjustable.parameters.indexOf(name);
+    return i < 0 || this.own[name]?.length > 1 ? null : this.adjustable.values[i][0];
+  }
+
+  rest() {
+    this.equation.rest.forEach((value, i) => this.state[i].fill(value));
+    this.out.fill(0);
+    this.counts.fill(0);
+    this.current.fill(0);
+  }
+
+  run(x) {
+    const {current, out, counts, silenced, size} = this;
+    current.set(x);
+    if (this.weight) {
+      this.weight.run(out, this.back);
+      for (let i = 0; i < size; i++) current[i] += this.back[i];
+    }
+    this.equation.forward(1, size, current, out, this.state, this.params);
+    if (this.spiking) {
+      for (let i = 0; i < size; i++) {
+        if (silenced[i]) out[i] = 0;
+        else if (out[i] !== 0) counts[i]++;
+      }
+    } else {
+      for (let i = 0; i < size; i++) if (silenced[i]) out[i] = 0;
+    }
+  }
+}
+
+// ---- from pixels to currents ----------------------------------------------------------------------------------------
+
+/** What step t shows of an image; `still` where all steps show the same. As snnkit.encode. */
+class Encoder {
+  constructor(spec, size, steps) {
+    Object.assign(this, spec, {size, steps, still: spec.kind === "repeat"});
+    this.out = new Float32Array(size);
+    this.potential = new Float32Array(size);
+    this.due = new Int32Array(size);
+  }
+
+  begin(image, seed) {
+    this.random = generator(seed);
+    this.potential.fill(this.v_leak ?? 0);
+    if (this.kind === "latency") for (let i = 0; i < this.size; i++) this.due[i] = this.time(image[i]);
+  }
+
+  /** The step in which a value spikes; -1: never. */
+  time(value) {
+    const {threshold, linear, steps} = this;
+    if (value < round(threshold)) return -1;
+    const late = linear ? round(1 - value)
+      : round(Math.log1p(round(threshold / Math.max(round(value - threshold), round(1e-7)))));
+    const longest = linear ? 1 : Math.log1p(threshold / 1e-7);
+    return Math.min(Math.max(nearestEven(round(late * round((steps - 1) / longest))), 0), steps - 1);
+  }
+
+  run(image, t) {
+    const {out, size, kind, gain} = this;
+    for (let i = 0; i < size; i++) {
+      const value = gain === 1 ? image[i] : round(image[i] * gain);
+      if (kind === "repeat") out[i] = value;
+      else if (kind === "poisson") out[i] = this.random() < this.max_rate * value ? 1 : 0;
+      else if (kind === "latency") out[i] = this.due[i] === t ? 1 : 0;
+      else out[i] = this.integrate(i, value);
+    }
+    return out;
+  }
+
+  /** One step of an integrator for each pixel, driven by its value. */
+  integrate(i, value) {
+    const drive = round(round(this.v_leak - this.potential[i]) + value);
+    const v = round(this.potential[i] + round(round(this.dt * this.tau_mem_inv) * drive));
+    const fired = v > round(this.v_th);
+    this.potential[i] = fired ? this.v_reset : v;
+    return fired ? 1 : 0;
+  }
+}
+
+// ---- the network ----------------------------------------------------------------------------------------------------
+
+/**
+ * A network at some step of some image.
+ *
+ * Attributes: `size` [channels, rows, columns] of images, `steps`, `labels`; `layers` in order, each with `shape` and
+ * `out`; `cells`: those that are neurons; `input`: what this step shows of the image; `t`: steps done; `votes`: sums of
+ * the output over time, one for each label.
+ */
+export class Network {
+  constructor(description, neurons) {
+    const {size, steps, labels, encoding, layers} = description;
+    Object.assign(this, {size, steps, labels, seed: 1, noise: 0});
+    this.image = new Float32Array(product(size));
+    this.encoder = new Encoder(encoding, this.image.length, steps);
+    this.input = new Float32Array(this.image.length);
+    this.layers = [];
+    let before = size;
+    for (const spec of layers) {
+      const count = product(spec.shape), inputs = product(before);
+      const cells = spec.kind === "neuron" ? new Cells(spec, count, neurons[spec.neuron]) : null;
+      const run = cells ?? new STATELESS[spec.kind](spec, inputs, before);
+      this.layers.push({kind: spec.kind, name: spec.name, shape: spec.shape, cells, run,
+        out: cells ? cells.out : new Float32Array(count)});
+      if (cells) Object.assign(cells, {name: spec.name, shape: spec.shape, layer: this.layers.length - 1});
+      before = spec.shape;
+    }
+    this.cells = this.layers.filter((layer) => layer.cells).map((layer) => layer.cells);
+    this.output = this.layers[this.layers.length - 1].out;
+    this.votes = new Float64Array(labels.length);
+    this.rates = this.cells.length > 0 && this.cells[this.cells.length - 1].out === this.output
+      && this.cells[this.cells.length - 1].spiking; // votes are spikes
+    this.paths = new Map();
+    this.reset();
+  }
+
+  /** Another image, values in [0, 1]; it counts from the next step on. */
+  show(image) {
+    this.image.set(image);
+    this.fresh = true;
+  }
+
+  /** All neurons at rest, no votes. */
+  reset() {
+    this.t = 0;
+    this.votes.fill(0);
+    this.input.fill(0);
+    for (const cells of this.cells) cells.rest();
+    this.encoder.begin(this.image, this.seed);
+    this.random = generator(this.seed + 1);
+    this.fresh = true;
+    return this;
+  }
+
+  /** One time step; `t` counts it. */
+  step() {
+    if (this.fresh && this.t > 0 && this.encoder.kind === "latency") this.encoder.begin(this.image, this.seed);
+    let same = this.encoder.still && !this.fresh && this.noise === 0 && !this.noisy;
+    if (!same) {
+      this.input.set(this.encoder.run(this.seen(), this.t));
+      this.noisy = this.noise > 0;
+    }
+    this.fresh = false;
+    let x = this.input;
+    for (const {run, out, cells} of this.layers) {
+      if (cells) {
+        run.run(x);
+        same = false;
+      } else if (!same) {
+        run.run(x, out);
+      }
+      x = out;
+    }
+    for (let k = 0; k < this.votes.length; k++) this.votes[k] += x[k];
+    this.t++;
+    return this;
+  }
+
+  /** The image as it is in this step, with noise in each pixel. */
+  seen() {
+    if (this.noise === 0) return this.image;
+    const limited = this.encoder.kind !== "repeat";
+    return this.image.map((value) => {
+      const moved = value + this.noise * normal(this.random);
+      return limited ? Math.min(Math.max(moved, 0), 1) : moved;
+    });
+  }
+
+  /** All steps of an image, from rest; the votes. */
+  run(image) {
+    this.show(image);
+    this.reset();
+    while (this.t < this.steps) this.step();
+    return this.votes;
+  }
+
+  /**
+   * Which class leads, as snnkit.loss.answers: {index, lead, share, certain}; index -1 where there are no votes yet.
+   * `share` is the softmax of the votes, the network's own certainty if trained by their cross-entropy; `certain`:
+   * that is at least 0.99, or no spike in the steps to come can change the answer, or there are none.
+   */
+  answer() {
+    const {votes} = this;
+    let index = 0, second = -Infinity, sum = 0;
+    for (let k = 1; k < votes.length; k++) if (votes[k] > votes[index]) index = k;
+    for (let k = 0; k < votes.length; k++) {
+      sum += Math.exp(votes[k] - votes[index]);
+      if (k !== index && votes[k] > second) second = votes[k];
+    }
+    const lead = votes[index] - second, over = this.t >= this.steps;
+    const none = this.t === 0 || (this.rates && votes[index] === 0);
+    const sure = this.rates && (1 / sum >= 0.99 || lead > this.steps - this.t);
+    return {index: none ? -1 : index, lead, share: 1 / sum, certain: !none && (over || sure), over};
+  }
+
+  /**
+   * The strongest connections of value i, of the image (place -1) or of a layer of neurons, to the next layer of
+   * neurons: [[neuron, weight], ...] with the largest weights first, at most `most`.
+   */
+  path(place, i, most = 3) {
+    const key = (place + 1) * 2 ** 32 + i;
+    if (!this.paths.has(key)) this.paths.set(key, this.strongest(place, i, most));
+    return this.paths.get(key);
+  }
+
+  strongest(place, i, most) {
+    const first = place < 0 ? 0 : this.cells[place].layer + 1, target = this.cells[place + 1];
+    if (!target) return [];
+    if (!this.probes) {
+      this.probes = new Map();
+      for (const layer of this.layers) this.probes.set(layer, new Float32Array(layer.out.length));
+    }
+    // What a single spike makes of the sums before the next neurons, less what silence makes of them.
+    const through = (value) => {
+      let x = new Float32Array(first === 0 ? this.input.length : this.layers[first - 1].out.length);
+      x[i] = value;
+      for (let l = first; l < target.layer; l++) {
+        const out = this.probes.get(this.layers[l]);
+        this.layers[l].run.run(x, out);
+        x = out;
+      }
+      return x.slice();
+    };
+    this.silence ??= new Map();
+    if (!this.silence.has(place)) this.silence.set(place, through(0));
+    const quiet = this.silence.get(place), effect = through(1);
+    const found = [];
+    for (let j = 0; j < effect.length; j++) {
+      const weight = effect[j] - quiet[j];
+      if (weight === 0 || (found.length === most && Math.abs(weight) <= Math.abs(found[most - 1][1]))) continue;
+      let at = found.length;
+      while (at > 0 && Math.abs(found[at - 1][1]) < Math.abs(weight)) at--;
+      found.splice(at, 0, [j, weight]);
+      if (found.length > most) found.pop();
+    }
+    return found;
+  }
+}

@@ -1,0 +1,221 @@
+"""Networks as pages: what JavaScript computes is what PyTorch does, and what a page can't hold is refused."""
+
+import base64
+import json
+import shutil
+import subprocess
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner
+from torch import nn
+
+from snnkit import data, encode, export, loss, neuron, quantize, train
+from snnkit.cli import main
+from snnkit.export import web
+from snnkit.export.page import describe
+from snnkit.models import ConvNet, EventRecurrentNet, FashionConvNet, StatisticalSNN, mlp
+from snnkit.nn import Once, Sequential
+
+WEB = Path(export.__file__).parents[1] / "web"
+SMALL = {"size": (1, 8, 8), "steps": 12}
+# Runs images; with `looked`, the first of them step by step, with all that goes into its neurons and comes of them.
+RUN = """
+import {readFileSync} from "node:fs";
+import {bytesOf, floats, Network} from "WEB/network.js";
+const {description, images, looked} = JSON.parse(readFileSync("input.json", "utf8"));
+const net = new Network(description, NEURONS), size = net.image.length, pixels = floats(images);
+const text = (a) => Buffer.from(a.buffer, a.byteOffset, a.byteLength).toString("base64");
+const votes = [], steps = [];
+for (let i = 0; i * size < pixels.length; i++) votes.push(...net.run(pixels.subarray(i * size, (i + 1) * size)));
+net.show(pixels.subarray(0, size));
+net.reset();
+while (looked && net.t < net.steps) {
+  net.step();
+  steps.push(net.cells.map(({current, out, state}) => [current, out, ...state].map((a) => text(a))));
+}
+console.log(JSON.stringify({votes, steps, path: net.path(-1, 20, 2)}));
+"""
+
+
+def run(net, images, folder, looked=False, **settings):
+    """Votes [N, classes] as network.js counts them; and, where looked into, [T][layer][current, out, state ...]."""
+    if shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    description, neurons = describe(net, **settings)
+    pixels = base64.b64encode(images.float().contiguous().numpy().tobytes()).decode()
+    (folder / "input.json").write_text(json.dumps({"description": description, "images": pixels, "looked": looked}))
+    (folder / "run.mjs").write_text(RUN.replace("WEB", WEB.as_uri()).replace("NEURONS", neurons))
+    done = subprocess.run(["node", "run.mjs"], cwd=folder, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    tensor = lambda text: torch.frombuffer(bytearray(base64.b64decode(text)), dtype=torch.float32)  # noqa: E731
+    steps = [[[tensor(part) for part in layer] for layer in step] for step in result["steps"]]
+    return torch.tensor(result["votes"], dtype=torch.float64).view(len(images), -1), steps, result["path"]
+
+
+def fashion():
+    net = FashionConvNet(4, 32, 10, 1, 8)
+    with torch.no_grad():
+        for layer in (net[9], net[11]):
+            layer.weight.mul_(8)
+    net[1].module.running_mean.fill_(0.05)
+    return net
+
+
+def mixed():
+    """All other layers, with a parameter for each channel or neuron."""
+    first = neuron.PLIF(shape=(6, 1, 1), v_threshold=torch.linspace(0.2, 0.6, 6).view(6, 1, 1))
+    second = neuron.ALIF(v_threshold=0.2, v_reset=None, beta=nn.Parameter(torch.linspace(0, 0.2, 24).view(6, 2, 2)))
+    return Sequential(
+        *(nn.Conv2d(1, 6, 3, padding=1), nn.GroupNorm(2, 6), first, nn.AvgPool2d(3, 2, padding=1), nn.Dropout(0.5)),
+        *(nn.Conv2d(6, 6, 3, stride=2, groups=3, dilation=2, padding=2), nn.ReLU(), Once(nn.BatchNorm2d(6)), second),
+        *(nn.AdaptiveAvgPool2d(1), nn.Sequential(nn.Flatten(), nn.LayerNorm(6), nn.Linear(6, 10))),
+        neuron.Recurrent(neuron.CubaLIF(v_th=0.1), 10, bias=True),
+    )
+
+
+NETS = {
+    "mlp": (lambda: mlp((64, 32, 16, 10)), {}),
+    "conv": (lambda: ConvNet(size=8, widths=(6, 10, 30)), {"encode": "constant_current_lif", "gain": 3.0}),
+    "fashion": (fashion, {}),
+    "recurrent": (lambda: EventRecurrentNet(64, 32, 10), {"encode": partial(encode.latency, threshold=0.1)}),
+    "mixed": (mixed, {"encode": partial(encode.latency, linear=True)}),
+}
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_a_page_computes_what_pytorch_does(name, tmp_path):
+    torch.manual_seed(0)
+    make, settings = NETS[name]
+    net, images = make().eval(), data.to_unit(data.load("digits", "test")[0])
+    votes, steps, path = run(net, images, tmp_path, looked=True, **SMALL, **settings)
+    code = settings.get("encode", "repeat")
+    code = getattr(encode, code) if isinstance(code, str) else code
+    with torch.no_grad():
+        recording = net.record(code(images * settings.get("gain", 1.0), SMALL["steps"]))
+        assert (votes.argmax(1) == recording.out.sum(0).argmax(1)).float().mean() >= 0.999
+        assert votes.std() > 0 and sorted(path, key=lambda one: -abs(one[1])) == path != []
+        # Neurons by themselves, of the currents that they had in JavaScript: to the bit.
+        cells = [m for m in net.modules() if isinstance(m, neuron.Neuron)]
+        spiking = (neuron.Neuron, neuron.Recurrent)
+        shapes = [out.shape[2:] for out, m in zip(recording.layers, net, strict=True) if isinstance(m, spiking)]
+        for place, (cell, shape) in enumerate(zip(cells, shapes, strict=True)):
+            current = torch.stack([step[place][0] for step in steps]).view(len(steps), 1, *shape)
+            out, state = cell(current)
+            assert torch.equal(out.flatten(1), torch.stack([step[place][1] for step in steps]))
+            assert all(torch.equal(a.flatten(), b) for a, b in zip(state, steps[-1][place][2:], strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "hidden", "samples"), [("digits", 128, None), ("mnist", 1000, 12_000)])
+def test_trained_networks_answer_alike_on_the_whole_test_set(name, hidden, samples, tmp_path):
+    if not data.available(name):
+        pytest.skip(f"{name} is not on this machine")
+    images, labels = data.load(name, "train")
+    train.seed_everything(0)
+    net, code = mlp((images[0].numel(), hidden, 10)), partial(encode.repeat, steps=20)
+    pairs = (images[:samples], labels[:samples])
+    epochs = 1 if samples else 10
+    train.fit(net, pairs, encode=code, loss=loss.count_cross_entropy, lr=2e-3, epochs=epochs, progress=False)
+    images, labels = data.load(name, "test")
+    unit = data.to_unit(images)
+    votes, _, _ = run(net, unit, tmp_path, encode=code, size=images.shape[1:])
+    with torch.no_grad():
+        answers = torch.cat([loss.answers(net(code(part))[0]) for part in unit.split(1000)])
+    assert (votes.argmax(1) == answers).float().mean() >= 0.999
+    assert (answers == labels).float().mean() > 0.9
+    file = export.page(net, tmp_path / "net.html", encode=code, images=(images, labels))
+    assert file.stat().st_size <= {"digits": 400_000, "mnist": 5_000_000}[name]
+
+
+def test_the_file_needs_nothing_else(tmp_path):
+    images = data.load("digits", "test")
+    words = {"title": "<b>5 > 4</b>", "about": "</script><script>alert(1)</script>"}
+    labels = [f"<i>{k}</i>" for k in range(9)] + ["</script>"]
+    path = export.page(mlp((64, 8, 10)), tmp_path / "a" / "net.html", steps=5, images=images, labels=labels, **words)
+    text = path.read_text(encoding="utf-8")
+    assert "default-src 'none'" in text and "<title>&lt;b&gt;5 &gt; 4" in text and "alert(1)</script>" not in text
+    assert text.count("</script>") == 2 and not any(word in text for word in ("http:", "https:", "src=", "@import"))
+    held = json.loads(text.split('id="data">')[1].partition("</script>")[0])
+    assert held["labels"] == labels and held["images"]["labels"] == list(range(10)) * 10
+    pixels = torch.frombuffer(bytearray(base64.b64decode(held["images"]["pixels"])), dtype=torch.uint8).view(100, 64)
+    assert torch.equal(pixels[7], images[0][(images[1] == 7).nonzero()[0, 0]].flatten())
+
+
+class Own(Sequential):
+    def forward(self, x, state=None):
+        return super().forward(x * 2, state)
+
+
+class Mixing(neuron.LIF):
+    def step(self, x, state):
+        return super().step(x - x.mean(), state)
+
+
+def after(*layers):
+    return Sequential(nn.Flatten(), nn.Linear(64, 10), *layers)
+
+
+@pytest.mark.parametrize(
+    ("net", "settings", "error", "says"),
+    [
+        (StatisticalSNN(64), {}, TypeError, r"net\[3\] \(Population\) must be one of Linear, Conv2d"),
+        (Own(nn.Flatten()), {}, TypeError, "net must have the forward of Sequential .* Own has its own"),
+        (after(Mixing()), {}, ValueError, r"net\[2\] \(Mixing\) must be an equation"),
+        (after(nn.Linear(9, 10)), {}, ValueError, r"size must suit net\[2\] \(Linear\), which takes no \[10\]"),
+        (mlp((64, 40_000, 10)), {}, ValueError, "at most 2,000,000 weights to be a page, but it has 3,0"),
+        (after(nn.Identity()), {}, ValueError, "at least one layer of neurons"),
+        (Sequential(neuron.IF()), {"size": (9, 99, 99)}, ValueError, "at most 4096 values in all"),
+        (after(neuron.LI()), {"encode": lambda x: x}, ValueError, "must be a partial of one of repeat, poisson"),
+        (after(neuron.LI()), {"encode": "delta"}, ValueError, "encode must be one of 'repeat'"),
+        (after(neuron.LI()), {"steps": None}, ValueError, "steps must be a number where encode has none"),
+        (after(neuron.LI()), {"labels": ["cat"]}, ValueError, "labels must be 10 strings, one for each output"),
+        (after(neuron.LI()), {"size": None}, ValueError, "size must be .* where there are no images"),
+        (after(neuron.LI()), {"images": torch.zeros(3, 1, 9, 9)}, ValueError, r"images must be \[N, 1, 8, 8\]"),
+        (after(neuron.LI()), {"images": torch.full((1, 1, 8, 8), 3.0)}, ValueError, r"floats in \[0, 1\]"),
+        ("int8", {}, TypeError, "net must have plain weights"),
+    ],
+)
+def test_what_a_page_cannot_hold_is_refused(net, settings, error, says, tmp_path):
+    if net == "int8":
+        pytest.importorskip("torchao")
+        net = quantize.quantize(mlp((64, 64, 10))).model
+    with pytest.raises(error, match=says):
+        export.page(net, tmp_path / "net.html", **(SMALL | settings))
+    assert not list(tmp_path.iterdir())
+
+
+def test_modules_are_joined_in_the_order_of_their_needs(tmp_path, monkeypatch):
+    text = web.bundle("page.js")
+    assert text.index("function floats") < text.index("class Player") and "import {" not in text
+    files = {"a.js": 'import {b} from "./b.js";\nexport const a = b;\n', "b.js": "export const b = 1;\n"}
+    monkeypatch.setattr(web, "read", files.__getitem__)
+    assert web.bundle("a.js", "b.js") == "const b = 1;\n\nconst a = b;\n"
+    for wrong, says in {
+        'import * as b from "./b.js";\n': "must be import {a}",
+        'import {b as c} from "./b.js";\n': "must keep the name",
+        'import {b} from "./a.js";\n': "must not import each other",
+        'import {b} from "./b.js";\nconst b = 2;\n': "b must be defined in one module only",
+    }.items():
+        files["a.js"] = wrong
+        with pytest.raises(ValueError, match=says):
+            web.bundle("a.js")
+
+
+def test_the_command_writes_the_page_of_a_checkpoint(tmp_path):
+    file, out = tmp_path / "run.pt", tmp_path / "net.html"
+    train.recipes.run(
+        "digits", epochs=1, hidden=16, samples=200, steps=5, progress=False, device="cpu", checkpoint=file
+    )
+    command = ["export", str(file), "--page", str(out)]
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 0 and "Trained for 1 epochs on the digits" in out.read_text(encoding="utf-8")
+    assert "8 × 8 – 16 – 10 · Leaky neurons · 1,210 weights · 5 time steps" in out.read_text(encoding="utf-8")
+    for wrong, says in ((out, "can't be read as a checkpoint"), (tmp_path / "nothing.pt", "no checkpoint at")):
+        done = CliRunner().invoke(main, ["export", str(wrong), "--page", str(out)])
+        assert done.exit_code == 2 and says in done.output.replace("\n", " ")
+    (tmp_path / "run.pt.json").unlink()
+    assert "is missing" in CliRunner().invoke(main, command).output
