@@ -6,8 +6,9 @@ convolutions and norms stay as they are, and so does training: quantize what has
     small, report = quantize.quantize(net)
     print(report)
     print(quantize.compare(net, small, data.load("mnist", "test"), encode=partial(encode.repeat, steps=25)))
-    quantize.save("small.pt", small)
-    small = quantize.load("small.pt", models.mlp())
+    torch.save(small.state_dict(), "small.pt")
+    small, _ = quantize.quantize(models.mlp())
+    small.load_state_dict(torch.load("small.pt"), assign=True)
 
 torchao has int8 weights for ``torch.nn.Linear`` only.
 """
@@ -19,7 +20,6 @@ import importlib
 import importlib.metadata
 import inspect
 import logging
-import os
 import statistics
 import warnings
 from collections import Counter
@@ -27,7 +27,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -38,9 +37,7 @@ from snnkit.data import batches, resolve_device, to_unit
 from snnkit.loss import answers as classes_of
 from snnkit.measure import first_call
 from snnkit.tables import text_table
-from snnkit.train.checkpoint import read_archive, writable, write_archive
 
-_FORMAT = "snnkit int8 1"
 _PASSES = 7  # of each model, for the ratio of their times
 
 
@@ -198,45 +195,6 @@ def compare(
     # In turns, so that other load on the machine affects both alike.
     times = [[first_call(lambda net=net: net(timed), target)[0] for net in nets] for _ in range(_PASSES)]
     return Comparison(right, later_right, same, statistics.median(later / earlier for earlier, later in times))
-
-
-# --- files ------------------------------------------------------------------------------------------------------------
-
-
-@checks.arguments
-def save(path: str | os.PathLike[str], quantized: nn.Module) -> Path:
-    """Write the weights of a quantized model to a file, whole or not at all; return its path."""
-    names = [name for name, layer in quantized.named_modules() if _is_int8(layer)]
-    if not names:
-        raise ValueError("quantized must be a model that quantize() returned, but it has no int8 layer")
-    file = writable(path, "path")
-    write_archive(file, {"format": _FORMAT, "layers": names, "state": quantized.state_dict()})
-    return file
-
-
-@checks.arguments
-def load(path: str | os.PathLike[str], model: nn.Module, *, map_location: str | torch.device = "cpu") -> nn.Module:
-    """The quantized model that ``save`` wrote, as a copy of ``model``, an unquantized one of the same structure.
-
-    Reads tensors and plain values only, so a file can't run code. ValueError where it is damaged, something else, or
-    does not fit ``model``.
-    """
-    _torchao()  # registers the classes that the file may hold
-    place = resolve_device(map_location, "map_location")
-    path, content = read_archive(path, "quantized model", place)
-    if not isinstance(content, dict) or content.get("format") != _FORMAT:
-        raise ValueError(f"{path} is not a file that quantize.save wrote ({_FORMAT!r})")
-    small = copy.deepcopy(model).eval().to(place)
-    try:
-        small.load_state_dict(content["state"], assign=True)
-        layers = [small.get_submodule(name) for name in content["layers"]]
-    except (KeyError, TypeError, AttributeError, RuntimeError) as error:
-        raise ValueError(f"{path} does not fit the model: {checks.cut(str(error), 4000)}") from None
-    for layer in layers:
-        if not _is_int8(layer):
-            raise ValueError(f"{path} is a damaged quantized model: it lists a {type(layer).__name__} that is not int8")
-        _describe(layer)
-    return small.requires_grad_(False)
 
 
 # --- torchao ----------------------------------------------------------------------------------------------------------

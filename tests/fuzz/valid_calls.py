@@ -128,10 +128,9 @@ export.playground: path=written("playground.html", "")
 export.resting_state: program=export.export(net(), rand(5, 2, 8)), batch=2
 hardware.chips.Chip.*: self=chips.get("A100"), key=next(iter(chips.get("A100").figures))
 hardware.chips.get: name="A100"
-hardware.ipu: net=still(), model=ipu.convert(still(), 5), surrogate=surrogate.ATan()
-hardware.ipu.IPUNet.forward: self=ipu.convert(still(), 5), x=rand(2, 8)
-hardware.ipu.WithLoss.*: self=ipu.WithLoss(ipu.convert(still(), 5), loss.rate_mse), x=rand(2, 8), y=tensor([0, 2])
-hardware.ipu.check: example=(rand(2, 8), tensor([0, 2])), loss=loss.count_cross_entropy
+hardware.ipu: net=still(), model=torch.nn.Linear(8, 3), surrogate=surrogate.ATan()
+hardware.ipu.WithLoss.*: self=ipu.WithLoss(torch.nn.Linear(8, 3), F.cross_entropy), x=rand(2, 8), y=tensor([0, 2])
+hardware.ipu.check: example=(rand(2, 8), tensor([0, 2])), loss=F.cross_entropy
 hardware.roofline.HoldoutNet.*: self=roofline.holdout_nets()[0], device=CPU
 hardware.roofline.Machine.predict: self=machine()
 hardware.roofline.Range: low=1.0, value=2.0, high=3.0
@@ -189,8 +188,6 @@ plasticity.learn_locally: neurons=4, passes=1, samples=16
 plasticity.similarity: weight=rand(4, 8)
 plasticity.vote: assigned=tensor([0, 1, 2, 0])
 quantize.compare: model=mlp((64, 6, 3)), quantized=quantize.quantize(mlp((64, 6, 3))).model, data=samples()
-quantize.load: path=quantize.save("int8.pt", quantize.quantize(net()).model)
-quantize.save: quantized=quantize.quantize(net()).model
 records.load: name="cpu_epyc_1thread"
 records.parse: data=json.dumps(records.load("cpu_epyc_1thread")).encode()
 records.read: path=records.write("record.json", records.load("cpu_epyc_1thread"))

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from snnkit import models, surrogate
+from snnkit import models, neuron, surrogate
 from snnkit.hardware import ipu
 from snnkit.loss import count_cross_entropy
 
@@ -36,9 +36,31 @@ def leaky_step(mem: Tensor, x: Tensor, threshold: Any = 1.0) -> tuple[Tensor, Te
     return spike(mem - threshold, strict=True), mem
 
 
-def converted() -> ipu.IPUNet:
-    """A small network of snnkit as an IPU takes it."""
-    return ipu.convert(models.mlp((INPUTS, HIDDEN, CLASSES), flatten=False), STEPS)
+class OnIPU(nn.Module):
+    """A network of snnkit as an IPU takes it, from x [B, ...] shown for some steps, or a sequence, to [B, T, ...]."""
+
+    def __init__(self, net: nn.Module, steps: int | None = STEPS) -> None:
+        super().__init__()
+        self.net, self.steps = net, steps
+        for layer in net.modules():
+            if isinstance(layer, neuron.Neuron):
+                layer.engine = "eager"
+                if isinstance(layer.surrogate, surrogate.Surrogate):
+                    layer.surrogate = ipu.Detached(layer.surrogate)
+
+    def forward(self, x: Tensor) -> Tensor:
+        sequence = x.transpose(0, 1) if self.steps is None else x.expand(self.steps, *x.shape)
+        return self.net(sequence)[0].transpose(0, 1)
+
+
+def converted() -> OnIPU:
+    """A small one."""
+    return OnIPU(models.mlp((INPUTS, HIDDEN, CLASSES), flatten=False))
+
+
+def batch_first(loss: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    """A loss of ``snnkit.loss`` for out [B, T, C]."""
+    return lambda out, y: loss(out.transpose(0, 1), y)
 
 
 class Net(nn.Module):
@@ -394,7 +416,7 @@ class LossPerSample(Net):
 
 
 def two_values(out: Tensor, y: Tensor) -> Any:
-    return F.cross_entropy(out.sum(0), y), out.mean()
+    return F.cross_entropy(out.sum(1), y), out.mean()
 
 
 @planted("one loss", words="one scalar tensor", line=False, options=lambda: {"loss": two_values})

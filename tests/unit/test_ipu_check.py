@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -20,7 +22,7 @@ from snnkit.hardware.ipu.poptorch_rules import LIMITS
 from snnkit.loss import count_cross_entropy, membrane_max_cross_entropy, rate_mse
 
 from . import ipu_cases as planted
-from .ipu_cases import BATCH, CASES, CLASSES, HIDDEN, INPUTS, STEPS, Net, example
+from .ipu_cases import BATCH, CASES, CLASSES, HIDDEN, INPUTS, STEPS, Net, OnIPU, batch_first, example
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -79,30 +81,45 @@ NEURONS = {
 
 @pytest.mark.parametrize("steps", [STEPS, None], ids=["pictures", "sequences"])
 @pytest.mark.parametrize("layer", NEURONS.values(), ids=NEURONS.keys())
-def test_a_converted_net_of_every_neuron_is_ready(layer, steps):
+def test_a_net_of_every_neuron_is_ready(layer, steps):
     net = snn.Sequential(nn.Linear(INPUTS, HIDDEN), copy.deepcopy(layer), nn.Linear(HIDDEN, CLASSES))
     x, y = example()
     x = x if steps else x.unsqueeze(1).repeat(1, STEPS, 1)
-    ready(ipu.convert(net, steps), (x, y), membrane_max_cross_entropy)
+    ready(OnIPU(net, steps), (x, y), batch_first(membrane_max_cross_entropy))
 
 
 NAMES = ("ATan", "FastSigmoid", "SuperSpike", "Sigmoid", "Triangle", "StraightThrough")
 SURROGATES = [getattr(surrogate, name)() for name in NAMES]
 
 
+def test_detached_has_the_spikes_and_the_gradient_of_the_surrogate_to_the_bit():
+    u = torch.cat([torch.linspace(-3, 3, 1001, dtype=torch.float64), torch.tensor([0.0, -0.0, 1e-300, 1e9])])
+    for smooth in SURROGATES:
+        for strict in (False, True):
+            results = []
+            for spike in (smooth, ipu.Detached(smooth)):
+                x = u.clone().requires_grad_()
+                out = spike(x, strict=strict)
+                (gradient,) = torch.autograd.grad(out, x, torch.linspace(1, 2, len(u), dtype=torch.float64))
+                results.append((out, gradient))
+            (spikes, gradient), (again, other) = results
+            assert torch.equal(spikes, again) and torch.equal(gradient, other)
+            assert set(again.tolist()) == {0.0, 1.0}
+
+
 @pytest.mark.parametrize("smooth", SURROGATES, ids=lambda s: type(s).__name__)
-def test_every_surrogate_is_ready_once_converted_and_not_before(smooth):
+def test_every_surrogate_is_ready_once_detached_and_not_before(smooth):
     net = snn.Sequential(nn.Linear(INPUTS, CLASSES), neuron.LIF(surrogate=smooth))
     x, y = example()
-    ready(ipu.convert(net, STEPS), (x, y), count_cross_entropy)
     report = ipu.check(net, (x.expand(BATCH, BATCH, INPUTS), y), count_cross_entropy)
     assert {finding.rule for finding in report.errors} == {"no autograd.Function"}
+    ready(OnIPU(net), (x, y), batch_first(count_cross_entropy))
 
 
 def test_clean_models_with_their_own_loss_are_ready():
     x, y = example()
     ready(Net(), (x, y))
-    ready(ipu.WithLoss(planted.converted(), count_cross_entropy), (x, y))
+    ready(ipu.WithLoss(planted.converted(), batch_first(count_cross_entropy)), (x, y))
     ready(Net(), (x, y), device_iterations=2, gradient_accumulation=2)
 
 
@@ -110,11 +127,11 @@ def test_clean_convolutions_norms_and_dropout_are_ready():
     torch.manual_seed(0)
     x, y = torch.rand(BATCH, 1, 8, 8), torch.randint(0, CLASSES, (BATCH,))
     net = models.ConvNet(size=8, classes=CLASSES, widths=(2, 3, 5))
-    ready(ipu.convert(net, 3), (x, y), membrane_max_cross_entropy)
+    ready(OnIPU(net), (x, y), batch_first(membrane_max_cross_entropy))
     net = models.FashionConvNet(2, 4, CLASSES, size=8)
-    ready(ipu.convert(net, 3), (x, y), rate_mse)
+    ready(OnIPU(net), (x, y), batch_first(rate_mse))
     net = snn.Sequential(nn.Flatten(), nn.Linear(64, CLASSES), nn.Dropout(0.5), neuron.LIF())
-    ready(ipu.convert(net, 3), (x, y), count_cross_entropy)
+    ready(OnIPU(net), (x, y), batch_first(count_cross_entropy))
 
 
 class Unknown(Net):
@@ -159,12 +176,12 @@ class Regularised(Net):
 def test_with_loss_marks_what_poptorch_would_not_take_for_a_loss():
     net, (x, y) = planted.converted(), example()
     ready(net, (x, y), lambda out, y: out.mean().square())  # none that PopTorch knows
-    ready(net, (x, y), rate_mse)  # one that it knows, divided by the number of steps afterwards
+    ready(net, (x, y), batch_first(rate_mse))  # one that it knows, divided by the number of steps afterwards
 
 
 def test_the_tutorials_network_is_ready_and_small():
     x, y = torch.rand(4, 784), torch.randint(0, 10, (4,))
-    report = ready(ipu.convert(models.mlp(flatten=False), 3), (x, y), count_cross_entropy)
+    report = ready(OnIPU(models.mlp(flatten=False)), (x, y), batch_first(count_cross_entropy))
     assert report.memory.weights == 795_010 * 4
     assert report.memory.gradients == 795_010 * 4
     assert report.memory.optimizer == 2 * 795_010 * 4
@@ -417,3 +434,25 @@ ABSENT = """
 def test_what_is_absent(name):
     assert not is_supported(name) or name in SIZE_FROM_VALUES
     assert name not in SUPPORTED
+
+
+def test_loss_inside():
+    (x, y), net = example(), planted.converted()
+    model = ipu.WithLoss(net, batch_first(count_cross_entropy))
+    out, loss = model(x, y)
+    assert math.isclose(loss.item(), count_cross_entropy(out.transpose(0, 1), y).item())
+    assert torch.equal(model(x), out)
+    for no_loss in (lambda out, y: (out.mean(), out.sum()), lambda out, y: out.mean((1, 2))):
+        with pytest.raises(ipu.NotOneLoss, match="one scalar tensor"):
+            ipu.WithLoss(net, no_loss)(x, y)
+
+
+def test_identity_loss_is_poptorchs_where_that_is_imported(monkeypatch):
+    x = torch.tensor([1.0, 3.0])
+    assert ipu.identity_loss(x, "mean") == 2 and ipu.identity_loss(x, "sum") == 4
+    assert torch.equal(ipu.identity_loss(x), x)
+    assert "2.0.1" in ipu.poptorch_status() and "Poplar SDK" in ipu.poptorch_status()
+    theirs = types.SimpleNamespace(identity_loss=lambda x, reduction: (reduction, x))
+    monkeypatch.setitem(sys.modules, "poptorch", theirs)
+    assert ipu.poptorch_status() == ""
+    assert ipu.identity_loss(x, "mean") == ("mean", x)

@@ -1,7 +1,6 @@
-"""Intelligence processing units (Graphcore): is a network ready for one, and the form in which it would be.
+"""Intelligence processing units (Graphcore): is a network ready for one?
 
-    net = ipu.convert(models.mlp(flatten=False), steps=25)        # the same weights, batch first, plain operations
-    print(ipu.check(net, (images, labels), count_cross_entropy))  # ready for an IPU? why not? how to fix it?
+    print(ipu.check(net, (images, labels), loss))  # why not? how to fix it?
 
 **Nothing in this package has ever run on an IPU.** It is written after the documentation and the sources of PopTorch
 3.4, the last release (October 2023; github.com/graphcore/poptorch, © Graphcore Ltd., MIT licence), which needs exactly
@@ -9,10 +8,8 @@ PyTorch 2.0.1, older than what snnkit needs: what reaches such a machine is a mo
 """
 
 from .nets import Detached as Detached
-from .nets import IPUNet as IPUNet
 from .nets import NotOneLoss as NotOneLoss
 from .nets import WithLoss as WithLoss
-from .nets import convert as convert
 from .nets import identity_loss as identity_loss
 from .nets import poptorch_status as poptorch_status
 from .poptorch_rules import RULES as RULES

@@ -1,4 +1,4 @@
-"""Networks in the form that an IPU takes: plain operations, batch first, the loss inside the model.
+"""What a network needs in the form that an IPU takes: spikes in plain operations, and the loss inside the model.
 
 PopTorch records the forward pass and differentiates what it recorded: the ``backward`` of an ``autograd.Function`` is
 never called (poptorch/source/dispatch_tracer/RegisterAtenOverloads.cpp, release 3.4, MIT). So the surrogate is part of
@@ -9,7 +9,6 @@ that another loss is made of; exactly one must remain (poptorch/source/RemoveSur
 
 from __future__ import annotations
 
-import copy
 import importlib
 import sys
 from collections.abc import Callable, Iterator
@@ -20,8 +19,6 @@ import torch
 from torch import Tensor, nn
 
 from ... import checks
-from ...neuron import Neuron, Recurrent
-from ...nn import Sequential, is_stateful
 from ...surrogate import Surrogate
 
 
@@ -53,66 +50,6 @@ class Detached(Surrogate):
 
     def __repr__(self) -> str:
         return f"Detached({self.surrogate!r})"
-
-
-class IPUNet(nn.Module):
-    """A network of snnkit as one static graph: each call starts at rest, the time loop is unrolled in eager PyTorch.
-
-    Made by ``convert``; the weights are those of the original network, so training one trains the other.
-    """
-
-    def __init__(self, net: nn.Module, steps: int | None) -> None:
-        super().__init__()
-        self.net = net
-        self.steps = steps
-
-    @checks.arguments
-    def forward(self, x: Tensor) -> Tensor:
-        """x [B, ...], one image per sample (or [B, T, ...] without ``steps``), to out [B, T, ...]."""
-        sequence = x.transpose(0, 1) if self.steps is None else x.expand(self.steps, *x.shape)
-        return self.net(sequence)[0].transpose(0, 1)
-
-    def extra_repr(self) -> str:
-        return f"steps={self.steps}"
-
-
-@checks.arguments
-def convert(net: nn.Module, steps: int | None = None) -> IPUNet:
-    """``net`` in the form that an IPU takes, x to out [B, T, ...], with the same weights (shared, not copied).
-
-    Spikes are equal to those of ``net`` to the bit, gradients up to the order of sums. ``net`` itself is not changed.
-
-    Args:
-        net: a ``snnkit.nn.Sequential`` (also nested) of neurons, ``Recurrent`` layers and layers without state.
-        steps: x [B, ...] is one image per sample, shown so many times; None: x is a sequence [B, T, ...].
-
-    Raises:
-        TypeError: another kind of network, a layer with another kind of state, or a surrogate that is no
-            ``Surrogate``; the message names the layer.
-    """
-    if steps is not None:
-        checks.integer("steps", steps, at_least=1)
-    if isinstance(net, IPUNet):
-        raise TypeError("net must be the network itself, but it is converted already")
-    whole = net if isinstance(net, (Sequential, Neuron)) else Sequential(net)
-    for path, layer in whole.named_modules():
-        holds = any(isinstance(part, (Neuron, Recurrent)) for part in layer.modules())
-        if not isinstance(layer, (Sequential, Recurrent, Neuron)) and (holds or is_stateful(layer)):
-            raise TypeError(
-                f"net.{path} must be a Sequential, a Recurrent, a neuron, or a layer without neurons and state, but it "
-                f"is a {type(layer).__name__}"
-            )
-    shared = {id(tensor): tensor for tensor in (*net.parameters(), *net.buffers())}
-    twin = copy.deepcopy(whole, shared)
-    for path, layer in twin.named_modules():
-        if isinstance(layer, Neuron):
-            layer.engine = "eager"
-            if layer.surrogate is not None and not isinstance(layer.surrogate, Detached):
-                wanted = checks.instance(f"surrogate of net.{path}", layer.surrogate, Surrogate, "a Surrogate")
-                layer.surrogate = Detached(wanted)
-    converted = IPUNet(twin, steps)
-    converted.training = net.training  # its layers have theirs
-    return converted
 
 
 # Called with (input, output) of every loss that is marked while the check records a model.
@@ -154,8 +91,8 @@ class WithLoss(nn.Module):
     """A network and its loss as one model, as PopTorch trains it: ``out, loss = model(x, y)``, or ``out = model(x)``.
 
     Args:
-        net: from x to out; an ``IPUNet`` gives spikes [B, T, C].
-        loss: ``loss(out, y)`` to a scalar. For an ``IPUNet`` its out is [T, B, C], as ``snnkit.loss`` takes it.
+        net: from x to out, batch first.
+        loss: ``loss(out, y)`` to a scalar.
     """
 
     def __init__(self, net: nn.Module, loss: Callable[[Tensor, Tensor], Tensor]) -> None:
@@ -167,7 +104,7 @@ class WithLoss(nn.Module):
         out = self.net(x)
         if y is None:
             return out
-        value = self.loss(out.transpose(0, 1) if isinstance(self.net, IPUNet) else out, y)
+        value = self.loss(out, y)
         if not isinstance(value, Tensor) or value.numel() != 1:
             raise NotOneLoss(f"loss must return one scalar tensor, but it returned {checks.shown(value)}")
         return out, identity_loss(value, "none")

@@ -148,7 +148,7 @@ def _batch(case: Case) -> Iterator[Finding]:
         yield Finding(
             f"the inputs' first dimensions differ: {', '.join(map(str, sizes))}; PopTorch splits every input along its "
             "first dimension",
-            "put the batch first: x.transpose(0, 1) of what has time first, or ipu.convert(net)",
+            "put the batch first: x.transpose(0, 1) of what has time first",
             severity="error" if count > 1 else "warning",
         )
     elif sizes[0] % count:
@@ -364,8 +364,8 @@ def _no_function(case: Case) -> Iterator[Finding]:
         yield Finding(
             f"the gradient passes the autograd.Function {name}, whose backward PopTorch does not use: it "
             "differentiates the recorded forward pass",
-            "snnkit nets: ipu.convert(net). Others: put the surrogate into the forward pass, h + (s - s.detach()) with "
-            "h the spike and s smooth (ipu.Detached)",
+            "put the surrogate into the forward pass, h + (s - s.detach()) with h the spike and s smooth "
+            '(snnkit nets: surrogate=ipu.Detached(…) and engine="eager")',
             place,
         )
 

@@ -64,12 +64,12 @@ def check(
     that is ready may still be refused by the compiler, above all for memory.
 
     Args:
-        model: as for ``poptorch.trainingModel``: an ``IPUNet`` or another module from x to out, with ``loss``; or one
-            that returns its own loss, such as ``WithLoss``. A network of snnkit, called ``out, state = net(x)``, is
-            checked with its state dropped.
+        model: as for ``poptorch.trainingModel``: a module from x to out, with ``loss``; or one that returns its own
+            loss, such as ``WithLoss``. A network of snnkit, called ``out, state = net(x)``, is checked with its state
+            dropped.
         example: the tensors of one call, batch first (x and y; y last), as large as the combined batch: micro-batch ×
             device iterations × gradient accumulation.
-        loss: ``loss(out, y)`` to a scalar, out being [T, B, C] for an ``IPUNet``; None: the model holds its loss.
+        loss: ``loss(out, y)`` to a scalar; None: the model holds its loss.
         device_iterations, gradient_accumulation: as in ``poptorch.Options``.
         tiles: whose memory there is; None: the 1472 of a GC200 or Bow. PopTorch's small IPU model has 4.
 
