@@ -4,6 +4,8 @@
 // that the kit generates from their equations, equal to PyTorch to the bit for equal currents. As in Python, what does
 // not change from one step to the next is computed once.
 
+import {Generator} from "./random.js";
+
 /** Numbers of float32 from base64. */
 export function floats(text) {
   const binary = atob(text), bytes = new Uint8Array(binary.length);
@@ -16,21 +18,9 @@ export function bytesOf(text) {
   return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 }
 
-/** Random numbers in [0, 1) that are the same for the same seed (mulberry32). */
-export function generator(seed) {
-  let a = seed >>> 0;
-  return () => {
-    a = (a + 0x6d2b79f5) >>> 0;
-    let t = a;
-    t = Math.imul(t ^ (t >>> 15), t | 1);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
-  };
-}
-
 /** A draw of the normal distribution from two uniform ones (Box and Muller). */
 export function normal(random) {
-  return Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
+  return Math.sqrt(-2 * Math.log(1 - random.unit())) * Math.cos(2 * Math.PI * random.unit());
 }
 
 const product = (shape) => shape.reduce((a, b) => a * b, 1);
@@ -248,7 +238,7 @@ class Cells {
 
 // ---- from pixels to currents ----------------------------------------------------------------------------------------
 
-/** What step t shows of an image; `still` where all steps show the same. As snnkit.encode. */
+/** What step t shows of an image, as snnkit.encode does; `still` where all steps show the same. */
 class Encoder {
   constructor(spec, size, steps) {
     Object.assign(this, spec, {size, steps, still: spec.kind === "repeat"});
@@ -258,7 +248,7 @@ class Encoder {
   }
 
   begin(image, seed) {
-    this.random = generator(seed);
+    this.random = new Generator(seed);
     this.potential.fill(this.v_leak ?? 0);
     if (this.kind === "latency") for (let i = 0; i < this.size; i++) this.due[i] = this.time(image[i]);
   }
@@ -278,7 +268,7 @@ class Encoder {
     for (let i = 0; i < size; i++) {
       const value = gain === 1 ? image[i] : round(image[i] * gain);
       if (kind === "repeat") out[i] = value;
-      else if (kind === "poisson") out[i] = this.random() < this.max_rate * value ? 1 : 0;
+      else if (kind === "poisson") out[i] = this.random.unit() < round(round(this.max_rate) * value) ? 1 : 0;
       else if (kind === "latency") out[i] = this.due[i] === t ? 1 : 0;
       else out[i] = this.integrate(i, value);
     }
@@ -344,7 +334,7 @@ export class Network {
     this.input.fill(0);
     for (const cells of this.cells) cells.rest();
     this.encoder.begin(this.image, this.seed);
-    this.random = generator(this.seed + 1);
+    this.random = new Generator(this.seed + 1);
     this.fresh = true;
     return this;
   }

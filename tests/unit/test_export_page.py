@@ -81,6 +81,7 @@ NETS = {
     "mlp": (lambda: mlp((64, 32, 16, 10)), {}),
     "conv": (lambda: ConvNet(size=8, widths=(6, 10, 30)), {"encode": "constant_current_lif", "gain": 3.0}),
     "fashion": (fashion, {}),
+    "rates": (lambda: mlp((64, 32, 10)), {"encode": partial(encode.poisson, max_rate=0.7)}),
     "recurrent": (lambda: EventRecurrentNet(64, 32, 10), {"encode": partial(encode.latency, threshold=0.1)}),
     "mixed": (mixed, {"encode": partial(encode.latency, linear=True)}),
 }
@@ -95,7 +96,14 @@ def test_a_page_computes_what_pytorch_does(name, tmp_path):
     code = settings.get("encode", "repeat")
     code = getattr(encode, code) if isinstance(code, str) else code
     with torch.no_grad():
-        recording = net.record(code(images * settings.get("gain", 1.0), SMALL["steps"]))
+        if name == "rates":  # a page begins each image with the generator that has this seed
+            seeds = [torch.Generator().manual_seed(1) for _ in images]
+            x = torch.cat(
+                [code(one[None], SMALL["steps"], generator=g) for one, g in zip(images, seeds, strict=True)], 1
+            )
+        else:
+            x = code(images * settings.get("gain", 1.0), SMALL["steps"])
+        recording = net.record(x)
         assert (votes.argmax(1) == recording.out.sum(0).argmax(1)).float().mean() >= 0.999
         assert votes.std() > 0 and sorted(path, key=lambda one: -abs(one[1])) == path != []
         # Neurons by themselves, of the currents that they had in JavaScript: to the bit.

@@ -1,0 +1,133 @@
+"""The page of a trained network, opened as a file: it reads what is drawn, and answers mouse, keys and changes."""
+
+from functools import partial
+
+import pytest
+import torch
+
+from snnkit import data, encode, export, loss, train
+from snnkit.models import mlp
+
+expect = pytest.importorskip("playwright.sync_api", reason="pip install -e '.[all]'").expect
+
+# Ten digits as one draws them: x,y in percent of the field, strokes with | between them.
+STROKES = (
+    "52,12 40,15 31,26 27,42 27,60 31,76 40,87 51,90 62,86 70,74 74,57 72,38 66,22 57,13 50,12",
+    "36,32 45,24 54,13 54,30 54,50 53,70 53,90",
+    "28,30 32,18 44,11 58,13 67,24 66,38 57,53 44,68 29,87 45,87 60,87 74,86",
+    "30,19 42,11 57,12 66,21 65,34 55,44 43,47 57,50 69,59 71,73 62,86 46,90 29,84",
+    "52,11 44,27 36,43 27,60 42,61 58,61 76,60 | 60,38 60,55 59,72 59,91",
+    "69,13 52,13 36,14 34,29 32,45 45,41 59,43 69,53 70,69 62,82 47,89 29,85",
+    "64,12 51,20 40,34 33,51 32,69 38,83 50,89 63,85 69,73 65,61 53,55 41,60 34,70",
+    "27,15 42,15 57,14 73,14 65,31 57,48 49,67 43,89",
+    "66,22 54,12 40,14 33,25 40,37 53,46 65,57 70,71 63,84 50,89 36,84 31,71 37,58 50,47 62,37 67,26 64,19",
+    "67,27 57,15 43,14 33,25 34,39 45,47 58,43 67,30 67,48 65,66 61,90",
+)
+NO_ANSWER = "No answer: no output neuron has fired."
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    train.seed_everything(0)
+    net, code, images = mlp((64, 128, 10)), partial(encode.repeat, steps=20), data.load("digits", "test")
+    optimizer = torch.optim.Adam(net.parameters(), lr=5e-3)
+    kind = {"loss": loss.count_cross_entropy, "optimizer": optimizer, "progress": False}
+    train.fit(net, data.load("digits", "train"), encode=code, epochs=15, **kind)
+    return export.page(net, tmp_path_factory.mktemp("page") / "net.html", encode=code, images=images)
+
+
+@pytest.fixture
+def opened(page, path):
+    """The page, running fast, with all that it requests in ``page.requests``."""
+    page.requests = []
+    page.on("request", lambda request: page.requests.append(request.url))
+    page.set_viewport_size({"width": 1200, "height": 900})
+    page.goto(path.as_uri())
+    for _ in range(5):
+        page.get_by_role("button", name="Faster").click()
+    return page
+
+
+def draw(page, strokes):
+    page.get_by_role("button", name="Clear").click()
+    box = page.locator("#pad").bounding_box()
+    for stroke in strokes.split("|"):
+        points = [[float(part) / 100 for part in point.split(",")] for point in stroke.split()]
+        points = [(box["x"] + x * box["width"], box["y"] + y * box["height"]) for x, y in points]
+        page.mouse.move(*points[0])
+        page.mouse.down()
+        for point in points:
+            page.mouse.move(*point, steps=3)
+        page.mouse.up()
+
+
+def reads(page, what):
+    expect(page.locator("#spoken")).to_have_text(f"The network reads {what}.", timeout=10_000)
+
+
+def test_it_reads_ten_drawn_digits_and_requests_nothing(opened):
+    expect(opened.locator("#hint")).to_contain_text("Test image 1 of 100: a 0")
+    for digit, strokes in enumerate(STROKES):
+        draw(opened, strokes)
+        reads(opened, digit)
+    # In a corner, and small: it is scaled and centred.
+    draw(opened, " ".join(f"{int(x) / 4},{int(y) / 4}" for x, y in (p.split(",") for p in STROKES[2].split())))
+    reads(opened, 2)
+    assert opened.requests == [opened.url] and opened.url.startswith("file:")
+
+
+def test_without_hidden_spikes_the_vote_dies_and_a_high_threshold_is_as_bad(opened):
+    draw(opened, STROKES[3])
+    reads(opened, 3)
+    opened.get_by_role("button", name="Silence hidden").click()
+    expect(opened.locator("#certainty")).to_have_text(NO_ANSWER)
+    opened.get_by_role("button", name="Wake all").click()
+    reads(opened, 3)
+    opened.get_by_label("Threshold", exact=True).press("End")
+    expect(opened.locator("#certainty")).to_have_text(NO_ANSWER)
+    opened.get_by_role("button", name="As trained").click()
+    reads(opened, 3)
+
+
+def test_all_of_it_is_reached_by_keys(opened):
+    keys = opened.keyboard
+    opened.locator("body").click(position={"x": 2, "y": 2})
+    for _ in range(60):
+        keys.press("Tab")
+        opened.evaluate("document.activeElement.dataset.seen = 1")
+    every = ":is(canvas[tabindex], button:not(:disabled), input, summary, select):not([data-seen]):visible"
+    missed = opened.locator(every).evaluate_all("all => all.map(one => one.outerHTML)")
+    assert missed == []
+    opened.locator("#pad").focus()
+    for key in ("Delete", " ", *["ArrowDown"] * 14, " "):  # a one
+        keys.press(key)
+    reads(opened, 1)
+    opened.locator("#stage").focus()
+    keys.press("ArrowRight")
+    expect(opened.locator("#spoken")).to_contain_text("neuron 1 of 128: ")
+    keys.press("Enter")
+    expect(opened.locator("#spoken")).to_have_text("neuron 1 of 128: silenced")
+    keys.press("PageDown")
+    expect(opened.locator("#spoken")).to_contain_text("output 0: ")
+
+
+def test_nothing_breaks_it(opened):
+    opened.get_by_role("button", name="Clear").click()
+    expect(opened.locator("#certainty")).to_have_text(NO_ANSWER)  # of an empty field
+    opened.mouse.move(*(opened.locator("#pad").bounding_box()[side] + 30 for side in "xy"))
+    opened.mouse.down()
+    opened.mouse.move(-50, 2000)
+    opened.set_viewport_size({"width": 380, "height": 700})
+    opened.mouse.move(900, 40, steps=4)
+    opened.mouse.up()
+    opened.get_by_role("button", name="Pause").click()
+    opened.get_by_role("button", name="One step").click()
+    opened.set_viewport_size({"width": 1500, "height": 900})
+    opened.emulate_media(color_scheme="dark", reduced_motion="reduce")
+    opened.get_by_role("switch", name="Sound").check()
+    opened.get_by_role("button", name="Play").click()
+    for _ in range(3):
+        opened.get_by_role("button", name="Test image").click()
+    label = opened.locator("#hint").inner_text().split(" a ")[1][0]
+    reads(opened, label)
+    assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
