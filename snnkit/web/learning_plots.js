@@ -419,7 +419,6 @@ export class SurrogatePlot extends Plot {
     context.fillText("threshold", middle, height - 4);
     context.textAlign = "right";
     context.fillText("1.5 above", width, height - 4);
-    context.textAlign = "left";
-    context.fillText(`peak ${Number(top.toPrecision(3))}`, middle + 6, 14);
+    context.fillText(`peak ${Number(top.toPrecision(3))}`, width, 12);
   }
 }

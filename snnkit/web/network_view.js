@@ -26,7 +26,8 @@ export function cellsPicture(width, height, paint) {
 /** Units of each column on a width × height area: [{units: [{x, y}], size, left, right}], x and y of the middle. */
 function places(sizes, width, height, isImage) {
   const columns = sizes.length, between = Math.max(28, Math.min(110, (0.42 * width) / columns));
-  const named = sizes[columns - 1] > 4 ? 16 : 0; // room for names beside many outputs
+  // Room for names beside many inputs and outputs.
+  const before = !isImage && sizes[0] > 4 ? 16 : 0, named = before + (sizes[columns - 1] > 4 ? 16 : 0);
   const most = (width - 24 - named - between * (columns - 1)) / columns, free = height - HEAD - 26;
   const blocks = sizes.map((count, column) => {
     if (column === 0 && isImage) {
@@ -44,7 +45,7 @@ function places(sizes, width, height, isImage) {
   });
   const taken = blocks.map(({across, size, gap}) => across * (size + gap) - gap);
   const space = (width - 24 - named - taken.reduce((sum, one) => sum + one, 0)) / Math.max(1, columns - 1);
-  let left = 12;
+  let left = 12 + before;
   return sizes.map((count, column) => {
     const {across, size, gap} = blocks[column], down = Math.ceil(count / across), pitch = size + gap;
     const top = HEAD + (free - down * pitch + gap) / 2;
@@ -141,10 +142,11 @@ export class NetworkView {
       for (let k = 0; k < weight.length; k += sample) sorted.push(Math.abs(weight[k]));
       sorted.sort((a, b) => b - a);
       const count = Math.min(sorted.length - 1, Math.floor((STRONGEST * sorted.length) / weight.length));
-      const floor = sorted[count], most = sorted[0] || 1, lines = [];
+      const floor = sorted[count], most = sorted[0] || 1, span = most - Math.min(floor, 0.9 * most), lines = [];
       for (let k = 0; k < weight.length && lines.length < 2 * STRONGEST; k++) {
         if (Math.abs(weight[k]) >= floor && weight[k] !== 0) {
-          lines.push({from: Math.floor(k / outputs), to: k % outputs, weight: weight[k] / most});
+          const rank = Math.max(0, Math.min(1, (Math.abs(weight[k]) - most) / span + 1));
+          lines.push({from: Math.floor(k / outputs), to: k % outputs, weight: weight[k] / most, rank});
         }
       }
       return lines;
@@ -159,7 +161,7 @@ export class NetworkView {
   line(context, gap, line, strength) {
     const [x0, y0, x1, y1] = this.ends(gap, line), bend = Math.max(20, (this.columns[gap + 1].left - this.columns[gap].right) / 2);
     context.strokeStyle = faint(line.weight > 0 ? this.colours.blue : this.colours.vermilion, strength);
-    context.lineWidth = 0.5 + 2 * Math.min(1, Math.abs(line.weight));
+    context.lineWidth = 0.5 + 2 * (line.rank ?? Math.abs(line.weight));
     context.beginPath();
     context.moveTo(x0, y0);
     context.bezierCurveTo(x0 + bend, y0, x1 - bend, y1, x1, y1);
@@ -176,7 +178,7 @@ export class NetworkView {
     context.setTransform(this.base.width / this.width, 0, 0, this.base.height / this.height, 0, 0);
     const {selected} = this;
     this.lines?.forEach((lines, gap) => {
-      for (const line of lines) this.line(context, gap, line, selected ? 0.06 : 0.12 + 0.5 * Math.min(1, Math.abs(line.weight)));
+      for (const line of lines) this.line(context, gap, line, selected ? 0.06 : 0.12 + 0.6 * line.rank);
     });
     if (selected && report) this.ownLines(context, selected);
     columns.forEach((column, index) => this.paintColumn(context, column, index));
@@ -266,9 +268,10 @@ export class NetworkView {
     context.font = `${size < 26 ? 11 : 12}px system-ui, sans-serif`;
     context.fillStyle = colours.muted;
     context.textAlign = "center";
-    if (index > 0 && network.sizes[index] > 4) {
-      context.textAlign = "left";
-      units.forEach(({x, y}, i) => context.fillText(names[i], x + size / 2 + 6, y + 4));
+    if (network.sizes[index] > 4) {
+      const way = index ? 1 : -1;
+      context.textAlign = index ? "left" : "right";
+      units.forEach(({x, y}, i) => context.fillText(names[i], x + way * (size / 2 + 6), y + 4));
     } else if (size > 30) {
       units.forEach(({x, y}, i) => context.fillText(names[i], x, y + size / 2 + 13));
     }
@@ -318,7 +321,7 @@ export class NetworkView {
     });
     context.strokeStyle = colours.orange;
     columns.forEach(({units, size}, column) => {
-      if (column === 0) return;
+      if (column === 0 && !network.spikingInput) return;
       units.forEach(({x, y}, i) => {
         if (!fired(column, i)) return;
         const reach = size / 2 + 1 + 3 * phase;

@@ -3,7 +3,7 @@
 import {Loop, calm, colours, watchColours} from "./canvas.js";
 import {button, choice, framed, make, slider} from "./controls.js";
 import {AnswersPlot, CurvePlot, DecisionPlot, RasterPlot, Series, SurrogatePlot} from "./learning_plots.js";
-import {NetworkView, channels} from "./network_view.js";
+import {NetworkView} from "./network_view.js";
 import {BATCHES, DATA, ENCODINGS, NEURONS, NUMBERS, SURROGATES, asPython, complete, defaults, readLink, writeLink} from "./setup.js";
 import {PLANE} from "./toys.js";
 import {Runner, dataSet} from "./trainer.js";
@@ -18,7 +18,7 @@ const PRESETS = [
     label: "A surrogate of no width", set: {data: "digits", surrogate: "Triangle", width: 0.001},
     text: "A spike is a step, and the slope of a step is zero wherever the membrane is not exactly at the threshold. A " +
       "surrogate lends it a slope within its width. With a width of 0.001 hardly any membrane is ever inside: no gradient " +
-      "passes, the weights stay as they were drawn, and the loss stays where guessing leaves it. Widen it to 0.5.",
+      "passes, the weights stay as they were drawn, and the loss stays where guessing leaves it. Widen it to 1.",
   },
   {
     label: "A threshold too high", set: {data: "yinyang", threshold: 15, surrogate: "Triangle", width: 1},
@@ -158,13 +158,19 @@ class Playground {
     this.play = button({label: "▶ Play", primary: true, hint: "train, or pause (space)", press: () => this.toggle()});
     const one = button({label: "One update", hint: "learn from one batch", press: () => this.once()});
     const again = button({label: "Start again", hint: "new weights from the seed", press: () => this.start(false)});
-    const speed = choice({label: "", options: [{value: SLOW, label: "slow"}, {value: 0, label: "fast"}], value: 0, change: (value) => {
+    const speed = choice({label: "", options: [{value: SLOW, label: "slow"}, {value: SLOW / 10, label: "medium"}, {value: 0, label: "fast"}], value: 0, change: (value) => {
       this.interval = value;
       if (this.running) this.send({type: "run", interval: value});
     }});
     speed.element.querySelector(".segments").setAttribute("aria-label", "speed");
     speed.element.querySelector(".name").remove();
-    this.at("buttons").append(this.play, one, again, speed.element);
+    const link = button({label: "Copy link", hint: "a link to these settings, to hand out", press: async () => {
+      this.writeLink();
+      const copied = await copy(location.href);
+      link.textContent = copied ? "Copied" : "It is in the address bar";
+      setTimeout(() => (link.textContent = "Copy link"), 2000);
+    }});
+    this.at("buttons").append(this.play, one, again, speed.element, link);
     const step = (way) => {
       const {steps} = this.settings;
       this.passes = 0;
@@ -184,24 +190,12 @@ class Playground {
       this.at("presets").append(button({label: preset.label, hint: "set it up and press play", press: () => this.breakIt(preset)}));
     }
     this.at("presets").append(button({label: "Back to what works", press: () => this.whole()}));
-    const code = this.at("code");
-    this.at("python-buttons").append(button({label: "Copy", hint: "the code to the clipboard", press: async () => {
-      code.select();
-      try {
-        await navigator.clipboard.writeText(code.value);
-        this.say("The code is in the clipboard.");
-      } catch {
-        this.say("The code is selected: press Ctrl+C.");
-      }
-    }}), button({label: "Copy link", hint: "a link to these settings", press: async () => {
-      this.writeLink();
-      try {
-        await navigator.clipboard.writeText(location.href);
-        this.say("The link is in the clipboard.");
-      } catch {
-        this.say("The link is in the address bar.");
-      }
-    }}));
+    const code = button({label: "Copy", hint: "the code to the clipboard", press: async () => {
+      this.at("code").select();
+      code.textContent = (await copy(this.at("code").value)) ? "Copied" : "Selected: press Ctrl+C";
+      setTimeout(() => (code.textContent = "Copy"), 2000);
+    }});
+    this.at("python-buttons").append(code);
     document.addEventListener("keydown", (event) => {
       if (event.key !== " " || event.target.closest("button, input, select, textarea, summary, a")) return;
       event.preventDefault();
@@ -462,9 +456,10 @@ class Playground {
     const {probe} = this.report, {classNames, inTime} = this.model, most = Math.max(...probe.votes);
     const what = inTime ? "Two cues, one after the other" : probe.label === null || probe.point ?
       `The point (${probe.point[0].toFixed(2)}, ${probe.point[1].toFixed(2)})` : `A ${classNames[probe.label]} of the test set`;
-    const answer = most === 0 ? "no output neuron fires: no answer" : `the answer is ${classNames[probe.answer]}`;
+    const named = (label) => (classNames.length > 4 ? classNames[label] : `“${classNames[label]}”`);
+    const answer = most === 0 ? "no output neuron fires: no answer" : `the answer is ${named(probe.answer)}`;
     const right = probe.label === null || most === 0 ? "" : probe.answer === probe.label ? ", which is right" :
-      `, but it is ${classNames[probe.label]}`;
+      `, but it is ${named(probe.label)}`;
     this.at("sample-text").textContent = `${what}: ${answer}${right}.`;
   }
 
@@ -477,11 +472,12 @@ class Playground {
 
   neuronText() {
     const place = this.network.selected, {report, settings} = this;
-    const first = "Squares are neurons, and darker where they fire more; lines are weights, " +
-      "blue above zero and orange below; a cross marks a neuron that never fires.";
-    const images = settings.data === "digits" ? " In hidden 1 a square shows the neuron's weights." : "";
+    const first = "Squares are neurons: the more orange, the more they fire. Lines are weights, blue above " +
+      "zero and orange below. A cross marks a neuron that never fires.";
+    const cells = settings.data === "xor" ? " The four cells of a square are the four pairs of cues." : "";
+    const images = settings.data === "digits" ? " In hidden 1 a square shows the neuron's weights, in deeper layers its rate for each digit." : "";
     if (!place || !report) {
-      this.at("neuron-text").textContent = first + images;
+      this.at("neuron-text").textContent = first + images + cells;
       return;
     }
     const rate = report.rates[place.layer][place.unit], last = place.layer === report.rates.length - 1;
@@ -515,6 +511,16 @@ class Playground {
   }
 }
 
+/** Text to the clipboard; false where the browser forbids it. */
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** What the pictures need to know of a run. */
 function describe(settings, digits) {
   const {data, hidden, encoding} = settings;
@@ -530,7 +536,7 @@ function describe(settings, digits) {
         return [value, value, value];
       },
       plane: {test, side: 32, classColours},
-      text: "Each mark is a sample of the test set, a dark rim an error. Point at the plane to see the spikes of that point.",
+      text: "Each mark is a sample of the test set, a bold rim an error. Drag over the plane to see the spikes of that point.",
     };
   }
   if (data === "xor") {
@@ -562,13 +568,17 @@ function diagnosis({rates, gradients, updates}) {
   const name = (i) => (i === rates.length - 1 ? "The output layer" : `Layer hidden ${i + 1}`);
   const silent = rates.findIndex((layer) => layer.every((rate) => rate === 0));
   const cut = updates > 0 ? gradients.findLastIndex((size) => size === 0) : -1;
-  const busy = rates.findIndex((layer) => layer.every((rate) => rate > 0.9));
+  const stuck = rates.findIndex((layer) => layer.some((rate) => rate > 0.9) &&
+    layer.filter((rate) => rate > 0.9 || rate === 0).length >= 0.9 * layer.length);
   if (silent >= 0) {
     const dead = cut >= 0 ? " No gradient comes back through it, so it stays silent: it is dead." :
       updates ? " A weak gradient comes back through the surrogate's tails: it may wake up." : "";
     return `${name(silent)} is silent: its membranes do not reach the threshold, and the layers after it see nothing.${dead}`;
   }
   if (cut >= 0) return `${name(cut)} gets no gradient: no membrane on the way to it is within the surrogate's width.`;
-  if (busy >= 0) return `${name(busy)} fires at every step, whatever it sees: it carries no information.`;
+  if (stuck >= 0) {
+    return `In ${name(stuck).replace("The", "the").replace("Layer", "layer")} nearly every neuron fires always or never, ` +
+      "whatever it sees: it hands on no information.";
+  }
   return "";
 }

@@ -13,8 +13,6 @@ export const DATA = {
   xor: {label: "XOR in time", hidden: [32], steps: 20, batch: 32, lr: 0.01},
 };
 
-const RESETS = {subtract: "subtract the threshold", zero: "to zero", none: "none"};
-
 /** Neurons: `threshold` names theirs; `numbers` are those that differ, each {key, name of the argument, …}. */
 export const NEURONS = {
   IF: {hint: "integrates and never forgets", threshold: "v_threshold", resets: ["subtract", "zero"], numbers: []},

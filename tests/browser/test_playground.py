@@ -1,0 +1,104 @@
+"""The playground in chromium, opened as a file: it learns, breaks, remembers its settings, and needs no server."""
+
+import re
+
+import pytest
+
+from snnkit.export import playground
+
+FAILS = "window.Worker = class { constructor() { setTimeout(() => this.onerror()); } postMessage() {} }"
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return playground(tmp_path_factory.mktemp("page") / "playground.html")
+
+
+@pytest.fixture
+def opened(page, path):
+    requests = []
+    page.on("request", lambda request: requests.append(request.url))
+
+    def visit(link="", script=""):
+        if script:
+            page.add_init_script(script)
+        page.goto(f"{path.as_uri()}{link}")
+        until(page, "figure-accuracy", lambda text: text != "–")
+        return page
+
+    yield visit
+    assert [url for url in requests if not url.startswith(("file:", "blob:", "data:"))] == []
+
+
+def until(page, name, condition):
+    """Wait for a text; the page forbids Playwright's own way, which evaluates strings there."""
+    for _ in range(600):
+        if condition(page.inner_text(f"#{name}")):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(f"{name} is still {page.inner_text(f'#{name}')!r}")
+
+
+def right(page, at_least):
+    """Wait until so many per cent of the test set are right."""
+    until(page, "figure-accuracy", lambda text: float(text.split()[0]) >= at_least)
+
+
+@pytest.mark.parametrize(
+    ("link", "goal", "script"),
+    [
+        ("#data=digits", 97, ""),
+        ("", 90, ""),
+        ("#data=xor", 95, ""),
+        ("#data=circles", 95, "delete window.Worker"),
+        ("#data=circles", 95, FAILS),
+    ],
+    ids=("digits", "yin-yang", "xor", "no workers", "workers that fail"),
+)
+def test_it_learns(opened, link, goal, script):
+    page = opened(link, script)
+    assert page.get_by_text("no Web Workers").count() == bool(script)
+    page.keyboard.press("Space")
+    right(page, goal)
+    page.keyboard.press("Space")
+    assert "right" in page.inner_text("#said")
+    page.get_by_role("button", name="Start again").click()
+    until(page, "figure-updates", "0".__eq__)
+    page.get_by_role("button", name="One update").click()
+    until(page, "figure-updates", "1".__eq__)
+
+
+def test_mistakes_die_and_say_why(opened):
+    page = opened()
+    reasons = ("no gradient", "dead", "always or never")
+    for name, reason in zip(("no width", "threshold too high", "rate too high"), reasons, strict=True):
+        page.get_by_role("button", name=re.compile(name)).click()
+        until(page, "diagnosis", lambda text, reason=reason: reason in text)
+    page.get_by_role("button", name="Back to what works").click()
+    right(page, 97)
+    assert page.inner_text("#diagnosis") == ""
+
+
+def test_links_code_and_keyboard(opened):
+    page = opened("#data=spirals&neuron=ALIF&leak=7.5&hidden=3,999&speed=2")
+    assert page.inner_text("#refused").splitlines()[0].startswith("hidden must be one to three whole numbers")
+    assert page.locator("#refused br").count() == 1
+    assert "ALIF(tau=7.5" in page.input_value("#code")
+    page.get_by_role("textbox", name="threshold").fill("0.8")
+    page.keyboard.press("Tab")
+    page.wait_for_url("**/*#data=spirals&neuron=ALIF&leak=7.5&threshold=0.8")
+    page.evaluate("location.hash = 'data=digits&neuron=IF'")
+    page.wait_for_url("**/*#data=digits&neuron=IF")
+    until(page, "neuron-text", lambda text: "for each digit" in text)
+    assert "IF(v_threshold=1.0" in page.input_value("#code")
+    page.focus("#network")
+    for key in ("ArrowDown", "ArrowRight"):
+        before = page.inner_text("#neuron-text")
+        page.keyboard.press(key)
+        assert page.inner_text("#neuron-text") != before
+    page.evaluate("location.hash = 'data=yinyang'")
+    until(page, "sample-text", lambda text: "The point" in text)
+    page.focus("#decision")
+    before = page.inner_text("#sample-text")
+    page.keyboard.press("Shift+ArrowUp")
+    until(page, "sample-text", lambda text: text != before)
