@@ -264,8 +264,8 @@ print(f"{trainer.global_step} updates on {mini.device}; this loss: {trainer.call
 # **Notice** what is *not* there: no `.to(device)`, no loop, no `zero_grad`, `backward` and `step`, and no word about
 # ranks. This class would run unchanged on 64 GPUs. It logs nothing yet: neither accuracy nor dead neurons.
 # `lit.SpikingModule` is this class with the usual additions: any network, encoder, loss, optimizer by name or as an
-# object; accuracy over all ranks; firing rates of each layer; a stop when the loss is not a number; randomness that can
-# be resumed.
+# object; accuracy and the output's firing rate over all ranks; a stop when the loss is not a number; randomness that
+# can be resumed.
 #
 # Everything else is an **argument of the Trainer**:
 #
@@ -319,6 +319,9 @@ module.to("cpu").eval()
 seen, answers = (part[:1] for part in data.load(DATASET, "test"))
 with torch.no_grad():
     membranes = module(seen)[:, 0]  # [T, 10]
+    layers = module.model.record(module.encoder(seen / 255)).layers
+fired = [out.mean() for layer, out in zip(module.model, layers) if isinstance(layer, neuron.CubaLIF)]
+print("spikes per neuron and step, layer by layer:", *(f"{rate:.3f}" for rate in fired))
 right = int(answers[0])
 order = [right, *(k for k in membranes.amax(0).argsort(descending=True).tolist() if k != right)][:4]
 curves = {f"{k}" + (" (right)" if k == right else ""): membranes[:, k] for k in order}
@@ -329,8 +332,7 @@ viz.show(figures.lines(curves, title="Four output neurons for one digit", marks=
 # %% [markdown]
 # **Notice.** Only the step of the maximum gets a gradient from the loss, and here it is one of the last. But the
 # membrane at this step is a leaky sum of all earlier inputs. Through it, and through the membranes of the hidden
-# layers, the gradient flows back in time. The rates in the panel show whether it can: a silent layer passes no spikes
-# on.
+# layers, the gradient flows back in time. The rates above show whether it can: a silent layer passes no spikes on.
 #
 # ## 3 · Two processes
 #
@@ -387,7 +389,6 @@ def run(config, batch, ranks=1, verbose=False):
         encoder=partial(code, steps=config["steps"]),
         loss="membrane_max_cross_entropy",
         lr=config["lr"],
-        rates=False,
     )
     watch = Watch(verbose)
     trainer = Trainer(
@@ -1050,7 +1051,7 @@ cues, answers = data.xor_in_time(800, steps=24, delay=8, seed=SEED)  # [T, N, 10
 train.seed_everything(SEED)
 memory = nn.Sequential(torch.nn.Linear(10, 64), neuron.Leaky(0.95), torch.nn.Linear(64, 2), neuron.Leaky(0.95))
 problem = lit.TensorDataModule((cues.transpose(0, 1), answers), validation=200, global_batch_size=25, seed=SEED)
-toy = lit.SpikingModule(memory, encoder="sequence", loss="count_cross_entropy", lr=2e-2, rates=False)
+toy = lit.SpikingModule(memory, encoder="sequence", loss="count_cross_entropy", lr=2e-2)
 trainer = Trainer(accelerator="cpu", max_epochs=6 if QUICK else 20, num_sanity_val_steps=0, **silent)
 trainer.fit(toy, problem)
 print(f"after {trainer.current_epoch} epochs: {float(trainer.callback_metrics['val/acc']):.0%} right; chance is 50 %")

@@ -90,7 +90,7 @@ def updates(words: Any) -> dict[str, Any]:
         use_distributed_sampler=False,
     )
     trainer.fit(
-        lit.SpikingModule(net, steps=words.steps, loss="count_cross_entropy", rates=False),
+        lit.SpikingModule(net, steps=words.steps, loss="count_cross_entropy"),
         lit.SharedBatches(images.to(device), labels.to(device), world * words.batch, rank=rank, world=world),
     )
     seconds = [(after - before) / stretch for before, after in pairwise(ends)]

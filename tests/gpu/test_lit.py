@@ -48,11 +48,11 @@ def test_data_and_metrics_are_on_the_device(device):
             seen.append(batch.samples.device.type)
 
     whole = lit.TensorDataModule(images(), images(20, seed=1), global_batch_size=8)
-    run = on(device, Look(), lit.HistoryCallback(), lit.FiringRates())
+    run = on(device, Look(), lit.HistoryCallback())
     made = module(lr=1e-4)  # Adam turns rounding of gradients near 0 into whole steps
     run.fit(made, whole)
     assert set(seen) == {device.type}
-    assert run.callback_metrics["val/acc"] >= 0 and run.callback_metrics["rate/2"] > 0
+    assert run.callback_metrics["val/acc"] >= 0
     on_cpu = module(lr=1e-4)
     trainer().fit(on_cpu, lit.TensorDataModule(images(), global_batch_size=8))
     torch.testing.assert_close(weights(made).cpu(), weights(on_cpu), rtol=1e-2, atol=1e-3)

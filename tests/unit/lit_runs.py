@@ -28,7 +28,7 @@ def net(*sizes, seed=0):
 
 
 def module(network=None, **options):
-    defaults = {"steps": 4, "loss": "count_cross_entropy", "lr": 5e-3, "rates": False}
+    defaults = {"steps": 4, "loss": "count_cross_entropy", "lr": 5e-3}
     return lit.SpikingModule(network or net(), **{**defaults, **options})
 
 

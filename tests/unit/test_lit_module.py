@@ -1,10 +1,9 @@
-"""SpikingModule: what it trains is what ``fit`` would, by name or by object; its callbacks: rates, history, panel."""
+"""SpikingModule: what it trains is what ``fit`` would, by name or by object; its callbacks: history, panel."""
 
 import functools
 import subprocess
 import sys
 import time
-import types
 
 import pytest
 import torch
@@ -234,69 +233,6 @@ def test_the_repeated_image_is_still_seen_once():
 
 def whole():
     return lit.TensorDataModule(images(), images(22, seed=1), global_batch_size=16)
-
-
-def rates_by_hand(network, samples, steps=4):
-    """Rate and share of silent neurons of each layer."""
-    with torch.no_grad():
-        record = network.record(encode.repeat(data.to_unit(samples), steps))
-    layers = {"2": record.layers[2], "4": record.layers[4]}
-    return {name: (float(x.mean()), float((x.sum((0, 1)) == 0).float().mean())) for name, x in layers.items()}
-
-
-def test_rates_are_those_of_the_validation_data():
-    made = module(rates=True)
-    metrics = Watch()
-    run = trainer(metrics, max_epochs=2, num_sanity_val_steps=2)
-    run.fit(made, whole())
-    (monitor,) = (c for c in run.callbacks if isinstance(c, lit.FiringRates))
-    for name, (rate, dead) in rates_by_hand(made.model, images(22, seed=1)[0]).items():
-        assert monitor.rates[name][-1] == pytest.approx(rate, rel=1e-5) and rate > 0
-        assert monitor.dead[name][-1] == pytest.approx(dead)
-        assert len(monitor.rates[name]) == 2  # the look before training does not count
-        assert metrics.epochs[-1][f"rate/{name}"] == pytest.approx(rate, rel=1e-5)
-        assert metrics.epochs[-1][f"dead/{name}"] == pytest.approx(dead)
-    assert not any(layer._forward_hooks for layer in made.model.modules())
-
-
-@pytest.mark.parametrize(("own", "seen"), [(3, 12), (0, 0)])
-def test_a_sample_given_twice_is_counted_once(own, seen):
-    """And a rank that has no other sample counts zeros, for which the others wait."""
-    made, monitor = module(lr=1e-9), lit.FiringRates()
-    monitor.on_validation_epoch_start(types.SimpleNamespace(sanity_checking=False), made)
-    x = images()[0][:3]
-    with torch.no_grad():
-        for samples, weight in ((x[:own], 1.0), (x[:1], 0.0))[not own :]:
-            monitor.on_validation_batch_start(None, made, lit.Batch(samples, torch.zeros(len(samples)), weight), 0)
-            made(samples)
-    assert {name: count.seen for name, count in monitor._counts.items()} == {"2": seen, "4": seen}
-    assert all(bool(count.spikes.any()) == bool(own) for count in monitor._counts.values())
-
-
-def test_it_warns_once_of_layers_that_are_silent():
-    network = net()
-    with torch.no_grad():
-        network[1].weight.zero_()
-        network[1].bias.fill_(-1.0)
-    run = trainer(max_epochs=2)
-    with pytest.warns(UserWarning) as caught:
-        run.fit(module(network, rates=True, lr=1e-9), whole())
-    messages = [str(w.message) for w in caught if "did not fire once" in str(w.message)]
-    assert len([text for text in messages if "100% of the neurons of layer 2" in text]) == 1
-
-
-def test_hooks_are_gone_after_an_error():
-    made = module(rates=True)
-
-    def failing(x):
-        if not made.training:
-            raise RuntimeError("no more")
-        return encode.repeat(x, 4)
-
-    made.encoder = failing
-    with pytest.raises(RuntimeError, match="no more"):
-        trainer().fit(made, whole())
-    assert not any(layer._forward_hooks for layer in made.model.modules())
 
 
 def test_the_history_counts_training_alone(monkeypatch):

@@ -20,7 +20,6 @@ try:
 except ImportError as error:
     raise ImportError(f"snnkit.train.lit needs lightning ({error}): {checks.pip_install('scale')}") from error
 
-from snnkit.train.lit.callbacks import FiringRates as FiringRates
 from snnkit.train.lit.callbacks import HistoryCallback as HistoryCallback
 from snnkit.train.lit.data import Batch as Batch
 from snnkit.train.lit.data import DigitsDataModule as DigitsDataModule

@@ -1,4 +1,4 @@
-"""Callbacks for Lightning's Trainer: firing rates, and the history of a run."""
+"""The history of a run, as a callback for Lightning's Trainer."""
 
 from __future__ import annotations
 
@@ -7,103 +7,8 @@ from typing import Any
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
-from lightning.pytorch.utilities import rank_zero_warn
-from torch import Tensor, nn
 
-from snnkit.neuron import Neuron
 from snnkit.train.history import History
-from snnkit.train.lit.data import Batch
-
-_MANY_DEAD = 0.9  # share of silent neurons of a layer, above which a warning says so, once per layer
-
-
-class FiringRates(Callback):
-    """Logs for each layer of spiking neurons ``rate/<layer>``, spikes per neuron and step, and ``dead/<layer>``, the
-    share of its neurons that did not fire once, counted over all of the validation data and all ranks.
-
-    A layer is named as in ``model.named_modules()``.
-
-    Attributes:
-        rates, dead: for each layer a list with a number per validation.
-    """
-
-    def __init__(self) -> None:
-        self.rates: dict[str, list[float]] = {}
-        self.dead: dict[str, list[float]] = {}
-        self._counts: dict[str, _SpikeCount] = {}
-        self._hooks: list[Any] = []
-        self._warned: set[str] = set()
-
-    def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if trainer.sanity_checking:
-            return
-        model: nn.Module = getattr(pl_module, "model", pl_module)  # type: ignore[assignment]
-        neurons = {name: layer for name, layer in model.named_modules() if isinstance(layer, Neuron) and layer.spiking}
-        self._counts = {name: _SpikeCount() for name in neurons}
-        self._hooks = [layer.register_forward_hook(self._counts[name]) for name, layer in neurons.items()]
-
-    def on_validation_batch_start(
-        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
-    ) -> None:
-        for count in self._counts.values():
-            count.counts = not (isinstance(batch, Batch) and batch.weight == 0)  # else another rank counts the sample
-
-    def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._remove_hooks()
-        counts = {name: count for name, count in self._counts.items() if count.spikes is not None}
-        self._counts = {}
-        if not counts:
-            return
-        spikes = [count.spikes for count in counts.values() if count.spikes is not None]
-        seen = torch.tensor([float(count.seen) for count in counts.values()], device=spikes[0].device)
-        # One exchange between ranks, and one wait for the device, whatever the number of layers.
-        total = trainer.strategy.reduce(torch.cat([seen, *(part.flatten() for part in spikes)]), reduce_op="sum")
-        seen, *parts = total.split([len(spikes), *(part.numel() for part in spikes)])
-        figures = torch.stack(
-            [torch.stack([(part / n).mean(), (part == 0).float().mean()]) for part, n in zip(parts, seen, strict=True)]
-        ).tolist()
-        for name, (rate, dead) in zip(counts, figures, strict=True):
-            self.rates.setdefault(name, []).append(rate)
-            self.dead.setdefault(name, []).append(dead)
-            # All ranks hold the same numbers already.
-            pl_module.log_dict({f"rate/{name}": rate, f"dead/{name}": dead}, on_step=False, on_epoch=True, batch_size=1)
-            if dead > _MANY_DEAD and name not in self._warned:
-                self._warned.add(name)
-                rank_zero_warn(
-                    f"{dead:.0%} of the neurons of layer {name} did not fire once: no gradient reaches the weights "
-                    "before them where the surrogate's derivative is 0 as well. Larger initial weights, a lower "
-                    "threshold or loss.spike_rate_regulariser wake them"
-                )
-
-    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        self._remove_hooks()
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"rates": self.rates, "dead": self.dead}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.rates, self.dead = state_dict["rates"], state_dict["dead"]
-
-    def _remove_hooks(self) -> None:
-        for hook in self._hooks:
-            hook.remove()
-        self._hooks = []
-
-
-class _SpikeCount:
-    """A forward hook that adds up the spikes of each neuron of a layer."""
-
-    def __init__(self) -> None:
-        self.spikes: Tensor | None = None  # of each neuron [...]
-        self.seen = 0  # steps times samples
-        self.counts = True
-
-    def __call__(self, layer: nn.Module, args: tuple, result: Any) -> None:
-        # A rank without a sample of its own adds zeros, as all ranks have to exchange the same layers.
-        out = result[0].detach()
-        spikes = (out if self.counts else torch.zeros_like(out)).sum((0, 1), dtype=torch.float32)
-        self.spikes = spikes if self.spikes is None else self.spikes + spikes
-        self.seen += self.counts * out.shape[0] * out.shape[1]
 
 
 class HistoryCallback(Callback):

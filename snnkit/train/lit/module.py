@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from lightning.pytorch import Callback, LightningModule
-from lightning.pytorch.utilities import rank_zero_warn
+from lightning.pytorch import LightningModule
 from torch import Tensor, nn
 
 from snnkit import checks
@@ -15,7 +14,6 @@ from snnkit import loss as losses
 from snnkit.checks import choice, instance, integer, number, shown
 from snnkit.data import to_unit
 from snnkit.train.checkpoint import keep_kernels
-from snnkit.train.lit.callbacks import FiringRates
 from snnkit.train.lit.data import Batch, SharedBatches, seed_of
 from snnkit.train.lit.resume import epoch_in_progress
 from snnkit.train.loop import check_trainable
@@ -49,15 +47,13 @@ class SpikingModule(LightningModule):
     are scaled to [0, 1]. No state is carried from batch to batch: the network starts each one at rest.
 
     Logged for each of the stages train, val and test, over all ranks: ``<stage>/loss``, ``<stage>/acc`` (as
-    ``loss.accuracy``) and ``<stage>/rate``, the mean output per neuron and step; ``train/loss_step``, of this rank,
-    every ``log_every_n_steps`` of the trainer; and with ``rates`` each layer's spikes per neuron and step, and its
-    share of neurons that are silent (``FiringRates``).
+    ``loss.accuracy``) and ``<stage>/rate``, the mean output per neuron and step; and ``train/loss_step``, of this rank,
+    every ``log_every_n_steps`` of the trainer.
 
     Before each batch PyTorch's generators, and those that the given functions hold, are seeded from (``seed``, epoch,
     batch, rank). So augmentation, dropout and random encoders need no state in a checkpoint, and a resumed run draws
-    the same numbers as an unbroken one. Validation and tests draw the same every time. PyTorch's generator is
-    seeded before each epoch, too, so a DataLoader that shuffles has the same order after a resume between epochs.
-    Within an epoch, or with a generator of its own, it can't continue: the first such checkpoint warns of it.
+    the same numbers as an unbroken one. Validation and tests draw the same every time. The order of the samples is the
+    loader's: ``TensorDataModule`` continues where it was, a DataLoader that shuffles does not.
 
     On a CPU a loss that is not finite raises FloatingPointError before its backward pass. On an accelerator, where
     reading it waits for the device, that is noticed some updates later, but always before a checkpoint is written.
@@ -77,7 +73,6 @@ class SpikingModule(LightningModule):
         channels_last: weights and images in the memory format in which convolutions are fastest.
         compile: the network under ``torch.compile``, for training batches of full size; where that fails, a warning
             says why.
-        rates: whether to log firing rates of layers, in validation.
 
     Attributes:
         model: the network.
@@ -98,7 +93,6 @@ class SpikingModule(LightningModule):
         seed: int = 0,
         channels_last: bool = False,
         compile: bool = False,
-        rates: bool = True,
     ) -> None:
         super().__init__()
         check_trainable(model)
@@ -115,7 +109,7 @@ class SpikingModule(LightningModule):
         self.augment = augment
         self.optimizer, self.scheduler = optimizer, choice("scheduler", scheduler, SCHEDULES)
         self.lr, self.seed = number("lr", lr, above=0), check_seed(seed)
-        self.channels_last, self.rates = channels_last, rates
+        self.channels_last = channels_last
         self.model = model.to(memory_format=torch.channels_last) if channels_last else model  # type: ignore[call-overload]
         self._metrics: dict[str, RunningMetrics] = {}  # by stage
         self._compiled = Compiled(model) if compile else None
@@ -123,8 +117,6 @@ class SpikingModule(LightningModule):
         self._generators = generators_of(self.encoder, augment, self.criterion, model)
         self._totals: Tensor | None = None  # of the metrics, from a checkpoint
         self._positions: list[dict[str, Any]] = []  # of the data loader, from a checkpoint
-        self._first_epoch = 0  # of this run, from a checkpoint
-        self._warned_of_order = False
         self.step_loss: Tensor | None = None
 
     def forward(self, samples: Tensor) -> Tensor:
@@ -174,14 +166,6 @@ class SpikingModule(LightningModule):
         schedule = make_scheduler(self.scheduler, optimizer, self.trainer.max_epochs or 1)
         return optimizer if schedule is None else {"optimizer": optimizer, "lr_scheduler": schedule}
 
-    def configure_callbacks(self) -> list[Callback]:
-        given = any(isinstance(callback, FiringRates) for callback in self.trainer.callbacks)  # type: ignore[attr-defined]
-        return [FiringRates()] if self.rates and not given else []
-
-    def on_fit_start(self) -> None:
-        self._seed_order(self._first_epoch)  # the loader's first iterator is made after this
-        self._first_epoch = 0
-
     def on_train_start(self) -> None:
         if self._totals is not None and self.global_rank == 0:
             self._metrics_of("train").totals.copy_(self._totals)
@@ -194,8 +178,6 @@ class SpikingModule(LightningModule):
         self._positions = []
 
     def on_train_epoch_start(self) -> None:  # not called where a run is resumed within an epoch
-        if self.current_epoch and not self.trainer.fit_loop.is_resuming:  # each further one after this
-            self._seed_order(self.current_epoch)
         self._metrics_of("train").reset()
 
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
@@ -218,15 +200,10 @@ class SpikingModule(LightningModule):
         """Lightning calls it on every rank: the metrics of the epoch so far are added up over ranks."""
         self._check_flag()
         check_weights(self.model, self.current_epoch)
-        self._warn_of_order(checkpoint)
         checkpoint[_TOTALS] = self.trainer.strategy.reduce(self._metrics_of("train").totals.clone(), reduce_op="sum")
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         loops = checkpoint.get("loops")  # none in a file of weights only
-        if loops is not None:
-            fit = loops["fit_loop"]
-            done = epoch_in_progress(loops) and fit["epoch_loop.batch_progress"]["is_last_batch"]
-            self._first_epoch = fit["epoch_progress"]["current"]["processed"] + done
         if loops is not None and epoch_in_progress(loops):
             self._positions = loops["fit_loop"]["state_dict"].get("combined_loader", [])
             self._totals = checkpoint.get(_TOTALS)
@@ -287,27 +264,6 @@ class SpikingModule(LightningModule):
             torch.get_device_module(self.device).manual_seed(seed)
         for i, generator in enumerate(self._generators):
             generator.manual_seed(seed ^ (i + 1))
-
-    def _seed_order(self, epoch: int) -> None:
-        """Before a loader draws its order from PyTorch's generator; ``SharedBatches`` has its own."""
-        torch.default_generator.manual_seed(seed_of("order of a loader", self.seed, epoch, self.global_rank))
-
-    def _warn_of_order(self, checkpoint: dict[str, Any]) -> None:
-        """At a checkpoint from which a resumed run would see other samples than an unbroken one."""
-        loader: Any = self.trainer.train_dataloader
-        if hasattr(loader, "state_dict") or loader is None or self._warned_of_order or "loops" not in checkpoint:
-            return
-        trainer = self.trainer
-        ended = trainer.is_last_batch and (trainer.validating or not trainer.enable_validation)
-        within = epoch_in_progress(checkpoint["loops"]) and not ended
-        drawing = (getattr(each, "generator", None) for each in (loader, getattr(loader, "sampler", None)))
-        if within or any(isinstance(each, torch.Generator) for each in drawing):
-            self._warned_of_order = True
-            where = "within an epoch" if within else "with a generator of its own"
-            rank_zero_warn(
-                "a run that is resumed from this checkpoint sees the samples in another order than an unbroken one: "
-                f"{where} a {type(loader).__name__} can't continue where it was. lit.TensorDataModule can"
-            )
 
     def _metrics_of(self, stage: str) -> RunningMetrics:
         metrics = self._metrics.get(stage)

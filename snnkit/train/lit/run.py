@@ -226,7 +226,6 @@ def _module(recipe: Recipe, network: nn.Module) -> SpikingModule:
         seed=recipe.seed,
         channels_last=recipe.channels_last,
         compile=recipe.compile,
-        rates=False,
     )
 
 

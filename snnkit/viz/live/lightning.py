@@ -10,7 +10,6 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from snnkit.train import BatchInfo
-from snnkit.train.lit import FiringRates
 
 from .panel import LivePanel
 
@@ -25,11 +24,10 @@ _SERIES = {
 
 
 class NotebookPanel(Callback):
-    """Loss, accuracy, firing rates, time left and a stop button: ``Trainer(callbacks=[NotebookPanel()])``.
+    """Loss, accuracy, mean output, time left and a stop button: ``Trainer(callbacks=[NotebookPanel()])``.
 
-    It draws on a ``viz.LivePanel``: the rates of layers where ``FiringRates`` counts them (``SpikingModule`` adds it
-    by default), else the mean output. A run resumed from a checkpoint continues its curves. Only rank 0 draws. The
-    button sets the trainer's ``should_stop`` if there is a single rank; others would not learn of it.
+    It draws on a ``viz.LivePanel``. A run resumed from a checkpoint continues its curves. Only rank 0 draws. The button
+    sets the trainer's ``should_stop`` if there is a single rank; others would not learn of it.
 
     Attributes:
         series: the curves, one number per epoch in each list.
@@ -59,7 +57,7 @@ class NotebookPanel(Callback):
                 self.series.setdefault(name, []).append(float(trainer.callback_metrics[logged]))
         if not trainer.is_global_zero or "train_loss" not in self.series:
             return
-        self._panel_of(trainer).record(self._drawn(trainer))
+        self._panel_of(trainer).record(self.series)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self._panel is not None:
@@ -79,15 +77,6 @@ class NotebookPanel(Callback):
             done = len(self.series.get("train_loss", ()))
             self._panel = LivePanel(max(trainer.max_epochs or 1, done, 1))  # -1 epochs: max_steps decide
         return self._panel
-
-    def _drawn(self, trainer: Trainer) -> dict[str, Any]:
-        for callback in trainer.callbacks:  # type: ignore[attr-defined]
-            if isinstance(callback, FiringRates) and callback.rates:
-                rates = {f"layer {name}": values for name, values in callback.rates.items()}
-                return {name: values for name, values in self.series.items() if name != "output_rate"} | {
-                    "rates": rates
-                }
-        return dict(self.series)
 
 
 def _samples(batch: Any) -> int:
