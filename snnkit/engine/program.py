@@ -197,15 +197,21 @@ def is_exact(equation: Equation) -> bool:
     return all(op.kind in _EXACT or (op.kind == "pow" and op.arguments[1] == 2) for op in every)
 
 
-def _taken_apart(graph: fx.GraphModule, inputs: int, dtype: torch.dtype) -> fx.GraphModule:
-    """The graph in fewer kinds of operations."""
+@functools.cache
+def _decompositions() -> dict:
+    """How larger operations are taken apart; making this table takes longer than using it."""
     from torch._decomp import core_aten_decompositions, get_decompositions
 
     # Inductor has such a table, too, but imports all of itself with it.
     aten = torch.ops.aten
     more = [aten.elu, aten.gelu, aten.hardtanh, aten.leaky_relu]
     # A dict first: the table's own "|" leaves most of it out.
-    table = dict(core_aten_decompositions().items()) | get_decompositions(more)
+    return dict(core_aten_decompositions().items()) | get_decompositions(more)
+
+
+def _taken_apart(graph: fx.GraphModule, inputs: int, dtype: torch.dtype) -> fx.GraphModule:
+    """The graph in fewer kinds of operations."""
+    table = _decompositions()
     # On the device where it was traced, as numbers in it may have become tensors there.
     device = next((n.meta["val"].device for n in graph.graph.nodes if n.op == "placeholder"), None)
     with torch.no_grad():
