@@ -78,6 +78,10 @@ device = torch.device(best if DEVICE == "auto" else DEVICE)
 # A neuron's membrane is a thin wall between two salt solutions. It stores charge like a capacitor and leaks like a
 # resistor. Inject current and the voltage rises; stop, and the voltage decays. A bucket with a hole behaves the same.
 #
+# ![Left, a bucket with a hole: water flows in from a tap (the current I), its level is the potential v, the width of the bucket is the capacitance C, water leaks out through the hole (the resistance R), and the rim is the threshold. Right, the same as a circuit: a current source, a resistor and a capacitor side by side between inside and outside.](drawings/membrane.svg)
+#
+# Notice what both halves share: one thing fills, one thing leaks, and the fuller it is, the faster it leaks.
+#
 # With $C$ the capacitance, $R$ the resistance and $v_\text{rest}$ the voltage of the undisturbed cell, charge balance
 # says $C\,\frac{dv}{dt} = -\frac{v - v_\text{rest}}{R} + I$. Multiply by $R$ and call $\tau = RC$ the **membrane time
 # constant**:
@@ -118,7 +122,7 @@ device = torch.device(best if DEVICE == "auto" else DEVICE)
 # is $\beta = 1 - \Delta t/\tau$, the first two terms of the same series.
 #
 # **Predict first.** With $\Delta t \ll \tau$ the two agree. What will Euler's method do at $\Delta t = 1.5\,\tau$? And
-# beyond $2\,\tau$? Decide, then move the slider. (No slider? Move the mouse over the figure: JupyterLab then shows it.)
+# beyond $2\,\tau$? Decide, then move the slider.
 
 
 # %%

@@ -137,6 +137,11 @@ print("spikes from torch.sign:  ", spikes.tolist(), "  gradient:", u.grad.tolist
 #
 # $$\text{forward:}\quad s = H(u) \qquad\qquad \text{backward:}\quad \frac{\partial s}{\partial u} := \sigma'(u) \tag{3}$$
 #
+# ![Three time steps side by side. At each, input goes through weights into the membrane, the membrane through a threshold to spikes, and the membrane of one step decays into that of the next. Gradients take every one of these ways backwards, from the loss on; at the threshold, where the true slope is 0 or infinite, they are multiplied by the slope of a smooth bump.](drawings/unrolled.svg)
+#
+# Notice the two ways out of each membrane, up through the threshold and on to the next step: the gradient comes back on
+# both, and only the first one needs a surrogate.
+#
 # Why does a wrong derivative work? Add some noise to the threshold. Then a membrane close to it fires *sometimes*, with
 # a probability that rises smoothly from 0 to 1: that is $\sigma(u)$, and $\sigma'(u)$ is the true derivative of the
 # average over the noise, for a single neuron. A membrane just below threshold *nearly* fired: with a little more weight

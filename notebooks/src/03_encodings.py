@@ -89,6 +89,12 @@ x = flat[chosen]
 print(f"x: {tuple(x.shape)}, from {x.min():g} to {x.max():g}, mean brightness {x.mean():.2f}")
 viz.show(figures.image_grid(x.view(10, side, side), labels=data.CLASSES[DATASET], columns=10, title="Ten images"))
 
+# %% [markdown]
+# ![Three pixels, bright, medium and dark, in four codes. Latency: one spike each, the brighter the earlier. Rate: many random spikes, the brighter the more. A neuron per pixel: a membrane that charges and fires at even times, the brighter the more often. Direct: a constant number.](drawings/encodings.svg)
+#
+# This notebook takes these four one by one. Notice what carries the brightness in each: a time, a number of spikes, a
+# frequency, or no spike at all.
+
 # %% [markdown] tags=["slide"]
 # ## 1 · The time of a spike: the latency code
 #

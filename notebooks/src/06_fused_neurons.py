@@ -193,6 +193,10 @@ print(f"training: {loop_training:.0f} bytes in the loop, {training} fused: {loop
 # product instead of $T$ small ones. And the neurons get their whole input at once, which makes fusion over time
 # possible. The price: the whole sequence of every layer must be in memory.
 #
+# ![Two layers and their neurons over four time steps. Step by step, sixteen small pieces of work are done in order, one column after the other. Layer by layer, each layer is one piece of work over all steps: the linear layers at once, the neurons along time within one launch.](drawings/layers_and_steps.svg)
+#
+# Notice the arrows on the right: only the neurons have to go along time, and they do so inside one piece of work.
+#
 # > **Predict first.** Take two `Linear` layers, each followed by LIF neurons, and 32 steps. Sort these by time: step by
 # > step, layer by layer, layer by layer with fused neurons. Where is the larger gain?
 

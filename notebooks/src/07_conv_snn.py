@@ -102,6 +102,10 @@ print(f"on {device}: timings use {CHANNELS} channels and batches of {BATCH} imag
 # \;\to\; \underbrace{\text{conv} \to \text{norm} \to \text{IF} \to \text{pool}}_{14 \times 14 \,\to\, 7 \times 7}$$
 # $$\to\; \underbrace{\text{linear} \to \text{IF}}_{2048} \;\to\; \underbrace{\text{linear} \to \text{IF}}_{10} \;\to\; \text{mean over } T$$
 #
+# ![An image of 28 by 28 pixels becomes 128 maps of spikes of the same size, which are pooled to 14 by 14; a second convolution gives 128 maps of 14 by 14, pooled to 7 by 7; then a layer of 2048 neurons and one of 10. This is done at each of four time steps, and the mean of the ten outputs is the answer.](drawings/conv_net.svg)
+#
+# Notice where the numbers are many: neurons at the left, connections at the right.
+#
 # The same image is shown at each of $T = 4$ steps, and the neurons are the simplest possible: they add up their input,
 # spike at 1 and start again at 0 (*integrate and fire*, without a leak). A *batch norm* brings each channel to mean 0
 # and variance 1 before the neurons, so that they are neither silent nor fire all the time. No layer has a bias.

@@ -805,7 +805,12 @@ print("sbatch on this machine:", shutil.which("sbatch") or "none; copy the scrip
 #
 # Ranks add up gradients in a **ring**. The gradient is divided into $R$ pieces. In each step every rank sends one piece
 # to its right neighbour and receives one from its left neighbour. After $R - 1$ steps each rank has the complete sum of
-# one piece; after $R - 1$ more, all ranks have all sums [5]. Move the slider:
+# one piece; after $R - 1$ more, all ranks have all sums [5].
+#
+# ![Four GPUs in a ring, each with four pieces of a gradient. At first each has its own; all send a piece to the next one at the same time. After three steps each GPU has the complete sum of one piece; after six, every GPU has every sum.](drawings/ring_all_reduce.svg)
+#
+# Notice the full columns in the middle: a different one at each GPU. The second half only copies. Move the slider to see
+# every step:
 
 # %% tags=["slide"]
 RING = 4

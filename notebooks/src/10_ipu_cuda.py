@@ -176,6 +176,10 @@ print(*(f"({number}) {source}" for source, number in sources.items()), sep="\n")
 #
 # $$t = \sum_{\text{operations}} \frac{c_\text{compute} + c_\text{sync} + c_\text{exchange}}{f} + \frac{t_\text{host}}{k} + t_\text{input} \tag{1}$$
 #
+# ![Left, sixteen tiles, each a processor with its own memory and its own program. Right, two supersteps of four tiles over time: the tiles compute for different times, wait for the slowest, then all exchange data, and the next superstep begins.](drawings/tiles_and_supersteps.svg)
+#
+# Notice the gray parts, and that a step costs the synchronisation and the exchange even where there is little to compute.
+#
 # with $c$ in cycles, $f$ the clock in Hz, and $k$ training steps between two transfers from the host, which sends the
 # batch in $t_\text{input}$.
 #

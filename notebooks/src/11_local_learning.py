@@ -202,6 +202,11 @@ viz.labs.stdp_lab()
 #
 # $$\Delta w[t] = A_+ \underbrace{s_\text{post}[t]\; x[t]}_\text{increase} \;-\; A_- \underbrace{y[t]\; s_\text{pre}[t]}_\text{decrease} \tag{3}$$
 #
+# ![Over time: input spikes raise the trace x, which decays; output spikes raise the trace y, which decays. At each output spike the weight rises by the value of x at that moment; at each input spike it falls by the value of y.](drawings/stdp_traces.svg)
+#
+# Notice the dots: a spike of one side reads the trace of the *other*. Where the input came shortly before, the weight makes
+# its largest step up.
+#
 # ### Exercise 11.1 · One step of STDP (7 minutes, ●●○)
 #
 # For a whole layer: `pre` and `x` are [n_pre], `post` and `y` are [n_post], and each weight of the matrix [n_post,
@@ -583,7 +588,8 @@ def grown(images):
 viz.show(viz.frames(grown, "images", [one.images for one in run.snapshots]))
 
 # %% [markdown]
-# Drag the slider below the figure. (It is not there? Move the mouse over the figure: JupyterLab then shows it. A page that runs no scripts has the first picture only, before any learning.) The fields change from noise to digits, driven by the competition: the winner's weights move towards the
+# Drag the slider below the figure. (A page that runs no scripts has
+# the first picture only, before any learning.) The fields change from noise to digits, driven by the competition: the winner's weights move towards the
 # image that it won with. Next time it wins with similar images, and for other images another neuron is nearer.
 #
 # ### Exercise 11.3 · Which class does a neuron represent? (6 minutes, ●●○)

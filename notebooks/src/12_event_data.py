@@ -169,6 +169,10 @@ viz.show(figure)
 #
 # ## 2 · A recording is a list
 #
+# ![Left, a dark bar moves across four frames of 36 pixels: 144 numbers. Right, the same movement as events in time: dots where a pixel became darker, and where it became brighter again. Below, one event: its time in microseconds, its column, its row, and whether it became brighter or darker.](drawings/address_events.svg)
+#
+# Notice that the list has no frames and no zeros: a pixel that sees no change is not in it.
+#
 # We point 16 × 16 such pixels at a handwritten digit. A digit on paper does not move, so the camera does: three short
 # movements, *saccades*, round a small triangle in 0.3 s. N-MNIST was recorded like this [2], with a camera on a motor.
 # Our camera is simulated: thresholds that differ by 3 % from pixel to pixel, some noise, and a dead time of 1 ms after

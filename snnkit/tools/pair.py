@@ -1,17 +1,19 @@
 """Builds `notebooks/NN_name.ipynb` from `notebooks/src/NN_name.py`, and says where the two differ.
 
-A notebook is a function of its source's text and of `[tool.snnkit]` alone. Two cells are generated, the Colab badge and
-the setup cell; they are in the source, too, where tags mark them (`badge`, `bootstrap`).
+A notebook is a function of its source's text, its drawings and `[tool.snnkit]` alone. Two cells are generated, the
+Colab badge and the setup cell; they are in the source, too, where tags mark them (`badge`, `bootstrap`).
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import itertools
 import json
 import re
 from collections import Counter
 from collections.abc import Sequence
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +30,7 @@ NAMED_CELLS = ("badge", "bootstrap", "parameters")
 BADGE_MARKER = '# %% [markdown] tags=["badge"]'
 BOOTSTRAP_MARKER = '# %% tags=["bootstrap"] cellView="form"'
 
+_DRAWING = re.compile(r"!\[([^\]]+)\]\((drawings/[\w-]+\.svg)\)")
 _MARKDOWN = re.compile(r"^# %%\s+\[markdown\]")
 
 
@@ -48,12 +51,29 @@ def notebook(project: Project, name: str) -> NotebookNode:
     cells = []
     for cell, identity in zip(read.cells, _ids(name, read.cells), strict=True):
         metadata = {key: cell.metadata[key] for key in CELL_METADATA if key in cell.metadata}
-        made = {"id": identity, "cell_type": cell.cell_type, "metadata": metadata, "source": cell.source}
+        made = {"id": identity, "cell_type": cell.cell_type, "metadata": metadata}
+        made["source"] = _with_drawings(project, cell.source) if cell.cell_type == "markdown" else cell.source
         if cell.cell_type == "code":
             made |= {"execution_count": None, "outputs": []}
         cells.append(made)
     content = {"cells": cells, "metadata": {"kernelspec": KERNELSPEC}, "nbformat": 4, "nbformat_minor": 5}
     return nbformat.reads(json.dumps(content), as_version=4)
+
+
+def _with_drawings(project: Project, text: str) -> str:
+    """Markdown whose `![words](drawings/NAME.svg)` are pictures within it, which need neither a file nor a network."""
+
+    def embedded(match: re.Match[str]) -> str:
+        drawn = project.notebooks / match[2]
+        picture = drawn.with_suffix(".webp")
+        if not (drawn.is_file() and picture.is_file()):
+            raise ProjectError(f"{match[2]}: there must be {drawn} and, by `python docs/drawings.py`, a .webp of it")
+        if hashlib.sha256(drawn.read_bytes()).hexdigest().encode() not in picture.read_bytes():
+            raise ProjectError(f"{picture} must show {drawn.name} as it is: run `python docs/drawings.py {drawn.stem}`")
+        data = base64.b64encode(picture.read_bytes()).decode()
+        return f'<img width="760" alt="{escape(match[1])}" src="data:image/webp;base64,{data}" data-file="{match[2]}">'
+
+    return _DRAWING.sub(embedded, text)
 
 
 def build(project: Project, name: str) -> list[str]:

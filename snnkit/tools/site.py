@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from pathlib import Path
 from snnkit import checks, files
 from snnkit.tools import static_pages
 from snnkit.tools.project import Project, ProjectError
+
+_EMBEDDED = re.compile(r'<img width="760" alt="([^"]*)" src="data:[^"]*" data-file="([^"]*)">')
 
 
 def build(project: Project, out: Path, copies: Path, echo: Callable[[str], None] = print) -> Path:
@@ -60,5 +63,10 @@ def _stage(project: Project, copies: Path, folder: Path) -> None:
         if path.suffix == ".md":
             target.write_text(static_pages.badges_in_words(path.read_text("utf-8")), encoding="utf-8")
     (folder / "notebooks").mkdir()
+    if (drawings := project.notebooks / "drawings").is_dir():
+        shutil.copytree(drawings, folder / "notebooks" / "drawings", ignore=shutil.ignore_patterns("*.webp", "*.css"))
     for name in project.names():
-        nbformat.write(static_pages.read(copies / f"{name}.ipynb"), folder / "notebooks" / f"{name}.ipynb")
+        notebook = static_pages.read(copies / f"{name}.ipynb")
+        for cell in notebook.cells:  # the drawing itself, which has colours for dark pages, too
+            cell.source = _EMBEDDED.sub(r"![\1](\2)", cell.source)
+        nbformat.write(notebook, folder / "notebooks" / f"{name}.ipynb")

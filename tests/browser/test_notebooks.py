@@ -57,6 +57,10 @@ def test_figures_are_alive_before_the_mouse_meets_them(notebook):
         notebook.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
         assert figure.screenshot() == before
         assert figure.evaluate("plot => plot.clientWidth - plot.querySelector('.main-svg').clientWidth") == 0
+    drawing = next(cell for _, cell in notebook.cells() if cell.locator("img[alt*=bucket]").count()).locator(
+        "img[alt*=bucket]"
+    )
+    assert drawing.evaluate("image => image.naturalWidth") == 1520
 
 
 @pytest.mark.parametrize("name", ["01_first_spiking_neuron"])

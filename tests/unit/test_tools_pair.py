@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import replace
 
@@ -175,3 +176,18 @@ def test_a_source_that_is_not_a_notebook_is_named(project, text):
     with pytest.raises(ProjectError, match=r"00_start.py is not a py:percent notebook"):
         pair.build(project, "00_start")
     assert "a = 1" in project.pair("00_start").read_text()  # as it was
+
+
+def test_a_drawing_is_within_the_text_and_must_be_up_to_date(project):
+    edit(project, "# %%", '# %% [markdown]\n# ![a "b" c](drawings/one.svg)\n\n# %%', "04_train")
+    folder = project.notebooks / "drawings"
+    folder.mkdir()
+    for drawing, picture, fault in ((None, b"", "must be"), (b"<svg/>", b"old", "run `python docs/drawings.py one`")):
+        if drawing:
+            (folder / "one.svg").write_bytes(drawing)
+        (folder / "one.webp").write_bytes(picture)
+        with pytest.raises(ProjectError, match=re.escape(fault)):
+            pair.build(project, "04_train")
+    (folder / "one.webp").write_bytes(hashlib.sha256(b"<svg/>").hexdigest().encode())
+    (cell,) = [cell for cell in pair.notebook(project, "04_train").cells if "<img" in cell.source]
+    assert 'alt="a &quot;b&quot; c" src="data:image/webp;base64,' in cell.source

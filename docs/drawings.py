@@ -1,0 +1,52 @@
+"""``python docs/drawings.py``: puts the style into the drawings of the notebooks, and makes the pictures of them.
+
+Notebooks hold a drawing as WebP within the text of a cell: that is what GitHub, Colab, JupyterLab and VS Code show,
+before anything has run and without a network. Colab ignores attachments and cannot follow relative links; several of
+these viewers refuse SVG within a text. The site shows the SVG itself, which has colours for dark pages, too.
+"""
+
+import hashlib
+import io
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import sync_playwright
+
+FOLDER = Path(__file__).parents[1] / "notebooks" / "drawings"
+COLOURS = ("ink", "muted", "blue", "vermilion", "green", "orange", "purple")
+ARROW = '<marker id="{0}" viewBox="0 0 10 10" refX="5" refY="5" markerWidth="11" markerHeight="11" '
+ARROW += 'markerUnits="userSpaceOnUse" orient="auto-start-reverse"><path class="{0}" d="M0 1 10 5 0 9z"/></marker>'
+NARROW = 'text:not(.it):not(.mono) { font-family: "DejaVu Sans Condensed", sans-serif; }'
+
+
+def main(names: list[str]) -> None:
+    style = (FOLDER / "style.css").read_text("utf-8")
+    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
+    with sync_playwright() as playwright:
+        chrome = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        for path in sorted(FOLDER.glob("*.svg")):
+            if names and path.stem not in names:
+                continue
+            text = re.sub(r"(?s)<style>.*?</defs>", "<style></style><defs></defs>", path.read_text("utf-8"), count=1)
+            arrows = "\n".join(ARROW.format(colour) for colour in COLOURS if f"url(#{colour})" in text)
+            text = text.replace(
+                "<style></style><defs></defs>", f"<style>\n{style}</style>\n<defs>\n{arrows}\n</defs>", 1
+            )
+            path.write_text(text, "utf-8")
+            width, height = map(int, re.findall(r' (?:width|height)="(\d+)"', text)[:2])
+            page = chrome.new_page(viewport={"width": width, "height": height}, device_scale_factor=2)
+            page.set_content(f"<style>body {{ margin: 0; }}</style>{text.replace(style, style + NARROW)}")
+            shot = Image.open(io.BytesIO(page.screenshot(omit_background=True)))
+            few = shot.convert("RGB").quantize(128, dither=Image.Dither.NONE).convert("RGBA")
+            few.putalpha(shot.getchannel("A"))
+            mark = hashlib.sha256(text.encode()).hexdigest().encode()  # by which `snnkit build` sees that they fit
+            few.save(path.with_suffix(".webp"), lossless=True, quality=100, method=6, xmp=mark)
+            print(path.name, path.with_suffix(".webp").stat().st_size)
+        chrome.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
