@@ -22,7 +22,8 @@
 # - write a training step yourself and use `train.fit` for the long run;
 # - analyse the trained network: which neurons fire, when the answer is reached, which classes are confused, what it
 #   costs;
-# - recognise a dead network within a minute, and revive it.
+# - recognise a dead network within a minute, and revive it;
+# - take your network home as a page that runs in any browser.
 #
 # | | |
 # |---|---|
@@ -66,11 +67,13 @@ EPOCHS: int = 0  # passes through the training set; 0: as many as the data set n
 import math
 import time
 from functools import partial
+from html import escape
 
 import plotly.graph_objects as go
 import torch
+from IPython.display import HTML, display
 
-from snnkit import course, data, encode, loss, neuron, nn, train, viz
+from snnkit import course, data, encode, export, loss, neuron, nn, train, viz
 from snnkit.course import attempt, hint, quiz, scorecard, solution
 from snnkit.viz import figures
 
@@ -599,7 +602,41 @@ for name, (losses, rates) in patients.items():
 # `net(x)` always starts at rest. Try it yourself: run the same batch twice, the second time as `net(x, state)`, and
 # compare.
 #
-# ## 8 · Check yourself
+# ## 8 · Take your network home
+#
+# What you have trained is a list of numbers and one equation. `export.page` writes both into a single HTML file, the
+# equation as JavaScript. The file needs no Python and no server: open it on a phone, or send it to a friend. Its answers
+# are those of the network here.
+#
+# > **Predict first.** You draw with a mouse; the network learned from 13 people with a pen on paper. Which of *your*
+# > digits will it misread? What happens if you silence half of the hidden neurons, one click each?
+
+# %%
+home = export.page(
+    net,
+    "my_network.html",
+    encode=encoder,
+    images=(test_images, test_labels),
+    labels=classes,
+    title="My first spiking network",
+    about=f"Trained on {DATASET} in notebook 04 of snnkit; it reads {accuracy:.1%} of the test images.",
+)
+print(f"{home.name}, {home.stat().st_size / 1e3:,.0f} kB, is in the folder of this notebook")
+if home.stat().st_size < 1e6:  # that of MNIST would make this notebook large
+    frame = (
+        f'style="width: 100%; height: 900px; border: 0" title="My network" srcdoc="{escape(home.read_text("utf-8"))}"'
+    )
+    display(HTML(f"<div><iframe {frame}></iframe></div>"))
+
+# %% [markdown]
+# **What to notice**
+#
+# - Your drawing is scaled and centred before the network sees it, as the images of the data set were. Shift or tilt a
+#   test image instead, and it soon is misread: the network never saw one like it.
+# - A few silenced neurons hardly matter. The knowledge is spread over all of them.
+# - A higher threshold makes the answer late, and in the end there is none: that is patient A of section 7.
+#
+# ## 9 · Check yourself
 
 # %%
 quiz("04")

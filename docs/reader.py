@@ -1,0 +1,104 @@
+"""Trains `snnkit/web/reader.pt`, a network that reads drawings: ``python docs/reader.py`` (node, MNIST, ten minutes).
+
+The 1442 training digits are few hands, and none of them drew with a mouse. So 20,000 digits of MNIST (LeCun and Cortes,
+CC BY-SA 3.0) are thinned to lines, and `strokes.js` makes 8 × 8 pixels of these as it does of what a reader draws.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from snnkit import data, encode, loss, models, train
+
+WEB = Path(__file__).parents[1] / "snnkit" / "web"
+SAMPLES, EPOCHS, STEPS, HIDDEN = 20_000, 40, 20, 128
+RASTERIZE = """
+import {readFileSync, writeFileSync} from "node:fs";
+import {rasterize} from "WEB/strokes.js";
+const all = JSON.parse(readFileSync("strokes.json", "utf8")), out = new Float32Array(all.length * 64);
+all.forEach((strokes, i) => out.set(rasterize(strokes, 8, 8), i * 64));
+writeFileSync("pixels.bin", Buffer.from(out.buffer));
+"""
+
+
+def thinned(ink: np.ndarray) -> np.ndarray:
+    """Lines one pixel wide of ink [N, H, W] (Zhang and Suen 1984, doi:10.1145/357994.358023)."""
+    ink = ink.astype(np.uint8)
+    changed = True
+    while changed:
+        changed = False
+        for first in (True, False):
+            p = np.pad(ink, ((0, 0), (1, 1), (1, 1)))
+            up, right, down, left = p[:, :-2, 1:-1], p[:, 1:-1, 2:], p[:, 2:, 1:-1], p[:, 1:-1, :-2]
+            ring = [up, p[:, :-2, 2:], right, p[:, 2:, 2:], down, p[:, 2:, :-2], left, p[:, :-2, :-2]]
+            count = sum(ring)
+            ends = sum(((a == 0) & (b == 1)).astype(np.uint8) for a, b in zip(ring, [*ring[1:], ring[0]], strict=True))
+            open_sides = (up * right * down, right * down * left) if first else (up * right * left, up * down * left)
+            peel = (ink == 1) & (count >= 2) & (count <= 6) & (ends == 1) & (open_sides[0] == 0) & (open_sides[1] == 0)
+            ink[peel] = 0
+            changed |= bool(peel.any())
+    return ink
+
+
+def strokes(images: Tensor) -> list[list[list[list[int]]]]:
+    """Lines of each image [N, 1, 28, 28], from each pixel of the thinned ink to its neighbours."""
+    large = F.interpolate(images.float(), scale_factor=2, mode="bilinear")[:, 0].numpy()
+    lines = np.concatenate([thinned(part > 110) for part in np.array_split(large, max(len(large) // 1000, 1))])
+    found: list[list[list[list[int]]]] = [[] for _ in images]
+    for dy, dx in ((0, 1), (1, 0), (1, 1), (1, -1)):
+        both = lines & np.roll(lines, (-dy, -dx), (1, 2))
+        for i, y, x in np.argwhere(both).tolist():
+            found[i].append([[x, y], [x + dx, y + dy]])
+    return found
+
+
+def as_drawn(name: str, count: int) -> tuple[Tensor, Tensor]:
+    """The first images of MNIST as the page would make them of drawings, uint8 [N, 1, 8, 8], and their labels."""
+    images, labels = (part[:count] for part in data.load("mnist", name))
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "strokes.json").write_text(json.dumps(strokes(images)))
+        (Path(folder) / "run.mjs").write_text(RASTERIZE.replace("WEB", WEB.as_uri()))
+        subprocess.run(["node", "run.mjs"], cwd=folder, check=True)
+        pixels = np.fromfile(Path(folder) / "pixels.bin", dtype=np.float32).reshape(-1, 1, 8, 8)
+    return torch.from_numpy((pixels * 255).round().clip(0, 255).astype(np.uint8)), labels
+
+
+def bent(images: Tensor) -> Tensor:
+    """Each image a little turned, slanted, scaled and moved."""
+    turn, slant, wide, tall, right, down = ((2 * torch.rand(6, len(images)) - 1).T * SPREAD).T
+    rows = torch.stack([torch.stack([1 + wide, slant - turn, right]), torch.stack([turn, 1 + tall, down])])
+    fine = F.interpolate(images, scale_factor=4, mode="bilinear")
+    grid = F.affine_grid(rows.permute(2, 0, 1), list(fine.shape), align_corners=False)
+    return F.avg_pool2d(F.grid_sample(fine, grid, align_corners=False), 4)
+
+
+SPREAD = torch.tensor([0.09, 0.09, 0.05, 0.05, 0.06, 0.06])  # radians, a slope, factors, half sides
+
+
+def main() -> None:
+    train.seed_everything(0)
+    torch.set_num_threads(1)
+    drawn, test = as_drawn("train", SAMPLES), as_drawn("test", 2000)
+    digits, digits_test = data.load("digits", "train"), data.load("digits", "test")
+    images, labels = (torch.cat([a, *[b] * 6]) for a, b in zip(drawn, digits, strict=True))
+    net, code = models.mlp((64, HIDDEN, 10)), partial(encode.repeat, steps=STEPS)
+    optimizer = torch.optim.Adam(net.parameters(), lr=5e-3)
+    cosine = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, EPOCHS)
+    how = {"optimizer": optimizer, "scheduler": cosine, "batch_size": 128, "augment": bent, "progress": False}
+    train.fit(net, (images, labels), encode=code, loss=loss.count_cross_entropy, epochs=EPOCHS, **how)
+    right = [train.evaluate(net, part, encode=code)["accuracy"] for part in (test, digits_test)]
+    print(f"{right[0]:.4f} of MNIST's test images as drawings, {right[1]:.4f} of the digits' test images")
+    train.save_checkpoint(WEB / "reader.pt", net, epoch=EPOCHS)
+
+
+if __name__ == "__main__":
+    main()
