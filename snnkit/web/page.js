@@ -96,7 +96,7 @@ class Player {
     this.pace(0);
 
     this.knobs = {
-      noise: slider({label: "Noise in the pixels", unit: "sd", min: 0, max: 1, step: 0.05, value: 0,
+      noise: slider({label: "Noise in pixels", unit: "sd", min: 0, max: 1, step: 0.05, value: 0,
         hint: "standard deviation; another draw in each step", change: () => this.changed()}),
     };
     const factor = {unit: "×", step: 0.05, value: 1, log: true};

@@ -31,6 +31,7 @@ export class Stage {
       group.level = new Float32Array(group.count); // charge that is seen, from 0 to 1
       group.before = new Float32Array(group.count);
       group.after = new Float32Array(group.count);
+      group.left = new Float32Array(group.count);
       group.flash = new Float32Array(group.count);
       group.lines = [];
     }
@@ -119,7 +120,7 @@ export class Stage {
   /** Back to rest. */
   clear() {
     for (const group of this.groups) {
-      for (const values of [group.level, group.before, group.after, group.flash]) values.fill(0);
+      for (const name of ["level", "before", "after", "left", "flash"]) group[name].fill(0);
       group.lines = [];
     }
     this.bars.fill(0);
@@ -141,7 +142,7 @@ export class Stage {
   }
 
   /** How far the membranes are on the way from rest to threshold. */
-  charge({cells, after}) {
+  charge({cells, after, left}) {
     const {membrane, out, spiking} = cells;
     let low = 0, high = 1;
     if (spiking) {
@@ -150,8 +151,12 @@ export class Stage {
     } else {
       for (const value of membrane) high = Math.max(high, Math.abs(value));
     }
+    const part = (value) => Math.min(Math.max((value - low) / (high - low), 0), 1);
     for (let i = 0; i < after.length; i++) {
-      after[i] = out[i] !== 0 && spiking ? 1 : Math.min(Math.max((membrane[i] - low) / (high - low), 0), 1);
+      const fired = out[i] !== 0 && spiking;
+      after[i] = fired ? 1 : part(membrane[i]);
+      // What a spike leaves; some neurons are reset in the next step only.
+      left[i] = fired ? part(membrane[i] >= high ? membrane[i] - high + low : membrane[i]) : after[i];
     }
   }
 
@@ -190,6 +195,7 @@ export class Stage {
         group.due = false;
         moves = true;
         if (group.cells.spiking) group.cells.out.forEach((spike, i) => (flash[i] = spike ? 1 : flash[i]));
+        group.after.set(group.left);
       }
     });
     const votes = this.shownVotes(), quick = calm() ? 1 : 1 - Math.exp(-passed * 14);
