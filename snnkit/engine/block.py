@@ -25,7 +25,7 @@ from .autograd import CompilationFailed, Gradients, Pass, Results
 from .code_cache import secure_inductor
 from .cpp.toolchain import missing_compiler
 from .page_pool import fresh
-from .trace import Equation, graph_of, undisturbed
+from .trace import Equation, undisturbed
 from .trace_cache import recent
 
 # Steps in a block: the largest that fits is taken, so T = 25 is 4 + 4 + 4 + 4 + 4 + 4 + 1 on a CPU. There, forward plus
@@ -47,6 +47,9 @@ _MOST_KERNELS = 256
 
 _kernels: OrderedDict[Any, Callable | str] = OrderedDict()
 _lock = threading.RLock()
+# One thread at a time: PyTorch notes in a global variable that it is tracing, and two threads leave it set, which
+# ``torch.compile`` then refuses for the rest of the process.
+_tracing = threading.Lock()
 
 
 def supports(equation: Equation, device: torch.device) -> str:
@@ -163,13 +166,16 @@ def _by_inductor(block: Callable, example: list[Tensor]) -> Callable:
     """``block`` compiled for tensors like ``example``, of any number of neurons."""
     from torch._inductor import config, cpu_vec_isa, standalone_compile
     from torch._inductor.decomposition import select_decomp_table
+    from torch.fx.experimental.proxy_tensor import make_fx
 
     secure_inductor()
 
     def compiled(**settings: Any) -> Callable:
         with torch.no_grad(), config.patch(_INDUCTOR | settings):
             # Some operations know no symbolic sizes until they are taken apart, as Inductor would do anyway.
-            graph = graph_of(block, example, select_decomp_table(), "symbolic")
+            with _tracing:
+                trace = make_fx(block, select_decomp_table(), tracing_mode="symbolic", _allow_non_fake_inputs=False)
+                graph = trace(*example)
             return standalone_compile(graph, list(example), dynamic_shapes="from_graph")
 
     if example[0].device.type != "cpu" or config.cpp.vec_isa_ok is not None:

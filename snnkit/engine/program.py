@@ -215,7 +215,7 @@ def _taken_apart(graph: fx.GraphModule, inputs: int, dtype: torch.dtype) -> fx.G
     # On the device where it was traced, as numbers in it may have become tensors there.
     device = next((n.meta["val"].device for n in graph.graph.nodes if n.op == "placeholder"), None)
     with torch.no_grad():
-        example = [torch.empty(13, dtype=dtype, device=device) for _ in range(inputs)]
+        example = [torch.ones(13, dtype=dtype, device=device) for _ in range(inputs)]
         # Without in-place operations: what one changes may have other names.
         pure = torch.func.functionalize(graph)
         return graph_of(pure, example, table)

@@ -1,7 +1,7 @@
 """From a step function to two elementwise graphs: the step, and its vector-Jacobian product.
 
-The step is run once on a few symbolic numbers while every PyTorch operation is written down (``make_fx``), then once
-more together with its backward pass. Both graphs are functions of plain tensors, one value per neuron::
+The step is run once on a few numbers while every PyTorch operation is written down, then once more together
+with its backward pass. Both graphs are functions of plain tensors, one value per neuron::
 
     forward(x, *state, *parameters)                    -> out, *state
     backward(x, *state, *parameters, d_out, *d_state)  -> d_x, *d_state, *d_parameters
@@ -16,19 +16,19 @@ mixes neurons, depends on the data in an ``if``, or reads tensors that it does n
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import logging
 import operator
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, fx, nn
-from torch.fx.experimental.proxy_tensor import make_fx
+from torch.autograd.graph import _engine_run_backward
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from .presence import operation_of, with_presence
 
@@ -113,12 +113,16 @@ def _trace(
         pairs = [(o, g) for o, g in zip(outputs, gradients, strict=True) if o.requires_grad]
         if not pairs:
             return tuple(torch.zeros_like(t) for t in inputs)
-        result = torch.autograd.grad([o for o, _ in pairs], inputs, [g for _, g in pairs], allow_unused=True)
+        # What torch.autograd.grad calls, without its import of sympy to compare shapes.
+        result = _engine_run_backward(
+            tuple(o for o, _ in pairs), tuple(g for _, g in pairs), False, False, tuple(inputs), True,
+            accumulate_grad=False,
+        )  # fmt: skip
         return tuple(torch.zeros_like(t) if g is None else g for t, g in zip(inputs, result, strict=True))
 
     pairs = []
     for shape in _EXAMPLES:
-        example = [torch.empty(shape, dtype=dtype, device=device) for _ in range(arguments + 1 + states)]
+        example = [torch.ones(shape, dtype=dtype, device=device) for _ in range(arguments + 1 + states)]
         pairs.append((_graph(forward, example[:arguments]), _graph(backward, example)))
         for graph in pairs[-1]:
             _forget_shape(graph, shape)
@@ -137,28 +141,89 @@ def undisturbed(function: Callable[..., Result], *arguments: Any) -> Result:
 
     They belong to a thread (``torch.func``'s levels, saved-tensor hooks, autocast, grad mode), so it runs in another.
     """
-    _wake_fake_tensors()
     with ThreadPoolExecutor(1, initializer=lambda: setattr(thread, "tracing", True)) as clean:
         return clean.submit(function, *arguments).result()
 
 
-@functools.cache
-def _wake_fake_tensors() -> None:
-    """PyTorch 2.11 built for CUDA crashes on a machine without a GPU if the first fake tensors of a process are made in
-    a thread that ends."""
-    from torch._subclasses import FakeTensorMode
+class _Recorder(TorchDispatchMode):
+    """Writes down each PyTorch operation, as ``make_fx`` does, whose fake tensors import the compiler: a second."""
 
-    with FakeTensorMode():
-        pass
+    def __init__(self, table: Mapping[Any, Callable]) -> None:
+        super().__init__()
+        self.table = table
+        self.graph = fx.Graph()
+        self.nodes: dict[int, fx.Node] = {}
+        self.tensors: list[Tensor] = []  # or an id might be given out twice
+        self.constants: dict[str, Tensor] = {}
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # PyTorch would import its compiler, to keep that away from this class
+
+    def input(self, tensor: Tensor) -> None:
+        self._note(tensor, self.graph.placeholder(f"input_{len(self.tensors)}"))
+
+    def output(self, results: Sequence[Tensor]) -> fx.GraphModule:
+        self.graph.output([self._node_of(result) for result in results])
+        self.graph.eliminate_dead_code()
+        return fx.GraphModule(self.constants, self.graph)
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        with self:
+            result = self.table[func](*args, **kwargs) if func in self.table else func.decompose(*args, **kwargs)
+        if result is not NotImplemented:
+            return result
+        if torch.Tag.data_dependent_output in func.tags:
+            raise _DataDependent
+        given = pytree.tree_map_only(Tensor, self._node_of, (args, kwargs))
+        result = func(*args, **kwargs)
+        self._note(result, self.graph.call_function(func, *given))
+        return result
+
+    def _note(self, result: Any, node: fx.Node) -> None:
+        if isinstance(result, Tensor):
+            node.meta["val"] = result.detach()  # without the graph of autograd, which it gets after this
+            self.nodes[id(result)] = node
+            self.tensors.append(result)
+        elif isinstance(result, (tuple, list)):
+            for i, part in enumerate(result):
+                self._note(part, self.graph.call_function(operator.getitem, (node, i)))
+
+    def _node_of(self, tensor: Tensor) -> fx.Node:
+        if id(tensor) not in self.nodes:
+            name = f"constant_{len(self.constants)}"
+            self.constants[name] = tensor
+            self._note(tensor, self.graph.get_attr(name))
+        return self.nodes[id(tensor)]
+
+
+class _DataDependent(Exception):
+    """An operation that takes a value out of a tensor."""
+
+
+_READS = {getattr(Tensor, name) for name in ("numpy", "tolist", "data_ptr", "untyped_storage", "__array__")}
+
+
+class _WithoutValues(TorchFunctionMode):
+    """What reads the memory of a tensor past PyTorch's operations is an error."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func in _READS:
+            raise _DataDependent
+        return func(*args, **(kwargs or {}))
 
 
 def graph_of(
-    function: Callable, example: Sequence[Tensor], table: Any = None, mode: Literal["fake", "symbolic"] = "fake"
+    function: Callable, example: Sequence[Tensor], table: Mapping[Any, Callable] | None = None
 ) -> fx.GraphModule:
-    """``make_fx``, in one thread at a time: PyTorch notes in a global variable that it is tracing, and two threads
-    leave it set, which ``torch.compile`` then refuses for the rest of the process."""
-    with _lock:
-        return make_fx(function, table, tracing_mode=mode, _allow_non_fake_inputs=mode == "fake")(*example)
+    """The operations of ``function(*example)``; ``table``: operation to a function that takes it apart."""
+    recorder = _Recorder(table or {})
+    for tensor in example:
+        recorder.input(tensor)
+    with _lock, recorder:  # PyTorch notes in a global variable that a mode is active
+        results = function(*example)
+    return recorder.output(results)
 
 
 def _functional(step: Callable | nn.Module, like: Any, names: Sequence[str]) -> Callable:
@@ -194,18 +259,14 @@ def _with_tensors(module: nn.Module, others: dict[int, Tensor]) -> nn.Module:
 def _graph(function: Callable, example: list[Tensor]) -> fx.GraphModule:
     try:
         # On CUDA, backward runs in a thread of the device, and that may be the one which waits for this trace.
-        with (
-            torch.no_grad(),
-            torch.autograd.set_multithreading_enabled(False),
-            torch.autograd.set_detect_anomaly(False),
-            _unlogged(),
-        ):
+        one_thread = torch.autograd.set_multithreading_enabled(False)
+        with torch.no_grad(), one_thread, torch.autograd.set_detect_anomaly(False), _WithoutValues():
             return graph_of(function, example)
+    except _DataDependent:
+        text = "it decides something from the values of a tensor (if, while, float(...)); use torch.where"
+        raise NotElementwise(text) from None
     except Exception as error:
         text = f"{type(error).__name__}: {error}".strip()
-        if "data-dependent" in text.lower() or "DataDependent" in text:
-            text = "it decides something from the values of a tensor (if, while, float(...)); use torch.where"
-            raise NotElementwise(text) from error
         raise NotElementwise("it can't be traced: " + text.splitlines()[0][:200]) from error
 
 
@@ -235,22 +296,6 @@ def _forget_shape(graph: fx.GraphModule, shape: tuple[int, ...]) -> None:
             node.replace_all_uses_with(same)
     graph.graph.eliminate_dead_code()
     graph.recompile()
-
-
-@contextlib.contextmanager
-def _unlogged() -> Iterator[None]:
-    """PyTorch logs the traceback of an operation that fails on fake tensors, though its error is handled here."""
-    mine = threading.get_ident()
-
-    def others(record: logging.LogRecord) -> bool:
-        return record.thread != mine
-
-    logger = logging.getLogger("torch._subclasses.fake_tensor")
-    logger.addFilter(others)
-    try:
-        yield
-    finally:
-        logger.removeFilter(others)
 
 
 def _require_registered(step: Callable | nn.Module) -> None:

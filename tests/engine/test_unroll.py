@@ -1,6 +1,7 @@
 """Which engine is taken and why, what a step may be, and what is said when it can't be compiled."""
 
-import logging
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -109,15 +110,21 @@ def test_compiling_can_be_forbidden(monkeypatch, name):
     missing.missing_compiler.cache_clear()
 
 
-def test_pytorch_logs_no_traceback_of_a_step_that_can_not_be_traced(caplog, monkeypatch):
-    """This one's surrogate holds a tensor, so that it knows how many neurons there are."""
-    logger = logging.getLogger("torch._subclasses.fake_tensor")
-    monkeypatch.setattr(logger, "handlers", [caplog.handler])
-    slopes = torch.linspace(1, 2, 7)
-    neuron = LIF(surrogate=lambda u: torch.sigmoid(slopes * u))
-    with pytest.raises(engine.NotElementwise, match="can't be traced"):
-        engine.equation_of(neuron, neuron.initial_state(torch.zeros(1, 7)), torch.float32, torch.device("cpu"))
-    assert logger.name not in {record.name for record in caplog.records}
+@pytest.mark.parametrize("read", ["numpy", "tolist", "item"])
+def test_what_reads_values_past_pytorch_is_not_taken_for_a_constant(read):
+    def step(x, state):
+        value = getattr(x.detach().flatten()[:1], read)()
+        return (x * 2 if value > 10 else x), state
+
+    with pytest.raises(engine.NotElementwise, match="it decides something from the values of a tensor"):
+        engine.equation_of(step, (torch.zeros(1, 7),), torch.float32, torch.device("cpu"))
+
+
+def test_a_first_call_does_not_wait_for_the_import_of_pytorchs_compiler():
+    code = "import torch, snnkit.neuron as n; n.LIF(engine='cpp')(torch.rand(9, 1, 5, requires_grad=True))[0].sum()\n"
+    code += "import sys; print([name for name in ('torch._dynamo', 'sympy') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]", done.stderr
 
 
 def test_empty_batches_run_in_eager():
