@@ -1,6 +1,8 @@
-"""The command ``snnkit export``: a trained network as a page."""
+"""The command ``snnkit export``: a trained network as a page, and the page in which networks learn."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import click
 
@@ -13,18 +15,28 @@ from snnkit.train.recipes import SettingsFile
 
 
 @click.command(context_settings=SETTINGS)
-@click.argument("checkpoint")
-@click.option("--page", "out", metavar="FILE.html", required=True, help="The page to write, one file.")
+@click.argument("checkpoint", required=False)
+@click.option("--page", "out", metavar="FILE.html", help="Where to write the page of CHECKPOINT, one file.")
+@click.option("--playground", metavar="FILE.html", help="Where to write the playground, in which small networks learn.")
 @click.option("--title", default="A network that reads what you draw", show_default=True, help="At its top.")
 @click.option("--data", "root", metavar="DIR", help="Folder with mnist/ and fashion/.  [SNNKIT_DATA, or a cache]")
-def export(checkpoint: str, out: str, title: str, root: str | None) -> None:
+def export(checkpoint: str | None, out: str | None, playground: str | None, title: str, root: str | None) -> None:
     """Write the network of a CHECKPOINT of `snnkit train` as a page that runs in any browser, without Python.
 
     The settings beside it, CHECKPOINT.json, say what network it is and how pixels are encoded. Test images of
     its data set come along, where they are on this machine.
     """
-    from snnkit.export import page
+    from snnkit import export
 
+    if (checkpoint is None) != (out is None):
+        raise click.UsageError("CHECKPOINT and --page belong together")
+    if out is None and playground is None:
+        raise click.UsageError("say what to write: CHECKPOINT --page FILE.html, or --playground FILE.html")
+    if playground is not None:
+        with errors(OSError):
+            _said(export.playground(playground))
+    if checkpoint is None or out is None:
+        return
     with errors(ValueError, TypeError, FileNotFoundError):
         content = load_checkpoint(checkpoint)
         settings = SettingsFile(expanded(checkpoint))
@@ -36,7 +48,7 @@ def export(checkpoint: str, out: str, title: str, root: str | None) -> None:
         tested = (content["history"] or {}).get("test_accuracy")
         result = f"; it reads {tested[-1]:.1%} of the test images" if tested else ""
         side = PIXELS[recipe.dataset]
-        path = page(
+        path = export.page(
             net,
             out,
             encode=make_encoder(recipe.encoding, recipe.steps),
@@ -47,4 +59,8 @@ def export(checkpoint: str, out: str, title: str, root: str | None) -> None:
             title=title,
             about=f"Trained for {content['epoch']} epochs on the {recipe.dataset} data set{result}.",
         )
+    _said(path)
+
+
+def _said(path: Path) -> None:
     click.echo(f"{path}: {path.stat().st_size / 1e3:,.0f} kB")

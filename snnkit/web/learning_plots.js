@@ -204,18 +204,18 @@ export class AnswersPlot extends Plot {
   }
 }
 
-const BINS = 1024;
+const POINTS = 1024;
 
 /** A number for each update, however many: means of bins that grow as updates do. */
 export class Series {
   constructor() {
-    Object.assign(this, {width: 1, sums: new Float64Array(BINS), count: 0});
+    Object.assign(this, {width: 1, sums: new Float64Array(POINTS), count: 0});
   }
 
   add(value) {
-    if (this.count === this.width * BINS) {
-      for (let bin = 0; bin < BINS / 2; bin++) this.sums[bin] = this.sums[2 * bin] + this.sums[2 * bin + 1];
-      this.sums.fill(0, BINS / 2);
+    if (this.count === this.width * POINTS) {
+      for (let bin = 0; bin < POINTS / 2; bin++) this.sums[bin] = this.sums[2 * bin] + this.sums[2 * bin + 1];
+      this.sums.fill(0, POINTS / 2);
       this.width *= 2;
     }
     this.sums[Math.floor(this.count++ / this.width)] += value;
@@ -377,48 +377,62 @@ export class RasterPlot extends Plot {
   }
 }
 
-/** The surrogate: how much of a gradient passes a neuron whose membrane is so far from the threshold. */
+/** The surrogate: how much of a gradient passes a neuron whose membrane is so far from the threshold; and where they are. */
 export class SurrogatePlot extends Plot {
-  /** @param {function(number): number} derivative of the distance from the threshold */
-  show(derivative) {
-    this.derivative = derivative;
+  /**
+   * @param {function(number): number} derivative of the distance from the threshold
+   * @param {number} reach distance at the left and the right end
+   */
+  show(derivative, reach) {
+    Object.assign(this, {derivative, reach, shares: null});
+    this.draw();
+  }
+
+  /** @param {object} shares of the membranes: {bins, below, above} */
+  update(shares) {
+    this.shares = shares;
     this.draw();
   }
 
   paint(context, width, height) {
-    const {colours, derivative} = this;
+    const {colours, derivative, reach, shares} = this;
     if (!derivative) return;
-    const bottom = height - 18, middle = width / 2, reach = 1.5, ends = [];
+    const above = 18, bottom = height - 18, middle = width / 2, ends = [];
     // From the middle outwards, so that a peak of no width is not passed over.
     for (let away = -Math.floor(middle); away <= middle; away++) ends.push([middle + away, derivative((away / middle) * reach)]);
     const top = Math.max(...ends.map(([, value]) => value), 1e-9);
+    const y = (share) => bottom - (bottom - above) * share;
+    context.font = "11px system-ui, sans-serif";
+    if (shares) {
+      const most = Math.max(...shares.bins, 0.02), wide = width / shares.bins.length;
+      context.fillStyle = faint(colours.orange, 0.55);
+      shares.bins.forEach((share, bin) => context.fillRect(bin * wide + 0.5, y(share / most), wide - 1, bottom - y(share / most)));
+      context.fillStyle = colours.muted;
+      context.textAlign = "left";
+      if (shares.below >= 0.005) context.fillText(`← ${Math.round(100 * shares.below)} %`, 0, 11);
+      context.textAlign = "right";
+      if (shares.above >= 0.005) context.fillText(`${Math.round(100 * shares.above)} % →`, width, 11);
+    }
     context.strokeStyle = colours.line;
     context.lineWidth = 1;
     context.beginPath();
     context.moveTo(0, bottom);
     context.lineTo(width, bottom);
-    context.moveTo(middle, 4);
+    context.moveTo(middle, above);
     context.lineTo(middle, bottom);
     context.stroke();
     context.beginPath();
-    context.moveTo(0, bottom);
-    for (const [x, value] of ends) context.lineTo(x, bottom - ((bottom - 8) * value) / top);
-    context.lineTo(width, bottom);
-    context.fillStyle = faint(colours.accent, 0.16);
-    context.fill();
-    context.beginPath();
-    for (const [x, value] of ends) context.lineTo(x, bottom - ((bottom - 8) * value) / top);
+    for (const [x, value] of ends) context.lineTo(x, y(value / top));
     context.strokeStyle = colours.accent;
     context.lineWidth = 2;
     context.stroke();
-    context.font = "11px system-ui, sans-serif";
     context.fillStyle = colours.muted;
-    context.textAlign = "left";
-    context.fillText("−1.5 below", 0, height - 4);
     context.textAlign = "center";
+    context.fillText(`peak ${Number(top.toPrecision(3))}`, middle, 11);
     context.fillText("threshold", middle, height - 4);
+    context.textAlign = "left";
+    context.fillText(`−${reach}`, 0, height - 4);
     context.textAlign = "right";
-    context.fillText("1.5 above", width, height - 4);
-    context.fillText(`peak ${Number(top.toPrecision(3))}`, width, 12);
+    context.fillText(`+${reach}`, width, height - 4);
   }
 }

@@ -37,7 +37,7 @@ function places(sizes, width, height, isImage) {
     const outer = column === 0 || column === sizes.length - 1;
     const gap = !outer ? GAP : count > 4 ? 7 : 22; // room for a name under each
     let best = {size: 0};
-    for (let across = 1; across <= count && best.size < READABLE; across++) {
+    for (let across = 1; across <= (outer ? 1 : count) && best.size < READABLE; across++) {
       const size = Math.min(LARGEST, most / across - gap, free / Math.ceil(count / across) - gap);
       if (size > best.size) best = {across, size, gap};
     }

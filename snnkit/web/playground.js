@@ -6,7 +6,7 @@ import {AnswersPlot, CurvePlot, DecisionPlot, RasterPlot, Series, SurrogatePlot}
 import {NetworkView} from "./network_view.js";
 import {BATCHES, DATA, ENCODINGS, NEURONS, NUMBERS, SURROGATES, asPython, complete, defaults, readLink, writeLink} from "./setup.js";
 import {PLANE} from "./toys.js";
-import {Runner, dataSet} from "./trainer.js";
+import {REACH, Runner, dataSet} from "./trainer.js";
 
 const LIVE = ["leak", "synapse", "adaptation", "threshold", "width", "lr", "penalty"]; // may change while it learns
 const STEPS_A_SECOND = 7, SLOW = 200, REST = 1.5, PASSES = 3;
@@ -222,7 +222,7 @@ class Playground {
     });
     const depth = choice({label: "hidden layers", options: [1, 2, 3].map((value) => ({value, label: String(value)})), value: sizes.length,
       change: (value) => this.change("hidden", Array.from({length: value}, (_, i) => settings.hidden[i] ?? settings.hidden.at(-1)))});
-    const canvas = make("canvas", {className: "surrogate", role: "img", "aria-label": "the surrogate's slope"});
+    const canvas = make("canvas", {className: "surrogate", role: "img", "aria-label": "The surrogate's slope, and how far the membranes of hidden neurons are from the threshold"});
     const slope = SURROGATES[settings.surrogate].slope;
     const resets = kind.resets.map((value) => ({value, label: {subtract: "subtract θ", zero: "to zero", none: "none"}[value]}));
     this.at("settings").replaceChildren(
@@ -241,6 +241,7 @@ class Playground {
         pick("surrogate", "surrogate of the spike's slope", named(SURROGATES), {list: true}),
         slope && number("width"),
         canvas,
+        make("p", {className: "small muted"}, "Blue: how much gradient passes. Orange: where the membranes of hidden neurons are."),
         number("lr"), number("penalty", {hint: "pulls each hidden neuron's rate towards 0.1 spikes per step"}),
         pick("batch", "samples in a batch", BATCHES.map((value) => ({value, label: String(value)}))),
         number("seed", {hint: "of the weights and of the order of samples"})),
@@ -259,7 +260,8 @@ class Playground {
       const dX = one(0), threshold = params[neuron.parameters.indexOf("threshold")][0];
       neuron.backward(1, 1, one(threshold + away), [one(0)], params, one(1), [one(0)], dX, params.map(() => null));
       return dX[0];
-    });
+    }, REACH);
+    if (this.report?.membranes) this.surrogate.update(this.report.membranes);
   }
 
   change(key, value) {
@@ -389,7 +391,8 @@ class Playground {
     this.tests.push(...report.tests);
     if (this.tests.length > 4000) this.tests = this.tests.filter((_, i) => i % 2 === 0);
     // What came with an earlier report, and was not painted so far, is still to be painted.
-    this.report = {...report, maps: report.maps ?? this.pending?.maps, answers: report.answers ?? this.pending?.answers};
+    this.report = {...report, maps: report.maps ?? this.pending?.maps, answers: report.answers ?? this.pending?.answers,
+      membranes: report.membranes ?? this.report?.membranes};
     this.pending = this.report;
     this.draw();
   }
@@ -426,6 +429,7 @@ class Playground {
     set("epoch", report.epoch);
     set("updates", report.updates);
     set("time", `${report.seconds.toFixed(1)} s`);
+    this.surrogate.update(report.membranes);
     this.health();
     this.sampleText();
     this.neuronText();

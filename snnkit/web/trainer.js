@@ -5,6 +5,8 @@ import {Network} from "./learning.js";
 import {PLANE, planeInputs, xorInTime} from "./toys.js";
 
 const SIDE = 32; // cells of the maps over the plane, in each direction
+export const REACH = 1.5; // of the histogram of membranes, below and above the threshold
+const BINS = 30;
 const CHUNK = 128; // samples at a time where nothing is learned
 const SIZES = {circles: [1000, 400], spirals: [2000, 600], yinyang: [2000, 600], xor: [1000, 400]}; // training, test
 
@@ -53,7 +55,8 @@ export class Trainer {
     this.settings = settings;
     this.data = dataSet(settings, digits);
     const {inputs, classes} = this.data, {hidden, steps, batch, seed, numbers} = settings;
-    const neuron = neurons[`${settings.neuron}/${settings.reset}/${settings.surrogate}`];
+    const kind = `${settings.neuron}/${settings.reset}`, neuron = neurons[`${kind}/${settings.surrogate}`];
+    this.meters = [neurons[`${kind}/Triangle`], neurons[`${kind}/StraightThrough`]];
     this.generator = new Generator(seed);
     this.network = new Network([inputs, ...hidden, classes], neuron, {
       settings: numbers, steps, batch: Math.max(batch, CHUNK), generator: this.generator,
@@ -199,6 +202,43 @@ export class Trainer {
     };
   }
 
+  /** How far the membranes of hidden neurons are from their thresholds, in shares: {bins, below, above}.
+   *
+   * The gradient that passes a neuron with a triangle of width 1000 in place of a spike tells it: it falls by a
+   * thousandth for each 1 that the membrane is away from the threshold. Straight through, nothing falls.
+   */
+  membranes() {
+    const {network, data: {test}, settings: {steps, numbers}, meters} = this, samples = Math.min(32, test.count);
+    const wide = 1000, bins = new Float32Array(BINS), shares = {bins, below: 0, above: 0};
+    const indices = Int32Array.from({length: samples}, (_, b) => b);
+    network.forward(this.encoded(test, indices, new Generator(1)), samples, this.isStatic);
+    const hidden = network.layers.slice(0, -1), all = hidden.reduce((sum, layer) => sum + layer.size * samples * steps, 0);
+    for (const layer of hidden) {
+      const {neuron, parameters} = layer, count = layer.size * samples, room = () => new Float32Array(count);
+      const state = neuron.rest.map((value) => room().fill(value)), none = state.map(room), one = room().fill(1);
+      const out = room(), passed = [room(), room()];
+      const given = meters.map((meter) => meter.parameters.map((name, i) => {
+        return Float32Array.of(name.startsWith("surrogate.") ? 1 / wide : numbers[name] ?? meter.values[i][0]);
+      }));
+      for (let t = 0; t < steps; t++) {
+        const x = layer.current.subarray(t * count, (t + 1) * count);
+        meters.forEach((meter, i) => {
+          for (const part of none) part.fill(0);
+          meter.backward(1, count, x, state, given[i], one, none, passed[i], given[i].map(() => null));
+        });
+        neuron.forward(1, count, x, out, state, parameters);
+        for (let n = 0; n < count; n++) {
+          const away = Math.max(1e-6, wide * (1 - (wide * passed[0][n]) / passed[1][n])) * (out[n] ? 1 : -1);
+          const bin = Math.floor(((away + REACH) * BINS) / (2 * REACH));
+          if (bin < 0) shares.below += 1 / all;
+          else if (bin >= BINS) shares.above += 1 / all;
+          else bins[bin] += 1 / all;
+        }
+      }
+    }
+    return shares;
+  }
+
   /** Root mean square of the last gradients of each layer's weights. */
   gradients() {
     return this.network.layers.map(({linear: {weightGradient}}) => {
@@ -281,7 +321,7 @@ export class Runner {
       type: "report", id: this.id, updates: trainer.updates, epoch: trainer.epoch, seconds: this.seconds,
       batches: this.fresh.splice(0), tests: this.tests.splice(0),
       rates: result.rates, answers: news ? result.answers : null, maps: news ? (this.maps ?? result.maps) : null,
-      gradients: trainer.gradients(), probe: trainer.probe(this.which),
+      gradients: trainer.gradients(), membranes: news ? trainer.membranes() : null, probe: trainer.probe(this.which),
       weights: trainer.network.layers.map(({linear}) => Float32Array.from(linear.weight)),
     });
     this.news = false;

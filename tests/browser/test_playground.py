@@ -3,15 +3,19 @@
 import re
 
 import pytest
+from click.testing import CliRunner
 
-from snnkit.export import playground
+from snnkit.cli import main
 
 FAILS = "window.Worker = class { constructor() { setTimeout(() => this.onerror()); } postMessage() {} }"
 
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    return playground(tmp_path_factory.mktemp("page") / "playground.html")
+    file = tmp_path_factory.mktemp("page") / "playground.html"
+    done = CliRunner().invoke(main, ["export", "--playground", str(file)])
+    assert done.exit_code == 0, done.output
+    return file
 
 
 @pytest.fixture

@@ -28,7 +28,12 @@ console.log(JSON.stringify(runs.map((given) => {
   const trainer = new Trainer(complete(settings), GENERATED, digits), {network} = trainer;
   const first = tensors(network, "weight", "bias"), {loss} = trainer.update();
   const gradients = tensors(network, "weightGradient", "biasGradient");
-  return {code: asPython(settings), first, loss, gradients, second: tensors(network, "weight", "bias")};
+  const {bins, below, above} = trainer.membranes(), sum = (values) => values.reduce((a, b) => a + b, 0);
+  const over = sum(bins.subarray(bins.length / 2)) + above, all = below + sum(bins) + above;
+  const hidden = network.layers.slice(0, -1), steps = 12 * 32;
+  const fired = sum(hidden.map(({out, size}) => sum(out.subarray(0, steps * size))));
+  const firing = fired / (steps * sum(hidden.map(({size}) => size))), code = asPython(settings);
+  return {all, over, firing, code, first, loss, gradients, second: tensors(network, "weight", "bias")};
 })));
 """
 
@@ -77,6 +82,7 @@ def test_first_update_is_that_of_the_python_code(generated, monkeypatch):
     trained = 0
     for run, mine in zip(runs, node(head + RUN), strict=True):
         optimizer, weights, loss = first_update(mine["code"], monkeypatch)
+        assert (mine["all"], mine["over"]) == pytest.approx((1, mine["firing"]), abs=1e-5), run
         assert mine["loss"] == pytest.approx(loss, rel=1e-5), run
         for weight, first, gradient in zip(weights, mine["first"], mine["gradients"], strict=True):
             gradient = torch.tensor(gradient, dtype=torch.float32)
