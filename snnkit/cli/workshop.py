@@ -181,7 +181,10 @@ def write_bundle(out: str, data: tuple[str, ...], wheels: bool) -> None:
 @workshop.command()
 @click.argument("place", metavar="ZIP|DIR", type=click.Path(exists=True, path_type=Path))
 def verify(place: Path) -> None:
-    """Prove that a bundle, packed or unpacked, is as it was made. Exit code 1 if a file is missing or other."""
+    """Prove that a bundle, packed or unpacked, is as it was made. Exit code 1 if a file is missing or other.
+
+    A zip must hold nothing else. In a folder, files of your own are named.
+    """
     try:
         whole, others = bundle.verify(place)
     except ProjectError as error:

@@ -6,26 +6,34 @@ It holds a list of its files with their checksums, so that a copy can prove that
 from __future__ import annotations
 
 import hashlib
+import lzma
 import re
-import shutil
+import stat
 import subprocess
 import sys
 import tempfile
+import unicodedata
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import resources
 from pathlib import Path
+from typing import IO
 
 from snnkit import checks
-from snnkit.checks import cut
-from snnkit.files import replacing
+from snnkit.checks import cut, shown
+from snnkit.files import check_size, replacing
 from snnkit.tools.project import Project
 
 from . import handouts
 from .timetable import WorkshopError
 
 CHECKSUMS = "CHECKSUMS.sha256"  # as `sha256sum --check` reads it, too
+# Encrypted entries are a RuntimeError; so, as a kind of it, are ways of packing that Python does not know.
+UNREADABLE = (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
+LARGEST_LIST = 1 << 24  # bytes; that of a bundle has some kB
+PACKED = 100  # times smaller than its contents a zip may be; notebooks and wheels become a tenth
 # What start.py, Jupyter and Python leave in a folder that is used is not worth a word.
 LEFTOVERS = re.compile(r"room-env/|.*(__pycache__|\.ipynb_checkpoints)/")
 TOP = "snnkit-workshop"
@@ -69,7 +77,7 @@ def build(project: Project, out: Path, *, data: Sequence[str] = (), wheels: bool
         raise WorkshopError(f"not in {project.root}: {', '.join(missing)} (`snnkit build` makes the notebooks)")
     with tempfile.TemporaryDirectory() as folder:
         content |= {f"wheels/{one.name}": one for one in _wheels(project, Path(folder), wheels)}
-        pack(out / f"{TOP}.zip", content)
+        pack(out / f"{TOP}.zip", TOP, content)
     return out / f"{TOP}.zip"
 
 
@@ -105,8 +113,8 @@ def _run(command: list[str], complaint: str) -> None:
 
 
 @checks.arguments
-def pack(target: Path, content: Mapping[str, Path | bytes]) -> None:
-    """Write the zip ``target`` with everything in one folder, and the checksums of all of it.
+def pack(target: Path, top: str, content: Mapping[str, Path | bytes]) -> None:
+    """Write the zip ``target`` with everything in a folder ``top``, and the checksums of all of it.
 
     Args:
         content: by path within the folder: a file that is copied, or the bytes themselves.
@@ -115,7 +123,7 @@ def pack(target: Path, content: Mapping[str, Path | bytes]) -> None:
     with replacing(target) as out, zipfile.ZipFile(out, "w") as archive:
 
         def add(name: str, data: bytes) -> None:
-            entry = zipfile.ZipInfo(f"{TOP}/{name}")  # of 1980: the same content gives the same file
+            entry = zipfile.ZipInfo(f"{top}/{name}")  # of 1980: the same content gives the same file
             entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
             archive.writestr(entry, data)
             sums.append(f"{hashlib.sha256(data).hexdigest()}  {name}\n")
@@ -130,40 +138,98 @@ def verify(place: Path) -> tuple[int, list[str]]:
     """Compare all files of a bundle, packed or unpacked, with its checksums.
 
     Returns:
-        How many files are as they were packed, and the names of others, such as a learner's own notebooks.
+        How many files are as they were packed, and the names of others in a folder, such as a learner's own notebooks.
 
     Raises:
-        WorkshopError: it is no bundle, or files are missing or changed; it names them all.
+        WorkshopError: it is no bundle, files are missing or changed, or a zip has others; it names them all.
     """
-    if not place.is_file():
-        return _verified(place, place)
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            shutil.unpack_archive(place, folder, "zip")
-        except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-            raise WorkshopError(f"{place} is no zip that can be read ({error}); copy it again") from None
-        return _verified(place, Path(folder, TOP))
-
-
-def _verified(place: Path, folder: Path) -> tuple[int, list[str]]:
-    """As ``verify``; the files of ``place`` are in ``folder``."""
-    sums = folder / CHECKSUMS
-    if not sums.is_file():
+    packed = place.is_file()
+    files = _in_zip(place) if packed else _in_folder(place)
+    if CHECKSUMS not in files:
         raise WorkshopError(f"{place} is no bundle: it has no {CHECKSUMS}")
-    pairs = [line.partition("  ") for line in sums.read_text("utf-8", errors="replace").splitlines()]
-    expected = {name: digest for digest, _, name in pairs}
-    wrong = [f"{name} {problem}" for name, digest in expected.items() if (problem := _problem(folder / name, digest))]
-    if wrong or not expected:
-        why = cut("; ".join(wrong), 4000) or f"{CHECKSUMS} lists no file"
+    try:
+        with files.pop(CHECKSUMS)() as file:
+            expected = _listed(place, file.read(LARGEST_LIST))
+    except UNREADABLE as error:
+        raise WorkshopError(f"{place} is damaged: {CHECKSUMS} can't be read ({error})") from None
+    wrong = [f"{name} {problem}" for name, digest in expected.items() if (problem := _problem(files, name, digest))]
+    others = sorted(name for name in files.keys() - expected.keys() if packed or not LEFTOVERS.match(name))
+    if packed:
+        wrong += [f"{name} is not listed in {CHECKSUMS}" for name in others]
+    if wrong:
+        why = cut("; ".join(wrong), 4000)
         raise WorkshopError(f"{place} is not as it was packed (edited, or a damaged copy): {why}")
-    names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-    others = names - expected.keys() - {CHECKSUMS}
-    return len(expected), sorted(name for name in others if not LEFTOVERS.match(name))
+    return len(expected), others
 
 
-def _problem(file: Path, digest: str) -> str:
+def _problem(files: Mapping[str, Callable[[], IO[bytes]]], name: str, digest: str) -> str:
     """What is wrong with a file that is listed; nothing: an empty string."""
-    if not file.is_file():
+    if name not in files:
         return "is missing"
-    actual = hashlib.sha256(file.read_bytes()).hexdigest()
+    checksum = hashlib.sha256()
+    try:
+        with files[name]() as file:
+            while block := file.read(1 << 20):
+                checksum.update(block)
+    except UNREADABLE as error:  # a zip's own checks come first
+        return f"can't be read ({error})"
+    actual = checksum.hexdigest()
     return "" if actual == digest else f"has the checksum {actual[:12]}… in place of {digest[:12]}…"
+
+
+def _in_folder(folder: Path) -> dict[str, Callable[[], IO[bytes]]]:
+    if not folder.is_dir():
+        raise WorkshopError(f"there is no bundle at {folder}")
+
+    def opened(path: Path) -> IO[bytes]:
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise OSError("a link that leaves the folder")
+        return path.open("rb")
+
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): partial(opened, path) for path in paths}
+
+
+def _in_zip(path: Path) -> dict[str, Callable[[], IO[bytes]]]:
+    try:
+        archive = zipfile.ZipFile(path)
+        check_size(
+            "what it holds", sum(info.file_size for info in archive.infolist()), path.stat().st_size, times=PACKED
+        )
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise WorkshopError(f"{path} is no zip that can be read ({error}); copy it again") from None
+    files: dict[str, Callable[[], IO[bytes]]] = {}
+    seen: dict[str, str] = {}
+    for info in archive.infolist():
+        top, _, name = info.filename.partition("/")
+        if not _stays(info.filename) or stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
+            raise WorkshopError(f"{path} must not be unpacked: {shown(info.filename)} would leave its folder")
+        if top != seen.setdefault("", top):
+            raise WorkshopError(f"{path} is damaged: it must have one folder, but it has {seen['']!r} and {top!r}")
+        if info.is_dir():
+            continue
+        # Windows and macOS take letters of both cases for one, whatever accents are made of; Windows drops dots.
+        same = "/".join(part.rstrip(". ") for part in unicodedata.normalize("NFC", name).casefold().split("/"))
+        if same in seen:
+            other = f", as {shown(seen[same])}" * (seen[same] != name)
+            raise WorkshopError(f"{path} is damaged: it has {shown(name)} twice{other}")
+        seen[same] = name
+        files[name] = partial(archive.open, info)
+    return files
+
+
+def _stays(name: str) -> bool:
+    """Whether a path with slashes leads into the folder where it begins, on all systems."""
+    return name[:1] not in ("", "/") and ".." not in name.split("/") and not re.search(r"[\\:\x00-\x1f]", name)
+
+
+def _listed(place: Path, content: bytes) -> dict[str, str]:
+    expected = {}
+    for line in content.decode("utf-8", "replace").splitlines():
+        digest, gap, name = line.partition("  ")
+        if not (gap and len(digest) == 64 and _stays(name)):
+            raise WorkshopError(f"{place} is damaged: {CHECKSUMS} has the line {line[:80]!r}")
+        expected[name] = digest
+    if not expected:
+        raise WorkshopError(f"{place} is damaged: {CHECKSUMS} lists no file")
+    return expected

@@ -249,7 +249,7 @@ viz.frames: fn=lambda a: viz.figures.raster(spikes(5, 3)), values=[1, 2]
 viz.figures.Marked.note: self=viz.figures.Marked("l", "measured", 1.0), unit="ms"
 viz.figures.spacing: values=[0.5, 1.0], dtype="float16"
 viz.labs: bill=lambda *_: (1, 2)
-workshop.bundle.pack: target=Path("b.zip"), content={"a.txt": b"a"}
+workshop.bundle.pack: target=Path("b.zip"), top="b", content={"a.txt": b"a"}
 workshop.bundle.verify: place=packed()
 workshop.handouts: notebook=notebook(), names=["00_first"], out=Path("solved"), echo=print
 workshop.handouts.slides: path=written("a.ipynb", nbformat.writes(slides()))
@@ -360,7 +360,7 @@ def swept() -> Path:
 
 
 def packed() -> Path:
-    bundle.pack(Path("b.zip"), {"a.txt": b"a"})
+    bundle.pack(Path("b.zip"), "b", {"a.txt": b"a"})
     return Path("b.zip")
 
 

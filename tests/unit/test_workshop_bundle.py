@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import zipfile
 
@@ -15,14 +16,14 @@ from snnkit.workshop.timetable import WorkshopError
 @pytest.fixture
 def packed(tmp_path):
     (tmp_path / "a file").write_bytes(b"from a file" * 1000)
-    pack(tmp_path / "out" / "kit.zip", {"x/a.txt": tmp_path / "a file", "b.bin": b"\0\1", "ü.md": b"text"})
+    pack(tmp_path / "out" / "kit.zip", "kit", {"x/a.txt": tmp_path / "a file", "b.bin": b"\0\1", "ü.md": b"text"})
     return tmp_path / "out" / "kit.zip"
 
 
 @pytest.fixture
 def folder(packed, tmp_path):
     zipfile.ZipFile(packed).extractall(tmp_path / "room")
-    return tmp_path / "room" / bundle.TOP
+    return tmp_path / "room" / "kit"
 
 
 def test_packed_and_unpacked_it_is_whole_for_us_and_for_sha256sum(packed, folder):
@@ -32,8 +33,8 @@ def test_packed_and_unpacked_it_is_whole_for_us_and_for_sha256sum(packed, folder
 
 
 def test_the_same_content_gives_the_same_bytes(tmp_path):
-    pack(tmp_path / "1.zip", {"a": b"1", "b": b"2"})
-    pack(tmp_path / "2.zip", {"b": b"2", "a": b"1"})
+    pack(tmp_path / "1.zip", "kit", {"a": b"1", "b": b"2"})
+    pack(tmp_path / "2.zip", "kit", {"b": b"2", "a": b"1"})
     assert (tmp_path / "1.zip").read_bytes() == (tmp_path / "2.zip").read_bytes()
 
 
@@ -54,22 +55,105 @@ def test_own_files_are_named_and_leftovers_are_not(folder):
 def test_no_bundle(tmp_path):
     with pytest.raises(WorkshopError, match="is no bundle: it has no CHECKSUMS"):
         verify(tmp_path)
-    with pytest.raises(WorkshopError, match="is no bundle"):
+    with pytest.raises(WorkshopError, match="there is no bundle at"):
         verify(tmp_path / "nowhere")
+
+
+# --- hostile and damaged files ----------------------------------------------------------------------------------------
 
 
 def test_a_damaged_zip(packed):
     content = bytearray(packed.read_bytes())
-    where = content.index(b"/x/a.txt") + 12  # the compressed bytes of the first entry
+    where = content.index(b"kit/x/a.txt") + 15  # the compressed bytes of the first entry
     content[where] ^= 0xFF
-    for damaged in (content, content[: len(content) // 2]):
-        packed.write_bytes(damaged)
-        with pytest.raises(WorkshopError, match="no zip that can be read"):
-            verify(packed)
+    packed.write_bytes(content)
+    with pytest.raises(WorkshopError, match=r"x/a\.txt can't be read"):
+        verify(packed)
+    packed.write_bytes(content[: len(content) // 2])
+    with pytest.raises(WorkshopError, match="no zip that can be read"):
+        verify(packed)
 
 
-@pytest.mark.parametrize(("text", "says"), [("nonsense\n", "is not as it was packed"), ("", "lists no file")])
-def test_a_list_that_is_none(folder, text, says):
-    (folder / CHECKSUMS).write_text(text)
-    with pytest.raises(WorkshopError, match=says):
+@pytest.mark.parametrize(
+    "line", ["nonsense", "0" * 64 + "  ../../etc/passwd", "0" * 64 + "  /etc/passwd", "0" * 64 + "  C:/x", "0" * 63]
+)
+def test_a_list_that_is_none(folder, line):
+    (folder / CHECKSUMS).write_text(line + "\n")
+    with pytest.raises(WorkshopError, match=r"is damaged: CHECKSUMS\.sha256 has the line"):
         verify(folder)
+
+
+LINK = zipfile.ZipInfo("t/link")
+LINK.external_attr = 0o120777 << 16
+LIST = f"{hashlib.sha256(b'1').hexdigest()}  a\n"
+
+
+def zipped(folder, *more, listed=LIST, method=zipfile.ZIP_DEFLATED):
+    path = folder / "bundle.zip"
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for name, content in (("t/a", b"1"), *more, ("t/CHECKSUMS.sha256", listed)):
+            archive.writestr(name, content)
+    return path
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        *(
+            (name, "must not be unpacked")
+            for name in ("t/../../evil", "../evil", "/etc/evil", "t/..\\evil", "C:/x", "t/b:x")
+        ),
+        ("t/a", "'a' twice$"),
+        *((f"t/{name}", rf"it has '{name}' twice, as 'a'") for name in ("A", "a.", "a ")),
+        *((name, "must have one folder, but it has 't' and") for name in ("u/a", "T/b", "b")),
+        ("t/notebooks/snnkit.py", r"notebooks/snnkit\.py is not listed"),
+        ("t/room-env/ready", "room-env/ready is not listed"),
+        ("t/a/__pycache__/b.pyc", "b.pyc is not listed"),
+        (LINK, "must not be unpacked: 't/link' would leave its folder"),
+    ],
+    ids=str,
+)
+def test_a_zip_with_anything_that_is_not_listed_is_refused(tmp_path, name, says):
+    with pytest.raises(WorkshopError, match=says):
+        verify(zipped(tmp_path, (name, b"2")))
+
+
+def test_a_list_of_nothing_proves_nothing_and_an_endless_one_is_not_read_to_its_end(tmp_path, monkeypatch):
+    assert verify(zipped(tmp_path)) == (1, [])
+    with pytest.raises(WorkshopError, match="lists no file"):
+        verify(zipped(tmp_path, listed=""))
+    monkeypatch.setattr(bundle, "LARGEST_LIST", 1000)
+    with pytest.raises(WorkshopError, match="has the line '0000"):
+        verify(zipped(tmp_path, listed="0" * 10_000))
+
+
+def test_a_zip_that_holds_far_more_than_it_has_bytes_is_not_read(tmp_path):
+    with pytest.raises(WorkshopError, match="the size of what it holds must be at most"):
+        verify(zipped(tmp_path, ("t/b", bytes(1 << 22))))
+
+
+def test_a_link_that_leaves_the_folder_is_no_file_of_it(folder):
+    (folder / "b.bin").unlink()
+    (folder.parent / "elsewhere").write_bytes(b"\0\1")
+    (folder / "b.bin").symlink_to("../elsewhere")
+    with pytest.raises(WorkshopError, match=r"b\.bin can't be read \(a link that leaves the folder\)"):
+        verify(folder)
+
+
+@pytest.mark.parametrize("damage", ["encrypted", "of an unknown method", "broken LZMA"])
+def test_what_python_can_not_unpack_is_damaged(tmp_path, damage):
+    path = zipped(tmp_path, method=zipfile.ZIP_LZMA if damage == "broken LZMA" else zipfile.ZIP_DEFLATED)
+    content = bytearray(path.read_bytes())
+    if damage == "broken LZMA":
+        content[40:48] = b"\xff" * 8
+    for mark, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        begin = -1
+        while damage != "broken LZMA" and (begin := content.find(mark, begin + 1)) >= 0:
+            if damage == "encrypted":
+                content[begin + at] |= 1
+            else:
+                content[begin + at + 2] = 93
+    path.write_bytes(content)
+    with pytest.raises(WorkshopError, match="damaged"):
+        verify(path)
