@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from snnkit import checks
-from snnkit.checks import cut, instance, integer, shown
+from snnkit.checks import cut, instance, integer, number, shown
 from snnkit.data import resolve_device
-from snnkit.files import destination, expanded, replacing
-from snnkit.train.history import History
+from snnkit.files import check_size, destination, expanded, replacing
+from snnkit.train.history import TAGS, History
 
 FORMAT = "snnkit checkpoint 1"
 LIGHTNING_KEY = "pytorch-lightning_version"  # by which Lightning recognises its own checkpoints
@@ -143,7 +143,7 @@ class RunState:
     def resume(self, path: str | os.PathLike[str]) -> History:
         """Return to the state in which ``save`` was called, PyTorch's generators included; the history so far.
 
-        ValueError, naming the file, where it is of another run; then nothing has changed.
+        ValueError, naming the file and the entry, where it does not fit, or was tampered with; nothing has changed.
         """
         content = load_checkpoint(path)
         extra, own = content["extra"], self._extra()
@@ -153,37 +153,58 @@ class RunState:
                 "written by fit, or by that of another version"
             )
         try:
-            self._check_same(extra, own)
             history = History.from_dict(content["history"])
-            hook = self.optimizer.register_load_state_dict_pre_hook(keep_kernels)
-            try:
-                load_checkpoint(path, self.model, self.optimizer)
-            finally:
-                hook.remove()
-            for generator, state in zip(self.generators, extra["generators"], strict=True):
-                generator.set_state(state)
-            if self.scheduler is not None:
-                self.scheduler.load_state_dict(extra["scheduler"])
-            self.scaler.load_state_dict(extra["scaler"])
-            self.order.set_state(extra["order"])
-            torch.set_rng_state(extra["rng"])
-            if torch.cuda.is_available() and len(extra["cuda_rng"]) == torch.cuda.device_count():
-                torch.cuda.set_rng_state_all(extra["cuda_rng"])
-        except (TypeError, ValueError, RuntimeError) as error:
+            self._check_fits(content["epoch"], history, extra, own)
+        except (TypeError, ValueError) as error:
             raise ValueError(f"{path} can't be resumed from: {error}") from None
+        hook = self.optimizer.register_load_state_dict_pre_hook(keep_kernels)
+        try:
+            content = load_checkpoint(path, self.model, self.optimizer)
+        finally:
+            hook.remove()
+        for generator, state in zip(self.generators, extra["generators"], strict=True):
+            generator.set_state(state)
+        if self.scheduler is not None:
+            self.scheduler.load_state_dict(extra["scheduler"])
+        self.scaler.load_state_dict(extra["scaler"])
+        self.order.set_state(extra["order"])
+        torch.set_rng_state(extra["rng"])
+        if torch.cuda.is_available() and len(extra["cuda_rng"]) == torch.cuda.device_count():
+            torch.cuda.set_rng_state_all(extra["cuda_rng"])
         return history
 
-    def _check_same(self, extra: dict[str, Any], own: dict[str, Any]) -> None:
-        """ValueError where the run that wrote a file had another scheduler, or other random numbers."""
+    def _check_fits(self, epoch: int, history: History, extra: dict[str, Any], own: dict[str, Any]) -> None:
+        """TypeError or ValueError, naming the entry, unless all of a file can be taken over."""
+        lengths = sorted({len(getattr(history, name)) for name in TAGS if not name.startswith("test")})
+        if lengths != [epoch]:
+            raise ValueError(f"epoch must be the length of the lists of history, {lengths}, but it is {shown(epoch)}")
         for what, before, now in (
-            ("scheduler", *(one["scheduler_class"].replace("NoneType", "None") for one in (extra, own))),
+            ("scheduler", *(str(one["scheduler_class"]).replace("NoneType", "None") for one in (extra, own))),
             (
                 "the number of random generators in encode, augment, loss and model",
-                *(len(one["generators"]) for one in (extra, own)),
+                *(len(instance("generators", one["generators"], list, "a list")) for one in (extra, own)),
             ),
         ):
             if before != now:
-                raise ValueError(f"{what} must be {before}, as in the run that wrote it, but it is {now}")
+                raise ValueError(f"{what} must be {cut(str(before))}, as in the run that wrote it, but it is {now}")
+        for name in ("scheduler", "scaler"):
+            state = instance(name, extra[name], dict, "a dict", optional=own[name] is None)
+            for key, value in (own[name] or {}).items():
+                saved = state.get(key, value if name == "scheduler" else None)  # which has other keys in other PyTorchs
+                kinds = (int, float) if type(value) in (int, float) else type(value)
+                if value is not None and not isinstance(saved, kinds):
+                    raise ValueError(f"{key} of {name} must be like {shown(value)}, but it is {shown(saved)}")
+        if own["scaler"]:
+            number("scale of scaler", extra["scaler"]["scale"], above=0)
+        states = [("order", extra["order"], self.order), ("rng", extra["rng"], self.order)]
+        states += [("generators", *pair) for pair in zip(extra["generators"], self.generators, strict=True)]
+        if len(instance("cuda_rng", extra["cuda_rng"], list, "a list")) == len(own["cuda_rng"]):
+            states += [("cuda_rng", state, torch.Generator("cuda")) for state in extra["cuda_rng"]]
+        for name, state, generator in states:
+            try:
+                torch.Generator(generator.device).set_state(state)
+            except (TypeError, RuntimeError):
+                raise ValueError(f"{name} must be the state of a random generator, but it is {shown(state)}") from None
 
 
 def keep_kernels(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> dict[str, Any]:
@@ -296,7 +317,7 @@ def read_archive(
 ) -> tuple[Path, Any]:
     """Inverse of ``write_archive``, every byte compared with its checksum: the file, and what it holds.
 
-    It can't run code. ValueError where it can't be read as ``what``.
+    It can't run code, and takes no more memory than the file has bytes. ValueError where it can't be read as ``what``.
     """
     path = expanded(path)
     if not path.is_file():
@@ -304,10 +325,15 @@ def read_archive(
     with open(path, "rb") as file:
         try:
             with zipfile.ZipFile(file) as archive:
+                # PyTorch packs nothing, so that the parts are not larger than the whole.
+                stored = os.fstat(file.fileno()).st_size
+                check_size("its parts", sum(entry.file_size for entry in archive.infolist()), stored)
                 if (damaged := archive.testzip()) is not None:
                     raise zipfile.BadZipFile(f"{damaged} does not have its checksum")
             file.seek(0)
-            return path, torch.load(file, map_location=map_location, weights_only=True)
+            content = torch.load(file, map_location=map_location, weights_only=True)
+            _check_contents(content, stored)
+            return path, content
         except Exception as error:
             # PyTorch's own text advises weights_only=False, the one thing not to do with a file that looks wrong.
             kind = type(error).__name__
@@ -318,3 +344,17 @@ def read_archive(
                 f"{path} can't be read as a {what}: it is damaged, cut short, or holds more than tensors and plain "
                 f"values ({kind}: {reason})"
             ) from None
+
+
+def _check_contents(content: Any, stored: int) -> None:
+    """ValueError where lists in lists, or tensors that repeat their numbers, are far more than the file has bytes."""
+    count, todo = 0, [content]
+    while todo:
+        item = todo.pop()
+        count += 1
+        if isinstance(item, Tensor) and (nbytes := item.numel() * item.element_size()) > stored:
+            check_size("a tensor in it", nbytes)
+        elif isinstance(item, (dict, list, tuple)):
+            todo += item.values() if isinstance(item, dict) else item
+            if count + len(todo) > stored:
+                check_size("the lists in it", count + len(todo), stored)

@@ -12,11 +12,10 @@ from typing import Any
 from torch import nn
 
 from snnkit import checks
-from snnkit.checks import function, pip_install
+from snnkit.checks import choice, flag, function, instance, mapping, pip_install, shown
 from snnkit.files import expanded
 
 
-@checks.arguments
 @dataclass
 class History:
     """One entry per finished epoch in each list; plain numbers, so ``to_dict()`` goes into JSON as it is.
@@ -51,10 +50,18 @@ class History:
         return asdict(self)
 
     @classmethod
-    @checks.arguments
     def from_dict(cls, values: dict[str, Any]) -> History:
-        """Inverse of ``to_dict``."""
-        return cls(**copy.deepcopy(values))
+        """Inverse of ``to_dict``. Raises TypeError or ValueError, naming the entry, for anything else."""
+        history = cls()
+        for name, value in mapping("history", values, "names and lists").items():
+            if choice("an entry of history", name, vars(history)) == "interrupted":
+                flag("interrupted of history", value)
+            else:
+                for number in instance(f"{name} of history", value, list, "a list of numbers"):
+                    if type(number) not in (int, float):
+                        raise TypeError(f"{name} of history must be a list of numbers, but {shown(number)} is in it")
+            setattr(history, name, copy.copy(value))
+        return history
 
     def __repr__(self) -> str:
         lines = [f"History of {self.epochs} epoch{'s' * (self.epochs != 1)}{', interrupted' * self.interrupted}"]

@@ -4,6 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -108,11 +109,6 @@ def test_resume_refuses_what_fit_did_not_write(tmp_path):
         ValueError, match=r"run\.pt can't be resumed from: scheduler must be None, as in the run .*, but it is StepLR"
     ):
         fit(model, optimizer, scheduler=scheduler, checkpoint=tmp_path / "run.pt", resume=True)
-    content = torch.load(tmp_path / "run.pt")
-    content["history"]["seconds"] = 3
-    torch.save(content, tmp_path / "run.pt")
-    with pytest.raises(ValueError, match="can't be resumed from: seconds of History must be a list of numbers"):
-        fit(model, optimizer, checkpoint=tmp_path / "run.pt", resume=True)
 
 
 # -- atomic ----------------------------------------------------------------------------------------------------------
@@ -234,6 +230,91 @@ def test_entries_of_another_kind_are_named_and_change_nothing(tmp_path, name, va
     with pytest.raises(ValueError, match=rf"(?s)run\.pt .*{words}"):
         train.load_checkpoint(path, model, optimizer)
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+
+
+# The name of an entry, or of one within another; its new value; the error.
+TAMPERED = [
+    ("epoch", 10**12, r"epoch must be the length of the lists of history, \[1\], but it is 10000"),
+    ("history", None, "history must be a dict of names and lists, but it is None"),
+    ("history.x", [], "an entry of history must be one of .*, but it is 'x'"),
+    ("history.seconds", ["a"], "seconds of history must be a list of numbers, but 'a' is in it"),
+    ("history.seconds", 3, "seconds of history must be a list of numbers, but it is 3"),
+    ("history.seconds", [], r"lists of history, \[0, 1\], but it is 1"),
+    ("extra.rng", torch.zeros(3), r"rng must be the state of a random generator, but it is a Tensor of shape \[3\]"),
+    ("extra.order", "x", "order must be the state of a random generator, but it is 'x'"),
+    ("extra.generators", 3, "generators must be a list, but it is 3"),
+    ("extra.generators", [1], "number of random generators .* must be 1, as in the run .*, but it is 0"),
+    ("extra.cuda_rng", 3, "cuda_rng must be a list, but it is 3"),
+    ("extra.scaler", [1], r"scaler must be a dict, but it is \[1\]"),
+    ("extra.scheduler", {"last_epoch": "x"}, "last_epoch of scheduler must be like 0, but it is 'x'"),
+    ("extra.scheduler_class", "Step" * 99, "scheduler must be StepStep.*…, as in the run .* but it is StepLR"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "words"), TAMPERED)
+def test_a_tampered_run_is_not_resumed_and_changes_nothing(tmp_path, name, value, words):
+    path = tmp_path / "run.pt"
+
+    def run(seed, **kwargs):
+        model, optimizer = new(seed)
+        before = [p.clone() for p in model.parameters()]
+        try:
+            scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+            fit(model, optimizer, scheduler=scheduler, checkpoint=path, **kwargs)
+        finally:
+            assert all(map(torch.equal, before, model.parameters())) == kwargs.get("resume", False)
+
+    run(0)
+    content = torch.load(path)
+    *within, last = name.split(".")
+    (content[within[0]] if within else content)[last] = value
+    torch.save(content, path)
+    with pytest.raises(ValueError, match=rf"run\.pt can't be resumed from: .*{words}"):
+        run(1, epochs=2, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("scale", "words"), [(-1.0, "greater than 0, but it is -1.0"), ("x", "like 65536.0, but it is 'x'")]
+)
+def test_a_tampered_scale_of_the_loss(tmp_path, scale, words):
+    run = module.RunState(*new(), None, torch.amp.GradScaler("cpu"), torch.Generator())
+    run.save(tmp_path / "run.pt", train.History())
+    assert run.resume(tmp_path / "run.pt") == train.History()
+    content = torch.load(tmp_path / "run.pt")
+    content["extra"]["scaler"]["scale"] = scale
+    torch.save(content, tmp_path / "run.pt")
+    with pytest.raises(ValueError, match=f"scale of scaler must be {words}"):
+        run.resume(tmp_path / "run.pt")
+
+
+def packed(path):
+    with zipfile.ZipFile(path) as archive:
+        parts = {entry.filename: archive.read(entry) for entry in archive.infolist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in parts.items():
+            archive.writestr(name, bytes(1 << 26) if name.endswith("data/0") else content)
+
+
+def laughs(path):
+    value = [0] * 9
+    for _ in range(12):
+        value = [value] * 9
+    torch.save({"format": module.FORMAT, "extra": value}, path)
+
+
+BOMBS = {
+    "packed": (packed, "the size of its parts must be at most"),
+    "lists of one list": (laughs, "the size of the lists in it must be at most"),
+    "one number for ever": (lambda path: torch.save(torch.zeros(1).expand(2**44), path), "the size of a tensor in it"),
+}
+
+
+@pytest.mark.parametrize(("change", "words"), BOMBS.values(), ids=BOMBS)
+def test_a_file_that_announces_more_than_it_has_is_refused(tmp_path, change, words):
+    path = train.save_checkpoint(tmp_path / "run.pt", *new())
+    change(path)
+    with pytest.raises(ValueError, match=rf"run\.pt can't be read as a checkpoint.*{words}"):
+        train.load_checkpoint(path)
 
 
 @pytest.mark.parametrize("place", ["html", "cuda:77", 3.5, None])
