@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import warnings
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ pytest.importorskip("lightning")
 
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
+from torch.utils.data import DataLoader, TensorDataset
 
 from snnkit import models, viz
 from snnkit.train import RankInfo, lit, recipes
@@ -176,6 +178,41 @@ def test_a_killed_run_ends_as_if_nothing_had_happened(tmp_path, accumulate, sche
         # Other initial weights are replaced.
         got, *others = plain_run(folder, resume=file, seed=5, **same)
         assert torch.equal(got, expected) and others == [figures, series]
+
+
+# When the checkpoint is written, how the loader works, and whether a resumed run sees the same order.
+LOADERS = {
+    "end of an epoch": ({}, {}, True),
+    "end of an epoch, workers": ({}, {"num_workers": 2, "multiprocessing_context": "fork"}, True),
+    "end of validation": ({"save_on_train_epoch_end": False}, {}, True),
+    "within an epoch": ({"every_n_train_steps": 3, "save_on_train_epoch_end": False}, {}, False),
+    "before validation": ({"every_n_train_steps": 5, "save_on_train_epoch_end": False}, {}, False),
+    "own generator": ({}, {}, False),
+}
+
+
+@pytest.mark.parametrize("case", LOADERS)
+def test_a_dataloader_that_shuffles_has_its_order_again_or_the_checkpoint_warns(tmp_path, case):
+    (often, options, same), own = LOADERS[case], case == "own generator"
+
+    def train(folder, kill=None, resume=None):
+        torch.manual_seed(3 if resume is None else 4)
+        drawn = {"generator": torch.Generator()} if own else {}
+        loader = DataLoader(TensorDataset(*images(40)), batch_size=8, shuffle=True, **options, **drawn)
+        held = DataLoader(TensorDataset(*images(16, seed=1)), batch_size=8)
+        made, writer = module(net(seed=3)), ModelCheckpoint(folder, "last", **often)
+        callbacks = [writer, *([CutBefore(kill)] if kill else [])]
+        with contextlib.suppress(Cut):
+            trainer(*callbacks, max_epochs=3, enable_checkpointing=True).fit(made, loader, held, ckpt_path=resume)
+        return weights(made)
+
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        whole = train(tmp_path / "whole")
+    assert sum("sees the samples in another order" in str(warning.message) for warning in said) == (not same)
+    train(tmp_path / "killed", kill=10)
+    (file,) = (tmp_path / "killed").iterdir()
+    assert torch.equal(train(tmp_path / "resumed", resume=file), whole) == same
 
 
 def test_a_trained_module_is_read_back(tmp_path):

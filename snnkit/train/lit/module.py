@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from lightning.pytorch import LightningModule
+from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor, nn
 
 from snnkit import checks
@@ -52,8 +53,9 @@ class SpikingModule(LightningModule):
 
     Before each batch PyTorch's generators, and those that the given functions hold, are seeded from (``seed``, epoch,
     batch, rank). So augmentation, dropout and random encoders need no state in a checkpoint, and a resumed run draws
-    the same numbers as an unbroken one. Validation and tests draw the same every time. The order of the samples is the
-    loader's: ``TensorDataModule`` continues where it was, a DataLoader that shuffles does not.
+    the same numbers as an unbroken one. Validation and tests draw the same every time. PyTorch's generator is
+    seeded before each epoch, too, so a DataLoader that shuffles has the same order after a resume between epochs.
+    Within an epoch, or with a generator of its own, it can't continue: the first such checkpoint warns of it.
 
     On a CPU a loss that is not finite raises FloatingPointError before its backward pass. On an accelerator, where
     reading it waits for the device, that is noticed some updates later, but always before a checkpoint is written.
@@ -117,6 +119,8 @@ class SpikingModule(LightningModule):
         self._generators = generators_of(self.encoder, augment, self.criterion, model)
         self._totals: Tensor | None = None  # of the metrics, from a checkpoint
         self._positions: list[dict[str, Any]] = []  # of the data loader, from a checkpoint
+        self._first_epoch = 0  # of this run, from a checkpoint
+        self._warned_of_order = False
         self.step_loss: Tensor | None = None
 
     def forward(self, samples: Tensor) -> Tensor:
@@ -166,6 +170,10 @@ class SpikingModule(LightningModule):
         schedule = make_scheduler(self.scheduler, optimizer, self.trainer.max_epochs or 1)
         return optimizer if schedule is None else {"optimizer": optimizer, "lr_scheduler": schedule}
 
+    def on_fit_start(self) -> None:
+        self._seed_order(self._first_epoch)  # the loader's first iterator is made after this
+        self._first_epoch = 0
+
     def on_train_start(self) -> None:
         if self._totals is not None and self.global_rank == 0:
             self._metrics_of("train").totals.copy_(self._totals)
@@ -178,6 +186,8 @@ class SpikingModule(LightningModule):
         self._positions = []
 
     def on_train_epoch_start(self) -> None:  # not called where a run is resumed within an epoch
+        if self.current_epoch and not self.trainer.fit_loop.is_resuming:  # each further one after this
+            self._seed_order(self.current_epoch)
         self._metrics_of("train").reset()
 
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
@@ -200,10 +210,15 @@ class SpikingModule(LightningModule):
         """Lightning calls it on every rank: the metrics of the epoch so far are added up over ranks."""
         self._check_flag()
         check_weights(self.model, self.current_epoch)
+        self._warn_of_order(checkpoint)
         checkpoint[_TOTALS] = self.trainer.strategy.reduce(self._metrics_of("train").totals.clone(), reduce_op="sum")
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         loops = checkpoint.get("loops")  # none in a file of weights only
+        if loops is not None:
+            fit = loops["fit_loop"]
+            done = epoch_in_progress(loops) and fit["epoch_loop.batch_progress"]["is_last_batch"]
+            self._first_epoch = fit["epoch_progress"]["current"]["processed"] + done
         if loops is not None and epoch_in_progress(loops):
             self._positions = loops["fit_loop"]["state_dict"].get("combined_loader", [])
             self._totals = checkpoint.get(_TOTALS)
@@ -264,6 +279,27 @@ class SpikingModule(LightningModule):
             torch.get_device_module(self.device).manual_seed(seed)
         for i, generator in enumerate(self._generators):
             generator.manual_seed(seed ^ (i + 1))
+
+    def _seed_order(self, epoch: int) -> None:
+        """Before a loader draws its order from PyTorch's generator; ``SharedBatches`` has its own."""
+        torch.default_generator.manual_seed(seed_of("order of a loader", self.seed, epoch, self.global_rank))
+
+    def _warn_of_order(self, checkpoint: dict[str, Any]) -> None:
+        """At a checkpoint from which a resumed run would see other samples than an unbroken one."""
+        loader: Any = self.trainer.train_dataloader
+        if hasattr(loader, "state_dict") or loader is None or self._warned_of_order or "loops" not in checkpoint:
+            return
+        trainer = self.trainer
+        ended = trainer.is_last_batch and (trainer.validating or not trainer.enable_validation)
+        within = epoch_in_progress(checkpoint["loops"]) and not ended
+        drawing = (getattr(each, "generator", None) for each in (loader, getattr(loader, "sampler", None)))
+        if within or any(isinstance(each, torch.Generator) for each in drawing):
+            self._warned_of_order = True
+            where = "within an epoch" if within else "with a generator of its own"
+            rank_zero_warn(
+                "a run that is resumed from this checkpoint sees the samples in another order than an unbroken one: "
+                f"{where} a {type(loader).__name__} can't continue where it was. lit.TensorDataModule can"
+            )
 
     def _metrics_of(self, stage: str) -> RunningMetrics:
         metrics = self._metrics.get(stage)
