@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from html import escape
 from importlib import resources
+from posixpath import dirname, normpath
 
 from snnkit import checks
 
@@ -21,7 +22,7 @@ POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' blob:; style-src 'unsafe-inline'; img-src data: blob:; "
     "worker-src blob:; base-uri 'none'; form-action 'none'"
 )
-_IMPORT = re.compile(r'^import\s*\{([^}]*)\}\s*from\s*"\./([\w./-]+)";?[ \t]*\n', re.MULTILINE)
+_IMPORT = re.compile(r'^import\s*\{([^}]*)\}\s*from\s*"(\.\.?/[\w./-]+)";?[ \t]*\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export\s+(?=(?:async\s+)?(?:function|class|const|let)\b)", re.MULTILINE)
 _MODULE_WORD = re.compile(r"^(import|export)\b.*", re.MULTILINE)
 _NAME = re.compile(r"^(?:async\s+)?(?:function\*?|class|const|let)\s+([A-Za-z_$][\w$]*)", re.MULTILINE)
@@ -64,7 +65,7 @@ def _add(name: str, modules: dict[str, str], within: tuple[str, ...] = ()) -> No
     for wanted, other in _IMPORT.findall(text):
         if " as " in wanted:
             raise ValueError(f"an import in {name} must keep the name, but it is {{{wanted.strip()}}}")
-        _add(other, modules, (*within, name))
+        _add(normpath(f"{dirname(name)}/{other}").lstrip("/"), modules, (*within, name))
     text = _EXPORT.sub("", _IMPORT.sub("", text))
     if odd := _MODULE_WORD.search(text):
         raise ValueError(

@@ -1,0 +1,94 @@
+// What all explorers share: a frame of controls, a headline that says what is seen, plots, and seeded noise.
+
+import {framed, make, panel} from "../controls.js";
+
+/**
+ * Builds an explorer into `place`: controls above, a headline that `draw` writes, and whatever `body` holds.
+ *
+ * @param {HTMLElement} place
+ * @param {{label: string, controls: Object, body: Array<Node>, plots: Array<Plot>, saved?: Object,
+ *   draw: function(Object, Set<string>): string, report?: function(Object): void}} options `draw` gets the values of the
+ *   controls and the names of those that have changed, and returns the headline; `saved` are values to begin with, and
+ *   `report` hears of every change
+ * @returns {{set: function(Object): void, values: function(): Object, ask: function(string): void, end: function(): void}}
+ */
+export function explorer(place, {label, controls, body, plots, saved = {}, draw, report = () => {}}) {
+  const headline = make("p", {className: "headline"});
+  const spoken = make("p", {className: "visually-hidden", role: "status"});
+  const changed = new Set(Object.keys(controls));
+  let timer = 0, silent = true;
+  const ask = framed(() => {
+    if (ended) return;
+    const words = draw(knobs.values(), new Set(changed));
+    changed.clear();
+    headline.textContent = words;
+    // What is read aloud waits until the hand rests.
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      spoken.textContent = words;
+      if (!silent) report(knobs.values());
+    }, 300);
+  });
+  const want = (name) => {
+    changed.add(name);
+    ask();
+  };
+  const knobs = panel(controls, (name) => {
+    silent = false;
+    want(name);
+  });
+  let ended = false;
+  knobs.set(saved);
+  place.classList.add("snn", "explorer");
+  place.setAttribute("role", "group");
+  place.setAttribute("aria-label", label);
+  place.replaceChildren(knobs.element, headline, ...body, spoken);
+  for (const plot of plots) plot.start();
+  ask();
+  return {
+    ask: want,
+    values: knobs.values,
+    set(values) {
+      knobs.set(values);
+      for (const name of Object.keys(values)) want(name);
+    },
+    /** As if the reader had moved a control. */
+    use(name, value) {
+      controls[name].set(value);
+      silent = false;
+      want(name);
+    },
+    end() {
+      ended = true;
+      clearTimeout(timer);
+      for (const plot of plots) plot.end();
+    },
+  };
+}
+
+/** Numbers from 0 to 1, the same for the same seed (mulberry32, by Tommy Ettinger, in the public domain). */
+export function uniform(seed) {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
+  };
+}
+
+/** Standard normal numbers, by Box and Muller. */
+export function normal(count, seed) {
+  const next = uniform(seed), found = new Float32Array(count);
+  for (let i = 0; i < count; i += 2) {
+    const radius = Math.sqrt(-2 * Math.log(1 - next())), angle = 2 * Math.PI * next();
+    found[i] = radius * Math.cos(angle);
+    if (i + 1 < count) found[i + 1] = radius * Math.sin(angle);
+  }
+  return found;
+}
+
+/** "1 spike", "2 spikes". */
+export function counted(count, noun) {
+  return `${Number(count.toPrecision(3))} ${noun}${count === 1 ? "" : "s"}`;
+}

@@ -1,0 +1,407 @@
+// A panel with axes on a canvas: lines, marks, bars and images, a read-out under the pointer, and handles to drag.
+
+import {colours, surface, watchColours} from "./canvas.js";
+import {drag, framed, make, written} from "./controls.js";
+
+const TOP = 8, RIGHT = 10, BELOW = 36, LEFT = 54;
+const LETTERS = "12px system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
+const DASHES = {solid: [], dash: [6, 4], dot: [2, 3]};
+
+/** Round numbers (1, 2 or 5 times a power of ten) between two ends, at most `most` of them. */
+export function ticksOf(low, high, most) {
+  const least = (high - low) / Math.max(most, 1), power = 10 ** Math.floor(Math.log10(least));
+  const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= least * 0.999);
+  const ticks = [];
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i++) ticks.push(Number((i * step).toPrecision(10)));
+  return ticks;
+}
+
+/** As a tick label: "0.05", "−2", "10⁻³" where it is far from 1. */
+export function tickText(value) {
+  if (value !== 0 && (Math.abs(value) >= 1e5 || Math.abs(value) < 9.99e-4)) {
+    const power = Math.floor(Math.log10(Math.abs(value)) + 1e-9), digits = value / 10 ** power;
+    const raised = String(power).replace(/./g, (sign) => (sign === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[sign]));
+    return `${Math.abs(digits - 1) < 1e-6 ? "" : `${written(digits)}·`}10${raised}`;
+  }
+  return String(Number(value.toPrecision(6))).replace("-", "−");
+}
+
+/** An axis: `title`, `min` and `max`, `log`, and `ticks` ([value or [value, text], …]) where they are given. */
+class Axis {
+  constructor({title = "", min = 0, max = 1, log = false, ticks, bare = false, digits = 3} = {}) {
+    Object.assign(this, {title, min, max, log, ticks, bare, digits});
+  }
+
+  /** Where a value is, 0 at the low end and 1 at the high end. */
+  share(value) {
+    const {min, max, log} = this;
+    return log ? Math.log(value / min) / Math.log(max / min) : (value - min) / (max - min);
+  }
+
+  value(share) {
+    const {min, max, log} = this;
+    return log ? min * (max / min) ** share : min + share * (max - min);
+  }
+
+  shown(room) {
+    if (this.ticks) return this.ticks.map((one) => (Array.isArray(one) ? one : [one, tickText(one)]));
+    if (!this.log) {
+      const low = Math.min(this.min, this.max), high = Math.max(this.min, this.max); // rows of images count downwards
+      return ticksOf(low, high, room).map((one) => [one, tickText(one)]);
+    }
+    const low = Math.ceil(Math.log10(this.min) - 1e-9), high = Math.floor(Math.log10(this.max) + 1e-9);
+    const every = Math.max(1, Math.ceil((high - low + 1) / room)), ticks = [];
+    for (let power = low; power <= high; power++) if (power % every === 0) ticks.push([10 ** power, tickText(10 ** power)]);
+    return ticks;
+  }
+}
+
+/**
+ * A panel. `show(marks)` draws; marks are, in the order in which they are painted:
+ *
+ *     {line: [xs, ys], colour, width, dash: "dash", step: true, fill: 0.15}   // xs null: 0, 1, 2, …; NaN is a gap
+ *     {dots: [xs, ys], colour, shape: "dot" | "tick" | "triangle" | "diamond" | "square", size}
+ *     {bars: [lefts, heights], width, colour, opacity}
+ *     {rule: "x" | "y", at, colour, dash}
+ *     {pixels: values, rows, columns, x, y, colour, opacity}                  // values 0 to 1 as opacity, from the top
+ *     {text, x, y, colour}
+ */
+export class Plot {
+  /**
+   * @param {{label: string, x?: object, y?: object, height?: number, left?: number,
+   *   equal?: boolean, read?: function(number, number): ?string}} options with `equal`, a unit is as long on both axes;
+   *   `read` gives the words for a place under the pointer, in units of the axes, or null
+   */
+  constructor({label, x = {}, y = {}, height = 150, left = LEFT, equal = false, read = null}) {
+    this.equal = equal;
+    this.x = new Axis(x);
+    this.y = new Axis(y);
+    this.read = read;
+    this.margins = {left, right: RIGHT, top: TOP, below: this.x.bare ? 8 : this.x.title ? BELOW + 4 : BELOW - 14};
+    this.canvas = make("canvas", {role: "img", "aria-label": label});
+    this.tip = make("div", {className: "tip", hidden: true});
+    this.element = make("div", {className: "plot"}, this.canvas, this.tip);
+    this.canvas.style.height = `${height}px`;
+    this.marks = [];
+    this.handles = [];
+    this.ask = framed(() => this.draw());
+    this.canvas.addEventListener("pointermove", (event) => event.pointerType !== "touch" && this.point(event));
+    this.canvas.addEventListener("pointerleave", () => this.point(null));
+  }
+
+  /** Once `element` is in the page. */
+  start() {
+    this.colours = colours(this.element);
+    const ends = [
+      watchColours(this.element, (found) => {
+        this.colours = found;
+        this.draw();
+      }),
+      surface(this.canvas, (context, width, height) => {
+        Object.assign(this, {context, width, height});
+        this.fit();
+        this.draw();
+      }),
+    ];
+    this.end = () => ends.forEach((one) => one());
+    return this;
+  }
+
+  /** With `equal`, more room at the right or below, so that pixels are square. */
+  fit() {
+    this.narrow ??= {...this.margins};
+    this.margins = {...this.narrow};
+    if (!this.equal) return;
+    const {left, right, top, below} = this.margins, {x, y} = this;
+    const unit = Math.min((this.width - left - right) / Math.abs(x.max - x.min), (this.height - top - below) / Math.abs(y.max - y.min));
+    this.margins.right = this.width - left - unit * Math.abs(x.max - x.min);
+    this.margins.below = this.height - top - unit * Math.abs(y.max - y.min);
+  }
+
+  show(marks) {
+    this.marks = marks;
+    this.draw();
+  }
+
+  /** Pixels from the left edge and from the top. */
+  across(value) {
+    const {left, right} = this.margins;
+    return left + this.x.share(value) * (this.width - left - right);
+  }
+
+  down(value) {
+    const {top, below} = this.margins;
+    return this.height - below - this.y.share(value) * (this.height - top - below);
+  }
+
+  /** The values at a place in pixels, held between the ends of the axes. */
+  at(pixelX, pixelY) {
+    const {left, right, top, below} = this.margins, held = (share) => Math.min(1, Math.max(0, share));
+    return [
+      this.x.value(held((pixelX - left) / (this.width - left - right))),
+      this.y.value(held((this.height - below - pixelY) / (this.height - top - below))),
+    ];
+  }
+
+  draw() {
+    const {context, width, height} = this;
+    if (!context) return;
+    const {left, right, top, below} = this.margins;
+    context.clearRect(0, 0, width, height);
+    context.font = LETTERS;
+    this.drawAxes(context);
+    context.save();
+    context.beginPath();
+    context.rect(left, top - 6, width - left - right + 1, height - top - below + 7);
+    context.clip();
+    for (const mark of this.marks) this.paint(context, mark);
+    if (this.pointed) {
+      context.strokeStyle = this.colours.muted;
+      context.lineWidth = 1;
+      context.setLineDash(DASHES.dot);
+      context.beginPath();
+      const x = Math.round(this.pointed[0]) + 0.5;
+      context.moveTo(x, top);
+      context.lineTo(x, height - below);
+      context.stroke();
+    }
+    context.restore();
+    for (const handle of this.handles) handle.place();
+  }
+
+  drawAxes(context) {
+    const {width, height, colours: ink} = this, {left, right, top, below} = this.margins;
+    const bottom = Math.round(height - below) + 0.5;
+    context.lineWidth = 1;
+    context.setLineDash([]);
+    context.fillStyle = ink.muted;
+    context.textBaseline = "middle";
+    context.textAlign = "right";
+    let widest = 0;
+    for (const [value, text] of this.y.shown(Math.max(2, Math.floor((height - top - below) / 24)))) {
+      const at = Math.round(this.down(value)) + 0.5;
+      if (at < top - 4 || at > bottom + 1) continue;
+      context.strokeStyle = ink.faint;
+      context.beginPath();
+      context.moveTo(left, at);
+      context.lineTo(width - right, at);
+      context.stroke();
+      context.fillText(text, left - 6, at);
+      widest = Math.max(widest, context.measureText(text).width);
+    }
+    context.textAlign = "center";
+    context.textBaseline = "top";
+    let free = -Infinity;
+    for (const [value, text] of this.x.shown(Math.max(2, Math.floor((width - left - right) / 70)))) {
+      const at = Math.round(this.across(value)) + 0.5;
+      if (at < left - 1 || at > width - right + 1) continue;
+      context.strokeStyle = ink.faint;
+      context.beginPath();
+      context.moveTo(at, top);
+      context.lineTo(at, bottom);
+      context.stroke();
+      const half = context.measureText(text).width / 2;
+      const middle = Math.min(at, width - half - 1);
+      if (!this.x.bare && middle - half > free) {
+        context.fillText(text, middle, bottom + 6);
+        free = middle + half + 6;
+      }
+    }
+    context.strokeStyle = ink.strongLine;
+    context.beginPath();
+    context.moveTo(left + 0.5, top);
+    context.lineTo(left + 0.5, bottom);
+    context.lineTo(width - right, bottom);
+    context.stroke();
+    context.fillStyle = ink.ink;
+    if (this.x.title) context.fillText(this.x.title, left + (width - left - right) / 2, bottom + 22);
+    if (this.y.title) {
+      context.save();
+      context.translate(Math.max(1, left - widest - 26), top + (height - top - below) / 2);
+      context.rotate(-Math.PI / 2);
+      context.textBaseline = "top";
+      context.fillText(this.y.title, 0, 0, height - 4);
+      context.restore();
+    }
+  }
+
+  paint(context, mark) {
+    const colour = this.colours[mark.colour] ?? mark.colour ?? this.colours.ink;
+    context.strokeStyle = context.fillStyle = colour;
+    context.globalAlpha = mark.opacity ?? 1;
+    context.lineWidth = mark.width ?? 2;
+    context.lineJoin = "round";
+    context.setLineDash(DASHES[mark.dash ?? "solid"]);
+    if (mark.line) this.paintLine(context, mark);
+    else if (mark.dots) this.paintDots(context, mark);
+    else if (mark.bars) this.paintBars(context, mark);
+    else if (mark.rule) this.paintRule(context, mark);
+    else if (mark.pixels) this.paintPixels(context, mark);
+    else if (mark.text) context.fillText(mark.text, this.across(mark.x), this.down(mark.y));
+    context.globalAlpha = 1;
+    context.setLineDash([]);
+  }
+
+  paintLine(context, {line: [xs, ys], step, fill, opacity = 1}) {
+    context.beginPath();
+    let pen = false, last = 0;
+    for (let i = 0; i < ys.length; i++) {
+      const x = this.across(xs ? xs[i] : i), y = this.down(ys[i]);
+      if (Number.isNaN(y) || Number.isNaN(x) || !Number.isFinite(x)) {
+        pen = false;
+        continue;
+      }
+      const held = Math.min(1e5, Math.max(-1e5, y));
+      if (!pen) context.moveTo(x, held);
+      else {
+        if (step) context.lineTo(x, last);
+        context.lineTo(x, held);
+      }
+      pen = true;
+      last = held;
+    }
+    context.stroke();
+    if (fill && ys.length) {
+      const floor = this.down(Math.max(this.y.min, 0));
+      context.lineTo(this.across(xs ? xs[xs.length - 1] : ys.length - 1), floor);
+      context.lineTo(this.across(xs ? xs[0] : 0), floor);
+      context.globalAlpha = fill * opacity;
+      context.fill();
+    }
+  }
+
+  paintDots(context, {dots: [xs, ys], shape = "dot", size = 6}) {
+    const half = size / 2;
+    context.beginPath();
+    for (let i = 0; i < xs.length; i++) {
+      const x = this.across(xs[i]), y = this.down(ys[i]);
+      if (Number.isNaN(x) || Number.isNaN(y)) continue;
+      if (shape === "tick") context.rect(x - 0.75, y - half, 1.5, size);
+      else if (shape === "square") context.rect(x - half, y - half, size, size);
+      else if (shape === "dot") {
+        context.moveTo(x + half, y);
+        context.arc(x, y, half, 0, 2 * Math.PI);
+      } else {
+        const points = shape === "diamond" ? [[0, -half], [half, 0], [0, half], [-half, 0]] : [[-half, -half], [half, -half], [0, half]];
+        points.forEach(([right, down], k) => (k ? context.lineTo(x + right, y + down) : context.moveTo(x + right, y + down)));
+        context.closePath();
+      }
+    }
+    context.fill();
+  }
+
+  paintBars(context, {bars: [lefts, heights], width}) {
+    const floor = this.down(Math.max(this.y.min, 0));
+    context.beginPath();
+    for (let i = 0; i < lefts.length; i++) {
+      const x = this.across(lefts[i]), y = this.down(heights[i]);
+      context.rect(x, Math.min(y, floor), Math.max(1, this.across(lefts[i] + width) - x - 0.5), Math.abs(floor - y));
+    }
+    context.fill();
+  }
+
+  paintRule(context, {rule, at}) {
+    const {left, right, top, below} = this.margins;
+    context.beginPath();
+    if (rule === "x") {
+      context.moveTo(this.across(at), top);
+      context.lineTo(this.across(at), this.height - below);
+    } else {
+      context.moveTo(left, this.down(at));
+      context.lineTo(this.width - right, this.down(at));
+    }
+    context.stroke();
+  }
+
+  /** Cells of one unit each, the first with its middle at (x, y). */
+  paintPixels(context, {pixels, rows, columns, x = 0, y = 0, opacity = 1}) {
+    for (let row = 0; row < rows; row++) {
+      const upper = this.down(y + row - 0.5), lower = this.down(y + row + 0.5);
+      for (let column = 0; column < columns; column++) {
+        const value = pixels[row * columns + column];
+        if (!value) continue;
+        const from = this.across(x + column - 0.5), to = this.across(x + column + 0.5);
+        context.globalAlpha = opacity * Math.min(1, Math.abs(value));
+        context.fillRect(Math.min(from, to), Math.min(upper, lower), Math.abs(to - from) + 0.3, Math.abs(lower - upper) + 0.3);
+      }
+    }
+  }
+
+  point(event) {
+    const text = event && this.read ? this.words(event) : null;
+    this.tip.hidden = !text;
+    if (text || this.pointed) this.ask();
+    this.pointed = text ? [event.offsetX, event.offsetY] : null;
+    if (!text) return;
+    this.tip.textContent = text;
+    const beyond = event.offsetX > this.width - 150;
+    this.tip.style.transform = `translate(${event.offsetX + (beyond ? -10 : 12)}px, ${Math.max(0, event.offsetY - 34)}px)`
+      + (beyond ? " translateX(-100%)" : "");
+  }
+
+  words({offsetX, offsetY}) {
+    const {left, right, top, below} = this.margins;
+    const inside = offsetX >= left && offsetX <= this.width - right && offsetY >= top && offsetY <= this.height - below;
+    return inside ? this.read(...this.at(offsetX, offsetY)) : null;
+  }
+
+  /**
+   * Something to drag, by mouse, finger or arrow keys: a knob at a point ("xy", "x" or "y" says which ways it goes), or
+   * a whole line (`line`), across the panel for "y" and from top to bottom for "x".
+   *
+   * @param {{label: string, ways: "x"|"y"|"xy", line?: boolean, colour?: string, at: function(): ?Array<number>,
+   *   step: number, move: function(number, number): void, words: function(): string, back?: function(): void}} options
+   *   `at` gives its place (null hides it), `move` hears of another; a double click or Backspace calls `back`
+   */
+  handle({label, ways, line = false, colour = "accent", at, step, move, words, back = () => {}}) {
+    const element = make("div", {className: `handle ${line ? `line-${ways}` : "knob"}`, role: "slider", tabIndex: 0,
+      "aria-label": label, title: `${label}: drag, or use the arrow keys`});
+    element.style.setProperty("--handle", `var(--${colour})`);
+    const axis = ways === "y" ? this.y : this.x;
+    const place = () => {
+      const found = at();
+      element.hidden = !found || this.width === undefined;
+      if (element.hidden) return;
+      const {left, right, top, below} = this.margins;
+      const x = line && ways === "y" ? left : this.across(found[0]);
+      const y = line && ways === "x" ? top : this.down(found[1]);
+      element.style.transform = `translate(${x}px, ${y}px)`;
+      if (line) {
+        element.style.width = ways === "y" ? `${this.width - left - right}px` : "";
+        element.style.height = ways === "x" ? `${this.height - top - below}px` : "";
+      }
+      element.setAttribute("aria-valuemin", axis.min);
+      element.setAttribute("aria-valuemax", axis.max);
+      element.setAttribute("aria-valuenow", Number(found[ways === "y" ? 1 : 0].toPrecision(4)));
+      element.setAttribute("aria-valuetext", words());
+    };
+    let apart = [0, 0];
+    drag(element, {
+      frame: this.canvas,
+      start: (x, y) => {
+        element.focus({preventScroll: true});
+        const [left, top] = at();
+        apart = [this.across(left) - x, this.down(top) - y];
+      },
+      move: (x, y) => move(...this.at(x + apart[0], y + apart[1])),
+    });
+    element.addEventListener("dblclick", back);
+    element.addEventListener("keydown", (event) => {
+      const far = event.shiftKey ? 10 * step : step, [x, y] = at();
+      const moves = {ArrowLeft: [-far, 0], ArrowRight: [far, 0], ArrowUp: [0, far], ArrowDown: [0, -far]};
+      if (event.key === "Backspace" || event.key === "Delete") back();
+      else if (moves[event.key]) {
+        const [right, up] = moves[event.key];
+        if (ways === "xy") move(x + right, y + up);
+        else if (ways === "x") move(x + right + up, y);
+        else move(x, y + up + right);
+      } else return;
+      event.preventDefault();
+      event.stopPropagation();
+    });
+    this.element.append(element);
+    const handle = {element, place};
+    this.handles.push(handle);
+    return handle;
+  }
+}
