@@ -88,25 +88,8 @@ course.start("00", solve=SOLVE)
 # **Predict first.** The bucket overflows at 1. What happens with an input of 0.9? And does twice the input give twice the
 # spikes? Decide, then move the slider.
 
-
 # %% tags=["slide"]
-def make_neuron(steps):
-    cell = neuron.LIF(tau=20.0)  # a leaky integrate-and-fire neuron with a memory of about 20 steps
-
-    def driven(strength=1.5):
-        v, spikes = [], []
-        state = cell.initial_state(torch.zeros(1))
-        for _ in range(steps):
-            spike, state = cell.step(torch.tensor([strength]), state)
-            v.append(state.v.item())
-            spikes.append(spike.item())
-        title = f"Input {strength:.2f}: {sum(spikes):.0f} spikes in {steps} steps"
-        return viz.figures.traces(v, spikes=spikes, threshold=1.0, title=title)
-
-    return driven
-
-
-viz.explore(make_neuron(100), strength=(0.0, 4.0, 0.05))
+viz.labs.population_lab(neurons=1, steps=100, current=1.5, only_current=True)
 
 # %% [markdown] tags=["slide"]
 # **What to notice.** Up to an input of 1 the leak wins and the neuron never fires. Above 1 it fires regularly, and the

@@ -251,31 +251,8 @@ viz.show(figures.traces(membrane, spikes, threshold=1.0, current=x, title=title)
 # 3. what `tau` does to the first spike, and to the firing rate;
 # 4. the difference between hard and soft reset at `current = 4`.
 
-
 # %%
-def mean_interval(spikes):
-    """Mean number of steps from one spike of a neuron to its next. spikes [T, N]; nan if no neuron fires twice."""
-    intervals = [spikes[:, n].nonzero().flatten().diff() for n in range(spikes.shape[1])]
-    return torch.cat(intervals).double().mean().item()
-
-
-def population(current=1.2, tau=20.0, noise=0.0, reset="hard"):
-    """Thirty LIF neurons for 1000 steps; the figure shows the first 150."""
-    individual = torch.randn(1000, 30, generator=torch.Generator().manual_seed(0))
-    v_reset = 0.0 if reset == "hard" else None
-    spikes, membrane = simulate(current + noise * individual, tau, v_reset=v_reset)
-    interval = mean_interval(spikes)
-    title = "No neuron fires twice" if math.isnan(interval) else f"One spike every {interval:.1f} steps on average"
-    return figures.membrane_and_raster(membrane[:150, 0], spikes[:150], 1.0, title=title)
-
-
-viz.explore(
-    population,
-    current=(0.0, 4.0, 0.05),
-    tau=(2.0, 60.0, 1.0),
-    noise=(0.0, 3.0, 0.1),
-    reset=["hard", "soft"],
-)
+viz.labs.population_lab()
 
 # %% [markdown] tags=["slide"]
 # ## 4. The firing rate: a formula and a test
@@ -295,7 +272,14 @@ viz.explore(
 # **Predict first.** Does the rate double when $x$ goes from 1.5 to 3? And what does (4) predict for very large $x$,
 # when a simulated neuron can fire at most once per step?
 
+
 # %% tags=["slide"]
+def mean_interval(spikes):
+    """Mean number of steps from one spike of a neuron to its next. spikes [T, N]; nan if no neuron fires twice."""
+    intervals = [spikes[:, n].nonzero().flatten().diff() for n in range(spikes.shape[1])]
+    return torch.cat(intervals).double().mean().item()
+
+
 currents = torch.linspace(0, 6, 61 if QUICK else 241, dtype=torch.float64)
 steps = 1000 if QUICK else 4000
 constant = currents.expand(steps, -1)  # [T, currents]: one neuron per current, all at once, no copy
@@ -507,9 +491,10 @@ viz.show(figures.gallery(runs, title="One step of current, six neurons"))
 #
 # ### The neuron lab
 #
-# Here you can compare them all, with the same controls and with the f-I curve beside the traces (the diamond marks your
-# setting). `current` is the level at which a leaky membrane without a threshold would settle; the line under the title
-# gives the neuron in code and the `x` that it gets.
+# Here you can compare them all, with the same controls and with the f-I curve beside the traces. The diamond marks your
+# setting: drag it along the curve. Drag the dashed threshold, too, or draw an input of your own into the upper panel.
+# `current` is the level at which a leaky membrane without a threshold would settle; the line under the title gives the
+# neuron in code and the `x` that it gets.
 #
 # **Predict first.** (a) Which neuron of the catalogue has *no* rheobase? (b) The f-I curve of the LIF has a sharp
 # corner at 1. What does noise do to the corner? (c) `current` goes from 1.5 to 3, and the LIF fires nearly three times
@@ -574,6 +559,13 @@ gaps = spikes.nonzero().squeeze(1).diff().tolist()
 print("intervals between its spikes:", gaps)
 runs = {"your neuron": (v, spikes), "LIF": watch(neuron.LIF(tau=TAU), x)}
 viz.show(figures.gallery(runs, columns=1, title="A constant input: adaptation"))
+
+# %% [markdown]
+# Your neuron has a lab, too: its step becomes a program in the page, and each of its numbers a slider. What does
+# `tau_a` do to the f-I curve, and what does `jump` do?
+
+# %%
+viz.labs.neuron_lab(mine)
 
 # %% [markdown]
 # You wrote one step of one neuron. You did *not* write the loop over time, the batch, the GPU version, or the gradient.

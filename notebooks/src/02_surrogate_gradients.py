@@ -374,8 +374,8 @@ viz.show(viz.frames(flow_figure, "half-width w", widths, start=widths.index(0.3)
 #
 # One question is left: *which* membranes contribute to the gradient? The bars in the upper right panel show the
 # distribution of the membranes of such a net, for all layers and steps together, below the derivative that weights
-# them. The lower panel shows the gradient again (dots), with `ATan(2)` as a broad pale line. The slope is set in powers
-# of two: `log2_slope = 1` is 2.
+# them. The lower panels show the gradient again (dots), with `ATan(2)` as a broad pale line. Drag the diamond to make the
+# surrogate wider or narrower, or set its `slope`.
 #
 # **Predict first.** (a) What share of the membranes is within the half-width of `ATan(2)`? (b) `StraightThrough`
 # weights all membranes equally. Does that make its gradient the most stable of all? (c) From 8 layers to 16: does the
@@ -388,11 +388,11 @@ viz.labs.surrogate_lab()
 # **What to notice.**
 #
 # - With `ATan(2)`, about one membrane in eight is within the half-width, and that is enough. With `FastSigmoid` at its
-#   default of 25 (`log2_slope` about 4.5) it is one in 150, and $10^{-5}$ of the gradient is left after eight layers.
+#   default slope of 25 it is one in 150, and $10^{-5}$ of the gradient is left after eight layers.
 # - Weighting all membranes equally is not better. With `StraightThrough` each layer multiplies the gradient by its
 #   weights only, and the result is four powers of ten too high.
-# - A deep network needs the right slope. At 16 layers a slope of 1.4, 2 or 2.8 makes the gradient shrink to a fifth,
-#   stay, or grow eighteenfold; at 2 layers you see no difference.
+# - A deep network needs the right slope. At 16 layers a slope of 1.4, 2 or 2.8 makes the gradient shrink to a
+#   quarter, nearly stay, or grow elevenfold; at 2 layers you hardly see a difference.
 #
 # ## What broke?
 #

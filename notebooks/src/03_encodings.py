@@ -496,6 +496,8 @@ for name, back in read_back.items():
 # the data set N-MNIST (Orchard et al. 2015). Each pixel stores the *logarithm* of its brightness at its last event, and
 # sends an event when the logarithm has risen (ON) or fallen (OFF) by `threshold`.
 #
+# Press *Play*, turn the cloud of events by dragging it, and drag the picture to move the camera yourself.
+#
 # **Predict first.** (a) Which parts of the digit cause events, its surfaces or its edges? (b) The camera ends where it
 # began. Are there more ON or more OFF events in total? (c) With twice the threshold, are there half as many events,
 # more, or fewer?
@@ -504,7 +506,7 @@ for name, back in read_back.items():
 viz.labs.event_player()
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** Move `step`: ON runs along one side of each stroke and OFF along the other, and they change sides
+# **What to notice.** Step by step, ON runs along one side of each stroke and OFF along the other, and they change sides
 # when the camera turns. There are about as many ON as OFF events, since a pixel that got brighter gets darker again on
 # the way back. From a threshold of 0.2 to 0.4 *more* than half of the events disappear: at a weak edge the change is
 # now too small for an event. From 0.05 to 0.1 fewer than half disappear, because a pixel sends one event per step at
@@ -513,8 +515,8 @@ viz.labs.event_player()
 #
 # ## Explore: which code for which brightness?
 #
-# Now try all the codes of the kit, each with its decoder. The curve below the image is the error for other $T$ (the
-# diamond marks your setting).
+# Now try all the codes of the kit, each with its decoder. The curve below the image is the error for other $T$: drag the
+# diamond along it. You can also draw on the image.
 #
 # **Predict first.** Three of the six codes get better with more steps, and one is exact from the first. The other two
 # do not depend on time: their curves are flat and high. Which two? Then make the image darker with `contrast` and see

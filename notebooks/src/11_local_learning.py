@@ -170,11 +170,12 @@ viz.show(figure)
 #
 # ### Explorer: the STDP lab
 #
-# The lab shows two spikes on each side, and all four pairs. The traces are explained below; try the lab first.
+# The lab shows two spikes on each side, and all four pairs (green). Drag the spikes; drag the diamonds to bend the window.
+# The traces are explained below; try the lab first.
 #
-# > **Predict first.** (a) With the initial settings, is the sum of the four pairs above or below 0? (b) Move `post_2`
-# > from 55 to 65 ms: two of the pairs change. How does the sum change? (c) Choose `soft` bounds and start at
-# > `weight = 0.95`. In which of the two directions does the weight now change more easily?
+# > **Predict first.** (a) With the initial settings, is the sum of the four pairs above or below 0? (b) Drag the second
+# > postsynaptic spike from 55 to 65 ms: two of the pairs change. How does the sum change? (c) Choose `soft` bounds and
+# > start at a weight of 0.95. In which of the two directions does the weight now change more easily?
 
 # %%
 viz.labs.stdp_lab()

@@ -7,7 +7,7 @@
     viz.show(viz.frames(figure_at, "beta", [0.5, 0.7, 0.9]))       # its slider works without a kernel
     panel = viz.LivePanel(total_epochs=10)
     train.fit(net, digits, on_epoch=panel, on_batch=panel.on_batch)  # curves, time left, a button that stops it
-    viz.labs.neuron_lab()                                            # a ready-made explorer; viz.labs.LABS has them all
+    viz.labs.neuron_lab(my_neuron)                                   # a ready-made explorer, here of your own neuron
     viz.module_tree(net, state)                                      # every tensor, and what .to() leaves behind
 
 Importing this package makes the kit's theme plotly's default template for the running kernel.

@@ -3,6 +3,7 @@
 // what a program sets.
 
 let controlsMade = 0;
+const controlsOf = Math.random().toString(36).slice(2, 8); // a page may hold several explorers, each with its own module
 
 /** An element with properties, attributes (those with a dash, and "role") and children. */
 export function make(tag, properties = {}, ...children) {
@@ -31,7 +32,7 @@ export function written(value, step = 0) {
  *   `step` only says how it is rounded and written
  */
 export function slider({label, unit = "", min, max, step, value: first, log = false, hint = "", change = () => {}}) {
-  const id = `snn-control-${++controlsMade}`;
+  const id = `snn-${controlsOf}-${++controlsMade}`;
   const places = log ? 200 : Math.round((max - min) / step);
   const valueAt = (place) => (log ? min * (max / min) ** (place / places) : min + place * step);
   const placeOf = (value) => (log ? (places * Math.log(value / min)) / Math.log(max / min) : (value - min) / step);
@@ -46,7 +47,7 @@ export function slider({label, unit = "", min, max, step, value: first, log = fa
     title: `back to ${written(first, step)}`, "aria-label": `${label}: back to ${written(first, step)}`});
   const value = make("span", {className: "value"}, back, box, unit && ` ${unit}`);
   const element = make("div", {className: "control"}, make("label", {for: id, title: hint}, label), value, range);
-  const control = {element, value: undefined, set, reset: () => use(control.first), first, changed: change};
+  const control = {element, value: undefined, set, reset: () => use(control.first), first: allowed(first), changed: change};
 
   function set(wanted) {
     control.value = allowed(wanted);
@@ -91,7 +92,6 @@ export function slider({label, unit = "", min, max, step, value: first, log = fa
     range.focus();
   });
   set(first);
-  control.first = control.value;
   return control;
 }
 
@@ -105,7 +105,7 @@ export function choice({label, options, value: first, hint = "", list, change = 
   const letters = ways.reduce((sum, one) => sum + one.label.length + 3, 0);
   const control = {value: undefined, set, reset: () => use(control.first), first: first ?? ways[0].value,
     changed: change};
-  const id = `snn-control-${++controlsMade}`;
+  const id = `snn-${controlsOf}-${++controlsMade}`;
   const name = make("span", {className: "name", id, title: hint}, label);
   let show;
   if (list ?? letters > 44) {
@@ -197,7 +197,7 @@ export function panel(controls, change) {
   const reset = () => all.forEach((one) => one.reset());
   const back = button({label: "Reset all", hint: "back to the first setting of everything here", press: reset});
   back.className = "quiet";
-  const element = make("div", {className: "controls"}, ...all.map((one) => one.element), back);
+  const element = make("div", {className: "controls"}, ...all.map((one) => one.element), ...(all.length > 1 ? [back] : []));
   return {
     element,
     reset,

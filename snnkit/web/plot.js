@@ -3,7 +3,7 @@
 import {colours, surface, watchColours} from "./canvas.js";
 import {drag, framed, make, written} from "./controls.js";
 
-const TOP = 8, RIGHT = 10, BELOW = 36, LEFT = 54;
+const TOP = 8, RIGHT = 10, BELOW = 36, LEFT = 60;
 const LETTERS = "12px system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
 const DASHES = {solid: [], dash: [6, 4], dot: [2, 3]};
 
@@ -28,8 +28,8 @@ export function tickText(value) {
 
 /** An axis: `title`, `min` and `max`, `log`, and `ticks` ([value or [value, text], …]) where they are given. */
 class Axis {
-  constructor({title = "", min = 0, max = 1, log = false, ticks, bare = false, digits = 3} = {}) {
-    Object.assign(this, {title, min, max, log, ticks, bare, digits});
+  constructor({title = "", min = 0, max = 1, log = false, ticks, bare = false} = {}) {
+    Object.assign(this, {title, min: log && min <= 0 ? max / 10 : min, max, log, ticks, bare});
   }
 
   /** Where a value is, 0 at the low end and 1 at the high end. */
@@ -44,6 +44,7 @@ class Axis {
   }
 
   shown(room) {
+    if (!Number.isFinite(this.max - this.min) || this.max === this.min) return [];
     if (this.ticks) return this.ticks.map((one) => (Array.isArray(one) ? one : [one, tickText(one)]));
     if (!this.log) {
       const low = Math.min(this.min, this.max), high = Math.max(this.min, this.max); // rows of images count downwards
@@ -63,7 +64,7 @@ class Axis {
  *     {dots: [xs, ys], colour, shape: "dot" | "tick" | "triangle" | "diamond" | "square", size}
  *     {bars: [lefts, heights], width, colour, opacity}
  *     {rule: "x" | "y", at, colour, dash}
- *     {pixels: values, rows, columns, x, y, colour, opacity}                  // values 0 to 1 as opacity, from the top
+ *     {pixels: values, rows, columns, x, y, gap, colour, opacity}             // values 0 to 1 as opacity, from the top
  *     {text, x, y, colour}
  */
 export class Plot {
@@ -152,7 +153,8 @@ export class Plot {
     this.drawAxes(context);
     context.save();
     context.beginPath();
-    context.rect(left, top - 6, width - left - right + 1, height - top - below + 7);
+    const over = this.equal ? 0 : 6; // marks on the upper edge
+    context.rect(left, top - over, width - left - right + 1, height - top - below + over + 1);
     context.clip();
     for (const mark of this.marks) this.paint(context, mark);
     if (this.pointed) {
@@ -214,10 +216,10 @@ export class Plot {
     context.lineTo(width - right, bottom);
     context.stroke();
     context.fillStyle = ink.ink;
-    if (this.x.title) context.fillText(this.x.title, left + (width - left - right) / 2, bottom + 22);
+    if (this.x.title) context.fillText(this.x.title, left + (width - left - right) / 2, bottom + (this.x.ticks?.length === 0 ? 6 : 22));
     if (this.y.title) {
       context.save();
-      context.translate(Math.max(1, left - widest - 26), top + (height - top - below) / 2);
+      context.translate(Math.max(1, left - widest - 22), top + (height - top - below) / 2);
       context.rotate(-Math.PI / 2);
       context.textBaseline = "top";
       context.fillText(this.y.title, 0, 0, height - 4);
@@ -237,7 +239,11 @@ export class Plot {
     else if (mark.bars) this.paintBars(context, mark);
     else if (mark.rule) this.paintRule(context, mark);
     else if (mark.pixels) this.paintPixels(context, mark);
-    else if (mark.text) context.fillText(mark.text, this.across(mark.x), this.down(mark.y));
+    else if (mark.text) {
+      context.textAlign = "left";
+      context.textBaseline = "middle";
+      context.fillText(mark.text, this.across(mark.x), this.down(mark.y));
+    }
     context.globalAlpha = 1;
     context.setLineDash([]);
   }
@@ -314,7 +320,7 @@ export class Plot {
   }
 
   /** Cells of one unit each, the first with its middle at (x, y). */
-  paintPixels(context, {pixels, rows, columns, x = 0, y = 0, opacity = 1}) {
+  paintPixels(context, {pixels, rows, columns, x = 0, y = 0, opacity = 1, gap = -0.3}) {
     for (let row = 0; row < rows; row++) {
       const upper = this.down(y + row - 0.5), lower = this.down(y + row + 0.5);
       for (let column = 0; column < columns; column++) {
@@ -322,7 +328,7 @@ export class Plot {
         if (!value) continue;
         const from = this.across(x + column - 0.5), to = this.across(x + column + 0.5);
         context.globalAlpha = opacity * Math.min(1, Math.abs(value));
-        context.fillRect(Math.min(from, to), Math.min(upper, lower), Math.abs(to - from) + 0.3, Math.abs(lower - upper) + 0.3);
+        context.fillRect(Math.min(from, to), Math.min(upper, lower), Math.abs(to - from) - gap, Math.abs(lower - upper) + 0.3);
       }
     }
   }

@@ -21,7 +21,14 @@ NOTEBOOKS = (
     "06_fused_neurons",
 )
 each_notebook = pytest.mark.parametrize("name", NOTEBOOKS)
-LABS = (("01_first_spiking_neuron", "viz.labs.neuron_lab("), ("02_surrogate_gradients", "viz.labs.surrogate_lab("))
+WITH_EXPLORE = NOTEBOOKS[2:]
+IN_THE_PAGE = (
+    ("00_preflight", "viz.labs.population_lab("),
+    ("01_first_spiking_neuron", "viz.labs.population_lab("),
+    ("01_first_spiking_neuron", "viz.labs.neuron_lab()"),
+    ("01_first_spiking_neuron", "viz.labs.neuron_lab(mine)"),
+    ("02_surrogate_gradients", "viz.labs.surrogate_lab("),
+)
 HEIGHT = "figure => figure.getBoundingClientRect().height"
 # Marks a figure with its slider's position two frames after it was redrawn, when the page has its layout.
 MARK_REDRAWN = """figure => figure.on('plotly_redraw', () => requestAnimationFrame(() => requestAnimationFrame(
@@ -78,9 +85,9 @@ def test_a_figure_with_frames_keeps_its_height(notebook):
         assert figure.evaluate(HEIGHT) == height
 
 
-@pytest.mark.parametrize(("name", "call"), [*((name, "viz.explore(") for name in NOTEBOOKS), *LABS])
-def test_an_explorer_follows_the_mouse_and_the_arrow_keys(notebook, name, call):
-    outputs = notebook.outputs(call)
+@pytest.mark.parametrize("name", WITH_EXPLORE)
+def test_an_explorer_follows_the_mouse_and_the_arrow_keys(notebook, name):
+    outputs = notebook.outputs("viz.explore(")
     figure, handle = outputs.locator(".js-plotly-plot"), outputs.locator(".noUi-handle").first
     figure.wait_for()
     before = figure.evaluate(DATA)
@@ -93,10 +100,36 @@ def test_an_explorer_follows_the_mouse_and_the_arrow_keys(notebook, name, call):
         notebook.page.keyboard.press("ArrowLeft")
     notebook.wait_for_other_data(figure, before)
     expect(outputs.get_by_role("alert")).to_have_count(0)
-    shoot(notebook.page, f"{name[:2]}-{call.strip('(')}")
+    shoot(notebook.page, f"{name[:2]}-explore")
 
 
-@each_notebook
+@pytest.mark.parametrize(("name", "call"), IN_THE_PAGE)
+def test_an_explorer_in_the_page_follows_the_hand_and_tells_the_kernel(notebook, name, call):
+    outputs = notebook.outputs(call)
+    headline, mouse = outputs.locator(".headline"), notebook.page.mouse
+    before = headline.inner_text()
+    handles = outputs.locator("input[type=range], .knob")
+    handle = handles.last if "neuron_lab" in call else handles.first
+    handle.scroll_into_view_if_needed()
+    box = handle.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    mouse.move(x, y)
+    mouse.down()
+    mouse.move(x + 40, y, steps=12)
+    mouse.up()
+    expect(headline).not_to_have_text(before)
+    before = headline.inner_text()
+    outputs.get_by_role("slider").first.focus()
+    for _ in range(5):
+        notebook.page.keyboard.press("ArrowRight")
+    expect(headline).not_to_have_text(before)
+    for role in ("slider", "button", "combobox", "textbox", "switch"):
+        for control in outputs.get_by_role(role).all():
+            expect(control).to_have_accessible_name(re.compile(r"\w+|↺"))
+    shoot(notebook.page, f"{name[:2]}-{call.strip('()')}")
+
+
+@pytest.mark.parametrize("name", WITH_EXPLORE)
 def test_every_control_has_a_name_and_no_button_uploads(notebook):
     outputs = notebook.outputs("viz.explore(")
     outputs.locator(".js-plotly-plot .modebar-btn").first.wait_for(state="attached")

@@ -62,10 +62,11 @@ def shows_a_picture(state) -> bool:
 
 
 def shows_another_form(cell, models) -> bool:
-    """Whether an explorer shows something that isn't a figure, or frames that plotly plays without a kernel."""
+    """Whether an explorer shows something that isn't a figure, or lives without a kernel."""
     if any(state["_model_name"] == "OutputModel" and state["outputs"] for state in models.values()):
         return True
-    return any("Plotly.addFrames" in output.get("data", {}).get("text/html", "") for output in cell.outputs)
+    pages = [output.get("data", {}).get("text/html", "") for output in cell.outputs]
+    return any("Plotly.addFrames" in page or 'class="snn explorer"' in page for page in pages)
 
 
 def move_a_control_of_each_explorer(notebook: Colab) -> None:

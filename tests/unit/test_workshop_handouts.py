@@ -92,7 +92,7 @@ def test_every_notebook_is_tagged_for_slides():
         assert len(chosen) >= 8, name
         assert chosen[0].source.startswith("# ") and handouts.SLIDE in chosen[0].metadata["tags"], name
         for cell in chosen:
-            shows = any(call in cell.source for call in ("viz.show(", "viz.explore(", "print("))
+            shows = any(call in cell.source for call in ("viz.show(", "viz.explore(", "viz.labs.", "print("))
             assert cell.cell_type == "markdown" or shows, cell.source
 
 

@@ -41,6 +41,9 @@ export function explorer(place, {label, controls, body, plots, saved = {}, draw,
   knobs.set(saved);
   place.classList.add("snn", "explorer");
   place.setAttribute("role", "group");
+  // JupyterLab has shortcuts of its own, and takes the focus at any key.
+  place.setAttribute("data-lm-suppress-shortcuts", "true");
+  place.addEventListener("keydown", (event) => event.stopPropagation());
   place.setAttribute("aria-label", label);
   place.replaceChildren(knobs.element, headline, ...body, spoken);
   for (const plot of plots) plot.start();
@@ -91,4 +94,16 @@ export function normal(count, seed) {
 /** "1 spike", "2 spikes". */
 export function counted(count, noun) {
   return `${Number(count.toPrecision(3))} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/** A value without a control, such as a spike that is dragged: `explorer` treats it as one of its controls. */
+export function held(first) {
+  const one = {element: make("span", {hidden: true}), value: first, first, changed: () => {}};
+  one.set = (value) => (one.value = value);
+  one.reset = () => {
+    if (one.value === first) return;
+    one.value = first;
+    one.changed(first);
+  };
+  return one;
 }

@@ -3,6 +3,7 @@
 
 import {choice, drag, make, slider, written} from "../controls.js";
 import {Plot} from "../plot.js";
+import {EQUATIONS} from "./equations.js";
 import {counted, explorer, normal} from "./explorer.js";
 
 const MOST = 4, CURRENTS = 33;
@@ -128,15 +129,17 @@ const SHAPES = {
 
 /**
  * @param {HTMLElement} place
- * @param {{equations: Object<string, object|{hard: object, soft: object}>, own?: string, steps: number, shown: number,
- *   count: number, curve: boolean, controls?: Array<string>, first?: Object, most?: number}} data `own` names the
- *   neuron of `equations` that has a slider for each of its numbers
+ * @param {{steps: number, shown: number, count: number, curve: boolean, own?: Object<string, object>, only?: string,
+ *   controls?: Array<string>, first?: Object, most?: number}} data `own` holds a neuron that is not the kit's, which
+ *   gets a slider for each of its numbers; `only` names one of the kit's
  */
 export function neuronExplorer(place, data, saved, report) {
-  const {equations, own, steps, shown, count, curve, most = MOST} = data;
-  const names = Object.keys(equations), first = {current: 1.5, tau: 20, threshold: 1, noise: 0, ...data.first};
+  const {steps, shown, count, curve, most = MOST} = data;
+  const [own] = Object.keys(data.own ?? {});
+  const names = own ? [own] : data.only ? [data.only] : Object.keys(KINDS);
+  const first = {current: 1.5, tau: 20, threshold: 1, noise: 0, ...data.first};
   const draws = normal(steps * count, 1);
-  const mine = own && equations[own];
+  const mine = own && data.own[own];
   const controls = {
     kind: choice({label: "neuron", options: names, hint: "which neuron of the catalogue", list: true}),
     current: slider({label: "current", min: 0, max: most, step: most / 80, value: first.current,
@@ -186,7 +189,7 @@ export function neuronExplorer(place, data, saved, report) {
       return {name, equation: mine, numbers, scale: 1, unit: "", code: `${own}: ${Object.entries(numbers).map(([key, value]) => `${key} = ${pythonic(value)}`).join(", ")}`};
     }
     const k = {...first, reset: "hard", ...values}, kind = KINDS[name], call = kind.call(k);
-    const found = equations[name], equation = found.forward ? found : found[k.reset];
+    const variants = EQUATIONS.neurons[name], equation = variants[k.reset] ?? variants.hard;
     const numbers = {...call, ...kind.numbers?.(k)};
     return {...kind, name, equation, numbers, scale: kind.scale?.(k) ?? 1, unit: kind.unit ?? "", code: codeOf(name, call),
       level: kind.peak ?? (kind.silent ? NaN : k.threshold)};
@@ -244,7 +247,7 @@ export function neuronExplorer(place, data, saved, report) {
 
   const left = make("div", {className: "stacked"}, input.element, membrane.element, ...(count > 1 ? [raster.element] : []));
   const right = make("div", {className: "stacked"}, response.element, make("p", {className: "small muted",
-    textContent: "Drag the diamond along the curve, the dashed threshold up and down, or draw the input with the pointer."}));
+    textContent: `Drag the diamond along the curve${own ? "" : ", the dashed threshold up and down"}, or draw an input into the upper panel.`}));
   const plots = [input, membrane, ...(count > 1 ? [raster] : []), ...(curve ? [response] : [])];
   const lab = explorer(place, {label: "Neuron lab", controls, plots, saved, report, draw, body: [
     make("p", {className: "small"}, code, " ", note),

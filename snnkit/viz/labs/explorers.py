@@ -1,0 +1,189 @@
+"""Explorers that compute in the page: no kernel, no server. ``snnkit/web/explorers/`` holds their JavaScript.
+
+An explorer is shown as HTML that needs nothing else, so it lives in JupyterLab, Colab and VS Code, in a notebook that
+is opened again without a kernel, in a report and on the site. It is an anywidget as well: where a kernel is there,
+``values`` follow the controls, and controls follow ``values``.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import uuid
+from typing import Any
+
+import torch
+
+from snnkit import checks, data
+from snnkit.engine import js
+from snnkit.export import web
+from snnkit.neuron import Neuron
+from snnkit.surrogate import Surrogate
+
+from ..frontend import live, on_colab
+from . import equations
+
+# Where a place for it is in the document, by JupyterLab's order of events, may be some frames after the script.
+_PAGE = """
+const key = KEY, all = (globalThis.snnkitExplorers ??= {});
+const wait = (left) => {
+  const place = document.getElementById(key);
+  if (!place) return left && requestAnimationFrame(() => wait(left - 1));
+  all[key] = start(place, {}, (values) => all[key].report?.(values));
+  document.dispatchEvent(new CustomEvent("snnkit-explorer"));
+};
+wait(600);
+"""
+_WIDGET = """
+export default {
+  initialize({model}) {
+    let lab = null;
+    const connect = () => {
+      const found = globalThis.snnkitExplorers?.[model.get("key")];
+      if (!found || found === lab) return;
+      lab = found;
+      lab.set(model.get("values"));
+      lab.report = (values) => { model.set("values", values); model.save_changes(); };
+      lab.report(lab.values());
+    };
+    connect();
+    document.addEventListener("snnkit-explorer", connect);
+    model.on("change:values", () => lab?.set(model.get("values")));
+  },
+  render({model, el}) {
+    const place = el.appendChild(document.createElement("div"));
+    const lab = start(place, model.get("values"), (values) => { model.set("values", values); model.save_changes(); });
+    model.on("change:values", () => lab.set(model.get("values")));
+    return () => lab.end();
+  },
+};
+"""
+_NO_SCRIPT = "This explorer runs in the page: open the notebook in JupyterLab, Colab or VS Code."
+
+
+@functools.cache
+def explorer_class() -> Any:
+    """The widget of all explorers. (anywidget is imported when the first one is made.)"""
+    import anywidget
+    import traitlets
+
+    class Explorer(anywidget.AnyWidget):
+        """An explorer; ``values`` are those of its controls, once the page is there. Set them to move the controls."""
+
+        key = traitlets.Unicode().tag(sync=True)
+        values = traitlets.Dict().tag(sync=True)
+
+        def __init__(self, label: str, script: str) -> None:
+            self._esm = script + _WIDGET
+            self._css = web.read("style.css")
+            self._label, self._script = label, script
+            super().__init__(key=f"snnkit-{uuid.uuid4().hex[:12]}")
+
+        def open(self) -> None:
+            """Connect to the page: not without a viewer, nor on Colab, whose outputs can't see each other."""
+            if live() and not on_colab():
+                super().open()
+
+        def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+            return {"text/html": self.html(), "text/plain": f"{self._label}. {_NO_SCRIPT}"}
+
+        def html(self) -> str:
+            """The explorer as a piece of HTML that needs nothing else."""
+            place = f'<div class="snn explorer" id="{self.key}"><noscript>{_NO_SCRIPT}</noscript></div>'
+            script = self._script + _PAGE.replace("KEY", json.dumps(self.key))
+            return f'<style>{web.read("style.css")}</style>{place}<script type="module">\n{script}</script>'
+
+    return Explorer
+
+
+def explorer(label: str, name: str, settings: dict[str, Any], own: str = "{}") -> Any:
+    """The explorer of ``snnkit/web/explorers/NAME.js``, whose function is ``NAMEExplorer``.
+
+    Args:
+        settings: what it gets beside its place, as JSON.
+        own: a JavaScript object of equations (``equations.written``) that the kit's file of them does not hold.
+    """
+    code = web.bundle(f"explorers/{name}.js")
+    code = re.sub(r"^\s*(//.*|/\*\*[\s\S]*?\*/)\n", "", code, flags=re.MULTILINE)  # comments are for readers of the kit
+    code = re.sub(r"^\s+", "", code, flags=re.MULTILINE)
+    given = json.dumps(settings).replace("<", "\\u003c")
+    equation = f"(() => {{ {js.PRELUDE}\nreturn {own}; }})()" if own != "{}" else own
+    call = f"{name}Explorer(place, {{...{given}, own: {equation}}}, saved, report)"
+    return explorer_class()(label, f"{code}\nconst start = (place, saved, report) => {call};\n")
+
+
+@checks.arguments
+def neuron_lab(neuron: Neuron | None = None) -> Any:
+    """A population of one kind of neuron: its input, membrane and spikes, and its f-I curve.
+
+    Args:
+        neuron: one to explore in place of the catalogue, such as your own, with a slider for each of its numbers.
+            It gets the constant input x, as many steps as the others.
+
+    Raises:
+        NotElementwise, Untranslatable: its step can't be compiled neuron by neuron, or not to JavaScript.
+    """
+    settings: dict[str, Any] = {"steps": 300, "shown": 300, "count": 20, "curve": True}
+    if neuron is None:
+        return explorer("Neuron lab: the neurons of the kit, their spikes and f-I curves", "neuron", settings)
+    name = type(neuron).__name__
+    own = equations.written({name: neuron})
+    return explorer(f"Neuron lab: {name}, its spikes and f-I curve", "neuron", settings, own)
+
+
+@checks.arguments
+def population_lab(neurons: int = 30, *, steps: int = 1000, current: float = 1.2, only_current: bool = False) -> Any:
+    """A population of LIF neurons with the same mean input and independent noise: one membrane, and all spikes.
+
+    Args:
+        neurons: how many, 1 to 100.
+        steps: over which intervals are averaged, 2 to 5000; the first 150 of them are drawn.
+        current: at first.
+        only_current: leave out the controls of the neuron and of the noise.
+    """
+    checks.integer("neurons", neurons, at_least=1, at_most=100)
+    checks.integer("steps", steps, at_least=2, at_most=5000)
+    settings: dict[str, Any] = {"steps": steps, "shown": min(steps, 150), "count": neurons, "curve": False}
+    settings |= {"only": "LIF", "first": {"current": current}}
+    settings["controls"] = ["current"] if only_current else ["current", "tau", "noise", "reset"]
+    label = "Population lab: LIF neurons" if neurons > 1 else "A LIF neuron with a constant input"
+    return explorer(label, "neuron", settings)
+
+
+@checks.arguments
+def surrogate_lab(surrogate: Surrogate | None = None) -> Any:
+    """A surrogate's shape and derivative, which membranes get gradient, and how it decays in a deep network.
+
+    Args:
+        surrogate: one of your own beside those of the kit. Its first number becomes the slope.
+    """
+    own = "{}"
+    if surrogate is not None:
+        own = equations.written({type(surrogate).__name__: equations.curves(surrogate)})
+    return explorer("Surrogate lab: surrogates and the gradients of a deep network", "surrogate", {}, own)
+
+
+def encoder_lab() -> Any:
+    """A digit as spikes by each code of ``snnkit.encode``, decoded again, and the error for other numbers of steps."""
+    images, labels = data.load("digits")
+    flat = images.flatten(1).float()
+    means = torch.stack([flat[labels == digit].mean(0) for digit in range(10)])
+    distance = torch.cdist(means, flat).masked_fill(labels != torch.arange(10).unsqueeze(1), torch.inf)
+    # Of each class the image that is nearest to the mean of its class.
+    digits = data.to_unit(images)[distance.argmin(1)].flatten(1).mul(16).round().int().tolist()
+    return explorer("Encoder lab: a digit as spikes, and decoded again", "encoder", {"digits": digits})
+
+
+def event_player() -> Any:
+    """A digit before a synthetic event camera, step by step and as a cloud in space and time."""
+    images, labels = data.load("digits")
+    first = [int((labels == label).nonzero()[0]) for label in range(10)]
+    large = torch.nn.functional.interpolate(data.to_unit(images[first]), size=(16, 16), mode="bilinear")
+    levels = large.flatten(1).mul(255).round().int().tolist()
+    return explorer("Event player: a digit before an event camera", "events", {"images": levels})
+
+
+def stdp_lab() -> Any:
+    """Two spikes on each side of a synapse, to be dragged: their traces, the weight, and the STDP window."""
+    return explorer("STDP lab: move the spikes of two neurons, and the synapse between them changes", "stdp", {})

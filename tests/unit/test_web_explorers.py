@@ -1,0 +1,229 @@
+"""The explorers' JavaScript, run by node, computes what the kit computes, and their pages need nothing else."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+import torch
+
+from snnkit import encode, neuron, nn, surrogate
+from snnkit.data.events import events_of, saccades
+from snnkit.export import web
+from snnkit.plasticity import PairSTDP
+from snnkit.viz import labs
+from snnkit.viz.labs import equations
+
+
+def node(name, script, **given):
+    """What ``script`` prints as JSON, with all names of an explorer's module and ``given`` in scope."""
+    if shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    values = "".join(f"const {key} = {json.dumps(value)};\n" for key, value in given.items())
+    code = f"{web.bundle(f'explorers/{name}.js')}\n{values}console.log(JSON.stringify((() => {{ {script} }})()));"
+    run = subprocess.run(["node", "--input-type=module", "-"], input=code, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
+
+
+RUN = """
+const x = normal(T * N, 3).map((one) => 1.6 + one);
+const ran = {};
+for (const [name, kind] of Object.entries(KINDS)) for (const way of ["hard", "soft"]) {
+  const k = {tau: 12, threshold: 0.8, reset: way}, call = kind.call(k), found = EQUATIONS.neurons[name];
+  const equation = found[way] ?? found.hard, scale = kind.scale?.(k) ?? 1, scaled = x.map((one) => scale * one);
+  const {out, states} = recorded(equation, parametersOf(equation, {...call, ...kind.numbers?.(k)}), scaled, T, N);
+  ran[`${name} ${way}`] = [codeOf(name, call), [...scaled], [...out], [...states[0]]];
+}
+return ran;
+"""
+
+
+def test_each_neuron_does_what_its_line_of_code_does():
+    made = {name for name in neuron.__all__ if isinstance(getattr(neuron, name), type) and not name.endswith("State")}
+    assert made - {"Neuron", "Recurrent"} == set(equations.NEURONS)
+    ran = node("neuron", RUN, T=120, N=6)
+    assert {name.split()[0] for name in ran} == set(equations.NEURONS)
+    for name, (code, *arrays) in ran.items():
+        x, out, v = (torch.tensor(array) for array in arrays)
+        cell = eval(code, vars(neuron))
+        spikes, state, first = [], cell.initial_state(torch.zeros(6)), []
+        for now in x.view(120, 6):
+            spike, state = cell.step(now, state)
+            spikes.append(spike)
+            first.append(state[0][0].item())
+        # The line of code is rounded to four digits; then a spike may come a step earlier or later.
+        assert first[:8] == pytest.approx(v[:8].tolist(), rel=5e-3, abs=2e-3), name
+        assert abs(out.sum() - torch.stack(spikes).sum()) <= 0.05 * out.sum() + 2, name
+
+
+def test_the_current_is_where_a_leaky_membrane_settles():
+    script = """
+    return Object.entries(KINDS).map(([name, kind]) => {
+      const k = {tau: 25, threshold: 5, reset: "soft"}, {soft, hard} = EQUATIONS.neurons[name], equation = soft ?? hard;
+      const numbers = {...kind.call(k), ...kind.numbers?.(k)}, scale = kind.scale?.(k) ?? 1;
+      const x = new Float32Array(400).fill(0.7 * scale);
+      return [name, recorded(equation, parametersOf(equation, numbers), x, 400, 1).states[0][399]];
+    });"""
+    ends = dict(node("neuron", script))
+    for name in set(ends) - {"IF", "Izhikevich"}:
+        assert ends[name] == pytest.approx(0.7, rel=1e-3), name
+
+
+def test_rates_and_intervals_of_a_constant_current():
+    # Not 300 steps / 13 spikes = 23.1: from rest, Euler's steps reach the threshold every 22 steps; equation: 21.97.
+    script = """
+    const lif = EQUATIONS.neurons.LIF.hard, p = parametersOf(lif, {tau: 20, v_threshold: 1, v_reset: 0});
+    const {out} = recorded(lif, p, new Float32Array(900).fill(1.5), 300, 3), {when, interval} = firing(out, 300, 3);
+    return [when.length, interval, rates(lif, p, [0.5, 1.5], {scale: 1, steps: 300, count: 3})];"""
+    count, interval, rates = node("neuron", script)
+    assert (count, interval, rates) == (39, 22.0, pytest.approx([0, 13 / 300]))
+
+
+@pytest.mark.parametrize("detach", [True, False])
+@pytest.mark.parametrize("shape", [surrogate.ATan(2.0), surrogate.FastSigmoid(8.0), surrogate.Triangle(1.5)])
+def test_the_flow_of_the_gradient_is_that_of_a_network_of_the_kit(shape, detach):
+    script = """
+    const net = network(), layers = activity(net).slice(0, 3), {derivative} = EQUATIONS.surrogates[shape];
+    const flow = gradientFlow(layers, net.direction, derivative, slope, detach);
+    return [flow, layers.map((one) => [...one.weight]), [...net.x], [...net.direction], [...layers[2].u]];"""
+    slope = shape.slope if isinstance(shape, surrogate.FastSigmoid) else shape.alpha
+    flow, weights, x, direction, u = node("surrogate", script, shape=type(shape).__name__, slope=slope, detach=detach)
+    leaf = torch.tensor(x, dtype=torch.float64).view(10, 16, 64).requires_grad_()
+    modules = []
+    for weight in weights:
+        linear = torch.nn.Linear(64, 64, bias=False, dtype=torch.float64)
+        linear.weight.data = torch.tensor(weight, dtype=torch.float64).view(64, 64)
+        modules += [linear, neuron.LIF(2.0, 1.0, None, decay_input=False, detach_reset=detach, surrogate=shape)]
+    out, _ = nn.Sequential(*modules)(leaf)
+    (out[-1] * torch.tensor(direction, dtype=torch.float64).view(16, 64)).sum().backward()
+    assert out.sum() == sum(value >= 0 for value in u)
+    assert flow["byLayer"] == pytest.approx([one.weight.grad.norm().item() for one in modules[::2]], rel=1e-4)
+    assert flow["byStep"] == pytest.approx(leaf.grad.flatten(1).norm(dim=1).tolist(), rel=1e-4)
+
+
+def test_curves_of_surrogates():
+    u = [-2.0, -0.3, 0.0, 0.01, 1.5]
+    script = """
+    return Object.entries(EQUATIONS.surrogates).map(([name, both]) =>
+      [name, ...["primitive", "derivative"].map((which) => [...curveOf(both[which], 3, Float32Array.from(u))])]);"""
+    for name, *values in node("surrogate", script, u=u):
+        kind = getattr(surrogate, name)
+        shape = kind() if name == "StraightThrough" else kind(3.0)
+        for which, found in zip(("primitive", "derivative"), values, strict=True):
+            assert found == pytest.approx(getattr(shape, which)(torch.tensor(u)).tolist(), rel=1e-5, abs=1e-6), name
+
+
+@pytest.mark.parametrize("steps", [1, 7, 33])
+def test_codes_are_those_of_the_kit(steps):
+    x = torch.linspace(0, 1, 41)
+    script = """
+    const draws = [], draw = uniform(1), values = Float32Array.from(x);
+    const found = Object.entries(CODES).map(([name, {write, read}]) => {
+      const out = write(values, steps, () => (draws.push(draw()), draws.at(-1)));
+      return [name, [...out], [...read(out, steps, values.length)]];
+    });
+    return [found, draws];"""
+    found, draws = node("encoder", script, x=x.tolist(), steps=steps)
+    drawn = torch.tensor(draws).view(steps, -1)
+    expected = {
+        "Poisson": (drawn < x).float(),
+        "latency": encode.latency(x, steps, linear=True),
+        "latency (logarithm)": encode.latency(x, steps),
+        "LIF neuron": encode.constant_current_lif(4 * x, steps),
+        "delta": encode.delta(encode.repeat(x, steps)),
+        "direct": encode.repeat(x, steps),
+    }
+    assert [name for name, _, _ in found] == list(expected)
+    for name, out, back in found:
+        assert torch.equal(torch.tensor(out).view(steps, -1), expected[name]), name
+        if name in ("direct", "Poisson"):
+            assert back == pytest.approx(expected[name].mean(0).tolist(), abs=1e-6)
+        if name == "latency" and steps > 1:
+            assert back == pytest.approx(x.tolist(), abs=0.51 / (steps - 1))
+        if name == "LIF neuron" and steps == 33:
+            assert (torch.tensor(back) - x)[15:25].abs().max() < 0.08  # brighter, the period is a few steps only
+
+
+@pytest.mark.parametrize("bound", ["hard", "soft", "none"])
+def test_the_weight_follows_the_rule(bound):
+    before, after = [10, 50, 52], [15, 42, 50]
+    rule = PairSTDP(0.4, 0.3, 12e-3, 33e-3, bound=None if bound == "none" else bound)
+    spikes = torch.zeros(2, 100, 1, 1, dtype=torch.float64)
+    spikes[0, before], spikes[1, after] = 1, 1
+    weight, state, rows = torch.full((1, 1), 0.7, dtype=torch.float64), None, []
+    for pre, post in zip(*spikes, strict=True):
+        weight, state = rule.step(pre, post, weight, state)
+        rows.append([state.pre.item(), state.post.item(), weight.item()])
+    script = """
+    const rule = {aPlus: 0.4, aMinus: 0.3, tauPlus: 12, tauMinus: 33, bound};
+    const {pre, post, weights} = course(rule, before, after, 0.7), rows = [...pre].map((one, t) => [one, post[t], weights[t]]);
+    return [rows, [-20, -1, 0, 3, 40].map((lag) => windowAt(rule, lag))];"""
+    found, window = node("stdp", script, bound=bound, before=before, after=after)
+    assert torch.allclose(torch.tensor(found), torch.tensor(rows), atol=1e-6)
+    assert window == pytest.approx([rule.window(lag * 1e-3) for lag in (-20, -1, 0, 3, 40)], abs=1e-9)
+
+
+def test_the_camera_sees_what_that_of_the_kit_sees():
+    image = torch.rand(16, 16, generator=torch.Generator().manual_seed(0))
+    path = saccades(24, 2.0)
+    script = """
+    const path = saccades(24, 2), events = eventsOf(image, 16, path, {threshold: 0.2});
+    return [path, events.map((both) => both.map((one) => [...one]))];"""
+    walked, events = node("events", script, image=image.flatten().tolist())
+    assert torch.allclose(torch.tensor(walked), path, atol=1e-6)
+    expected = events_of(image[None, None], path, threshold=0.2)[0].flatten(2)
+    assert (torch.tensor(events) != expected).float().mean() < 1e-3  # changes within rounding of a threshold
+    assert expected.mean() > 0.1
+
+
+class Doubling(neuron.Neuron):
+    """A learner's."""
+
+    def __init__(self, growth=1.5):
+        super().__init__(surrogate=surrogate.ATan())
+        self.growth = growth
+
+    def initial_state(self, x):
+        return neuron.MembraneState(torch.zeros_like(x))
+
+    def step(self, x, state):
+        v = self.growth * state.v + x
+        spike = self.spike(v - 1)
+        return spike, neuron.MembraneState(v * (1 - spike))
+
+
+@pytest.mark.parametrize(
+    "lab",
+    [
+        *(labs.neuron_lab, labs.population_lab, labs.surrogate_lab, labs.encoder_lab, labs.event_player, labs.stdp_lab),
+        *(lambda: labs.neuron_lab(Doubling()), lambda: labs.surrogate_lab(surrogate.ATan(3.0))),
+    ],
+)
+def test_an_explorer_is_a_page_that_loads_nothing(lab):
+    shown = lab()
+    assert isinstance(shown, labs.explorers.explorer_class())
+    assert shown.comm is None  # as there is no viewer
+    html = shown._repr_mimebundle_()["text/html"]
+    script = re.search(r'<script type="module">\n(.*)</script>$', html, re.DOTALL)[1]
+    assert not re.search(r"</script|https?:|\bimport\b|\beval\b|new Function|fetch\(", script)
+    assert len(html) < 80_000
+    if shutil.which("node"):
+        for text in (script, shown._esm):
+            checked = subprocess.run(["node", "--input-type=module", "--check", "-"], input=text, text=True, timeout=60)
+            assert checked.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: labs.neuron_lab("LIF"), TypeError, "neuron must be"),
+        (lambda: labs.population_lab(0), ValueError, "neurons must be"),
+        (lambda: labs.population_lab(steps=1), ValueError, "steps must be"),
+        (lambda: labs.surrogate_lab(2.0), TypeError, "surrogate must be"),
+    ],
+)
+def test_bad_input(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
