@@ -1,41 +1,52 @@
-"""Draws docs/neuron_lab.gif, the moving picture of the README: the neuron lab while its first slider moves.
+"""Records docs/neuron_lab.gif, the moving picture of the README: the neuron lab while the mark on its curve is dragged.
 
     python docs/moving_picture.py [FILE.gif]
 
-The figures are those of ``viz.labs.neuron_lab``, drawn by the kit's own PNG renderer, with a slider below.
+The lab runs in chromium, and playwright drags the mark.
 """
 
 from __future__ import annotations
 
 import io
+import shutil
 import sys
 from pathlib import Path
 
-from PIL import Image, ImageDraw
+from PIL import Image
+from playwright.sync_api import sync_playwright
 
 from snnkit import viz
 
-CURRENTS = [round(0.8 + 0.2 * step, 1) for step in range(12)]
-WIDTH, COLOURS, MILLISECONDS, REST = 640, 16, 220, 900
-SLIDER = 70  # pixels below the figure
+STEPS, WAY = 14, 11  # pixels of the way from one picture to the next
+WIDTH, HEIGHT, SHOWN, COLOURS, MILLISECONDS, REST = 860, 690, 640, 16, 160, 900
 
 
-def picture(start: int) -> Image.Image:
-    """The lab with its slider at the value of this number."""
-    figure = viz.labs.neuron_lab.figure(current=CURRENTS[start], noise=0.3)
-    drawn = Image.open(io.BytesIO(viz.png_bytes(figure))).convert("RGBA")
-    paper = Image.new("RGBA", (drawn.width, drawn.height + SLIDER), "white")
-    paper.alpha_composite(drawn)
-    pen, y, (left, right) = ImageDraw.Draw(paper), drawn.height + SLIDER // 2, (62, drawn.width - 30)
-    knob = left + (right - left) * start / (len(CURRENTS) - 1)
-    pen.text((left, y - 30), f"current = {CURRENTS[start]}", fill=viz.theme.TEXT)
-    pen.line([(left, y), (right, y)], fill="#bbbbbb", width=6)
-    pen.ellipse([knob - 9, y - 9, knob + 9, y + 9], fill=viz.theme.BLUE)
-    return paper.convert("RGB").resize((WIDTH, round(WIDTH * paper.height / paper.width)), Image.Resampling.LANCZOS)
+def pictures() -> list[Image.Image]:
+    """The lab from a current of 0.8 up."""
+    page_of = '<!DOCTYPE html><meta charset="utf-8"><body style="margin:12px">{}</body>'
+    taken = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light")
+        page.set_content(page_of.format(viz.labs.neuron_lab().html()))
+        page.wait_for_selector(".headline:not(:empty)")
+        page.evaluate("Object.values(snnkitExplorers)[0].set({current: 0.8, noise: 0.3})")
+        page.wait_for_timeout(200)
+        box = page.locator(".knob").bounding_box()
+        assert box is not None
+        page.mouse.move(box["x"], box["y"])
+        page.mouse.down()
+        for step in range(STEPS):
+            page.mouse.move(box["x"] + WAY * step, box["y"])
+            page.wait_for_timeout(60)
+            shot = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+            taken.append(shot.resize((SHOWN, SHOWN * HEIGHT // WIDTH), Image.Resampling.LANCZOS))
+        browser.close()
+    return taken
 
 
 def main(target: Path) -> None:
-    rising = [picture(start) for start in range(len(CURRENTS))]
+    rising = pictures()
     # One palette for all, so that colours stand still; that of a frame with everything in it.
     palette = rising[-1].quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     frames = [one.quantize(palette=palette, dither=Image.Dither.NONE) for one in [*rising, *reversed(rising[1:-1])]]

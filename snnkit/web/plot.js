@@ -385,7 +385,7 @@ export class Plot {
     drag(element, {
       frame: this.canvas,
       start: (x, y) => {
-        element.focus({preventScroll: true});
+        element.focus({preventScroll: true, focusVisible: false});
         const [left, top] = at();
         apart = [this.across(left) - x, this.down(top) - y];
       },
