@@ -159,7 +159,8 @@ def test_the_weight_follows_the_rule(bound):
     script = """
     const rule = {aPlus: 0.4, aMinus: 0.3, tauPlus: 12, tauMinus: 33, bound};
     const {pre, post, weights} = course(rule, before, after, 0.7);
-    return [[...pre].map((one, t) => [one, post[t], weights[t]]), [-20, -1, 0, 3, 40].map((lag) => windowAt(rule, lag))];"""
+    const rows = [...pre].map((one, t) => [one, post[t], weights[t]]);
+    return [rows, [-20, -1, 0, 3, 40].map((lag) => windowAt(rule, lag))];"""
     found, window = node("stdp", script, bound=bound, before=before, after=after)
     assert torch.allclose(torch.tensor(found), torch.tensor(rows), atol=1e-6)
     assert window == pytest.approx([rule.window(lag * 1e-3) for lag in (-20, -1, 0, 3, 40)], abs=1e-9)
