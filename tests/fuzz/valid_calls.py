@@ -18,6 +18,7 @@ from unittest import mock
 
 import nbformat
 import torch
+import torch.nn.functional as F
 from torch import nn, ones, rand, tensor, zeros
 
 import snnkit
