@@ -249,6 +249,7 @@ export class Trainer {
 
 const SLICE = 24; // ms of training before messages are read again
 const TEST_SHARE = 0.1, MAP_SHARE = 0.15; // of the time, for looking at what was learned
+const PICTURES = 60; // ms from one report to the next, so that the page has time for its animation
 
 /** Runs a Trainer at the page's orders; in a worker, or in the page itself. */
 export class Runner {
@@ -273,7 +274,7 @@ export class Runner {
 
   build({settings, id, which}) {
     Object.assign(this, {id, which, running: false, unseen: false, seconds: 0, fresh: [], tests: []});
-    Object.assign(this, {lastTest: -Infinity, lastMap: -Infinity, testCost: 0, mapCost: 0, result: null, maps: null});
+    Object.assign(this, {lastTest: -Infinity, lastMap: -Infinity, lastReport: -Infinity, testCost: 0, mapCost: 0, result: null, maps: null});
     this.trainer = new Trainer(settings, this.neurons, this.digits);
   }
 
@@ -306,8 +307,9 @@ export class Runner {
       this.testCost = this.lastTest - start;
       this.news = true;
     }
-    if (this.unseen && !everything) return;
     const before = performance.now();
+    if (!everything && (this.unseen || before - this.lastReport < PICTURES)) return;
+    this.lastReport = before;
     if (this.trainer.data.plane && (everything || before - this.lastMap > Math.max(150, this.mapCost / MAP_SHARE))) {
       this.maps = this.trainer.plane();
       this.lastMap = performance.now();
