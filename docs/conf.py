@@ -12,6 +12,7 @@ from typing import Any
 from docutils.nodes import SkipNode, math_block
 
 import snnkit
+from snnkit.export import playground
 from snnkit.tools import static_pages
 from snnkit.tools.project import find
 
@@ -67,6 +68,13 @@ html_theme_options = {
     "home_page_in_toc": True,
     "show_toc_level": 2,
 }
+
+# On the first page; Sphinx knows nothing of this target.
+PLAYGROUND = """```{raw} html
+<p>Nothing to install: <a href="playground.html"><b>open the playground</b></a>, and a spiking network learns in your
+browser.</p>
+```
+"""
 
 # The pages of the reference. A test checks that every room of the kit is on one.
 PAGES: dict[str, tuple[str, ...]] = {
@@ -139,6 +147,8 @@ def adapt_page(app: Any, name: str, source: list[str]) -> None:
     if not name.startswith("api/"):
         source[0] = re.sub(r"\]\(((?!\w+:|#)[^()\s#]+)(#[^()\s]*)?\)", relinked, source[0])
     if name == root_doc:
+        heading, _, rest = source[0].partition("\n")
+        source[0] = f"{heading}\n\n{PLAYGROUND}\n{rest}"
         pages = sorted(path.relative_to(app.srcdir).with_suffix("").as_posix() for path in _staged(app.srcdir))
         menu = {"Notebooks": "notebooks/", "Workshop": "workshop/", "Reference": "api/"}
         menu["The project"] = ("CONTRIBUTING", "CHANGELOG", "docs/")
@@ -192,9 +202,16 @@ def write_formula(writer: Any, node: Any) -> None:
     raise SkipNode
 
 
+def write_playground(app: Any, error: Exception | None) -> None:
+    """Beside the pages: it is one itself."""
+    if error is None:
+        playground(Path(app.outdir) / "playground.html")
+
+
 def setup(app: Any) -> None:
     app.add_html_math_renderer("mathml", (write_formula, None), (write_formula, None))
     app.add_js_file("figures.js")  # which `snnkit site` puts there
     app.connect("builder-inited", write_reference)
     app.connect("source-read", adapt_page)
+    app.connect("build-finished", write_playground)
     app.connect("autodoc-process-docstring", adapt_docstring)
