@@ -89,8 +89,10 @@ def _markdown() -> Any:
 def _outputs(cell: NotebookNode, with_source: bool) -> list[str]:
     parts = [f"<pre><code>{escape(cell.source)}</code></pre>"] if with_source else []
     for output in cell.get("outputs", ()):
-        png = output.get("data", {}).get("image/png")
-        if png is not None:
+        png, page = (output.get("data", {}).get(kind) for kind in ("image/png", "text/html"))
+        if page and 'class="snn explorer"' in page:  # it lives on a slide, too
+            parts.append(page)
+        elif png is not None:
             alt = output.get("metadata", {}).get("image/png", {}).get("alt", "")
             parts.append(f'<img alt="{escape(alt)}" src="data:image/png;base64,{"".join(png.split())}">')
         elif output.output_type == "stream" and output.name == "stdout":

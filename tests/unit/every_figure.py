@@ -47,7 +47,6 @@ EXAMPLES = {
     "confusion": lambda: figures.confusion(torch.eye(4) * 7 + 1),
     "magnitudes": lambda: figures.magnitudes({"g": V * 1e-6, "w": V}),
     "gallery": lambda: figures.gallery({"a": (V, SPIKES[:, 0]), "b": (V**2, SPIKES[:, 1])}),
-    "membrane_and_raster": lambda: figures.membrane_and_raster(V, SPIKES, threshold=0.9),
     "traces": lambda: figures.traces({"a": V, "b": V / 2}, {"b": SPIKES[:, 1]}, threshold=0.9, current=V),
     "number_lines": lambda: figures.number_lines(0.1),
     "pareto": lambda: figures.pareto(

@@ -48,7 +48,6 @@ REFUSED = [
     ("raster", [torch.ones(2, 3, device="meta")], {}, ValueError, "spikes must hold numbers, .* on the meta device"),
     ("traces", [V, V[:5]], {}, ValueError, r"spikes of membrane must be \[T\] with T = 20, as membrane has it"),
     ("traces", [{"a": V}, {"b": V}], {}, ValueError, r"spikes must hold names of v \(a\), but it holds b"),
-    ("membrane_and_raster", [ZEROS(5), ZEROS(6, 2), 1], {}, ValueError, r"spikes must be \[T, N\] with T = 5"),
     ("rate_histogram", [[0.5, 1.5]], {}, ValueError, r"rates must be in \[0, 1\], but they reach from 0.5 to 1.5"),
     ("lines", [{"a": [1]}], {"log": "z"}, ValueError, "log must be"),
     ("lines", [{"a": [1]}], {"levels": {"b": 0}, "log": "y"}, ValueError, r"levels\['b'\] must be greater than 0"),

@@ -6,7 +6,6 @@ a TypeError or a ValueError.
 
 from ..drawing import panels as panels
 from .activity import gallery as gallery
-from .activity import membrane_and_raster as membrane_and_raster
 from .activity import raster as raster
 from .activity import rate_histogram as rate_histogram
 from .activity import traces as traces

@@ -101,29 +101,6 @@ def traces(
     return figure.update_xaxes(title_text=time.title, **place)
 
 
-@checks.arguments
-def membrane_and_raster(v: Any, spikes: Any, threshold: float, title: str = "Membrane and spikes") -> go.Figure:
-    """The membrane of the first neuron above the spikes of all.
-
-    Args:
-        v: [T], membrane potential of neuron 0.
-        spikes: [T, N], non-zero where a neuron spiked; neuron 0 is the lowest row.
-        threshold: drawn as a line.
-    """
-    membrane, fired = as_arrays({"v": (v, "[T]"), "spikes": (spikes, "[T, N]")})
-    time = times(len(membrane), None)
-    figure = panels(2, 1, shared_xaxes=True, row_heights=[0.6, 0.4], vertical_spacing=0.06)
-    for row, part in enumerate((traces(membrane, fired[:, 0], threshold), raster(fired)), start=1):
-        for trace in part.data:
-            figure.add_trace(trace, row=row, col=1)
-    neurons = fired.shape[1]
-    rows = {"range": [-0.7, neurons - 0.3], "tickvals": whole_ticks([0, neurons - 1], 6)}
-    figure.update_yaxes(title_text="potential", row=1, col=1)
-    figure.update_yaxes(title_text="neuron", **rows, row=2, col=1)
-    finish(figure, title, _across(time), height=430, showlegend=False)
-    return figure.update_xaxes(title_text=time.title, row=2, col=1)
-
-
 def _across(time: Times) -> dict[str, Any]:
     """For panels that share a time axis, which is named under the last."""
     return {"range": time.ends, "tickvals": whole_ticks(time.at)}

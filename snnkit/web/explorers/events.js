@@ -194,7 +194,7 @@ export function eventsExplorer(place, data, saved, report) {
   }
   const note = make("span", {className: "small muted", textContent: "Blue dots: ON, orange squares: OFF. Drag the left picture to move the camera yourself; turn the cloud on the right."});
   const lab = explorer(place, {label: "Event player", controls, plots: [view, cloud], saved, report, draw, body: [
-    make("div", {className: "row"}, play, note), make("div", {className: "halves"}, view.element, cloud.element),
+    make("div", {className: "inline"}, play, note), make("div", {className: "halves"}, view.element, cloud.element),
   ]});
   // A path by hand: what was dragged, at even steps. The gaze goes with the pointer, so the picture goes the other way.
   let points = [];
