@@ -25,8 +25,7 @@ from snnkit.train.slurm import Request, check, explain, script
 @click.option("--time", default="01:00:00", show_default=True, help="Limit: HH:MM:SS, D-HH:MM:SS, …")
 @click.option("--partition", help="Queue.  [the cluster's default]")
 @click.option("--account", help="Whose computing time is spent.")
-@click.option("--signal", default="SIGUSR1", show_default=True, help="What processes get before the limit.")
-@click.option("--signal-seconds", type=int, default=90, show_default=True, help="How long before the limit.")
+@click.option("--signal-seconds", type=int, default=90, show_default=True, help="From SIGUSR1 to the limit.")
 @click.option("--requeue/--no-requeue", default=True, show_default=True, help="Go on later after the limit.")
 @click.option("--name", default="snnkit", show_default=True, help="Of the job.")
 @click.option("--module", "modules", multiple=True, metavar="NAME", help="To `module load`; repeatable.")
@@ -42,7 +41,7 @@ def slurm(words: tuple[str, ...], out: str | None, explained: bool, checked: str
         snnkit train workshop --checkpoint run.pt
     snnkit slurm --check job.sh
 
-    `snnkit train` gets --nodes, --devices, --requeue-signal and --resume added. Exit code: 0, or 1 if --check finds
+    `snnkit train` gets --nodes, --devices and --resume added. Exit code: 0, or 1 if --check finds
     problems, or 2 for wrong usage.
     """
     if checked is not None:

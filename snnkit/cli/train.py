@@ -57,19 +57,11 @@ def _catalogue() -> list[str]:
 @click.option("--nodes", type=click.IntRange(1), help="Nodes; with srun or torchrun.")
 @click.option("--every", type=click.IntRange(1), metavar="UPDATES", help="Write --checkpoint within epochs, too.")
 @click.option("--timeout", default=300.0, show_default=True, metavar="SECONDS", help="How long to wait for a rank.")
-@click.option(
-    "--requeue-signal",
-    default="SIGUSR1",
-    show_default=True,
-    metavar="SIGNAL",
-    help="Of SLURM: save, requeue the job, and end.",
-)
 def train(
     name: str | None,
     threads: int | None,
     log: str | None,
     out: str | None,
-    requeue_signal: str,
     devices: int | None,
     nodes: int | None,
     every: int | None,
@@ -82,9 +74,9 @@ def train(
     checkpoint; on a CPU the weights come out as if nothing had happened.
 
     With --devices 2 two processes of this machine train together, through Lightning. Under torchrun or srun each
-    process joins the others by itself. SIGTERM (and, under SLURM, the signal to requeue) makes them save together and
-    end. Exit codes: 0, 1 for an error, 2 for wrong usage, 130 and 143 after Ctrl-C and SIGTERM, 75 for a job that is
-    requeued, 76 for a rank that ended only because it lost another one.
+    process joins the others by itself. SIGTERM (and SIGUSR1 under SLURM, which also requeues the job) makes them save
+    together and end. Exit codes: 0, 1 for an error, 2 for wrong usage, 130 and 143 after Ctrl-C and SIGTERM, 75 for a
+    job that is requeued, 76 for a rank that ended only because it lost another one.
     """
     if name is None:
         click.echo("\n".join(_catalogue()))
@@ -103,7 +95,7 @@ def train(
         _start_ranks(name, settings, devices or 1, nodes or 1, **options)
     elif place.launcher != "alone" or devices is not None or every is not None:
         options |= {"devices": devices, "nodes": nodes, "every": every, "timeout": timeout}
-        _join_ranks(place, name, settings, log, out, requeue_signal=requeue_signal, **options)
+        _join_ranks(place, name, settings, log, out, **options)
     else:
         run = _run(recipes.run, name, settings, log, out, **options)
         if run.history.interrupted:

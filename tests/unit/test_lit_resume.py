@@ -261,7 +261,6 @@ def test_an_error_of_this_rank_is_no_lost_rank(error, lost):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"requeue_signal": "SIGTERM"}, "requeue_signal must be a signal without another meaning"),
         ({"graphed": True}, "graphed must not be True here"),
         ({"devices": 2}, "devices must be 1, as was started, but it is 2"),
         ({"resume": True}, "resume=True needs checkpoint="),

@@ -58,7 +58,6 @@ def test_signals_are_read_as_sbatch_does():
         ({"gpus_per_node": 4, "tasks_per_node": 1}, "Each node has 4 GPUs, for one process each, but SLURM starts 1"),
         ({"time": "tomorrow"}, "time must be written as .*it is 'tomorrow'"),
         ({"time": "00:02:00"}, r"--time=00:02:00 \(line .*\) is 120 s: .*Fix: give the job more time than 00:02:30"),
-        ({"signal": "SIGNONE"}, "signal must be the name of a signal, such as 'SIGUSR1', but it is 'SIGNONE'"),
         ({"partition": " "}, "partition must be a line of text"),
         ({"venv": "~/v"}, "venv must be a line of text .*, but it is '~/v'"),
         ({"command": 7}, "command of Request must be a text or a list or tuple of texts, but it is 7"),
@@ -112,7 +111,7 @@ def test_all_that_was_requested_is_in_it():
     assert "module load Stages/2025 CUDA" in script.lines
     assert "source '/home/ada/my venv/bin/activate'" in script.lines
     (step,) = script.steps
-    assert step.program == f"{TRAIN} --every 100 --nodes 2 --devices 4 --requeue-signal SIGUSR1 --resume".split()
+    assert step.program == f"{TRAIN} --every 100 --nodes 2 --devices 4 --resume".split()
     assert ("kill-on-bad-exit", "1") in [option[:2] for option in step.options]
 
 
@@ -160,7 +159,7 @@ def words_of(result):
 def test_every_attribute_of_a_request_is_an_option():
     given = {
         "nodes": 2, "gpus_per_node": 4, "tasks_per_node": 4, "cpus_per_task": 5, "memory": "7G", "time": "03:00:00",
-        "partition": "fast", "account": "mine", "signal": "SIGUSR2", "signal_seconds": 77, "name": "job", "venv": "/v",
+        "partition": "fast", "account": "mine", "signal_seconds": 77, "name": "job", "venv": "/v",
     }  # fmt: skip
     assert {*given, "command", "requeue", "modules"} == {field.name for field in fields(Request)}
     words = [word for name, value in given.items() for word in ("--" + name.replace("_", "-"), value)]

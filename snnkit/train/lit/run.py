@@ -38,7 +38,7 @@ from snnkit.train.lit.preemption import REQUEUE, SignalFlags, Stopped, explained
 from snnkit.train.lit.resume import AtomicCheckpointIO, ResumableCheckpoint
 from snnkit.train.recipe import Recipe
 from snnkit.train.seeding import seed_everything
-from snnkit.train.slurm.syntax import signal_name
+from snnkit.train.slurm.syntax import REQUEUE_SIGNAL
 
 
 class ResumableDDP(DDPStrategy):
@@ -109,7 +109,6 @@ def run_recipe(
     every: int | None = None,
     resume: bool = False,
     timeout: float = 300.0,
-    requeue_signal: str = "SIGUSR1",
     **settings: Any,
 ) -> ScaledRun:
     """Train as a recipe says, through Lightning's Trainer, in this process, as the rank that the environment names.
@@ -118,7 +117,7 @@ def run_recipe(
     rank. It starts no processes. The batch size of a recipe is that of all ranks together.
 
     Ranks that receive SIGTERM or Ctrl-C agree after the current update, save, and return with ``stopped`` set. Under
-    SLURM, with the signal to requeue, rank 0 also puts the job back into the queue.
+    SLURM, with SIGUSR1, rank 0 also puts the job back into the queue.
 
     Args:
         recipe, root, download, settings: as ``recipes.run``. ``graphed`` is not possible here.
@@ -130,7 +129,6 @@ def run_recipe(
             CPU with the same number of ranks.
         every: updates between checkpoints within an epoch; None: only at the ends of epochs.
         timeout: seconds after which ranks that wait for one that is dead or stuck give up.
-        requeue_signal: under SLURM, the signal upon which to save, requeue the job and stop.
 
     Raises:
         ValueError, FileExistsError: as ``recipes.run``; a batch size that the ranks can't share; more CUDA devices than
@@ -144,12 +142,7 @@ def run_recipe(
             checks.integer(name, value, at_least=1)
     checks.number("timeout", timeout, above=0)
     place.check(devices, nodes)
-    requested = signal.Signals[signal_name(requeue_signal)]
-    if requested in (signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM, signal.SIGINT):
-        raise ValueError(
-            f"requeue_signal must be a signal without another meaning, such as 'SIGUSR1', but it is {requeue_signal!r}"
-        )
-    requeuing = requested if place.launcher == "srun" else None  # elsewhere there is no queue
+    requeuing = signal.Signals[REQUEUE_SIGNAL] if place.launcher == "srun" else None  # elsewhere there is no queue
     callback = CallbackList("on_epoch", on_epoch)
     recipe, file = recipes.prepare(recipe, settings, checkpoint, resume)
     if recipe.graphed:

@@ -88,7 +88,6 @@ STEP: tuple[tuple[str, str], ...] = (
     (r"--checkpoint", "--checkpoint is the file that holds all progress."),
     (r"--every", "--every is the number of updates after which it is written."),
     (r"--nodes", "--nodes and --devices repeat what SLURM allocates, so that a mismatch is an error at once."),
-    (r"--requeue-signal", "--requeue-signal makes it save and requeue the job."),
     (r"--resume", "--resume continues from the checkpoint, where there is one."),
 )
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from snnkit import checks
 
 from .script_rules import ADDRESS, PORT, check
-from .syntax import command_option, is_training
+from .syntax import REQUEUE_SIGNAL, command_option, is_training
 
 
 @checks.arguments
@@ -20,7 +20,7 @@ class Request:
 
     Attributes:
         command: what each process runs: a text as typed in a shell, or words. ``snnkit train …`` gets what the job
-            decides (``--nodes``, ``--devices``, ``--resume``, ``--requeue-signal``) added to it.
+            decides (``--nodes``, ``--devices``, ``--resume``) added to it.
         nodes: machines.
         gpus_per_node: GPUs of each, with a process for each; 0: the job trains on CPUs.
         tasks_per_node: processes per node; None: one for each GPU, or one where there are no GPUs.
@@ -28,8 +28,8 @@ class Request:
         memory: of each node, such as "64G"; None: the partition's default.
         time: the limit, in one of sbatch's forms: "HH:MM:SS", "D-HH:MM:SS", minutes.
         partition, account: where to queue, and whose budget pays; None: the cluster's default.
-        signal: what the processes get before the limit, so that they save and requeue the job.
-        signal_seconds: how long before the limit. It must suffice for one update and for writing a checkpoint.
+        signal_seconds: how long before the limit the processes get SIGUSR1, upon which they save and requeue the job.
+            It must suffice for one update and for writing a checkpoint.
         requeue: whether the job goes back to the queue, to continue later; if not, there is no signal either, and the
             processes save when SLURM ends them with SIGTERM.
         name: of the job.
@@ -46,7 +46,6 @@ class Request:
     time: str = "01:00:00"
     partition: str | None = None
     account: str | None = None
-    signal: str = "SIGUSR1"
     signal_seconds: int = 90
     requeue: bool = True
     name: str = "snnkit"
@@ -61,7 +60,7 @@ class Request:
             words = self.words
         except ValueError as error:
             raise ValueError(f"command must have its quotes closed ({error}), but it is {self.command!r}") from None
-        for name in ("name", "time", "signal", "memory", "partition", "account", "venv"):
+        for name in ("name", "time", "memory", "partition", "account", "venv"):
             text = getattr(self, name)
             # Without the characters that sbatch's and bash's quoting would trip over.
             if text is not None and not re.fullmatch(r'[^\n\r\0"\\~]*[^\s"\\~][^\n\r\0"\\~]*', text):
@@ -103,7 +102,7 @@ def script(request: Request) -> str:
         "time": request.time,
     }
     if request.requeue:
-        options |= {"signal": f"{request.signal}@{request.signal_seconds}", "requeue": "", "open-mode": "append"}
+        options |= {"signal": f"{REQUEUE_SIGNAL}@{request.signal_seconds}", "requeue": "", "open-mode": "append"}
     else:
         options["no-requeue"] = ""
     options["output"] = "%x-%j.out"
@@ -134,8 +133,6 @@ def _added(request: Request) -> list[str]:
     if not is_training(words):
         return []
     added = {"--nodes": str(request.nodes), "--devices": str(request.tasks)}
-    if request.requeue:
-        added["--requeue-signal"] = request.signal
     options = [word for name, value in added.items() if command_option(words, name) is None for word in (name, value)]
     resumes = command_option(words, "--checkpoint") is not None and "--resume" not in words
     return options + ["--resume"] * resumes

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from .syntax import (
     KNOWN,
+    REQUEUE_SIGNAL,
     SIGNAL_SLACK,
     Option,
     Script,
@@ -31,7 +32,6 @@ from .syntax import (
     parse,
     programs,
     seconds,
-    signal_name,
 )
 
 Places = Iterable[tuple[int | None, dict[str, Any]]]
@@ -187,6 +187,10 @@ def _gpus_per_node(script: Script) -> tuple[int | None, Option | None]:
 def _gives_up(script: Script) -> bool:
     last = script.option("requeue", "no-requeue")
     return last is not None and last.name == "no-requeue"
+
+
+def _trains(script: Script) -> bool:
+    return any(is_training(words) for _, words in programs(script))
 
 
 def _readable(option: Option | None, read: Callable[[str], Any]) -> Any:
@@ -371,22 +375,15 @@ def _signal_ignored(script: Script) -> Places:
 
 
 def _requeue_refused(script: Script) -> Places:
-    requeues = any(is_training(words) or command_option(words, "--requeue-signal") for _, words in programs(script))
     signal = script.option("signal")
-    return [(signal.line, {})] if signal and requeues and _gives_up(script) else []
+    return [(signal.line, {})] if signal and _trains(script) and _gives_up(script) else []
 
 
 def _other_signal(script: Script) -> Places:
     option = script.option("signal")
     early = _readable(option, early_signal)
-    for command, words in programs(script) if option and early else ():
-        expected = command_option(words, "--requeue-signal") or "SIGUSR1"
-        try:
-            known, line = signal_name(expected), option.line if option else None
-        except ValueError:
-            known, line = expected, command.line
-        if is_training(words) and known != early.name:
-            yield line, {"name": early.name, "expected": expected, "seconds": early.seconds}
+    if option and early and early.name != REQUEUE_SIGNAL and _trains(script):
+        yield option.line, early._asdict()
 
 
 def _log_overwritten(script: Script) -> Places:
@@ -531,9 +528,8 @@ RULES: tuple[Rule, ...] = (
          "nothing else would get it.",
          "remove the line: the processes of srun get the signal themselves"),
     Rule("signal", _other_signal,
-         "SLURM sends {name}, but the command waits for {expected} (--requeue-signal). A signal that a process "
-         "does not handle ends it.",
-         "write --signal=SIGUSR1@{seconds}, and leave --requeue-signal out"),
+         "SLURM sends {name}, but `snnkit train` waits for SIGUSR1. A signal that a process does not handle ends it.",
+         "write --signal=SIGUSR1@{seconds}"),
     Rule("requeue", _missing("requeue", "no-requeue"),
          "The script does not say whether the job may go back to the queue. On clusters where it may not by "
          "default, `scontrol requeue` is refused, and a job that hits its limit, or loses a node, is over.",

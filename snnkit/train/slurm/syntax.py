@@ -45,6 +45,7 @@ TOOLS = {"cat", "cp", "date", "echo", "hostname", "ls", "mkdir", "nvidia-smi", "
 LARGEST = 100_000  # characters, a hundred times what scripts have
 LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "torch.distributed.run", "torch.distributed.launch")
 DAY = 86400
+REQUEUE_SIGNAL = "SIGUSR1"  # upon which `snnkit train` saves and requeues its job
 SIGNAL_SLACK = 60  # seconds by which SLURM may send a signal too early, says `man sbatch`
 
 
