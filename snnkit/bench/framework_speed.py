@@ -41,13 +41,11 @@ from .neuron_speed import (
     TRAINING,
     Candidate,
     Case,
-    Result,
-    bytes_per_neuron_step,
     candidates,
     over_ours,
 )
 from .suite import DoesNotRun, Record, Row, Rows, Suite, option, table
-from .workloads import DRIVE, EQUATIONS
+from .workloads import DRIVE
 
 KEY = ("part", "mode", "dtype", "features", "steps", "batch")
 PARTS = ("layer", "neurons")
@@ -108,7 +106,7 @@ class RemoteClock:
 
 
 class LayerCase(Case):
-    """n inputs to n neurons over T steps of a batch, in a mode; without ``weight`` the neurons alone."""
+    """n inputs to n neurons over T steps of a batch, or the neurons alone."""
 
     def __init__(
         self,
@@ -120,46 +118,12 @@ class LayerCase(Case):
         mode: str,
         device: torch.device,
     ) -> None:
-        super().__init__(every, arguments.batch * features, arguments.steps, dtype, mode, device)
-        sizes = {"features": features, "steps": arguments.steps, "batch": arguments.batch}
-        self.labels = {"part": part, "mode": mode, "dtype": suite.dtype_name(dtype)} | sizes
-        self.shape = (arguments.steps, arguments.batch, features)
+        size = {"part": part, "features": features, "steps": arguments.steps, "batch": arguments.batch}
+        super().__init__(every, size, (arguments.steps, arguments.batch, features), dtype, mode, device)
         self.python = arguments.jax
         self.clock = RemoteClock(clock_for(device))
-        self.weight: Tensor | None = None
         if part == "layer":
             self.weight = torch.randn(features, features, device=device).mul_(DRIVE / math.sqrt(features)).to(dtype)
-
-    @property
-    def x(self) -> Tensor:
-        if self._x is None:
-            self._x = torch.rand(self.shape, device=self.device).mul_(1.5 if self.weight is None else 1).to(self.dtype)
-            self._gradients[self.dtype] = torch.rand(self.shape, device=self.device).to(self.dtype)
-        return self._x
-
-    def _apply(self, forward: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
-        """(spikes, the leaf whose gradient is taken)."""
-        if self.weight is None:
-            leaf = self.x.detach().requires_grad_()
-            return forward(leaf), leaf
-        leaf = self.weight.detach().requires_grad_()
-        return forward(F.linear(self.x, leaf)), leaf
-
-    def _pass(self, forward: Callable[[Tensor], Tensor]) -> Callable[[], Result]:
-        def infer() -> Result:
-            with torch.no_grad():
-                return self._apply(forward)[0], None
-
-        def train() -> Result:
-            out, leaf = self._apply(forward)
-            return out.detach(), torch.autograd.grad(out, leaf, self.gradient_in(out.dtype))[0]
-
-        return train if self.mode == TRAINING else infer
-
-    def _reference(self, equation: str) -> Result:
-        if equation not in self._references:
-            self._references[equation] = self._pass(lambda x: EQUATIONS[equation]("eager")(x)[0])()
-        return self._references[equation]
 
     def prepare(self, candidate: Candidate) -> tuple[Row, Callable[[], object]]:
         if candidate.library == SPYX:
@@ -190,8 +154,7 @@ class LayerCase(Case):
                 raise DoesNotRun(f"its JAX runs on {answer['backend']!r}")
             out, gradient = (_loaded(folder / f"{key}.npy", self.device) for key in ("out", "gradient"))
         about: Row = {"contestant": candidate.name, "library": SPYX, "engine": "", "equation": candidate.equation}
-        about["floor_bytes"] = self.neurons * self.steps * bytes_per_neuron_step(self.mode, self.dtype)
-        measured = {"first_s": answer["first_s"], "peak_bytes": answer["peak_bytes"]}
+        measured = {key: answer[key] for key in ("first_s", "peak_bytes")} | {"floor_bytes": self.floor_bytes}
         verified = self._verify((out, gradient), self._reference(candidate.equation))  # type: ignore[arg-type]
         return self.labels | about | measured | verified, remote
 

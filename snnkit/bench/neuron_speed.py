@@ -12,12 +12,14 @@ engines on the same equation.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from .. import checks
@@ -126,19 +128,21 @@ def bytes_per_neuron_step(mode: str, dtype: torch.dtype) -> int:
 
 
 class Case(Race):
-    """N neurons over T steps with input of a dtype, in a mode, on a device."""
+    """A layer of neurons with input x [T, B, n] of a dtype, in a mode, on a device."""
+
+    weight: Tensor | None = None  # [n, n] of a matrix product before the neurons
 
     def __init__(
         self,
         candidates: Sequence[Candidate],
-        neurons: int,
-        steps: int,
+        labels: Row,
+        shape: tuple[int, int, int],
         dtype: torch.dtype,
         mode: str,
         device: torch.device,
     ) -> None:
-        self.neurons, self.steps, self.dtype, self.mode, self.device = neurons, steps, dtype, mode, device
-        self.labels = {"mode": mode, "dtype": suite.dtype_name(dtype), "neurons": neurons, "steps": steps}
+        self.shape, self.dtype, self.mode, self.device = shape, dtype, mode, device
+        self.labels = {**labels, "mode": mode, "dtype": suite.dtype_name(dtype)}
         self.candidates = candidates
         self.clock = clock_for(device)
         self._references: dict[str, Result] = {}
@@ -149,10 +153,14 @@ class Case(Race):
     def x(self) -> Tensor:
         """The input, made when the first candidate that fits into memory wants it."""
         if self._x is None:
-            shape = (self.steps, 1, self.neurons)
-            self._x = torch.rand(shape, device=self.device).mul_(1.5).to(self.dtype)
-            self._gradients[self.dtype] = torch.rand(shape, device=self.device).to(self.dtype)
+            drive = 1.5 if self.weight is None else 1.0
+            self._x = torch.rand(self.shape, device=self.device).mul_(drive).to(self.dtype)
+            self._gradients[self.dtype] = torch.rand(self.shape, device=self.device).to(self.dtype)
         return self._x
+
+    @property
+    def floor_bytes(self) -> int:
+        return math.prod(self.shape) * bytes_per_neuron_step(self.mode, self.dtype)
 
     def key(self, candidate: Candidate) -> str:
         return f"{candidate.name} · {candidate.equation}"
@@ -180,14 +188,14 @@ class Case(Race):
             "equation": candidate.equation,
             "out_dtype": suite.dtype_name(result[0].dtype),
             "first_s": seconds,
-            "floor_bytes": self.neurons * self.steps * bytes_per_neuron_step(self.mode, self.dtype),
+            "floor_bytes": self.floor_bytes,
             **self._verify(result, self._reference(candidate.equation)),
         }, run
 
     def _check_memory(self) -> None:
         """``DoesNotRun`` where there is too little for x, its copy, spikes, two gradients and what is saved."""
         size = 4 * self.dtype.itemsize if self.mode == INFERENCE else 5 * self.dtype.itemsize + 4 * LOOP_SAVES
-        need, free = self.neurons * self.steps * size, available(self.device)
+        need, free = math.prod(self.shape) * size, available(self.device)
         if free is not None and need > free:
             needs = f"about {size_of(need)} are needed, and {size_of(free)} are free"
             raise DoesNotRun(f"too little memory: {needs}; lower --neurons or --steps")
@@ -204,19 +212,18 @@ class Case(Race):
         return {"copies": [self.labels | seconds_of(scale) | {"bytes": moved, "bytes_per_s": moved / scale.median}]}
 
     def _pass(self, forward: Forward) -> Callable[[], Result]:
-        """The function that is timed. In training it takes a fresh leaf and returns its gradient, as a hidden layer."""
+        """The function that is timed."""
+        return lambda: self._result(forward, self.x, self.gradient_in)
 
-        def infer() -> Result:
-            with torch.no_grad():
-                return forward(self.x), None
-
-        def train() -> Result:
-            leaf = self.x.detach().requires_grad_()
-            out = forward(leaf)
-            (gradient,) = torch.autograd.grad(out, leaf, self.gradient_in(out.dtype))
-            return out.detach(), gradient
-
-        return train if self.mode == TRAINING else infer
+    def _result(self, forward: Forward, x: Tensor, gradient: Callable[[torch.dtype], Tensor]) -> Result:
+        """In training with the gradient of x, a fresh leaf, as in a hidden layer; with a matrix product that of it."""
+        leaf = (x if self.weight is None else self.weight).detach()
+        with torch.set_grad_enabled(self.mode == TRAINING):
+            leaf.requires_grad_(self.mode == TRAINING)
+            out = forward(leaf if self.weight is None else F.linear(x, leaf))
+        if self.mode == INFERENCE:
+            return out, None
+        return out.detach(), torch.autograd.grad(out, leaf, gradient(out.dtype))[0]
 
     def gradient_in(self, dtype: torch.dtype) -> Tensor:
         """That of the output; in the dtype of a library that returns another one it is made in its first call."""
@@ -227,12 +234,9 @@ class Case(Race):
     def _reference(self, equation: str) -> Result:
         """Spikes and gradient of our eager engine for some neurons of the layer: they are independent."""
         if equation not in self._references:
-            leaf = _some(self.x).detach().requires_grad_(self.mode == TRAINING)
-            out = EQUATIONS[equation]("eager")(leaf)[0]
-            gradient = None
-            if self.mode == TRAINING:
-                (gradient,) = torch.autograd.grad(out, leaf, _some(self._gradients[self.dtype]))
-            self._references[equation] = out.detach(), gradient
+            x, gradient = _some(self.x), _some(self._gradients[self.dtype])
+            neuron = EQUATIONS[equation]("eager")
+            self._references[equation] = self._result(lambda x: neuron(x)[0], x, lambda dtype: gradient)
         return self._references[equation]
 
     def _verify(self, result: Result, reference: Result) -> Row:
@@ -265,7 +269,8 @@ def _cases(arguments: Arguments, device: torch.device) -> Iterator[Case]:
         for steps in sorted(arguments.steps):
             for dtype in arguments.dtypes:
                 for mode in arguments.modes:
-                    yield Case(every, neurons, steps, getattr(torch, dtype), mode, device)
+                    size = {"neurons": neurons, "steps": steps}
+                    yield Case(every, size, (steps, 1, neurons), getattr(torch, dtype), mode, device)
 
 
 def _parts(arguments: Arguments, device: torch.device) -> Row:

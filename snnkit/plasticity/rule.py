@@ -131,7 +131,8 @@ class Rule(ABC):
         by, new = self._pairings(pre, post, traces), POOL.empty(weight.shape, weight.dtype)
         most = cpp_kernels.steps_at_once(by, weight)
         for first in range(0, len(pre), most):
-            some = Pairings(*(part[first : first + most] for part in by[:4]), by.up, by.down)
+            parts = (part[first : first + most] for part in by[:4])
+            some = Pairings(*parts, up=by.up, down=by.down)  # pyright: ignore[reportCallIssue]
             cpp_kernels.change(new if first else weight, some, self.limits, new)
         # Copies, or the state would keep the whole sequence in memory.
         return new, self.State(*(trace[-1].clone() for trace in traces))

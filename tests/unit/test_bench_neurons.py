@@ -132,7 +132,7 @@ def test_what_was_measured_before_an_interruption_is_in_the_record(tmp_path, mon
 
 
 def outcome_of(every, mode="inference", dtype=torch.float32, width=64, steps=4):
-    return Case(every, width, steps, dtype, mode, CPU).measure(3)
+    return Case(every, {"neurons": width, "steps": steps}, (steps, 1, width), dtype, mode, CPU).measure(3)
 
 
 def copy_of(outcome):
