@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -135,28 +136,16 @@ class Report:
     drift: float
     rows: tuple[Row, ...] = field(repr=False)  # one for each network and engine
 
-    def errors(self, engine: str) -> list[float]:
-        """Relative errors of all networks."""
-        checks.choice("engine", engine, dict.fromkeys(row.engine for row in self.rows))
-        return [row.error for row in self.rows if row.engine == engine]
-
-    @checks.arguments
-    def median_error(self, engine: str) -> float:
-        """Median of the absolute relative errors: 0.1 is 10 %."""
-        return statistics.median(map(abs, self.errors(engine)))
-
     def __str__(self) -> str:
-        rows = []
+        rows, errors = [], defaultdict(list)
         for row in self.rows:
             took = (f"{seconds.value * 1e3:.4g} ms" for seconds in (row.predicted, row.measured))
             rows.append((row.net, row.engine, *took, f"{row.error:+.0%}"))
+            errors[row.engine].append(abs(row.error))
         lines = text_table(("", "engine", "predicted", "measured", "error"), rows, left=2, always=5)
-        for engine in dict.fromkeys(row.engine for row in self.rows):
-            errors = self.errors(engine)
-            lines.append(
-                f"{engine}: median error {self.median_error(engine):.0%}, largest {max(map(abs, errors)):.0%}, of "
-                f"{len(errors)} networks"
-            )
+        for engine, some in errors.items():
+            median, largest = statistics.median(some), max(some)
+            lines.append(f"{engine}: median error {median:.0%}, largest {largest:.0%}, of {len(some)} networks")
         return "\n".join([*lines, f"{self.device}, drift {self.drift:.2f}"])
 
 
