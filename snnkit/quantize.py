@@ -5,7 +5,6 @@ convolutions and norms stay as they are, and so does training: quantize what has
 
     small, report = quantize.quantize(net)
     print(report)
-    print(quantize.compare(net, small, data.load("mnist", "test"), encode=partial(encode.repeat, steps=25)))
     torch.save(small.state_dict(), "small.pt")
     small, _ = quantize.quantize(models.mlp())
     small.load_state_dict(torch.load("small.pt"), assign=True)
@@ -20,10 +19,9 @@ import importlib
 import importlib.metadata
 import inspect
 import logging
-import statistics
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -33,12 +31,7 @@ import torch
 from torch import Tensor, nn
 
 from snnkit import checks
-from snnkit.data import batches, resolve_device, to_unit
-from snnkit.loss import answers as classes_of
-from snnkit.measure import first_call
 from snnkit.tables import text_table
-
-_PASSES = 7  # of each model, for the ratio of their times
 
 
 @dataclass(frozen=True)
@@ -144,57 +137,6 @@ def _bytes_of(tensor: Tensor) -> int:
     if flatten is None:
         return tensor.numel() * tensor.element_size()
     return sum(_bytes_of(getattr(tensor, name)) for name in flatten()[0])
-
-
-# --- accuracy ---------------------------------------------------------------------------------------------------------
-
-
-class Comparison(NamedTuple):
-    """A model before and after."""
-
-    accuracy_before: float
-    accuracy_after: float
-    same_answer: float  #: the fraction of samples to which both give one answer
-    time_ratio: float  #: time after / time before for a batch, the median over passes in turns
-
-    def __str__(self) -> str:
-        return (
-            f"accuracy {self.accuracy_before:.2%} before, {self.accuracy_after:.2%} after; the same answer to "
-            f"{self.same_answer:.2%}; {self.time_ratio:.2f} times as long"
-        )
-
-
-@torch.no_grad()
-@checks.arguments
-def compare(
-    model: nn.Module,
-    quantized: nn.Module,
-    data: tuple[Tensor, Tensor] | list[Tensor],
-    *,
-    encode: Callable[[Tensor], Tensor],
-    batch_size: int = 256,
-    device: str | torch.device = "auto",
-) -> Comparison:
-    """Run both on the same encoded samples and compare answers (the largest output, summed over time) and time.
-
-    Both are put into evaluation mode and onto ``device`` (they stay there). Arguments otherwise as for
-    ``train.evaluate``.
-    """
-    target = resolve_device(device)
-    nets = (model.eval().to(target), quantized.eval().to(target))
-    samples, labels = (part.to(target) for part in data)
-    answers: tuple[list[Tensor], list[Tensor]] = ([], [])
-    timed: Tensor | None = None
-    for x, _ in batches(samples, labels, batch_size, shuffle=False):
-        sequence = encode(to_unit(x) if x.dtype == torch.uint8 else x)
-        timed = sequence if timed is None else timed  # a full batch, which the last need not be
-        for net, given in zip(nets, answers, strict=True):
-            given.append(classes_of(net(sequence)[0]))
-    before, after = map(torch.cat, answers)
-    right, later_right, same = (float(e.float().mean()) for e in (before == labels, after == labels, before == after))
-    # In turns, so that other load on the machine affects both alike.
-    times = [[first_call(lambda net=net: net(timed), target)[0] for net in nets] for _ in range(_PASSES)]
-    return Comparison(right, later_right, same, statistics.median(later / earlier for earlier, later in times))
 
 
 # --- torchao ----------------------------------------------------------------------------------------------------------

@@ -1056,7 +1056,13 @@ except ImportError as error:
     print(error)
 else:
     print(report)
-    print(quantize.compare(net, tiny, (test_images[:1000], test_labels[:1000]), encode=show, device=device))
+    versions, some = {"before": net.eval(), "after": tiny}, (test_images[:1000], test_labels[:1000])
+    x = show(data.to_unit(some[0][:256].to(device)))
+    with torch.no_grad():
+        took = measure.race({name: partial(one, x) for name, one in versions.items()}, 7, clock=clock)
+    for name, one in versions.items():
+        right = train.evaluate(one, some, encode=show, device=device)["accuracy"]
+        print(f"{name:6} {right:.1%} right, {took[name].median * 1e3:.0f} ms for 256 images")
     linear = sum(layer.parameters for layer in costs if layer.name.startswith("Linear"))
     every = sum(layer.parameters for layer in costs)
     ratio = 4 * every / (4 * every - 3 * linear)
@@ -1064,7 +1070,7 @@ else:
 
 # %% [markdown]
 # The network is smaller, for nearly the same answers: at 128 channels it is almost the whole factor of 4. Whether it is
-# *faster* is another question. "Times as long" above answers it for your machine and this size: for a small batch on a
+# *faster* is another question. The milliseconds above answer it for your machine and this size: for a small batch on a
 # small layer, the conversion costs more than the saved bytes gain.
 #
 # **Without snnkit.** `torch.export` saves the network as a program of plain PyTorch operations: the loop over time is

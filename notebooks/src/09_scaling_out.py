@@ -903,7 +903,6 @@ if many_gpus:
         cores=None, overlap=1.0
     )  # ranks share no cores, and communication overlaps with computation
 before = scaling.predict(work, here, RANKS)
-fitted = scaling.fit([scaling.Measured(1, t_alone), scaling.Measured(RANKS, t_ranks)], work, here)
 print(
     f"one rank alone, {BATCH // RANKS} samples: {t_alone * 1e3:.1f} ms per update ({fixed * 1e3:.1f} ms of it independent of the batch)"
 )
@@ -911,17 +910,18 @@ print(
     f"{RANKS} ranks, {BATCH // RANKS} samples each: predicted {before.step_s * 1e3:.1f} ms, measured {t_ranks * 1e3:.1f} ms"
 )
 print(f"efficiency: predicted {before.efficiency:.0%}, measured {t_alone / t_ranks:.0%}")
-print(f"fitted: sharing {fitted.cluster.sharing:.2g}")
 counts = range(1, 2 * max(cores, RANKS) + 1)
-lines = {"predicted": scaling.curve(work, here, counts), "fitted": [fitted.predict(n) for n in counts]}
+lines = {"predicted": scaling.curve(work, here, counts)}
+lines["if each neighbour costs 10 %"] = scaling.curve(work, here.with_settings(sharing=0.1), counts)
+both = [scaling.Measured(1, t_alone), scaling.Measured(RANKS, t_ranks)]
 title = f"Weak scaling on this machine, {BATCH // RANKS} samples on each rank"
-viz.show(figures.scaling_efficiency(fitted.measured, lines, cores=here.cores, title=title))
+viz.show(figures.scaling_efficiency(both, lines, cores=here.cores, title=title))
 
 # %% [markdown]
 # **Notice** where the lines bend: with more ranks than cores, the ranks take turns on the cores. Left of that, the
 # prediction knows only the network. It does not know that the ranks share caches, memory and clock speed, nor that an
-# interrupted rank delays all others; *sharing* is the share of its speed that a rank loses to each other rank, fitted
-# here to one measurement. Two short runs on a machine with other load are also weak evidence: run section 3 again, and
+# interrupted rank delays all others. The second line shows what it would be if each busy rank took a tenth of their
+# speed from the others. Two short runs on a machine with other load are also weak evidence: run section 3 again, and
 # compare.
 #
 # The kit's benchmark measures properly: in rounds, for 1, 2 and 4 ranks, and it records its prediction *before* it
@@ -940,8 +940,8 @@ for record in [*measured_here, *(records.load(name) for name in records.names("s
     viz.show(figures.scaling_efficiency(rounds, lines, cores=limit))
 
 # %% [markdown]
-# *unseen* in such a table is the error of the fitted model for a number of ranks that was not used in the fit. For more
-# ranks of the same machine, expect an error of at least this size; for another machine, do not trust the model at all.
+# *off* in such a table is the error of the prediction, in the seconds of an update. For more ranks of the same machine,
+# expect an error of at least this size; for another machine, do not trust the model at all.
 #
 # ### Explorer: choose a machine
 #

@@ -4,10 +4,9 @@
 
 Each rank trains 784-1000-10 on its own 256 samples of an update, through Lightning, as users do. Before they do it
 together, ``hardware.scaling`` predicts what they will reach, from one rank alone, all-reduces alone and ranks side by
-side that do not communicate; afterwards it is fitted to the measurements, and its error is stated.
+side that do not communicate.
 
-Columns: "predicted" was printed before ranks were measured together. "off" is the fitted model's error in the seconds
-of an update, and "unseen" that of a fit to the other numbers of ranks alone.
+Columns: "predicted" was printed before ranks were measured together. "off" is its error in the seconds of an update.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class Arguments(suite.Options):
 
 
 def benchmark(arguments: Arguments, say: suite.Say = print, out: str | Path | None = None) -> Row:
-    """Predict, measure, fit, and return the record; ``out`` is a file for it, written after each round.
+    """Predict, measure, and return the record; ``out`` is a file for it, written after each round.
 
     ``say`` takes the results as text: the prediction before the first measurement of ranks together. LaunchError: a
     process failed; says which, and its last lines.
@@ -160,18 +159,13 @@ def predicted(record: Record) -> list[model.Prediction]:
     return model.curve(*model_of(record), sorted(record["arguments"]["ranks"]))
 
 
-def fitted(record: Record) -> model.Fit:
-    """The model fitted to the seconds of an update in all rounds. ValueError where no ranks were measured together."""
-    together = (row for row in record["rows"] if row["mode"] == TOGETHER)
-    return model.fit([model.Measured(row["ranks"], s) for row in together for s in row["rounds_s"]], *model_of(record))
-
-
 def curves(record: Record) -> tuple[Sequence[model.Measured], dict[str, Any], int | None]:
-    """For ``viz.figures.scaling_efficiency``: measurements, the lines predicted and fitted, and the cores."""
+    """For ``viz.figures.scaling_efficiency``: measurements, the predicted line, and the cores."""
     workload, machine = model_of(record)
-    fit, ranks = fitted(record), range(1, 2 * max(record["arguments"]["ranks"]) + 1)
-    lines = {"predicted": model.curve(workload, machine, ranks), "fitted": [fit.predict(n) for n in ranks]}
-    return fit.measured, lines, machine.cores
+    together = (row for row in record["rows"] if row["mode"] == TOGETHER)
+    measured = [model.Measured(row["ranks"], seconds) for row in together for seconds in row["rounds_s"]]
+    ranks = range(1, 2 * max(record["arguments"]["ranks"]) + 1)
+    return measured, {"predicted": model.curve(workload, machine, ranks)}, machine.cores
 
 
 @checks.arguments
@@ -201,24 +195,18 @@ def prediction(record: Record) -> str:
 
 
 def results(record: Record) -> str:
-    """The ranks that trained together, beside what was predicted and fitted."""
+    """The ranks that trained together, beside what was predicted."""
     rows = sorted((row for row in record["rows"] if row["mode"] == TOGETHER), key=lambda row: row["ranks"])
-    before = {p.ranks: p.efficiency for p in predicted(record)}
-    base, fit = rows[0]["median_s"], fitted(record) if len(rows) > 1 else None
-
-    def error(of: dict[int, float], row: Record) -> str:
-        return f"{of[row['ranks']]:+.1%}" if row["ranks"] in of else ""
-
+    before = {p.ranks: p for p in predicted(record)}
+    base = rows[0]["median_s"]
     columns = {
         "ranks": lambda row: str(row["ranks"]),
         "samples/s": lambda row: f"{row['samples_per_s']:,.0f}",
         "ms": suite.milliseconds,
         "10-90 %": suite.spread,
         "efficiency": lambda row: f"{base / row['median_s']:.1%}",
-        "predicted": lambda row: f"{before[row['ranks']]:.1%}",
-        "fitted": lambda row: f"{fit.predict(row['ranks']).efficiency:.1%}" if fit else "",
-        "off": lambda row: error(fit.residuals, row) if fit else "",
-        "unseen": lambda row: error(fit.left_out, row) if fit else "",
+        "predicted": lambda row: f"{before[row['ranks']].efficiency:.1%}",
+        "off": lambda row: f"{before[row['ranks']].step_s / row['median_s'] - 1:+.1%}",
     }
     title = "Weak scaling; efficiency: seconds of an update alone over those of ranks together"
     apart = [

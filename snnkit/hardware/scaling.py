@@ -1,4 +1,4 @@
-"""What a training run on many ranks will reach: predict it, and fit the model to measurements.
+"""What a training run on many ranks will reach, predicted from one rank alone and from the links.
 
 All-reduce: the alpha-beta model of a hierarchical one. A message of S bytes over a link takes alpha + S / beta. A ring
 of n ranks passes S / n bytes on 2 (n - 1) times (Patarasuk and Yuan 2009, doi:10.1016/j.jpdc.2008.09.002). On several
@@ -13,7 +13,6 @@ doi:10.14778/3415478.3415530). A bucket starts when all its gradients are there 
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -134,7 +133,7 @@ def this_machine(cores: int, *, link: Link | None = None, sharing: float = 0.0) 
     """Processes on one machine that compute on its cores and add up their gradients over ``link``.
 
     ``link`` is "loopback-gloo" of the catalogue by default; `snnkit bench scaling` measures this machine's.
-    ``sharing``, the share by which a busy process slows down another one, is what ``fit`` determines.
+    ``sharing`` is the share by which a busy process slows down another one.
     """
     return Cluster(
         "this machine", ranks_per_node=4096, inside=link or LINKS["loopback-gloo"], between=None,
@@ -258,75 +257,6 @@ class Measured:
     def __post_init__(self) -> None:
         checks.integer("ranks", self.ranks, at_least=1)
         checks.number("step_s", self.step_s, above=0)
-
-
-@dataclass(frozen=True)
-class Fit:
-    """A fitted model: the ``sharing`` of ``cluster``, from what was ``measured``.
-
-    Attributes:
-        residuals: (predicted - measured) / measured of an update's seconds, for each number of ranks above one.
-        left_out: the same, for a fit to the other numbers of ranks alone; empty where there is no other above one.
-    """
-
-    workload: Workload
-    cluster: Cluster
-    measured: tuple[Measured, ...]
-    residuals: dict[int, float]
-    left_out: dict[int, float]
-
-    @property
-    def error(self) -> float:
-        """Largest relative error for ranks that were left out of the fit; without any, the largest residual."""
-        return max(map(abs, (self.left_out or self.residuals).values()))
-
-    def predict(self, ranks: int) -> Prediction:
-        """Weak scaling to ``ranks`` by the fitted model."""
-        return predict(self.workload, self.cluster, ranks)
-
-
-def fit(measured: Sequence[Measured], workload: Workload, cluster: Cluster) -> Fit:
-    """Fit the model to measured updates, by least squares of the relative errors.
-
-    One number is fitted, the one that no source gives: by how much busy ranks on one node slow each other down. With
-    more, three numbers of ranks would say nothing about the error.
-
-    Args:
-        measured: weak scaling on some numbers of ranks, one of them above one.
-        workload: what was run. Where one rank was measured, its median replaces ``step_s``.
-        cluster: where it ran.
-    """
-    several = sorted({m.ranks for m in measured if m.ranks > 1})
-    if not several:
-        raise ValueError("measured must hold an update on two or more ranks, but it holds none")
-    if alone := [m.step_s for m in measured if m.ranks == 1]:
-        base = statistics.median(alone)
-        workload = replace(workload, step_s=base, fixed_s=min(workload.fixed_s, base))
-
-    def fitted(without: int | None = None) -> Cluster:
-        others = [m for m in measured if m.ranks not in (1, without)]
-        return replace(cluster, sharing=_sharing(others, workload, cluster))
-
-    def error(ranks: int, by: Cluster) -> float:
-        took = statistics.median(m.step_s for m in measured if m.ranks == ranks)
-        return predict(workload, by, ranks).step_s / took - 1
-
-    best = fitted()
-    left_out = {ranks: error(ranks, fitted(without=ranks)) for ranks in several if len(several) > 1}
-    return Fit(workload, best, tuple(measured), {ranks: error(ranks, best) for ranks in several}, left_out)
-
-
-def _sharing(measured: Sequence[Measured], workload: Workload, cluster: Cluster) -> float:
-    from scipy.optimize import minimize_scalar
-
-    def loss(sharing: float) -> float:
-        at = replace(cluster, sharing=sharing)
-        seconds = {ranks: predict(workload, at, ranks).step_s for ranks in {m.ranks for m in measured}}
-        return sum((seconds[m.ranks] / m.step_s - 1) ** 2 for m in measured)
-
-    # A bound that no machine reaches: each neighbour making a rank eleven times slower.
-    result: Any = minimize_scalar(loss, bounds=(0.0, 10.0), method="bounded", options={"xatol": 1e-9})
-    return float(result.x)
 
 
 def fit_link(name: str, measured: Sequence[Sequence[float]], source: str) -> Link:

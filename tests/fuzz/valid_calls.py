@@ -142,7 +142,6 @@ hardware.roofline.times: candidates={"a": lambda: None}, clock=HostClock(), repe
 hardware.roofline.validate: machine=machine(), nets=roofline.holdout_nets()[:1], repeats=3
 hardware.scaling: measured=[scaling.Measured(n, 0.1) for n in (1, 2)], source="s", step_s=0.1, cores=2, size=4e3
 hardware.scaling.Cluster: ranks_per_node=4, inside=cluster().inside, between=cluster().between
-hardware.scaling.Fit.predict: self=scaling.fit([scaling.Measured(n, 0.1) for n in (1, 2)], workload(), cluster())
 hardware.scaling.Link: bandwidth=1e9, latency=1e-6
 hardware.scaling.Workload: samples=16, gradient_bytes=4000
 hardware.scaling.curve: ranks=[1, 2, 4]
@@ -184,7 +183,6 @@ plasticity.RewardSTDP.step: reward=rand(2)
 plasticity.learn_locally: neurons=4, passes=1, samples=16
 plasticity.similarity: weight=rand(4, 8)
 plasticity.vote: assigned=tensor([0, 1, 2, 0])
-quantize.compare: model=mlp((64, 6, 3)), quantized=quantize.quantize(mlp((64, 6, 3))).model, data=samples()
 records.load: name="cpu_epyc_1thread"
 records.parse: data=json.dumps(records.load("cpu_epyc_1thread")).encode()
 records.read: path=records.write("record.json", records.load("cpu_epyc_1thread"))

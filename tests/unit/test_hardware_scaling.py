@@ -1,9 +1,9 @@
-"""The scaling model: the arithmetic of its parts, known answers, fits that find what made the data, bad input."""
+"""The scaling model: the arithmetic of its parts, known answers, bad input."""
 
 import pytest
 
 from snnkit.hardware import scaling
-from snnkit.hardware.scaling import Cluster, Link, Measured, Workload, all_reduce_s, fit, fit_link, predict
+from snnkit.hardware.scaling import Cluster, Link, Workload, all_reduce_s, fit_link, predict
 
 MEBI = 2**20
 SLOW = Link("slow", 1e9, 1e-3, "made up")
@@ -113,38 +113,6 @@ def test_weak_scaling_keeps_a_ranks_batch_and_strong_scaling_that_of_all():
     assert 8 * half.efficiency < 2
 
 
-def test_a_fit_finds_the_sharing_that_made_the_data():
-    truth = made(sharing=0.13)
-    measured = [Measured(n, predict(WORK, truth, n).step_s) for n in (1, 2, 4)]
-    found = fit(measured, WORK, made())
-    assert found.cluster.sharing == pytest.approx(0.13, abs=1e-5)
-    assert found.error < 1e-5
-    assert set(found.residuals) == set(found.left_out) == {2, 4}
-    assert found.predict(8).step_s == pytest.approx(predict(WORK, truth, 8).step_s, rel=1e-4)
-
-
-def test_one_rank_takes_the_place_of_what_was_assumed():
-    measured = [Measured(1, s) for s in (0.19, 0.2, 0.9)] + [Measured(2, 0.22)]
-    found = fit(measured, WORK, made())
-    assert found.workload.step_s == 0.2
-    assert fit([Measured(2, 0.12)], WORK, made()).workload.step_s == WORK.step_s
-
-
-def test_the_error_is_that_of_ranks_the_fit_never_saw():
-    work = Workload("net", 256, 0.1, 1)
-    free = made(inside=Link("none", 1e18, 1e-12, "made up"))
-    measured = [Measured(1, 0.1), Measured(2, 0.11), Measured(4, 0.24)]
-    found = fit(measured, work, free)
-    # From two ranks: a neighbour costs 10 %, so four take 0.22; from four: 20 %, so two take 0.12.
-    assert found.left_out[4] == pytest.approx(0.22 / 0.24 - 1, abs=1e-4)
-    assert found.left_out[2] == pytest.approx(0.12 / 0.11 - 1, abs=1e-4)
-    assert found.error == pytest.approx(0.12 / 0.11 - 1, abs=1e-4)
-    assert max(map(abs, found.residuals.values())) < found.error
-    lone = fit(measured[:2], work, free)
-    assert not lone.left_out
-    assert lone.error < 1e-4
-
-
 def test_a_link_is_found_from_all_reduces():
     loop = made()
     sizes = (2**10, 2**16, 2**24)
@@ -171,7 +139,6 @@ def test_every_figure_has_its_source():
         (lambda: PAIR.with_settings(between=None), "between must be a Link where there are 2 nodes"),
         (lambda: predict(WORK, PAIR, 9), "ranks on pair must be at most 8"),
         (lambda: predict(WORK, PAIR, 7, scaling="strong"), "ranks must share 256 samples evenly"),
-        (lambda: fit([Measured(1, 0.1)], WORK, made()), "two or more ranks, but it holds none"),
         (lambda: fit_link("loop", [(2, 8, 1.0), (4, 8, 2.0)], "these"), "two sizes"),
         (lambda: fit_link("loop", [(2, 8, 1.0), (2, 8000, 0.5)], "these"), "longer for more bytes"),
         (lambda: fit_link("loop", [(1, 8, 1.0), (1, 16, 2.0)], "these"), "two sizes"),

@@ -95,21 +95,9 @@ def test_a_trained_network_answers_as_before():
     train.fit(net, images, encode=see, loss=count, lr=5e-3, epochs=3, device="cpu", progress=False)
     small, report = quantize.quantize(net)
     test = data.load("digits", "test")
-    found = quantize.compare(net, small, test, encode=see, device="cpu")
-    assert found.accuracy_before == pytest.approx(train.evaluate(net, test, encode=see, device="cpu")["accuracy"])
-    assert found.accuracy_before > 0.85 and abs(found.accuracy_after - found.accuracy_before) < 0.02
-    assert 0.97 < found.same_answer <= 1 and found.time_ratio > 0
+    before, after = (train.evaluate(one, test, encode=see, device="cpu")["accuracy"] for one in (net, small))
+    assert before > 0.85 and abs(after - before) < 0.02
     assert report.bytes_before > 3 * report.bytes_after
-    assert f"{found.accuracy_after:.2%} after" in str(found)
-
-
-def test_comparing_with_something_else_shows():
-    net, samples = dense(64, 32, 10), [*data.load("digits", "test")]
-    see = partial(encode.repeat, steps=10)
-    same = quantize.compare(net, copy.deepcopy(net), samples, encode=see, device="cpu")
-    assert same.same_answer == 1 and same.accuracy_before == same.accuracy_after
-    other = quantize.compare(net, dense(64, 32, 10, seed=5), samples, encode=see, device="cpu")
-    assert other.same_answer < 0.9
 
 
 # --- copies and files ------------------------------------------------------------------------------------------------

@@ -212,7 +212,7 @@ def scaling_efficiency(
     """How much of their speed ranks keep that train together: 100 % where nothing is lost.
 
     Args:
-        measured: weak scaling as ``hardware.scaling.fit`` takes it, one rank alone among it; several of one number of
+        measured: weak scaling, one rank alone among it; several of one number of
             ranks are rounds, of which the median is drawn.
         predicted: name to predictions, a line each, as of ``hardware.scaling.curve``.
         cores: that ranks share; draws the limit of ranks that take turns. None: there is none.
