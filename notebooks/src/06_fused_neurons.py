@@ -617,15 +617,24 @@ viz.listing({"backward through one step": as_text(backward_program), "the same i
 # %% [markdown] tags=["slide"]
 # > **Predict first.** How many bytes per neuron and step stay allocated between forward and backward: in the loop, and fused?
 #
-# `held_for_backward` uses autograd's hooks for saved tensors to measure what is stored (each memory block is counted
-# once):
+# Autograd's hooks for saved tensors show what is stored (each memory block is counted once):
 
 # %%
 some = torch.rand(32, 1, 2**12, device=device)
 for name in timed:
-    held = measure.held_for_backward(lambda x, cell=cells[name]: cell(x)[0], some)
-    total, of_x = held.total / some.numel(), held.x / some.numel()
-    print(f"{name:6} {total:5.1f} bytes per neuron and step, {of_x:.0f} of them x itself")
+    blocks, leaf = {}, some.detach().requires_grad_()
+
+    def store(tensor, blocks=blocks):
+        memory = tensor.untyped_storage()
+        blocks[memory.data_ptr()] = memory.nbytes() / some.numel()
+        return tensor
+
+    cells[name](leaf)  # compiles first
+    with torch.autograd.graph.saved_tensors_hooks(store, lambda tensor: tensor):
+        out, _ = cells[name](leaf)
+    blocks.pop(out.untyped_storage().data_ptr(), None)  # the next layer has it anyway
+    of_x = blocks.get(some.untyped_storage().data_ptr(), 0)
+    print(f"{name:6} {sum(blocks.values()):5.1f} bytes per neuron and step, {of_x:.0f} of them x itself")
 
 # %% [markdown]
 # The fused engines store `x`, and a little for the states at some steps. (Nothing else holds `x`: `Linear`, `Conv2d` and

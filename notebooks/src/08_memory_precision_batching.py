@@ -187,7 +187,12 @@ def learn(model, steps):
 
 def memory_curve(model, steps):
     """MB alive, at each operation of a training step that changes it noticeably."""
-    return torch.tensor(device.outline(device.timeline(lambda: learn(model, steps)))) / MB
+    curve = torch.tensor(device.timeline(lambda: learn(model, steps))) / MB
+    points = [curve[0]]
+    for alive in curve[1:]:
+        if abs(alive - points[-1]) > curve.max() / 100 or alive == curve.max():
+            points.append(alive)
+    return torch.stack([*points, curve[-1]])
 
 
 learn(conv, 16)  # compiles what it needs

@@ -12,7 +12,7 @@
 ``packed_spikes``            spikes saved as bits, in any PyTorch model
 ``memory_limit``             a small device to run out of memory on, for drills and tests
 ``MemoryTracker``            bytes of tensors as they come and go, on any device
-``timeline``                 the same from operation to operation; ``outline`` is its shape
+``timeline``                 the same from operation to operation
 ===========================  ==========================================================================
 """
 
@@ -35,7 +35,6 @@ from .usage import MemoryUsage as MemoryUsage
 from .usage import StepMemory as StepMemory
 from .usage import empty_cache as empty_cache
 from .usage import get_gpu_memory_usage as get_gpu_memory_usage
-from .usage import outline as outline
 from .usage import timeline as timeline
 from .usage import training_step as training_step
 from .usage import untouched as untouched

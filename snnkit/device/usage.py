@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 import gc
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -181,22 +181,6 @@ def timeline(function: Callable[[], Any]) -> list[int]:
         result = function()
     del result
     return recorder.curve
-
-
-@checks.arguments
-def outline(curve: Sequence[int], share: float = 0.01) -> list[int]:
-    """The points of a timeline at which memory has changed by ``share`` of its summit or more since the last of them,
-    the first, the last and the summit in any case: its shape, without the many operations on small tensors.
-
-    Raises ValueError where ``share`` is not between 0 and 1.
-    """
-    checks.number("share", share, at_least=0, at_most=1)
-    points: list[int] = []
-    summit = max(curve, default=0)
-    for i, alive in enumerate(curve):
-        if not points or i == len(curve) - 1 or alive == summit or abs(alive - points[-1]) > share * summit:
-            points.append(alive)
-    return points
 
 
 class _Recorder(MemoryTracker):

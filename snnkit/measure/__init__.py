@@ -3,8 +3,6 @@
 from .machine import commit as commit
 from .machine import processor as processor
 from .machine import provenance as provenance
-from .memory import Held as Held
-from .memory import held_for_backward as held_for_backward
 from .timing import Clock as Clock
 from .timing import DeviceClock as DeviceClock
 from .timing import HostClock as HostClock

@@ -113,7 +113,6 @@ device.batch_process: model=nn.Linear(8, 3), inputs=rand(6, 8)
 measure.memory_limit: limit=10**8
 device.empty_cache: device="cpu"
 device.move_tensors_to_device: obj=[ones(2), {"a": ones(1)}]
-device.outline: curve=[1, 5, 2, 8]
 device.truncated: steps=2
 device.untouched: device=CPU
 encode.delta: x_seq=rand(5, 2, 8)
