@@ -57,7 +57,8 @@ def figure(
 
 def _raced(steps: int, neurons: int, dtype: str, engine: str, device: torch.device) -> go.Figure:
     candidates, left_out = _candidates(device, engine)
-    case = bench.Case(candidates, neurons, steps, getattr(torch, dtype), bench.INFERENCE, device)
+    size = {"neurons": neurons, "steps": steps}
+    case = bench.Case(candidates, size, (steps, 1, neurons), getattr(torch, dtype), bench.INFERENCE, device)
     repeats = 7 if neurons * steps <= 2**17 else 3  # a move of a slider should not take long
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         outcome = case.measure(repeats)
