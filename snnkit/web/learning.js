@@ -1,4 +1,4 @@
-/** Dense spiking networks that learn by backpropagation through time, in float32 and time first, as snnkit's in PyTorch.
+/** Dense spiking networks that learn by backpropagation through time: float32, time first, as snnkit's in PyTorch.
  *
  * A network is `Linear, neuron, Linear, neuron, …`: the answer is the class whose output neuron fires most often. Its
  * neurons are objects that `snnkit.engine.js` generates, forward and backward, from the same equation as PyTorch's.
@@ -6,7 +6,7 @@
  * T time steps, B samples, I inputs, O outputs of a layer; sequences are [T][B][O] in one array.
  */
 
-/** `torch.nn.Linear`, its weights transposed: those that start from one input are neighbours, and a spike adds a row. */
+/** `torch.nn.Linear`, its weights transposed: those from one input are neighbours, and a spike adds a row. */
 export class Linear {
   /** Weights [I][O] and biases [O], drawn as PyTorch draws them. */
   constructor(inputs, outputs, generator) {
@@ -188,7 +188,7 @@ export class Network {
 
   /** After `forward`: the loss and all gradients.
    *
-   * The loss is `count_cross_entropy` plus, of the hidden layers, `spike_rate_regulariser(layers, target, weight=penalty)`.
+   * The loss is `count_cross_entropy`, and `spike_rate_regulariser(layers, target, weight=penalty)` of hidden layers.
    * @param {ArrayLike<number>} labels the class of each sample
    */
   backward(labels, penalty = 0, target = 0.1) {

@@ -1,4 +1,4 @@
-/** What was learned: the decision surface or a table of answers, curves of loss and accuracy, the spikes of a sample. */
+/** What was learned: the decision surface or a table of answers, curves over updates, the spikes of a sample. */
 
 import {drag} from "./controls.js";
 import {faint, surface} from "./canvas.js";
@@ -6,7 +6,7 @@ import {cellsPicture, channels} from "./network_view.js";
 
 const FONT = "12px system-ui, sans-serif";
 
-/** A canvas that is drawn again when its size, colours or data change; subclasses define `paint(context, width, height)`. */
+/** A canvas that is drawn again when its size, colours or data change; subclasses define `paint`. */
 class Plot {
   constructor(canvas) {
     this.canvas = canvas;
@@ -188,7 +188,8 @@ export class AnswersPlot extends Plot {
         context.fillStyle = colours.panel;
         context.fillRect(x, y, cell - 2, cell - 2);
         if (count) {
-          context.fillStyle = faint(good ? colours.green : colours.vermilion, good ? 0.15 + 0.6 * (count / all) : 0.25 + 0.6 * Math.sqrt(count / all));
+          const strength = good ? 0.15 + 0.6 * (count / all) : 0.25 + 0.6 * Math.sqrt(count / all);
+          context.fillStyle = faint(good ? colours.green : colours.vermilion, strength);
           context.fillRect(x, y, cell - 2, cell - 2);
           context.fillStyle = colours.ink;
           context.textAlign = "center";
@@ -258,7 +259,8 @@ export class CurvePlot extends Plot {
       context.stroke();
       context.fillStyle = colours.muted;
       context.textAlign = "right";
-      context.fillText(percent ? `${Math.round(100 * value)} %` : String(Number(value.toFixed(1))), left - 5, y(value) + 4);
+      const name = percent ? `${Math.round(100 * value)} %` : String(Number(value.toFixed(1)));
+      context.fillText(name, left - 5, y(value) + 4);
     }
     context.textAlign = "left";
     context.fillText("0", left, height - 6);
@@ -281,7 +283,7 @@ export class CurvePlot extends Plot {
       context.lineWidth = thick;
       context.lineJoin = "round";
       context.beginPath();
-      points.forEach(([update, value], i) => (i ? context.lineTo(x(update), y(value)) : context.moveTo(x(update), y(value))));
+      for (const [update, value] of points) context.lineTo(x(update), y(value)); // the first one only moves there
       if (points.length > 1) context.stroke();
       else mark(context, 0, x(points[0][0]), y(points[0][1]), 2.5), context.fill();
     }
@@ -310,7 +312,8 @@ export class RasterPlot extends Plot {
   draw() {
     if (!this.context || !this.colours) return;
     const {canvas, width, height, network, probe} = this, {context} = this;
-    if (!this.picture || this.picture.width !== canvas.width || this.picture.height !== canvas.height || this.inked !== this.colours) {
+    const {picture} = this, isSize = picture?.width === canvas.width && picture.height === canvas.height;
+    if (!isSize || this.inked !== this.colours) {
       this.picture = document.createElement("canvas");
       Object.assign(this.picture, {width: canvas.width, height: canvas.height});
       const still = this.picture.getContext("2d");
@@ -348,20 +351,22 @@ export class RasterPlot extends Plot {
       context.fillText(layer === 0 ? "input" : last ? "output" : `hidden ${layer}`, left - 8, top + tall / 2 + 4);
       for (let n = 0; n < size; n++) {
         const ink = layer === 0 ? colours.ink : last ? inks[n] ?? colours.orange : colours.orange;
+        const isCurrent = layer === 0 && !network.spikingInput;
+        const wide = isCurrent ? pitch : Math.max(1.5, Math.min(3, 0.4 * pitch)), high = Math.max(0.8, 0.8 * row);
         let count = 0;
         for (let t = 0; t < steps; t++) {
           const value = spikes[t * size + n];
           if (!value) continue;
           count++;
-          context.fillStyle = layer === 0 && !network.spikingInput ? faint(ink, 0.75 * value) : ink;
-          const wide = layer === 0 && !network.spikingInput ? pitch : Math.max(1.5, Math.min(3, 0.4 * pitch));
-          context.fillRect(left + (t + 0.5) * pitch - wide / 2, top + n * row + 0.1 * row, wide, Math.max(0.8, 0.8 * row));
+          context.fillStyle = isCurrent ? faint(ink, 0.75 * value) : ink;
+          context.fillRect(left + (t + 0.5) * pitch - wide / 2, top + n * row + 0.1 * row, wide, high);
         }
         if (last) {
           context.fillStyle = n === probe.answer && count ? colours.ink : colours.muted;
           context.font = n === probe.answer && count ? "600 12px system-ui, sans-serif" : FONT;
           context.textAlign = "left";
-          if (row >= 9 || n === probe.answer) context.fillText(`${size > 4 ? `${classNames[n]}: ` : ""}${count}`, right + 6, top + (n + 0.5) * row + 4);
+          const votes = size > 4 ? `${classNames[n]}: ${count}` : count;
+          if (row >= 9 || n === probe.answer) context.fillText(votes, right + 6, top + (n + 0.5) * row + 4);
         }
       }
       top += tall + 8;
@@ -377,7 +382,7 @@ export class RasterPlot extends Plot {
   }
 }
 
-/** The surrogate: how much of a gradient passes a neuron whose membrane is so far from the threshold; and where they are. */
+/** The surrogate: how much gradient passes a neuron so far from its threshold; and how far the neurons are. */
 export class SurrogatePlot extends Plot {
   /**
    * @param {function(number): number} derivative of the distance from the threshold
@@ -399,14 +404,18 @@ export class SurrogatePlot extends Plot {
     if (!derivative) return;
     const above = 18, bottom = height - 18, middle = width / 2, ends = [];
     // From the middle outwards, so that a peak of no width is not passed over.
-    for (let away = -Math.floor(middle); away <= middle; away++) ends.push([middle + away, derivative((away / middle) * reach)]);
+    for (let away = -Math.floor(middle); away <= middle; away++) {
+      ends.push([middle + away, derivative((away / middle) * reach)]);
+    }
     const top = Math.max(...ends.map(([, value]) => value), 1e-9);
     const y = (share) => bottom - (bottom - above) * share;
     context.font = "11px system-ui, sans-serif";
     if (shares) {
       const most = Math.max(...shares.bins, 0.02), wide = width / shares.bins.length;
       context.fillStyle = faint(colours.orange, 0.55);
-      shares.bins.forEach((share, bin) => context.fillRect(bin * wide + 0.5, y(share / most), wide - 1, bottom - y(share / most)));
+      shares.bins.forEach((share, bin) => {
+        context.fillRect(bin * wide + 0.5, y(share / most), wide - 1, bottom - y(share / most));
+      });
       context.fillStyle = colours.muted;
       context.textAlign = "left";
       if (shares.below >= 0.005) context.fillText(`← ${Math.round(100 * shares.below)} %`, 0, 11);

@@ -1,4 +1,4 @@
-/** The network of the playground: neurons as small maps of their rates, weights as lines, spikes as dots on their way. */
+/** The network of the playground: neurons as maps of their rates, weights as lines, spikes as dots on their way. */
 
 import {faint, surface} from "./canvas.js";
 
@@ -81,7 +81,8 @@ export class NetworkView {
 
   /** Another network: {sizes, names of inputs, names of classes, side: cells of a map in a row, isImage}. */
   show(network) {
-    Object.assign(this, {network, report: null, selected: null, pinned: false, maps: null, lastMaps: null, fields: null, lines: null});
+    Object.assign(this, {network, report: null, selected: null, pinned: false});
+    Object.assign(this, {maps: null, lastMaps: null, fields: null, lines: null});
     this.arrange();
   }
 
@@ -158,8 +159,13 @@ export class NetworkView {
     return [start.x + a.size / 2, start.y, end.x - b.size / 2, end.y];
   }
 
+  /** How far a line goes straight on from either end, about. */
+  bend(gap) {
+    return Math.max(20, (this.columns[gap + 1].left - this.columns[gap].right) / 2);
+  }
+
   line(context, gap, line, strength) {
-    const [x0, y0, x1, y1] = this.ends(gap, line), bend = Math.max(20, (this.columns[gap + 1].left - this.columns[gap].right) / 2);
+    const [x0, y0, x1, y1] = this.ends(gap, line), bend = this.bend(gap);
     context.strokeStyle = faint(line.weight > 0 ? this.colours.blue : this.colours.vermilion, strength);
     context.lineWidth = 0.5 + 2 * (line.rank ?? Math.abs(line.weight));
     context.beginPath();
@@ -188,7 +194,8 @@ export class NetworkView {
       const last = index === columns.length - 1, middle = (left + right) / 2;
       context.textAlign = index === 0 ? "left" : last ? "right" : "center";
       const x = index === 0 ? left : last ? this.width - 12 : middle;
-      context.fillText(index === 0 ? "input" : last ? "output" : this.width < 480 ? `h${index}` : `hidden ${index}`, x, 15);
+      const name = index === 0 ? "input" : last ? "output" : this.width < 480 ? `h${index}` : `hidden ${index}`;
+      context.fillText(name, x, 15);
       context.font = "12px system-ui, sans-serif";
       context.fillStyle = colours.muted;
       const silent = index > 0 && report ? report.rates[index - 1].filter((rate) => rate === 0).length : 0;
@@ -203,18 +210,13 @@ export class NetworkView {
 
   ownLines(context, {layer, unit}) {
     const {weights} = this.report, {sizes} = this.network;
-    const into = weights[layer], most = into.reduce((a, w) => Math.max(a, Math.abs(w)), 1e-9);
-    for (let from = 0; from < sizes[layer]; from++) {
-      const weight = into[from * sizes[layer + 1] + unit] / most;
-      if (Math.abs(weight) > 0.05) this.line(context, layer, {from, to: unit, weight}, 0.2 + 0.7 * Math.abs(weight));
-    }
-    const out = weights[layer + 1];
-    if (!out) return;
-    const largest = out.reduce((a, w) => Math.max(a, Math.abs(w)), 1e-9);
-    for (let to = 0; to < sizes[layer + 2]; to++) {
-      const weight = out[unit * sizes[layer + 2] + to] / largest;
-      if (Math.abs(weight) > 0.05) this.line(context, layer + 1, {from: unit, to, weight}, 0.2 + 0.7 * Math.abs(weight));
-    }
+    const draw = (gap, from, to) => {
+      const most = weights[gap].reduce((a, w) => Math.max(a, Math.abs(w)), 1e-9);
+      const weight = weights[gap][from * sizes[gap + 1] + to] / most;
+      if (Math.abs(weight) > 0.05) this.line(context, gap, {from, to, weight}, 0.2 + 0.7 * Math.abs(weight));
+    };
+    for (let from = 0; from < sizes[layer]; from++) draw(layer, from, unit);
+    for (let to = 0; weights[layer + 1] && to < sizes[layer + 2]; to++) draw(layer + 1, unit, to);
   }
 
   paintColumn(context, {units, size}, index) {
@@ -229,7 +231,8 @@ export class NetworkView {
         context.drawImage(picture, x - half, y - half, size, size);
       }
       const chosen = selected && selected.layer === layer && selected.unit === i;
-      context.strokeStyle = chosen ? colours.accent : last ? network.classColours(colours)[i] ?? colours.strongLine : colours.line;
+      const border = last ? network.classColours(colours)[i] ?? colours.strongLine : colours.line;
+      context.strokeStyle = chosen ? colours.accent : border;
       context.lineWidth = chosen ? 3 : last ? 2 : 1;
       context.strokeRect(x - half, y - half, size, size);
       if (report && report.rates[layer][i] === 0) this.cross(context, x, y, half);
@@ -290,7 +293,7 @@ export class NetworkView {
     context.stroke();
   }
 
-  /** The spikes at a time of the sample: its whole part is the step, the rest how far they are on their way (-1: none). */
+  /** The spikes at a time of the sample: of 3.25 those of step 3, a quarter of their way along (-1: none). */
   frame(position) {
     this.position = position;
     const {context, columns, report, network, colours} = this;
@@ -305,7 +308,7 @@ export class NetworkView {
     };
     context.fillStyle = colours.orange;
     this.lines?.forEach((lines, gap) => {
-      const bend = Math.max(20, (columns[gap + 1].left - columns[gap].right) / 2);
+      const bend = this.bend(gap);
       for (const line of lines) {
         const value = fired(gap, line.from);
         if (!value) continue;

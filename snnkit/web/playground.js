@@ -1,45 +1,23 @@
 /** The playground: settings, training in a worker, and pictures of what happens. */
 
 import {Loop, calm, colours, watchColours} from "./canvas.js";
+import {PRESETS, describe, diagnosis} from "./commentary.js";
 import {button, choice, framed, make, slider} from "./controls.js";
 import {AnswersPlot, CurvePlot, DecisionPlot, RasterPlot, Series, SurrogatePlot} from "./learning_plots.js";
 import {NetworkView} from "./network_view.js";
-import {BATCHES, DATA, ENCODINGS, NEURONS, NUMBERS, SURROGATES, asPython, complete, defaults, readLink, writeLink} from "./setup.js";
+import {
+  BATCHES, DATA, ENCODINGS, NEURONS, NUMBERS, SURROGATES, asPython, complete, defaults, readLink, writeLink,
+} from "./setup.js";
 import {PLANE} from "./toys.js";
-import {REACH, Runner, dataSet} from "./trainer.js";
+import {REACH, Runner} from "./trainer.js";
 
 const LIVE = ["leak", "synapse", "adaptation", "threshold", "width", "lr", "penalty"]; // may change while it learns
 const STEPS_A_SECOND = 7, SLOW = 200, REST = 1.5, PASSES = 3;
-const classColours = (palette) => [palette.purple, palette.green, palette.sky];
 
-/** Mistakes that people make, each with what it does. */
-const PRESETS = [
-  {
-    label: "A surrogate of no width", set: {data: "digits", surrogate: "Triangle", width: 0.001},
-    text: "A spike is a step, and the slope of a step is zero wherever the membrane is not exactly at the threshold. A " +
-      "surrogate lends it a slope within its width. With a width of 0.001 hardly any membrane is ever inside: no gradient " +
-      "passes, the weights stay as they were drawn, and the loss stays where guessing leaves it. Widen it to 1.",
-  },
-  {
-    label: "A threshold too high", set: {data: "yinyang", threshold: 15, surrogate: "Triangle", width: 1},
-    text: "The input charges the membranes to 5 at most, and the threshold is 15: no neuron ever fires, every vote is 0, and " +
-      "all membranes are far outside the surrogate's width, so that no gradient says in which direction to go. Lower the " +
-      "threshold to 1 and press Start again. (The arctangent has long tails: with it, even these neurons wake up, slowly.)",
-  },
-  {
-    label: "A learning rate too high", set: {data: "digits", lr: 1},
-    text: "A single step moves each weight by about 1, many times its size. Neurons end up far above the threshold, where they " +
-      "fire at every step, or far below, where they never do. Both say the same for every image, and little gradient is left " +
-      "to bring them back. Lower the rate to 0.005 and press Start again.",
-  },
-  {
-    label: "No memory", set: {data: "xor", neuron: "LIF", leak: 1},
-    text: "Two cues come one after the other, and the answer is whether they differ. With a time constant of one step a " +
-      "membrane forgets the first before the second comes: whatever is learned, half of the answers are wrong. Raise τ to 10.",
-  },
-];
-
-/** Start: in a worker the training, in a page all the rest. @param {object} neurons as the page's maker generated them */
+/** Start: in a worker the training, in a page all the rest.
+ *
+ * @param {object} neurons as `snnkit.export.playground` generates them, by `neuron/reset/surrogate`
+ */
 export function playground(neurons) {
   if (typeof document === "undefined") serve(neurons);
   else new Playground(neurons, JSON.parse(document.getElementById("data").textContent).digits);
@@ -127,9 +105,8 @@ class Playground {
     this.buttons();
     const recolour = (palette) => {
       this.palette = palette;
-      for (const one of [this.network, this.decision, this.answers, this.raster, this.accuracy, this.loss, this.surrogate]) {
-        one?.recolour(palette);
-      }
+      const {network, decision, answers, raster, accuracy, loss, surrogate} = this;
+      for (const one of [network, decision, answers, raster, accuracy, loss, surrogate]) one?.recolour(palette);
     };
     recolour(colours(this.root));
     watchColours(this.root, recolour);
@@ -138,8 +115,8 @@ class Playground {
   }
 
   missing() {
-    const line = make("p", {className: "small muted"}, "This browser has no Web Workers: the network learns in the page, more slowly.");
-    this.at("refused").after(line);
+    const text = "This browser has no Web Workers: the network learns in the page, more slowly.";
+    this.at("refused").after(make("p", {className: "small muted"}, text));
   }
 
   readLink() {
@@ -158,7 +135,8 @@ class Playground {
     this.play = button({label: "▶ Play", primary: true, hint: "train, or pause (space)", press: () => this.toggle()});
     const one = button({label: "One update", hint: "learn from one batch", press: () => this.once()});
     const again = button({label: "Start again", hint: "new weights from the seed", press: () => this.start(false)});
-    const speed = choice({label: "", options: [{value: SLOW, label: "slow"}, {value: SLOW / 10, label: "medium"}, {value: 0, label: "fast"}], value: 0, change: (value) => {
+    const speeds = [{value: SLOW, label: "slow"}, {value: SLOW / 10, label: "medium"}, {value: 0, label: "fast"}];
+    const speed = choice({label: "", options: speeds, value: 0, change: (value) => {
       this.interval = value;
       if (this.running) this.send({type: "run", interval: value});
     }});
@@ -187,7 +165,8 @@ class Playground {
       this.at("sample-buttons").children[i + 1].setAttribute("aria-label", name);
     }
     for (const preset of PRESETS) {
-      this.at("presets").append(button({label: preset.label, hint: "set it up and press play", press: () => this.breakIt(preset)}));
+      const press = () => this.breakIt(preset);
+      this.at("presets").append(button({label: preset.label, hint: "set it up and press play", press}));
     }
     this.at("presets").append(button({label: "Back to what works", press: () => this.whole()}));
     const code = button({label: "Copy", hint: "the code to the clipboard", press: async () => {
@@ -212,19 +191,29 @@ class Playground {
       control.set(settings[key]);
       return control.element;
     };
-    const pick = (key, label, options, more = {}) => choice({label, options, value: settings[key], change: change(key), ...more}).element;
-    const named = (table) => Object.entries(table).map(([value, one]) => ({value, label: one.label ?? (one.hint ? value : one), hint: one.hint}));
-    const group = (title, ...parts) => make("section", {className: "panel", "aria-label": title}, make("h2", {}, title), ...parts.filter(Boolean));
+    const pick = (key, label, options, more = {}) => {
+      return choice({label, options, value: settings[key], change: change(key), ...more}).element;
+    };
+    const named = (table) => Object.entries(table).map(([value, {label = value, hint}]) => ({value, label, hint}));
+    const group = (title, ...parts) => {
+      const heading = make("h2", {}, title);
+      return make("section", {className: "panel", "aria-label": title}, heading, ...parts.filter(Boolean));
+    };
     const sizes = settings.hidden.map((size, i) => {
-      const control = slider({label: `hidden ${i + 1}`, unit: "neurons", min: 2, max: 128, step: 1, log: true, value: size,
-        change: (value) => this.change("hidden", settings.hidden.map((old, j) => (i === j ? value : old)))});
-      return control.element;
+      const resize = (value) => this.change("hidden", settings.hidden.map((old, j) => (i === j ? value : old)));
+      const range = {min: 2, max: 128, step: 1, log: true};
+      return slider({label: `hidden ${i + 1}`, unit: "neurons", ...range, value: size, change: resize}).element;
     });
-    const depth = choice({label: "hidden layers", options: [1, 2, 3].map((value) => ({value, label: String(value)})), value: sizes.length,
-      change: (value) => this.change("hidden", Array.from({length: value}, (_, i) => settings.hidden[i] ?? settings.hidden.at(-1)))});
-    const canvas = make("canvas", {className: "surrogate", role: "img", "aria-label": "The surrogate's slope, and how far the membranes of hidden neurons are from the threshold"});
+    const counts = (values) => values.map((value) => ({value, label: String(value)}));
+    const depth = choice({label: "hidden layers", options: counts([1, 2, 3]), value: sizes.length, change: (value) => {
+      const last = settings.hidden.at(-1);
+      this.change("hidden", Array.from({length: value}, (_, i) => settings.hidden[i] ?? last));
+    }});
+    const seen = "The surrogate's slope, and how far the membranes of hidden neurons are from the threshold";
+    const canvas = make("canvas", {className: "surrogate", role: "img", "aria-label": seen});
     const slope = SURROGATES[settings.surrogate].slope;
-    const resets = kind.resets.map((value) => ({value, label: {subtract: "subtract θ", zero: "to zero", none: "none"}[value]}));
+    const names = {subtract: "subtract θ", zero: "to zero", none: "none"};
+    const resets = kind.resets.map((value) => ({value, label: names[value]}));
     this.at("settings").replaceChildren(
       group("Data",
         pick("data", "data set", named(DATA), {list: true}),
@@ -232,7 +221,7 @@ class Playground {
         number("steps", settings.data === "xor" ? {min: 10} : {})),
       group("Network", depth.element, ...sizes),
       group("Neurons",
-        pick("neuron", "model", named(NEURONS).map((one) => ({...one, label: one.value}))),
+        pick("neuron", "model", named(NEURONS)),
         make("p", {className: "small muted"}, kind.hint),
         ...kind.numbers.map((one) => number(one.key, one)),
         number("threshold", {label: "threshold θ"}),
@@ -241,9 +230,10 @@ class Playground {
         pick("surrogate", "surrogate of the spike's slope", named(SURROGATES), {list: true}),
         slope && number("width"),
         canvas,
-        make("p", {className: "small muted"}, "Blue: how much gradient passes. Orange: where the membranes of hidden neurons are."),
+        make("p", {className: "small muted"},
+          "Blue: how much gradient passes. Orange: where the membranes of hidden neurons are."),
         number("lr"), number("penalty", {hint: "pulls each hidden neuron's rate towards 0.1 spikes per step"}),
-        pick("batch", "samples in a batch", BATCHES.map((value) => ({value, label: String(value)}))),
+        pick("batch", "samples in a batch", counts(BATCHES)),
         number("seed", {hint: "of the weights and of the order of samples"})),
     );
     this.surrogate = new SurrogatePlot(canvas);
@@ -251,12 +241,13 @@ class Playground {
     this.showSurrogate();
   }
 
-  /** The slope that learning takes for that of a spike, from the generated neuron itself: one step of a neuron at rest. */
+  /** The slope that learning takes for that of a spike: one step back of a generated neuron at rest. */
   showSurrogate() {
-    const {surrogate} = this.settings, neuron = this.neurons[`Leaky/none/${surrogate}`], {numbers} = complete(this.settings);
+    const neuron = this.neurons[`Leaky/none/${this.settings.surrogate}`], {numbers} = complete(this.settings);
     const one = (value) => Float32Array.of(value);
     this.surrogate.show((away) => {
-      const params = neuron.parameters.map((name, i) => one(name.startsWith("surrogate.") ? numbers[name] : neuron.values[i][0]));
+      const number = (name, i) => one(name.startsWith("surrogate.") ? numbers[name] : neuron.values[i][0]);
+      const params = neuron.parameters.map(number);
       const dX = one(0), threshold = params[neuron.parameters.indexOf("threshold")][0];
       neuron.backward(1, 1, one(threshold + away), [one(0)], params, one(1), [one(0)], dX, params.map(() => null));
       return dX[0];
@@ -268,8 +259,9 @@ class Playground {
     const {settings} = this;
     if (key === "data" || key === "neuron") {
       const fresh = key === "data" ? defaults(value, settings.neuron) : defaults(settings.data, value);
-      const stays = key === "data" ? ["reset", "leak", "synapse", "adaptation", "threshold", "surrogate", "width", "penalty", "seed"] :
-        ["hidden", "steps", "encoding", "surrogate", "width", "lr", "penalty", "batch", "seed"];
+      const stays = ["surrogate", "width", "penalty", "seed"];
+      if (key === "data") stays.push("reset", "leak", "synapse", "adaptation", "threshold");
+      else stays.push("hidden", "steps", "encoding", "lr", "batch");
       for (const one of stays) if (one in fresh) fresh[one] = settings[one];
       this.settings = fresh;
     } else {
@@ -320,12 +312,14 @@ class Playground {
   /** Weights as the seed draws them, no update so far. */
   start(run = false) {
     const {settings} = this, inPlane = settings.data in PLANE;
-    Object.assign(this, {report: null, losses: new Series(), rights: new Series(), tests: [], updates: 0});
+    Object.assign(this, {report: null, pending: null, lastMaps: null});
+    Object.assign(this, {losses: new Series(), rights: new Series(), tests: []});
     if (this.shownData !== settings.data) this.which = {index: 0};
     this.shownData = settings.data;
     this.model = describe(settings, this.digits);
     this.network.show(this.model);
     this.raster.show(this.model);
+    this.at("answers-title").textContent = "Answers";
     this.at("decision").hidden = !inPlane;
     this.at("answers").hidden = inPlane;
     if (inPlane) this.decision.show(this.model.plane);
@@ -360,7 +354,8 @@ class Playground {
 
   summary() {
     const test = this.tests.at(-1);
-    return `Paused after ${this.report?.updates ?? 0} updates${test ? `, ${(100 * test.accuracy).toFixed(1)} % right` : ""}`;
+    const right = test ? `, ${(100 * test.accuracy).toFixed(1)} % right` : "";
+    return `Paused after ${this.report?.updates ?? 0} updates${right}`;
   }
 
   /** Show another sample: {index} of the test set, or {point} of the plane. */
@@ -458,8 +453,9 @@ class Playground {
 
   sampleText() {
     const {probe} = this.report, {classNames, inTime} = this.model, most = Math.max(...probe.votes);
-    const what = inTime ? "Two cues, one after the other" : probe.label === null || probe.point ?
-      `The point (${probe.point[0].toFixed(2)}, ${probe.point[1].toFixed(2)})` : `A ${classNames[probe.label]} of the test set`;
+    const place = probe.point?.map((one) => one.toFixed(2)).join(", ");
+    const what = inTime ? "Two cues, one after the other" : place ? `The point (${place})` :
+      `A ${classNames[probe.label]} of the test set`;
     const named = (label) => (classNames.length > 4 ? classNames[label] : `“${classNames[label]}”`);
     const answer = most === 0 ? "no output neuron fires: no answer" : `the answer is ${named(probe.answer)}`;
     const right = probe.label === null || most === 0 ? "" : probe.answer === probe.label ? ", which is right" :
@@ -470,8 +466,15 @@ class Playground {
   pointed(place) {
     const map = place && this.settings.data in PLANE && this.lastMaps?.[place.layer];
     const cells = this.model.side ** 2;
-    this.decision.alone(map && map.length > (place.unit + 1) * cells - 1 ? map.subarray(place.unit * cells, (place.unit + 1) * cells) : null);
+    const own = map ? map.subarray(place.unit * cells, (place.unit + 1) * cells) : null;
+    this.decision.alone(own);
+    this.at("answers-title").textContent = own ? `Where ${this.nameOf(place)} fires` : "Answers";
     this.neuronText();
+  }
+
+  nameOf({layer, unit}) {
+    const last = layer === this.model.sizes.length - 2;
+    return last ? `output ${this.model.classNames[unit]}` : `hidden ${layer + 1}, neuron ${unit + 1}`;
   }
 
   neuronText() {
@@ -479,15 +482,16 @@ class Playground {
     const first = "Squares are neurons: the more orange, the more they fire. Lines are weights, blue above " +
       "zero and orange below. A cross marks a neuron that never fires.";
     const cells = settings.data === "xor" ? " The four cells of a square are the four pairs of cues." : "";
-    const images = settings.data === "digits" ? " In hidden 1 a square shows the neuron's weights, in deeper layers its rate for each digit." : "";
+    const images = settings.data === "digits" ? " In hidden 1 a square shows the neuron's weights, in deeper layers " +
+      "its rate for each digit." : "";
     if (!place || !report) {
       this.at("neuron-text").textContent = first + images + cells;
       return;
     }
-    const rate = report.rates[place.layer][place.unit], last = place.layer === report.rates.length - 1;
-    const name = last ? `output ${this.model.classNames[place.unit]}` : `hidden ${place.layer + 1}, neuron ${place.unit + 1}`;
+    const rate = report.rates[place.layer][place.unit], name = this.nameOf(place);
+    const count = `${(rate * settings.steps).toFixed(1)} in the ${settings.steps} steps of a sample`;
     this.at("neuron-text").textContent = rate === 0 ? `${name}: fires for no sample of the test set.` :
-      `${name}: ${rate.toFixed(3)} spikes per step, ${(rate * settings.steps).toFixed(1)} for a sample of ${settings.steps} steps.`;
+      `${name}: ${rate.toFixed(3)} spikes per step, ${count}.`;
   }
 
   /** Move the spikes on; false: rest. */
@@ -523,66 +527,4 @@ async function copy(text) {
   } catch {
     return false;
   }
-}
-
-/** What the pictures need to know of a run. */
-function describe(settings, digits) {
-  const {data, hidden, encoding} = settings;
-  if (data in PLANE) {
-    const names = PLANE[data].classes;
-    const {test} = dataSet(settings, digits);
-    return {
-      sizes: [4, ...hidden, names.length], classes: names.length, classNames: names, classColours, side: 32, smooth: true,
-      inputUnit: "numbers", inputNames: ["x", "y", "1 − x", "1 − y"], inputPictures: [], spikingInput: encoding !== "current",
-      inputShade: (unit, cell) => {
-        const x = ((cell % 32) + 0.5) / 32, y = 1 - (Math.floor(cell / 32) + 0.5) / 32;
-        const value = 255 * (1 - [x, y, 1 - x, 1 - y][unit]);
-        return [value, value, value];
-      },
-      plane: {test, side: 32, classColours},
-      text: "Each mark is a sample of the test set, a bold rim an error. Drag over the plane to see the spikes of that point.",
-    };
-  }
-  if (data === "xor") {
-    const {test} = dataSet(settings, digits);
-    return {
-      sizes: [10, ...hidden, 2], classes: 2, classNames: ["same", "different"], classColours, side: 2, smooth: false,
-      inputUnit: "channels", inputNames: ["a", "a", "a", "a", "a", "b", "b", "b", "b", "b"], spikingInput: true, inTime: true,
-      table: {
-        rows: ["a, then a", "a, then b", "b, then a", "b, then b"], columns: ["same", "different"], groups: test.pairs,
-        right: (row) => (row === 1 || row === 2 ? 1 : 0), across: "answer of the network",
-      },
-      text: "Samples of the test set: two cues, and the answer. Press a cell to see the spikes of one of them.",
-    };
-  }
-  const names = Array.from("0123456789");
-  return {
-    sizes: [64, ...hidden, 10], classes: 10, classNames: names, classColours: () => [], side: 5, smooth: false,
-    isImage: true, inputUnit: "pixels", spikingInput: encoding !== "current",
-    table: {
-      rows: names, columns: names, groups: Array.from(digits.test.labels, Number), right: (row) => row,
-      across: "answer of the network",
-    },
-    text: "355 digits that it was not trained on. Press a cell to see the spikes of one of them.",
-  };
-}
-
-/** In words, what is wrong with a network, if anything is. */
-function diagnosis({rates, gradients, updates}) {
-  const name = (i) => (i === rates.length - 1 ? "The output layer" : `Layer hidden ${i + 1}`);
-  const silent = rates.findIndex((layer) => layer.every((rate) => rate === 0));
-  const cut = updates > 0 ? gradients.findLastIndex((size) => size === 0) : -1;
-  const stuck = rates.findIndex((layer) => layer.some((rate) => rate > 0.9) &&
-    layer.filter((rate) => rate > 0.9 || rate === 0).length >= 0.9 * layer.length);
-  if (silent >= 0) {
-    const dead = cut >= 0 ? " No gradient comes back through it, so it stays silent: it is dead." :
-      updates ? " A weak gradient comes back through the surrogate's tails: it may wake up." : "";
-    return `${name(silent)} is silent: its membranes do not reach the threshold, and the layers after it see nothing.${dead}`;
-  }
-  if (cut >= 0) return `${name(cut)} gets no gradient: no membrane on the way to it is within the surrogate's width.`;
-  if (stuck >= 0) {
-    return `In ${name(stuck).replace("The", "the").replace("Layer", "layer")} nearly every neuron fires always or never, ` +
-      "whatever it sees: it hands on no information.";
-  }
-  return "";
 }

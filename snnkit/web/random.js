@@ -1,4 +1,4 @@
-/** PyTorch's random numbers of a CPU, number for number: `torch.manual_seed(seed)`, then `rand`, `uniform_`, `randperm`.
+/** PyTorch's random numbers on a CPU, number for number: `torch.manual_seed(seed)`, then `rand` and its kind.
  *
  * So weights, batches and data drawn here are those of the same lines in Python.
  */

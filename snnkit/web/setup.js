@@ -54,7 +54,9 @@ export const SURROGATES = {
   StraightThrough: {slope: null, label: "straight through"},
 };
 
-export const ENCODINGS = {current: "constant current", poisson: "Poisson spikes", latency: "first spike"};
+export const ENCODINGS = {
+  current: {label: "constant current"}, poisson: {label: "Poisson spikes"}, latency: {label: "time of one spike"},
+};
 export const BATCHES = [1, 4, 16, 32, 64, 128];
 
 /** Numbers that every run has. */
@@ -74,7 +76,8 @@ export function defaults(data = "yinyang", neuron = "Leaky") {
   for (const {key, value} of numbers) settings[key] = value;
   const {threshold, width, penalty, seed} = NUMBERS;
   return Object.assign(settings, {
-    threshold: threshold.value, surrogate: "ATan", width: width.value, lr, penalty: penalty.value, batch, seed: seed.value,
+    threshold: threshold.value, surrogate: "ATan", width: width.value, lr, penalty: penalty.value, batch,
+    seed: seed.value,
   });
 }
 
@@ -127,11 +130,13 @@ export function readLink(hash) {
     if (text === null) continue;
     const {value, wanted} = readKey(key, text, settings);
     if (wanted !== undefined) errors.push(`${key} must be ${wanted}, but it is ${JSON.stringify(text.slice(0, 40))}`);
-    else if (key === "data" || key === "neuron") settings = defaults(...(key === "data" ? [value] : [settings.data, value]));
+    else if (key === "data") settings = defaults(value);
+    else if (key === "neuron") settings = defaults(settings.data, value);
     else settings[key] = value;
   }
   for (const key of new Set(given.keys())) {
-    if (!KEYS.includes(key)) errors.push(`a key of the link must be ${oneOf(KEYS)}, but one is ${JSON.stringify(key.slice(0, 40))}`);
+    if (KEYS.includes(key)) continue;
+    errors.push(`a key of the link must be ${oneOf(KEYS)}, but one is ${JSON.stringify(key.slice(0, 40))}`);
   }
   return {settings, errors};
 }
@@ -151,7 +156,8 @@ const float = (value) => (Number.isInteger(value) ? `${value}.0` : String(value)
 
 /** The same run as a script of snnkit: the same data, weights and batches. */
 export function asPython(settings) {
-  const {data, hidden, neuron, steps, encoding, reset, threshold, surrogate, width, lr, penalty, batch, seed} = settings;
+  const {data, hidden, neuron, steps, encoding, reset, threshold, surrogate, width} = settings;
+  const {lr, penalty, batch, seed} = settings;
   const kind = NEURONS[neuron], {slope} = SURROGATES[surrogate], inTime = data === "xor", plane = data in PLANE;
   const sizes = [{digits: 64, xor: 10}[data] ?? 4, ...hidden, {digits: 10, xor: 2}[data] ?? PLANE[data].classes.length];
   const given = kind.numbers.map(({key, name}) => `${name}=${float(settings[key])}`);
@@ -197,7 +203,8 @@ test_x, test_labels = load(${data === "circles" ? 400 : 600})`;
   const error = penalty > 0 ? `        recording = net.record(${some})
         hidden = recording.layers[1:-2:2]
         error = loss.count_cross_entropy(recording.out, labels[batch])
-        error = error + loss.spike_rate_regulariser(hidden, 0.1, weight=${float(penalty)})` : `        spikes, _ = net(${some})
+        error = error + loss.spike_rate_regulariser(hidden, 0.1, weight=${float(penalty)})` :
+    `        spikes, _ = net(${some})
         error = loss.count_cross_entropy(spikes, labels[batch])`;
   const imports = [!inTime && "encode", !plane && "data", "loss", "surrogate"].filter(Boolean).sort().join(", ");
   return `${plane ? "import math\n\n" : ""}import torch

@@ -98,7 +98,7 @@ export function planeInputs(points) {
 
 export const CUE = 3, UNITS = 5;
 
-/** As `snnkit.data.xor_in_time(count, steps, delay=steps - 10, seed=…)`: spikes [T][n][10], labels, and the pairs of cues. */
+/** As `snnkit.data.xor_in_time(count, steps, delay=steps - 10)`: spikes [T][n][10], labels, and the pairs of cues. */
 export function xorInTime(count, steps, generator) {
   const order = generator.permutation(count), width = 2 * UNITS;
   const pairs = order.map((value) => value % 4), labels = pairs.map((pair) => (pair >> 1) ^ (pair & 1));

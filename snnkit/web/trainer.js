@@ -93,7 +93,9 @@ export class Trainer {
     if (encoding === "current") return room;
     const values = room.slice(0, size);
     if (encoding === "poisson") {
-      for (let t = 0, k = 0; t < steps; t++) for (let j = 0; j < size; j++) room[k++] = generator.unit() < values[j] ? 1 : 0;
+      for (let t = 0, k = 0; t < steps; t++) {
+        for (let j = 0; j < size; j++) room[k++] = generator.unit() < values[j] ? 1 : 0;
+      }
     } else { // `encode.latency(x, steps, linear=True)`
       room.fill(0, 0, steps * size);
       for (let j = 0; j < size; j++) {
@@ -191,7 +193,10 @@ export class Trainer {
     const set = point ? {x: planeInputs(point), count: 1} : test;
     const x = this.encoded(set, [index], new Generator(1));
     const input = new Float32Array(steps * inputs);
-    for (let t = 0; t < steps; t++) input.set(x.subarray(this.isStatic ? 0 : t * inputs, (this.isStatic ? 1 : t + 1) * inputs), t * inputs);
+    for (let t = 0; t < steps; t++) {
+      const from = this.isStatic ? 0 : t * inputs;
+      input.set(x.subarray(from, from + inputs), t * inputs);
+    }
     network.forward(x, 1, this.isStatic);
     return {
       input, index, answer: network.answer(0), label: point ? null : test.labels[index],
@@ -212,7 +217,8 @@ export class Trainer {
     const wide = 1000, bins = new Float32Array(BINS), shares = {bins, below: 0, above: 0};
     const indices = Int32Array.from({length: samples}, (_, b) => b);
     network.forward(this.encoded(test, indices, new Generator(1)), samples, this.isStatic);
-    const hidden = network.layers.slice(0, -1), all = hidden.reduce((sum, layer) => sum + layer.size * samples * steps, 0);
+    const hidden = network.layers.slice(0, -1);
+    const all = hidden.reduce((sum, layer) => sum + layer.size * samples * steps, 0);
     for (const layer of hidden) {
       const {neuron, parameters} = layer, count = layer.size * samples, room = () => new Float32Array(count);
       const state = neuron.rest.map((value) => room().fill(value)), none = state.map(room), one = room().fill(1);
@@ -260,21 +266,23 @@ export class Runner {
 
   /** An order of the page: {type: "build" | "run" | "pause" | "one" | "set" | "probe" | "seen", …}. */
   receive(message) {
-    if (message.type === "build") this.build(message);
-    else if (message.type === "run") Object.assign(this, {running: true, interval: message.interval, due: 0});
-    else if (message.type === "pause") this.running = false;
-    else if (message.type === "one") this.one();
-    else if (message.type === "set") this.trainer?.set(message.settings);
-    else if (message.type === "probe") this.which = message.which;
-    else if (message.type === "seen") this.unseen = false;
-    if (!this.running && this.trainer && ["build", "pause", "one", "set", "probe"].includes(message.type)) {
-      this.look(message.type !== "probe");
-    }
+    const {type} = message;
+    if (type === "build") this.build(message);
+    else if (type === "run") Object.assign(this, {running: true, interval: message.interval, due: 0});
+    else if (type === "pause") this.running = false;
+    else if (type === "one") this.one();
+    else if (type === "set") this.trainer?.set(message.settings);
+    else if (type === "probe") this.which = message.which;
+    else if (type === "seen") this.unseen = false;
+    if (this.running || !this.trainer) return;
+    if (type === "seen" ? this.missed : type !== "run") this.look(type !== "probe" && type !== "seen");
   }
 
   build({settings, id, which}) {
-    Object.assign(this, {id, which, running: false, unseen: false, seconds: 0, fresh: [], tests: []});
-    Object.assign(this, {lastTest: -Infinity, lastMap: -Infinity, lastReport: -Infinity, testCost: 0, mapCost: 0, result: null, maps: null});
+    Object.assign(this, {id, which, running: false, unseen: false, missed: false, all: false});
+    Object.assign(this, {seconds: 0, fresh: [], tests: []});
+    Object.assign(this, {lastTest: -Infinity, lastMap: -Infinity, lastReport: -Infinity, testCost: 0, mapCost: 0});
+    Object.assign(this, {result: null, maps: null});
     this.trainer = new Trainer(settings, this.neurons, this.digits);
   }
 
@@ -297,28 +305,24 @@ export class Runner {
     return this.interval;
   }
 
-  /** Test and draw maps where it is time, and report. */
+  /** Test and draw maps where it is time (`everything`: now), and report, once the page has seen the last report. */
   look(everything) {
-    const start = performance.now();
-    if (everything || start - this.lastTest > Math.max(200, this.testCost / TEST_SHARE)) {
-      this.result = this.trainer.test();
-      this.tests.push({update: this.trainer.updates, accuracy: this.result.accuracy});
-      this.lastTest = performance.now();
-      this.testCost = this.lastTest - start;
-      this.news = true;
-    }
-    const before = performance.now();
-    if (!everything && (this.unseen || before - this.lastReport < PICTURES)) return;
-    this.lastReport = before;
-    if (this.trainer.data.plane && (everything || before - this.lastMap > Math.max(150, this.mapCost / MAP_SHARE))) {
-      this.maps = this.trainer.plane();
+    const start = performance.now(), {trainer, running} = this;
+    this.all ||= everything;
+    if (running && start - this.lastTest > Math.max(200, this.testCost / TEST_SHARE)) this.test();
+    this.missed = this.unseen;
+    if (this.unseen || (running && !this.all && start - this.lastReport < PICTURES)) return;
+    if (this.all && this.lastTest < start) this.test();
+    const before = performance.now(), due = running && before - this.lastMap > Math.max(150, this.mapCost / MAP_SHARE);
+    if (trainer.data.plane && (this.all || due)) {
+      this.maps = trainer.plane();
       this.lastMap = performance.now();
       this.mapCost = this.lastMap - before;
       this.news = true;
     }
-    const {trainer, result, news} = this;
-    this.unseen = true;
-    this.seconds += this.running ? (performance.now() - start) / 1000 : 0;
+    const {result, news} = this;
+    Object.assign(this, {unseen: true, all: false, news: false, lastReport: before});
+    this.seconds += running ? (performance.now() - start) / 1000 : 0;
     this.post({
       type: "report", id: this.id, updates: trainer.updates, epoch: trainer.epoch, seconds: this.seconds,
       batches: this.fresh.splice(0), tests: this.tests.splice(0),
@@ -326,6 +330,14 @@ export class Runner {
       gradients: trainer.gradients(), membranes: news ? trainer.membranes() : null, probe: trainer.probe(this.which),
       weights: trainer.network.layers.map(({linear}) => Float32Array.from(linear.weight)),
     });
-    this.news = false;
+  }
+
+  test() {
+    const start = performance.now();
+    this.result = this.trainer.test();
+    this.tests.push({update: this.trainer.updates, accuracy: this.result.accuracy});
+    this.lastTest = performance.now();
+    this.testCost = this.lastTest - start;
+    this.news = true;
   }
 }
