@@ -489,6 +489,16 @@ viz.show(figures.gallery(runs, title="One step of current, six neurons"))
 # spikes look alike here, too. (The last step of 1 ms carries the membrane anywhere from 50 to 800 mV, which means
 # nothing; the figure shows the cut-off.)
 #
+# Your ear is better at time than your eye. Listen to four of them, 10 ms a step (ten times slower than life):
+
+# %%
+listed = ("LIF, hard reset", *list(runs)[3:])
+viz.listen({name: runs[name][1] for name in listed}, seconds_per_step=0.01)
+
+# %% [markdown]
+# **What to notice.** The LIF ticks like a clock. `ALIF` and the regular-spiking cell slow down as they go on: that is what
+# adaptation sounds like. The chattering cell drums. At a quarter of the speed you can count the spikes of a burst.
+#
 # ### The neuron lab
 #
 # Here you can compare them all, with the same controls and with the f-I curve beside the traces. The diamond marks your

@@ -283,6 +283,30 @@ viz.explore(stairs, log2_alpha=(-2.0, 6.0, 0.5), detach_reset=True)
 # treats the reset as a constant and leaves it out of the gradient: this is safe and common. It has a cost, as section 4
 # will show.
 #
+# ### Two weights: drop a ball
+#
+# Give the neuron a second input, and the staircase becomes a landscape of terraces. Each of its 3721 places is one neuron
+# with two weights; all of them run at once, and one call gives the surrogate gradient at every place.
+#
+# **Predict first.** A ball that follows the *true* slope: where does it go? And one that follows the surrogate gradient,
+# which is the slope of nothing here: does it find its way across the flat parts?
+
+# %%
+inputs = (torch.rand(60, 1, 2, generator=torch.Generator().manual_seed(2)) < 0.25).float()  # two spike trains
+side = torch.linspace(0, 0.96, 61)
+places = torch.cartesian_prod(side, side).T.clone().requires_grad_()  # [2, 3721]: every pair of weights
+member = neuron.LIF(tau=10.0, decay_input=False, detach_reset=True, surrogate=surrogate.ATan(2.0))
+wanted, _ = member(inputs @ torch.tensor([[0.6], [0.4]]))
+terraces = distance(member(inputs @ places)[0], wanted)[0]  # [3721]
+(downhill,) = torch.autograd.grad(terraces.sum(), places)
+where = {"low": 0.0, "high": 0.96, "target": (0.6, 0.4)}
+viz.landscape(terraces.view(61, 61), downhill.view(2, 61, 61), **where)
+
+# %% [markdown]
+# **What to notice.** On the true slope a ball stays where it falls: every terrace is flat, and gradient descent has nothing
+# to follow. With the surrogate it crosses terraces and steps, sometimes a little uphill, and nearly always ends where the
+# spikes are the teacher's; that is a whole valley, not only the flag. Raise the learning rate until balls jump over it.
+#
 # ## 3. How wide? Gradients through eight layers and several time steps
 #
 # Going back through the layers, a gradient is multiplied at every layer by weights *and* by $\sigma'(u)$; going back in

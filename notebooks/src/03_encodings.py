@@ -288,6 +288,26 @@ look(lambda x: encode.repeat(x, 32), read_rate, 3, "Direct coding, T = 32: the s
 # layer must multiply. It needs to do so only once, though: the repeated image is a view with stride 0 in time, and
 # snnkit's layers detect this.
 
+# %% [markdown]
+# **Listen.** Two pixels, a medium one and a bright one, as Poisson trains and as LIF neurons, 20 ms a step. Predict
+# first: which of the four do you recognise with closed eyes?
+
+# %%
+two = torch.tensor([[0.4, 0.7]])  # brightness of a medium and a bright pixel
+chance = torch.Generator().manual_seed(SEED)
+trains = {
+    "Poisson": encode.poisson(two, 200, generator=chance, max_rate=0.25)[:, 0],
+    "LIF": lif_encode(two, 200)[:, 0],
+}
+audible = {
+    f"{code}, {name}": spikes[:, i] for code, spikes in trains.items() for i, name in enumerate(("medium", "bright"))
+}
+viz.listen(audible, seconds_per_step=0.02)
+
+# %% [markdown]
+# **What to notice.** The Poisson trains crackle like rain on a roof or a Geiger counter; the LIF trains tick. The brighter
+# pixel is faster in both, but in a crackle you have to wait to be sure: that is the price of randomness.
+
 # %% tags=["slide"]
 repeated = encode.repeat(x, 32)
 print(f"repeat: shape {tuple(repeated.shape)}, strides {repeated.stride()}: 0 in time, nothing was copied")

@@ -83,9 +83,12 @@ def formula(text: str, *, block: bool = False) -> str:
 
     Raises:
         ModuleNotFoundError: latex2mathml is not installed.
+        ValueError: there is nothing to write.
     """
     from latex2mathml.converter import convert
 
+    if not text.strip():
+        raise ValueError(f"text must be TeX, but it is {text!r}")
     tag = re.search(r"\\tag\{(.*?)\}", text)
     for pattern, instead in _UNKNOWN.items():
         text = re.sub(pattern, instead, text)

@@ -8,6 +8,7 @@
     panel = viz.LivePanel(total_epochs=10)
     train.fit(net, digits, on_epoch=panel, on_batch=panel.on_batch)  # curves, time left, a button that stops it
     viz.labs.neuron_lab(my_neuron)                                   # a ready-made explorer, here of your own neuron
+    viz.listen({"LIF": spikes})                                      # a click for every spike
     viz.module_tree(net, state)                                      # every tensor, and what .to() leaves behind
 
 Importing this package makes the kit's theme plotly's default template for the running kernel.
@@ -24,6 +25,8 @@ from . import theme as theme
 from .architecture import layer_costs as layer_costs
 from .architecture import module_tree as module_tree
 from .display import show as show
+from .embedded import landscape as landscape
+from .embedded import listen as listen
 from .explorer import explore as explore
 from .frame_slider import frames as frames
 from .listings import listing as listing

@@ -85,6 +85,19 @@ def test_a_figure_with_frames_keeps_its_height(notebook):
         assert figure.evaluate(HEIGHT) == height
 
 
+@pytest.mark.parametrize("name", ["02_surrogate_gradients"])
+def test_a_ball_stays_on_the_true_slope_and_follows_the_surrogate(notebook):
+    outputs = notebook.outputs("viz.landscape(")
+    canvas = outputs.locator("canvas")
+    expect(outputs.get_by_role("status")).to_contain_text("Click on it")
+    canvas.click(position={"x": canvas.bounding_box()["width"] / 2, "y": 60})  # high above: where no spike is yet
+    outputs.get_by_role("button", name="the true slope").click()
+    expect(outputs.get_by_role("status")).to_contain_text("nothing moves")
+    outputs.get_by_role("button", name="the surrogate").click()
+    expect(outputs.get_by_role("status")).to_contain_text("the teacher’s spikes")
+    shoot(notebook.page, "02-landscape")
+
+
 @pytest.mark.parametrize("name", WITH_EXPLORE)
 def test_an_explorer_follows_the_mouse_and_the_arrow_keys(notebook, name):
     outputs = notebook.outputs("viz.explore(")

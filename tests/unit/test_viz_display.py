@@ -7,10 +7,11 @@ import sys
 
 import plotly.graph_objects as go
 import pytest
+import torch
 
 from snnkit import viz
 from snnkit.train import slurm
-from snnkit.viz import display, frontend, listing
+from snnkit.viz import display, embedded, frontend, listing
 from snnkit.viz.alt import MOST, alt_text, spoken
 
 SAID = "Figure: A line. Axes: t, v. scatter: 2 values from 3 to 4."
@@ -105,6 +106,24 @@ def test_what_learners_may_draw_has_a_png():
     assert len(viz.png_bytes(figure)) > 2 * empty
     cloud = go.Scatter3d(x=[0, 1], y=[0, 1], z=[0, 1], mode="markers")
     assert len(viz.png_bytes(go.Figure(cloud))) > empty
+
+
+# ---- in the page
+
+
+def test_what_computes_in_the_page_brings_its_data_and_its_program(shown, monkeypatch):
+    monkeypatch.setattr(embedded, "in_notebook", lambda: True)
+    spikes = torch.tensor([[1.0, 0.0], [0.0, 0.0], [1.0, 1.0]])
+    viz.listen({"</script>": spikes, "one": spikes[:, 0]}, seconds_per_step=0.5)
+    viz.landscape(torch.ones(2, 2), torch.zeros(2, 2, 2), low=0.0, high=1.0, target=(0.5, 0.25))
+    (first, _), (second, _) = shown
+    assert '"neurons":[[0,2],[2]]' in first["text/html"] and first["text/html"].count("</script>") == 1
+    assert first["text/plain"].startswith("To listen to, 1.5 s each: </script> 3 spikes, one 2")
+    assert '"gradient":[[[0.0,0.0],[0.0,0.0]],' in second["text/html"] and "import {" not in second["text/html"]
+    with pytest.raises(ValueError, match=r"trains must be .* but they are \[\[3\], \[2\]\]"):
+        viz.listen({"a": spikes[:, 0], "b": spikes[:2, 0]})
+    with pytest.raises(ValueError, match=r"loss must be real numbers, \[2, 2\]"):
+        viz.landscape(torch.ones(2, 3), torch.zeros(2, 2, 3), low=0.0, high=1.0, target=(0, 0))
 
 
 # ---- listings and batch scripts
