@@ -134,7 +134,6 @@ hardware.roofline.Machine.predict: self=machine()
 hardware.roofline.Range: low=1.0, value=2.0, high=3.0
 hardware.roofline.Range.at_least: self=roofline.Range(1.0, 2.0, 3.0), other=2.0
 hardware.roofline.Range.of: self=roofline.Range, value=2.0
-hardware.roofline.Report.*: self=roofline.validate(machine(), nets=roofline.holdout_nets()[:1], repeats=3)
 hardware.roofline.Work.of: self=work()
 hardware.roofline.clock_of: device=CPU
 hardware.roofline.times: candidates={"a": lambda: None}, clock=HostClock(), repeats=3
