@@ -607,6 +607,9 @@ viz.show(figures.lines(recovered, title="Neurons that fire at all, from a silent
 # surrogate with tails. A penalty on low rates (`loss.spike_rate_regulariser`) helps neurons that are nearly dead, but
 # not dead ones: its gradient also passes through the surrogate.
 #
+# **See a whole network die, and bring it back:** `snnkit export --playground playground.html` in a terminal writes a page
+# in which networks train in the browser. Press *A surrogate of no width* there, and watch where the membranes are.
+#
 # ## Quiz
 
 # %%

@@ -188,7 +188,7 @@ export class AnswersPlot extends Plot {
         context.fillStyle = colours.panel;
         context.fillRect(x, y, cell - 2, cell - 2);
         if (count) {
-          const strength = good ? 0.15 + 0.6 * (count / all) : 0.25 + 0.6 * Math.sqrt(count / all);
+          const strength = good ? 0.12 + 0.43 * (count / all) : 0.2 + 0.35 * Math.sqrt(count / all); // text stays readable
           context.fillStyle = faint(good ? colours.green : colours.vermilion, strength);
           context.fillRect(x, y, cell - 2, cell - 2);
           context.fillStyle = colours.ink;

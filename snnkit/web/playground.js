@@ -439,12 +439,14 @@ class Playground {
       return cell instanceof Node ? cell : make(tag, tag === "th" ? {scope: "col"} : {}, cell);
     }));
     const bad = (text, isBad) => make("td", {className: isBad ? "bad" : ""}, text);
+    const size = (value) => (value === 0 ? "0" : value >= 0.001 ? String(Number(value.toPrecision(2))) :
+      value.toExponential(1).replace("-", "−"));
     const rows = rates.map((layer, i) => {
       const mean = layer.reduce((sum, rate) => sum + rate, 0) / layer.length;
       const silent = layer.filter((rate) => rate === 0).length, busy = layer.filter((rate) => rate > 0.9).length;
       return row([i === rates.length - 1 ? "output" : `hidden ${i + 1}`, bad(mean.toFixed(3), mean === 0 || mean > 0.9),
         bad(`${silent} of ${layer.length}`, silent > layer.length / 2), bad(String(busy), busy > layer.length / 2),
-        bad(updates ? gradients[i].toExponential(1).replace("-", "−") : "–", updates > 0 && gradients[i] === 0)]);
+        bad(updates ? size(gradients[i]) : "–", updates > 0 && gradients[i] === 0)]);
     });
     this.at("layers").replaceChildren(
       row(["", "spikes per neuron and step", "silent", "fire always", "gradient of the weights"], "th"), ...rows);
