@@ -18,7 +18,7 @@ of JavaScript, for pages that run without Python.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import MethodType
 from typing import Any
 
@@ -81,6 +81,7 @@ def unroll(
     x: Tensor,
     state: Any = None,
     engine: str = "auto",
+    out_dtype: torch.dtype | None = None,
     repeat: int | None = None,
 ) -> tuple[Tensor, Any]:
     """Run an equation over time: ``out[t], state = step(x[t], state)`` for every t.
@@ -92,16 +93,17 @@ def unroll(
         x: input sequence [T, B, ...], floating point, T >= 1. May be expanded in time (stride 0).
         state: NamedTuple or tuple of tensors [B, ...] to start from. None: the neuron's ``initial_state``.
         engine: "auto", "eager", "block", "cpp" or "triton".
+        out_dtype: ``torch.uint8`` for spikes of one byte each, where no gradient is needed; None: that of ``x``.
         repeat: ``x`` is one step [B, ...] that is repeated so many times. As if it were expanded, but its gradient is
             summed over time where it is made, instead of being written T times first.
 
     Returns:
-        out: [T, B, ...] in the dtype of ``x``.
+        out: [T, B, ...] in the dtype of ``x``, or ``out_dtype``.
         state: after the last step; pass it to the next call to continue.
 
     Raises:
         TypeError, ValueError: a wrong kind, rank, dtype, device or structure of ``x``, ``state`` or what the step
-            returns; NaN or infinity in ``x`` (detected on a CPU only).
+            returns; NaN or infinity in ``x`` (detected on a CPU only); gradients through one-byte spikes.
         MemoryError: too little memory; says how much was needed.
     """
     if isinstance(step, MethodType) and isinstance(step.__self__, nn.Module) and step.__name__ == "step":
@@ -117,7 +119,8 @@ def unroll(
         if state is None:
             state = _initial_state(step, x, dtype)
         _check_state(state, x, dtype, step)
-        out, last = _run(engine, step, x, state, dtype, once)
+        out_dtype = _checked_out_dtype(out_dtype, step, x, state)
+        out, last = _run(engine, step, x, state, dtype, out_dtype, once)
     except (AttributeError, RuntimeError) as error:
         clearer = None if torch.compiler.is_compiling() else _explained(error, step, x, state)
         if clearer is None:
@@ -133,18 +136,24 @@ def unroll(
 
 
 def _run(
-    engine: str, step: Callable | nn.Module, x: Tensor, state: Any, dtype: torch.dtype, once: Tensor | None
+    engine: str,
+    step: Callable | nn.Module,
+    x: Tensor,
+    state: Any,
+    dtype: torch.dtype,
+    out_dtype: torch.dtype,
+    once: Tensor | None,
 ) -> tuple[Tensor, Any]:
     if hasattr(thread, "tracing"):
-        return eager.run(eager.checked(step, dtype), x, state, dtype)
+        return eager.run(eager.checked(step, dtype), x, state, dtype, out_dtype)
     if torch.compiler.is_compiling():
-        result = as_operation(check_engine(engine), step, x, state, dtype)
+        result = as_operation(check_engine(engine), step, x, state, dtype, out_dtype == torch.uint8)
         # Inlined, the loop fuses with its neighbours.
-        return eager.run(eager.checked(step, dtype), x, state, dtype) if result is None else result
+        return eager.run(eager.checked(step, dtype), x, state, dtype, out_dtype) if result is None else result
     plan = plan_for(engine, step, x, state)
     while plan.equation is not None:
         try:
-            result = autograd.run(plan.engine, plan.equation, step, x, state, once)
+            result = autograd.run(plan.engine, plan.equation, step, x, state, out_dtype, once)
         except CompilationFailed as error:
             # Another compiler may be able to.
             plan = after_failure(plan, error, x.device)
@@ -152,7 +161,7 @@ def _run(
             warn_of_fallback(step, plan)
             return result
     warn_of_fallback(step, plan)
-    return eager.run(eager.checked(step, dtype), x, state, dtype)
+    return eager.run(eager.checked(step, dtype), x, state, dtype, out_dtype)
 
 
 def _initial_state(step: Callable | nn.Module, x: Tensor, dtype: torch.dtype) -> Any:
@@ -211,6 +220,24 @@ def _check_state(state: Any, x: Tensor, dtype: torch.dtype, step: Any) -> None:
             raise TypeError(f"state.{name} of {who} is {part.dtype}, but it must be {dtype} for x of dtype {x.dtype}")
         if part.device != x.device:
             raise ValueError(f"state.{name} of {who} is on {part.device}, but x is on {x.device}; move one of them")
+
+
+def _checked_out_dtype(out_dtype: torch.dtype | None, step: Any, x: Tensor, state: Sequence[Tensor]) -> torch.dtype:
+    """The dtype of the output: that of ``x``, or uint8 where spikes are all it holds and no gradient is needed."""
+    if out_dtype is None or out_dtype == x.dtype:
+        return x.dtype
+    who = name_of(step)
+    if out_dtype != torch.uint8:
+        raise TypeError(f"out_dtype of {who} must be None or torch.uint8, but it is {out_dtype}")
+    if not getattr(step, "spiking", True):
+        raise TypeError(f"out_dtype of {who} can't be torch.uint8: its output is a potential, not spikes of 0 and 1")
+    tensors = (x, *state, *(step.parameters() if isinstance(step, nn.Module) else ()))
+    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+        raise ValueError(
+            f"out_dtype of {who} can't be torch.uint8 where a gradient is needed, as bytes carry none; "
+            "use torch.no_grad(), or out_dtype=None"
+        )
+    return out_dtype
 
 
 def _check_parameters(module: nn.Module, x: Tensor) -> None:

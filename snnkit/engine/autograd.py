@@ -79,7 +79,7 @@ class Backend(Protocol):
         """An empty string, or the reason why this engine can't run the equation there."""
         ...
 
-    def forward(self, run: Pass, save: bool) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+    def forward(self, run: Pass, out_dtype: torch.dtype, save: bool) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """(out, last state, what backward needs besides ``run``: nothing unless ``save``)."""
         ...
 
@@ -201,6 +201,7 @@ def run(
     step: Callable | nn.Module,
     x: Tensor,
     state: Any,
+    out_dtype: torch.dtype,
     once: Tensor | None = None,
 ) -> tuple[Tensor, Any]:
     """As ``eager.run``, by the ``equation`` of ``step``. ``once``: the one step of which x is an expanded view; its
@@ -217,10 +218,10 @@ def run(
         repeat = 0
         if once is not None and not transformed:
             repeat, tensors[0] = len(x), layout.flatten_step(once).contiguous()
-        every = _Unrolled.apply(engine, equation, Origin(step, rebuild), repeat, *tensors)
+        every = _Unrolled.apply(engine, equation, Origin(step, rebuild), out_dtype, repeat, *tensors)
         out, *last = every[: 1 + len(state)]  # type: ignore[index]
     else:
-        out, last, _ = backend(engine).forward(_pass(equation, tensors), save=False)
+        out, last, _ = backend(engine).forward(_pass(equation, tensors), out_dtype, save=False)
     return layout.restore_sequence(out), rebuild([layout.restore_step(part) for part in last])
 
 
@@ -236,7 +237,7 @@ class _Function(torch.autograd.Function):
 
 
 class _Unrolled(_Function):
-    """(engine, equation, origin, repeat, x, *state, *parameters) -> (out, *last, *saved).
+    """(engine, equation, origin, out_dtype, repeat, x, *state, *parameters) -> (out, *last, *saved).
 
     x is [T, N] or, if it is to be repeated so many times, [N]. ``origin`` is what ``equation`` was traced from.
     """
@@ -246,6 +247,7 @@ class _Unrolled(_Function):
         engine: str,
         equation: Equation,
         origin: Origin,
+        out_dtype: torch.dtype,
         repeat: int,
         *tensors: Tensor,
     ) -> tuple[Tensor, ...]:
@@ -254,17 +256,17 @@ class _Unrolled(_Function):
         compiled = backend(engine)
         if any(needs) and hasattr(compiled, "expect_backward"):  # of a compiler that is another process
             compiled.expect_backward(run, needs, repeat > 0)  # type: ignore[attr-defined]
-        out, last, saved = compiled.forward(run, save=True)
+        out, last, saved = compiled.forward(run, out_dtype, save=True)
         return (out, *last, *saved)
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:
-        engine, equation, origin, repeat, *tensors = inputs
+        engine, equation, origin, out_dtype, repeat, *tensors = inputs
         saved = output[1 + equation.states :]
         ctx.mark_non_differentiable(*saved)
         ctx.save_for_backward(*tensors, *saved)
         ctx.engine, ctx.equation, ctx.repeat, ctx.arguments = engine, equation, repeat, len(tensors)
-        ctx.origin = origin
+        ctx.origin, ctx.out_dtype = origin, out_dtype
         ctx.set_materialize_grads(False)  # most losses do not look at the last state
 
     @staticmethod
@@ -282,11 +284,11 @@ class _Unrolled(_Function):
         if torch.is_grad_enabled() and not inside_functional_transform():
             names = list(tensors_of(ctx.origin.step))
             again = differentiable_backward(
-                *(ctx.origin, names, equation.dtype, ctx.repeat),
-                *(tensors, gradients, ctx.needs_input_grad[4:]),
+                *(ctx.origin, names, equation.dtype, ctx.out_dtype, ctx.repeat),
+                *(tensors, gradients, ctx.needs_input_grad[5:]),
             )
-            return (None, None, None, None, *again)
-        needs = (ctx.needs_input_grad[4], *ctx.needs_input_grad[4 + first :])
+            return (None, None, None, None, None, *again)
+        needs = (ctx.needs_input_grad[5], *ctx.needs_input_grad[5 + first :])
         run = _pass(equation, tensors, ctx.repeat)
         # Zeros that take the memory of one.
         pairs = zip(gradients, (run.x, *run.state), strict=False)
@@ -300,14 +302,14 @@ class _Unrolled(_Function):
             raise RuntimeError(f"the backward pass can't be compiled ({error}); use engine='eager'") from None
         remaining = iter(results)  # type: ignore[arg-type]
         wanted = (needs[0], *(True for _ in range(equation.states)), *needs[1:])
-        return (None, None, None, None, *(next(remaining) if wants else None for wants in wanted))
+        return (None, None, None, None, None, *(next(remaining) if wants else None for wants in wanted))
 
     @staticmethod
-    def vmap(info, in_dims, engine, equation, origin, repeat, *tensors: Tensor):
-        samples = _Samples(info.batch_size, tensors[0], in_dims[4])  # a sequence: under transforms nothing is repeated
-        rest = [samples.together(t, d) for t, d in zip(tensors[1:], in_dims[5:], strict=True)]
+    def vmap(info, in_dims, engine, equation, origin, out_dtype, repeat, *tensors: Tensor):
+        samples = _Samples(info.batch_size, tensors[0], in_dims[5])  # a sequence: under transforms nothing is repeated
+        rest = [samples.together(t, d) for t, d in zip(tensors[1:], in_dims[6:], strict=True)]
         # What is saved for backward has another shape then; without it, backward computes it again.
-        every = _Unrolled.apply(engine, equation, origin, repeat, samples.x, *rest)
+        every = _Unrolled.apply(engine, equation, origin, out_dtype, repeat, samples.x, *rest)
         out, *last = every[: 1 + equation.states]  # type: ignore[index]
         return (samples.apart(out), *(samples.apart(part) for part in last)), (1, *(0 for _ in last))
 

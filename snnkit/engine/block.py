@@ -59,17 +59,17 @@ def supports(equation: Equation, device: torch.device) -> str:
     return missing_compiler(device.type)
 
 
-def forward(run: Pass, save: bool) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+def forward(run: Pass, out_dtype: torch.dtype, save: bool) -> tuple[Tensor, list[Tensor], list[Tensor]]:
     """Run over x [T, N]; saved are the states at the starts of all blocks but the first. See ``autograd.Backend``."""
     equation, x, state, parameters = run
     current = [s.contiguous() for s in state]
-    out = fresh(x.shape, x.dtype, x.device)
+    out = fresh(x.shape, out_dtype, x.device)
     boundaries: list[Tensor] = []
     xs, outs = x.unbind(0), out.unbind(0)
     for start, steps in _blocks(len(xs), x.device):
         if save and start:
             boundaries += current
-        kernel = _kernel(equation, steps, x, run.dims, None)
+        kernel = _kernel(equation, steps, x, out_dtype, run.dims, None)
         current = list(kernel(*xs[start : start + steps], *outs[start : start + steps], *current, *parameters))
     return out, current, boundaries
 
@@ -79,7 +79,7 @@ def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
     (equation, x, state, parameters), (d_out, d_last, needs, summed) = run, d
     blocks, states, carried = list(_blocks(len(x), x.device)), equation.states, equation.carried
     if len(saved) < states * (len(blocks) - 1):
-        saved = forward(run, save=True)[2]
+        saved = forward(run, x.dtype, save=True)[2]
     every = [*(s.contiguous() for s in state), *saved]
     # One gradient per neuron; what a parameter shared by all neurons gets is their sum.
     sums = (needs[0] and summed, *needs[1:])
@@ -88,7 +88,7 @@ def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
     d_state = [d.contiguous() for d in d_last]
     xs, d_outs, d_xs = x.unbind(0), d_out.unbind(0), () if d_x is None else d_x.unbind(0)
     for number, (start, steps) in reversed(list(enumerate(blocks))):
-        kernel = _kernel(equation, steps, x, run.dims, needs, summed)
+        kernel = _kernel(equation, steps, x, x.dtype, run.dims, needs, summed)
         window = slice(start, start + steps)
         before = every[number * states : (number + 1) * states]
         result = kernel(*xs[window], *d_outs[window], *d_xs[window], *before, *parameters, *d_state, *d_needed)
@@ -116,17 +116,18 @@ def _kernel(
     equation: Equation,
     steps: int,
     x: Tensor,
+    out_dtype: torch.dtype,
     dims: tuple[int, ...],
     needs: tuple[bool, ...] | None,
     summed: bool = False,
 ) -> Callable:
     """The compiled block; ``needs`` (whether x, and each parameter, wants a gradient) makes it the backward one, and
     ``summed`` has it add up that of x."""
-    key = (equation.key, steps, x.dtype, x.device, dims, needs, summed, torch.get_num_threads())
+    key = (equation.key, steps, x.dtype, out_dtype, x.device, dims, needs, summed, torch.get_num_threads())
     with _lock:
         if key not in _kernels:
             try:
-                _kernels[key] = undisturbed(_compile, equation, steps, x, dims, needs, summed)
+                _kernels[key] = undisturbed(_compile, equation, steps, x, out_dtype, dims, needs, summed)
             except Exception as error:
                 _kernels[key] = f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200]}"
         kernel = recent(_kernels, key, _MOST_KERNELS)
@@ -139,6 +140,7 @@ def _compile(
     equation: Equation,
     steps: int,
     x: Tensor,
+    out_dtype: torch.dtype,
     dims: tuple[int, ...],
     needs: tuple[bool, ...] | None,
     summed: bool,
@@ -150,7 +152,7 @@ def _compile(
     parameters = [torch.empty([_TYPICAL_NEURONS] * dim, dtype=equation.dtype, device=x.device) for dim in dims]
     if needs is None:
         block = _forward_block(equation, steps)
-        example = [*neurons(2 * steps, x.dtype), *states, *parameters]
+        example = [*neurons(steps, x.dtype), *neurons(steps, out_dtype), *states, *parameters]
     else:
         block = _backward_block(equation, steps, needs, summed)
         each = needs[0] and not summed

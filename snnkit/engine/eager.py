@@ -48,15 +48,16 @@ def run(
     x: Tensor,
     state: Any,
     dtype: torch.dtype,
+    out_dtype: torch.dtype | None = None,
 ) -> tuple[Tensor, Any]:
     """Apply ``step`` to x[0], x[1], … of [T, B, ...] in turn, carrying the state along: out [T, B, ...] and last state.
 
-    ``dtype`` is that of state and arithmetic; outputs get that of ``x``.
+    ``dtype`` is that of state and arithmetic; outputs get ``out_dtype``, by default that of ``x``.
     """
     outputs = []
     for x_t in x.unbind(0):
         out, state = step(x_t.to(dtype), state)
-        outputs.append(out.to(x.dtype))
+        outputs.append(out.to(out_dtype or x.dtype))
     return torch.stack(outputs), state
 
 
@@ -83,6 +84,7 @@ def differentiable_backward(
     origin: Origin,
     names: Sequence[str],
     dtype: torch.dtype,
+    out_dtype: torch.dtype,
     repeat: int,
     tensors: Sequence[Tensor],
     gradients: Sequence[Tensor | None],
@@ -101,7 +103,7 @@ def differentiable_backward(
         step = origin.step
         if isinstance(step, nn.Module):
             step = _with(step, dict(zip(names, rest[states:], strict=True)))
-        out, last = run(step, sequence, origin.rebuild(rest[:states]), dtype)
+        out, last = run(step, sequence, origin.rebuild(rest[:states]), dtype, out_dtype)
         pairs = [(o, g) for o, g in zip((out, *last), gradients, strict=False) if g is not None and o.requires_grad]
         results = torch.autograd.grad(
             [o for o, _ in pairs],

@@ -27,7 +27,7 @@ _registered: dict[str, Equation] = {}
 
 
 def as_operation(
-    engine: str, step: Callable | nn.Module, x: Tensor, state: Any, dtype: torch.dtype
+    engine: str, step: Callable | nn.Module, x: Tensor, state: Any, dtype: torch.dtype, uint8: bool
 ) -> tuple[Tensor, Any] | None:
     """``step`` over x [T, B, ...] as one operation, while a model is being compiled; None: inline it.
 
@@ -42,7 +42,7 @@ def as_operation(
     # Read for its guards: when a constant of the equation changes, the model is compiled again. The result is dropped.
     step.step(x[0].to(dtype), state)  # type: ignore[union-attr, operator]
     parameters = [p.to(dtype) for p in tensors_of(step).values()]
-    out, *last = torch.ops.snnkit.unroll(x, list(state), parameters, handle)
+    out, *last = torch.ops.snnkit.unroll(x, list(state), parameters, handle, uint8)
     return out, type(state)(*last) if hasattr(state, "_fields") else tuple(last)
 
 
@@ -98,20 +98,21 @@ class _Flat:
 @torch.library.custom_op(
     "snnkit::unroll",
     mutates_args=(),
-    schema="(Tensor x, Tensor[] state, Tensor[] parameters, str handle) -> Tensor[]",
+    schema="(Tensor x, Tensor[] state, Tensor[] parameters, str handle, bool uint8) -> Tensor[]",
 )
-def _unroll(x: Tensor, state: list[Tensor], parameters: list[Tensor], handle: str) -> list[Tensor]:
+def _unroll(x: Tensor, state: list[Tensor], parameters: list[Tensor], handle: str, uint8: bool) -> list[Tensor]:
     engine, _, name = handle.partition(":")
-    flat = _Flat(x, state, parameters)
-    out, last, _ = backend(engine).forward(flat.run(name), save=False)
+    flat, out_dtype = _Flat(x, state, parameters), torch.uint8 if uint8 else x.dtype
+    out, last, _ = backend(engine).forward(flat.run(name), out_dtype, save=False)
     out, last = flat.restore(out, last)
     return [out, *last]
 
 
 @_unroll.register_fake
-def _(x: Tensor, state: list[Tensor], parameters: list[Tensor], handle: str) -> list[Tensor]:
+def _(x: Tensor, state: list[Tensor], parameters: list[Tensor], handle: str, uint8: bool) -> list[Tensor]:
     flat = _Flat(x, state, ())
-    out, last = flat.restore(flat.x.new_empty(flat.x.shape), [part.new_empty(part.shape) for part in flat.state])
+    out = flat.x.new_empty(flat.x.shape, dtype=torch.uint8 if uint8 else x.dtype)
+    out, last = flat.restore(out, [part.new_empty(part.shape) for part in flat.state])
     return [out, *last]
 
 
@@ -159,7 +160,7 @@ def _(x, state, parameters, d_out, d_last, handle, needs):
 
 
 def _unroll_context(ctx: Any, inputs: Sequence[Any], output: Any) -> None:
-    x, state, parameters, ctx.handle = inputs
+    x, state, parameters, ctx.handle, _ = inputs
     ctx.save_for_backward(x, *state, *parameters)
     ctx.states = len(state)
     ctx.set_materialize_grads(False)
@@ -173,7 +174,7 @@ def _unroll_gradients(ctx: Any, gradients: list[Tensor | None]) -> tuple[Any, ..
     every = iter(results)
     d_x = next(every) if needs[0] else None
     d_state = [next(every) for _ in state]
-    return d_x, d_state, [next(every) if need else None for need in needs[1:]], None
+    return d_x, d_state, [next(every) if need else None for need in needs[1:]], None, None
 
 
 _unroll.register_autograd(_unroll_gradients, setup_context=_unroll_context)

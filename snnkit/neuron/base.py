@@ -78,18 +78,21 @@ class Neuron(nn.Module):
         values = [getattr(self, self.resting[part]) if part in self.resting else 0.0 for part in self.State._fields]
         return self.State(*(everywhere(x, 0.0 if value is None else value) for value in values))
 
-    def forward(self, x: Tensor, state: Any = None, *, repeat: int | None = None) -> tuple[Tensor, Any]:
+    def forward(
+        self, x: Tensor, state: Any = None, *, out_dtype: torch.dtype | None = None, repeat: int | None = None
+    ) -> tuple[Tensor, Any]:
         """Run over a sequence.
 
         Args:
             x: input [T, B, ...], floating point.
             state: as an earlier call returned it; None starts at rest.
+            out_dtype: ``torch.uint8`` for spikes of one byte, without gradients; None: as ``x``.
             repeat: ``x`` is one step [B, ...] that is repeated so many times.
 
         Returns:
-            out [T, B, ...] in the dtype of ``x``, and the state after the last step.
+            out [T, B, ...] in the dtype of ``x`` (or ``out_dtype``), and the state after the last step.
         """
-        return unroll(self, x, state, engine=self.engine, repeat=repeat)
+        return unroll(self, x, state, engine=self.engine, out_dtype=out_dtype, repeat=repeat)
 
     def equation_handle(self, engine: str, dtype: torch.dtype, device_type: str) -> str:
         """The name by which an operation inside a compiled model refers to this equation (``engine.handle_of``)."""

@@ -129,7 +129,7 @@ def test_the_operation_keeps_the_rules_of_operations(engine):
     assert handle.startswith(f"{engine}:")
     x = (torch.rand(5, 3, 4, dtype=torch.float64) * 2).requires_grad_()
     v = torch.rand(3, 4, dtype=torch.float64, requires_grad=True)
-    torch.library.opcheck(torch.ops.snnkit.unroll, (x, [v], [neuron.w], handle))
+    torch.library.opcheck(torch.ops.snnkit.unroll, (x, [v], [neuron.w], handle, False))
     torch.library.opcheck(
         torch.ops.snnkit.unroll_backward,
         (x.detach(), [v.detach()], [neuron.w.detach()], x.detach(), [v.detach()], handle, [True, True]),
@@ -149,4 +149,4 @@ def test_an_equation_that_mixes_neurons_is_inlined():
 
 def test_an_equation_from_another_process_is_not_known():
     with pytest.raises(RuntimeError, match="equation 'abc' is not known in this process"):
-        torch.ops.snnkit.unroll(torch.rand(2, 3), [], [], "cpp:abc")
+        torch.ops.snnkit.unroll(torch.rand(2, 3), [], [], "cpp:abc", False)

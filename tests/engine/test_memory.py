@@ -1,4 +1,4 @@
-"""What happens where memory runs out."""
+"""Spikes of one byte, and what happens where memory runs out."""
 
 import gc
 
@@ -8,7 +8,30 @@ import torch
 from snnkit import engine
 from snnkit.device import memory_limit
 from snnkit.engine import cpp
-from snnkit.neuron import LIF
+from snnkit.neuron import LI, LIF, CubaLIF
+
+
+@pytest.mark.parametrize("name", ["eager", "block", "cpp"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_bytes_hold_the_same_spikes(name, dtype):
+    x = (torch.rand(9, 3, 70) * 1.5).to(dtype)
+    expected, _ = CubaLIF(engine="eager")(x)
+    out, state = CubaLIF(engine=name)(x, out_dtype=torch.uint8)
+    assert out.dtype == torch.uint8 and 0 < expected.mean() < 1
+    assert torch.equal(out.to(dtype), expected)
+    assert state.v.dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    "call, error, message",
+    [
+        (lambda x: LI()(x, out_dtype=torch.uint8), TypeError, "output is a potential"),
+        (lambda x: LIF()(x.requires_grad_(), out_dtype=torch.uint8), ValueError, "bytes carry none"),
+    ],
+)
+def test_where_bytes_make_no_sense(call, error, message):
+    with pytest.raises(error, match=message):
+        call(torch.rand(4, 2, 3))
 
 
 def test_a_backward_pass_without_room_says_how_much_was_needed(monkeypatch):

@@ -81,13 +81,14 @@ def test_layouts_in_place(engine_name, device):
 
 
 @pytest.mark.parametrize("engine_name", ENGINES)
-def test_no_gradients(engine_name, device):
+def test_bytes_and_no_gradients(engine_name, device):
     x = torch.rand(19, 3, 700, device=device) * 1.5
     expected = CubaLIF(engine="eager")(x)[0]
     with torch.no_grad():
         out = CubaLIF(engine=engine_name)(x)[0]
     with torch.inference_mode():
-        assert torch.equal(CubaLIF(engine=engine_name)(x)[0], out)
+        spikes, _ = CubaLIF(engine=engine_name)(x, out_dtype=torch.uint8)
+    assert spikes.dtype == torch.uint8 and torch.equal(spikes.float(), out)
     assert (out != expected).float().mean() < 2e-3 and 0 < out.mean() < 1
 
 

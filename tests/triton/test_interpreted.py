@@ -80,6 +80,13 @@ def test_x_and_an_expanded_gradient_are_read_in_place(name):
     torch.testing.assert_close(gradient, wanted, rtol=1e-6, atol=1e-6)
 
 
+def test_uint8_spikes():
+    x = torch.rand(9, 2, 63) * 2
+    (out, last), (expected, expected_last) = LIF(engine="triton")(x, out_dtype=torch.uint8), LIF(engine="eager")(x)
+    assert out.dtype == torch.uint8 and torch.equal(out.to(x.dtype), expected)
+    assert torch.equal(last.v, expected_last.v)
+
+
 @pytest.mark.parametrize("wanted", [["x"], ["1"], ["x", "0"]])
 def test_only_the_gradients_that_are_needed(wanted):
     """Those of x and of the parameters, which are numbered, as when all are."""

@@ -71,12 +71,12 @@ def _untranslatable(equation: Equation) -> str:
     return ""
 
 
-def forward(run: Pass, save: bool) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+def forward(run: Pass, out_dtype: torch.dtype, save: bool) -> tuple[Tensor, list[Tensor], list[Tensor]]:
     """Run over x [T, N]. See ``autograd.Backend``."""
     equation, x, state, parameters = run
     steps, neurons = x.shape
-    source, constants = forward_source(equation, x.dtype, run.dims)
-    out = _empty(x.shape, x.dtype)
+    source, constants = forward_source(equation, x.dtype, out_dtype, run.dims)
+    out = _empty(x.shape, out_dtype)
     last = [_empty(s.shape, s.dtype) for s in state]
     threads = threads_for(x)
     tile = _tile(neurons, threads, _FORWARD_TILE // (_size(equation) * max(len(state), 1)))

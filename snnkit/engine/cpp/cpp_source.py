@@ -28,6 +28,7 @@ STORAGE = {
     torch.float64: "double",
     torch.bfloat16: "bfloat16",
     torch.float16: "_Float16",
+    torch.uint8: "uint8_t",
 }
 
 
@@ -114,7 +115,7 @@ _FLUSH_GRADIENT = "flush(d_t, narrowed(narrow, d_strip, m), m * sizeof(X), strea
 
 
 @functools.lru_cache(maxsize=512)
-def forward_source(equation: Equation, x: torch.dtype, dims: tuple[int, ...]) -> tuple[str, tuple]:
+def forward_source(equation: Equation, x: torch.dtype, out: torch.dtype, dims: tuple[int, ...]) -> tuple[str, tuple]:
     """(text, constants) of the forward kernel; ``dims``: 0 or 1 for each parameter, shared or one per neuron.
 
     tensors: x, out, s0 …, last s0 …, p0 …; sizes: T, N, stride of x in time, tile, streaming, and a bit for each
@@ -122,8 +123,8 @@ def forward_source(equation: Equation, x: torch.dtype, dims: tuple[int, ...]) ->
     """
     program = programs(equation).forward.lifted()
     states = range(equation.states)
-    place = _Places(x=STORAGE[x], scalar=TYPES[equation.dtype], dims=dims)
-    pointers = ["const X* x", "X* out", *(f"const S* first{i}" for i in states), *(f"S* last{i}" for i in states)]
+    place = _Places(x=STORAGE[x], out=STORAGE[out], scalar=TYPES[equation.dtype], dims=dims)
+    pointers = ["const X* x", "O* out", *(f"const S* first{i}" for i in states), *(f"S* last{i}" for i in states)]
     body = [
         *place.arguments(program, pointers, "T N x_stride tile streaming same"),
         *_uniform(program, dims),
@@ -133,11 +134,11 @@ def forward_source(equation: Equation, x: torch.dtype, dims: tuple[int, ...]) ->
         *(f"  S* s{i} = last{i} + begin;" for i in states),
         *(f"  start(s{i}, first{i}, begin, n, same >> {i} & 1);" for i in states),
         "  alignas(64) S wide[STRIP], spikes[STRIP];",
-        "  alignas(64) X narrow[STRIP];",
+        "  alignas(64) O narrow[STRIP];",
         "  for (int64_t t = 0; t < T; ++t) {",
         "    const X* x_t = x + t * x_stride + begin;",
         "    const X* x_next = t + 1 < T ? x_t + x_stride : begin + tile < N ? x + begin + tile : x_t;",
-        "    X* out_t = out + t * N + begin;",
+        "    O* out_t = out + t * N + begin;",
         "    for (int64_t at = 0; at < n; at += STRIP) {",
         "      prefetch(x_t, x_next, at, n);",
         "      const int64_t m = std::min(STRIP, n - at);",
@@ -148,7 +149,7 @@ def forward_source(equation: Equation, x: torch.dtype, dims: tuple[int, ...]) ->
             writes=["spikes[i] = {}", *(f"s{i}[at + i] = {{}}" for i in states)],
             dims=dims,
         ),
-        "      flush(out_t + at, narrowed(narrow, spikes, m), m * sizeof(X), streaming);",
+        "      flush(out_t + at, narrowed(narrow, spikes, m), m * sizeof(O), streaming);",
         "    }",
         "  }",
         "  settle();",
@@ -178,7 +179,7 @@ def backward_source(
     saved, again, program = split(equation, tuple(results))
     again = again.lifted()
     program = program.lifted(again.constants)
-    place = _Places(x=STORAGE[x], scalar=TYPES[equation.dtype], dims=dims)
+    place = _Places(x=STORAGE[x], out=STORAGE[x], scalar=TYPES[equation.dtype], dims=dims)
     pointers = [
         "const X* x",
         "const X* g",
@@ -280,8 +281,8 @@ def backward_source(
 class _Places:
     """Where values lie in memory: types, and the pointers that a kernel unpacks."""
 
-    def __init__(self, x: str, scalar: str, dims: tuple[int, ...]) -> None:
-        self.aliases = [f"using X = {x};", f"using S = {scalar};"]
+    def __init__(self, x: str, out: str, scalar: str, dims: tuple[int, ...]) -> None:
+        self.aliases = [f"using X = {x};", f"using O = {out};", f"using S = {scalar};"]
         self.dims = dims
 
     def arguments(self, program: Program, pointers: Sequence[str], sizes: str, last: Sequence[str] = ()) -> list[str]:

@@ -108,6 +108,13 @@ inline const _Float16* narrowed(_Float16* to, const S* from, int64_t n) {
   return to;
 }
 
+// Spikes of one byte.
+template <typename S>
+inline const uint8_t* narrowed(uint8_t* to, const S* from, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) to[i] = uint8_t(from[i]);
+  return to;
+}
+
 template <typename T>
 inline void prefetch(const T* row, const T* next_row, int64_t at, int64_t n) {
   const int64_t position = at + AHEAD * STRIP;

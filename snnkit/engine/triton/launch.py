@@ -37,12 +37,12 @@ _SIZES = ("T", "N", "x_step", "g_step")
 _lock = threading.Lock()
 
 
-def forward(run: Pass, save: bool) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+def forward(run: Pass, out_dtype: torch.dtype, save: bool) -> tuple[Tensor, list[Tensor], list[Tensor]]:
     """See ``autograd.Backend``; saved is the state before every block of steps, [ceil(T/K), N] for each part."""
     equation, x, state, parameters = run
     steps, neurons = x.shape
     source = forward_source(equation, run.dims, save)
-    out = x.new_empty((steps, neurons))
+    out = x.new_empty((steps, neurons), dtype=out_dtype)
     state = [s.contiguous() for s in state]
     last = [torch.empty_like(s) for s in state]
     blocks = (steps + BLOCK_STEPS - 1) // BLOCK_STEPS
@@ -56,7 +56,7 @@ def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
     """See ``autograd.Backend``."""
     (equation, x, _, parameters), (d_out, d_last, needs, summed) = run, d
     if not saved and saves_state(equation):
-        saved = forward(run, True)[2]
+        saved = forward(run, x.dtype, True)[2]
     steps, neurons = x.shape
     source = backward_source(equation, run.dims, needs, summed)
     d_x = None
