@@ -108,6 +108,12 @@ export class Plot {
     return this;
   }
 
+  /** The y axis from `low` to `high`; while a handle is dragged it grows only, or the handle would run from the hand. */
+  reach(low, high) {
+    const {y} = this;
+    Object.assign(y, this.dragging ? {min: Math.min(y.min, low), max: Math.max(y.max, high)} : {min: low, max: high});
+  }
+
   /** With `equal`, more room at the right or below, so that pixels are square. */
   fit() {
     this.narrow ??= {...this.margins};
@@ -356,10 +362,11 @@ export class Plot {
    * a whole line (`line`), across the panel for "y" and from top to bottom for "x".
    *
    * @param {{label: string, ways: "x"|"y"|"xy", line?: boolean, colour?: string, at: function(): ?Array<number>,
-   *   step: number, move: function(number, number): void, words: function(): string, back?: function(): void}} options
-   *   `at` gives its place (null hides it), `move` hears of another; a double click or Backspace calls `back`
+   *   step: number, move: function(number, number): void, words: function(): string, back?: function(): void,
+   *   rest?: function(): void}} options `at` gives its place (null hides it), `move` is called with another, and `rest`
+   *   when it is let go; a double click or Backspace calls `back`
    */
-  handle({label, ways, line = false, colour = "accent", at, step, move, words, back = () => {}}) {
+  handle({label, ways, line = false, colour = "accent", at, step, move, words, back = () => {}, rest = () => {}}) {
     const element = make("div", {className: `handle ${line ? `line-${ways}` : "knob"}`, role: "slider", tabIndex: 0,
       "aria-label": label, title: `${label}: drag, or use the arrow keys`});
     element.style.setProperty("--handle", `var(--${colour})`);
@@ -386,10 +393,15 @@ export class Plot {
       frame: this.canvas,
       start: (x, y) => {
         element.focus({preventScroll: true, focusVisible: false});
+        this.dragging = true;
         const [left, top] = at();
         apart = [this.across(left) - x, this.down(top) - y];
       },
       move: (x, y) => move(...this.at(x + apart[0], y + apart[1])),
+      end: () => {
+        this.dragging = false;
+        rest();
+      },
     });
     element.addEventListener("dblclick", back);
     element.addEventListener("keydown", (event) => {

@@ -213,7 +213,7 @@ export function neuronExplorer(place, data, saved, report) {
     }
     show(values, cell, ran, when, who);
     code.textContent = `${cell.code} with x = ${pythonic(scale * current)}`;
-    note.textContent = cell.note ?? "";
+    note.textContent = cell.note ? `(${cell.note})` : "";
     if (cell.silent) return `${cell.name}: ${written(ran.out[(steps - 1) * count])} at the end`;
     if (!when.length) return `${cell.name}: silence`;
     const apart = Number.isNaN(interval) ? "" : `, ${interval.toFixed(1)} steps apart on average`;
@@ -232,7 +232,8 @@ export function neuronExplorer(place, data, saved, report) {
     let lowest = Infinity, highest = -Infinity;
     for (const value of [...v, ...(level ?? [])]) [lowest, highest] = [Math.min(lowest, value), Math.max(highest, value)];
     const span = Math.max(highest - lowest, 1e-6);
-    Object.assign(membrane.y, {min: lowest - 0.08 * span, max: highest + 0.2 * span, title: cell.unit ? `potential (${cell.unit})` : "potential"});
+    membrane.reach(lowest - 0.08 * span, highest + 0.2 * span);
+    membrane.y.title = cell.unit ? `potential (${cell.unit})` : "potential";
     membrane.show([
       ...(level ? [{line: [null, level], colour: "muted", width: 1.5, dash: "dash", step: true}] : []),
       {line: [null, v], colour: "blue"},
@@ -284,7 +285,8 @@ export function neuronExplorer(place, data, saved, report) {
     },
     move: (_, y) => lab.use("threshold", y),
     words: () => written(lab.values().threshold, 0.1),
-    back: () => lab.use("threshold", first.threshold)});
+    back: () => lab.use("threshold", first.threshold),
+    rest: () => lab.ask("threshold")});
   if (curve) response.handle({label: "current on the curve", ways: "x", colour: "blue", step: most / 80,
     at: () => {
       const {current, input: shape} = lab.values();

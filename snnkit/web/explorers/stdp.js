@@ -75,7 +75,8 @@ export function stdpExplorer(place, data, saved, report) {
     Object.assign(weights.y, {min: low - 0.05, max: high + 0.05});
     weights.show([{line: [null, now.weights], colour: "green", step: true}]);
     const most = Math.max(values.a_plus, values.a_minus, 0.05), pairs = before.flatMap((one) => after.map((other) => other - one));
-    Object.assign(curve.y, {min: -1.15 * most, max: 1.15 * most, title: values.bound === "soft" ? "change by one pair (share of the room left)" : "change by one pair"});
+    curve.reach(-1.3 * most, 1.3 * most);
+    curve.y.title = values.bound === "soft" ? "change by one pair (share of the room left)" : "change by one pair";
     curve.show([
       {rule: "y", at: 0, colour: "muted", width: 1}, {rule: "x", at: 0, colour: "muted", width: 1},
       {line: [lags, lags.map((lag) => (Number.isNaN(lag) ? NaN : windowAt(rule, lag)))], colour: "purple"},
@@ -109,6 +110,7 @@ export function stdpExplorer(place, data, saved, report) {
         lab.use(`a_${side}`, Math.max(0, sign * y * Math.E));
       },
       words: () => `${written(lab.values()[`a_${side}`], 0.01)}, ${lab.values()[`tau_${side}`]} ms`,
+      rest: () => lab.ask(`a_${side}`),
       back: () => ["tau", "a"].forEach((one) => lab.use(`${one}_${side}`, controls[`${one}_${side}`].first))});
   }
   return lab;
