@@ -128,6 +128,7 @@ def neuron_lab(neuron: Neuron | None = None) -> Any:
     if neuron is None:
         return explorer("Neuron lab: the neurons of the kit, their spikes and f-I curves", "neuron", settings)
     name = type(neuron).__name__
+    settings["states"] = list(getattr(neuron.initial_state(torch.zeros(1)), "_fields", ()))
     own = equations.written({name: neuron})
     return explorer(f"Neuron lab: {name}, its spikes and f-I curve", "neuron", settings, own)
 

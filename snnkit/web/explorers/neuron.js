@@ -35,16 +35,19 @@ export const KINDS = {
     call: (k) => ({tau: k.tau, beta: 0.2, v_threshold: k.threshold, v_reset: reset(k)}),
     scale: charge,
     rise: 0.2, // of the threshold, by a spike
+    others: ["a"],
   },
   CubaLIF: {
     call: (k) => ({tau_mem_inv: 1000 / k.tau, v_th: k.threshold}),
     scale: () => 0.2,
+    others: ["i"],
     note: "reset does nothing here",
   },
   Izhikevich: {
     call: (k) => ({a: 1 / k.tau}),
     scale: () => 10, // it needs about 4 to fire
     peak: 30,
+    others: ["u"],
     unit: "mV",
     note: "tau is that of recovery, 1/a in ms; threshold and reset do nothing here",
   },
@@ -52,6 +55,7 @@ export const KINDS = {
     call: (k) => ({tau_mem_inv: 1000 / k.tau}),
     scale: () => 0.2,
     silent: true,
+    others: ["i"],
     note: "threshold and reset do nothing here",
   },
 };
@@ -130,8 +134,8 @@ const SHAPES = {
 /**
  * @param {HTMLElement} place
  * @param {{steps: number, shown: number, count: number, curve: boolean, own?: Object<string, object>, only?: string,
- *   controls?: Array<string>, first?: Object, most?: number}} data `own` holds a neuron that is not the kit's, which
- *   gets a slider for each of its numbers; `only` names one of the kit's
+ *   controls?: Array<string>, first?: Object, most?: number, states?: Array<string>}} data `own` holds a neuron that is
+ *   not the kit's, which gets a slider for each of its numbers, and `states` names its state; `only` names one of the kit's
  */
 export function neuronExplorer(place, data, saved, report) {
   const {steps, shown, count, curve, most = MOST} = data;
@@ -168,6 +172,8 @@ export function neuronExplorer(place, data, saved, report) {
     y: {title: own ? "input x" : "current", min: low, max: 1.1 * most}, read: (x) => `step ${Math.floor(x)}: ${written(now.drive[Math.floor(x) * count])}`});
   const membrane = new Plot({label: "membrane potential of neuron 0", height: count > 1 ? 190 : 240, x: {min: 0, max: shown, bare: count > 1, title: count > 1 ? "" : "step"},
     y: {title: "potential"}, read: (x) => `step ${Math.floor(x)}: ${written(now.v[Math.floor(x)])} ${now.unit}`});
+  const others = new Plot({label: "the rest of neuron 0's state", height: 84, x: {min: 0, max: shown, bare: true},
+    y: {title: "state"}, read: (x) => now.others.map(([name, line]) => `${name} ${written(line[Math.floor(x)])}`).join(", ")});
   const raster = new Plot({label: "spikes of all neurons", height: 150, x: {title: "step", min: 0, max: shown},
     y: {title: "neuron", min: -0.7, max: count - 0.3}, read: (x, y) => `neuron ${Math.round(y)}, step ${Math.floor(x)}`});
   const response = new Plot({label: "firing rate against the current; drag the diamond", height: 300, x: {title: own ? "constant input x" : "constant current", min: 0, max: most},
@@ -186,7 +192,7 @@ export function neuronExplorer(place, data, saved, report) {
     if (name === own) {
       const numbers = {};
       for (const [key, value] of Object.entries(values)) if (key.startsWith("own ")) numbers[key.slice(4)] = value;
-      return {name, equation: mine, numbers, scale: 1, unit: "", code: `${own}: ${Object.entries(numbers).map(([key, value]) => `${key} = ${pythonic(value)}`).join(", ")}`};
+      return {name, equation: mine, numbers, scale: 1, unit: "", others: (data.states ?? []).slice(1), code: `${own}: ${Object.entries(numbers).map(([key, value]) => `${key} = ${pythonic(value)}`).join(", ")}`};
     }
     const k = {...first, reset: "hard", ...values}, kind = KINDS[name], call = kind.call(k);
     const variants = EQUATIONS.neurons[name], equation = variants[k.reset] ?? variants.hard;
@@ -239,6 +245,11 @@ export function neuronExplorer(place, data, saved, report) {
       {line: [null, v], colour: "blue"},
       {dots: [own0, own0.map(() => highest + 0.11 * span)], colour: "blue", shape: "triangle", size: 7},
     ]);
+    others.element.hidden = !cell.others?.length || count === 1;
+    now.others = (cell.others ?? []).map((name, i) => [name, ran.states[i + 1].subarray(0, shown + 1)]);
+    const rest = now.others.flatMap(([, line]) => [...line]), [low, high] = [Math.min(0, ...rest), Math.max(0, ...rest)];
+    Object.assign(others.y, {min: low - 0.05 * (high - low), max: high + 0.1 * (high - low || 1), title: cell.others?.join(", ") ?? ""});
+    others.show(now.others.map(([, line], i) => ({line: [null, line], colour: ["orange", "purple", "sky"][i % 3], width: 1.5})));
     raster.show([{dots: [when, who], colour: "green", shape: "tick", size: Math.max(3, 88 / count)}]);
     if (!curve) return;
     const top = Math.max(...now.curve.filter(Number.isFinite), 0.01);
@@ -246,10 +257,10 @@ export function neuronExplorer(place, data, saved, report) {
     response.show([{line: [currents, now.curve], colour: "vermilion"}]);
   }
 
-  const left = make("div", {className: "stacked"}, input.element, membrane.element, ...(count > 1 ? [raster.element] : []));
+  const left = make("div", {className: "stacked"}, input.element, membrane.element, others.element, ...(count > 1 ? [raster.element] : []));
   const right = make("div", {className: "stacked"}, response.element, make("p", {className: "small muted",
     textContent: `Drag the diamond along the curve${own ? "" : ", the dashed threshold up and down"}, or draw an input into the upper panel.`}));
-  const plots = [input, membrane, ...(count > 1 ? [raster] : []), ...(curve ? [response] : [])];
+  const plots = [input, membrane, others, ...(count > 1 ? [raster] : []), ...(curve ? [response] : [])];
   const lab = explorer(place, {label: "Neuron lab", controls, plots, saved, report, draw, body: [
     make("p", {className: "small"}, code, " ", note),
     make("div", {className: curve ? "beside" : "stacked"}, left, ...(curve ? [right] : [])),
