@@ -3,7 +3,8 @@
 // what a program sets.
 
 let controlsMade = 0;
-const controlsOf = Math.random().toString(36).slice(2, 8); // a page may hold several explorers, each with its own module
+// a page may hold several explorers, each with its own module
+const controlsOf = Math.random().toString(36).slice(2, 8);
 
 /** An element with properties, attributes (those with a dash, and "role") and children. */
 export function make(tag, properties = {}, ...children) {
@@ -47,7 +48,8 @@ export function slider({label, unit = "", min, max, step, value: first, log = fa
     title: `back to ${written(first, step)}`, "aria-label": `${label}: back to ${written(first, step)}`});
   const value = make("span", {className: "value"}, back, box, unit && ` ${unit}`);
   const element = make("div", {className: "control"}, make("label", {for: id, title: hint}, label), value, range);
-  const control = {element, value: undefined, set, reset: () => use(control.first), first: allowed(first), changed: change};
+  const control = {element, value: undefined, set, reset: () => use(control.first), first: allowed(first),
+    changed: change};
 
   function set(wanted) {
     control.value = allowed(wanted);
@@ -124,7 +126,8 @@ export function choice({label, options, value: first, hint = "", list, change = 
 
   function set(wanted) {
     const index = ways.findIndex((one) => one.value === wanted);
-    if (index < 0) throw new RangeError(`${label} must be one of ${ways.map((one) => one.label).join(", ")}, but it is ${wanted}`);
+    const words = ways.map((one) => one.label).join(", ");
+    if (index < 0) throw new RangeError(`${label} must be one of ${words}, but it is ${wanted}`);
     control.value = wanted;
     show(index);
   }
@@ -165,7 +168,8 @@ export function toggle({label, value: first = false, hint = "", change = () => {
 
 /** A button. @param {{label: string, hint?: string, primary?: boolean, press: function(): void}} options */
 export function button({label, hint = "", primary = false, press}) {
-  const element = make("button", {type: "button", textContent: label, title: hint, className: primary ? "primary" : ""});
+  const className = primary ? "primary" : "";
+  const element = make("button", {type: "button", textContent: label, title: hint, className});
   element.addEventListener("click", press);
   return element;
 }
@@ -197,7 +201,8 @@ export function panel(controls, change) {
   const reset = () => all.forEach((one) => one.reset());
   const back = button({label: "Reset all", hint: "back to the first setting of everything here", press: reset});
   back.className = "quiet";
-  const element = make("div", {className: "controls"}, ...all.map((one) => one.element), ...(all.length > 1 ? [back] : []));
+  const element = make("div", {className: "controls"}, ...all.map((one) => one.element),
+    ...(all.length > 1 ? [back] : []));
   return {
     element,
     reset,

@@ -12,7 +12,8 @@ export function ticksOf(low, high, most) {
   const least = (high - low) / Math.max(most, 1), power = 10 ** Math.floor(Math.log10(least));
   const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= least * 0.999);
   const ticks = [];
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i++) ticks.push(Number((i * step).toPrecision(10)));
+  const last = high + 1e-9 * step;
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= last; i++) ticks.push(Number((i * step).toPrecision(10)));
   return ticks;
 }
 
@@ -52,7 +53,9 @@ class Axis {
     }
     const low = Math.ceil(Math.log10(this.min) - 1e-9), high = Math.floor(Math.log10(this.max) + 1e-9);
     const every = Math.max(1, Math.ceil((high - low + 1) / room)), ticks = [];
-    for (let power = low; power <= high; power++) if (power % every === 0) ticks.push([10 ** power, tickText(10 ** power)]);
+    for (let power = low; power <= high; power++) {
+      if (power % every === 0) ticks.push([10 ** power, tickText(10 ** power)]);
+    }
     return ticks;
   }
 }
@@ -108,7 +111,7 @@ export class Plot {
     return this;
   }
 
-  /** The y axis from `low` to `high`; while a handle is dragged it grows only, or the handle would run from the hand. */
+  /** The y axis from `low` to `high`; while a handle is dragged it only grows, or the handle would leave the hand. */
   reach(low, high) {
     const {y} = this;
     Object.assign(y, this.dragging ? {min: Math.min(y.min, low), max: Math.max(y.max, high)} : {min: low, max: high});
@@ -120,7 +123,8 @@ export class Plot {
     this.margins = {...this.narrow};
     if (!this.equal) return;
     const {left, right, top, below} = this.margins, {x, y} = this;
-    const unit = Math.min((this.width - left - right) / Math.abs(x.max - x.min), (this.height - top - below) / Math.abs(y.max - y.min));
+    const unit = Math.min((this.width - left - right) / Math.abs(x.max - x.min),
+      (this.height - top - below) / Math.abs(y.max - y.min));
     this.margins.right = this.width - left - unit * Math.abs(x.max - x.min);
     this.margins.below = this.height - top - unit * Math.abs(y.max - y.min);
   }
@@ -222,7 +226,8 @@ export class Plot {
     context.lineTo(width - right, bottom);
     context.stroke();
     context.fillStyle = ink.ink;
-    if (this.x.title) context.fillText(this.x.title, left + (width - left - right) / 2, bottom + (this.x.ticks?.length === 0 ? 6 : 22));
+    const under = bottom + (this.x.ticks?.length === 0 ? 6 : 22);
+    if (this.x.title) context.fillText(this.x.title, left + (width - left - right) / 2, under);
     if (this.y.title) {
       context.save();
       context.translate(Math.max(1, left - widest - 22), top + (height - top - below) / 2);
@@ -294,8 +299,11 @@ export class Plot {
         context.moveTo(x + half, y);
         context.arc(x, y, half, 0, 2 * Math.PI);
       } else {
-        const points = shape === "diamond" ? [[0, -half], [half, 0], [0, half], [-half, 0]] : [[-half, -half], [half, -half], [0, half]];
-        points.forEach(([right, down], k) => (k ? context.lineTo(x + right, y + down) : context.moveTo(x + right, y + down)));
+        const diamond = [[0, -half], [half, 0], [0, half], [-half, 0]];
+        const triangle = [[-half, -half], [half, -half], [0, half]];
+        const [first, ...points] = shape === "diamond" ? diamond : triangle;
+        context.moveTo(x + first[0], y + first[1]);
+        for (const [right, down] of points) context.lineTo(x + right, y + down);
         context.closePath();
       }
     }
@@ -334,7 +342,8 @@ export class Plot {
         if (!value) continue;
         const from = this.across(x + column - 0.5), to = this.across(x + column + 0.5);
         context.globalAlpha = opacity * Math.min(1, Math.abs(value));
-        context.fillRect(Math.min(from, to), Math.min(upper, lower), Math.abs(to - from) - gap, Math.abs(lower - upper) + 0.3);
+        const wide = Math.abs(to - from) - gap, high = Math.abs(lower - upper) + 0.3;
+        context.fillRect(Math.min(from, to), Math.min(upper, lower), wide, high);
       }
     }
   }
@@ -347,7 +356,8 @@ export class Plot {
     if (!text) return;
     this.tip.textContent = text;
     const beyond = event.offsetX > this.width - 150;
-    this.tip.style.transform = `translate(${event.offsetX + (beyond ? -10 : 12)}px, ${Math.max(0, event.offsetY - 34)}px)`
+    const [x, y] = [event.offsetX + (beyond ? -10 : 12), Math.max(0, event.offsetY - 34)];
+    this.tip.style.transform = `translate(${x}px, ${y}px)`
       + (beyond ? " translateX(-100%)" : "");
   }
 

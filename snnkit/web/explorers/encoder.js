@@ -42,7 +42,8 @@ function rateOf(out, steps, count) {
  */
 export const CODES = {
   Poisson: {
-    write: (x, steps, draw) => Float32Array.from({length: steps * x.length}, (_, at) => Number(f(draw()) < x[at % x.length])),
+    write: (x, steps, draw) => Float32Array.from({length: steps * x.length}, (_, at) =>
+      Number(f(draw()) < x[at % x.length])),
     read: rateOf,
   },
   latency: {write: (x, steps) => latency(x, steps, true), read: readLatency},
@@ -63,7 +64,8 @@ export const CODES = {
     }),
   },
   delta: {
-    write: (x, steps) => Float32Array.from({length: steps * x.length}, (_, at) => Number(at < x.length && x[at] >= f(DELTA))),
+    write: (x, steps) => Float32Array.from({length: steps * x.length},
+      (_, at) => Number(at < x.length && x[at] >= f(DELTA))),
     read: (out, steps, count) => rateOf(out, steps, count).map((rate) => DELTA * rate * steps),
   },
   direct: {
@@ -75,7 +77,9 @@ export const CODES = {
 /** Of at most one spike per pixel, the earlier the brighter: 1 - t / (steps - 1); silence is black. */
 function readLatency(out, steps, count) {
   const read = new Float64Array(count);
-  for (let at = steps * count - 1; at >= 0; at--) if (out[at]) read[at % count] = 1 - Math.floor(at / count) / Math.max(steps - 1, 1);
+  for (let at = steps * count - 1; at >= 0; at--) {
+    if (out[at]) read[at % count] = 1 - Math.floor(at / count) / Math.max(steps - 1, 1);
+  }
   return read;
 }
 
@@ -87,20 +91,25 @@ export function errorOf(decoded, x) {
 /** @param {HTMLElement} place @param {{digits: Array<Array<number>>}} data brightness of ten images, 0 to 16 */
 export function encoderExplorer(place, data, saved, report) {
   const controls = {
-    encoding: choice({label: "code", options: Object.keys(CODES), list: true, hint: "where the spikes carry the information"}),
+    encoding: choice({label: "code", options: Object.keys(CODES), list: true,
+      hint: "where the spikes carry the information"}),
     digit: slider({label: "digit", min: 0, max: 9, step: 1, value: 3, hint: "which of ten typical digits"}),
-    contrast: slider({label: "contrast", min: 0.1, max: 1, step: 0.05, value: 1, hint: "what its brightness is multiplied by"}),
+    contrast: slider({label: "contrast", min: 0.1, max: 1, step: 0.05, value: 1,
+      hint: "what its brightness is multiplied by"}),
     T: slider({label: "T", unit: "steps", min: 1, max: LONGEST, step: 1, value: 16, hint: "time steps"}),
     other: toggle({label: "another draw", hint: "other random numbers for the Poisson code"}),
   };
   const now = {};
-  const square = (title, pixels) => new Plot({label: title, height: 232, left: 10, equal: true, x: {title, min: -0.5, max: SIDE - 0.5, ticks: []},
-    y: {min: SIDE - 0.5, max: -0.5, ticks: []}, read: (x, y) => `brightness ${written(pixels()[Math.round(y) * SIDE + Math.round(x)] ?? 0)}`});
+  const square = (title, pixels) => new Plot({label: title, height: 232, left: 10, equal: true,
+    x: {title, min: -0.5, max: SIDE - 0.5, ticks: []}, y: {min: SIDE - 0.5, max: -0.5, ticks: []},
+    read: (x, y) => `brightness ${written(pixels()[Math.round(y) * SIDE + Math.round(x)] ?? 0)}`});
   const before = square("image; draw on it", () => now.x), after = square("decoded", () => now.decoded);
-  const raster = new Plot({label: "spikes of all pixels over time", height: 232, x: {title: "time step"}, y: {title: "pixel", min: 63.7, max: -0.7},
+  const raster = new Plot({label: "spikes of all pixels over time", height: 232, x: {title: "time step"},
+    y: {title: "pixel", min: 63.7, max: -0.7},
     read: (x, y) => `pixel ${Math.round(y)}, step ${Math.round(x)}`});
-  const curve = new Plot({label: "error of the decoded image against the number of steps; drag the diamond", height: 190,
-    x: {title: "time steps T", min: 0.93, max: 72, log: true, ticks: LENGTHS}, y: {title: "error (RMS)", min: LEAST * 0.7, max: 1.3, log: true, ticks: [1, 0.1, 0.01, [LEAST, "≤ 0.001"]]}});
+  const curve = new Plot({label: "error of the decoded image against the number of steps; drag the diamond",
+    height: 190, x: {title: "time steps T", min: 0.93, max: 72, log: true, ticks: LENGTHS},
+    y: {title: "error (RMS)", min: LEAST * 0.7, max: 1.3, log: true, ticks: [1, 0.1, 0.01, [LEAST, "≤ 0.001"]]}});
   const drawn = new Float32Array(SIDE * SIDE);
 
   function draw({encoding, digit, contrast, T, other}, changed) {
@@ -119,14 +128,18 @@ export function encoderExplorer(place, data, saved, report) {
     const pixels = new Float32Array(out.length); // rows are pixels
     out.forEach((value, at) => (pixels[(at % x.length) * T + Math.floor(at / x.length)] = value));
     raster.show([{pixels, rows: x.length, columns: T, colour: "green", gap: T <= 32 ? 2 : 0.5}]);
-    if (changed.size > 1 || !changed.has("T")) now.errors = LENGTHS.map((steps) => Math.max(LEAST, errorOf(decodedAt(steps)[1], x)));
-    curve.show([{line: [LENGTHS, now.errors], colour: "vermilion"}, {dots: [LENGTHS, now.errors], colour: "vermilion", size: 7}]);
+    if (changed.size > 1 || !changed.has("T")) {
+      now.errors = LENGTHS.map((steps) => Math.max(LEAST, errorOf(decodedAt(steps)[1], x)));
+    }
+    curve.show([{line: [LENGTHS, now.errors], colour: "vermilion"},
+      {dots: [LENGTHS, now.errors], colour: "vermilion", size: 7}]);
     const sent = out.reduce((sum, value) => sum + Number(value !== 0), 0) / x.length;
     const what = out.every((value) => value === 0 || value === 1) ? "spikes" : "numbers";
     return `${encoding}, T = ${T}: error ${written(error, 0.001)} for ${Number(sent.toPrecision(2))} ${what} per pixel`;
   }
 
-  const lab = explorer(place, {label: "Encoder lab", controls, plots: [before, raster, after, curve], saved, report, draw, body: [
+  const lab = explorer(place, {label: "Encoder lab", controls, plots: [before, raster, after, curve], saved, report,
+    draw, body: [
     make("div", {className: "coded"}, before.element, raster.element, after.element), curve.element,
   ]});
   curve.handle({label: "T on the error curve", ways: "x", colour: "blue", step: 1,

@@ -53,7 +53,8 @@ export function eventsOf(image, size, path, {threshold, noise = 0, draw = () => 
 /** All events in space and time, turned by the pointer or the arrow keys. */
 class Cloud {
   constructor(height) {
-    this.canvas = make("canvas", {role: "img", tabIndex: 0, "aria-label": "all events in space and time; turn it with the arrow keys"});
+    this.canvas = make("canvas", {role: "img", tabIndex: 0,
+      "aria-label": "all events in space and time; turn it with the arrow keys"});
     this.canvas.style.cssText = `height: ${height}px; cursor: grab`;
     this.element = make("div", {className: "plot"}, this.canvas);
     [this.yaw, this.pitch, this.events, this.now] = [-0.62, 0.36, [], 0];
@@ -95,8 +96,10 @@ class Cloud {
   /** Pixels of a place (column, step, row), and how near it is. */
   seen(column, step, row) {
     const x = column / SIZE - 0.5, y = (1.5 * step) / STEPS - 0.75, z = 0.5 - row / SIZE;
-    const across = x * Math.cos(this.yaw) - y * Math.sin(this.yaw), deep = x * Math.sin(this.yaw) + y * Math.cos(this.yaw);
-    const up = z * Math.cos(this.pitch) + deep * Math.sin(this.pitch), near = z * Math.sin(this.pitch) - deep * Math.cos(this.pitch);
+    const across = x * Math.cos(this.yaw) - y * Math.sin(this.yaw);
+    const deep = x * Math.sin(this.yaw) + y * Math.cos(this.yaw);
+    const up = z * Math.cos(this.pitch) + deep * Math.sin(this.pitch);
+    const near = z * Math.sin(this.pitch) - deep * Math.cos(this.pitch);
     const unit = Math.min(this.width / 2, this.height / 1.7), far = 1 - 0.18 * near;
     return [this.width / 2 + (unit * across) / far, this.height / 2 - (unit * up) / far, near];
   }
@@ -146,17 +149,22 @@ class Cloud {
   }
 }
 
-/** @param {HTMLElement} place @param {{images: Array<Array<number>>}} data ten pictures of 16 × 16, brightness 0 to 255 */
+/** @param {HTMLElement} place @param {{images: Array<Array<number>>}} data ten pictures of 16 × 16, 0 to 255 */
 export function eventsExplorer(place, data, saved, report) {
   const controls = {
     digit: slider({label: "digit", min: 0, max: 9, step: 1, value: 3, hint: "which digit the camera looks at"}),
-    amplitude: slider({label: "amplitude", unit: "px", min: 0.5, max: 4, step: 0.25, value: 2, hint: "of the eye movements"}),
-    threshold: slider({label: "threshold", min: 0.05, max: 1, step: 0.05, value: 0.2, hint: "change of the logarithm of brightness per event"}),
-    noise: slider({label: "noise", min: 0, max: 0.05, step: 0.005, value: 0, hint: "share of pixels that report without reason, per step and polarity"}),
-    step: slider({label: "step", min: 0, max: STEPS - 1, step: 1, value: STEPS / 4, hint: "which time step the left picture shows"}),
+    amplitude: slider({label: "amplitude", unit: "px", min: 0.5, max: 4, step: 0.25, value: 2,
+      hint: "of the eye movements"}),
+    threshold: slider({label: "threshold", min: 0.05, max: 1, step: 0.05, value: 0.2,
+      hint: "change of the logarithm of brightness per event"}),
+    noise: slider({label: "noise", min: 0, max: 0.05, step: 0.005, value: 0,
+      hint: "share of pixels that report without reason, per step and polarity"}),
+    step: slider({label: "step", min: 0, max: STEPS - 1, step: 1, value: STEPS / 4,
+      hint: "which time step the left picture shows"}),
   };
   const now = {events: [], path: []};
-  const view = new Plot({label: "what the camera sees, and the events of one step; drag to move the camera", height: 330, equal: true, left: 46,
+  const view = new Plot({label: "what the camera sees, and the events of one step; drag to move the camera",
+    height: 330, equal: true, left: 46,
     x: {title: "column (pixel)", min: -0.5, max: SIZE - 0.5}, y: {title: "row (pixel)", min: SIZE - 0.5, max: -0.5}});
   const cloud = new Cloud(330);
   let byHand = null;
@@ -167,14 +175,16 @@ export function eventsExplorer(place, data, saved, report) {
     if (changed.size > 1 || !changed.has("step")) {
       now.path = byHand ?? saccades(STEPS, amplitude);
       now.events = eventsOf(image, SIZE, now.path, {threshold, noise, draw: uniform(5)});
-      cloud.events = now.events.flatMap((both, t) => both.flatMap((one, off) => [...one.keys()].filter((i) => one[i]).map((i) => [i % SIZE, t, Math.floor(i / SIZE), !off])));
+      cloud.events = now.events.flatMap((both, t) => both.flatMap((one, off) =>
+        [...one.keys()].filter((i) => one[i]).map((i) => [i % SIZE, t, Math.floor(i / SIZE), !off])));
     }
     const [on, off] = now.events[step], places = (one) => [...one.keys()].filter((i) => one[i]);
     const dots = (found) => [found.map((i) => i % SIZE), found.map((i) => Math.floor(i / SIZE))];
     const [x, y] = now.path[step + 1], rises = places(on), falls = places(off), middle = SIZE / 2;
     view.show([
       {pixels: image, rows: SIZE, columns: SIZE, x: -x, y: -y, colour: "muted", opacity: 0.5},
-      {line: [now.path.map((one) => middle + one[0]), now.path.map((one) => middle + one[1])], colour: "muted", width: 1},
+      {line: [now.path.map((one) => middle + one[0]), now.path.map((one) => middle + one[1])], colour: "muted",
+        width: 1},
       {dots: [[middle + x], [middle + y]], colour: "ink", shape: "diamond", size: 9},
       {dots: dots(rises), colour: "blue", size: 9}, {dots: dots(falls), colour: "vermilion", shape: "square", size: 8},
     ]);
@@ -189,10 +199,14 @@ export function eventsExplorer(place, data, saved, report) {
   function playing(wanted) {
     clearInterval(timer);
     timer = 0;
-    if (wanted) timer = setInterval(() => place.isConnected ? document.hidden || lab.use("step", (lab.values().step + 1) % STEPS) : playing(false), 125);
+    if (wanted) timer = setInterval(() => {
+      if (!place.isConnected) playing(false);
+      else if (!document.hidden) lab.use("step", (lab.values().step + 1) % STEPS);
+    }, 125);
     play.textContent = wanted ? "❚❚ Pause" : "▶ Play";
   }
-  const note = make("span", {className: "small muted", textContent: "Blue dots: ON, orange squares: OFF. Drag the left picture to move the camera yourself; turn the cloud on the right."});
+  const note = make("span", {className: "small muted",
+    textContent: "Blue dots: ON, orange squares: OFF. Drag the left picture to move the camera; turn the cloud."});
   const lab = explorer(place, {label: "Event player", controls, plots: [view, cloud], saved, report, draw, body: [
     make("div", {className: "inline"}, play, note), make("div", {className: "halves"}, view.element, cloud.element),
   ]});

@@ -7,10 +7,11 @@ import {framed, make, panel} from "../controls.js";
  *
  * @param {HTMLElement} place
  * @param {{label: string, controls: Object, body: Array<Node>, plots: Array<Plot>, saved?: Object,
- *   draw: function(Object, Set<string>): string, report?: function(Object): void}} options `draw` gets the values of the
- *   controls and the names of those that have changed, and returns the headline; `saved` are values to begin with, and
- *   `report` hears of every change
- * @returns {{set: function(Object): void, values: function(): Object, ask: function(string): void, end: function(): void}}
+ *   draw: function(Object, Set<string>): string, report?: function(Object): void}} options `draw` gets the values of
+ *   the controls and the names of those that have changed, and returns the headline; `saved` are values to begin with,
+ *   and `report` is called after every change
+ * @returns {{set: function(Object): void, values: function(): Object, ask: function(string): void,
+ *   use: function(string, *): void, end: function(): void}}
  */
 export function explorer(place, {label, controls, body, plots, saved = {}, draw, report = () => {}}) {
   const headline = make("p", {className: "headline"});

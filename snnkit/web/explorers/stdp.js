@@ -9,13 +9,15 @@ const STEPS = 100; // of a millisecond each
 
 /**
  * Both traces and the weight after each step.
- * @param {{aPlus: number, aMinus: number, tauPlus: number, tauMinus: number, bound: "hard"|"soft"|"none"}} rule times in ms
+ * @param {{aPlus: number, aMinus: number, tauPlus: number, tauMinus: number, bound: "hard"|"soft"|"none"}} rule
+ *   times in ms
  * @param {Array<number>} before steps of the presynaptic spikes
  * @param {Array<number>} after steps of the postsynaptic spikes
  */
 export function course({aPlus, aMinus, tauPlus, tauMinus, bound}, before, after, weight, steps = STEPS) {
   const pre = new Float64Array(steps), post = new Float64Array(steps), weights = new Float64Array(steps);
-  const first = new Set(before), second = new Set(after), keepPre = Math.exp(-1 / tauPlus), keepPost = Math.exp(-1 / tauMinus);
+  const first = new Set(before), second = new Set(after);
+  const keepPre = Math.exp(-1 / tauPlus), keepPost = Math.exp(-1 / tauMinus);
   let x = 0, y = 0;
   for (let t = 0; t < steps; t++) {
     const [came, left] = [Number(first.has(t)), Number(second.has(t))];
@@ -51,18 +53,22 @@ export function stdpExplorer(place, data, saved, report) {
   };
   const now = {};
   const ms = (x) => Math.min(STEPS - 1, Math.max(0, Math.round(x)));
-  const along = (label, title, height, key, last) => new Plot({label, height, x: {min: 0, max: STEPS, bare: !last, title: last ? "time (ms)" : ""},
+  const along = (label, title, height, key, last) =>
+    new Plot({label, height, x: {min: 0, max: STEPS, bare: !last, title: last ? "time (ms)" : ""},
     y: {title}, read: (x) => `${ms(x)} ms: ${written(now[key][ms(x)])}`});
   const pre = along("presynaptic spikes and their trace; drag the spikes", "pre trace", 130, "pre");
   const post = along("postsynaptic spikes and their trace; drag the spikes", "post trace", 130, "post");
   const weights = along("weight over time", "weight", 180, "weights", true);
-  const curve = new Plot({label: "STDP window: change by one pair against its lag", height: 330, x: {title: "lag t_post − t_pre (ms)", min: -STEPS, max: STEPS},
-    y: {title: "change by one pair"}, read: (x) => `lag ${Math.round(x)} ms: ${written(windowAt(now.rule, Math.round(x)))}`});
+  const curve = new Plot({label: "STDP window: change by one pair against its lag", height: 330,
+    x: {title: "lag t_post − t_pre (ms)", min: -STEPS, max: STEPS},
+    y: {title: "change by one pair"},
+    read: (x) => `lag ${Math.round(x)} ms: ${written(windowAt(now.rule, Math.round(x)))}`});
   const lags = Array.from({length: 401}, (_, i) => (i - 200) / 2).map((lag) => lag || 1e-9);
   lags.splice(200, 0, -1e-9, NaN); // the window jumps at 0
 
   function draw(values) {
-    const rule = now.rule = {aPlus: values.a_plus, aMinus: values.a_minus, tauPlus: values.tau_plus, tauMinus: values.tau_minus, bound: values.bound};
+    const rule = now.rule = {aPlus: values.a_plus, aMinus: values.a_minus, tauPlus: values.tau_plus,
+      tauMinus: values.tau_minus, bound: values.bound};
     const before = [...new Set([values.pre_1, values.pre_2])], after = [...new Set([values.post_1, values.post_2])];
     Object.assign(now, course(rule, before, after, values.weight));
     for (const [plot, trace, when, colour] of [[pre, now.pre, before, "blue"], [post, now.post, after, "vermilion"]]) {
@@ -74,7 +80,8 @@ export function stdpExplorer(place, data, saved, report) {
     const [low, high] = [Math.min(0, ...now.weights), Math.max(1, ...now.weights)];
     Object.assign(weights.y, {min: low - 0.05, max: high + 0.05});
     weights.show([{line: [null, now.weights], colour: "green", step: true}]);
-    const most = Math.max(values.a_plus, values.a_minus, 0.05), pairs = before.flatMap((one) => after.map((other) => other - one));
+    const most = Math.max(values.a_plus, values.a_minus, 0.05);
+    const pairs = before.flatMap((one) => after.map((other) => other - one));
     curve.reach(-1.3 * most, 1.3 * most);
     curve.y.title = values.bound === "soft" ? "change by one pair (share of the room left)" : "change by one pair";
     curve.show([
@@ -83,11 +90,14 @@ export function stdpExplorer(place, data, saved, report) {
       {dots: [pairs, pairs.map((lag) => windowAt(rule, lag))], colour: "green", size: 10},
     ]);
     const end = now.weights.at(-1), change = end - values.weight;
-    return `weight ${written(values.weight, 0.001)} → ${written(end, 0.001)}: Δw = ${change < 0 ? "" : "+"}${written(change, 0.001)}`;
+    const sign = change < 0 ? "" : "+";
+    return `weight ${written(values.weight, 0.001)} → ${written(end, 0.001)}: Δw = ${sign}${written(change, 0.001)}`;
   }
 
-  const note = make("p", {className: "small muted", textContent: "Drag the spikes in time, and the diamonds to bend the window. Green dots: the pairs of your spikes."});
-  const lab = explorer(place, {label: "STDP lab", controls, plots: [pre, post, weights, curve], saved, report, draw, body: [
+  const note = make("p", {className: "small muted",
+    textContent: "Drag the spikes in time, the diamonds to bend the window. Green dots: the pairs of your spikes."});
+  const lab = explorer(place, {label: "STDP lab", controls, plots: [pre, post, weights, curve], saved, report, draw,
+    body: [
     make("div", {className: "beside"}, make("div", {className: "stacked"}, pre.element, post.element, weights.element),
       make("div", {className: "stacked"}, curve.element, note)),
   ]});

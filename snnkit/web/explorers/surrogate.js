@@ -35,7 +35,8 @@ export function network() {
   const {deepest, steps, batch, width, rate} = NET, next = uniform(7);
   const gain = 2.5 / Math.sqrt(width), mean = 0.5 / width;
   return {
-    weights: Array.from({length: deepest}, (_, i) => Float64Array.from(normal(width * width, 100 + i), (draw) => gain * draw + mean)),
+    weights: Array.from({length: deepest}, (_, i) =>
+      Float64Array.from(normal(width * width, 100 + i), (draw) => gain * draw + mean)),
     x: Uint8Array.from({length: steps * batch * width}, () => Number(next() < rate)),
     direction: Float64Array.from(normal(batch * width, 8)),
   };
@@ -100,7 +101,8 @@ function throughWeights(g, weight, dIn, row, width) {
     const g0 = g[n], g1 = g[n + 1], g2 = g[n + 2], g3 = g[n + 3], from = n * width;
     for (let k = 0; k < width; k++) {
       const at = from + k;
-      dIn[row + k] += g0 * weight[at] + g1 * weight[at + width] + g2 * weight[at + 2 * width] + g3 * weight[at + 3 * width];
+      dIn[row + k] += g0 * weight[at] + g1 * weight[at + width] + g2 * weight[at + 2 * width]
+        + g3 * weight[at + 3 * width];
     }
   }
 }
@@ -113,27 +115,38 @@ function norm(values) {
 
 /** @param {HTMLElement} place @param {{own?: Object<string, {derivative: object, primitive?: object}>}} data */
 export function surrogateExplorer(place, data, saved, report) {
-  const shapes = {...data.own, ...EQUATIONS.surrogates}, net = network(), all = activity(net), names = Object.keys(shapes);
+  const shapes = {...data.own, ...EQUATIONS.surrogates}, net = network(), all = activity(net),
+    names = Object.keys(shapes);
   const [own] = Object.keys(data.own ?? {}), first = own ? shapes[own].derivative.values[0]?.[0] ?? 1 : 2;
   const controls = {
     shape: choice({label: "shape", options: names, value: names[0], hint: "which surrogate", list: true}),
-    slope: slider({label: "slope", min: Math.min(0.25, first / 8), max: 128, step: 0.01, value: first, log: true, hint: "the surrogate's one number"}),
-    depth: slider({label: "depth", unit: "layers", min: 2, max: NET.deepest, step: 1, value: 8, hint: "the loss is at the last"}),
+    slope: slider({label: "slope", min: Math.min(0.25, first / 8), max: 128, step: 0.01, value: first, log: true,
+      hint: "the surrogate's one number"}),
+    depth: slider({label: "depth", unit: "layers", min: 2, max: NET.deepest, step: 1, value: 8,
+      hint: "the loss is at the last"}),
     detach_reset: toggle({label: "detach reset", value: true, hint: "leave the reset out of the gradient"}),
   };
   const u = Float32Array.from({length: POINTS}, (_, i) => -LIMIT + (2 * LIMIT * i) / (POINTS - 1));
   const across = {title: "u = potential − threshold", min: -LIMIT, max: LIMIT};
   const near = (x) => Math.round(((x + LIMIT) / (2 * LIMIT)) * (POINTS - 1));
   const at = (values, x) => written(values[near(x)]);
-  const forward = new Plot({label: "the spike, and the surrogate that stands in for it", height: 190, x: across, y: {title: "forward: spike", min: -0.2, max: 1.2},
-    read: (x) => `u = ${written(x, 0.01)}: spike ${x >= 0 ? 1 : 0}${now.primitive ? `, surrogate ${at(now.primitive, x)}` : ""}`});
-  const backward = new Plot({label: "derivative of the surrogate above the distribution of the membranes", height: 190, x: across,
-    y: {title: "backward: derivative"}, read: (x) => `u = ${written(x, 0.01)}: derivative ${at(now.derivative, x)}\n${written(100 * (now.bars[Math.floor(((x + LIMIT) / (2 * LIMIT)) * BINS)] ?? 0))} % of membranes about here`});
-  const place0 = (values, index) => (index >= 0 && index < values.length ? tickText(Number(values[index].toPrecision(3))) : "");
-  const depth = new Plot({label: "norm of the gradient of each layer's weights", height: 220, x: {title: "layer (the loss is at the last)"}, y: {title: "gradient norm", log: true},
+  const about = (x) => written(100 * (now.bars[Math.floor(((x + LIMIT) / (2 * LIMIT)) * BINS)] ?? 0));
+  const forward = new Plot({label: "the spike, and the surrogate in its place", height: 190, x: across,
+    y: {title: "forward: spike", min: -0.2, max: 1.2},
+    read: (x) => `u = ${written(x, 0.01)}: spike ${Number(x >= 0)}`
+      + (now.primitive ? `, surrogate ${at(now.primitive, x)}` : "")});
+  const backward = new Plot({label: "derivative of the surrogate above the distribution of the membranes", height: 190,
+    x: across,
+    y: {title: "backward: derivative"},
+    read: (x) => `u = ${written(x, 0.01)}: derivative ${at(now.derivative, x)}\n${about(x)} % of membranes here`});
+  const place0 = (values, index) => (index >= 0 && index < values.length
+    ? tickText(Number(values[index].toPrecision(3))) : "");
+  const depth = new Plot({label: "norm of the gradient of each layer's weights", height: 220,
+    x: {title: "layer (the loss is at the last)"}, y: {title: "gradient norm", log: true},
     read: (x) => `layer ${Math.round(x)}: ${place0(now.flow.byLayer, Math.round(x) - 1)}`});
   const time = new Plot({label: "norm of the gradient of the input at each step", height: 220,
-    x: {title: "time step (the loss is at 0)", min: 1 - NET.steps - 0.3, max: 0.3}, y: {title: "gradient norm", log: true},
+    x: {title: "time step (the loss is at 0)", min: 1 - NET.steps - 0.3, max: 0.3},
+    y: {title: "gradient norm", log: true},
     read: (x) => `step ${Math.round(x)}: ${place0(now.flow.byStep, Math.round(x) + NET.steps - 1)}`});
   const now = {usual: {}, distances: {}};
 
@@ -145,7 +158,8 @@ export function surrogateExplorer(place, data, saved, report) {
   /** Distances of all membranes from their threshold, sorted, and their shares in bins. */
   function membranes(layers) {
     return (now.distances[layers.length] ??= (() => {
-      const count = layers.reduce((sum, one) => sum + one.u.length, 0), bars = new Float64Array(BINS), sorted = new Float32Array(count);
+      const count = layers.reduce((sum, one) => sum + one.u.length, 0), bars = new Float64Array(BINS),
+        sorted = new Float32Array(count);
       let filled = 0;
       for (const layer of layers) for (const distance of layer.u) {
         const bin = Math.floor(((distance + LIMIT) / (2 * LIMIT)) * BINS);
@@ -159,7 +173,8 @@ export function surrogateExplorer(place, data, saved, report) {
   function draw({shape, slope, depth: deep, detach_reset: detach}) {
     const layers = all.slice(0, deep), {primitive, derivative} = shapes[shape];
     const {bars, sorted} = membranes(layers), flow = gradientFlow(layers, net.direction, derivative, slope, detach);
-    Object.assign(now, {flow, bars, primitive: primitive && curveOf(primitive, slope, u), derivative: curveOf(derivative, slope, u)});
+    Object.assign(now, {flow, bars, primitive: primitive && curveOf(primitive, slope, u),
+      derivative: curveOf(derivative, slope, u)});
     forward.show([
       {line: [[-LIMIT, 0, 0, LIMIT], [0, 0, 1, 1]], colour: "muted", width: 1.5},
       ...(now.primitive ? [{line: [u, now.primitive], colour: "blue", dash: "dash"}] : []),
@@ -168,26 +183,31 @@ export function surrogateExplorer(place, data, saved, report) {
     Object.assign(backward.y, {min: 0, max: 1.12 * peak});
     const lefts = Array.from(bars, (_, i) => -LIMIT + (2 * LIMIT * i) / BINS);
     backward.show([ // shares have no axis of their own: the tallest bar is as tall as the derivative
-      {bars: [lefts, Array.from(bars, (share) => (peak * share) / tallest)], width: (2 * LIMIT) / BINS, colour: "muted", opacity: 0.3},
+      {bars: [lefts, Array.from(bars, (share) => (peak * share) / tallest)], width: (2 * LIMIT) / BINS, colour: "muted",
+        opacity: 0.3},
       {line: [u, now.derivative], colour: "blue"},
     ]);
     showFlow(layers, shape, slope, flow, usual(layers, detach));
     const half = HALF_WIDTHS[shape] / slope, [start, end] = [flow.byLayer[0], flow.byLayer.at(-1)];
-    const change = start > 0 && end > 0 ? `gradient × ${tickText(Number((start / end).toPrecision(2)))} through ${deep} layers` : "no gradient arrives";
+    const change = start > 0 && end > 0
+      ? `gradient × ${tickText(Number((start / end).toPrecision(2)))} through ${deep} layers` : "no gradient arrives";
     if (half === undefined || Number.isNaN(half)) return `${shape}: ${change}`;
     if (half === Infinity) return `${shape} passes gradient to all membranes alike; ${change}`;
     let within = 0;
     while (within < sorted.length && sorted[within] < half) within++;
-    return `${shape}(${written(slope)}): ${Number(((100 * within) / sorted.length).toPrecision(2))} % of membranes within its half-width of ${Number(half.toPrecision(2))}; ${change}`;
+    const share = Number(((100 * within) / sorted.length).toPrecision(2)), wide = Number(half.toPrecision(2));
+    return `${shape}(${written(slope)}): ${share} % of membranes within its half-width of ${wide}; ${change}`;
   }
 
   function showFlow(layers, shape, slope, flow, pale) {
     const steps = Array.from({length: NET.steps}, (_, i) => i + 1 - NET.steps), places = layers.map((_, i) => i + 1);
-    Object.assign(depth.x, {min: 0.7, max: layers.length + 0.3, ticks: places.length > 10 ? places.filter((one) => one % 2) : places});
+    const ticks = places.length > 10 ? places.filter((one) => one % 2) : places;
+    Object.assign(depth.x, {min: 0.7, max: layers.length + 0.3, ticks});
     for (const [plot, xs, key] of [[depth, places, "byLayer"], [time, steps, "byStep"]]) {
       const found = [...flow[key], ...pale[key]].filter((one) => one > 0 && Number.isFinite(one));
       const [low, high] = [Math.min(...found), Math.max(...found)];
-      Object.assign(plot.y, {min: 10 ** Math.floor(Math.log10(low / 1.2)), max: 10 ** Math.ceil(Math.log10(high * 1.2))});
+      Object.assign(plot.y, {min: 10 ** Math.floor(Math.log10(low / 1.2)),
+        max: 10 ** Math.ceil(Math.log10(high * 1.2))});
       const values = flow[key].map((one) => (one > 0 ? one : NaN)); // a logarithmic axis has no place for zero
       plot.show([
         {line: [xs, pale[key]], colour: "muted", width: 7, opacity: 0.35},
@@ -198,9 +218,11 @@ export function surrogateExplorer(place, data, saved, report) {
   }
 
   const caption = (text) => make("p", {className: "small muted", textContent: text});
-  const lab = explorer(place, {label: "Surrogate lab", controls, plots: [forward, backward, depth, time], saved, report, draw, body: [
+  const lab = explorer(place, {label: "Surrogate lab", controls, plots: [forward, backward, depth, time], saved, report,
+    draw, body: [
     make("div", {className: "halves"}, forward.element, backward.element, depth.element, time.element),
-    caption("Bars: where the membranes are. Drag the diamond to make the surrogate wider or narrower. Dots: this surrogate; broad pale line: ATan(2)."),
+    caption("Bars: where the membranes are. Drag the diamond to make the surrogate wider or narrower. "
+      + "Dots: this surrogate; broad pale line: ATan(2)."),
   ]});
   backward.handle({label: "half-width", ways: "x", colour: "blue", step: 0.05,
     at: () => {
