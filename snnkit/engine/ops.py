@@ -2,13 +2,16 @@
 
 Inside a compiled model a short loop over time is inlined: Inductor then fuses normalisation, neuron and pooling. A long
 one would take minutes to compile, so it becomes one operation. An operation takes tensors and plain values, so the
-equation is passed by a handle: a name under which it is registered here. ``snnkit::unroll`` is opaque to the compiler
-and runs any compiled engine.
+equation is passed by a handle: a name under which it is registered here.
+
+``snnkit::unroll`` is opaque to the compiler and runs any compiled engine; the operations of ``triton.triton_ops`` show
+their kernel.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -42,7 +45,13 @@ def as_operation(
     # Read for its guards: when a constant of the equation changes, the model is compiled again. The result is dropped.
     step.step(x[0].to(dtype), state)  # type: ignore[union-attr, operator]
     parameters = [p.to(dtype) for p in tensors_of(step).values()]
-    out, *last = torch.ops.snnkit.unroll(x, list(state), parameters, handle, uint8)
+    if handle.startswith("triton:"):
+        flat = _Flat(x, state, parameters)
+        name, save = handle.removeprefix("triton:"), torch.is_grad_enabled()
+        every = torch.ops.snnkit.triton_forward(flat.x, flat.state, flat.parameters, name, uint8, save)
+        out, last = flat.restore(every[0], every[1 : 1 + len(flat.state)])
+    else:
+        out, *last = torch.ops.snnkit.unroll(x, list(state), parameters, handle, uint8)
     return out, type(state)(*last) if hasattr(state, "_fields") else tuple(last)
 
 
@@ -60,6 +69,8 @@ def handle_of(step: nn.Module, engine: str, dtype: torch.dtype, device_type: str
     # Sizes are symbols here, so it is planned as a large pass.
     for name in candidates(facts_of(engine, device_type, INLINED, 2**20, static=False)):
         if not backend(name).supports(equation, device):
+            if name == "triton":
+                importlib.import_module(f"{__package__}.triton.triton_ops")  # registers its operations
             return f"{name}:{register(equation)}"
     return ""
 
@@ -171,10 +182,15 @@ def _unroll_gradients(ctx: Any, gradients: list[Tensor | None]) -> tuple[Any, ..
     state, parameters = rest[: ctx.states], rest[ctx.states :]
     needs = [ctx.needs_input_grad[0], *ctx.needs_input_grad[2]]
     results = torch.ops.snnkit.unroll_backward(x, state, parameters, gradients[0], gradients[1:], ctx.handle, needs)
+    return *by_argument(results, needs, len(state)), None, None
+
+
+def by_argument(results: Sequence[Tensor], needs: Sequence[bool], states: int) -> tuple[Any, ...]:
+    """The gradients of x, of the states, and of the parameters, None where none was needed."""
     every = iter(results)
     d_x = next(every) if needs[0] else None
-    d_state = [next(every) for _ in state]
-    return d_x, d_state, [next(every) if need else None for need in needs[1:]], None, None
+    d_state = [next(every) for _ in range(states)]
+    return d_x, d_state, [next(every) if need else None for need in needs[1:]]
 
 
 _unroll.register_autograd(_unroll_gradients, setup_context=_unroll_context)

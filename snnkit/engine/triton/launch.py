@@ -1,4 +1,8 @@
-"""Launches the kernels: one for all T steps, in each direction."""
+"""Launches the kernels: one for all T steps, in each direction.
+
+``wrap`` comes between a kernel and its launch: by default it does nothing; ``torch.library.wrap_triton`` shows the
+launch to a compiler, whose sizes may be symbols.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import functools
 import hashlib
 import linecache
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -37,7 +41,9 @@ _SIZES = ("T", "N", "x_step", "g_step")
 _lock = threading.Lock()
 
 
-def forward(run: Pass, out_dtype: torch.dtype, save: bool) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+def forward(
+    run: Pass, out_dtype: torch.dtype, save: bool, wrap: Callable[[Any], Any] = lambda kernel: kernel
+) -> tuple[Tensor, list[Tensor], list[Tensor]]:
     """See ``autograd.Backend``; saved is the state before every block of steps, [ceil(T/K), N] for each part."""
     equation, x, state, parameters = run
     steps, neurons = x.shape
@@ -48,15 +54,17 @@ def forward(run: Pass, out_dtype: torch.dtype, save: bool) -> tuple[Tensor, list
     blocks = (steps + BLOCK_STEPS - 1) // BLOCK_STEPS
     saved = [s.new_empty((blocks, neurons)) for s in state] if save and saves_state(equation) else []
     tensors = (x, out, *state, *last, *saved, *parameters)
-    _launch(source, lanes(equation, neurons, x.dtype, False), tensors, x.shape, (x.stride(0),))
+    _launch(source, lanes(equation, neurons, x.dtype, False), tensors, x.shape, (x.stride(0),), wrap)
     return out, last, saved
 
 
-def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
+def backward(
+    run: Pass, saved: Sequence[Tensor], d: Gradients, wrap: Callable[[Any], Any] = lambda kernel: kernel
+) -> Results:
     """See ``autograd.Backend``."""
     (equation, x, _, parameters), (d_out, d_last, needs, summed) = run, d
     if not saved and saves_state(equation):
-        saved = forward(run, x.dtype, True)[2]
+        saved = forward(run, x.dtype, True, wrap)[2]
     steps, neurons = x.shape
     source = backward_source(equation, run.dims, needs, summed)
     d_x = None
@@ -71,7 +79,7 @@ def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
     results = [t for t in order if t is not None]
     strides = (x.stride(0), d_out.stride(0))
     tensors = (x, d_out, *results, *parameters)
-    _launch(source, lanes(equation, neurons, x.dtype, True), tensors, x.shape, strides)
+    _launch(source, lanes(equation, neurons, x.dtype, True), tensors, x.shape, strides, wrap)
     pairs = zip(each, parameters, strict=True)
     return d_x, d_first, [d.sum() if d is not None and p.dim() == 0 else d for d, p in pairs]
 
@@ -88,7 +96,12 @@ def lanes(equation: Equation, neurons: int, x: torch.dtype, backward: bool) -> i
 
 
 def _launch(
-    source: Source, per_thread: int, tensors: Sequence[Tensor], shape: Sequence[int], strides: Sequence[int]
+    source: Source,
+    per_thread: int,
+    tensors: Sequence[Tensor],
+    shape: Sequence[int],
+    strides: Sequence[int],
+    wrap: Callable[[Any], Any],
 ) -> None:
     steps, neurons = shape
     unit = UNIT if all(size % UNIT == 0 for size in (neurons, *strides)) else 1
@@ -96,13 +109,15 @@ def _launch(
     sizes = (steps, *(size // unit for size in (neurons, *strides)))
     from triton.errors import TritonError
 
+    function = kernel(source)
+    wrapped = wrap(function)
     device = tensors[0].device
     arguments = (*tensors, *source.constants, 0.0, *sizes)
     options = {"UNIT": unit, "BLOCK": block, "num_warps": THREADS // 32}
     # Triton launches on the current device.
-    with torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext():
+    with torch.cuda.device(device) if device.type == "cuda" and wrapped is function else contextlib.nullcontext():
         try:
-            kernel(source)[((neurons + block - 1) // block,)](*arguments, **options)
+            wrapped[((neurons + block - 1) // block,)](*arguments, **options)
         except TritonError as error:
             # At the first launch of its kind, which compiles.
             raise CompilationFailed(f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200]}") from error
@@ -132,7 +147,7 @@ def _kernel(name: str, text: str, interpreted: bool) -> Any:
 
     if not interpreted:
         secure_triton()
-    # Triton reads the text of a function again from its file.
+    # Triton and Inductor read the text of a function again from its file.
     file = f"<snnkit {name} {hashlib.sha256(text.encode()).hexdigest()[:12]}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     namespace: dict[str, Any] = {"tl": tl, "triton": triton, "__name__": __name__}
