@@ -35,8 +35,8 @@ export function landscape(root, {low, high, loss, gradient, target, axes}) {
     press: () => { for (let i = 0; i < 10; i += 1) drop(anywhere(), anywhere()); }});
   const clear = button({label: "Clear", press: () => { balls = []; say(); loop.wake(); }});
   const words = make("p", {className: "small", role: "status"});
-  const side = make("div", {className: "row"}, way.element, rate.element, one, many, clear);
-  side.style.cssText = "align-items:end;gap:10px 16px";
+  const side = make("div", {}, way.element, rate.element, one, many, clear);
+  side.style.cssText = "display:flex;flex-wrap:wrap;align-items:end;gap:10px 16px";
   const box = make("div", {className: "panel stack"}, side, canvas, words);
   root.append(box);
 

@@ -23,8 +23,13 @@ export function listen(root, {seconds, steps, trains}) {
   const rows = trains.map((train) => row(train));
   const words = make("p", {className: "small muted", textContent: "A click for each spike."});
   if (typeof AudioContext === "undefined") words.textContent = "This browser makes no sounds; the rasters remain.";
-  root.append(make("div", {className: "panel stack"}, ...rows.map((one) => one.element), make("div", {className: "row"},
-    slow.element, words)));
+  root.append(make("div", {className: "panel stack"}, ...rows.map((one) => one.element), beside(slow.element, words)));
+
+  function beside(...elements) {
+    const line = make("div", {}, ...elements);
+    line.style.cssText = "display:flex;flex-wrap:wrap;align-items:center;gap:8px";
+    return line;
+  }
 
   function row({name, neurons}) {
     const count = neurons.reduce((sum, one) => sum + one.length, 0);
@@ -33,7 +38,7 @@ export function listen(root, {seconds, steps, trains}) {
     const button = make("button", {type: "button", textContent: `▶ ${name}`, title: "listen", "aria-pressed": "false"});
     const note = make("span", {className: "small muted", textContent: `${count} spikes`});
     const one = {neurons, canvas, button, pen: null, width: 0, height: 0, name, element: null};
-    one.element = make("div", {}, make("div", {className: "row"}, button, note), canvas);
+    one.element = make("div", {}, beside(button, note), canvas);
     const press = () => (playing?.row === one ? stop() : play(one));
     button.addEventListener("click", press);
     canvas.addEventListener("click", press);
