@@ -1,6 +1,6 @@
 """Trains `snnkit/web/reader.pt`, a network that reads drawings: ``python docs/reader.py`` (node, MNIST, ten minutes).
 
-The 1442 training digits are few hands, and none of them drew with a mouse. So 20,000 digits of MNIST (LeCun and Cortes,
+The 1442 training digits are few hands, and none of them drew with a mouse. So the digits of MNIST (LeCun and Cortes,
 CC BY-SA 3.0) are thinned to lines, and `strokes.js` makes 8 × 8 pixels of these as it does of what a reader draws.
 """
 
@@ -20,7 +20,8 @@ from torch import Tensor
 from snnkit import data, encode, loss, models, train
 
 WEB = Path(__file__).parents[1] / "snnkit" / "web"
-SAMPLES, EPOCHS, STEPS, HIDDEN = 20_000, 40, 20, 128
+EPOCHS, STEPS, HIDDEN = 12, 20, 128
+DIGITS = 12  # times in an epoch that each of the digits comes up
 RASTERIZE = """
 import {readFileSync, writeFileSync} from "node:fs";
 import {rasterize} from "WEB/strokes.js";
@@ -61,9 +62,9 @@ def strokes(images: Tensor) -> list[list[list[list[int]]]]:
     return found
 
 
-def as_drawn(name: str, count: int) -> tuple[Tensor, Tensor]:
-    """The first images of MNIST as the page would make them of drawings, uint8 [N, 1, 8, 8], and their labels."""
-    images, labels = (part[:count] for part in data.load("mnist", name))
+def as_drawn(split: str) -> tuple[Tensor, Tensor]:
+    """The images of MNIST as the page would make them of drawings, uint8 [N, 1, 8, 8], and their labels."""
+    images, labels = data.load("mnist", split)
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "strokes.json").write_text(json.dumps(strokes(images)))
         (Path(folder) / "run.mjs").write_text(RASTERIZE.replace("WEB", WEB.as_uri()))
@@ -72,28 +73,16 @@ def as_drawn(name: str, count: int) -> tuple[Tensor, Tensor]:
     return torch.from_numpy((pixels * 255).round().clip(0, 255).astype(np.uint8)), labels
 
 
-def bent(images: Tensor) -> Tensor:
-    """Each image a little turned, slanted, scaled and moved."""
-    turn, slant, wide, tall, right, down = ((2 * torch.rand(6, len(images)) - 1).T * SPREAD).T
-    rows = torch.stack([torch.stack([1 + wide, slant - turn, right]), torch.stack([turn, 1 + tall, down])])
-    fine = F.interpolate(images, scale_factor=4, mode="bilinear")
-    grid = F.affine_grid(rows.permute(2, 0, 1), list(fine.shape), align_corners=False)
-    return F.avg_pool2d(F.grid_sample(fine, grid, align_corners=False), 4)
-
-
-SPREAD = torch.tensor([0.09, 0.09, 0.05, 0.05, 0.06, 0.06])  # radians, a slope, factors, half sides
-
-
 def main() -> None:
     train.seed_everything(0)
     torch.set_num_threads(1)
-    drawn, test = as_drawn("train", SAMPLES), as_drawn("test", 2000)
+    drawn, test = as_drawn("train"), as_drawn("test")
     digits, digits_test = data.load("digits", "train"), data.load("digits", "test")
-    images, labels = (torch.cat([a, *[b] * 6]) for a, b in zip(drawn, digits, strict=True))
+    images, labels = (torch.cat([a, *[b] * DIGITS]) for a, b in zip(drawn, digits, strict=True))
     net, code = models.mlp((64, HIDDEN, 10)), partial(encode.repeat, steps=STEPS)
     optimizer = torch.optim.Adam(net.parameters(), lr=5e-3)
     cosine = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, EPOCHS)
-    how = {"optimizer": optimizer, "scheduler": cosine, "batch_size": 128, "augment": bent, "progress": False}
+    how = {"optimizer": optimizer, "scheduler": cosine, "batch_size": 128, "progress": False}
     train.fit(net, (images, labels), encode=code, loss=loss.count_cross_entropy, epochs=EPOCHS, **how)
     right = [train.evaluate(net, part, encode=code)["accuracy"] for part in (test, digits_test)]
     print(f"{right[0]:.4f} of MNIST's test images as drawings, {right[1]:.4f} of the digits' test images")

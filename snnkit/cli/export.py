@@ -16,50 +16,51 @@ from snnkit.train.recipes import SettingsFile
 
 @click.command(context_settings=SETTINGS)
 @click.argument("checkpoint", required=False)
-@click.option("--page", "out", metavar="FILE.html", help="Where to write the page of CHECKPOINT, one file.")
+@click.option("--page", "out", metavar="FILE.html", help="Where to write the page of a network, one file.")
 @click.option("--playground", metavar="FILE.html", help="Where to write the playground, in which small networks learn.")
-@click.option("--title", default="A network that reads what you draw", show_default=True, help="At its top.")
+@click.option("--title", default="A spiking network reads what you draw", show_default=True, help="At the top of a page.")
 @click.option("--data", "root", metavar="DIR", help="Folder with mnist/ and fashion/.  [SNNKIT_DATA, or a cache]")
 def export(checkpoint: str | None, out: str | None, playground: str | None, title: str, root: str | None) -> None:
     """Write the network of a CHECKPOINT of `snnkit train` as a page that runs in any browser, without Python.
 
     The settings beside it, CHECKPOINT.json, say what network it is and how pixels are encoded. Test images of
-    its data set come along, where they are on this machine.
+    its data set come along, where they are on this machine. Without a CHECKPOINT: a network that comes with snnkit.
     """
     from snnkit import export
 
-    if (checkpoint is None) != (out is None):
-        raise click.UsageError("CHECKPOINT and --page belong together")
-    if out is None and playground is None:
-        raise click.UsageError("say what to write: CHECKPOINT --page FILE.html, or --playground FILE.html")
-    if playground is not None:
-        with errors(OSError):
-            _said(export.playground(playground))
-    if checkpoint is None or out is None:
-        return
+    if out is None and (playground is None or checkpoint is not None):
+        raise click.UsageError("say what to write: [CHECKPOINT] --page FILE.html, or --playground FILE.html")
     with errors(ValueError, TypeError, FileNotFoundError):
-        content = load_checkpoint(checkpoint)
-        settings = SettingsFile(expanded(checkpoint))
-        if not settings.path.is_file():
-            raise ValueError(f"{settings.path}, the settings with which {checkpoint} was trained, is missing")
-        recipe = settings.read()
-        net = recipe.build()
-        load_checkpoint(checkpoint, net)
-        tested = (content["history"] or {}).get("test_accuracy")
-        result = f"; it reads {tested[-1]:.1%} of the test images" if tested else ""
-        side = PIXELS[recipe.dataset]
-        path = export.page(
-            net,
-            out,
-            encode=make_encoder(recipe.encoding, recipe.steps),
-            gain=recipe.gain,
-            size=(1, side, side),
-            images=data.load(recipe.dataset, "test", root=root) if data.available(recipe.dataset, root) else None,
-            labels=data.CLASSES[recipe.dataset],
-            title=title,
-            about=f"Trained for {content['epoch']} epochs on the {recipe.dataset} data set{result}.",
-        )
-    _said(path)
+        if playground is not None:
+            _said(export.playground(playground))
+        if out is not None:
+            _said(export.reader(out, title=title) if checkpoint is None else _page(checkpoint, out, title, root))
+
+
+def _page(checkpoint: str, out: str, title: str, root: str | None) -> Path:
+    from snnkit.export import page
+
+    content = load_checkpoint(checkpoint)
+    settings = SettingsFile(expanded(checkpoint))
+    if not settings.path.is_file():
+        raise ValueError(f"{settings.path}, the settings with which {checkpoint} was trained, is missing")
+    recipe = settings.read()
+    net = recipe.build()
+    load_checkpoint(checkpoint, net)
+    tested = (content["history"] or {}).get("test_accuracy")
+    result = f"; it reads {tested[-1]:.1%} of the test images" if tested else ""
+    side = PIXELS[recipe.dataset]
+    return page(
+        net,
+        out,
+        encode=make_encoder(recipe.encoding, recipe.steps),
+        gain=recipe.gain,
+        size=(1, side, side),
+        images=data.load(recipe.dataset, "test", root=root) if data.available(recipe.dataset, root) else None,
+        labels=data.CLASSES[recipe.dataset],
+        title=title,
+        about=f"Trained for {content['epoch']} epochs on the {recipe.dataset} data set{result}.",
+    )
 
 
 def _said(path: Path) -> None:

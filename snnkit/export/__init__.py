@@ -3,6 +3,7 @@
 | function | gives | runs where |
 |---|---|---|
 | ``page`` | an HTML file that draws, runs and explains a network | there is a browser |
+| ``reader`` | the page of a network that comes with the package | there is a browser |
 | ``export`` | a ``torch.export`` program | there is PyTorch, without this package |
 | ``playground`` | a page that trains small networks | any browser, without a server |
 
@@ -11,6 +12,7 @@
 
 from . import web as web
 from .page import page as page
+from .page import reader as reader
 from .playground import playground as playground
 from .program import export as export
 from .program import plain as plain

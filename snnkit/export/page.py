@@ -16,6 +16,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from importlib import resources
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -24,17 +25,19 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from snnkit import checks, encode
+from snnkit import checks, data, encode
 from snnkit.engine import js
 from snnkit.engine.program import Untranslatable
 from snnkit.engine.trace import NotElementwise
 from snnkit.files import expanded, write_text
+from snnkit.models import mlp
 from snnkit.neuron import Leaky, Neuron, Recurrent
 from snnkit.nn import Sequential, TimeBatched
+from snnkit.train import load_checkpoint
 
 from . import web
 
-__all__ = ["describe", "page"]
+__all__ = ["describe", "page", "reader"]
 
 MOST_WEIGHTS = 2_000_000  # 10.7 MB of text
 MOST_NEURONS = 50_000
@@ -106,6 +109,23 @@ def page(
     text = web.document(title, body, script=script, style=web.read("page.css"), data=data)
     write_text(target, text)
     return target
+
+
+@checks.arguments
+def reader(path: str | os.PathLike[str], *, title: str = "A spiking network reads what you draw") -> Path:
+    """Write the page of a network that comes with this package: 64-128-10, trained on drawings of digits.
+
+    ``docs/reader.py`` trained it, on lines of MNIST's digits and on the digits of scikit-learn.
+
+    Args:
+        path, title: as for ``page``.
+    """
+    net = mlp((64, 128, 10))
+    with resources.as_file(resources.files("snnkit") / "web" / "reader.pt") as file:
+        load_checkpoint(file, net)
+    images = data.load("digits", "test") if data.available("digits") else None
+    about = "Draw a digit. Its pixels drive 128 neurons, step by step; their spikes vote for one of ten answers."
+    return page(net, path, encode="repeat", steps=20, size=(1, 8, 8), images=images, title=title, about=about)
 
 
 def describe(

@@ -17,6 +17,7 @@ const at = (id) => document.getElementById(id);
 /** Starts the page that export/page.py has written, with the neurons' JavaScript. */
 export function start(neurons) {
   const description = JSON.parse(at("data").textContent);
+  if (location.hash === "#compact") becomeCompact();
   try {
     const player = new Player(description, neurons);
     player.next();
@@ -26,6 +27,21 @@ export function start(neurons) {
     at("missing").textContent = `This browser can't run the page: ${error.message}`;
     throw error;
   }
+}
+
+/** Within another page: only the essential, as high as it needs, in the scheme of that page. */
+function becomeCompact() {
+  document.body.classList.add("compact");
+  const whole = document.createElement("a");
+  const href = location.href.replace(/#.*/, "");
+  Object.assign(whole, {href, target: "_blank", className: "small", textContent: "Change the network, see its spikes"});
+  at("answer").append(whole);
+  if (parent === self) return;
+  new ResizeObserver(() => parent.postMessage({snnkit: {height: at("page").offsetHeight}}, "*")).observe(at("page"));
+  addEventListener("message", (event) => {
+    const theme = event.source === parent && event.data?.snnkit?.theme;
+    if (theme === "dark" || theme === "light") document.body.dataset.theme = theme;
+  });
 }
 
 class Player {

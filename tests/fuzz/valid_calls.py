@@ -123,6 +123,7 @@ engine.programs: equation=engine.equation_of(neuron.LIF(), neuron.MembraneState(
 export.page: net=net(), path=written("net.html", ""), steps=4, size=(1, 2, 4)
 export.plain: state=net()(rand(5, 2, 8))[1]
 export.playground: path=written("playground.html", "")
+export.reader: path=written("net.html", "")
 export.resting_state: program=export.export(net(), rand(5, 2, 8)), batch=2
 hardware.chips.Chip.*: self=chips.get("A100"), key=next(iter(chips.get("A100").figures))
 hardware.chips.get: name="A100"
