@@ -12,7 +12,7 @@ from typing import Any
 from docutils.nodes import SkipNode, math_block
 
 import snnkit
-from snnkit.export import playground
+from snnkit import export
 from snnkit.tools import static_pages
 from snnkit.tools.project import find
 
@@ -69,10 +69,24 @@ html_theme_options = {
     "show_toc_level": 2,
 }
 
-# On the first page; Sphinx knows nothing of this target.
-PLAYGROUND = """```{raw} html
-<p>Nothing to install: <a href="playground.html"><b>open the playground</b></a>, and a spiking network learns in your
-browser.</p>
+# On the first page: a network that reads what one draws, in the scheme of the site. (Sphinx checks no raw HTML.)
+FIRST = """```{raw} html
+<p>Nothing to install: draw a digit, and a network of 128 spiking neurons reads it. Or
+<a href="playground.html"><b>open the playground</b></a>, and a network learns in your browser.</p>
+<iframe id="reader" src="reader.html#compact" title="A spiking network that reads what you draw" scrolling="no"
+  style="width: 100%; height: 560px; border: 0; color-scheme: normal"></iframe>
+<script>
+(() => {
+  const frame = document.getElementById("reader"), page = document.documentElement;
+  const tell = () => frame.contentWindow.postMessage({snnkit: {theme: page.dataset.theme}}, "*");
+  addEventListener("message", (event) => {
+    if (event.source !== frame.contentWindow || !event.data?.snnkit?.height) return;
+    frame.style.height = `${event.data.snnkit.height}px`;
+    tell();
+  });
+  new MutationObserver(tell).observe(page, {attributeFilter: ["data-theme"]});
+})();
+</script>
 ```
 """
 
@@ -148,7 +162,7 @@ def adapt_page(app: Any, name: str, source: list[str]) -> None:
         source[0] = re.sub(r"\]\(((?!\w+:|#)[^()\s#]+)(#[^()\s]*)?\)", relinked, source[0])
     if name == root_doc:
         heading, _, rest = source[0].partition("\n")
-        source[0] = f"{heading}\n\n{PLAYGROUND}\n{rest}"
+        source[0] = f"{heading}\n\n{FIRST}\n{rest}"
         pages = sorted(path.relative_to(app.srcdir).with_suffix("").as_posix() for path in _staged(app.srcdir))
         menu = {"Notebooks": "notebooks/", "Workshop": "workshop/", "Reference": "api/"}
         menu["The project"] = ("CONTRIBUTING", "CHANGELOG", "docs/")
@@ -202,10 +216,11 @@ def write_formula(writer: Any, node: Any) -> None:
     raise SkipNode
 
 
-def write_playground(app: Any, error: Exception | None) -> None:
-    """Beside the pages: it is one itself."""
+def write_living_pages(app: Any, error: Exception | None) -> None:
+    """Beside the others."""
     if error is None:
-        playground(Path(app.outdir) / "playground.html")
+        export.playground(Path(app.outdir) / "playground.html")
+        export.reader(Path(app.outdir) / "reader.html")
 
 
 def setup(app: Any) -> None:
@@ -213,5 +228,5 @@ def setup(app: Any) -> None:
     app.add_js_file("figures.js")  # which `snnkit site` puts there
     app.connect("builder-inited", write_reference)
     app.connect("source-read", adapt_page)
-    app.connect("build-finished", write_playground)
+    app.connect("build-finished", write_living_pages)
     app.connect("autodoc-process-docstring", adapt_docstring)

@@ -18,7 +18,9 @@ from snnkit.train.recipes import SettingsFile
 @click.argument("checkpoint", required=False)
 @click.option("--page", "out", metavar="FILE.html", help="Where to write the page of a network, one file.")
 @click.option("--playground", metavar="FILE.html", help="Where to write the playground, in which small networks learn.")
-@click.option("--title", default="A spiking network reads what you draw", show_default=True, help="At the top of a page.")
+@click.option(
+    "--title", default="A spiking network reads what you draw", show_default=True, help="At the top of a page."
+)
 @click.option("--data", "root", metavar="DIR", help="Folder with mnist/ and fashion/.  [SNNKIT_DATA, or a cache]")
 def export(checkpoint: str | None, out: str | None, playground: str | None, title: str, root: str | None) -> None:
     """Write the network of a CHECKPOINT of `snnkit train` as a page that runs in any browser, without Python.

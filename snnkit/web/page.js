@@ -96,7 +96,7 @@ class Player {
       turn("tilt", {label: "Tilt", unit: "°", min: -90, max: 90, step: 5, hint: "clockwise"}),
     ];
     at("moves").append(...this.moves.map((one) => one.element));
-    at("moves").parentElement.open = innerWidth > 620; // on a phone the network comes first
+    at("moves").parentElement.open = innerWidth > 1080; // else the answer comes first
 
     this.playButton = button({label: "Pause", primary: true, press: () => (this.playing ? this.pause() : this.play())});
     const once = button({label: "One step", hint: "one time step, then pause", press: () => this.once()});

@@ -5,7 +5,7 @@
 
 import {calm, faint, surface} from "./canvas.js";
 
-const NARROW = 500; // px of width under which layers lie below each other
+const NARROW = 430; // px of width under which layers lie below each other
 const MOST_LINES = 260; // between two groups in one step
 const LEVELS = 10; // shades of a membrane: cells of one shade are drawn at once
 const FONT = "system-ui, -apple-system, \"Segoe UI\", Roboto, sans-serif";

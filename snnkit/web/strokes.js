@@ -11,7 +11,7 @@
  */
 export const STYLES = {
   mnist: {height: 20 / 28, width: 20 / 28, keep: true, line: 2.6 / 28, mass: true},
-  digits: {height: 1, width: 22 / 32, narrow: 16 / 32, keep: false, line: 5 / 32, ink: 0.3, mass: false},
+  digits: {height: 1, width: 22 / 32, narrow: 12 / 32, keep: false, line: 5 / 32, ink: 0.3, mass: false},
 };
 
 /** The style of images with so many rows: small ones are like the 8 × 8 digits of UCI, larger ones like MNIST. */

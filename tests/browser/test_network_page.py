@@ -1,12 +1,8 @@
 """The page of a trained network, opened as a file: it reads what is drawn, and answers mouse, keys and changes."""
 
-from functools import partial
-
 import pytest
-import torch
 
-from snnkit import data, encode, export, loss, train
-from snnkit.models import mlp
+from snnkit import export
 
 expect = pytest.importorskip("playwright.sync_api", reason="pip install -e '.[all]'").expect
 
@@ -28,12 +24,7 @@ NO_ANSWER = "No answer: no output neuron has fired."
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    train.seed_everything(0)
-    net, code, images = mlp((64, 128, 10)), partial(encode.repeat, steps=20), data.load("digits", "test")
-    optimizer = torch.optim.Adam(net.parameters(), lr=5e-3)
-    kind = {"loss": loss.count_cross_entropy, "optimizer": optimizer, "progress": False}
-    train.fit(net, data.load("digits", "train"), encode=code, epochs=15, **kind)
-    return export.page(net, tmp_path_factory.mktemp("page") / "net.html", encode=code, images=images)
+    return export.reader(tmp_path_factory.mktemp("page") / "net.html")
 
 
 @pytest.fixture

@@ -225,5 +225,7 @@ def test_the_command_writes_the_page_of_a_checkpoint(tmp_path):
     for wrong, says in ((out, "can't be read as a checkpoint"), (tmp_path / "nothing.pt", "no checkpoint at")):
         done = CliRunner().invoke(main, ["export", str(wrong), "--page", str(out)])
         assert done.exit_code == 2 and says in done.output.replace("\n", " ")
+    done = CliRunner().invoke(main, ["export", "--page", str(tmp_path / "reader.html")])
+    assert done.exit_code == 0 and (tmp_path / "reader.html").stat().st_size < 400_000
     (tmp_path / "run.pt.json").unlink()
     assert "is missing" in CliRunner().invoke(main, command).output

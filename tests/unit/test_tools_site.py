@@ -106,5 +106,5 @@ def test_the_site_of_this_project(tmp_path):
     pages = [path.read_text(encoding="utf-8") for path in html.rglob("*.html")]
     assert not [found for page in pages for found in re.findall(r'<[^>]*\ssrc="https?:[^>]*>', page)]
     assert 'href="playground.html"' in (html / "index.html").read_text(encoding="utf-8")
-    assert (html / "playground.html").is_file()
+    assert (html / "playground.html").is_file() and (html / "reader.html").is_file()
     assert (html / "search.html").is_file() and (html / "searchindex.js").stat().st_size > 10_000
