@@ -53,13 +53,13 @@ def thinned(ink: np.ndarray) -> np.ndarray:
 def strokes(images: Tensor) -> list[list[list[list[float]]]]:
     """Lines of each image [N, 1, 28, 28], from each pixel of the thinned ink to its neighbours."""
     large = F.interpolate(images.float(), scale_factor=2, mode="bilinear")[:, 0].numpy()
-    lines = np.concatenate([thinned(part > 110) for part in np.array_split(large, max(len(large) // 1000, 1))])
-    found: list[list[list[list[float]]]] = [[] for _ in images]
+    thin = np.concatenate([thinned(part > 110) for part in np.array_split(large, max(len(large) // 1000, 1))])
+    lines: list[list[list[list[float]]]] = [[] for _ in images]
     for dy, dx in ((0, 1), (1, 0), (1, 1), (1, -1)):
-        both = lines & np.roll(lines, (-dy, -dx), (1, 2))
+        both = thin & np.roll(thin, (-dy, -dx), (1, 2))
         for i, y, x in np.argwhere(both).tolist():
-            found[i].append([[x, y], [x + dx, y + dy]])
-    return found
+            lines[i].append([[x, y], [x + dx, y + dy]])
+    return lines
 
 
 def with_flags(lines: list[list[list[list[float]]]], labels: Tensor) -> None:

@@ -51,7 +51,7 @@ _POOLS = (nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveMaxPool2d, nn.AdaptiveAvgPool2d
 _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 _NORMS = (nn.LayerNorm, nn.GroupNorm)
 _KINDS = (*_CHANGES_NOTHING, nn.Linear, nn.Conv2d, *_POOLS, *_BATCH_NORMS, *_NORMS, nn.ReLU, Neuron, Recurrent)
-# What the numbers of neurons are called that a reader may change, first found first.
+# What the numbers of neurons are called that a reader may change: the first that is there counts.
 _THRESHOLDS = ("v_threshold", "threshold", "v_th")
 _LEAKS = ("tau", "tau_mem_inv")
 

@@ -10,13 +10,13 @@ const TOKENS = ["page", "panel", "raised", "line", "strong-line", "ink", "muted"
 export function colours(element) {
   const probe = document.createElement("span");
   element.append(probe);
-  const found = {};
+  const values = {};
   for (const token of TOKENS) {
     probe.style.color = `var(--${token})`;
-    found[token.replace(/-(\w)/, (_, letter) => letter.toUpperCase())] = getComputedStyle(probe).color;
+    values[token.replace(/-(\w)/, (_, letter) => letter.toUpperCase())] = getComputedStyle(probe).color;
   }
   probe.remove();
-  return found;
+  return values;
 }
 
 /**

@@ -37,12 +37,12 @@ export class History {
 
   /** Notes the step that the network has just done. */
   add() {
-    const fired = this.bands?.map(({cells}) => {
-      const found = [];
-      for (let i = 0; i < cells.size; i++) if (cells.out[i] !== 0) found.push(i);
-      return found;
+    const spikes = this.bands?.map(({cells}) => {
+      const fired = [];
+      for (let i = 0; i < cells.size; i++) if (cells.out[i] !== 0) fired.push(i);
+      return fired;
     });
-    this.steps.push(fired ?? []);
+    this.steps.push(spikes ?? []);
     if (this.context) {
       this.mark(this.steps.length - 1);
       this.clock();

@@ -431,15 +431,15 @@ export class Network {
     this.silence ??= new Map();
     if (!this.silence.has(place)) this.silence.set(place, through(0));
     const quiet = this.silence.get(place), effect = through(1);
-    const found = [];
+    const strongest = [];
     for (let j = 0; j < effect.length; j++) {
       const weight = effect[j] - quiet[j];
-      if (weight === 0 || (found.length === most && Math.abs(weight) <= Math.abs(found[most - 1][1]))) continue;
-      let at = found.length;
-      while (at > 0 && Math.abs(found[at - 1][1]) < Math.abs(weight)) at--;
-      found.splice(at, 0, [j, weight]);
-      if (found.length > most) found.pop();
+      if (weight === 0 || (strongest.length === most && Math.abs(weight) <= Math.abs(strongest[most - 1][1]))) continue;
+      let at = strongest.length;
+      while (at > 0 && Math.abs(strongest[at - 1][1]) < Math.abs(weight)) at--;
+      strongest.splice(at, 0, [j, weight]);
+      if (strongest.length > most) strongest.pop();
     }
-    return found;
+    return strongest;
   }
 }

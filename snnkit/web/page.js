@@ -58,7 +58,7 @@ class Player {
     this.clicks = new Clicks();
     const page = document.body, palette = colours(page);
     this.stage = new Stage(at("stage"), network, {colours: palette, picked: (cells, i) => this.silence(cells, i),
-      pointed: (found) => this.tell(found), wake: () => this.loop?.wake()});
+      pointed: (neuron) => this.tell(neuron), wake: () => this.loop?.wake()});
     this.history = new History(at("raster"), network, {colours: palette});
     this.pad = new Pad(at("pad"), {colours: palette, changed: (drawing) => this.drawn(drawing)});
     this.loop = new Loop((passed) => this.frame(passed));
@@ -336,11 +336,11 @@ class Player {
   }
 
   /** About the neuron under the pointer. */
-  tell(found) {
+  tell(neuron) {
     const tip = at("tip");
-    tip.hidden = !found;
-    if (!found) return;
-    const {cells, index, x, y} = found, {network} = this;
+    tip.hidden = !neuron;
+    if (!neuron) return;
+    const {cells, index, x, y} = neuron, {network} = this;
     const last = cells.out === network.output;
     const name = last ? `output ${network.labels[index]}` : `neuron ${index + 1} of ${cells.size.toLocaleString("en")}`;
     const spikes = cells.counts[index];

@@ -1,6 +1,6 @@
 // Spikes as clicks, by WebAudio: every layer has its pitch, every output its tone.
 
-const MOST = 24; // clicks in one step: more are a noise in which none is heard
+const MOST = 24; // clicks in one step: more are one noise
 
 export class Clicks {
   constructor() {

@@ -48,8 +48,8 @@ export class Stage {
     canvas.addEventListener("pointermove", (event) => this.point(this.at(event)));
     canvas.addEventListener("pointerleave", () => this.point(null));
     canvas.addEventListener("click", (event) => {
-      const found = this.at(event);
-      if (found) this.picked(found.cells, found.index);
+      const neuron = this.at(event);
+      if (neuron) this.picked(neuron.cells, neuron.index);
     });
     canvas.addEventListener("keydown", (event) => this.key(event));
     canvas.addEventListener("blur", () => this.point(null));
@@ -163,17 +163,17 @@ export class Stage {
   /** The connections that carry most in this step: [x0, y0, x1, y1, how strong from 0 to 1, whether it excites]. */
   lines(group, place) {
     const {network, groups} = this, next = groups[place + 1];
-    const sources = group.cells ? group.cells.out : network.input, found = [];
+    const sources = group.cells ? group.cells.out : network.input, paths = [];
     if (!next.cells) return [];
     let active = 0;
     for (const value of sources) if (value !== 0) active++;
     const most = Math.min(Math.max(Math.floor(MOST_LINES / Math.max(active, 1)), 1), 3);
     for (let i = 0; i < sources.length; i++) {
       if (sources[i] === 0 || (group.kind === "pixels" && Math.abs(sources[i]) < 0.2)) continue;
-      for (const [j, weight] of network.path(place - 1, i, 3).slice(0, most)) found.push([i, j, weight * sources[i]]);
+      for (const [j, weight] of network.path(place - 1, i, 3).slice(0, most)) paths.push([i, j, weight * sources[i]]);
     }
-    found.sort((a, b) => Math.abs(b[2]) - Math.abs(a[2]));
-    const chosen = found.slice(0, MOST_LINES), largest = Math.abs(chosen[0]?.[2] ?? 1);
+    paths.sort((a, b) => Math.abs(b[2]) - Math.abs(a[2]));
+    const chosen = paths.slice(0, MOST_LINES), largest = Math.abs(chosen[0]?.[2] ?? 1);
     return chosen.map(([i, j, weight]) =>
       [group.x[i], group.y[i], next.x[j], next.y[j], Math.abs(weight) / largest, weight > 0]);
   }
@@ -404,11 +404,11 @@ export class Stage {
     return best;
   }
 
-  point(found) {
-    if (found?.cells === this.pointer?.cells && found?.index === this.pointer?.index) return;
-    this.pointer = found;
-    this.canvas.style.cursor = found ? "pointer" : "";
-    this.pointed(found);
+  point(neuron) {
+    if (neuron?.cells === this.pointer?.cells && neuron?.index === this.pointer?.index) return;
+    this.pointer = neuron;
+    this.canvas.style.cursor = neuron ? "pointer" : "";
+    this.pointed(neuron);
     this.wake();
   }
 
