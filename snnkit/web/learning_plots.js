@@ -87,7 +87,7 @@ export class DecisionPlot extends Plot {
     const {side, classColours} = this.data, cells = side * side, {single, rates} = this;
     if (single) {
       const orange = channels(this.colours.orange).slice(0, 3);
-      return cellsPicture(side, side, (cell) => [...orange, Math.sqrt(single[cell])]);
+      return cellsPicture(side, side, (cell) => [...orange, Math.sqrt(single[cell])], this.cells);
     }
     const colours = classColours(this.colours).map(channels), classes = rates.length / cells;
     return cellsPicture(side, side, (cell) => {
@@ -101,7 +101,7 @@ export class DecisionPlot extends Plot {
       const lead = rates[best * cells + cell] - second;
       // A lead of no vote is no answer: paper.
       return [...colours[best].slice(0, 3), lead > 0 ? Math.min(0.75, 0.18 + 1.2 * lead) : 0];
-    });
+    }, this.cells);
   }
 
   paint(context, width, height) {
@@ -110,7 +110,7 @@ export class DecisionPlot extends Plot {
     context.fillRect(0, 0, width, height);
     if (!data) return;
     if (rates) {
-      this.picture ??= this.surfacePicture();
+      this.picture ??= this.cells = this.surfacePicture();
       context.imageSmoothingEnabled = true;
       context.drawImage(this.picture, 0, 0, width, height);
     }
@@ -294,13 +294,13 @@ export class CurvePlot extends Plot {
 export class RasterPlot extends Plot {
   /** @param {object} network {sizes, inTime: whether the input is spikes, classColours} */
   show(network) {
-    Object.assign(this, {network, probe: null, position: -1});
+    Object.assign(this, {network, probe: null, position: -1, stale: true});
     this.draw();
   }
 
   update(probe) {
     this.probe = probe;
-    this.picture = null;
+    this.stale = true;
     this.draw();
   }
 
@@ -312,13 +312,13 @@ export class RasterPlot extends Plot {
   draw() {
     if (!this.context || !this.colours) return;
     const {canvas, width, height, network, probe} = this, {context} = this;
-    const {picture} = this, isSize = picture?.width === canvas.width && picture.height === canvas.height;
-    if (!isSize || this.inked !== this.colours) {
-      this.picture = document.createElement("canvas");
-      Object.assign(this.picture, {width: canvas.width, height: canvas.height});
-      const still = this.picture.getContext("2d");
+    this.picture ??= document.createElement("canvas");
+    const {picture} = this, isSize = picture.width === canvas.width && picture.height === canvas.height;
+    if (!isSize || this.stale || this.inked !== this.colours) {
+      Object.assign(picture, {width: canvas.width, height: canvas.height}); // which clears it
+      const still = picture.getContext("2d");
       still.setTransform(canvas.width / width, 0, 0, canvas.height / height, 0, 0);
-      this.inked = this.colours;
+      Object.assign(this, {inked: this.colours, stale: false});
       if (network && probe) this.paintSpikes(still, width, height);
     }
     context.clearRect(0, 0, width, height);

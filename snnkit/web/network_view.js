@@ -10,10 +10,12 @@ export function channels(colour) {
   return [r, g, b, a];
 }
 
-/** A picture of width × height cells; `paint(cell)` gives [r, g, b, opacity from 0 to 1]. */
-export function cellsPicture(width, height, paint) {
-  const canvas = document.createElement("canvas");
-  Object.assign(canvas, {width, height});
+/** A picture of width × height cells; `paint(cell)` gives [r, g, b, opacity from 0 to 1].
+ *
+ * @param {HTMLCanvasElement} [canvas] of that size to paint on: hundreds of new ones in a second would fill the memory
+ */
+export function cellsPicture(width, height, paint, canvas) {
+  canvas ??= Object.assign(document.createElement("canvas"), {width, height});
   const context = canvas.getContext("2d"), image = context.createImageData(width, height);
   for (let cell = 0; cell < width * height; cell++) {
     const [r, g, b, a] = paint(cell);
@@ -117,7 +119,8 @@ export class NetworkView {
     const {side} = this.network, size = this.network.sizes[layer + 1], cells = map.length / size;
     const [r, g, b] = channels(this.colours.orange);
     return Array.from({length: size}, (_, n) => {
-      return cellsPicture(side, cells / side, (cell) => [r, g, b, Math.min(1, Math.sqrt(map[n * cells + cell]))]);
+      const paint = (cell) => [r, g, b, Math.min(1, Math.sqrt(map[n * cells + cell]))];
+      return cellsPicture(side, cells / side, paint, this.maps?.[layer]?.[n]);
     });
   }
 
@@ -130,7 +133,7 @@ export class NetworkView {
       return cellsPicture(8, 8, (i) => {
         const w = weight[i * size + n] / most, [r, g, b] = w > 0 ? more : less;
         return [r, g, b, Math.abs(w)];
-      });
+      }, this.fields?.[n]);
     });
   }
 
