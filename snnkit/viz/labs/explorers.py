@@ -71,6 +71,7 @@ def explorer_class() -> Any:
     class Explorer(anywidget.AnyWidget):
         """An explorer; ``values`` are those of its controls, once the page is there. Set them to move the controls."""
 
+        _ipython_display_ = None  # ipywidgets 7, Colab's, would show the widget in place of the page
         key = traitlets.Unicode().tag(sync=True)
         values = traitlets.Dict().tag(sync=True)
 
