@@ -129,7 +129,13 @@ for claim in compare.CLAIMS:
 # October 2023 [3]. Check your machine:
 
 # %%
-print(textwrap.fill(ipu.poptorch_status() or "PopTorch imports here: you may be the first to try.", 90))
+try:
+    import poptorch  # pyright: ignore[reportMissingImports]
+
+    print(f"PopTorch {poptorch.__version__} imports here: you may be the first to try.")
+except (ImportError, AssertionError) as error:  # it asserts its version of PyTorch
+    print(f"PopTorch can't be imported ({type(error).__name__}: {error}).")
+    print(f"It needs exactly PyTorch 2.0.1 (here: {torch.__version__}), an active Poplar SDK, and an IPU.")
 
 # %% [markdown] tags=["slide"]
 # With SDKs from 3.0 on, the tutorial's script stops at its first forward pass: a neuron branches on a value in a buffer

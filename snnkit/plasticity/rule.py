@@ -42,16 +42,13 @@ class Rule(ABC):
         """The changes by spikes and ``traces`` that include them, of one step or of a sequence."""
 
     def check_numbers(self, *amplitudes: str) -> None:
-        """TypeError or ValueError unless amplitudes are 0 or more, times above 0, and the rest makes sense."""
+        """ValueError unless amplitudes are 0 or more, times above 0, and the bounds a range."""
         for name in amplitudes:
             checks.number(name, getattr(self, name), at_least=0)
         for name in (*self.TIMES, "dt"):
             checks.number(name, getattr(self, name), above=0)
-        checks.choice("bound", self.bound, ("hard", "soft", None))
         checks.number("w_min", self.w_min)
         checks.number("w_max", self.w_max, above=self.w_min)
-        checks.choice("batch", self.batch, ("sum", "mean"))
-        checks.choice("engine", self.engine, ("auto", "cpp", "eager"))
 
     def initial_state(self, pre: Tensor, post: Tensor, weight: Tensor) -> Any:
         """No spikes so far, for steps like ``pre`` [..., B, n_pre] and ``post`` [..., B, n_post]."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from torch import Tensor
 
@@ -23,6 +23,7 @@ class STDPState(NamedTuple):
     post: Tensor  #: of the postsynaptic spikes [B, n_post]
 
 
+@checks.arguments
 @dataclass(frozen=True)
 class PairSTDP(Rule):
     """Pair-based STDP: every pair of a presynaptic and a postsynaptic spike changes the weight between them.
@@ -57,11 +58,11 @@ class PairSTDP(Rule):
     tau_plus: float = 20e-3
     tau_minus: float = 20e-3
     dt: float = 1e-3
-    bound: str | None = "hard"
+    bound: Literal["hard", "soft"] | None = "hard"
     w_min: float = 0.0
     w_max: float = 1.0
-    batch: str = "sum"
-    engine: str = "auto"
+    batch: Literal["sum", "mean"] = "sum"
+    engine: Literal["auto", "cpp", "eager"] = "auto"
 
     State: ClassVar[Any] = STDPState
     TIMES: ClassVar[tuple[str, ...]] = ("tau_plus", "tau_minus")
@@ -108,6 +109,7 @@ class TripletState(NamedTuple):
     post_slow: Tensor  #: with tau_y
 
 
+@checks.arguments
 @dataclass(frozen=True)
 class TripletSTDP(Rule):
     """Triplet STDP, all-to-all: the effect of a pair of spikes depends on the spikes before, and so on rates.
@@ -137,11 +139,11 @@ class TripletSTDP(Rule):
     tau_x: float = 101e-3
     tau_y: float = 125e-3
     dt: float = 1e-3
-    bound: str | None = "hard"
+    bound: Literal["hard", "soft"] | None = "hard"
     w_min: float = 0.0
     w_max: float = 1.0
-    batch: str = "sum"
-    engine: str = "auto"
+    batch: Literal["sum", "mean"] = "sum"
+    engine: Literal["auto", "cpp", "eager"] = "auto"
 
     State: ClassVar[Any] = TripletState
     TIMES: ClassVar[tuple[str, ...]] = ("tau_plus", "tau_x", "tau_minus", "tau_y")

@@ -451,8 +451,6 @@ def test_identity_loss_is_poptorchs_where_that_is_imported(monkeypatch):
     x = torch.tensor([1.0, 3.0])
     assert ipu.identity_loss(x, "mean") == 2 and ipu.identity_loss(x, "sum") == 4
     assert torch.equal(ipu.identity_loss(x), x)
-    assert "2.0.1" in ipu.poptorch_status() and "Poplar SDK" in ipu.poptorch_status()
     theirs = types.SimpleNamespace(identity_loss=lambda x, reduction: (reduction, x))
     monkeypatch.setitem(sys.modules, "poptorch", theirs)
-    assert ipu.poptorch_status() == ""
     assert ipu.identity_loss(x, "mean") == ("mean", x)

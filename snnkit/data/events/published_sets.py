@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ class _Published(NamedTuple):
 
     tonic: str
     size: tuple[int, int]
-    polarities: int
+    polarities: Literal[1, 2]
     classes: int
 
 
@@ -48,7 +48,8 @@ class Recordings:
     def __init__(self, name: str, source: Any) -> None:
         published = _SETS[checks.choice("name", name, _SETS)]
         self.name, self.source = name, source
-        self.size, self.polarities, self.classes = published.size, published.polarities, published.classes
+        self.size, self.classes = published.size, published.classes
+        self.polarities: Literal[1, 2] = published.polarities
 
     def __len__(self) -> int:
         return len(self.source)

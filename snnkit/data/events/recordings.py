@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ _LARGEST = 2**15  # pixels in a direction: places are int16
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
+@checks.arguments
 @dataclass(frozen=True, eq=False)
 class Events:
     """The events of one recording in the order of time, on the CPU.
@@ -29,10 +30,8 @@ class Events:
             event.
         polarities: 2, or 1 for a sensor without OFF events, such as an artificial cochlea; ``p`` is then always True.
 
-    Raises:
-        TypeError: one of the four is no tensor, or of another dtype.
-        ValueError: they are empty or not of one length; times that fall or are outside of the recording; pixels
-            outside of the sensor.
+    ValueError for columns that are empty or not of one length, times that fall or are outside of the recording, and
+    pixels outside of the sensor.
     """
 
     t: Tensor
@@ -41,7 +40,7 @@ class Events:
     p: Tensor
     size: tuple[int, int]
     duration: int = 0
-    polarities: int = 2
+    polarities: Literal[1, 2] = 2
 
     def __post_init__(self) -> None:
         _check_columns({name: getattr(self, name) for name in ("t", "x", "y", "p")})
@@ -102,8 +101,9 @@ class Events:
         return array
 
 
+@checks.arguments
 def in_order(
-    t: Tensor, x: Tensor, y: Tensor, p: Tensor, size: tuple[int, int], duration: int = 0, polarities: int = 2
+    t: Tensor, x: Tensor, y: Tensor, p: Tensor, size: tuple[int, int], duration: int = 0, polarities: Literal[1, 2] = 2
 ) -> Events:
     """Events from such as are not in the order of time; those of one moment stay in the order in which they came.
 
@@ -114,7 +114,7 @@ def in_order(
     return Events(t[order], x[order], y[order], p[order], size, duration, polarities)
 
 
-def from_numpy(array: Any, size: tuple[int, int], duration: int = 0, polarities: int = 2) -> Events:
+def from_numpy(array: Any, size: tuple[int, int], duration: int = 0, polarities: Literal[1, 2] = 2) -> Events:
     """Events from a structured array [n] with the fields t (µs), x, y and p, as ``tonic`` reads data sets.
 
     Without a field y all events are in row 0; without p all are ON. ``p`` may be bool or 0 and 1. What is not in the
@@ -134,7 +134,7 @@ def from_numpy(array: Any, size: tuple[int, int], duration: int = 0, polarities:
     return in_order(t, x, y, torch.from_numpy(p.astype(bool)), size, duration, polarities)
 
 
-def _check_columns(columns: dict[str, Any]) -> None:
+def _check_columns(columns: dict[str, Tensor]) -> None:
     for name, kinds, what in (
         ("t", (torch.int64,), "int64 microseconds"),
         ("x", _INTEGERS, "integers"),
@@ -142,9 +142,8 @@ def _check_columns(columns: dict[str, Any]) -> None:
         ("p", (torch.bool,), "bool"),
     ):
         value = columns[name]
-        if not isinstance(value, Tensor) or value.dtype not in kinds:
-            actual = value.dtype if isinstance(value, Tensor) else f"a {type(value).__name__}"
-            raise TypeError(f"{name} must be a tensor of {what} [n], but it is {actual}")
+        if value.dtype not in kinds:
+            raise TypeError(f"{name} must be a tensor of {what} [n], but it is {value.dtype}")
         if value.ndim != 1 or len(value) != len(columns["t"]):
             raise ValueError(f"t, x, y and p must be [n] of one length, but the shape of {name} is {list(value.shape)}")
         if value.device.type != "cpu":
@@ -152,12 +151,8 @@ def _check_columns(columns: dict[str, Any]) -> None:
 
 
 def _check_sensor(events: Events) -> None:
-    size = events.size
-    if not isinstance(size, (tuple, list)) or len(size) != 2:
-        raise TypeError(f"size must be (height, width) in pixels, but it is {checks.shown(size)}")
     height, width = (
         checks.integer(name, value, at_least=1, at_most=_LARGEST)
-        for name, value in zip(("height", "width"), size, strict=True)
+        for name, value in zip(("height", "width"), events.size, strict=True)
     )
     object.__setattr__(events, "size", (height, width))
-    checks.choice("polarities", events.polarities, (1, 2))

@@ -11,7 +11,6 @@ from .nets import Detached as Detached
 from .nets import NotOneLoss as NotOneLoss
 from .nets import WithLoss as WithLoss
 from .nets import identity_loss as identity_loss
-from .nets import poptorch_status as poptorch_status
 from .poptorch_rules import RULES as RULES
 from .poptorch_rules import Finding as Finding
 from .poptorch_rules import MemoryEstimate as MemoryEstimate

@@ -9,13 +9,11 @@ that another loss is made of; exactly one must remain (poptorch/source/RemoveSur
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-import torch
 from torch import Tensor, nn
 
 from ... import checks
@@ -108,17 +106,3 @@ class WithLoss(nn.Module):
         if not isinstance(value, Tensor) or value.numel() != 1:
             raise NotOneLoss(f"loss must return one scalar tensor, but it returned {checks.shown(value)}")
         return out, identity_loss(value, "none")
-
-
-def poptorch_status() -> str:
-    """Why PopTorch can't be imported, as a paragraph; an empty string if it can."""
-    try:
-        importlib.import_module("poptorch")
-    except (ImportError, AssertionError) as error:  # it asserts its PyTorch's version
-        return (
-            "PopTorch can't be imported, so nothing here can train on an IPU. Its last release, 3.4 of October 2023, "
-            f"needs exactly PyTorch 2.0.1 (here: PyTorch {torch.__version__}), an active Poplar SDK (source "
-            "…/poplar-sdk/enable), which is distributed by graphcore.ai and not on PyPI, and an IPU. Without them, "
-            f"snnkit.hardware.ipu.check says whether a model is ready for one. ({type(error).__name__}: {error})"
-        )
-    return ""
