@@ -170,7 +170,8 @@ export function asPython(settings) {
     latency: `encode.latency(x, ${steps}, linear=True)`,
   }[encoding];
   const samples = {
-    digits: `def load(split):  # images [n, 64] in [0, 1], labels [n]
+    digits: `
+def load(split):  # images [n, 64] in [0, 1], labels [n]
     images, labels = data.load("digits", split)
     return data.to_unit(images).flatten(1), labels
 
@@ -207,7 +208,7 @@ test_x, test_labels = load(${data === "circles" ? 400 : 600})`;
     `        spikes, _ = net(${some})
         error = loss.count_cross_entropy(spikes, labels[batch])`;
   const imports = [!inTime && "encode", !plane && "data", "loss", "surrogate"].filter(Boolean).sort().join(", ");
-  return `${plane ? "import math\n\n" : ""}import torch
+  return `${samples.includes("math.") ? "import math\n\n" : ""}import torch
 from torch import nn
 
 from snnkit import ${imports}

@@ -77,12 +77,11 @@ export const PLANE = {
     },
     python: `def draw(n):
     points = rand(16 * n, 2)
-    to = lambda x, y: (points[:, 0] - x) ** 2 + (points[:, 1] - y) ** 2
-    yang = ~((to(0.75, 0.5) <= 0.25**2) | ((to(0.25, 0.5) > 0.25**2) & (points[:, 1] > 0.5)))
-    dot = torch.minimum(to(0.25, 0.5), to(0.75, 0.5)) < 0.1**2
-    label = torch.where(dot, 2, yang.long()).masked_fill(to(0.5, 0.5) > 0.5**2, -1)
-    each = [points[label == k][: -(-n // 3)] for k in range(3)]
-    return torch.stack(each, 1).flatten(0, 1)[:n], (torch.arange(n) % 3)`,
+    left, middle, right = ((points - torch.tensor([x, 0.5])).square().sum(1) for x in (0.25, 0.5, 0.75))
+    yin = (right <= 0.25**2) | ((left > 0.25**2) & (points[:, 1] > 0.5))
+    label = torch.where(torch.minimum(left, right) < 0.1**2, 2, (~yin).long()).masked_fill(middle > 0.5**2, -1)
+    each = [points[label == k][: -(-n // 3)] for k in range(3)]  # yin, yang, a dot
+    return torch.stack(each, 1).flatten(0, 1)[:n], torch.arange(n) % 3`,
   },
 };
 
