@@ -18,8 +18,10 @@ from .frontend import figure_widgets_work, in_notebook, on_colab, prepare_plotly
 from .png import png_bytes
 
 PLOTLY_MIME = "application/vnd.plotly.v1+json"
-# Newer plotly.js has a button that uploads the figure to a company's server: not from a classroom.
-CONFIG = {"displaylogo": False, "modeBarButtonsToRemove": ["sendChartToCloud"], "responsive": True}
+# Newer plotly.js has a button that uploads the figure to a company's server: not from a classroom. Nor buttons that
+# select, which does nothing here, or zoom in steps: one drags over what is to be larger, and a double click ends it.
+NO_BUTTONS = ["sendChartToCloud", "select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"]
+CONFIG = {"displaylogo": False, "modeBarButtonsToRemove": NO_BUTTONS, "responsive": True}
 _OWN = ("type", "uid", "template", "uirevision", "autosize")  # what an update leaves to the widget
 
 

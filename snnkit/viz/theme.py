@@ -103,7 +103,7 @@ def _template() -> go.layout.Template:
             "legend": {"bgcolor": CLEAR},
             "hoverlabel": {"align": "left"},
             "modebar": {"bgcolor": CLEAR, "color": AXIS, "activecolor": TEXT},
-            "sliderdefaults": {"bgcolor": GRID, "activebgcolor": BLUE, "bordercolor": AXIS, "tickcolor": AXIS},
+            "sliderdefaults": {"bgcolor": BLUE, "activebgcolor": SKY, "bordercolor": AXIS, "tickcolor": AXIS},
         }
     )
 
