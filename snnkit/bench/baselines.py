@@ -356,21 +356,22 @@ DT, TAU = 1e-3, 50e-3
 EXACT_TAU = -DT / math.log(1 - DT / TAU)
 
 
-def norse_stdp() -> Steps | None:
+def norse_stdp(convolution: bool) -> Steps | None:
     """Its step after step over pre and post, additive with hard bounds; None where it is not installed."""
     try:
         from norse.torch.functional import stdp  # pyright: ignore[reportMissingImports]
     except ImportError:
         return None
+    step = stdp.stdp_step_conv2d if convolution else stdp.stdp_step_linear
 
     def run(pre: Tensor, post: Tensor, weight: Tensor) -> Tensor:
         # Its own numbers are tensors of float32, with which float64 would not be exact.
         one, rate = torch.ones((), dtype=weight.dtype), torch.full((), 1 / TAU, dtype=weight.dtype)
-        parameters = stdp.STDPParameters(one, one, rate, rate)
+        parameters = stdp.STDPParameters(one, one, rate, rate, convolutional=convolution)
         state = stdp.STDPState(torch.zeros_like(pre[0]), torch.zeros_like(post[0]))
         with torch.no_grad():
             for pre_t, post_t in zip(pre, post, strict=True):
-                weight, state = stdp.stdp_step_linear(pre_t, post_t, weight, state, parameters, DT)
+                weight, state = step(pre_t, post_t, weight, state, parameters, DT)
         return weight
 
     return run

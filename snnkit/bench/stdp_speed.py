@@ -8,6 +8,7 @@ them in the cache and may stay below. "times Norse": how many of our steps fit i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,7 +19,7 @@ from torch import Tensor
 
 from .. import checks
 from ..measure import Timing
-from ..plasticity import PairSTDP
+from ..plasticity import Convolution, Dense, PairSTDP
 from . import suite
 from .baselines import DT, EXACT_TAU, NORSE, TAU, Steps, norse_stdp
 from .suite import OURS, Race, Record, Row, Rows, Suite, option, seconds_of, table, times
@@ -31,25 +32,47 @@ STEP, RUN, NORSE_STEP = "our step", "our run", "Norse's step"
 
 
 class Connection(NamedTuple):
-    """Two layers, every neuron with every other, and how many samples at once."""
+    """Two layers and what connects them: samples at once, neurons of a sample on each side ([n], or [channels, height,
+    width]), and the shape of the weights."""
 
-    pre: int
-    post: int
     batch: int
+    pre: tuple[int, ...]
+    post: tuple[int, ...]
+    weight: tuple[int, ...]
+
+    @property
+    def kind(self) -> Dense | Convolution:
+        return Dense() if len(self.weight) == 2 else Convolution()
 
     @property
     def name(self) -> str:
-        return f"dense {self.pre} → {self.post}, B = {self.batch}"
+        layers = " → ".join(" × ".join(map(str, side)) for side in (self.pre, self.post))
+        kernel = "" if len(self.weight) == 2 else f", kernel {self.weight[2]} × {self.weight[3]}"
+        return f"{'conv' if kernel else 'dense'} {layers}{kernel}, B = {self.batch}"
+
+
+def dense(pre: int, post: int, batch: int) -> Connection:
+    """All to all."""
+    return Connection(batch, (pre,), (post,), (post, pre))
+
+
+def conv(inputs: int, outputs: int, side: int, kernel: int, batch: int) -> Connection:
+    """Channels of square images."""
+    left = side - kernel + 1
+    return Connection(batch, (inputs, side, side), (outputs, left, left), (outputs, inputs, kernel, kernel))
 
 
 CONNECTIONS = (
-    Connection(784, 100, 1),
-    Connection(784, 400, 1),
-    Connection(784, 400, 16),
-    Connection(1000, 1000, 32),
-    Connection(4096, 4096, 1),
+    dense(784, 100, 1),
+    dense(784, 400, 1),
+    dense(784, 400, 16),
+    dense(1000, 1000, 32),
+    dense(4096, 4096, 1),
+    conv(1, 32, 28, 5, 1),
+    conv(1, 32, 28, 5, 16),
+    conv(32, 64, 12, 5, 16),
 )
-QUICK_CONNECTIONS = (Connection(96, 64, 2),)
+QUICK_CONNECTIONS = (dense(96, 64, 2), conv(2, 4, 8, 3, 2))
 
 
 @checks.arguments
@@ -73,15 +96,15 @@ class Candidate(NamedTuple):
     run: Steps
 
 
-def candidates(peers: bool) -> list[Candidate]:
+def candidates(connection: Connection, peers: bool) -> list[Candidate]:
     """Ours, and Norse's where it is installed."""
     amplitude = 1e-3 * DT / TAU  # Norse counts dt / tau for a spike
-    rule = PairSTDP(amplitude, amplitude, EXACT_TAU, EXACT_TAU, DT, engine="cpp")
+    rule = PairSTDP(amplitude, amplitude, EXACT_TAU, EXACT_TAU, DT, connection=connection.kind, engine="cpp")
     every = [
         Candidate(STEP, OURS, _stepwise(rule)),
         Candidate(RUN, OURS, lambda pre, post, weight: rule.run(pre, post, weight)[0]),
     ]
-    norse = norse_stdp() if peers else None
+    norse = norse_stdp(len(connection.weight) == 4) if peers else None
     return every if norse is None else [*every, Candidate(NORSE_STEP, NORSE, norse)]
 
 
@@ -103,13 +126,12 @@ class Case(Race):
     """
 
     def __init__(self, connection: Connection, rate: float, steps: int, peers: bool) -> None:
-        self.candidates = candidates(peers)
-        weights = connection.pre * connection.post
-        self.steps = max(2, min(steps, _LONGEST // weights))
+        self.candidates = candidates(connection, peers)
+        self.steps = max(2, min(steps, _LONGEST // math.prod(connection.weight)))
         self.labels = {
             "case": connection.name,
             "dtype": "float32",
-            "weights": weights,
+            "weights": math.prod(connection.weight),
             "batch": connection.batch,
             "steps": self.steps,
             "rate": rate,
@@ -146,11 +168,8 @@ class Case(Race):
 def random_case(connection: Connection, steps: int, rate: float, dtype: torch.dtype) -> Sequence[Tensor]:
     """Spikes of both sides [T, B, ...], of which a share of ``rate`` is 1, and weights anywhere between the bounds."""
     draw = torch.Generator().manual_seed(0)
-    sides = [torch.rand(steps, connection.batch, n, generator=draw) < rate for n in (connection.pre, connection.post)]
-    return [
-        *(side.to(dtype) for side in sides),
-        torch.rand(connection.post, connection.pre, generator=draw, dtype=dtype),
-    ]
+    sides = [torch.rand(steps, connection.batch, *n, generator=draw) < rate for n in (connection.pre, connection.post)]
+    return [*(side.to(dtype) for side in sides), torch.rand(connection.weight, generator=draw, dtype=dtype)]
 
 
 def _cases(arguments: Arguments, device: torch.device) -> Iterator[Case]:

@@ -20,7 +20,7 @@ SUITES = {
     "demo": "CPU against GPU for every model of the kit: samples per second, table and plot.",
     "scaling": "Weak scaling on this machine: ranks that train together, predicted and measured.",
     "compare": "The network of snnTorch's IPU tutorial: training rate here, and what is published.",
-    "plasticity": "Time STDP on a CPU, ours and Norse's.",
+    "plasticity": "Time STDP on a CPU, dense and of convolutions, ours and Norse's.",
     "local": "Learn images without labels; accuracy on test images, pass by pass.",
 }
 _COUNT = click.IntRange(1)

@@ -1,7 +1,7 @@
 """Local learning: weights that change by the spikes on both sides of them, without a loss and without backward.
 
 ``PairSTDP``, ``TripletSTDP`` and ``RewardSTDP`` are the rules; tests compare them with sums over all pairs or triplets
-of spikes.
+of spikes. The ``connection`` of a rule is ``Dense()`` or ``Convolution(...)``.
 
 ``CompetitiveLayer`` learns without a teacher: STDP between inputs and neurons that compete (``Competition``).
 ``assign_labels`` and ``vote`` give the neurons classes afterwards; ``learn_locally`` does all of it with a data set.
@@ -14,6 +14,8 @@ from .competition import LayerState as LayerState
 from .competition import assign_labels as assign_labels
 from .competition import similarity as similarity
 from .competition import vote as vote
+from .connection import Convolution as Convolution
+from .connection import Dense as Dense
 from .reward import RewardState as RewardState
 from .reward import RewardSTDP as RewardSTDP
 from .spike_timing import PairSTDP as PairSTDP

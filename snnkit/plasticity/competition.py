@@ -15,8 +15,8 @@ from torch import Tensor
 from snnkit import checks
 from snnkit.data import resolve_device
 
+from .connection import DTYPES, Dense, check_spikes, check_weight
 from .spike_timing import PairSTDP, TripletSTDP
-from .synapses import DTYPES, check_spikes, check_weight
 
 # Weights begin as random shares of their range, as in Diehl & Cook's program.
 _FIRST = 0.3
@@ -152,6 +152,8 @@ class CompetitiveLayer:
     total: float | None = 16.0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.rule.connection, Dense):
+            raise ValueError(f"connection of rule must be Dense(), but it is {self.rule.connection}")
         if self.rule.dt != self.competition.dt:
             raise ValueError(
                 f"rule and competition must have one dt, but theirs are {self.rule.dt!r} and {self.competition.dt!r}"

@@ -1,8 +1,9 @@
 """The changes of weights in C++: one pass over them for a step, or many, and hardly more work than spikes.
 
 PyTorch reads and writes all weights several times in a step. Here (``kernel.cpp``) they are read and written once, and
-those that no spike concerns are skipped; over a sequence they stay in the cache. It is compiled on first use, once per
-machine, as the kernels of the C++ engine are.
+those that no spike concerns are skipped; over a sequence they stay in the cache. For a convolution PyTorch unfolds the
+input of each position; here (``convolution.cpp``) the loop goes over the spikes. Both are compiled on first use, once
+per machine, as the kernels of the C++ engine are.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from torch import Tensor, nn
 
 from ..engine import CompilationFailed, inside_functional_transform
 from ..engine.cpp import load, threads_for
-from .synapses import Limits, Pairings
+from .connection import Connection, Convolution, Dense, Limits, Pairings
 
-# "auto" takes it from so many weights on. Below, a step takes some 30 microseconds in PyTorch, and half of that
+# "auto" takes it from so many dense weights on. Below, a step takes some 30 microseconds in PyTorch, and half of that
 # here, which is not worth the seconds of the first compilation.
 FEWEST = 2**12
 
@@ -33,9 +34,9 @@ _BOUND = {None: 0, "hard": 1, "soft": 2}
 _PLAIN = (Tensor, nn.Parameter)
 
 
-def takes(engine: str, weight: Tensor, out: Tensor) -> bool:
+def takes(engine: str, connection: Connection, weight: Tensor, out: Tensor) -> bool:
     """Whether the kernel is what ``engine`` means for these weights, and can be had."""
-    if engine != "cpp" and (engine != "auto" or weight.numel() < FEWEST):
+    if engine != "cpp" and (engine != "auto" or (weight.numel() < FEWEST and isinstance(connection, Dense))):
         return False
     if torch.compiler.is_compiling() or inside_functional_transform():
         return False
@@ -47,30 +48,42 @@ def takes(engine: str, weight: Tensor, out: Tensor) -> bool:
     shared = out is not weight and weight.untyped_storage().data_ptr() == out.untyped_storage().data_ptr()
     if shared and weight.data_ptr() != out.data_ptr():  # rows already written would be read as others
         return False
-    return _library() is not None
+    if isinstance(connection, Convolution) and _library("convolution.cpp") is None:
+        return False
+    return _library("kernel.cpp") is not None
 
 
-def steps_at_once(by: Pairings, weight: Tensor) -> int:
+def steps_at_once(by: Pairings, weight: Tensor, connection: Connection) -> int:
     """How many steps of a sequence [T, ...] are best given to one call."""
+    if isinstance(connection, Convolution):
+        return 1
     return max(1, _CACHED // max(2 * by.up_pre[0].numel() * weight.element_size(), 1))
 
 
-def change(weight: Tensor, by: Pairings, limits: Limits, out: Tensor) -> None:
-    """Write the weights after a step, or several, to ``out``, which may be ``weight``.
+def change(weight: Tensor, by: Pairings, limits: Limits, connection: Connection, out: Tensor) -> None:
+    """Write the weights after a step, or of dense connections after several, to ``out``, which may be ``weight``.
 
-    For weights of which ``takes`` said yes; ``by`` is [B, ...] or [T, B, ...], in their dtype.
+    For weights of which ``takes`` said yes; ``by`` is [B, ...], of dense ones also [T, B, ...], in their dtype.
     """
-    *lead, samples, posts = by.up_post.shape
-    sizes = lead[0] if lead else 1, samples, posts, weight.shape[1]
-    parts = [part.contiguous() for part in by[:4]]  # alive until the call is done
-    numbers = by.up, by.down, limits.low, limits.high
-    _call(_function("kernel", weight.dtype), (*parts, weight, out), sizes, numbers, limits.bound, by, out)
+    if isinstance(connection, Convolution):
+        source = "convolution.cpp"
+        # In traces, channels are contiguous.
+        parts = by.up_post, by.up_pre.movedim(1, -1), by.down_post.movedim(1, -1), by.down_pre
+        stride, padding, dilation = [connection.stride] * 2, [connection.padding] * 2, [1, 1]
+        sizes = [*by.up_pre.shape, *by.up_post.shape[1:], 1, *weight.shape[2:], *stride, *padding, *dilation]
+    else:
+        source, parts = "kernel.cpp", by[:4]
+        *lead, samples, posts = by.up_post.shape
+        sizes = [lead[0] if lead else 1, samples, posts, weight.shape[1]]
+    parts = [part.contiguous() for part in parts]  # alive until the call is done
+    function, numbers = _function(source, weight.dtype), (by.up, by.down, limits.low, limits.high)
+    _call(function, (*parts, weight, out), tuple(sizes), numbers, limits.bound, by, out)
 
 
 def step_of_pairs(
     weight: Tensor, by: Pairings, decays: tuple[float, float], limits: Limits, out: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """``change`` by pairs of spikes after a step, and their traces, all in one call.
+    """``change`` by pairs of spikes after a step of dense connections, and their traces, all in one call.
 
     ``by`` [B, ...] has the traces before the step; those of ``up_pre`` and ``down_post`` are multiplied by ``decays``
     before spikes are added. Returns both with this step, in new memory.
@@ -80,8 +93,8 @@ def step_of_pairs(
     traces = torch.empty_like(parts[1]), torch.empty_like(parts[2])
     samples, pres = pre.shape
     numbers = by.up, by.down, limits.low, limits.high, *decays
-    sizes = 1, samples, weight.shape[0], pres
-    _call(_function("step", weight.dtype), (*parts, weight, out, *traces), sizes, numbers, limits.bound, by, out)
+    function = _function("kernel.cpp", weight.dtype, "step")
+    _call(function, (*parts, weight, out, *traces), (1, samples, weight.shape[0], pres), numbers, limits.bound, by, out)
     return traces
 
 
@@ -110,18 +123,22 @@ def _call(
 
 def traced(spikes: Tensor, start: Tensor, decay: float) -> Tensor:
     """The traces [T, ...] of spikes [T, ...], all in the dtype of ``start`` [...]; where ``takes`` said yes."""
+    library = _library("kernel.cpp")
+    assert library is not None, "call takes() first"
     spikes, start = spikes.contiguous(), start.contiguous()
     trace = torch.empty_like(spikes)
+    function = library.trace_float32 if spikes.dtype == torch.float32 else library.trace_float64
     pointers = (ctypes.c_void_p * 3)(spikes.data_ptr(), start.data_ptr(), trace.data_ptr())
-    function = _function("trace", spikes.dtype)
     function(pointers, ctypes.c_int64(len(spikes)), ctypes.c_int64(start.numel()), ctypes.c_double(decay))
     return trace
 
 
 @functools.cache
-def _function(name: str, dtype: torch.dtype) -> Any:
-    """A function of the compiled library; where ``takes`` said yes."""
-    return getattr(_library(), f"{name}_{str(dtype).removeprefix('torch.')}")
+def _function(source: str, dtype: torch.dtype, name: str = "") -> Any:
+    """A function of a compiled library; by default named as the source is."""
+    library = _library(source)
+    assert library is not None, "call takes() first"
+    return getattr(library, f"{name or source.removesuffix('.cpp')}_{str(dtype).removeprefix('torch.')}")
 
 
 @functools.lru_cache(maxsize=512)
@@ -135,13 +152,13 @@ def _real(numbers: tuple[float, ...]) -> ctypes.Array[ctypes.c_double]:
 
 
 @functools.cache
-def _library() -> ctypes.CDLL | None:
+def _library(source: str) -> ctypes.CDLL | None:
     """None, with a warning, where there is no compiler."""
     if os.environ.get("TORCH_COMPILE_DISABLE") == "1":
         reason = "TORCH_COMPILE_DISABLE=1 forbids compiling"
     else:
         try:
-            return load(files(__name__.rpartition(".")[0]).joinpath("kernel.cpp").read_text(encoding="utf-8"))
+            return load(files(__name__.rpartition(".")[0]).joinpath(source).read_text(encoding="utf-8"))
         except CompilationFailed as error:
             reason = str(error)
     warnings.warn(

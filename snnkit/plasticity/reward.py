@@ -10,9 +10,9 @@ from torch import Tensor
 
 from snnkit import checks
 
+from .connection import Pairings, check_like
 from .rule import check_spikes, check_values
 from .spike_timing import PairSTDP
-from .synapses import check_like
 
 
 class RewardState(NamedTuple):
@@ -20,7 +20,7 @@ class RewardState(NamedTuple):
 
     pre: Tensor
     post: Tensor
-    eligibility: Tensor  #: the decaying sum of what STDP would have changed, for each sample [B, n_post, n_pre]
+    eligibility: Tensor  #: the decaying sum of what STDP would have changed, for each sample ``[B, *weight.shape]``
 
 
 @checks.arguments
@@ -35,7 +35,7 @@ class RewardSTDP:
     Frémaux & Gerstner 2016 (doi:10.3389/fncir.2015.00085).
 
     Args:
-        pair: what makes a synapse eligible, and its dt, batch and bounds, "hard" or None: changes by soft
+        pair: what makes a synapse eligible, and its connection, dt, batch and bounds, "hard" or None: changes by soft
             ones would depend on the sign of a reward that is not known yet.
         tau_eligibility: seconds for which a synapse remembers.
     """
@@ -51,7 +51,7 @@ class RewardSTDP:
     def initial_state(self, pre: Tensor, post: Tensor, weight: Tensor) -> RewardState:
         """No spikes so far, for steps like ``pre`` [..., B, n_pre] and ``post`` [..., B, n_post]."""
         start = self.pair.initial_state(pre, post, weight)
-        samples = pre.shape[-2]
+        samples = pre.shape[-1 - self.pair.connection.dims]
         return RewardState(
             start.pre, start.post, torch.zeros(samples, *weight.shape, dtype=weight.dtype, device=weight.device)
         )
@@ -63,9 +63,9 @@ class RewardSTDP:
         """One time step.
 
         Args:
-            pre, post: spikes [B, n_pre] and [B, n_post] of this step.
+            pre, post: spikes [B, n_pre] and [B, n_post] of this step, or as the connection has its neurons.
             reward: of each sample in this step [B]; negative ones punish.
-            weight: [n_post, n_pre], float32 or float64.
+            weight: [n_post, n_pre], or as the connection has it; float32 or float64.
             state: of the step before; None: there were no spikes.
 
         Returns:
@@ -95,15 +95,17 @@ class RewardSTDP:
         self, pre: Tensor, post: Tensor, reward: Tensor, weight: Tensor, state: RewardState, eligibility: Tensor
     ) -> RewardState:
         """A step that writes to ``weight`` and ``eligibility``."""
-        pair = self.pair
+        pair, samples = self.pair, len(pre)
         pre, post = pre.to(weight.dtype), post.to(weight.dtype)
         pre_trace = torch.add(pre, state.pre, alpha=pair.decay(pair.tau_plus))
         post_trace = torch.add(post, state.post, alpha=pair.decay(pair.tau_minus))
-        # Gains and losses of each sample in one product, [B, 2, n_post] and [B, 2, n_pre].
-        left = torch.stack([pair.a_plus * post, -pair.a_minus * post_trace], dim=1)
-        right = torch.stack([pre_trace, pre], dim=1)
-        eligibility.baddbmm_(left.mT, right, beta=pair.decay(self.tau_eligibility))
-        weight.view(-1).addmv_(eligibility.flatten(1).T, reward * pair.scale(pre))
+        by = Pairings(post, pre_trace, post_trace, pre, pair.a_plus, pair.a_minus).flat(pair.connection, weight)
+        # Gains and losses, each [B positions, n] → [B, 2 positions, n].
+        left = _by_sample(by.up * by.up_post, -by.down * by.down_post, samples)
+        right = _by_sample(by.up_pre, by.down_pre, samples)
+        products = eligibility.view(samples, -1, right.shape[-1])
+        products.baddbmm_(left.mT, right, beta=pair.decay(self.tau_eligibility))
+        weight.view(-1).addmv_(eligibility.view(samples, -1).T, reward * pair.scale(pre))
         if pair.bound == "hard":
             weight.clamp_(pair.w_min, pair.w_max)
         return RewardState(pre_trace, post_trace, eligibility)
@@ -113,7 +115,7 @@ class RewardSTDP:
             raise TypeError(f"state must be a RewardState or None, but it is a {type(state).__name__}")
         self.pair.checked_state(None if state is None else state[:2], pre, post, weight, lead)
         checks.instance("reward", reward, Tensor, f"a torch.Tensor [{lead}]")
-        each = pre.shape[:-1]
+        each = pre.shape[: -self.pair.connection.dims]
         if reward.shape != each or reward.is_complex() or reward.device != weight.device:
             raise ValueError(
                 f"reward must be real numbers {list(each)} on {weight.device}, one for each sample and step, "
@@ -126,6 +128,10 @@ class RewardSTDP:
             raise ValueError(f"state.eligibility must be {expected}, but its shape is {list(state.eligibility.shape)}")
         check_like("state.eligibility", state.eligibility, weight)
         return state
+
+
+def _by_sample(gains: Tensor, losses: Tensor, samples: int) -> Tensor:
+    return torch.cat([rows.unflatten(0, (samples, -1)) for rows in (gains, losses)], dim=1)
 
 
 def _copy(tensor: Tensor) -> Tensor:

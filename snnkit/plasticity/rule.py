@@ -13,7 +13,7 @@ from snnkit import checks
 from snnkit.engine.page_pool import POOL
 
 from . import cpp_kernels
-from .synapses import Limits, Pairings, changed, check_like, check_synapses
+from .connection import Connection, Limits, Pairings, changed, check_like
 
 # Arguments that have passed: the checks depend on nothing else, and for a small layer take longer than its arithmetic.
 _passed: set[tuple[Any, ...]] = set()
@@ -36,6 +36,7 @@ class Rule(ABC):
     w_max: float
     batch: str
     engine: str
+    connection: Connection
 
     @abstractmethod
     def _pairings(self, pre: Tensor, post: Tensor, traces: Any) -> Pairings:
@@ -53,7 +54,7 @@ class Rule(ABC):
     def initial_state(self, pre: Tensor, post: Tensor, weight: Tensor) -> Any:
         """No spikes so far, for steps like ``pre`` [..., B, n_pre] and ``post`` [..., B, n_post]."""
         sides = (pre if name.startswith("pre") else post for name in self.State._fields)
-        return self.State(*(weight.new_zeros(side.shape[-2:]) for side in sides))
+        return self.State(*(weight.new_zeros(side.shape[-1 - self.connection.dims :]) for side in sides))
 
     @torch.no_grad()
     def step(
@@ -62,8 +63,9 @@ class Rule(ABC):
         """One time step.
 
         Args:
-            pre, post: spikes [B, n_pre] and [B, n_post] of this step, 0 or 1 in any dtype.
-            weight: [n_post, n_pre], float32 or float64.
+            pre, post: spikes [B, n_pre] and [B, n_post] of this step, or as the connection has its neurons; 0 or 1 in
+                any dtype.
+            weight: [n_post, n_pre], or as the connection has it; float32 or float64.
             state: of the step before; None: there were no spikes.
             out: where to write the new weight. ``out=weight`` changes it in place, which is several times quicker for
                 large ones: fresh memory costs more than the arithmetic.
@@ -75,12 +77,7 @@ class Rule(ABC):
         dtype = weight.dtype
         pre, post = (x if x.dtype == dtype else x.to(dtype) for x in (pre, post))
         traces = self._traces(pre, post, state)
-        by = self._pairings(pre, post, traces)
-        if not cpp_kernels.takes(self.engine, weight, weight if out is None else out):
-            return changed(weight, by, self.limits, out), traces
-        new = POOL.empty(weight.shape, weight.dtype) if out is None else out
-        cpp_kernels.change(weight, by, self.limits, new)
-        return new, traces
+        return self._after_step(weight, self._pairings(pre, post, traces), out), traces
 
     def _traces(self, pre: Tensor, post: Tensor, state: Any) -> Any:
         """Those of the step after ``state``."""
@@ -98,7 +95,8 @@ class Rule(ABC):
         In C++ all steps pass over a few rows of the weight at a time, which stay in the cache.
 
         Args:
-            pre, post: spikes [T, B, n_pre] and [T, B, n_post], 0 or 1 in any dtype.
+            pre, post: spikes [T, B, n_pre] and [T, B, n_post], or as the connection has its neurons; 0 or 1 in any
+                dtype.
             weight, state: as in ``step``.
 
         Returns:
@@ -106,7 +104,7 @@ class Rule(ABC):
         """
         state = self.checked_state(state, pre, post, weight, "T, B")
         check_spikes(pre=pre, post=post)
-        if not cpp_kernels.takes(self.engine, weight, weight):
+        if not cpp_kernels.takes(self.engine, self.connection, weight, weight):
             # Without bounds all changes add up in one product; with them, each depends on the one before.
             most = 1 if self.bound else max(1, _AT_ONCE // max(pre[0].numel() + post[0].numel(), 1))
             new, waiting = weight.detach().clone(), []
@@ -115,7 +113,7 @@ class Rule(ABC):
                 waiting.append(self._pairings(pre_t, post_t, state))
                 if len(waiting) == most or t == len(pre):
                     parts = {name: torch.cat([getattr(by, name) for by in waiting]) for name in Pairings._fields[:4]}
-                    changed(new, waiting[0]._replace(**parts), self.limits, new)
+                    self._after_step(new, waiting[0]._replace(**parts), new)
                     waiting.clear()
             return new, state
         pre, post = pre.to(weight.dtype), post.to(weight.dtype)
@@ -126,11 +124,11 @@ class Rule(ABC):
             )
         )
         by, new = self._pairings(pre, post, traces), POOL.empty(weight.shape, weight.dtype)
-        most = cpp_kernels.steps_at_once(by, weight)
+        most = cpp_kernels.steps_at_once(by, weight, self.connection)
         for first in range(0, len(pre), most):
-            parts = (part[first : first + most] for part in by[:4])
-            some = Pairings(*parts, up=by.up, down=by.down)  # pyright: ignore[reportCallIssue]
-            cpp_kernels.change(new if first else weight, some, self.limits, new)
+            steps = slice(first, first + most) if most > 1 else first
+            some = by._replace(**{name: part[steps] for name, part in zip(by._fields[:4], by[:4], strict=True)})
+            cpp_kernels.change(new if first else weight, some, self.limits, self.connection, new)
         # Copies, or the state would keep the whole sequence in memory.
         return new, self.State(*(trace[-1].clone() for trace in traces))
 
@@ -140,7 +138,7 @@ class Rule(ABC):
 
     def scale(self, spikes: Tensor) -> float:
         """Weight of the change by one of the samples of spikes [..., B, neurons]."""
-        return 1.0 / spikes.shape[-2] if self.batch == "mean" else 1.0
+        return 1.0 / spikes.shape[-1 - self.connection.dims] if self.batch == "mean" else 1.0
 
     def decay(self, tau: float) -> float:
         return math.exp(-self.dt / tau)
@@ -155,7 +153,7 @@ class Rule(ABC):
         parts = [part for part in (pre, post, weight, *(state or ()), out) if part is not None]
         if not all(isinstance(part, Tensor) for part in parts) or torch.compiler.is_compiling():
             self._check(pre, post, weight, state, lead, out)
-        elif (key := (lead, kind, *((x.shape, x.dtype, x.device) for x in parts))) not in _passed:
+        elif (key := (lead, self.connection, kind, *((x.shape, x.dtype, x.device) for x in parts))) not in _passed:
             self._check(pre, post, weight, state, lead, out)
             if len(_passed) >= _MOST:
                 _passed.clear()
@@ -163,12 +161,12 @@ class Rule(ABC):
         return self.initial_state(pre, post, weight) if state is None else state
 
     def _check(self, pre: Any, post: Any, weight: Any, state: NamedTuple | None, lead: str, out: Tensor | None) -> None:
-        check_synapses(pre, post, weight, lead)
+        self.connection.check(pre, post, weight, lead)
         for name, value in {} if state is None else state._asdict().items():
             if name.startswith(("pre", "post")):
                 side = pre if name.startswith("pre") else post
                 checks.instance(f"state.{name}", value, Tensor, "a torch.Tensor")
-                expected = list(side.shape[-2:])
+                expected = list(side.shape[-1 - self.connection.dims :])
                 if list(value.shape) != expected:
                     raise ValueError(
                         f"state.{name} must have the shape {expected} of one step, but its shape is {list(value.shape)}"
@@ -181,6 +179,18 @@ class Rule(ABC):
                     f"out must have the shape {list(weight.shape)} of weight, but its shape is {list(out.shape)}"
                 )
             check_like("out", out, weight)
+
+    def _after_step(self, weight: Tensor, by: Pairings, out: Tensor | None = None) -> Tensor:
+        """The weight after one step, in ``out`` or in a new tensor."""
+        if cpp_kernels.takes(self.engine, self.connection, weight, weight if out is None else out):
+            new = POOL.empty(weight.shape, weight.dtype) if out is None else out
+            cpp_kernels.change(weight, by, self.limits, self.connection, new)
+            return new
+        by = by.flat(self.connection, weight)
+        if weight.dim() == 2:
+            return changed(weight, by, self.limits, out)
+        new = changed(weight.flatten(1), by, self.limits).view(weight.shape)
+        return new if out is None else out.copy_(new)
 
 
 def check_values(what: str, good: Tensor, name: str, value: Tensor) -> None:

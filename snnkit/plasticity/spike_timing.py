@@ -12,15 +12,15 @@ from snnkit import checks
 from snnkit.engine.page_pool import POOL
 
 from . import cpp_kernels
+from .connection import EVERY_PAIR, Connection, Pairings
 from .rule import Rule
-from .synapses import Pairings
 
 
 class STDPState(NamedTuple):
     """Traces of ``PairSTDP``."""
 
-    pre: Tensor  #: of the presynaptic spikes [B, n_pre]
-    post: Tensor  #: of the postsynaptic spikes [B, n_post]
+    pre: Tensor  #: of the presynaptic spikes [B, n_pre]; of a convolution [B, C, H, W]
+    post: Tensor  #: of the postsynaptic spikes [B, n_post]; of a convolution [B, O, H', W']
 
 
 @checks.arguments
@@ -49,8 +49,10 @@ class PairSTDP(Rule):
             for many pairs in one step can overshoot. None: additive without bounds, ``w_min`` and ``w_max`` unused.
         w_min, w_max: the bounds. Weights that are outside come to the nearest bound with the first step.
         batch: "sum" adds up the changes of all samples of a step, "mean" averages them.
-        engine: "cpp" on a CPU that has a compiler; "eager" in PyTorch; "auto" takes C++ where it can from 4096
-            weights on.
+        engine: "cpp" on a CPU that has a compiler; "eager" in PyTorch; "auto" takes C++ where it can from 4096 dense
+            weights on, and for any convolution.
+        connection: ``Dense()``, every neuron with every other, or ``Convolution(stride, padding)`` with weights
+            [O, C, kH, kW], spikes pre [..., B, C, H, W] and post [..., B, O, H', W'].
     """
 
     a_plus: float = 0.01
@@ -63,6 +65,7 @@ class PairSTDP(Rule):
     w_max: float = 1.0
     batch: Literal["sum", "mean"] = "sum"
     engine: Literal["auto", "cpp", "eager"] = "auto"
+    connection: Connection = EVERY_PAIR
 
     State: ClassVar[Any] = STDPState
     TIMES: ClassVar[tuple[str, ...]] = ("tau_plus", "tau_minus")
@@ -80,11 +83,11 @@ class PairSTDP(Rule):
     def step(
         self, pre: Tensor, post: Tensor, weight: Tensor, state: STDPState | None = None, *, out: Tensor | None = None
     ) -> tuple[Tensor, STDPState]:
-        """As of every rule; in C++, traces and weights in one call."""
+        """As of every rule; for dense weights in C++, traces and weights in one call."""
         new = weight if out is None else out
-        if not isinstance(weight, Tensor) or not isinstance(new, Tensor):
+        if self.connection.dims > 1 or not isinstance(weight, Tensor) or not isinstance(new, Tensor):
             return super().step(pre, post, weight, state, out=out)
-        if not cpp_kernels.takes(self.engine, weight, new):
+        if not cpp_kernels.takes(self.engine, self.connection, weight, new):
             return super().step(pre, post, weight, state, out=out)
         before = self.checked_state(state, pre, post, weight, "B", out)
         dtype = weight.dtype
@@ -127,7 +130,7 @@ class TripletSTDP(Rule):
         a3_plus, a3_minus: what an earlier spike of the same side adds to that, 0 or more.
         tau_plus, tau_minus, tau_x, tau_y: time constants in seconds.
         dt: seconds per step.
-        bound, w_min, w_max, batch, engine: as in ``PairSTDP``.
+        bound, w_min, w_max, batch, engine, connection: as in ``PairSTDP``.
     """
 
     a2_plus: float = 5e-10
@@ -144,6 +147,7 @@ class TripletSTDP(Rule):
     w_max: float = 1.0
     batch: Literal["sum", "mean"] = "sum"
     engine: Literal["auto", "cpp", "eager"] = "auto"
+    connection: Connection = EVERY_PAIR
 
     State: ClassVar[Any] = TripletState
     TIMES: ClassVar[tuple[str, ...]] = ("tau_plus", "tau_x", "tau_minus", "tau_y")

@@ -52,6 +52,8 @@ LEFT_OUT = {
     "bench.scaling.benchmark hardware.roofline.fit hardware.roofline.validate": "measures for longer",
     "tools.notebook_client.WatchedClient tools.runner.Kernels tools.runner.execute_all": "starts kernels",
     "tools.site.build workshop.bundle.build tools.doctor.report": "starts programs",
+    "plasticity.Convolution.check plasticity.Convolution.columns plasticity.Convolution.outputs": "called by a rule",
+    "plasticity.Convolution.rows plasticity.Dense.check plasticity.Dense.columns plasticity.Dense.rows": "the same",
     "engine.handle_of engine.plan_for engine.state_dtype": "called by unroll, which checks",
     "data.events.load measure.DeviceClock": "needs tonic; needs a GPU",
     "hardware.roofline.HoldoutNet.loss sweep.Manifest": "the value of a field; made by sweep.load",
@@ -175,6 +177,8 @@ nn: module=nn.Linear(8, 3)
 nn.Sequential.*: self=net()
 plasticity: pre=spikes(2, 4), post=spikes(2, 3), weight=rand(3, 4), lead="B", counts=rand(6, 4), classes=3
 plasticity.CompetitiveLayer.*: n_pre=4, n_post=3, spikes=spikes(5, 2, 4), state=self.initial_state(4, 3)
+plasticity.Convolution.*: pre=spikes(2, 1, 6, 6), post=spikes(2, 2, 4, 4), weight=rand(2, 1, 3, 3)
+plasticity.Convolution.outputs: pre=(2, 1, 6, 6), kernel=(2, 1, 3, 3)
 plasticity.LocalRun.*: self=locally()
 plasticity.PairSTDP.window: lag=0.01
 plasticity.RewardSTDP.run: pre=spikes(5, 2, 4), post=spikes(5, 2, 3), reward=rand(5, 2)

@@ -15,7 +15,7 @@ from snnkit.bench.stdp_speed import Case
 from snnkit.cli import main
 
 QUICK = ("bench", "plasticity", "--quick", "--repeats", "3")
-LAYER = bench.Connection(30, 20, 2)
+LAYER = bench.dense(30, 20, 2)
 
 
 def rows_of(connection):
@@ -40,9 +40,9 @@ def test_a_case_is_measured_by_step(case):
 
 
 def test_results_that_differ_are_not_timed(monkeypatch):
-    every = bench.candidates(peers=False)
+    every = bench.candidates(LAYER, peers=False)
     every[1] = bench.Candidate(bench.RUN, "snnkit", lambda pre, post, weight: weight + 1e-9)
-    monkeypatch.setattr(bench, "candidates", lambda peers: every)
+    monkeypatch.setattr(bench, "candidates", lambda connection, peers: every)
     monkeypatch.setattr(suite, "race", lambda *_, **__: pytest.fail("timed"))
     with pytest.raises(AssertionError, match=r"dense 30 → 20, B = 2: weights of our run and of our step differ by"):
         rows_of(LAYER)

@@ -16,6 +16,7 @@ from snnkit.plasticity import (
     similarity,
     vote,
 )
+from snnkit.plasticity.connection import Convolution
 
 F64 = torch.float64
 CELLS = Competition(tau=0.02, threshold=1.0, inhibition=0.7, theta_plus=0.1, tau_theta=2.0, dt=1e-3)
@@ -145,6 +146,7 @@ def test_votes_are_averages_over_the_neurons_of_a_class():
 @pytest.mark.parametrize(
     ("wrong", "error", "says"),
     [
+        (lambda: replace(LAYER, rule=PairSTDP(connection=Convolution())), ValueError, "connection of rule must be De"),
         (lambda: CELLS.step(torch.ones(1, 2), CELLS.initial_state(torch.ones(1, 3))), ValueError, "state.v must be"),
         (lambda: CELLS.step(torch.ones(2)), ValueError, r"current must be float32 or float64 \[B, n\], none of them 0"),
         (lambda: CELLS.step(torch.ones(1, 2), (0, 0)), TypeError, "state.v must be a torch.Tensor, but it is 0"),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from snnkit.engine import CompilationFailed
 from snnkit.plasticity import PairSTDP, TripletSTDP, cpp_kernels
+from snnkit.plasticity.connection import Convolution
 
 F64 = torch.float64
 RULES = {
@@ -75,25 +76,32 @@ def test_threads_share_the_rows():
     rule = RULES["pair"]
     same = with_(rule, engine="eager").run(pre, post, weight)[0]
     torch.testing.assert_close(rule.run(pre, post, weight)[0], same, rtol=1e-12, atol=1e-12)
+    images = [(torch.rand(3, 2, *shape) < 0.2).to(F64) for shape in ((3, 9, 8), (5, 7, 6))]
+    conv, weight = with_(rule, connection=Convolution()), torch.rand(5, 3, 3, 3, dtype=F64)
+    same = with_(conv, engine="eager").run(*images, weight)[0]
+    torch.testing.assert_close(conv.run(*images, weight)[0], same, rtol=1e-12, atol=1e-12)
 
 
 def test_auto_takes_it_from_some_size_on():
     large, small = torch.zeros(64, 64), torch.zeros(63, 64)
-    assert cpp_kernels.takes("auto", large, large) and not cpp_kernels.takes("auto", small, small)
-    assert cpp_kernels.takes("cpp", small, small) and not cpp_kernels.takes("eager", large, large)
-    assert not cpp_kernels.takes("block", large, large)
+    dense = RULES["pair"].connection
+    assert cpp_kernels.takes("auto", dense, large, large) and not cpp_kernels.takes("auto", dense, small, small)
+    assert cpp_kernels.takes("cpp", dense, small, small) and not cpp_kernels.takes("eager", dense, large, large)
+    assert not cpp_kernels.takes("block", dense, large, large)
 
 
 def test_it_steps_aside_for_what_it_does_not_know():
-    weight = torch.zeros(64, 128)
-    assert not cpp_kernels.takes("cpp", weight.T, weight.T)
-    assert not cpp_kernels.takes("cpp", weight, weight[:, ::2])
-    assert not cpp_kernels.takes("cpp", weight.to("meta"), weight.to("meta"))
-    assert not cpp_kernels.takes("cpp", weight[1:], weight[:-1]) and cpp_kernels.takes("cpp", weight, weight[:])
+    dense, weight = RULES["pair"].connection, torch.zeros(64, 128)
+    assert not cpp_kernels.takes("cpp", dense, weight.T, weight.T)
+    assert not cpp_kernels.takes("cpp", dense, weight, weight[:, ::2])
+    assert not cpp_kernels.takes("cpp", dense, weight.to("meta"), weight.to("meta"))
+    assert not cpp_kernels.takes("cpp", dense, weight[1:], weight[:-1]) and cpp_kernels.takes(
+        "cpp", dense, weight, weight[:]
+    )
     with torch.inference_mode():
         frozen = torch.zeros(64, 64)
-        assert cpp_kernels.takes("cpp", frozen, frozen)
-    assert not cpp_kernels.takes("cpp", frozen, frozen)
+        assert cpp_kernels.takes("cpp", dense, frozen, frozen)
+    assert not cpp_kernels.takes("cpp", dense, frozen, frozen)
     pre, post, weight = random_spikes(2, 1, 2, 70, 60, 0.2)
     strided = torch.empty(70, 60, dtype=F64).T
     rule = RULES["pair"]
