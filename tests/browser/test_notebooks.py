@@ -117,7 +117,7 @@ def test_an_explorer_follows_the_mouse_and_the_arrow_keys(notebook, name):
 
 
 @pytest.mark.parametrize(("name", "call"), IN_THE_PAGE)
-def test_an_explorer_in_the_page_follows_the_hand_and_tells_the_kernel(notebook, name, call):
+def test_an_explorer_in_the_page_follows_the_mouse_and_the_arrow_keys(notebook, name, call):
     outputs = notebook.outputs(call)
     headline, mouse = outputs.locator(".headline"), notebook.page.mouse
     before = headline.inner_text()

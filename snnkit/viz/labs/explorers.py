@@ -1,7 +1,7 @@
 """Explorers that compute in the page: no kernel, no server. ``snnkit/web/explorers/`` holds their JavaScript.
 
 An explorer is shown as HTML that needs nothing else, so it lives in JupyterLab, Colab and VS Code, in a notebook that
-is opened again without a kernel, in a report and on the site. It is an anywidget as well: where a kernel is there,
+is opened again without a kernel, in a report and on the site. It is an anywidget as well: once ``connect`` was called,
 ``values`` follow the controls, and controls follow ``values``.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+import sys
 import uuid
 from typing import Any
 
@@ -69,7 +70,7 @@ def explorer_class() -> Any:
     import traitlets
 
     class Explorer(anywidget.AnyWidget):
-        """An explorer; ``values`` are those of its controls, once the page is there. Set them to move the controls."""
+        """An explorer. ``values`` are those of its controls, after ``connect``; set them to move the controls."""
 
         _ipython_display_ = None  # ipywidgets 7, Colab's, would show the widget in place of the page
         key = traitlets.Unicode().tag(sync=True)
@@ -82,7 +83,13 @@ def explorer_class() -> Any:
             super().__init__(key=f"snnkit-{uuid.uuid4().hex[:12]}")
 
         def open(self) -> None:
-            """Connect to the page: not without a viewer, nor on Colab, whose outputs can't see each other."""
+            """Nothing, as a page needs no kernel (but marimo's needs the model). See ``connect``."""
+            if "marimo" in sys.modules:
+                super().open()
+
+        def connect(self) -> None:
+            """Let ``values`` follow the controls from the next cell on, and the controls ``values``: in JupyterLab, not
+            on Colab, whose outputs can't see each other, and not without a viewer."""
             if live() and not on_colab():
                 super().open()
 
