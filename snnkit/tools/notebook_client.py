@@ -122,7 +122,7 @@ class WatchedClient(NotebookClient):
         """Execute all cells. Raises Stopped, or as nbclient does: for a cell, the time limit, a dead kernel."""
         with tempfile.TemporaryFile() as log, tempfile.TemporaryDirectory(prefix="snnkit-") as folder:
             if os.name == "posix":  # of two kernels that start at once, one may take the port that the other has chosen
-                self.km.transport, self.km.ip = "ipc", f"{folder}/kernel"
+                self.km.transport, self.km.ip = "ipc", f"{folder}/kernel"  # type: ignore[union-attr]
             try:
                 with self.setup_kernel(env=self.environment, cwd=self.cwd, stdout=log, stderr=log, cleanup_kc=True):
                     self._execute_cells()
