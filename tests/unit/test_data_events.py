@@ -212,11 +212,6 @@ def test_batches_are_padded_with_silence():
         (lambda r: events.saccades(10**12), ValueError, "steps must be at most .*, which is what memory holds"),
         (lambda r: events.record_digits(size=10**6), ValueError, "size must be at most 128"),
         (lambda r: events.collate([], steps=2), ValueError, "samples must hold at least one"),
-        (
-            lambda r: events.collate([(r, 0.5)], steps=2),
-            TypeError,
-            r"samples\[0\]\[1\] must be an integer or a torch.Tensor",
-        ),
         (lambda r: events.collate([(r, 0), (recording(size=(4, 4)), 1)], steps=2), ValueError, "one sensor, but .*"),
     ],
 )

@@ -60,7 +60,6 @@ def test_signals_are_read_as_sbatch_does():
         ({"time": "00:02:00"}, r"--time=00:02:00 \(line .*\) is 120 s: .*Fix: give the job more time than 00:02:30"),
         ({"partition": " "}, "partition must be a line of text"),
         ({"venv": "~/v"}, "venv must be a line of text .*, but it is '~/v'"),
-        ({"command": 7}, "command of Request must be a text or a list or tuple of texts, but it is 7"),
         ({"command": ""}, "command must be one line, what each process runs.*but it is ''"),
         ({"command": "python 'train.py"}, "command must have its quotes closed"),
         ({"command": "srun python train.py"}, "without the srun before it"),
