@@ -75,7 +75,7 @@ def grade(exercise: Exercise | str, candidate: Any) -> Outcome:
             return failed(**{**error.shown, "message": error.message, "hint": text})
         if error is not None:
             text = _text_of(error)
-            if "ellipsis" in text:
+            if "ellipsis" in text.lower():
                 return to_do(message="A `...` is still in your code.")
             return failed(**_raised(error, text, where, mine.last, limit), where=where)
     return Outcome("passed", passed=total, total=total, printed=prints.text())

@@ -176,6 +176,8 @@ class _Recorder(TorchDispatchMode):
             return result
         if torch.Tag.data_dependent_output in func.tags:
             raise _DataDependent
+        if torch.Tag.nondeterministic_seeded in func.tags:  # run here, it would take a number that others draw next
+            raise NotElementwise(f"{func} draws random numbers")
         given = pytree.tree_map_only(Tensor, self._node_of, (args, kwargs))
         result = func(*args, **kwargs)
         self._note(result, self.graph.call_function(func, *given))
@@ -202,7 +204,7 @@ class _DataDependent(Exception):
     """An operation that takes a value out of a tensor."""
 
 
-_READS = {getattr(Tensor, name) for name in ("numpy", "tolist", "data_ptr", "untyped_storage", "__array__")}
+_READS = {Tensor.numpy, Tensor.tolist, Tensor.data_ptr, Tensor.__array__}
 
 
 class _WithoutValues(TorchFunctionMode):
@@ -265,6 +267,8 @@ def _graph(function: Callable, example: list[Tensor]) -> fx.GraphModule:
     except _DataDependent:
         text = "it decides something from the values of a tensor (if, while, float(...)); use torch.where"
         raise NotElementwise(text) from None
+    except NotElementwise:
+        raise
     except Exception as error:
         text = f"{type(error).__name__}: {error}".strip()
         raise NotElementwise("it can't be traced: " + text.splitlines()[0][:200]) from error
