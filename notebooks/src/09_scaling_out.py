@@ -1055,10 +1055,7 @@ print(f"on one GPU  {20 * math.ceil(60_000 / samples) * seconds / 60:.3g} minute
 cues, answers = data.xor_in_time(800, steps=24, delay=8, seed=SEED)  # [T, N, 10]
 train.seed_everything(SEED)
 memory = nn.Sequential(torch.nn.Linear(10, 64), neuron.Leaky(0.95), torch.nn.Linear(64, 2), neuron.Leaky(0.95))
-cues = cues.transpose(0, 1)
-problem = lit.TensorDataModule(
-    (cues[200:], answers[200:]), (cues[:200], answers[:200]), global_batch_size=25, seed=SEED
-)
+problem = lit.TensorDataModule((cues.transpose(0, 1), answers), validation=200, global_batch_size=25, seed=SEED)
 toy = lit.SpikingModule(memory, encoder="sequence", loss="count_cross_entropy", lr=2e-2)
 trainer = Trainer(accelerator="cpu", max_epochs=6 if QUICK else 20, num_sanity_val_steps=0, **silent)
 trainer.fit(toy, problem)

@@ -104,11 +104,17 @@ def with_autocast(forward: Forward) -> Forward:
 def _spikingjelly_layer(library: Any, device: torch.device) -> Forward:
     node = library.neuron.LIFNode(tau=2.0, surrogate_function=library.surrogate.ATan(), step_mode="m").to(device)
 
+    return _from_rest(library, node)
+
+
+def _from_rest(library: Any, node: nn.Module) -> Forward:
+    """A neuron of SpikingJelly, reset after each sequence: its membrane would hold the graph of the pass."""
+
     def forward(x: Tensor) -> Tensor:
         try:
             return node(x)
         finally:
-            library.functional.reset_net(node)  # or its membrane would hold the graph of this pass
+            library.functional.reset_net(node)
 
     return forward
 
@@ -157,13 +163,7 @@ def _flexsn_layer(library: Any, device: torch.device) -> Forward:
 
     node = library.neuron.FlexSN(step, num_states=1).to(device)
 
-    def forward(x: Tensor) -> Tensor:
-        try:
-            return node(x)
-        finally:
-            library.functional.reset_net(node)
-
-    return forward
+    return _from_rest(library, node)
 
 
 def _stateleaky_layer(library: Any, device: torch.device) -> Forward:

@@ -47,6 +47,7 @@ def _catalogue() -> list[str]:
 @_recipe_options
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, ...")
 @click.option("--threads", type=click.IntRange(1), default=None, help="CPU threads.  [PyTorch's choice]")
+@click.option("--data", "root", metavar="DIR", help="Folder with mnist/ and fashion/.  [SNNKIT_DATA, or a cache]")
 @click.option("--checkpoint", metavar="FILE", help="Written after each epoch; its settings go beside it, FILE.json.")
 @click.option("--resume", is_flag=True, help="Continue from --checkpoint, if it exists.")
 @click.option("--log", metavar="DIR", help="Write curves for TensorBoard.")

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from .autograd import tensors_of
-from .program import Dialect, Op, Program, Value, programs, split
-from .trace import Equation
+from .program import Dialect, Op, Program, Untranslatable, Value, programs, split
+from .trace import Equation, field_names
 from .trace_cache import equation_of
 
 PRELUDE = """\
@@ -174,7 +174,11 @@ def source(neuron: nn.Module, *, adjustable: bool = False, backward: bool = True
     """
     step = _Adjustable(neuron) if adjustable else neuron
     tensors = tensors_of(step)
-    rest = neuron.initial_state(torch.zeros(3))  # type: ignore[operator]
+    largest = max(tensors.values(), key=Tensor.numel, default=torch.zeros(1))
+    rest = neuron.initial_state(torch.zeros(largest.shape or (1,)))  # type: ignore[operator]
+    for name, part in zip(field_names(rest), rest, strict=True):
+        if not bool((part == part.flatten()[0]).all()):
+            raise Untranslatable(f"its neurons rest at different {name}, and JavaScript has one value for all")
     equation = equation_of(step, rest, torch.float32, torch.device("cpu"))
     shared = [tensor.numel() == 1 for tensor in tensors.values()]
     learnable = [isinstance(tensor, nn.Parameter) for tensor in tensors.values()]
@@ -185,7 +189,7 @@ def source(neuron: nn.Module, *, adjustable: bool = False, backward: bool = True
     names = [name.removeprefix("neuron.").replace("surrogate_", "surrogate.") for name in tensors]
     lines = [
         f"states: {equation.states},",
-        f"rest: {json.dumps([part[0].item() for part in rest])},",
+        f"rest: {json.dumps([part.flatten()[0].item() for part in rest])},",
         f"parameters: {json.dumps(names)},",
         f"values: {json.dumps(values)},",
         *(line for function in functions for line in function),

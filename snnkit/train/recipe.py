@@ -53,7 +53,7 @@ def make_optimizer(
     """An optimizer of the parameters that are trained; SGD has a momentum of 0.9.
 
     ``fused``: on CPUs and CUDA, one pass over all weights, which can be stopped on the device from changing anything.
-    On a CPU, Adam's five take three to ten times as long.
+    Without it, a step of Adam takes three to ten times as long on a CPU.
     ``capturable``: of a CUDA graph, for the kinds that count their steps.
     """
     parameters = [p for p in model.parameters() if p.requires_grad]

@@ -121,6 +121,8 @@ def _changed(recipe: Recipe, settings: dict[str, Any]) -> Recipe:
 def run(
     recipe: Recipe | str,
     *,
+    root: str | os.PathLike[str] | None = None,
+    download: bool = True,
     device: str | torch.device = "auto",
     progress: bool = True,
     on_epoch: Callable[[History, nn.Module], Any] | Iterable[Callable[[History, nn.Module], Any]] = (),
@@ -133,6 +135,7 @@ def run(
 
     Args:
         recipe: a name, or the result of ``get``.
+        root, download: of ``data.load``.
         device, progress: of ``fit``.
         on_epoch, on_batch: of ``fit``; one function or several.
         checkpoint: a file, written after each epoch. The settings are saved beside it, with ``.json`` at the end.
@@ -150,7 +153,7 @@ def run(
     CallbackList("on_batch", on_batch)  # raises for what is no function
     target = resolve_device(device)
     recipe, file = prepare(recipe, settings, checkpoint, resume)
-    train_data, test_data = load_data(recipe.dataset, recipe.samples)
+    train_data, test_data = load_data(recipe.dataset, recipe.samples, root=root, download=download)
     if file is not None:
         file.write(recipe)
     seed_everything(recipe.seed)
@@ -184,9 +187,11 @@ def run(
     return Run(recipe, model, history, target)
 
 
-def load_data(dataset: str, samples: int | None) -> tuple[Data, Data]:
+def load_data(
+    dataset: str, samples: int | None, *, root: str | os.PathLike[str] | None = None, download: bool = True
+) -> tuple[Data, Data]:
     """The first so many training samples of a data set (None: all), and all test samples."""
-    train, test = (data.load(dataset, split) for split in ("train", "test"))
+    train, test = (data.load(dataset, split, root=root, download=download) for split in ("train", "test"))
     if samples is not None:
         integer("samples", samples, at_least=1)
         if samples > len(train[1]):

@@ -156,3 +156,5 @@ def test_what_can_not_be_written_is_refused():
         js.source(Mixed())
     with pytest.raises(Untranslatable, match="there is no expression for lgamma"):
         js.source(Gamma())
+    with pytest.raises(Untranslatable, match="its neurons rest at different v, and JavaScript has one value for all"):
+        js.source(LIF(v_reset=torch.tensor([-0.5, 0.0, 0.25, 0.5])))

@@ -222,7 +222,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, monkeypatch):
         (("digits", "--resume"), 2, "--resume and --every need --checkpoint"),
         (("digits", "--samples", "9999"), 1, "samples must be at most 1442"),
         (("digits", "--out", "."), 2, "--out must be a file to write, but '.' is a folder"),
-        (("mnist", "--device", "cpu"), 1, "nowhere"),
+        (("mnist", "--data", "nowhere", "--device", "cpu"), 1, "nowhere"),
     ],
 )
 def test_wrong_usage_is_told_without_a_traceback(arguments, code, says, monkeypatch):
@@ -230,7 +230,6 @@ def test_wrong_usage_is_told_without_a_traceback(arguments, code, says, monkeypa
         raise ConnectionError("could not download into nowhere")
 
     monkeypatch.setattr("snnkit.data.datasets.fetch", no_network)
-    monkeypatch.setenv("SNNKIT_DATA", "nowhere")
     result = train(*arguments)
     assert result.exit_code == code and says in said(result)
     assert isinstance(result.exception, SystemExit)

@@ -16,8 +16,10 @@ from snnkit import data, encode, export, loss, neuron, quantize, train
 from snnkit.cli import main
 from snnkit.export import web
 from snnkit.export.page import describe
-from snnkit.models import ConvNet, EventRecurrentNet, FashionConvNet, StatisticalSNN, mlp
+from snnkit.models import ConvNet, EventRecurrentNet, StatisticalSNN, mlp
 from snnkit.nn import Once, Sequential
+
+from .test_export import fashion
 
 WEB = Path(export.__file__).parents[1] / "web"
 SMALL = {"size": (1, 8, 8), "steps": 12}
@@ -54,15 +56,6 @@ def run(net, images, folder, looked=False, **settings):
     tensor = lambda text: torch.frombuffer(bytearray(base64.b64decode(text)), dtype=torch.float32)  # noqa: E731
     steps = [[[tensor(part) for part in layer] for layer in step] for step in result["steps"]]
     return torch.tensor(result["votes"], dtype=torch.float64).view(len(images), -1), steps, result["path"]
-
-
-def fashion():
-    net = FashionConvNet(4, 32, 10, 1, 8)
-    with torch.no_grad():
-        for layer in (net[9], net[11]):
-            layer.weight.mul_(8)
-    net[1].module.running_mean.fill_(0.05)
-    return net
 
 
 def mixed():

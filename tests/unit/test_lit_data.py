@@ -133,23 +133,27 @@ def test_named_data_sets():
 
 
 @pytest.mark.parametrize(("kind", "name"), [(lit.MNISTDataModule, "mnist"), (lit.FashionMNISTDataModule, "fashion")])
-def test_one_rank_downloads_and_all_read(monkeypatch, kind, name):
+def test_one_rank_downloads_and_all_read(monkeypatch, kind, name, tmp_path):
     calls, there = [], []
 
-    def load(wanted, split):
-        calls.append((wanted, split))
+    def load(wanted, split, *, root, download):
+        calls.append((wanted, split, root, download))
         there.append(split)
         return images(20, 28)
 
     monkeypatch.setattr(data, "load", load)
-    monkeypatch.setattr(data, "available", lambda wanted: len(there) >= 2)
-    whole = kind(global_batch_size=10)
+    monkeypatch.setattr(data, "available", lambda wanted, root: len(there) >= 2)
+    whole = kind(root=tmp_path, global_batch_size=10)
     whole.prepare_data()
-    assert calls == [(name, split) for split in ("train", "test")]
+    assert calls == [(name, split, tmp_path, True) for split in ("train", "test")]
     whole.prepare_data()  # they are there now
     assert len(calls) == 2
     attached(whole).setup()
     assert len(calls) == 4 and whole.train_dataloader().samples.shape == (20, 1, 28, 28)
+    never = kind(root=tmp_path, global_batch_size=10, download=False)
+    there.clear()
+    never.prepare_data()
+    assert len(calls) == 4
 
 
 def test_ranks_share_a_batch():
@@ -171,6 +175,18 @@ def test_evaluation_takes_each_sample_once_on_any_number_of_ranks(monkeypatch):
     assert sorted(label for part in parts for label in labels_of(part)) == sorted(test[1].tolist())
 
 
+def test_samples_are_held_back_once_and_for_all():
+    def held_back(**options):
+        return attached(lit.TensorDataModule(images(), global_batch_size=8, validation=10, **options))
+
+    whole = held_back()
+    train, held = whole.train_dataloader(), whole.val_dataloader()
+    assert (len(train.labels), len(held.labels)) == (30, 10)
+    assert len({tuple(x.flatten().tolist()) for x in (*train.samples, *held.samples)}) == 40
+    assert torch.equal(held_back().val_dataloader().samples, held.samples)
+    assert not torch.equal(held_back(seed=1).val_dataloader().samples, held.samples)
+
+
 def whole_of(**options):
     return lit.TensorDataModule(**{"train": images(), "global_batch_size": 4, **options}).setup()
 
@@ -185,6 +201,7 @@ def resumed(**changes):
         (resumed, {"n": 22}, ValueError, "samples must be 23, as in the run to resume, but it is 22"),
         (resumed, {"batch_size": 8}, ValueError, "batch_size must be 6, as in the run to resume, but it is 8"),
         (resumed, {"seed": 1}, ValueError, "seed must be 0, as in the run to resume, but it is 1"),
+        (whole_of, {"validation": 40}, ValueError, "validation must be less than 40, .* but it is 40"),
         (whole_of, {"test": (images()[0], images()[1][:3])}, ValueError, "test: the images must be"),
     ],
 )

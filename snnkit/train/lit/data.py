@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -147,9 +148,10 @@ def seed_of(what: str, *numbers: int) -> int:
 class _SharedDataModule(LightningDataModule, ABC):
     """A data set from ``load``, as ``SharedBatches`` on the device of each rank; options as ``TensorDataModule``."""
 
-    def __init__(self, *, global_batch_size: int, seed: int = 0) -> None:
+    def __init__(self, *, global_batch_size: int, validation: int | None = None, seed: int = 0) -> None:
         super().__init__()
         self.global_batch_size = integer("global_batch_size", global_batch_size, at_least=1)
+        self.validation = None if validation is None else integer("validation", validation, at_least=1)
         self.seed = check_seed(seed)
         self._data: dict[str, Data] = {}
 
@@ -161,9 +163,12 @@ class _SharedDataModule(LightningDataModule, ABC):
         if self._data:
             return
         train, test = self.load()
-        self._data["train"] = train
-        if test is not None:
-            self._data["test"] = test
+        held = test
+        if self.validation is not None:
+            train, held = _split(train, self.validation, self.seed)
+        for name, part in (("train", train), ("val", held), ("test", test)):
+            if part is not None:
+                self._data[name] = part
 
     def train_dataloader(self) -> SharedBatches:
         assert self.trainer is not None
@@ -178,17 +183,17 @@ class _SharedDataModule(LightningDataModule, ABC):
         )
 
     def val_dataloader(self) -> Any:
-        return self._in_order() if "test" in self._data else []
+        return self._in_order("val") if "val" in self._data else []
 
     def test_dataloader(self) -> Any:
-        return self._in_order() if "test" in self._data else super().test_dataloader()
+        return self._in_order("test") if "test" in self._data else super().test_dataloader()
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
         return batch  # it is there
 
-    def _in_order(self) -> SharedBatches:
+    def _in_order(self, name: str) -> SharedBatches:
         assert self.trainer is not None
-        return self._batches("test", _EVALUATED * self.trainer.world_size, shuffle=False)
+        return self._batches(name, _EVALUATED * self.trainer.world_size, shuffle=False)
 
     def _batches(self, name: str, size: int, **options: Any) -> SharedBatches:
         assert self.trainer is not None
@@ -203,15 +208,17 @@ class TensorDataModule(_SharedDataModule):
     """Samples and labels in memory, as batches that ranks share (``SharedBatches``)::
 
         spikes, labels = data.xor_in_time(1000)                     # [T, N, C], [N]
-        whole = TensorDataModule((spikes.transpose(0, 1), labels), global_batch_size=50)
+        whole = TensorDataModule((spikes.transpose(0, 1), labels), validation=200, global_batch_size=50)
         Trainer(max_epochs=20).fit(SpikingModule(net, encoder="sequence"), whole)
 
     Args:
         train: samples [N, ...], uint8 or floating point, and labels int64 [N].
-        test: as ``train``, also to validate on, as ``fit`` does; None: there is none.
+        test: as ``train``; None: there is none.
         global_batch_size: of all ranks together, a multiple of their number: learning rate and number of updates keep
             their meaning on any number of ranks.
-        seed: of the order; the same on all ranks.
+        validation: how many of ``train`` to hold back, drawn with ``seed`` once. None: validate on ``test``, as ``fit``
+            does.
+        seed: of the order and of what is held back; the same on all ranks.
     """
 
     def __init__(self, train: Data, test: Data | None = None, **options: Any) -> None:
@@ -227,25 +234,33 @@ class TensorDataModule(_SharedDataModule):
 
 @checks.arguments
 class MNISTDataModule(_SharedDataModule):
-    """MNIST, uint8 [N, 1, 28, 28]: 60000 to train on, 10000 to test. One rank of each node downloads.
+    """MNIST, uint8 [N, 1, 28, 28]: 60000 to train on, 10000 to test.
 
     Args:
+        root, download: of ``data.load``; one rank of each node downloads, before the others read.
         samples: how many of the training samples, from the first on; None: all.
-        options: ``global_batch_size`` and ``seed`` of ``TensorDataModule``.
+        options: ``global_batch_size``, ``validation`` and ``seed`` of ``TensorDataModule``.
     """
 
     name: str = "mnist"
 
-    def __init__(self, *, samples: int | None = None, **options: Any) -> None:
-        self.samples = samples
+    def __init__(
+        self,
+        *,
+        root: str | os.PathLike[str] | None = None,
+        download: bool = True,
+        samples: int | None = None,
+        **options: Any,
+    ) -> None:
+        self.root, self.download, self.samples = root, download, samples
         super().__init__(**options)
 
     def prepare_data(self) -> None:
-        if not data.available(self.name):
+        if self.download and not data.available(self.name, self.root):
             self.load()
 
     def load(self) -> tuple[Data, Data | None]:
-        return load_data(self.name, self.samples)
+        return load_data(self.name, self.samples, root=self.root, download=self.download)
 
 
 class FashionMNISTDataModule(MNISTDataModule):
@@ -261,3 +276,14 @@ class DigitsDataModule(MNISTDataModule):
     """
 
     name: str = "digits"
+
+
+def _split(train: Data, count: int, seed: int) -> tuple[Data, Data]:
+    """The rest of the training data, and ``count`` samples held back."""
+    samples, labels = train
+    if count >= len(labels):
+        raise ValueError(f"validation must be less than {len(labels)}, all samples to train on, but it is {count}")
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed_of("hold back", seed)))
+    rows = order.to(samples.device)
+    rest, held = rows[:-count].sort().values, rows[-count:].sort().values
+    return (samples[rest], labels[rest]), (samples[held], labels[held])

@@ -99,6 +99,8 @@ def run_recipe(
     *,
     devices: int | None = None,
     nodes: int | None = None,
+    root: str | os.PathLike[str] | None = None,
+    download: bool = True,
     device: str | torch.device = "auto",
     progress: bool = True,
     on_epoch: Callable[[History, nn.Module], Any] | Iterable[Callable[[History, nn.Module], Any]] = (),
@@ -118,7 +120,7 @@ def run_recipe(
     SLURM, with SIGUSR1, rank 0 also puts the job back into the queue.
 
     Args:
-        recipe, settings: as ``recipes.run``. ``graphed`` is not possible here.
+        recipe, root, download, settings: as ``recipes.run``. ``graphed`` is not possible here.
         devices: ranks per node, nodes: how many; None: as in the environment. Other numbers are refused.
         device: "auto", "cpu" or "cuda"; each rank takes the CUDA device of its local rank.
         progress, on_epoch: as ``recipes.run``, on rank 0.
@@ -185,7 +187,7 @@ def run_recipe(
         try:
             trainer.fit(
                 _module(recipe, network),
-                _data(recipe),
+                _data(recipe, root, download),
                 ckpt_path=str(file.checkpoint) if file is not None and exists else None,
             )
         except Stopped as stop:
@@ -220,9 +222,15 @@ def _module(recipe: Recipe, network: nn.Module) -> SpikingModule:
     )
 
 
-def _data(recipe: Recipe) -> MNISTDataModule:
+def _data(recipe: Recipe, root: str | os.PathLike[str] | None, download: bool) -> MNISTDataModule:
     kinds = {kind.name: kind for kind in (MNISTDataModule, FashionMNISTDataModule, DigitsDataModule)}
-    return kinds[recipe.dataset](samples=recipe.samples, global_batch_size=recipe.batch_size, seed=recipe.seed)
+    return kinds[recipe.dataset](
+        root=root,
+        download=download,
+        samples=recipe.samples,
+        global_batch_size=recipe.batch_size,
+        seed=recipe.seed,
+    )
 
 
 def _environment(place: RankInfo, requeue_signal: signal.Signals | None) -> ClusterEnvironment:
