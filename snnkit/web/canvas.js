@@ -117,3 +117,20 @@ export class Loop {
 export function calm() {
   return matchMedia("(prefers-reduced-motion: reduce)").matches;
 }
+
+/** Draws `view`, which has an element, a canvas and `draw`, whenever its place or its colours change; ends by a call. */
+export function follow(view) {
+  view.colours = colours(view.element);
+  const ends = [
+    watchColours(view.element, (found) => {
+      view.colours = found;
+      view.draw();
+    }),
+    surface(view.canvas, (context, width, height) => {
+      Object.assign(view, {context, width, height});
+      view.fit?.();
+      view.draw();
+    }),
+  ];
+  return () => ends.forEach((one) => one());
+}

@@ -1,6 +1,6 @@
 // A panel with axes on a canvas: lines, marks, bars and images, a read-out under the pointer, and handles to drag.
 
-import {colours, surface, watchColours} from "./canvas.js";
+import {follow} from "./canvas.js";
 import {drag, framed, make, written} from "./controls.js";
 
 const TOP = 8, RIGHT = 10, BELOW = 36, LEFT = 60;
@@ -95,19 +95,7 @@ export class Plot {
 
   /** Once `element` is in the page. */
   start() {
-    this.colours = colours(this.element);
-    const ends = [
-      watchColours(this.element, (found) => {
-        this.colours = found;
-        this.draw();
-      }),
-      surface(this.canvas, (context, width, height) => {
-        Object.assign(this, {context, width, height});
-        this.fit();
-        this.draw();
-      }),
-    ];
-    this.end = () => ends.forEach((one) => one());
+    this.end = follow(this);
     return this;
   }
 

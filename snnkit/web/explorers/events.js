@@ -1,7 +1,7 @@
 // The event player: a digit before a synthetic event camera, step by step and as a cloud in space and time. The camera
 // is that of snnkit.data.events.
 
-import {colours, surface, watchColours} from "../canvas.js";
+import {follow} from "../canvas.js";
 import {button, drag, make, slider, written} from "../controls.js";
 import {Plot} from "../plot.js";
 import {explorer, uniform} from "./explorer.js";
@@ -74,18 +74,7 @@ class Cloud {
   }
 
   start() {
-    this.colours = colours(this.element);
-    const ends = [
-      watchColours(this.element, (found) => {
-        this.colours = found;
-        this.draw();
-      }),
-      surface(this.canvas, (context, width, height) => {
-        Object.assign(this, {context, width, height});
-        this.draw();
-      }),
-    ];
-    this.end = () => ends.forEach((one) => one());
+    this.end = follow(this);
   }
 
   turn(yaw, pitch) {
