@@ -27,6 +27,8 @@ KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3
 CELL_METADATA = ("cellView", "slideshow", "tags")
 # These cells hold text that comes from settings: their ids are their names, so that a new setting keeps the ids.
 NAMED_CELLS = ("badge", "bootstrap", "parameters")
+IMPORTS = re.compile(r"^course\.start\(", re.MULTILINE)  # what the cell of the imports ends with
+IMPORTS_TITLE = "# @title Imports"
 BADGE_MARKER = '# %% [markdown] tags=["badge"]'
 BOOTSTRAP_MARKER = '# %% tags=["bootstrap"] cellView="form"'
 
@@ -55,6 +57,10 @@ def notebook(project: Project, name: str) -> NotebookNode:
         made["source"] = _with_drawings(project, cell.source) if cell.cell_type == "markdown" else cell.source
         if cell.cell_type == "code":
             made |= {"execution_count": None, "outputs": []}
+            if identity == "bootstrap" or IMPORTS.search(cell.source):  # folded: in JupyterLab, and as Colab's form
+                metadata |= {"cellView": "form", "jupyter": {"source_hidden": True}}
+                if not cell.source.startswith("# @title"):
+                    made["source"] = f"{IMPORTS_TITLE}\n{cell.source}"
         cells.append(made)
     content = {"cells": cells, "metadata": {"kernelspec": KERNELSPEC}, "nbformat": 4, "nbformat_minor": 5}
     return nbformat.reads(json.dumps(content), as_version=4)

@@ -55,6 +55,8 @@ def read(path: Path) -> NotebookNode:
             shown.append(output)
         if cell.cell_type == "code":
             cell.outputs = shown
+            if cell.metadata.get("jupyter", {}).get("source_hidden"):
+                cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-input"]
         else:
             cell.source = badges_in_words(cell.source)
     return notebook

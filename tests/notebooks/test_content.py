@@ -70,6 +70,21 @@ def test_names_of_the_kit_are_public(name):
     assert below + private == []
 
 
+IMPORTS_TO_COME = {"04", "05", "06", "07", "08", "09", "10", "11", "12"}
+
+
+@each_notebook
+def test_setup_and_imports_are_folded_and_the_imports_are_few(name):
+    cells = [cell for cell in pair.notebook(PROJECT, name).cells if cell.cell_type == "code"]
+    setup, imports = (next(c for c in cells if mark in c.source) for mark in ("find_spec", "\ncourse.start("))
+    for cell in (setup, imports):
+        assert cell.metadata.jupyter == {"source_hidden": True} and cell.metadata.cellView == "form"
+        assert cell.source.startswith("# @title ")
+    assert sum("source_hidden" in str(cell.metadata) for cell in cells) == 2
+    statements = re.findall(r"(?m)^(?:import|from) ", imports.source)
+    assert len(statements) <= 8 or name[:2] in IMPORTS_TO_COME
+
+
 # ---- the file: in sync with its source, the badge first, nothing of a run ----
 
 
