@@ -14,6 +14,7 @@ from .bars import spans as spans
 from .bars import supersteps as supersteps
 from .benchmarks import comparison as comparison
 from .benchmarks import device_rates as device_rates
+from .benchmarks import framework_ratios as framework_ratios
 from .benchmarks import per_neuron_step as per_neuron_step
 from .benchmarks import races as races
 from .benchmarks import training_rates as training_rates

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -158,6 +159,42 @@ def training_rates(records: Record | Sequence[Record]) -> go.Figure:
         source = _note(row, where).removeprefix("<br>")
         numbers.append(Marked(lane, "measured", row["samples_per_s"], source=source))
     return marked(numbers, "samples per second", title="Training: samples per second")
+
+
+@checks.arguments
+def framework_ratios(record: Record) -> go.Figure:
+    """How many times as long as the kit each framework takes, against the size of the layer.
+
+    Panels: ``Linear(n, n)`` with n neurons above, the neurons alone below; forward, and forward and backward. Each is
+    divided by our fastest engine **on its own equation**, in float32; bars reach from the 10th to the 90th percentile.
+
+    Args:
+        record: of kind "frameworks", from ``snnkit.records.load`` or ``snnkit.bench``.
+    """
+    (content,) = _checked(record, "frameworks")
+    rows = [row for row in content["rows"] if row["dtype"] == "float32"]
+    best: dict[tuple[Any, ...], float] = {}
+    for row in rows:
+        if row["library"] == "snnkit":
+            case = row["part"], row["features"], row["equation"], row["mode"]
+            best[case] = min(best.get(case, math.inf), row["median_s"])
+    curves: Curves = {}
+    for row in rows:
+        ours = best.get((row["part"], row["features"], row["equation"], row["mode"]))
+        if row["library"] != "snnkit" and ours is not None:
+            panel = 2 * (row["part"] == "neurons") + _MODES.index(row["mode"])
+            note = f" times ours<br>{row['equation']}: {row['median_s'] * 1e3:.4g} ms, ours {ours * 1e3:.4g} ms"
+            _add(curves, panel, row["contestant"], row["features"], *_times(row, 1 / ours), note)
+    if not curves:
+        raise ValueError("record must hold rows of another framework in float32, but it has none")
+    looks = {name: line_look(i) for i, name in enumerate(dict.fromkeys(name for _, name in curves))}
+    titles = ["Linear and neurons, forward", "forward and backward", "Neurons alone, forward", "forward and backward"]
+    figure = panels(2, 2, titles, horizontal_spacing=0.1, vertical_spacing=0.15)
+    _draw(figure, curves, looks, 2, "n = %{x}: %{y:.3g}", dict.fromkeys(range(4), (1.0,)))
+    figure.update_yaxes(title_text="times ours", col=1)
+    figure.update_xaxes(title_text="neurons n", row=2)
+    legend_below(figure, 560, list(looks), above=20)
+    return finish(figure, f"Time over ours on the same equation: {_where(content)}")
 
 
 @checks.arguments
