@@ -36,11 +36,12 @@ test-all: setup  ## the rest: Colab's versions, browser, SLURM, twenty kills, si
 gpu:  ## what needs a CUDA device: tests, then benchmarks that write records into build/gpu; under 9 minutes
 	$(PYTHON) -m tests.gpu --out build/gpu
 
-lint: setup  ## ruff, pyright, and the pairing of the notebooks
+lint: setup  ## ruff, pyright, the pairing of the notebooks, and how long the sentences are (a report)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/snnkit build --check
+	$(BIN)/python docs/readability.py
 
 format: setup
 	$(BIN)/ruff check --fix .
