@@ -67,11 +67,9 @@ EPOCHS: int = 0  # passes through the training set; 0: as many as the data set n
 import math
 import time
 from functools import partial
-from html import escape
 
 import plotly.graph_objects as go
 import torch
-from IPython.display import HTML, display
 
 from snnkit import course, data, encode, export, loss, neuron, nn, train, viz
 from snnkit.course import attempt, hint, quiz, scorecard, solution
@@ -621,12 +619,7 @@ home = export.page(
     title="My first spiking network",
     about=f"Trained on {DATASET} in notebook 04 of snnkit; it reads {accuracy:.1%} of the test images.",
 )
-print(f"{home.name}, {home.stat().st_size / 1e3:,.0f} kB, is in the folder of this notebook")
-if home.stat().st_size < 1e6:  # that of MNIST would make this notebook large
-    frame = (
-        f'style="width: 100%; height: 900px; border: 0" title="My network" srcdoc="{escape(home.read_text("utf-8"))}"'
-    )
-    display(HTML(f"<div><iframe {frame}></iframe></div>"))
+viz.embed(home)  # the file itself is in the folder of this notebook
 
 # %% [markdown]
 # **What to notice**

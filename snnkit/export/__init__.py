@@ -4,6 +4,7 @@
 |---|---|---|
 | ``page`` | an HTML file that draws, runs and explains a network | there is a browser |
 | ``reader`` | the page of a network that comes with the package | there is a browser |
+| ``reader_network`` | that network | there is PyTorch and this package |
 | ``export`` | a ``torch.export`` program | there is PyTorch, without this package |
 | ``playground`` | a page that trains small networks | any browser, without a server |
 
@@ -13,6 +14,7 @@
 from . import web as web
 from .page import page as page
 from .page import reader as reader
+from .page import reader_network as reader_network
 from .playground import playground as playground
 from .program import export as export
 from .program import plain as plain

@@ -37,7 +37,7 @@ from snnkit.train import load_checkpoint
 
 from . import web
 
-__all__ = ["describe", "page", "reader"]
+__all__ = ["describe", "page", "reader", "reader_network"]
 
 MOST_WEIGHTS = 2_000_000  # 10.7 MB of text
 MOST_NEURONS = 50_000
@@ -120,12 +120,19 @@ def reader(path: str | os.PathLike[str], *, title: str = "A spiking network read
     Args:
         path, title: as for ``page``.
     """
-    net = mlp((64, 128, 10))
-    with resources.as_file(resources.files("snnkit") / "web" / "reader.pt") as file:
-        load_checkpoint(file, net)
+    net = reader_network()
     images = data.load("digits", "test") if data.available("digits") else None
     about = "Draw a digit. Its pixels drive 128 neurons, step by step; their spikes vote for one of ten answers."
     return page(net, path, encode="repeat", steps=20, size=(1, 8, 8), images=images, title=title, about=about)
+
+
+@checks.arguments
+def reader_network() -> Sequential:
+    """The network of ``reader``: images in [0, 1], [T, B, 1, 8, 8], shown for T = 20 steps, to spikes [T, B, 10]."""
+    net = mlp((64, 128, 10))
+    with resources.as_file(resources.files("snnkit") / "web" / "reader.pt") as file:
+        load_checkpoint(file, net)
+    return net.requires_grad_(False)
 
 
 def describe(

@@ -25,6 +25,7 @@ from . import theme as theme
 from .architecture import layer_costs as layer_costs
 from .architecture import module_tree as module_tree
 from .display import show as show
+from .embedded import embed as embed
 from .embedded import landscape as landscape
 from .embedded import listen as listen
 from .explorer import explore as explore

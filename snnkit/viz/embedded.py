@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import uuid
 from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
@@ -15,6 +18,7 @@ from ..export import web
 from .alt import spoken
 from .frontend import in_notebook
 
+MOST_LETTERS = 1_000_000  # of a page within a notebook
 MOST_NEURONS = 16  # of a train: more pitches are a noise
 
 
@@ -64,6 +68,28 @@ def landscape(
     data |= {"loss": _rounded(loss, 4), "gradient": _rounded(gradient, 3)}
     words = f"A landscape of the loss over {axes[0]} and {axes[1]}, from {loss.min():.3g} to {loss.max():.3g}"
     _show("landscape", data, f"{words}; it is lowest at {', '.join(f'{one:g}' for one in target)}.")
+
+
+def embed(path: str | os.PathLike[str], *, height: int = 900, compact: bool = False) -> None:
+    """Show a page that ``export`` wrote, alive without a kernel; outside a notebook, or of more than 1 MB, its name.
+
+    Args:
+        path: the HTML file; it becomes part of the notebook.
+        height: of its place, in pixels.
+        compact: of a network's page, show only what one draws on, the neurons, and the answer.
+    """
+    file = Path(path)
+    page = file.read_text(encoding="utf-8")
+    words = f"{file.name}, {len(page) / 1e3:,.0f} kB, opens in any browser."
+    if not in_notebook() or len(page) > MOST_LETTERS:
+        print(words)
+        return
+    from IPython.display import display
+
+    title = re.search("<title>(.*?)</title>", page)
+    name = f'name="{"compact" * compact}" title="{title[1] if title else file.name}"'
+    frame = f'<iframe {name} style="width: 100%; height: {height}px; border: 0" srcdoc="{escape(page)}"></iframe>'
+    display({"text/html": f"<div>{frame}</div>", "text/plain": words}, raw=True)
 
 
 def _rounded(values: Tensor, digits: int) -> Any:

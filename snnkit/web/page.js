@@ -17,7 +17,7 @@ const at = (id) => document.getElementById(id);
 /** Starts the page that export/page.py has written, with the neurons' JavaScript. */
 export function start(neurons) {
   const description = JSON.parse(at("data").textContent);
-  if (location.hash === "#compact") becomeCompact();
+  if (location.hash === "#compact" || self.name === "compact") becomeCompact();
   try {
     const player = new Player(description, neurons);
     player.next();
@@ -32,6 +32,7 @@ export function start(neurons) {
 /** Within another page: only the essential, as high as it needs, in the scheme of that page. */
 function becomeCompact() {
   document.body.classList.add("compact");
+  if (location.protocol === "about:") return; // in a notebook, whose outputs have no address
   const whole = document.createElement("a");
   const href = location.href.replace(/#.*/, "");
   Object.assign(whole, {href, target: "_blank", className: "small", textContent: "Change the network, see its spikes"});

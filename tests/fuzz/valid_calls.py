@@ -246,6 +246,7 @@ train.slurm.seconds: text="01:00:00"
 viz: figure=viz.figures.raster(spikes(5, 3)), history=filled(), command="python train.py", script=SCRIPT, total_epochs=2
 viz.LivePanel.follow: update=train.BatchInfo(1, 1, 2, 4, zeros(3), zeros(5, 2, 3))
 viz.listing: texts={"a": "b"}
+viz.embed: path=written("page.html", "<p>")
 viz.landscape: loss=zeros(3, 3), gradient=zeros(2, 3, 3), low=0.0, high=1.0, target=[0.1, 0.2]
 viz.listen: trains={"a": spikes(5, 3)}
 viz.explore: fn=lambda a: viz.figures.raster(spikes(5, 3)), a=(0.0, 1.0)

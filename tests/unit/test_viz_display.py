@@ -126,6 +126,21 @@ def test_what_computes_in_the_page_brings_its_data_and_its_program(shown, monkey
         viz.landscape(torch.ones(2, 3), torch.zeros(2, 2, 3), low=0.0, high=1.0, target=(0, 0))
 
 
+def test_a_page_in_a_notebook_is_part_of_it_unless_it_is_large(shown, monkeypatch, tmp_path, capsys):
+    page = tmp_path / "net.html"
+    page.write_text('<title>A &amp; B</title><p class="x">', encoding="utf-8")
+    viz.embed(page)
+    assert capsys.readouterr().out == "net.html, 0 kB, opens in any browser.\n" and not shown
+    monkeypatch.setattr(embedded, "in_notebook", lambda: True)
+    viz.embed(page, compact=True, height=520)
+    ((made, _),) = shown
+    assert 'name="compact" title="A &amp; B"' in made["text/html"] and "height: 520px" in made["text/html"]
+    assert 'srcdoc="&lt;title&gt;A &amp;amp; B&lt;/title&gt;&lt;p class=&quot;x&quot;&gt;"' in made["text/html"]
+    page.write_text("x" * (embedded.MOST_LETTERS + 1))
+    viz.embed(page)
+    assert "net.html, 1,000 kB" in capsys.readouterr().out and len(shown) == 1
+
+
 # ---- listings and batch scripts
 
 TEXTS = {"C++": "if (a < b) return 1.0f;  // why", "plain": "v0 = sub(x, s0) & <b>"}
