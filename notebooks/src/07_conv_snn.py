@@ -25,11 +25,11 @@
 # - compute what does not depend on time only once, and everything else for all time steps together;
 # - train in mixed precision: which numbers may be 16 bits wide, which must not, and why you need a gradient scaler;
 # - read a trained network layer by layer: rates, dead neurons, feature maps over time, and the milliseconds of each layer;
-# - kill a training run and resume it exactly, and export the result as int8 or as a program without snnkit.
+# - recognise a network that ignores its input by the value of its loss.
 #
 # | | |
 # |---|---|
-# | Time | 55 minutes |
+# | Time | 50 minutes |
 # | GPU minutes | 0 with `QUICK = True`. At full size (`QUICK = False`) a GPU trains all 128 channels |
 # | Before this | 04 training, 06 fused neurons. You have seen a convolution |
 
@@ -66,16 +66,13 @@ DATASET: str = "auto"  # "auto", "digits", "mnist" or "fashion" (the last two ar
 EPOCHS: int = 0  # passes through the training set; 0: as many as the size needs
 
 # %%
-import copy
 import itertools
-import tempfile
 import warnings
 from functools import partial
-from pathlib import Path
 
 import torch
 
-from snnkit import course, data, encode, export, loss, measure, models, neuron, nn, quantize, records, train, viz
+from snnkit import course, data, encode, loss, measure, models, neuron, nn, records, train, viz
 from snnkit.bench import heading
 from snnkit.course import attempt, hint, quiz, scorecard, solution
 from snnkit.train import recipes
@@ -623,7 +620,7 @@ for name, value in as_published.settings().items():
 # $$L = \frac{1}{10\,B} \sum_{b,k} \Big( \frac{1}{T} \sum_t S_{bk}[t] - [k = y_b] \Big)^2 .$$
 #
 # > **Predict first.** What is the loss if no output neuron ever fires? And if all ten fire at every step? You will need
-# > both numbers in section 9. How quickly will the loss fall below the first number?
+# > both numbers in section 8. How quickly will the loss fall below the first number?
 #
 # (The panel's button ends the training after the current update; the net keeps the weights that it has by then.)
 
@@ -884,52 +881,7 @@ for kind, figure in {"training": figures.training_rates, "demo": figures.device_
     print("\n\n".join(heading(record) for record in loaded))
 
 # %% [markdown] tags=["slide"]
-# ## 8 · Kill and resume
-#
-# Machines crash, jobs reach their time limit, laptops are closed. What must a checkpoint contain, so that a resumed run
-# is *exactly* like one that never stopped?
-#
-# > **Predict first.** It contains the weights, of course. Name four more things. (One of them is in section 4 of this
-# > notebook, one in every data loader.)
-
-
-# %%
-class PowerCut(Exception):
-    pass
-
-
-def power_cut(history, model):
-    """Called after each epoch, when the checkpoint has been written."""
-    if history.epochs == 1:
-        raise PowerCut
-
-
-little = recipes.get("mnist-small", dataset="digits", samples=640, channels=8, hidden=64, epochs=2, seed=SEED)
-folder = Path(tempfile.mkdtemp())
-quiet = {"device": device, "progress": False}
-
-unbroken = recipes.run(little, **quiet)
-try:
-    recipes.run(little, **quiet, checkpoint=folder / "run.pt", on_epoch=power_cut)
-except PowerCut:
-    print("killed after epoch 1; on disk:", ", ".join(sorted(f.name for f in folder.iterdir())))
-resumed = recipes.run(little, **quiet, checkpoint=folder / "run.pt", resume=True)
-
-saved = train.load_checkpoint(folder / "run.pt")
-pairs = zip(unbroken.model.state_dict().values(), resumed.model.state_dict().values(), strict=True)
-print("equal to the last bit:", all(torch.equal(a, b) for a, b in pairs))
-print("in the file:", ", ".join(sorted({*saved, *saved["extra"]} - {"extra", "format"})))
-
-# %% [markdown] tags=["slide"]
-# The momentum of the optimizer, the learning rate's schedule, the scaler's scale, and the states of *all* random
-# generators: the order of the images, augmentation, dropout. If one is missing, the resumed run is a different run. It
-# may be just as good, but you will never know whether a strange bump in the curve came from the crash.
-#
-# The file is written under another name and then renamed, so a crash while writing leaves the last good one. And it
-# contains tensors and plain values only: opening a checkpoint from an unknown source runs no code. (On a GPU some
-# kernels add in an order that varies, so there "equal" may mean "equal up to rounding".)
-#
-# ## 9 · What broke?
+# ## 8 · What broke?
 #
 # Three colleagues trained in float16 with a scaler and clipping. Two of the losses below are values that you predicted
 # in section 5.
@@ -973,128 +925,6 @@ for name, losses in curves.items():
 #
 # Both mistakes are common, and no error message will show them. The values of the loss for "all silent" and "all fire"
 # do: compute them for your loss *before* you train.
-#
-# ## 10 · A readout from statistics
-#
-# So far a neuron's output was its rate. What else can a readout use? Take a *population* of neurons and four numbers:
-#
-# | | | |
-# |---|---|---|
-# | **rate** | mean number of spikes per neuron and step | how much? |
-# | **spread** | variance of the neurons' rates | all alike, or a few very active ones? |
-# | **Fano factor** | variance over time of the population's spike count, divided by its mean | how regular? |
-# | **synchrony** | variance over time of the population's mean, relative to that of its neurons | together, or independently? |
-#
-# > **Predict first.** Two populations of 50 neurons, both with rate 0.2. In one, every neuron has its own random draws;
-# > in the other, all share the same draws. Which of the four numbers differ, and by how much?
-
-# %%
-summarise = models.Population(50, 1)
-torch.manual_seed(SEED)
-alone = (torch.rand(2000, 1, 50) < 0.2).float()
-together = (torch.rand(2000, 1, 1) < 0.2).float().expand(2000, 1, 50)
-for name, x in {"own": alone, "shared": together}.items():
-    numbers = summarise.split(summarise(x)[0][0])
-    print(f"{name:9}" + "   ".join(f"{field} {value.item():7.4f}" for field, value in numbers._asdict().items()))
-
-# %% [markdown]
-# The rate is the same. The Fano factor goes from 0.8 ($1 - \text{rate}$, for independent neurons) to fifty times that,
-# synchrony from about $1/50$ to 1.
-#
-# `models.StatisticalSNN` trains a hidden layer of spiking neurons through these four numbers per population: nothing
-# else reaches the output. Its input consists of random spikes, so the same image gives a different input each time.
-
-# %%
-torch.manual_seed(SEED)
-digits, digit_labels = data.load("digits", "test")
-reader = models.StatisticalSNN(64, hidden=128, populations=16, steps=25)
-train.fit(
-    reader,
-    data.load("digits"),
-    (digits, digit_labels),
-    encode=reader.encode,
-    loss=loss.count_cross_entropy,
-    lr=1e-2,
-    epochs=8 if QUICK else 20,
-    device=device,
-    progress=False,
-)
-with torch.no_grad():
-    answer = reader.process_input(digits)
-right = (answer.output.argmax(1).cpu() == digit_labels).float().mean()
-print(f"{right:.1%} of the test digits, from {16 * 4} numbers per image; chance would be 10 %")
-# Of each statistic the mean over the samples of a class: [4, classes, populations].
-means = torch.stack(
-    [torch.stack([one.cpu()[digit_labels == k].mean(0) for k in range(10)]) for one in answer.statistics]
-)
-ranges = [f"{name}: {m.min():.2g} to {m.max():.2g}" for name, m in zip(answer.statistics._fields, means, strict=True)]
-panels = figures.panels(2, 2, ranges)
-for i, mean in enumerate(means):
-    panels.add_heatmap(z=mean, colorscale=viz.theme.INK, showscale=False, row=i // 2 + 1, col=i % 2 + 1)
-panels.update_xaxes(title_text="population", row=2).update_yaxes(title_text="digit", autorange="reversed")
-viz.show(panels.update_layout(title_text="Statistics of 16 populations for ten digits", height=520, margin_t=80))
-
-# %% [markdown] tags=["slide"]
-# **Notice.** Each panel is one statistic: rows are digits, columns populations. A column with structure is a population
-# in which that number differs between classes. Look at the ranges: which of the four statistics does the network use?
-# (A column that is white in all four is a population that never fires.) A complete run on MNIST:
-# `snnkit train statistical`.
-#
-# ## 11 · Export it
-#
-# **int8.** For inference, weights need not be floating-point numbers at all. `quantize` makes the linear layers int8,
-# through [torchao](https://github.com/pytorch/ao): one byte per weight and one scale per output, weight ≈ scale · int8.
-#
-# > **Predict first.** At the published size, how many times smaller does the network become, if only linear layers can be int8? And what happens
-# > to the accuracy?
-
-# %%
-try:
-    tiny, report = quantize.quantize(net)
-except ImportError as error:
-    tiny = None
-    print(error)
-else:
-    print(report)
-    versions, some = {"before": net.eval(), "after": tiny}, (test_images[:1000], test_labels[:1000])
-    x = show(data.to_unit(some[0][:256].to(device)))
-    with torch.no_grad():
-        took = measure.race({name: partial(one, x) for name, one in versions.items()}, 7, clock=clock)
-    for name, one in versions.items():
-        right = train.evaluate(one, some, encode=show, device=device)["accuracy"]
-        print(f"{name:6} {right:.1%} right, {took[name].median * 1e3:.0f} ms for 256 images")
-    linear = sum(layer.parameters for layer in costs if layer.name.startswith("Linear"))
-    every = sum(layer.parameters for layer in costs)
-    ratio = 4 * every / (4 * every - 3 * linear)
-    print(f"at the published size, with 99 % of the weights in linear layers: {ratio:.1f} times smaller")
-
-# %% [markdown]
-# The network is smaller, for nearly the same answers: at 128 channels it is almost the whole factor of 4. Whether it is
-# *faster* is another question. The milliseconds above answer it for your machine and this size: for a small batch on a
-# small layer, the conversion costs more than the saved bytes gain.
-#
-# **Without snnkit.** `torch.export` saves the network as a program of plain PyTorch operations: the loop over time is
-# unrolled, and the neurons have become additions and comparisons. To run it you need only PyTorch, not snnkit: the
-# state at rest, zeros, is in `program.example_inputs[0][1]` for the batch of the example. State is an input and an
-# output, so the program can also continue a sequence.
-
-# %%
-cpu_net = copy.deepcopy(net).cpu()
-example = show(data.to_unit(test_images[:2].cpu()))
-torch.export.save(export.export(cpu_net, example), folder / "net.pt2")
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", UserWarning)  # PyTorch 2.11 warns about one of its own buffers
-    program = torch.export.load(folder / "net.pt2")
-
-x = show(data.to_unit(test_images[:50].cpu()))
-with torch.no_grad():
-    there, _ = program.module()(x, export.resting_state(program, batch=50))
-    here, _ = cpu_net(x)
-operations = [node.target for node in program.graph.nodes if node.op == "call_function"]
-print(
-    f"{(folder / 'net.pt2').stat().st_size / 1e6:.2f} MB, {len(operations)} operations, {len(set(operations))} different ones"
-)
-print(f"the same spikes for 50 images: {(there == here).float().mean():.2%}")
 
 # %% [markdown]
 # ## Quiz
@@ -1116,8 +946,10 @@ print(
 # **[08 · Memory, precision, batching](08_memory_precision_batching.ipynb)**: layer by layer keeps all steps of all
 # layers in memory until the backward pass is finished. Which tensors use the memory, and which of them can you avoid?
 #
-# Meanwhile: `snnkit train fashion` trains the published network, `snnkit train mnist` the same with augmented digits, and every setting is an
-# option: `snnkit train mnist --channels 64 --epochs 3`. What would you change first to beat 93.5 %?
+# Meanwhile: `snnkit train fashion` trains the published network, `snnkit train mnist` the same with augmented digits, and
+# every setting is an option: `snnkit train mnist --channels 64 --epochs 3`. What would you change first to beat 93.5 %?
+# [14 · Taking a network home](14_taking_a_network_home.ipynb) stops such a run and continues it, makes its weights
+# smaller, and exports the network as a page that reads what you draw.
 #
 # **Worth reading**
 #
@@ -1134,5 +966,5 @@ print(
 #    [arXiv:1502.03167](https://arxiv.org/abs/1502.03167)
 # 6. H. Xiao, K. Rasul, R. Vollgraf, *Fashion-MNIST: a novel image dataset for benchmarking machine learning algorithms* (2017).
 #    [arXiv:1708.07747](https://arxiv.org/abs/1708.07747)
-# 7. D. Golomb, J. Rinzel, *Dynamics of globally coupled inhibitory neurons with heterogeneity*, Phys. Rev. E 48 (1993), for the measure of
-#    synchrony. [doi:10.1103/PhysRevE.48.4810](https://doi.org/10.1103/PhysRevE.48.4810)
+# 7. S. Williams, A. Waterman, D. Patterson, *Roofline: an insightful visual performance model for multicore architectures*, Communications of the
+#    ACM 52 (2009), on operations and bytes. [doi:10.1145/1498765.1498785](https://doi.org/10.1145/1498765.1498785)

@@ -565,9 +565,11 @@ scorecard("13")
 # %% [markdown]
 # ## Where next
 #
-# This was the last notebook of the kit. **14 · Yours** is not written yet: a network, a sweep, an honest number. Begin
-# with `snnkit sweep --help` and `notebooks/workers/`. To look for our mistakes, begin with `tests/course/answers`. If
-# your entry is better than ours, please open an issue.
+# **[14 · Taking a network home](14_taking_a_network_home.ipynb)**: stop a run and continue it, make the network small, and
+# put it on a page that reads what you draw.
+#
+# Meanwhile: a network, a sweep, an honest number of your own. Begin with `snnkit sweep --help` and `notebooks/workers/`.
+# To look for our mistakes, begin with `tests/course/answers`. If your entry is better than ours, please open an issue.
 #
 # **Worth reading**
 #

@@ -94,7 +94,7 @@ def notebook(name):
 
 
 def test_notebooks_are_counted_from_00_and_none_is_without_a_source():
-    assert [name[:2] for name in NAMES] == [f"{n:02d}" for n in range(14)]
+    assert [name[:2] for name in NAMES] == [f"{n:02d}" for n in range(15)]
     assert PROJECT.orphans() == []
 
 

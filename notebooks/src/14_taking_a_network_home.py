@@ -1,0 +1,477 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown] tags=["badge"]
+# [![Open In Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/14_taking_a_network_home.ipynb)
+
+# %% [markdown] tags=["slide"]
+# # 14 · Taking a network home
+#
+# A network that is trained is not finished. Its training run must survive a crash. Its file should be small. And it
+# should run where people are: in a program without snnkit, or on a page in a browser. In this notebook you train a
+# convolutional network for a few seconds and do all of that with it. At the end it reads what you draw, on any phone,
+# without Python.
+#
+# **Afterwards you can**
+#
+# - stop a training run and continue it, equal to the last bit to one that never stopped;
+# - store weights in 8 bits and less, and know how many bits your network needs;
+# - export a network as a program that needs only PyTorch, and as a page that needs only a browser;
+# - find two mistakes in saved files that raise no error.
+#
+# | | |
+# |---|---|
+# | Time | 40 minutes, and 10 more for the optional part |
+# | GPU minutes | 0. Everything runs on a CPU in seconds |
+# | Before this | 04 training, 07 the convolutional network |
+
+# %% tags=["bootstrap"] cellView="form"
+# @title Setup: run this cell first
+import importlib.util
+import os
+import sys
+
+_snnkit = "snnkit @ git+https://github.com/snnkit/snnkit@main"
+
+if importlib.util.find_spec("snnkit") is None:
+    if "COLAB_RELEASE_TAG" in os.environ or "google.colab" in sys.modules:
+        # Colab ships all that snnkit needs; --no-deps leaves every package there as it is.
+        _wanted = f"'{_snnkit}'"
+        get_ipython().run_line_magic("pip", f"install -q --no-deps {_wanted}")  # noqa: F821
+        importlib.invalidate_caches()
+    else:
+        raise ModuleNotFoundError(
+            "The kernel of this notebook has no snnkit. Start Jupyter by `make lab` in a clone of the repository, "
+            f"or install it here: %pip install '{_snnkit}'"
+        )
+
+import snnkit
+
+print("snnkit", snnkit.__version__)
+
+# %% tags=["parameters"]
+QUICK: bool = True  # False: MNIST, where it is on this machine, instead of the small digits
+SOLVE: bool = False  # True: the exercises are filled in with their solutions
+SEED: int = 0  # seed of the weights and of the order of the images
+DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
+DATASET: str = "auto"  # "auto", "digits", "mnist" or "fashion" (the last two are downloaded once if need be)
+EPOCHS: int = 0  # passes through the training set; 0: as many as the data set needs
+
+# %%
+import copy
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from snnkit import course, data, encode, export, loss, models, quantize, train, viz
+from snnkit.course import attempt, hint, quiz, scorecard, solution
+from snnkit.train import recipes
+from snnkit.viz import figures
+
+train.seed_everything(SEED)
+course.start("14", solve=SOLVE)
+device = data.resolve_device(DEVICE)
+if DATASET == "auto":
+    DATASET = "mnist" if not QUICK and data.available("mnist") else "digits"
+if DATASET == "digits":
+    torch.set_num_threads(1)  # for layers this small, starting a second thread takes longer than the work
+show = partial(encode.repeat, steps=4)  # an image at every step, T = 4
+test_images, test_labels = data.to_device(*data.load(DATASET, "test"), device)
+
+
+def accuracy(net, images=test_images):
+    """Share of the test images that a network reads right."""
+    return train.evaluate(net, (images, test_labels), encode=show, device=device)["accuracy"]
+
+
+# %% [markdown] tags=["slide"]
+# ## 1 · Kill and resume
+#
+# Machines crash, jobs reach their time limit, laptops are closed. What must a file contain, so that the resumed run is
+# *exactly* like one that never stopped?
+#
+# > **Predict first.** The weights, of course. Name four more things. Which of these is *not* needed: the momentum of the
+# > optimizer, the state of the random generator that orders the images, the number of finished epochs, the loss of the
+# > last batch?
+#
+# The network is that of notebook 07 with 16 channels. We train it once without a break. Then we train it again, cut the
+# power after the first epoch, and resume from the file.
+
+# %%
+epochs = EPOCHS or (6 if DATASET == "digits" else 1)
+recipe = recipes.get(
+    "mnist-small", dataset=DATASET, samples=None, channels=16, hidden=256, lr=8e-3, epochs=epochs, seed=SEED
+)
+folder = Path(tempfile.mkdtemp())
+quiet = {"device": device, "progress": False}
+
+
+class PowerCut(Exception):
+    pass
+
+
+def power_cut(history, model):
+    """Called after each epoch, when the checkpoint has been written."""
+    if history.epochs == 1:
+        raise PowerCut
+
+
+unbroken = recipes.run(recipe, **quiet)
+try:
+    recipes.run(recipe, **quiet, checkpoint=folder / "run.pt", on_epoch=power_cut)
+except PowerCut:
+    print("killed after epoch 1; on disk:", ", ".join(sorted(f.name for f in folder.iterdir())))
+resumed = recipes.run(recipe, **quiet, checkpoint=folder / "run.pt", resume=True)
+
+saved = train.load_checkpoint(folder / "run.pt")
+pairs = zip(unbroken.model.state_dict().values(), resumed.model.state_dict().values(), strict=True)
+print("equal to the last bit:", all(torch.equal(a, b) for a, b in pairs))
+print("in the file:", ", ".join(sorted({*saved, *saved["extra"]} - {"extra", "format"})))
+net = resumed.model.eval()
+print(f"the network reads {accuracy(net):.1%} of the test images")
+
+# %% [markdown] tags=["slide"]
+# **Notice.** The file holds the weights, the momentum of the optimizer, the schedule of the learning rate, the scale of
+# the scaler, and the states of *all* random generators: the order of the images, augmentation, dropout. If one of them
+# is missing, the resumed run is another run. It may be just as good. But if the curve then has a bump, you will never
+# know whether the crash caused it. The loss of the last batch decides nothing: it is a result.
+#
+# The file is written under another name and then renamed, so a crash while writing leaves the last good file. It
+# contains only tensors and plain values, so opening a file from an unknown source runs no code. On a GPU some kernels
+# add in an order that varies. There "equal" may mean "equal up to rounding".
+#
+# ### Exercise 14.1 · Everything that the next update needs (6 minutes, ●●○)
+#
+# Write what `train.fit` writes, in memory. `net` is a network, `optimizer` its optimizer, and `order` the
+# `torch.Generator` that draws the images. `epoch` counts the finished epochs. The run goes on after your snapshot, and
+# the snapshot must not change. Stuck? `hint("14.1")`.
+
+
+# %% tags=["exercise"]
+def snapshot(net, optimizer, order, epoch):
+    """All that a run needs to continue: a dict with "net", "optimizer", "order" and "epoch"."""
+    return ...
+
+
+snapshot = attempt("14.1", snapshot)
+
+# %% [markdown] tags=["slide"]
+# ## 2 · Smaller: whole numbers for weights
+#
+# Training needs small steps, so the weights are float32: 4 bytes each. A trained network only needs weights that are
+# *about* right. Take one row of a weight matrix, the weights $w$ of one neuron. Divide them by a scale $a$ and round:
+#
+# $$n = \text{round}\left(\frac{w}{a}\right), \qquad a = \frac{\max |w|}{127}, \qquad w \approx a\,n \tag{1}$$
+#
+# Then $n$ is a whole number from −127 to 127, one byte. The row needs one scale of 4 bytes besides [1].
+#
+# > **Predict first.** The published network of notebook 07 has 13 million weights, 99 % of them in linear layers. If
+# > only the linear layers become int8, how many times smaller is the network? And how many bits per weight does *our*
+# > network need before it reads more than one test image in a hundred worse?
+#
+# ### Exercise 14.2 · Eight bits per weight (6 minutes, ●●○)
+#
+# Write equation (1), for `weight` [outputs, inputs], with one scale per output. With `bits=4` the largest number is 7
+# instead of 127; the numbers stay int8. A row of zeros must stay a row of zeros. Stuck? `hint("14.2")`.
+
+
+# %% tags=["exercise"]
+def to_integers(weight, bits=8):
+    """Whole numbers [outputs, inputs] (int8) and a scale per output [outputs, 1], whose product is about weight."""
+    return ...
+
+
+to_integers = attempt("14.2", to_integers)
+
+
+# %% tags=["slide"]
+def rounded(net, bits, each_output=True):
+    """A copy of the network whose weights have this many bits; or with one scale for a whole layer."""
+    small = copy.deepcopy(net)
+    with torch.no_grad():
+        for weight in small.parameters():
+            if weight.ndim > 1:  # not those of the batch norms
+                numbers, scale = to_integers(weight.flatten(1) if each_output else weight.flatten()[None], bits)
+                weight.copy_((scale * numbers).view_as(weight))
+    return small
+
+
+BITS = range(2, 9)
+right = {
+    "a scale per output": [accuracy(rounded(net, bits)) for bits in BITS],
+    "a scale per layer": [accuracy(rounded(net, bits, each_output=False)) for bits in BITS],
+}
+viz.show(
+    figures.lines(
+        right,
+        x=list(BITS),
+        x_title="bits per weight",
+        y_title="share of test images read right",
+        levels={"float32": accuracy(net)},
+        title="How many bits does a weight need?",
+    )
+)
+enough = min(b for b, a in zip(BITS, right["a scale per output"], strict=True) if a >= accuracy(net) - 0.01)
+print(f"with a scale per output, {enough} bits are enough for this network")
+
+# %% [markdown]
+# **Notice.** Eight bits cost nothing that these test images can show, and a few bits less cost little. Then, within one
+# or two bits, the network falls apart. Where this happens depends on the network: more layers add more errors.
+#
+# **Explorer.** The weights of one neuron in the first linear layer, sorted, as the network has them and as whole
+# numbers give them.
+#
+# 1. At how many bits can you see the steps? How many steps are there with 3 bits?
+# 2. Which weights become exactly 0 with 2 bits? What does the neuron lose?
+# 3. Compare neurons: does each one use all numbers? Why?
+
+
+# %%
+def stairs(neuron=0, bits=4, net=net):
+    """The weights of one neuron, and what is left of them."""
+    weight = net[9].weight.detach().cpu()[neuron : neuron + 1]
+    numbers, scale = to_integers(weight, bits)
+    order = weight[0].argsort()
+    sizes = {"float32": weight[0, order], f"{bits} bits": (scale * numbers)[0, order]}
+    title = f"Neuron {neuron}: {numbers.unique().numel()} different numbers, largest error {(weight - scale * numbers).abs().max():.3f}"
+    return figures.lines(sizes, x_title="connection, sorted", y_title="weight", faint=["float32"], title=title)
+
+
+viz.explore(stairs, neuron=(0, 255), bits=(2, 8))
+
+# %% [markdown]
+# The kit does the same through [torchao](https://github.com/pytorch/ao), which also has kernels that compute with int8.
+# It takes linear layers only.
+
+# %%
+try:
+    tiny, report = quantize.quantize(net)
+except ImportError as error:
+    print(error)
+else:
+    print(report)
+    print(f"before: {accuracy(net):.1%} right; after: {accuracy(tiny):.1%}")
+with torch.device("meta"):  # shapes without numbers
+    published = models.FashionConvNet(channels=128, hidden=2048)
+every = sum(weight.numel() for weight in published.parameters())
+linear = sum(layer.weight.numel() for layer in published if isinstance(layer, torch.nn.Linear))
+ratio = 4 * every / (4 * (every - linear) + linear)
+print(f"at the published size {linear / every:.0%} of the weights are in linear layers: {ratio:.1f} times smaller")
+
+# %% [markdown]
+# **Notice.** Smaller is certain, faster is not. A small batch on a small layer spends its time elsewhere, and the
+# conversion of the numbers costs time, too. Measure on the machine that will run the network.
+#
+# ## 3 · Without snnkit: a program
+#
+# `torch.export` saves the network as a program of plain PyTorch operations [2]. It runs the network once and records
+# what happens: the loop over time is written out step by step, and each neuron becomes additions and comparisons. To
+# run the program you need PyTorch and nothing else. The state is an input and an output, so that a sequence can be
+# continued; the state at rest, zeros, is in `program.example_inputs[0][1]`.
+#
+# > **Predict first.** Which of these is not in the file: the weights, the comparison with the threshold, the loop over
+# > time, the shape of the state?
+
+# %%
+cpu_net = copy.deepcopy(net).cpu()
+torch.export.save(export.export(cpu_net, show(data.to_unit(test_images[:2].cpu()))), folder / "net.pt2")
+program = torch.export.load(folder / "net.pt2")
+
+x = show(data.to_unit(test_images[:50].cpu()))
+with torch.no_grad():
+    there, _ = program.module()(x, export.resting_state(program, batch=50))
+    here, _ = cpu_net(x)
+operations = [str(node.target) for node in program.graph.nodes if node.op == "call_function"]
+print(f"{(folder / 'net.pt2').stat().st_size / 1e6:.2f} MB, {len(operations)} operations")
+print(
+    f"of them {sum('conv2d' in one for one in operations)} convolutions; loops: {sum('scan' in o for o in operations)}"
+)
+print(f"the same spikes for 50 images: {(there == here).float().mean():.2%}")
+
+# %% [markdown] tags=["slide"]
+# ## 4 · Without Python: a page that one can draw on
+#
+# `export.page` writes the network into a single HTML file, with its equations as JavaScript. The file needs no Python
+# and no server. Open it on a phone, or send it to a friend.
+#
+# > **Predict first.** You will draw with a mouse, and never exactly in the middle. A convolution looks at each place in
+# > the same way. How many per cent of the test images are still read right if each is shifted by *one* pixel?
+
+# %%
+shifted = {
+    "as it is": test_images,
+    "1 pixel to the right": test_images.roll(1, -1),
+    "1 pixel down": test_images.roll(1, -2),
+}
+for name, images in shifted.items():
+    print(f"{name:20} {accuracy(net, images):.1%} right")
+
+# %% [markdown]
+# **Notice.** The convolutions do not care about the place, but the linear layers after them do: each of their weights
+# belongs to one pixel of a map. The network never saw an image that was not centred. So the page scales and centres
+# your drawing before the network sees it, as the data set did.
+
+# %% tags=["slide"]
+home = export.page(
+    net,
+    "my_conv_network.html",
+    encode=show,
+    images=(test_images, test_labels),
+    labels=data.CLASSES[DATASET],
+    title="My convolutional spiking network",
+    about=f"Trained on {DATASET} in notebook 14 of snnkit; it reads {accuracy(net):.1%} of the test images.",
+)
+viz.embed(home)  # the file itself is in the folder of this notebook
+
+# %% [markdown]
+# **What to try**
+#
+# - Draw a 7 with and without a bar, a 1 with and without a foot. Who taught the network how *you* write?
+# - Silence neurons, one click each. When does the answer change?
+# - Raise the threshold: the answer comes late, and in the end there is none.
+#
+# ## 5 · What broke?
+#
+# Two colleagues saved a network that read nearly all test images. Both files open without an error.
+#
+# - **Cleo** wanted the best weights of the run. At the best moment she wrote `best = net.state_dict()`. Then she trained
+#   on, with a learning rate that was too large, and at the end she loaded `best`.
+# - **Dan** saved the network right after an update and sent the file. His friend classifies one image at a time.
+#
+# > **Find the mistakes before you run the cell.** Which weights does Cleo load: those of the best moment, the last ones,
+# > or a mixture? And why does Dan's friend get more wrong answers than Dan?
+
+# %%
+train_images, train_labels = data.to_device(*data.load(DATASET, "train"), device)
+some = test_images[:100], test_labels[:100]
+
+
+def too_far(net):
+    """Training at a learning rate that is too large."""
+    few = train_images[:640], train_labels[:640]
+    train.fit(net, few, encode=show, loss=loss.rate_mse, lr=1.0, epochs=1, device=device, progress=False)
+
+
+def one_by_one(net):
+    """Share of right answers for 100 test images, one at a time, in the mode in which the network is."""
+    with torch.no_grad():
+        votes = [net(show(data.to_unit(image[None])))[0].sum(0) for image in some[0]]
+    return (torch.cat(votes).argmax(1) == some[1]).float().mean().item()
+
+
+for name, keep in {
+    "Cleo": lambda net: net.state_dict(),
+    "with a copy": lambda net: copy.deepcopy(net.state_dict()),
+}.items():
+    trained = copy.deepcopy(net)
+    best = keep(trained)
+    too_far(trained)
+    trained.load_state_dict(best)
+    print(f"{name:12} {accuracy(trained):6.1%} right with the best weights (then: {accuracy(net):.1%})")
+for name, mode in {"Dan": True, "after eval()": False}.items():
+    print(f"{name:12} {one_by_one(copy.deepcopy(net).train(mode)):6.1%} right, one image at a time")
+
+# %% [markdown]
+# - **Cleo** loads the last weights. `state_dict()` makes no copy: it hands out the tensors themselves, and each update
+#   writes into them. `copy.deepcopy` or `torch.save` at the best moment keeps that moment. This was the last check of
+#   exercise 14.1.
+# - **Dan** saved a network in training mode. There a batch norm uses the mean and the variance of the *batch*. One image
+#   is a small and one-sided sample, so each image is scaled in another way. `net.eval()` takes the running averages from training. (A file of
+#   weights has no mode: whoever builds the network for it must call `eval()`. `export.page` and `export.export` do.)
+#
+# Neither mistake raises an error. Both are found by one habit: **load the file, as its reader will, and measure its
+# accuracy again**.
+#
+# ## 6 · A readout from statistics (optional)
+#
+# So far the answer was read from the rates of ten neurons. What else can a readout use? Take a *population* of neurons
+# and four numbers:
+#
+# | | | |
+# |---|---|---|
+# | **rate** | mean number of spikes per neuron and step | how much? |
+# | **spread** | variance of the neurons' rates | all alike, or a few very active ones? |
+# | **Fano factor** | variance over time of the population's spike count, divided by its mean | how regular? |
+# | **synchrony** | variance over time of the population's mean, relative to that of its neurons [3] | together, or each alone? |
+#
+# > **Predict first.** Two populations of 50 neurons, both with rate 0.2. In one, every neuron has its own random draws;
+# > in the other, all share the same draws. Which of the four numbers differ, and by how much?
+
+# %%
+summarise = models.Population(50, 1)
+torch.manual_seed(SEED)
+alone = (torch.rand(2000, 1, 50) < 0.2).float()
+together = (torch.rand(2000, 1, 1) < 0.2).float().expand(2000, 1, 50)
+for name, x in {"own": alone, "shared": together}.items():
+    numbers = summarise.split(summarise(x)[0][0])
+    print(f"{name:9}" + "   ".join(f"{field} {value.item():7.4f}" for field, value in numbers._asdict().items()))
+
+# %% [markdown]
+# The rate is the same. The Fano factor goes from 0.8, which is $1 - \text{rate}$ for independent neurons, to fifty times
+# that. Synchrony goes from about $1/50$ to 1.
+#
+# `models.StatisticalSNN` trains a hidden layer of spiking neurons through these four numbers per population. Nothing
+# else reaches the output. Its input consists of random spikes, so the same image gives another input each time.
+
+# %%
+digits, digit_labels = data.load("digits", "test")
+torch.manual_seed(SEED)
+reader = models.StatisticalSNN(64, hidden=128, populations=16, steps=25)
+few_epochs = {"epochs": 8 if QUICK else 20, "lr": 1e-2, "loss": loss.count_cross_entropy}
+train.fit(reader, data.load("digits"), (digits, digit_labels), encode=reader.encode, **few_epochs, **quiet)
+with torch.no_grad():
+    answer = reader.process_input(digits)
+right = (answer.output.argmax(1).cpu() == digit_labels).float().mean()
+print(f"{right:.1%} of the test digits, from {16 * 4} numbers per image; chance would be 10 %")
+# Of each statistic the mean over the samples of a class: [4, classes, populations].
+means = torch.stack(
+    [torch.stack([one.cpu()[digit_labels == k].mean(0) for k in range(10)]) for one in answer.statistics]
+)
+ranges = [f"{name}: {m.min():.2g} to {m.max():.2g}" for name, m in zip(answer.statistics._fields, means, strict=True)]
+panels = figures.panels(2, 2, ranges)
+for i, mean in enumerate(means):
+    panels.add_heatmap(z=mean, colorscale=viz.theme.INK, showscale=False, row=i // 2 + 1, col=i % 2 + 1)
+panels.update_xaxes(title_text="population", row=2).update_yaxes(title_text="digit", autorange="reversed")
+viz.show(panels.update_layout(title_text="Statistics of 16 populations for ten digits", height=520, margin_t=80))
+
+# %% [markdown]
+# **Notice.** Each panel is one statistic: rows are digits, columns are populations. A column with structure is a
+# population in which this number differs between classes. Look at the ranges: which of the four does the network use?
+# (A column that is white in all four is a population that never fires.) A complete run on MNIST:
+# `snnkit train statistical`.
+#
+# ## Quiz
+
+# %%
+quiz("14")
+
+# %%
+scorecard("14")
+
+# %% [markdown]
+# ## Where next
+#
+# This was the last numbered notebook of the course. What follows are builds of your own, from an empty cell:
+# **15 · microspike** explains a whole spiking library in 150 lines.
+#
+# Meanwhile: `snnkit train mnist --checkpoint run.pt` writes a file after each epoch. Press Ctrl-C, then add `--resume`.
+# `snnkit export run.pt --page net.html` makes a page of it, and `snnkit export --playground play.html` one that *trains*
+# networks in the browser.
+#
+# **Worth reading**
+#
+# 1. B. Jacob et al., *Quantization and training of neural networks for efficient integer-arithmetic-only inference*, CVPR (2018).
+#    [doi:10.1109/CVPR.2018.00286](https://doi.org/10.1109/CVPR.2018.00286)
+# 2. J. Ansel et al., *PyTorch 2: faster machine learning through dynamic Python bytecode transformation and graph compilation*, ASPLOS (2024).
+#    [doi:10.1145/3620665.3640366](https://doi.org/10.1145/3620665.3640366)
+# 3. D. Golomb, J. Rinzel, *Dynamics of globally coupled inhibitory neurons with heterogeneity*, Phys. Rev. E 48 (1993), for the measure of
+#    synchrony. [doi:10.1103/PhysRevE.48.4810](https://doi.org/10.1103/PhysRevE.48.4810)
+# 4. J. W. Young, *A first order approximation to the optimum checkpoint interval*, Communications of the ACM 17 (1974): how often to save.
+#    [doi:10.1145/361147.361115](https://doi.org/10.1145/361147.361115)

@@ -1,0 +1,232 @@
+"""Exercises and quiz of notebook 14, "Taking a network home"."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from . import expect
+from .exercise import Exercise, Question, Violation
+
+
+def snapshot(net, optimizer, order, epoch):
+    """All that a run needs to continue: a dict with "net", "optimizer", "order" and "epoch"."""
+    states = {"net": net.state_dict(), "optimizer": optimizer.state_dict(), "order": order.get_state()}
+    return copy.deepcopy(states) | {"epoch": epoch}
+
+
+def to_integers(weight, bits=8):
+    """Whole numbers [outputs, inputs] (int8) and a scale per output [outputs, 1], whose product is about weight."""
+    largest = 2 ** (bits - 1) - 1
+    scale = weight.abs().amax(1, keepdim=True).clamp(min=1e-12) / largest
+    return (weight / scale).round().to(torch.int8), scale
+
+
+# 14.1
+
+PARTS = ("net", "optimizer", "order", "epoch")
+
+
+class _Run:
+    """A layer, SGD with momentum, and a generator that draws the samples."""
+
+    def __init__(self, seed: int) -> None:
+        self.net = nn.Linear(2, 1, bias=False)
+        nn.init.constant_(self.net.weight, float(seed))
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1, momentum=0.9)
+        self.order = torch.Generator().manual_seed(seed)
+
+    def update(self, x: Tensor) -> None:
+        self.optimizer.zero_grad()
+        (self.net(x) - 1).square().sum().backward()
+        self.optimizer.step()
+
+    def updates(self, count: int) -> _Run:
+        for _ in range(count):
+            self.update(torch.rand(1, 2, generator=self.order))
+        return self
+
+
+def _taken(candidate: Any, run: _Run, epoch: int = 3) -> dict[str, Any]:
+    saved = expect.written(candidate(run.net, run.optimizer, run.order, epoch))
+    message = 'The snapshot is a dict with the keys "net", "optimizer", "order" and "epoch".'
+    keys = sorted(map(str, saved)) if isinstance(saved, dict) else type(saved).__name__
+    expect.true(isinstance(saved, dict) and set(saved) == set(PARTS), message, yours=keys, hint=0)
+    for part in PARTS:
+        expect.written(saved[part])
+    return saved
+
+
+def _restored(saved: dict[str, Any], run: _Run) -> _Run:
+    ways = (
+        ("net", run.net.load_state_dict),
+        ("optimizer", run.optimizer.load_state_dict),
+        ("order", run.order.set_state),
+    )
+    for hint, (part, put_back) in enumerate(ways, 1):
+        try:
+            put_back(copy.deepcopy(saved[part]))  # an optimizer goes on with the very tensors that it gets
+        except Exception as error:  # PyTorch raises many kinds for what is no state
+            message = f'What is in "{part}" can be put back: it is the state, not the object.'
+            raise Violation(message, yours=f"{type(error).__name__}: {error}"[:120], hint=hint) from None
+    return run
+
+
+def _four_parts(candidate: Any, reference: Any) -> None:
+    saved = _taken(candidate, _Run(1).updates(3), epoch=3)
+    expect.close(saved["epoch"], 3, '"epoch" is how many epochs are finished.', inputs={"epoch": 3}, hint=0)
+
+
+def _it_goes_on(candidate: Any, reference: Any) -> None:
+    run = _Run(1).updates(3)
+    other = _restored(_taken(candidate, run), _Run(2))
+    expect.close(other.net.weight, run.net.weight, "The restored net has the same weights.", hint=1)
+    x = torch.tensor([[1.0, 2.0]])
+    run.update(x)
+    other.update(x)
+    message = "From the same sample, both make the same update: the momentum is there again."
+    expect.close(other.net.weight, run.net.weight, message, hint=2)
+    yours, expected = (torch.rand(3, generator=one.order) for one in (other, run))
+    expect.close(yours, expected, "Both draw the same samples next.", hint=3)
+
+
+def _a_picture_of_the_moment(candidate: Any, reference: Any) -> None:
+    run = _Run(1).updates(3)
+    then = copy.deepcopy((run.net.state_dict(), run.optimizer.state_dict()))
+    saved = _taken(candidate, run)
+    run.updates(5)
+    other = _restored(saved, _Run(2))
+    message = "The run goes on for 5 updates after the snapshot. They must not change the snapshot."
+    expect.close(other.net.weight, then[0]["weight"], message, hint=4)
+    yours, expected = (one["state"][0]["momentum_buffer"] for one in (other.optimizer.state_dict(), then[1]))
+    expect.close(yours, expected, message, hint=4)
+
+
+# 14.2
+
+
+def _converted(candidate: Any, weight: Tensor, **more: Any) -> tuple[Tensor, Tensor]:
+    pair = expect.parts(
+        candidate(weight, **more), 2, "The answer is a pair: the whole numbers, then the scales.", hint=0
+    )
+    numbers, scale = (expect.written(one) for one in pair)
+    expect.tensor(numbers, weight.to(torch.int8), inputs={"weight": weight}, hint=0)
+    message = "There is one scale per output: [outputs, 1]."
+    expect.tensor(scale, weight[:, :1], message, inputs={"weight": weight}, hint=1)
+    return numbers, scale
+
+
+WEIGHT = torch.tensor([[1.0, -0.3, 0.4962, -1.0], [0.01, 0.002, -0.0076, 0.01]])
+
+
+def _a_pair(candidate: Any, reference: Any) -> None:
+    _converted(candidate, WEIGHT)
+
+
+def _one_scale_per_output(candidate: Any, reference: Any) -> None:
+    _, scale = _converted(candidate, WEIGHT)
+    message = "The largest weight of each row becomes 127, whatever the other rows hold."
+    # Of 127 and 128 the next check tells more.
+    expect.close(scale * 127, torch.tensor([[1.0], [0.01]]), message, inputs={"weight": WEIGHT}, rtol=0.02, hint=1)
+
+
+def _no_overflow(candidate: Any, reference: Any) -> None:
+    numbers, _ = _converted(candidate, WEIGHT)
+    message = "int8 reaches from -128 to 127. The largest weight becomes 127, its negative -127."
+    shown: dict[str, Any] = {"inputs": {"weight": WEIGHT}, "hint": 2}
+    expect.true(numbers[0, 0] == 127 and numbers[0, 3] == -127, message, yours=numbers[0], **shown)
+
+
+def _rounded(candidate: Any, reference: Any) -> None:
+    numbers, scale = _converted(candidate, WEIGHT)
+    message = "Each number is the nearest one: no weight is wrong by more than half a scale."
+    wanted, _ = reference(WEIGHT)
+    expect.close(numbers, wanted, message, inputs={"weight": WEIGHT}, hint=3)
+    expect.close(scale * 127, torch.tensor([[1.0], [0.01]]), "scale · number is the weight again.", hint=2)
+
+
+def _fewer_bits(candidate: Any, reference: Any) -> None:
+    numbers, scale = _converted(candidate, WEIGHT, bits=4)
+    message = "With 4 bits the numbers reach from -7 to 7."
+    shown: dict[str, Any] = {"inputs": {"weight": WEIGHT, "bits": 4}, "hint": 4}
+    expect.close((numbers, scale), reference(WEIGHT, bits=4), message, **shown)
+
+
+def _a_row_of_zeros(candidate: Any, reference: Any) -> None:
+    weight = torch.tensor([[0.0, 0.0], [1.0, 0.5]])
+    numbers, scale = _converted(candidate, weight)
+    message = "A row of zeros stays one, and its scale is above 0: else 0 is divided by 0."
+    good = (numbers[0] == 0).all() and (scale > 0).all()  # what NaN becomes in int8 is another on each machine
+    expect.true(good, message, yours=scale, inputs={"weight": weight}, hint=5)
+
+
+EXERCISES = [
+    Exercise(
+        "14.1",
+        "Everything that the next update needs",
+        snapshot,
+        [_four_parts, _it_goes_on, _a_picture_of_the_moment],
+        minutes=6,
+        difficulty=2,
+        in_place=True,  # a generator can't be compared
+        hints=(
+            'Return `{"net": …, "optimizer": …, "order": …, "epoch": epoch}`.',
+            "`net.state_dict()` holds all weights, and the running means of batch norms.",
+            "The momentum is in `optimizer.state_dict()`.",
+            "`order` is a `torch.Generator`. Where it stands is `order.get_state()`; its seed is only where it began.",
+            "`state_dict()` hands out the tensors themselves, and training writes into them: `copy.deepcopy(…)` first.",
+        ),
+    ),
+    Exercise(
+        "14.2",
+        "Eight bits per weight",
+        to_integers,
+        [_a_pair, _one_scale_per_output, _no_overflow, _rounded, _fewer_bits, _a_row_of_zeros],
+        minutes=6,
+        difficulty=2,
+        hints=(
+            "Return two tensors: `….to(torch.int8)` with the shape of `weight`, then the scale.",
+            "The largest absolute value of each row: `weight.abs().amax(1, keepdim=True)`, which is [outputs, 1].",
+            "Divide the largest value by 127, not by 128 or 255: int8 ends at 127.",
+            "`.to(torch.int8)` cuts off everything behind the point. `.round()` first.",
+            "The largest number of `bits` bits, with a sign, is `2 ** (bits - 1) - 1`: 127 for 8, 7 for 4.",
+            "0 / 0 is not a number. `.clamp(min=1e-12)` keeps the scale above 0.",
+        ),
+    ),
+]
+
+QUIZ = [
+    Question(
+        "A run with Adam stops after epoch 5. You load the weights alone and train on. What is lost?",
+        (
+            "nothing: the weights are the network",
+            "the averages that Adam keeps of the gradients, and the order of the images",
+            "the labels of the images that were seen",
+        ),
+        answer=1,
+        why="The next updates depend on both. The run goes on, but it is another run than the unbroken one.",
+    ),
+    Question(
+        "Why does a weight matrix get one scale per output, not one for all?",
+        (
+            "int8 can hold no more than 127 weights",
+            "one scale for all would need more bytes",
+            "one row of large weights would take the digits from all others",
+        ),
+        answer=2,
+        why="With one scale, a row of weights 100 times smaller than the largest has only the numbers -1, 0 and 1.",
+    ),
+    Question(
+        "The exported program runs on a phone that has PyTorch and no snnkit. What became of the neurons?",
+        (
+            "additions, comparisons and products, written out for each step",
+            "a table that holds, for each image of the data set, all their answers",
+            "an address from which the phone fetches snnkit",
+        ),
+        answer=0,
+        why="A neuron is an equation. `torch.export` records its operations; the state is an input and an output.",
+    ),
+]
