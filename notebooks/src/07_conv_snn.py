@@ -849,7 +849,8 @@ def speed(**more):
     return train.fit(net, few, optimizer=optimizer, **way, **more).samples_per_second[-1]
 
 
-settings = {"plain": {}, "amp": {"amp": True}, "amp, channels_last": {"amp": True, "channels_last": True}}
+contiguous = {"channels_last": False}  # the default is True for convolutions
+settings = {"plain": contiguous, "amp": {"amp": True, **contiguous}, "amp, channels_last": {"amp": True}}
 if gpu:
     settings["amp, channels_last, graphed"] = {"amp": True, "channels_last": True, "graphed": True}
 if not QUICK:

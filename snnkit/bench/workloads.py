@@ -18,7 +18,7 @@ from ..nn import Sequential
 from ..surrogate import ATan, SuperSpike
 from ..train.graphed import GraphedStep
 from ..train.metrics import RunningMetrics
-from ..train.step import Compiled, PlainStep, UpdateConfig
+from ..train.step import Compiled, PlainStep, UpdateConfig, use_channels_last
 from .suite import OURS, Row, dtype_name
 
 
@@ -174,7 +174,7 @@ class Ours:
     """
 
     engine: str
-    channels_last: bool = False
+    channels_last: bool | None = None
     compile: bool = False
     graphed: bool = False
     static: bool = True
@@ -182,15 +182,14 @@ class Ours:
     def __call__(self, workload: Workload, precision: Precision) -> Trainer:
         device = precision.device
         net = workload.make(self.engine).to(device)
-        if self.channels_last:
-            net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        channels_last = use_channels_last(net, self.channels_last)
         parameters = list(net.parameters())
         fill(parameters, workload.weights())
         optimizer = workload.optimizer(parameters, True)
         encoder = workload.encode if self.static else lambda x: workload.encode(x).contiguous()
         config = UpdateConfig(
             net, *workload.data(device), encoder, workload.loss, optimizer, precision, workload.batch,
-            channels_last=self.channels_last,
+            channels_last=channels_last,
         )  # fmt: skip
         plain = PlainStep(config, RunningMetrics(device), precision.scaler(), Compiled(net) if self.compile else None)
         rows = torch.arange(workload.batch, device=device)
@@ -204,10 +203,10 @@ def ours(workload: Workload, device: torch.device) -> Iterator[Candidate]:
     """From the loop to everything at once."""
     yield Candidate("eager", OURS, Ours("eager"))
     yield Candidate("auto", OURS, Ours("auto"), default=True)
-    for last in (False, True) if workload.net == "conv" else (False,):
-        layout = "channels-last + " if last else ""
-        if last:
-            yield Candidate("channels-last", OURS, Ours("auto", last))
+    for last in (None, False) if workload.net == "conv" else (None,):
+        layout = "" if last is None else "contiguous + "
+        if last is False:
+            yield Candidate("contiguous", OURS, Ours("auto", last))
         yield Candidate(f"{layout}compile", OURS, Ours("auto", last, compile=True), compiles=True)
         if device.type == "cuda":
             yield Candidate(f"{layout}graphed", OURS, Ours("auto", last, graphed=True))

@@ -83,11 +83,11 @@ def accelerate(
     chosen, why = _precision(precision, where)
     model.to(where)
     convolutions = any(isinstance(m, (nn.Conv2d, nn.ConvTranspose2d)) for m in model.modules())
-    channels_last = convolutions and where.type == "cuda"
-    layout = "weights keep their layout: " + ("it pays on CUDA" if convolutions else "no 2-D convolutions")
+    channels_last = convolutions and where.type in ("cpu", "cuda")
+    layout = "weights keep their layout: " + ("unknown on this device" if convolutions else "no 2-D convolutions")
     if channels_last:
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        layout = "channels-last: tensor cores take convolutions in it"
+        layout = "channels-last: convolutions and pooling are faster in it"
     memory = optimize_memory_usage(model) if optimize_memory else None
     why_there = "requested" if device != "auto" else "the fastest device that PyTorch sees here"
     reasons = (f"{where}: {why_there}", f"{chosen}: {why}", layout)

@@ -23,7 +23,7 @@ from snnkit.train.history import CallbackList, History
 from snnkit.train.metrics import RunningMetrics, batch_metrics, check_weights, loss_not_finite
 from snnkit.train.recipe import make_optimizer
 from snnkit.train.seeding import generators_of, seed_everything
-from snnkit.train.step import Compiled, PlainStep, UpdateConfig, run_model
+from snnkit.train.step import Compiled, PlainStep, UpdateConfig, match_strides, run_model, use_channels_last
 
 Data = tuple[Tensor, Tensor] | list[Tensor]  # a list of two, as a DataLoader gives it
 
@@ -82,7 +82,7 @@ def fit(
     augment: Callable[[Tensor], Tensor] | None = None,
     clip: float | None = None,
     accumulate: int = 1,
-    channels_last: bool = False,
+    channels_last: bool | None = None,
     compile: bool = False,
     graphed: bool = False,
     seed: int | None = None,
@@ -109,8 +109,8 @@ def fit(
         clip: largest norm of all gradients together; longer ones are shortened to it.
         accumulate: batches per update. Their gradients are averaged over samples, so without a batch norm
             ``accumulate=4, batch_size=32`` is ``batch_size=128`` in the memory of 32.
-        channels_last: weights and images in that memory format, which convolutions are fastest with; the model stays
-            in it.
+        channels_last: weights and images in that memory format; the model stays in it. With None, where the model has
+            2-D convolutions, which are fastest in it.
         compile: the model under ``torch.compile`` (a smaller last batch runs uncompiled, so that there is one
             compilation). If compiling fails, a warning says why, and training runs without it.
         graphed: whole updates, from the gathering of the batch to the optimizer, as one CUDA graph: the model,
@@ -143,8 +143,7 @@ def fit(
         seed_everything(seed)
     order = torch.Generator().manual_seed(int(torch.randint(2**31, ())))
     model.to(target)
-    if channels_last:
-        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    channels_last = use_channels_last(model, channels_last)
     samples, labels = _to_device(train_data, "train_data", target)
     if test_data is not None:
         test_data = _to_device(test_data, "test_data", target)
@@ -154,6 +153,7 @@ def fit(
     scaler = precision.scaler()
     state = RunState(model, optimizer, scheduler, scaler, order, generators_of(encode, augment, loss, model))
     history = state.resume(file) if file is not None and resume and file.exists() else History()
+    match_strides(optimizer)
 
     metrics = RunningMetrics(target)
     config = UpdateConfig(

@@ -151,7 +151,7 @@ class Recipe:
     )
     shift: int = _setting("Augmentation: move images by up to so many pixels.", 0, at_least=0)
     amp: bool = _setting("Mixed precision.", False)
-    channels_last: bool = _setting("Memory format of convolutions.", False)
+    channels_last: bool | None = _setting("Channels-last memory format. Default: of convolutions.", None)
     compile: bool = _setting("The model under torch.compile.", False)
     graphed: bool | None = _setting("Whole updates as one CUDA graph. Default: on a GPU.", None)
     accumulate: int = _setting("Batches per update.", 1, at_least=1)

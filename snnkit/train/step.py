@@ -116,6 +116,31 @@ class PlainStep:
         return loss, figures, out.detach()
 
 
+def use_channels_last(model: nn.Module, requested: bool | None = None) -> bool:
+    """Put ``model`` into channels-last memory format, in place, where that is ``requested``; returns whether it is.
+
+    With None it is where the model has 2-D convolutions: PyTorch's own, and its pooling, are faster in it on CPUs and
+    GPUs (of Apple's chips we do not know).
+    """
+    if requested is None:
+        requested = any(isinstance(m, nn.Conv2d) for m in model.modules()) and not torch.backends.mps.is_available()
+    if requested:
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return requested
+
+
+def match_strides(optimizer: torch.optim.Optimizer) -> None:
+    """Put the optimizer's averages into the memory format of their weights, in place.
+
+    Fused optimizers go through both in the order of memory, without a look at strides: where a model or a checkpoint
+    has changed its format, they would pair weights with the averages of others, and say nothing.
+    """
+    for weight, averages in optimizer.state.items():
+        for name, average in averages.items():
+            if isinstance(average, Tensor) and average.shape == weight.shape and average.stride() != weight.stride():
+                averages[name] = torch.empty_like(weight, dtype=average.dtype).copy_(average)
+
+
 def step_unless(stop: Tensor, optimizer: torch.optim.Optimizer) -> None:
     """``optimizer.step()``, after which the weights are as before where ``stop`` is 1. Decided on the device.
 

@@ -24,9 +24,9 @@ def test_the_training_benchmark_runs(device, tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     content = records.read(path)
     mine = {row["contestant"] for row in content["rows"] if row["library"] == "snnkit" and row["net"] == "conv"}
-    assert {"eager", "auto", "channels-last"} <= mine
+    assert {"eager", "auto", "contiguous"} <= mine
     if device.type == "cuda":
-        assert {"graphed", "channels-last + graphed"} < mine and all(row["peak_bytes"] > 0 for row in content["rows"])
+        assert {"graphed", "contiguous + graphed"} < mine and all(row["peak_bytes"] > 0 for row in content["rows"])
 
 
 def test_the_demo_compares_devices(cuda, tmp_path):

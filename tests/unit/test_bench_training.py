@@ -58,7 +58,7 @@ def test_it_prints_tables_and_ratios_and_writes_a_record(measured):
     cases = [tuple(rows[0][key] for key in training.KEY[:3]) for rows in by_case(content["rows"], training.KEY)]
     assert cases[:3] == [("conv", "IF", "float32"), ("conv", "IF", "bfloat16"), ("mlp", "Leaky", "float32")]
     names = [row["contestant"] for row in content["rows"][:4]]
-    assert names == ["eager", "auto", "channels-last", "Twin"]
+    assert names == ["eager", "auto", "contiguous", "Twin"]
     assert content["rows"][0]["spikes_differ"] == 0 and content["rows"][0]["update_differs"] == 0
     assert len(content["matmuls"]) == len(cases)
 
@@ -161,8 +161,8 @@ def test_peers_that_are_installed_compute_the_same_update(library, monkeypatch):
 def test_settings_on_each_kind_of_device():
     on_cpu, on_cuda = ([c.name for c in ours(conv(4, 8), torch.device(kind))] for kind in ("cpu", "cuda"))
     assert not any("graphed" in name for name in on_cpu)
-    assert "channels-last + compile + graphed" in on_cuda and "graphed" in on_cuda
-    assert not any("channels-last" in c.name for c in ours(dense("Leaky", 16, 8), torch.device("cuda")))
+    assert "contiguous + compile + graphed" in on_cuda and "graphed" in on_cuda
+    assert not any("contiguous" in c.name for c in ours(dense("Leaky", 16, 8), torch.device("cuda")))
     assert len(set(on_cuda)) == len(on_cuda)
 
 

@@ -137,7 +137,7 @@ def conv_net():
 
 def test_channels_last_computes_the_same_and_stays():
     results = []
-    for option in (False, True):
+    for option in (False, True, None):
         net = conv_net()
         shapes = []
         net[0].register_forward_hook(lambda m, inputs, out, shapes=shapes: shapes.append(out))
@@ -146,9 +146,25 @@ def test_channels_last_computes_the_same_and_stays():
             batch_size=32,
         )  # fmt: skip
         formats = (net[4].weight.is_contiguous(memory_format=torch.channels_last), shapes[0].stride(1) == 1)
-        assert formats == (option, option)
+        assert formats == (option is not False,) * 2
         results.append(history.train_loss[0])
-    assert results[0] == pytest.approx(results[1], rel=1e-3)
+    assert results[0] == pytest.approx(results[1], rel=1e-3) and results[1] == results[2]
+
+
+def test_averages_follow_the_memory_format_of_their_weights(tmp_path):
+    """Fused optimizers go through both in the order of memory."""
+    ends = []
+    for formats in ((False, False), (False, True), (True, False)):
+        net, where = conv_net(), tmp_path / f"{formats}.pt"
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, fused=True)
+        for epochs, option in enumerate(formats, start=1):
+            fit(
+                net, (IMAGES, LABELS), encode=lambda x: encode.repeat(x, 3), loss=rate_mse, optimizer=optimizer, seed=1,
+                channels_last=option, epochs=epochs, checkpoint=where, resume=True,
+            )  # fmt: skip
+        ends.append(net[4].weight.detach())
+    for end in ends[1:]:
+        torch.testing.assert_close(end, ends[0], rtol=1e-4, atol=1e-6)
 
 
 def test_compiled_training_compiles_one_size_and_learns_the_same():

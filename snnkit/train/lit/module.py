@@ -30,7 +30,7 @@ from snnkit.train.recipe import (
     make_scheduler,
 )
 from snnkit.train.seeding import check_seed, generators_of
-from snnkit.train.step import Compiled, run_model
+from snnkit.train.step import Compiled, match_strides, run_model, use_channels_last
 
 _TOTALS = "snnkit_figures"  # in a checkpoint: the totals of the metrics of the epoch so far
 
@@ -72,7 +72,8 @@ class SpikingModule(LightningModule):
             update). For another one, override ``configure_optimizers``.
         augment: images [B, ...] to images; in training only.
         seed: of everything random in training, except initial weights and the order of samples.
-        channels_last: weights and images in the memory format in which convolutions are fastest.
+        channels_last: weights and images in that memory format. With None, where the model has 2-D convolutions, which
+            are fastest in it.
         compile: the network under ``torch.compile``, for training batches of full size; where that fails, a warning
             says why.
 
@@ -93,7 +94,7 @@ class SpikingModule(LightningModule):
         scheduler: str = "constant",
         augment: Callable[[Tensor], Tensor] | None = None,
         seed: int = 0,
-        channels_last: bool = False,
+        channels_last: bool | None = None,
         compile: bool = False,
     ) -> None:
         super().__init__()
@@ -111,8 +112,8 @@ class SpikingModule(LightningModule):
         self.augment = augment
         self.optimizer, self.scheduler = optimizer, choice("scheduler", scheduler, SCHEDULES)
         self.lr, self.seed = number("lr", lr, above=0), check_seed(seed)
-        self.channels_last = channels_last
-        self.model = model.to(memory_format=torch.channels_last) if channels_last else model  # type: ignore[call-overload]
+        self.channels_last = use_channels_last(model, channels_last)
+        self.model = model
         self._metrics: dict[str, RunningMetrics] = {}  # by stage
         self._compiled = Compiled(model) if compile else None
         self._full: int | None = None  # samples of a full batch, the only size that is compiled
@@ -175,6 +176,8 @@ class SpikingModule(LightningModule):
         self._first_epoch = 0
 
     def on_train_start(self) -> None:
+        for optimizer in self.trainer.optimizers:
+            match_strides(optimizer)
         if self._totals is not None and self.global_rank == 0:
             self._metrics_of("train").totals.copy_(self._totals)
         self._totals = None
