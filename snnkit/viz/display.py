@@ -48,8 +48,9 @@ def show(figure: BaseFigure) -> None:
 
 
 def described(words: str) -> str:
-    """What screen readers say of a figure, as HTML; in JupyterLab it also replaces the PNG by the figure at once."""
-    return f"{spoken(words)}<script>{web.read('awake.js')}</script>"
+    """What screen readers say of a figure, as HTML, and the colour of its text on light and on dark pages; in
+    JupyterLab it also replaces the PNG by the figure at once."""
+    return f"{spoken(words)}<style>{web.read('plot_text.css')}</style><script>{web.read('awake.js')}</script>"
 
 
 @checks.arguments

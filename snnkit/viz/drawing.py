@@ -208,7 +208,9 @@ def add_marks(
     """A mark at each point of x [P] and y [P], or at one height y. No legend entry unless ``showlegend=True``."""
     places = np.broadcast_to(np.asarray(y), np.shape(x))
     kind = go.Scattergl if len(places) > _MANY else go.Scatter
-    marker = {"symbol": symbol, "size": size, "color": colour}
+    marker: dict[str, Any] = {"symbol": symbol, "size": size, "color": colour}
+    if symbol.endswith("-open"):
+        marker["line"] = {"width": 1.6}
     look = {"showlegend": False} | more
     figure.add_trace(kind(x=x, y=compact(places), mode="markers", marker=marker, **look), row=row, col=col)
 
@@ -278,6 +280,7 @@ def legend_below(figure: go.Figure, plot: float, names: Sequence[str], above: fl
     ``above``: pixels between title and plot, more than usual; ``margin``: others of the page.
     """
     columns = max(1, int(_LEGEND_WIDTH // (60 + _LETTER * max(map(len, names), default=0))))
+    plot = max(plot, 40)  # plotly accepts no legend that is more than two plots below
     below = 72 + _LEGEND_ROW * -(-len(names) // columns)
     top = theme.MARGIN["t"] + above
     legend = theme.LEGEND_BELOW | {"y": -62 / plot}

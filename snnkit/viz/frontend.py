@@ -68,5 +68,6 @@ def _helper() -> Any:
 
     class PageHelper(AnyWidget):
         _esm = web.read("page_helpers.js")
+        _css = web.read("plot_text.css")
 
     return PageHelper

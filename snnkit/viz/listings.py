@@ -27,7 +27,7 @@ class Listing:
     def _repr_html_(self) -> str:
         inside = "margin:0;padding:.2em 0;overflow:auto;max-height:30em;white-space:pre;background:none"
         inside += ";font-size:12px;line-height:1.4"
-        heading = f"color:{theme.TEXT};border-bottom:1px solid {theme.AXIS}"
+        heading = f"opacity:.8;border-bottom:1px solid {theme.AXIS}"
         columns = "".join(
             f'<div style="flex:1 1 22em;min-width:0"><div style="{heading}">{html.escape(title)}</div>'
             f'<pre style="{inside}">{html.escape(text.rstrip())}</pre></div>'

@@ -29,7 +29,7 @@ _LETTER = 7.2  # pixels of a letter in the legend
 
 @checks.arguments
 def png_bytes(figure: BaseFigure) -> bytes:
-    """``figure`` as a PNG of its own size, or of 700 × 380 pixels.
+    """``figure`` as a PNG of its own size, or of 700 × 380 pixels, on white paper: viewers do not say if they are dark.
 
     Raises:
         ValueError: it has a kind of trace that the kit's figures do not use.
@@ -39,7 +39,7 @@ def png_bytes(figure: BaseFigure) -> bytes:
         if trace.type not in _PAINTERS:
             raise ValueError(f"trace type {trace.type!r} has no PNG form; those that have: {', '.join(_PAINTERS)}")
     buffer = io.BytesIO()
-    _Page(figure).paint().savefig(buffer, format="png", transparent=True)
+    _Page(figure).paint().savefig(buffer, format="png")
     return buffer.getvalue()
 
 
@@ -67,7 +67,7 @@ class _Page:
 
         self.layout = layout = figure.layout
         self.wide, self.high = layout.width or 700, layout.height or theme.HEIGHT
-        self.sheet: Any = Figure(figsize=(self.wide / 100, self.high / 100), dpi=100)
+        self.sheet: Any = Figure(figsize=(self.wide / 100, self.high / 100), dpi=100, facecolor=theme.WHITE)
         FigureCanvasAgg(self.sheet)
         self.traces = [trace for trace in figure.data if trace.visible in (None, True)]
         self.axes: dict[tuple[str, str], Any] = {}
@@ -150,7 +150,7 @@ class _Page:
         return self.box(self._axis(x_name).domain or (0, 1), self._axis(y_name).domain or (0, 1))
 
     def _write(self, x: float, y: float, text: str, size: float, **look: Any) -> None:
-        self.sheet.text(x, y, text, fontsize=_px(size), **{"color": theme.TEXT} | look)
+        self.sheet.text(x, y, text, fontsize=_px(size), **{"color": theme.INK_TEXT} | look)
 
     def _dress(self, axes: Any, x_name: str, y_name: str) -> None:
         """Scale, limits, title and ticks of both axes."""
@@ -166,9 +166,11 @@ class _Page:
             if spec.range is None and spec.autorange == "reversed":
                 low, high = high, low
             getattr(axes, f"set_{letter}lim")(low, high)
-            side.set_label_text(_text(spec.title.text), fontsize=_px(theme.FONT_SIZE), color=theme.TEXT)
+            side.set_label_text(_text(spec.title.text), fontsize=_px(theme.FONT_SIZE), color=theme.INK_TEXT)
             self._add_ticks(side, spec, self.categories.get(name, []))
-            side.set_tick_params(which="both", colors=theme.TEXT, labelcolor=theme.TEXT, labelsize=_px(12), length=3)
+            side.set_tick_params(
+                which="both", colors=theme.INK_TEXT, labelcolor=theme.INK_TEXT, labelsize=_px(12), length=3
+            )
             if spec.showgrid is not False:
                 side.grid(True, color=theme.GRID_HEX, linewidth=0.6)
             if spec.visible is False:
@@ -206,7 +208,7 @@ class _Page:
         if self.layout.legend.orientation == "h":
             columns = max(1, min(len(names), int((self.right - self.left) * self.wide // self.entry)))
             place = {"loc": "lower left", "bbox_to_anchor": (self.left, 8 / self.high), "ncols": columns}
-        look = {"frameon": False, "labelcolor": theme.TEXT, "fontsize": _px(12), "borderaxespad": 0, "borderpad": 0}
+        look = {"frameon": False, "labelcolor": theme.INK_TEXT, "fontsize": _px(12), "borderaxespad": 0, "borderpad": 0}
         self.sheet.legend([handles[name] for name in names], names, **place, **look)
 
     def _add_shape(self, shape: Any) -> None:
@@ -234,7 +236,7 @@ class _Page:
         transform = transform + ScaledTranslation(*shift, self.sheet.dpi_scale_trans)
         across = {"left": "left", "right": "right"}.get(note.xanchor, "center")
         up = {"top": "top", "bottom": "bottom"}.get(note.yanchor, "center")
-        look = {"color": rgba(note.font.color or theme.TEXT), "transform": transform, "ha": across, "va": up}
+        look = {"color": rgba(_inked(note.font.color)), "transform": transform, "ha": across, "va": up}
         self._write(x, y, _text(note.text), note.font.size or theme.FONT_SIZE, **look)
 
     def _point(self, item: Any, x: Any, y: Any) -> tuple[float, float, Any]:
@@ -313,9 +315,9 @@ def _space(page: _Page, trace: Any, fallback: str) -> None:
         axes.set_box_aspect([scene.aspectratio[letter] or 1.0 for letter in "xyz"])
         for letter in "xyz":
             spec = scene[f"{letter}axis"]
-            getattr(axes, f"set_{letter}label")(_text(spec.title.text), fontsize=_px(12), color=theme.TEXT)
+            getattr(axes, f"set_{letter}label")(_text(spec.title.text), fontsize=_px(12), color=theme.INK_TEXT)
             getattr(axes, f"set_{letter}lim")(*(spec.range or (None, None)))
-            axes.tick_params(axis=letter, colors=theme.TEXT, labelsize=_px(11))
+            axes.tick_params(axis=letter, colors=theme.INK_TEXT, labelsize=_px(11))
     marks = _marks(trace, rgba(_one_colour(trace, fallback)))
     page.axes[names].plot(trace.x, trace.y, trace.z, linestyle="none", label=_label(trace), **marks)
 
@@ -342,7 +344,7 @@ def _bar(page: _Page, trace: Any, fallback: str) -> None:
     (axes.barh if across else axes.bar)(at, length, width, base, **look)
     for place, end, text in zip(at, length + base, trace.text if trace.text is not None else (), strict=False):
         align = {"ha": "left", "va": "center"} if across else {"ha": "center", "va": "bottom"}
-        axes.text(*((end, place) if across else (place, end)), text, color=theme.TEXT, fontsize=_px(11), **align)
+        axes.text(*((end, place) if across else (place, end)), text, color=theme.INK_TEXT, fontsize=_px(11), **align)
 
 
 def _heatmap(page: _Page, trace: Any, fallback: str) -> None:
@@ -372,6 +374,11 @@ def _text(text: Any) -> str:
 def _px(value: float) -> float:
     """CSS pixels as the points of a page drawn at 100 dots per inch."""
     return value * 0.72
+
+
+def _inked(colour: str | None) -> str:
+    """The colour of a text, whose grey can be darker on paper."""
+    return theme.INK_TEXT if colour in (None, theme.TEXT) else colour
 
 
 def _first(value: Any, otherwise: float) -> Any:

@@ -21,8 +21,10 @@ PALETTE = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY)
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 PATTERNS = ("", "/", ".", "x", "-", "\\", "|", "+")
 
-# Contrast 4.5 : 1 on WHITE and 4.2 : 1 on DARK. No colour has 4.5 on both, as these two pages are only 18.9 : 1 apart.
+# Contrast 4.5 : 1 on WHITE and 4.2 : 1 on DARK. No colour has 4.5 on both, as these two pages are only 18.9 : 1 apart:
+# web/plot_text.css makes it darker or lighter on pages that say which they are.
 TEXT = "#767676"
+INK_TEXT = "#4a4f55"  # on white paper
 GRID = "rgba(127,127,127,0.22)"
 PALE = "#949494"  # broad lines behind others
 AXIS = "rgba(127,127,127,0.9)"

@@ -2,6 +2,7 @@
 
 import io
 import math
+import re
 
 import numpy as np
 import pytest
@@ -9,10 +10,12 @@ import torch
 from matplotlib.image import imread
 
 from snnkit import viz
+from snnkit.export import web
 from snnkit.hardware.scaling import Measured
-from snnkit.viz import figures
+from snnkit.viz import figures, theme
 from snnkit.viz.alt import MOST, alt_text
 from snnkit.viz.figures import Marked
+from snnkit.viz.png import rgba
 
 from .every_figure import EXAMPLES, PARTS, V
 from .test_viz_benchmarks import made, race
@@ -36,9 +39,88 @@ def test_it_can_be_read_heard_and_printed(name):
     assert words.startswith("Figure: ") and 40 < len(words) <= MOST and "<" not in words
     image = imread(io.BytesIO(viz.png_bytes(figure)))
     assert image.shape[:2] == (figure.layout.height or viz.theme.HEIGHT, 700)
-    inked = image[..., 3] > 0.3
-    assert image[..., 3].min() == 0 and inked.mean() > 0.003
+    inked = image[..., :3].min(axis=2) < 0.7
+    assert image[0, 0].tolist() == [1, 1, 1, 1] and inked.mean() > 0.003
     assert len(np.unique(image[inked].round(1), axis=0)) > 3
+
+
+# --- contrast: 4.5 of text, 3 of lines, marks and bars, on light and on dark pages ----------------------------------
+
+PAGES = {"light": theme.WHITE, "dark": theme.DARK}
+
+
+def contrast(ink, page):
+    """Of two colours, as WCAG 2 defines it; the first may let the second shine through."""
+    (*rgb, alpha), under = rgba(ink), rgba(page)[:3]
+    light = []
+    for colour in (alpha * np.array(rgb) + (1 - alpha) * np.array(under), np.array(under)):
+        linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
+        light.append(float(linear @ (0.2126, 0.7152, 0.0722)) + 0.05)
+    return max(light) / min(light)
+
+
+def colours(part, place=""):
+    """Each (place, colour) of a figure's JSON that is of a line, a mark, a bar or a text."""
+    for key, value in part.items() if isinstance(part, dict) else ():
+        if isinstance(value, dict):
+            yield from colours(value, f"{place}.{key}")
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            for one in value:
+                yield from colours(one, f"{place}.{key}")
+        elif key == "color" and isinstance(value, str):
+            yield f"{place}.{key}", value
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_lines_marks_and_texts_can_be_seen_on_light_and_on_dark_pages(name):
+    figure = EXAMPLES[name]().to_plotly_json()
+    broad = [trace for trace in figure["data"] if trace.get("line", {}).get("width", 0) > 9]  # a line runs through it
+    cells = {note["text"] for note in figure["layout"].get("annotations", ())} if name == "confusion" else set()
+    for trace in figure["data"]:
+        for place, colour in colours(trace) if trace not in broad else ():
+            assert min(contrast(colour, page) for page in PAGES.values()) >= 3, (place, colour)
+    for place, colour in colours(figure["layout"] | {"template": {}}):
+        if "font" not in place:
+            assert ".scene" in place or min(contrast(colour, page) for page in PAGES.values()) >= 3, (place, colour)
+        elif ".scene" in place:
+            assert contrast(colour, figure["layout"]["scene"]["bgcolor"]) >= 4.5
+        else:  # the grey that pages change; numbers on cells are held by the next test
+            assert colour == theme.TEXT or cells, (place, colour)
+
+
+def test_greys_and_numbers_on_cells_can_be_read():
+    greys = re.findall(r'theme-light="(true|false)".*?fill: (#\w+)', web.read("plot_text.css"), re.DOTALL)
+    assert [page for page, _ in greys] == ["true", "false"] and 'rgb(118, 118, 118)"' in web.read("plot_text.css")
+    on_pages = zip([theme.TEXT, theme.INK_TEXT, *(grey for _, grey in greys)], "wwwd", strict=True)
+    assert all(contrast(grey, theme.DARK if page == "d" else theme.WHITE) >= 4.5 for grey, page in on_pages)
+    low, high = (np.array(rgba(colour)[:3]) for _, colour in theme.INK_ON_PAPER)
+    for share in range(101):
+        counts = torch.tensor([[share, 100 - share], [1, 1]])
+        cell = low + (high - low) * share / 100
+        note = figures.confusion(counts).layout.annotations[0].font.color
+        assert share == 0 or contrast(note, "#" + "".join(f"{round(255 * part):02x}" for part in cell)) >= 4.5
+
+
+# Of web/style.css: what is drawn on what, and the least contrast.
+ON = ("page", "panel", "raised")
+READ = [(text, under, 4.5) for text in ("ink", "muted", "accent", "error") for under in ON]
+READ += [("on-accent", "accent", 4.5)] + [("strong-line", under, 3) for under in ON]
+READ += [(hue, under, 3) for hue in ("blue", "vermilion", "green", "orange", "purple", "sky") for under in ON[:2]]
+
+
+@pytest.mark.parametrize(("ink", "under", "least"), READ)
+def test_pages_and_widgets_can_be_read(ink, under, least):
+    tokens = dict(re.findall(r"--([\w-]+): light-dark\((#\w+, #\w+)\)", web.read("style.css")))
+    for text, page in zip(tokens[ink].split(", "), tokens[under].split(", "), strict=True):
+        assert contrast(text, page) >= least
+
+
+def test_small_pictures_are_drawn_large_enough():
+    for side in (8, 16, 28):
+        figure = figures.image_grid(torch.zeros(100, side, side), columns=100)
+        low, high = figure.layout.xaxis.range
+        tile = (700 - 24) / (high - low) * side
+        assert tile >= max(60, 2 * side)
 
 
 TABLE = {"HIDDEN": [8, 16], "status": ["ok", "ok"], "acc": [0.6, 0.8], "spikes": [10.0, 20.0]}

@@ -161,7 +161,7 @@ def pareto(
     hover = f"{first} %{{x:.4g}}, {second} %{{y:.4g}}<br>%{{customdata}}<extra></extra>"
     look: dict[str, Any] = {"showlegend": True, "hovertemplate": hover}
     if seeds is not None:
-        dots = {"symbol": "x", "size": 5, "colour": theme.PALE}
+        dots = {"symbol": "x", "size": 6, "colour": theme.TEXT}
         add_marks(figure, *points.T, name="single runs", customdata=notes, **dots, **look)
         groups: dict[str, list[int]] = {}
         for i, note in enumerate(notes):

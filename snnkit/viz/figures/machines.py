@@ -165,9 +165,11 @@ def marked(numbers: Iterable[Marked], unit: str, *, title: str = "", one: str = 
     for mark, (colour, symbol, width, dash) in _LOOKS.items():
         of_mark = [number for number in numbers if number.mark == mark]
         for number in of_mark:
-            line = {"color": theme.faint(colour, 0.35) if width > 5 else colour, "width": width, "dash": dash}
-            look = {"mode": "lines", "line": line, "hoverinfo": "skip", "showlegend": False}
-            figure.add_scatter(x=list(number.ends), y=[lanes[number.lane]] * 2, **look)
+            look = {"mode": "lines", "hoverinfo": "skip", "showlegend": False}
+            band = [(theme.faint(colour, 0.35), width)] if width > 5 else []  # too pale alone: a line runs through it
+            for ink, broad in (*band, (colour, min(width, 3))):
+                line = {"color": ink, "width": broad, "dash": dash}
+                figure.add_scatter(x=list(number.ends), y=[lanes[number.lane]] * 2, line=line, **look)
         points = [(at, n) for n in of_mark for at in ((n.value,) if n.value is not None else dict.fromkeys(n.ends))]
         if points:
             x, y = [at for at, _ in points], [lanes[number.lane] for _, number in points]

@@ -135,7 +135,7 @@ def magnitudes(
     checks.integer("the second end of span", high, at_least=checks.integer("the first end of span", low) + 1)
     edges = np.arange(low, high + 1)
     figure = go.Figure()
-    for start, end, alpha in ((tiny - 1, least, 0.10), (least, most, 0.22)):
+    for start, end, alpha in ((tiny - 1, least, 0.07), (least, most, 0.14)):
         band = {"x0": max(start, low), "x1": min(end, high), "y0": 0, "y1": 1, "yref": "paper", "layer": "below"}
         figure.add_shape(type="rect", line={"width": 0}, fillcolor=theme.faint(theme.GREEN, alpha), **band)
     for i, (key, powers) in enumerate(exponents.items()):

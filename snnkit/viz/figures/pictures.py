@@ -29,6 +29,7 @@ from ..drawing import (
 
 _WIDE = 676  # pixels between the margins of a page of 700
 _LARGEST = 110  # an image is drawn at most this wide
+_SMALLEST, _PIXEL = 60, 2  # and at least so wide, with pixels of this size
 _LABEL = 19  # what a label over an image needs
 
 
@@ -41,7 +42,7 @@ def image_grid(
     Args:
         images: [N, H, W] or [N, 1, H, W], of any numeric type.
         labels: one per image, shown above it.
-        columns: images per row.
+        columns: images per row; fewer where an image would be too small to see.
     """
     if hasattr(images, "ndim") and images.ndim == 4 and images.shape[1] == 1:
         images = images[:, 0]
@@ -59,8 +60,10 @@ def _sheet(
 ) -> go.Figure:
     """Pictures [N, H, W] in frames, in rows of ``columns``, each under its label, as one heat map."""
     count, height, width = pictures.shape
-    columns = min(columns, count)
-    rows, gap = -(-count // columns), max(1, width // 14)
+    gap = max(1, width // 14)
+    room = int(_WIDE // (max(_SMALLEST / width, _PIXEL) * (width + gap)))
+    columns = max(1, min(columns, count, room))
+    rows = -(-count // columns)
     scale = min(_WIDE / (columns * (width + gap)), _LARGEST / width)  # screen pixels per image pixel
     head = math.ceil(_LABEL / scale) if labels is not None else gap
     canvas = np.full((rows * (height + head), columns * (width + gap)), empty, dtype=pictures.dtype)
@@ -117,7 +120,7 @@ def inference(image: Any, hidden: Any, output: Any, label: int, names: Sequence[
     add_image(figure, picture, 1, 1, hovertemplate="%{z:.3g}<extra></extra>")
     rank = np.argsort(np.argsort(-(spikes != 0).sum(axis=0), kind="stable"), kind="stable")
     when, who = np.nonzero(spikes)
-    dots = {"symbol": "circle", "size": 3, "colour": theme.BLUE, "hovertemplate": "step %{x}<extra></extra>"}
+    dots = {"symbol": "circle", "size": 4, "colour": theme.BLUE, "hovertemplate": "step %{x}<extra></extra>"}
     add_marks(figure, compact(when + 1), rank[who], row=1, col=2, name="hidden spikes", **dots)
     answer = int(votes[-1].argmax()) if votes[-1].any() else None
     for k in range(classes):
@@ -167,7 +170,7 @@ def confusion(
     figure = go.Figure(go.Heatmap(z=compact(share * 100), x=names, y=names, **look))
     notes = []
     for row, column in np.argwhere(counts):
-        font = {"color": theme.WHITE if share[row, column] > 0.6 else theme.BLACK, "size": 11}
+        font = {"color": theme.WHITE if share[row, column] > 0.92 else theme.BLACK, "size": 12}
         text = f"{counts[row, column]:g}"
         notes.append({"x": names[column], "y": names[row], "text": text, "showarrow": False, "font": font})
     right = 100 * np.trace(counts) / max(counts.sum(), 1)
@@ -217,7 +220,7 @@ def compared_spikes(x: Any, yours: Any, expected: Any) -> go.Figure:
     given = {"x": (x, "[N]"), "expected": (expected, "[T, N]"), "yours": (yours, "[T, N]")}
     levels, *arrays = as_arrays(given)
     looks = (
-        {"symbol": "square", "size": 13, "colour": theme.faint(theme.BLUE, 0.3)},
+        {"symbol": "square-open", "size": 13, "colour": theme.BLUE},
         {"symbol": "circle", "size": 6, "colour": theme.VERMILION},
     )
     figure = go.Figure()
@@ -258,16 +261,18 @@ def event_cloud(events: Any, dt: float | None = None, *, title: str = "Events") 
         )  # fmt: skip
     thin = f"; one of {every} is drawn" if every > 1 else ""
     longest = max(height, width)
+    inked: dict[str, Any] = {"tickfont": {"color": theme.INK_TEXT, "size": 12}, "color": theme.INK_TEXT}
     scene = {  # time to the right, columns into the depth, rows downwards as in a picture
-        "xaxis": {"title": {"text": time.title}, "range": time.ends},
-        "yaxis": {"title": {"text": "column (pixel)"}, "range": [-0.5, width - 0.5], "nticks": 4},
-        "zaxis": {"title": {"text": "row (pixel)"}, "range": [height - 0.5, -0.5], "nticks": 6},
+        "xaxis": {"title": {"text": time.title}, "range": time.ends} | inked,
+        "yaxis": {"title": {"text": "column"}, "range": [-0.5, width - 0.5], "nticks": 4} | inked,
+        "zaxis": {"title": {"text": "row"}, "range": [height - 0.5, -0.5], "nticks": 6} | inked,
+        "bgcolor": theme.WHITE,  # WebGL's text can't follow the page
         "aspectmode": "manual",
         "aspectratio": {"x": 2.5, "y": width / longest, "z": height / longest},
-        "camera": {"eye": {"x": -1.6, "y": -3.3, "z": 1.1}},
+        "camera": {"eye": {"x": -1.35, "y": -2.8, "z": 0.95}},
     }
-    beside = {"x": 0.99, "xanchor": "right", "y": 0.98, "yanchor": "top"}
-    page = {"height": 430, "legend": beside, "margin": {"l": 30, "r": 30, "t": 44, "b": 10}, "scene": scene}
+    above = {"orientation": "h", "x": 0, "y": 1.01, "yanchor": "bottom"}
+    page = {"height": 460, "legend": above, "margin": {"l": 12, "r": 12, "t": 74, "b": 10}, "scene": scene}
     return finish(figure, f"{title} ({', '.join(counts)}{thin})", **page)
 
 
