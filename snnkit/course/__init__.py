@@ -1,11 +1,14 @@
-"""Attempt-or-fall-back exercises, hints, quizzes and scorecards for the notebooks.
+"""Predictions, attempt-or-fall-back exercises, hints, quizzes and scorecards for the notebooks.
 
     course.start("01", solve=SOLVE)
+    predict("01.b")                          # asks, locks, explains
+    outcome("01.b", rates[1] / rates[0])     # what the notebook finds, beside the prediction
     lif_step = attempt("01.1", lif_step)     # the learner's function if it passes, else the reference
     course.export("ada.json")                # a learner's whole progress, to be handed in
     course.room("room/")                     # all learners: who is where, who is stuck, what fails most
 
-The exercises of notebook "01" are in ``snnkit/course/nb01.py``; checks get tests with ``grade("01.1", candidate)``.
+The exercises of notebook "01" are in ``snnkit/course/nb01.py``, its predictions and quiz in ``questions/01.yaml``;
+checks get tests with ``grade("01.1", candidate)``.
 """
 
 from . import expect as expect
@@ -23,11 +26,13 @@ from .exercise import Violation as Violation
 from .exercise import exercises as exercises
 from .exercise import notebooks as notebooks
 from .exercise import questions as questions
+from .predictions import outcome as outcome
+from .predictions import predict as predict
+from .predictions import quiz as quiz
 from .progress import Scorecard as Scorecard
 from .progress import export as export
 from .progress import scorecard as scorecard
 from .progress import start as start
-from .quizzes import quiz as quiz
 
 
 def __getattr__(name: str) -> object:

@@ -36,13 +36,14 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class Learner:
-    """One file: who, when it was written, and exercises and quiz marks by notebook."""
+    """One file: who, when it was written, exercises and quiz marks by notebook, and all predictions."""
 
     name: str
     file: str
     when: datetime
     exercises: dict[str, list[Entry]]
     quiz: dict[str, list[bool | None]]
+    predictions: list[dict[str, Any]]  #: each with "sure" and "right", as ``progress.calibration`` takes them
 
     def passed(self, notebook: str) -> tuple[int, int]:
         """How many exercises of a notebook, and of how many."""
@@ -57,12 +58,15 @@ def read_learner(path: Path) -> Learner:
         raise ValueError(f"no exported progress of format {progress.FORMAT}")
     try:
         when = datetime.fromisoformat(data["when"]).astimezone()
-        exercises, quiz = {}, {}
+        exercises, quiz, predictions = {}, {}, []
         for number, work in data["notebooks"].items():
             progress.check_marks(work["quiz"])
             exercises[one_line(number, 2)] = [_entry(row) for row in work["exercises"]]
             quiz[one_line(number, 2)] = work["quiz"]
-        return Learner(one_line(data["name"]), one_line(path.name), when, exercises, quiz)
+            for made in work.get("predictions", []):  # older files have none
+                progress.check_prediction(made)
+                predictions.append({"sure": made["sure"], "right": made["right"]})
+        return Learner(one_line(data["name"]), one_line(path.name), when, exercises, quiz, predictions)
     except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"damaged: {one_line(error)}") from None
 
@@ -153,10 +157,16 @@ class Room:
     def _table(self) -> tuple[list[str], list[list[str]]]:
         notebooks = self.notebooks
         rows = [
-            [self._label(one), *(_bar(*one.passed(n)) for n in notebooks), _quiz(one), f"{one.when:%d %b %H:%M}"]
+            [
+                self._label(one),
+                *(_bar(*one.passed(n)) for n in notebooks),
+                _quiz(one),
+                _made(one),
+                f"{one.when:%d %b %H:%M}",
+            ]
             for one in self.learners
         ]
-        return ["learner", *notebooks, "quiz", "exported"], rows
+        return ["learner", *notebooks, "quiz", "predictions", "exported"], rows
 
     def _summary(self) -> str:
         if not self.learners:
@@ -169,7 +179,9 @@ class Room:
     def _lists(self) -> list[tuple[str, list[str]]]:
         """Titles and sentences of what comes below the table; empty lists are left out."""
         refused = [f"{file}: {why}" for file, why in self.refused]
-        every = {"Who is stuck": self.stuck(), "What fails most": self.hurdles(), "Not read": refused}
+        made = progress.calibration(one for learner in self.learners for one in learner.predictions)
+        every = {"Who is stuck": self.stuck(), "What fails most": self.hurdles(), "How sure, and how right": made}
+        every["Not read"] = refused
         for lines in every.values():
             if len(lines) > SHOWN:
                 lines[SHOWN:] = [f"… and {len(lines) - SHOWN} more"]
@@ -198,6 +210,11 @@ def room(folder: str | os.PathLike[str]) -> Room:
 def _quiz(learner: Learner) -> str:
     marks = [mark for marks in learner.quiz.values() for mark in marks]
     return f"{marks.count(True)}/{len(marks) - marks.count(None)}"
+
+
+def _made(learner: Learner) -> str:
+    known = [one["right"] for one in learner.predictions if one["right"] is not None]
+    return f"{sum(known)}/{len(known)}"
 
 
 def _bar(passed: int, of: int, width: int = 8) -> str:

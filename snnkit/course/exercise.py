@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from snnkit import checks
 
+from . import question
+
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
@@ -97,9 +99,14 @@ def exercises(notebook: str) -> list[Exercise]:
     return list(getattr(_module(notebook), "EXERCISES", ()))
 
 
-def questions(notebook: str) -> list[Question]:
-    """The quiz questions of a notebook ("01"), in order."""
-    return list(getattr(_module(notebook), "QUIZ", ()))
+def questions(notebook: str) -> list[dict[str, Any]]:
+    """The quiz questions of a notebook ("01"), in order, as ``question.parse`` gives them."""
+    _module(notebook)  # raises where there is none
+    return question.read(notebook)["quiz"] or [
+        {"text": old.text, "why": old.why}
+        | {"choices": [{"text": text, "reply": "", "right": i == old.answer} for i, text in enumerate(old.choices)]}
+        for old in getattr(_module(notebook), "QUIZ", ())
+    ]
 
 
 @checks.arguments

@@ -1,4 +1,4 @@
-"""Exercises and quiz of notebook 01, "Your first spiking neuron"."""
+"""Exercises of notebook 01, "Your first spiking neuron"."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from snnkit.neuron import Neuron
 from snnkit.surrogate import ATan
 
 from . import expect
-from .exercise import Check, Exercise, Question
+from .exercise import Check, Exercise
 
 
 def lif_step(x, v, tau):
@@ -268,34 +268,5 @@ EXERCISES = [
             "A Python `if` on a tensor's values can't be compiled; use `spike` as a factor, or `torch.where`.",
             "Keep `tau_a=200.0` and `jump=0.2`: with a short tau_a the threshold is back before the next spike.",
         ),
-    ),
-]
-
-QUIZ = [
-    Question(
-        "A LIF neuron with threshold 1 (no noise) gets x = 0.98 for a whole hour. How often does it fire?",
-        ("never", "once, after a very long time", "at a low but steady rate"),
-        answer=0,
-        why="The membrane settles at x = 0.98 and stays there: below the rheobase, waiting does not help.",
-    ),
-    Question(
-        "What does a soft reset keep that a hard reset throws away?",
-        (
-            "the spike itself, with its full height",
-            "what the membrane had above the threshold",
-            "the leak of the last steps",
-        ),
-        answer=1,
-        why="v - threshold carries the surplus into the next interval, so at strong input the rate stays true to it.",
-    ),
-    Question(
-        "You run a recording of 10 000 steps in pieces of 100. When do you get the same spikes as in one go?",
-        (
-            "always: the neuron remembers by itself",
-            "never: the pieces must be at least tau steps long, or the leak is lost",
-            "when each call gets the state that the call before returned",
-        ),
-        answer=2,
-        why="`out, state = neuron(x, state)`: the state is all that the future needs to know of the past.",
     ),
 ]

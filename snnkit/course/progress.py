@@ -12,7 +12,7 @@ import json
 import os
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -23,13 +23,16 @@ from snnkit import checks, files
 from snnkit.viz.frontend import headless
 
 from . import exercise as registry
+from . import page, question
 from .card import Card, Line
+from .question import SURE
 
 FORMAT = 1  # of the progress file and of an export
 EXPORT = "snnkit progress"
 NAME_LENGTH = 60  # characters of a learner's name
 _RANK = {"to do": 0, "failed": 1, "passed": 2}
 _SIGNS = {"passed": "✓", "solution": "✓", "failed": "✗", "to do": "○"}
+_SIGNS |= {"right": "✓", "wrong": "✗", "locked": "·", "to make": "○"}
 
 # --- the file ---------------------------------------------------------------------------------------------------------
 
@@ -47,11 +50,11 @@ def default_path() -> Path | None:
 
 
 class Progress:
-    """Results by exercise key, and quiz answers by notebook. With ``path=None`` they stay in memory."""
+    """Results and locked predictions by key, quiz answers by notebook. With ``path=None`` they stay in memory."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
-        self._data: dict[str, Any] = {"format": FORMAT, "exercises": {}, "quiz": {}}
+        self._data: dict[str, Any] = {"format": FORMAT, "exercises": {}, "quiz": {}, "predictions": {}}
         self._lock = threading.RLock()
         self._read()
 
@@ -91,6 +94,29 @@ class Progress:
             marks[index] = right
             self._data["quiz"][notebook] = marks
             self._write()
+
+    def predictions(self) -> dict[str, dict[str, Any]]:
+        """Key to {"guess", "sure", "right", "when"} of each locked prediction; "right" is None until the outcome."""
+        return self._data["predictions"]
+
+    def locked(self, key: str, guess: Any, sure: int, *, again: bool = False) -> None:
+        """Note a prediction. One that is locked stays as it is, unless ``again``."""
+        self._predicted(key, {"guess": guess, "sure": sure, "right": None, "when": _now()}, again=again)
+
+    def judged(self, key: str, right: bool) -> None:
+        """Note whether a locked prediction was right. The first outcome counts."""
+        with self._lock:
+            self._read()
+            entry = self.predictions().get(key)
+            if entry is not None and entry["right"] is None:
+                self._predicted(key, entry | {"right": right}, again=True)
+
+    def _predicted(self, key: str, entry: dict[str, Any], *, again: bool = False) -> None:
+        with self._lock:
+            self._read()
+            if again or key not in self._data["predictions"]:
+                self._data["predictions"][key] = entry
+                self._write()
 
     @contextlib.contextmanager
     def _changing(self, key: str) -> Iterator[dict[str, Any]]:
@@ -142,6 +168,9 @@ def _checked(data: Any) -> dict[str, Any]:
         check_entry(entry)
     for marks in data["quiz"].values():
         check_marks(marks)
+    for entry in data.setdefault("predictions", {}).values():  # older files have none
+        check_prediction(entry)
+        json.dumps(entry["guess"], allow_nan=False)
     return data
 
 
@@ -159,6 +188,12 @@ def check_marks(marks: Any) -> None:
         raise ValueError("quiz marks are not booleans")
 
 
+def check_prediction(entry: Any) -> None:
+    """ValueError unless ``entry`` says how sure a learner was, and whether the guess was right."""
+    if entry["sure"] not in SURE or entry["right"] not in (None, True, False):
+        raise ValueError("a prediction without how sure, or without right")
+
+
 # --- this kernel ------------------------------------------------------------------------------------------------------
 
 
@@ -168,6 +203,8 @@ class Session:
     solving: bool = False
     opened: dict[str, int] = field(default_factory=dict)
     solved: set[str] = field(default_factory=set)
+    outcomes: dict[str, Any] = field(default_factory=dict)  # of predictions, as ``question.truth`` gives them
+    scorecards: set[str] = field(default_factory=set)  # notebooks whose scorecard is on a page
     lock: threading.RLock = field(default_factory=threading.RLock)  # buttons may have a thread of their own
 
 
@@ -217,19 +254,29 @@ class ExerciseScore:
 
 @dataclass(frozen=True)
 class Scorecard:
-    """What a learner has reached in one notebook. Shown as a table when it is a cell's last line."""
+    """What a learner has reached in one notebook. Shown as a table when it is a cell's last line, and kept up to date
+    there."""
 
     notebook: str
     exercises: tuple[ExerciseScore, ...]
     quiz: tuple[bool | None, ...]
+    predictions: tuple[str, ...]  #: each "right", "wrong", "locked" (without an outcome yet) or "to make"
+    calibration: tuple[str, ...]  #: for each level that was chosen in any notebook: "90 % sure: right 5 of 6 times"
 
     @property
     def passed(self) -> int:
         """How many exercises the learner has passed (those of solve mode do not count)."""
         return sum(row.status == "passed" for row in self.exercises)
 
-    def _card(self) -> Card:
+    def card(self) -> Card:
         lines = [Line(str(row)) for row in self.exercises]
+        if self.predictions:
+            marks = " ".join(_SIGNS[status] for status in self.predictions)
+            made = len(self.predictions) - self.predictions.count("to make")
+            tally = f"({made} of {len(self.predictions)} made, {self.predictions.count('right')} right)"
+            lines.append(Line(f"{marks}  {tally}", label="Predictions"))
+        if self.calibration:
+            lines.append(Line("; ".join(self.calibration), label="How sure, in all notebooks"))
         marks = " ".join({True: "✓", False: "✗", None: "○"}[mark] for mark in self.quiz)
         lines.append(Line(f"{marks}  ({self.quiz.count(True)} of {len(self.quiz)} right)", label="Quiz"))
         solved = sum(row.status == "solution" for row in self.exercises)
@@ -238,10 +285,11 @@ class Scorecard:
         return Card("good" if self.passed + solved == len(self.exercises) else "open", title, word, lines)
 
     def __repr__(self) -> str:
-        return self._card().text()
+        return self.card().text()
 
     def _repr_html_(self) -> str:
-        return self._card().html()
+        current().scorecards.add(self.notebook)
+        return page.html("scorecardPage", {"notebook": self.notebook}, self.card().html(), plain=True)
 
 
 @checks.arguments
@@ -255,7 +303,31 @@ def scorecard(notebook: str) -> Scorecard:
         seen = bool(entry["solution"])
         rows.append(ExerciseScore(exercise.key, exercise.title, status, entry["attempts"], entry["hints"], seen))
     marks = now.progress.quiz(notebook, len(registry.questions(notebook)))
-    return Scorecard(notebook, tuple(rows), tuple(marks))
+    made = now.progress.predictions()
+    statuses = [
+        {None: "locked", True: "right", False: "wrong"}[made[key]["right"]] if key in made else "to make"
+        for key in question.read(notebook)["predictions"]
+    ]
+    return Scorecard(notebook, tuple(rows), tuple(marks), tuple(statuses), tuple(calibration(made.values())))
+
+
+def news(notebook: str) -> dict[str, Any]:
+    """For pages: the scorecard of a notebook as it is now, where it is on a page."""
+    shown = notebook in current().scorecards
+    return {"scorecards": {notebook: scorecard(notebook).card().html()}} if shown else {}
+
+
+def tell(notebook: str) -> None:
+    """Bring a scorecard that is on a page up to date."""
+    if fresh := news(notebook):
+        page.tell(fresh)
+
+
+def calibration(predictions: Iterable[Mapping[str, Any]]) -> list[str]:
+    """For each level of sureness that was chosen, and whose outcome is known: "90 % sure: right 5 of 6 times"."""
+    known = [(entry["sure"], entry["right"]) for entry in predictions if entry["right"] is not None]
+    counts = {sure: [right for level, right in known if level == sure] for sure in SURE}
+    return [f"{sure} % sure: right {sum(n)} of {len(n)} times" for sure, n in counts.items() if n]
 
 
 # --- handing in -------------------------------------------------------------------------------------------------------
@@ -265,9 +337,9 @@ def scorecard(notebook: str) -> Scorecard:
 def export(path: str | os.PathLike[str], name: str = "") -> Path:
     """Write the progress in all notebooks to ``path`` (JSON), and return the path.
 
-    The file holds no more than: the name, results, attempts, hints, which checks failed, quiz marks, dates, and the
-    kit's version. No answers. ``course.room(folder)`` shows a folder of such files. ``name``, one line of text, is the
-    learner's name or nickname; by default the file's without its ending.
+    The file holds no more than: the name, results, attempts, hints, which checks failed, quiz marks, how sure and right
+    predictions were, dates, and the kit's version. No answers. ``course.room(folder)`` shows a folder of such files.
+    ``name``, one line of text, is the learner's name or nickname; by default the file's without its ending.
     """
     target = files.expanded(path)
     name = name or target.stem
@@ -278,7 +350,10 @@ def export(path: str | os.PathLike[str], name: str = "") -> Path:
     for notebook in registry.notebooks():
         exercises = registry.exercises(notebook)
         rows = [{"key": one.key, "title": one.title} | progress.exercise(one.key) for one in exercises]
-        notebooks[notebook] = {"exercises": rows, "quiz": progress.quiz(notebook, len(registry.questions(notebook)))}
+        made = sorted((key, one) for key, one in progress.predictions().items() if key[:2] == notebook)
+        predictions = [{"key": key, "sure": one["sure"], "right": one["right"]} for key, one in made]
+        quiz = progress.quiz(notebook, len(registry.questions(notebook)))
+        notebooks[notebook] = {"exercises": rows, "quiz": quiz, "predictions": predictions}
     content = {"kind": EXPORT, "format": FORMAT, "kit": snnkit.__version__, "name": name, "when": _now()}
     content |= {"notebooks": notebooks}
     files.write_text(target, json.dumps(content, indent=1, ensure_ascii=False) + "\n")

@@ -168,17 +168,16 @@ def test_the_hint_button_opens_one_hint_after_the_other(notebook, name):
 
 @each_notebook
 def test_the_quiz_explains_an_answer(notebook, name):
-    outputs = notebook.outputs("quiz(")
-    questions = registry.questions(name[:2])
-    cards = outputs.locator(".widget-vbox > .widget-vbox")
-    expect(cards).to_have_count(len(questions))
+    questions, card = registry.questions(name[:2]), notebook.outputs("quiz(").locator(".question")
+    expect(card).to_have_count(len(questions))
     for index, right in ((0, True), (1, False)):
-        question, card = questions[index], cards.nth(index)
-        choice = question.answer if right else (question.answer + 1) % len(question.choices)
-        card.get_by_role("radio").nth(choice).check()
-        card.get_by_role("button", name="Check").click()
-        expect(card.locator(".snnkit-card")).to_contain_text("right" if right else "not quite")
-        expect(card.locator(".snnkit-card")).to_contain_text(question.why.replace("`", ""))
+        question, one = questions[index], card.nth(index)
+        choice = next(i for i, choice in enumerate(question["choices"]) if choice["right"] is right)
+        one.get_by_role("radio").nth(choice).check()
+        one.get_by_role("button", name="Check").click()
+        expect(one.get_by_role("status")).to_contain_text("Right" if right else "Not quite")
+        expect(one.get_by_role("status")).to_contain_text(question["choices"][choice]["reply"].replace("`", ""))
+    expect(notebook.outputs("scorecard(")).to_contain_text("1 of 3 right")
 
 
 @pytest.mark.parametrize("name", ["04_train_your_first_network"])

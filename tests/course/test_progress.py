@@ -1,4 +1,4 @@
-"""A learner's progress: counted, saved, shown on a scorecard, handed in; and the quiz."""
+"""A learner's progress: counted, saved, shown on a scorecard, handed in."""
 
 import json
 import os
@@ -7,8 +7,7 @@ import pytest
 
 import snnkit
 from snnkit import course
-from snnkit.course import attempt, export, hint, quiz, quizzes, scorecard, solution
-from snnkit.course.exercise import Question
+from snnkit.course import attempt, export, hint, quiz, scorecard, solution
 from snnkit.course.progress import Progress, current, default_path
 from tests.course.examples import ANSWER, EXERCISE, install, question
 
@@ -47,9 +46,14 @@ def test_two_notebooks_do_not_undo_each_other(progress_file):
     one.attempted("99.1", "passed")
     two.attempted("99.2", "failed", "a")
     one.answered("99", 0, True, 1)
+    two.locked("99.a", 2.5, 70)
+    one.locked("99.a", 3.0, 99)  # too late
+    one.judged("99.a", False)
+    two.judged("99.a", True)  # the first outcome counts
     fresh = Progress(progress_file)
     assert fresh.exercise("99.1")["status"] == "passed" and fresh.quiz("99", 1) == [True]
     assert fresh.exercise("99.2")["failed"] == {"a": 1}
+    assert fresh.predictions()["99.a"] | {"when": ""} == {"guess": 2.5, "sure": 70, "right": False, "when": ""}
 
 
 def test_a_file_from_before_checks_were_counted_is_read(progress_file, capsys):
@@ -97,6 +101,9 @@ ENTRY = {"status": "failed", "attempts": 1, "hints": 0}
         {"format": 1, "exercises": {"99.1": ENTRY | {"attempts": -1}}, "quiz": {}},
         {"format": 1, "exercises": {"99.1": ENTRY | {"failed": 3}}, "quiz": {}},
         {"format": 1, "exercises": {}, "quiz": {"99": "yes"}},
+        {"format": 1, "exercises": {}, "quiz": {}, "predictions": []},
+        {"format": 1, "exercises": {}, "quiz": {}, "predictions": {"99.a": {"guess": 1, "sure": 80, "right": None}}},
+        b'{"format":1,"exercises":{},"quiz":{},"predictions":{"99.a":{"guess":NaN,"sure":50,"right":true}}}',
     ],
 )
 def test_a_damaged_file_is_set_aside(content, progress_file):
@@ -153,41 +160,3 @@ def test_unknown_notebooks_are_refused():
         for ask in (scorecard, course.start, quiz, course.exercises):
             with pytest.raises((TypeError, ValueError), match="notebook must be"):
                 ask(bad)
-
-
-# --- the quiz ---------------------------------------------------------------------------------------------------------
-
-QUIZ = [
-    Question("Does `v` leak?", ("no", "yes <always>"), answer=1, why="It decays by beta."),
-    Question("What is a spike?", ("0 or 1", "a float", "a text"), answer=0, why="All or nothing."),
-    Question("And the reset?", ("hard", "soft"), answer=1, why="It subtracts."),
-]
-
-
-@pytest.fixture
-def asked(notebook):
-    notebook.QUIZ = QUIZ
-
-
-def test_text_questions_outside_a_notebook(asked, capsys):
-    quiz("99")
-    out = capsys.readouterr().out
-    assert "Question 1" in out and "Does `v` leak?" in out and "2: yes <always>" in out
-    assert "It decays" not in out
-
-
-def test_widgets_explain_after_the_answer(asked):
-    pytest.importorskip("ipywidgets")
-    box = quizzes._widgets("99", QUIZ)
-    text, radio, button, verdict = box.children[0].children
-    assert "<code" in text.value and radio.value is None
-    button.click()
-    assert verdict.value == "Choose an answer first."
-    radio.value = 1
-    button.click()
-    assert "right" in verdict.value and "It decays by beta." in verdict.value
-    assert "yes &lt;always&gt;" in verdict.value and "<always>" not in verdict.value
-    radio.value = 0
-    button.click()
-    assert "not quite" in verdict.value and "You chose:" in verdict.value
-    assert scorecard("99").quiz == (False, None, None)

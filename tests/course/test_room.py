@@ -16,10 +16,13 @@ def entry(key, status="to do", attempts=0, failed=None):
     return known | {"solution": False, "when": "", "failed": failed or {}}
 
 
-def hand_in(folder, file, name, quiz=(None, None), **rows):
-    """Write an export: rows are n1=("passed", 2, {…}) and so on."""
+def hand_in(folder, file, name, quiz=(None, None), made=(), **rows):
+    """Write an export: rows are n1=("passed", 2, {…}) and so on, ``made`` predictions as (sure, right)."""
     exercises = [entry(f"01.{n}", *rows.get(f"n{n}", ())) for n in (1, 2)]
     notebooks = {"01": {"exercises": exercises, "quiz": list(quiz)}, "00": {"exercises": [], "quiz": [None]}}
+    if made:  # older files have none
+        predictions = [{"key": "01.a", "sure": sure, "right": right} for sure, right in made]
+        notebooks["01"]["predictions"] = predictions
     (folder / file).write_text(json.dumps(GOOD | {"name": name, "notebooks": notebooks}), encoding="utf-8")
 
 
@@ -61,6 +64,14 @@ def test_who_is_stuck_and_what_fails_most(folder):
     assert "… and 6 more" in text and "S14: 01.1" in text and "S0: 01.1" not in text
 
 
+def test_how_sure_learners_were_and_how_right(folder):
+    hand_in(folder, "p.json", "Pat", made=[(90, True), (90, False), (50, None)])
+    hand_in(folder, "q.json", "Quy", made=[(90, True), (70, False)])
+    text = repr(room(folder))
+    assert "70 % sure: right 0 of 1 times" in text and "90 % sure: right 2 of 3 times" in text and "50 %" not in text
+    assert "1/2" in next(line for line in text.splitlines() if line.startswith("Pat"))
+
+
 def test_namesakes_are_told_apart_by_their_files(folder):
     hand_in(folder, "b2.json", "bob", n1=("failed", 9, {}))
     text = repr(room(folder))
@@ -93,6 +104,7 @@ def work(**changes):
         (GOOD, "damaged: 'notebooks'"),
         (work(exercises={"a": 1}), "damaged"),
         (work(quiz=[2]), "damaged: quiz marks are not booleans"),
+        (work(predictions=[{"sure": 80, "right": True}]), "damaged"),
         (work(exercises=[ROW | {"status": []}]), "damaged"),
         (work(exercises=[ROW | {"attempts": 10**30}]), "damaged"),
         (work(exercises=[ROW | {"failed": {"c": "x"}}]), "damaged"),

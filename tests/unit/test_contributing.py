@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from snnkit.course import grade, questions
+from snnkit.course import grade, question
 from snnkit.tools import pair, runner
 from tests.course.answers import Answers, Mistake, lacking
 from tests.unit import tiny_project
@@ -68,8 +68,12 @@ def test_the_exercise_has_all_that_is_asked_of_one(tmp_path, monkeypatch):
         assert (outcome.status, outcome.check, outcome.hint) == ("failed", mistake.check, exercise.hints[mistake.hint])
     assert [grade(exercise, answer).status for answer in module.RIGHT["42.1"]] == ["passed", "passed"]
     assert [grade(exercise, stub).status for stub in module.STUBS["42.1"]] == ["to do", "to do"]
-    (question,) = module.QUIZ
-    assert type(question) is type(questions("01")[0])
+
+
+def test_the_questions_are_read():
+    read = question.parse(example("predictions and a quiz"), "42")
+    assert [one["kind"] for one in read["predictions"].values()] == ["choice", "number", "sketch"]
+    assert len(read["quiz"]) == 1
 
 
 def test_the_notebook_is_built_and_runs(tmp_path):

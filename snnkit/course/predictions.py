@@ -1,0 +1,118 @@
+"""Predictions that count, and the quiz: asked in the page, locked, judged by what the notebook then finds."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+from snnkit import checks
+from snnkit.viz.frontend import headless
+
+from . import exercise as registry
+from . import page, progress, question
+from .card import rich
+from .question import SURE
+
+_NO_SCRIPT = "Write your guess down, then read on. (To choose here, run this cell in JupyterLab, Colab or VS Code.)"
+
+
+@checks.arguments
+def predict(key: str) -> None:
+    """Ask for a prediction ("01.a"): a card on which one answers, says how sure, and locks; then it explains.
+
+    A locked prediction stays locked, when the cell runs again and in the next kernel. Without a page, the question is
+    printed. ValueError if there is no such prediction.
+    """
+    asked = question.find(key)
+    data = {"line": page.line(heard), "question": asked, "record": _record(key)}
+    page.show("predictPage", data, _fallback(asked), f"Prediction {key}: {asked['ask']}\n  {question.how(asked)}")
+
+
+@checks.arguments
+def outcome(key: str, value: Any) -> None:
+    """Show what came out beside the learner's prediction ("01.b"); before it is locked, the page hides the result.
+
+    Args:
+        value: a number; the index or text of a choice; or, for a sketch, the curve (xs, ys), from lists or tensors.
+
+    Raises:
+        ValueError: no such prediction, a value of another kind, or, in a headless run, one that the answer in the
+            notebook's file of questions contradicts.
+    """
+    asked = question.find(key)
+    result = question.truth(asked, value)
+    stated = asked["answer"]
+    if headless() and stated is not None and not question.is_right(asked, stated, result):
+        stated, came = question.in_words(asked, stated), question.in_words(asked, result)
+        raise ValueError(f"outcome of {key} must agree with its answer in questions/ ({stated}), but it is {came}")
+    progress.current().outcomes[key] = result
+    _judge(key)
+    data = {"line": page.line(heard), "question": asked, "record": _record(key), "truth": result}
+    words = f"Outcome {key}: {question.in_words(asked, result)}"
+    page.show("outcomePage", data, f"<p>{rich(words)}</p>", words)
+    progress.tell(key[:2])
+
+
+@checks.arguments
+def quiz(notebook: str) -> None:
+    """Ask the questions of a notebook ("01"): with a reply to each choice and a second try; without a page as text."""
+    questions = registry.questions(notebook)
+    lines = []
+    for number, one in enumerate(questions, start=1):
+        lines += [f"Question {number}: {one['text']}"]
+        lines += [f"  {i}: {choice['text']}" for i, choice in enumerate(one["choices"], start=1)]
+    data = {"line": page.line(heard), "notebook": notebook, "questions": questions}
+    fallback = "".join(f"<p>{rich(line)}</p>" for line in lines)
+    page.show("quizPage", data, f"{fallback}<p>{_NO_SCRIPT}</p>", "\n".join(lines))
+
+
+def _fallback(asked: dict[str, Any]) -> str:
+    return f"<p><b>{rich(asked['ask'])}</b></p><p>{rich(question.how(asked))}</p><p>{html.escape(_NO_SCRIPT)}</p>"
+
+
+def _record(key: str) -> dict[str, Any] | None:
+    """The learner's locked prediction, if there is one that still answers the question."""
+    entry = progress.current().progress.predictions().get(key)
+    return entry if entry is not None and question.is_guess(question.find(key), entry["guess"]) else None
+
+
+def _judge(key: str) -> None:
+    """Note whether a locked prediction was right, once anything says so: the notebook's run, or else the file."""
+    now, asked, entry = progress.current(), question.find(key), _record(key)
+    result = now.outcomes.get(key, asked["answer"])
+    if entry is not None and result is not None:
+        now.progress.judged(key, question.is_right(asked, entry["guess"], result))
+
+
+# --- what pages say ---------------------------------------------------------------------------------------------------
+
+
+def heard(message: Any) -> dict[str, Any]:
+    """Note what a page says, and return the news for all pages of this kernel: records by key, scorecards as HTML.
+
+    A page says {"known": keys} (which of them are locked?), {"lock": key, "guess", "sure"} or
+    {"quiz": notebook, "index", "right"}.
+    """
+    now = progress.current()
+    try:
+        if "lock" in message:
+            key, guess, sure = message["lock"], message["guess"], message["sure"]
+            if not question.is_guess(question.find(key), guess) or sure not in SURE:
+                raise ValueError(f"{key} must be answered, with how sure, but it is {checks.shown(message)}")
+            now.progress.locked(key, guess, sure, again=_record(key) is None)
+            _judge(key)
+            return _news(key[:2], [key])
+        if "quiz" in message:
+            notebook, right = message["quiz"], checks.flag("right", message["right"])
+            of = len(registry.questions(notebook))
+            index = checks.integer("index", message["index"], at_least=0, at_most=of - 1)
+            now.progress.answered(notebook, index, right, of)
+            return _news(notebook, [])
+        keys = [key for key in message["known"] if _record(key) is not None]
+        return {"records": {key: _record(key) for key in keys}}
+    except (KeyError, TypeError, ValueError) as error:
+        return {"refused": str(error)}
+
+
+def _news(notebook: str, keys: list[str]) -> dict[str, Any]:
+    return progress.news(notebook) | {"records": {key: _record(key) for key in keys}}

@@ -1,0 +1,195 @@
+// A plot on which one draws a curve, with the pointer or the keyboard, and over which a result is laid.
+
+import {drag, make} from "./controls.js";
+import {heightAt, short} from "./course_answers.js";
+
+const POINTS = 41; // of a curve, as in course/question.py
+const EDGE = {left: 46, right: 14, top: 12, bottom: 40};
+const SVG = "http://www.w3.org/2000/svg";
+
+function shape(tag, attributes, text = "") {
+  const element = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.textContent = text;
+  return element;
+}
+
+/** Round numbers from low to high, about five. */
+export function roundNumbers(low, high) {
+  const rough = (high - low) / 4, ten = 10 ** Math.floor(Math.log10(rough));
+  const step = ten * ([1, 2, 2.5, 5, 10].find((one) => one * ten >= rough * 0.999) ?? 10), found = [];
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i++) found.push(Number((i * step).toPrecision(10)));
+  return found;
+}
+
+/** An element that is drawn again, by draw(width), when its width changes. */
+export function asWide(element, draw) {
+  let width = 0;
+  const redraw = () => draw(width || 320);
+  new ResizeObserver(([entry]) => {
+    if (Math.abs(entry.contentRect.width - width) < 1 || !entry.contentRect.width) return;
+    width = entry.contentRect.width;
+    redraw();
+  }).observe(element);
+  return redraw;
+}
+
+/**
+ * @param {{x: Array, y: Array}} question its axes, [low, high, label] each
+ * @param {{guess?: number[], result?: number[][], changed?: function(): void, labelledBy?: string}} options with a guess,
+ *   or a result, nothing can be drawn
+ * @returns {{element: HTMLElement, heights: function(): (number[]|null), clear: function(): void}} heights: null until
+ *   the curve goes from edge to edge
+ */
+export function sketch(question, {guess, result, changed = () => {}, labelledBy} = {}) {
+  const [left, right, xLabel] = question.x, [low, high, yLabel] = question.y, fixed = Boolean(guess);
+  const known = guess ? [...guess] : Array(POINTS).fill(null);
+  const element = make("div", {className: "sketch"});
+  const xAt = (i) => left + ((right - left) * i) / (POINTS - 1);
+  let cursor = null, last = null, size = {width: 320, height: 220};
+  const toX = (x) => EDGE.left + ((size.width - EDGE.left - EDGE.right) * (x - left)) / (right - left);
+  const toY = (y) => size.height - EDGE.bottom - ((size.height - EDGE.top - EDGE.bottom) * (y - low)) / (high - low);
+
+  /** What is drawn, with straight lines over gaps: [[x, y], …]. */
+  const drawn = () => known.map((y, i) => [xAt(i), y]).filter(([, y]) => y !== null);
+  const path = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${toX(x).toFixed(1)} ${toY(y).toFixed(1)}`).join("");
+
+  const redraw = asWide(element, (width) => {
+    size = {width, height: Math.round(Math.min(260, Math.max(190, width * 0.45)))};
+    const {height} = size, parts = [], bottom = height - EDGE.bottom;
+    for (const x of roundNumbers(left, right)) {
+      parts.push(shape("line", {class: "grid", x1: toX(x), x2: toX(x), y1: EDGE.top, y2: bottom}));
+      parts.push(shape("text", {class: "tick", x: toX(x), y: bottom + 16, "text-anchor": "middle"}, short(x)));
+    }
+    for (const y of roundNumbers(low, high)) {
+      parts.push(shape("line", {class: "grid", x1: EDGE.left, x2: width - EDGE.right, y1: toY(y), y2: toY(y)}));
+      parts.push(shape("text", {class: "tick", x: EDGE.left - 6, y: toY(y) + 4, "text-anchor": "end"}, short(y)));
+    }
+    parts.push(shape("text", {class: "axis", x: (EDGE.left + width - EDGE.right) / 2, y: height - 6, "text-anchor": "middle"}, xLabel));
+    parts.push(shape("text", {class: "axis", transform: `translate(12 ${(EDGE.top + bottom) / 2}) rotate(-90)`, "text-anchor": "middle"}, yLabel));
+    if (result) {
+      const inside = result[0].map((x, i) => [x, Math.min(high, Math.max(low, result[1][i]))]);
+      const cut = inside.filter(([x]) => x >= left && x <= right);
+      parts.push(shape("path", {class: "result", d: path(cut)}));
+    }
+    const mine = drawn();
+    if (mine.length) parts.push(shape("path", {class: "guess", d: path(mine)}));
+    else if (!fixed) {
+      parts.push(shape("text", {class: "hint", x: (EDGE.left + width - EDGE.right) / 2, y: (EDGE.top + bottom) / 2, "text-anchor": "middle"}, "draw here, from left to right"));
+    }
+    if (cursor !== null && !fixed && document.activeElement === field) {
+      parts.push(shape("circle", {class: "cursor", cx: toX(xAt(cursor)), cy: toY(height0()), r: 6}));
+    }
+    field.setAttribute("width", width);
+    field.setAttribute("height", height);
+    field.replaceChildren(...parts);
+  });
+
+  /** The height under the cursor: as drawn, else as a straight line through what is, else the middle. */
+  function height0() {
+    const points = drawn();
+    if (!points.length) return (low + high) / 2;
+    const curve = [points.map(([x]) => x), points.map(([, y]) => y)], x = xAt(cursor);
+    if (points.length > 1 && heightAt(curve, x) !== null) return heightAt(curve, x);
+    return x < points[0][0] ? points[0][1] : points[points.length - 1][1];
+  }
+
+  function put(x, y) {
+    const inside = (value, a, b) => Math.min(b, Math.max(a, value));
+    const across = size.width - EDGE.left - EDGE.right, up = size.height - EDGE.top - EDGE.bottom;
+    const i = inside(Math.round(((x - EDGE.left) / across) * (POINTS - 1)), 0, POINTS - 1);
+    const value = inside(low + ((size.height - EDGE.bottom - y) / up) * (high - low), low, high);
+    const from = last ?? [i, value], ways = Math.max(1, Math.abs(i - from[0]));
+    for (let n = 0; n <= ways; n++) {
+      const at = from[0] + Math.round(((i - from[0]) * n) / ways);
+      known[at] = Number((from[1] + ((value - from[1]) * n) / ways).toPrecision(4));
+    }
+    last = [i, value];
+    redraw();
+    changed();
+  }
+
+  const field = shape("svg", {class: "field", role: fixed ? "img" : "slider", tabindex: fixed ? -1 : 0});
+  if (labelledBy) field.setAttribute("aria-labelledby", labelledBy);
+  else field.setAttribute("aria-label", result ? "Your curve and the result" : "Your curve");
+  if (fixed) field.removeAttribute("tabindex");
+  else {
+    drag(field, {frame: field, start: (x, y) => {
+      last = null;
+      cursor = null;
+      field.focus({preventScroll: true});
+      put(x, y);
+    }, move: put});
+    field.setAttribute("aria-valuemin", low);
+    field.setAttribute("aria-valuemax", high);
+    field.setAttribute("aria-valuenow", (low + high) / 2);
+    field.setAttribute("aria-valuetext", "nothing drawn yet");
+    field.addEventListener("keydown", (event) => {
+      const way = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1], Home: [-POINTS, 0], End: [POINTS, 0]}[event.key];
+      if (!way || event.ctrlKey || event.metaKey || event.altKey) return;
+      event.preventDefault();
+      cursor ??= way[0] ? (way[0] > 0 ? -2 : POINTS + 1) : 0;
+      if (way[0]) {
+        cursor = Math.min(POINTS - 1, Math.max(0, cursor + way[0] * (event.shiftKey ? 1 : 2)));
+        if (known.every((one) => one === null)) redraw();
+      } else {
+        const step = ((high - low) * (event.shiftKey ? 1 : 5)) / 100;
+        known[cursor] = Number(Math.min(high, Math.max(low, height0() + way[1] * step)).toPrecision(4));
+        changed();
+      }
+      redraw();
+      field.setAttribute("aria-valuenow", height0());
+      field.setAttribute("aria-valuetext", `${xLabel} ${short(xAt(cursor))}: ${yLabel} ${short(height0())}`);
+    });
+    for (const name of ["focus", "blur"]) field.addEventListener(name, () => redraw());
+  }
+  element.append(field);
+  redraw();
+  return {
+    element,
+    heights() {
+      const points = drawn(), reach = 0.1 * (right - left);
+      if (points.length < 2 || points[0][0] > left + reach || points[points.length - 1][0] < right - reach) return null;
+      const curve = [points.map(([x]) => x), points.map(([, y]) => y)];
+      return known.map((_, i) => Number((heightAt(curve, xAt(i)) ?? (xAt(i) < points[0][0] ? points[0][1] : points[points.length - 1][1])).toPrecision(4)));
+    },
+    clear() {
+      known.fill(null);
+      cursor = last = null;
+      redraw();
+      changed();
+    },
+  };
+}
+
+/** A line of numbers with a guess and, once it is known, the result, and the range around it that counts as right. */
+export function numberLine(question, guess, truth) {
+  const {unit} = question, element = make("div", {className: "number-line"});
+  const near = truth === null ? 0 : (question.within ?? question.tolerance * Math.abs(truth));
+  const all = [question.low, question.high, guess, ...(truth === null ? [] : [truth - near, truth + near])];
+  const low = Math.min(...all), high = Math.max(...all), log = low > 0 && high / low > 30;
+  const share = (value) => (log ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low));
+  asWide(element, (width) => {
+    const at = (value) => 14 + (width - 28) * share(value), parts = [];
+    const ticks = log ? [...Array(40).keys()].map((i) => 10 ** (i - 20)).filter((one) => one >= low && one <= high) : roundNumbers(low, high);
+    if (truth !== null) {
+      const from = at(Math.max(low, truth - near)), to = at(truth + near);
+      parts.push(shape("rect", {class: "near", x: from, width: Math.max(2, to - from), y: 34, height: 16, rx: 3}));
+    }
+    parts.push(shape("line", {class: "base", x1: 14, x2: width - 14, y1: 42, y2: 42}));
+    for (const tick of ticks) {
+      parts.push(shape("line", {class: "base", x1: at(tick), x2: at(tick), y1: 42, y2: 47}));
+      parts.push(shape("text", {class: "tick", x: at(tick), y: truth === null ? 62 : 88, "text-anchor": "middle"}, short(tick)));
+    }
+    const mark = (value, kind, words, y) => {
+      const x = at(value), end = x > width - 90 ? "end" : x < 90 ? "start" : "middle", to = end === "middle" ? 0 : end === "end" ? 7 : -7;
+      parts.push(shape("path", {class: `${kind} mark`, d: kind === "guess" ? `M${x} 42l-7 -11h14z` : `M${x} 42l-7 11h14z`}));
+      parts.push(shape("text", {class: `${kind} label`, x: x + to, y, "text-anchor": end}, words));
+    };
+    mark(guess, "guess", `you: ${short(guess)} ${unit}`, 22);
+    if (truth !== null) mark(truth, "result", `result: ${short(truth)} ${unit}`, 70);
+    element.replaceChildren(shape("svg", {width, height: truth === null ? 68 : 94, role: "img", "aria-label": "Your number and the result on a line"}));
+    element.firstChild.append(...parts);
+  })();
+  return element;
+}

@@ -1,0 +1,283 @@
+"""Predictions and the quiz: their files, what is right, what pages say to the kernel, and what is shown where."""
+
+import json
+import math
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from snnkit import course
+from snnkit.course import outcome, page, predict, predictions, progress, question, quiz, scorecard
+from snnkit.export import web
+from tests.course.examples import EXERCISE, install
+
+TEXT = """
+predictions:
+  99.a:
+    ask: Does `v` creep?
+    choices: [creeps, jumps <b>]
+    answer: 1
+    why: It "jumps".
+  99.b:
+    ask: By what factor?
+    number: {unit: times, low: 0.5, high: 10, tolerance: 0.2}
+    answer: 2.5
+    why: Because.
+  99.c:
+    ask: Sketch it.
+    sketch: {x: [0, 1.5, w], y: [0, 2, loss], tolerance: 0.15}
+    why: A staircase.
+quiz:
+  - text: How often?
+    choices:
+      - {text: never, right: true, reply: Yes.}
+      - {text: once, reply: Think of the leak.}
+      - {text: twice, reply: "More than once?"}
+    why: Below the threshold.
+"""
+A, B, C = question.parse(TEXT, "99")["predictions"].values()
+FLAT = [1.0] * question.POINTS
+
+
+@pytest.fixture(autouse=True)
+def notebook(monkeypatch):
+    install(monkeypatch, EXERCISE)
+    monkeypatch.setattr("snnkit.course.exercise.notebooks", lambda: ["99"])
+    monkeypatch.setattr(question, "read", lambda name: question.parse(TEXT if name == "99" else "{}", name))
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """Names and data of all pages, as in a notebook with a kernel."""
+    pages = []
+    monkeypatch.setattr(page, "show", lambda name, data, fallback, words: pages.append((name, data)))
+    return pages
+
+
+# --- the files --------------------------------------------------------------------------------------------------------
+
+FILES = sorted((Path(course.__path__[0]) / "questions").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_file_is_as_it_should_be(path):
+    question.parse(path.read_text(encoding="utf-8"), path.stem)
+
+
+def test_files_are_of_notebooks():
+    assert FILES and {path.name for path in FILES} <= {f"{n:02d}.yaml" for n in range(20)}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("quiz:", "quizz:", "no fields but predictions, quiz, but it has quizz"),
+        ("99.b", "99.a", "99.a must stand once"),
+        ("99.b", "99.d", "99.a, 99.b, … in this order"),
+        ("why: Because.", "", "99.b must have a field why"),
+        ("why: Because.", "why: [x]", "why of 99.b must be text"),
+        ("why: Because.", r"why: $\\tau$", "without LaTeX"),
+        ("[creeps, jumps <b>]", "[creeps]", "two to four"),
+        ("[creeps, jumps <b>]", "[yes, no]", "a choice of 99.a must be text.*True"),
+        ("[creeps, jumps <b>]", "[same, same]", "must differ"),
+        ("answer: 1", "answer: 2", "index of a choice"),
+        ("answer: 2.5", "answer: 20", "answer of 99.b must be"),
+        ("answer: 2.5", "answer: 2.5\n    tip: x", "but it has tip"),
+        ("high: 10", "high: 0.1", "high of 99.b must be"),
+        ("tolerance: 0.2}", "tolerance: 0.2, within: 1}", "or within"),
+        ("[0, 1.5, w]", "[0, 1.5]", r"x of 99.c must be \[low, high, label\]"),
+        ("why: A staircase.", "why: A.\n    answer: 3", "outcome"),
+        ("right: true, ", "", "one of them must be right"),
+        ("reply: Yes.", "reply: ''", "reply of choice 1 of question 1 of 99"),
+        ("predictions:", "predictions: [", "must be YAML"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_said(old, new, message):
+    assert old in TEXT
+    with pytest.raises(ValueError, match=message):
+        question.parse(TEXT.replace(old, new), "99")
+
+
+def test_unknown_predictions_are_refused():
+    for key in ("99.z", "98.a", "", "../x"):
+        with pytest.raises(ValueError, match="key must be a prediction"):
+            predict(key)
+
+
+# --- what is right ----------------------------------------------------------------------------------------------------
+
+CURVE = [[0.0, 0.75, 1.5], [0.5, 1.5, 5.0]]  # the last is above the axis, and counts as 2
+CASES = [
+    (A, 1, 1, True),
+    (A, 0, 1, False),
+    (B, 2.0, 2.5, True),
+    (B, 3.0, 2.5, True),
+    (B, 1.99, 2.5, False),
+    (B | {"tolerance": None, "within": 0.1} | {"answer": None}, 2.45, 2.5, True),
+    (C, FLAT, [[0.0, 1.5], [1.2, 0.8]], True),
+    (C, FLAT, CURVE, False),
+    (C, FLAT, [[2.0, 3.0], [1.0, 1.0]], False),  # nowhere to compare
+]
+
+
+@pytest.mark.parametrize(("asked", "guess", "result", "right"), CASES)
+def test_what_is_right_in_python(asked, guess, result, right):
+    assert question.is_guess(asked, guess)
+    assert question.is_right({k: v for k, v in asked.items() if v is not None}, guess, result) is right
+
+
+def test_pages_judge_as_python_does_and_say_how_far_off():
+    if shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    typed = ["2.5", " 1e0 ", "−1", "1,5", "2 x", "", "99", "nan", "0x3"]
+    cases = [({k: v for k, v in asked.items() if v is not None}, guess, result) for asked, guess, result, _ in CASES]
+    script = f"""{web.bundle("course_answers.js")}
+    const judged = {json.dumps(cases)}.map(([asked, guess, result]) => judge(asked, guess, result));
+    const read = {json.dumps(typed)}.map((text) => numberOf(text, {json.dumps(B)}));
+    console.log(JSON.stringify([judged, read]));"""
+    run = subprocess.run(["node", "--input-type=module", "-"], input=script, capture_output=True, text=True, timeout=60)
+    judged, read = json.loads(run.stdout)
+    assert [one["right"] for one in judged] == [right for *_, right in CASES]
+    assert "20 % too low" in judged[2]["words"] and "0.05 times too low" in judged[5]["words"]
+    assert "% of the height" in judged[7]["words"]
+    assert [one.get("value") for one in read] == [2.5, 1, None, None, None, None, None, None, None]
+    assert (
+        "1.5" in read[3]["problem"]
+        and "without “times”" in read[4]["problem"]
+        and "from 0.5 to 10" in read[6]["problem"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "value", "truth"),
+    [
+        (A, "jumps <b>", 1),
+        (A, np.int64(0), 0),
+        (B, torch.tensor([2.5]), 2.5),
+        (B, np.float32(3), 3.0),
+        (C, (torch.tensor([1.0, 0.0]), [2.0, 1]), [[0.0, 1.0], [1.0, 2.0]]),
+    ],
+)
+def test_outcomes_come_in_several_forms(asked, value, truth):
+    assert question.truth(asked, value) == truth
+
+
+@pytest.mark.parametrize(
+    ("asked", "value"),
+    [
+        (A, "walks"),
+        (A, 2),
+        (A, True),
+        (B, "x"),
+        (B, math.nan),
+        (B, [1, 2]),
+        (C, 3),
+        (C, ([1], [1])),
+        (C, ([1, 2], [1, math.inf])),
+    ],
+)
+def test_an_outcome_of_another_kind_is_refused(asked, value):
+    with pytest.raises(ValueError, match=f"outcome of {asked['key']} must be"):
+        question.truth(asked, value)
+
+
+# --- what a page says -------------------------------------------------------------------------------------------------
+
+
+def test_a_prediction_locks_once_and_is_judged_by_the_file_or_by_the_outcome(shown):
+    assert predictions.heard({"known": ["99.a"]}) == {"records": {}}
+    record = predictions.heard({"lock": "99.a", "guess": 1, "sure": 90})["records"]["99.a"]
+    assert (record["guess"], record["sure"], record["right"]) == (1, 90, True)
+    assert predictions.heard({"lock": "99.a", "guess": 0, "sure": 50})["records"]["99.a"] == record
+    assert predictions.heard({"lock": "99.c", "guess": FLAT, "sure": 50})["records"]["99.c"]["right"] is None
+    outcome("99.c", ([0, 1.5], [1.9, 1.9]))
+    assert shown[-1][0] == "outcomePage" and shown[-1][1]["record"]["right"] is False
+    course.start("99")  # the next kernel
+    predict("99.a")
+    assert shown[-1] == ("predictPage", {"line": None, "question": A, "record": record})
+    card = scorecard("99")
+    assert card.predictions == ("right", "to make", "wrong")
+    assert card.calibration == ("50 % sure: right 0 of 1 times", "90 % sure: right 1 of 1 times")
+    assert "✓ ○ ✗  (2 of 3 made, 1 right)" in repr(card) and "90 % sure: right 1 of 1" in card._repr_html_()
+
+
+def test_an_outcome_that_ran_before_judges_what_is_locked_later(shown):
+    outcome("99.b", 5.0)
+    assert shown[-1][1]["record"] is None
+    assert predictions.heard({"lock": "99.b", "guess": 2.5, "sure": 99})["records"]["99.b"]["right"] is False
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"lock": "99.a", "guess": 2, "sure": 90},
+        {"lock": "99.a", "guess": True, "sure": 90},
+        {"lock": "99.b", "guess": math.nan, "sure": 90},
+        {"lock": "99.b", "guess": "3", "sure": 90},
+        {"lock": "99.b", "guess": 3, "sure": 80},
+        {"lock": "99.c", "guess": [*FLAT[:-1], 2.1], "sure": 50},
+        {"lock": "99.c", "guess": FLAT[:-1], "sure": 50},
+        {"lock": "98.a", "guess": 1, "sure": 50},
+        {"quiz": "99", "index": 1, "right": True},
+        {"quiz": "99", "index": 0, "right": "yes"},
+        {},
+        "lock",
+    ],
+)
+def test_a_page_that_says_nonsense_is_refused(message, progress_file):
+    assert "refused" in predictions.heard(message)
+    assert not progress_file.exists()
+
+
+def test_a_guess_that_no_longer_fits_its_question_may_be_made_again(shown):
+    progress.current().progress.locked("99.b", 400.0, 50)
+    predict("99.b")
+    assert shown[-1][1]["record"] is None
+    assert predictions.heard({"lock": "99.b", "guess": 2.5, "sure": 70})["records"]["99.b"]["right"] is True
+
+
+def test_a_scorecard_on_a_page_hears_of_everything(monkeypatch, capsys):
+    told = []
+    monkeypatch.setattr(page, "tell", told.append)
+    course.attempt("99.1", lambda v, x, beta: beta * v + x)
+    assert told == []  # no scorecard yet
+    scorecard("99")._repr_html_()
+    course.attempt("99.1", lambda v, x, beta: beta * v + x)
+    assert "passed, 2 attempts" in told[-1]["scorecards"]["99"]
+    assert "1 of 3 made" in predictions.heard({"lock": "99.a", "guess": 0, "sure": 50})["scorecards"]["99"]
+    assert "1 of 1 right" in predictions.heard({"quiz": "99", "index": 0, "right": True})["scorecards"]["99"]
+
+
+# --- where there is no page -------------------------------------------------------------------------------------------
+
+
+def test_without_a_page_questions_are_printed(capsys):
+    for key in ("99.a", "99.b", "99.c"):
+        predict(key)
+    outcome("99.c", ([0, 1.5], [0.1, 1.9]))
+    quiz("99")
+    out = capsys.readouterr().out
+    assert "Prediction 99.a: Does `v` creep?\n  (1) creeps · (2) jumps <b>" in out
+    assert "(a number, times, from 0.5 to 10)" in out and "w from 0 to 1.5, loss from 0 to 2" in out
+    assert "Outcome 99.c: a curve, loss from 0.1 to 1.9" in out
+    assert "Question 1: How often?" in out and "2: once" in out and "leak" not in out
+
+
+def test_a_headless_run_holds_the_answers_to_what_comes_out(monkeypatch, capsys):
+    outcome("99.a", "creeps")  # a learner may change the numbers
+    monkeypatch.setenv("SNNKIT_HEADLESS", "1")
+    outcome("99.b", 2.4)
+    for key, value in (("99.a", "creeps"), ("99.b", 4)):
+        with pytest.raises(ValueError, match=f"outcome of {key} must agree"):
+            outcome(key, value)
+
+
+def test_a_page_needs_no_kernel_and_ends_no_script():
+    text = page.html("predictPage", {"line": None, "question": A | {"why": "</script><!--"}, "record": None}, "Guess.")
+    assert "Guess." in text and text.count("</script") == 1 and "<!--" not in text
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text)
