@@ -10,6 +10,7 @@ import pkgutil
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +21,7 @@ import torch
 import snnkit
 from snnkit import checks
 from snnkit.measure.timing import Clock, HostClock
+from snnkit.tables import text_table
 
 
 class Wordless:
@@ -221,3 +223,9 @@ def test_what_an_annotation_allows_or_can_not_say():
         compared(other=1)
     with pytest.raises(TypeError, match=r"^n of Compared must be an integer, but it is 'a'$"):
         replace(Compared(1), n="a")
+
+
+def test_columns_are_as_wide_as_their_widest_cell_and_empty_ones_are_left_out():
+    table = partial(text_table, ("n", "no", "x", "y"), [("a", "", "1", ""), ("bcd", "", "23", "")])
+    assert table() == ["n     x", "a     1", "bcd  23"] and table(always=1) == table()
+    assert table(always=2) == ["n    no   x", "a         1", "bcd      23"]

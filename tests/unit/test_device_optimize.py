@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 from snnkit import device, encode
-from snnkit.device import accelerate, explain_memory, optimize_memory_usage, training_step
+from snnkit.device import Precision, accelerate, explain_memory, optimize_memory_usage, training_step
+from snnkit.device.accelerate import _precision
 from snnkit.models import FashionConvNet, mlp
 from snnkit.neuron import LIF
 from snnkit.nn import Sequential
@@ -58,6 +59,12 @@ def test_accelerate_on_a_cpu():
     fast.model.eval()
     assert torch.equal(fast.process(x, lambda net, b: net(b)[0], dim=1, out_dim=1, progress=False), net(x)[0])
     assert not fast.scaler().is_enabled()
+
+
+@pytest.mark.parametrize(("dtype", "name"), [(torch.float16, "fp16"), (torch.bfloat16, "bf16")])
+def test_auto_precision_follows_the_gpu(dtype, name, monkeypatch):
+    monkeypatch.setattr(Precision, "choose", classmethod(lambda cls, device, amp: cls(device, dtype)))
+    assert _precision("auto", torch.device("cuda"))[0] == name
 
 
 @pytest.mark.parametrize("name, dtype", [("bf16", torch.bfloat16), ("fp16", torch.float16), ("fp32", torch.float32)])

@@ -37,6 +37,7 @@ def test_parameter_counts_by_hand():
     # 28 → 24 → 12 → 8 → 4 pixels
     expected = (20 * 25 + 20) + (50 * 20 * 25 + 50) + (50 * 4 * 4 * 500 + 500) + (500 * 10 + 10)
     assert parameters(ConvNet()) == expected == 431_080
+    assert not any(bias.any() for name, bias in list(ConvNet().named_parameters())[:-2] if name.endswith("bias"))
     # two channels of 34 pixels: 34 → 30 → 15 → 11 → 5
     events = ConvNet(2, 34, 11, widths=SMALL)
     assert parameters(events) == (6 * 2 * 25 + 6) + (10 * 6 * 25 + 10) + (10 * 5 * 5 * 30 + 30) + (30 * 11 + 11)
