@@ -24,7 +24,7 @@
 #
 # | in class | GPU minutes | you need | exercises |
 # |---|---|---|---|
-# | 10 min | 0 | a little Python | 00.1 count the spikes (2 min), 00.2 time first (1 min) |
+# | 15 min | 0 | a little Python | 00.1 count the spikes (2 min), 00.2 time first (1 min) |
 #
 # **How to run a cell:** click into it and press <kbd>Shift</kbd> + <kbd>Enter</kbd>. It runs, and the next one is selected.
 # Start with the cells below, in order. (On Colab, the first takes half a minute, because it fetches the kit.)

@@ -19,7 +19,7 @@
 # - run thousands of neurons at once, and stop and resume them, because you know where their state is;
 # - write your own neuron, which the kit runs like its built-in ones.
 #
-# **Time:** 35 minutes in class · **GPU minutes:** 0 · **You need:** Python, a little PyTorch (tensors, `+`, `*`), and the
+# **Time:** 45 minutes, and 15 more for the optional part in class · **GPU minutes:** 0 · **You need:** Python, a little PyTorch (tensors, `+`, `*`), and the
 # idea of a derivative. No biology.
 #
 # Each block follows the pattern *predict, run, explain*: make up your mind before you run the cell. Wrong predictions

@@ -19,7 +19,7 @@
 # - choose a surrogate and its width, because you have seen the effect of a bad choice over eight layers;
 # - recognise three failures when you meet them: exploding gradients, NaN from a formula that looks right, dead neurons.
 #
-# **Time:** 45 minutes in class · **GPU minutes:** 0 · **You need:** notebook 01, the chain rule, and that you have seen
+# **Time:** 55 minutes in class · **GPU minutes:** 0 · **You need:** notebook 01, the chain rule, and that you have seen
 # `loss.backward()` before.
 
 # %% tags=["bootstrap"] cellView="form"

@@ -25,7 +25,7 @@
 #
 # | in class | GPU minutes | you need | exercises |
 # |---|---|---|---|
-# | 30 min | 0 | notebook 01 | 03.1 latency code (8 min), 03.2 Poisson code (5 min) |
+# | 50 min | 0 | notebook 01 | 03.1 latency code (8 min), 03.2 Poisson code (5 min) |
 
 # %% tags=["bootstrap"] cellView="form"
 # @title Setup: run this cell first

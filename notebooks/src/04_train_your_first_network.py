@@ -27,7 +27,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 40 minutes |
+# | Time | 55 minutes |
 # | GPU minutes | 0 (any CPU will do) |
 # | Before this | 01 neuron, 02 surrogate gradients, 03 encodings; you have seen a PyTorch training loop once |
 

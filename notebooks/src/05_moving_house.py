@@ -27,7 +27,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 45 minutes |
+# | Time | 60 minutes |
 # | GPU minutes | 0: where there is no GPU, a device named *meta* takes its place. With a GPU the same cells use it |
 # | Before this | 01 neuron, 04 training; you have written a `torch.nn.Module` once |
 

@@ -28,7 +28,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 55 minutes |
+# | Time | 70 minutes |
 # | GPU minutes | 0. Everything runs on a CPU; where there is a GPU the same cells use it |
 # | Before this | 02 surrogate gradients, 05 devices. You know what registers and caches are |
 

@@ -29,7 +29,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 50 minutes |
+# | Time | 75 minutes |
 # | GPU minutes | 0 with `QUICK = True`. At full size (`QUICK = False`) a GPU trains all 128 channels |
 # | Before this | 04 training, 06 fused neurons. You have seen a convolution |
 

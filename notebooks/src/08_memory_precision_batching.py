@@ -28,7 +28,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 45 minutes |
+# | Time | 65 minutes |
 # | GPU minutes | 0. Everything runs on a CPU; where there is a GPU the same cells use it |
 # | Before this | 04 training, 06 fused neurons (what *recompute* means); 07 helps |
 

@@ -30,7 +30,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 50 minutes |
+# | Time | 85 minutes |
 # | GPU minutes | 0. Everything runs on a CPU with two processes; GPUs are used where there are any |
 # | Before this | 04 training, 08 memory (accumulating gradients). You have seen a convolution |
 # | Needs | `lightning` and `torchmetrics`; where they are missing: `pip install "snnkit[scale] @ git+https://github.com/snnkit/snnkit"` |

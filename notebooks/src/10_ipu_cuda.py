@@ -28,7 +28,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 35 minutes |
+# | Time | 80 minutes |
 # | GPU minutes | 0. Everything runs on a CPU; where there is a GPU the same cells use it |
 # | Before this | 06 fused neurons (launches, bytes, rooflines); 08 helps |
 #

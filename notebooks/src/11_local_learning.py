@@ -30,7 +30,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 40 minutes |
+# | Time | 70 minutes |
 # | GPU minutes | 0. MNIST at full size (a parameter) uses one if it is there |
 # | Before this | 01 neurons, 03 encodings; 04 and 08 for the comparison with backpropagation |
 

@@ -25,7 +25,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 60 minutes: 30 for sections 1 to 5, 30 for the challenge |
+# | Time | 50 minutes, and as long as you like for the challenge |
 # | GPU minutes | 0. The networks are far too small for one |
 # | Before this | 04 training; 02 helps when you design a network by hand |
 

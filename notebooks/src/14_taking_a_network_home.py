@@ -26,7 +26,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 40 minutes, and 10 more for the optional part |
+# | Time | 35 minutes, and 5 more for the optional part |
 # | GPU minutes | 0. Everything runs on a CPU in seconds |
 # | Before this | 04 training, 07 the convolutional network |
 

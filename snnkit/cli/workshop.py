@@ -13,7 +13,7 @@ from snnkit.cli import SETTINGS, ended_in_order, errors
 from snnkit.course import class_report, progress
 from snnkit.tools import doctor
 from snnkit.tools.project import ProjectError, find
-from snnkit.workshop import bundle, handouts, timetable
+from snnkit.workshop import bundle, handouts, minutes, timetable
 from snnkit.workshop import preflight as checks
 
 FILE = click.Path(dir_okay=False, path_type=Path)
@@ -86,6 +86,16 @@ def check() -> None:
         raise click.ClickException("\n".join(["problems in the workshop's pages:", *problems]))
     plans = timetable.pages(project.root, timetable.SCHEDULES)
     click.echo(f"{len(plans)} schedules and {len(project.names())} facilitator pages fit the notebooks")
+
+
+@workshop.command("minutes")
+@click.option("--write", is_flag=True, help="Bring notebooks, README, facilitator pages and schedules up to date.")
+def print_minutes(write: bool) -> None:
+    """Print what learners read, write and guess in each notebook, and the minutes that this takes by one rule."""
+    with errors(ProjectError):
+        project = find()
+        written = minutes.update(project) if write else []
+        click.echo("\n".join([minutes.table(project), *(f"wrote {path}" for path in written)]))
 
 
 @workshop.command("schedule")

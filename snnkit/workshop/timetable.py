@@ -15,6 +15,7 @@ TIMINGS = ("part", "min", "section", "what happens", "when late")
 PLAN = ("start", "minutes", "what", "file", "GPU")
 GPU = ("off", "optional", "on")
 BUFFER = 0.15  # of the minutes of each day
+Guides = Mapping[str, Mapping[int, int]]  # minutes of the parts of each notebook ("01")
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
 
 
@@ -163,7 +164,27 @@ def read(name: str, root: Path, known: Mapping[str, int], text: str | None = Non
     return Schedule(tuple(days)), problems
 
 
-def _item(cells: Mapping[str, str], known: Mapping[str, int], guides: Mapping[str, Mapping[int, int]]) -> Item:
+def rescheduled(text: str, project: Project) -> str:
+    """A schedule whose rows have the minutes of their parts; the next buffer of the day takes up the difference."""
+    known = notebooks(project)
+    guides = {number: timings(one) for number, one in pages(project.root, FACILITATOR).items()}
+    lines = text.splitlines(keepends=True)
+    for rows in tables(text, PLAN):
+        start = late = 0
+        for line, cells in rows:
+            planned = int(cells["minutes"])
+            notebook, _, minutes = _parts(cells["file"], known, guides)
+            if cells["what"].lower().startswith("buffer"):
+                minutes = max(1, planned - late)
+            elif notebook is None:
+                minutes = planned
+            new = f"| {start // 60}:{start % 60:02} | {minutes} |"
+            lines[line - 1] = lines[line - 1].replace(f"| {cells['start']} | {planned} |", new, 1)
+            late, start = late + minutes - planned, start + minutes
+    return "".join(lines)
+
+
+def _item(cells: Mapping[str, str], known: Mapping[str, int], guides: Guides) -> Item:
     """A row of a schedule. Raises WorkshopError."""
     began = re.fullmatch(r"(\d{1,2}):([0-5]\d)", cells["start"])
     if not began or not re.fullmatch(r"[0-9]{1,4}", cells["minutes"]) or cells["GPU"] not in GPU:
@@ -171,10 +192,18 @@ def _item(cells: Mapping[str, str], known: Mapping[str, int], guides: Mapping[st
         raise WorkshopError(f"start, minutes and GPU must be such as '1:05', '20', '{GPU[0]}', but they are {shown}")
     start, minutes = 60 * int(began[1]) + int(began[2]), int(cells["minutes"])
     row = Item(start, minutes, cells["what"], cells["GPU"])
-    link = next((link for link in LINK.finditer(cells["file"]) if "notebooks/" in link[2]), None)
+    notebook, parts, needed = _parts(cells["file"], known, guides)
+    if notebook and needed != minutes:
+        raise WorkshopError(f"has {minutes} minutes for what takes {needed} by the facilitator page")
+    return Item(start, minutes, row.what, row.gpu, notebook, parts)
+
+
+def _parts(cell: str, known: Mapping[str, int], guides: Guides) -> tuple[str | None, tuple[int, ...] | None, int]:
+    """The notebook that a cell names, the parts of it (None: all), and their minutes. Raises WorkshopError."""
+    link = next((link for link in LINK.finditer(cell) if "notebooks/" in link[2]), None)
     if link is None:
-        return row
-    notebook, rest = Path(link[2]).stem, cells["file"][link.end() :].strip()
+        return None, None, 0
+    notebook, rest = Path(link[2]).stem, cell[link.end() :].strip()
     if notebook not in known:
         raise WorkshopError(f"there is no notebook {notebook!r}; there are: {', '.join(known)}")
     takes = guides.get(notebook[:2], {})
@@ -183,10 +212,7 @@ def _item(cells: Mapping[str, str], known: Mapping[str, int], guides: Mapping[st
         raise WorkshopError(
             f"{rest!r} must be 'demo', or 'parts' and numbers of {notebook}: {', '.join(map(str, takes))}"
         )
-    needed = known[notebook] if parts is None else sum(takes[part] for part in parts)
-    if needed != minutes:
-        raise WorkshopError(f"has {minutes} minutes for what takes {needed} by the facilitator page")
-    return Item(start, minutes, row.what, row.gpu, notebook, parts)
+    return notebook, parts, known[notebook] if parts is None else sum(takes[part] for part in parts)
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -44,13 +44,15 @@ ROOMS = """
     hardware.energy hardware.ipu hardware.roofline hardware.scaling interop loss measure models neuron nn plasticity
     quantize records surrogate sweep text tools.doctor tools.notebook_client tools.pair tools.parameters
     tools.project tools.run_report tools.runner tools.site tools.static_pages train train.lit train.recipes train.slurm
-    viz viz.figures viz.labs workshop.bundle workshop.handouts workshop.preflight workshop.timetable
+    viz viz.figures viz.labs workshop.bundle workshop.handouts workshop.minutes workshop.preflight
+    workshop.timetable
 """.split()  # noqa: SIM905
 
 # What is not called, and why; methods of a class with it.
 LEFT_OUT = {
     "bench.scaling.benchmark hardware.roofline.fit hardware.roofline.validate": "measures for longer",
     "tools.notebook_client.WatchedClient tools.runner.Kernels tools.runner.execute_all": "starts kernels",
+    "workshop.minutes.update": "writes into the project",
     "tools.site.build workshop.bundle.build tools.doctor.report": "starts programs",
     "plasticity.Convolution.check plasticity.Convolution.columns plasticity.Convolution.outputs": "called by a rule",
     "plasticity.Convolution.rows plasticity.Dense.check plasticity.Dense.columns plasticity.Dense.rows": "the same",
@@ -261,7 +263,9 @@ workshop.handouts.slides: path=written("a.ipynb", nbformat.writes(slides()))
 workshop.preflight: lines=[doctor.Line("Python", doctor.RED, "2.7", "newer")], texts={"a": VERDICT}
 workshop.preflight.from_path: path=written("verdict.txt", VERDICT)
 workshop.preflight.text: room=preflight.from_texts({"a": VERDICT})
+workshop.minutes: project=find(), name="00_preflight"
 workshop.timetable: project=find(), folder="workshop/schedules", name="half_day", known={"00_preflight": 10}
+workshop.timetable.rescheduled: text="| a |\\n", project=find()
 workshop.timetable.tables: text="| a |\n|---|\n| 1 |\n", columns=["a"]
 workshop.timetable.timings: page="## Demo script (5 min)\n"
 """
