@@ -20,6 +20,16 @@ if TYPE_CHECKING:
 
 CHEATSHEET = "workshop/cheatsheet.md"
 SLIDE, MORE, CODE = "slide", "slide-more", "slide-code"
+MOST_WORDS, MOST_LINES = 60, 14  # of text and of printed lines on a slide
+_SHOWING = ("viz.show(", "viz.explore(", "viz.embed(", "viz.labs.", "print(")
+_SECTION = re.compile(r"(?m)^(?=#{1,4} )")
+_ITEM = re.compile(r"\n(?=(?:>? ?[-*]|>? ?\d+\.) )")
+_LEAD = re.compile(r"(?:> ?)?(?:[-*] |\d+\. )?\s*(?:\*\*[^*]+\*\*\s*)?")
+_SENTENCE = re.compile(r"(?:(?<=[.!?])|(?<=[.!?]\*\*)|(?<=[.!?][)*\"]))\s+(?=(?:> )?[A-Z*`$\"(])")
+_STAYS = re.compile(r"(?:> ?)?\*\*Predict first|#|\||!\[|<img|```")
+_SOURCE = re.compile(r"(?<=[\w.,;:)]) \[\d+\](?!\()")
+_EQUATION, _TAG = re.compile(r"\$\$.+?\$\$", re.DOTALL), re.compile(r"\\tag\{(\w+)\}")
+_CITED = re.compile(r"(?:[Ee]quations?|[Rr]ules?|and|or|by|of|in|that|does) \((\d+)\)")
 _KEY = re.compile(r'\battempt\(\s*"(\d\d\.\d+)"')
 
 
@@ -43,8 +53,13 @@ def cheatsheet(root: Path) -> str:
 def slides(path: Path) -> str:
     """Slides from an executed notebook: a cell tagged ``slide`` begins one, one tagged ``slide-more`` continues it.
 
-    Of code cells the outputs are shown; ``slide-code`` beside one of these tags shows the code, too. (Slides of
-    nbconvert would load reveal.js from a network.) Raises WorkshopError, naming the notebook and the cell.
+    A slide stands alone. Headings, formulas, tables, pictures and predictions stay; of other text as many sentences as
+    60 words hold. Each heading begins a slide; one without its own repeats the last. An equation that it cites, "(4)",
+    is on it. Figures fill it. Of code cells the outputs are shown; ``slide-code`` beside one of these tags shows the
+    code, too. (Slides of nbconvert would load reveal.js from a network.)
+
+    Raises:
+        WorkshopError: no copy, a cell with nothing to show, or an equation without a number; with notebook and cell.
     """
     import nbformat
 
@@ -52,23 +67,97 @@ def slides(path: Path) -> str:
         notebook = nbformat.read(path, as_version=4)
     except (OSError, nbformat.reader.NotJSONError) as error:
         raise WorkshopError(f"no executed copy at {path}: run `snnkit run` first ({error})") from None
-    markdown, name = _markdown(), path.stem
-    made: list[list[str]] = []
-    for number, cell in enumerate(notebook.cells):
-        tags = set(cell.metadata.get("tags", ()))
-        if not tags & {SLIDE, MORE}:
-            continue
-        if SLIDE in tags or not made:
-            made.append([])
-        parts = [markdown.render(cell.source)] if cell.cell_type == "markdown" else _outputs(cell, CODE in tags)
-        if not parts:
-            raise WorkshopError(f"{name}, cell {number}: is to be on a slide, but has no picture, text or {CODE!r}")
-        made[-1] += parts
-    if not made:
-        raise WorkshopError(f"{name}: no cell is tagged {SLIDE!r}")
+    render, name = _markdown().render, path.stem
+    made = [
+        "".join(render(part) if isinstance(part, str) else "".join(_outputs(*part)) for part in slide)
+        for slide in outline(notebook, name)
+    ]
+    made = [re.sub("(?:<figure>.*?</figure>){2,}", r"<div>\g<0></div>", slide) for slide in made]  # side by side
     texts = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
     title = re.search(r"(?m)^# (.+)", texts)
-    return _page("slides.html.j2", title=title[1].strip() if title else name, slides=["".join(one) for one in made])
+    return _page("slides.html.j2", title=title[1].strip() if title else name, slides=made)
+
+
+def outline(notebook: NotebookNode, name: str) -> list[list[Any]]:
+    """What is on each slide: Markdown, or a pair of a code cell and whether its code is shown. Raises as ``slides``."""
+    texts = "\n\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    equations = {number: block for block in _EQUATION.findall(texts) for number in _TAG.findall(block)}
+    made: list[list[Any]] = []
+    heading = ""
+    for number, cell in enumerate(notebook.cells):
+        tags = set(cell.metadata.get("tags", ()))
+        chosen, begins = tags & {SLIDE, MORE}, SLIDE in tags
+        if cell.cell_type == "markdown":
+            for section in _SECTION.split(cell.source):
+                own = section.startswith("#")
+                heading = section.partition("\n")[0].strip() if own else heading
+                if not chosen or not section.strip():
+                    continue
+                if begins or own or not made:
+                    made.append([] if own or not heading else [heading])
+                made[-1].append(_shortened(section, MOST_WORDS - words("\n\n".join(filter(_is_text, made[-1])))))
+                begins = False
+        elif chosen:
+            if not _outputs(cell, CODE in tags) and not _will_show(cell):
+                raise WorkshopError(f"{name}, cell {number}: is to be on a slide, but has no picture, text or {CODE!r}")
+            if begins or not made:
+                made.append([heading] if heading else [])
+            made[-1].append((cell, CODE in tags))
+    if not made:
+        raise WorkshopError(f"{name}: no cell is tagged {SLIDE!r}")
+    for slide in made:
+        text = "\n\n".join(filter(_is_text, slide))
+        for cited in dict.fromkeys(_CITED.findall(_prose(text))):
+            if cited not in equations:
+                raise WorkshopError(f"{name}: equation ({cited}) must have a \\tag{{{cited}}}, but there is none")
+            if equations[cited] not in text:
+                slide.append(equations[cited])
+    return made
+
+
+def _is_text(part: Any) -> bool:
+    return isinstance(part, str)
+
+
+def _will_show(cell: NotebookNode) -> bool:
+    """Whether a cell that has not run yet will show something."""
+    return cell.execution_count is None and any(call in cell.source for call in _SHOWING)
+
+
+def _prose(text: str) -> str:
+    """Without formulas, code, tables, pictures and headings."""
+    return re.sub(r"(?ms)\$\$.*?\$\$|```.*?```|^\|.*?$|^#.*?$|!\[.*?\]\(.*?\)|<img.*?>|\$.*?\$|`[^`]*`", " … ", text)
+
+
+def words(text: str) -> int:
+    return len(re.findall(r"\w[\w'’.-]*", _prose(text)))
+
+
+def _shortened(section: str, most: int) -> str:
+    """Markdown with at most so many words, if they are not all in what stays: of each text as many sentences as fit."""
+    blocks = re.split(r"\n\s*\n", _SOURCE.sub("", section).strip())
+    stays = [_STAYS.match(block) is not None or "$$" in block for block in blocks]
+    texts = [[[block]] if stay else _sentences(block) for block, stay in zip(blocks, stays, strict=True)]
+    left = most - sum(words(block) for block, stay in zip(blocks, stays, strict=True) if stay)
+    shown = [[int(stay)] * len(items) for items, stay in zip(texts, stays, strict=True)]
+    for wanted in (1, len(section)):  # a sentence of each text, then more
+        for items, counts in zip(texts, shown, strict=True):
+            for k, item in enumerate(items):
+                while counts[k] < min(wanted, len(item)) and (more := words(item[counts[k]])) <= left:
+                    left -= more
+                    counts[k] += 1
+    kept = [[" ".join(item[:n]) for item, n in zip(*pair, strict=True) if n] for pair in zip(texts, shown, strict=True)]
+    return "\n\n".join("\n".join(items) for items in kept if items)
+
+
+def _sentences(block: str) -> list[list[str]]:
+    """Of each item of a list, or of a paragraph, the sentences. The first has its mark and bold words in front."""
+    items = []
+    for item in _ITEM.split(block):
+        lead = _LEAD.match(item).end()  # type: ignore[union-attr]
+        first, *others = _SENTENCE.split(item[lead:])
+        items.append([item[:lead] + first, *others])
+    return items
 
 
 def _markdown() -> Any:
@@ -90,13 +179,16 @@ def _outputs(cell: NotebookNode, with_source: bool) -> list[str]:
     parts = [f"<pre><code>{escape(cell.source)}</code></pre>"] if with_source else []
     for output in cell.get("outputs", ()):
         png, page = (output.get("data", {}).get(kind) for kind in ("image/png", "text/html"))
-        if page and 'class="snn explorer"' in page:  # it lives on a slide, too
+        if page and ('class="snn explorer"' in page or "<iframe" in page):  # it lives on a slide, too
             parts.append(page)
         elif png is not None:
             alt = output.get("metadata", {}).get("image/png", {}).get("alt", "")
-            parts.append(f'<img alt="{escape(alt)}" src="data:image/png;base64,{"".join(png.split())}">')
+            image = f'<img alt="{escape(alt)}" src="data:image/png;base64,{"".join(png.split())}">'
+            parts.append(f"<figure>{image}</figure>")
         elif output.output_type == "stream" and output.name == "stdout":
-            parts.append(f"<pre>{escape(output.text)}</pre>")
+            lines = output.text.rstrip("\n").split("\n")
+            more = ["…"] * (len(lines) > MOST_LINES)
+            parts.append(f"<pre>{escape(chr(10).join(lines[:MOST_LINES] + more))}</pre>")
     return parts
 
 

@@ -84,16 +84,37 @@ def test_the_commands(tmp_path):
     assert not re.search(r'(src|href)="(?!https?:)', html)  # one file, nothing to load
 
 
-def test_every_notebook_is_tagged_for_slides():
+def test_a_slide_stands_alone():
+    long = "First things come first. " + "Then come other things, which are many. " * 20
+    cells = [
+        tagged(new_markdown_cell, f"# A\n\n$$v = 1 \\tag{{4}}$$\n\n{long}\n\n- one [3]\n- two", "slide"),
+        tagged(
+            new_markdown_cell,
+            "**Notice.** By equation (4) it is. (1) Two.\n\n## B\n\n**Predict first.** What?",
+            "slide",
+        ),
+        drawn("draw()", "slide"),
+    ]
+    one, two, three, four = handouts.outline(new_notebook(cells=cells), "x")
+    (text,) = one
+    assert text.startswith("# A\n\n$$v = 1 \\tag{4}$$\n\nFirst things come first. Then") and text.endswith(
+        "\n\n- one\n- two"
+    )
+    assert 50 < handouts.words(text) <= handouts.MOST_WORDS
+    assert two == ["# A", "**Notice.** By equation (4) it is. (1) Two.", "$$v = 1 \\tag{4}$$"]
+    assert three == ["## B\n\n**Predict first.** What?"] and four[0] == "## B" and four[1][0].source == "draw()"
+    with pytest.raises(WorkshopError, match=r"x: equation \(5\) must have a \\tag\{5\}"):
+        handouts.outline(new_notebook(cells=[tagged(new_markdown_cell, "By equation (5).", "slide")]), "x")
+
+
+@pytest.mark.parametrize("name", PROJECT.names())
+def test_slides_of_a_notebook_have_few_words_and_a_heading(name):
     """A title first, then at least a handful more; code cells on slides draw or print."""
-    for name in PROJECT.names():
-        cells = pair.notebook(PROJECT, name).cells
-        chosen = [cell for cell in cells if {handouts.SLIDE, handouts.MORE} & set(cell.metadata.get("tags", ()))]
-        assert len(chosen) >= 8, name
-        assert chosen[0].source.startswith("# ") and handouts.SLIDE in chosen[0].metadata["tags"], name
-        for cell in chosen:
-            shows = any(call in cell.source for call in ("viz.show(", "viz.explore(", "viz.labs.", "print("))
-            assert cell.cell_type == "markdown" or shows, cell.source
+    made = handouts.outline(pair.notebook(PROJECT, name), name)
+    assert len(made) >= 8 and made[0][0].startswith("# ")
+    for slide in made:
+        texts = "\n\n".join(part for part in slide if isinstance(part, str))
+        assert texts.startswith("#") and handouts.words(texts) <= handouts.MOST_WORDS + 10, texts
 
 
 def test_each_exercise_is_followed_by_its_solution_checks_and_hints():
